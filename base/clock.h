@@ -1,0 +1,38 @@
+// Time as a value that is handed in. Nothing outside base/ reads a clock or sleeps by itself, so that tests and the
+// simulator can run on virtual time. Deadlines are absolute points on this monotonic clock.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace rondo {
+
+using Duration = std::chrono::nanoseconds;
+using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
+
+// Thread rule: any thread.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual TimePoint Now() const = 0;
+};
+
+// The machine's monotonic clock.
+class SteadyClock final : public Clock {
+ public:
+  TimePoint Now() const override { return std::chrono::steady_clock::now(); }
+};
+
+// A clock that stands still until somebody moves it.
+class ManualClock final : public Clock {
+ public:
+  TimePoint Now() const override { return TimePoint(Duration(now_ns_.load(std::memory_order_acquire))); }
+  void Advance(Duration by) { now_ns_.fetch_add(by.count(), std::memory_order_acq_rel); }
+  void AdvanceTo(TimePoint to) { now_ns_.store(to.time_since_epoch().count(), std::memory_order_release); }
+
+ private:
+  std::atomic<std::int64_t> now_ns_{1'000'000'000};  // not 0, so that a forgotten TimePoint{} is in the past
+};
+
+}  // namespace rondo

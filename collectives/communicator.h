@@ -1,0 +1,179 @@
+// The public face: N ranks, each makes the same call, every one of them holds the result.
+//
+//   auto communicator = rondo::Connect({.rendezvous = "env://"});           // collectives/connect.h
+//   auto status = (*communicator)->AllReduce(in, out, count, DataType::kFloat32, ReduceOp::kSum);
+//
+// Contract
+//   Order      All ranks issue the same collectives in the same order. The collectives of one communicator are serial:
+//              the next starts when this rank's part of the last is complete, so back-to-back operations on one buffer
+//              are well-defined. Independent streams take a communicator of their own (Split).
+//   Buffers    Lent from the call until it (or the Work's Wait, or its callback) returns final, success or error; after
+//              that nobody touches them. Any alignment. In place: input == output; else they must not overlap. After an
+//              error the output (and data in place) is undefined, an out-of-place input is intact.
+//   Counts     Elements, 0 and more than 2^32 bytes included. A zero count still meets the other ranks.
+//   Threads    One thread at a time issues operations (kInvalidArgument says so where two are caught); any thread may
+//              Wait, Test, Abort. The thread that waits drives the engine; a progress thread drives operations that
+//              nobody waits for.
+//   Errors     A wrong argument found locally (kInvalidArgument, kUnsupported) starts nothing and poisons nothing. A
+//              failed operation poisons the communicator on all ranks that share it: they are told, and every later call
+//              returns the first cause. Ranks that disagree about an operation get kMismatch with both descriptors.
+//   Deadlines  Every operation ends within its timeout, counted from the call. Expiry says who is missing.
+//   Results    The same bits on every rank. The same bits run to run for the same world, options and algorithm.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/dtype.h"
+#include "base/ids.h"
+#include "base/log.h"
+#include "base/reduce_op.h"
+#include "base/result.h"
+#include "collectives/schedule/step.h"
+#include "transport/transport.h"
+
+namespace rondo {
+
+class CommunicatorCore;
+class Mover;
+class Waiter;
+
+// Who a rank is, for error messages.
+struct PeerIdentity {
+  std::string host;
+  std::string host_id;  // equal on two ranks only if they share a kernel and its network
+  std::uint64_t pid = 0;
+  std::string address;  // Transport::Address(), opaque
+};
+
+// How a waiting thread spends its time before it sleeps in the kernel.
+struct WaitPolicy {
+  Duration spin{};   // polling only
+  Duration yield{};  // after that, polling and giving the core away in between
+  // Spins where every local rank has a core, yields where ranks outnumber cores.
+  static WaitPolicy For(int local_ranks, int cores);
+};
+
+struct CommunicatorOptions {
+  Rank rank = 0;
+  std::vector<PeerIdentity> peers;  // by rank; its size is the world size
+  std::uint64_t id = 1;             // of this communicator, equal on all its ranks, unique within the job and generation
+  std::shared_ptr<Transport> transport;
+  std::shared_ptr<const Clock> clock;  // null: the machine's
+  std::shared_ptr<Waiter> waiter;      // null: sleeps in the kernel
+  std::shared_ptr<Mover> mover;        // null: this thread copies and reduces
+  Logger* logger = nullptr;            // outlives the communicator
+  std::optional<WaitPolicy> wait_policy;                  // nullopt: from the local ranks and this machine's cores
+  Duration timeout = std::chrono::seconds(60);            // of every operation that names none, and of Close
+  bool progress_thread = true;                            // false: operations advance only in Wait, Test and Progress
+  std::uint32_t frame_bytes = 1 << 20;                    // payload of one frame at most; a multiple of 64; equal on all ranks
+  std::uint32_t max_pending_operations = 1024;            // issued and not complete; one more gives kResource
+  std::uint64_t max_scratch_bytes = std::uint64_t{1} << 30;  // an algorithm that needs more gives kResource
+  std::uint32_t max_cached_plans = 128;
+};
+
+struct OperationOptions {
+  std::optional<Duration> timeout;      // nullopt: the communicator's
+  std::optional<Algorithm> algorithm;   // nullopt: chosen by size; must be equal on all ranks
+  double scale = 1.0;                   // of kPremulSum: this rank's factor, applied in the element's type
+};
+
+// One issued operation. A small value; copies name the same operation. Outlives neither buffers nor communicator.
+class Work {
+ public:
+  Work() = default;
+
+  // Final: success, or the error that poisoned the communicator, or the argument error of the call. Drives the engine.
+  Status Wait();
+  // kNotReady when `deadline` passes first; the operation goes on.
+  Status Wait(TimePoint deadline);
+  // The final status if there is one. Without a progress thread also drives the engine once.
+  std::optional<Status> Test();
+  // Calls `done` once with the final status, from the thread that drives then (or at once), with nothing held: it may
+  // issue and wait for operations of any communicator.
+  void Then(std::function<void(const Status&)> done);
+
+  Sequence sequence() const { return sequence_; }  // 0: never started (argument error)
+
+ private:
+  friend class CommunicatorCore;
+  std::shared_ptr<CommunicatorCore> core_;
+  Sequence sequence_ = 0;
+  std::optional<Error> refused_;
+};
+
+class Communicator {
+ public:
+  // Makes no connection: lanes are made when a schedule first needs them. REQUIRES a transport on every rank whose
+  // addresses are in options.peers.
+  static Result<std::unique_ptr<Communicator>> Create(CommunicatorOptions options);
+  // Without Close before, peers still in an operation are told that this rank left (kPeerAborted).
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  Rank rank() const;
+  int world_size() const;
+
+  // Every rank's `count` elements combined element by element; `output` of every rank gets the result.
+  Status AllReduce(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
+                   const OperationOptions& options = {});
+  Work AllReduceAsync(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
+                      const OperationOptions& options = {});
+
+  // The root's `input` to every rank's `output`. Other ranks' input is ignored and may be null.
+  Status Broadcast(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
+                   const OperationOptions& options = {});
+  Work BroadcastAsync(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
+                      const OperationOptions& options = {});
+
+  // Returns when every rank has called it.
+  Status Barrier(const OperationOptions& options = {});
+  Work BarrierAsync(const OperationOptions& options = {});
+
+  // Collective. Ranks with the same color form a communicator of their own, ordered by (key, rank); a negative color
+  // joins none and gets null. Same transport, own lanes. Aborting a communicator aborts those split from it.
+  Result<std::unique_ptr<Communicator>> Split(int color, int key);
+
+  // Memory that the transport moves without a copy where it can; freed by its destructor.
+  Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes);
+  Result<std::unique_ptr<Registration>> Register(MutableBytes memory);
+
+  // Fails every pending and later operation here with kAborted and, over control connections, on all other ranks with
+  // kPeerAborted. Local, bounded, idempotent, any thread.
+  void Abort(std::string_view reason);
+
+  // Waits for issued operations, says goodbye, and waits until every connected peer has too. Reports a failure that the
+  // last call could not see yet. Later operations give kClosed. A second Close returns what the first did.
+  Status Close();
+
+  // Drives the engine once; true if anything moved. Only needed without a progress thread (event loops, simulation).
+  bool Progress();
+
+  // The first cause, once the communicator is poisoned.
+  std::optional<Error> failure() const;
+
+  // The algorithm that this call would use, and why, in words.
+  struct Choice {
+    Algorithm algorithm;
+    std::string reason;
+  };
+  Result<Choice> Choose(Collective collective, std::uint64_t count, DataType type,
+                        const OperationOptions& options = {}) const;
+
+  // The path to each peer as chosen, one line each, for `explain` and logs.
+  std::string DescribePaths() const;
+
+ private:
+  explicit Communicator(std::shared_ptr<CommunicatorCore> core);
+  std::shared_ptr<CommunicatorCore> core_;
+};
+
+}  // namespace rondo

@@ -1,0 +1,37 @@
+// From a rendezvous URL to a communicator in one call: store, TCP transport, meeting, communicator.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collectives/communicator.h"
+
+namespace rondo {
+
+struct ConnectOptions {
+  // tcp://host:port   rank 0 serves the store there, unless `external_store` (rondo run, rondo store) says somebody does
+  // file:///path      a file that all ranks see
+  // env://            from RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, read through `environment`
+  std::string rendezvous;
+  std::optional<Rank> rank;       // nullopt: the URL's or the environment's, else by arrival
+  std::optional<int> world_size;  // nullopt: the URL's or the environment's
+  std::string job = "default";
+  bool external_store = false;
+  std::vector<std::string> addresses;  // forces local addresses (an IPoIB address too); empty: chosen by reachability
+  std::string interface;               // forces interfaces: "eth0,ib0", "^docker0,lo", "=eth0", "10.0.0.0/8"
+  Duration timeout = std::chrono::seconds(60);  // of the meeting, and of every operation
+  // Looks an environment variable up; null where there is no environment. The library itself never reads it.
+  std::function<std::optional<std::string>(const std::string&)> environment;
+  Logger* logger = nullptr;
+  CommunicatorOptions communicator;  // rank, peers, transport, logger and timeout are filled in
+};
+
+// The environment of this process, for ConnectOptions::environment. For main() and other edges.
+std::optional<std::string> ProcessEnvironment(const std::string& name);
+
+Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options);
+
+}  // namespace rondo

@@ -1,0 +1,16 @@
+// From an algorithm's global transfers to the steps of each rank, with what each must not overtake.
+#pragma once
+
+#include "collectives/algorithms/table.h"
+#include "collectives/schedule/step.h"
+
+namespace rondo {
+
+// One rank's steps: the generator runs for the whole world, the sink keeps what concerns `rank`, so memory is this
+// rank's only. REQUIRES: the entry serves key.collective and key.algorithm; 0 <= rank < world_size; 0 <= root < world_size.
+RankSchedule Project(const AlgorithmEntry& entry, const ScheduleKey& key, Rank rank);
+
+// All ranks' steps, for the verifier, the text form and people.
+Schedule Build(const AlgorithmEntry& entry, const ScheduleKey& key);
+
+}  // namespace rondo

@@ -1,0 +1,149 @@
+// THE contract of a transport: how one rank reaches its peers.
+//
+//   Transport   one per process and kind: listener, device, registrations. Shared by all communicators, locked inside.
+//   Endpoint    one per communicator and rail: its lanes, its poll set, its wake-up. Owned by one thread at a time.
+//   Lane        an ordered byte stream to one peer (transport/lane.h).
+//
+// The control plane (goodbye, abort, heartbeat) never travels on a lane: each pair of peers that shares a lane also
+// shares one control connection, driven by the transport's own thread where it has one. When that connection ends
+// without a goodbye, the peer is dead: that is how death is noticed at once.
+//
+// Every transport passes tests/conformance.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/result.h"
+#include "transport/lane.h"
+
+namespace rondo {
+
+// What a transport can do; fixed for its life.
+struct Capabilities {
+  bool push = false;          // Lane::Expect may succeed
+  bool pull = false;          // Lane::Offer works
+  bool reserve = false;       // Lane::Reserve gives room
+  bool late_release = false;  // released() may lag behind accepted()
+};
+
+enum class ControlKind : std::uint8_t { kGoodbye = 1, kAbort = 2, kHeartbeat = 3 };
+
+// `body` is the communicator's (collectives/control.h); a transport only carries it.
+struct ControlMessage {
+  ControlKind kind = ControlKind::kHeartbeat;
+  std::string body;
+};
+inline constexpr std::size_t kMaxControlBodyBytes = 4096;
+
+// Who is told about a peer. Calls come from the transport's own thread, or from inside Endpoint::Poll, one at a time per
+// endpoint. An observer may call SendControl and Wake from inside, nothing else. Never called after ~Endpoint began.
+class PeerObserver {
+ public:
+  virtual ~PeerObserver() = default;
+  virtual void OnControl(Rank from, ControlMessage message) = 0;
+  // The control connection with `peer` ended without a goodbye, or could not be made before its deadline. At most once
+  // per peer. The error's culprit is the peer.
+  virtual void OnPeerLost(Rank peer, Error error) = 0;
+};
+
+struct EndpointConfig {
+  std::uint64_t communicator = 0;      // agreed by all its ranks; part of every lane's name
+  std::uint32_t rail = 0;              // likewise
+  Rank rank = 0;                       // this process in that communicator
+  std::vector<std::string> addresses;  // by rank: what each peer's Transport::Address() gave
+  PeerObserver* observer = nullptr;    // outlives the endpoint
+  Duration connect_timeout = std::chrono::seconds(30);  // for one peer, from the first Open that needs it
+};
+
+class Endpoint {
+ public:
+  virtual ~Endpoint() = default;  // closes everything at once, without a goodbye where none was sent
+
+  // ---- the owner's part: one thread at a time ----
+
+  // The lane `index` to `peer`, made when first asked for and then the same one again; it may still be connecting. Both
+  // ends open it, in any order; bytes wait in the wire until the other end has. kResource: a limit of the system or the
+  // transport would be passed (nothing was made).
+  virtual Result<Lane*> Open(Rank peer, std::uint32_t index) = 0;
+
+  // Does the transport's own work that needs the owner's thread: adopts connections, advances release offsets, delivers
+  // due bytes. Cheap when there is nothing to do. Lanes move bytes in their own calls too.
+  virtual void Poll(TimePoint now) = 0;
+
+  // Announces that the owner is going to sleep, then looks again: true says something arrived, space was freed, or Wake
+  // was called since the lanes last answered "nothing", so do not sleep. After false, wait_fd() becomes readable when
+  // one of these happens. Disarm() afterwards, slept or not.
+  virtual bool Arm() = 0;
+  virtual void Disarm() = 0;
+
+  // A descriptor to poll for reading between Arm and Disarm; -1 where only the injected Waiter can wait (simulation).
+  virtual int wait_fd() const = 0;
+
+  // Revokes every lane (Lane::Revoke). For the error path.
+  virtual void Revoke() = 0;
+
+  // Shuts down writing on all lanes and control connections, after what was written. For the end of Close(): goodbyes
+  // have been exchanged. Then the destructor is never seen as a reset.
+  virtual void ShutDown() = 0;
+
+  // ---- any thread ----
+
+  // Makes the sleeping owner wake, or its next Arm answer true.
+  virtual void Wake() = 0;
+
+  // Sends to a peer with which a control connection exists or is being made; false where there is none (nothing was
+  // sent). Never blocks; when it returns the bytes are on their way even if the process ends right after, as far as the
+  // connection had room. In order per peer. A connection that is still being made sends what was queued when it stands.
+  virtual bool SendControl(Rank peer, const ControlMessage& message) = 0;
+
+  // The peers with which a control connection stands or is being made. Includes those that connected to us.
+  virtual std::vector<Rank> ControlPeers() const = 0;
+
+  // How the path to `peer` was chosen, in words, for explain and errors: "10.0.0.2:41234 via eth0 (same subnet; cubic)".
+  virtual std::string DescribePeer(Rank peer) const = 0;
+};
+
+// Memory that the transport can move without a copy. Freed by its destructor, which must not run while an operation uses it.
+class Memory {
+ public:
+  virtual ~Memory() = default;
+  virtual MutableBytes bytes() const = 0;
+};
+
+// A promise that some memory of the user stays registered; ends with its destructor.
+class Registration {
+ public:
+  virtual ~Registration() = default;
+};
+
+// Thread rule: any thread.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  virtual std::string_view name() const = 0;  // "tcp"
+  virtual const Capabilities& capabilities() const = 0;
+
+  // What peers need to reach this process, opaque, at most kMaxAddressBytes, published through the store.
+  virtual std::string Address() const = 0;
+  // How that address came about, one line per candidate and the choice with its reason, for `rondo explain`.
+  virtual std::string DescribeAddress() const = 0;
+
+  // The endpoint of one communicator and rail. REQUIRES: the name (communicator, rail) is not in use.
+  virtual Result<std::unique_ptr<Endpoint>> OpenEndpoint(const EndpointConfig& config) = 0;
+
+  // Page-aligned memory, zeroed. kOutOfMemory names the bytes. Zero bytes is legal.
+  virtual Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) = 0;
+  virtual Result<std::unique_ptr<Registration>> Register(MutableBytes memory) = 0;
+};
+inline constexpr std::size_t kMaxAddressBytes = 4096;
+
+}  // namespace rondo
