@@ -1,4 +1,5 @@
-// Where chunks lie: the one pure function that turns chunk indices into elements. All ranks compute the same boundaries.
+// Where chunks lie: the one pure function that turns chunk indices into elements. All ranks compute the same
+// boundaries.
 #pragma once
 
 #include <algorithm>

@@ -2,8 +2,8 @@
 // printed, parsed (text.h), proved (verify.h) and run (collectives/engine).
 //
 // The vector that a collective works on is cut into `chunks` chunks by a ChunkGrid; steps name ranges of chunks, never
-// bytes, so one schedule serves every count. A chunk may be empty (fewer elements than chunks): its transfers keep their
-// place in the lanes' order.
+// bytes, so one schedule serves every count. A chunk may be empty (fewer elements than chunks): its transfers keep
+// their place in the lanes' order.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ enum class Algorithm : std::uint8_t {
 std::string_view Name(Algorithm algorithm);  // "recursive_halving"
 std::optional<Algorithm> ParseAlgorithm(std::string_view name);
 
-// Three pieces of memory of equal length and layout: chunk c lies at the same offset in each. In place, input and output
-// are one memory. Scratch belongs to the engine and exists only if some step names it.
+// Three pieces of memory of equal length and layout: chunk c lies at the same offset in each. In place, input and
+// output are one memory. Scratch belongs to the engine and exists only if some step names it.
 enum class BufferId : std::uint8_t { kInput, kOutput, kScratch };
 
 // Chunks [first, first + count) of the grid; count may be 0 (barriers).
@@ -57,7 +57,9 @@ enum class StepKind : std::uint8_t {
   kCopy,        // source -> destination, on this rank
 };
 
-// A step may go as far as the earlier step it depends on has gone, byte for byte where their ranges overlap.
+// A step may go as far as the earlier step it depends on has gone, byte for byte where their ranges overlap. A
+// dependency on a step without chunks (a signal) has nothing to overlap: the whole step must be done before this one
+// begins.
 enum class DependencyKind : std::uint8_t {
   kReadAfterWrite,   // this reads what `step` writes: follows its bytes done
   kWriteAfterRead,   // this overwrites what `step` reads: follows its bytes released
@@ -71,20 +73,21 @@ struct Dependency {
 
 struct Step {
   StepKind kind = StepKind::kCopy;
-  Rank peer = kNoRank;         // of send, recv, recv_reduce
-  std::uint32_t transfer = 0;  // of send, recv, recv_reduce: counts the transfers of the global schedule; pairs both ends
-  ChunkRange chunks;           // the same in source and destination
+  Rank peer = kNoRank;  // of send, recv, recv_reduce
+  std::uint32_t transfer =
+      0;              // of send, recv, recv_reduce: counts the transfers of the global schedule; pairs both ends
+  ChunkRange chunks;  // the same in source and destination
   BufferId source = BufferId::kInput;        // of send, copy; of recv_reduce: its own operand
   BufferId destination = BufferId::kOutput;  // of recv, recv_reduce, copy
   bool incoming_left = false;  // of recv_reduce: the incoming operand is the left one (it comes from a lower rank)
   bool scale = false;          // of copy: multiply by the rank's factor (pre-multiplied sum)
   bool finish = false;         // of recv_reduce, copy: the result is complete here; an average divides
-  std::vector<Dependency> dependencies;  // sorted by step
+  std::vector<Dependency> dependencies = {};  // sorted by step
   bool operator==(const Step&) const = default;
 };
 
-// One rank's part. Steps stand in an order that respects all dependencies; the steps of one lane direction (sends to one
-// peer; receives from one peer) run strictly in this order, all others as their dependencies allow.
+// One rank's part. Steps stand in an order that respects all dependencies; the steps of one lane direction (sends to
+// one peer; receives from one peer) run strictly in this order, all others as their dependencies allow.
 struct RankSchedule {
   Rank rank = 0;
   std::vector<Step> steps;

@@ -1,0 +1,23 @@
+// Dissemination barrier: Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization", IJPP 1988.
+//
+// In round k every rank signals the one 2^k further on; what it sends tells of everybody it has heard of. P = 4:
+//
+//   round  1          2
+//          0 -> 1     0 -> 2
+//          1 -> 2     1 -> 3
+//          2 -> 3     2 -> 0
+//          3 -> 0     3 -> 1
+//
+// Rounds: ceil(log2 P), the fewest there can be, for every P. Sent by a rank: ceil(log2 P) signals, no bytes.
+#include "collectives/algorithms/generators.h"
+
+namespace rondo {
+
+void DisseminationBarrier(int world, Rank /*root*/, Transfers& out) {
+  for (int distance = 1; distance < world; distance *= 2) {
+    for (int rank = 0; rank < world; ++rank) out.Signal(rank, Wrap(rank + distance, world));
+    out.EndRound();
+  }
+}
+
+}  // namespace rondo

@@ -1,0 +1,49 @@
+// Broadcast by scatter and all-gather: van de Geijn; Barnett et al., "Building a high-performance collective
+// communication library", SC 1994; with the hops left out that bring a rank what it already has (Zhou, Marjanovic,
+// Niethammer and Gracia, "A bandwidth-saving optimization for MPI broadcast collective operation", ICPPW 2015).
+//
+// Ranks are counted from the root. A binomial tree scatters the chunks, each inner node keeping its subtree's; then
+// every chunk travels the ring. P = 4:
+//
+//   round  1               2             |  3             4             5
+//          0 =[2,3]=> 2    0 =[1]=> 1    |  0 =[0]=> 1    0 =[3]=> 1    0 =[2]=> 1
+//                          2 =[3]=> 3    |  1 =[1]=> 2    1 =[0]=> 2
+//                                        |  2 =[2]=> 3    2 =[1]=> 3    2 =[0]=> 3      3 => 0 is never needed
+//
+// Rounds: ceil(log2 P) + P - 1. Sent by a rank: at most 2 (P - 1) / P of the vector (the root), against ceil(log2 P) of
+// a tree: for large vectors. Nothing is computed, so there is no order of operands.
+#include <algorithm>
+#include <vector>
+
+#include "collectives/algorithms/generators.h"
+
+namespace rondo {
+
+void ScatterAllGatherBroadcast(int world, Rank root, Transfers& out) {
+  const auto real = [&](int v) { return Wrap(v + root, world); };  // v counts ranks from the root
+  std::vector<int> held_end(static_cast<std::size_t>(world));      // after the scatter, v holds chunks [v, held_end[v])
+  held_end[0] = world;
+
+  int distance = 1;
+  while (distance < world) distance *= 2;
+  for (distance /= 2; distance >= 1; distance /= 2) {
+    for (int from = 0; from + distance < world; from += 2 * distance) {
+      const int to = from + distance;
+      held_end[to] = std::min(to + distance, world);
+      out.Copy(real(from), real(to), Chunks(to, held_end[to] - to));
+    }
+    out.EndRound();
+  }
+
+  for (int hop = 0; hop < world - 1; ++hop) {
+    for (int from = 0; from < world - 1; ++from) {  // the root, after the last, has everything
+      const int to = from + 1;
+      const int chunk = Wrap(from - hop, world);
+      const bool held = to <= chunk && chunk < held_end[to];
+      if (!held) out.Copy(real(from), real(to), Chunk(chunk));
+    }
+    out.EndRound();
+  }
+}
+
+}  // namespace rondo

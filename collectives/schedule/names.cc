@@ -1,0 +1,49 @@
+#include <array>
+#include <utility>
+
+#include "collectives/schedule/step.h"
+
+namespace rondo {
+namespace {
+
+constexpr std::array<std::pair<Collective, std::string_view>, 3> kCollectives{{
+    {Collective::kAllReduce, "all_reduce"},
+    {Collective::kBroadcast, "broadcast"},
+    {Collective::kBarrier, "barrier"},
+}};
+
+constexpr std::array<std::pair<Algorithm, std::string_view>, 6> kAlgorithms{{
+    {Algorithm::kRing, "ring"},
+    {Algorithm::kTree, "tree"},
+    {Algorithm::kRecursiveHalving, "recursive_halving"},
+    {Algorithm::kRecursiveDoubling, "recursive_doubling"},
+    {Algorithm::kScatterAllGather, "scatter_all_gather"},
+    {Algorithm::kDissemination, "dissemination"},
+}};
+
+// Values that arrived over a wire may be none of ours: those are "unknown", never a crash.
+template <typename Table, typename Value>
+std::string_view NameIn(const Table& table, Value value) {
+  for (const auto& [known, name] : table) {
+    if (known == value) return name;
+  }
+  return "unknown";
+}
+
+template <typename Value, typename Table>
+std::optional<Value> ValueIn(const Table& table, std::string_view wanted) {
+  for (const auto& [value, name] : table) {
+    if (name == wanted) return value;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view Name(Collective collective) { return NameIn(kCollectives, collective); }
+std::optional<Collective> ParseCollective(std::string_view name) { return ValueIn<Collective>(kCollectives, name); }
+
+std::string_view Name(Algorithm algorithm) { return NameIn(kAlgorithms, algorithm); }
+std::optional<Algorithm> ParseAlgorithm(std::string_view name) { return ValueIn<Algorithm>(kAlgorithms, name); }
+
+}  // namespace rondo
