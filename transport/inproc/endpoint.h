@@ -1,0 +1,49 @@
+// The endpoint of an in-process network.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "transport/inproc/fabric.h"
+#include "transport/inproc/lane.h"
+#include "transport/transport.h"
+
+namespace rondo {
+
+class InprocEndpoint final : public Endpoint {
+ public:
+  // `network_ranks` of config.addresses, by rank.
+  InprocEndpoint(std::shared_ptr<InprocFabric> fabric, InprocFabric::Seat seat, EndpointConfig config,
+                 std::vector<Rank> network_ranks);
+  ~InprocEndpoint() override;
+
+  Result<Lane*> Open(Rank peer, std::uint32_t index) override;
+  void Poll(TimePoint now) override;
+  bool Arm() override;
+  void Disarm() override;
+  int wait_fd() const override { return station_.bell.fd(); }
+  void Revoke() override;
+  void ShutDown() override;
+  void Wake() override;
+  bool SendControl(Rank peer, const ControlMessage& message) override;
+  std::vector<Rank> ControlPeers() const override;
+  std::string DescribePeer(Rank peer) const override;
+
+ private:
+  void Attend();
+
+  const std::shared_ptr<InprocFabric> fabric_;
+  const InprocFabric::Seat seat_;
+  InprocStation& station_;
+  const EndpointConfig config_;
+  const std::vector<Rank> network_ranks_;
+  const bool lanes_need_polls_;
+
+  std::map<std::pair<Rank, std::uint32_t>, InprocLane*> by_name_;
+  std::vector<std::unique_ptr<InprocLane>> lanes_;
+  std::uint64_t attended_ = 0;  // the station's attention when Poll last looked
+};
+
+}  // namespace rondo

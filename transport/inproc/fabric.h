@@ -1,0 +1,166 @@
+// What the ranks of one InprocNetwork share: stations, which are the addressable side of endpoints, and links, which
+// are the shared side of lanes. Everything here is found by name under one mutex, at set-up and at death only; the
+// bytes of lanes never take it.
+//
+// Lock order: fabric mutex, then a station's mutex. Observers are never called with either held.
+#pragma once
+
+#include <atomic>
+#include <compare>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "transport/inproc/doorbell.h"
+#include "transport/inproc/inproc.h"
+#include "transport/inproc/stream.h"
+#include "transport/transport.h"
+
+namespace rondo {
+
+// How one side of a link stands, as it wants the other side to know. Only ever grows.
+enum class SideState : std::uint8_t {
+  kLive,
+  kShutDown,  // nothing more will be written
+  kRevoked,   // Lane::Revoke
+  kGone,      // the endpoint was destroyed without having shut down
+  kKilled,    // InprocNetwork::Kill
+};
+
+struct InprocStation;
+
+// An error of `rank` about `culprit`.
+Error Blame(ErrorCode code, std::string message, Rank rank, Rank culprit);
+
+// Both directions of one lane. Side 0 is the lower network rank; side s writes streams[s] and reads streams[1 - s].
+struct InprocLink {
+  explicit InprocLink(std::size_t ring_bytes) : streams{Stream(ring_bytes), Stream(ring_bytes)} {}
+
+  // Raises a side's state and tells the other side's owner.
+  void Raise(int side, SideState to);
+
+  Stream streams[2];
+  std::atomic<SideState> sides[2]{};
+  std::shared_ptr<InprocStation> stations[2];  // constant once the link can be found
+};
+
+// One (network rank, communicator, rail): where others leave messages, and the bell that wakes its owner. Exists from
+// the moment that somebody looks for it, perhaps before its endpoint does, and stays as long as the fabric.
+struct InprocStation {
+  struct Event {
+    Rank from = kNoRank;
+    ControlMessage message;     // where there is no loss
+    std::optional<Error> loss;  // that the control connection ended without a goodbye
+  };
+  // A control connection.
+  struct Peer {
+    std::shared_ptr<InprocStation> station;
+    bool goodbye_sent = false;
+    bool lost = false;  // the loss is told or about to be
+  };
+  static constexpr std::size_t kMaxEvents = 4096;
+
+  // Something for the owner's next Poll.
+  void CallAttention() {
+    attention.fetch_add(1, std::memory_order_seq_cst);
+    bell.Ring();
+  }
+  // Queues the loss of `peer` once. REQUIRES: mutex held; CallAttention afterwards.
+  void QueueLoss(Rank peer, const std::string& how);
+
+  // Constant after construction.
+  int network_rank = 0;
+
+  Doorbell bell;
+  std::atomic<std::uint64_t> attention{0};  // counts what Poll has to look at: events, states of links
+  std::atomic<bool> wake{false};            // Endpoint::Wake since the last Disarm
+  std::atomic<bool> killed{false};
+
+  std::mutex mutex;
+  // Guarded by mutex.
+  Rank rank = kNoRank;  // of the communicator
+  bool closed = false;  // its endpoint was destroyed
+  bool shut_down = false;
+  std::map<Rank, Peer> peers;
+  std::deque<Event> events;
+
+  // Guarded by the fabric's mutex.
+  bool open = false;
+  std::vector<std::pair<std::weak_ptr<InprocLink>, int>> links;  // with this station's side of each
+};
+
+// Thread rule: any thread.
+class InprocFabric {
+ public:
+  InprocFabric(int world_size, const InprocOptions& options);
+  ~InprocFabric();
+
+  std::string AddressOf(Rank network_rank) const;
+  // kUnreachable for an address of anybody else.
+  Result<Rank> ParseAddress(const std::string& address) const;
+
+  struct Seat {
+    std::shared_ptr<InprocStation> station;
+    std::uint32_t incarnation = 0;  // the how-manieth endpoint of that name on that rank
+  };
+  // kInvalidArgument when an endpoint of that name is open on that rank; kResource without a descriptor.
+  Result<Seat> OpenStation(Rank network_rank, const EndpointConfig& config);
+  // Ends the control connections: those without a goodbye are losses at their peers.
+  void CloseStation(const std::shared_ptr<InprocStation>& station);
+
+  struct LaneName {
+    Rank network_peer = 0;
+    Rank peer = 0;
+    std::uint32_t index = 0;
+  };
+  struct Attached {
+    std::shared_ptr<InprocLink> link;
+    int side = 0;
+  };
+  // The link of a lane, and the control connection with its peer; whoever comes first makes them for both.
+  Result<Attached> Attach(const Seat& seat, const EndpointConfig& config, const LaneName& name);
+
+  void Kill(Rank network_rank);
+
+  const int world_size;
+  const InprocOptions options;
+  InprocTally tally;
+  std::vector<std::weak_ptr<Transport>> transports;  // by rank; guarded by mutex
+  std::mutex mutex;
+
+ private:
+  struct StationName {
+    Rank network_rank;
+    std::uint64_t communicator;
+    std::uint32_t rail;
+    std::uint32_t incarnation;
+    auto operator<=>(const StationName&) const = default;
+  };
+  struct LinkName {
+    Rank low;
+    Rank high;
+    std::uint64_t communicator;
+    std::uint32_t rail;
+    std::uint32_t incarnation;
+    std::uint32_t index;
+    auto operator<=>(const LinkName&) const = default;
+  };
+  // REQUIRES: mutex held.
+  const std::shared_ptr<InprocStation>& StationOf(const StationName& name, Rank rank);
+
+  // Guarded by mutex.
+  std::map<StationName, std::shared_ptr<InprocStation>> stations_;
+  std::map<StationName, std::uint32_t> incarnations_;          // keyed with incarnation 0: how many were opened
+  std::map<LinkName, std::shared_ptr<InprocLink>> half_open_;  // waiting for the second side
+  std::vector<bool> killed_;
+};
+
+}  // namespace rondo

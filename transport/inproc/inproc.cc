@@ -1,0 +1,107 @@
+#include "transport/inproc/inproc.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/check.h"
+#include "transport/inproc/endpoint.h"
+#include "transport/inproc/fabric.h"
+
+namespace rondo {
+
+namespace {
+
+class MappedMemory final : public Memory {
+ public:
+  explicit MappedMemory(MutableBytes bytes) : bytes_(bytes) {}
+  ~MappedMemory() override {
+    if (!bytes_.empty()) munmap(bytes_.data(), bytes_.size());
+  }
+  MutableBytes bytes() const override { return bytes_; }
+
+ private:
+  const MutableBytes bytes_;
+};
+
+// Threads see each other's memory as it is.
+class NoRegistration final : public Registration {};
+
+class InprocTransport final : public Transport {
+ public:
+  InprocTransport(std::shared_ptr<InprocFabric> fabric, Rank network_rank)
+      : fabric_(std::move(fabric)), network_rank_(network_rank) {
+    const InprocOptions& options = fabric_->options;
+    capabilities_ = {.push = options.push,
+                     .pull = options.pull,
+                     .reserve = true,
+                     .late_release = options.late_release || options.reluctant || options.pull};
+  }
+
+  std::string_view name() const override { return "inproc"; }
+  const Capabilities& capabilities() const override { return capabilities_; }
+  std::string Address() const override { return fabric_->AddressOf(network_rank_); }
+  std::string DescribeAddress() const override { return Address() + ": threads of one process, the only choice"; }
+
+  Result<std::unique_ptr<Endpoint>> OpenEndpoint(const EndpointConfig& config) override {
+    if (config.rank < 0 || static_cast<std::size_t>(config.rank) >= config.addresses.size())
+      return Fail(ErrorCode::kInvalidArgument, "rank {} in a world of {} addresses", config.rank,
+                  config.addresses.size());
+    std::vector<Rank> network_ranks;
+    for (const std::string& address : config.addresses) {
+      RONDO_ASSIGN(const Rank network_rank, fabric_->ParseAddress(address));
+      network_ranks.push_back(network_rank);
+    }
+    if (network_ranks[config.rank] != network_rank_)
+      return Fail(ErrorCode::kInvalidArgument, "rank {} has address {}, but this transport is {}", config.rank,
+                  config.addresses[config.rank], Address());
+    RONDO_ASSIGN(auto seat, fabric_->OpenStation(network_rank_, config));
+    return std::make_unique<InprocEndpoint>(fabric_, std::move(seat), config, std::move(network_ranks));
+  }
+
+  Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) override {
+    if (bytes == 0) return std::make_unique<MappedMemory>(MutableBytes{});
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+      return Fail(ErrorCode::kOutOfMemory, "no {} bytes of memory: {}", bytes, std::strerror(errno));
+    return std::make_unique<MappedMemory>(MutableBytes(static_cast<std::byte*>(memory), bytes));
+  }
+
+  Result<std::unique_ptr<Registration>> Register(MutableBytes) override { return std::make_unique<NoRegistration>(); }
+
+ private:
+  const std::shared_ptr<InprocFabric> fabric_;
+  const Rank network_rank_;
+  Capabilities capabilities_;
+};
+
+}  // namespace
+
+InprocNetwork::InprocNetwork(int world_size, const InprocOptions& options)
+    : fabric_(std::make_shared<InprocFabric>(world_size, options)) {}
+
+InprocNetwork::~InprocNetwork() = default;
+
+int InprocNetwork::world_size() const { return fabric_->world_size; }
+
+std::shared_ptr<Transport> InprocNetwork::transport(Rank rank) const {
+  RONDO_CHECK(rank >= 0 && rank < fabric_->world_size, "rank {} of {}", rank, fabric_->world_size);
+  std::lock_guard lock(fabric_->mutex);
+  std::shared_ptr<Transport> transport = fabric_->transports[rank].lock();
+  if (transport == nullptr) fabric_->transports[rank] = transport = std::make_shared<InprocTransport>(fabric_, rank);
+  return transport;
+}
+
+void InprocNetwork::Kill(Rank rank) {
+  RONDO_CHECK(rank >= 0 && rank < fabric_->world_size, "rank {} of {}", rank, fabric_->world_size);
+  fabric_->Kill(rank);
+}
+
+InprocCounters InprocNetwork::counters() const {
+  return {.pushed_bytes = fabric_->tally.pushed_bytes.load(std::memory_order_relaxed),
+          .lent_bytes = fabric_->tally.lent_bytes.load(std::memory_order_relaxed),
+          .windows_refused = fabric_->tally.windows_refused.load(std::memory_order_relaxed)};
+}
+
+}  // namespace rondo

@@ -1,0 +1,104 @@
+// What is particular to the in-process transport; what every transport promises is tested in tests/conformance.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "transport/inproc/inproc.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+namespace rondo {
+namespace {
+
+struct Recorder final : PeerObserver {
+  std::vector<std::pair<Rank, std::string>> controls;
+  std::vector<std::pair<Rank, Error>> losses;
+  void OnControl(Rank from, ControlMessage message) override { controls.emplace_back(from, message.body); }
+  void OnPeerLost(Rank peer, Error error) override { losses.emplace_back(peer, error); }
+};
+
+struct Pair {
+  explicit Pair(const InprocOptions& options = {}) : network(2, options) {
+    for (Rank rank : {0, 1}) {
+      EndpointConfig config;
+      config.communicator = 7;
+      config.rank = rank;
+      config.addresses = {network.transport(0)->Address(), network.transport(1)->Address()};
+      config.observer = &observers[rank];
+      endpoints.push_back(*network.transport(rank)->OpenEndpoint(config));
+    }
+    for (Rank rank : {0, 1}) lanes[rank] = *endpoints[rank]->Open(1 - rank, 0);
+  }
+  void Poll() {
+    for (auto& endpoint : endpoints) endpoint->Poll({});
+  }
+
+  InprocNetwork network;
+  Recorder observers[2];
+  std::vector<std::unique_ptr<Endpoint>> endpoints;
+  Lane* lanes[2];
+};
+
+std::size_t Put(Lane& lane, std::string_view text) {
+  const Bytes pieces[] = {AsBytes(text)};
+  return lane.Write(pieces);
+}
+
+std::string Take(Lane& lane, std::size_t bytes) {
+  std::string text(bytes, '?');
+  text.resize(lane.ReadInto(std::as_writable_bytes(std::span(text.data(), text.size()))));
+  return text;
+}
+
+TEST_CASE("bytes written on one side are read on the other") {
+  Pair pair;
+  CHECK(Put(*pair.lanes[0], "hello") == 5);
+  CHECK(Take(*pair.lanes[1], 100) == "hello");
+  CHECK(pair.lanes[0]->released() == 5);
+}
+
+TEST_CASE("reluctant memory is read where it lies, and released only when the peer has consumed it") {
+  Pair pair({.reluctant = true});
+  std::string text = "before";
+  CHECK(Put(*pair.lanes[0], text) == 6);
+  CHECK(pair.lanes[0]->released() == 0);
+  text = "after!";  // what no user of a lane may do before it is released
+  CHECK(Take(*pair.lanes[1], 3) == "aft");
+  CHECK(pair.lanes[0]->released() == 3);
+  CHECK(Take(*pair.lanes[1], 3) == "er!");
+  CHECK(pair.lanes[0]->released() == 6);
+  CHECK(pair.network.counters().lent_bytes == 6);
+}
+
+TEST_CASE("a pushed byte is in its window before the receiver looks") {
+  Pair pair({.push = true});
+  std::string window(4, '.');
+  const MutableBytes memory = std::as_writable_bytes(std::span(window.data(), window.size()));
+  REQUIRE(pair.lanes[1]->Expect(2, memory));
+  CHECK(Put(*pair.lanes[0], "abcdefgh") == 8);
+  CHECK(window == "cdef");
+  CHECK(Take(*pair.lanes[1], 2) == "ab");
+  CHECK(pair.lanes[1]->ReadInto(memory) == 4);
+  CHECK(Take(*pair.lanes[1], 9) == "gh");
+  CHECK(pair.network.counters().pushed_bytes == 4);
+}
+
+TEST_CASE("a killed rank is told of with its name, and what it wrote before can be read") {
+  Pair pair;
+  Put(*pair.lanes[0], "last words");
+  pair.network.Kill(0);
+  CHECK(Put(*pair.lanes[0], "from beyond") == 0);
+  pair.Poll();
+  CHECK(pair.lanes[0]->state() == LaneState::kFailed);
+  CHECK(pair.lanes[1]->state() == LaneState::kOpen);
+  CHECK(Take(*pair.lanes[1], 100) == "last words");
+  REQUIRE(pair.lanes[1]->state() == LaneState::kFailed);
+  CHECK(pair.lanes[1]->failure()->code() == ErrorCode::kPeerLost);
+  CHECK(pair.lanes[1]->failure()->culprit() == 0);
+  REQUIRE(pair.observers[1].losses.size() == 1);
+  CHECK(pair.observers[1].losses[0].second.culprit() == 0);
+  CHECK(pair.observers[0].losses.empty());
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,69 @@
+// A lane of an in-process network: a writer on one stream, a reader on the other, and how the link stands.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "transport/inproc/fabric.h"
+#include "transport/inproc/stream.h"
+#include "transport/lane.h"
+
+namespace rondo {
+
+class InprocLane final : public Lane {
+ public:
+  InprocLane(std::shared_ptr<InprocFabric> fabric, InprocFabric::Attached attached, Rank self, Rank peer,
+             std::uint32_t index, std::uint32_t connecting_polls, Random random);
+  ~InprocLane() override;
+
+  Rank peer() const override { return peer_; }
+  LaneState state() const override;
+  const Error* failure() const override;
+  std::size_t Write(std::span<const Bytes> pieces) override;
+  MutableBytes Reserve(std::size_t bytes) override;
+  void Commit(std::size_t bytes) override;
+  std::size_t Offer(Bytes source) override;
+  std::uint64_t accepted() const override { return writer_.accepted(); }
+  std::uint64_t released() const override { return writer_.released(); }
+  Arrived Peek(std::size_t want) override;
+  void Consume(std::size_t bytes) override;
+  std::size_t ReadInto(MutableBytes destination) override;
+  bool Expect(std::uint64_t stream_offset, MutableBytes destination) override;
+  std::uint64_t consumed() const override { return reader_.consumed(); }
+  void Revoke() override;
+
+  // ---- for the endpoint ----
+
+  // Lets connecting and late releases advance by one step.
+  void Poll();
+  // Looks at how both sides of the link stand. A change of the other side is made visible only here, so that the owner
+  // sees it between its own calls and not in their midst.
+  void AdoptStates();
+  // Whether the owner has something to look at that the lane's last answers did not tell.
+  bool HasNews();
+  void ShutDown();
+
+ private:
+  bool CanWrite();
+  bool CanRead() const { return connecting_polls_ == 0 && !revoked_; }
+  void RingPeer() { link_->stations[1 - side_]->bell.Ring(); }
+  Error PeerError(SideState how) const;
+
+  const std::shared_ptr<InprocFabric> fabric_;  // the tally lives there
+  const std::shared_ptr<InprocLink> link_;
+  const int side_;
+  const Rank self_;
+  const Rank peer_;
+  const std::uint32_t index_;
+
+  StreamWriter writer_;
+  StreamReader reader_;
+  std::uint32_t connecting_polls_;
+  SideState peer_state_ = SideState::kLive;  // as adopted
+  std::optional<Error> failure_;             // why the lane is failed, or will be when what arrived has been consumed
+  bool failed_ = false;
+  bool revoked_ = false;
+  bool failed_in_write_ = false;  // news for Arm
+};
+
+}  // namespace rondo

@@ -1,0 +1,201 @@
+// One direction of a lane: a bounded ring with one producer (StreamWriter) and one consumer (StreamReader), each used
+// by one thread at a time.
+//
+// The byte at stream offset o lives at ring position o % capacity. Some ranges of the stream do not travel through the
+// ring but still occupy their place in it, so that one rule, written - consumed <= capacity, bounds everything: an
+// Extent says where such bytes are instead.
+//   lent     in the sender's memory (Offer; Write in the reluctant mode). The receiver copies them when it looks: into
+//            their ring position for Peek, straight to the destination for ReadInto.
+//   pushed   in the receiver's memory already, at the place that a window named.
+//
+// What each release/acquire pair publishes:
+//   written         by the producer: the ring bytes below it, and pushed bytes in windows
+//   extents_pushed  by the producer: the extents below it; stored before the `written` that covers them
+//   consumed        by the consumer: that the ring bytes below it will not be touched again and may be overwritten, and
+//                   that lent memory below it will not be read again
+//   extents_popped  by the consumer: that the extents below it may be overwritten
+// `written` and `consumed` are stored sequentially consistently as the publisher's half of the argument in doorbell.h.
+//
+// Lent memory and windows are touched only with `memory_mutex` held and after a look at the flag that revokes them, so
+// Revoke is safe once it has held the mutex; the wait is one copy of at most the ring's capacity.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/random.h"
+#include "transport/inproc/inproc.h"
+#include "transport/lane.h"
+
+namespace rondo {
+
+// Shared by all streams of one network; relaxed, read by tests when all is quiet.
+struct InprocTally {
+  std::atomic<std::uint64_t> pushed_bytes{0};
+  std::atomic<std::uint64_t> lent_bytes{0};
+  std::atomic<std::uint64_t> windows_refused{0};
+};
+
+struct Stream {
+  // At most this many ranges outside the ring, and this many windows, are pending. Beyond: short writes, no window.
+  static constexpr std::size_t kMaxExtents = 256;
+  static constexpr std::size_t kMaxWindows = 256;
+
+  struct Extent {
+    std::uint64_t begin = 0;  // stream offsets
+    std::uint64_t end = 0;
+    const std::byte* data = nullptr;
+    bool pushed = false;  // else lent
+  };
+  struct Window {
+    std::uint64_t begin = 0;
+    MutableBytes memory;
+    std::uint64_t end() const { return begin + memory.size(); }
+  };
+
+  explicit Stream(std::size_t ring_bytes);
+
+  std::byte* At(std::uint64_t offset) const { return ring.get() + offset % capacity; }
+  // How many of the bytes from `offset` on lie in one piece.
+  std::size_t UntilWrap(std::uint64_t offset) const { return capacity - offset % capacity; }
+  Extent& ExtentAt(std::uint64_t number) { return extents[number % kMaxExtents]; }
+
+  // The producer's line.
+  alignas(kLineBytes) std::atomic<std::uint64_t> written{0};
+  std::atomic<std::uint64_t> extents_pushed{0};
+  // The consumer's line.
+  alignas(kLineBytes) std::atomic<std::uint64_t> consumed{0};
+  std::atomic<std::uint64_t> extents_popped{0};
+
+  // Constant after construction.
+  struct FreeAligned {
+    void operator()(std::byte* memory) const;
+  };
+  alignas(kLineBytes) const std::size_t capacity;
+  const std::unique_ptr<std::byte[], FreeAligned> ring;
+
+  std::vector<Extent> extents;  // a ring too; guarded by the two extent counters
+
+  std::mutex memory_mutex;
+  bool source_revoked = false;   // guarded by memory_mutex: lent extents must not be read
+  bool windows_revoked = false;  // guarded by memory_mutex: windows must not be written
+  std::deque<Window> windows;    // guarded by memory_mutex: granted and not yet written past, in stream order
+};
+
+// The sending half. Which words of the contract it implements is said in transport/lane.h.
+class StreamWriter {
+ public:
+  StreamWriter(Stream& stream, const InprocOptions& options, InprocTally& tally, Random random);
+
+  std::size_t Write(std::span<const Bytes> pieces);
+  MutableBytes Reserve(std::size_t bytes);
+  void Commit(std::size_t bytes);
+  std::size_t Offer(Bytes source);
+  std::uint64_t accepted() const { return accepted_; }
+  std::uint64_t released() const;
+
+  // Lets a late release advance.
+  void Poll();
+  // Whether there is room, or a release, that the last answers did not tell. Counts as telling.
+  bool HasNews();
+  // Whether the peer has yet to read lent memory.
+  bool HasLoans() const { return Releasable() < accepted_; }
+  // Nobody reads lent memory afterwards.
+  void Revoke();
+
+ private:
+  std::size_t Room();  // loads the peer's consumed offset
+  std::size_t SliceOf(std::size_t bytes);
+  void CopyIn(Bytes source);
+  bool Lend(Bytes source);
+  void PushOrCopy(Bytes source);
+  bool PushExtent(const Stream::Extent& extent);
+  void Publish();
+  void NoteShort(bool sliced);
+  std::uint64_t Releasable() const;
+
+  Stream& stream_;
+  InprocTally& tally_;
+  const std::size_t slice_bytes_;
+  const bool late_release_;
+  const bool reluctant_;
+  const bool push_;
+  Random random_;
+
+  std::uint64_t accepted_ = 0;
+  std::uint64_t consumed_ = 0;  // the peer's, as last loaded
+  std::size_t reserved_ = 0;
+  std::uint64_t extents_pushed_ = 0;
+
+  struct Lent {
+    std::uint64_t begin;
+    std::uint64_t end;
+  };
+  mutable std::deque<Lent> lent_;        // not known to be consumed
+  mutable std::uint64_t released_ = 0;   // as last told
+  bool short_ = false;                   // the last Write, Reserve or Offer took less than it was given ...
+  bool sliced_ = false;                  // ... though there was room
+  std::uint64_t short_at_consumed_ = 0;  // ... when the peer had consumed this much
+};
+
+// The receiving half.
+class StreamReader {
+ public:
+  StreamReader(Stream& stream, const InprocOptions& options, InprocTally& tally, Random random);
+
+  Arrived Peek(std::size_t want);
+  void Consume(std::size_t bytes);
+  std::size_t ReadInto(MutableBytes destination);
+  bool Expect(std::uint64_t stream_offset, MutableBytes destination);
+  std::uint64_t consumed() const { return consumed_; }
+
+  // The stream ends with what is written now: what a sender that dies at this moment still writes is ignored.
+  void EndHere() { end_ = stream_.written.load(std::memory_order_acquire); }
+  // Everything written has been consumed, or what comes next was revoked by the sender.
+  bool Exhausted() const { return truncated_ || consumed_ == Written(std::memory_order_acquire); }
+  // Whether bytes have arrived that the last answers did not show. Counts as telling.
+  bool HasNews();
+  // Nobody writes into windows afterwards.
+  void Revoke();
+
+ private:
+  struct Run {  // bytes at the front that lie in one piece
+    const std::byte* data = nullptr;
+    std::size_t size = 0;
+    bool pushed = false;
+    bool lent = false;
+  };
+  std::uint64_t Written(std::memory_order order) const { return std::min(end_, stream_.written.load(order)); }
+  std::uint64_t Reveal();
+  Run RunAt(std::uint64_t offset, std::uint64_t limit);
+  bool Fetch(std::uint64_t offset, const Run& run);
+  void Advance(std::size_t bytes);
+
+  Stream& stream_;
+  InprocTally& tally_;
+  const std::size_t slice_bytes_;
+  const bool push_;
+  const double refuse_windows_;
+  Random random_;
+
+  std::uint64_t consumed_ = 0;
+  std::uint64_t shown_ = 0;     // the end of what Peek has ever shown
+  std::uint64_t revealed_ = 0;  // slices: the end of what may be shown
+  std::uint64_t told_ = 0;      // HasNews: what is written beyond this is news
+  std::uint64_t fetched_ = 0;   // lent bytes below this are in their ring position
+  std::uint64_t extents_popped_ = 0;
+  std::uint64_t window_end_ = 0;
+  std::uint64_t end_ = std::numeric_limits<std::uint64_t>::max();
+  bool truncated_ = false;  // the sender revoked lent memory that had not been read
+};
+
+}  // namespace rondo
