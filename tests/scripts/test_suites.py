@@ -1,0 +1,250 @@
+"""tools/test: what it counts, when it fails, what it prints, what it ends."""
+
+import io
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+from support import REPOSITORY
+
+sys.path.insert(0, str(REPOSITORY / "tools/suites"))
+import counting  # noqa: E402
+import main  # noqa: E402
+import runner  # noqa: E402
+from counting import Run  # noqa: E402
+from table import SUITES, Suite  # noqa: E402
+
+
+def shell(name, script, count=counting.count_step, budget_min=1.0, **more):
+    return Suite(name, f"the suite {name}", budget_min, ["sh", "-c", script], count, **more)
+
+
+def run_suites(*suites, arguments=()):
+    """Exit status and output of tools/test with these suites in place of the table."""
+    out = io.StringIO()
+    status = main.main(list(arguments), suites=list(suites), out=out)
+    return status, out.getvalue()
+
+
+class EndLine(unittest.TestCase):
+    def test_is_exact_and_last_and_the_status_is_zero_when_nothing_failed(self):
+        status, text = run_suites(shell("one", "true"), shell("two", "true"))
+        self.assertEqual(text.splitlines()[-1], "2 passed, 0 failed, 0 skipped")
+        self.assertEqual(status, 0)
+
+    def test_one_failing_suite_fails_the_whole_but_the_others_still_run(self):
+        status, text = run_suites(shell("bad", "exit 3"), shell("good", "echo here I am"))
+        self.assertEqual(text.splitlines()[-1], "1 passed, 1 failed, 0 skipped")
+        self.assertEqual(status, 1)
+        self.assertIn("failed: bad: exit status 3", text)
+        self.assertIn("here I am", text)
+
+    def test_a_command_that_does_not_exist_is_a_failure_that_names_it(self):
+        gone = Suite("gone", "", 1, ["tools/no-such-script"], counting.count_step)
+        status, text = run_suites(gone)
+        self.assertEqual(status, 1)
+        self.assertIn("tools/no-such-script: No such file", text)
+
+    def test_a_suite_without_its_declared_capability_is_one_skip_with_the_reason(self):
+        status, text = run_suites(shell("vm", "false", missing=lambda: "no virtual machine here"))
+        self.assertEqual(text.splitlines()[-1], "0 passed, 0 failed, 1 skipped")
+        self.assertIn("skipped: vm: no virtual machine here", text)
+        self.assertEqual(status, 0)
+
+    def test_what_only_full_runs_is_listed_by_name(self):
+        status, text = run_suites(shell("quick", "true"), shell("long", "false", full_only=True))
+        self.assertEqual(status, 0)
+        self.assertIn("only with --full: long: the suite long", text)
+
+    def test_full_runs_everything(self):
+        status, text = run_suites(shell("quick", "true"), shell("long", "false", full_only=True), arguments=["--full"])
+        self.assertEqual(status, 1)
+        self.assertEqual(text.splitlines()[-1], "1 passed, 1 failed, 0 skipped")
+
+
+class Budgets(unittest.TestCase):
+    def test_a_suite_over_its_budget_is_said_so_and_is_no_failure(self):
+        # The clock of the runner is moved, nothing waits.
+        ticks = iter([0.0, 100.0])
+        real, runner.time.monotonic = runner.time.monotonic, lambda: next(ticks)
+        try:
+            out = io.StringIO()
+            late = Suite("late", "", 1, ["true"], counting.count_step)
+            one = runner.Runner(out)
+            one.run_command = lambda command, suite: Run(status=0)
+            result = one.run(late)
+        finally:
+            runner.time.monotonic = real
+        self.assertIn("late took 1:40, more than its budget", out.getvalue())
+        self.assertIn("OVER ITS BUDGET", result.line())
+        self.assertEqual(result.counts.failed, 0)
+
+    def test_a_suite_far_beyond_its_budget_is_ended_and_has_failed(self):
+        started = time.monotonic()
+        status, text = run_suites(shell("stuck", "sleep 600", budget_min=0.001))
+        self.assertEqual(status, 1)
+        self.assertIn("stuck is beyond 3 times its budget and is ended", text)
+        self.assertLess(time.monotonic() - started, 60)
+
+    def test_the_short_run_fits_into_ninety_minutes(self):
+        self.assertLess(sum(suite.budget_min for suite in SUITES if not suite.full_only), 90)
+
+
+class Interrupt(unittest.TestCase):
+    def test_ends_the_children_and_exits_130(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = Path(folder) / "suites.py"
+            # The grandchild tells its process id, then would stay for long.
+            script.write_text(
+                f"import sys; sys.path.insert(0, {str(REPOSITORY / 'tools/suites')!r})\n"
+                "import counting, main; from table import Suite\n"
+                "stuck = Suite('stuck', '', 60, ['sh', '-c', 'sleep 600 & echo child $!; wait'], counting.count_step)\n"
+                "sys.exit(main.main([], suites=[stuck]))\n"
+            )
+            tests = subprocess.Popen(
+                [sys.executable, "-B", script], stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL, start_new_session=True
+            )
+            child = None
+            for line in tests.stdout:
+                if line.startswith("child "):
+                    child = int(line.split()[1])
+                    break
+            handle = os.pidfd_open(child)
+            self.addCleanup(os.close, handle)
+            tests.send_signal(signal.SIGINT)
+            rest = tests.stdout.read()
+            tests.stdout.close()
+            self.assertEqual(tests.wait(60), 130)
+            self.assertIn("interrupted", rest)
+            ended, _, _ = select.select([handle], [], [], 60)  # readable once the process has ended
+            self.assertTrue(ended, "the suite's child outlived the interrupt")
+
+
+class CommandLine(unittest.TestCase):
+    def tools_test(self, *words):
+        return subprocess.run(
+            [REPOSITORY / "tools/test", *words], cwd="/", capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60
+        )
+
+    def test_list_names_every_suite_and_runs_nothing(self):
+        answer = self.tools_test("--list")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertEqual([line.split()[0] for line in answer.stdout.splitlines()], [suite.name for suite in SUITES])
+
+    def test_an_unknown_suite_is_wrong_usage_and_the_known_ones_are_named(self):
+        answer = self.tools_test("--only", "unti")
+        self.assertEqual(answer.returncode, 2)
+        self.assertIn("--only unti", answer.stderr)
+        self.assertIn("unit", answer.stderr)
+
+
+class CountingUnittest(unittest.TestCase):
+    def test_reads_failures_errors_and_skips_with_reasons(self):
+        counts = counting.count_unittest(Run(1, [
+            "test_a (m.T.test_a) ... ok",
+            "test_b (m.T.test_b) ... skipped 'no root here'",
+            "FAIL: test_c (m.T.test_c)",
+            "ERROR: test_d (m.T.test_d)",
+            "Ran 4 tests in 0.1s",
+            "FAILED (failures=1, errors=1, skipped=1)",
+        ]))  # fmt: skip
+        self.assertEqual((counts.passed, counts.failed, counts.skipped), (1, 2, 1))
+        self.assertEqual(counts.skips, ["no root here"])
+
+    def test_a_run_without_tests_is_a_failure(self):
+        self.assertEqual(counting.count_unittest(Run(0, ["Ran 0 tests in 0.0s", "OK"])).failed, 1)
+        self.assertEqual(counting.count_unittest(Run(0, [])).failed, 1)
+
+
+class CountingEndLines(unittest.TestCase):
+    def test_reads_the_last_one(self):
+        counts = counting.count_end_line(Run(0, ["1 passed, 0 failed, 0 skipped", "SKIP: net: no root", "7 passed, 0 failed, 1 skipped"]))
+        self.assertEqual((counts.passed, counts.failed, counts.skipped, counts.skips), (7, 0, 1, ["net: no root"]))
+
+    def test_none_is_a_failure_even_with_status_zero(self):
+        self.assertEqual(counting.count_end_line(Run(0, ["all fine, believe me"])).failed, 1)
+
+    def test_a_bad_status_after_a_good_count_is_a_failure(self):
+        self.assertEqual(counting.count_end_line(Run(1, ["7 passed, 0 failed, 0 skipped"])).failed, 1)
+
+
+class CountingBazel(unittest.TestCase):
+    """Build events as Bazel 4.2 writes them, cut down to the fields that are read."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.events = []
+
+    def target(self, label, status=None, log=None):
+        self.events.append({"id": {"targetConfigured": {"label": label}}, "configured": {"testSize": "MEDIUM"}})
+        if log is not None:
+            path = Path(self.folder.name) / (re.sub(r"\W", "_", label) + ".log")
+            path.write_text(log)
+            output = [{"name": "test.log", "uri": f"file://{path}"}]
+            self.events.append({"id": {"testResult": {"label": label}}, "testResult": {"testActionOutput": output}})
+        if status is not None:
+            self.events.append({"id": {"testSummary": {"label": label}}, "testSummary": {"overallStatus": status}})
+
+    def count(self, status):
+        path = Path(self.folder.name) / "events.json"
+        path.write_text("".join(json.dumps(event) + "\n" for event in self.events))
+        return counting.count_bazel(Run(status, [], path))
+
+    def test_counts_the_cases_of_doctest_binaries_and_others_as_one(self):
+        self.target("//a:doctests", "PASSED", "[doctest] test cases:  12 |  12 passed | 0 failed | 0 skipped\n")
+        self.target("//b:other", "PASSED", "done\n")
+        counts = self.count(0)
+        self.assertEqual((counts.passed, counts.failed, counts.skipped), (13, 0, 0))
+
+    def test_names_the_failed_cases(self):
+        log = "TEST CASE:  two is one\n\na.cc:3: ERROR: CHECK( 2 == 1 ) is NOT correct!\n"
+        self.target("//a:bad", "FAILED", log + "\x1b[0;31m[doctest] test cases: 2 | 1 passed | 1 failed | 0 skipped\n")
+        counts = self.count(3)
+        self.assertEqual((counts.passed, counts.failed), (1, 1))
+        self.assertEqual(counts.failures, ["//a:bad failed\n      two is one"])
+
+    def test_a_sanitizer_report_behind_passed_cases_is_a_failure(self):
+        self.target("//a:leaks", "FAILED", "[doctest] test cases: 2 | 2 passed | 0 failed | 0 skipped\nERROR: LeakSanitizer\n")
+        self.assertEqual(self.count(3).failed, 1)
+
+    def test_a_target_that_did_not_build_is_a_failure(self):
+        self.target("//a:fine", "PASSED", "[doctest] test cases: 2 | 2 passed | 0 failed | 0 skipped\n")
+        self.target("//a:broken")
+        counts = self.count(1)
+        self.assertEqual((counts.passed, counts.failed), (2, 1))
+        self.assertEqual(counts.failures, ["//a:broken did not build or did not run"])
+
+    def test_a_timeout_is_a_failure(self):
+        self.target("//a:slow", "TIMEOUT", "")
+        self.assertEqual(self.count(3).failures, ["//a:slow timeout"])
+
+    def test_bazel_failing_before_any_target_is_a_failure(self):
+        self.assertEqual(self.count(1).failed, 1)
+
+    def test_bazel_failing_after_good_targets_is_a_failure(self):
+        self.target("//a:fine", "PASSED", "")
+        self.assertEqual(self.count(1).failed, 1)
+
+    def test_no_test_with_the_tags_asked_for_is_neither(self):
+        counts = self.count(4)
+        self.assertEqual((counts.passed, counts.failed), (0, 0))
+
+    def test_a_declared_skip_is_taken_off_the_passed_and_keeps_its_reason(self):
+        log = "t.cc:9: MESSAGE: SKIP: cubic: only root may set it\n"
+        self.target("//a:skips", "PASSED", log + "[doctest] test cases: 2 | 2 passed | 0 failed | 0 skipped\n")
+        counts = self.count(0)
+        self.assertEqual((counts.passed, counts.failed, counts.skipped), (1, 0, 1))
+        self.assertEqual(counts.skips, ["//a:skips: cubic: only root may set it"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,74 @@
+"""tools/test: runs the suites of table.py in order, streams what they say, and counts.
+
+The end line is exactly `N passed, N failed, N skipped`; the exit status is 0 only if nothing failed, 2 for wrong usage and
+130 after Ctrl-C.
+"""
+
+import argparse
+import sys
+
+from runner import Runner, clock_text
+from table import SUITES
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(
+        prog="tools/test",
+        description="Runs every test of Rondo. Missing Debian packages are installed first.",
+        epilog="Budgets are for cold caches on two cores. A suite over its budget is said so; beyond three times its "
+        "budget it is ended and has failed. --full has no budgets.",
+    )
+    parser.add_argument("--full", action="store_true", help="run everything, without time limits")
+    parser.add_argument("--only", metavar="SUITE", action="append", default=[], help="run this suite (may be repeated)")
+    parser.add_argument("--list", action="store_true", help="print the suites and their budgets, run nothing")
+    options = parser.parse_args(arguments)
+    names = [suite.name for suite in SUITES]
+    for name in options.only:
+        if name not in names:
+            parser.error(f"--only {name}: there is no such suite; there are {', '.join(names)}")
+    return options
+
+
+def main(arguments, suites=SUITES, out=sys.stdout):
+    options = parse(arguments)
+    if options.list:
+        for suite in suites:
+            when = "--full only" if suite.full_only else f"{suite.budget_min:g} min"
+            print(f"{suite.name:12} {when:>11}  {suite.what}", file=out)
+        return 0
+    chosen = [s for s in suites if s.name in options.only or (not options.only and (options.full or not s.full_only))]
+    left_out = [s for s in suites if s.full_only and s not in chosen and not options.only]
+
+    runner = Runner(out, unlimited=options.full)
+    try:
+        with runner.interrupts.handled():
+            results = [runner.run(suite) for suite in chosen]
+    except KeyboardInterrupt:
+        print("\ninterrupted; what ran has been ended", file=out, flush=True)
+        return 130
+    return report(results, left_out, out)
+
+
+def report(results, left_out, out):
+    print(f"\n{'suite':12} {'time':>7} / {'budget':7} result", file=out)
+    for result in results:
+        print(result.line(), file=out)
+    for result in results:
+        for failure in result.counts.failures:
+            print(f"failed: {result.suite.name}: {failure}", file=out)
+    for result in results:
+        for reason in result.counts.skips:
+            print(f"skipped: {result.suite.name}: {reason}", file=out)
+    for suite in left_out:
+        print(f"only with --full: {suite.name}: {suite.what}", file=out)
+    total = sum(result.seconds for result in results)
+    print(f"in all {clock_text(total)}", file=out)
+    passed = sum(result.counts.passed for result in results)
+    failed = sum(result.counts.failed for result in results)
+    skipped = sum(result.counts.skipped for result in results)
+    print(f"{passed} passed, {failed} failed, {skipped} skipped", file=out, flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,63 @@
+"""The suites of tools/test, in the order in which they run. This table is the one place to add a suite.
+
+Budgets are minutes from cold caches on two cores, and they are there to be noticed: a suite over its budget is said so
+loudly and fails only beyond three times the budget, when it is ended.
+"""
+
+import os
+import shutil
+from dataclasses import dataclass
+from typing import Callable, Optional
+
+from counting import Counter, count_bazel, count_end_line, count_step, count_unittest
+
+
+@dataclass(frozen=True)
+class Suite:
+    name: str
+    what: str
+    budget_min: float
+    command: list[str]  # run in the repository's root; "{events}" becomes the name of a file for Bazel's events
+    count: Counter  # how passed, failed and skipped are read off a run
+    full_only: bool = False
+    # A capability that this machine declares missing, in words: the suite is then one skip. None: run.
+    missing: Callable[[], Optional[str]] = lambda: None
+
+
+def bazel_test(config: str, *filters: str) -> list[str]:
+    return [
+        "bazel", "test", f"--config={config}", "--keep_going", "--build_tests_only",
+        "--test_tag_filters=" + ",".join(filters), "--build_event_json_file={events}",
+        "--test_summary=terse", "//...",
+    ]  # fmt: skip
+
+
+def no_chroot() -> Optional[str]:
+    if os.geteuid() != 0:
+        return "a bare Debian in a chroot needs root"
+    if shutil.which("debootstrap") is None:
+        return "a bare Debian in a chroot needs the package debootstrap"
+    return None
+
+
+SUITES = [
+    Suite("packages", "Debian packages that are missing", 5, ["tools/packages/install", "build", "test", "lint"], count_step),
+    Suite("build", "everything builds, release", 9,
+          ["bazel", "build", "--config=release", "--keep_going", "--ui_event_filters=-info", "//..."], count_step),
+    Suite("unit", "unit tests, release", 5, bazel_test("release", "-full"), count_bazel),
+    Suite("layers", "arrows between folders, asked of the build graph", 1, ["tests/layers/check"], count_step),
+    Suite("cli", "the command line tool as processes", 3, ["tests/cli/run", "bazel-bin/tools/rondo"], count_end_line),
+    Suite("scripts", "the scripts in tools/", 2,
+          ["python3", "-m", "unittest", "discover", "--verbose", "--start-directory", "tests/scripts"], count_unittest),
+    Suite("lint", "format, headers alone under g++ and clang++, house rules", 2, ["tools/lint"], count_step),
+    Suite("asan", "unit tests under AddressSanitizer and UBSan", 8, bazel_test("asan", "-full", "-no-asan"), count_bazel),
+    Suite("tsan", "unit tests under ThreadSanitizer", 8, bazel_test("tsan", "-full", "-no-tsan"), count_bazel),
+    Suite("tidy", "clang-tidy over every file", 30, ["tools/lint", "--tidy"], count_step, full_only=True),
+    Suite("unit-full", "unit tests tagged full: more seeds, larger worlds", 60, bazel_test("release", "full"), count_bazel,
+          full_only=True),
+    Suite("perf-sweep", "every collective, type and operation among 8 ranks, every element checked", 20,
+          ["bazel-bin/tools/rondo", "perf", "all", "-N", "8", "--dtype", "all", "--op", "all", "-b", "0", "-e", "1M", "-f", "8"],
+          count_step, full_only=True),
+    Suite("quickstart", "tools/quickstart on a bare Debian, then again offline", 20,
+          ["tools/lab/chroot", "--again-offline", "tools/quickstart"], count_step, full_only=True, missing=no_chroot),
+]  # fmt: skip
