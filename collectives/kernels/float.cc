@@ -1,0 +1,116 @@
+// float32 and float64.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "collectives/kernels/float.cc"
+// The order of these matters.
+// clang-format off
+#include "collectives/kernels/targets.h"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+// clang-format on
+
+#include "collectives/kernels/families.h"
+#include "collectives/kernels/vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace rondo::kernels {
+namespace HWY_NAMESPACE {
+namespace {
+
+// Where the operands are equal, their bits are too, except of -0 and +0: there the smaller one has the sign of either
+// (or), the larger one that of both (and).
+struct FloatMin {
+  template <class D>
+  HWY_INLINE hn::VFromD<D> operator()(D d, hn::VFromD<D> left, hn::VFromD<D> right) const {
+    const auto value = hn::IfThenElse(hn::Eq(left, right), hn::Or(left, right), hn::Min(left, right));
+    return hn::IfThenElse(hn::Or(hn::IsNaN(left), hn::IsNaN(right)), Nan(d), value);
+  }
+};
+
+struct FloatMax {
+  template <class D>
+  HWY_INLINE hn::VFromD<D> operator()(D d, hn::VFromD<D> left, hn::VFromD<D> right) const {
+    const auto value = hn::IfThenElse(hn::Eq(left, right), hn::And(left, right), hn::Max(left, right));
+    return hn::IfThenElse(hn::Or(hn::IsNaN(left), hn::IsNaN(right)), Nan(d), value);
+  }
+};
+
+template <typename T, class Op>
+void Reduce(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements) {
+  Walk(hn::ScalableTag<T>(), destination, left, right, elements, Op());
+}
+
+template <typename T>
+ReduceFunction FindOp(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum: return Reduce<T, FloatSum>;
+    case ReduceOp::kProd: return Reduce<T, FloatProd>;
+    case ReduceOp::kMin: return Reduce<T, FloatMin>;
+    case ReduceOp::kMax: return Reduce<T, FloatMax>;
+    default: return nullptr;
+  }
+}
+
+ReduceFunction Find(DataType type, ReduceOp op) {
+  return type == DataType::kFloat64 ? FindOp<double>(op) : FindOp<float>(op);
+}
+
+void SumAndDivide(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements,
+                  DataType type, int divisor) {
+  if (type == DataType::kFloat64) {
+    const FloatSumAndDivide<double> op{static_cast<double>(divisor)};
+    Walk(hn::ScalableTag<double>(), destination, left, right, elements, op);
+  } else {
+    const FloatSumAndDivide<float> op{static_cast<float>(divisor)};
+    Walk(hn::ScalableTag<float>(), destination, left, right, elements, op);
+  }
+}
+
+void Divide(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, int divisor) {
+  if (type == DataType::kFloat64) {
+    Walk(hn::ScalableTag<double>(), destination, source, elements, FloatDivide<double>{static_cast<double>(divisor)});
+  } else {
+    Walk(hn::ScalableTag<float>(), destination, source, elements, FloatDivide<float>{static_cast<float>(divisor)});
+  }
+}
+
+void Scale(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, double factor) {
+  if (type == DataType::kFloat64) {
+    Walk(hn::ScalableTag<double>(), destination, source, elements, FloatScale<double>{factor});
+  } else {
+    Walk(hn::ScalableTag<float>(), destination, source, elements, FloatScale<float>{static_cast<float>(factor)});
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace rondo::kernels
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace rondo::kernels {
+namespace {
+
+HWY_EXPORT(Find);
+HWY_EXPORT(SumAndDivide);
+HWY_EXPORT(Divide);
+HWY_EXPORT(Scale);
+
+}  // namespace
+
+ReduceFunction FindFloatReduce(DataType type, ReduceOp op) { return HWY_DYNAMIC_DISPATCH(Find)(type, op); }
+
+void SumAndDivideFloats(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements,
+                        DataType type, int divisor) {
+  HWY_DYNAMIC_DISPATCH(SumAndDivide)(destination, left, right, elements, type, divisor);
+}
+
+void DivideFloats(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, int divisor) {
+  HWY_DYNAMIC_DISPATCH(Divide)(destination, source, elements, type, divisor);
+}
+
+void ScaleFloats(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, double factor) {
+  HWY_DYNAMIC_DISPATCH(Scale)(destination, source, elements, type, factor);
+}
+
+}  // namespace rondo::kernels
+#endif  // HWY_ONCE

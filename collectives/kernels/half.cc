@@ -1,0 +1,222 @@
+// float16 and bfloat16: sums and products widen to float32, compute, and round once. min and max need no arithmetic and
+// stay in 16 bits.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "collectives/kernels/half.cc"
+// The order of these matters.
+// clang-format off
+#include "collectives/kernels/targets.h"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+// clang-format on
+
+#include "collectives/kernels/families.h"
+#include "collectives/kernels/vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace rondo::kernels {
+namespace HWY_NAMESPACE {
+namespace {
+
+// Highway's own conversions are used only where they are the processor's (F16C and AVX-512), which rounds to nearest
+// even and keeps subnormals. Its portable ones do not round to nearest even.
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2 && !defined(HWY_DISABLE_F16C)
+#define RONDO_HAVE_F16_CONVERSION 1
+#else
+#define RONDO_HAVE_F16_CONVERSION 0
+#endif
+
+using D32 = hn::ScalableTag<float>;
+using D16 = hn::Rebind<std::uint16_t, D32>;  // as many lanes, of half the size
+using V32 = hn::VFromD<D32>;
+using V16 = hn::VFromD<D16>;
+
+struct Float16 {
+  static constexpr std::uint16_t kNan = kNanFloat16;
+  static constexpr std::int16_t kInfinity = 0x7C00;
+
+  static HWY_INLINE V32 Widen(V16 half) {
+    const D32 d;
+#if RONDO_HAVE_F16_CONVERSION
+    return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D32>(), half));
+#else
+    // With the fields in place, the exponent is too small by the difference of the biases. Multiplying makes up for it
+    // exactly, and normalises subnormals; what was infinite or NaN gets the largest exponent by hand.
+    const hn::RebindToUnsigned<D32> du;
+    const auto wide = hn::PromoteTo(du, half);
+    const auto sign = hn::ShiftLeft<16>(hn::And(wide, hn::Set(du, 0x8000u)));
+    const auto magnitude = hn::ShiftLeft<13>(hn::And(wide, hn::Set(du, 0x7FFFu)));
+    const auto finite = hn::BitCast(du, hn::Mul(hn::BitCast(d, magnitude), hn::Set(d, 0x1p112f)));
+    const auto special = hn::Gt(magnitude, hn::Set(du, (0x7BFFu << 13)));
+    const auto infinite = hn::IfThenElseZero(special, hn::Set(du, 0x7F800000u));
+    return hn::BitCast(d, hn::Or(sign, hn::Or(finite, infinite)));
+#endif
+  }
+
+  // A NaN must be canonical already.
+  static HWY_INLINE V16 Narrow(V32 value) {
+#if RONDO_HAVE_F16_CONVERSION
+    return hn::BitCast(D16(), hn::DemoteTo(hn::Rebind<hwy::float16_t, D32>(), value));
+#else
+    const D32 d;
+    const hn::RebindToUnsigned<D32> du;
+    const auto bits = hn::BitCast(du, value);
+    const auto sign = hn::ShiftRight<16>(hn::And(bits, hn::Set(du, 0x80000000u)));
+    const auto magnitude = hn::And(bits, hn::Set(du, 0x7FFFFFFFu));
+    // Normal: moves the bias and rounds to even by adding just under half, or half where the last bit kept is odd. A
+    // carry runs into the exponent, up to infinity.
+    const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(du, 1u));
+    const auto rounded =
+        hn::Add(hn::Sub(magnitude, hn::Set(du, (127u - 15u) << 23)), hn::Add(odd, hn::Set(du, 0xFFFu)));
+    const auto normal = hn::ShiftRight<13>(rounded);
+    // Subnormal, or zero: the smallest bit of 0.5 + x weighs 2^-24, so that the addition rounds.
+    const auto shifted = hn::Add(hn::BitCast(d, magnitude), hn::Set(d, 0.5f));
+    const auto subnormal = hn::Sub(hn::BitCast(du, shifted), hn::Set(du, 0x3F000000u));
+    auto result = hn::IfThenElse(hn::Lt(magnitude, hn::Set(du, 0x38800000u)), subnormal, normal);
+    result = hn::IfThenElse(hn::Gt(magnitude, hn::Set(du, 0x477FFFFFu)), hn::Set(du, 0x7C00u), result);
+    result = hn::Or(sign, result);
+    result = hn::IfThenElse(hn::Gt(magnitude, hn::Set(du, 0x7F800000u)), hn::Set(du, std::uint32_t{kNan}), result);
+    return hn::TruncateTo(D16(), result);
+#endif
+  }
+};
+
+struct Bfloat16 {
+  static constexpr std::uint16_t kNan = kNanBfloat16;
+  static constexpr std::int16_t kInfinity = 0x7F80;
+
+  static HWY_INLINE V32 Widen(V16 bfloat) {
+    const D32 d;
+    const hn::RebindToUnsigned<D32> du;
+    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, bfloat)));
+  }
+
+  // A NaN must be canonical already: its low bits are then zero and round to nothing.
+  static HWY_INLINE V16 Narrow(V32 value) {
+    const hn::RebindToUnsigned<D32> du;
+    const auto bits = hn::BitCast(du, value);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+    return hn::TruncateTo(D16(), hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7FFFu)))));
+  }
+};
+
+// An operation of float32 on 16-bit operands.
+template <class Type, class Op>
+struct Widened {
+  Op op;
+  HWY_INLINE V16 operator()(D16, V16 left, V16 right) const {
+    return Type::Narrow(op(D32(), Type::Widen(left), Type::Widen(right)));
+  }
+  HWY_INLINE V16 operator()(D16, V16 source) const { return Type::Narrow(op(D32(), Type::Widen(source))); }
+};
+
+// Floats as integers that compare like them: the magnitude's bits are flipped where the sign is set, so -0 is -1 and +0
+// is 0. Its own inverse.
+template <class D>
+HWY_INLINE hn::VFromD<D> Ordered(D d, hn::VFromD<D> bits) {
+  return hn::Xor(bits, hn::And(hn::ShiftRight<15>(bits), hn::Set(d, std::int16_t{0x7FFF})));
+}
+
+template <class Type, bool kMinimum>
+struct HalfExtreme {
+  template <class D>
+  HWY_INLINE hn::VFromD<D> operator()(D d, hn::VFromD<D> left, hn::VFromD<D> right) const {
+    const auto a = Ordered(d, left);
+    const auto b = Ordered(d, right);
+    const auto value = Ordered(d, kMinimum ? hn::Min(a, b) : hn::Max(a, b));
+    const auto magnitude = hn::Set(d, std::int16_t{0x7FFF});
+    const auto largest = hn::Max(hn::And(left, magnitude), hn::And(right, magnitude));
+    return hn::IfThenElse(hn::Gt(largest, hn::Set(d, Type::kInfinity)),
+                          hn::Set(d, static_cast<std::int16_t>(Type::kNan)), value);
+  }
+};
+
+template <class Type, class Op>
+void ReduceWidened(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements) {
+  Walk(D16(), destination, left, right, elements, Widened<Type, Op>());
+}
+
+template <class Type, bool kMinimum>
+void ReduceExtreme(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements) {
+  Walk(hn::ScalableTag<std::int16_t>(), destination, left, right, elements, HalfExtreme<Type, kMinimum>());
+}
+
+template <class Type>
+ReduceFunction FindOp(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum: return ReduceWidened<Type, FloatSum>;
+    case ReduceOp::kProd: return ReduceWidened<Type, FloatProd>;
+    case ReduceOp::kMin: return ReduceExtreme<Type, true>;
+    case ReduceOp::kMax: return ReduceExtreme<Type, false>;
+    default: return nullptr;
+  }
+}
+
+ReduceFunction Find(DataType type, ReduceOp op) {
+  return type == DataType::kBfloat16 ? FindOp<Bfloat16>(op) : FindOp<Float16>(op);
+}
+
+template <class Type, class Op>
+HWY_INLINE void WalkWidened(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements,
+                            Op op) {
+  Walk(D16(), destination, left, right, elements, Widened<Type, Op>{op});
+}
+
+template <class Type, class Op>
+HWY_INLINE void WalkWidened(std::byte* destination, const std::byte* source, std::size_t elements, Op op) {
+  Walk(D16(), destination, source, elements, Widened<Type, Op>{op});
+}
+
+void SumAndDivide(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements,
+                  DataType type, int divisor) {
+  const FloatSumAndDivide<float> op{static_cast<float>(divisor)};
+  if (type == DataType::kBfloat16) return WalkWidened<Bfloat16>(destination, left, right, elements, op);
+  WalkWidened<Float16>(destination, left, right, elements, op);
+}
+
+void Divide(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, int divisor) {
+  const FloatDivide<float> op{static_cast<float>(divisor)};
+  if (type == DataType::kBfloat16) return WalkWidened<Bfloat16>(destination, source, elements, op);
+  WalkWidened<Float16>(destination, source, elements, op);
+}
+
+void Scale(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, double factor) {
+  const FloatScale<float> op{static_cast<float>(factor)};
+  if (type == DataType::kBfloat16) return WalkWidened<Bfloat16>(destination, source, elements, op);
+  WalkWidened<Float16>(destination, source, elements, op);
+}
+
+#undef RONDO_HAVE_F16_CONVERSION
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace rondo::kernels
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace rondo::kernels {
+namespace {
+
+HWY_EXPORT(Find);
+HWY_EXPORT(SumAndDivide);
+HWY_EXPORT(Divide);
+HWY_EXPORT(Scale);
+
+}  // namespace
+
+ReduceFunction FindHalfReduce(DataType type, ReduceOp op) { return HWY_DYNAMIC_DISPATCH(Find)(type, op); }
+
+void SumAndDivideHalves(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements,
+                        DataType type, int divisor) {
+  HWY_DYNAMIC_DISPATCH(SumAndDivide)(destination, left, right, elements, type, divisor);
+}
+
+void DivideHalves(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, int divisor) {
+  HWY_DYNAMIC_DISPATCH(Divide)(destination, source, elements, type, divisor);
+}
+
+void ScaleHalves(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, double factor) {
+  HWY_DYNAMIC_DISPATCH(Scale)(destination, source, elements, type, factor);
+}
+
+}  // namespace rondo::kernels
+#endif  // HWY_ONCE

@@ -1,0 +1,144 @@
+// What the families of kernels share: the walk over memory, and the canonical NaN. Compiled once per instruction set,
+// so the guard is Highway's toggle.
+#if defined(RONDO_COLLECTIVES_KERNELS_VECTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef RONDO_COLLECTIVES_KERNELS_VECTORS_INL_H_
+#undef RONDO_COLLECTIVES_KERNELS_VECTORS_INL_H_
+#else
+#define RONDO_COLLECTIVES_KERNELS_VECTORS_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/half.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace rondo::kernels {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Memory has any alignment and no type that the compiler may rely on, so vectors are loaded and stored as bytes.
+template <class D>
+HWY_INLINE hn::VFromD<D> LoadBytes(D d, const std::uint8_t* from) {
+#if HWY_TARGET == HWY_SCALAR  // one lane, which cannot be cast to bytes
+  hn::TFromD<D> lane;
+  std::memcpy(&lane, from, sizeof lane);
+  return hn::Set(d, lane);
+#else
+  return hn::BitCast(d, hn::LoadU(hn::Repartition<std::uint8_t, D>(), from));
+#endif
+}
+
+template <class D>
+HWY_INLINE void StoreBytes(D, hn::VFromD<D> value, std::uint8_t* to) {
+#if HWY_TARGET == HWY_SCALAR
+  const hn::TFromD<D> lane = hn::GetLane(value);
+  std::memcpy(to, &lane, sizeof lane);
+#else
+  const hn::Repartition<std::uint8_t, D> bytes;
+  hn::StoreU(hn::BitCast(bytes, value), bytes, to);
+#endif
+}
+
+// destination = op(d, left, right), a vector of `d` at a time. The rest that fills no vector goes through one on the
+// stack, padded with zeros: the same instructions, so the same bits.
+template <class D, class Op>
+HWY_INLINE void Walk(D d, std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements,
+                     const Op& op) {
+  auto* to = reinterpret_cast<std::uint8_t*>(destination);
+  const auto* a = reinterpret_cast<const std::uint8_t*>(left);
+  const auto* b = reinterpret_cast<const std::uint8_t*>(right);
+  const std::size_t vector_bytes = hn::Lanes(d) * sizeof(hn::TFromD<D>);
+  const std::size_t bytes = elements * sizeof(hn::TFromD<D>);
+  std::size_t at = 0;
+  for (; bytes - at >= vector_bytes; at += vector_bytes)
+    StoreBytes(d, op(d, LoadBytes(d, a + at), LoadBytes(d, b + at)), to + at);
+  if (at == bytes) return;
+  HWY_ALIGN std::uint8_t rest[2][HWY_MAX_BYTES] = {};
+  std::memcpy(rest[0], a + at, bytes - at);
+  std::memcpy(rest[1], b + at, bytes - at);
+  StoreBytes(d, op(d, LoadBytes(d, rest[0]), LoadBytes(d, rest[1])), rest[0]);
+  std::memcpy(to + at, rest[0], bytes - at);
+}
+
+// destination = op(d, source), likewise.
+template <class D, class Op>
+HWY_INLINE void Walk(D d, std::byte* destination, const std::byte* source, std::size_t elements, const Op& op) {
+  auto* to = reinterpret_cast<std::uint8_t*>(destination);
+  const auto* from = reinterpret_cast<const std::uint8_t*>(source);
+  const std::size_t vector_bytes = hn::Lanes(d) * sizeof(hn::TFromD<D>);
+  const std::size_t bytes = elements * sizeof(hn::TFromD<D>);
+  std::size_t at = 0;
+  for (; bytes - at >= vector_bytes; at += vector_bytes) StoreBytes(d, op(d, LoadBytes(d, from + at)), to + at);
+  if (at == bytes) return;
+  HWY_ALIGN std::uint8_t rest[HWY_MAX_BYTES] = {};
+  std::memcpy(rest, from + at, bytes - at);
+  StoreBytes(d, op(d, LoadBytes(d, rest)), rest);
+  std::memcpy(to + at, rest, bytes - at);
+}
+
+template <class D>
+HWY_INLINE hn::VFromD<D> Nan(D d) {
+  using Bits = hwy::MakeUnsigned<hn::TFromD<D>>;
+  constexpr Bits kNan = sizeof(Bits) == 4 ? static_cast<Bits>(kNanFloat32) : static_cast<Bits>(kNanFloat64);
+  return hn::BitCast(d, hn::Set(hn::RebindToUnsigned<D>(), kNan));
+}
+
+// Processors disagree about the NaN of inf - inf, and hand on the payload of whichever operand stands first; a result
+// that is the same everywhere needs one NaN of our own.
+template <class D>
+HWY_INLINE hn::VFromD<D> CanonicalNan(D d, hn::VFromD<D> value) {
+  return hn::IfThenElse(hn::IsNaN(value), Nan(d), value);
+}
+
+// One operation on vectors of floats, with the one NaN. 16-bit floats use them too, widened.
+struct FloatSum {
+  template <class D>
+  HWY_INLINE hn::VFromD<D> operator()(D d, hn::VFromD<D> left, hn::VFromD<D> right) const {
+    return CanonicalNan(d, hn::Add(left, right));
+  }
+};
+
+struct FloatProd {
+  template <class D>
+  HWY_INLINE hn::VFromD<D> operator()(D d, hn::VFromD<D> left, hn::VFromD<D> right) const {
+    return CanonicalNan(d, hn::Mul(left, right));
+  }
+};
+
+template <typename T>
+struct FloatSumAndDivide {
+  T divisor;
+  template <class D>
+  HWY_INLINE hn::VFromD<D> operator()(D d, hn::VFromD<D> left, hn::VFromD<D> right) const {
+    return CanonicalNan(d, hn::Div(hn::Add(left, right), hn::Set(d, divisor)));
+  }
+};
+
+template <typename T>
+struct FloatDivide {
+  T divisor;
+  template <class D>
+  HWY_INLINE hn::VFromD<D> operator()(D d, hn::VFromD<D> source) const {
+    return CanonicalNan(d, hn::Div(source, hn::Set(d, divisor)));
+  }
+};
+
+template <typename T>
+struct FloatScale {
+  T factor;
+  template <class D>
+  HWY_INLINE hn::VFromD<D> operator()(D d, hn::VFromD<D> source) const {
+    return CanonicalNan(d, hn::Mul(source, hn::Set(d, factor)));
+  }
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace rondo::kernels
+HWY_AFTER_NAMESPACE();
+
+#endif  // RONDO_COLLECTIVES_KERNELS_VECTORS_INL_H_
