@@ -15,8 +15,9 @@
 //              Wait, Test, Abort. The thread that waits drives the engine; a progress thread drives operations that
 //              nobody waits for.
 //   Errors     A wrong argument found locally (kInvalidArgument, kUnsupported) starts nothing and poisons nothing. A
-//              failed operation poisons the communicator on all ranks that share it: they are told, and every later call
-//              returns the first cause. Ranks that disagree about an operation get kMismatch with both descriptors.
+//              failed operation poisons the communicator on all ranks that share it: they are told, and every later
+//              call returns the first cause. Ranks that disagree about an operation get kMismatch with both
+//              descriptors.
 //   Deadlines  Every operation ends within its timeout, counted from the call. Expiry says who is missing.
 //   Results    The same bits on every rank. The same bits run to run for the same world, options and algorithm.
 #pragma once
@@ -64,25 +65,27 @@ struct WaitPolicy {
 struct CommunicatorOptions {
   Rank rank = 0;
   std::vector<PeerIdentity> peers;  // by rank; its size is the world size
-  std::uint64_t id = 1;             // of this communicator, equal on all its ranks, unique within the job and generation
+  std::uint64_t id = 1;  // of this communicator, equal on all its ranks, unique within the job and generation
   std::shared_ptr<Transport> transport;
-  std::shared_ptr<const Clock> clock;  // null: the machine's
-  std::shared_ptr<Waiter> waiter;      // null: sleeps in the kernel
-  std::shared_ptr<Mover> mover;        // null: this thread copies and reduces
-  Logger* logger = nullptr;            // outlives the communicator
-  std::optional<WaitPolicy> wait_policy;                  // nullopt: from the local ranks and this machine's cores
-  Duration timeout = std::chrono::seconds(60);            // of every operation that names none, and of Close
-  bool progress_thread = true;                            // false: operations advance only in Wait, Test and Progress
-  std::uint32_t frame_bytes = 1 << 20;                    // payload of one frame at most; a multiple of 64; equal on all ranks
-  std::uint32_t max_pending_operations = 1024;            // issued and not complete; one more gives kResource
+  std::shared_ptr<const Clock> clock;                  // null: the machine's
+  std::shared_ptr<Waiter> waiter;                      // null: sleeps in the kernel
+  std::function<std::unique_ptr<Mover>()> make_mover;  // null: the driving thread copies and reduces
+  Logger* logger = nullptr;                            // outlives the communicator
+  std::optional<WaitPolicy> wait_policy;               // nullopt: from the local ranks and this machine's cores
+  Duration timeout = std::chrono::seconds(60);         // of every operation that names none, and of Close
+  bool progress_thread = true;                         // false: operations advance only in Wait, Test and Progress
+  std::uint32_t frame_bytes = 1 << 20;  // payload of one frame at most; a multiple of 64; equal on all ranks
+  std::uint64_t windows_from_bytes =
+      64 << 10;  // transfers from this size on are placed by push or pull where possible; equal on all ranks
+  std::uint32_t max_pending_operations = 1024;               // issued and not complete; one more gives kResource
   std::uint64_t max_scratch_bytes = std::uint64_t{1} << 30;  // an algorithm that needs more gives kResource
   std::uint32_t max_cached_plans = 128;
 };
 
 struct OperationOptions {
-  std::optional<Duration> timeout;      // nullopt: the communicator's
-  std::optional<Algorithm> algorithm;   // nullopt: chosen by size; must be equal on all ranks
-  double scale = 1.0;                   // of kPremulSum: this rank's factor, applied in the element's type
+  std::optional<Duration> timeout;     // nullopt: the communicator's
+  std::optional<Algorithm> algorithm;  // nullopt: chosen by size; must be equal on all ranks
+  double scale = 1.0;                  // of kPremulSum: this rank's factor, applied in the element's type
 };
 
 // One issued operation. A small value; copies name the same operation. Outlives neither buffers nor communicator.

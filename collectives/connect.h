@@ -12,9 +12,11 @@
 namespace rondo {
 
 struct ConnectOptions {
-  // tcp://host:port   rank 0 serves the store there, unless `external_store` (rondo run, rondo store) says somebody does
-  // file:///path      a file that all ranks see
-  // env://            from RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, read through `environment`
+  // One of
+  //   - tcp://host:port: rank 0 serves the store there, unless `external_store` (rondo run, rondo store) says that
+  //     somebody does;
+  //   - file:///path: a file that all ranks see;
+  //   - env://: from RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, read through `environment`.
   std::string rendezvous;
   std::optional<Rank> rank;       // nullopt: the URL's or the environment's, else by arrival
   std::optional<int> world_size;  // nullopt: the URL's or the environment's

@@ -1,0 +1,157 @@
+// What a Communicator is inside: the queue of issued operations, the engine, the endpoint, and who drives them.
+//
+// Shared by the Communicator and the Works it gave out. Thread rule per method: "owner" methods need the drive gate,
+// "issuer" methods belong to the one thread that issues, all others may be called by any thread.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/check.h"
+#include "collectives/communicator.h"
+#include "collectives/control.h"
+#include "collectives/drive_gate.h"
+#include "collectives/engine/engine.h"
+#include "collectives/engine/mover.h"
+#include "collectives/engine/plan.h"
+#include "collectives/waiter.h"
+
+namespace rondo {
+
+// One call of the user, checked and complete.
+struct OperationRequest {
+  OperationDescriptor descriptor;  // sequence is filled in when it is issued
+  const void* input = nullptr;
+  void* output = nullptr;
+  double scale = 1.0;
+  Duration timeout{};
+};
+
+class CommunicatorCore final : public PeerObserver, public std::enable_shared_from_this<CommunicatorCore> {
+ public:
+  static Result<std::shared_ptr<CommunicatorCore>> Create(CommunicatorOptions options);
+  ~CommunicatorCore() override;
+
+  const CommunicatorOptions& options() const { return options_; }
+  Rank rank() const { return options_.rank; }
+  int world_size() const { return static_cast<int>(options_.peers.size()); }
+
+  // ---- issuing ----
+  // Completes the descriptor (algorithm) and checks every argument. Starts nothing.
+  Status Check(OperationRequest& request, const OperationOptions& options) const;
+  // Puts the operation into the queue and gives its number. kInvalidArgument for a second issuing thread; kResource
+  // when the queue is full; the first cause once poisoned; kClosed after Close.
+  Result<Sequence> Issue(const OperationRequest& request);
+  // Issue and wait, without a Work.
+  Status Run(OperationRequest request, const OperationOptions& options);
+  Work RunAsync(OperationRequest request, const OperationOptions& options);
+
+  // ---- waiting: any thread ----
+  Status WaitFor(Sequence sequence, TimePoint until);
+  Status WaitForGood(Sequence sequence);
+  std::optional<Status> FinalStatus(Sequence sequence) const;
+  void Then(Sequence sequence, std::function<void(const Status&)> done);
+  bool ProgressOnce();
+
+  // ---- ending: any thread ----
+  void Abort(std::string_view reason);
+  Status Close();
+  // Ends everything at once; for ~Communicator.
+  void Destroy();
+
+  // ---- the rest ----
+  Result<std::shared_ptr<CommunicatorCore>> Split(int color, int key);  // issuer
+  std::optional<Error> failure() const;
+  std::string DescribePaths() const;
+  TimePoint Now() const { return clock_->Now(); }
+
+ private:
+  struct Pending {
+    OperationRequest request;
+    TimePoint deadline;
+  };
+  struct Callback {
+    Sequence sequence;
+    std::function<void(const Status&)> done;
+  };
+
+  explicit CommunicatorCore(CommunicatorOptions options);
+
+  // PeerObserver
+  void OnControl(Rank from, ControlMessage message) override;
+  void OnPeerLost(Rank peer, Error error) override;
+
+  // Owner: starts, polls and completes operations; true if anything moved. Ends everything once poisoned.
+  bool Advance();
+  Status StartNext();
+  void EndAfterFailure();
+  // Owner, when nothing moves: deadlines, broken lanes, peers that left. True if it poisoned.
+  bool LookForTrouble(TimePoint now, Sequence waited);
+  bool LookForDepartures();
+  Error Expired(const Pending& operation) const;
+  Pending& PendingOf(Sequence sequence) { return pending_[(sequence - 1) % pending_.size()]; }
+
+  // Drives until `ready()` or `until`. `background`: gives way to threads that wait.
+  template <typename Ready>
+  void Drive(TimePoint until, Sequence waited, bool background, Ready ready);
+  template <typename Ready>
+  bool DriveUntil(TimePoint until, Sequence waited, Ready ready);
+
+  void Poison(Error error);
+  Error WithIdentity(Error error) const;
+  void RunCallbacks();
+  void ProgressThread();
+  void SayGoodbye();
+  bool EverybodySaidGoodbye() const;
+  std::string WhoIsMissing() const;
+
+  CommunicatorOptions options_;
+  std::shared_ptr<const Clock> clock_;
+  std::shared_ptr<Waiter> waiter_;
+  WaitPolicy wait_policy_;
+
+  // Owner's.
+  std::unique_ptr<Mover> mover_;
+  std::unique_ptr<Endpoint> endpoint_;  // its any-thread methods under endpoint_mutex_ where ~Communicator may race
+  std::unique_ptr<Engine> engine_;
+  PlanCache plans_;
+  bool armed_ = false;
+  std::optional<TimePoint> trouble_since_;  // a needed lane is broken
+  std::optional<TimePoint> still_since_;    // nothing has moved, or strangers were last looked for
+  std::uint64_t departures_seen_ = 0;
+
+  DriveGate gate_;
+  std::vector<Pending> pending_;        // ring by sequence; written by the issuer, read by the owner
+  std::atomic<Sequence> issued_{0};     // publishes pending_ entries to the owner
+  std::atomic<Sequence> completed_{0};  // publishes results to waiters, and ring entries back to the issuer
+  std::atomic<bool> issuing_{false};    // catches a second issuing thread
+  std::atomic<int> waiters_{0};         // threads in WaitFor; the progress thread gives way to them
+  std::atomic<bool> poisoned_{false};   // failure_ is set
+  std::atomic<bool> ended_{false};      // poisoned, and nobody touches any buffer any more
+  std::atomic<bool> closing_{false};
+  std::atomic<std::uint64_t> departures_{0};  // goodbyes and losses seen; says "look again"
+
+  std::mutex endpoint_mutex_;  // taken by OnControl, Poison and the end of endpoint_; never while holding mutex_
+  mutable std::mutex mutex_;   // guards what follows
+  std::optional<Error> failure_;
+  std::vector<std::optional<Goodbye>> goodbyes_;  // by peer: what it said
+  std::vector<bool> lost_;                        // by peer
+  std::vector<bool> said_goodbye_;                // by peer: we did
+  std::vector<Callback> callbacks_;
+  std::atomic<std::size_t> callback_count_{0};
+  std::vector<std::weak_ptr<CommunicatorCore>> children_;
+  std::optional<Status> close_status_;
+  bool stop_ = false;
+
+  std::atomic<bool> progress_running_{false};
+  std::thread progress_;
+  std::uint64_t splits_ = 0;  // issuer's
+};
+
+}  // namespace rondo

@@ -1,0 +1,48 @@
+#include "collectives/drive_gate.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cstdint>
+
+#include "base/check.h"
+
+namespace rondo {
+
+DriveGate::DriveGate() : kick_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+
+DriveGate::~DriveGate() {
+  if (kick_fd_ >= 0) close(kick_fd_);
+}
+
+void DriveGate::Leave() {
+  held_.store(false);
+  Announce();
+}
+
+void DriveGate::Announce() {
+  if (sleeping_.load()) {
+    const std::uint64_t one = 1;
+    // A full counter is readable too, so nothing is lost if this write fails.
+    [[maybe_unused]] const ssize_t written = write(kick_fd_, &one, sizeof one);
+  }
+  if (parked_.load() > 0) {
+    // The lock orders this after the parked thread's look at its condition; without it the call could fall in between.
+    const std::lock_guard lock(mutex_);
+    changed_.notify_all();
+  }
+}
+
+bool DriveGate::LeaveToSleep() {
+  const bool first = !sleeping_.exchange(true);
+  held_.store(false);
+  return first;
+}
+
+void DriveGate::EndSleep() {
+  std::uint64_t count;
+  [[maybe_unused]] const ssize_t got = read(kick_fd_, &count, sizeof count);
+  sleeping_.store(false);
+}
+
+}  // namespace rondo

@@ -1,0 +1,568 @@
+#include "collectives/engine/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace rondo {
+namespace {
+
+constexpr std::array<std::byte, kLineBytes> kZeros{};
+
+// A local copy is submitted in pieces, so that steps that follow it can start before it ends.
+constexpr std::uint64_t kCopyPieceBytes = 256 * 1024;
+
+// How much one lane direction moves before the others get their turn: a rank that only received while its own data
+// waited would halve a duplex link.
+constexpr std::uint64_t kTurnBytes = 256 * 1024;
+
+enum class HeaderState : std::uint8_t { kIncomplete, kSound, kFaulty };
+
+// The header at the front of the lane, left there.
+HeaderState PeekHeader(Lane& lane, FrameHeader& header, std::string_view* fault = nullptr) {
+  const Arrived arrived = lane.Peek(kFrameHeaderBytes);
+  if (arrived.size() < kFrameHeaderBytes) return HeaderState::kIncomplete;
+  std::array<std::byte, kFrameHeaderBytes> bytes;
+  const std::size_t first = std::min(arrived.first.size(), kFrameHeaderBytes);
+  std::copy_n(arrived.first.data(), first, bytes.data());
+  std::copy_n(arrived.second.data(), kFrameHeaderBytes - first, bytes.data() + first);
+  const auto found = Decode(bytes, header);
+  if (found && fault != nullptr) *fault = *found;
+  return found ? HeaderState::kFaulty : HeaderState::kSound;
+}
+
+std::uint64_t PaddingOf(std::uint64_t payload) { return RoundUp(payload, kLineBytes) - payload; }
+
+}  // namespace
+
+Engine::Engine(const EngineOptions& options, Endpoint& endpoint, Mover& mover)
+    : options_(options), endpoint_(endpoint), mover_(mover), uses_(static_cast<std::size_t>(options.world_size)) {
+  RONDO_CHECK(options.frame_bytes >= kLineBytes && options.frame_bytes % kLineBytes == 0, "frame_bytes {}",
+              options.frame_bytes);
+}
+
+Result<Engine::LaneUse*> Engine::UseOf(Rank peer) {
+  std::unique_ptr<LaneUse>& use = uses_[static_cast<std::size_t>(peer)];
+  if (use == nullptr) {
+    RONDO_ASSIGN(Lane * lane, endpoint_.Open(peer, 0));
+    use = std::make_unique<LaneUse>();
+    use->lane = lane;
+  }
+  return use.get();
+}
+
+Status Engine::Start(const Plan& plan, const OperationDescriptor& operation, const OperationBuffers& buffers,
+                     double scale) {
+  RONDO_CHECK(plan_ == nullptr, "an operation is running");
+  element_bytes_ = SizeOf(operation.type);
+  const ChunkGrid grid(operation.count, element_bytes_, plan.chunks);
+  const std::uint64_t total_bytes = grid.BeginByte(plan.chunks);
+  if (plan.needs_scratch && total_bytes > scratch_.size()) {
+    if (total_bytes > options_.max_scratch_bytes)
+      return Fail(ErrorCode::kResource, "{} needs {} bytes of scratch, the limit (max_scratch_bytes) is {}",
+                  operation.ToString(), total_bytes, options_.max_scratch_bytes);
+    scratch_.resize(total_bytes);
+  }
+
+  queue_use_.assign(plan.queues.size(), nullptr);
+  queue_head_.assign(plan.queues.size(), 0);
+  queues_left_ = static_cast<std::uint32_t>(plan.queues.size());
+  for (std::size_t q = 0; q < plan.queues.size(); ++q) {
+    if (plan.queues[q].peer == kNoRank) continue;
+    RONDO_ASSIGN(queue_use_[q], UseOf(plan.queues[q].peer));
+  }
+
+  steps_.resize(std::max(steps_.size(), plan.steps.size()));
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    const ChunkRange chunks = plan.steps[i].chunks;
+    StepState& state = steps_[i];
+    state = StepState{};
+    state.begin = grid.BeginByte(chunks.first);
+    state.bytes = grid.BeginByte(chunks.end()) - state.begin;
+    if (state.bytes >= options_.windows_from_bytes) {
+      // What is reduced on arrival has no place of its own to be pushed to.
+      if (options_.capabilities.push && plan.steps[i].kind == StepKind::kRecv) {
+        state.placement = Placement::kPush;
+      } else if (options_.capabilities.pull) {
+        state.placement = Placement::kPull;
+      }
+    }
+  }
+
+  plan_ = &plan;
+  operation_ = operation;
+  buffers_ = buffers;
+  move_ = {operation.type, operation.op, scale, options_.world_size};
+  mover_.Start(move_, plan.steps.size());
+  return {};
+}
+
+std::byte* Engine::At(BufferId buffer, std::uint64_t position) const {
+  switch (buffer) {
+    // The mover's interface has one pointer type for what it reads; nothing writes through an input pointer, because no
+    // step has kInput as destination (the verifier proves it).
+    case BufferId::kInput: return const_cast<std::byte*>(buffers_.input) + position;
+    case BufferId::kOutput: return buffers_.output + position;
+    case BufferId::kScratch: return const_cast<std::byte*>(scratch_.data()) + position;
+  }
+  return nullptr;
+}
+
+std::uint64_t Engine::Released(std::uint32_t index) const {
+  const PlanStep& step = plan_->steps[index];
+  const StepState& state = steps_[index];
+  if (step.kind != StepKind::kSend) return state.done;
+  if (state.done == 0) return 0;
+  const std::uint64_t released = queue_use_[step.queue]->lane->released();
+  if (released <= state.stream_begin) return 0;
+  // Full frames lie at a fixed distance from each other; only the last one may be shorter.
+  const std::uint64_t passed = released - state.stream_begin;
+  const std::uint64_t frame = options_.frame_bytes + kFrameHeaderBytes;
+  const std::uint64_t rest = passed % frame;
+  const std::uint64_t payload =
+      passed / frame * options_.frame_bytes + (rest > kFrameHeaderBytes ? rest - kFrameHeaderBytes : 0);
+  return std::min(payload, state.done);
+}
+
+std::uint64_t Engine::Limit(std::uint32_t index) const {
+  const PlanStep& step = plan_->steps[index];
+  const StepState& state = steps_[index];
+  std::uint64_t end = state.begin + state.bytes;
+  const Dependency* dependency = plan_->dependencies.data() + step.first_dependency;
+  for (std::uint32_t i = 0; i < step.dependencies; ++i, ++dependency) {
+    const StepState& other = steps_[dependency->step];
+    std::uint64_t passed;
+    if (dependency->kind == DependencyKind::kWriteAfterRead) {
+      passed = Released(dependency->step);
+    } else {
+      // An empty transfer (a barrier's signal) has no byte to follow: it holds its dependents back until its frame is
+      // through.
+      if (!other.complete && other.bytes == 0) return 0;
+      passed = other.done;
+    }
+    if (passed < other.bytes) end = std::min(end, other.begin + passed);
+  }
+  return end > state.begin ? end - state.begin : 0;
+}
+
+bool Engine::DependenciesComplete(std::uint32_t index) const {
+  const PlanStep& step = plan_->steps[index];
+  const Dependency* dependency = plan_->dependencies.data() + step.first_dependency;
+  for (std::uint32_t i = 0; i < step.dependencies; ++i)
+    if (!steps_[dependency[i].step].complete) return false;
+  return true;
+}
+
+Result<Progress> Engine::Poll() {
+  if (plan_ == nullptr) return Progress::kNothing;
+  bool moved = false;
+  if (queues_left_ > 0) {
+    for (std::uint32_t q = 0; q < queue_head_.size(); ++q) {
+      if (queue_head_[q] == plan_->queues[q].steps.size()) continue;
+      RONDO_ASSIGN(const Progress progress, Advance(q));
+      moved |= progress != Progress::kNothing;
+    }
+    if (queues_left_ > 0) return moved ? Progress::kMoved : Progress::kNothing;
+  }
+  // Every step is done. The memory that was sent is the user's again once it is released.
+  for (std::uint32_t q = 0; q < queue_head_.size(); ++q) {
+    if (queue_use_[q] == nullptr || !plan_->queues[q].sending) continue;
+    if (queue_use_[q]->lane->released() < queue_use_[q]->lane->accepted())
+      return moved ? Progress::kMoved : Progress::kNothing;
+  }
+  plan_ = nullptr;
+  return Progress::kComplete;
+}
+
+Result<Progress> Engine::Advance(std::uint32_t queue) {
+  const std::vector<std::uint32_t>& order = plan_->queues[queue].steps;
+  bool moved = false;
+  while (true) {
+    const std::uint32_t index = order[queue_head_[queue]];
+    bool step_moved = false;
+    switch (plan_->steps[index].kind) {
+      case StepKind::kSend: {
+        RONDO_ASSIGN(step_moved, Send(index, *queue_use_[queue]));
+        break;
+      }
+      case StepKind::kRecv:
+      case StepKind::kRecvReduce: {
+        RONDO_ASSIGN(step_moved, Receive(index, *queue_use_[queue]));
+        break;
+      }
+      case StepKind::kCopy: step_moved = CopyLocally(index); break;
+    }
+    moved |= step_moved;
+    if (!steps_[index].complete) return moved ? Progress::kMoved : Progress::kNothing;
+    if (++queue_head_[queue] == order.size()) {
+      --queues_left_;
+      return Progress::kMoved;
+    }
+  }
+}
+
+Result<bool> Engine::Send(std::uint32_t index, LaneUse& use) {
+  StepState& state = steps_[index];
+  const std::uint64_t limit = Limit(index);
+  std::uint64_t turn_bytes = 0;
+  bool moved = false;
+  while (!state.complete) {
+    if (!use.sending_frame) {
+      if (state.bytes > 0 && limit <= state.done) return moved;  // no header before it has bytes to lead
+      if (state.bytes == 0 && !DependenciesComplete(index)) return moved;
+      const std::uint32_t slot = use.next_header;
+      if (use.header_end[slot] > use.lane->released()) return moved;  // still lent to the lane
+      use.next_header = (slot + 1) % LaneUse::kHeaders;
+      const std::uint64_t offset = use.lane->accepted();
+      if (state.done == 0) state.stream_begin = offset;
+      use.frame_begin = state.done;
+      use.frame_payload = std::min<std::uint64_t>(options_.frame_bytes, state.bytes - state.done);
+      use.frame_sent = 0;
+      use.header_end[slot] = offset + kFrameHeaderBytes;
+      use.header = use.headers[slot].data();
+      use.sending_frame = true;
+      Encode(
+          FrameHeader{
+              .operation = operation_,
+              .transfer = plan_->steps[index].transfer,
+              .payload_bytes = static_cast<std::uint32_t>(use.frame_payload),
+              .payload_offset = use.frame_begin,
+              .stream_offset = offset,
+          },
+          FrameHeaderBytes(use.headers[slot]));
+    }
+
+    // Header, payload and padding of this frame, as far as the payload may go, in one call.
+    std::array<Bytes, 3> pieces;
+    std::size_t count = 0;
+    const std::uint64_t frame_bytes = kFrameHeaderBytes + RoundUp(use.frame_payload, kLineBytes);
+    std::uint64_t at = use.frame_sent;
+    if (at < kFrameHeaderBytes) {
+      pieces[count++] = Bytes(use.header + at, kFrameHeaderBytes - at);
+      at = kFrameHeaderBytes;
+    }
+    const std::uint64_t payload_end = kFrameHeaderBytes + use.frame_payload;
+    if (at < payload_end) {
+      const std::uint64_t from = use.frame_begin + at - kFrameHeaderBytes;
+      const std::uint64_t to = std::min({limit, use.frame_begin + use.frame_payload, from + kTurnBytes});
+      if (to > from) {
+        pieces[count++] = Bytes(At(plan_->steps[index].source, state.begin + from), to - from);
+        at += to - from;
+      }
+    }
+    if (at >= payload_end && at < frame_bytes) pieces[count++] = Bytes(kZeros.data(), frame_bytes - at);
+    if (count == 0) return moved;
+
+    std::size_t asked = 0;
+    std::size_t accepted;
+    if (state.placement == Placement::kPull && use.frame_sent >= kFrameHeaderBytes && use.frame_sent < payload_end) {
+      asked = pieces[0].size();
+      accepted = use.lane->Offer(pieces[0]);
+    } else {
+      if (state.placement == Placement::kPull) count = 1;  // the payload goes by itself
+      for (std::size_t i = 0; i < count; ++i) asked += pieces[i].size();
+      accepted = use.lane->Write(std::span(pieces.data(), count));
+    }
+    if (accepted == 0) return moved;
+    moved = true;
+    turn_bytes += accepted;
+    use.frame_sent += accepted;
+    if (use.frame_sent > kFrameHeaderBytes)
+      state.done = use.frame_begin + std::min(use.frame_sent - kFrameHeaderBytes, use.frame_payload);
+    if (use.frame_sent == frame_bytes) {
+      use.sending_frame = false;
+      state.complete = state.done == state.bytes;
+    }
+    if (accepted < asked || turn_bytes >= kTurnBytes) return true;
+  }
+  return moved;
+}
+
+Result<bool> Engine::Receive(std::uint32_t index, LaneUse& use) {
+  StepState& state = steps_[index];
+  const bool reduces = plan_->steps[index].kind == StepKind::kRecvReduce;
+  const std::uint64_t turn_end = state.done + kTurnBytes;
+  bool moved = false;
+  while (!state.complete) {
+    Grant(index, use);
+    if (!use.receiving_frame) {
+      RONDO_ASSIGN(const bool read, ReadHeader(index, use));
+      if (!read) return moved;
+      moved = true;
+    }
+    const std::uint64_t end = std::min({Limit(index), use.incoming_end, turn_end});
+    const bool took = reduces ? ReducePayload(index, use, end) : TakePayload(index, use, end);
+    moved |= took;
+    if (state.done == use.incoming_end && FinishFrame(index, use)) {
+      moved = true;
+    } else if (!took) {
+      return moved;
+    }
+    if (state.done >= turn_end) return true;
+  }
+  return moved;
+}
+
+Result<bool> Engine::ReadHeader(std::uint32_t index, LaneUse& use) {
+  const StepState& state = steps_[index];
+  FrameHeader header;
+  std::string_view fault;
+  const Rank peer = use.lane->peer();
+  switch (PeekHeader(*use.lane, header, &fault)) {
+    case HeaderState::kIncomplete: return false;
+    case HeaderState::kSound: break;
+    case HeaderState::kFaulty:
+      return Fail(Error(ErrorCode::kProtocol,
+                        fmt::format("rank {} sent {} at stream offset {}", peer, fault, use.lane->consumed()))
+                      .With([&](ErrorDetails& d) { d.culprit = peer; }));
+  }
+  if (header.operation != operation_) return Fail(Disagreement(peer, header));
+  const std::uint64_t payload = std::min<std::uint64_t>(options_.frame_bytes, state.bytes - state.done);
+  if (header.transfer != plan_->steps[index].transfer || header.payload_offset != state.done ||
+      header.payload_bytes != payload || header.stream_offset != use.lane->consumed())
+    return Fail(
+        Error(ErrorCode::kProtocol,
+              fmt::format(
+                  "rank {} sent transfer {} offset {} of {} bytes at stream offset {}; due is transfer {} offset {} "
+                  "of {} bytes at {} (frame_bytes differs?)",
+                  peer, header.transfer, header.payload_offset, header.payload_bytes, header.stream_offset,
+                  plan_->steps[index].transfer, state.done, payload, use.lane->consumed()))
+            .With([&](ErrorDetails& d) { d.culprit = peer; }));
+  use.lane->Consume(kFrameHeaderBytes);
+  use.receiving_frame = true;
+  use.incoming_end = state.done + payload;
+  use.incoming_padding = PaddingOf(payload);
+  use.stepped_over = 0;
+  return true;
+}
+
+void Engine::Grant(std::uint32_t index, LaneUse& use) {
+  const StepState& state = steps_[index];
+  if (state.placement != Placement::kPush || use.windows_refused) return;
+  // Windows for all frames of the transfer, also those whose header is still to come: their places in the stream are
+  // known. Only as far as nothing there is still to be read or sent.
+  if (state.done == 0 && !use.receiving_frame) use.incoming_begin = use.lane->consumed();
+  const std::uint64_t frame = options_.frame_bytes;
+  const std::uint64_t limit = Limit(index);
+  while (std::max(use.granted, state.done) < limit) {
+    const std::uint64_t from = std::max(use.granted, state.done);
+    const std::uint64_t end = std::min(limit, (from / frame + 1) * frame);
+    const std::uint64_t offset =
+        use.incoming_begin + from / frame * (frame + kFrameHeaderBytes) + kFrameHeaderBytes + from % frame;
+    std::byte* const to = At(plan_->steps[index].destination, state.begin + from);
+    use.windows_refused = !use.lane->Expect(offset, MutableBytes(to, end - from));
+    if (use.windows_refused) return;
+    use.granted = end;
+  }
+}
+
+bool Engine::TakePayload(std::uint32_t index, LaneUse& use, std::uint64_t end) {
+  StepState& state = steps_[index];
+  if (end <= state.done) return false;
+  std::byte* const to = At(plan_->steps[index].destination, state.begin);
+  const std::size_t taken = use.lane->ReadInto(MutableBytes(to + state.done, end - state.done));
+  state.done += taken;
+  return taken > 0;
+}
+
+bool Engine::ReducePayload(std::uint32_t index, LaneUse& use, std::uint64_t end) {
+  const PlanStep& step = plan_->steps[index];
+  StepState& state = steps_[index];
+  bool moved = false;
+  const auto settle = [&] {  // what the mover has finished leaves the lane
+    const std::uint64_t done = mover_.Done(index);
+    if (done == state.done) return;
+    use.lane->Consume(done - state.done);
+    use.stepped_over -= done - state.done;
+    state.done = done;
+    moved = true;
+  };
+  settle();
+  end -= (end < state.bytes) ? end % element_bytes_ : 0;
+  if (end <= state.submitted) return moved;
+
+  // The padding is asked for too, so that a small frame is fetched whole.
+  const std::uint64_t want = use.stepped_over + (use.incoming_end - state.submitted) + use.incoming_padding;
+  Arrived arrived = use.lane->Peek(want);
+  for (std::uint64_t skip = use.stepped_over; skip > 0;) {
+    const std::size_t n = std::min<std::uint64_t>(skip, arrived.first.size());
+    arrived.first = arrived.first.subspan(n);
+    skip -= n;
+    if (arrived.first.empty()) std::swap(arrived.first, arrived.second);
+  }
+
+  const auto submit = [&](const std::byte* incoming, std::uint64_t bytes) {
+    const std::uint64_t position = state.begin + state.submitted;
+    const std::byte* own = At(step.source, position);
+    mover_.Submit(
+        index, {
+                   .kind = step.finish && operation_.op == ReduceOp::kAvg ? MoveKind::kReduceDivide : MoveKind::kReduce,
+                   .destination = At(step.destination, position),
+                   .left = step.incoming_left ? incoming : own,
+                   .right = step.incoming_left ? own : incoming,
+                   .bytes = bytes,
+               });
+    state.submitted += bytes;
+    use.stepped_over += bytes;
+  };
+  const auto whole = [&](Bytes view) {
+    const std::uint64_t n = std::min<std::uint64_t>(view.size(), end - state.submitted);
+    return n - n % element_bytes_;
+  };
+
+  if (const std::uint64_t n = whole(arrived.first); n > 0) {
+    submit(arrived.first.data(), n);
+    arrived.first = arrived.first.subspan(n);
+  }
+  // An element across the two views is put together aside. Only one can be under way, because the views break at one
+  // place; it waits until the mover is done with the one before.
+  if (!arrived.first.empty() && arrived.first.size() < element_bytes_ && end > state.submitted &&
+      arrived.first.size() + arrived.second.size() >= element_bytes_) {
+    const std::size_t head = arrived.first.size();
+    settle();
+    if (use.stepped_over > 0) return moved;
+    std::copy_n(arrived.first.data(), head, use.split_element.data());
+    std::copy_n(arrived.second.data(), element_bytes_ - head, use.split_element.data() + head);
+    submit(use.split_element.data(), element_bytes_);
+    settle();
+    return true;
+  }
+  if (arrived.first.empty()) {
+    if (const std::uint64_t n = whole(arrived.second); n > 0) submit(arrived.second.data(), n);
+  }
+  settle();
+  return moved;
+}
+
+bool Engine::FinishFrame(std::uint32_t index, LaneUse& use) {
+  if (use.incoming_padding > 0) {
+    const std::size_t there =
+        std::min<std::uint64_t>(use.lane->Peek(use.incoming_padding).size(), use.incoming_padding);
+    use.lane->Consume(there);
+    use.incoming_padding -= there;
+    if (use.incoming_padding > 0) return there > 0;
+  }
+  use.receiving_frame = false;
+  steps_[index].complete = steps_[index].done == steps_[index].bytes;
+  if (steps_[index].complete) {
+    use.granted = 0;
+    use.windows_refused = false;
+  }
+  return true;
+}
+
+bool Engine::CopyLocally(std::uint32_t index) {
+  const PlanStep& step = plan_->steps[index];
+  StepState& state = steps_[index];
+  const std::uint64_t limit = Limit(index);
+  const std::uint64_t before = state.done;
+  const std::uint64_t submitted_before = state.submitted;
+  const bool divide = step.finish && operation_.op == ReduceOp::kAvg;
+  const std::uint64_t end = limit - (limit < state.bytes ? limit % element_bytes_ : 0);
+  if (end > state.submitted) {
+    const std::uint64_t piece = std::min(end - state.submitted, kCopyPieceBytes);
+    const std::uint64_t position = state.begin + state.submitted;
+    mover_.Submit(index, {
+                             .kind = step.scale ? MoveKind::kScale
+                                     : divide   ? MoveKind::kDivide
+                                                : MoveKind::kCopy,
+                             .destination = At(step.destination, position),
+                             .left = At(step.source, position),
+                             .bytes = piece,
+                         });
+    state.submitted += piece;
+  }
+  state.done = mover_.Done(index);
+  state.complete = state.done == state.bytes;
+  return state.done != before || state.submitted != submitted_before || state.complete;
+}
+
+Error Engine::Disagreement(Rank peer, const FrameHeader& header) const {
+  const OperationDescriptor& theirs = header.operation;
+  ErrorDetails details;
+  details.code = ErrorCode::kMismatch;
+  details.culprit = peer;
+  details.rank = options_.rank;
+  details.collective = operation_.ToString();
+  details.sequence = operation_.sequence;
+  details.message =
+      fmt::format("the ranks disagree: rank {} is in operation #{} {}, rank {} in operation #{} {}", options_.rank,
+                  operation_.sequence, operation_.ToString(), peer, theirs.sequence, theirs.ToString());
+  return Error(std::move(details));
+}
+
+void Engine::Drain() {
+  if (plan_ == nullptr) return;
+  mover_.Drain();
+  plan_ = nullptr;
+}
+
+std::vector<Standing> Engine::Waiting() const {
+  std::vector<Standing> waiting;
+  if (plan_ == nullptr) return waiting;
+  for (std::size_t q = 0; q < queue_head_.size(); ++q) {
+    const PlanQueue& queue = plan_->queues[q];
+    if (queue.peer == kNoRank) continue;
+    const LaneUse& use = *queue_use_[q];
+    if (queue_head_[q] == queue.steps.size()) {
+      if (queue.sending && use.lane->released() < use.lane->accepted()) {
+        const std::uint32_t last = queue.steps.back();
+        waiting.push_back({queue.peer, last, true, true, Released(last), steps_[last].bytes});
+      }
+      continue;
+    }
+    const std::uint32_t index = queue.steps[queue_head_[q]];
+    const StepState& state = steps_[index];
+    // A step that its dependencies hold back waits for another step, not for its peer.
+    if (state.bytes > 0 && Limit(index) <= state.done && !(queue.sending ? use.sending_frame : use.receiving_frame) &&
+        queue.sending)
+      continue;
+    waiting.push_back({queue.peer, index, queue.sending,
+                       state.done > 0 || (queue.sending ? use.sending_frame : use.receiving_frame), state.done,
+                       state.bytes});
+  }
+  std::sort(waiting.begin(), waiting.end(), [](const Standing& a, const Standing& b) { return a.step < b.step; });
+  return waiting;
+}
+
+std::optional<Engine::Trouble> Engine::FindTrouble() const {
+  if (plan_ == nullptr) return std::nullopt;
+  for (std::size_t q = 0; q < queue_head_.size(); ++q) {
+    const PlanQueue& queue = plan_->queues[q];
+    if (queue.peer == kNoRank || queue_head_[q] == queue.steps.size()) continue;
+    const Lane& lane = *queue_use_[q]->lane;
+    const LaneState lane_state = lane.state();
+    if (lane_state != LaneState::kFailed && (lane_state != LaneState::kEnded || queue.sending)) continue;
+    return Trouble{queue.peer, lane.failure()};
+  }
+  return std::nullopt;
+}
+
+bool Engine::WaitsFor(Rank peer) const {
+  if (plan_ == nullptr) return false;
+  for (std::size_t q = 0; q < queue_head_.size(); ++q)
+    if (plan_->queues[q].peer == peer && !plan_->queues[q].sending && queue_head_[q] < plan_->queues[q].steps.size())
+      return true;
+  return false;
+}
+
+std::optional<Error> Engine::FindStranger() {
+  if (plan_ == nullptr) return std::nullopt;
+  for (const Rank peer : endpoint_.ControlPeers()) {
+    const auto use = UseOf(peer);  // a lane that only the peer has opened so far is looked at too
+    if (!use || (*use)->receiving_frame) continue;
+    bool expected = false;
+    for (std::size_t q = 0; q < queue_head_.size(); ++q)
+      expected |= queue_use_[q] == *use && !plan_->queues[q].sending && queue_head_[q] < plan_->queues[q].steps.size();
+    if (expected) continue;
+    FrameHeader header;
+    if (PeekHeader(*(*use)->lane, header) == HeaderState::kSound && header.operation.sequence <= operation_.sequence)
+      return Disagreement(peer, header);
+  }
+  return std::nullopt;
+}
+
+}  // namespace rondo

@@ -1,0 +1,171 @@
+// Runs one rank's part of one operation: keeps the head of every lane direction live, moves bytes as far as
+// dependencies allow, and counts.
+//
+// The engine is sans-I/O: it blocks on nothing, owns no thread, reads no clock and knows lanes only by their interface.
+// In steady state it allocates nothing: tables grow to the largest plan seen and stay.
+//
+// Progress is a byte count. A step that depends on another may process its byte at position p as soon as the other has
+// passed p: `done` for what it reads or overwrites of written data, `released` for what it overwrites of sent data. The
+// positions are those of the vector, the same in input, output and scratch, so one comparison serves all kinds.
+//
+// Thread rule: one thread at a time (the owner of the endpoint).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "collectives/engine/frame.h"
+#include "collectives/engine/mover.h"
+#include "collectives/engine/plan.h"
+#include "collectives/schedule/grid.h"
+#include "transport/transport.h"
+
+namespace rondo {
+
+struct EngineOptions {
+  Rank rank = 0;
+  int world_size = 1;
+  std::uint32_t frame_bytes = 1 << 20;                       // payload of one frame at most; a multiple of kLineBytes
+  std::uint64_t max_scratch_bytes = std::uint64_t{1} << 30;  // more gives kResource at Start
+  Capabilities capabilities;                                 // of the transport
+  // Transfers from this size on are placed by push (else pull) where the transport can; smaller ones use slots. Both
+  // ends decide alike, because options are equal on all ranks.
+  std::uint64_t windows_from_bytes = 64 << 10;
+};
+
+// How a transfer's payload gets into the receiver's memory (transport/lane.h).
+enum class Placement : std::uint8_t { kSlot, kPush, kPull };
+
+// The memory of one operation; lent from Start until Poll says kComplete or, after an error, Drain returns.
+struct OperationBuffers {
+  const std::byte* input = nullptr;  // not read where the schedule names no input (in place, non-root)
+  std::byte* output = nullptr;
+};
+
+enum class Progress : std::uint8_t {
+  kNothing,   // nothing could move
+  kMoved,     // something moved; look again
+  kComplete,  // all steps are done and all sent memory is released
+};
+
+// Where a step that cannot go on stands, for error messages.
+struct Standing {
+  Rank peer = kNoRank;  // whom it waits for
+  std::uint32_t step = 0;
+  bool sending = false;
+  bool started = false;  // the transfer's first frame has been seen (or written)
+  std::uint64_t bytes_done = 0;
+  std::uint64_t bytes_due = 0;
+};
+
+class Engine {
+ public:
+  // All arguments outlive the engine.
+  Engine(const EngineOptions& options, Endpoint& endpoint, Mover& mover);
+
+  // Begins an operation. REQUIRES: none is running; `plan` lives until it ends. Opens the lanes it needs.
+  // kResource: too much scratch, or a lane could not be made. After an error nothing runs.
+  Status Start(const Plan& plan, const OperationDescriptor& operation, const OperationBuffers& buffers, double scale);
+  bool running() const { return plan_ != nullptr; }
+
+  // Moves what can move. An error (kMismatch, kProtocol) is final for the lanes: Drain, and never Start again.
+  Result<Progress> Poll();
+
+  // Ends the running operation after an error: returns once nothing touches its memory. REQUIRES: the lanes have been
+  // revoked.
+  void Drain();
+
+  // The running operation's steps that wait for a peer, oldest first.
+  std::vector<Standing> Waiting() const;
+  // The first peer still needed whose lane is broken or ended, if any, with the lane's error (null when merely ended).
+  struct Trouble {
+    Rank peer = kNoRank;
+    const Error* error = nullptr;
+  };
+  std::optional<Trouble> FindTrouble() const;
+  // Whether bytes of the running operation are still due from `peer`.
+  bool WaitsFor(Rank peer) const;
+  // Looks at what arrived on lanes from which the running operation expects nothing: a peer that is in another
+  // operation under the same number. For the slow path.
+  std::optional<Error> FindStranger();
+
+  const OperationDescriptor& operation() const { return operation_; }
+
+ private:
+  struct StepState {
+    std::uint64_t begin = 0;         // position in the vector, bytes
+    std::uint64_t bytes = 0;         // length
+    std::uint64_t done = 0;          // payload bytes sent, received, reduced, copied
+    std::uint64_t submitted = 0;     // of steps through the mover: handed to it; >= done
+    std::uint64_t stream_begin = 0;  // of sends: stream offset of the first frame's header
+    Placement placement = Placement::kSlot;
+    bool complete = false;  // done == bytes and the last frame's padding is through
+  };
+
+  // A lane as the engine drives it: headers in flight and the frame at the head of either direction.
+  struct LaneUse {
+    static constexpr std::size_t kHeaders = 16;
+    Lane* lane = nullptr;
+    // Sending. Headers are lent to the lane until released, so they take turns.
+    alignas(kLineBytes) std::array<std::array<std::byte, kFrameHeaderBytes>, kHeaders> headers;
+    std::array<std::uint64_t, kHeaders> header_end{};  // stream offset after the header last put there
+    std::uint32_t next_header = 0;
+    bool sending_frame = false;
+    const std::byte* header = nullptr;  // of the frame being sent
+    std::uint64_t frame_begin = 0;      // payload offset of the frame within its transfer
+    std::uint64_t frame_payload = 0;
+    std::uint64_t frame_sent = 0;  // bytes of header + payload + padding accepted
+    // Receiving.
+    bool receiving_frame = false;
+    std::uint64_t incoming_begin = 0;    // of a transfer by push: stream offset of its first header
+    std::uint64_t incoming_end = 0;      // payload offset within the transfer at which the frame ends
+    std::uint64_t incoming_padding = 0;  // bytes of padding still to consume after the payload
+    std::uint64_t stepped_over = 0;      // bytes at the front of the lane handed to the mover and not consumed yet
+    std::uint64_t granted = 0;           // end of the windows granted, within the transfer
+    bool windows_refused = false;        // for this transfer
+    alignas(16) std::array<std::byte, 16> split_element{};  // an element that lies across Peek's two views
+  };
+
+  Result<LaneUse*> UseOf(Rank peer);
+  // How many bytes of step `index` its dependencies allow.
+  std::uint64_t Limit(std::uint32_t index) const;
+  std::uint64_t Released(std::uint32_t index) const;
+  // For transfers without bytes, which Limit() cannot order.
+  bool DependenciesComplete(std::uint32_t index) const;
+  std::byte* At(BufferId buffer, std::uint64_t position) const;
+
+  Result<Progress> Advance(std::uint32_t queue);
+  Result<bool> Send(std::uint32_t index, LaneUse& use);
+  Result<bool> Receive(std::uint32_t index, LaneUse& use);
+  Result<bool> ReadHeader(std::uint32_t index, LaneUse& use);
+  void Grant(std::uint32_t index, LaneUse& use);
+  bool TakePayload(std::uint32_t index, LaneUse& use, std::uint64_t end);
+  bool ReducePayload(std::uint32_t index, LaneUse& use, std::uint64_t end);
+  bool FinishFrame(std::uint32_t index, LaneUse& use);
+  bool CopyLocally(std::uint32_t index);
+  Error Disagreement(Rank peer, const FrameHeader& header) const;
+
+  const EngineOptions options_;
+  Endpoint& endpoint_;
+  Mover& mover_;
+  std::vector<std::unique_ptr<LaneUse>> uses_;  // by peer
+  std::vector<std::byte> scratch_;
+
+  const Plan* plan_ = nullptr;
+  OperationDescriptor operation_;
+  OperationBuffers buffers_;
+  MoveContext move_;
+  std::size_t element_bytes_ = 1;
+  std::vector<StepState> steps_;
+  std::vector<LaneUse*> queue_use_;        // by queue; null for local copies
+  std::vector<std::uint32_t> queue_head_;  // by queue: index into its steps
+  std::uint32_t queues_left_ = 0;          // queues with steps left
+};
+
+}  // namespace rondo

@@ -1,0 +1,86 @@
+#include "collectives/engine/frame.h"
+
+#include <fmt/format.h>
+
+namespace rondo {
+namespace {
+
+// Byte offsets, as in docs/WIRE.md.
+constexpr std::uint16_t kMagic = 0x4F52;  // "RO"
+constexpr std::uint8_t kVersion = 1;
+constexpr std::uint8_t kData = 1;
+constexpr std::size_t kMagicAt = 0, kVersionAt = 2, kTypeAt = 3, kCrcAt = 4, kStreamOffsetAt = 8, kPayloadOffsetAt = 16,
+                      kPayloadBytesAt = 24, kTransferAt = 28, kDescriptorAt = 32;
+static_assert(kDescriptorAt + kDescriptorBytes == kFrameHeaderBytes);
+// Within the descriptor.
+constexpr std::size_t kSequenceAt = 0, kCountAt = 8, kRootAt = 16, kCollectiveAt = 20, kDataTypeAt = 21, kOpAt = 22,
+                      kAlgorithmAt = 23, kReservedAt = 24;
+
+}  // namespace
+
+std::string OperationDescriptor::ToString() const {
+  switch (collective) {
+    case Collective::kAllReduce:
+      return fmt::format("all_reduce {} x {} {} by {}", Name(type), count, Name(op), Name(algorithm));
+    case Collective::kBroadcast:
+      return fmt::format("broadcast {} x {} from rank {} by {}", Name(type), count, root, Name(algorithm));
+    case Collective::kBarrier: return fmt::format("barrier by {}", Name(algorithm));
+  }
+  return fmt::format("unknown collective {}", static_cast<int>(collective));
+}
+
+void Encode(const OperationDescriptor& descriptor, std::span<std::byte, kDescriptorBytes> out) {
+  std::byte* to = out.data();
+  StoreLittle<std::uint64_t>(to + kSequenceAt, descriptor.sequence);
+  StoreLittle<std::uint64_t>(to + kCountAt, descriptor.count);
+  StoreLittle<std::uint32_t>(to + kRootAt, static_cast<std::uint32_t>(descriptor.root));
+  to[kCollectiveAt] = static_cast<std::byte>(descriptor.collective);
+  to[kDataTypeAt] = static_cast<std::byte>(descriptor.type);
+  to[kOpAt] = static_cast<std::byte>(descriptor.op);
+  to[kAlgorithmAt] = static_cast<std::byte>(descriptor.algorithm);
+  StoreLittle<std::uint64_t>(to + kReservedAt, 0);
+}
+
+OperationDescriptor DecodeDescriptor(std::span<const std::byte, kDescriptorBytes> in) {
+  const std::byte* from = in.data();
+  OperationDescriptor descriptor;
+  descriptor.sequence = LoadLittle<std::uint64_t>(from + kSequenceAt);
+  descriptor.count = LoadLittle<std::uint64_t>(from + kCountAt);
+  descriptor.root = static_cast<Rank>(LoadLittle<std::uint32_t>(from + kRootAt));
+  descriptor.collective = static_cast<Collective>(from[kCollectiveAt]);
+  descriptor.type = static_cast<DataType>(from[kDataTypeAt]);
+  descriptor.op = static_cast<ReduceOp>(from[kOpAt]);
+  descriptor.algorithm = static_cast<Algorithm>(from[kAlgorithmAt]);
+  return descriptor;
+}
+
+void Encode(const FrameHeader& header, FrameHeaderBytes out) {
+  std::byte* to = out.data();
+  StoreLittle<std::uint16_t>(to + kMagicAt, kMagic);
+  to[kVersionAt] = std::byte{kVersion};
+  to[kTypeAt] = std::byte{kData};
+  StoreLittle<std::uint32_t>(to + kCrcAt, 0);
+  StoreLittle<std::uint64_t>(to + kStreamOffsetAt, header.stream_offset);
+  StoreLittle<std::uint64_t>(to + kPayloadOffsetAt, header.payload_offset);
+  StoreLittle<std::uint32_t>(to + kPayloadBytesAt, header.payload_bytes);
+  StoreLittle<std::uint32_t>(to + kTransferAt, header.transfer);
+  Encode(header.operation, std::span<std::byte, kDescriptorBytes>(to + kDescriptorAt, kDescriptorBytes));
+}
+
+std::optional<std::string_view> Decode(std::span<const std::byte, kFrameHeaderBytes> in, FrameHeader& out) {
+  const std::byte* from = in.data();
+  if (LoadLittle<std::uint16_t>(from + kMagicAt) != kMagic) return "no frame starts here (wrong magic)";
+  if (from[kVersionAt] != std::byte{kVersion}) return "a frame of another version";
+  if (from[kTypeAt] != std::byte{kData}) return "a frame of unknown type";
+  if (LoadLittle<std::uint32_t>(from + kCrcAt) != 0) return "a checksum where none was agreed";
+  if (LoadLittle<std::uint64_t>(from + kDescriptorAt + kReservedAt) != 0) return "reserved bytes that are not zero";
+  out.stream_offset = LoadLittle<std::uint64_t>(from + kStreamOffsetAt);
+  out.payload_offset = LoadLittle<std::uint64_t>(from + kPayloadOffsetAt);
+  out.payload_bytes = LoadLittle<std::uint32_t>(from + kPayloadBytesAt);
+  out.transfer = LoadLittle<std::uint32_t>(from + kTransferAt);
+  out.operation =
+      DecodeDescriptor(std::span<const std::byte, kDescriptorBytes>(from + kDescriptorAt, kDescriptorBytes));
+  return std::nullopt;
+}
+
+}  // namespace rondo

@@ -1,0 +1,63 @@
+// The frames of which a lane's stream consists, version 1 (docs/WIRE.md has the grammar): a header of one cache line,
+// then the payload, then zeros up to the next multiple of kLineBytes. Header and payload thus start on line boundaries
+// of the stream. Every frame carries the descriptor of its operation, so that ranks that disagree can be told in words.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/bytes.h"
+#include "base/dtype.h"
+#include "base/ids.h"
+#include "base/reduce_op.h"
+#include "collectives/schedule/step.h"
+
+namespace rondo {
+
+// What the ranks must agree on about one operation.
+struct OperationDescriptor {
+  Sequence sequence = 0;
+  std::uint64_t count = 0;
+  Collective collective = Collective::kBarrier;
+  DataType type = DataType::kUint8;
+  ReduceOp op = ReduceOp::kSum;  // kSum where nothing is reduced
+  Algorithm algorithm = Algorithm::kDissemination;
+  Rank root = 0;
+  bool operator==(const OperationDescriptor&) const = default;
+  // "all_reduce float32 x 1000 sum by ring", "broadcast int8 x 3 from rank 2 by tree", "barrier by dissemination"
+  std::string ToString() const;
+};
+
+inline constexpr std::size_t kDescriptorBytes = 32;
+void Encode(const OperationDescriptor& descriptor, std::span<std::byte, kDescriptorBytes> out);
+OperationDescriptor DecodeDescriptor(std::span<const std::byte, kDescriptorBytes> in);
+
+inline constexpr std::size_t kFrameHeaderBytes = kLineBytes;
+using FrameHeaderBytes = std::span<std::byte, kFrameHeaderBytes>;
+
+struct FrameHeader {
+  OperationDescriptor operation;
+  std::uint32_t transfer = 0;        // which transfer of the operation's schedule
+  std::uint32_t payload_bytes = 0;   // of this frame
+  std::uint64_t payload_offset = 0;  // within the transfer
+  std::uint64_t stream_offset = 0;   // of this header, in its lane direction
+  bool operator==(const FrameHeader&) const = default;
+};
+
+void Encode(const FrameHeader& header, FrameHeaderBytes out);
+// Why the bytes are no header of this version, or nothing when they are one. Values out of their ranges (an unknown
+// collective, say) are the caller's to compare; nothing is ever allocated by them.
+std::optional<std::string_view> Decode(std::span<const std::byte, kFrameHeaderBytes> in, FrameHeader& out);
+
+// The bytes of the stream that a transfer of `bytes` takes in frames of at most `frame_bytes` payload (a multiple of
+// kLineBytes). An empty transfer still is one header.
+constexpr std::uint64_t StreamBytes(std::uint64_t bytes, std::uint64_t frame_bytes) {
+  const std::uint64_t frames = bytes == 0 ? 1 : DivCeil(bytes, frame_bytes);
+  return frames * kFrameHeaderBytes + RoundUp(bytes, kLineBytes);
+}
+
+}  // namespace rondo

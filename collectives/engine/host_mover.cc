@@ -1,0 +1,35 @@
+#include "collectives/engine/host_mover.h"
+
+#include <cstring>
+
+#include "base/check.h"
+
+namespace rondo {
+
+void HostMover::Start(const MoveContext& context, std::size_t streams) {
+  context_ = context;
+  element_bytes_ = SizeOf(context.type);
+  reduce_ = FindReduce(context.type, context.op);
+  done_.assign(streams, 0);
+}
+
+void HostMover::Submit(std::uint32_t stream, const Move& move) {
+  const std::size_t elements = move.bytes / element_bytes_;
+  switch (move.kind) {
+    case MoveKind::kCopy:
+      if (move.destination != move.left && move.bytes > 0) std::memcpy(move.destination, move.left, move.bytes);
+      break;
+    case MoveKind::kScale: Scale(move.destination, move.left, elements, context_.type, context_.scale); break;
+    case MoveKind::kDivide: DivideBy(move.destination, move.left, elements, context_.type, context_.world_size); break;
+    case MoveKind::kReduce:
+      RONDO_CHECK(reduce_ != nullptr, "{} on {}", Name(context_.op), Name(context_.type));
+      reduce_(move.destination, move.left, move.right, elements);
+      break;
+    case MoveKind::kReduceDivide:
+      SumAndDivide(move.destination, move.left, move.right, elements, context_.type, context_.world_size);
+      break;
+  }
+  done_[stream] += move.bytes;
+}
+
+}  // namespace rondo

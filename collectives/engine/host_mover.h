@@ -1,0 +1,26 @@
+// The mover of host memory: computes at once, on the thread that submits. Allocates only when an operation has more
+// streams than any before.
+#pragma once
+
+#include <vector>
+
+#include "collectives/engine/mover.h"
+#include "collectives/kernels/reduce.h"
+
+namespace rondo {
+
+class HostMover final : public Mover {
+ public:
+  void Start(const MoveContext& context, std::size_t streams) override;
+  void Submit(std::uint32_t stream, const Move& move) override;
+  std::uint64_t Done(std::uint32_t stream) override { return done_[stream]; }
+  void Drain() override {}
+
+ private:
+  MoveContext context_;
+  std::size_t element_bytes_ = 1;
+  ReduceFunction reduce_ = nullptr;
+  std::vector<std::uint64_t> done_;
+};
+
+}  // namespace rondo

@@ -1,0 +1,69 @@
+#include "collectives/engine/plan.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "base/check.h"
+#include "collectives/algorithms/table.h"
+#include "collectives/schedule/project.h"
+
+namespace rondo {
+
+Plan MakePlan(const ScheduleKey& key, std::uint32_t chunks, const RankSchedule& schedule) {
+  Plan plan;
+  plan.key = key;
+  plan.chunks = chunks;
+  plan.steps.reserve(schedule.steps.size());
+  std::map<std::pair<Rank, bool>, std::uint32_t> queues;
+  for (std::uint32_t index = 0; index < schedule.steps.size(); ++index) {
+    const Step& step = schedule.steps[index];
+    const bool local = step.kind == StepKind::kCopy;
+    RONDO_CHECK(local || (step.peer >= 0 && step.peer < key.world_size), "step {} names peer {}", index, step.peer);
+    const bool sending = step.kind == StepKind::kSend;
+    const auto [place, fresh] =
+        queues.try_emplace({local ? kNoRank : step.peer, sending}, static_cast<std::uint32_t>(plan.queues.size()));
+    if (fresh) plan.queues.push_back({local ? kNoRank : step.peer, sending, {}});
+    plan.queues[place->second].steps.push_back(index);
+    plan.steps.push_back({
+        .kind = step.kind,
+        .source = step.source,
+        .destination = step.destination,
+        .incoming_left = step.incoming_left,
+        .scale = step.scale,
+        .finish = step.finish,
+        .transfer = step.transfer,
+        .chunks = step.chunks,
+        .queue = place->second,
+        .first_dependency = static_cast<std::uint32_t>(plan.dependencies.size()),
+        .dependencies = static_cast<std::uint32_t>(step.dependencies.size()),
+    });
+    plan.dependencies.insert(plan.dependencies.end(), step.dependencies.begin(), step.dependencies.end());
+    plan.needs_scratch |= step.kind != StepKind::kSend && step.destination == BufferId::kScratch;
+  }
+  return plan;
+}
+
+Result<const Plan*> PlanCache::Get(const ScheduleKey& key) {
+  ++uses_;
+  for (Entry& entry : entries_) {
+    if (entry.plan->key == key) {
+      entry.last_use = uses_;
+      return entry.plan.get();
+    }
+  }
+  const AlgorithmEntry* algorithm = FindAlgorithm(key.collective, key.algorithm);
+  if (algorithm == nullptr)
+    return Fail(ErrorCode::kInvalidArgument, "algorithm {} does not serve {}", Name(key.algorithm),
+                Name(key.collective));
+  auto plan = std::make_unique<Plan>(MakePlan(key, algorithm->chunks(key.world_size), Project(*algorithm, key, rank_)));
+  if (entries_.size() >= limit_ && !entries_.empty()) {
+    entries_.erase(std::min_element(entries_.begin(), entries_.end(),
+                                    [](const Entry& a, const Entry& b) { return a.last_use < b.last_use; }));
+  }
+  entries_.push_back({uses_, std::move(plan)});
+  return entries_.back().plan.get();
+}
+
+}  // namespace rondo

@@ -1,0 +1,33 @@
+// How a thread that drives a communicator waits when there is nothing to do. Injected, so that virtual time can replace
+// the kernel.
+#pragma once
+
+#include "base/clock.h"
+#include "transport/transport.h"
+
+namespace rondo {
+
+// Thread rule: any thread, several at once.
+class Waiter {
+ public:
+  virtual ~Waiter() = default;
+
+  // Returns when the endpoint (armed, see Endpoint::Arm) may have something, when `kick_fd` becomes readable, or at
+  // `deadline`, whichever comes first; early returns are harmless.
+  virtual void Sleep(Endpoint& endpoint, int kick_fd, TimePoint deadline) = 0;
+  // Gives the core to somebody else for a moment.
+  virtual void Yield() = 0;
+};
+
+// Sleeps in the kernel.
+class KernelWaiter final : public Waiter {
+ public:
+  explicit KernelWaiter(const Clock& clock) : clock_(clock) {}
+  void Sleep(Endpoint& endpoint, int kick_fd, TimePoint deadline) override;
+  void Yield() override;
+
+ private:
+  const Clock& clock_;
+};
+
+}  // namespace rondo

@@ -1,0 +1,186 @@
+// The engine over lanes and movers that use every freedom their contracts leave. Every case checks every element, guard
+// bytes and that inputs stay as they were; frames are short, so that transfers take many.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "collectives/engine/engine.h"
+
+#include <doctest/doctest.h>
+
+#include "collectives/algorithms/table.h"
+#include "tests/engine/world.h"
+
+namespace rondo {
+namespace {
+
+struct Mode {
+  const char* name;
+  InprocOptions network;
+  bool late_mover = false;
+};
+
+std::vector<Mode> AwkwardModes() {
+  return {
+      {"plain", {}},
+      {"late mover", {}, true},
+      {"late release", {.late_release = true}},
+      {"one byte at a time", {.ring_bytes = 1024, .slice_bytes = 1}},
+      {"pieces of up to 13 bytes, smallest ring", {.ring_bytes = 64, .slice_bytes = 13}},
+      {"reluctant", {.reluctant = true}},
+      {"reluctant in pieces, late mover", {.slice_bytes = 200, .reluctant = true}, true},
+      {"push", {.push = true}},
+      {"push in pieces, windows refused at random", {.slice_bytes = 300, .push = true, .refuse_windows = 0.5}},
+      {"pull", {.pull = true}},
+      {"pull, late mover", {.pull = true}, true},
+      {"reluctant push and pull, late release, slow to connect, late mover",
+       {.late_release = true, .slice_bytes = 500, .reluctant = true, .push = true, .pull = true, .slow_connect_polls = 9},
+       true},
+  };
+}
+
+void RunEveryAlgorithm(const Mode& mode, int ranks, const std::vector<std::uint64_t>& counts, std::uint64_t seed) {
+  World world({.ranks = ranks, .network = mode.network, .late_mover = mode.late_mover, .frame_bytes = 256, .seed = seed});
+  for (const AlgorithmEntry& entry : AllAlgorithms()) {
+    const bool rooted = entry.collective == Collective::kBroadcast;
+    for (Rank root = 0; root < (rooted ? ranks : 1); ++root) {
+      for (const bool in_place : {true, false}) {
+        for (const std::uint64_t count : counts)
+          world.Expect({.collective = entry.collective,
+                        .algorithm = entry.algorithm,
+                        .count = entry.collective == Collective::kBarrier ? 0 : count,
+                        .root = root,
+                        .in_place = in_place});
+      }
+    }
+  }
+}
+
+TEST_CASE("every algorithm gives every rank the result in every awkward mode") {
+  for (const Mode& mode : AwkwardModes()) {
+    CAPTURE(mode.name);
+    for (const int ranks : {1, 2, 3, 4, 5}) RunEveryAlgorithm(mode, ranks, {0, 1, 3, 64, 257}, 7 + ranks);
+  }
+}
+
+TEST_CASE("more ranks, counts around the chunk boundaries") {
+  for (const int ranks : {7, 8, 9, 13}) RunEveryAlgorithm({"plain", {}}, ranks, {1, 12, 13, 14, 1000, 4099}, 3);
+}
+
+TEST_CASE("an average divides once and a pre-multiplied sum scales once, whatever the algorithm") {
+  for (const Mode& mode : AwkwardModes()) {
+    CAPTURE(mode.name);
+    for (const int ranks : {1, 2, 4, 5}) {
+      World world({.ranks = ranks, .network = mode.network, .late_mover = mode.late_mover, .frame_bytes = 128});
+      for (const AlgorithmEntry& entry : AllAlgorithms()) {
+        if (entry.collective != Collective::kAllReduce) continue;
+        for (const bool in_place : {true, false}) {
+          world.Expect({.algorithm = entry.algorithm, .count = 133, .in_place = in_place, .op = ReduceOp::kAvg});
+          world.Expect({.algorithm = entry.algorithm,
+                        .count = 133,
+                        .in_place = in_place,
+                        .op = ReduceOp::kPremulSum,
+                        .type = DataType::kFloat32});
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("windows are really used where they are granted") {
+  // Rings much smaller than the vector, so that the sender has to come back after the window was granted.
+  World world({.ranks = 3, .network = {.ring_bytes = 4096, .push = true}, .frame_bytes = 4096});
+  world.Expect({.collective = Collective::kBroadcast, .algorithm = Algorithm::kTree, .count = 10'000});
+  CHECK(world.network().counters().pushed_bytes >= 10'000 * 4);
+  World pulling({.ranks = 3, .network = {.pull = true}, .frame_bytes = 4096});
+  pulling.Expect({.algorithm = Algorithm::kRing, .count = 10'000});
+  CHECK(pulling.network().counters().lent_bytes >= 10'000 * 4);
+}
+
+TEST_CASE("a large vector crosses many frames, turns and rings") {
+  World world({.ranks = 2, .frame_bytes = 64 * 1024});
+  for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kRecursiveDoubling, Algorithm::kTree})
+    for (const bool in_place : {true, false})
+      world.Expect({.algorithm = algorithm, .count = 1'000'003, .in_place = in_place});
+}
+
+TEST_CASE("ranks in different operations are told both in words") {
+  World world({.ranks = 2});
+  std::vector<std::byte> memory(4096);
+  world.NextSequence();
+  world.StartOne(0, {.algorithm = Algorithm::kRecursiveDoubling, .count = 10}, memory.data(), memory.data());
+  world.StartOne(1, {.collective = Collective::kBroadcast, .algorithm = Algorithm::kTree, .count = 10, .root = 1},
+                 memory.data() + 2048, memory.data() + 2048);
+  std::optional<Error> error;
+  for (int i = 0; i < 100 && !error; ++i)
+    for (Rank r = 0; r < 2 && !error; ++r)
+      if (auto progress = world.PollOne(r); !progress) error = progress.error();
+  REQUIRE(error);
+  CHECK(error->code() == ErrorCode::kMismatch);
+  CHECK(error->message().find("all_reduce int32 x 10 sum by recursive_doubling") != std::string::npos);
+  CHECK(error->message().find("broadcast int32 x 10 from rank 1 by tree") != std::string::npos);
+}
+
+TEST_CASE("unequal counts are a mismatch that names both") {
+  World world({.ranks = 2});
+  std::vector<std::byte> memory(4096);
+  world.NextSequence();
+  world.StartOne(0, {.count = 10}, memory.data(), memory.data());
+  world.StartOne(1, {.count = 11}, memory.data() + 2048, memory.data() + 2048);
+  std::optional<Error> error;
+  for (int i = 0; i < 100 && !error; ++i)
+    for (Rank r = 0; r < 2 && !error; ++r)
+      if (auto progress = world.PollOne(r); !progress) error = progress.error();
+  REQUIRE(error);
+  CHECK(error->code() == ErrorCode::kMismatch);
+  CHECK(error->message().find("x 10 ") != std::string::npos);
+  CHECK(error->message().find("x 11 ") != std::string::npos);
+}
+
+TEST_CASE("a peer that sends where nothing is expected is found by the slow path") {
+  // Rank 1 broadcasts from itself in a tree of 4: it sends to ranks 2 and 3. Rank 3 is in an all-reduce whose first
+  // partner is rank 2, so nothing in its schedule reads from rank 1 before that.
+  World world({.ranks = 4});
+  std::vector<std::byte> memory(4096);
+  world.NextSequence();
+  for (const Rank r : {0, 2, 3})
+    world.StartOne(r, {.algorithm = Algorithm::kTree, .count = 4}, memory.data() + 1024 * r, memory.data() + 1024 * r);
+  world.StartOne(1, {.collective = Collective::kBroadcast, .algorithm = Algorithm::kTree, .count = 4, .root = 1},
+                 memory.data() + 1024, memory.data() + 1024);
+  std::optional<Error> error;
+  for (int i = 0; i < 100 && !error; ++i)
+    for (Rank r = 0; r < 4 && !error; ++r) {
+      auto progress = world.PollOne(r);
+      if (!progress) error = progress.error();
+      if (!error) error = world.engine(r).FindStranger();
+    }
+  REQUIRE(error);
+  CHECK(error->code() == ErrorCode::kMismatch);
+  CHECK(error->message().find("broadcast int32 x 4 from rank 1") != std::string::npos);
+}
+
+TEST_CASE("an algorithm that needs more scratch than allowed is refused with both numbers") {
+  InprocNetwork network(1);
+  struct Nobody final : PeerObserver {
+    void OnControl(Rank, ControlMessage) override {}
+    void OnPeerLost(Rank, Error) override {}
+  } nobody;
+  EndpointConfig config;
+  config.addresses = {network.transport(0)->Address()};
+  config.observer = &nobody;
+  auto endpoint = network.transport(0)->OpenEndpoint(config);
+  REQUIRE(endpoint);
+  HostMover mover;
+  Engine engine({.world_size = 1, .max_scratch_bytes = 100}, **endpoint, mover);
+  RankSchedule schedule;
+  schedule.steps.push_back({.kind = StepKind::kCopy,
+                            .chunks = {0, 1},
+                            .source = BufferId::kOutput,
+                            .destination = BufferId::kScratch});
+  const Plan plan = MakePlan({}, 1, schedule);
+  const auto started = engine.Start(plan, {.count = 101, .type = DataType::kUint8}, {}, 1);
+  REQUIRE(!started);
+  CHECK(started.error().code() == ErrorCode::kResource);
+  CHECK(started.error().message().find("101 bytes") != std::string::npos);
+  CHECK(started.error().message().find("100") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace rondo

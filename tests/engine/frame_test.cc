@@ -1,0 +1,86 @@
+// The wire format of lanes, byte for byte: what docs/WIRE.md says is what Encode writes.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "collectives/engine/frame.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+
+#include "base/random.h"
+
+namespace rondo {
+namespace {
+
+FrameHeader Example() {
+  return {.operation = {.sequence = 0x0102030405060708,
+                        .count = 1000,
+                        .collective = Collective::kAllReduce,
+                        .type = DataType::kFloat32,
+                        .op = ReduceOp::kSum,
+                        .algorithm = Algorithm::kRing,
+                        .root = 0},
+          .transfer = 7,
+          .payload_bytes = 4000,
+          .payload_offset = 0x10000,
+          .stream_offset = 0x20000};
+}
+
+TEST_CASE("a header has the bytes of the document") {
+  std::array<std::byte, kFrameHeaderBytes> bytes;
+  Encode(Example(), bytes);
+  const std::array<unsigned char, kFrameHeaderBytes> expected{
+      'R',  'O',  1,    1,    0,    0,    0,    0,     // magic, version, type, checksum
+      0,    0,    2,    0,    0,    0,    0,    0,     // stream offset
+      0,    0,    1,    0,    0,    0,    0,    0,     // payload offset
+      0xA0, 0x0F, 0,    0,    7,    0,    0,    0,     // payload bytes, transfer
+      0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01,  // sequence
+      0xE8, 0x03, 0,    0,    0,    0,    0,    0,     // count
+      0,    0,    0,    0,    1,    9,    1,    1,     // root, collective, type, operation, algorithm
+      0,    0,    0,    0,    0,    0,    0,    0,     // reserved
+  };
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    CAPTURE(i);
+    CHECK(bytes[i] == std::byte{expected[i]});
+  }
+}
+
+TEST_CASE("decoding gives back what was encoded") {
+  std::array<std::byte, kFrameHeaderBytes> bytes;
+  Encode(Example(), bytes);
+  FrameHeader decoded;
+  CHECK(!Decode(bytes, decoded));
+  CHECK(decoded == Example());
+}
+
+TEST_CASE("another magic, version, type, an unagreed checksum and reserved bytes are refused in words") {
+  for (const std::size_t at : {0, 1, 2, 3, 4, 7, 56, 63}) {
+    std::array<std::byte, kFrameHeaderBytes> bytes;
+    Encode(Example(), bytes);
+    bytes[at] ^= std::byte{0x40};
+    FrameHeader decoded;
+    CAPTURE(at);
+    CHECK(Decode(bytes, decoded));
+  }
+}
+
+TEST_CASE("random bytes never crash the decoder") {
+  Random random(11);
+  for (int i = 0; i < 10'000; ++i) {
+    std::array<std::byte, kFrameHeaderBytes> bytes;
+    Encode(Example(), bytes);
+    for (std::size_t flips = random.Between(1, 8); flips > 0; --flips)
+      bytes[random.Below(bytes.size())] ^= static_cast<std::byte>(random.Between(1, 255));
+    FrameHeader decoded;
+    if (!Decode(bytes, decoded)) CHECK(!decoded.operation.ToString().empty());
+  }
+}
+
+TEST_CASE("the length of a transfer in the stream counts headers and padding") {
+  CHECK(StreamBytes(0, 256) == 64);
+  CHECK(StreamBytes(1, 256) == 128);
+  CHECK(StreamBytes(256, 256) == 320);
+  CHECK(StreamBytes(257, 256) == 320 + 128);
+}
+
+}  // namespace
+}  // namespace rondo
