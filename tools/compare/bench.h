@@ -1,0 +1,186 @@
+/*
+ * bench.h - the timing and checking that all drivers share, Rondo's and the
+ * peers', so that a comparison compares libraries only (C11 and C++).
+ *
+ * What is timed
+ *   Unrooted collectives run back to back. One iteration's time is the
+ *   largest, over the ranks, of that rank's own call duration.
+ *   Rooted ones (broadcast) start behind a barrier. One iteration's time is
+ *   the last rank's end minus the root's start; all ranks must therefore
+ *   share CLOCK_MONOTONIC (one machine, network namespaces included).
+ *   wall_us is the wall time of the whole loop / iterations (mean when rooted).
+ * Output
+ *   Rank 0 writes one JSON object per point and line to stdout; see the printf
+ *   at the end. bytes is nccl-tests' size: the whole vector for all_reduce,
+ *   broadcast and all_to_all, ranks * block for all_gather and reduce_scatter.
+ * Checking
+ *   The verdict on the first call's result, of every rank and element, is
+ *   passed in as bench_case.ok; one wrong rank makes the point wrong.
+ */
+#ifndef RONDO_TOOLS_COMPARE_BENCH_H_
+#define RONDO_TOOLS_COMPARE_BENCH_H_
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define BENCH_MAX_ITERS 4000
+#define BENCH_MIN_ITERS 5
+#define BENCH_MAX_SIZES 64
+
+/* What the measuring loop needs from the library under test. */
+struct bench_env {
+  const char* program;
+  int rank, ranks;
+  double seconds; /* aimed-at time per measured point */
+  double warm;    /* time of conditioning before the first point */
+  void (*barrier)(void* lib);
+  void (*max_all)(void* lib, double* v, size_t n); /* elementwise, in place */
+  void* lib;
+};
+
+struct bench_case {
+  const char *collective, *algorithm, *place; /* place: "in" or "out" */
+  size_t bytes;
+  int rooted; /* root is rank 0 */
+  int ok;     /* the verdict of the correctness check, on this rank */
+  void (*run)(void* arg);
+  void* arg;
+};
+
+static inline double bench_now_us(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+}
+
+static inline void* bench_alloc(size_t bytes) {
+  void* p = NULL;
+  if (posix_memalign(&p, 4096, bytes < 4096 ? 4096 : bytes) != 0) {
+    fprintf(stderr, "bench: out of memory (%zu bytes)\n", bytes);
+    exit(1);
+  }
+  memset(p, 0, bytes);
+  return p;
+}
+
+/* Inputs are small integers, so every order of summing is exact in float32. */
+static inline float bench_value(size_t i, int rank) { return (float)(i & 1023) + 3.0f * (float)rank; }
+
+static inline void bench_fill(float* v, size_t n, size_t first, int rank) {
+  for (size_t i = 0; i < n; i++) v[i] = bench_value(first + i, rank);
+}
+
+static inline int bench_is_sum(const float* v, size_t n, size_t first, int ranks) {
+  const float shift = 1.5f * (float)ranks * (float)(ranks - 1);
+  for (size_t i = 0; i < n; i++)
+    if (v[i] != (float)ranks * (float)((first + i) & 1023) + shift) return 0;
+  return 1;
+}
+
+static inline int bench_is_from(const float* v, size_t n, size_t first, int rank) {
+  for (size_t i = 0; i < n; i++)
+    if (v[i] != bench_value(first + i, rank)) return 0;
+  return 1;
+}
+
+static inline int bench_cmp(const void* a, const void* b) {
+  const double x = *(const double*)a, y = *(const double*)b;
+  return (x > y) - (x < y);
+}
+
+/* Parses "4,64k,1m" (bytes, KiB, MiB); returns how many, at most BENCH_MAX_SIZES. */
+static inline int bench_sizes(const char* text, size_t* out) {
+  int n = 0;
+  while (*text && n < BENCH_MAX_SIZES) {
+    char* end;
+    size_t v = strtoull(text, &end, 10);
+    if (*end == 'k')
+      v <<= 10, end++;
+    else if (*end == 'm')
+      v <<= 20, end++;
+    out[n++] = v;
+    text = *end == ',' ? end + 1 : end;
+    if (end == text && *end) break;
+  }
+  return n;
+}
+
+/* Is `item` one of the comma-separated words of `list`? */
+static inline int bench_listed(const char* list, const char* item) {
+  const size_t len = strlen(item);
+  for (const char* p = list; p && *p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
+    if (strncmp(p, item, len) == 0 && (p[len] == ',' || p[len] == 0)) return 1;
+  return 0;
+}
+
+/* Runs `run` for env->warm seconds (TCP windows grow, pages fault in). */
+static inline void bench_warm(const struct bench_env* env, void (*run)(void*), void* arg) {
+  const double start = bench_now_us();
+  for (double left = env->warm > 0; left > 0;) {
+    for (int i = 0; i < 4; i++) run(arg);
+    left = env->warm * 1e6 - (bench_now_us() - start);
+    env->max_all(env->lib, &left, 1);
+  }
+}
+
+static inline void bench_measure(const struct bench_env* env, const struct bench_case* c) {
+  /* Warm up, then agree on the number of iterations. */
+  double est = 0;
+  for (int i = 0; i < 2; i++) {
+    const double t0 = bench_now_us();
+    c->run(c->arg);
+    const double t = bench_now_us() - t0;
+    if (i == 0 || t < est) est = t;
+  }
+  env->max_all(env->lib, &est, 1);
+  for (int i = 0, n = est < 200 ? (int)(20000 / (est + 1)) : 0; i < n && i < 300; i++) c->run(c->arg);
+  double want = env->seconds * 1e6 / (est > 0.1 ? est : 0.1);
+  int iters = want > BENCH_MAX_ITERS ? BENCH_MAX_ITERS : want < BENCH_MIN_ITERS ? BENCH_MIN_ITERS : (int)want;
+
+  double* start = (double*)malloc(sizeof(double) * (size_t)(2 * iters + 2));
+  double* end = start + iters;
+  env->barrier(env->lib);
+  for (int i = 0; i < iters; i++) {
+    if (c->rooted) env->barrier(env->lib);
+    start[i] = bench_now_us();
+    c->run(c->arg);
+    end[i] = bench_now_us();
+  }
+  double* tail = start + 2 * iters; /* wall time; failed flag */
+  tail[0] = end[iters - 1] - start[0];
+  tail[1] = c->ok ? 0 : 1;
+  if (c->rooted) {
+    if (env->rank != 0)
+      for (int i = 0; i < iters; i++) start[i] = 0;
+    env->max_all(env->lib, start, (size_t)iters);
+    env->max_all(env->lib, end, (size_t)iters);
+    for (int i = 0; i < iters; i++) end[i] -= start[i];
+  } else {
+    for (int i = 0; i < iters; i++) end[i] -= start[i];
+    env->max_all(env->lib, end, (size_t)iters);
+  }
+  env->max_all(env->lib, tail, 2);
+
+  if (env->rank == 0) {
+    double sum = 0;
+    for (int i = 0; i < iters; i++) sum += end[i];
+    const double wall = c->rooted ? sum / iters : tail[0] / iters;
+    qsort(end, (size_t)iters, sizeof(double), bench_cmp);
+    const double med = iters % 2 ? end[iters / 2] : 0.5 * (end[iters / 2 - 1] + end[iters / 2]);
+    const double p99 = end[(int)ceil(0.99 * iters) - 1];
+    printf(
+        "{\"program\": \"%s\", \"collective\": \"%s\", \"algorithm\": \"%s\", "
+        "\"place\": \"%s\", \"ranks\": %d, \"bytes\": %zu, \"iters\": %d, "
+        "\"min_us\": %.3f, \"median_us\": %.3f, \"p99_us\": %.3f, \"wall_us\": %.3f, \"correct\": %s}\n",
+        env->program, c->collective, c->algorithm, c->place, env->ranks, c->bytes, iters, end[0], med, p99, wall,
+        tail[1] > 0 ? "false" : "true");
+    fflush(stdout);
+  }
+  free(start);
+}
+
+#endif
