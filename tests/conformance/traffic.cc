@@ -1,0 +1,137 @@
+#include "tests/conformance/traffic.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+
+#include "tests/support/pattern.h"
+
+namespace rondo::conformance {
+
+namespace {
+
+constexpr std::byte kOverwritten{0xDD};
+
+}  // namespace
+
+Sender::Sender(Lane& lane, const Capabilities& capabilities, std::uint64_t pattern, std::uint64_t total, Random random,
+               SenderOptions options)
+    : lane_(lane),
+      capabilities_(capabilities),
+      pattern_(pattern),
+      total_(total),
+      random_(random),
+      options_(options),
+      source_(total, random_.Below(64)) {
+  FillPattern(pattern, 0, source_.bytes());
+}
+
+Bytes Sender::Next(std::size_t bytes) const {
+  return source_.bytes().subspan(lane_.accepted(), std::min<std::uint64_t>(bytes, total_ - lane_.accepted()));
+}
+
+void Sender::Step() {
+  const std::uint64_t before = lane_.accepted();
+  const std::size_t size = random_.Below(options_.max_piece_bytes) + 1;
+  std::size_t taken = 0;
+  const std::uint64_t way = random_.Below(8);
+  if (way == 0 && capabilities_.reserve) {
+    const MutableBytes place = lane_.Reserve(Next(size).size());
+    REQUIRE(place.size() <= Next(size).size());
+    // Less than what was reserved may be committed; what is written beyond must not reach anybody.
+    taken = place.size() - (place.empty() ? 0 : random_.Below(2) * random_.Below(place.size()));
+    std::fill(place.begin(), place.end(), kOverwritten);
+    std::copy_n(Next(size).data(), taken, place.data());
+    lane_.Commit(taken);
+  } else if (way == 1 && capabilities_.pull) {
+    taken = lane_.Offer(Next(size));
+  } else {
+    // Up to four pieces that lie side by side in the stream, some of them empty.
+    std::array<Bytes, 4> pieces;
+    Bytes rest = Next(size);
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      const std::size_t part = i + 1 == pieces.size() ? rest.size() : random_.Below(rest.size() + 1);
+      pieces[i] = rest.first(part);
+      rest = rest.subspan(part);
+    }
+    taken = lane_.Write(pieces);
+  }
+  REQUIRE(lane_.accepted() == before + taken);
+
+  const std::uint64_t released = lane_.released();
+  REQUIRE(released >= released_);
+  REQUIRE(released <= lane_.accepted());
+  if (!capabilities_.late_release) REQUIRE(released == lane_.accepted());
+  released_ = released;
+  const std::uint64_t until = options_.overwrite_early ? lane_.accepted() : released;
+  std::fill_n(source_.bytes().data() + overwritten_, until - overwritten_, kOverwritten);
+  overwritten_ = until;
+}
+
+Receiver::Receiver(Lane& lane, const Capabilities& capabilities, std::uint64_t pattern, std::uint64_t total,
+                   Random random, ReceiverOptions options)
+    : lane_(lane), capabilities_(capabilities), pattern_(pattern), total_(total), random_(random), options_(options) {}
+
+void Receiver::Check(std::uint64_t offset, Bytes bytes) {
+  if (options_.tolerate_garbage) {
+    for (std::size_t i = 0; i < bytes.size(); ++i) wrong_bytes_ += bytes[i] != PatternAt(pattern_, offset + i);
+    return;
+  }
+  const auto mismatch = PatternMismatch(pattern_, offset, bytes);
+  REQUIRE_MESSAGE(!mismatch, "wrong byte at stream offset ", offset + *mismatch);
+}
+
+// Grants a window some way ahead of what was consumed, perhaps with a gap, perhaps split.
+void Receiver::Grant() {
+  std::uint64_t begin = std::max(granted_, lane_.consumed()) + random_.Below(3) * random_.Below(300);
+  for (std::uint64_t parts = 1 + random_.Below(3); parts > 0 && begin < total_; --parts) {
+    const std::size_t size = std::min<std::uint64_t>(1 + random_.Below(options_.max_piece_bytes), total_ - begin);
+    auto buffer = std::make_unique<GuardedBuffer>(size, random_.Below(64));
+    if (!lane_.Expect(begin, buffer->bytes())) return;
+    windows_.push_back({begin, std::move(buffer)});
+    granted_ = begin += size;
+  }
+}
+
+void Receiver::Step() {
+  if (options_.windows && capabilities_.push && windows_.size() < 8 && random_.Chance(0.2)) Grant();
+
+  const std::uint64_t at = lane_.consumed();
+  if (!windows_.empty() && windows_.front().begin <= at) {
+    GuardedBuffer& buffer = *windows_.front().buffer;
+    const MutableBytes rest = buffer.bytes().subspan(at - windows_.front().begin);
+    const std::size_t got = lane_.ReadInto(rest);
+    REQUIRE(got <= rest.size());
+    REQUIRE(lane_.consumed() == at + got);
+    Check(at, rest.first(got));
+    if (got < rest.size()) return;
+    REQUIRE(buffer.GuardsIntact());
+    windows_.pop_front();
+    return;
+  }
+
+  const std::uint64_t bound = windows_.empty() ? total_ : windows_.front().begin;
+  if (at == bound) return;
+  const std::size_t size = std::min<std::uint64_t>(1 + random_.Below(options_.max_piece_bytes), bound - at);
+  if (random_.Chance(0.5)) {
+    GuardedBuffer buffer(size, random_.Below(64));
+    const std::size_t got = lane_.ReadInto(buffer.bytes());
+    REQUIRE(got <= size);
+    REQUIRE(lane_.consumed() == at + got);
+    Check(at, buffer.bytes().first(got));
+    REQUIRE(buffer.GuardsIntact());
+    return;
+  }
+  const Arrived arrived = lane_.Peek(size);
+  if (arrived.first.empty()) REQUIRE(arrived.second.empty());
+  REQUIRE(at + arrived.size() <= total_);
+  Check(at, arrived.first);
+  Check(at + arrived.first.size(), arrived.second);
+  REQUIRE(lane_.consumed() == at);
+  const std::size_t eat = random_.Below(std::min(arrived.size(), size) + 1);
+  lane_.Consume(eat);
+  REQUIRE(lane_.consumed() == at + eat);
+}
+
+}  // namespace rondo::conformance

@@ -1,0 +1,80 @@
+// A sender and a receiver of pattern bytes that use a lane in every way the contract allows, chosen at random, and
+// check at every step what the contract promises.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+
+#include "base/random.h"
+#include "tests/support/guarded_buffer.h"
+#include "transport/transport.h"
+
+namespace rondo::conformance {
+
+struct SenderOptions {
+  std::size_t max_piece_bytes = 5000;
+  bool overwrite_early = false;  // the sin that `released` exists to prevent; the suite's negative control
+};
+
+class Sender {
+ public:
+  Sender(Lane& lane, const Capabilities& capabilities, std::uint64_t pattern, std::uint64_t total, Random random,
+         SenderOptions options = {});
+
+  // One call of the lane, perhaps two. Overwrites what was released.
+  void Step();
+  bool Accepted() const { return lane_.accepted() == total_; }
+  bool Done() const { return overwritten_ == total_; }
+  bool GuardsIntact() const { return source_.GuardsIntact(); }
+
+ private:
+  Bytes Next(std::size_t bytes) const;
+
+  Lane& lane_;
+  const Capabilities capabilities_;
+  const std::uint64_t pattern_;
+  const std::uint64_t total_;
+  Random random_;
+  const SenderOptions options_;
+  GuardedBuffer source_;  // the whole stream's bytes, each byte its own memory
+  std::uint64_t overwritten_ = 0;
+  std::uint64_t released_ = 0;
+};
+
+struct ReceiverOptions {
+  std::size_t max_piece_bytes = 5000;
+  bool windows = true;            // grants windows where the transport is able
+  bool tolerate_garbage = false;  // counts wrong bytes instead of failing the test
+};
+
+class Receiver {
+ public:
+  Receiver(Lane& lane, const Capabilities& capabilities, std::uint64_t pattern, std::uint64_t total, Random random,
+           ReceiverOptions options = {});
+
+  // One call of the lane, perhaps two.
+  void Step();
+  bool Done() const { return lane_.consumed() == total_; }
+  std::uint64_t wrong_bytes() const { return wrong_bytes_; }
+
+ private:
+  struct Window {
+    std::uint64_t begin = 0;
+    std::unique_ptr<GuardedBuffer> buffer;
+  };
+  void Grant();
+  void Check(std::uint64_t offset, Bytes bytes);
+
+  Lane& lane_;
+  const Capabilities capabilities_;
+  const std::uint64_t pattern_;
+  const std::uint64_t total_;
+  Random random_;
+  const ReceiverOptions options_;
+  std::deque<Window> windows_;
+  std::uint64_t granted_ = 0;
+  std::uint64_t wrong_bytes_ = 0;
+};
+
+}  // namespace rondo::conformance
