@@ -1,0 +1,61 @@
+// What Transport::Address() carries for TCP: who a process is and every address it may be reached at. And the order in
+// which a connecting process tries them.
+//
+// Encoding: docs/WIRE.md, "TCP addresses". Thread rule: values; functions are pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "transport/tcp/interfaces.h"
+#include "transport/tcp/ip.h"
+
+namespace rondo::tcp {
+
+inline constexpr std::size_t kMaxCandidates = 32;
+inline constexpr std::size_t kMaxNameBytes = 255;  // of host, host id, instance and interface
+
+struct Candidate {
+  SocketAddress at;
+  int prefix_bits = 0;
+  AddressClass address_class = AddressClass::kGlobal;
+  std::string interface;
+
+  friend bool operator==(const Candidate&, const Candidate&) = default;
+};
+
+struct TcpAddress {
+  std::string host;      // for people
+  std::string host_id;   // equal on two processes only if they share kernel and network; "" is equal to nothing
+  std::string instance;  // new in every process
+  std::vector<Candidate> candidates;  // best first
+
+  friend bool operator==(const TcpAddress&, const TcpAddress&) = default;
+};
+
+// REQUIRES: at most kMaxCandidates candidates, names of at most kMaxNameBytes. At most kMaxAddressBytes come out.
+std::string Encode(const TcpAddress& address);
+// kInvalidArgument names what is wrong and at which byte; never allocates more than the text is long.
+Result<TcpAddress> DecodeTcpAddress(std::string_view text);
+
+bool SameHost(const TcpAddress& a, const TcpAddress& b);
+
+// One address to try, and why it stands where it stands.
+struct Attempt {
+  SocketAddress at;
+  std::string reason;     // "same host", "same subnet", "routed", "link-local", "loopback"
+  std::string interface;  // the local interface that shares the subnet; "" where the routing table decides
+};
+
+// The candidates of `remote` in the order in which to try them from `self`, whose interfaces are `local`:
+//   same host     loopback first, then the others in the order published
+//   elsewhere     those in a subnet of ours, then the others, then link-local ones through each of our own links.
+//                 Loopback only where one of the two did not say which host it is on (it does no harm: the handshake
+//                 tells a wrong process), else never.
+std::vector<Attempt> OrderAttempts(const TcpAddress& self, const std::vector<LocalAddress>& local,
+                                   const TcpAddress& remote);
+
+}  // namespace rondo::tcp

@@ -1,0 +1,235 @@
+#include "transport/tcp/connector.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/check.h"
+
+namespace rondo::tcp {
+namespace {
+
+// RFC 8305 recommends 250 ms between attempts; a lost SYN is not noticed earlier.
+constexpr auto kStagger = std::chrono::milliseconds(250);
+constexpr Duration kFirstPause = std::chrono::milliseconds(5);
+constexpr Duration kLongestPause = std::chrono::milliseconds(500);
+
+template <typename T>
+void Erase(std::vector<T>& from, const T& what) {
+  from.erase(std::remove(from.begin(), from.end(), what), from.end());
+}
+
+}  // namespace
+
+Connector::Connector(asio::io_context& io, ConnectPlan plan)
+    : io_(io),
+      plan_(std::move(plan)),
+      deadline_(io),
+      stagger_(io),
+      reply_timer_(io),
+      pause_(io),
+      why_(plan_.attempts.size()),
+      tries_(plan_.attempts.size()),
+      next_pause_(kFirstPause) {}
+
+void Connector::Start(Done done) {
+  done_ = std::move(done);
+  deadline_.expires_after(plan_.timeout);
+  deadline_.async_wait([self = shared_from_this()](const asio::error_code& error) {
+    if (!error && self->done_) self->OnDeadline();
+  });
+  // Not from inside Start, so that `done` never runs before it returned.
+  pause_.expires_after(Duration::zero());
+  pause_.async_wait([self = shared_from_this()](const asio::error_code& error) {
+    if (!error && self->done_) self->BeginRound();
+  });
+}
+
+void Connector::Cancel() {
+  done_ = nullptr;
+  CloseAll();
+}
+
+void Connector::CloseAll() {
+  for (asio::steady_timer* timer : {&deadline_, &stagger_, &reply_timer_, &pause_}) timer->cancel();
+  asio::error_code ignored;
+  for (const TryPtr& attempt : running_) attempt->socket.close(ignored);
+  for (const TryPtr& attempt : waiting_) attempt->socket.close(ignored);
+  if (shaking_) shaking_->socket.close(ignored);
+  running_.clear();
+  waiting_.clear();
+  shaking_.reset();
+}
+
+void Connector::Finish(Result<Connected> result) {
+  CloseAll();
+  if (const Done done = std::exchange(done_, nullptr)) done(std::move(result));
+}
+
+void Connector::BeginRound() {
+  next_ = 0;
+  refusal_.reset();
+  if (plan_.attempts.empty()) {
+    Finish(
+        Fail(ErrorCode::kUnreachable,
+             "{} has published no address that could be reached from this host; choose others there with --interface "
+             "or --address",
+             plan_.peer_name));
+    return;
+  }
+  TryNext();
+}
+
+void Connector::TryNext() {
+  if (!done_ || next_ >= plan_.attempts.size()) return;
+  const std::size_t index = next_++;
+  const Attempt& attempt = plan_.attempts[index];
+  ++tries_[index];
+  const bool use_source = plan_.source && !attempt.at.ip.IsLoopback();
+  auto fd = StartConnect(attempt.at, use_source ? &*plan_.source : nullptr, plan_.buffer_bytes);
+  const auto running = std::make_shared<Try>(io_, index);
+  running_.push_back(running);
+  if (!fd) return GiveUp(running, fd.error().message());
+  asio::error_code error;
+  running->socket.assign(fd->get(), error);
+  if (error) return GiveUp(running, error.message());
+  fd->Release();
+  running->socket.async_wait(asio::posix::stream_descriptor::wait_write,
+                             [self = shared_from_this(), running](const asio::error_code& failed) {
+                               if (!failed && self->done_) self->OnConnected(running);
+                             });
+  stagger_.expires_after(kStagger);
+  stagger_.async_wait([self = shared_from_this()](const asio::error_code& failed) {
+    if (!failed && self->done_ && !self->shaking_) self->TryNext();
+  });
+}
+
+void Connector::OnConnected(const TryPtr& attempt) {
+  if (const int error = ConnectResult(attempt->socket.native_handle()); error != 0) {
+    return GiveUp(attempt, SystemMessage(error));
+  }
+  Erase(running_, attempt);
+  if (shaking_) {
+    waiting_.push_back(attempt);
+  } else {
+    Shake(attempt);
+  }
+}
+
+void Connector::Shake(const TryPtr& attempt) {
+  shaking_ = attempt;
+  SetNoDelay(attempt->socket.native_handle());
+  const std::vector<std::byte> hello = Encode(plan_.hello);
+  // A fresh connection has room for far more than the 1 KiB that a hello may have.
+  const ssize_t sent = send(attempt->socket.native_handle(), hello.data(), hello.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent != static_cast<ssize_t>(hello.size())) {
+    return GiveUp(attempt, fmt::format("the hello could not be sent: {}", SystemMessage(errno)));
+  }
+  reply_timer_.expires_after(plan_.handshake_timeout);
+  reply_timer_.async_wait([self = shared_from_this(), attempt](const asio::error_code& error) {
+    if (error || !self->done_ || self->shaking_ != attempt || attempt->held) return;
+    self->GiveUp(attempt, "connected, but nobody answered the handshake");
+  });
+  ReadReply(attempt);
+}
+
+void Connector::ReadReply(const TryPtr& attempt) {
+  attempt->socket.async_wait(
+      asio::posix::stream_descriptor::wait_read, [self = shared_from_this(), attempt](const asio::error_code& error) {
+        if (error || !self->done_) return;
+        while (true) {
+          std::array<std::byte, kMaxHandshakeBytes> bytes;
+          const std::size_t wanted = std::min(attempt->reader.wanted(), bytes.size());
+          const ssize_t got = recv(attempt->socket.native_handle(), bytes.data(), wanted, MSG_DONTWAIT);
+          if (got < 0 && (errno == EAGAIN || errno == EINTR)) return self->ReadReply(attempt);
+          if (got < 0) return self->GiveUp(attempt, fmt::format("handshake: {}", SystemMessage(errno)));
+          if (got == 0) return self->GiveUp(attempt, "the other side closed the connection during the handshake");
+          if (const Status fed = attempt->reader.Feed(Bytes(bytes).first(static_cast<std::size_t>(got))); !fed) {
+            self->refusal_ =
+                fed.error().code() == ErrorCode::kVersionMismatch ? std::optional(fed.error()) : self->refusal_;
+            return self->GiveUp(attempt, fed.error().message());
+          }
+          if (!attempt->reader.complete()) continue;
+          const Result<Reply> reply = attempt->reader.reply();
+          if (!reply) return self->GiveUp(attempt, reply.error().message());
+          attempt->reader = MessageReader(MessageReader::Kind::kReply);
+          self->OnReply(attempt, *reply);
+          if (reply->verdict != Verdict::kHeld) return;
+        }
+      });
+}
+
+void Connector::OnReply(const TryPtr& attempt, const Reply& reply) {
+  switch (reply.verdict) {
+    case Verdict::kHeld:  // a genuine peer: only the overall deadline ends this wait
+      attempt->held = true;
+      why_[attempt->index] = "it answered, but has not opened the communicator yet";
+      return;
+    case Verdict::kAccepted: {
+      Fd fd(attempt->socket.release());
+      Finish(Connected{std::move(fd), plan_.attempts[attempt->index]});
+      return;
+    }
+    case Verdict::kRefused:
+      refusal_ = Error(reply.code, fmt::format("{} at {} refused the connection: {}", plan_.peer_name,
+                                               plan_.attempts[attempt->index].at.ToString(), reply.text));
+      [[fallthrough]];
+    case Verdict::kTryAgain: return GiveUp(attempt, reply.text);
+  }
+}
+
+void Connector::GiveUp(const TryPtr& attempt, std::string why) {
+  why_[attempt->index] = std::move(why);
+  asio::error_code ignored;
+  attempt->socket.close(ignored);
+  Erase(running_, attempt);
+  Erase(waiting_, attempt);
+  if (shaking_ == attempt) {
+    shaking_.reset();
+    reply_timer_.cancel();
+  }
+  if (!shaking_ && !waiting_.empty()) {
+    const TryPtr next = waiting_.front();
+    waiting_.erase(waiting_.begin());
+    return Shake(next);
+  }
+  if (shaking_) return;
+  if (next_ < plan_.attempts.size()) return TryNext();
+  if (running_.empty()) EndRound();
+}
+
+void Connector::EndRound() {
+  stagger_.cancel();
+  if (refusal_) return Finish(Fail(*refusal_));
+  pause_.expires_after(next_pause_);
+  next_pause_ = std::min(next_pause_ * 2, kLongestPause);
+  pause_.async_wait([self = shared_from_this()](const asio::error_code& error) {
+    if (!error && self->done_) self->BeginRound();
+  });
+}
+
+void Connector::OnDeadline() {
+  const bool answered = shaking_ && shaking_->held;
+  std::string list;
+  for (std::size_t i = 0; i < plan_.attempts.size(); ++i) {
+    const Attempt& attempt = plan_.attempts[i];
+    const std::string why = tries_[i] == 0 ? "not reached in time" : why_[i].empty() ? "no answer" : why_[i];
+    list += fmt::format("{}{}{} ({}): {}{}", list.empty() ? "" : "; ", attempt.at.ToString(),
+                        attempt.interface.empty() ? "" : " via " + attempt.interface, attempt.reason, why,
+                        tries_[i] > 1 ? fmt::format(" ({} tries)", tries_[i]) : "");
+  }
+  const auto seconds = std::chrono::duration<double>(plan_.timeout).count();
+  if (answered) {
+    return Finish(Fail(ErrorCode::kTimeout, "{} did not open the communicator within {:.3g} s: {}", plan_.peer_name,
+                       seconds, list));
+  }
+  Finish(Fail(ErrorCode::kUnreachable,
+              "no connection to {} within {:.3g} s: {}. Other addresses can be chosen with --interface or --address on "
+              "either side",
+              plan_.peer_name, seconds, list));
+}
+
+}  // namespace rondo::tcp

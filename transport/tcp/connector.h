@@ -1,0 +1,86 @@
+// Makes one connection to a peer that has several addresses: tries them in order, each a moment after the one before,
+// shakes hands on the first that connects, goes on with the others if that fails, and starts over with growing pauses
+// until the deadline. The error lists every address tried and why it failed.
+//
+// Thread rule: the control thread.
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/steady_timer.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "transport/tcp/address.h"
+#include "transport/tcp/handshake.h"
+#include "transport/tcp/socket.h"
+
+namespace rondo::tcp {
+
+struct ConnectPlan {
+  std::vector<Attempt> attempts;
+  Hello hello;
+  std::optional<IpAddress> source;  // the local address to connect from, where the family and the path fit
+  int buffer_bytes = 0;
+  Duration timeout{};            // for everything
+  Duration handshake_timeout{};  // from connected to the first reply
+  std::string peer_name;         // "rank 2 (host b)", for errors
+};
+
+struct Connected {
+  Fd fd;
+  Attempt via;
+};
+
+class Connector : public std::enable_shared_from_this<Connector> {
+ public:
+  using Done = std::function<void(Result<Connected>)>;
+
+  Connector(asio::io_context& io, ConnectPlan plan);
+  // Calls `done` once, later, unless Cancel comes first.
+  void Start(Done done);
+  void Cancel();
+  // Whether a hello is out and unanswered: the peer will get it, unless the connection breaks.
+  bool said_hello() const { return shaking_ != nullptr; }
+
+ private:
+  struct Try {
+    Try(asio::io_context& io, std::size_t index) : index(index), socket(io), reader(MessageReader::Kind::kReply) {}
+    const std::size_t index;  // into plan_.attempts
+    asio::posix::stream_descriptor socket;
+    MessageReader reader;
+    bool held = false;
+  };
+  using TryPtr = std::shared_ptr<Try>;
+
+  void BeginRound();
+  void TryNext();
+  void OnConnected(const TryPtr& attempt);
+  void Shake(const TryPtr& attempt);
+  void ReadReply(const TryPtr& attempt);
+  void OnReply(const TryPtr& attempt, const Reply& reply);
+  void GiveUp(const TryPtr& attempt, std::string why);
+  void EndRound();
+  void OnDeadline();
+  void Finish(Result<Connected> result);
+  void CloseAll();
+
+  asio::io_context& io_;
+  const ConnectPlan plan_;
+  Done done_;
+  asio::steady_timer deadline_, stagger_, reply_timer_, pause_;
+  std::size_t next_ = 0;          // the attempt to begin next in this round
+  std::vector<TryPtr> running_;   // connecting
+  std::vector<TryPtr> waiting_;   // connected while another one shakes hands
+  TryPtr shaking_;                // whose hello is out
+  std::vector<std::string> why_;  // by attempt: the last failure
+  std::vector<int> tries_;        // by attempt
+  std::optional<Error> refusal_;  // a final "no" from a Rondo in this round
+  Duration next_pause_;
+};
+
+}  // namespace rondo::tcp

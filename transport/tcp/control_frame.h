@@ -1,0 +1,43 @@
+// What travels on a control connection after the handshake: the communicator's control messages, and the transport's
+// own request for a lane. Layout: docs/WIRE.md, "Control connections". Sans-I/O.
+//
+// Thread rule: values and one-thread objects.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "transport/transport.h"
+
+namespace rondo::tcp {
+
+inline constexpr std::size_t kControlHeaderBytes = 8;
+
+// Either a message for the observer, or (when set) the index of a lane that the lower rank asks the higher to make.
+struct ControlFrame {
+  ControlMessage message;
+  std::optional<std::uint32_t> lane_request;
+};
+
+// REQUIRES: message.body.size() <= kMaxControlBodyBytes.
+std::string EncodeControl(const ControlMessage& message);
+std::string EncodeLaneRequest(std::uint32_t index);
+
+// Cuts the stream into frames, however it is cut itself. Holds at most one frame's bytes.
+class ControlReader {
+ public:
+  // Appends the frames that `bytes` completes. kProtocol: an unknown kind or an impossible length; nothing after it may
+  // be fed.
+  Status Feed(Bytes bytes, std::vector<ControlFrame>& frames);
+
+ private:
+  std::vector<std::byte> partial_;
+};
+
+}  // namespace rondo::tcp

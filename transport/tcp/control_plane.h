@@ -1,0 +1,46 @@
+// The control thread of a transport and what belongs to it: listeners, the groups (one per endpoint), and the callers
+// whose endpoint is not open yet.
+//
+// Thread rule: any thread. Destroyed by any thread but its own, after its groups were closed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "transport/tcp/tcp.h"
+#include "transport/transport.h"
+
+namespace rondo::tcp {
+
+class Group;
+struct GroupConfig;
+struct TcpAddress;
+
+class ControlPlane {
+ public:
+  // `options` as for MakeTcpTransport, with nothing left null.
+  static Result<std::shared_ptr<ControlPlane>> Start(TcpOptions options);
+  ~ControlPlane();
+
+  const TcpOptions& options() const;
+  const TcpAddress& address() const;
+  std::string Describe() const;
+
+  // kInvalidArgument: the name is in use. Callers of that name that were held are looked at now. A name that is closed
+  // refuses later callers; opened again, it takes them again.
+  Result<std::shared_ptr<Group>> OpenGroup(GroupConfig config);
+  // When it returns, the control thread has let go of the group, its observer and its mailbox.
+  void CloseGroup(const std::shared_ptr<Group>& group);
+
+  void OpenLane(const std::shared_ptr<Group>& group, Rank peer, std::uint32_t index);
+  void ShutDown(const std::shared_ptr<Group>& group);
+
+ private:
+  struct Impl;
+  explicit ControlPlane(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rondo::tcp

@@ -1,0 +1,192 @@
+#include "transport/tcp/endpoint.h"
+
+#include <fmt/format.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "transport/tcp/address.h"
+
+namespace rondo::tcp {
+namespace {
+
+bool Watch(int poll_set, int fd, std::uint32_t events, TcpLane* lane) {
+  epoll_event event{};
+  event.events = events;
+  event.data.ptr = lane;  // null: the mailbox's wake-up
+  return epoll_ctl(poll_set, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Endpoint>> TcpEndpoint::Create(std::shared_ptr<ControlPlane> plane,
+                                                      const EndpointConfig& config) {
+  GroupConfig group;
+  group.communicator = config.communicator;
+  group.rail = config.rail;
+  group.rank = config.rank;
+  group.observer = config.observer;
+  group.connect_timeout = config.connect_timeout;
+  if (config.rank < 0 || static_cast<std::size_t>(config.rank) >= config.addresses.size()) {
+    return Fail(ErrorCode::kInvalidArgument, "rank {} is outside the {} addresses given", config.rank,
+                config.addresses.size());
+  }
+  if (config.observer == nullptr) return Fail(ErrorCode::kInvalidArgument, "an endpoint needs an observer");
+  for (std::size_t rank = 0; rank < config.addresses.size(); ++rank) {
+    Result<TcpAddress> address = DecodeTcpAddress(config.addresses[rank]);
+    if (!address) {
+      return Fail(Error(address.error().code(), fmt::format("rank {}: {}", rank, address.error().message())));
+    }
+    group.peers.push_back(std::move(*address));
+  }
+  RONDO_ASSIGN(const std::shared_ptr<Mailbox> mailbox, Mailbox::Create());
+  group.mailbox = mailbox;
+  Fd poll_set(epoll_create1(EPOLL_CLOEXEC));
+  // Level-triggered: Disarm empties it.
+  if (!poll_set || !Watch(poll_set.get(), mailbox->event_fd(), EPOLLIN, nullptr)) {
+    return Fail(SystemError(errno, "no epoll set for an endpoint", ErrorCode::kResource));
+  }
+  RONDO_ASSIGN(std::shared_ptr<Group> opened, plane->OpenGroup(std::move(group)));
+  return std::make_unique<TcpEndpoint>(std::move(plane), std::move(opened), mailbox, std::move(poll_set));
+}
+
+TcpEndpoint::TcpEndpoint(std::shared_ptr<ControlPlane> plane, std::shared_ptr<Group> group,
+                         std::shared_ptr<Mailbox> mailbox, Fd poll_set)
+    : owner_pid_(getpid()),
+      plane_(std::move(plane)),
+      group_(std::move(group)),
+      mailbox_(std::move(mailbox)),
+      poll_set_(std::move(poll_set)) {}
+
+TcpEndpoint::~TcpEndpoint() {
+  if (getpid() != owner_pid_) {
+    // A forked child. The control thread does not exist here, and the poll set is the parent's as well: leave all
+    // alone.
+    for (auto& [name, lane] : lanes_) (void)lane.release();
+    new std::map(std::move(unclaimed_));
+    new std::pair(plane_, group_);
+    return;
+  }
+  plane_->CloseGroup(group_);
+  if (shut_down_) {
+    for (auto& [name, lane] : lanes_) lane->DrainBeforeClose();
+  }
+}
+
+Status TcpEndpoint::CheckDescriptors(Rank peer) const {
+  // What is being connected has no descriptor yet, but will.
+  std::size_t need = 0;
+  for (const auto& [name, lane] : lanes_) need += lane->state() == LaneState::kConnecting ? 1 : 0;
+  const std::vector<Rank> known = group_->ControlPeers();
+  const bool has_control = std::find(known.begin(), known.end(), peer) != known.end();
+  const std::size_t sockets = plane_->options().split_local_lanes && group_->SameHostAs(peer) ? 2 : 1;
+  need = need * sockets + sockets + (has_control ? 0 : 1);
+  const DescriptorUse use = CountDescriptors();
+  if (use.open + need <= use.limit) return {};
+  return Fail(ErrorCode::kResource,
+              "a lane to rank {} needs {} file descriptors, {} of {} are open; raise the limit (ulimit -n)", peer, need,
+              use.open, use.limit);
+}
+
+Result<Lane*> TcpEndpoint::Open(Rank peer, std::uint32_t index) {
+  const LaneName name{peer, index};
+  if (const auto found = lanes_.find(name); found != lanes_.end()) return found->second.get();
+  const GroupConfig& config = group_->config();
+  if (peer < 0 || static_cast<std::size_t>(peer) >= config.peers.size() || peer == config.rank) {
+    return Fail(ErrorCode::kInvalidArgument, "rank {} cannot open a lane to rank {} of {}", config.rank, peer,
+                config.peers.size());
+  }
+  if (index >= plane_->options().max_lanes_per_peer) {
+    return Fail(ErrorCode::kResource, "lane {} to rank {}: at most {} lanes per peer", index, peer,
+                plane_->options().max_lanes_per_peer);
+  }
+  TakeDeliveries();
+  const auto waiting = unclaimed_.find(name);
+  if (waiting == unclaimed_.end()) RONDO_TRY(CheckDescriptors(peer));
+  auto lane =
+      std::make_unique<TcpLane>(LanePeer{config.rank, peer, config.peers[static_cast<std::size_t>(peer)].host}, index);
+  TcpLane* const raw = lane.get();
+  lanes_.emplace(name, std::move(lane));
+  if (waiting != unclaimed_.end()) {
+    for (Delivery& delivery : waiting->second) Adopt(*raw, std::move(delivery));
+    unclaimed_.erase(waiting);
+  }
+  // Also where it is here already: then this says nothing new.
+  if (raw->state() == LaneState::kConnecting) plane_->OpenLane(group_, peer, index);
+  return raw;
+}
+
+void TcpEndpoint::Poll(TimePoint) {
+  if (mailbox_->has_deliveries()) TakeDeliveries();
+}
+
+void TcpEndpoint::TakeDeliveries() {
+  for (Delivery& delivery : mailbox_->Take()) {
+    const LaneName name{delivery.peer, delivery.index};
+    if (const auto lane = lanes_.find(name); lane != lanes_.end()) {
+      Adopt(*lane->second, std::move(delivery));
+    } else {
+      unclaimed_[name].push_back(std::move(delivery));
+    }
+  }
+}
+
+void TcpEndpoint::Adopt(TcpLane& lane, Delivery delivery) {
+  if (delivery.failure) return lane.FailWith(std::move(*delivery.failure));
+  // Added once, for good: from here on every change is an edge. What is there already counts as the first one.
+  if (!Watch(poll_set_.get(), delivery.fd.get(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, &lane)) {
+    return lane.FailWith(SystemError(errno, "a lane's socket cannot be watched", ErrorCode::kResource));
+  }
+  lane.Adopt(std::move(delivery.fd), delivery.sends, delivery.receives);
+}
+
+// Why no wake-up is lost. Every lane socket is in the poll set, edge-triggered, from the day it was adopted; nobody
+// ever removes or re-adds it. An edge stays in the set until it is harvested, and only Arm and Disarm harvest.
+//   - A lane answered "nothing" (no bytes, no room). Whatever changes that later makes an edge: arriving bytes always
+//   do,
+//     and room does because the kernel noted the want of it when it cut the write short.
+//   - If that edge comes before Arm's harvest, Arm finds it, sees that it is news, and answers true.
+//   - If it comes after, it stays in the set, so wait_fd() is readable.
+//   - Disarm harvests too. The owner polls all lanes again before it next arms, and sees by itself what those edges
+//   were
+//     about; edges after Disarm stay for the next Arm.
+// Edges that are not news (bytes already read by a polling owner, writability that nobody waits for) are dropped by the
+// harvest, so they cause no needless wake-up.
+bool TcpEndpoint::Harvest() {
+  std::array<epoll_event, 64> events;
+  bool news = false;
+  while (true) {
+    const int count = epoll_wait(poll_set_.get(), events.data(), static_cast<int>(events.size()), 0);
+    for (int i = 0; i < count; ++i) {
+      const epoll_event& event = events[static_cast<std::size_t>(i)];
+      const auto* const lane = static_cast<const TcpLane*>(event.data.ptr);
+      news = news || lane == nullptr || lane->IsNews(event.events);
+    }
+    if (count < static_cast<int>(events.size())) return news;
+  }
+}
+
+bool TcpEndpoint::Arm() {
+  const bool woken = mailbox_->Arm();
+  return Harvest() || woken;
+}
+
+void TcpEndpoint::Disarm() {
+  mailbox_->Disarm();
+  Harvest();
+}
+
+void TcpEndpoint::Revoke() {
+  for (auto& [name, lane] : lanes_) lane->Revoke();
+}
+
+void TcpEndpoint::ShutDown() {
+  shut_down_ = true;
+  for (auto& [name, lane] : lanes_) lane->ShutDownWriting();
+  plane_->ShutDown(group_);
+}
+
+}  // namespace rondo::tcp

@@ -1,0 +1,58 @@
+// The owner's side of an endpoint: its lanes, the poll set, and the sleep. Its other half, on the control thread, is
+// group.h.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "transport/tcp/control_plane.h"
+#include "transport/tcp/group.h"
+#include "transport/tcp/lane.h"
+#include "transport/tcp/mailbox.h"
+#include "transport/transport.h"
+
+namespace rondo::tcp {
+
+class TcpEndpoint final : public Endpoint {
+ public:
+  static Result<std::unique_ptr<Endpoint>> Create(std::shared_ptr<ControlPlane> plane, const EndpointConfig& config);
+  TcpEndpoint(std::shared_ptr<ControlPlane> plane, std::shared_ptr<Group> group, std::shared_ptr<Mailbox> mailbox,
+              Fd poll_set);
+  ~TcpEndpoint() override;
+
+  Result<Lane*> Open(Rank peer, std::uint32_t index) override;
+  void Poll(TimePoint now) override;
+  bool Arm() override;
+  void Disarm() override;
+  int wait_fd() const override { return poll_set_.get(); }
+  void Revoke() override;
+  void ShutDown() override;
+
+  void Wake() override { mailbox_->Wake(); }
+  bool SendControl(Rank peer, const ControlMessage& message) override { return group_->SendControl(peer, message); }
+  std::vector<Rank> ControlPeers() const override { return group_->ControlPeers(); }
+  std::string DescribePeer(Rank peer) const override { return group_->DescribePeer(peer); }
+
+ private:
+  using LaneName = std::pair<Rank, std::uint32_t>;
+
+  Status CheckDescriptors(Rank peer) const;
+  void TakeDeliveries();
+  void Adopt(TcpLane& lane, Delivery delivery);
+  // Takes the pending edges from the poll set. True: one of them is news.
+  bool Harvest();
+
+  const int owner_pid_;
+  const std::shared_ptr<ControlPlane> plane_;
+  const std::shared_ptr<Group> group_;
+  const std::shared_ptr<Mailbox> mailbox_;
+  const Fd poll_set_;
+  std::map<LaneName, std::unique_ptr<TcpLane>> lanes_;
+  std::map<LaneName, std::vector<Delivery>> unclaimed_;  // connected by the peer, not opened here yet
+  bool shut_down_ = false;
+};
+
+}  // namespace rondo::tcp

@@ -1,0 +1,211 @@
+#include "transport/tcp/greeter.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace rondo::tcp {
+namespace {
+
+constexpr int kAcceptsPerTurn = 64;  // then the control thread looks after its other work
+constexpr auto kAcceptPause = std::chrono::milliseconds(100);
+constexpr auto kLogInterval = std::chrono::seconds(10);
+
+}  // namespace
+
+// ---- Caller ----
+
+bool Caller::Send(const Reply& reply) {
+  const std::vector<std::byte> bytes = Encode(reply);
+  // The first bytes on this connection from our side: there is room for them.
+  return send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+         static_cast<ssize_t>(bytes.size());
+}
+
+Fd Caller::Accept() {
+  timer_.cancel();
+  if (!socket_.is_open() || !Send({})) {
+    asio::error_code ignored;
+    socket_.close(ignored);
+    return {};
+  }
+  return Fd(socket_.release());
+}
+
+void Caller::Dismiss(const Reply& reply) {
+  timer_.cancel();
+  if (!socket_.is_open()) return;
+  Send(reply);
+  Drain(socket_.native_handle());  // unread bytes would turn the close into a reset, which may overtake the reply
+  asio::error_code ignored;
+  socket_.close(ignored);
+}
+
+void Caller::Hold(Duration limit, std::function<void()> gone) {
+  Send({Verdict::kHeld, ErrorCode::kNotReady, ""});
+  const auto ended = [self = shared_from_this(), gone = std::move(gone)](const asio::error_code& error) {
+    if (error || !self->socket_.is_open()) return;
+    self->timer_.cancel();
+    asio::error_code ignored;
+    self->socket_.close(ignored);
+    gone();
+  };
+  timer_.expires_after(limit);
+  timer_.async_wait(ended);
+  // Nothing may come before our acceptance, so anything readable is the end or a violation.
+  socket_.async_wait(asio::posix::stream_descriptor::wait_read, ended);
+}
+
+// ---- Greeter ----
+
+Greeter::Greeter(asio::io_context& io, const TcpOptions& options, const Clock& clock, Identity identity,
+                 std::function<void(CallerPtr)> on_caller)
+    : io_(io), options_(options), clock_(clock), identity_(std::move(identity)), on_caller_(std::move(on_caller)) {}
+
+Greeter::~Greeter() = default;
+
+Status Greeter::Add(Fd listener) {
+  asio::error_code error;
+  listeners_.emplace_back(io_).assign(listener.get(), error);
+  if (error) return Fail(ErrorCode::kResource, "cannot watch a listening socket: {}", error.message());
+  listener.Release();
+  return {};
+}
+
+void Greeter::Start() {
+  for (asio::posix::stream_descriptor& listener : listeners_) WaitForCallers(listener);
+}
+
+void Greeter::WaitForCallers(asio::posix::stream_descriptor& listener) {
+  listener.async_wait(asio::posix::stream_descriptor::wait_read, [this, &listener](const asio::error_code& error) {
+    if (!error) AcceptAll(listener);
+  });
+}
+
+void Greeter::AcceptAll(asio::posix::stream_descriptor& listener) {
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    sockaddr_storage storage{};
+    socklen_t bytes = sizeof storage;
+    Fd fd(
+        accept4(listener.native_handle(), reinterpret_cast<sockaddr*>(&storage), &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (fd) {
+      ++options_.counters->accepted;
+      Greet(std::move(fd), FromRaw(reinterpret_cast<const sockaddr*>(&storage)).value_or(SocketAddress{}));
+      continue;
+    }
+    if (errno == EAGAIN) break;
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) return Pause(listener, errno);
+    // Everything else (ECONNABORTED, EINTR, network errors of that connection) concerns that one caller only.
+  }
+  WaitForCallers(listener);
+}
+
+void Greeter::Pause(asio::posix::stream_descriptor& listener, int error) {
+  // The listener stays readable, so waiting for it would spin; callers wait in its backlog meanwhile.
+  ++options_.counters->accept_errors;
+  LogNowAndThen(LogLevel::kWarning,
+                SystemError(error, "cannot accept connections for now", ErrorCode::kResource).ToString());
+  const auto timer = std::make_shared<asio::steady_timer>(io_, kAcceptPause);
+  timer->async_wait([this, timer, &listener](const asio::error_code& failed) {
+    if (!failed) AcceptAll(listener);
+  });
+}
+
+void Greeter::Greet(Fd fd, const SocketAddress& remote) {
+  if (pending_.size() >= options_.max_pending_handshakes) {
+    // A peer sends its hello together with connecting, so who has been silent longest is the least likely to be one;
+    // and a peer would try again.
+    const auto silent = std::find_if(pending_.begin(), pending_.end(), [](const auto& c) { return !c->spoke_; });
+    const CallerPtr oldest = silent != pending_.end() ? *silent : pending_.front();
+    ++options_.counters->evicted;
+    Drop(oldest, "too many connections are pending");
+  }
+  const auto caller = std::make_shared<Caller>(io_);
+  caller->remote_ = remote.ToString();
+  asio::error_code error;
+  caller->socket_.assign(fd.get(), error);
+  if (error) return;  // the socket closes; the caller tries again
+  fd.Release();
+  SetNoDelay(caller->socket_.native_handle());
+  pending_.push_back(caller);
+  caller->timer_.expires_after(options_.handshake_timeout);
+  caller->timer_.async_wait([this, caller](const asio::error_code& failed) {
+    if (failed || std::find(pending_.begin(), pending_.end(), caller) == pending_.end()) return;
+    ++options_.counters->strangers;
+    Drop(caller, caller->spoke_ ? "its hello was not complete in time" : "it said nothing");
+  });
+  Read(caller);
+}
+
+void Greeter::Read(const CallerPtr& caller) {
+  caller->socket_.async_wait(asio::posix::stream_descriptor::wait_read, [this, caller](const asio::error_code& error) {
+    if (error || !caller->socket_.is_open()) return;
+    while (!caller->reader_.complete()) {
+      std::array<std::byte, kMaxHandshakeBytes> bytes;
+      const std::size_t wanted = std::min(caller->reader_.wanted(), bytes.size());
+      const ssize_t got = recv(caller->socket_.native_handle(), bytes.data(), wanted, MSG_DONTWAIT);
+      if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Read(caller);
+      if (got <= 0) {
+        ++options_.counters->strangers;
+        return Drop(caller, "it went away before its hello was complete");
+      }
+      caller->spoke_ = true;
+      const Status fed = caller->reader_.Feed(Bytes(bytes).first(static_cast<std::size_t>(got)));
+      if (fed) continue;
+      if (fed.error().code() == ErrorCode::kVersionMismatch) {
+        ++options_.counters->refused;
+        caller->Send({Verdict::kRefused, ErrorCode::kVersionMismatch, "seen from there, " + fed.error().message()});
+      } else {
+        ++options_.counters->strangers;
+      }
+      return Drop(caller, fed.error().message());
+    }
+    OnHello(caller);
+  });
+}
+
+void Greeter::OnHello(const CallerPtr& caller) {
+  pending_.erase(std::remove(pending_.begin(), pending_.end(), caller), pending_.end());
+  caller->timer_.cancel();
+  Result<Hello> hello = caller->reader_.hello();
+  if (!hello) {
+    ++options_.counters->strangers;
+    return Drop(caller, hello.error().message());
+  }
+  caller->hello_ = std::move(*hello);
+  if (const Reply reply = JudgeCaller(caller->hello_, identity_); reply.verdict != Verdict::kAccepted) {
+    CountRefusal(caller->hello_, caller->remote_, reply);
+    return caller->Dismiss(reply);
+  }
+  on_caller_(caller);
+}
+
+void Greeter::Drop(const CallerPtr& caller, std::string_view why) {
+  pending_.erase(std::remove(pending_.begin(), pending_.end(), caller), pending_.end());
+  caller->timer_.cancel();
+  if (caller->socket_.is_open()) Drain(caller->socket_.native_handle());
+  asio::error_code ignored;
+  caller->socket_.close(ignored);
+  LogNowAndThen(LogLevel::kInfo, fmt::format("dropped a connection from {}: {}", caller->remote_, why));
+}
+
+void Greeter::CountRefusal(const Hello& hello, std::string_view from, const Reply& reply) {
+  ++options_.counters->refused;
+  LogNowAndThen(LogLevel::kInfo, fmt::format("refused rank {} at {}: {}", hello.from, from, reply.text));
+}
+
+void Greeter::LogNowAndThen(LogLevel level, std::string_view text) {
+  const TimePoint now = clock_.Now();
+  if (now < next_log_) {
+    ++unlogged_;
+    return;
+  }
+  next_log_ = now + kLogInterval;
+  const std::uint64_t unlogged = std::exchange(unlogged_, 0);
+  Log(options_.logger, level, "tcp: {}{}", text, unlogged == 0 ? "" : fmt::format(" ({} more like it)", unlogged));
+}
+
+}  // namespace rondo::tcp

@@ -1,0 +1,90 @@
+// The listening side: accepts connections and reads their hello, in bounded number and time. Strangers (other
+// protocols, random bytes, silence) are dropped, counted and logged now and then; they never get a reply and never
+// disturb the job.
+//
+// Thread rule: the control thread; the constructor and the destructor while it does not run.
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/steady_timer.hpp>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "transport/tcp/handshake.h"
+#include "transport/tcp/socket.h"
+#include "transport/tcp/tcp.h"
+
+namespace rondo::tcp {
+
+// A connection whose hello was read and that waits for our verdict.
+class Caller : public std::enable_shared_from_this<Caller> {
+ public:
+  explicit Caller(asio::io_context& io) : socket_(io), timer_(io), reader_(MessageReader::Kind::kHello) {}
+
+  const Hello& hello() const { return hello_; }
+  const std::string& remote() const { return remote_; }
+
+  // Sends the acceptance and gives the socket away. Empty: the caller is gone.
+  Fd Accept();
+  // Sends a reply that ends the connection.
+  void Dismiss(const Reply& reply);
+  // Tells the caller to wait; `gone` is called if it goes away (or breaks the protocol by talking) meanwhile, or when
+  // `limit` has passed.
+  void Hold(Duration limit, std::function<void()> gone);
+
+ private:
+  friend class Greeter;
+  bool Send(const Reply& reply);
+
+  asio::posix::stream_descriptor socket_;
+  asio::steady_timer timer_;
+  MessageReader reader_;
+  Hello hello_;
+  std::string remote_;
+  bool spoke_ = false;  // at least one byte came
+};
+using CallerPtr = std::shared_ptr<Caller>;
+
+class Greeter {
+ public:
+  // `options` outlives the greeter. `identity`: who this process is. `on_caller` gets the callers that belong to this
+  // job, generation and process.
+  Greeter(asio::io_context& io, const TcpOptions& options, const Clock& clock, Identity identity,
+          std::function<void(CallerPtr)> on_caller);
+  ~Greeter();
+
+  // Takes over a listening socket.
+  Status Add(Fd listener);
+  void Start();
+
+  void CountRefusal(const Hello& hello, std::string_view from, const Reply& reply);
+
+ private:
+  void WaitForCallers(asio::posix::stream_descriptor& listener);
+  void AcceptAll(asio::posix::stream_descriptor& listener);
+  void Pause(asio::posix::stream_descriptor& listener, int error);
+  void Greet(Fd fd, const SocketAddress& remote);
+  void Read(const CallerPtr& caller);
+  void OnHello(const CallerPtr& caller);
+  void Drop(const CallerPtr& caller, std::string_view why);
+  void LogNowAndThen(LogLevel level, std::string_view text);
+
+  asio::io_context& io_;
+  const TcpOptions& options_;
+  const Clock& clock_;
+  const Identity identity_;
+  const std::function<void(CallerPtr)> on_caller_;
+  std::list<asio::posix::stream_descriptor> listeners_;
+  std::deque<CallerPtr> pending_;  // oldest first, at most max_pending_handshakes
+  TimePoint next_log_{};
+  std::uint64_t unlogged_ = 0;
+};
+
+}  // namespace rondo::tcp

@@ -1,0 +1,419 @@
+#include "transport/tcp/group.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <asio/post.hpp>
+#include <utility>
+
+#include "base/check.h"
+
+namespace rondo::tcp {
+namespace {
+
+constexpr int kReadsPerTurn = 16;  // then the control thread looks after its other work
+
+// Whether the stream of a lane carries the bytes of the side that we are.
+bool CarriesOurs(std::uint8_t streams, std::uint8_t stream, bool we_called) {
+  return streams == 1 || (stream == 0) == we_called;
+}
+
+}  // namespace
+
+Group::Group(const GroupContext& context, GroupConfig config) : context_(context), config_(std::move(config)) {
+  for (const TcpAddress& peer : config_.peers) instances_.push_back(peer.instance);
+}
+
+std::string Group::NameOf(Rank peer) const {
+  const std::string& host = AddressOf(peer).host;
+  return host.empty() ? fmt::format("rank {}", peer) : fmt::format("rank {} (host {})", peer, host);
+}
+
+bool Group::SameHostAs(Rank peer) const { return SameHost(context_.self, AddressOf(peer)); }
+
+Error Group::Blame(Rank peer, ErrorCode code, std::string message, const std::string& address) const {
+  ErrorDetails details;
+  details.code = code;
+  details.message = std::move(message);
+  details.rank = config_.rank;
+  details.culprit = peer;
+  details.host = AddressOf(peer).host;
+  details.address = address;
+  return Error(std::move(details));
+}
+
+// ---- any thread ----
+
+std::shared_ptr<ControlChannel> Group::ChannelTo(Rank rank) {
+  const std::lock_guard lock(view_mutex_);
+  std::shared_ptr<ControlChannel>& channel = channels_[rank];
+  if (!channel) {
+    channel = std::make_shared<ControlChannel>([weak = weak_from_this(), rank, &io = context_.io] {
+      asio::post(io, [weak, rank] {
+        if (const auto self = weak.lock()) self->WatchFlush(rank);
+      });
+    });
+  }
+  return channel;
+}
+
+void Group::Expect(Rank peer) { ChannelTo(peer); }
+
+bool Group::SendControl(Rank peer, const ControlMessage& message) {
+  std::shared_ptr<ControlChannel> channel;
+  {
+    const std::lock_guard lock(view_mutex_);
+    const auto found = channels_.find(peer);
+    if (found == channels_.end()) return false;
+    channel = found->second;
+  }
+  return channel->Send(EncodeControl(message));
+}
+
+std::vector<Rank> Group::ControlPeers() const {
+  const std::lock_guard lock(view_mutex_);
+  std::vector<Rank> peers;
+  for (const auto& [rank, channel] : channels_) {
+    if (!channel->ended()) peers.push_back(rank);
+  }
+  return peers;
+}
+
+std::string Group::DescribePeer(Rank peer) const {
+  if (peer == config_.rank) return "this process";
+  const std::lock_guard lock(view_mutex_);
+  const auto found = paths_.find(peer);
+  return found == paths_.end() ? "not connected" : found->second;
+}
+
+// ---- control connections ----
+
+Group::PeerPtr Group::PeerAt(Rank rank) {
+  PeerPtr& peer = peers_[rank];
+  if (!peer) {
+    peer = std::make_shared<Peer>(context_.io, rank);
+    peer->channel = ChannelTo(rank);
+  }
+  return peer;
+}
+
+std::shared_ptr<Connector> Group::MakeConnector(Rank peer, ConnectionKind kind, std::uint32_t index,
+                                                std::uint8_t streams, std::uint8_t stream) {
+  ConnectPlan plan;
+  plan.attempts = OrderAttempts(context_.self, context_.local, AddressOf(peer));
+  plan.hello.kind = kind;
+  plan.hello.streams = streams;
+  plan.hello.stream = stream;
+  plan.hello.index = index;
+  plan.hello.rail = config_.rail;
+  plan.hello.communicator = config_.communicator;
+  plan.hello.generation = context_.options.generation;
+  plan.hello.from = config_.rank;
+  plan.hello.to = peer;
+  plan.hello.job = context_.options.job;
+  plan.hello.from_instance = context_.self.instance;
+  plan.hello.to_instance = AddressOf(peer).instance;
+  if (!context_.options.addresses.empty()) plan.source = context_.self.candidates.front().at.ip;
+  plan.buffer_bytes = kind == ConnectionKind::kLane ? context_.options.socket_buffer_bytes : 0;
+  plan.timeout = config_.connect_timeout;
+  plan.handshake_timeout = context_.options.handshake_timeout;
+  plan.peer_name = NameOf(peer);
+  return std::make_shared<Connector>(context_.io, std::move(plan));
+}
+
+void Group::BeginControl(const PeerPtr& peer) {
+  peer->state = PeerState::kConnecting;
+  peer->connector = MakeConnector(peer->rank, ConnectionKind::kControl, 0, 1, 0);
+  peer->connector->Start([self = shared_from_this(), peer](Result<Connected> result) {
+    peer->connector.reset();
+    if (!result) {
+      const Error& error = result.error();
+      return self->EndPeer(peer, self->Blame(peer->rank, error.code(), error.message(), ""));
+    }
+    self->ControlStands(peer, std::move(result->fd), result->via.reason, result->via.interface);
+  });
+}
+
+void Group::OnCaller(const CallerPtr& caller) {
+  const Hello& hello = caller->hello();
+  Reply reply = JudgeRanks(hello, config_.rank, instances_);
+  if (reply.verdict == Verdict::kAccepted && hello.index >= context_.options.max_lanes_per_peer) {
+    reply = {Verdict::kRefused, ErrorCode::kResource,
+             fmt::format("lane {} asked for; at most {} per peer", hello.index, context_.options.max_lanes_per_peer)};
+  }
+  if (reply.verdict != Verdict::kAccepted) {
+    context_.greeter.CountRefusal(hello, caller->remote(), reply);
+    return caller->Dismiss(reply);
+  }
+  const PeerPtr peer = PeerAt(hello.from);
+  hello.kind == ConnectionKind::kControl ? OnControlCaller(peer, caller) : OnLaneCaller(peer, caller);
+}
+
+void Group::OnControlCaller(const PeerPtr& peer, const CallerPtr& caller) {
+  switch (peer->state) {
+    case PeerState::kIdle: break;
+    case PeerState::kConnecting:
+      if (config_.rank > peer->rank && peer->connector && peer->connector->said_hello()) {
+        return caller->Dismiss(
+            {Verdict::kTryAgain, ErrorCode::kNotReady, "both called at once; the higher rank's counts"});
+      }
+      if (peer->connector) peer->connector->Cancel();
+      peer->connector.reset();
+      break;
+    case PeerState::kOpen:
+      return caller->Dismiss({Verdict::kTryAgain, ErrorCode::kNotReady, "a control connection stands already"});
+    case PeerState::kEnded:
+      return caller->Dismiss({Verdict::kRefused, ErrorCode::kClosed, "the control connection has ended before"});
+  }
+  Fd fd = caller->Accept();
+  if (fd) {
+    ++context_.options.counters->welcomed;
+    return ControlStands(peer, std::move(fd), SameHostAs(peer->rank) ? "same host" : "it connected to us", "");
+  }
+  // The caller went away. Where we were calling too, go on.
+  if (peer->state == PeerState::kConnecting) BeginControl(peer);
+}
+
+void Group::ControlStands(const PeerPtr& peer, Fd fd, const std::string& reason, const std::string& interface) {
+  const SocketAddress remote = PeerSocketAddress(fd.get());
+  std::string local_interface = interface;
+  const IpAddress local_ip = LocalSocketAddress(fd.get()).ip;
+  for (const LocalAddress& own : context_.local) {
+    if (own.ip == local_ip) local_interface = own.interface;
+  }
+  peer->address = remote.ToString();
+  SetNoDelay(fd.get());
+  SetSilenceLimit(fd.get(), context_.options.silence_timeout);
+  const bool same_host = SameHostAs(peer->rank);
+  const std::string congestion = SetCongestionControl(
+      fd.get(), same_host ? context_.options.local_congestion_control : context_.options.remote_congestion_control);
+  const std::string path =
+      fmt::format("{}{} ({}; {}{})", peer->address, local_interface.empty() ? "" : " via " + local_interface, reason,
+                  congestion, same_host && context_.options.split_local_lanes ? "; two sockets per lane" : "");
+  {
+    const std::lock_guard lock(view_mutex_);
+    paths_[peer->rank] = path;
+  }
+  Log(context_.options.logger, LogLevel::kDebug, "tcp: rank {} reaches rank {} at {}", config_.rank, peer->rank, path);
+
+  asio::error_code error;
+  peer->socket.assign(fd.get(), error);
+  if (error) {
+    return EndPeer(peer,
+                   Blame(peer->rank, ErrorCode::kResource,
+                         fmt::format("the control connection cannot be watched: {}", error.message()), peer->address));
+  }
+  fd.Release();
+  peer->state = PeerState::kOpen;
+  peer->channel->Begin(peer->socket.native_handle());
+  for (const auto& [index, lane] : peer->lanes) {
+    if (!lane->over) BeginLane(peer, index);
+  }
+  ReadControl(peer);
+}
+
+void Group::ReadControl(const PeerPtr& peer) {
+  peer->socket.async_wait(asio::posix::stream_descriptor::wait_read, [self = shared_from_this(),
+                                                                      peer](const asio::error_code& failed) {
+    if (failed || self->closed_ || peer->state != PeerState::kOpen) return;
+    for (int i = 0; i < kReadsPerTurn; ++i) {
+      std::array<std::byte, 16384> bytes;
+      const ssize_t got = recv(peer->socket.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+      if (got < 0 && (errno == EAGAIN || errno == EINTR)) break;
+      if (got <= 0) {
+        if (peer->goodbye || self->shut_down_) return self->EndPeer(peer, std::nullopt);
+        const std::string how = got == 0 ? "its control connection closed without a goodbye" : SystemMessage(errno);
+        return self->EndPeer(peer,
+                             self->Blame(peer->rank, ErrorCode::kPeerLost,
+                                         fmt::format("{} died: {}", self->NameOf(peer->rank), how), peer->address));
+      }
+      std::vector<ControlFrame> frames;
+      const Status fed = peer->reader.Feed(Bytes(bytes).first(static_cast<std::size_t>(got)), frames);
+      if (!self->OnFrames(peer, frames)) return;
+      if (!fed) {
+        return self->EndPeer(peer, self->Blame(peer->rank, fed.error().code(), fed.error().message(), peer->address));
+      }
+    }
+    self->ReadControl(peer);
+  });
+}
+
+bool Group::OnFrames(const PeerPtr& peer, std::vector<ControlFrame>& frames) {
+  for (ControlFrame& frame : frames) {
+    if (!frame.lane_request) {
+      if (frame.message.kind == ControlKind::kGoodbye) peer->goodbye = true;
+      config_.observer->OnControl(peer->rank, std::move(frame.message));
+      continue;
+    }
+    if (config_.rank < peer->rank || *frame.lane_request >= context_.options.max_lanes_per_peer) {
+      EndPeer(peer,
+              Blame(peer->rank, ErrorCode::kProtocol,
+                    fmt::format("{} asked for lane {}, which it must not", NameOf(peer->rank), *frame.lane_request),
+                    peer->address));
+      return false;
+    }
+    OpenLane(peer->rank, *frame.lane_request);
+  }
+  return true;
+}
+
+void Group::WatchFlush(Rank rank) {
+  const auto found = peers_.find(rank);
+  if (closed_ || found == peers_.end()) return;
+  const PeerPtr peer = found->second;
+  if (peer->state != PeerState::kOpen || peer->flush_watched) return;
+  peer->flush_watched = true;
+  peer->socket.async_wait(asio::posix::stream_descriptor::wait_write,
+                          [self = shared_from_this(), peer](const asio::error_code& failed) {
+                            peer->flush_watched = false;
+                            if (failed || self->closed_) return;
+                            if (!peer->channel->Flush()) self->WatchFlush(peer->rank);
+                          });
+}
+
+void Group::EndPeer(const PeerPtr& peer, std::optional<Error> lost) {
+  if (closed_ || peer->state == PeerState::kEnded) return;
+  peer->state = PeerState::kEnded;
+  peer->channel->End();
+  if (peer->connector) peer->connector->Cancel();
+  peer->connector.reset();
+  asio::error_code ignored;
+  peer->socket.close(ignored);
+  peer->lane_error =
+      lost ? *lost
+           : Blame(peer->rank, ErrorCode::kClosed, fmt::format("{} has left", NameOf(peer->rank)), peer->address);
+  for (const auto& [index, lane] : peer->lanes) FailLane(peer, index, *peer->lane_error);
+  if (lost) config_.observer->OnPeerLost(peer->rank, std::move(*lost));
+}
+
+// ---- lanes ----
+
+std::shared_ptr<Group::LaneInProgress> Group::LaneAt(const PeerPtr& peer, std::uint32_t index) {
+  std::shared_ptr<LaneInProgress>& lane = peer->lanes[index];
+  if (lane) return lane;
+  lane = std::make_shared<LaneInProgress>(context_.io);
+  lane->deadline.expires_after(config_.connect_timeout);
+  lane->deadline.async_wait([self = shared_from_this(), peer, index, lane](const asio::error_code& failed) {
+    // A connection of ours that is under way has a deadline and better words of its own.
+    if (failed || self->closed_ || !lane->connectors.empty() || peer->state != PeerState::kOpen) return;
+    self->FailLane(
+        peer, index,
+        self->Blame(peer->rank, ErrorCode::kTimeout,
+                    fmt::format("lane {} with {} was not connected in time", index, self->NameOf(peer->rank)),
+                    peer->address));
+  });
+  return lane;
+}
+
+void Group::OpenLane(Rank rank, std::uint32_t index) {
+  if (closed_) return;
+  const PeerPtr peer = PeerAt(rank);
+  const std::shared_ptr<LaneInProgress> lane = LaneAt(peer, index);
+  if (peer->state == PeerState::kEnded) return FailLane(peer, index, *peer->lane_error);
+  if (peer->state == PeerState::kIdle) BeginControl(peer);
+  if (peer->state == PeerState::kOpen && !lane->over) BeginLane(peer, index);
+}
+
+void Group::BeginLane(const PeerPtr& peer, std::uint32_t index) {
+  const std::shared_ptr<LaneInProgress> lane = LaneAt(peer, index);
+  if (std::exchange(lane->begun, true)) return;
+  if (config_.rank < peer->rank) {
+    peer->channel->Send(EncodeLaneRequest(index));
+    return;
+  }
+  const std::uint8_t streams = context_.options.split_local_lanes && SameHostAs(peer->rank) ? 2 : 1;
+  for (std::uint8_t stream = 0; stream < streams; ++stream) {
+    const auto connector = MakeConnector(peer->rank, ConnectionKind::kLane, index, streams, stream);
+    lane->connectors.push_back(connector);
+    connector->Start([self = shared_from_this(), peer, index, streams, stream](Result<Connected> result) {
+      if (!result) {
+        const Error& error = result.error();
+        return self->FailLane(peer, index, self->Blame(peer->rank, error.code(), error.message(), peer->address));
+      }
+      self->HandOver(peer, index, streams, stream, /*we_called=*/true, std::move(result->fd));
+    });
+  }
+}
+
+void Group::OnLaneCaller(const PeerPtr& peer, const CallerPtr& caller) {
+  const Hello& hello = caller->hello();
+  const auto refuse = [&](ErrorCode code, std::string text) {
+    const Reply reply{Verdict::kRefused, code, std::move(text)};
+    context_.greeter.CountRefusal(hello, caller->remote(), reply);
+    caller->Dismiss(reply);
+  };
+  if (peer->state == PeerState::kEnded) return refuse(ErrorCode::kClosed, "the control connection has ended before");
+  if (hello.from < config_.rank) return refuse(ErrorCode::kProtocol, "lanes are connected by the higher rank");
+  const std::shared_ptr<LaneInProgress> lane = LaneAt(peer, hello.index);
+  if (lane->over || (lane->streams_seen & (1u << hello.stream)) != 0) {
+    return refuse(ErrorCode::kProtocol, fmt::format("lane {} is connected already", hello.index));
+  }
+  Fd fd = caller->Accept();
+  if (!fd) return;  // it went away, and will try again
+  ++context_.options.counters->welcomed;
+  HandOver(peer, hello.index, hello.streams, hello.stream, /*we_called=*/false, std::move(fd));
+}
+
+void Group::HandOver(const PeerPtr& peer, std::uint32_t index, std::uint8_t streams, std::uint8_t stream,
+                     bool we_called, Fd fd) {
+  const std::shared_ptr<LaneInProgress> lane = LaneAt(peer, index);
+  if (closed_ || lane->over) return;
+  SetNoDelay(fd.get());
+  SetCongestionControl(fd.get(), SameHostAs(peer->rank) ? context_.options.local_congestion_control
+                                                        : context_.options.remote_congestion_control);
+  if (!we_called) SetBuffers(fd.get(), context_.options.socket_buffer_bytes);
+  lane->streams_seen = static_cast<std::uint8_t>(lane->streams_seen | (1u << stream));
+  if (lane->streams_seen == (1u << streams) - 1) {
+    lane->over = true;
+    lane->deadline.cancel();
+    lane->connectors.clear();
+  }
+  Delivery delivery;
+  delivery.peer = peer->rank;
+  delivery.index = index;
+  delivery.sends = CarriesOurs(streams, stream, we_called);
+  delivery.receives = CarriesOurs(streams, stream, !we_called);
+  delivery.fd = std::move(fd);
+  config_.mailbox->Deliver(std::move(delivery));
+}
+
+void Group::FailLane(const PeerPtr& peer, std::uint32_t index, const Error& error) {
+  const std::shared_ptr<LaneInProgress> lane = LaneAt(peer, index);
+  if (std::exchange(lane->over, true)) return;
+  lane->deadline.cancel();
+  for (const auto& connector : lane->connectors) connector->Cancel();
+  lane->connectors.clear();
+  Delivery delivery;
+  delivery.peer = peer->rank;
+  delivery.index = index;
+  delivery.failure = error;
+  config_.mailbox->Deliver(std::move(delivery));
+}
+
+// ---- the end ----
+
+void Group::ShutDown() {
+  if (closed_ || std::exchange(shut_down_, true)) return;
+  for (const auto& [rank, peer] : peers_) peer->channel->FinishWriting();
+}
+
+void Group::Close() {
+  if (std::exchange(closed_, true)) return;
+  for (const auto& [rank, peer] : peers_) {
+    peer->channel->End();
+    if (peer->connector) peer->connector->Cancel();
+    peer->connector.reset();
+    for (const auto& [index, lane] : peer->lanes) {
+      lane->deadline.cancel();
+      for (const auto& connector : lane->connectors) connector->Cancel();
+      lane->connectors.clear();
+    }
+    if (peer->socket.is_open() && shut_down_) Drain(peer->socket.native_handle());
+    asio::error_code ignored;
+    peer->socket.close(ignored);
+  }
+  peers_.clear();
+}
+
+}  // namespace rondo::tcp

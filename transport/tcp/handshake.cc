@@ -1,0 +1,200 @@
+#include "transport/tcp/handshake.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace rondo::tcp {
+namespace {
+
+constexpr std::string_view kHelloMagic = "RONDOtcp";
+constexpr std::string_view kReplyMagic = "RONDOack";
+constexpr std::size_t kMaxReplyText = 512;
+
+class Writer {
+ public:
+  explicit Writer(std::string_view magic) {
+    Raw(AsBytes(magic));
+    Number(kWireVersion);
+    Number(std::uint16_t{0});  // the length, filled in by Take
+  }
+  template <std::unsigned_integral T>
+  void Number(T value) {
+    std::byte bytes[sizeof value];
+    StoreLittle(bytes, value);
+    Raw(bytes);
+  }
+  void Raw(Bytes bytes) { out_.insert(out_.end(), bytes.begin(), bytes.end()); }
+  void Text8(std::string_view text) {
+    RONDO_CHECK(text.size() <= 255, "'{}' is too long for a handshake", text);
+    Number(static_cast<std::uint8_t>(text.size()));
+    Raw(AsBytes(text));
+  }
+  void Text16(std::string_view text) {
+    Number(static_cast<std::uint16_t>(text.size()));
+    Raw(AsBytes(text));
+  }
+  std::vector<std::byte> Take() {
+    StoreLittle(out_.data() + kPreambleBytes - 2, static_cast<std::uint16_t>(out_.size() - kPreambleBytes));
+    return std::move(out_);
+  }
+
+ private:
+  std::vector<std::byte> out_;
+};
+
+class Reader {
+ public:
+  explicit Reader(Bytes body) : rest_(body) {}
+  template <std::unsigned_integral T>
+  T Number() {
+    const Bytes bytes = Raw(sizeof(T));
+    return bytes.empty() ? T{0} : LoadLittle<T>(bytes.data());
+  }
+  std::string Text8() { return ToText(Raw(Number<std::uint8_t>())); }
+  std::string Text16() { return ToText(Raw(Number<std::uint16_t>())); }
+  // Everything was there, and nothing is left.
+  bool exact() const { return !short_ && rest_.empty(); }
+
+ private:
+  Bytes Raw(std::size_t count) {
+    if (short_ || rest_.size() < count) {
+      short_ = true;
+      return {};
+    }
+    const Bytes front = rest_.first(count);
+    rest_ = rest_.subspan(count);
+    return front;
+  }
+  Bytes rest_;
+  bool short_ = false;
+};
+
+Reply Refuse(ErrorCode code, std::string text) { return {Verdict::kRefused, code, std::move(text)}; }
+
+}  // namespace
+
+std::vector<std::byte> Encode(const Hello& hello) {
+  Writer writer(kHelloMagic);
+  writer.Number(static_cast<std::uint8_t>(hello.kind));
+  writer.Number(hello.streams);
+  writer.Number(hello.stream);
+  writer.Number(std::uint8_t{0});
+  writer.Number(hello.index);
+  writer.Number(hello.rail);
+  writer.Number(static_cast<std::uint32_t>(hello.from));
+  writer.Number(static_cast<std::uint32_t>(hello.to));
+  writer.Number(hello.communicator);
+  writer.Number(hello.generation);
+  writer.Text8(hello.job);
+  writer.Text8(hello.from_instance);
+  writer.Text8(hello.to_instance);
+  return writer.Take();
+}
+
+std::vector<std::byte> Encode(const Reply& reply) {
+  Writer writer(kReplyMagic);
+  writer.Number(static_cast<std::uint8_t>(reply.verdict));
+  writer.Number(static_cast<std::uint8_t>(reply.code));
+  writer.Text16(std::string_view(reply.text).substr(0, kMaxReplyText));
+  return writer.Take();
+}
+
+std::size_t MessageReader::wanted() const {
+  return (body_bytes_known_ ? kPreambleBytes + body_bytes_ : kPreambleBytes) - collected_.size();
+}
+
+Status MessageReader::Feed(Bytes bytes) {
+  RONDO_CHECK(bytes.size() <= wanted());
+  collected_.insert(collected_.end(), bytes.begin(), bytes.end());
+  if (body_bytes_known_) return {};
+  const Bytes magic = AsBytes(kind_ == Kind::kHello ? kHelloMagic : kReplyMagic);
+  const std::size_t seen = std::min(collected_.size(), magic.size());
+  if (!std::equal(magic.begin(), magic.begin() + static_cast<std::ptrdiff_t>(seen), collected_.begin())) {
+    return Fail(ErrorCode::kProtocol, "the other side does not speak Rondo");
+  }
+  if (collected_.size() < kPreambleBytes) return {};
+  const auto version = LoadLittle<std::uint16_t>(collected_.data() + 8);
+  if (version != kWireVersion) {
+    return Fail(ErrorCode::kVersionMismatch, "the other side speaks version {} of the protocol, this one version {}",
+                version, kWireVersion);
+  }
+  const std::size_t body_bytes = LoadLittle<std::uint16_t>(collected_.data() + 10);
+  if (body_bytes > kMaxHandshakeBytes) {
+    return Fail(ErrorCode::kProtocol, "a handshake of {} bytes; at most {}", body_bytes, kMaxHandshakeBytes);
+  }
+  body_bytes_ = body_bytes;
+  body_bytes_known_ = true;
+  return {};
+}
+
+Result<Hello> MessageReader::hello() const {
+  RONDO_CHECK(complete() && kind_ == Kind::kHello);
+  Reader reader(Bytes(collected_).subspan(kPreambleBytes));
+  Hello hello;
+  const auto kind = reader.Number<std::uint8_t>();
+  hello.streams = reader.Number<std::uint8_t>();
+  hello.stream = reader.Number<std::uint8_t>();
+  reader.Number<std::uint8_t>();  // reserved
+  hello.index = reader.Number<std::uint32_t>();
+  hello.rail = reader.Number<std::uint32_t>();
+  hello.from = static_cast<Rank>(reader.Number<std::uint32_t>());
+  hello.to = static_cast<Rank>(reader.Number<std::uint32_t>());
+  hello.communicator = reader.Number<std::uint64_t>();
+  hello.generation = reader.Number<std::uint64_t>();
+  hello.job = reader.Text8();
+  hello.from_instance = reader.Text8();
+  hello.to_instance = reader.Text8();
+  if (!reader.exact()) return Fail(ErrorCode::kProtocol, "a hello whose fields do not fill its {} bytes", body_bytes_);
+  if (kind != 1 && kind != 2) return Fail(ErrorCode::kProtocol, "a hello of kind {}", kind);
+  hello.kind = static_cast<ConnectionKind>(kind);
+  if (hello.streams < 1 || hello.streams > 2 || hello.stream >= hello.streams) {
+    return Fail(ErrorCode::kProtocol, "a hello for stream {} of {}", hello.stream, hello.streams);
+  }
+  return hello;
+}
+
+Result<Reply> MessageReader::reply() const {
+  RONDO_CHECK(complete() && kind_ == Kind::kReply);
+  Reader reader(Bytes(collected_).subspan(kPreambleBytes));
+  Reply reply;
+  const auto verdict = reader.Number<std::uint8_t>();
+  reply.code = ErrorCodeFromNumber(reader.Number<std::uint8_t>());
+  reply.text = reader.Text16();
+  if (!reader.exact()) return Fail(ErrorCode::kProtocol, "a reply whose fields do not fill its {} bytes", body_bytes_);
+  if (verdict < 1 || verdict > 4) return Fail(ErrorCode::kProtocol, "a reply with verdict {}", verdict);
+  reply.verdict = static_cast<Verdict>(verdict);
+  return reply;
+}
+
+Reply JudgeCaller(const Hello& hello, const Identity& self) {
+  if (hello.job != self.job) {
+    return Refuse(ErrorCode::kStale,
+                  fmt::format("this process belongs to job '{}', the caller to '{}'", self.job, hello.job));
+  }
+  if (hello.generation != self.generation) {
+    return Refuse(ErrorCode::kStale, fmt::format("this process is of generation {}, the caller of generation {}",
+                                                 self.generation, hello.generation));
+  }
+  if (hello.to_instance != self.instance) {
+    return Refuse(ErrorCode::kStale, "the caller means another process that used to have this address");
+  }
+  return {};
+}
+
+Reply JudgeRanks(const Hello& hello, Rank self, const std::vector<std::string>& instances) {
+  if (hello.to != self) {
+    return Refuse(ErrorCode::kMismatch, fmt::format("this is rank {}, the caller means rank {}", self, hello.to));
+  }
+  if (hello.from < 0 || static_cast<std::size_t>(hello.from) >= instances.size() || hello.from == self) {
+    return Refuse(ErrorCode::kMismatch, fmt::format("the caller says it is rank {} of {}, and this is rank {}",
+                                                    hello.from, instances.size(), self));
+  }
+  if (hello.from_instance != instances[static_cast<std::size_t>(hello.from)]) {
+    return Refuse(ErrorCode::kStale,
+                  fmt::format("rank {} of this group is another process than the caller", hello.from));
+  }
+  return {};
+}
+
+}  // namespace rondo::tcp

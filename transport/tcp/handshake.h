@@ -1,0 +1,98 @@
+// The first bytes on every TCP connection: who is calling, for what, and whether that is welcome. Sans-I/O: bytes in,
+// bytes out; the control plane moves them. Layout: docs/WIRE.md, "Handshake".
+//
+// Both messages say how long they are, and a reader takes exactly that many bytes (`wanted`), so that what follows on
+// the connection stays in the socket for whoever owns it afterwards.
+//
+// Thread rule: values and one-thread objects.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/ids.h"
+#include "base/result.h"
+
+namespace rondo::tcp {
+
+inline constexpr std::uint16_t kWireVersion = 1;
+inline constexpr std::size_t kPreambleBytes = 12;  // magic, version, length of the rest; the same in every version
+inline constexpr std::size_t kMaxHandshakeBytes = 1024;  // of the rest; no length from the wire drives an allocation
+
+enum class ConnectionKind : std::uint8_t { kControl = 1, kLane = 2 };
+
+struct Hello {
+  ConnectionKind kind = ConnectionKind::kControl;
+  std::uint8_t streams = 1;  // sockets of this lane: 1, or 2 with one direction each (lane.h)
+  std::uint8_t stream = 0;   // which of them this is: 0 carries the caller's bytes, 1 those of the called
+  std::uint32_t index = 0;   // of the lane
+  std::uint32_t rail = 0;
+  std::uint64_t communicator = 0;
+  std::uint64_t generation = 0;
+  Rank from = kNoRank;
+  Rank to = kNoRank;
+  std::string job;            // at most 255 bytes, like the two below
+  std::string from_instance;  // of the calling process
+  std::string to_instance;    // of the process that it means to reach
+
+  friend bool operator==(const Hello&, const Hello&) = default;
+};
+
+enum class Verdict : std::uint8_t {
+  kAccepted = 1,
+  kHeld = 2,      // a genuine Rondo, whose endpoint is not open yet: wait, another reply follows
+  kTryAgain = 3,  // not now (a limit, or the two called each other at once): `text` says why
+  kRefused = 4,   // never: `code` and `text` say why
+};
+
+struct Reply {
+  Verdict verdict = Verdict::kAccepted;
+  ErrorCode code = ErrorCode::kInternal;  // meaningful for kTryAgain and kRefused
+  std::string text;                       // likewise; cut to 512 bytes on the wire
+
+  friend bool operator==(const Reply&, const Reply&) = default;
+};
+
+std::vector<std::byte> Encode(const Hello& hello);
+std::vector<std::byte> Encode(const Reply& reply);
+
+// Collects one message, however finely it is cut.
+class MessageReader {
+ public:
+  enum class Kind : std::uint8_t { kHello, kReply };
+  explicit MessageReader(Kind kind) : kind_(kind) {}
+
+  // How many bytes to read next at most; 0 when the message is complete.
+  std::size_t wanted() const;
+  // REQUIRES: bytes.size() <= wanted(). kProtocol: no Rondo sent this (decided at the first wrong byte);
+  // kVersionMismatch: another version of Rondo, both versions in the message.
+  Status Feed(Bytes bytes);
+  bool complete() const { return body_bytes_known_ && collected_.size() == kPreambleBytes + body_bytes_; }
+
+  // REQUIRES: complete(), and the reader's kind. kProtocol names the field.
+  Result<Hello> hello() const;
+  Result<Reply> reply() const;
+
+ private:
+  Kind kind_;
+  std::vector<std::byte> collected_;
+  bool body_bytes_known_ = false;
+  std::size_t body_bytes_ = 0;
+};
+
+// What a process knows of itself when it judges a hello.
+struct Identity {
+  std::string job;
+  std::uint64_t generation = 0;
+  std::string instance;
+};
+// Whether the caller belongs to this job and generation and means this process.
+Reply JudgeCaller(const Hello& hello, const Identity& self);
+// Whether the ranks fit the endpoint: `instances` are those of the group's members, by rank.
+Reply JudgeRanks(const Hello& hello, Rank self, const std::vector<std::string>& instances);
+
+}  // namespace rondo::tcp

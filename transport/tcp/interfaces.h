@@ -1,0 +1,71 @@
+// The network interfaces of this machine, and which of their addresses to publish in which order.
+//
+// All decisions are pure functions on a list of LocalAddress, so that tests can make one up; only EnumerateInterfaces
+// asks the machine.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "transport/tcp/ip.h"
+
+namespace rondo::tcp {
+
+// One address of one interface.
+struct LocalAddress {
+  std::string interface;             // "eth0"
+  std::vector<std::string> devices;  // RDMA devices on that interface: "mlx5_0"
+  IpAddress ip;
+  int prefix_bits = 0;  // length of its subnet's prefix
+  bool up = true;       // up and with carrier
+
+  friend bool operator==(const LocalAddress&, const LocalAddress&) = default;
+};
+
+// kResource when the kernel does not answer.
+Result<std::vector<LocalAddress>> EnumerateInterfaces();
+
+// How good an address is for being reached from elsewhere; the smaller the better.
+enum class AddressClass : std::uint8_t {
+  kGlobal,     // up, and valid beyond the link
+  kVirtual,    // docker*, veth*, br-*, virbr*, cni*, flannel*, cali*: bridges to containers on this machine
+  kLinkLocal,  // valid on one link only
+  kDown,       // the interface is down or has no carrier
+  kLoopback,   // reaches this machine only
+};
+AddressClass Classify(const LocalAddress& address);
+std::string_view Describe(AddressClass address_class);  // "global", "container bridge" ...
+
+// Which interfaces a user wants. Items are separated by commas:
+//   "eth"           names that begin with it, or the RDMA device of that very name ("mlx5_0")
+//   "=eth0,=ib0"    exact names (one '=' in front of the list holds for the whole list)
+//   "10.0.0.0/8"    addresses in that network; a bare address means exactly it
+//   "^docker0,lo"   everything but these ('^' in front of the list; "^=eth0" with exact names)
+class InterfaceExpression {
+ public:
+  // kInvalidArgument says what is wrong with which item. "" matches everything.
+  static Result<InterfaceExpression> Parse(std::string_view text);
+  bool Matches(const LocalAddress& address) const;
+
+ private:
+  struct Item {
+    std::string name;
+    bool exact = false;
+    bool network = false;
+    IpAddress ip;
+    int prefix_bits = 0;
+  };
+  bool exclude_ = false;
+  std::vector<Item> items_;
+};
+
+// The addresses to publish, best first: sorted by class, IPv4 before IPv6 within one, else in the machine's order.
+//   forced       numeric addresses that must be used, in that order; one that no interface has, or that is not numeric,
+//                is kInvalidArgument and lists those that exist
+//   expression   what to keep of the rest (ignored when `forced` is not empty); nothing left is kInvalidArgument
+Result<std::vector<LocalAddress>> ChooseAddresses(const std::vector<LocalAddress>& all,
+                                                  const std::vector<std::string>& forced, std::string_view expression);
+
+}  // namespace rondo::tcp

@@ -1,0 +1,143 @@
+#include "transport/tcp/socket.h"
+
+#include <dirent.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <system_error>
+
+namespace rondo::tcp {
+namespace {
+
+void SetInt(int fd, int level, int name, int value) { setsockopt(fd, level, name, &value, sizeof value); }
+
+SocketAddress Named(int fd, int (*call)(int, sockaddr*, socklen_t*)) {
+  sockaddr_storage storage{};
+  socklen_t bytes = sizeof storage;
+  if (call(fd, reinterpret_cast<sockaddr*>(&storage), &bytes) != 0) return {};
+  return FromRaw(reinterpret_cast<const sockaddr*>(&storage)).value_or(SocketAddress{});
+}
+
+}  // namespace
+
+void Fd::Close() {
+  if (fd_ >= 0) close(std::exchange(fd_, -1));
+}
+
+std::string SystemMessage(int error) { return std::generic_category().message(error); }
+
+Error SystemError(int error, std::string_view what, ErrorCode otherwise) {
+  if (error == EMFILE || error == ENFILE) {
+    const DescriptorUse use = CountDescriptors();
+    return Error(ErrorCode::kResource, fmt::format("{}: {}; {} of {} file descriptors are open (ulimit -n)", what,
+                                                   SystemMessage(error), use.open, use.limit));
+  }
+  const bool resource = error == ENOBUFS || error == ENOMEM;
+  return Error(resource ? ErrorCode::kResource : otherwise, fmt::format("{}: {}", what, SystemMessage(error)));
+}
+
+Result<Fd> Listen(const SocketAddress& at, int backlog, bool dual_stack) {
+  const std::string what = fmt::format("cannot listen on {}", at.ToString());
+  Fd fd(socket(at.ip.is_v4() ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd) return Fail(SystemError(errno, what, ErrorCode::kUnsupported));
+  SetInt(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);  // a restarted job gets its fixed port back at once
+  if (!at.ip.is_v4()) SetInt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, dual_stack ? 0 : 1);
+  const RawSocketAddress raw = ToRaw(at);
+  if (bind(fd.get(), raw.get(), raw.bytes) != 0 || listen(fd.get(), backlog) != 0) {
+    const int error = errno;
+    Error failure =
+        SystemError(error, what, error == EADDRINUSE ? ErrorCode::kAddressInUse : ErrorCode::kInvalidArgument);
+    return Fail(failure.With([&](ErrorDetails& details) { details.address = at.ToString(); }));
+  }
+  return fd;
+}
+
+Result<Fd> StartConnect(const SocketAddress& to, const IpAddress* from, int buffer_bytes) {
+  Fd fd(socket(to.ip.is_v4() ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd) return Fail(SystemError(errno, "no socket", ErrorCode::kUnsupported));
+  SetBuffers(fd.get(), buffer_bytes);
+  if (from != nullptr && from->is_v4() == to.ip.is_v4()) {
+    SetInt(fd.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+    const RawSocketAddress raw = ToRaw({*from, 0});
+    if (bind(fd.get(), raw.get(), raw.bytes) != 0) {
+      return Fail(SystemError(errno, fmt::format("cannot connect from {}", from->ToString()), ErrorCode::kUnreachable));
+    }
+  }
+  const RawSocketAddress raw = ToRaw(to);
+  if (connect(fd.get(), raw.get(), raw.bytes) != 0 && errno != EINPROGRESS) {
+    return Fail(SystemError(errno, "connect", ErrorCode::kUnreachable));
+  }
+  return fd;
+}
+
+int ConnectResult(int fd) {
+  int error = 0;
+  socklen_t bytes = sizeof error;
+  return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) == 0 ? error : errno;
+}
+
+SocketAddress LocalSocketAddress(int fd) { return Named(fd, getsockname); }
+SocketAddress PeerSocketAddress(int fd) { return Named(fd, getpeername); }
+
+void SetNoDelay(int fd) { SetInt(fd, IPPROTO_TCP, TCP_NODELAY, 1); }
+
+void SetSilenceLimit(int fd, Duration silence) {
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(silence).count();
+  // The first probe after a third of the limit, then two more: an idle connection to a dead machine ends in time.
+  const int third_s = static_cast<int>(std::clamp<long long>(ms / 3000, 1, 32767));
+  SetInt(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  SetInt(fd, IPPROTO_TCP, TCP_KEEPIDLE, third_s);
+  SetInt(fd, IPPROTO_TCP, TCP_KEEPINTVL, third_s);
+  SetInt(fd, IPPROTO_TCP, TCP_KEEPCNT, 2);
+  SetInt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(std::clamp<long long>(ms, 1, 1 << 30)));
+}
+
+std::string SetCongestionControl(int fd, const std::vector<std::string>& preferred) {
+  std::string refused;
+  for (const std::string& name : preferred) {
+    // EPERM: not in net.ipv4.tcp_allowed_congestion_control and not root. ENOENT: not built into this kernel.
+    if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) == 0) break;
+    refused += fmt::format("; {}: {}", name, SystemMessage(errno));
+  }
+  std::array<char, 32> current{};
+  socklen_t bytes = current.size() - 1;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, current.data(), &bytes) != 0) return "unknown" + refused;
+  return current.data() + refused;
+}
+
+void SetBuffers(int fd, int bytes) {
+  if (bytes <= 0) return;
+  SetInt(fd, SOL_SOCKET, SO_SNDBUF, bytes);
+  SetInt(fd, SOL_SOCKET, SO_RCVBUF, bytes);
+}
+
+void Drain(int fd) {
+  std::array<std::byte, 16384> waste;
+  for (int i = 0; i < 64; ++i) {
+    if (recv(fd, waste.data(), waste.size(), MSG_DONTWAIT) <= 0) return;
+  }
+}
+
+DescriptorUse CountDescriptors() {
+  DescriptorUse use;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) use.limit = limit.rlim_cur;
+  DIR* const directory = opendir("/proc/self/fd");
+  if (directory == nullptr) {  // no descriptor is left even for looking (or no /proc: then the kernel's answer must do)
+    use.open = errno == EMFILE ? use.limit : 0;
+    return use;
+  }
+  while (const dirent* entry = readdir(directory)) use.open += entry->d_name[0] != '.';
+  closedir(directory);
+  use.open -= 1;  // the directory itself
+  return use;
+}
+
+}  // namespace rondo::tcp

@@ -1,0 +1,78 @@
+// The system calls around sockets, with owned descriptors and typed errors.
+#pragma once
+
+#include <cerrno>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "transport/tcp/ip.h"
+
+namespace rondo::tcp {
+
+// Owns a file descriptor.
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(other.Release()) {}
+  Fd& operator=(Fd&& other) noexcept {
+    if (this != &other) {
+      Close();
+      fd_ = other.Release();
+    }
+    return *this;
+  }
+  ~Fd() { Close(); }
+
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  int Release() { return std::exchange(fd_, -1); }
+  void Close();
+
+ private:
+  int fd_ = -1;
+};
+
+// What errno says, in words.
+std::string SystemMessage(int error);
+
+// kResource for EMFILE, ENFILE, ENOBUFS and ENOMEM, with the limit; else `otherwise`. `what` says what was tried.
+Error SystemError(int error, std::string_view what, ErrorCode otherwise);
+
+// A listening, non-blocking socket. A wildcard IPv6 address listens on both families where the machine allows it.
+// kAddressInUse and kInvalidArgument (no such address) name the address.
+Result<Fd> Listen(const SocketAddress& at, int backlog, bool dual_stack);
+
+// A non-blocking socket that is connecting; readiness for writing and then ConnectResult tell how it went.
+// `from`: the local address to use, or null. `buffer_bytes`: as SetBuffers, which must come before the connection's
+// window scale is agreed.
+Result<Fd> StartConnect(const SocketAddress& to, const IpAddress* from, int buffer_bytes);
+int ConnectResult(int fd);  // 0, or the errno of the attempt
+
+SocketAddress LocalSocketAddress(int fd);
+SocketAddress PeerSocketAddress(int fd);
+
+// Options of every connection: no delay of small writes, closed on exec.
+void SetNoDelay(int fd);
+// Options of control connections, where silence must end: keepalive probes, and unacknowledged bytes, give up after
+// `silence`.
+void SetSilenceLimit(int fd, Duration silence);
+// The first of `preferred` that this process may set. Says in words which algorithm the socket has now.
+std::string SetCongestionControl(int fd, const std::vector<std::string>& preferred);
+// Explicit buffer sizes; 0 leaves the kernel's tuning on.
+void SetBuffers(int fd, int bytes);
+
+// Reads and throws away what has arrived, so that the following close is no reset.
+void Drain(int fd);
+
+// How many descriptors this process has open, and how many it may have.
+struct DescriptorUse {
+  std::size_t open = 0;
+  std::size_t limit = 0;
+};
+DescriptorUse CountDescriptors();
+
+}  // namespace rondo::tcp

@@ -1,0 +1,113 @@
+#include "transport/tcp/tcp.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <fstream>
+#include <utility>
+
+#include "transport/tcp/address.h"
+#include "transport/tcp/control_plane.h"
+#include "transport/tcp/endpoint.h"
+
+namespace rondo {
+namespace tcp {
+namespace {
+
+class MappedMemory final : public Memory {
+ public:
+  MappedMemory(void* memory, std::size_t bytes) : memory_(static_cast<std::byte*>(memory)), bytes_(bytes) {}
+  ~MappedMemory() override {
+    if (bytes_ != 0) munmap(memory_, bytes_);
+  }
+  MutableBytes bytes() const override { return {memory_, bytes_}; }
+
+ private:
+  std::byte* const memory_;
+  const std::size_t bytes_;
+};
+
+// Sockets copy from any memory, so there is nothing to promise.
+class NoRegistration final : public Registration {};
+
+class TcpTransport final : public Transport {
+ public:
+  explicit TcpTransport(std::shared_ptr<ControlPlane> plane) : owner_pid_(getpid()), plane_(std::move(plane)) {}
+  ~TcpTransport() override {
+    if (getpid() != owner_pid_) new std::shared_ptr(plane_);  // a forked child has no control thread to end
+  }
+
+  std::string_view name() const override { return "tcp"; }
+  const Capabilities& capabilities() const override { return capabilities_; }
+  std::string Address() const override { return Encode(plane_->address()); }
+  std::string DescribeAddress() const override { return plane_->Describe(); }
+
+  Result<std::unique_ptr<Endpoint>> OpenEndpoint(const EndpointConfig& config) override {
+    return TcpEndpoint::Create(plane_, config);
+  }
+  Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) override {
+    if (bytes == 0) return std::make_unique<MappedMemory>(nullptr, 0);
+    void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return Fail(ErrorCode::kOutOfMemory, "no {} bytes of memory", bytes);
+    return std::make_unique<MappedMemory>(memory, bytes);
+  }
+  Result<std::unique_ptr<Registration>> Register(MutableBytes) override { return std::make_unique<NoRegistration>(); }
+
+ private:
+  const int owner_pid_;
+  const std::shared_ptr<ControlPlane> plane_;
+  const Capabilities capabilities_{};
+};
+
+Result<std::string> RandomInstance() {
+  std::array<std::uint64_t, 2> random{};
+  if (getrandom(random.data(), sizeof random, 0) != sizeof random) {
+    return Fail(ErrorCode::kResource, "no random bytes to name this process");
+  }
+  return fmt::format("{:016x}{:016x}", random[0], random[1]);
+}
+
+}  // namespace
+}  // namespace tcp
+
+Result<std::shared_ptr<Transport>> MakeTcpTransport(TcpOptions options) {
+  const std::array<std::pair<const char*, const std::string*>, 3> texts{
+      {{"job", &options.job}, {"instance", &options.instance}, {"host_id", &options.host_id}}};
+  for (const auto& [name, text] : texts) {
+    if (text->size() > tcp::kMaxNameBytes) {
+      return Fail(ErrorCode::kInvalidArgument, "{} has {} bytes; at most {}", name, text->size(), tcp::kMaxNameBytes);
+    }
+  }
+  if (options.max_pending_handshakes == 0) {
+    return Fail(ErrorCode::kInvalidArgument, "max_pending_handshakes is 0, so nobody could ever connect");
+  }
+  if (options.addresses.size() > tcp::kMaxCandidates) {
+    return Fail(ErrorCode::kInvalidArgument, "{} addresses; at most {}", options.addresses.size(), tcp::kMaxCandidates);
+  }
+  if (options.instance.empty()) {
+    RONDO_ASSIGN(options.instance, tcp::RandomInstance());
+  }
+  if (!options.clock) options.clock = std::make_shared<SteadyClock>();
+  if (!options.counters) options.counters = std::make_shared<TcpCounters>();
+  RONDO_ASSIGN(std::shared_ptr<tcp::ControlPlane> plane, tcp::ControlPlane::Start(std::move(options)));
+  return std::make_shared<tcp::TcpTransport>(std::move(plane));
+}
+
+std::string LocalHostId() {
+  std::string boot_id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot_id;
+  struct stat network {};
+  if (boot_id.empty() || stat("/proc/self/ns/net", &network) != 0) return {};
+  return fmt::format("{}/net:{}", boot_id, network.st_ino);
+}
+
+std::string LocalHostName() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+}  // namespace rondo

@@ -1,0 +1,86 @@
+// The TCP transport: works wherever sockets do.
+//
+//   TcpOptions options;
+//   options.job = "training-7";
+//   options.host_id = LocalHostId();
+//   auto transport = MakeTcpTransport(std::move(options));   // Result<std::shared_ptr<Transport>>
+//
+// One control thread per transport listens, connects, shakes hands and carries control messages. Lanes are sockets that
+// belong to the thread that owns their endpoint; the control thread never touches them after the handshake.
+//
+// fork(): a transport does not work in a child, whose copy lacks the control thread. Destroying the child's copy is
+// safe and touches nothing that the parent uses (its descriptors and memory stay until the child ends or calls exec,
+// which closes them). Everything else must not be called there. SIGPIPE is never raised, and the control thread takes
+// no signals.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/result.h"
+#include "transport/transport.h"
+
+namespace rondo {
+
+// What came in; for tests and statistics. Hand one in to look at it.
+struct TcpCounters {
+  std::atomic<std::uint64_t> accepted{0};       // connections taken from the listeners
+  std::atomic<std::uint64_t> welcomed{0};       // handshakes that ended well
+  std::atomic<std::uint64_t> strangers{0};      // no Rondo: wrong bytes, silence, or gone before saying anything
+  std::atomic<std::uint64_t> refused{0};        // a Rondo that does not belong here
+  std::atomic<std::uint64_t> evicted{0};        // dropped as the oldest silent one when too many were pending
+  std::atomic<std::uint64_t> held{0};           // had to wait for their endpoint to open
+  std::atomic<std::uint64_t> accept_errors{0};  // times accepting paused for want of descriptors or memory
+};
+
+struct TcpOptions {
+  std::string job = {};                          // processes of different jobs refuse each other; at most 255 bytes
+  std::uint64_t generation = 0;                  // of the group; other generations are refused as stale
+  std::string instance = {};                     // this process, new in every process; empty: a random one
+  std::string host_id = {};                      // LocalHostId(); empty: no process counts as being on the same host
+  std::shared_ptr<const Clock> clock = nullptr;  // paces repeated log lines; null: the machine's. (Time limits of
+                                                 // connections are real time, as connections are)
+  Logger* logger = nullptr;                      // outlives the transport
+  std::shared_ptr<TcpCounters> counters = nullptr;
+
+  std::vector<std::string> addresses = {};  // numeric local addresses to publish and listen on; empty: choose
+  std::string interface = {};               // else an expression (transport/tcp/interfaces.h): "eth0", "^docker0,lo"
+  std::uint16_t port = 0;                   // 0: any free one
+
+  // Sizes for SO_SNDBUF and SO_RCVBUF of lanes; 0 leaves the kernel's own tuning on, which is the better choice: it
+  // begins small and grows to the path's bandwidth times delay, while a fixed size is cut to net.core.?mem_max.
+  int socket_buffer_bytes = 0;
+  // Tried in order on connections within this host, until one may be set; other paths keep the system's. Loopback loses
+  // nothing and has no queue to be gentle with: the default here may be bbr, whose pacing halves small writes (0.9
+  // against 2.1 to 2.5 GB/s each way at 64 KiB). An unprivileged process may be limited to others (EPERM).
+  std::vector<std::string> local_congestion_control = {"cubic", "reno"};
+  // The same for connections to other hosts.
+  std::vector<std::string> remote_congestion_control = {};
+  bool split_local_lanes = true;  // one socket per direction between processes of one host (transport/tcp/lane.h)
+
+  // Limits, each with what happens beyond it.
+  std::size_t max_pending_handshakes = 64;               // the oldest silent connection is dropped
+  std::size_t max_held_connections = 256;                // the caller is told to try again
+  std::uint32_t max_lanes_per_peer = 64;                 // Open gives kResource
+  int listen_backlog = 1024;                             // the kernel makes callers wait
+  Duration handshake_timeout = std::chrono::seconds(5);  // for a hello to come, or a first reply
+  Duration held_timeout = std::chrono::seconds(60);      // for the endpoint of a held connection to open
+  Duration silence_timeout =
+      std::chrono::seconds(30);  // a control connection whose other machine is mute counts as lost
+};
+
+// kInvalidArgument: addresses, interface, or a text too long. kAddressInUse: the fixed port. kResource: descriptors,
+// threads. Thread rule of the result: transport/transport.h; an Endpoint must be destroyed before its observer.
+Result<std::shared_ptr<Transport>> MakeTcpTransport(TcpOptions options);
+
+// Equal on two processes only if they share kernel and network: boot id and the inode of the network namespace. Empty
+// where the machine does not say.
+std::string LocalHostId();
+std::string LocalHostName();
+
+}  // namespace rondo
