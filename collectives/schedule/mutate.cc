@@ -1,0 +1,432 @@
+#include "collectives/schedule/mutate.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace rondo {
+namespace {
+
+struct Site {
+  std::size_t rank;
+  std::uint32_t step;
+};
+
+Step& At(Schedule& schedule, Site site) { return schedule.ranks[site.rank].steps[site.step]; }
+std::vector<Step>& StepsOf(Schedule& schedule, Site site) { return schedule.ranks[site.rank].steps; }
+
+bool IsReceive(const Step& step) { return step.kind == StepKind::kRecv || step.kind == StepKind::kRecvReduce; }
+
+// A step that `wanted` accepts, each as likely as the other.
+template <typename Wanted>
+std::optional<Site> Pick(Schedule& schedule, Random& random, Wanted wanted) {
+  std::vector<Site> sites;
+  for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {
+    for (std::uint32_t s = 0; s < schedule.ranks[r].steps.size(); ++s) {
+      if (wanted(schedule.ranks[r].steps[s])) sites.push_back({r, s});
+    }
+  }
+  if (sites.empty()) return std::nullopt;
+  return sites[random.Below(sites.size())];
+}
+
+// The other end of a transfer.
+Site OtherEnd(const Schedule& schedule, const Step& step, bool is_send) {
+  const auto peer = static_cast<std::size_t>(step.peer);
+  const std::vector<Step>& steps = schedule.ranks[peer].steps;
+  for (std::uint32_t s = 0; s < steps.size(); ++s) {
+    const bool other_direction = is_send ? IsReceive(steps[s]) : steps[s].kind == StepKind::kSend;
+    if (other_direction && steps[s].transfer == step.transfer) return {peer, s};
+  }
+  return {peer, 0};  // not reached in a proved schedule
+}
+
+// Takes a step out; those behind it are renumbered and no longer depend on it.
+void Erase(std::vector<Step>& steps, std::uint32_t index) {
+  steps.erase(steps.begin() + index);
+  for (std::size_t s = index; s < steps.size(); ++s) {
+    std::erase_if(steps[s].dependencies, [&](const Dependency& dependency) { return dependency.step == index; });
+    for (Dependency& dependency : steps[s].dependencies) dependency.step -= dependency.step > index ? 1 : 0;
+  }
+}
+
+// Puts a copy of a step right behind it; those behind are renumbered.
+void Double(std::vector<Step>& steps, std::uint32_t index) {
+  Step again = steps[index];
+  steps.insert(steps.begin() + index + 1, std::move(again));
+  for (std::size_t s = index + 2; s < steps.size(); ++s) {
+    for (Dependency& dependency : steps[s].dependencies) dependency.step += dependency.step > index ? 1 : 0;
+  }
+}
+
+const auto kAnySend = [](const Step& step) { return step.kind == StepKind::kSend; };
+const auto kAnyReceive = [](const Step& step) { return IsReceive(step); };
+const auto kAnyReduce = [](const Step& step) { return step.kind == StepKind::kRecvReduce; };
+const auto kSendOfData = [](const Step& step) { return step.kind == StepKind::kSend && step.chunks.count > 0; };
+const auto kReceiveOfData = [](const Step& step) { return IsReceive(step) && step.chunks.count > 0; };
+const auto kDependent = [](const Step& step) { return !step.dependencies.empty(); };
+
+// ---- steps ----
+
+bool DropSend(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, kAnySend);
+  if (site) Erase(StepsOf(schedule, *site), site->step);
+  return site.has_value();
+}
+
+bool DropReceive(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, kAnyReceive);
+  if (site) Erase(StepsOf(schedule, *site), site->step);
+  return site.has_value();
+}
+
+bool DropTransfer(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, kAnySend);
+  if (!site) return false;
+  const Site receive = OtherEnd(schedule, At(schedule, *site), true);
+  Erase(StepsOf(schedule, receive), receive.step);
+  Erase(StepsOf(schedule, *site), site->step);
+  return true;
+}
+
+bool DropCopy(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, [](const Step& step) { return step.kind == StepKind::kCopy; });
+  if (site) Erase(StepsOf(schedule, *site), site->step);
+  return site.has_value();
+}
+
+bool DoubleSend(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, kAnySend);
+  if (site) Double(StepsOf(schedule, *site), site->step);
+  return site.has_value();
+}
+
+bool DoubleReceive(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, kAnyReceive);
+  if (site) Double(StepsOf(schedule, *site), site->step);
+  return site.has_value();
+}
+
+// Sends and combines twice, with all the order that it takes: only the arithmetic is wrong.
+bool DoubleContribution(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, kAnyReduce);
+  if (!site) return false;
+  const Site send = OtherEnd(schedule, At(schedule, *site), false);
+  std::uint32_t unused = 0;
+  for (const RankSchedule& rank : schedule.ranks) {
+    for (const Step& step : rank.steps) unused = std::max(unused, step.transfer + 1);
+  }
+  Double(StepsOf(schedule, *site), site->step);
+  Step& again = At(schedule, {site->rank, site->step + 1});
+  again.source = again.destination;
+  again.transfer = unused;
+  again.dependencies = {{site->step, DependencyKind::kReadAfterWrite}};
+  At(schedule, *site).finish = false;
+  // Whoever followed the first now follows the second.
+  std::vector<Step>& steps = StepsOf(schedule, *site);
+  for (std::size_t s = site->step + 2; s < steps.size(); ++s) {
+    for (Dependency& dependency : steps[s].dependencies) dependency.step += dependency.step == site->step ? 1 : 0;
+  }
+  Double(StepsOf(schedule, send), send.step);
+  At(schedule, {send.rank, send.step + 1}).transfer = unused;
+  return true;
+}
+
+// Two sends of one lane change places at the sender only.
+bool SwapSends(Schedule& schedule, Random& random) {
+  std::vector<std::pair<Site, Site>> pairs;
+  for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {
+    const std::vector<Step>& steps = schedule.ranks[r].steps;
+    for (std::uint32_t a = 0; a < steps.size(); ++a) {
+      for (std::uint32_t b = a + 1; b < steps.size(); ++b) {
+        if (kAnySend(steps[a]) && kAnySend(steps[b]) && steps[a].peer == steps[b].peer)
+          pairs.push_back({{r, a}, {r, b}});
+      }
+    }
+  }
+  if (pairs.empty()) return false;
+  const auto [a, b] = pairs[random.Below(pairs.size())];
+  std::swap(At(schedule, a).transfer, At(schedule, b).transfer);
+  std::swap(At(schedule, a).chunks, At(schedule, b).chunks);
+  std::swap(At(schedule, a).source, At(schedule, b).source);
+  return true;
+}
+
+// A step stands before one it depends on.
+bool MoveBeforeDependency(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, kDependent);
+  if (!site) return false;
+  std::swap(At(schedule, *site), At(schedule, {site->rank, At(schedule, *site).dependencies.front().step}));
+  return true;
+}
+
+bool WrongPeer(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, kAnySend);
+  if (!site || schedule.key.world_size < 3) return false;
+  Step& send = At(schedule, *site);
+  do {
+    send.peer = (send.peer + 1) % schedule.key.world_size;
+  } while (send.peer == static_cast<Rank>(site->rank));
+  return true;
+}
+
+bool PeerOutsideWorld(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, kAnyReceive);
+  if (site) At(schedule, *site).peer = schedule.key.world_size;
+  return site.has_value();
+}
+
+bool SendToSelf(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, kAnySend);
+  if (site) At(schedule, *site).peer = static_cast<Rank>(site->rank);
+  return site.has_value();
+}
+
+bool SharedTransferNumber(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, kAnySend);
+  const auto other = Pick(schedule, random, kAnySend);
+  if (!site || At(schedule, *site).transfer == At(schedule, *other).transfer) return false;
+  const Site receive = OtherEnd(schedule, At(schedule, *site), true);
+  At(schedule, *site).transfer = At(schedule, receive).transfer = At(schedule, *other).transfer;
+  return true;
+}
+
+// ---- chunks and buffers ----
+
+bool WrongChunkAtOneEnd(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, kSendOfData);
+  if (!site) return false;
+  ++At(schedule, *site).chunks.first;  // perhaps outside the grid, which is wrong too
+  return true;
+}
+
+bool WrongChunkAtBothEnds(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, kSendOfData);
+  if (!site) return false;
+  const Site receive = OtherEnd(schedule, At(schedule, *site), true);
+  ChunkRange chunks = At(schedule, *site).chunks;
+  chunks.first = chunks.end() < schedule.chunks ? chunks.first + 1 : 0;
+  if (chunks == At(schedule, *site).chunks) return false;
+  At(schedule, *site).chunks = At(schedule, receive).chunks = chunks;
+  return true;
+}
+
+bool WrongSourceOfSend(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, kSendOfData);
+  if (!site) return false;
+  BufferId& source = At(schedule, *site).source;
+  source = source == BufferId::kOutput ? BufferId::kScratch : BufferId::kOutput;
+  return true;
+}
+
+bool WrongOwnOperand(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, kAnyReduce);
+  if (!site) return false;
+  BufferId& source = At(schedule, *site).source;
+  source = source == BufferId::kOutput ? BufferId::kScratch : BufferId::kOutput;
+  return true;
+}
+
+bool WrongDestination(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, kReceiveOfData);
+  if (!site) return false;
+  BufferId& destination = At(schedule, *site).destination;
+  destination = destination == BufferId::kOutput ? BufferId::kScratch : BufferId::kOutput;
+  return true;
+}
+
+bool WriteInput(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, kReceiveOfData);
+  if (site) At(schedule, *site).destination = BufferId::kInput;
+  return site.has_value();
+}
+
+// ---- dependencies ----
+
+bool DropDependency(Schedule& schedule, Random& random) {
+  // A barrier hears of some ranks twice, unless the world is a power of two: there every dependency is needed.
+  const auto world = static_cast<unsigned>(schedule.key.world_size);
+  if (schedule.key.collective == Collective::kBarrier && !std::has_single_bit(world)) return false;
+  const auto site = Pick(schedule, random, kDependent);
+  if (!site) return false;
+  std::vector<Dependency>& dependencies = At(schedule, *site).dependencies;
+  dependencies.erase(dependencies.begin() + static_cast<std::ptrdiff_t>(random.Below(dependencies.size())));
+  return true;
+}
+
+// A dependency that says "one step further up" than it should.
+bool ShiftDependency(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, [](const Step& step) {
+    return !step.dependencies.empty() && step.dependencies.front().step > 0;
+  });
+  if (!site) return false;
+  --At(schedule, *site).dependencies.front().step;
+  return true;
+}
+
+bool DependOnSelf(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, kDependent);
+  if (site) At(schedule, *site).dependencies.back().step = site->step;
+  return site.has_value();
+}
+
+// Follows what the send has handed over instead of what it no longer needs.
+bool IgnoreRelease(Schedule& schedule, Random& random) {
+  std::vector<std::pair<Site, std::size_t>> places;
+  for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {
+    const std::vector<Step>& steps = schedule.ranks[r].steps;
+    for (std::uint32_t s = 0; s < steps.size(); ++s) {
+      for (std::size_t d = 0; d < steps[s].dependencies.size(); ++d) {
+        if (kAnySend(steps[steps[s].dependencies[d].step])) places.push_back({{r, s}, d});
+      }
+    }
+  }
+  if (places.empty()) return false;
+  const auto [site, dependency] = places[random.Below(places.size())];
+  At(schedule, site).dependencies[dependency].kind =
+      random.Chance(0.5) ? DependencyKind::kReadAfterWrite : DependencyKind::kWriteAfterWrite;
+  return true;
+}
+
+bool WrongKindForSend(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, [](const Step& step) { return kAnySend(step) && kDependent(step); });
+  if (!site) return false;
+  At(schedule, *site).dependencies.front().kind =
+      random.Chance(0.5) ? DependencyKind::kWriteAfterRead : DependencyKind::kWriteAfterWrite;
+  return true;
+}
+
+// An exchange that combines where it sends from: both sides wait until the other has taken what they hold back.
+bool ExchangeInOneBuffer(Schedule& schedule, Random& random) {
+  const auto exchanges = [&](Site site) -> std::optional<std::uint32_t> {
+    const std::vector<Step>& steps = schedule.ranks[site.rank].steps;
+    const Step& combine = steps[site.step];
+    for (std::uint32_t s = 0; s < site.step; ++s) {
+      if (kAnySend(steps[s]) && steps[s].peer == combine.peer && steps[s].source == combine.source &&
+          steps[s].chunks == combine.chunks && combine.source != combine.destination) {
+        return s;
+      }
+    }
+    return std::nullopt;
+  };
+  const auto site = Pick(schedule, random, kAnyReduce);
+  if (!site) return false;
+  const Site other_send = OtherEnd(schedule, At(schedule, *site), false);
+  const auto own_send = exchanges(*site);
+  if (!own_send) return false;
+  const Site other = OtherEnd(schedule, StepsOf(schedule, *site)[*own_send], true);
+  if (other.step >= StepsOf(schedule, other).size() || !exchanges(other)) return false;
+  const auto wait = [](Step& combine, std::uint32_t send) {
+    combine.destination = combine.source;
+    std::vector<Dependency>& dependencies = combine.dependencies;
+    dependencies.push_back({send, DependencyKind::kWriteAfterRead});
+    std::sort(dependencies.begin(), dependencies.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
+  };
+  wait(At(schedule, *site), *own_send);
+  wait(At(schedule, other), other_send.step);
+  return true;
+}
+
+// ---- arithmetic ----
+
+bool SwapOperands(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, kAnyReduce);
+  if (!site) return false;
+  At(schedule, *site).incoming_left = !At(schedule, *site).incoming_left;
+  return true;
+}
+
+bool CopyInsteadOfReduce(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, [](const Step& step) { return kAnyReduce(step) && !step.finish; });
+  if (!site) return false;
+  Step& step = At(schedule, *site);
+  step.kind = StepKind::kRecv;
+  step.source = BufferId::kInput;
+  step.incoming_left = false;
+  return true;
+}
+
+bool DropFinish(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, [](const Step& step) { return step.finish; });
+  if (site) At(schedule, *site).finish = false;
+  return site.has_value();
+}
+
+bool FinishTooEarly(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, [](const Step& step) { return kAnyReduce(step) && !step.finish; });
+  if (site) At(schedule, *site).finish = true;
+  return site.has_value();
+}
+
+// Divides once more where the result is copied to its place.
+bool FinishTwice(Schedule& schedule, Random& random) {
+  if (schedule.key.world_size < 2) return false;
+  const auto site =
+      Pick(schedule, random, [](const Step& step) { return step.kind == StepKind::kCopy && !step.scale; });
+  if (site) At(schedule, *site).finish = true;
+  return site.has_value();
+}
+
+bool DropScale(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, [](const Step& step) { return step.scale; });
+  if (site) At(schedule, *site).scale = false;
+  return site.has_value();
+}
+
+bool ScaleTwice(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, [](const Step& step) { return step.scale; });
+  if (!site) return false;
+  Double(StepsOf(schedule, *site), site->step);
+  Step& again = At(schedule, {site->rank, site->step + 1});
+  again.source = again.destination;
+  again.dependencies = {{site->step, DependencyKind::kReadAfterWrite}};
+  std::vector<Step>& steps = StepsOf(schedule, *site);
+  for (std::size_t s = site->step + 2; s < steps.size(); ++s) {
+    for (Dependency& dependency : steps[s].dependencies) dependency.step += dependency.step == site->step ? 1 : 0;
+  }
+  return true;
+}
+
+constexpr std::array kMutations{
+    Mutation{"drop a send", DropSend},
+    Mutation{"drop a receive", DropReceive},
+    Mutation{"drop a transfer at both ends", DropTransfer},
+    Mutation{"drop a copy", DropCopy},
+    Mutation{"send twice", DoubleSend},
+    Mutation{"receive twice", DoubleReceive},
+    Mutation{"combine a contribution twice", DoubleContribution},
+    Mutation{"swap two sends of a lane", SwapSends},
+    Mutation{"put a step before what it depends on", MoveBeforeDependency},
+    Mutation{"send to another peer", WrongPeer},
+    Mutation{"name a peer outside the world", PeerOutsideWorld},
+    Mutation{"send to oneself", SendToSelf},
+    Mutation{"give two transfers one number", SharedTransferNumber},
+    Mutation{"send another chunk than is received", WrongChunkAtOneEnd},
+    Mutation{"transfer a wrong chunk", WrongChunkAtBothEnds},
+    Mutation{"send from a wrong buffer", WrongSourceOfSend},
+    Mutation{"combine with a wrong buffer", WrongOwnOperand},
+    Mutation{"receive into a wrong buffer", WrongDestination},
+    Mutation{"receive into the input", WriteInput},
+    Mutation{"drop a dependency", DropDependency},
+    Mutation{"shift a dependency", ShiftDependency},
+    Mutation{"depend on oneself", DependOnSelf},
+    Mutation{"overwrite what was accepted but not released", IgnoreRelease},
+    Mutation{"mistake the kind of a send's dependency", WrongKindForSend},
+    Mutation{"exchange in one buffer", ExchangeInOneBuffer},
+    Mutation{"swap the operands", SwapOperands},
+    Mutation{"copy instead of combining", CopyInsteadOfReduce},
+    Mutation{"never finish", DropFinish},
+    Mutation{"finish too early", FinishTooEarly},
+    Mutation{"finish twice", FinishTwice},
+    Mutation{"forget to scale", DropScale},
+    Mutation{"scale twice", ScaleTwice},
+};
+
+}  // namespace
+
+std::span<const Mutation> AllMutations() { return kMutations; }
+
+}  // namespace rondo

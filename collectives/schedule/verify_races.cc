@@ -1,0 +1,88 @@
+// Races: no two steps of a rank may touch the same bytes at once, unless both only read.
+//
+// All reasoning is about one byte, and a step takes chunk c to chunk c, so it is done chunk by chunk. A step reaches a
+// byte only when each step it depends on is past that byte (if it works on it at all), and those reached it likewise;
+// and only when the step before it in its lane's direction is done with all its bytes. A send that is past a byte may
+// still be reading it; only a write-after-read dependency waits for its release.
+#include <algorithm>
+
+#include "collectives/schedule/verify_parts.h"
+
+namespace rondo::verify {
+namespace {
+
+// The steps of one rank on one chunk and, for each, the set of those that are over at the byte it reaches.
+class ChunkOrder {
+ public:
+  void Compute(const std::vector<Step>& steps, const std::vector<std::uint32_t>& on_chunk) {
+    words_ = (on_chunk.size() + 63) / 64;
+    over_.assign(on_chunk.size() * words_, 0);
+    for (std::size_t later = 0; later < on_chunk.size(); ++later) {
+      const Step& step = steps[on_chunk[later]];
+      for (const Dependency& dependency : step.dependencies) {
+        const auto found = std::lower_bound(on_chunk.begin(), on_chunk.end(), dependency.step);
+        if (found == on_chunk.end() || *found != dependency.step) continue;  // works on other chunks
+        const auto earlier = static_cast<std::size_t>(found - on_chunk.begin());
+        Follow(later, earlier, dependency.kind == DependencyKind::kWriteAfterRead || !Sends(steps[dependency.step]));
+      }
+      if (step.kind == StepKind::kCopy) continue;
+      for (std::size_t earlier = 0; earlier < later; ++earlier) {
+        const Step& other = steps[on_chunk[earlier]];
+        const bool same_direction = other.kind != StepKind::kCopy && Sends(other) == Sends(step);
+        if (same_direction && other.peer == step.peer) Follow(later, earlier, !Sends(other));
+      }
+    }
+  }
+
+  bool IsOver(std::size_t earlier, std::size_t later) const {
+    return (over_[later * words_ + earlier / 64] >> (earlier % 64) & 1) != 0;
+  }
+
+ private:
+  void Follow(std::size_t later, std::size_t earlier, bool over) {
+    for (std::size_t w = 0; w < words_; ++w) over_[later * words_ + w] |= over_[earlier * words_ + w];
+    if (over) over_[later * words_ + earlier / 64] |= std::uint64_t{1} << (earlier % 64);
+  }
+
+  std::size_t words_ = 0;
+  std::vector<std::uint64_t> over_;  // a bit set per step
+};
+
+constexpr BufferId kBuffers[] = {BufferId::kInput, BufferId::kOutput, BufferId::kScratch};
+
+}  // namespace
+
+Status CheckRaces(const Schedule& schedule, Rank rank, ChunkRange window) {
+  const std::vector<Step>& steps = schedule.ranks[static_cast<std::size_t>(rank)].steps;
+  std::vector<std::vector<std::uint32_t>> by_chunk(window.count);
+  for (std::uint32_t s = 0; s < steps.size(); ++s) {
+    for (std::uint32_t c = steps[s].chunks.first; c < steps[s].chunks.end(); ++c)
+      by_chunk[c - window.first].push_back(s);
+  }
+  ChunkOrder order;
+  for (std::uint32_t c = 0; c < window.count; ++c) {
+    const std::vector<std::uint32_t>& on_chunk = by_chunk[c];
+    order.Compute(steps, on_chunk);
+    for (std::size_t later = 1; later < on_chunk.size(); ++later) {
+      for (std::size_t earlier = 0; earlier < later; ++earlier) {
+        if (order.IsOver(earlier, later)) continue;
+        const Step& first = steps[on_chunk[earlier]];
+        const Step& second = steps[on_chunk[later]];
+        for (const BufferId buffer : kBuffers) {
+          const bool first_writes = Writes(first, buffer);
+          const bool second_writes = Writes(second, buffer);
+          const bool race =
+              (first_writes && (second_writes || Reads(second, buffer))) || (second_writes && Reads(first, buffer));
+          if (!race) continue;
+          return CounterExample("{} may {} chunk {} while {} still {} it: nothing orders the two",
+                                Describe(schedule, {rank, on_chunk[later]}), second_writes ? "overwrite" : "read",
+                                c + window.first, Describe(schedule, {rank, on_chunk[earlier]}),
+                                first_writes ? "writes" : "reads");
+        }
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace rondo::verify

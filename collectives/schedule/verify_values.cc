@@ -1,0 +1,291 @@
+// The result: runs the steps on symbols instead of numbers, and looks at what every rank holds in the end.
+#include <algorithm>
+#include <unordered_map>
+
+#include "collectives/schedule/verify_parts.h"
+
+namespace rondo::verify {
+namespace {
+
+using Value = std::uint32_t;  // an expression; equal numbers are equal expressions
+constexpr Value kUndefined = 0;
+
+// Expressions over the ranks' contributions, each built once. All chunks share them: a step never mixes chunks.
+class Expressions {
+ public:
+  enum class Kind : std::uint8_t { kUndefined, kContribution, kScaled, kCombined, kFinished };
+  struct Node {
+    Kind kind = Kind::kUndefined;
+    std::uint32_t left = 0;   // of a contribution: the rank
+    std::uint32_t right = 0;  // of combined
+    std::uint32_t contributions = 0;
+    bool finished = false;  // somewhere inside
+  };
+
+  Expressions() : nodes_(1) {}
+
+  Value Contribution(Rank rank) { return Make({Kind::kContribution, static_cast<std::uint32_t>(rank), 0, 1, false}); }
+  Value Scaled(Value of) { return Make({Kind::kScaled, of, 0, nodes_[of].contributions, nodes_[of].finished}); }
+  Value Combined(Value left, Value right) {
+    return Make({Kind::kCombined, left, right, nodes_[left].contributions + nodes_[right].contributions,
+                 nodes_[left].finished || nodes_[right].finished});
+  }
+  Value Finished(Value of) { return Make({Kind::kFinished, of, 0, nodes_[of].contributions, true}); }
+
+  const Node& operator[](Value value) const { return nodes_[value]; }
+
+  // "((0+1)+2)"; s(...) is scaled, f(...) finished.
+  std::string ToText(Value value) const {
+    const Node& node = nodes_[value];
+    switch (node.kind) {
+      case Kind::kUndefined: return "?";
+      case Kind::kContribution: return std::to_string(node.left);
+      case Kind::kScaled: return "s(" + ToText(node.left) + ")";
+      case Kind::kCombined: return "(" + ToText(node.left) + "+" + ToText(node.right) + ")";
+      case Kind::kFinished: return "f(" + ToText(node.left) + ")";
+    }
+    return "?";
+  }
+
+  // For messages: a large one by its size only.
+  std::string ToShortText(Value value) const {
+    if (nodes_[value].contributions <= 16) return ToText(value);
+    return fmt::format("an expression of {} contributions", nodes_[value].contributions);
+  }
+
+ private:
+  Value Make(Node node) {
+    const std::uint64_t key =
+        std::uint64_t{static_cast<std::uint8_t>(node.kind)} << 60 | std::uint64_t{node.left} << 30 | node.right;
+    const auto [found, fresh] = known_.try_emplace(key, static_cast<Value>(nodes_.size()));
+    if (fresh) nodes_.push_back(node);
+    return found->second;
+  }
+
+  std::vector<Node> nodes_;
+  std::unordered_map<std::uint64_t, Value> known_;
+};
+
+// What every rank holds in every buffer, by chunk of the window.
+class Memory {
+ public:
+  Memory(const Schedule& schedule, ChunkRange window, Expressions& expressions)
+      : window_(window), cells_(schedule.ranks.size() * 3 * window.count, kUndefined) {
+    const ScheduleKey& key = schedule.key;
+    for (Rank rank = 0; rank < key.world_size; ++rank) {
+      if (key.collective == Collective::kBroadcast && rank != key.root) continue;
+      for (std::uint32_t c = window.first; c < window.end(); ++c) {
+        At(rank, key.in_place ? BufferId::kOutput : BufferId::kInput, c) = expressions.Contribution(rank);
+      }
+    }
+  }
+  Value& At(Rank rank, BufferId buffer, std::uint32_t chunk) {
+    return cells_[(static_cast<std::size_t>(rank) * 3 + static_cast<std::size_t>(buffer)) * window_.count +
+                  (chunk - window_.first)];
+  }
+
+ private:
+  ChunkRange window_;
+  std::vector<Value> cells_;
+};
+
+class Machine {
+ public:
+  Machine(const Schedule& schedule, ChunkRange window)
+      : schedule_(schedule), window_(window), memory_(schedule, window, expressions_) {}
+
+  Status Run(const std::vector<Event>& ordered) {
+    for (const Event& event : ordered) RONDO_TRY(Happen(event));
+    return {};
+  }
+
+  Status CheckOutput(Proof& proof) {
+    const ScheduleKey& key = schedule_.key;
+    for (std::uint32_t c = window_.first; c < window_.end(); ++c) {
+      const Value expected = key.collective == Collective::kBroadcast ? expressions_.Contribution(key.root)
+                                                                      : memory_.At(0, BufferId::kOutput, c);
+      for (Rank rank = 0; rank < key.world_size; ++rank) {
+        const Value value = memory_.At(rank, BufferId::kOutput, c);
+        if (value == kUndefined) return CounterExample("chunk {} of rank {}'s output is never written", c, rank);
+        if (value != expected) {
+          return CounterExample("chunk {} of rank {}'s output is {} and not {}", c, rank,
+                                expressions_.ToShortText(value), expressions_.ToShortText(expected));
+        }
+      }
+      if (key.collective == Collective::kAllReduce) RONDO_TRY(CheckReduction(c, expected, proof));
+    }
+    return {};
+  }
+
+ private:
+  const Step& StepAt(Place place) const {
+    return schedule_.ranks[static_cast<std::size_t>(place.rank)].steps[place.step];
+  }
+
+  Status Happen(const Event& event) {
+    const Step& giving = StepAt(event.first);
+    const Step& taking = StepAt(event.second);
+    for (std::uint32_t c = giving.chunks.first; c < giving.chunks.end(); ++c) {
+      RONDO_ASSIGN(Value value, Read(event.first, giving.source, c));
+      if (taking.kind == StepKind::kRecvReduce) {
+        RONDO_ASSIGN(const Value own, Read(event.second, taking.source, c));
+        if (expressions_[value].finished || expressions_[own].finished) {
+          return CounterExample("{} combines chunk {} after it was finished", Describe(schedule_, event.second), c);
+        }
+        value = taking.incoming_left ? expressions_.Combined(value, own) : expressions_.Combined(own, value);
+      }
+      if (taking.scale) {
+        if (value != expressions_.Contribution(event.second.rank)) {
+          return CounterExample("{} scales {}, not the rank's own contribution", Describe(schedule_, event.second),
+                                expressions_.ToShortText(value));
+        }
+        value = expressions_.Scaled(value);
+      }
+      if (taking.finish) {
+        const auto world = static_cast<std::uint32_t>(schedule_.key.world_size);
+        if (expressions_[value].finished || expressions_[value].contributions != world) {
+          return CounterExample("{} finishes chunk {}, which is {}, not complete or already finished",
+                                Describe(schedule_, event.second), c, expressions_.ToShortText(value));
+        }
+        value = expressions_.Finished(value);
+      }
+      memory_.At(event.second.rank, taking.destination, c) = value;
+    }
+    return {};
+  }
+
+  Result<Value> Read(Place place, BufferId buffer, std::uint32_t chunk) {
+    const Value value = memory_.At(place.rank, buffer, chunk);
+    if (value == kUndefined) {
+      return CounterExample("{} reads chunk {}, which nobody has written there", Describe(schedule_, place), chunk);
+    }
+    return value;
+  }
+
+  // Each contribution once, scaled or not as the key says, the whole finished.
+  Status CheckReduction(std::uint32_t chunk, Value value, Proof& proof) {
+    const ScheduleKey& key = schedule_.key;
+    if (static_cast<int>(proof.order.size()) < static_cast<int>(window_.count) && key.world_size <= kMaxPrintedWorld) {
+      Value printed = value;
+      if (expressions_[printed].kind == Expressions::Kind::kFinished) printed = expressions_[printed].left;
+      proof.order.push_back(expressions_.ToText(printed));
+    }
+    const bool finished = expressions_[value].kind == Expressions::Kind::kFinished;
+    if (key.world_size > 1 && !finished) {
+      return CounterExample("chunk {} of every rank's output is {}, which was never finished", chunk,
+                            expressions_.ToShortText(value));
+    }
+    if (seen_.size() <= value) seen_.resize(value + 1, false);
+    if (seen_[value]) return {};  // as for an earlier chunk
+    seen_[value] = true;
+
+    std::vector<std::uint32_t> times(static_cast<std::size_t>(key.world_size), 0);
+    std::vector<std::pair<Value, bool>> open{{value, false}};  // and whether it stands inside a scaling
+    Rank previous = kNoRank;
+    while (!open.empty()) {
+      const auto [at, scaled] = open.back();
+      open.pop_back();
+      const Expressions::Node& node = expressions_[at];
+      switch (node.kind) {
+        case Expressions::Kind::kUndefined: break;  // is never part of an expression
+        case Expressions::Kind::kContribution:
+          if (scaled != key.scaled) {
+            return CounterExample("chunk {} of every rank's output holds rank {}'s contribution {}", chunk, node.left,
+                                  scaled ? "scaled" : "unscaled");
+          }
+          ++times[node.left];
+          proof.in_rank_order &= static_cast<Rank>(node.left) > previous;
+          previous = static_cast<Rank>(node.left);
+          break;
+        case Expressions::Kind::kScaled: open.emplace_back(node.left, true); break;
+        case Expressions::Kind::kFinished: open.emplace_back(node.left, scaled); break;
+        case Expressions::Kind::kCombined:
+          open.emplace_back(node.right, scaled);
+          open.emplace_back(node.left, scaled);
+          break;
+      }
+    }
+    for (Rank rank = 0; rank < key.world_size; ++rank) {
+      if (times[static_cast<std::size_t>(rank)] == 1) continue;
+      return CounterExample("chunk {} of every rank's output holds rank {}'s contribution {} times: {}", chunk, rank,
+                            times[static_cast<std::size_t>(rank)], expressions_.ToShortText(value));
+    }
+    return {};
+  }
+
+  const Schedule& schedule_;
+  ChunkRange window_;
+  Expressions expressions_;
+  Memory memory_;
+  std::vector<bool> seen_;  // by value
+};
+
+// The set of ranks that a step has heard of, directly or through others.
+class RankSets {
+ public:
+  RankSets(std::size_t sets, int world)
+      : words_((static_cast<std::size_t>(world) + 63) / 64), bits_(sets * words_, 0) {}
+  void Add(std::size_t set, Rank rank) {
+    bits_[set * words_ + static_cast<std::size_t>(rank) / 64] |= std::uint64_t{1} << (rank % 64);
+  }
+  void AddAll(std::size_t set, std::size_t other) {
+    for (std::size_t w = 0; w < words_; ++w) bits_[set * words_ + w] |= bits_[other * words_ + w];
+  }
+  bool Has(std::size_t set, Rank rank) const {
+    return (bits_[set * words_ + static_cast<std::size_t>(rank) / 64] >> (rank % 64) & 1) != 0;
+  }
+
+ private:
+  std::size_t words_;
+  std::vector<std::uint64_t> bits_;
+};
+
+}  // namespace
+
+Status CheckValues(const Schedule& schedule, const std::vector<Event>& ordered, ChunkRange window, Proof& proof) {
+  Machine machine(schedule, window);
+  RONDO_TRY(machine.Run(ordered));
+  return machine.CheckOutput(proof);
+}
+
+Status CheckBarrier(const Schedule& schedule, const std::vector<Event>& ordered) {
+  const int world = schedule.key.world_size;
+  std::vector<std::size_t> first_step;
+  std::size_t steps = 0;
+  for (const RankSchedule& rank : schedule.ranks) {
+    first_step.push_back(steps);
+    steps += rank.steps.size();
+  }
+  RankSets heard(steps, world);
+  const auto number = [&](Place place) { return first_step[static_cast<std::size_t>(place.rank)] + place.step; };
+  // What a step must wait for: what it depends on, and what stands before it in its lane's direction.
+  const auto hear_earlier_steps = [&](Place place) {
+    const RankSchedule& rank = schedule.ranks[static_cast<std::size_t>(place.rank)];
+    const Step& step = rank.steps[place.step];
+    heard.Add(number(place), place.rank);
+    for (const Dependency& dependency : step.dependencies) {
+      heard.AddAll(number(place), number({place.rank, dependency.step}));
+    }
+    for (std::uint32_t s = 0; s < place.step; ++s) {
+      const Step& other = rank.steps[s];
+      if (other.kind != StepKind::kCopy && Sends(other) == Sends(step) && other.peer == step.peer) {
+        heard.AddAll(number(place), number({place.rank, s}));
+      }
+    }
+  };
+  for (const Event& event : ordered) {
+    hear_earlier_steps(event.first);
+    hear_earlier_steps(event.second);
+    heard.AddAll(number(event.second), number(event.first));
+  }
+  for (const RankSchedule& rank : schedule.ranks) {
+    for (Rank other = 0; other < world; ++other) {
+      bool has_heard = other == rank.rank;
+      for (std::uint32_t s = 0; s < rank.steps.size(); ++s) has_heard |= heard.Has(number({rank.rank, s}), other);
+      if (!has_heard) return CounterExample("rank {} may leave the barrier before rank {} has come", rank.rank, other);
+    }
+  }
+  return {};
+}
+
+}  // namespace rondo::verify

@@ -1,0 +1,163 @@
+// Every algorithm is proved, and costs what its paper says. Worlds are exhausted up to 17 ranks here, up to 33 by
+// `rondo verify`; beyond that, samples.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+
+#include <set>
+#include <string>
+
+#include "collectives/algorithms/formulas.h"
+#include "collectives/algorithms/prove.h"
+#include "collectives/algorithms/table.h"
+#include "collectives/schedule/grid.h"
+#include "collectives/schedule/project.h"
+#include "collectives/schedule/verify.h"
+
+namespace rondo {
+namespace {
+
+Proof ProofOf(Collective collective, Algorithm algorithm, int world, bool in_place = true) {
+  const AlgorithmEntry& entry = *FindAlgorithm(collective, algorithm);
+  auto proof = ProveSchedule(
+      entry, {.collective = collective, .algorithm = algorithm, .world_size = world, .in_place = in_place});
+  REQUIRE_MESSAGE(proof.has_value(), (proof ? "" : proof.error().ToString()));
+  return *proof;
+}
+
+TEST_CASE(
+    "every algorithm is proved for every world up to 17, every root, in place and out of place, plain and scaled") {
+  for (const AlgorithmEntry& entry : AllAlgorithms()) {
+    for (int world = 1; world <= 17; ++world) {
+      const auto proved = ProveWorld(entry, world);
+      CHECK_MESSAGE(proved.has_value(), (proved ? "" : proved.error().ToString()));
+    }
+  }
+}
+
+TEST_CASE("a world of a thousand ranks is proved at sampled chunks, ranks and lanes") {
+  for (const AlgorithmEntry& entry : AllAlgorithms()) {
+    const Rank root = entry.collective == Collective::kBroadcast ? 333 : 0;
+    const auto status = ProveSamples(
+        entry, {.collective = entry.collective, .algorithm = entry.algorithm, .world_size = 1000, .root = root});
+    CHECK_MESSAGE(status.has_value(), (status ? "" : status.error().ToString()));
+  }
+}
+
+TEST_CASE("algorithms whose schedules stay small are proved whole in a world of 1000") {
+  const Proof doubling = ProofOf(Collective::kAllReduce, Algorithm::kRecursiveDoubling, 1000);
+  CHECK(doubling.rounds == 11);  // 9, and the fold
+  const Proof tree = ProofOf(Collective::kAllReduce, Algorithm::kTree, 1000);
+  CHECK(tree.rounds == 20);
+  CHECK(tree.in_rank_order);
+}
+
+TEST_CASE("the ring sends 2 (P - 1) / P of the vector in 2 (P - 1) rounds and talks to two neighbours") {
+  const Proof proof = ProofOf(Collective::kAllReduce, Algorithm::kRing, 8);
+  CHECK(proof.rounds == 14);
+  CHECK(proof.max_chunks_sent == 14);  // of 8
+  CHECK(proof.max_chunks_received == 14);
+  CHECK(proof.max_peers == 2);
+  CHECK_FALSE(proof.uses_scratch);
+  CHECK_FALSE(proof.in_rank_order);
+  CHECK(proof.order[0] == "(0+((((((1+2)+3)+4)+5)+6)+7))");
+  CHECK(proof.order[1] == "((0+(((((2+3)+4)+5)+6)+7))+1)");
+  CHECK(proof.order[7] == "(((((((0+1)+2)+3)+4)+5)+6)+7)");
+}
+
+TEST_CASE("recursive halving sends as little as the ring in a power-of-two world, in logarithmically many rounds") {
+  const Proof proof = ProofOf(Collective::kAllReduce, Algorithm::kRecursiveHalving, 16);
+  CHECK(proof.rounds == 8);
+  CHECK(proof.max_chunks_sent == 30);  // of 16
+  CHECK(proof.max_peers == 4);
+  CHECK_FALSE(proof.uses_scratch);
+}
+
+TEST_CASE("only an exchange of whole values needs scratch, and out of place its first round does not") {
+  CHECK(ProofOf(Collective::kAllReduce, Algorithm::kRecursiveDoubling, 2).uses_scratch);
+  CHECK_FALSE(ProofOf(Collective::kAllReduce, Algorithm::kRecursiveDoubling, 2, /*in_place=*/false).uses_scratch);
+  CHECK(ProofOf(Collective::kAllReduce, Algorithm::kRecursiveDoubling, 4, /*in_place=*/false).uses_scratch);
+  for (const Algorithm other : {Algorithm::kRing, Algorithm::kTree, Algorithm::kRecursiveHalving}) {
+    for (int world = 1; world <= 9; ++world) CHECK_FALSE(ProofOf(Collective::kAllReduce, other, world).uses_scratch);
+  }
+}
+
+TEST_CASE("algorithms over contiguous blocks keep the ranks' order in every world") {
+  for (const Algorithm algorithm : {Algorithm::kTree, Algorithm::kRecursiveHalving, Algorithm::kRecursiveDoubling}) {
+    for (int world = 1; world <= 17; ++world) {
+      CHECK_MESSAGE(ProofOf(Collective::kAllReduce, algorithm, world).in_rank_order, Name(algorithm), " of ", world);
+    }
+  }
+}
+
+TEST_CASE("where ranks fold, an odd one of the first stands to the right of its even neighbour") {
+  CHECK(ProofOf(Collective::kAllReduce, Algorithm::kRecursiveDoubling, 6).order[0] == "(((0+1)+(2+3))+(4+5))");
+  CHECK(ProofOf(Collective::kAllReduce, Algorithm::kTree, 6).order[0] == "(((0+1)+(2+3))+(4+5))");
+  CHECK(ProofOf(Collective::kAllReduce, Algorithm::kRecursiveDoubling, 5).order[0] == "(((0+1)+2)+(3+4))");
+  CHECK(ProofOf(Collective::kAllReduce, Algorithm::kTree, 5).order[0] == "(((0+1)+(2+3))+4)");
+}
+
+TEST_CASE("a world of one sends nothing") {
+  for (const AlgorithmEntry& entry : AllAlgorithms()) {
+    const Proof proof = ProofOf(entry.collective, entry.algorithm, 1, /*in_place=*/false);
+    CHECK(proof.transfers == 0);
+    CHECK(proof.rounds == 0);
+  }
+}
+
+TEST_CASE("the formulas give the papers' figures") {
+  const auto cost = [](Algorithm algorithm, int world) { return *PaperCost(Collective::kAllReduce, algorithm, world); };
+  CHECK(cost(Algorithm::kRing, 64).rounds == 126);
+  CHECK(cost(Algorithm::kRing, 64).sent.value() == doctest::Approx(1.96875));
+  CHECK(cost(Algorithm::kTree, 64).rounds == 12);
+  CHECK(cost(Algorithm::kRecursiveHalving, 64).rounds == 12);
+  CHECK(cost(Algorithm::kRecursiveHalving, 64).sent.value() == doctest::Approx(1.96875));
+  CHECK(cost(Algorithm::kRecursiveHalving, 65).rounds == 14);
+  CHECK(cost(Algorithm::kRecursiveHalving, 65).sent.value() == doctest::Approx(2.96875));
+  CHECK(cost(Algorithm::kRecursiveDoubling, 64).rounds == 6);
+  CHECK(PaperCost(Collective::kBroadcast, Algorithm::kScatterAllGather, 64)->rounds == 69);
+  CHECK(PaperCost(Collective::kBarrier, Algorithm::kDissemination, 65)->rounds == 7);
+  CHECK_FALSE(PaperCost(Collective::kBarrier, Algorithm::kRing, 4).has_value());
+}
+
+TEST_CASE("every algorithm of the table is found by what it serves, and nothing else is") {
+  for (const Collective collective : {Collective::kAllReduce, Collective::kBroadcast, Collective::kBarrier}) {
+    CHECK(ParseCollective(Name(collective)) == collective);
+    for (const Algorithm algorithm :
+         {Algorithm::kRing, Algorithm::kTree, Algorithm::kRecursiveHalving, Algorithm::kRecursiveDoubling,
+          Algorithm::kScatterAllGather, Algorithm::kDissemination}) {
+      CHECK(ParseAlgorithm(Name(algorithm)) == algorithm);
+      const AlgorithmEntry* entry = FindAlgorithm(collective, algorithm);
+      CHECK((entry != nullptr) == PaperCost(collective, algorithm, 4).has_value());
+      if (entry != nullptr) CHECK((entry->collective == collective && entry->algorithm == algorithm));
+    }
+  }
+  CHECK(AllAlgorithms().size() == 7);
+  CHECK_FALSE(ParseAlgorithm("rings").has_value());
+  CHECK_FALSE(ParseCollective("").has_value());
+  CHECK(Name(static_cast<Algorithm>(99)) == "unknown");
+}
+
+TEST_CASE("a grid cuts any count into chunks without gap, overlap or a cut element, as evenly as its unit allows") {
+  for (const std::uint64_t count : {0u, 1u, 2u, 5u, 16u, 17u, 1000u, 1023u, 65536u, 1000003u}) {
+    for (const std::size_t element_bytes : {1u, 2u, 4u, 8u}) {
+      for (const std::uint32_t chunks : {1u, 2u, 3u, 7u, 16u, 33u}) {
+        const ChunkGrid grid(count, element_bytes, chunks);
+        CHECK(grid.BeginElement(0) == 0);
+        CHECK(grid.BeginElement(chunks) == count);
+        const bool lines = count / chunks * element_bytes >= 16 * kLineBytes;
+        std::set<std::uint64_t> lengths;
+        for (std::uint32_t c = 0; c < chunks; ++c) {
+          REQUIRE(grid.BeginElement(c) <= grid.BeginElement(c + 1));
+          CHECK(grid.BeginByte(c) == grid.BeginElement(c) * element_bytes);
+          if (lines) CHECK(grid.BeginByte(c) % kLineBytes == 0);
+          if (c + 1 < chunks) lengths.insert(grid.BeginElement(c + 1) - grid.BeginElement(c));
+        }
+        if (!lengths.empty()) CHECK((*lengths.rbegin() - *lengths.begin()) * element_bytes <= (lines ? kLineBytes : 8));
+        CHECK(lengths.size() <= 2);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rondo
