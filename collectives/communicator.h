@@ -83,9 +83,9 @@ struct CommunicatorOptions {
 };
 
 struct OperationOptions {
-  std::optional<Duration> timeout;     // nullopt: the communicator's
-  std::optional<Algorithm> algorithm;  // nullopt: chosen by size; must be equal on all ranks
-  double scale = 1.0;                  // of kPremulSum: this rank's factor, applied in the element's type
+  std::optional<Duration> timeout = {};     // nullopt: the communicator's
+  std::optional<Algorithm> algorithm = {};  // nullopt: chosen by size; must be equal on all ranks
+  double scale = 1.0;                       // of kPremulSum: this rank's factor, applied in the element's type
 };
 
 // One issued operation. A small value; copies name the same operation. Outlives neither buffers nor communicator.

@@ -585,21 +585,16 @@ void CommunicatorCore::SayGoodbye() {
   }
 }
 
-bool CommunicatorCore::EverybodySaidGoodbye() const {
-  for (const Rank peer : endpoint_->ControlPeers()) {
-    const std::lock_guard lock(mutex_);
-    if (!goodbyes_[static_cast<std::size_t>(peer)]) return false;
-  }
-  return true;
-}
-
-std::string CommunicatorCore::WhoIsMissing() const {
-  std::vector<Rank> missing;
-  for (const Rank peer : endpoint_->ControlPeers()) {
-    const std::lock_guard lock(mutex_);
-    if (!goodbyes_[static_cast<std::size_t>(peer)]) missing.push_back(peer);
-  }
-  return fmt::format("{}", fmt::join(missing, ", "));
+std::vector<Rank> CommunicatorCore::NotParted() const {
+  // Whom we said goodbye to counts even when the connection is gone by now.
+  std::vector<Rank> missing = endpoint_->ControlPeers();
+  const std::lock_guard lock(mutex_);
+  for (Rank peer = 0; peer < world_size(); ++peer)
+    if (said_goodbye_[static_cast<std::size_t>(peer)]) missing.push_back(peer);
+  std::sort(missing.begin(), missing.end());
+  missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+  std::erase_if(missing, [&](Rank peer) { return goodbyes_[static_cast<std::size_t>(peer)].has_value(); });
+  return missing;
 }
 
 Status CommunicatorCore::Close() {
@@ -611,18 +606,16 @@ Status CommunicatorCore::Close() {
   const TimePoint until = clock_->Now() + options_.timeout;
   Status status = WaitFor(issued_.load(std::memory_order_acquire), until);
   if (status) {
-    SayGoodbye();
-    // A peer that connected to us only now is greeted too.
     const bool parted = DriveUntil(until, 0, [&] {
-      if (ended_.load()) return true;
-      if (departures_.load(std::memory_order_acquire) > 0 || !EverybodySaidGoodbye()) SayGoodbye();
-      return EverybodySaidGoodbye();
+      if (poisoned_.load()) return ended_.load();
+      SayGoodbye();  // a peer that connected to us only now is greeted too
+      return NotParted().empty();
     });
-    if (const auto failed = failure(); failed && ended_.load()) {
-      status = Fail(*failed);
+    if (poisoned_.load()) {
+      status = Fail(*failure());
     } else if (!parted) {
       status = Fail(ErrorCode::kTimeout, "rank {} waited {:.3f} s for others to close too; missing: rank {}", rank(),
-                    std::chrono::duration<double>(options_.timeout).count(), WhoIsMissing());
+                    std::chrono::duration<double>(options_.timeout).count(), fmt::join(NotParted(), ", "));
     }
   } else if (status.error().code() == ErrorCode::kNotReady) {
     status = Fail(ErrorCode::kTimeout, "operations were still under way at the end of Close's timeout");

@@ -108,8 +108,7 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   void RunCallbacks();
   void ProgressThread();
   void SayGoodbye();
-  bool EverybodySaidGoodbye() const;
-  std::string WhoIsMissing() const;
+  std::vector<Rank> NotParted() const;  // peers whose goodbye is still to come
 
   CommunicatorOptions options_;
   std::shared_ptr<const Clock> clock_;

@@ -17,23 +17,27 @@ struct ConnectOptions {
   //     somebody does;
   //   - file:///path: a file that all ranks see;
   //   - env://: from RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, read through `environment`.
-  std::string rendezvous;
-  std::optional<Rank> rank;       // nullopt: the URL's or the environment's, else by arrival
-  std::optional<int> world_size;  // nullopt: the URL's or the environment's
-  std::string job = "default";
+  std::string rendezvous = {};
+  std::optional<Rank> rank = {};       // nullopt: the URL's or the environment's, else by arrival
+  std::optional<int> world_size = {};  // nullopt: the URL's or the environment's
+  std::string job = "default";         // processes of different jobs refuse each other
+  std::uint64_t generation = 0;        // counts the meetings of one job on one store
   bool external_store = false;
-  std::vector<std::string> addresses;  // forces local addresses (an IPoIB address too); empty: chosen by reachability
-  std::string interface;               // forces interfaces: "eth0,ib0", "^docker0,lo", "=eth0", "10.0.0.0/8"
+  std::vector<std::string> addresses = {};  // forces local addresses, an IPoIB one too; empty: chosen by reachability
+  std::string interface = {};               // forces interfaces: "eth0,ib0", "^docker0,lo", "=eth0", "10.0.0.0/8"
   Duration timeout = std::chrono::seconds(60);  // of the meeting, and of every operation
   // Looks an environment variable up; null where there is no environment. The library itself never reads it.
-  std::function<std::optional<std::string>(const std::string&)> environment;
+  std::function<std::optional<std::string>(const std::string&)> environment = {};
   Logger* logger = nullptr;
-  CommunicatorOptions communicator;  // rank, peers, transport, logger and timeout are filled in
+  CommunicatorOptions communicator = {};  // rank, peers, transport, logger and timeout are filled in
 };
 
 // The environment of this process, for ConnectOptions::environment. For main() and other edges.
 std::optional<std::string> ProcessEnvironment(const std::string& name);
 
+// Meets the other ranks within options.timeout and gives this rank's communicator. The store is given up again: nothing
+// needs it afterwards (a rank that serves it does so until the others have met too). Errors: those of ParseInitMethod,
+// OpenStore, Join, MakeTcpTransport and Communicator::Create; each names the part at fault.
 Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options);
 
 }  // namespace rondo

@@ -1,0 +1,104 @@
+#include "collectives/connect.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <random>
+#include <utility>
+
+#include "rendezvous/init_method.h"
+#include "rendezvous/membership.h"
+#include "transport/tcp/tcp.h"
+
+namespace rondo {
+namespace {
+
+// New in every process, so that a restarted rank is told from the one before.
+std::string NewInstance() {
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}", device(), device());
+}
+
+// What all ranks must agree on for their frames to fit together.
+std::string ConfigOf(const CommunicatorOptions& options) {
+  return fmt::format("frame_version=1\nframe_bytes={}\nwindows_from_bytes={}\n", options.frame_bytes,
+                     options.windows_from_bytes);
+}
+
+}  // namespace
+
+std::optional<std::string> ProcessEnvironment(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options) {
+  if (options.timeout <= Duration::zero()) return Fail(ErrorCode::kInvalidArgument, "the timeout must be positive");
+  const auto clock =
+      options.communicator.clock != nullptr ? options.communicator.clock : std::make_shared<const SteadyClock>();
+  const TimePoint deadline = clock->Now() + options.timeout;
+
+  RONDO_ASSIGN(const InitMethod method, ParseInitMethod(options.rendezvous, options.environment));
+  const std::optional<Rank> rank = options.rank ? options.rank : method.rank;
+  const std::optional<int> world_size = options.world_size ? options.world_size : method.world_size;
+  if (!world_size)
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        "the world size is missing: give options.world_size, ?world_size= in the rendezvous URL, or WORLD_SIZE");
+  if (rank && (*rank < 0 || *rank >= *world_size))
+    return Fail(ErrorCode::kInvalidArgument, "rank {} is outside 0..{} (world size {})", *rank, *world_size - 1,
+                *world_size);
+
+  TcpOptions tcp;
+  tcp.job = options.job;
+  tcp.generation = options.generation;
+  tcp.instance = NewInstance();
+  tcp.host_id = LocalHostId();
+  tcp.clock = clock;
+  tcp.logger = options.logger;
+  tcp.addresses = options.addresses;
+  tcp.interface = options.interface;
+  Member self;
+  self.host = LocalHostName();
+  self.host_id = tcp.host_id;
+  self.pid = static_cast<std::uint64_t>(getpid());
+  self.instance = tcp.instance;
+  self.config = ConfigOf(options.communicator);
+  RONDO_ASSIGN(const std::shared_ptr<Transport> transport, MakeTcpTransport(std::move(tcp)));
+  self.address = transport->Address();
+
+  RONDO_ASSIGN(OpenedStore opened, OpenStore(method, {.job = options.job,
+                                                      .generation = options.generation,
+                                                      .rank = rank,
+                                                      .external_store = options.external_store || method.external_store,
+                                                      .who = fmt::format("host {}, pid {}", self.host, self.pid),
+                                                      .deadline = deadline,
+                                                      .clock = clock,
+                                                      .logger = options.logger}));
+  RONDO_ASSIGN(const Membership membership, Join(opened.store(), *clock,
+                                                 {.rank = rank,
+                                                  .world_size = *world_size,
+                                                  .job = options.job,
+                                                  .generation = options.generation,
+                                                  .self = std::move(self),
+                                                  .deadline = deadline,
+                                                  .logger = options.logger}));
+  // Everybody has met. Somebody who died since will be named by the first collective, better than here.
+  if (const Status left = opened.Leave(deadline); !left)
+    Log(options.logger, LogLevel::kWarning, "leaving the store: {}", left.error().ToString());
+
+  CommunicatorOptions communicator = options.communicator;
+  communicator.rank = membership.rank;
+  communicator.peers.clear();
+  for (const Member& member : membership.members)
+    communicator.peers.push_back(
+        {.host = member.host, .host_id = member.host_id, .pid = member.pid, .address = member.address});
+  communicator.transport = transport;
+  communicator.clock = clock;
+  communicator.logger = options.logger;
+  communicator.timeout = options.timeout;
+  return Communicator::Create(std::move(communicator));
+}
+
+}  // namespace rondo
