@@ -1,0 +1,124 @@
+// PerfBench on real communicators, ranks as threads: right results count as right, and wrong ones are found. The wrong
+// ones come from a rank that does not do what the others expect of it.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "tools/perf_bench.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "transport/inproc/inproc.h"
+
+using namespace rondo;
+
+namespace {
+
+const SteadyClock kClock;
+
+// Runs `body` on every rank of a world of threads.
+void OnRanks(int world_size, const std::function<void(Communicator&)>& body) {
+  const InprocNetwork network(world_size);
+  std::vector<PeerIdentity> peers;
+  for (Rank rank = 0; rank < world_size; ++rank) {
+    peers.push_back({.host = "here", .host_id = "here", .pid = 1, .address = network.transport(rank)->Address()});
+  }
+  std::vector<std::thread> threads;
+  for (Rank rank = 0; rank < world_size; ++rank) {
+    threads.emplace_back([&, rank] {
+      CommunicatorOptions options;
+      options.rank = rank;
+      options.peers = peers;
+      options.transport = network.transport(rank);
+      options.timeout = std::chrono::seconds(20);
+      const auto communicator = Communicator::Create(std::move(options));
+      if (!communicator) return FAIL_CHECK(communicator.error().ToString());
+      body(**communicator);
+      const Status closed = (*communicator)->Close();
+      CHECK_MESSAGE(closed.has_value(), (closed ? "" : closed.error().ToString()));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+PerfOptions Small(std::vector<DataType> types, std::vector<ReduceOp> ops) {
+  PerfOptions options;
+  options.collectives = {{Collective::kAllReduce, Collective::kBroadcast, Collective::kBarrier}, true};
+  options.types = {std::move(types), true};
+  options.ops = {std::move(ops), true};
+  options.roots = {{}, true};
+  options.min_bytes = 0;
+  options.max_bytes = 10'000;
+  options.step_factor = 37;
+  options.iterations = 2;
+  options.warmup = 0;
+  return options;
+}
+
+void ExpectNothingWrong(int world_size, const PerfOptions& options) {
+  OnRanks(world_size, [&](Communicator& communicator) {
+    std::string complaints;
+    PerfBench bench(communicator, kClock, "inproc", [&](const std::string& line) { complaints += line + "\n"; });
+    const auto cases = PlanCases(options, world_size);
+    if (!cases) return FAIL_CHECK(cases.error().ToString());
+    if (const Status ready = bench.Prepare(options, *cases); !ready) return FAIL_CHECK(ready.error().ToString());
+    for (const PerfCase& which : *cases) {
+      for (const bool in_place : Placements(options, which.collective)) {
+        const auto row = bench.Measure(which, in_place);
+        if (!row) return FAIL_CHECK(row.error().ToString());
+        if (row->wrong != 0u || row->iterations != 2 || row->min_us <= 0 || row->min_us > row->max_us) {
+          return FAIL_CHECK(fmt::format("{} {} {} x {}: {} wrong, {} iterations, {} to {} us", Name(which.collective),
+                                        which.TypeName(), which.OpName(), which.count, row->wrong.value_or(1),
+                                        row->iterations, row->min_us, row->max_us));
+        }
+      }
+    }
+    CHECK(complaints == "");
+  });
+}
+
+}  // namespace
+
+TEST_CASE("every type, operation, root and placement is measured and nothing is wrong") {
+  const PerfOptions options =
+      Small({kAllDataTypes.begin(), kAllDataTypes.end()}, {kAllReduceOps.begin(), kAllReduceOps.end()});
+  for (const int world_size : {1, 2, 3, 4}) ExpectNothingWrong(world_size, options);
+}
+
+TEST_CASE("every algorithm is measured and named") {
+  PerfOptions options = Small({DataType::kFloat32}, {ReduceOp::kSum});
+  options.algorithms = {{}, true};
+  ExpectNothingWrong(3, options);
+}
+
+TEST_CASE("a rank that brings other data than it should is caught, and the place and values are told") {
+  PerfOptions options = Small({DataType::kInt32}, {ReduceOp::kSum});
+  options.in_place = false;
+  const PerfCase which{Collective::kAllReduce, std::nullopt, DataType::kInt32, ReduceOp::kSum, 0, 1000};
+  std::vector<std::string> complaints;
+  OnRanks(2, [&](Communicator& communicator) {
+    if (communicator.rank() == 1) {  // makes the calls that a measurement makes, with zeros
+      std::vector<std::int32_t> zeros(1000), result(1000);
+      for (int call = 0; call < 1 + 2; ++call) {
+        CHECK(communicator.AllReduce(zeros.data(), result.data(), 1000, DataType::kInt32, ReduceOp::kSum).has_value());
+      }
+      std::vector<double> times_and_wrong(2 + 2);
+      CHECK(
+          communicator.AllReduce(times_and_wrong.data(), times_and_wrong.data(), 4, DataType::kFloat64, ReduceOp::kMax)
+              .has_value());
+      return;
+    }
+    PerfBench bench(communicator, kClock, "inproc", [&](const std::string& line) { complaints.push_back(line); });
+    CHECK(bench.Prepare(options, {which}).has_value());
+    const auto row = bench.Measure(which, false);
+    if (!row) return FAIL_CHECK(row.error().ToString());
+    CHECK(row->wrong.value_or(0) > 1900);  // after the first and after the timed operations
+  });
+  REQUIRE(complaints.size() == 2);
+  CHECK(complaints.front().find("all_reduce int32 sum, 1000 elements, out of place, after the first operation") == 0);
+  CHECK(complaints.front().find("elements of the output are wrong; number 0 is ") != std::string::npos);
+}

@@ -1,0 +1,196 @@
+// rondo explain: what a call would do, without doing it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/dtype.h"
+#include "collectives/algorithms/table.h"
+#include "collectives/schedule/grid.h"
+#include "collectives/schedule/project.h"
+#include "collectives/schedule/text.h"
+#include "collectives/select.h"
+#include "rendezvous/membership.h"
+#include "tools/commands.h"
+#include "tools/flags.h"
+#include "tools/sizes.h"
+#include "transport/tcp/tcp.h"
+
+namespace rondo {
+namespace {
+
+constexpr int kDone = 0, kFailed = 1, kWrongUsage = 2;
+constexpr int kMaxTextRanks = 256;  // a schedule as text grows with the square of the world
+
+struct Flags {
+  Collective collective = Collective::kAllReduce;
+  int ranks = 0;
+  std::uint64_t bytes = 0;
+  DataType type = DataType::kFloat32;
+  std::optional<Algorithm> algorithm;
+  Rank root = 0;
+  bool text = false;
+  std::vector<std::string> addresses;
+  std::string interface;
+};
+
+// Counts what a schedule moves while its generator runs, without building it.
+class Counter final : public Transfers {
+ public:
+  Counter(const ChunkGrid& grid, int world_size) : grid_(grid), sent_(static_cast<std::size_t>(world_size)) {}
+
+  void Reduce(Rank from, Rank, ChunkRange chunks) override { Send(from, chunks); }
+  void Copy(Rank from, Rank, ChunkRange chunks) override { Send(from, chunks); }
+  void Signal(Rank from, Rank) override { Send(from, {}); }
+  void Finish(Rank, ChunkRange) override {}
+  void EndRound() override {
+    rounds_ += in_round_ > 0;
+    in_round_ = 0;
+  }
+
+  int rounds() const { return rounds_; }
+  std::uint64_t transfers() const { return transfers_; }
+  const std::vector<std::uint64_t>& sent_bytes() const { return sent_; }  // by rank
+
+ private:
+  void Send(Rank from, ChunkRange chunks) {
+    sent_[static_cast<std::size_t>(from)] += grid_.BeginByte(chunks.end()) - grid_.BeginByte(chunks.first);
+    ++in_round_;
+    ++transfers_;
+  }
+
+  const ChunkGrid grid_;
+  std::vector<std::uint64_t> sent_;
+  int rounds_ = 0;
+  std::uint64_t in_round_ = 0;
+  std::uint64_t transfers_ = 0;
+};
+
+int Complain(const std::string& text, int exit_code) {
+  fmt::print(stderr, "rondo explain: {}\n", text);
+  return exit_code;
+}
+
+void ExplainSchedule(const Flags& flags, const AlgorithmEntry& entry, std::uint64_t count) {
+  const std::uint32_t chunks = entry.chunks(flags.ranks);
+  Counter counter(ChunkGrid(count, SizeOf(flags.type), chunks), flags.ranks);
+  entry.generate(flags.ranks, flags.root, counter);
+  const auto& sent = counter.sent_bytes();
+  const auto [least, most] = std::minmax_element(sent.begin(), sent.end());
+  std::uint64_t total = 0;
+  for (const std::uint64_t bytes : sent) total += bytes;
+  fmt::print("rounds      {}\n", counter.rounds());
+  fmt::print("chunks      {} of about {}\n", chunks, FormatSize(count * SizeOf(flags.type) / chunks));
+  fmt::print("transfers   {}\n", counter.transfers());
+  fmt::print("sent        {} in all; by one rank {} to {}\n", FormatSize(total), FormatSize(*least), FormatSize(*most));
+  fmt::print("transport   tcp\n");
+  if (!flags.text) return;
+  ScheduleKey key;
+  key.collective = entry.collective;
+  key.algorithm = entry.algorithm;
+  key.world_size = flags.ranks;
+  key.root = flags.root;
+  fmt::print("\n{}", Print(Build(entry, key)));
+}
+
+int Explain(const Flags& flags) {
+  if (flags.root >= flags.ranks) {
+    return Complain(fmt::format("--root: {} is outside 0..{}", flags.root, flags.ranks - 1), kWrongUsage);
+  }
+  if (flags.text && flags.ranks > kMaxTextRanks) {
+    return Complain(fmt::format("--text: wants at most {} ranks", kMaxTextRanks), kWrongUsage);
+  }
+  const bool has_data = flags.collective != Collective::kBarrier;
+  const std::uint64_t count = has_data ? flags.bytes / SizeOf(flags.type) : 0;
+  const std::uint64_t bytes = count * SizeOf(flags.type);
+  Selection selection = Select(flags.collective, flags.ranks, bytes);
+  if (flags.algorithm) selection = {*flags.algorithm, "asked for by --algorithm"};
+  const AlgorithmEntry* entry = FindAlgorithm(flags.collective, selection.algorithm);
+  if (entry == nullptr) {
+    return Complain(fmt::format("--algorithm: {} does not serve {}", Name(selection.algorithm), Name(flags.collective)),
+                    kWrongUsage);
+  }
+  fmt::print("collective  {} among {} ranks", Name(flags.collective), flags.ranks);
+  if (has_data) fmt::print(", {} x {} = {} bytes", Name(flags.type), count, bytes);
+  if (flags.collective == Collective::kBroadcast) fmt::print(", from rank {}", flags.root);
+  fmt::print("\nalgorithm   {} ({})\n", Name(selection.algorithm), selection.reason);
+  ExplainSchedule(flags, *entry, count);
+
+  TcpOptions options;
+  options.clock = std::make_shared<SteadyClock>();
+  options.job = "explain";
+  options.host_id = LocalHostId();
+  options.addresses = flags.addresses;
+  options.interface = flags.interface;
+  const auto transport = MakeTcpTransport(options);
+  if (!transport) {
+    const bool usage = transport.error().code() == ErrorCode::kInvalidArgument;
+    return Complain(transport.error().ToString(), usage ? kWrongUsage : kFailed);
+  }
+  fmt::print("\naddresses of {}\n{}\n", LocalHostName(), (*transport)->DescribeAddress());
+  return kDone;
+}
+
+template <typename T, typename Parse>
+std::function<std::string(const std::string&)> Named(T& value, Parse parse, const std::string& noun) {
+  return [&value, parse, noun](const std::string& text) -> std::string {
+    const auto parsed = parse(text);
+    if (!parsed) return fmt::format("wants {}, not '{}'", noun, text);
+    value = *parsed;
+    return "";
+  };
+}
+
+}  // namespace
+
+void AddExplainCommand(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* explain =
+      app.add_subcommand("explain", "Say which algorithm a call would use and why, what it moves, and which addresses");
+  explain->footer("Example: rondo explain all_reduce -N 8 --bytes 1M --text");
+  AddText(*explain, "collective", Named(flags->collective, ParseCollective, "all_reduce, broadcast or barrier"),
+          "COLLECTIVE", "all_reduce, broadcast, barrier")
+      ->required();
+  AddNumber(
+      *explain, "-N,--ranks", [flags](std::int64_t n) { flags->ranks = static_cast<int>(n); }, 1, kMaxWorldSize,
+      "Among how many ranks")
+      ->required();
+  AddSize(
+      *explain, "--bytes", [flags](std::uint64_t bytes) { flags->bytes = bytes; },
+      "Size of each rank's vector, with K, M or G (default 0)");
+  AddText(*explain, "-d,--dtype", Named(flags->type, ParseDataType, "a type of elements"), "TYPE",
+          "Type of the elements (default float32)");
+  AddText(
+      *explain, "--algorithm",
+      [flags](const std::string& text) -> std::string {
+        flags->algorithm = text == "auto" ? std::nullopt : ParseAlgorithm(text);
+        return flags->algorithm || text == "auto" ? "" : fmt::format("wants auto or an algorithm, not '{}'", text);
+      },
+      "NAME", "Explain this one (default: the one that would be chosen)");
+  AddNumber(
+      *explain, "-r,--root", [flags](std::int64_t root) { flags->root = static_cast<Rank>(root); }, 0,
+      kMaxWorldSize - 1, "Root of a broadcast (default 0)");
+  explain->add_flag("--text", flags->text, "Print the schedule of every rank");
+  AddText(
+      *explain, "--address",
+      [flags](const std::string& list) {
+        flags->addresses.clear();
+        for (std::size_t at = 0; at <= list.size();) {
+          const std::size_t comma = std::min(list.find(',', at), list.size());
+          flags->addresses.push_back(list.substr(at, comma - at));
+          at = comma + 1;
+        }
+        return std::string();
+      },
+      "ADDR[,ADDR]", "Local addresses to use");
+  AddText(
+      *explain, "--interface", [flags](const std::string& expr) { return flags->interface = expr, std::string(); },
+      "EXPR", "Local interfaces to use: eth0,ib0 or ^docker0,lo or =eth0 or 10.0.0.0/8");
+  explain->callback([flags, &exit_code] { exit_code = Explain(*flags); });
+}
+
+}  // namespace rondo

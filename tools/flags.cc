@@ -1,0 +1,113 @@
+#include "tools/flags.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <numeric>
+#include <utility>
+
+#include "tools/sizes.h"
+
+namespace rondo {
+namespace {
+
+// Insertions, deletions and substitutions that turn one word into the other (Levenshtein).
+std::size_t EditDistance(std::string_view from, std::string_view to) {
+  std::vector<std::size_t> row(to.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < to.size(); ++j) {
+      const std::size_t substituted = diagonal + (from[i] != to[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({substituted, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+CLI::Option* AddText(CLI::App& app, const std::string& names, std::function<std::string(const std::string&)> take,
+                     const std::string& type_name, const std::string& help) {
+  // The value is checked where it is taken: CLI11 puts the flag's name in front of what a validator returns.
+  CLI::Option* option = app.add_option_function<std::string>(
+      names, [](const std::string&) {}, help);
+  option->type_name(type_name)->check(
+      CLI::Validator([take = std::move(take)](std::string& text) { return take(text); }, std::string(), std::string()));
+  return option;
+}
+
+CLI::Option* AddNumber(CLI::App& app, const std::string& names, std::function<void(std::int64_t)> take,
+                       std::int64_t low, std::int64_t high, const std::string& help) {
+  const auto parse = [take = std::move(take), low, high](const std::string& text) -> std::string {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || value < low || value > high) {
+      return high == INT64_MAX ? fmt::format("wants a whole number from {}, not '{}'", low, text)
+                               : fmt::format("wants a whole number from {} to {}, not '{}'", low, high, text);
+    }
+    take(value);
+    return "";
+  };
+  return AddText(app, names, parse, "N", help);
+}
+
+CLI::Option* AddSize(CLI::App& app, const std::string& names, std::function<void(std::uint64_t)> take,
+                     const std::string& help) {
+  const auto parse = [take = std::move(take)](const std::string& text) -> std::string {
+    const Result<std::uint64_t> size = ParseSize(text);
+    if (!size) return size.error().message();
+    take(*size);
+    return "";
+  };
+  return AddText(app, names, parse, "BYTES", help);
+}
+
+CLI::Option* AddSeconds(CLI::App& app, const std::string& names, std::function<void(Duration)> take,
+                        const std::string& help) {
+  const auto parse = [take = std::move(take)](const std::string& text) -> std::string {
+    double seconds = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+    if (error != std::errc() || end != text.data() + text.size() || !(seconds > 0) || seconds > 1e6) {
+      return fmt::format("wants seconds, more than 0 and at most a million, not '{}'", text);
+    }
+    take(std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds)));
+    return "";
+  };
+  return AddText(app, names, parse, "SECONDS", help);
+}
+
+CLI::Option* AddChoice(CLI::App& app, const std::string& names, std::function<void(const std::string&)> take,
+                       const std::vector<std::string>& choices, const std::string& help) {
+  const auto parse = [take = std::move(take), choices](const std::string& text) -> std::string {
+    if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
+      return fmt::format("wants one of {}, not '{}'", fmt::join(choices, ", "), text);
+    }
+    take(text);
+    return "";
+  };
+  return AddText(app, names, parse, "NAME", fmt::format("{}: {}", help, fmt::join(choices, ", ")));
+}
+
+std::string NearestFlag(const CLI::App& app, const std::string& mistyped) {
+  const std::string word = mistyped.substr(0, mistyped.find('='));
+  std::string nearest;
+  std::size_t nearest_distance = std::max<std::size_t>(2, word.size() / 3);
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;  // hidden
+    for (const std::string& name : option->get_lnames()) {
+      const std::size_t distance = EditDistance(word, "--" + name);
+      if (distance <= nearest_distance) {
+        nearest = "--" + name;
+        nearest_distance = distance;
+      }
+    }
+  }
+  return nearest;
+}
+
+}  // namespace rondo

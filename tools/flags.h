@@ -1,0 +1,34 @@
+// Command-line options whose errors name the flag and what it wants. A thin layer over CLI11, so that the same kind of
+// value reads the same in every subcommand.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace rondo {
+
+// A whole number within [low, high].
+CLI::Option* AddNumber(CLI::App& app, const std::string& names, std::function<void(std::int64_t)> take,
+                       std::int64_t low, std::int64_t high, const std::string& help);
+// Bytes: 64, 4K, 1.5M, 2G.
+CLI::Option* AddSize(CLI::App& app, const std::string& names, std::function<void(std::uint64_t)> take,
+                     const std::string& help);
+// More than zero seconds, a fraction allowed.
+CLI::Option* AddSeconds(CLI::App& app, const std::string& names, std::function<void(Duration)> take,
+                        const std::string& help);
+// One of `choices`.
+CLI::Option* AddChoice(CLI::App& app, const std::string& names, std::function<void(const std::string&)> take,
+                       const std::vector<std::string>& choices, const std::string& help);
+// Text that `take` understands; what it returns, when not empty, is the error: "wants ...".
+CLI::Option* AddText(CLI::App& app, const std::string& names, std::function<std::string(const std::string&)> take,
+                     const std::string& type_name, const std::string& help);
+
+// The flag of the subcommand in use that is closest to a mistyped one, with its dashes; "" when none is near.
+std::string NearestFlag(const CLI::App& app, const std::string& mistyped);
+
+}  // namespace rondo

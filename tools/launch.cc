@@ -1,0 +1,204 @@
+#include "tools/launch.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include "rendezvous/tcp_store_server.h"
+#include "tools/rank_process.h"
+
+namespace rondo {
+namespace {
+
+// The signals that concern a launcher, as a descriptor. Blocked in this thread and all that it starts from now on.
+class Signals {
+ public:
+  Signals() {
+    sigset_t set;
+    ::sigemptyset(&set);
+    for (int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&set, signal);
+    ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    ::signal(SIGPIPE, SIG_IGN);
+    fd_ = ::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+  }
+  ~Signals() { ::close(fd_); }
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+
+  int fd() const { return fd_; }
+  // The next one that came, 0 when none did.
+  int Next() const {
+    signalfd_siginfo info;
+    return ::read(fd_, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+class Job {
+ public:
+  Job(const LaunchOptions& options, const Clock& clock, const Signals& signals)
+      : options_(options), clock_(clock), signals_(signals) {}
+
+  Status Start(const std::vector<std::pair<std::string, std::string>>& store_environment) {
+    const std::string world = std::to_string(options_.ranks);
+    for (Rank rank = 0; rank < options_.ranks; ++rank) {
+      RankProcessOptions process;
+      process.rank = rank;
+      process.command = options_.command;
+      process.tag_output = options_.tag_output;
+      process.environment = store_environment;
+      process.environment.insert(process.environment.end(), {{"RANK", std::to_string(rank)},
+                                                             {"WORLD_SIZE", world},
+                                                             {"LOCAL_RANK", std::to_string(rank)},
+                                                             {"LOCAL_WORLD_SIZE", world}});
+      RONDO_ASSIGN(std::unique_ptr<RankProcess> started, RankProcess::Start(process));
+      processes_.push_back(std::move(started));
+    }
+    return {};
+  }
+
+  int SeeThrough() {
+    while (Running() > 0) {
+      WaitForNews();
+      TakeSignals();
+      PumpOutput();
+      ReapEnded();
+      Escalate();
+    }
+    for (auto& process : processes_) process->FinishOutput();
+    if (interrupted_by_ != 0) return 128 + interrupted_by_;
+    return first_failure_ ? first_failure_->AsExitCode() : (output_lost_ ? 1 : 0);
+  }
+
+ private:
+  // What the ranks that still run have been told: nothing, then (after the first failure) nothing yet, then to end.
+  enum class Phase { kRunning, kLastWords, kTerminating, kKilled };
+
+  int Running() const {
+    return static_cast<int>(std::count_if(processes_.begin(), processes_.end(), [](auto& p) { return p->running(); }));
+  }
+
+  template <typename... Args>
+  void Say(fmt::format_string<Args...> text, Args&&... args) const {
+    fmt::print(stderr, "{}: {}\n", options_.program, fmt::format(text, std::forward<Args>(args)...));
+  }
+
+  void WaitForNews() {
+    std::vector<pollfd> fds{{signals_.fd(), POLLIN, 0}};
+    for (const auto& process : processes_)
+      for (int fd : process->output_fds()) fds.push_back({fd, POLLIN, 0});
+    int timeout_ms = -1;
+    if (phase_ == Phase::kLastWords || phase_ == Phase::kTerminating) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_phase_at_ - clock_.Now()).count();
+      timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
+    }
+    ::poll(fds.data(), fds.size(), timeout_ms);
+  }
+
+  void TakeSignals() {
+    for (int signal = signals_.Next(); signal != 0; signal = signals_.Next()) {
+      if (signal == SIGCHLD) continue;
+      if (interrupted_by_ != 0) {  // asked twice: at once
+        SignalAll(SIGKILL);
+        continue;
+      }
+      interrupted_by_ = signal;
+      SignalAll(signal);
+      Enter(Phase::kTerminating, options_.grace);
+    }
+  }
+
+  void PumpOutput() {
+    const bool alive = std::all_of(processes_.begin(), processes_.end(), [](auto& p) { return p->PumpOutput(); });
+    if (alive || output_lost_) return;
+    output_lost_ = true;  // nobody reads any more (| head): the job has no purpose left
+    SignalAll(SIGTERM);
+    Enter(Phase::kTerminating, options_.grace);
+  }
+
+  // Of several that ended since the last look, one killed by a signal came first: the others saw it and gave up.
+  void ReapEnded() {
+    std::optional<std::pair<const RankProcess*, ExitStatus>> culprit;
+    for (auto& process : processes_) {
+      if (!process->running()) continue;
+      const std::optional<ExitStatus> status = process->Reap();
+      if (!status || !status->failed()) continue;
+      if (!culprit || (culprit->second.signal == 0 && status->signal != 0)) culprit = {process.get(), *status};
+    }
+    if (!culprit || first_failure_ || interrupted_by_ != 0 || output_lost_) return;
+    first_failure_ = culprit->second;
+    Enter(Phase::kLastWords, options_.last_words);
+    if (first_failure_->signal == 0 && options_.explained_exit_code == first_failure_->code) return;
+    const int left = Running();
+    Say("rank {} (pid {}) {}{}", culprit->first->rank(), culprit->first->pid(), culprit->second.ToString(),
+        left > 0 ? fmt::format("; ending the other {}", left == 1 ? "rank" : fmt::format("{} ranks", left)) : "");
+  }
+
+  void Escalate() {
+    if (phase_ == Phase::kRunning || phase_ == Phase::kKilled || clock_.Now() < next_phase_at_) return;
+    if (phase_ == Phase::kLastWords) {
+      SignalAll(SIGTERM);
+      Enter(Phase::kTerminating, options_.grace);
+      return;
+    }
+    for (const auto& process : processes_)
+      if (process->running()) Say("rank {} did not end when asked; killing it", process->rank());
+    SignalAll(SIGKILL);
+    phase_ = Phase::kKilled;
+  }
+
+  void SignalAll(int signal) {
+    for (const auto& process : processes_) process->Signal(signal);
+  }
+
+  void Enter(Phase phase, Duration lasts) {
+    phase_ = phase;
+    next_phase_at_ = clock_.Now() + lasts;
+  }
+
+  const LaunchOptions& options_;
+  const Clock& clock_;
+  const Signals& signals_;
+  std::vector<std::unique_ptr<RankProcess>> processes_;  // by rank
+  Phase phase_ = Phase::kRunning;
+  TimePoint next_phase_at_;
+  std::optional<ExitStatus> first_failure_;
+  int interrupted_by_ = 0;
+  bool output_lost_ = false;
+};
+
+}  // namespace
+
+Result<int> Launch(const LaunchOptions& options, const Clock& clock) {
+  const Signals signals;  // before the store's thread, which must not take them
+  TcpStoreServer::Options serve;
+  serve.host = "127.0.0.1";
+  RONDO_ASSIGN(const std::unique_ptr<TcpStoreServer> store, TcpStoreServer::Start(std::move(serve)));
+  std::random_device entropy;
+  Job job(options, clock, signals);
+  const Status started = job.Start({{"MASTER_ADDR", "127.0.0.1"},
+                                    {"MASTER_PORT", std::to_string(store->port())},
+                                    {"RONDO_EXTERNAL_STORE", "1"},
+                                    {"RONDO_JOB", fmt::format("{:08x}{:08x}", entropy(), entropy())}});
+  if (!started && started.error().code() == ErrorCode::kInvalidArgument) {
+    fmt::print(stderr, "{}: {}\n", options.program, started.error().message());
+    return 127;
+  }
+  if (!started) return Fail(started.error());
+  return job.SeeThrough();
+}
+
+}  // namespace rondo

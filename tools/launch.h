@@ -1,0 +1,36 @@
+// Starts the ranks of a job on this host and sees them through: what `rondo run -N` and `rondo perf -N` do.
+//
+// Every rank gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and RONDO_JOB (an id new
+// in every launch) and RONDO_EXTERNAL_STORE=1: the launcher itself serves the store there, on a loopback port that the
+// kernel chose, so that no rank has to be first.
+//
+// The first rank that fails ends the others: they get a moment to see it and say what they know, then SIGTERM, then
+// SIGKILL. An interrupt is passed on to all. Whatever happens to the launcher, its ranks end with it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+
+namespace rondo {
+
+struct LaunchOptions {
+  int ranks = 1;
+  std::vector<std::string> command;
+  std::string program = "rondo run";              // the launcher's name in its own messages
+  bool tag_output = true;                         // false: ranks write to our stdout and stderr themselves
+  std::optional<int> explained_exit_code;         // a rank that exits with it has said why itself
+  Duration last_words = std::chrono::seconds(2);  // from the first failure to SIGTERM
+  Duration grace = std::chrono::seconds(5);       // from SIGTERM to SIGKILL
+};
+
+// Returns when every rank has ended, with the exit code: 0, the one of the rank that failed first (128 + signal where
+// one killed it; 127 where the command cannot be run), or 130 when interrupted. An error means that nothing was
+// started. Messages go to stderr. REQUIRES: called from the main thread while no other thread runs, once per process
+// (it takes the process's signals).
+Result<int> Launch(const LaunchOptions& options, const Clock& clock);
+
+}  // namespace rondo

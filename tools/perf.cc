@@ -1,0 +1,368 @@
+// rondo perf: measures and checks collectives.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "collectives/connect.h"
+#include "rendezvous/membership.h"
+#include "tools/commands.h"
+#include "tools/flags.h"
+#include "tools/interrupt.h"
+#include "tools/launch.h"
+#include "tools/perf_case.h"
+#include "tools/perf_session.h"
+#include "tools/rank_environment.h"
+#include "transport/inproc/inproc.h"
+
+namespace rondo {
+namespace {
+
+constexpr int kDone = 0, kFailed = 1, kWrongUsage = 2;
+
+struct Flags {
+  PerfOptions measure;
+  PerfOutputs outputs;
+  std::optional<int> local_ranks;
+  bool launched = false;  // this process is one of the ranks that -N started
+  std::string transport = "auto";
+  std::string rendezvous;
+  std::optional<Rank> rank;
+  std::optional<int> world_size;
+  std::vector<std::string> addresses;
+  std::string interface;
+  Duration timeout = std::chrono::seconds(60);
+  bool in_place = false;
+  bool out_of_place = false;
+};
+
+std::vector<std::string> Split(const std::string& list) {
+  std::vector<std::string> items;
+  std::istringstream stream(list);
+  for (std::string item; std::getline(stream, item, ',');) items.push_back(item);
+  return items;
+}
+
+// "all", or names separated by commas, into `wanted`; "" or what is wrong. `nouns` says what is wanted.
+template <typename T, typename Parse>
+std::string TakeNames(const std::string& text, const std::vector<T>& every, Parse parse, const std::string& nouns,
+                      Wanted<T>& wanted) {
+  wanted = {};
+  if (text == "all") {
+    wanted = {every, true};
+    return "";
+  }
+  for (const std::string& name : Split(text)) {
+    const auto value = parse(name);
+    if (!value) return fmt::format("wants {} or all, not '{}'", nouns, name);
+    wanted.values.push_back(*value);
+  }
+  return wanted.values.empty() ? fmt::format("wants {} or all", nouns) : "";
+}
+
+template <typename Values>
+std::string Names(const Values& values) {
+  std::vector<std::string_view> names;
+  for (const auto value : values) names.push_back(Name(value));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+const std::vector<Collective> kCollectives{Collective::kAllReduce, Collective::kBroadcast, Collective::kBarrier};
+const std::vector<Algorithm> kAlgorithms{Algorithm::kRing,
+                                         Algorithm::kTree,
+                                         Algorithm::kRecursiveHalving,
+                                         Algorithm::kRecursiveDoubling,
+                                         Algorithm::kScatterAllGather,
+                                         Algorithm::kDissemination};
+
+// ---- the ways to have ranks ----
+
+int Complain(const std::string& text, int exit_code) {
+  fmt::print(stderr, "rondo perf: {}\n", text);
+  return exit_code;
+}
+
+// Everything that one rank does once it has a communicator.
+int MeasureOnRank(Communicator& communicator, const Clock& clock, const Flags& flags) {
+  const auto report = [&](const Error& error, int exit_code) {
+    return Complain(fmt::format("rank {}: {}", communicator.rank(), error.ToString()), exit_code);
+  };
+  const auto cases = PlanCases(flags.measure, communicator.world_size());
+  if (!cases) return Complain(cases.error().message(), kWrongUsage);
+  if (communicator.rank() == 0) {
+    if (const Status files = CheckFiles(flags.outputs); !files) return Complain(files.error().message(), kWrongUsage);
+  }
+  const auto verdict = MeasureAll(communicator, clock, flags.measure, *cases, flags.outputs);
+  if (!verdict) return report(verdict.error(), kFailed);
+  if (const Status closed = communicator.Close(); !closed) return report(closed.error(), kFailed);
+  return verdict->good() ? kDone : kFailed;
+}
+
+// All ranks as threads of this process.
+int MeasureInProcess(const Flags& flags) {
+  const int ranks = *flags.local_ranks;
+  const InprocNetwork network(ranks);
+  const auto clock = std::make_shared<SteadyClock>();
+  std::vector<PeerIdentity> peers;
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    peers.push_back(
+        {.host = "localhost", .host_id = "in process", .pid = 0, .address = network.transport(rank)->Address()});
+  }
+  std::vector<int> exit_codes(static_cast<std::size_t>(ranks), kFailed);
+  std::vector<std::thread> threads;
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      CommunicatorOptions options;
+      options.rank = rank;
+      options.peers = peers;
+      options.transport = network.transport(rank);
+      options.clock = clock;
+      options.timeout = flags.timeout;
+      const auto communicator = Communicator::Create(std::move(options));
+      exit_codes[static_cast<std::size_t>(rank)] =
+          communicator ? MeasureOnRank(**communicator, *clock, flags)
+                       : Complain(fmt::format("rank {}: {}", rank, communicator.error().ToString()), kFailed);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return *std::max_element(exit_codes.begin(), exit_codes.end());
+}
+
+// This process is one rank of several.
+int MeasureAsRank(const Flags& flags) {
+  if (flags.rendezvous.empty() && !RankEnvironment("RANK")) {
+    return Complain(
+        "which ranks? Give -N RANKS to start them here, or start this under rondo run, torchrun, mpirun or srun, or "
+        "give "
+        "--rendezvous URL --rank R --world-size W",
+        kWrongUsage);
+  }
+  InterruptWatch interrupts;
+  const SteadyClock clock;
+  ConnectOptions options;
+  options.rendezvous = flags.rendezvous.empty() ? "env://" : flags.rendezvous;
+  options.rank = flags.rank;
+  options.world_size = flags.world_size;
+  options.environment = RankEnvironment;
+  options.external_store = RankEnvironment("RONDO_EXTERNAL_STORE") == "1";
+  options.job = RankEnvironment("RONDO_JOB").value_or(options.job);
+  options.addresses = flags.addresses;
+  options.interface = flags.interface;
+  options.timeout = flags.timeout;
+  const auto communicator = Connect(options);
+  if (!communicator) {
+    const std::optional<std::string> rank =
+        flags.rank ? std::optional(std::to_string(*flags.rank)) : RankEnvironment("RANK");
+    const bool usage = communicator.error().code() == ErrorCode::kInvalidArgument;
+    return Complain((rank ? fmt::format("rank {}: ", *rank) : "") + communicator.error().ToString(),
+                    usage ? kWrongUsage : kFailed);
+  }
+  interrupts.OnInterrupt(
+      [&](int signal) { (*communicator)->Abort(signal == SIGINT ? "interrupted" : "asked to end by SIGTERM"); });
+  const int exit_code = MeasureOnRank(**communicator, clock, flags);
+  interrupts.OnInterrupt(nullptr);
+  return interrupts.signal() != 0 ? 128 + interrupts.signal() : exit_code;
+}
+
+// This process again, as it was called, and told that it is one of the ranks.
+std::vector<std::string> CommandOfARank() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  const std::string all{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::vector<std::string> command;
+  for (std::size_t at = 0; at < all.size(); at += command.back().size() + 1) command.emplace_back(&all[at]);
+  std::array<char, 4096> path{};
+  const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
+  if (length > 0) command.front() = std::string(path.data(), static_cast<std::size_t>(length));
+  command.push_back("--launched");
+  return command;
+}
+
+int MeasureOnLocalRanks(const Flags& flags) {
+  LaunchOptions launch;
+  launch.ranks = *flags.local_ranks;
+  launch.command = CommandOfARank();
+  launch.program = "rondo perf";
+  launch.tag_output = false;  // rank 0 alone prints, and errors name their rank
+  launch.explained_exit_code = kFailed;
+  const SteadyClock clock;
+  const Result<int> code = Launch(launch, clock);
+  return code ? *code : Complain(code.error().ToString(), kFailed);
+}
+
+int RunPerf(Flags& flags) {
+  flags.measure.in_place = flags.in_place || !flags.out_of_place;
+  flags.measure.out_of_place = flags.out_of_place || !flags.in_place;
+  flags.outputs.transport = flags.transport == "auto" ? "tcp" : flags.transport;
+  const bool in_process = flags.transport == "inproc";
+  if (in_process && !flags.local_ranks) return Complain("--transport inproc: wants -N RANKS too", kWrongUsage);
+  if (flags.outputs.json == "-" && flags.outputs.csv == "-") {
+    return Complain("--json and --csv: only one of them can have stdout", kWrongUsage);
+  }
+  if (flags.local_ranks && !flags.launched) {  // usage errors once, before anything starts
+    const auto cases = PlanCases(flags.measure, *flags.local_ranks);
+    if (!cases) return Complain(cases.error().message(), kWrongUsage);
+    if (const Status files = CheckFiles(flags.outputs); !files) return Complain(files.error().message(), kWrongUsage);
+  }
+  if (in_process) return MeasureInProcess(flags);
+  return flags.local_ranks && !flags.launched ? MeasureOnLocalRanks(flags) : MeasureAsRank(flags);
+}
+
+// ---- the flags ----
+
+void AddWhatToMeasure(CLI::App& perf, Flags& flags) {
+  PerfOptions& measure = flags.measure;
+  AddText(
+      perf, "collective",
+      [&measure](const std::string& text) {
+        return TakeNames(text, kCollectives, ParseCollective, "one of " + Names(kCollectives), measure.collectives);
+      },
+      "COLLECTIVE", "What to measure: " + Names(kCollectives) + ", all")
+      ->required();
+  AddSize(
+      perf, "-b,--min-bytes", [&measure](std::uint64_t b) { measure.min_bytes = b; },
+      "Smallest size, with K, M or G (default 8); after 0 comes one element");
+  AddSize(
+      perf, "-e,--max-bytes", [&measure](std::uint64_t b) { measure.max_bytes = b; }, "Largest size (default 64M)");
+  CLI::Option* factor = AddNumber(
+      perf, "-f,--step-factor", [&measure](std::int64_t f) { measure.step_factor = static_cast<std::uint64_t>(f); }, 2,
+      1 << 30, "From one size to the next by multiplying (default 2)");
+  AddSize(
+      perf, "-i,--step-bytes", [&measure](std::uint64_t b) { measure.step_bytes = std::max<std::uint64_t>(b, 1); },
+      "From one size to the next by adding")
+      ->excludes(factor);
+  CLI::Option* iterations = AddNumber(
+      perf, "-n,--iters", [&measure](std::int64_t n) { measure.iterations = static_cast<int>(n); }, 1, 1'000'000,
+      "Timed iterations per size (default: as many as fit into the time)");
+  AddNumber(
+      perf, "--time-ms", [&measure](std::int64_t ms) { measure.time_per_size = std::chrono::milliseconds(ms); }, 1,
+      86'400'000, "Time per size in milliseconds (default 200, less where many sizes are measured)")
+      ->excludes(iterations);
+  AddNumber(
+      perf, "-w,--warmup", [&measure](std::int64_t n) { measure.warmup = static_cast<int>(n); }, 0, 1'000'000,
+      "Untimed iterations before (default 5, fewer where iterations are)");
+  AddText(
+      perf, "-d,--dtype",
+      [&measure](const std::string& text) {
+        return TakeNames(text, {kAllDataTypes.begin(), kAllDataTypes.end()}, ParseDataType, Names(kAllDataTypes),
+                         measure.types);
+      },
+      "TYPE[,...]", "Types of elements (default float32): " + Names(kAllDataTypes) + ", all");
+  AddText(
+      perf, "-o,--op",
+      [&measure](const std::string& text) {
+        return TakeNames(text, {kAllReduceOps.begin(), kAllReduceOps.end()}, ParseReduceOp, Names(kAllReduceOps),
+                         measure.ops);
+      },
+      "OP[,...]", "Operations of reductions (default sum): " + Names(kAllReduceOps) + ", all");
+  AddText(
+      perf, "-r,--root",
+      [&measure](const std::string& text) {
+        const auto parse = [](const std::string& name) -> std::optional<Rank> {
+          Rank root = 0;
+          const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), root);
+          const bool whole = error == std::errc() && end == name.data() + name.size() && root >= 0;
+          return whole ? std::optional(root) : std::nullopt;
+        };
+        return TakeNames<Rank>(text, {}, parse, "a rank", measure.roots);
+      },
+      "RANK|all", "Root of collectives that have one (default 0)");
+  AddText(
+      perf, "--algorithm",
+      [&measure](const std::string& text) {
+        const auto parse = [](const std::string& name) -> std::optional<std::optional<Algorithm>> {
+          if (name == "auto") return std::optional<Algorithm>();
+          const std::optional<Algorithm> algorithm = ParseAlgorithm(name);
+          return algorithm ? std::optional(algorithm) : std::nullopt;
+        };
+        return TakeNames<std::optional<Algorithm>>(text, {}, parse, "auto, " + Names(kAlgorithms), measure.algorithms);
+      },
+      "NAME[,...]", "Algorithms (default auto): auto, " + Names(kAlgorithms) + ", all");
+  perf.add_flag("--in-place", flags.in_place, "Measure in place (default: both ways)");
+  perf.add_flag("--out-of-place", flags.out_of_place, "Measure out of place");
+  AddNumber(
+      perf, "--check", [&measure](std::int64_t on) { measure.check = on != 0; }, 0, 1,
+      "1: every element of every result is verified (default); 0: none");
+}
+
+void AddRanks(CLI::App& perf, Flags& flags) {
+  CLI::Option* local = AddNumber(
+      perf, "-N,--ranks", [&flags](std::int64_t n) { flags.local_ranks = static_cast<int>(n); }, 1, kMaxWorldSize,
+      "Start that many ranks on this host; without it the ranks come from the environment or by hand");
+  AddText(
+      perf, "--rendezvous", [&flags](const std::string& url) { return flags.rendezvous = url, std::string(); }, "URL",
+      "Where ranks meet: tcp://host:port, file:///path, env://")
+      ->excludes(local);
+  AddNumber(
+      perf, "--rank", [&flags](std::int64_t r) { flags.rank = static_cast<Rank>(r); }, 0, kMaxWorldSize - 1,
+      "This process's rank")
+      ->excludes(local);
+  AddNumber(
+      perf, "--world-size", [&flags](std::int64_t w) { flags.world_size = static_cast<int>(w); }, 1, kMaxWorldSize,
+      "How many ranks there are")
+      ->excludes(local);
+  AddChoice(
+      perf, "--transport", [&flags](const std::string& name) { flags.transport = name; }, {"auto", "tcp", "inproc"},
+      "How bytes travel; inproc: ranks are threads of one process");
+  AddNumber(
+      perf, "--rails", [](std::int64_t) {}, 1, 1, "Parallel paths to each peer; this version has one");
+  AddText(
+      perf, "--address", [&flags](const std::string& list) { return flags.addresses = Split(list), std::string(); },
+      "ADDR[,ADDR]", "Local addresses to use (default: chosen, see rondo explain)");
+  AddText(
+      perf, "--interface", [&flags](const std::string& expr) { return flags.interface = expr, std::string(); }, "EXPR",
+      "Local interfaces to use: eth0,ib0 or ^docker0,lo or =eth0 or 10.0.0.0/8");
+  AddSeconds(
+      perf, "--timeout", [&flags](Duration timeout) { flags.timeout = timeout; },
+      "For the ranks to meet, and for each operation (default 60)");
+  perf.add_flag("--launched", flags.launched)->group("");  // ours, see CommandOfARank
+}
+
+void AddOutputs(CLI::App& perf, PerfOutputs& outputs) {
+  perf.add_option("--json", outputs.json, "Write the rows as JSON; - is stdout")->type_name("FILE|-");
+  perf.add_option("--csv", outputs.csv, "Write the rows as CSV; - is stdout")->type_name("FILE|-");
+  perf.add_option("--html", outputs.html, "Write a page with charts")->type_name("FILE");
+  CLI::Option* baseline =
+      perf.add_option("--baseline", outputs.baseline, "Compare with what --json wrote earlier")->type_name("FILE");
+  AddText(
+      perf, "--max-regression",
+      [&outputs](const std::string& text) -> std::string {
+        double percent = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), percent);
+        if (error != std::errc() || std::string_view(end) != "%" || percent < 0) {
+          return fmt::format("wants a percentage such as 10%, not '{}'", text);
+        }
+        outputs.max_regression = percent / 100;
+        return "";
+      },
+      "PERCENT%", "How much longer than the baseline a row may take (default 10%); exit code 1 beyond")
+      ->needs(baseline);
+}
+
+}  // namespace
+
+void AddPerfCommand(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* perf = app.add_subcommand("perf", "Measure collectives, and check every element of their results");
+  perf->footer(
+      "Times are those of the slowest rank in each iteration: median and 99th percentile. algbw is bytes over time,\n"
+      "busbw what the wires carried of it (factors as in nccl-tests). Exit code 1 if a value is wrong.\n"
+      "Example: rondo perf all_reduce -N 4 -b 4 -e 64M -f 4 --algorithm all --html out.html");
+  AddWhatToMeasure(*perf, *flags);
+  AddRanks(*perf, *flags);
+  AddOutputs(*perf, flags->outputs);
+  perf->callback([flags, &exit_code] { exit_code = RunPerf(*flags); });
+}
+
+}  // namespace rondo

@@ -1,0 +1,184 @@
+#include "tools/perf_report.h"
+
+#include <fmt/format.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "tools/version.h"
+
+namespace rondo {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string CpuName() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.rfind("model name", 0) == 0 && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown";
+}
+
+std::string RootText(const PerfCase& of) { return PerfCase::HasRoot(of.collective) ? fmt::format("{}", of.root) : "-"; }
+
+// Times and rates with about four significant digits in a narrow column.
+std::string Short(double value) {
+  if (value >= 100'000) return fmt::format("{:.0f}", value);
+  return value >= 100 ? fmt::format("{:.1f}", value) : fmt::format("{:.2f}", value);
+}
+
+std::string Half(const std::optional<PerfRow>& row) {
+  if (!row) return fmt::format("{:>9} {:>9} {:>7} {:>7} {:>6}", "-", "-", "-", "-", "-");
+  const bool has_data = PerfCase::HasData(row->of.collective);
+  return fmt::format("{:>9} {:>9} {:>7} {:>7} {:>6}", Short(row->median_us), Short(row->p99_us),
+                     has_data ? fmt::format("{:.2f}", row->AlgorithmGBps()) : "-",
+                     has_data ? fmt::format("{:.2f}", row->BusGBps()) : "-",
+                     row->wrong ? fmt::format("{}", *row->wrong) : "N/A");
+}
+
+double Rounded(double value) { return std::stod(fmt::format("{:.6g}", value)); }
+
+Json RowToJson(const PerfRow& row) {
+  return Json{{"collective", Name(row.of.collective)},
+              {"algorithm", row.algorithm},
+              {"transport", row.transport},
+              {"ranks", row.ranks},
+              {"bytes", row.of.bytes()},
+              {"count", row.of.count},
+              {"dtype", row.of.TypeName()},
+              {"op", row.of.OpName()},
+              {"root", row.of.root},
+              {"in_place", row.in_place},
+              {"iters", row.iterations},
+              {"time_us",
+               {{"min", Rounded(row.min_us)},
+                {"median", Rounded(row.median_us)},
+                {"p99", Rounded(row.p99_us)},
+                {"max", Rounded(row.max_us)}}},
+              {"algbw_GBps", Rounded(row.AlgorithmGBps())},
+              {"busbw_GBps", Rounded(row.BusGBps())},
+              {"wrong", row.wrong ? Json(*row.wrong) : Json(nullptr)}};
+}
+
+// What makes two rows comparable.
+using RowIdentity =
+    std::tuple<std::string, std::string, std::string, int, std::uint64_t, std::string, std::string, Rank, bool>;
+
+RowIdentity IdentityOf(const PerfRow& row) {
+  return {std::string(Name(row.of.collective)),
+          row.algorithm,
+          row.transport,
+          row.ranks,
+          row.of.bytes(),
+          std::string(row.of.TypeName()),
+          std::string(row.of.OpName()),
+          row.of.root,
+          row.in_place};
+}
+
+RowIdentity IdentityOf(const Json& row) {
+  return {row.at("collective"), row.at("algorithm"), row.at("transport"), row.at("ranks"),   row.at("bytes"),
+          row.at("dtype"),      row.at("op"),        row.at("root"),      row.at("in_place")};
+}
+
+}  // namespace
+
+HostFacts ThisHost() {
+  utsname names{};
+  ::uname(&names);
+  return {names.nodename, CpuName(), fmt::format("{} {}", names.sysname, names.release),
+          static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN))};
+}
+
+std::string TableHead(const std::string& title) {
+  const std::string half = fmt::format("{:>9} {:>9} {:>7} {:>7} {:>6}", "time", "p99", "algbw", "busbw", "#wrong");
+  const std::string units = fmt::format("{:>9} {:>9} {:>7} {:>7} {:>6}", "(us)", "(us)", "(GB/s)", "(GB/s)", "");
+  return fmt::format("# {}\n# {:>56} {:>10} | {:^42} | {:^42}\n", title, "", "", "out of place", "in place") +
+         fmt::format("# {:>12} {:>12} {:>8} {:>10} {:>4} {:>18} {:>9} | {} | {}\n", "size", "count", "type", "redop",
+                     "root", "algorithm", "transport", half, half) +
+         fmt::format("# {:>12} {:>12} {:>8} {:>10} {:>4} {:>18} {:>9} | {} | {}\n", "(B)", "(elements)", "", "", "", "",
+                     "", units, units);
+}
+
+std::string TableLine(const std::optional<PerfRow>& out_of_place, const std::optional<PerfRow>& in_place) {
+  const PerfRow& row = out_of_place ? *out_of_place : *in_place;
+  return fmt::format("  {:>12} {:>12} {:>8} {:>10} {:>4} {:>18} {:>9} | {} | {}\n", row.of.bytes(), row.of.count,
+                     row.of.TypeName(), row.of.OpName(), RootText(row.of), row.algorithm, row.transport,
+                     Half(out_of_place), Half(in_place));
+}
+
+std::string TableFoot(const std::vector<PerfRow>& rows) {
+  double sum_GBps = 0;
+  std::size_t with_data = 0;
+  bool all_checked = true;
+  for (const PerfRow& row : rows) {
+    all_checked = all_checked && row.wrong.has_value();
+    if (!PerfCase::HasData(row.of.collective)) continue;
+    sum_GBps += row.BusGBps();
+    ++with_data;
+  }
+  std::string foot = fmt::format(
+      "# Wrong values     : {}\n",
+      all_checked ? fmt::format("{}{}", CountWrong(rows), CountWrong(rows) == 0 ? " OK" : "") : "not checked");
+  if (with_data > 0) {
+    foot += fmt::format("# Average bus bandwidth: {:.4g} GB/s\n", sum_GBps / static_cast<double>(with_data));
+  }
+  return foot;
+}
+
+std::string ToJson(const std::vector<PerfRow>& rows, const HostFacts& host) {
+  Json list = Json::array();
+  for (const PerfRow& row : rows) list.push_back(RowToJson(row));
+  const Json all{{"rondo", kRondoVersion},
+                 {"host", {{"name", host.name}, {"cpu", host.cpu}, {"kernel", host.kernel}, {"cores", host.cores}}},
+                 {"rows", std::move(list)}};
+  return all.dump(1) + "\n";
+}
+
+std::string ToCsv(const std::vector<PerfRow>& rows) {
+  std::string text =
+      "collective,algorithm,transport,ranks,bytes,count,dtype,op,root,in_place,iters,time_us_min,time_us_median,"
+      "time_us_p99,time_us_max,algbw_GBps,busbw_GBps,wrong\n";
+  for (const PerfRow& row : rows) {
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{}\n",
+                        Name(row.of.collective), row.algorithm, row.transport, row.ranks, row.of.bytes(), row.of.count,
+                        row.of.TypeName(), row.of.OpName(), row.of.root, row.in_place, row.iterations, row.min_us,
+                        row.median_us, row.p99_us, row.max_us, row.AlgorithmGBps(), row.BusGBps(),
+                        row.wrong ? fmt::format("{}", *row.wrong) : "");
+  }
+  return text;
+}
+
+std::uint64_t CountWrong(const std::vector<PerfRow>& rows) {
+  std::uint64_t wrong = 0;
+  for (const PerfRow& row : rows) wrong += row.wrong.value_or(0);
+  return wrong;
+}
+
+Result<BaselineReport> CompareWithBaseline(const std::vector<PerfRow>& rows, std::string_view baseline_json,
+                                           double max_regression) {
+  std::map<RowIdentity, double> baseline;
+  try {
+    const Json parsed = Json::parse(baseline_json);
+    for (const Json& row : parsed.at("rows")) baseline[IdentityOf(row)] = row.at("time_us").at("median");
+  } catch (const Json::exception& error) {
+    return Fail(ErrorCode::kInvalidArgument, "not what `rondo perf --json` writes: {}", error.what());
+  }
+  BaselineReport report;
+  for (const PerfRow& row : rows) {
+    const auto was = baseline.find(IdentityOf(row));
+    if (was == baseline.end()) continue;
+    ++report.compared;
+    if (row.median_us > was->second * (1 + max_regression)) report.regressions.push_back({row, was->second});
+  }
+  return report;
+}
+
+}  // namespace rondo

@@ -1,0 +1,155 @@
+#include "tools/perf_session.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <sstream>
+
+#include "tools/perf_bench.h"
+#include "tools/perf_html.h"
+#include "tools/perf_report.h"
+#include "tools/progress.h"
+#include "tools/sizes.h"
+#include "tools/version.h"
+
+namespace rondo {
+namespace {
+
+Result<std::string> ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (!file.is_open() || file.bad()) {
+    return Fail(ErrorCode::kInvalidArgument, "--baseline: {} cannot be read: {}", path, std::strerror(errno));
+  }
+  return text;
+}
+
+Status WriteText(const char* flag, const std::string& path, const std::string& text) {
+  if (path == "-") {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    if (std::fflush(stdout) == 0) return {};
+    return Fail(ErrorCode::kResource, "{}: stdout cannot be written: {}", flag, std::strerror(errno));
+  }
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.flush();
+  if (!file) return Fail(ErrorCode::kResource, "{}: {} cannot be written: {}", flag, path, std::strerror(errno));
+  return {};
+}
+
+// Rank 0's voice; the other ranks keep silent.
+class Reporter {
+ public:
+  Reporter(const Communicator& communicator, const Clock& clock, const PerfOutputs& outputs, std::size_t cases)
+      : outputs_(outputs),
+        speaks_(communicator.rank() == 0),
+        table_(outputs.StdoutIsData() ? stderr : stdout),
+        progress_(clock, speaks_ ? cases : 0) {
+    if (!speaks_) return;
+    const HostFacts host = ThisHost();
+    Print(TableHead(fmt::format("rondo {}: {} ranks over {}, seen from {} ({} cores)", kRondoVersion,
+                                communicator.world_size(), outputs.transport, host.name, host.cores)));
+  }
+
+  void Next(const PerfCase& which) {
+    if (speaks_) {
+      progress_.Update(done_, fmt::format("{} {} {} {}", Name(which.collective), which.TypeName(), which.OpName(),
+                                          FormatSize(which.bytes())));
+    }
+    ++done_;
+  }
+  void Line(const std::optional<PerfRow>& out_of_place, const std::optional<PerfRow>& in_place) {
+    if (!speaks_) return;
+    progress_.Clear();
+    Print(TableLine(out_of_place, in_place));
+  }
+
+  Result<PerfVerdict> Finish(const std::vector<PerfRow>& rows) {
+    PerfVerdict verdict{.wrong = CountWrong(rows)};
+    if (!speaks_) return verdict;
+    progress_.Clear();
+    Print(TableFoot(rows));
+    const HostFacts host = ThisHost();
+    if (!outputs_.json.empty()) RONDO_TRY(WriteText("--json", outputs_.json, ToJson(rows, host)));
+    if (!outputs_.csv.empty()) RONDO_TRY(WriteText("--csv", outputs_.csv, ToCsv(rows)));
+    if (!outputs_.html.empty()) RONDO_TRY(WriteText("--html", outputs_.html, ToHtml(rows, host)));
+    if (!outputs_.baseline.empty()) {
+      RONDO_ASSIGN(verdict.regressed, Regressed(rows));
+    }
+    return verdict;
+  }
+
+ private:
+  void Print(const std::string& text) {
+    fmt::print(table_, "{}", text);
+    std::fflush(table_);
+  }
+
+  Result<bool> Regressed(const std::vector<PerfRow>& rows) {
+    RONDO_ASSIGN(const std::string text, ReadText(outputs_.baseline));
+    const auto report = CompareWithBaseline(rows, text, outputs_.max_regression);
+    if (!report)
+      return Fail(ErrorCode::kInvalidArgument, "--baseline: {}: {}", outputs_.baseline, report.error().message());
+    if (report->compared == 0) {
+      return Fail(ErrorCode::kInvalidArgument, "--baseline: {} has none of these rows", outputs_.baseline);
+    }
+    Print(fmt::format("# Baseline {}: {} of {} rows compared, {} slower by more than {:.4g}%\n", outputs_.baseline,
+                      report->compared, rows.size(), report->regressions.size(), 100 * outputs_.max_regression));
+    for (const Regression& worse : report->regressions) {
+      Print(fmt::format("#   {} {} {} {} {} B {}: {:.2f} us, was {:.2f} ({:+.1f}%)\n", Name(worse.now.of.collective),
+                        worse.now.algorithm, worse.now.of.TypeName(), worse.now.of.OpName(), worse.now.of.bytes(),
+                        worse.now.in_place ? "in place" : "out of place", worse.now.median_us, worse.was_us,
+                        100 * (worse.now.median_us / worse.was_us - 1)));
+    }
+    return !report->regressions.empty();
+  }
+
+  const PerfOutputs& outputs_;
+  const bool speaks_;
+  std::FILE* const table_;
+  Progress progress_;
+  std::size_t done_ = 0;
+};
+
+}  // namespace
+
+Status CheckFiles(const PerfOutputs& outputs) {
+  if (!outputs.baseline.empty()) RONDO_TRY(ReadText(outputs.baseline));
+  for (const auto& [flag, path] :
+       {std::pair{"--json", &outputs.json}, {"--csv", &outputs.csv}, {"--html", &outputs.html}}) {
+    if (path->empty() || *path == "-") continue;
+    if (!std::ofstream(*path, std::ios::app)) {
+      return Fail(ErrorCode::kInvalidArgument, "{}: {} cannot be written: {}", flag, *path, std::strerror(errno));
+    }
+  }
+  return {};
+}
+
+Result<PerfVerdict> MeasureAll(Communicator& communicator, const Clock& clock, const PerfOptions& options,
+                               const std::vector<PerfCase>& cases, const PerfOutputs& outputs) {
+  const auto complain = [&](const std::string& line) {
+    fmt::print(stderr, "rondo perf: rank {}: {}\n", communicator.rank(), line);
+  };
+  PerfBench bench(communicator, clock, outputs.transport, complain);
+  RONDO_TRY(bench.Prepare(options, cases));
+  Reporter reporter(communicator, clock, outputs, cases.size());
+  std::vector<PerfRow> rows;
+  for (const PerfCase& which : cases) {
+    reporter.Next(which);
+    std::optional<PerfRow> out_of_place, in_place;
+    for (const bool here : Placements(options, which.collective)) {
+      RONDO_ASSIGN(PerfRow row, bench.Measure(which, here));
+      rows.push_back(row);
+      (here ? in_place : out_of_place) = std::move(row);
+    }
+    reporter.Line(out_of_place, in_place);
+  }
+  return reporter.Finish(rows);
+}
+
+}  // namespace rondo

@@ -1,0 +1,68 @@
+// The command line: one binary, a subcommand per job. Exit codes: 0 done, 1 the job failed, 2 wrong usage, 130
+// interrupted.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "tools/commands.h"
+#include "tools/flags.h"
+#include "tools/version.h"
+
+namespace {
+
+constexpr int kWrongUsage = 2;
+
+// The subcommand that the command line names, else the program itself.
+const CLI::App& InUse(const CLI::App& app) {
+  const std::vector<const CLI::App*> named = app.get_subcommands([](const CLI::App* sub) { return sub->parsed(); });
+  return named.empty() ? app : *named.front();
+}
+
+int ReportUsage(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App& used = InUse(app);
+  const std::string program = &used == &app ? "rondo" : "rondo " + used.get_name();
+  std::string hint;
+  std::string text = error.what();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+    const std::string first = unknown.empty() ? "" : unknown.front();
+    text = fmt::format("does not know '{}'", first);
+    const std::string nearest = rondo::NearestFlag(used, first);
+    if (!nearest.empty()) hint = fmt::format(" (did you mean {}?)", nearest);
+  }
+  fmt::print(stderr, "{}: {}{}\nTry '{} --help'.\n", program, text, hint, program);
+  return kWrongUsage;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Rondo: collective communication. N processes each make one call, and every one of them holds the sum.",
+               "rondo");
+  app.set_version_flag("--version", fmt::format("rondo {}", rondo::kRondoVersion), "Print the version");
+  app.require_subcommand(1);
+  app.failure_message(CLI::FailureMessage::simple);
+  app.get_formatter()->column_width(34);
+
+  int exit_code = 0;
+  rondo::AddRunCommand(app, exit_code);
+  rondo::AddPerfCommand(app, exit_code);
+  rondo::AddExplainCommand(app, exit_code);
+  rondo::AddVerifyCommand(app, exit_code);
+  rondo::AddStoreCommand(app, exit_code);
+
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  rondo::MarkCommand(app, arguments);
+  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 takes them
+  try {
+    app.parse(reversed);
+  } catch (const CLI::Success& wanted) {  // --help, --version
+    return app.exit(wanted);
+  } catch (const CLI::ParseError& error) {
+    return ReportUsage(app, error);
+  }
+  return exit_code;
+}

@@ -1,0 +1,86 @@
+// rondo run: starts the ranks of a job.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "rendezvous/membership.h"
+#include "tools/commands.h"
+#include "tools/flags.h"
+#include "tools/launch.h"
+
+namespace rondo {
+namespace {
+
+// "" where every host of "a,b:4" is this one.
+std::string RefuseRemoteHosts(const std::string& hosts) {
+  std::istringstream list(hosts);
+  for (std::string host; std::getline(list, host, ',');) {
+    host = host.substr(0, host.find(':'));
+    if (host != "localhost" && host != "127.0.0.1") {
+      return fmt::format("'{}' is unsupported: this version starts ranks on localhost only", host);
+    }
+  }
+  return "";
+}
+
+// Whether the argument names an option that takes its value from the next argument.
+bool TakesNext(const CLI::App& app, const std::string& argument) {
+  const bool is_long = argument.rfind("--", 0) == 0;
+  if (is_long ? argument.find('=') != std::string::npos : argument.size() > 2) return false;  // --ranks=4, -N4
+  const CLI::Option* option = app.get_option_no_throw(argument);
+  return option != nullptr && option->get_expected_min() > 0 && option->get_type_size() > 0;
+}
+
+}  // namespace
+
+void MarkCommand(const CLI::App& app, std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments.front() != "run") return;
+  const CLI::App* run = app.get_subcommand("run");
+  for (std::size_t i = 1; i < arguments.size(); ++i) {
+    if (arguments[i] == "--") return;
+    if (arguments[i].empty() || arguments[i].front() != '-') {
+      arguments.insert(arguments.begin() + static_cast<std::ptrdiff_t>(i), "--");
+      return;
+    }
+    if (TakesNext(*run, arguments[i])) ++i;
+  }
+}
+
+void AddRunCommand(CLI::App& app, int& exit_code) {
+  struct Flags {
+    LaunchOptions launch;
+    bool no_tag = false;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App* run = app.add_subcommand("run", "Start the ranks of a job on this host and see them through");
+  run->footer(
+      "Every rank finds RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT in its "
+      "environment;\n"
+      "rondo run serves the store there. The first rank that fails ends the others, and its exit code is ours.\n"
+      "Example: rondo run -N 4 -- ./train --epochs 3");
+  AddNumber(
+      *run, "-N,--ranks", [flags](std::int64_t n) { flags->launch.ranks = static_cast<int>(n); }, 1, kMaxWorldSize,
+      "How many")
+      ->required();
+  AddText(*run, "--hosts", RefuseRemoteHosts, "HOST[:RANKS],...", "Where; in this version localhost only");
+  run->add_flag("--no-tag", flags->no_tag,
+                "Leave the ranks' output alone instead of putting \"[rank] \" before every line");
+  AddSeconds(
+      *run, "--grace", [flags](Duration grace) { flags->launch.grace = grace; },
+      "From SIGTERM to SIGKILL for ranks that do not end (default 5)");
+  run->add_option("command", flags->launch.command, "The command and its arguments")->required()->type_name("CMD");
+  run->callback([flags, &exit_code] {
+    flags->launch.tag_output = !flags->no_tag;
+    const SteadyClock clock;
+    const Result<int> code = Launch(flags->launch, clock);
+    if (!code) fmt::print(stderr, "rondo run: {}\n", code.error().ToString());
+    exit_code = code.value_or(1);
+  });
+}
+
+}  // namespace rondo
