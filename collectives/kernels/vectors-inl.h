@@ -44,8 +44,39 @@ HWY_INLINE void StoreBytes(D, hn::VFromD<D> value, std::uint8_t* to) {
 #endif
 }
 
-// destination = op(d, left, right), a vector of `d` at a time. The rest that fills no vector goes through one on the
-// stack, padded with zeros: the same instructions, so the same bits.
+// The first `bytes` bytes of a vector, more than none and fewer than all: the end of a buffer, computed with the same
+// instructions as the rest and so to the same bits.
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+// AVX-512 masks loads and stores without touching what the mask leaves out. (An array on the stack would be slower, and
+// crash under AddressSanitizer of GCC 12, whose fake stack does not honour an alignment of 64 bytes: GCC bug 110027.)
+template <class D>
+HWY_INLINE hn::VFromD<D> LoadFirst(D d, const std::uint8_t* from, std::size_t bytes) {
+  const hn::Repartition<std::uint8_t, D> d8;
+  return hn::BitCast(d, hn::MaskedLoad(hn::FirstN(d8, bytes), d8, from));
+}
+
+template <class D>
+HWY_INLINE void StoreFirst(D, hn::VFromD<D> value, std::uint8_t* to, std::size_t bytes) {
+  const hn::Repartition<std::uint8_t, D> d8;
+  hn::BlendedStore(hn::BitCast(d8, value), hn::FirstN(d8, bytes), d8, to);
+}
+#else
+template <class D>
+HWY_INLINE hn::VFromD<D> LoadFirst(D d, const std::uint8_t* from, std::size_t bytes) {
+  std::uint8_t padded[HWY_MAX_BYTES] = {};
+  std::memcpy(padded, from, bytes);
+  return LoadBytes(d, padded);
+}
+
+template <class D>
+HWY_INLINE void StoreFirst(D d, hn::VFromD<D> value, std::uint8_t* to, std::size_t bytes) {
+  std::uint8_t padded[HWY_MAX_BYTES];
+  StoreBytes(d, value, padded);
+  std::memcpy(to, padded, bytes);
+}
+#endif
+
+// destination = op(d, left, right), a vector of `d` at a time.
 template <class D, class Op>
 HWY_INLINE void Walk(D d, std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements,
                      const Op& op) {
@@ -58,11 +89,8 @@ HWY_INLINE void Walk(D d, std::byte* destination, const std::byte* left, const s
   for (; bytes - at >= vector_bytes; at += vector_bytes)
     StoreBytes(d, op(d, LoadBytes(d, a + at), LoadBytes(d, b + at)), to + at);
   if (at == bytes) return;
-  HWY_ALIGN std::uint8_t rest[2][HWY_MAX_BYTES] = {};
-  std::memcpy(rest[0], a + at, bytes - at);
-  std::memcpy(rest[1], b + at, bytes - at);
-  StoreBytes(d, op(d, LoadBytes(d, rest[0]), LoadBytes(d, rest[1])), rest[0]);
-  std::memcpy(to + at, rest[0], bytes - at);
+  const std::size_t rest = bytes - at;
+  StoreFirst(d, op(d, LoadFirst(d, a + at, rest), LoadFirst(d, b + at, rest)), to + at, rest);
 }
 
 // destination = op(d, source), likewise.
@@ -75,12 +103,11 @@ HWY_INLINE void Walk(D d, std::byte* destination, const std::byte* source, std::
   std::size_t at = 0;
   for (; bytes - at >= vector_bytes; at += vector_bytes) StoreBytes(d, op(d, LoadBytes(d, from + at)), to + at);
   if (at == bytes) return;
-  HWY_ALIGN std::uint8_t rest[HWY_MAX_BYTES] = {};
-  std::memcpy(rest, from + at, bytes - at);
-  StoreBytes(d, op(d, LoadBytes(d, rest)), rest);
-  std::memcpy(to + at, rest, bytes - at);
+  const std::size_t rest = bytes - at;
+  StoreFirst(d, op(d, LoadFirst(d, from + at, rest)), to + at, rest);
 }
 
+// The one NaN.
 template <class D>
 HWY_INLINE hn::VFromD<D> Nan(D d) {
   using Bits = hwy::MakeUnsigned<hn::TFromD<D>>;
