@@ -55,6 +55,12 @@ class Install(unittest.TestCase):
         self.assertRegex(self.apt_calls()[0], "update$")
         self.assertRegex(self.apt_calls()[1], "install --no-install-recommends no-such-package-a no-such-package-b$")
 
+    def test_check_tells_what_is_missing_and_installs_nothing(self):
+        self.list("build", "dpkg\nno-such-package-a\n")
+        self.fake("id", "echo 0")
+        answer = self.install("--check", "build")
+        self.assertEqual((answer.returncode, answer.stderr, self.apt_calls()), (1, "missing: no-such-package-a\n", []))
+
     def test_without_root_it_names_the_packages_and_the_command_and_runs_no_package_manager(self):
         self.list("build", "dpkg\nno-such-package-a\n")
         self.fake("id", "echo 1000")

@@ -107,6 +107,16 @@ VERSION_COMMANDS = {
     "mpich": ["dpkg-query", "--show", "--showformat=${Version}", "libmpich-dev"],
 }
 
+# What the machine itself can do, measured once at the start by limits.c and printed beside: no library can be faster.
+LIMITS = [
+    ["pingpong", "tcp", "-", "spin"],
+    ["pingpong", "tcp", "-", "block"],
+    ["stream", "tcp", "-", "one", str(256 * KIB), "1"],
+    ["stream", "tcp", "-", "duplex2", str(256 * KIB), "1"],
+    ["copy", "1", str(64 * MIB)],
+    ["sum", "1", str(64 * MIB)],
+]
+
 
 @dataclass(frozen=True)
 class Bar:

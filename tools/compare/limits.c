@@ -4,7 +4,7 @@
  *   limits pingpong tcp|unix CC block|spin
  *   limits shm                 (two processes spinning on shared cache lines)
  *   limits switch              (two processes on ONE cpu: yield, futex; two cpus: futex)
- *   limits copy|copynt|sum|sum2|thpcopy|thpsum THREADS BYTES_PER_BUFFER
+ *   limits copy|sum|thpcopy|thpsum THREADS BYTES_PER_BUFFER    (thp: on transparent huge pages)
  *   limits cma      one|both BYTES
  * CC is a TCP congestion control or "-". Processes are pinned to cpus 0 and 1.
  * one: A writes to B; duplex: both ways on one socket; duplex2: on two sockets.
@@ -14,7 +14,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <immintrin.h>
 #include <linux/futex.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -49,6 +48,12 @@ static struct shared* sh;
 static void die(const char* what) {
   perror(what);
   exit(1);
+}
+
+static void relax(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
 }
 
 static double now(void) {
@@ -202,7 +207,7 @@ static void await(atomic_int* v, int want, enum wait_kind k) {
   int seen;
   while ((seen = atomic_load_explicit(v, memory_order_acquire)) != want) {
     if (k == SPIN)
-      _mm_pause();
+      relax();
     else if (k == YIELD)
       sched_yield();
     else
@@ -238,26 +243,9 @@ static void flags(const char* name, enum wait_kind k, int cpu_a, int cpu_b) {
 
 /* ---- memory ------------------------------------------------------------ */
 
-static void sum_into(float* a, const float* b, size_t n) { /* a += b */
-  for (size_t i = 0; i < n; i += 64)
-    for (int j = 0; j < 64; j += 16)
-      _mm512_store_ps(a + i + j, _mm512_add_ps(_mm512_load_ps(a + i + j), _mm512_load_ps(b + i + j)));
-}
-
-static void sum_to_two(float* c, float* d, const float* a, const float* b, size_t n) {
-  for (size_t i = 0; i < n; i += 64)
-    for (int j = 0; j < 64; j += 16) {
-      const __m512 v = _mm512_add_ps(_mm512_load_ps(a + i + j), _mm512_load_ps(b + i + j));
-      _mm512_stream_ps(c + i + j, v);
-      _mm512_stream_ps(d + i + j, v);
-    }
-  _mm_sfence();
-}
-
-static void copy_nt(float* a, const float* b, size_t n) {
-  for (size_t i = 0; i < n; i += 64)
-    for (int j = 0; j < 64; j += 16) _mm512_stream_ps(a + i + j, _mm512_load_ps(b + i + j));
-  _mm_sfence();
+/* a += b; written so that the compiler makes the widest vectors of it */
+static void sum_into(float* restrict a, const float* restrict b, size_t n) {
+  for (size_t i = 0; i < n; i++) a[i] += b[i];
 }
 
 struct job {
@@ -282,9 +270,7 @@ static void* work(void* arg) {
   pin(j->cpu);
   const int thp = strncmp(j->what, "thp", 3) == 0;
   const char* what = j->what + (thp ? 3 : 0);
-  const int two = strcmp(what, "sum2") == 0;
   float *a = floats(j->bytes, thp), *b = floats(j->bytes, thp);
-  float *c = two ? floats(j->bytes, thp) : NULL, *d = two ? floats(j->bytes, thp) : NULL;
   const size_t n = j->bytes / 4;
   int reps = (int)((64u << 20) / j->bytes) + 1;
   enum { SAMPLES = 25 };
@@ -293,12 +279,8 @@ static void* work(void* arg) {
     pthread_barrier_wait(&line_up);
     const double t = now();
     for (int r = 0; r < reps; r++) {
-      if (two)
-        sum_to_two(c, d, a, b, n);
-      else if (strcmp(what, "sum") == 0)
+      if (strcmp(what, "sum") == 0)
         sum_into(a, b, n);
-      else if (strcmp(what, "copynt") == 0)
-        copy_nt(a, b, n);
       else
         memcpy(a, b, j->bytes);
       __asm__ volatile("" ::: "memory");
@@ -362,6 +344,10 @@ static void cma(int both, size_t bytes) {
          both ? 0.5 * (sh->result[0] + sh->result[1]) : sh->result[0]);
 }
 
+static int is_memory(const char* word) {
+  return !strcmp(word, "copy") || !strcmp(word, "sum") || !strcmp(word, "thpcopy") || !strcmp(word, "thpsum");
+}
+
 int main(int argc, char** argv) {
   setvbuf(stdout, NULL, _IOLBF, 0);
   sh = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -379,7 +365,7 @@ int main(int argc, char** argv) {
     flags("futex, two cpus", FUTEX, 0, 1);
   } else if (!strcmp(cmd, "cma") && argc == 4)
     cma(!strcmp(argv[2], "both"), strtoull(argv[3], NULL, 10));
-  else if (argc == 4 && atoi(argv[2]) >= 1 && atoi(argv[2]) <= 2)
+  else if (argc == 4 && is_memory(cmd) && atoi(argv[2]) >= 1 && atoi(argv[2]) <= 2)
     memory(cmd, atoi(argv[2]), strtoull(argv[3], NULL, 10));
   else {
     fprintf(stderr, "usage: see the head of limits.c\n");

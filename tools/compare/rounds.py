@@ -12,7 +12,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from grid import TIMEOUT_S, Cell, Condition, Program
+from grid import LIMITS, TIMEOUT_S, Cell, Condition, Program
 
 # The fresh namespace lives exactly as long as the process: nothing to remove. Its default congestion control may not be set
 # to one that ordinary users may not choose, but routes may name one; both ends of a connection follow their route.
@@ -35,13 +35,28 @@ def wrapped(condition: Condition, program: Program, command: list[str]) -> list[
     if condition.rondo_unprivileged and program.is_rondo and os.geteuid() == 0:
         command = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *command]
     if condition.cubic_namespace:
-        command = ["unshare", "--net", "sh", "-c", CUBIC_NAMESPACE, "sh", *command]
+        command = in_cubic_namespace(command)
     return command
 
 
+def in_cubic_namespace(command: list[str]) -> list[str]:
+    return ["unshare", "--net", "sh", "-c", CUBIC_NAMESPACE, "sh", *command]
+
+
+def measure_limits(condition: Condition, binaries: Path) -> list[str]:
+    """One line each, as limits.c prints it."""
+    lines = []
+    for words in LIMITS:
+        command = [str(binaries / "limits"), *words]
+        if condition.cubic_namespace:
+            command = in_cubic_namespace(command)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_S)
+        lines.append(done.stdout.strip() if done.returncode == 0 else f"limits {' '.join(words)}: {done.stderr.strip()}")
+    return lines
+
+
 def can_make_cubic_namespace() -> bool:
-    command = ["unshare", "--net", "sh", "-c", CUBIC_NAMESPACE, "sh", "true"]
-    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True).returncode == 0
+    return subprocess.run(in_cubic_namespace(["true"]), stdin=subprocess.DEVNULL, capture_output=True).returncode == 0
 
 
 def run_program(program: Program, cell: Cell, condition: Condition, binaries: Path) -> dict:
