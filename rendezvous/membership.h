@@ -18,12 +18,12 @@ namespace rondo {
 // One process as it presents itself.
 struct Member {
   Rank rank = kNoRank;
-  std::string host;         // host name, for people
-  std::string host_id;      // equal on two processes only if they share kernel and network: boot id + network namespace
-  std::uint64_t pid = 0;    // for people
-  std::string instance;     // random, new in every process: tells a restarted rank from the first
-  std::string address;      // the transport's, opaque (Transport::Address())
-  std::string config;       // what all ranks must agree on, "key=value" lines (version, algorithm table); compared in words
+  std::string host;       // host name, for people
+  std::string host_id;    // equal on two processes only if they share kernel and network: boot id + network namespace
+  std::uint64_t pid = 0;  // for people
+  std::string instance;   // random, new in every process: tells a restarted rank from the first
+  std::string address;    // the transport's, opaque (Transport::Address())
+  std::string config;  // what all ranks must agree on, "key=value" lines (version, algorithm table); compared in words
 };
 
 struct JoinOptions {
@@ -31,8 +31,8 @@ struct JoinOptions {
   int world_size = 0;        // 1..kMaxWorldSize
   std::string job;           // job id; processes of different jobs must not meet
   std::uint64_t generation = 0;
-  Member self;               // rank is ignored
-  TimePoint deadline;        // for the whole meeting
+  Member self;         // rank is ignored
+  TimePoint deadline;  // for the whole meeting
   Logger* logger = nullptr;
 };
 inline constexpr int kMaxWorldSize = 1 << 16;
@@ -46,11 +46,10 @@ struct Membership {
 
 // Meets world_size - 1 others through `store`. Every error lists who came from where and who is missing:
 //   kRendezvousTimeout    absent ranks at the deadline
-//   kDuplicateRank        two processes claim one rank: both are told, with both hosts and pids, and so is everybody else
-//   kWorldSizeMismatch    processes named different world sizes: all are told at once
-//   kVersionMismatch      Member::config differs: field and values of both
-//   kStale                the store holds the meeting of an earlier run
-//   kInvalidArgument      rank outside 0..world_size-1
+//   kDuplicateRank        two processes claim one rank: both are told, with both hosts and pids, and so is everybody
+//   else kWorldSizeMismatch    processes named different world sizes: all are told at once kVersionMismatch
+//   Member::config differs: field and values of both kStale                the store holds the meeting of an earlier
+//   run kInvalidArgument      rank outside 0..world_size-1
 Result<Membership> Join(Store& store, const Clock& clock, const JoinOptions& options);
 
 }  // namespace rondo

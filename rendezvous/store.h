@@ -25,6 +25,8 @@ namespace rondo {
 inline constexpr std::size_t kMaxKeyBytes = 1024;
 inline constexpr std::size_t kMaxValueBytes = 1 << 20;
 inline constexpr std::size_t kMaxBatch = 65536;
+// Keys and values of one call together: more in the arguments is kInvalidArgument, more in the answer kResource.
+inline constexpr std::size_t kMaxBatchBytes = 64 << 20;
 
 struct KeyValue {
   std::string key;

@@ -1,0 +1,469 @@
+#include "rendezvous/file_store.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <thread>
+#include <utility>
+
+#include "rendezvous/byte_codec.h"
+#include "rendezvous/crc32c.h"
+#include "rendezvous/store_arguments.h"
+
+// Layout, integers little-endian, a text being a 32-bit length and its bytes:
+//
+//   header  magic (8), version (32), bytes of the header's rest (32), CRC-32C of that rest (32);
+//           the rest: job (text), generation (64), who made it (text)
+//   record  bytes of its body (32), CRC-32C of its body (32), body
+//   body    the change (8): 1 set: count (32), then key and value (texts) each; 2 delete: count (32), then keys (texts)
+//
+// The locks are "open file description" locks (fcntl(2), F_OFD_SETLK) on two bytes far behind any data: they belong to
+// the descriptor, so that several stores in one process exclude each other too, and NFS knows them.
+
+namespace rondo {
+namespace {
+
+constexpr std::string_view kMagic{"RONDO\0FS", 8};
+constexpr std::uint32_t kVersion = 1;
+constexpr std::size_t kHeaderHeadBytes = 20;
+constexpr std::size_t kRecordHeadBytes = 8;
+constexpr std::size_t kMaxTextBytes = 256;
+constexpr std::size_t kMaxRecordBytes = kMaxBatchBytes + kMaxBatch * 8 + 64;
+constexpr off_t kChangeLock = off_t{1} << 62;
+constexpr off_t kPresenceLock = kChangeLock + 1;
+constexpr std::size_t kNoLimit = ~std::size_t{0} / 2;  // the log's own limit bounds what is replayed from it
+constexpr Duration kFirstPause = std::chrono::milliseconds(1);
+
+enum Change : std::uint8_t { kSet = 1, kDelete = 2 };
+
+// True: held. False: somebody else holds it. errno is kept for the error.
+Result<bool> TryLock(int fd, off_t byte, short kind, const std::string& path) {
+  struct flock lock {};
+  lock.l_type = kind;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = byte;
+  lock.l_len = 1;
+  for (;;) {
+    if (fcntl(fd, F_OFD_SETLK, &lock) == 0) return true;
+    if (errno == EINTR) continue;
+    if (errno == EAGAIN || errno == EACCES) return false;
+    return Fail(ErrorCode::kStoreIo, "file store {}: locking failed ({}); all ranks need a file system with locks",
+                path, std::strerror(errno));
+  }
+}
+
+std::string EncodeSet(std::span<const KeyValue> entries) {
+  ByteWriter body;
+  body.Number(static_cast<std::uint8_t>(kSet)).Number(static_cast<std::uint32_t>(entries.size()));
+  for (const auto& [key, value] : entries) body.Text(key).Text(value);
+  return body.Take();
+}
+
+std::string EncodeDelete(std::span<const std::string> keys) {
+  ByteWriter body;
+  body.Number(static_cast<std::uint8_t>(kDelete)).Number(static_cast<std::uint32_t>(keys.size()));
+  for (const std::string& key : keys) body.Text(key);
+  return body.Take();
+}
+
+// False: no record of ours, though its check is right.
+bool Replay(std::string_view body, StoreState& state) {
+  ByteReader in(body);
+  const auto change = in.Number<std::uint8_t>();
+  const auto count = in.Number<std::uint32_t>();
+  if (count > kMaxBatch) return false;
+  std::vector<KeyValue> entries;
+  std::vector<std::string> keys;
+  for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
+    const std::string_view key = in.Text(kMaxKeyBytes);
+    if (change == kSet) {
+      entries.push_back({std::string(key), std::string(in.Text(kMaxValueBytes))});
+    } else {
+      keys.emplace_back(key);
+    }
+  }
+  if (!in.AtEnd() || (change != kSet && change != kDelete)) return false;
+  if (change == kDelete) state.Delete(keys);
+  return change == kDelete || state.Set(entries).has_value();
+}
+
+// When the file was last changed: "2026-11-20 15:17:05 UTC".
+std::string LastChanged(const struct stat& file) {
+  std::tm utc{};
+  char text[32] = "";
+  if (gmtime_r(&file.st_mtime, &utc) != nullptr) std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &utc);
+  return text;
+}
+
+// Up to `bytes` from `offset`; fewer at the end of the file. nullopt: errno says why.
+std::optional<std::string> ReadAt(int fd, std::uint64_t offset, std::size_t bytes) {
+  std::string data(bytes, '\0');
+  std::size_t done = 0;
+  while (done < bytes) {
+    const ssize_t got = pread(fd, data.data() + done, bytes - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return std::nullopt;
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  data.resize(done);
+  return data;
+}
+
+// Who made a file, and for what.
+struct Made {
+  std::string job;
+  std::uint64_t generation = 0;
+  std::string who;
+  std::uint64_t header_bytes = 0;
+};
+
+}  // namespace
+
+// ---- opening ----
+
+Result<std::unique_ptr<FileStore>> FileStore::Open(Options options) {
+  if (options.path.empty()) return Fail(ErrorCode::kInvalidArgument, "a file store needs a path");
+  if (options.job.size() > kMaxTextBytes || options.who.size() > kMaxTextBytes) {
+    return Fail(ErrorCode::kInvalidArgument, "a file store's job id and maker have at most {} bytes", kMaxTextBytes);
+  }
+  if (options.clock == nullptr) options.clock = std::make_shared<const SteadyClock>();
+  if (!options.sleep) options.sleep = [](Duration pause) { std::this_thread::sleep_for(pause); };
+  const int fd = open(options.path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+  if (fd < 0) {
+    return Fail(errno == EMFILE || errno == ENFILE ? ErrorCode::kResource : ErrorCode::kStoreIo,
+                "file store {}: opening failed: {}", options.path, std::strerror(errno));
+  }
+  const TimePoint deadline = options.deadline;
+  std::unique_ptr<FileStore> store(new FileStore(std::move(options), fd));
+  struct stat file {};
+  if (fstat(fd, &file) != 0) return store->IoError("looking at it", errno);
+  if (!S_ISREG(file.st_mode)) {
+    return Fail(ErrorCode::kStoreIo, "file store {}: it is no regular file", store->options_.path);
+  }
+  RONDO_TRY(store->Locked(Access::kWrite, deadline, [&] { return store->Begin(); }));
+  return store;
+}
+
+FileStore::FileStore(Options options, int fd)
+    : options_(std::move(options)), fd_(fd), state_({.max_bytes = kNoLimit, .max_wait_bytes = 0}) {}
+
+FileStore::~FileStore() { close(fd_); }
+
+std::string FileStore::Header() const {
+  ByteWriter rest;
+  rest.Text(options_.job).Number(options_.generation).Text(options_.who);
+  ByteWriter header;
+  header.Raw(kMagic).Number(kVersion).Number(static_cast<std::uint32_t>(rest.size())).Number(Crc32c(rest.bytes()));
+  header.Raw(rest.bytes());
+  return header.Take();
+}
+
+Status FileStore::Begin() {
+  RONDO_TRY(CheckIdentity());
+  struct stat file {};
+  if (fstat(fd_, &file) != 0) return IoError("looking at it", errno);
+  const auto head = ReadAt(fd_, 0, kHeaderHeadBytes + 3 * kMaxTextBytes);
+  if (!head) return IoError("reading it", errno);
+  const std::size_t seen = std::min(head->size(), kMagic.size());
+  if (std::string_view(*head).substr(0, seen) != kMagic.substr(0, seen)) {
+    return Fail(ErrorCode::kStoreIo, "file store {}: the file holds something else; it is left as it is",
+                options_.path);
+  }
+  // Held exclusively, nobody else has the file open.
+  RONDO_ASSIGN(const bool alone, TryLock(fd_, kPresenceLock, F_WRLCK, options_.path));
+
+  std::optional<Made> made;
+  ByteReader in(*head);
+  in.Raw(kMagic.size());
+  const auto version = in.Number<std::uint32_t>();
+  const auto rest_bytes = in.Number<std::uint32_t>();
+  const auto crc = in.Number<std::uint32_t>();
+  const std::string_view rest = in.Raw(rest_bytes);
+  if (in.ok() && version == kVersion && Crc32c(rest) == crc) {
+    ByteReader fields(rest);
+    made.emplace();
+    made->job = fields.Text(kMaxTextBytes);
+    made->generation = fields.Number<std::uint64_t>();
+    made->who = fields.Text(kMaxTextBytes);
+    made->header_bytes = kHeaderHeadBytes + rest_bytes;
+  }
+
+  if (alone) {
+    if (made) {
+      Log(options_.logger, LogLevel::kInfo,
+          "file store {}: left by job '{}' generation {} (made by {}, last changed {}), whose processes are all gone; "
+          "begun anew",
+          options_.path, made->job, made->generation, made->who, LastChanged(file));
+    }
+    if (ftruncate(fd_, 0) != 0) return IoError("emptying it", errno);
+    const std::string header = Header();
+    RONDO_TRY(WriteAt(0, header));
+    end_ = header.size();
+  } else if (!made && head->size() >= kMagic.size() + 4 && version != kVersion) {
+    return Fail(ErrorCode::kVersionMismatch,
+                "file store {}: somebody uses it with format version {}, this process has {}", options_.path, version,
+                kVersion);
+  } else if (!made) {
+    return Fail(ErrorCode::kStoreIo, "file store {}: its header is damaged", options_.path);
+  } else if (made->job != options_.job || made->generation != options_.generation) {
+    return Fail(
+        ErrorCode::kStale,
+        "file store {}: job '{}' generation {} uses it (made by {}, last changed {}), this process belongs to job "
+        "'{}' generation {}; end that run or take another path",
+        options_.path, made->job, made->generation, made->who, LastChanged(file), options_.job, options_.generation);
+  } else {
+    end_ = made->header_bytes;
+  }
+  RONDO_ASSIGN(const bool present, TryLock(fd_, kPresenceLock, F_RDLCK, options_.path));
+  if (!present) return Fail(ErrorCode::kStoreIo, "file store {}: somebody holds its lock for himself", options_.path);
+  return {};
+}
+
+// ---- calls ----
+
+Status FileStore::SetMany(std::span<const KeyValue> entries, TimePoint deadline) {
+  RONDO_TRY(CheckEntries(entries));
+  if (entries.empty()) return {};
+  return WithState(Access::kWrite, deadline, [&]() -> Status { return Append(EncodeSet(entries)); });
+}
+
+Result<std::vector<std::optional<std::string>>> FileStore::GetMany(std::span<const std::string> keys,
+                                                                   TimePoint deadline) {
+  RONDO_TRY(CheckKeys(keys));
+  return Read(keys, deadline);
+}
+
+Result<std::vector<std::optional<std::string>>> FileStore::Read(std::span<const std::string> keys, TimePoint deadline) {
+  using Values = std::vector<std::optional<std::string>>;
+  return WithState(Access::kRead, deadline, [&]() -> Result<Values> {
+    Values values;
+    values.reserve(keys.size());
+    for (const StoreState::Value& value : state_.Get(keys)) {
+      values.push_back(value == nullptr ? std::nullopt : std::optional(*value));
+    }
+    return values;
+  });
+}
+
+Result<std::vector<std::string>> FileStore::Wait(std::span<const std::string> keys, const WaitOptions& options) {
+  RONDO_TRY(CheckWait(keys, options.cancel_key));
+  std::vector<std::string> asked(keys.begin(), keys.end());
+  if (!options.cancel_key.empty()) asked.push_back(options.cancel_key);
+  std::uint64_t seen = 0;  // the log's end at the last look
+  for (Duration pause = kFirstPause;;) {
+    RONDO_ASSIGN(const bool changed, Changed(seen));
+    if (changed) {
+      pause = kFirstPause;
+      auto values = Read(asked, options.deadline);
+      if (!values) return tl::unexpected(std::move(values).error());
+      const auto awaited = std::span(*values).first(keys.size());
+      if (std::all_of(awaited.begin(), awaited.end(), [](const auto& value) { return value.has_value(); })) {
+        std::vector<std::string> all;
+        for (auto& value : awaited) all.push_back(std::move(*value));
+        return all;
+      }
+      if (values->size() > keys.size() && values->back()) return Fail(Error(ErrorCode::kAborted, *values->back()));
+    }
+    if (options_.clock->Now() >= options.deadline) return tl::unexpected(InStore(Describe(), Missing(keys)));
+    Pause(pause, options.deadline);
+  }
+}
+
+Result<std::int64_t> FileStore::Add(std::string_view key, std::int64_t delta, TimePoint deadline) {
+  RONDO_TRY(CheckKey(key));
+  return WithState(Access::kWrite, deadline, [&]() -> Result<std::int64_t> {
+    const std::string name(key);
+    const StoreState::Value old = state_.Get(std::span(&name, 1)).front();
+    RONDO_ASSIGN(const std::int64_t sum,
+                 AddToCounter(key, old == nullptr ? std::nullopt : std::optional<std::string_view>(*old), delta));
+    const KeyValue entry{name, std::to_string(sum)};
+    RONDO_TRY(Append(EncodeSet(std::span(&entry, 1))));
+    return sum;
+  });
+}
+
+Result<CompareSetResult> FileStore::CompareSet(std::string_view key, std::optional<std::string_view> expected,
+                                               std::string_view desired, TimePoint deadline) {
+  RONDO_TRY(CheckEntry(key, desired));
+  return WithState(Access::kWrite, deadline, [&]() -> Result<CompareSetResult> {
+    const KeyValue entry{std::string(key), std::string(desired)};
+    const StoreState::Value old = state_.Get(std::span(&entry.key, 1)).front();
+    const bool matches = old == nullptr ? !expected.has_value() : expected == std::string_view(*old);
+    if (!matches) return CompareSetResult{.swapped = false, .current = old == nullptr ? std::string() : *old};
+    RONDO_TRY(Append(EncodeSet(std::span(&entry, 1))));
+    return CompareSetResult{.swapped = true, .current = entry.value};
+  });
+}
+
+Result<std::size_t> FileStore::DeleteMany(std::span<const std::string> keys, TimePoint deadline) {
+  RONDO_TRY(CheckKeys(keys));
+  return WithState(Access::kWrite, deadline, [&]() -> Result<std::size_t> {
+    std::vector<std::string> existing(keys.begin(), keys.end());
+    std::sort(existing.begin(), existing.end());
+    existing.erase(std::unique(existing.begin(), existing.end()), existing.end());
+    const auto values = state_.Get(existing);
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < existing.size(); ++i) {
+      if (values[i] != nullptr) std::swap(existing[kept++], existing[i]);
+    }
+    existing.resize(kept);
+    if (!existing.empty()) RONDO_TRY(Append(EncodeDelete(existing)));
+    return existing.size();
+  });
+}
+
+// ---- the file ----
+
+template <typename Work>
+auto FileStore::Locked(Access access, TimePoint deadline, const Work& work) -> decltype(work()) {
+  for (Duration pause = kFirstPause;;) {
+    {
+      const std::lock_guard guard(mutex_);
+      RONDO_ASSIGN(const bool locked,
+                   TryLock(fd_, kChangeLock, access == Access::kWrite ? F_WRLCK : F_RDLCK, options_.path));
+      if (locked) {
+        auto result = work();
+        RONDO_TRY(TryLock(fd_, kChangeLock, F_UNLCK, options_.path));
+        return result;
+      }
+    }
+    if (options_.clock->Now() >= deadline) {
+      return Fail(ErrorCode::kStoreTimeout, "file store {}: another process held its lock all the time", options_.path);
+    }
+    Pause(pause, deadline);
+  }
+}
+
+template <typename Work>
+auto FileStore::WithState(Access access, TimePoint deadline, const Work& work) -> decltype(work()) {
+  return Locked(access, deadline, [&]() -> decltype(work()) {
+    RONDO_TRY(CheckIdentity());
+    RONDO_TRY(CatchUp(access));
+    return work();
+  });
+}
+
+Result<bool> FileStore::Changed(std::uint64_t& seen) {
+  const std::lock_guard guard(mutex_);
+  RONDO_TRY(CheckIdentity());
+  struct stat file {};
+  if (fstat(fd_, &file) != 0) return IoError("looking at it", errno);
+  const auto size = static_cast<std::uint64_t>(file.st_size);
+  if (size < end_) return Cut(size);
+  return std::exchange(seen, size) != size;
+}
+
+Status FileStore::CheckIdentity() const {
+  struct stat ours {};
+  struct stat named {};
+  if (fstat(fd_, &ours) != 0) return IoError("looking at it", errno);
+  if (stat(options_.path.c_str(), &named) != 0) {
+    return Fail(ErrorCode::kStoreIo, "file store {}: the file was removed while in use: {}", options_.path,
+                std::strerror(errno));
+  }
+  if (ours.st_ino != named.st_ino || ours.st_dev != named.st_dev) {
+    return Fail(ErrorCode::kStoreIo, "file store {}: the file was replaced while in use", options_.path);
+  }
+  return {};
+}
+
+Status FileStore::CatchUp(Access access) {
+  struct stat file {};
+  if (fstat(fd_, &file) != 0) return IoError("looking at it", errno);
+  const auto size = static_cast<std::uint64_t>(file.st_size);
+  if (size < end_) return Cut(size);
+  while (end_ < size) {
+    const std::uint64_t left = size - end_;
+    const auto head = ReadAt(fd_, end_, kRecordHeadBytes);
+    if (!head) return IoError("reading it", errno);
+    ByteReader in(*head);
+    const std::uint64_t body_bytes = in.Number<std::uint32_t>();
+    const auto crc = in.Number<std::uint32_t>();
+    bool torn = !in.ok() || body_bytes > left - kRecordHeadBytes;  // its writer died, or the disk was full
+    if (!torn) {
+      if (body_bytes > kMaxRecordBytes) return Damaged();
+      const auto body = ReadAt(fd_, end_ + kRecordHeadBytes, body_bytes);
+      if (!body) return IoError("reading it", errno);
+      if (body->size() == body_bytes && Crc32c(*body) == crc) {
+        if (!Replay(*body, state_)) return Damaged();
+        end_ += kRecordHeadBytes + body_bytes;
+        continue;
+      }
+      torn = kRecordHeadBytes + body_bytes == left;  // the file grew before its bytes came
+      if (!torn) return Damaged();
+    }
+    if (access == Access::kWrite) {
+      Log(options_.logger, LogLevel::kWarning,
+          "file store {}: cut off {} bytes of a change that a dead process left unfinished", options_.path, left);
+      if (ftruncate(fd_, static_cast<off_t>(end_)) != 0) return IoError("cutting off an unfinished change", errno);
+    }
+    return {};
+  }
+  return {};
+}
+
+Status FileStore::Append(const std::string& body) {
+  if (end_ + kRecordHeadBytes + body.size() > options_.max_bytes) {
+    return Fail(ErrorCode::kResource, "file store {}: its log has {} of at most {} bytes and no room for {} more",
+                options_.path, end_, options_.max_bytes, body.size());
+  }
+  ByteWriter record;
+  record.Number(static_cast<std::uint32_t>(body.size())).Number(Crc32c(body)).Raw(body);
+  RONDO_TRY(WriteAt(end_, record.bytes()));
+  Replay(body, state_);
+  end_ += record.size();
+  return {};
+}
+
+Status FileStore::WriteAt(std::uint64_t offset, const std::string& bytes) {
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t put = pwrite(fd_, bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) {
+      const int number = put < 0 ? errno : ENOSPC;
+      // Half a record must not stay; if this fails too, the next writer cuts it off.
+      [[maybe_unused]] const int cut = ftruncate(fd_, static_cast<off_t>(offset));
+      return IoError("writing to it", number);
+    }
+    done += static_cast<std::size_t>(put);
+  }
+  return {};
+}
+
+Error FileStore::Missing(std::span<const std::string> keys) {
+  const std::lock_guard guard(mutex_);
+  std::vector<std::string> missing;
+  const auto values = state_.Get(keys);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (values[i] == nullptr) missing.push_back(keys[i]);
+  }
+  return MissingKeys(missing, keys.size());
+}
+
+tl::unexpected<Error> FileStore::IoError(const char* doing, int number) const {
+  return Fail(ErrorCode::kStoreIo, "file store {}: {} failed: {}", options_.path, doing, std::strerror(number));
+}
+
+tl::unexpected<Error> FileStore::Cut(std::uint64_t size) const {
+  return Fail(ErrorCode::kStoreIo, "file store {}: the file was cut to {} bytes while in use; {} had been read",
+              options_.path, size, end_);
+}
+
+tl::unexpected<Error> FileStore::Damaged() const {
+  return Fail(ErrorCode::kStoreIo, "file store {}: the record at byte {} is damaged", options_.path, end_);
+}
+
+void FileStore::Pause(Duration& pause, TimePoint deadline) const {
+  const Duration left = deadline - options_.clock->Now();
+  options_.sleep(std::clamp(left, Duration::zero(), pause));
+  pause = std::min(pause * 2, options_.longest_pause);
+}
+
+}  // namespace rondo

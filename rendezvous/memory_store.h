@@ -1,0 +1,43 @@
+// A store in this process: the ranks are threads. For tests, and for a world that needs no network to meet.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+
+#include "rendezvous/store.h"
+#include "rendezvous/store_state.h"
+
+namespace rondo {
+
+// Waits block in the kernel until deadlines on the machine's monotonic clock (SteadyClock). Other calls never block, so
+// their deadlines are not looked at. Thread rule: any thread; outlives every call.
+class MemoryStore final : public Store {
+ public:
+  explicit MemoryStore(StoreState::Limits limits = {}) : state_(limits) {}
+
+  std::string Describe() const override { return "memory"; }
+  Status SetMany(std::span<const KeyValue> entries, TimePoint deadline) override;
+  Result<std::vector<std::optional<std::string>>> GetMany(std::span<const std::string> keys,
+                                                          TimePoint deadline) override;
+  Result<std::vector<std::string>> Wait(std::span<const std::string> keys, const WaitOptions& options) override;
+  Result<std::int64_t> Add(std::string_view key, std::int64_t delta, TimePoint deadline) override;
+  Result<CompareSetResult> CompareSet(std::string_view key, std::optional<std::string_view> expected,
+                                      std::string_view desired, TimePoint deadline) override;
+  Result<std::size_t> DeleteMany(std::span<const std::string> keys, TimePoint deadline) override;
+
+ private:
+  struct Waiter {
+    std::condition_variable woken;
+    std::optional<Result<std::vector<StoreState::Value>>> outcome;
+  };
+
+  // Hands finished waits to their threads. REQUIRES: mutex_ is held.
+  void WakeFinished();
+
+  std::mutex mutex_;
+  StoreState state_;                               // guarded by mutex_
+  std::map<StoreState::WaitId, Waiter*> waiters_;  // guarded by mutex_; each lives on its thread's stack
+};
+
+}  // namespace rondo

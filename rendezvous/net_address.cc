@@ -1,0 +1,170 @@
+#include "rendezvous/net_address.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <condition_variable>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+
+namespace rondo {
+namespace {
+
+struct Lookup {
+  int error = 0;   // of getaddrinfo
+  int system = 0;  // errno where error is EAI_SYSTEM
+  std::vector<SocketAddress> addresses;
+};
+
+Lookup LookUp(const HostPort& host_port, ResolveFor purpose, int flags) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV | flags | (purpose == ResolveFor::kListen ? AI_PASSIVE : 0);
+  addrinfo* list = nullptr;
+  Lookup lookup;
+  lookup.error = getaddrinfo(host_port.host.empty() ? nullptr : host_port.host.c_str(),
+                             std::to_string(host_port.port).c_str(), &hints, &list);
+  lookup.system = errno;
+  if (lookup.error != 0) return lookup;
+  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
+    SocketAddress address;
+    std::memcpy(&address.storage, entry->ai_addr, entry->ai_addrlen);
+    address.bytes = entry->ai_addrlen;
+    const bool known = std::any_of(lookup.addresses.begin(), lookup.addresses.end(), [&](const SocketAddress& other) {
+      return other.bytes == address.bytes && std::memcmp(&other.storage, &address.storage, address.bytes) == 0;
+    });
+    if (!known) lookup.addresses.push_back(address);
+  }
+  freeaddrinfo(list);
+  return lookup;
+}
+
+// getaddrinfo knows no deadline, so names are looked up on a thread that may be left behind with what it needs.
+std::optional<Lookup> LookUpUntil(const HostPort& host_port, ResolveFor purpose, Duration patience) {
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable done;
+    std::optional<Lookup> lookup;
+  };
+  auto shared = std::make_shared<Shared>();
+  try {
+    std::thread([shared, host_port, purpose] {
+      Lookup lookup = LookUp(host_port, purpose, 0);
+      const std::lock_guard lock(shared->mutex);
+      shared->lookup = std::move(lookup);
+      shared->done.notify_all();
+    }).detach();
+  } catch (const std::system_error&) {  // no thread to be had
+    return Lookup{.error = EAI_MEMORY, .system = 0, .addresses = {}};
+  }
+  std::unique_lock lock(shared->mutex);
+  shared->done.wait_for(lock, patience, [&] { return shared->lookup.has_value(); });
+  return std::move(shared->lookup);
+}
+
+}  // namespace
+
+std::string HostPort::ToString() const {
+  return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port) : fmt::format("[{}]:{}", host, port);
+}
+
+Result<HostPort> ParseHostPort(std::string_view text) {
+  HostPort parsed;
+  std::string_view port;
+  if (text.starts_with('[')) {
+    const std::size_t close = text.find(']');
+    if (close == std::string_view::npos) {
+      return Fail(ErrorCode::kInvalidArgument, "'{}' lacks the ']' that ends an IPv6 address", text);
+    }
+    parsed.host = text.substr(1, close - 1);
+    const std::string_view rest = text.substr(close + 1);
+    if (!rest.starts_with(':')) {
+      return Fail(ErrorCode::kInvalidArgument, "'{}' lacks ':PORT' after the host", text);
+    }
+    port = rest.substr(1);
+  } else {
+    const std::size_t colon = text.find(':');
+    if (colon == std::string_view::npos) {
+      return Fail(ErrorCode::kInvalidArgument, "'{}' lacks ':PORT' after the host", text);
+    }
+    if (text.find(':', colon + 1) != std::string_view::npos) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "'{}' has several colons; an IPv6 address is written in brackets: [::1]:29500", text);
+    }
+    parsed.host = text.substr(0, colon);
+    port = text.substr(colon + 1);
+  }
+  if (parsed.host.empty()) return Fail(ErrorCode::kInvalidArgument, "'{}' lacks a host before the port", text);
+  if (parsed.host.size() > 255) {
+    return Fail(ErrorCode::kInvalidArgument, "the host of '{}...' has {} bytes; 255 are allowed", text.substr(0, 40),
+                parsed.host.size());
+  }
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), parsed.port);
+  if (port.empty() || error != std::errc{} || end != port.data() + port.size()) {
+    return Fail(ErrorCode::kInvalidArgument, "port '{}' of '{}' is no number from 0 to 65535", port, text);
+  }
+  return parsed;
+}
+
+std::string SocketAddress::ToString() const {
+  char host[NI_MAXHOST];
+  char port[NI_MAXSERV];
+  if (getnameinfo(get(), bytes, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    return "unknown address";
+  }
+  return family() == AF_INET6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
+}
+
+Result<std::vector<SocketAddress>> Resolve(const HostPort& host_port, ResolveFor purpose, const Clock& clock,
+                                           TimePoint deadline) {
+  std::optional<Lookup> lookup = LookUp(host_port, purpose, host_port.host.empty() ? 0 : AI_NUMERICHOST);
+  if (lookup->error != 0) lookup = LookUpUntil(host_port, purpose, deadline - clock.Now());
+  if (!lookup) {
+    return Fail(ErrorCode::kUnreachable, "no answer about host '{}' from the name service in time", host_port.host);
+  }
+  if (lookup->error != 0) {
+    return Fail(ErrorCode::kUnreachable, "host '{}' was not found: {}", host_port.host,
+                lookup->error == EAI_SYSTEM ? std::strerror(lookup->system) : gai_strerror(lookup->error));
+  }
+  return std::move(lookup->addresses);
+}
+
+Result<SocketAddress> LocalAddress(int fd) {
+  SocketAddress address;
+  address.bytes = sizeof address.storage;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.bytes) != 0) {
+    return Fail(ErrorCode::kInvalidArgument, "descriptor {} is no bound socket: {}", fd, std::strerror(errno));
+  }
+  return address;
+}
+
+bool IsLocal(const SocketAddress& address) {
+  SocketAddress any_port = address;
+  if (address.family() == AF_INET) reinterpret_cast<sockaddr_in&>(any_port.storage).sin_port = 0;
+  if (address.family() == AF_INET6) reinterpret_cast<sockaddr_in6&>(any_port.storage).sin6_port = 0;
+  const int fd = socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  const bool bound = bind(fd, any_port.get(), any_port.bytes) == 0;
+  close(fd);
+  return bound;
+}
+
+bool IsLoopback(const SocketAddress& address) {
+  if (address.family() == AF_INET) {
+    return (ntohl(reinterpret_cast<const sockaddr_in&>(address.storage).sin_addr.s_addr) >> 24) == 127;
+  }
+  return address.family() == AF_INET6 &&
+         IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address.storage).sin6_addr);
+}
+
+}  // namespace rondo

@@ -1,0 +1,419 @@
+#include "rendezvous/tcp_store_client.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "base/random.h"
+#include "rendezvous/store_arguments.h"
+#include "rendezvous/tcp_store_protocol.h"
+
+namespace rondo {
+namespace {
+
+constexpr Duration kFirstPause = std::chrono::milliseconds(5);
+constexpr Duration kLongestPause = std::chrono::seconds(1);
+constexpr Duration kConnectPatience = std::chrono::seconds(3);  // for one of several addresses
+constexpr std::size_t kReadBytes = 64 << 10;
+
+// poll(2)'s milliseconds until `deadline`, rounded up so that a loop never spins before it; 0 when it has passed.
+int PollMs(TimePoint deadline, TimePoint now) {
+  if (deadline <= now) return 0;
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(deadline - now).count();
+  return static_cast<int>(std::min<std::int64_t>(ms, 60'000));
+}
+
+// Waits for `events`; false at the deadline.
+bool PollUntil(int fd, short events, const Clock& clock, TimePoint deadline) {
+  for (;;) {
+    pollfd entry{.fd = fd, .events = events, .revents = 0};
+    const TimePoint now = clock.Now();
+    if (poll(&entry, fd < 0 ? 0 : 1, PollMs(deadline, now)) > 0) return true;
+    if (clock.Now() >= deadline) return false;
+  }
+}
+
+void SetUp(int fd) {
+  const auto set = [fd](int level, int name, int value) { setsockopt(fd, level, name, &value, sizeof value); };
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  // A server whose host vanished without a word is noticed after 20 s: by what we sent, or by probes while we wait.
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 20'000);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 5);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+}
+
+class Socket {
+ public:
+  explicit Socket(int fd) : fd_(fd) {}
+  ~Socket() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Socket& operator=(Socket&&) = delete;
+  int get() const { return fd_; }
+  int Release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+// A failure that another try may not have, against one that it will.
+struct TryFailure {
+  bool final = false;
+  Error error;
+};
+tl::unexpected<TryFailure> Again(std::string why) {
+  return tl::unexpected(TryFailure{.final = false, .error = Error(ErrorCode::kUnreachable, std::move(why))});
+}
+
+tl::expected<Socket, TryFailure> ConnectTo(const SocketAddress& address, const Clock& clock, TimePoint deadline) {
+  Socket socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (socket.get() < 0) return Again(std::strerror(errno));
+  if (connect(socket.get(), address.get(), address.bytes) != 0) {
+    if (errno != EINPROGRESS && errno != EINTR) return Again(std::strerror(errno));
+    if (!PollUntil(socket.get(), POLLOUT, clock, deadline)) return Again("no answer in time");
+    int error = 0;
+    socklen_t bytes = sizeof error;
+    getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &bytes);
+    if (error != 0) return Again(std::strerror(error));
+  }
+  // A port of this machine that nobody listens on can, rarely, be given to the connecting socket itself.
+  SocketAddress own;
+  own.bytes = sizeof own.storage;
+  getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own.storage), &own.bytes);
+  if (own.ToString() == address.ToString()) return Again("Connection refused");
+  SetUp(socket.get());
+  return socket;
+}
+
+// Says hello and reads the answer; what came after it is left in `unread`.
+tl::expected<void, TryFailure> SayHello(int fd, const std::string& job, const Clock& clock, TimePoint deadline,
+                                        std::string& unread) {
+  const std::string hello = store_protocol::Encode(store_protocol::Hello{.job = job, .token = {}});
+  // A fresh connection's buffer takes it whole.
+  if (send(fd, hello.data(), hello.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(hello.size())) {
+    return Again(fmt::format("it closed before our hello: {}", std::strerror(errno)));
+  }
+  for (;;) {
+    if (!PollUntil(fd, POLLIN, clock, deadline)) return Again("it accepted, but did not answer our hello in time");
+    std::array<char, 4096> buffer;
+    const ssize_t bytes = recv(fd, buffer.data(), buffer.size(), 0);
+    if (bytes < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (bytes < 0) return Again(fmt::format("it closed at our hello: {}", std::strerror(errno)));
+    if (bytes == 0) return Again("it closed at our hello");
+    unread.append(buffer.data(), static_cast<std::size_t>(bytes));
+    auto reply = store_protocol::TakeHelloReply(unread);
+    if (!reply) return tl::unexpected(TryFailure{.final = true, .error = reply.error()});
+    if (!*reply) continue;
+    if ((*reply)->refused) return tl::unexpected(TryFailure{.final = true, .error = *(*reply)->refused});
+    return {};
+  }
+}
+
+Error At(const std::string& address, const Error& error) {
+  return error.With([&](ErrorDetails& details) {
+    details.message = fmt::format("store at {}: {}", address, details.message);
+    details.address = address;
+  });
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TcpStoreClient>> TcpStoreClient::Connect(const Options& options) {
+  if (options.job.size() > store_protocol::kMaxJobBytes) {
+    return Fail(ErrorCode::kInvalidArgument, "the job id has {} bytes; at most {} are allowed", options.job.size(),
+                store_protocol::kMaxJobBytes);
+  }
+  const std::shared_ptr<const Clock> clock =
+      options.clock != nullptr ? options.clock : std::make_shared<const SteadyClock>();
+  const TimePoint started = clock->Now();
+  Random random(static_cast<std::uint64_t>(started.time_since_epoch().count()) ^ static_cast<std::uint64_t>(getpid()));
+  Duration pause = kFirstPause;
+  for (int tries = 1;; ++tries) {
+    std::string failures;  // of this round, one for each address
+    const auto note = [&](const std::string& address, const std::string& why) {
+      failures += fmt::format("{}{}: {}", failures.empty() ? "" : "; ", address, why);
+    };
+    auto addresses = Resolve(options.address, ResolveFor::kConnect, *clock, options.deadline);
+    if (!addresses) {
+      note(options.address.ToString(), addresses.error().message());
+    } else {
+      for (std::size_t i = 0; i < addresses->size(); ++i) {
+        const SocketAddress& address = (*addresses)[i];
+        const bool last = i + 1 == addresses->size();
+        const TimePoint until = last ? options.deadline : std::min(options.deadline, clock->Now() + kConnectPatience);
+        auto socket = ConnectTo(address, *clock, until);
+        std::string unread;
+        const auto hello = socket ? SayHello(socket->get(), options.job, *clock, until, unread)
+                                  : tl::expected<void, TryFailure>(tl::unexpected(socket.error()));
+        if (hello) {
+          const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+          if (wake_fd < 0) {
+            return Fail(ErrorCode::kResource, "no descriptor for the store's client: {}", std::strerror(errno));
+          }
+          return std::unique_ptr<TcpStoreClient>(
+              new TcpStoreClient(options, clock, socket->Release(), wake_fd, std::move(unread)));
+        }
+        if (hello.error().final) return tl::unexpected(At(address.ToString(), hello.error().error));
+        note(address.ToString(), hello.error().error.message());
+      }
+    }
+    // Pauses differ, so that a thousand clients do not come back at once.
+    const Duration jittered = pause / 2 + Duration(random.Below(static_cast<std::uint64_t>(pause.count())));
+    if (clock->Now() + jittered >= options.deadline) {
+      ErrorDetails details;
+      details.code = ErrorCode::kUnreachable;
+      details.address = options.address.ToString();
+      details.message = fmt::format("no store at tcp://{} within {:.1f} s ({} tries): {}", options.address.ToString(),
+                                    std::chrono::duration<double>(options.deadline - started).count(), tries, failures);
+      return tl::unexpected(Error(std::move(details)));
+    }
+    if (tries == 1) {
+      Log(options.logger, LogLevel::kDebug, "store at tcp://{} is not there yet: {}", options.address.ToString(),
+          failures);
+    }
+    PollUntil(-1, 0, *clock, clock->Now() + jittered);
+    pause = std::min(pause * 2, kLongestPause);
+  }
+}
+
+TcpStoreClient::TcpStoreClient(const Options& options, std::shared_ptr<const Clock> clock, int fd, int wake_fd,
+                               std::string unread)
+    : name_("tcp://" + options.address.ToString()),
+      answer_grace_(options.answer_grace),
+      clock_(std::move(clock)),
+      fd_(fd),
+      wake_fd_(wake_fd),
+      unread_(std::move(unread)) {}
+
+TcpStoreClient::~TcpStoreClient() {
+  close(fd_);
+  close(wake_fd_);
+}
+
+// ---- calls ----
+
+Status TcpStoreClient::SetMany(std::span<const KeyValue> entries, TimePoint deadline) {
+  RONDO_TRY(CheckEntries(entries));
+  const std::string_view first = entries.empty() ? std::string_view() : std::string_view(entries.front().key);
+  RONDO_TRY(Ask([&](std::uint64_t id) { return store_protocol::EncodeSet(id, entries); }, deadline,
+                {.verb = "Set", .first_key = first, .keys = entries.size()}));
+  return {};
+}
+
+Result<std::vector<std::optional<std::string>>> TcpStoreClient::GetMany(std::span<const std::string> keys,
+                                                                        TimePoint deadline) {
+  RONDO_TRY(CheckKeys(keys));
+  RONDO_ASSIGN(const std::string payload, Ask([&](std::uint64_t id) { return store_protocol::EncodeGet(id, keys); },
+                                              deadline, Asked::For("Get", keys)));
+  auto values = store_protocol::DecodeValues(payload);
+  if (values && values->size() != keys.size()) {
+    values = Fail(ErrorCode::kProtocol, "it answered {} values for {} keys", values->size(), keys.size());
+  }
+  if (!values) return tl::unexpected(InStore(name_, values.error()));
+  return values;
+}
+
+Result<std::vector<std::string>> TcpStoreClient::Wait(std::span<const std::string> keys, const WaitOptions& options) {
+  RONDO_TRY(CheckWait(keys, options.cancel_key));
+  RONDO_ASSIGN(const std::string payload,
+               Ask([&](std::uint64_t id) { return store_protocol::EncodeWait(id, keys, options.cancel_key); },
+                   options.deadline, Asked::For("Wait", keys), /*abandon=*/true));
+  auto values = store_protocol::DecodeValues(payload);
+  if (!values) return tl::unexpected(InStore(name_, values.error()));
+  std::vector<std::string> all;
+  all.reserve(values->size());
+  for (auto& value : *values) {
+    if (value) all.push_back(std::move(*value));
+  }
+  if (all.size() != keys.size()) {
+    return Fail(ErrorCode::kProtocol, "store {}: it answered {} values for {} awaited keys", name_, all.size(),
+                keys.size());
+  }
+  return all;
+}
+
+Result<std::int64_t> TcpStoreClient::Add(std::string_view key, std::int64_t delta, TimePoint deadline) {
+  RONDO_TRY(CheckKey(key));
+  RONDO_ASSIGN(const std::string payload,
+               Ask([&](std::uint64_t id) { return store_protocol::EncodeAdd(id, key, delta); }, deadline,
+                   {.verb = "Add", .first_key = key, .keys = 1}));
+  auto sum = store_protocol::DecodeNumber(payload);
+  if (!sum) return tl::unexpected(InStore(name_, sum.error()));
+  return sum;
+}
+
+Result<CompareSetResult> TcpStoreClient::CompareSet(std::string_view key, std::optional<std::string_view> expected,
+                                                    std::string_view desired, TimePoint deadline) {
+  RONDO_TRY(CheckEntry(key, desired));
+  RONDO_TRY(CheckEntry(key, expected.value_or("")));
+  RONDO_ASSIGN(const std::string payload,
+               Ask([&](std::uint64_t id) { return store_protocol::EncodeCompareSet(id, key, expected, desired); },
+                   deadline, {.verb = "CompareSet", .first_key = key, .keys = 1}));
+  auto result = store_protocol::DecodeCompareSet(payload);
+  if (!result) return tl::unexpected(InStore(name_, result.error()));
+  return result;
+}
+
+Result<std::size_t> TcpStoreClient::DeleteMany(std::span<const std::string> keys, TimePoint deadline) {
+  RONDO_TRY(CheckKeys(keys));
+  RONDO_ASSIGN(const std::string payload, Ask([&](std::uint64_t id) { return store_protocol::EncodeDelete(id, keys); },
+                                              deadline, Asked::For("Delete", keys)));
+  auto count = store_protocol::DecodeNumber(payload);
+  if (!count) return tl::unexpected(InStore(name_, count.error()));
+  return static_cast<std::size_t>(*count);
+}
+
+// ---- one connection for all ----
+
+template <typename Encode>
+Result<std::string> TcpStoreClient::Ask(const Encode& encode, TimePoint deadline, const Asked& asked, bool abandon) {
+  std::unique_lock lock(mutex_);
+  if (lost_) return tl::unexpected(*lost_);
+  if (unsent_.size() > store_protocol::kMaxFrameBytes) {
+    return Fail(ErrorCode::kStoreTimeout, "store {} has not taken {} bytes of earlier calls", name_, unsent_.size());
+  }
+  const std::uint64_t id = ++last_id_;
+  Call call;
+  calls_.emplace(id, &call);
+  Send(encode(id));
+  Await(lock, call, deadline);
+  if (!call.answer && abandon) {
+    // The server knows best which keys are missing.
+    Send(store_protocol::EncodeAbandon(id));
+    Await(lock, call, clock_->Now() + answer_grace_);
+  }
+  calls_.erase(id);
+  PassReading();
+  if (call.answer) return std::move(*call.answer);
+  ErrorDetails details;
+  details.code = ErrorCode::kStoreTimeout;
+  details.address = name_;
+  details.message = fmt::format("store {} did not answer {} of {} in time", name_, asked.verb,
+                                asked.keys == 1 ? fmt::format("key '{}'", asked.first_key)
+                                                : fmt::format("{} keys ('{}' ...)", asked.keys, asked.first_key));
+  return tl::unexpected(Error(std::move(details)));
+}
+
+void TcpStoreClient::Await(std::unique_lock<std::mutex>& lock, Call& call, TimePoint deadline) {
+  while (!call.answer) {
+    const TimePoint now = clock_->Now();
+    if (now >= deadline) return;
+    if (someone_reads_) {
+      call.woken.wait_for(lock, deadline - now);
+      continue;
+    }
+    someone_reads_ = true;
+    std::array<pollfd, 2> entries{
+        pollfd{.fd = fd_, .events = static_cast<short>(unsent_.empty() ? POLLIN : POLLIN | POLLOUT), .revents = 0},
+        pollfd{.fd = wake_fd_, .events = POLLIN, .revents = 0},
+    };
+    lock.unlock();
+    poll(entries.data(), entries.size(), PollMs(deadline, now));
+    lock.lock();
+    someone_reads_ = false;
+    std::uint64_t wakes = 0;
+    [[maybe_unused]] const ssize_t drained = read(wake_fd_, &wakes, sizeof wakes);
+    Flush();
+    ReadAnswers();
+  }
+}
+
+void TcpStoreClient::PassReading() {
+  if (!someone_reads_ && !calls_.empty()) calls_.begin()->second->woken.notify_one();
+}
+
+void TcpStoreClient::Send(std::string frame) {
+  if (unsent_.empty()) {
+    unsent_ = std::move(frame);
+  } else {
+    unsent_ += frame;
+  }
+  Flush();
+  if (!unsent_.empty() && someone_reads_) {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t woken = write(wake_fd_, &one, sizeof one);
+  }
+}
+
+void TcpStoreClient::Flush() {
+  std::size_t done = 0;
+  while (done < unsent_.size()) {
+    const ssize_t sent = send(fd_, unsent_.data() + done, unsent_.size() - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent > 0) {
+      done += static_cast<std::size_t>(sent);
+    } else if (sent < 0 && errno == EINTR) {
+      continue;
+    } else if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+      break;
+    } else {
+      return Lose(std::strerror(errno));
+    }
+  }
+  unsent_.erase(0, done);
+}
+
+void TcpStoreClient::ReadAnswers() {
+  std::array<char, kReadBytes> buffer;
+  for (;;) {
+    if (lost_) return;
+    const ssize_t bytes = recv(fd_, buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (bytes < 0) return Lose(std::strerror(errno));
+    if (bytes == 0) return Lose("it closed the connection");
+    unread_.append(buffer.data(), static_cast<std::size_t>(bytes));
+    HandOut();
+  }
+}
+
+void TcpStoreClient::HandOut() {
+  std::size_t done = 0;
+  for (;;) {
+    const auto frame = store_protocol::FirstFrame(std::string_view(unread_).substr(done));
+    if (frame && !frame->has_value()) break;
+    auto reply = frame ? store_protocol::DecodeReply(**frame) : tl::unexpected(frame.error());
+    if (!reply) return Lose(reply.error().message());
+    done += store_protocol::kLengthBytes + (*frame)->size();
+    const auto found = calls_.find(reply->id);
+    if (found == calls_.end()) continue;  // whoever asked has met the deadline
+    if (!reply->error) {
+      found->second->answer = std::move(reply->payload);
+    } else if (*reply->error == ErrorCode::kAborted) {
+      found->second->answer = tl::unexpected(Error(ErrorCode::kAborted, std::move(reply->payload)));
+    } else {
+      found->second->answer = tl::unexpected(InStore(name_, Error(*reply->error, std::move(reply->payload))));
+    }
+    found->second->woken.notify_one();
+  }
+  unread_.erase(0, done);
+}
+
+void TcpStoreClient::Lose(const std::string& why) {
+  if (lost_) return;
+  ErrorDetails details;
+  details.code = ErrorCode::kStoreLost;
+  details.address = name_;
+  details.message = fmt::format("the connection to store {} is lost: {}", name_, why);
+  lost_ = Error(std::move(details));
+  unsent_.clear();
+  for (const auto& [id, call] : calls_) {
+    if (!call->answer) call->answer = tl::unexpected(*lost_);
+    call->woken.notify_one();
+  }
+}
+
+}  // namespace rondo

@@ -1,0 +1,102 @@
+// A store over TCP, this process's end.
+//
+// One connection carries the calls of all threads; each call has an id, so a Wait that takes long holds up nobody.
+// There is no thread behind it: of the threads that await an answer one reads for all, and hands that duty on when it
+// leaves. When the server goes, all of them (and every later call) get kStoreLost with the address, at once.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "rendezvous/net_address.h"
+#include "rendezvous/store.h"
+
+namespace rondo {
+
+// Thread rule: any thread; the destructor after the last call.
+class TcpStoreClient final : public Store {
+ public:
+  struct Options {
+    HostPort address;
+    std::string job;                                         // at most 256 bytes; a server of another job refuses us
+    TimePoint deadline;                                      // of the connection, its hello included
+    Duration answer_grace = std::chrono::milliseconds(200);  // how long past its deadline a Wait stays for the server's
+                                                             // list of the missing keys
+    std::shared_ptr<const Clock> clock;                      // null: the machine's
+    Logger* logger = nullptr;                                // outlives the client
+  };
+
+  // Tries every address of the host, again with growing pauses (a server may come later than its clients), until the
+  // deadline. kUnreachable lists every address and why it failed. At once: kProtocol (what listens there is no store of
+  // ours), kVersionMismatch (another version or job), kResource (the server has no room).
+  static Result<std::unique_ptr<TcpStoreClient>> Connect(const Options& options);
+  ~TcpStoreClient() override;
+
+  std::string Describe() const override { return name_; }
+  Status SetMany(std::span<const KeyValue> entries, TimePoint deadline) override;
+  Result<std::vector<std::optional<std::string>>> GetMany(std::span<const std::string> keys,
+                                                          TimePoint deadline) override;
+  // Returns at most Options::answer_grace after its deadline.
+  Result<std::vector<std::string>> Wait(std::span<const std::string> keys, const WaitOptions& options) override;
+  Result<std::int64_t> Add(std::string_view key, std::int64_t delta, TimePoint deadline) override;
+  Result<CompareSetResult> CompareSet(std::string_view key, std::optional<std::string_view> expected,
+                                      std::string_view desired, TimePoint deadline) override;
+  Result<std::size_t> DeleteMany(std::span<const std::string> keys, TimePoint deadline) override;
+
+ private:
+  // A call that awaits its answer; on its thread's stack.
+  struct Call {
+    std::condition_variable woken;  // answered, or its turn to read
+    std::optional<Result<std::string>> answer;
+  };
+  // What was asked, for the message when no answer comes.
+  struct Asked {
+    std::string_view verb;
+    std::string_view first_key;
+    std::size_t keys = 0;
+    static Asked For(std::string_view verb, std::span<const std::string> keys) {
+      return {.verb = verb, .first_key = keys.empty() ? std::string_view() : keys.front(), .keys = keys.size()};
+    }
+  };
+
+  TcpStoreClient(const Options& options, std::shared_ptr<const Clock> clock, int fd, int wake_fd, std::string unread);
+
+  // Sends the request that `encode(id)` gives and awaits the payload of its answer. `abandon`: at the deadline it is
+  // taken back, which the server answers with what is missing.
+  template <typename Encode>
+  Result<std::string> Ask(const Encode& encode, TimePoint deadline, const Asked& asked, bool abandon = false);
+  // Until call.answer is there or the deadline has passed. REQUIRES: `lock` holds mutex_; `call` is in calls_.
+  void Await(std::unique_lock<std::mutex>& lock, Call& call, TimePoint deadline);
+
+  // All of these: REQUIRES mutex_.
+  void Send(std::string frame);
+  void Flush();
+  void ReadAnswers();
+  void HandOut();
+  void PassReading();
+  void Lose(const std::string& why);
+
+  const std::string name_;
+  const Duration answer_grace_;
+  const std::shared_ptr<const Clock> clock_;
+  const int fd_;
+  const int wake_fd_;  // tells the reader that there is something to write
+
+  // Guarded by mutex_.
+  std::mutex mutex_;
+  std::uint64_t last_id_ = 0;
+  std::map<std::uint64_t, Call*> calls_;
+  bool someone_reads_ = false;
+  std::string unsent_;
+  std::string unread_;  // the beginning of an answer
+  std::optional<Error> lost_;
+};
+
+}  // namespace rondo

@@ -1,0 +1,493 @@
+#include "rendezvous/tcp_store_server.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <array>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <exception>
+#include <list>
+#include <map>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "rendezvous/net_address.h"
+
+namespace rondo {
+namespace {
+
+using asio::ip::tcp;
+
+constexpr std::size_t kReadBytes = 64 << 10;  // one read of one client; a shared buffer, so idle clients cost none
+constexpr std::size_t kReadsInARow = 16;      // then the others have their turn
+constexpr std::size_t kWritePieces = 64;
+constexpr Duration kLogPause = std::chrono::seconds(1);
+
+// A descriptor until somebody else takes it.
+class OwnedFd {
+ public:
+  explicit OwnedFd(int fd) : fd_(fd) {}
+  ~OwnedFd() {
+    if (fd_ >= 0) close(fd_);
+  }
+  OwnedFd(OwnedFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  OwnedFd& operator=(OwnedFd&&) = delete;
+  int get() const { return fd_; }
+  int Release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+Error BindError(const SocketAddress& address, const char* call, int number) {
+  ErrorDetails details;
+  details.address = address.ToString();
+  if (number == EADDRINUSE) {
+    details.code = ErrorCode::kAddressInUse;
+    details.message = fmt::format("another process listens on {}; end it or choose another port (0: any free one)",
+                                  address.ToString());
+  } else {
+    details.code = number == EADDRNOTAVAIL || number == EACCES ? ErrorCode::kInvalidArgument : ErrorCode::kResource;
+    details.message =
+        fmt::format("a store cannot listen on {}: {}: {}", address.ToString(), call, std::strerror(number));
+  }
+  return Error(std::move(details));
+}
+
+Result<OwnedFd> Listen(const SocketAddress& address, int backlog, bool every_family) {
+  OwnedFd fd(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (fd.get() < 0) return tl::unexpected(BindError(address, "socket", errno));
+  const int on = 1;
+  const int off = 0;
+  // A port whose last owner's connections linger in TIME_WAIT is free to us.
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (address.family() == AF_INET6) {
+    setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, every_family ? &off : &on, sizeof on);
+  }
+  if (bind(fd.get(), address.get(), address.bytes) != 0) return tl::unexpected(BindError(address, "bind", errno));
+  if (listen(fd.get(), backlog) != 0) return tl::unexpected(BindError(address, "listen", errno));
+  return fd;
+}
+
+SocketAddress EveryInterface(int family, std::uint16_t port) {
+  SocketAddress address;
+  if (family == AF_INET6) {
+    auto& v6 = reinterpret_cast<sockaddr_in6&>(address.storage);
+    v6.sin6_family = AF_INET6;
+    v6.sin6_addr = in6addr_any;
+    v6.sin6_port = htons(port);
+    address.bytes = sizeof v6;
+  } else {
+    auto& v4 = reinterpret_cast<sockaddr_in&>(address.storage);
+    v4.sin_family = AF_INET;
+    v4.sin_addr.s_addr = htonl(INADDR_ANY);
+    v4.sin_port = htons(port);
+    address.bytes = sizeof v4;
+  }
+  return address;
+}
+
+// An adopted descriptor, the host's first address, or every interface: [::] serves IPv4 too, 0.0.0.0 where IPv6 is off.
+Result<OwnedFd> OpenListener(const TcpStoreServer::Options& options, const Clock& clock) {
+  if (options.listen_fd) {
+    OwnedFd fd(*options.listen_fd);
+    RONDO_ASSIGN(const SocketAddress address, LocalAddress(fd.get()));
+    if (address.family() != AF_INET && address.family() != AF_INET6) {
+      return Fail(ErrorCode::kInvalidArgument, "descriptor {} is no TCP socket", fd.get());
+    }
+    if (listen(fd.get(), options.limits.backlog) != 0) return tl::unexpected(BindError(address, "listen", errno));
+    fcntl(fd.get(), F_SETFD, FD_CLOEXEC);
+    return fd;
+  }
+  if (options.host.empty()) {
+    auto both = Listen(EveryInterface(AF_INET6, options.port), options.limits.backlog, true);
+    if (both || both.error().code() == ErrorCode::kAddressInUse) return both;
+    return Listen(EveryInterface(AF_INET, options.port), options.limits.backlog, false);
+  }
+  RONDO_ASSIGN(const auto addresses,
+               Resolve({.host = options.host, .port = options.port}, ResolveFor::kListen, clock, options.deadline));
+  return Listen(addresses.front(), options.limits.backlog, false);
+}
+
+}  // namespace
+
+// Lives on its own thread; what other threads see is under `mutex_`. Sockets are used in readiness style (wait, then a
+// system call that does not block), so that no handler ever holds a view of a buffer that may move.
+class TcpStoreServer::Loop {
+ public:
+  Loop(const Options& options, std::string name, std::shared_ptr<const Clock> clock)
+      : limits_(options.limits),
+        logger_(options.logger),
+        clock_(std::move(clock)),
+        service_({.job = options.job, .limits = options.limits.service}),
+        name_(std::move(name)),
+        acceptor_(io_),
+        accept_pause_(io_),
+        hello_timer_(io_),
+        scratch_(kReadBytes) {}
+
+  ~Loop() {
+    if (thread_.joinable()) {
+      io_.stop();
+      thread_.join();
+    }
+  }
+
+  // `fd` is taken only on success.
+  Status Start(int fd, int family) {
+    std::error_code error;
+    acceptor_.assign(family == AF_INET6 ? tcp::v6() : tcp::v4(), fd, error);
+    if (!error) acceptor_.non_blocking(true, error);
+    if (error) return Fail(ErrorCode::kResource, "the store's listener could not be set up: {}", error.message());
+    Accept();
+    try {
+      thread_ = std::thread([this] { Run(); });
+    } catch (const std::system_error& failure) {
+      acceptor_.release(error);
+      return Fail(ErrorCode::kResource, "no thread for the store's server: {}", failure.what());
+    }
+    return {};
+  }
+
+  Stats stats() const {
+    const std::lock_guard lock(mutex_);
+    return stats_;
+  }
+
+  bool WaitUntilNoClients(TimePoint deadline) const {
+    std::unique_lock lock(mutex_);
+    return no_clients_.wait_for(lock, deadline - clock_->Now(), [&] { return stats_.clients == 0; });
+  }
+
+ private:
+  struct Connection {
+    explicit Connection(tcp::socket connected) : socket(std::move(connected)) {}
+    tcp::socket socket;
+    std::string peer;
+    bool reading = false;  // a wait for readability is pending
+    bool writing = false;  // likewise for room
+    bool paused = false;   // nothing is read until its output has drained
+    bool closing = false;  // once its output is sent
+    std::list<std::pair<TimePoint, TcpStoreService::ClientId>>::iterator hello;  // valid until it said hello
+  };
+  using Id = TcpStoreService::ClientId;
+
+  void Run() {
+    for (;;) {
+      try {
+        io_.run();
+        return;
+      } catch (const std::exception& failure) {  // out of memory in one handler must not take the store from everybody
+        Log(logger_, LogLevel::kWarning, "store {}: {}", name_, failure.what());
+      }
+    }
+  }
+
+  // ---- accepting ----
+
+  void Accept() {
+    acceptor_.async_wait(tcp::acceptor::wait_read, [this](std::error_code error) {
+      if (!error) AcceptAll();
+    });
+  }
+
+  void AcceptAll() {
+    for (;;) {
+      std::error_code error;
+      tcp::socket socket = acceptor_.accept(error);
+      if (error == asio::error::would_block || error == asio::error::try_again) return Accept();
+      // One that gave up while it waited in the queue is nobody's loss.
+      if (error == asio::error::connection_aborted || error == asio::error::interrupted) continue;
+      if (error) return PauseAccepting(error);
+      Adopt(std::move(socket));
+    }
+  }
+
+  void PauseAccepting(const std::error_code& why) {
+    Count(&Stats::accept_pauses);
+    LogRarely(fmt::format("cannot accept connections for now: {}", why.message()));
+    accept_pause_.expires_after(std::chrono::milliseconds(limits_.accept_pause_ms));
+    accept_pause_.async_wait([this](std::error_code error) {
+      if (!error) AcceptAll();
+    });
+  }
+
+  void Adopt(tcp::socket socket) {
+    Count(&Stats::accepted);
+    std::error_code ignored;
+    socket.non_blocking(true, ignored);
+    socket.set_option(tcp::no_delay(true), ignored);
+    socket.set_option(asio::socket_base::keep_alive(true), ignored);
+    // A client whose host vanished is noticed by unanswered probes: (2 + 1) * 10 s.
+    SetNumber(socket, TCP_KEEPIDLE, 10);
+    SetNumber(socket, TCP_KEEPINTVL, 10);
+    SetNumber(socket, TCP_KEEPCNT, 2);
+    const auto endpoint = socket.remote_endpoint(ignored);
+
+    if (before_hello_.size() >= limits_.max_before_hello) {
+      DropStranger(before_hello_.front().second, "others came before it said hello");
+    }
+    const Id id = service_.Connect();
+    Connection& connection = connections_.try_emplace(id, std::move(socket)).first->second;
+    connection.peer = fmt::format("{}:{}", endpoint.address().to_string(), endpoint.port());
+    const TimePoint until = SteadyNow() + std::chrono::milliseconds(limits_.hello_timeout_ms);
+    connection.hello = before_hello_.insert(before_hello_.end(), {until, id});
+    if (before_hello_.size() == 1) AwaitHello();
+    Read(id, connection);
+  }
+
+  static void SetNumber(tcp::socket& socket, int name, int value) {
+    setsockopt(socket.native_handle(), IPPROTO_TCP, name, &value, sizeof value);
+  }
+
+  // Asio's timers live on the machine's clock, and so do the times of before_hello_.
+  static TimePoint SteadyNow() { return asio::steady_timer::clock_type::now(); }
+
+  // The oldest is due first, since all have the same patience.
+  void AwaitHello() {
+    if (before_hello_.empty()) return;
+    hello_timer_.expires_at(before_hello_.front().first);
+    hello_timer_.async_wait([this](std::error_code error) {
+      if (error) return;
+      while (!before_hello_.empty() && before_hello_.front().first <= SteadyNow()) {
+        DropStranger(before_hello_.front().second,
+                     fmt::format("it said no hello within {} ms", limits_.hello_timeout_ms));
+      }
+      AwaitHello();
+    });
+  }
+
+  // ---- moving bytes ----
+
+  void Read(Id id, Connection& connection) {
+    if (connection.reading) return;
+    connection.reading = true;
+    connection.socket.async_wait(tcp::socket::wait_read, [this, id](std::error_code error) {
+      Connection* found = Find(id);
+      if (found == nullptr) return;
+      found->reading = false;
+      if (error) return Close(id);
+      OnReadable(id, *found);
+    });
+  }
+
+  void OnReadable(Id id, Connection& connection) {
+    for (std::size_t i = 0; i < kReadsInARow; ++i) {
+      if (!connection.closing && !service_.WantsInput(id)) {
+        connection.paused = true;
+        return;
+      }
+      std::error_code error;
+      const std::size_t bytes = connection.socket.read_some(asio::buffer(scratch_), error);
+      if (error == asio::error::would_block || error == asio::error::try_again) break;
+      if (error || bytes == 0) return Close(id);
+      if (connection.closing) continue;  // refused: what it still says is thrown away, so that it reads our reason
+      if (!Heed(id, connection, service_.Receive(id, std::as_bytes(std::span(scratch_.data(), bytes))))) return;
+      if (bytes < scratch_.size()) break;
+    }
+    Read(id, connection);
+  }
+
+  // Acts on a verdict and sends what was answered, to anybody. False: the connection is gone.
+  bool Heed(Id id, Connection& connection, const TcpStoreService::Verdict& verdict) {
+    if (verdict.fate == TcpStoreService::Fate::kDrop) {
+      if (!service_.SaidHello(id)) {
+        DropStranger(id, verdict.reason);
+      } else {
+        Count(&Stats::broken);
+        LogRarely(fmt::format("dropped {}: {}", connection.peer, verdict.reason));
+        Close(id);
+      }
+      SendAnswers();
+      return false;
+    }
+    if (verdict.fate == TcpStoreService::Fate::kClose && !connection.closing) {
+      connection.closing = true;  // stays in before_hello_, which ends its patience
+      Count(&Stats::refused);
+      LogRarely(fmt::format("refused {}: {}", connection.peer, verdict.reason));
+    }
+    if (service_.SaidHello(id) && connection.hello != before_hello_.end()) {
+      before_hello_.erase(connection.hello);
+      connection.hello = before_hello_.end();
+      CountClients();
+    }
+    SendAnswers();
+    return Find(id) != nullptr;
+  }
+
+  void SendAnswers() {
+    // A write may fail and close, which answers nobody, or drain and resume a client, which may answer others.
+    for (auto answered = service_.TakeAnswered(); !answered.empty(); answered = service_.TakeAnswered()) {
+      for (const Id id : answered) {
+        Connection* connection = Find(id);
+        if (connection != nullptr && !connection->writing) Write(id, *connection);
+      }
+    }
+  }
+
+  void Write(Id id, Connection& connection) {
+    store_protocol::Outgoing& output = service_.output(id);
+    while (!output.empty()) {
+      std::array<Bytes, kWritePieces> pieces;
+      const std::size_t count = output.Front(pieces);
+      std::array<iovec, kWritePieces> vectors;
+      for (std::size_t i = 0; i < count; ++i) {
+        vectors[i] = {.iov_base = const_cast<std::byte*>(pieces[i].data()), .iov_len = pieces[i].size()};
+      }
+      msghdr message{};
+      message.msg_iov = vectors.data();
+      message.msg_iovlen = count;
+      const ssize_t sent = sendmsg(connection.socket.native_handle(), &message, MSG_NOSIGNAL);
+      if (sent < 0 && errno == EINTR) continue;
+      if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return AwaitRoom(id, connection);
+      if (sent < 0) return Close(id);
+      output.Consume(static_cast<std::size_t>(sent));
+    }
+    if (connection.closing) {
+      // The reason is sent; our end of the stream follows it. The client closes when it has read both.
+      std::error_code ignored;
+      connection.socket.shutdown(tcp::socket::shutdown_send, ignored);
+      return Read(id, connection);
+    }
+    if (connection.paused || service_.LeftOff(id)) Resume(id, connection);
+  }
+
+  // Takes up reading, and requests that were left, once the output has drained. Later, since we are inside somebody's
+  // request now.
+  void Resume(Id id, Connection& connection) {
+    connection.paused = false;
+    asio::post(io_, [this, id] {
+      Connection* found = Find(id);
+      if (found == nullptr || found->closing || !Heed(id, *found, service_.Resume(id))) return;
+      if (service_.WantsInput(id)) {
+        Read(id, *found);
+      } else {
+        found->paused = true;
+      }
+    });
+  }
+
+  void AwaitRoom(Id id, Connection& connection) {
+    connection.writing = true;
+    connection.socket.async_wait(tcp::socket::wait_write, [this, id](std::error_code error) {
+      Connection* found = Find(id);
+      if (found == nullptr) return;
+      found->writing = false;
+      if (error) return Close(id);
+      Write(id, *found);
+      SendAnswers();
+    });
+  }
+
+  // ---- ending ----
+
+  Connection* Find(Id id) {
+    const auto found = connections_.find(id);
+    return found == connections_.end() ? nullptr : &found->second;
+  }
+
+  void Close(Id id) {
+    const auto found = connections_.find(id);
+    if (found == connections_.end()) return;
+    if (found->second.hello != before_hello_.end()) before_hello_.erase(found->second.hello);
+    connections_.erase(found);
+    service_.Disconnect(id);
+    CountClients();
+  }
+
+  void DropStranger(Id id, const std::string& reason) {
+    const Connection& connection = *Find(id);
+    if (!connection.closing) {  // else it was counted as refused
+      Count(&Stats::strangers);
+      LogRarely(fmt::format("dropped {}: {}", connection.peer, reason));
+    }
+    Close(id);
+  }
+
+  void Count(std::uint64_t Stats::*counter) {
+    const std::lock_guard lock(mutex_);
+    ++(stats_.*counter);
+  }
+
+  void CountClients() {
+    const std::lock_guard lock(mutex_);
+    stats_.clients = service_.clients_after_hello();
+    if (stats_.clients == 0) no_clients_.notify_all();
+  }
+
+  void LogRarely(const std::string& text) {
+    const TimePoint now = clock_->Now();
+    if (logged_ && now - *logged_ < kLogPause) {
+      ++unlogged_;
+      return;
+    }
+    const std::string before = unlogged_ == 0 ? "" : fmt::format(" ({} more since the last line)", unlogged_);
+    Log(logger_, LogLevel::kWarning, "store {}: {}{}", name_, text, before);
+    logged_ = now;
+    unlogged_ = 0;
+  }
+
+  const Limits limits_;
+  Logger* const logger_;
+  const std::shared_ptr<const Clock> clock_;
+
+  // Of the loop's thread alone.
+  TcpStoreService service_;
+  const std::string name_;
+  asio::io_context io_{1};
+  tcp::acceptor acceptor_;
+  asio::steady_timer accept_pause_;
+  asio::steady_timer hello_timer_;
+  std::vector<char> scratch_;
+  std::map<Id, Connection> connections_;
+  std::list<std::pair<TimePoint, Id>> before_hello_;  // oldest first
+  std::optional<TimePoint> logged_;
+  std::uint64_t unlogged_ = 0;
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable no_clients_;
+  Stats stats_;  // guarded by mutex_
+
+  std::thread thread_;
+};
+
+TcpStoreServer::TcpStoreServer(std::unique_ptr<Loop> loop, std::string address, std::uint16_t port)
+    : loop_(std::move(loop)), address_(std::move(address)), port_(port) {}
+
+TcpStoreServer::~TcpStoreServer() = default;
+
+Result<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Start(Options options) {
+  const std::shared_ptr<const Clock> clock =
+      options.clock != nullptr ? options.clock : std::make_shared<const SteadyClock>();
+  RONDO_ASSIGN(OwnedFd fd, OpenListener(options, *clock));
+  RONDO_ASSIGN(const SocketAddress bound, LocalAddress(fd.get()));
+  // sin_port and sin6_port lie at the same place.
+  const std::uint16_t port = ntohs(reinterpret_cast<const sockaddr_in&>(bound.storage).sin_port);
+  try {
+    auto loop = std::make_unique<Loop>(options, "tcp://" + bound.ToString(), clock);
+    RONDO_TRY(loop->Start(fd.get(), bound.family()));
+    fd.Release();
+    return std::unique_ptr<TcpStoreServer>(new TcpStoreServer(std::move(loop), bound.ToString(), port));
+  } catch (const std::exception& failure) {  // Asio's event loop could not be made: no descriptors
+    return Fail(ErrorCode::kResource, "no event loop for the store's server: {}", failure.what());
+  }
+}
+
+TcpStoreServer::Stats TcpStoreServer::stats() const { return loop_->stats(); }
+
+bool TcpStoreServer::WaitUntilNoClients(TimePoint deadline) const { return loop_->WaitUntilNoClients(deadline); }
+
+}  // namespace rondo

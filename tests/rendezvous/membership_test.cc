@@ -1,0 +1,381 @@
+// The meeting, told as stories: who comes, who does not, and what each is told.
+#include "rendezvous/membership.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/rendezvous/stores.h"
+
+namespace rondo {
+namespace {
+
+const SteadyClock kClock;
+
+// One process that wants to join.
+struct Process {
+  std::optional<Rank> rank;
+  int world_size = 0;
+  std::string host;
+  std::uint64_t pid = 0;
+  std::string config = "version=1\nalgorithms=abc\n";
+  std::string instance;
+  int timeout_ms = 20'000;
+  std::uint64_t generation = 0;
+  std::string job = "job";
+};
+
+// Process `number` of a world, on a host of its own.
+Process Number(int number, int world_size, bool with_rank = true) {
+  Process process;
+  if (with_rank) process.rank = number;
+  process.world_size = world_size;
+  process.host = "host" + std::to_string(number);
+  process.pid = 100 + static_cast<std::uint64_t>(number);
+  return process;
+}
+
+JoinOptions OptionsOf(const Process& process) {
+  JoinOptions options;
+  options.rank = process.rank;
+  options.world_size = process.world_size;
+  options.job = process.job;
+  options.generation = process.generation;
+  options.deadline = InMs(process.timeout_ms);
+  options.self.host = process.host;
+  options.self.host_id = "boot-" + process.host;
+  options.self.pid = process.pid;
+  options.self.instance = process.instance.empty() ? process.host + std::to_string(process.pid) : process.instance;
+  options.self.address = "address of " + process.host;
+  options.self.config = process.config;
+  return options;
+}
+
+// All come at once, each on its own thread with its own handle on the store.
+std::vector<Result<Membership>> Meet(StoreWorld& world, const std::vector<Process>& processes) {
+  std::vector<Result<Membership>> results(processes.size(), Fail(ErrorCode::kInternal, "did not run"));
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < processes.size(); ++i) {
+    threads.emplace_back([&, i] {
+      const auto store = world.Open();
+      results[i] = Join(*store, kClock, OptionsOf(processes[i]));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
+bool Says(const Error& error, const std::string& text) { return error.ToString().find(text) != std::string::npos; }
+
+#define CHECK_SAYS(error, text) CHECK_MESSAGE(Says(error, text), (error).ToString())
+
+TEST_CASE("Ranks that meet know each other, the same on every rank") {
+  ForEachStore([](StoreWorld& world) {
+    const auto results = Meet(world, {Number(2, 4), Number(0, 4), Number(3, 4), Number(1, 4)});
+    const std::vector<Rank> ranks{2, 0, 3, 1};
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      REQUIRE_MESSAGE(results[i].has_value(), results[i].error().ToString());
+      CHECK(results[i]->rank == ranks[i]);
+      CHECK(results[i]->job == "job");
+      REQUIRE(results[i]->members.size() == 4);
+      for (Rank rank = 0; rank < 4; ++rank) {
+        const Member& member = results[i]->members[static_cast<std::size_t>(rank)];
+        CHECK(member.rank == rank);
+        CHECK(member.host == "host" + std::to_string(rank));
+        CHECK(member.host_id == "boot-host" + std::to_string(rank));
+        CHECK(member.pid == 100 + static_cast<std::uint64_t>(rank));
+        CHECK(member.address == "address of host" + std::to_string(rank));
+        CHECK(member.config == "version=1\nalgorithms=abc\n");
+      }
+    }
+  });
+}
+
+TEST_CASE("A world of one meets itself") {
+  MemoryWorld world;
+  const auto results = Meet(world, {Number(0, 1)});
+  REQUIRE(results[0]);
+  CHECK(results[0]->members.size() == 1);
+}
+
+TEST_CASE("Ranks that were not given come from the order of arrival, each once") {
+  ForEachStore([](StoreWorld& world) {
+    const auto results = Meet(world, {Number(0, 3, false), Number(1, 3, false), Number(2, 3, false)});
+    std::vector<Rank> ranks;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      REQUIRE_MESSAGE(results[i].has_value(), results[i].error().ToString());
+      ranks.push_back(results[i]->rank);
+      CHECK(results[i]->members[static_cast<std::size_t>(results[i]->rank)].pid == 100 + i);
+    }
+    std::sort(ranks.begin(), ranks.end());
+    CHECK(ranks == std::vector<Rank>{0, 1, 2});
+  });
+}
+
+TEST_CASE("Two processes that claim one rank: everybody is told, with both hosts and pids") {
+  ForEachStore([](StoreWorld& world) {
+    Process twin = Number(1, 3);
+    twin.host = "twin";
+    twin.pid = 777;
+    const auto results = Meet(world, {Number(0, 3), Number(1, 3), twin});
+    for (const auto& result : results) {
+      REQUIRE(!result);
+      CHECK(result.error().code() == ErrorCode::kDuplicateRank);
+      CHECK(result.error().culprit() == 1);
+      CHECK_SAYS(result.error(), "host host1, pid 101");
+      CHECK_SAYS(result.error(), "host twin, pid 777");
+    }
+  });
+}
+
+TEST_CASE("A rank that died in the meeting and came back is a duplicate; the same process trying again is not") {
+  MemoryWorld world;
+  Process first = Number(1, 2);
+  first.timeout_ms = 50;
+  first.instance = "the same";
+  MemoryStore store;
+  // The first try is cut short by its own deadline, but its failure would end the meeting; so only its claim is left
+  // here.
+  {
+    JoinOptions options = OptionsOf(first);
+    std::thread joining([&] { (void)Join(store, kClock, options); });
+    joining.join();
+  }
+  first.generation = 1;
+  first.timeout_ms = 20'000;
+  std::thread again([&] {
+    const auto result = Join(store, kClock, OptionsOf(first));
+    REQUIRE(!result);
+    CHECK(result.error().code() == ErrorCode::kDuplicateRank);
+  });
+  REQUIRE(store.WaitFor("rondo/job/1/member/1", Soon()));
+  Process restarted = first;
+  restarted.instance = "another";
+  restarted.pid = 999;
+  const auto result = Join(store, kClock, OptionsOf(restarted));
+  again.join();
+  REQUIRE(!result);
+  CHECK(result.error().code() == ErrorCode::kDuplicateRank);
+  CHECK_SAYS(result.error(), "pid 999");
+}
+
+TEST_CASE("A process that joins again after it was told the outcome is told the same") {
+  MemoryWorld world;
+  const auto first = Meet(world, {Number(0, 2), Number(1, 2)});
+  REQUIRE(first[1]);
+  const auto again = Meet(world, {Number(1, 2)});
+  REQUIRE_MESSAGE(again[0].has_value(), again[0].error().ToString());
+  CHECK(again[0]->members.size() == 2);
+}
+
+TEST_CASE("Different world sizes: everybody is told at once, with both numbers") {
+  ForEachStore([](StoreWorld& world) {
+    const TimePoint before = kClock.Now();
+    const auto results = Meet(world, {Number(0, 4), Number(1, 4), Number(2, 3)});
+    CHECK(kClock.Now() - before < std::chrono::seconds(10));
+    for (const auto& result : results) {
+      REQUIRE(!result);
+      CHECK(result.error().code() == ErrorCode::kWorldSizeMismatch);
+      CHECK_SAYS(result.error(), "world size");
+      CHECK_SAYS(result.error(), "4");
+      CHECK_SAYS(result.error(), "3");
+      CHECK_SAYS(result.error(), "host2, pid 102");
+    }
+  });
+}
+
+TEST_CASE("One process more than the world has places, ranks by arrival: it learns that there is no place") {
+  MemoryWorld world;
+  for (const auto& result : Meet(world, {Number(0, 2, false), Number(1, 2, false)})) REQUIRE(result);
+  const auto late = Meet(world, {Number(2, 2, false)});
+  REQUIRE(!late[0]);
+  CHECK(late[0].error().code() == ErrorCode::kStale);
+  CHECK_SAYS(late[0].error(), "one too many");
+}
+
+TEST_CASE("Different configurations: the field and the values of both are named, to everybody") {
+  ForEachStore([](StoreWorld& world) {
+    Process other = Number(1, 2);
+    other.config = "version=2\nalgorithms=abc\nframe=64\n";
+    for (const auto& result : Meet(world, {Number(0, 2), other})) {
+      REQUIRE(!result);
+      CHECK(result.error().code() == ErrorCode::kVersionMismatch);
+      CHECK_SAYS(result.error(), "version is");
+      CHECK_SAYS(result.error(), "'1'");
+      CHECK_SAYS(result.error(), "'2'");
+      CHECK_SAYS(result.error(), "frame");
+      CHECK(!Says(result.error(), "algorithms"));
+      CHECK_SAYS(result.error(), "host0, pid 100");
+      CHECK_SAYS(result.error(), "host1, pid 101");
+    }
+  });
+}
+
+TEST_CASE("Given ranks and ranks by arrival do not mix") {
+  MemoryWorld world;
+  for (const auto& result : Meet(world, {Number(0, 2), Number(1, 2, false)})) {
+    REQUIRE(!result);
+    CHECK(result.error().code() == ErrorCode::kVersionMismatch);
+    CHECK_SAYS(result.error(), "order of arrival");
+  }
+}
+
+TEST_CASE("At the deadline everybody who came is told who is absent and who came from where") {
+  ForEachStore([](StoreWorld& world) {
+    std::vector<Process> processes{Number(0, 6), Number(2, 6), Number(5, 6)};
+    for (Process& process : processes) process.timeout_ms = 400;
+    const TimePoint before = kClock.Now();
+    const auto results = Meet(world, processes);
+    CHECK(kClock.Now() - before < std::chrono::seconds(5));
+    for (const auto& result : results) {
+      REQUIRE(!result);
+      CHECK(result.error().code() == ErrorCode::kRendezvousTimeout);
+      CHECK(result.error().culprit() == 1);
+      CHECK_SAYS(result.error(), "3 of 6 ranks");
+      CHECK_SAYS(result.error(), "absent: 1, 3..4");
+      CHECK_SAYS(result.error(), "0 (host host0, pid 100)");
+      CHECK_SAYS(result.error(), "2 (host host2, pid 102)");
+      CHECK_SAYS(result.error(), "5 (host host5, pid 105)");
+    }
+  });
+}
+
+TEST_CASE("When rank 0 is the absent one, the others say so") {
+  MemoryWorld world;
+  Process alone = Number(1, 2);
+  alone.timeout_ms = 200;
+  const auto results = Meet(world, {alone});
+  REQUIRE(!results[0]);
+  CHECK(results[0].error().code() == ErrorCode::kRendezvousTimeout);
+  CHECK_SAYS(results[0].error(), "absent: 0");
+}
+
+TEST_CASE("Who gives up first ends the meeting for those with more patience") {
+  MemoryWorld world;
+  Process hasty = Number(1, 3);
+  hasty.timeout_ms = 200;
+  const TimePoint before = kClock.Now();
+  for (const auto& result : Meet(world, {Number(0, 3), hasty})) {
+    REQUIRE(!result);
+    CHECK(result.error().code() == ErrorCode::kRendezvousTimeout);
+    CHECK_SAYS(result.error(), "absent: 2");
+  }
+  CHECK(kClock.Now() - before < std::chrono::seconds(10));
+}
+
+TEST_CASE("A store that holds the meeting of an earlier run is refused as stale; a new generation is not") {
+  ForEachStore([](StoreWorld& world) {
+    const auto keep = world.Open();  // a file store's content goes with its last user
+    for (const auto& result : Meet(world, {Number(0, 2), Number(1, 2)})) REQUIRE(result);
+
+    std::vector<Process> next{Number(0, 2), Number(1, 2)};
+    for (Process& process : next) process.pid += 1000;
+    for (const auto& result : Meet(world, next)) {
+      REQUIRE(!result);
+      CHECK(result.error().code() == ErrorCode::kStale);
+      CHECK_SAYS(result.error(), "generation 0");
+      CHECK_SAYS(result.error(), keep->Describe());
+    }
+    for (Process& process : next) process.generation = 1;
+    for (const auto& result : Meet(world, next)) CHECK(result);
+  });
+}
+
+TEST_CASE("Different jobs do not meet in one store") {
+  MemoryWorld world;
+  std::vector<Process> processes{Number(0, 2), Number(1, 2), Number(0, 2), Number(1, 2)};
+  for (std::size_t i = 2; i < 4; ++i) {
+    processes[i].job = "other";
+    processes[i].host = "elsewhere";
+  }
+  const auto results = Meet(world, processes);
+  for (const auto& result : results) REQUIRE(result);
+  CHECK(results[0]->members[1].host == "host1");
+  CHECK(results[2]->members[1].host == "elsewhere");
+}
+
+TEST_CASE("Impossible arguments are refused before anything is written") {
+  MemoryWorld world;
+  const auto code_of = [&](const Process& process) { return Meet(world, {process})[0].error().code(); };
+  CHECK(code_of(Number(4, 4)) == ErrorCode::kInvalidArgument);
+  CHECK(code_of(Number(-1, 4)) == ErrorCode::kInvalidArgument);
+  CHECK(code_of(Number(0, 0)) == ErrorCode::kInvalidArgument);
+  CHECK(code_of(Number(0, kMaxWorldSize + 1)) == ErrorCode::kInvalidArgument);
+  Process large = Number(0, 1);
+  large.config = std::string(100'000, 'c');
+  CHECK(code_of(large) == ErrorCode::kInvalidArgument);
+  CHECK(*world.Open()->Get("rondo/job/0/founding", Soon()) == std::nullopt);
+}
+
+TEST_CASE("A table of members too large for one value comes in parts") {
+  MemoryStore store;
+  constexpr int kWorld = 300;
+  std::vector<std::thread> threads;
+  std::atomic<int> complete{0};
+  for (int rank = 0; rank < kWorld; ++rank) {
+    threads.emplace_back([&, rank] {
+      JoinOptions options = OptionsOf(Number(rank, kWorld));
+      options.self.address = std::string(4096, static_cast<char>('a' + rank % 26));
+      const auto result = Join(store, kClock, options);
+      REQUIRE_MESSAGE(result.has_value(), result.error().ToString());
+      for (Rank other = 0; other < kWorld; ++other) {
+        REQUIRE(result->members[static_cast<std::size_t>(other)].address ==
+                std::string(4096, static_cast<char>('a' + other % 26)));
+      }
+      ++complete;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(complete == kWorld);
+  CHECK(store.Get("rondo/job/0/table/2", Soon())->has_value());
+}
+
+TEST_CASE("512 ranks meet over one TCP store within seconds") {
+  const auto server = StartServer();
+  constexpr int kWorld = 512;
+  std::atomic<int> complete{0};
+  std::vector<std::thread> threads;
+  const TimePoint before = kClock.Now();
+  for (int rank = 0; rank < kWorld; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto store = ClientOf(*server);
+      const auto result = Join(*store, kClock, OptionsOf(Number(rank, kWorld)));
+      REQUIRE_MESSAGE(result.has_value(), result.error().ToString());
+      if (result->members.size() == kWorld && result->members[7].host == "host7") ++complete;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const Duration took = kClock.Now() - before;
+  CHECK(complete == kWorld);
+  CHECK(took < std::chrono::seconds(20));
+  MESSAGE("512 ranks met in " << std::chrono::duration<double>(took).count() << " s");
+  CHECK(server->stats().strangers == 0);
+}
+
+TEST_CASE("When the store dies during the meeting, everybody hears of the store, at once") {
+  auto server = StartServer();
+  const auto first = ClientOf(*server);
+  const auto second = ClientOf(*server);
+  const std::string address = server->address();
+  std::vector<std::thread> threads;
+  for (int rank = 1; rank < 3; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto result = Join(rank == 1 ? *first : *second, kClock, OptionsOf(Number(rank, 3)));
+      REQUIRE(!result);
+      CHECK(result.error().code() == ErrorCode::kStoreLost);
+      CHECK_SAYS(result.error(), address);
+    });
+  }
+  const auto watching = ClientOf(*server);
+  REQUIRE(watching->WaitFor("rondo/job/0/member/1", Soon()));
+  REQUIRE(watching->WaitFor("rondo/job/0/member/2", Soon()));
+  server.reset();
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace rondo

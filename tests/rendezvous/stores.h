@@ -1,0 +1,166 @@
+// The stores under test, each behind one face: a world that opens any number of handles on one store.
+#pragma once
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "rendezvous/file_store.h"
+#include "rendezvous/memory_store.h"
+#include "rendezvous/prefix_store.h"
+#include "rendezvous/tcp_store_client.h"
+#include "rendezvous/tcp_store_server.h"
+
+namespace rondo {
+
+// Far enough for a loaded machine; a test that meets it has failed.
+inline TimePoint Soon(Duration from_now = std::chrono::seconds(30)) { return SteadyClock().Now() + from_now; }
+inline TimePoint InMs(int ms) { return Soon(std::chrono::milliseconds(ms)); }
+
+// Lines as they come, for tests that ask what was logged.
+class RecordingLogger final : public Logger {
+ public:
+  void Write(LogLevel, std::string_view text) override {
+    const std::lock_guard lock(mutex_);
+    lines_.emplace_back(text);
+  }
+  std::vector<std::string> lines() const {
+    const std::lock_guard lock(mutex_);
+    return lines_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> lines_;
+};
+
+// A directory that goes with the test.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    std::string name = (std::filesystem::temp_directory_path() / "rondo_XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
+  std::string File(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+class StoreWorld {
+ public:
+  virtual ~StoreWorld() = default;
+  virtual const char* name() const = 0;
+  // Another process's view of the same store.
+  virtual std::shared_ptr<Store> Open() = 0;
+};
+
+class MemoryWorld : public StoreWorld {
+ public:
+  const char* name() const override { return "memory"; }
+  std::shared_ptr<Store> Open() override { return store_; }
+
+ private:
+  std::shared_ptr<MemoryStore> store_ = std::make_shared<MemoryStore>();
+};
+
+class PrefixWorld : public StoreWorld {
+ public:
+  const char* name() const override { return "prefix over memory"; }
+  std::shared_ptr<Store> Open() override { return std::make_shared<PrefixStore>(inner_, "corner/"); }
+
+ private:
+  MemoryStore inner_;
+};
+
+class FileWorld : public StoreWorld {
+ public:
+  const char* name() const override { return "file"; }
+  std::shared_ptr<Store> Open() override {
+    FileStore::Options options;
+    options.path = directory_.File("store");
+    options.job = "job";
+    options.deadline = Soon();
+    auto store = FileStore::Open(std::move(options));
+    REQUIRE_MESSAGE(store.has_value(), store.error().ToString());
+    return std::shared_ptr<Store>(std::move(*store));
+  }
+
+ private:
+  TemporaryDirectory directory_;
+};
+
+inline std::unique_ptr<TcpStoreServer> StartServer(TcpStoreServer::Options options = {}) {
+  if (options.host.empty() && !options.listen_fd) options.host = "127.0.0.1";
+  options.deadline = Soon();
+  auto server = TcpStoreServer::Start(std::move(options));
+  REQUIRE_MESSAGE(server.has_value(), server.error().ToString());
+  return std::move(*server);
+}
+
+inline Result<std::unique_ptr<TcpStoreClient>> ConnectTo(const TcpStoreServer& server, const std::string& job = "",
+                                                         TimePoint deadline = Soon()) {
+  TcpStoreClient::Options options;
+  options.address = *ParseHostPort(server.address());
+  options.job = job;
+  options.deadline = deadline;
+  return TcpStoreClient::Connect(options);
+}
+
+inline std::shared_ptr<TcpStoreClient> ClientOf(const TcpStoreServer& server) {
+  auto client = ConnectTo(server);
+  REQUIRE_MESSAGE(client.has_value(), client.error().ToString());
+  return std::move(*client);
+}
+
+class TcpWorld : public StoreWorld {
+ public:
+  TcpWorld(const char* name, std::string host) : name_(name), server_(Start(std::move(host))) {}
+  const char* name() const override { return name_; }
+  std::shared_ptr<Store> Open() override { return ClientOf(*server_); }
+
+ private:
+  static std::unique_ptr<TcpStoreServer> Start(std::string host) {
+    TcpStoreServer::Options options;
+    options.host = std::move(host);
+    return StartServer(std::move(options));
+  }
+  const char* const name_;
+  const std::unique_ptr<TcpStoreServer> server_;
+};
+
+using MakeWorld = std::function<std::unique_ptr<StoreWorld>()>;
+
+inline std::vector<MakeWorld> AllStoreWorlds() {
+  return {
+      [] { return std::make_unique<MemoryWorld>(); },
+      [] { return std::make_unique<PrefixWorld>(); },
+      [] { return std::make_unique<FileWorld>(); },
+      [] { return std::make_unique<TcpWorld>("tcp over IPv4", "127.0.0.1"); },
+      [] { return std::make_unique<TcpWorld>("tcp over IPv6", "::1"); },
+  };
+}
+
+// Runs `test` against each kind of store, a fresh one each.
+inline void ForEachStore(const std::function<void(StoreWorld&)>& test) {
+  for (const MakeWorld& make : AllStoreWorlds()) {
+    const auto world = make();
+    const std::string store = world->name();
+    CAPTURE(store);
+    test(*world);
+  }
+}
+
+}  // namespace rondo

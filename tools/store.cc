@@ -1,0 +1,89 @@
+// `rondo store`: the rendezvous store alone, for ranks that somebody else starts.
+#include <fmt/format.h>
+#include <pthread.h>
+
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "rendezvous/net_address.h"
+#include "rendezvous/tcp_store_server.h"
+#include "tools/commands.h"
+
+namespace rondo {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kWrongUsage = 2;
+constexpr int kInterrupted = 130;
+constexpr Duration kNamePatience = std::chrono::seconds(10);
+
+class StderrLogger final : public Logger {
+ public:
+  void Write(LogLevel level, std::string_view text) override {
+    if (level == LogLevel::kWarning) fmt::print(stderr, "rondo store: {}\n", text);
+  }
+};
+
+// Serves until SIGINT or SIGTERM and gives the exit code.
+int Serve(const HostPort& address, const std::string& job) {
+  // Taken by sigwait below; blocked before the server's thread starts, which inherits this.
+  sigset_t ends;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGINT);
+  sigaddset(&ends, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+
+  StderrLogger logger;
+  TcpStoreServer::Options options;
+  options.host = address.host == "*" ? "" : address.host;
+  options.port = address.port;
+  options.job = job;
+  options.deadline = SteadyClock().Now() + kNamePatience;
+  options.logger = &logger;
+  const auto server = TcpStoreServer::Start(std::move(options));
+  if (!server) {
+    fmt::print(stderr, "rondo store: {}\n", server.error().ToString());
+    return kFailed;
+  }
+  fmt::print("listening on {}\n", (*server)->Describe());
+  std::fflush(stdout);
+
+  int signal = 0;
+  sigwait(&ends, &signal);
+  return signal == SIGINT ? kInterrupted : 0;
+}
+
+}  // namespace
+
+void AddStoreCommand(CLI::App& app, int& exit_code) {
+  struct Flags {
+    std::string listen;
+    std::string job;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("store", "Serve a rendezvous store until SIGINT or SIGTERM");
+  command->footer(
+      "The first line on standard output is 'listening on tcp://HOST:PORT', with the port that was bound.\n"
+      "Ranks meet there with --rendezvous tcp://HOST:PORT and RONDO_EXTERNAL_STORE=1.");
+  command
+      ->add_option("--listen", flags->listen,
+                   "Address to serve, HOST:PORT or [IPV6]:PORT; host * is every interface, port 0 any free one")
+      ->required()
+      ->type_name("HOST:PORT");
+  command->add_option("--job", flags->job, "Serve processes of this job only (default: of any)")->type_name("ID");
+  command->callback([flags, &exit_code] {
+    const auto address = ParseHostPort(flags->listen);
+    if (!address) {
+      fmt::print(stderr, "rondo store: --listen: {}\n", address.error().message());
+      exit_code = kWrongUsage;
+      return;
+    }
+    exit_code = Serve(*address, flags->job);
+  });
+}
+
+}  // namespace rondo
