@@ -37,8 +37,7 @@ void InprocStation::QueueLoss(Rank peer, const std::string& how) {
   event.loss = Blame(ErrorCode::kPeerLost, fmt::format("rank {} died: {}", peer, how), rank, peer);
 }
 
-InprocFabric::InprocFabric(int world, const InprocOptions& o)
-    : world_size(world), options(o), transports(world), killed_(world) {
+InprocFabric::InprocFabric(int world, const InprocOptions& o) : world_size(world), options(o), killed_(world) {
   RONDO_CHECK(world >= 1, "world size {}", world);
   RONDO_CHECK(o.ring_bytes >= kLineBytes && o.ring_bytes % kLineBytes == 0,
               "ring_bytes {} is no multiple of {} above 0", o.ring_bytes, kLineBytes);
@@ -67,7 +66,7 @@ Result<Rank> InprocFabric::ParseAddress(const std::string& address) const {
 }
 
 Result<InprocFabric::Seat> InprocFabric::OpenStation(Rank network_rank, const EndpointConfig& config) {
-  std::lock_guard lock(mutex);
+  std::lock_guard lock(mutex_);
   std::uint32_t& opened = incarnations_[{network_rank, config.communicator, config.rail, 0}];
   if (opened > 0) {
     const auto last = stations_.find({network_rank, config.communicator, config.rail, opened - 1});
@@ -85,7 +84,7 @@ void InprocFabric::CloseStation(const std::shared_ptr<InprocStation>& station) {
   std::map<Rank, InprocStation::Peer> peers;
   Rank rank = kNoRank;
   {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(mutex_);
     station->open = false;
     station->links.clear();
     station->bell.Close();
@@ -122,7 +121,7 @@ Result<InprocFabric::Attached> InprocFabric::Attach(const Seat& seat, const Endp
   const int side = self->network_rank == low ? 0 : 1;
   const LinkName link_name{low, high, config.communicator, config.rail, seat.incarnation, name.index};
 
-  std::lock_guard lock(mutex);
+  std::lock_guard lock(mutex_);
   std::shared_ptr<InprocLink> link;
   const auto& peer = StationOf({name.network_peer, config.communicator, config.rail, seat.incarnation}, name.peer);
   if (const auto found = half_open_.find(link_name); found != half_open_.end()) {
@@ -166,7 +165,7 @@ Result<InprocFabric::Attached> InprocFabric::Attach(const Seat& seat, const Endp
 }
 
 void InprocFabric::Kill(Rank network_rank) {
-  std::lock_guard lock(mutex);
+  std::lock_guard lock(mutex_);
   if (killed_[network_rank]) return;
   killed_[network_rank] = true;
   for (auto& [name, station] : stations_) {

@@ -133,8 +133,6 @@ class InprocFabric {
   const int world_size;
   const InprocOptions options;
   InprocTally tally;
-  std::vector<std::weak_ptr<Transport>> transports;  // by rank; guarded by mutex
-  std::mutex mutex;
 
  private:
   struct StationName {
@@ -153,10 +151,11 @@ class InprocFabric {
     std::uint32_t index;
     auto operator<=>(const LinkName&) const = default;
   };
-  // REQUIRES: mutex held.
+  // REQUIRES: mutex_ held.
   const std::shared_ptr<InprocStation>& StationOf(const StationName& name, Rank rank);
 
-  // Guarded by mutex.
+  std::mutex mutex_;
+  // Guarded by mutex_.
   std::map<StationName, std::shared_ptr<InprocStation>> stations_;
   std::map<StationName, std::uint32_t> incarnations_;          // keyed with incarnation 0: how many were opened
   std::map<LinkName, std::shared_ptr<InprocLink>> half_open_;  // waiting for the second side

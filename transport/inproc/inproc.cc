@@ -1,29 +1,15 @@
 #include "transport/inproc/inproc.h"
 
-#include <sys/mman.h>
-
-#include <cerrno>
-#include <cstring>
+#include <string>
 
 #include "base/check.h"
 #include "transport/inproc/endpoint.h"
 #include "transport/inproc/fabric.h"
+#include "transport/inproc/mapped_memory.h"
 
 namespace rondo {
 
 namespace {
-
-class MappedMemory final : public Memory {
- public:
-  explicit MappedMemory(MutableBytes bytes) : bytes_(bytes) {}
-  ~MappedMemory() override {
-    if (!bytes_.empty()) munmap(bytes_.data(), bytes_.size());
-  }
-  MutableBytes bytes() const override { return bytes_; }
-
- private:
-  const MutableBytes bytes_;
-};
 
 // Threads see each other's memory as it is.
 class NoRegistration final : public Registration {};
@@ -60,13 +46,7 @@ class InprocTransport final : public Transport {
     return std::make_unique<InprocEndpoint>(fabric_, std::move(seat), config, std::move(network_ranks));
   }
 
-  Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) override {
-    if (bytes == 0) return std::make_unique<MappedMemory>(MutableBytes{});
-    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
-      return Fail(ErrorCode::kOutOfMemory, "no {} bytes of memory: {}", bytes, std::strerror(errno));
-    return std::make_unique<MappedMemory>(MutableBytes(static_cast<std::byte*>(memory), bytes));
-  }
+  Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) override { return MapMemory(bytes); }
 
   Result<std::unique_ptr<Registration>> Register(MutableBytes) override { return std::make_unique<NoRegistration>(); }
 
@@ -79,7 +59,10 @@ class InprocTransport final : public Transport {
 }  // namespace
 
 InprocNetwork::InprocNetwork(int world_size, const InprocOptions& options)
-    : fabric_(std::make_shared<InprocFabric>(world_size, options)) {}
+    : fabric_(std::make_shared<InprocFabric>(world_size, options)) {
+  for (Rank rank = 0; rank < world_size; ++rank)
+    transports_.push_back(std::make_shared<InprocTransport>(fabric_, rank));
+}
 
 InprocNetwork::~InprocNetwork() = default;
 
@@ -87,10 +70,7 @@ int InprocNetwork::world_size() const { return fabric_->world_size; }
 
 std::shared_ptr<Transport> InprocNetwork::transport(Rank rank) const {
   RONDO_CHECK(rank >= 0 && rank < fabric_->world_size, "rank {} of {}", rank, fabric_->world_size);
-  std::lock_guard lock(fabric_->mutex);
-  std::shared_ptr<Transport> transport = fabric_->transports[rank].lock();
-  if (transport == nullptr) fabric_->transports[rank] = transport = std::make_shared<InprocTransport>(fabric_, rank);
-  return transport;
+  return transports_[rank];
 }
 
 void InprocNetwork::Kill(Rank rank) {

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "base/ids.h"
 #include "transport/transport.h"
@@ -78,6 +79,7 @@ class InprocNetwork {
 
  private:
   std::shared_ptr<InprocFabric> fabric_;
+  std::vector<std::shared_ptr<Transport>> transports_;  // by rank
 };
 
 }  // namespace rondo

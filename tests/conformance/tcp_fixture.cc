@@ -1,0 +1,43 @@
+// The TCP transport over loopback: every rank has a transport of its own, as if in a process of its own.
+#include "base/check.h"
+#include "tests/conformance/conformance.h"
+#include "transport/tcp/tcp.h"
+
+namespace rondo::conformance {
+namespace {
+
+class TcpTestNetwork final : public TestNetwork {
+ public:
+  TcpTestNetwork(int world_size, const TcpOptions& options) {
+    for (int rank = 0; rank < world_size; ++rank) {
+      auto transport = MakeTcpTransport(options);
+      RONDO_CHECK(transport, "{}", transport.error().ToString());
+      transports_.push_back(*transport);
+    }
+  }
+  std::shared_ptr<Transport> transport(Rank rank) override { return transports_[static_cast<std::size_t>(rank)]; }
+
+ private:
+  std::vector<std::shared_ptr<Transport>> transports_;
+};
+
+Fixture Of(std::string name, TcpOptions options) {
+  options.job = "conformance";
+  Fixture fixture;
+  fixture.name = std::move(name);
+  fixture.make = [options](int world_size) { return std::make_unique<TcpTestNetwork>(world_size, options); };
+  return fixture;
+}
+
+}  // namespace
+
+std::vector<Fixture> Fixtures() {
+  return {
+      Of("same host, two sockets per lane", {.host_id = LocalHostId()}),
+      Of("one socket per lane", {.host_id = LocalHostId(), .split_local_lanes = false}),
+      Of("hosts unknown, small socket buffers", {.socket_buffer_bytes = 64 * 1024}),
+      Of("over IPv6", {.host_id = LocalHostId(), .addresses = {"::1"}}),
+  };
+}
+
+}  // namespace rondo::conformance

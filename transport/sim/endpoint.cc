@@ -1,0 +1,265 @@
+#include "transport/sim/endpoint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace rondo {
+
+namespace {
+
+Error Blame(ErrorCode code, std::string message, Rank rank, Rank culprit) {
+  return Error(code, std::move(message)).With([&](ErrorDetails& details) {
+    details.rank = rank;
+    details.culprit = culprit;
+  });
+}
+
+// The bytes from stream offset `from` on, in at most two pieces.
+Arrived View(const SimPipe& pipe, std::uint64_t from, std::size_t bytes) {
+  const std::size_t at = from % pipe.ring.size();
+  const std::size_t first = std::min(bytes, pipe.ring.size() - at);
+  return {Bytes(pipe.ring).subspan(at, first), Bytes(pipe.ring).first(bytes - first)};
+}
+
+}  // namespace
+
+// ---- SimLane ----
+
+SimLane::SimLane(std::shared_ptr<SimCore> core, SimCore::Attached attached, Rank self, Rank peer, std::uint32_t index)
+    : core_(std::move(core)),
+      cable_(std::move(attached.cable)),
+      side_(attached.side),
+      self_(self),
+      peer_(peer),
+      index_(index),
+      out_(cable_->pipes[side_]),
+      in_(cable_->pipes[1 - side_]) {
+  const Rank from = out_.sender->network_rank;
+  const Rank to = out_.receiver->network_rank;
+  core_->Schedule(core_->DrawConnectTime(from, to), {SimCore::Kind::kOpen, from, to, index},
+                  [connected = connected_, station = out_.sender] {
+                    *connected = true;
+                    station->Touch();
+                  });
+}
+
+SimLane::~SimLane() {
+  if (out_.end_sent != SimEnd::kShutDown && !core_->killed(out_.sender->network_rank))
+    core_->End(cable_, side_, SimEnd::kGone);
+}
+
+LaneState SimLane::state() const {
+  if (failed_) return LaneState::kFailed;
+  if (!open_) return LaneState::kConnecting;
+  if (end_ != SimEnd::kNone && in_.consumed == in_.delivered) return failure_ ? LaneState::kFailed : LaneState::kEnded;
+  return LaneState::kOpen;
+}
+
+const Error* SimLane::failure() const { return state() == LaneState::kFailed ? &*failure_ : nullptr; }
+
+bool SimLane::CanWrite() {
+  if (!open_ || failed_ || out_.end_sent != SimEnd::kNone || core_->killed(out_.sender->network_rank)) return false;
+  if (!failure_) return true;
+  failed_ = true;  // like a socket: who writes to a peer that is gone finds out at once
+  in_.arrival_news = true;
+  return false;
+}
+
+std::size_t SimLane::Write(std::span<const Bytes> pieces) {
+  reserved_ = 0;
+  if (!CanWrite()) return 0;
+  std::size_t done = 0;
+  out_.room_news = out_.short_write = false;
+  for (Bytes piece : pieces) {
+    const Bytes part = piece.first(std::min(piece.size(), Room()));
+    const std::size_t at = out_.accepted % out_.ring.size();
+    const std::size_t first = std::min(part.size(), out_.ring.size() - at);
+    std::copy_n(part.data(), first, out_.ring.data() + at);
+    std::copy_n(part.data() + first, part.size() - first, out_.ring.data());
+    out_.accepted += part.size();
+    done += part.size();
+    if (part.size() < piece.size()) {
+      out_.short_write = true;
+      ++core_->counters.full_writes;
+      break;
+    }
+  }
+  core_->Send(cable_, side_);
+  return done;
+}
+
+MutableBytes SimLane::Reserve(std::size_t bytes) {
+  reserved_ = 0;
+  if (bytes == 0 || !CanWrite()) return {};
+  const std::size_t at = out_.accepted % out_.ring.size();
+  out_.room_news = false;
+  out_.short_write = Room() < bytes;
+  reserved_ = std::min({bytes, Room(), out_.ring.size() - at});
+  return MutableBytes(out_.ring).subspan(at, reserved_);
+}
+
+void SimLane::Commit(std::size_t bytes) {
+  RONDO_CHECK(bytes <= reserved_, "Commit of {} bytes of {} reserved", bytes, reserved_);
+  reserved_ = 0;
+  if (bytes == 0 || core_->killed(out_.sender->network_rank)) return;
+  out_.accepted += bytes;
+  core_->Send(cable_, side_);
+}
+
+std::size_t SimLane::Offer(Bytes) {
+  RONDO_CHECK(false, "Offer on a lane without Capabilities::pull");
+  return 0;
+}
+
+std::uint64_t SimLane::released() const {
+  out_.release_news = false;
+  return core_->options().late_release ? out_.acked : out_.accepted;
+}
+
+std::size_t SimLane::Available() const { return open_ && !revoked_ ? in_.delivered - in_.consumed : 0; }
+
+Arrived SimLane::Peek(std::size_t) {
+  in_.arrival_news = false;
+  shown_ = Available();
+  return View(in_, in_.consumed, shown_);
+}
+
+void SimLane::Consume(std::size_t bytes) {
+  RONDO_CHECK(bytes <= shown_, "Consume of {} bytes where Peek showed {}", bytes, shown_);
+  Advance(bytes);
+}
+
+std::size_t SimLane::ReadInto(MutableBytes destination) {
+  in_.arrival_news = false;
+  const Arrived arrived = View(in_, in_.consumed, std::min(destination.size(), Available()));
+  std::copy(arrived.first.begin(), arrived.first.end(), destination.begin());
+  std::copy(arrived.second.begin(), arrived.second.end(), destination.begin() + arrived.first.size());
+  shown_ = std::max(shown_, arrived.size());
+  Advance(arrived.size());
+  return arrived.size();
+}
+
+void SimLane::Advance(std::size_t bytes) {
+  if (bytes == 0) return;
+  in_.consumed += bytes;
+  shown_ -= bytes;
+  core_->Acknowledge(cable_, 1 - side_);
+}
+
+void SimLane::Revoke() {
+  if (revoked_) return;
+  revoked_ = failed_ = true;
+  if (!failure_)
+    failure_ =
+        Blame(ErrorCode::kClosed, fmt::format("lane {} to rank {} was revoked here", index_, peer_), self_, self_);
+  if (!core_->killed(out_.sender->network_rank)) core_->End(cable_, side_, SimEnd::kRevoked);
+}
+
+void SimLane::Poll() {
+  open_ = *connected_;
+  if (end_ == in_.end) return;
+  end_ = in_.end;
+  if (failure_ || end_ == SimEnd::kShutDown) return;
+  failure_ =
+      end_ == SimEnd::kRevoked
+          ? Blame(ErrorCode::kConnectionReset, fmt::format("rank {} revoked lane {}", peer_, index_), self_, peer_)
+          : Blame(ErrorCode::kPeerLost, fmt::format("lane {} broke: rank {} is gone", index_, peer_), self_, peer_);
+}
+
+bool SimLane::HasNews() {
+  const bool news = open_ != *connected_ || in_.arrival_news || out_.room_news || out_.release_news;
+  in_.arrival_news = out_.room_news = out_.release_news = false;
+  return news && !revoked_;
+}
+
+void SimLane::ShutDown() {
+  if (!core_->killed(out_.sender->network_rank)) core_->End(cable_, side_, SimEnd::kShutDown);
+}
+
+// ---- SimEndpoint ----
+
+SimEndpoint::SimEndpoint(std::shared_ptr<SimCore> core, SimCore::Seat seat, EndpointConfig config,
+                         std::vector<Rank> network_ranks)
+    : core_(std::move(core)),
+      seat_(std::move(seat)),
+      station_(*seat_.station),
+      config_(std::move(config)),
+      network_ranks_(std::move(network_ranks)) {}
+
+SimEndpoint::~SimEndpoint() {
+  lanes_.clear();
+  core_->CloseStation(seat_.station);
+}
+
+Result<Lane*> SimEndpoint::Open(Rank peer, std::uint32_t index) {
+  const Rank world = static_cast<Rank>(network_ranks_.size());
+  if (peer < 0 || peer >= world || peer == config_.rank)
+    return Fail(ErrorCode::kInvalidArgument, "rank {} has no lane to rank {} in a world of {}", config_.rank, peer,
+                world);
+  if (const auto found = lanes_.find({peer, index}); found != lanes_.end()) return found->second.get();
+  if (lanes_.size() >= core_->options().max_lanes)
+    return Fail(ErrorCode::kResource, "lane {} to rank {} would be number {}; max_lanes is {}", index, peer,
+                lanes_.size() + 1, core_->options().max_lanes);
+  auto lane = std::make_unique<SimLane>(core_, core_->Attach(seat_, config_, {network_ranks_[peer], peer, index}),
+                                        config_.rank, peer, index);
+  return (lanes_[{peer, index}] = std::move(lane)).get();
+}
+
+void SimEndpoint::Poll(TimePoint) {
+  station_.needs_poll = false;
+  if (core_->killed(station_.network_rank)) return;
+  for (auto& [name, lane] : lanes_) lane->Poll();
+  while (!station_.events.empty()) {
+    SimStation::Event event = std::move(station_.events.front());
+    station_.events.pop_front();
+    if (config_.observer == nullptr) continue;
+    if (event.loss)
+      config_.observer->OnPeerLost(event.from, std::move(*event.loss));
+    else
+      config_.observer->OnControl(event.from, std::move(event.message));
+  }
+}
+
+bool SimEndpoint::Arm() {
+  bool news = station_.news || !station_.events.empty();
+  for (auto& [name, lane] : lanes_) news = lane->HasNews() || news;
+  return news;
+}
+
+void SimEndpoint::Revoke() {
+  for (auto& [name, lane] : lanes_) lane->Revoke();
+}
+
+void SimEndpoint::ShutDown() {
+  for (auto& [name, lane] : lanes_) lane->ShutDown();
+  station_.shut_down = true;
+}
+
+void SimEndpoint::Wake() {
+  station_.news = true;
+  station_.Touch();
+}
+
+bool SimEndpoint::SendControl(Rank peer, const ControlMessage& message) {
+  RONDO_CHECK(message.body.size() <= kMaxControlBodyBytes, "control body of {} bytes", message.body.size());
+  return core_->SendControl(station_, peer, message);
+}
+
+std::vector<Rank> SimEndpoint::ControlPeers() const {
+  std::vector<Rank> ranks;
+  for (const auto& [rank, peer] : station_.peers)
+    if (!peer.lost) ranks.push_back(rank);
+  return ranks;
+}
+
+std::string SimEndpoint::DescribePeer(Rank peer) const {
+  if (peer < 0 || peer >= static_cast<Rank>(network_ranks_.size())) return fmt::format("no rank {}", peer);
+  return fmt::format("{}, on virtual time (buffers of {} bytes)", config_.addresses[peer],
+                     core_->options().buffer_bytes);
+}
+
+}  // namespace rondo
