@@ -1,0 +1,135 @@
+// Runs N ranks over TCP on loopback and counts, in every rank, what the steady state of the blocking path allocates:
+// malloc itself is interposed, so every thread and every library counts.
+//
+//   steady_state RANKS OPERATIONS BYTES
+//
+// Prints a line per rank, "rank 0: 10000 operations, 0 allocations", and exits 1 if there was one. It marks the measured
+// window by writing "steady begin" and "steady end" to descriptor 99 (bad on purpose: the call fails, a tracer sees it),
+// so that tests/steady/check can look at its system calls.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "collectives/connect.h"
+
+namespace {
+
+std::atomic<std::uint64_t> allocations{0};
+std::atomic<bool> counting{false};
+
+void Count() {
+  if (counting.load(std::memory_order_relaxed)) allocations.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+// glibc's own entry points, under which the interposed ones do their work.
+extern "C" {
+void* __libc_malloc(std::size_t size);
+void* __libc_calloc(std::size_t count, std::size_t size);
+void* __libc_realloc(void* memory, std::size_t size);
+void* __libc_memalign(std::size_t alignment, std::size_t size);
+
+void* malloc(std::size_t size) {
+  Count();
+  return __libc_malloc(size);
+}
+void* calloc(std::size_t count, std::size_t size) {
+  Count();
+  return __libc_calloc(count, size);
+}
+void* realloc(void* memory, std::size_t size) {
+  Count();
+  return __libc_realloc(memory, size);
+}
+void* memalign(std::size_t alignment, std::size_t size) {
+  Count();
+  return __libc_memalign(alignment, size);
+}
+void* aligned_alloc(std::size_t alignment, std::size_t size) {
+  Count();
+  return __libc_memalign(alignment, size);
+}
+int posix_memalign(void** memory, std::size_t alignment, std::size_t size) {
+  Count();
+  *memory = __libc_memalign(alignment, size);
+  return *memory == nullptr ? 12 : 0;
+}
+}
+
+namespace {
+
+constexpr int kNoDescriptor = 99;
+void Mark(const char* text) { [[maybe_unused]] const ssize_t failed = write(kNoDescriptor, text, std::strlen(text)); }
+
+int RunRank(const std::string& rendezvous, int rank, int ranks, int operations, std::size_t bytes) {
+  auto connected = rondo::Connect({.rendezvous = rendezvous, .rank = rank, .world_size = ranks});
+  if (!connected) {
+    std::fprintf(stderr, "rank %d: %s\n", rank, connected.error().ToString().c_str());
+    return 1;
+  }
+  rondo::Communicator& communicator = **connected;
+  const std::size_t count = bytes / sizeof(float);
+  std::vector<float> values(count, 1), result(count);
+  const auto operate = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      rondo::Status status =
+          communicator.AllReduce(values.data(), result.data(), count, rondo::DataType::kFloat32, rondo::ReduceOp::kSum);
+      if (status) status = communicator.Broadcast(values.data(), values.data(), count, rondo::DataType::kFloat32, 0);
+      if (status) status = communicator.Barrier();
+      if (status) continue;
+      std::fprintf(stderr, "rank %d: %s\n", rank, status.error().ToString().c_str());
+      return false;
+    }
+    return true;
+  };
+  if (!operate(300)) return 1;
+  Mark("steady begin");
+  counting.store(true);
+  const bool good = operate(operations / 3 + 1);
+  counting.store(false);
+  Mark("steady end");
+  std::printf("rank %d: %d operations, %llu allocations\n", rank, operations,
+              static_cast<unsigned long long>(allocations.load()));
+  std::fflush(stdout);
+  if (const rondo::Status closed = communicator.Close(); !closed) {
+    std::fprintf(stderr, "rank %d: %s\n", rank, closed.error().ToString().c_str());
+    return 1;
+  }
+  return good && allocations.load() == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) {
+    std::fprintf(stderr, "usage: steady_state RANKS OPERATIONS BYTES\n");
+    return 2;
+  }
+  const int ranks = std::atoi(argv[1]);
+  char directory[] = "/tmp/rondo-steady-XXXXXX";
+  if (mkdtemp(directory) == nullptr) return 1;
+  const std::string file = std::string(directory) + "/store";
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const pid_t child = fork();
+    if (child == 0)
+      std::exit(RunRank("file://" + file, rank, ranks, std::atoi(argv[2]), std::strtoull(argv[3], nullptr, 10)));
+    children.push_back(child);
+  }
+  int failed = 0;
+  for (const pid_t child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    failed |= status != 0;
+  }
+  unlink(file.c_str());
+  rmdir(directory);
+  return failed;
+}
