@@ -13,6 +13,8 @@
 namespace rondo::tcp {
 namespace {
 
+constexpr Duration kHarvestInterval = std::chrono::milliseconds(1);
+
 bool Watch(int poll_set, int fd, std::uint32_t events, TcpLane* lane) {
   epoll_event event{};
   event.events = events;
@@ -119,8 +121,13 @@ Result<Lane*> TcpEndpoint::Open(Rank peer, std::uint32_t index) {
   return raw;
 }
 
-void TcpEndpoint::Poll(TimePoint) {
+// Bytes are found by reading lanes. Only the end of a lane that nobody reads (everything due has come) has to be found
+// here; once in a while is soon enough, and keeps system calls out of a spinning owner's way.
+void TcpEndpoint::Poll(TimePoint now) {
   if (mailbox_->has_deliveries()) TakeDeliveries();
+  if (now < next_harvest_) return;
+  next_harvest_ = now + kHarvestInterval;
+  unseen_news_ = Harvest() || unseen_news_;
 }
 
 void TcpEndpoint::TakeDeliveries() {
@@ -144,12 +151,13 @@ void TcpEndpoint::Adopt(TcpLane& lane, Delivery delivery) {
 }
 
 // Why no wake-up is lost. Every lane socket is in the poll set, edge-triggered, from the day it was adopted; nobody
-// ever removes or re-adds it. An edge stays in the set until it is harvested, and only Arm and Disarm harvest.
+// ever removes or re-adds it. An edge stays in the set until it is harvested.
 //   - A lane answered "nothing" (no bytes, no room). Whatever changes that later makes an edge: arriving bytes always
 //   do,
 //     and room does because the kernel noted the want of it when it cut the write short.
 //   - If that edge comes before Arm's harvest, Arm finds it, sees that it is news, and answers true.
 //   - If it comes after, it stays in the set, so wait_fd() is readable.
+//   - If Poll has harvested it, Arm answers true all the same.
 //   - Disarm harvests too. The owner polls all lanes again before it next arms, and sees by itself what those edges
 //   were
 //     about; edges after Disarm stay for the next Arm.
@@ -162,8 +170,9 @@ bool TcpEndpoint::Harvest() {
     const int count = epoll_wait(poll_set_.get(), events.data(), static_cast<int>(events.size()), 0);
     for (int i = 0; i < count; ++i) {
       const epoll_event& event = events[static_cast<std::size_t>(i)];
-      const auto* const lane = static_cast<const TcpLane*>(event.data.ptr);
-      news = news || lane == nullptr || lane->IsNews(event.events);
+      auto* const lane = static_cast<TcpLane*>(event.data.ptr);
+      const bool is_news = lane == nullptr || lane->Note(event.events);
+      news = news || is_news;
     }
     if (count < static_cast<int>(events.size())) return news;
   }
@@ -171,12 +180,14 @@ bool TcpEndpoint::Harvest() {
 
 bool TcpEndpoint::Arm() {
   const bool woken = mailbox_->Arm();
-  return Harvest() || woken;
+  const bool unseen = std::exchange(unseen_news_, false);
+  return Harvest() || woken || unseen;
 }
 
 void TcpEndpoint::Disarm() {
   mailbox_->Disarm();
   Harvest();
+  unseen_news_ = false;
 }
 
 void TcpEndpoint::Revoke() {

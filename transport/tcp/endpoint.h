@@ -42,7 +42,7 @@ class TcpEndpoint final : public Endpoint {
   Status CheckDescriptors(Rank peer) const;
   void TakeDeliveries();
   void Adopt(TcpLane& lane, Delivery delivery);
-  // Takes the pending edges from the poll set. True: one of them is news.
+  // Takes the pending edges from the poll set and tells their lanes. True: one of them is news.
   bool Harvest();
 
   const int owner_pid_;
@@ -52,6 +52,8 @@ class TcpEndpoint final : public Endpoint {
   const Fd poll_set_;
   std::map<LaneName, std::unique_ptr<TcpLane>> lanes_;
   std::map<LaneName, std::vector<Delivery>> unclaimed_;  // connected by the peer, not opened here yet
+  TimePoint next_harvest_{};
+  bool unseen_news_ = false;  // Poll harvested some; the next Arm says so
   bool shut_down_ = false;
 };
 

@@ -244,6 +244,7 @@ bool Group::OnFrames(const PeerPtr& peer, std::vector<ControlFrame>& frames) {
     if (!frame.lane_request) {
       if (frame.message.kind == ControlKind::kGoodbye) peer->goodbye = true;
       config_.observer->OnControl(peer->rank, std::move(frame.message));
+      config_.mailbox->Wake();
       continue;
     }
     if (config_.rank < peer->rank || *frame.lane_request >= context_.options.max_lanes_per_peer) {
@@ -285,6 +286,7 @@ void Group::EndPeer(const PeerPtr& peer, std::optional<Error> lost) {
            : Blame(peer->rank, ErrorCode::kClosed, fmt::format("{} has left", NameOf(peer->rank)), peer->address);
   for (const auto& [index, lane] : peer->lanes) FailLane(peer, index, *peer->lane_error);
   if (lost) config_.observer->OnPeerLost(peer->rank, std::move(*lost));
+  config_.mailbox->Wake();
 }
 
 // ---- lanes ----

@@ -91,6 +91,7 @@ void TcpLane::Fetch(std::size_t bytes) {
     result = recvmsg(receiver_.get(), &message, MSG_DONTWAIT);
   }
   if (size != 0) received_ += Received(result);
+  LookForEnd();
 }
 
 std::size_t TcpLane::Received(ssize_t result) {
@@ -98,7 +99,6 @@ std::size_t TcpLane::Received(ssize_t result) {
   if (result == 0) {
     can_receive_ = false;
     ended_ = true;
-    NoteEnd();
   } else if (errno != EAGAIN && errno != EINTR) {
     can_receive_ = false;
     Broke("receiving", errno);
@@ -106,14 +106,20 @@ std::size_t TcpLane::Received(ssize_t result) {
   return 0;
 }
 
-void TcpLane::NoteEnd() {
-  if (ended_ && staged() == 0 && state_ == LaneState::kOpen) state_ = LaneState::kEnded;
+void TcpLane::LookForEnd() {
+  if (staged() != 0) return;
+  if (end_announced_ && can_receive_) {
+    std::byte next;
+    const ssize_t result = recv(receiver_.get(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (result <= 0) Received(result);
+  }
+  if (ended_ && state_ == LaneState::kOpen) state_ = LaneState::kEnded;
 }
 
 void TcpLane::Consume(std::size_t bytes) {
   RONDO_CHECK(bytes <= staged(), "{} bytes consumed of {} that Peek showed", bytes, staged());
   consumed_ += bytes;
-  NoteEnd();
+  LookForEnd();
 }
 
 std::size_t TcpLane::ReadInto(MutableBytes destination) {
@@ -132,7 +138,7 @@ std::size_t TcpLane::ReadInto(MutableBytes destination) {
     consumed_ += part;
     done += part;
   }
-  NoteEnd();
+  LookForEnd();
   return done;
 }
 
@@ -158,6 +164,7 @@ void TcpLane::FailWith(Error error) {
 }
 
 void TcpLane::ShutDownWriting() {
+  can_send_ = false;
   if (receiver_) shutdown(receiver_.get(), SHUT_WR);
   if (sender_) shutdown(sender_.get(), SHUT_WR);
 }
@@ -166,10 +173,14 @@ void TcpLane::DrainBeforeClose() {
   if (receiver_) Drain(receiver_.get());
 }
 
-bool TcpLane::IsNews(std::uint32_t events) const {
-  if ((events & (EPOLLHUP | EPOLLERR)) != 0) return can_receive_ || can_send_;
-  if ((events & (EPOLLIN | EPOLLRDHUP)) != 0 && can_receive_) return true;
-  return (events & EPOLLOUT) != 0 && write_blocked_;
+bool TcpLane::Note(std::uint32_t events) {
+  if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
+    const bool news = can_receive_ || can_send_;
+    end_announced_ = true;
+    LookForEnd();
+    return news;
+  }
+  return ((events & EPOLLIN) != 0 && can_receive_) || ((events & EPOLLOUT) != 0 && write_blocked_);
 }
 
 void TcpLane::Broke(std::string_view doing, int error) {

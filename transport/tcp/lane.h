@@ -62,8 +62,9 @@ class TcpLane final : public Lane {
   void ShutDownWriting();
   // Throws away what has arrived, so that closing is no reset for a peer that shut down too.
   void DrainBeforeClose();
-  // Whether an epoll event is news to the owner: bytes or an end to read, or room after a Write that was cut short.
-  bool IsNews(std::uint32_t events) const;
+  // Takes note of an epoll event. True when it is news to the owner: bytes or an end to read, or room after a Write that
+  // was cut short.
+  bool Note(std::uint32_t events);
 
  private:
   std::size_t staged() const { return static_cast<std::size_t>(received_ - consumed_); }
@@ -73,7 +74,8 @@ class TcpLane final : public Lane {
   void Fetch(std::size_t bytes);
   // Judges what recv returned; gives the bytes received.
   std::size_t Received(ssize_t result);
-  void NoteEnd();
+  // Once the kernel has announced the end of the peer's stream: whether the owner has got there.
+  void LookForEnd();
   void Broke(std::string_view doing, int error);
   int sender() const { return sender_ ? sender_.get() : receiver_.get(); }
 
@@ -85,6 +87,7 @@ class TcpLane final : public Lane {
   Fd sender_;              // where there are two sockets
   bool can_send_ = false;  // a socket for our bytes is here and works
   bool can_receive_ = false;
+  bool end_announced_ = false;  // the peer's last byte, or a reset, has arrived; some bytes may still be unread
   bool ended_ = false;          // the peer's end of stream was read
   bool write_blocked_ = false;  // the last Write was cut short for want of room
 

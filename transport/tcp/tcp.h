@@ -66,7 +66,7 @@ struct TcpOptions {
   // Limits, each with what happens beyond it.
   std::size_t max_pending_handshakes = 64;               // the oldest silent connection is dropped
   std::size_t max_held_connections = 256;                // the caller is told to try again
-  std::uint32_t max_lanes_per_peer = 64;                 // Open gives kResource
+  std::uint32_t max_lanes_per_peer = 1024;               // lane indices stay below it; Open gives kResource
   int listen_backlog = 1024;                             // the kernel makes callers wait
   Duration handshake_timeout = std::chrono::seconds(5);  // for a hello to come, or a first reply
   Duration held_timeout = std::chrono::seconds(60);      // for the endpoint of a held connection to open
