@@ -119,9 +119,14 @@ TEST_CASE("when a peer dies, what it had sent can be read, its lanes end, and it
   for (const Fixture& fixture : Fixtures()) {
     CAPTURE(fixture.name);
     World world = World::Everybody(fixture, 3);
-    auto [dying, reader] = world.Connect(2, 0);
-    auto [dying_too, other] = world.Connect(2, 1);
-    auto [a, b] = world.Connect(0, 1);
+    world.Connect(2, 0);
+    Lane* dying = &world.lane(2, 0);
+    Lane* reader = &world.lane(0, 2);
+    world.Connect(2, 1);
+    Lane* other = &world.lane(1, 2);
+    world.Connect(0, 1);
+    Lane* a = &world.lane(0, 1);
+    Lane* b = &world.lane(1, 0);
     std::vector<std::byte> source(1000);
     FillPattern(2, 0, source);
     for (int i = 0; i < 300 && dying->accepted() < source.size(); ++i) {
@@ -134,7 +139,7 @@ TEST_CASE("when a peer dies, what it had sent can be read, its lanes end, and it
     world.Kill(2);
 
     std::vector<std::byte> got(source.size());
-    world.Until("the survivors know", [&, reader = reader, other = other] {
+    world.Until("the survivors know", [&] {
       reader->ReadInto(MutableBytes(got).subspan(reader->consumed()));
       other->Peek(1);
       const auto over = [](Lane* lane) {
@@ -156,7 +161,7 @@ TEST_CASE("when a peer dies, what it had sent can be read, its lanes end, and it
     CHECK(a->state() == LaneState::kOpen);
     REQUIRE(Put(*a, "x") == 1);
     std::string still;
-    world.Until("the survivors still talk", [&, b = b] { return !(still = Take(*b, 1)).empty(); });
+    world.Until("the survivors still talk", [&] { return !(still = Take(*b, 1)).empty(); });
     world.Settle();
     for (Rank rank : {0, 1}) {
       const auto losses = world.recorder(rank).losses();
@@ -173,18 +178,20 @@ TEST_CASE("after goodbye and shutting down, a leaving peer is no loss") {
   for (const Fixture& fixture : Fixtures()) {
     CAPTURE(fixture.name);
     World world = World::Everybody(fixture, 2);
-    auto [a, b] = world.Connect(0, 1);
+    world.Connect(0, 1);
+    Lane* a = &world.lane(0, 1);
+    Lane* b = &world.lane(1, 0);
     REQUIRE(Put(*a, "b") == 1);
     for (Rank rank : {0, 1}) REQUIRE(world.endpoint(rank).SendControl(1 - rank, {ControlKind::kGoodbye, "done"}));
     std::string got;
-    world.Until("the goodbyes and the last byte are there", [&, b = b] {
+    world.Until("the goodbyes and the last byte are there", [&] {
       got += Take(*b, 10);
       return got == "b" && world.recorder(0).controls().size() == 1 && world.recorder(1).controls().size() == 1;
     });
-    world.Until("the last byte is released", [&, a = a] { return a->released() == 1; });
+    world.Until("the last byte is released", [&] { return a->released() == 1; });
     world.endpoint(0).ShutDown();
     CHECK(Put(*a, "too late") == 0);
-    world.Until("the lane has ended", [&, b = b] {
+    world.Until("the lane has ended", [&] {
       CHECK(b->Peek(1).size() == 0);
       REQUIRE(b->state() != LaneState::kFailed);
       return b->state() == LaneState::kEnded;
@@ -205,7 +212,9 @@ TEST_CASE("everything written before ShutDown arrives before the lane has ended"
   for (const Fixture& fixture : Fixtures()) {
     CAPTURE(fixture.name);
     World world = World::Everybody(fixture, 2);
-    auto [a, b] = world.Connect(0, 1);
+    world.Connect(0, 1);
+    Lane* a = &world.lane(0, 1);
+    Lane* b = &world.lane(1, 0);
     std::vector<std::byte> source(3000);
     FillPattern(1, 0, source);
     std::vector<std::byte> got(source.size());
@@ -214,7 +223,7 @@ TEST_CASE("everything written before ShutDown arrives before the lane has ended"
       world.Poll();
     }
     world.endpoint(0).ShutDown();
-    world.Until("the lane has ended", [&, b = b] {
+    world.Until("the lane has ended", [&] {
       b->ReadInto(MutableBytes(got).subspan(b->consumed(), std::min<std::size_t>(70, got.size() - b->consumed())));
       return b->state() != LaneState::kOpen;
     });
@@ -223,7 +232,7 @@ TEST_CASE("everything written before ShutDown arrives before the lane has ended"
     CHECK_FALSE(PatternMismatch(1, 0, Bytes(got).first(b->consumed())));
     // The other direction still works.
     std::string back;
-    world.Until("a byte comes back", [&, a = a, b = b] {
+    world.Until("a byte comes back", [&] {
       if (b->accepted() == 0) Put(*b, "!");
       return !(back = Take(*a, 1)).empty();
     });

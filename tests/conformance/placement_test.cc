@@ -19,7 +19,9 @@ TEST_CASE("windows granted piecewise, with gaps, before and after the bytes were
     CAPTURE(fixture.name);
     World world = World::Everybody(fixture, 2);
     if (!world.capabilities().push) continue;
-    auto [a, b] = world.Connect(0, 1);
+    world.Connect(0, 1);
+    Lane* a = &world.lane(0, 1);
+    Lane* b = &world.lane(1, 0);
     // One destination in three grants: 10..100 and 100..300 side by side, then 350..400.
     std::vector<std::byte> source(500);
     FillPattern(4, 0, source);
@@ -63,7 +65,9 @@ TEST_CASE("an offered source is released when it has been read, and not before i
     CAPTURE(fixture.name);
     World world = World::Everybody(fixture, 2);
     if (!world.capabilities().pull) continue;
-    auto [a, b] = world.Connect(0, 1);
+    world.Connect(0, 1);
+    Lane* a = &world.lane(0, 1);
+    Lane* b = &world.lane(1, 0);
     std::vector<std::byte> source(3000);
     FillPattern(8, 0, source);
     std::vector<std::byte> destination(source.size());
@@ -82,7 +86,9 @@ TEST_CASE("after a sender has revoked, its memory is its own and its peer sees a
   for (const Fixture& fixture : Fixtures()) {
     CAPTURE(fixture.name);
     World world = World::Everybody(fixture, 2);
-    auto [a, b] = world.Connect(0, 1);
+    world.Connect(0, 1);
+    Lane* a = &world.lane(0, 1);
+    Lane* b = &world.lane(1, 0);
     auto source = std::make_unique<std::vector<std::byte>>(2000);
     FillPattern(6, 0, *source);
     std::size_t sent = 0;
@@ -112,7 +118,9 @@ TEST_CASE("after a receiver has revoked, nobody writes into its windows") {
   for (const Fixture& fixture : Fixtures()) {
     CAPTURE(fixture.name);
     World world = World::Everybody(fixture, 2);
-    auto [a, b] = world.Connect(0, 1);
+    world.Connect(0, 1);
+    Lane* a = &world.lane(0, 1);
+    Lane* b = &world.lane(1, 0);
     auto window = std::make_unique<std::vector<std::byte>>(1000, std::byte{0xEE});
     b->Expect(0, *window);
     std::vector<std::byte> source(1000);
@@ -140,11 +148,13 @@ TEST_CASE("revoking while the peer is at it in another thread is safe at any ins
     CAPTURE(fixture.name);
     for (int round = 0; round < 20; ++round) {
       World world = World::Everybody(fixture, 2);
-      auto [a, b] = world.Connect(0, 1);
+      world.Connect(0, 1);
+      Lane* a = &world.lane(0, 1);
+      Lane* b = &world.lane(1, 0);
       const bool sender_revokes = round % 2 == 0;
       const int steps_before = round * 5;
       std::atomic<bool> stop{false};
-      std::thread sender([&, a = a] {
+      std::thread sender([&] {
         auto source = std::make_unique<std::vector<std::byte>>(3000, std::byte{0x11});
         for (int step = 0; sender_revokes ? step < steps_before : !stop; ++step) {
           world.endpoint(0).Poll(world.network().Now());
@@ -158,7 +168,7 @@ TEST_CASE("revoking while the peer is at it in another thread is safe at any ins
         source.reset();
         if (sender_revokes) stop = true;
       });
-      std::thread receiver([&, b = b] {
+      std::thread receiver([&] {
         std::uint64_t wrong = 0;
         auto window = std::make_unique<std::vector<std::byte>>(100'000);
         std::uint64_t granted = 0;

@@ -17,7 +17,9 @@ TEST_CASE("bytes arrive once, in order and unchanged, in both directions, howeve
     for (std::uint64_t seed = 1; seed <= 3; ++seed) {
       CAPTURE(seed);
       World world = World::Everybody(fixture, 2);
-      auto [a, b] = world.Connect(0, 1);
+      world.Connect(0, 1);
+      Lane* a = &world.lane(0, 1);
+      Lane* b = &world.lane(1, 0);
       Random random(seed);
       const std::uint64_t total = fixture.traffic_bytes / 2 + random.Below(fixture.traffic_bytes / 2);
       Sender forth(*a, world.capabilities(), seed, total, random.Split());
@@ -47,7 +49,9 @@ TEST_CASE("overwriting a source before it is released is seen as corruption wher
     if (!fixture.reads_source_late) continue;
     CAPTURE(fixture.name);
     World world = World::Everybody(fixture, 2);
-    auto [a, b] = world.Connect(0, 1);
+    world.Connect(0, 1);
+    Lane* a = &world.lane(0, 1);
+    Lane* b = &world.lane(1, 0);
     Sender sender(*a, world.capabilities(), 1, 4000, Random(1), {.max_piece_bytes = 500, .overwrite_early = true});
     Receiver receiver(*b, world.capabilities(), 1, 4000, Random(2),
                       {.max_piece_bytes = 500, .windows = false, .tolerate_garbage = true});
@@ -64,7 +68,9 @@ TEST_CASE("what Peek has shown stays in place and unchanged until it is consumed
   for (const Fixture& fixture : Fixtures()) {
     CAPTURE(fixture.name);
     World world = World::Everybody(fixture, 2);
-    auto [a, b] = world.Connect(0, 1);
+    world.Connect(0, 1);
+    Lane* a = &world.lane(0, 1);
+    Lane* b = &world.lane(1, 0);
     std::vector<std::byte> source(std::min<std::uint64_t>(200, fixture.max_bytes_ahead));
     FillPattern(5, 0, source);
     std::size_t sent = 0;
@@ -91,7 +97,9 @@ TEST_CASE("nothing of length zero does anything") {
   for (const Fixture& fixture : Fixtures()) {
     CAPTURE(fixture.name);
     World world = World::Everybody(fixture, 2);
-    auto [a, b] = world.Connect(0, 1);
+    world.Connect(0, 1);
+    Lane* a = &world.lane(0, 1);
+    Lane* b = &world.lane(1, 0);
     CHECK(a->Write({}) == 0);
     const Bytes empties[] = {Bytes{}, Bytes{}};
     CHECK(a->Write(empties) == 0);
@@ -115,7 +123,9 @@ TEST_CASE("a writer far ahead is stopped, nothing is lost, and room comes back")
   for (const Fixture& fixture : Fixtures()) {
     CAPTURE(fixture.name);
     World world = World::Everybody(fixture, 2);
-    auto [a, b] = world.Connect(0, 1);
+    world.Connect(0, 1);
+    Lane* a = &world.lane(0, 1);
+    Lane* b = &world.lane(1, 0);
     // Memory that stays as it is, so that it does not matter when it is released.
     const std::uint64_t period = 64 * 1024;
     std::vector<std::byte> source(2 * period);

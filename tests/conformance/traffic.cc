@@ -19,7 +19,6 @@ Sender::Sender(Lane& lane, const Capabilities& capabilities, std::uint64_t patte
                SenderOptions options)
     : lane_(lane),
       capabilities_(capabilities),
-      pattern_(pattern),
       total_(total),
       random_(random),
       options_(options),

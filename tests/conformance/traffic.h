@@ -33,7 +33,6 @@ class Sender {
 
   Lane& lane_;
   const Capabilities capabilities_;
-  const std::uint64_t pattern_;
   const std::uint64_t total_;
   Random random_;
   const SenderOptions options_;

@@ -28,10 +28,12 @@ TEST_CASE("an owner may sleep when nothing happens, and bytes wake it") {
   for (const Fixture& fixture : Fixtures()) {
     CAPTURE(fixture.name);
     World world = World::Everybody(fixture, 2);
-    auto [a, b] = world.Connect(0, 1);
+    world.Connect(0, 1);
+    Lane* a = &world.lane(0, 1);
+    Lane* b = &world.lane(1, 0);
     for (int round = 0; round < 3; ++round) {
-      UntilQuiet(world, 1, [&, b = b] { CHECK(b->Peek(1).size() == 0); });
-      world.Until("a byte is accepted", [&, a = a] { return Put(*a, "!") == 1; });
+      UntilQuiet(world, 1, [&] { CHECK(b->Peek(1).size() == 0); });
+      world.Until("a byte is accepted", [&] { return Put(*a, "!") == 1; });
       std::string got;
       while (got.empty()) {
         world.Sleep(1);
@@ -47,16 +49,18 @@ TEST_CASE("a full lane's owner is woken when the peer has made room") {
   for (const Fixture& fixture : Fixtures()) {
     CAPTURE(fixture.name);
     World world = World::Everybody(fixture, 2);
-    auto [a, b] = world.Connect(0, 1);
+    world.Connect(0, 1);
+    Lane* a = &world.lane(0, 1);
+    Lane* b = &world.lane(1, 0);
     const std::vector<std::byte> source(64 * 1024);
     for (int refusals = 0; refusals < 200; world.Poll()) refusals = Put(*a, source) == 0 ? refusals + 1 : 0;
     bool took_more = false;
-    UntilQuiet(world, 0, [&, a = a] { took_more = took_more || Put(*a, Bytes(source).first(1)) > 0; });
+    UntilQuiet(world, 0, [&] { took_more = took_more || Put(*a, Bytes(source).first(1)) > 0; });
 
     // The peer reads everything there is; the owner, which does not look meanwhile, hears of it.
     std::vector<std::byte> destination(64 * 1024);
     const std::uint64_t ahead = a->accepted();
-    world.Until("everything is read", [&, b = b] {
+    world.Until("everything is read", [&] {
       // Polls only the reader.
       b->ReadInto(destination);
       return b->consumed() >= ahead / 2 + 1;
@@ -82,9 +86,10 @@ TEST_CASE("a Wake before Arm makes Arm answer true, once, also when a Poll came 
   for (const Fixture& fixture : Fixtures()) {
     CAPTURE(fixture.name);
     World world = World::Everybody(fixture, 2);
-    auto [a, b] = world.Connect(0, 1);
+    world.Connect(0, 1);
+    Lane* a = &world.lane(0, 1);
     Endpoint& endpoint = world.endpoint(0);
-    const auto look = [&, a = a] { CHECK(a->Peek(1).size() == 0); };
+    const auto look = [&] { CHECK(a->Peek(1).size() == 0); };
     UntilQuiet(world, 0, look);
     endpoint.Wake();
     CHECK(endpoint.Arm());
@@ -175,10 +180,11 @@ TEST_CASE("a sleeper hears of control messages and of a peer's death") {
     World world(fixture, 2);
     // What a communicator does: whoever is told, on whatever thread, wakes the owner.
     for (Rank rank : {0, 1}) world.Join(rank);
-    auto [a, b] = world.Connect(0, 1);
+    world.Connect(0, 1);
+    Lane* b = &world.lane(1, 0);
     Endpoint& sleeper = world.endpoint(1);
     world.recorder(1).on_control = [&](Rank, const ControlMessage&) { sleeper.Wake(); };
-    UntilQuiet(world, 1, [&, b = b] { CHECK(b->Peek(1).size() == 0); });
+    UntilQuiet(world, 1, [&] { CHECK(b->Peek(1).size() == 0); });
     REQUIRE(world.endpoint(0).SendControl(1, {ControlKind::kHeartbeat, "knock"}));
     while (world.recorder(1).controls().empty()) {
       world.Sleep(1);
@@ -186,7 +192,7 @@ TEST_CASE("a sleeper hears of control messages and of a peer's death") {
     }
     CHECK(world.recorder(1).controls()[0].message.body == "knock");
 
-    UntilQuiet(world, 1, [&, b = b] { CHECK(b->Peek(1).size() == 0); });
+    UntilQuiet(world, 1, [&] { CHECK(b->Peek(1).size() == 0); });
     world.Kill(0);
     while (b->state() == LaneState::kOpen) {
       world.Sleep(1);

@@ -129,11 +129,10 @@ void World::Sleep(Rank rank) {
   FAIL("rank ", rank, " was not woken");
 }
 
-std::pair<Lane*, Lane*> World::Connect(Rank a, Rank b, std::uint32_t index) {
+void World::Connect(Rank a, Rank b, std::uint32_t index) {
   Lane* ab = &lane(a, b, index);
   Lane* ba = &lane(b, a, index);
   Until("both ends are open", [&] { return ab->state() == LaneState::kOpen && ba->state() == LaneState::kOpen; });
-  return {ab, ba};
 }
 
 void World::Kill(Rank rank) {

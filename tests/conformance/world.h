@@ -68,8 +68,8 @@ class World {
   void Settle();
   // Waits as an owner does: arms, and sleeps until there is news. Fails the test when the patience ends before.
   void Sleep(Rank rank);
-  // Both sides' lanes, connected.
-  std::pair<Lane*, Lane*> Connect(Rank a, Rank b, std::uint32_t index = 0);
+  // Opens the lane on both sides and waits until it is open.
+  void Connect(Rank a, Rank b, std::uint32_t index = 0);
 
   // The process of a rank dies / its endpoints are destroyed.
   void Kill(Rank rank);
