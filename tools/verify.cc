@@ -11,7 +11,6 @@
 #include "collectives/algorithms/formulas.h"
 #include "collectives/algorithms/prove.h"
 #include "collectives/algorithms/table.h"
-#include "collectives/schedule/mutate.h"
 #include "tools/commands.h"
 #include "tools/flags.h"
 
@@ -30,8 +29,7 @@ constexpr int kMutatedWorlds = 9;
 constexpr int kAttempts = 4;
 constexpr std::uint64_t kSeed = 1;
 
-// "1 + 7/8" reads worse than "1.875".
-std::string Text(const Fraction& fraction) { return fmt::format("{:.4g}", fraction.value()); }
+constexpr const char* kRow = "{:<10}  {:<18}  {:>9}  {:<39}  {:<39}  {:>5}  {}\n";
 
 Status Prove(const AlgorithmEntry& entry, const VerifyFlags& flags) {
   std::uint64_t schedules = 0;
@@ -50,15 +48,15 @@ Status Prove(const AlgorithmEntry& entry, const VerifyFlags& flags) {
                                    .in_place = true}));
   }
   const AlgorithmCost cost = *PaperCost(entry.collective, entry.algorithm, flags.max_ranks);
-  const bool reduces = entry.collective == Collective::kAllReduce;
-  fmt::print("{} {}: {} schedules proved\n", Name(entry.collective), Name(entry.algorithm), schedules);
-  fmt::print("  rounds at P = {}: {} = {}\n", flags.max_ranks, proof.rounds, cost.rounds_formula);
-  fmt::print("  sent by a rank, vectors: {} = {}\n", Text(cost.sent), cost.sent_formula);
-  fmt::print("  lanes of a rank, at most: {}\n", proof.max_peers);
-  if (reduces) {
-    fmt::print("  operands: the same expression on every rank, {}\n",
-               proof.in_rank_order ? "in the order of ranks" : "each chunk in an order of its own");
+  const double vectors_sent =
+      static_cast<double>(proof.max_chunks_sent) / static_cast<double>(entry.chunks(flags.max_ranks));
+  const char* operands = "";
+  if (entry.collective == Collective::kAllReduce) {
+    operands = proof.in_rank_order ? "in the ranks' order" : "each chunk in its own order";
   }
+  fmt::print(kRow, Name(entry.collective), Name(entry.algorithm), schedules,
+             fmt::format("{} = {}", proof.rounds, cost.rounds_formula),
+             fmt::format("{:.4g} = {}", vectors_sent, cost.sent_formula), proof.max_peers, operands);
   return {};
 }
 
@@ -75,6 +73,8 @@ Status Mutate(const AlgorithmEntry& entry, std::vector<MutationReport>& totals) 
 
 int RunVerify(const VerifyFlags& flags) {
   std::vector<MutationReport> mutants;
+  fmt::print(kRow, "", "", "schedules", fmt::format("rounds, P = {}", flags.max_ranks), "sent by a rank, vectors",
+             "lanes", "operands combined");
   for (const AlgorithmEntry& entry : AllAlgorithms()) {
     if (flags.algorithm != "all" && flags.algorithm != Name(entry.algorithm)) continue;
     Status status = Prove(entry, flags);
@@ -85,11 +85,10 @@ int RunVerify(const VerifyFlags& flags) {
     }
   }
   fmt::print(
-      "\nProved of each: every world of 1 to {} ranks, every root, in place and out of place, plain and scaled; worlds "
-      "of "
-      "{} ranks at\nsampled chunks and lanes. Each send has its receive; no cycle without buffering; no race on a "
-      "byte; "
-      "every contribution once.\n",
+      "\nProved of each, in every world of 1 to {} ranks, for every root, in and out of place, plain and scaled:\n"
+      "  each send has its receive; some order of all steps exists that needs no buffer; no two steps race on a byte;\n"
+      "  every rank's result holds every contribution once, in the documented order.\n"
+      "And in worlds of {} ranks: the same of sampled chunks through all ranks, and the lanes of sampled ranks.\n",
       flags.max_ranks, fmt::join(kLargeWorlds, ", "));
   if (!flags.mutations) return 0;
 

@@ -100,4 +100,17 @@ std::string DocumentedOrder(Algorithm algorithm, int world_size, std::uint32_t c
   return {};
 }
 
+std::uint32_t RoundingDepth(Algorithm algorithm, int world_size) {
+  const auto p = static_cast<std::uint32_t>(world_size);
+  switch (algorithm) {
+    case Algorithm::kRing: return p - 1;
+    case Algorithm::kTree:
+    case Algorithm::kRecursiveHalving:
+    case Algorithm::kRecursiveDoubling: return CeilLog2(p);
+    default: break;
+  }
+  RONDO_CHECK(false, "{} is no all-reduce", Name(algorithm));
+  return 0;
+}
+
 }  // namespace rondo

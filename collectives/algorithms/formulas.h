@@ -32,4 +32,8 @@ std::optional<AlgorithmCost> PaperCost(Collective collective, Algorithm algorith
 // "((0+1)+2)". REQUIRES: the algorithm serves all_reduce; the chunk is one of its grid.
 std::string DocumentedOrder(Algorithm algorithm, int world_size, std::uint32_t chunk);
 
+// Through how many combinations a contribution goes at most in that order: what bounds the error of a floating sum
+// (docs/SCHEDULES.md). REQUIRES: the algorithm serves all_reduce.
+std::uint32_t RoundingDepth(Algorithm algorithm, int world_size);
+
 }  // namespace rondo

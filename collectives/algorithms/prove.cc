@@ -18,6 +18,29 @@ tl::unexpected<Error> Of(const ScheduleKey& key, const Error& error) {
   return Fail(ErrorCode::kInternal, "{}: {}", Describe(key), error.message());
 }
 
+// How deep the brackets of "((0+1)+2)" nest.
+std::uint32_t Depth(const std::string& order) {
+  std::uint32_t depth = 0, deepest = 0;
+  for (const char c : order) {
+    depth += c == '(' ? 1 : 0;
+    depth -= c == ')' ? 1 : 0;
+    deepest = std::max(deepest, depth);
+  }
+  return deepest;
+}
+
+// The documented order as a scaled schedule's proof prints it: "s(3)" for "3".
+std::string Scaled(const std::string& order) {
+  const auto is_digit = [&](std::size_t at) { return at < order.size() && order[at] >= '0' && order[at] <= '9'; };
+  std::string scaled;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (is_digit(i) && (i == 0 || !is_digit(i - 1))) scaled += "s(";
+    scaled += order[i];
+    if (is_digit(i) && !is_digit(i + 1)) scaled += ")";
+  }
+  return scaled;
+}
+
 Status CompareWithPapers(const ScheduleKey& key, std::uint32_t chunks, const Proof& proof) {
   const auto cost = PaperCost(key.collective, key.algorithm, key.world_size);
   if (!cost) return Fail(ErrorCode::kInternal, "{}: there is no formula for it", Describe(key));
@@ -30,24 +53,20 @@ Status CompareWithPapers(const ScheduleKey& key, std::uint32_t chunks, const Pro
                 proof.max_chunks_sent, chunks, cost->sent_formula, cost->sent.numerator, cost->sent.denominator);
   }
   if (key.collective != Collective::kAllReduce) return {};
+  std::uint32_t deepest = 0;
   for (std::uint32_t c = 0; c < proof.order.size(); ++c) {
-    std::string documented = DocumentedOrder(key.algorithm, key.world_size, c);
-    if (key.scaled) {  // s(3) for 3
-      std::string scaled;
-      for (std::size_t i = 0; i < documented.size(); ++i) {
-        const auto is_digit = [&](std::size_t at) {
-          return at < documented.size() && documented[at] >= '0' && documented[at] <= '9';
-        };
-        if (is_digit(i) && (i == 0 || !is_digit(i - 1))) scaled += "s(";
-        scaled += documented[i];
-        if (is_digit(i) && !is_digit(i + 1)) scaled += ")";
-      }
-      documented = std::move(scaled);
-    }
+    const std::string order = DocumentedOrder(key.algorithm, key.world_size, c);
+    const std::string documented = key.scaled ? Scaled(order) : order;
     if (proof.order[c] != documented) {
       return Fail(ErrorCode::kInternal, "{}: chunk {} is {}; documented is {}", Describe(key), c, proof.order[c],
                   documented);
     }
+    deepest = std::max(deepest, Depth(order));
+  }
+  const std::uint32_t documented_depth = RoundingDepth(key.algorithm, key.world_size);
+  if (!proof.order.empty() && deepest != documented_depth) {
+    return Fail(ErrorCode::kInternal, "{}: {} combinations deep; documented are {}", Describe(key), deepest,
+                documented_depth);
   }
   return {};
 }
