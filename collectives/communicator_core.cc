@@ -189,7 +189,10 @@ Work CommunicatorCore::RunAsync(OperationRequest request, const OperationOptions
 
 bool CommunicatorCore::Advance() {
   if (poisoned_.load(std::memory_order_acquire)) {
-    if (ended_.load(std::memory_order_relaxed)) return false;
+    if (ended_.load(std::memory_order_relaxed)) {
+      endpoint_->Poll(clock_->Now());  // late comers are still heard, and told
+      return false;
+    }
     EndAfterFailure();
     return true;
   }
@@ -261,6 +264,7 @@ void CommunicatorCore::EndAfterFailure() {
 }
 
 bool CommunicatorCore::LookForTrouble(TimePoint now, Sequence waited) {
+  if (poisoned_.load(std::memory_order_acquire)) return false;
   if (departures_.load(std::memory_order_acquire) != departures_seen_ && LookForDepartures()) return true;
 
   if (const auto trouble = engine_->FindTrouble()) {
@@ -515,7 +519,15 @@ void CommunicatorCore::Poison(Error error) {
 
 void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
   switch (message.kind) {
-    case ControlKind::kHeartbeat: return;
+    case ControlKind::kHeartbeat: {
+      // A greeting. When this communicator has failed already, the late comer is told why.
+      const auto failed = failure();
+      if (!failed) return;
+      const std::lock_guard lock(endpoint_mutex_);
+      if (endpoint_ != nullptr)
+        endpoint_->SendControl(from, {ControlKind::kAbort, Encode(NoticeOf(*failed, rank()))});
+      return;
+    }
     case ControlKind::kGoodbye: {
       const auto goodbye = DecodeGoodbye(message.body);
       if (!goodbye) break;

@@ -50,6 +50,8 @@ Result<Engine::LaneUse*> Engine::UseOf(Rank peer) {
     RONDO_ASSIGN(Lane * lane, endpoint_.Open(peer, 0));
     use = std::make_unique<LaneUse>();
     use->lane = lane;
+    // Whoever meets a peer for the first time greets it: a peer that has failed already answers with the reason.
+    endpoint_.SendControl(peer, {ControlKind::kHeartbeat, {}});
   }
   return use.get();
 }

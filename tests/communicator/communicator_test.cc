@@ -365,11 +365,41 @@ TEST_CASE("a rank that closed too early is named by those who still need it") {
 TEST_CASE("a communicator destroyed without Close tells its peers") {
   InprocNetwork network(2);
   OnRanks(network, [&](Communicator& communicator) {
-    CHECK(communicator.Barrier());
-    if (communicator.rank() == 0) return;
-    const Status status = communicator.Barrier();
+    auto child = communicator.Split(0, communicator.rank());
+    REQUIRE(child);
+    CHECK((*child)->Barrier());
+    if (communicator.rank() == 0) {
+      child->reset();
+      return;
+    }
+    const Status status = (*child)->Barrier();
     CAPTURE(TextOf(status));
     CHECK(TextOf(status).find("rank 0 destroyed its communicator without closing it") != std::string::npos);
+  });
+}
+
+TEST_CASE("a rank that comes to a failed communicator late is told the first cause") {
+  // Ranks 0 and 1 disagree and have ended before rank 2 issues anything; it had no connection to either.
+  InprocNetwork network(3);
+  std::barrier<> failed(3);
+  std::atomic<bool> told{false};
+  OnRanks(network, [&](Communicator& communicator) {
+    std::vector<float> values(4);
+    if (communicator.rank() < 2) {
+      const Status status = communicator.AllReduce(values.data(), values.data(), communicator.rank() == 0 ? 3 : 4,
+                                                   DataType::kFloat32, ReduceOp::kSum, {.algorithm = Algorithm::kTree});
+      CHECK(TextOf(status).find("mismatch") == 0);
+      failed.arrive_and_wait();
+      while (!told.load()) communicator.Progress();  // alive: it hears the late comer
+      return;
+    }
+    failed.arrive_and_wait();
+    const Status status = communicator.AllReduce(values.data(), values.data(), 4, DataType::kFloat32, ReduceOp::kSum,
+                                                 {.algorithm = Algorithm::kTree});
+    CAPTURE(TextOf(status));
+    told.store(true);
+    CHECK(TextOf(status).find("mismatch") == 0);
+    CHECK(TextOf(status).find("x 3 ") != std::string::npos);
   });
 }
 

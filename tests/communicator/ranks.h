@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <barrier>
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,10 +25,12 @@ inline std::vector<PeerIdentity> IdentitiesOf(const InprocNetwork& network) {
   return peers;
 }
 
-// Builds a communicator per rank and runs `body` on a thread each. `adjust` changes the options of every rank.
+// Builds a communicator per rank and runs `body` on a thread each. All communicators live until every body has returned,
+// as in a job whose ranks end together. `adjust` changes the options of every rank.
 inline void OnRanks(InprocNetwork& network, const std::function<void(Communicator&)>& body,
                     const std::function<void(CommunicatorOptions&)>& adjust = nullptr) {
   std::vector<std::thread> threads;
+  std::barrier<> end(network.world_size());
   for (Rank r = 0; r < network.world_size(); ++r) {
     threads.emplace_back([&, r] {
       CommunicatorOptions options;
@@ -39,6 +42,7 @@ inline void OnRanks(InprocNetwork& network, const std::function<void(Communicato
       auto communicator = Communicator::Create(std::move(options));
       REQUIRE(communicator);
       body(**communicator);
+      end.arrive_and_wait();
     });
   }
   for (std::thread& thread : threads) thread.join();
