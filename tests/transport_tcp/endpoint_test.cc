@@ -82,5 +82,263 @@ TEST_CASE("large streams keep their order in both directions at once") {
   }
 }
 
+TEST_CASE("no wake-up is lost between a writer that never waits and a reader that sleeps at every turn") {
+  World world(2);
+  world.OpenAll();
+  Lane& out = world.Open(0, 1);
+  Lane& in = world.Open(1, 0);
+  REQUIRE(world.Drive([&] { return IsOpen(out) && IsOpen(in); }));
+  constexpr std::uint64_t kMessages = 20000;
+  std::atomic<std::uint64_t> seen{0};
+  std::thread writer([&] {
+    // One byte at a time, each after the last was seen, a random while later: the reader is met at every point of its
+    // way into sleep.
+    Random random(5);
+    for (std::uint64_t i = 0; i < kMessages; ++i) {
+      while (seen.load() < i) std::this_thread::yield();
+      for (std::uint64_t pause = random.Below(200); pause > 0; --pause)
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+      const std::byte byte{static_cast<unsigned char>(i)};
+      const Bytes piece(&byte, 1);
+      while (out.Write({&piece, 1}) == 0) {
+      }
+    }
+  });
+  bool in_order = true;
+  const bool done = DriveOne(world[1], [&] {
+    const Arrived arrived = in.Peek(1);
+    if (arrived.size() == 0) return false;
+    in_order = in_order && arrived.first[0] == std::byte{static_cast<unsigned char>(seen.load())};
+    in.Consume(1);
+    return seen.fetch_add(1) + 1 == kMessages;
+  });
+  CHECK(done);
+  CHECK(in_order);
+  writer.join();
+}
+
+TEST_CASE("a reader that is fully asleep does not spin") {
+  World world(2);
+  world.OpenAll();
+  Lane& a = world.Open(0, 1);
+  Lane& b = world.Open(1, 0);
+  REQUIRE(world.Drive([&] { return IsOpen(a) && IsOpen(b); }));
+  // Traffic that the owner has read already leaves edges behind; they are no reason to wake up again.
+  const std::byte byte{1};
+  const Bytes piece(&byte, 1);
+  REQUIRE(a.Write({&piece, 1}) == 1);
+  REQUIRE(DriveOne(world[1], [&] { return b.Peek(1).size() == 1; }));
+  b.Consume(1);
+  while (world[1].Arm()) world[1].Disarm();
+  pollfd waiting{world[1].wait_fd(), POLLIN, 0};
+  CHECK(poll(&waiting, 1, 50) == 0);
+  world[1].Disarm();
+}
+
+TEST_CASE("when both open at the same moment exactly one control connection comes of it, and no message is lost") {
+  World world(2);
+  for (std::uint64_t round = 1; round <= 100; ++round) {
+    Recorder heard0, heard1;
+    {
+      auto endpoint0 = OpenEndpoint(*world.transports[0], 0, world.addresses, heard0, round);
+      auto endpoint1 = OpenEndpoint(*world.transports[1], 1, world.addresses, heard1, round);
+      std::atomic<int> ready{0};
+      const auto open = [&](Endpoint& endpoint, Rank peer) {
+        ++ready;
+        while (ready < 2) std::this_thread::yield();
+        REQUIRE(endpoint.Open(peer, 0));
+        // Already queued while the connection is being made.
+        for (int i = 0; i < 3; ++i) CHECK(endpoint.SendControl(peer, {ControlKind::kHeartbeat, std::to_string(i)}));
+        CHECK(endpoint.SendControl(peer, {ControlKind::kGoodbye, ""}));
+      };
+      std::thread other([&] { open(*endpoint0, 1); });
+      open(*endpoint1, 0);
+      other.join();
+      REQUIRE(heard0.WaitForMessages(4));
+      REQUIRE(heard1.WaitForMessages(4));
+      Lane* lane0 = *endpoint0->Open(1, 0);
+      Lane* lane1 = *endpoint1->Open(0, 0);
+      CHECK(DriveOne(*endpoint0, [&] { return IsOpen(*lane0); }));
+      CHECK(DriveOne(*endpoint1, [&] { return IsOpen(*lane1); }));
+      for (Recorder* heard : {&heard0, &heard1}) {
+        const auto messages = heard->messages();
+        REQUIRE(messages.size() == 4);
+        for (int i = 0; i < 3; ++i) CHECK(messages[static_cast<std::size_t>(i)].second.body == std::to_string(i));
+      }
+      endpoint0->ShutDown();
+      endpoint1->ShutDown();
+    }
+    CHECK(heard0.lost().empty());
+    CHECK(heard1.lost().empty());
+  }
+}
+
+TEST_CASE("a connection that comes before its endpoint is held, and adopted when the endpoint opens") {
+  auto counters = std::make_shared<TcpCounters>();
+  World world(2, [&](int rank, TcpOptions& options) {
+    if (rank == 1) options.counters = counters;
+  });
+  world.OpenRank(0);
+  Lane& lane = world.Open(0, 1);
+  REQUIRE(world[0].SendControl(1, {ControlKind::kHeartbeat, "early"}));
+  REQUIRE(world.Drive([&] { return counters->held == 1; }));
+  CHECK(lane.state() == LaneState::kConnecting);
+  world.OpenRank(1);
+  CHECK(world.Heard(1).WaitForMessages(1));
+  CHECK(world.Drive([&] { return IsOpen(lane); }));
+}
+
+TEST_CASE("beyond the limit of held connections the caller tries again until there is room") {
+  World world(2, [](int, TcpOptions& options) { options.max_held_connections = 0; });
+  world.OpenRank(0);
+  Lane& lane = world.Open(0, 1);
+  // Long enough for at least one refusal: the first pause between rounds is a few milliseconds.
+  poll(nullptr, 0, 30);
+  CHECK(lane.state() == LaneState::kConnecting);
+  world.OpenRank(1);
+  CHECK(world.Drive([&] { return IsOpen(lane); }));
+}
+
+TEST_CASE("a peer that answers but never opens its endpoint is a timeout that says so") {
+  World world(2);
+  world.OpenRank(0, 1, std::chrono::milliseconds(200));
+  Lane& lane = world.Open(0, 1);
+  REQUIRE(world.Heard(0).WaitForLost(1));
+  const Error error = world.Heard(0).lost()[0].second;
+  CHECK(error.code() == ErrorCode::kTimeout);
+  CHECK(error.culprit() == 1);
+  CHECK(error.message().find("rank 1") != std::string::npos);
+  CHECK(error.message().find("has not opened the communicator") != std::string::npos);
+  REQUIRE(world.Drive([&] { return lane.state() == LaneState::kFailed; }));
+  CHECK(lane.failure()->code() == ErrorCode::kTimeout);
+}
+
+TEST_CASE("a peer that cannot be reached is an error that lists every address tried and why") {
+  World world(2, [](int rank, TcpOptions& options) {
+    if (rank == 1) options.addresses = {"127.0.0.5", "127.0.0.6"};
+  });
+  world.OpenRank(0, 1, std::chrono::milliseconds(300));
+  world.transports[1].reset();  // nobody listens there any more
+  Lane& lane = world.Open(0, 1);
+  REQUIRE(world.Heard(0).WaitForLost(1));
+  const Error error = world.Heard(0).lost()[0].second;
+  CHECK(error.code() == ErrorCode::kUnreachable);
+  CHECK(error.culprit() == 1);
+  for (const char* part : {"127.0.0.5:", "127.0.0.6:", "Connection refused", "tries", "--interface"}) {
+    CAPTURE(part);
+    CHECK(error.message().find(part) != std::string::npos);
+  }
+  CHECK(world.Drive([&] { return lane.state() == LaneState::kFailed; }));
+}
+
+TEST_CASE("processes of different jobs and generations refuse each other at once, and say why") {
+  for (const bool job : {true, false}) {
+    World world(2, [&](int rank, TcpOptions& options) {
+      if (rank == 0) (job ? options.job = "other" : (options.generation = 3, options.job));
+    });
+    world.OpenRank(0);
+    world.OpenRank(1);
+    world.Open(0, 1);
+    REQUIRE(world.Heard(0).WaitForLost(1));
+    const Error error = world.Heard(0).lost()[0].second;
+    CHECK(error.code() == ErrorCode::kStale);
+    CHECK(error.message().find(job ? "belongs to job 'test', the caller to 'other'"
+                                   : "of generation 0, the caller of generation 3") != std::string::npos);
+    CHECK(world.Heard(1).lost().empty());
+  }
+}
+
+TEST_CASE("a process that took over a dead one's port is not taken for it") {
+  World world(2, [](int rank, TcpOptions& options) {
+    if (rank == 1) options.addresses = {"127.0.0.7"};
+  });
+  world.OpenRank(0);
+  const std::string line = world.transports[1]->DescribeAddress();
+  const std::size_t at = line.find("127.0.0.7:") + 10;
+  const int port = std::stoi(line.substr(at));
+  world.transports[1].reset();
+  TcpOptions options = LocalOptions();
+  options.addresses = {"127.0.0.7"};
+  options.port = static_cast<std::uint16_t>(port);
+  world.transports[1] = MakeTransport(options);
+  world.Open(0, 1);
+  REQUIRE(world.Heard(0).WaitForLost(1));
+  CHECK(world.Heard(0).lost()[0].second.code() == ErrorCode::kStale);
+}
+
+TEST_CASE("an endpoint that is closed refuses late callers at once") {
+  World world(2);
+  world.OpenRank(1);
+  world.endpoints[1].reset();
+  world.OpenRank(0);
+  world.Open(0, 1);
+  REQUIRE(world.Heard(0).WaitForLost(1));
+  CHECK(world.Heard(0).lost()[0].second.code() == ErrorCode::kClosed);
+}
+
+TEST_CASE("a fixed port that is taken is an error with the address") {
+  const auto first = MakeTransport([] {
+    TcpOptions options = LocalOptions();
+    options.addresses = {"127.0.0.8"};
+    return options;
+  }());
+  const std::string line = first->DescribeAddress();
+  TcpOptions options = LocalOptions();
+  options.addresses = {"127.0.0.8"};
+  options.port = static_cast<std::uint16_t>(std::stoi(line.substr(line.find("127.0.0.8:") + 10)));
+  const auto second = MakeTcpTransport(options);
+  REQUIRE_FALSE(second);
+  CHECK(second.error().code() == ErrorCode::kAddressInUse);
+  CHECK(second.error().details().address == "127.0.0.8:" + std::to_string(options.port));
+}
+
+TEST_CASE("the path to a peer is told in words") {
+  World world(2, [](int, TcpOptions& options) { options.addresses = {"::1"}; });
+  world.OpenAll();
+  CHECK(world[0].DescribePeer(1) == "not connected");
+  Lane& lane = world.Open(0, 1);
+  REQUIRE(world.Drive([&] { return IsOpen(lane); }));
+  const std::string path = world[0].DescribePeer(1);
+  CAPTURE(path);
+  CHECK(path.starts_with("[::1]:"));
+  CHECK(path.find(" via lo (same host; ") != std::string::npos);
+}
+
+TEST_CASE("wrong arguments are refused with the number that is wrong") {
+  World world(2);
+  world.OpenAll();
+  for (const Rank wrong : {-1, 0, 2}) {
+    const auto lane = world[0].Open(wrong, 0);
+    REQUIRE_FALSE(lane);
+    CHECK(lane.error().code() == ErrorCode::kInvalidArgument);
+    CHECK(lane.error().message().find("rank " + std::to_string(wrong)) != std::string::npos);
+  }
+  CHECK(world[0].Open(1, 1u << 20).error().code() == ErrorCode::kResource);
+  EndpointConfig config;
+  config.addresses = world.addresses;
+  config.observer = &world.Heard(0);
+  config.communicator = 1;
+  CHECK(world.transports[0]->OpenEndpoint(config).error().code() == ErrorCode::kInvalidArgument);  // in use
+  config.communicator = 2;
+  config.addresses[1] = "garbage";
+  const auto bad = world.transports[0]->OpenEndpoint(config);
+  REQUIRE_FALSE(bad);
+  CHECK(bad.error().message().find("rank 1") != std::string::npos);
+}
+
+TEST_CASE("a control message to a peer whose control thread is busy is sent later, in order") {
+  World world(2);
+  world.OpenAll();
+  Lane& lane = world.Open(0, 1);
+  REQUIRE(world.Drive([&] { return IsOpen(lane); }));
+  // More than the sockets hold at once goes through the backlog; a full backlog says no instead of blocking.
+  const std::string body(kMaxControlBodyBytes, 'b');
+  std::size_t sent = 0;
+  for (int i = 0; i < 2000; ++i) sent += world[0].SendControl(1, {ControlKind::kHeartbeat, body}) ? 1 : 0;
+  CHECK(sent > 100);
+  CHECK(world.Heard(1).WaitForMessages(sent));
+  CHECK(world.Heard(1).messages().size() == sent);
+}
+
 }  // namespace
 }  // namespace rondo::test

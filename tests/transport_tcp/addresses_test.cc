@@ -1,0 +1,240 @@
+// Which addresses are published and in which order they are tried: pure functions on made-up machines.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "transport/tcp/address.h"
+#include "transport/tcp/interfaces.h"
+#include "transport/tcp/ip.h"
+#include "transport/transport.h"
+
+namespace rondo::tcp {
+namespace {
+
+IpAddress Ip(std::string_view text) {
+  const auto ip = IpAddress::Parse(text);
+  REQUIRE(ip);
+  return *ip;
+}
+
+LocalAddress Local(std::string interface, std::string_view ip, int prefix_bits, bool up = true,
+                   std::vector<std::string> devices = {}) {
+  return {std::move(interface), std::move(devices), Ip(ip), prefix_bits, up};
+}
+
+// A host as clusters have them: Ethernet, InfiniBand, Docker, a dead port, link-local IPv6.
+std::vector<LocalAddress> Machine() {
+  return {
+      Local("lo", "127.0.0.1", 8),
+      Local("lo", "::1", 128),
+      Local("docker0", "172.17.0.1", 16),
+      Local("eth0", "10.1.0.5", 16),
+      Local("eth0", "fd00::5", 64),
+      Local("eth0", "fe80::5%2", 64),
+      Local("eth1", "10.2.0.5", 16, /*up=*/false),
+      Local("ib0", "10.9.0.5", 24, true, {"mlx5_0"}),
+      Local("veth12", "169.254.7.1", 16),
+  };
+}
+
+std::vector<std::string> Names(const Result<std::vector<LocalAddress>>& chosen) {
+  REQUIRE_MESSAGE(chosen, chosen.error().ToString());
+  std::vector<std::string> names;
+  for (const LocalAddress& address : *chosen) names.push_back(address.ip.ToString());
+  return names;
+}
+
+using Texts = std::vector<std::string>;
+
+TEST_CASE("addresses are printed as they are written") {
+  for (const char* text : {"10.0.0.1", "::1", "fd00::5", "fe80::5%2", "255.255.255.255"})
+    CHECK(Ip(text).ToString() == text);
+  CHECK(Ip("::ffff:10.0.0.1").ToString() == "10.0.0.1");
+  CHECK(SocketAddress{Ip("10.0.0.1"), 80}.ToString() == "10.0.0.1:80");
+  CHECK(SocketAddress{Ip("fe80::1%3"), 80}.ToString() == "[fe80::1%3]:80");
+  for (const char* text : {"", "10.0.0", "10.0.0.1%2", "fe80::1%", "fe80::1%x", "host", "1.2.3.4.5", "10.0.0.1 "}) {
+    CAPTURE(text);
+    CHECK_FALSE(IpAddress::Parse(text));
+  }
+}
+
+TEST_CASE("prefixes are compared to the bit") {
+  CHECK(Ip("10.1.2.3").SharesPrefix(Ip("10.1.9.9"), 16));
+  CHECK_FALSE(Ip("10.1.2.3").SharesPrefix(Ip("10.1.9.9"), 21));
+  CHECK(Ip("10.1.8.3").SharesPrefix(Ip("10.1.15.9"), 21));
+  CHECK_FALSE(Ip("10.1.7.3").SharesPrefix(Ip("10.1.8.9"), 21));
+  CHECK(Ip("10.1.2.3").SharesPrefix(Ip("99.0.0.0"), 0));
+  CHECK_FALSE(Ip("10.1.2.3").SharesPrefix(Ip("10.1.2.4"), 32));
+  CHECK(Ip("fd00::1").SharesPrefix(Ip("fd00::ffff"), 64));
+  CHECK_FALSE(Ip("10.1.2.3").SharesPrefix(Ip("::1"), 0));
+}
+
+TEST_CASE("a socket address survives the trip through the kernel's form") {
+  for (const char* text : {"10.0.0.1", "::1", "fe80::5%2"}) {
+    const SocketAddress address{Ip(text), 4711};
+    CHECK(FromRaw(ToRaw(address).get()) == address);
+  }
+}
+
+TEST_CASE("without wishes the best addresses come first and loopback last") {
+  CHECK(Names(ChooseAddresses(Machine(), {}, "")) == Texts{"10.1.0.5", "10.9.0.5", "fd00::5", "172.17.0.1",
+                                                           "169.254.7.1", "fe80::5%2", "10.2.0.5", "127.0.0.1", "::1"});
+}
+
+TEST_CASE("interface expressions choose by prefix, exact name, device and network, or exclude") {
+  const auto chosen = [](std::string_view expression) { return Names(ChooseAddresses(Machine(), {}, expression)); };
+  CHECK(chosen("eth0") == Texts{"10.1.0.5", "fd00::5", "fe80::5%2"});
+  CHECK(chosen("eth") == Texts{"10.1.0.5", "fd00::5", "fe80::5%2", "10.2.0.5"});
+  CHECK(chosen("ib0,eth1") == Texts{"10.9.0.5", "10.2.0.5"});
+  CHECK(chosen("=ib0") == Texts{"10.9.0.5"});
+  CHECK(chosen("mlx5_0") == Texts{"10.9.0.5"});
+  CHECK(chosen("10.0.0.0/8") == Texts{"10.1.0.5", "10.9.0.5", "10.2.0.5"});
+  CHECK(chosen("10.9.0.0/16,fd00::/8") == Texts{"10.9.0.5", "fd00::5"});
+  CHECK(chosen("10.9.0.5") == Texts{"10.9.0.5"});
+  CHECK(chosen("^docker,lo,veth,eth1") == Texts{"10.1.0.5", "10.9.0.5", "fd00::5", "fe80::5%2"});
+  CHECK(chosen("^=docker0,lo,veth,eth0") == Texts{"10.9.0.5", "169.254.7.1", "10.2.0.5"});  // "veth" is no exact name
+  CHECK(chosen("^172.16.0.0/12,127.0.0.0/8,::1,169.254.0.0/16,eth") == Texts{"10.9.0.5"});
+}
+
+TEST_CASE("a wrong interface expression is refused with the item that is wrong") {
+  for (const auto& [expression, culprit] : std::vector<std::pair<std::string, std::string>>{
+           {"eth0,,ib0", "empty item"},
+           {"eth0,", "empty item"},
+           {"^", "empty item"},
+           {"eth0,^lo", "^lo"},
+           {"10.0.0.0/33", "10.0.0.0/33"},
+           {"10.0.0.0/", "10.0.0.0/"},
+           {"10.0.0.0/x", "10.0.0.0/x"},
+           {"ib0/8", "ib0/8"},
+           {"wlan", "wlan"},  // matches nothing here
+       }) {
+    CAPTURE(expression);
+    const auto chosen = ChooseAddresses(Machine(), {}, expression);
+    REQUIRE_FALSE(chosen);
+    CHECK(chosen.error().code() == ErrorCode::kInvalidArgument);
+    CHECK(chosen.error().message().find(culprit) != std::string::npos);
+  }
+}
+
+TEST_CASE("forced addresses are taken as given, and must exist") {
+  CHECK(Names(ChooseAddresses(Machine(), {"10.9.0.5", "10.1.0.5"}, "eth")) == Texts{"10.9.0.5", "10.1.0.5"});
+  CHECK(Names(ChooseAddresses(Machine(), {"fe80::5"}, "")) == Texts{"fe80::5%2"});
+  CHECK(Names(ChooseAddresses(Machine(), {"127.0.0.9"}, "")) == Texts{"127.0.0.9"});
+  for (const char* wrong : {"10.9.0.6", "ib0", "fe80::5%3"}) {
+    CAPTURE(wrong);
+    const auto chosen = ChooseAddresses(Machine(), {wrong}, "");
+    REQUIRE_FALSE(chosen);
+    CHECK(chosen.error().code() == ErrorCode::kInvalidArgument);
+    CHECK(chosen.error().message().find(wrong) != std::string::npos);
+    CHECK(chosen.error().message().find("10.1.0.5 (eth0)") != std::string::npos);  // lists those that exist
+  }
+}
+
+TEST_CASE("this machine has at least a loopback address") {
+  const auto all = EnumerateInterfaces();
+  REQUIRE_MESSAGE(all, all.error().ToString());
+  CHECK(std::any_of(all->begin(), all->end(), [](const LocalAddress& a) { return a.ip.IsLoopback(); }));
+}
+
+// ---- the published form ----
+
+TcpAddress AddressOf(const std::vector<LocalAddress>& all, std::string host_id) {
+  const auto chosen = ChooseAddresses(all, {}, "");
+  REQUIRE(chosen);
+  TcpAddress address{"node-a", std::move(host_id), "instance-1", {}};
+  for (const LocalAddress& local : *chosen) {
+    address.candidates.push_back({{local.ip, 4711}, local.prefix_bits, Classify(local), local.interface});
+  }
+  return address;
+}
+
+TEST_CASE("an address survives encoding") {
+  const TcpAddress address = AddressOf(Machine(), "boot/net:1");
+  const std::string text = Encode(address);
+  CHECK(text.size() <= kMaxAddressBytes);
+  const auto decoded = DecodeTcpAddress(text);
+  REQUIRE_MESSAGE(decoded, decoded.error().ToString());
+  CHECK(*decoded == address);
+}
+
+TEST_CASE("the largest address fits") {
+  TcpAddress address{std::string(255, 'h'), std::string(255, 'i'), std::string(255, 'n'), {}};
+  for (std::size_t i = 0; i < kMaxCandidates; ++i) {
+    address.candidates.push_back({{Ip("fe80::1%7"), 1}, 64, AddressClass::kLinkLocal, std::string(200, 'x')});
+  }
+  CHECK(DecodeTcpAddress(Encode(address)));
+}
+
+TEST_CASE("every cut and every wrong byte of an address is refused or decodes to something bounded") {
+  const std::string good = Encode(AddressOf(Machine(), "boot/net:1"));
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    const auto decoded = DecodeTcpAddress(std::string_view(good).substr(0, size));
+    CAPTURE(size);
+    REQUIRE_FALSE(decoded);
+    CHECK((decoded.error().code() == ErrorCode::kInvalidArgument ||
+           decoded.error().code() == ErrorCode::kVersionMismatch));
+  }
+  CHECK_FALSE(DecodeTcpAddress(good + "x"));
+  CHECK_FALSE(DecodeTcpAddress(std::string(kMaxAddressBytes + 1, 'R')));
+  const std::uint64_t seed = 20240607;
+  CAPTURE(seed);
+  Random random(seed);
+  for (int round = 0; round < 20000; ++round) {
+    std::string bad = good;
+    for (std::uint64_t i = random.Between(1, 4); i > 0; --i)
+      bad[random.Below(bad.size())] = static_cast<char>(random.Next());
+    const auto decoded = DecodeTcpAddress(bad);
+    if (decoded) CHECK(decoded->candidates.size() <= kMaxCandidates);
+  }
+}
+
+TEST_CASE("an address of another version is told apart") {
+  std::string text = Encode(AddressOf(Machine(), ""));
+  text[3] = 9;
+  const auto decoded = DecodeTcpAddress(text);
+  REQUIRE_FALSE(decoded);
+  CHECK(decoded.error().code() == ErrorCode::kVersionMismatch);
+  CHECK(decoded.error().message().find('9') != std::string::npos);
+}
+
+// ---- the order of trying ----
+
+Texts Order(const TcpAddress& self, const std::vector<LocalAddress>& local, const TcpAddress& remote) {
+  Texts order;
+  for (const Attempt& attempt : OrderAttempts(self, local, remote)) {
+    order.push_back(attempt.at.ip.ToString() + " " + attempt.reason +
+                    (attempt.interface.empty() ? "" : " " + attempt.interface));
+  }
+  return order;
+}
+
+TEST_CASE("on one host loopback is tried first") {
+  const TcpAddress self = AddressOf(Machine(), "boot/net:1");
+  const Texts order = Order(self, Machine(), AddressOf(Machine(), "boot/net:1"));
+  REQUIRE(order.size() == Machine().size());
+  CHECK(order[0] == "127.0.0.1 same host lo");
+  CHECK(order[1] == "::1 same host lo");
+  CHECK(order[2] == "10.1.0.5 same host eth0");
+}
+
+TEST_CASE("between hosts a shared subnet comes first, loopback never, and a container bridge is no shared subnet") {
+  const std::vector<LocalAddress> here{Local("lo", "127.0.0.1", 8), Local("docker0", "172.17.0.1", 16),
+                                       Local("ib0", "10.9.0.77", 24), Local("eth0", "192.168.1.2", 24),
+                                       Local("eth0", "fe80::7%4", 64)};
+  CHECK(Order(AddressOf(here, "boot/net:2"), here, AddressOf(Machine(), "boot/net:1")) ==
+        Texts{"10.9.0.5 same subnet ib0", "10.1.0.5 routed", "fd00::5 routed", "172.17.0.1 routed",
+              "169.254.7.1 routed", "10.2.0.5 routed", "fe80::5%4 link-local eth0"});
+}
+
+TEST_CASE("where a host is unknown loopback is tried, but last") {
+  const Texts order = Order(AddressOf(Machine(), ""), Machine(), AddressOf(Machine(), "boot/net:1"));
+  REQUIRE(order.size() >= 2);
+  CHECK(order.front() == "10.1.0.5 same subnet eth0");
+  CHECK(order[order.size() - 2] == "127.0.0.1 loopback lo");
+}
+
+}  // namespace
+}  // namespace rondo::tcp

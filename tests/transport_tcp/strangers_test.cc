@@ -1,0 +1,250 @@
+// Whatever connects to the port of a job, the job goes on: port scanners, other protocols, silence, floods, and a
+// machine that is out of file descriptors.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/transport_tcp/world.h"
+#include "transport/tcp/address.h"
+#include "transport/tcp/handshake.h"
+#include "transport/tcp/socket.h"
+
+namespace rondo::test {
+namespace {
+
+using tcp::Fd;
+
+// A blocking connection to a transport on loopback.
+Fd Call(const Transport& transport) {
+  const auto address = tcp::DecodeTcpAddress(transport.Address());
+  REQUIRE(address);
+  for (const tcp::Candidate& candidate : address->candidates) {
+    if (!candidate.at.ip.IsLoopback() || !candidate.at.ip.is_v4()) continue;
+    Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const tcp::RawSocketAddress raw = tcp::ToRaw(candidate.at);
+    REQUIRE(connect(fd.get(), raw.get(), raw.bytes) == 0);
+    return fd;
+  }
+  FAIL("no IPv4 loopback address");
+  return {};
+}
+
+void Say(const Fd& fd, Bytes bytes) {
+  REQUIRE(send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
+}
+
+// Everything the other side says until it closes.
+std::string Listen(const Fd& fd) {
+  std::string heard;
+  char bytes[4096];
+  while (true) {
+    const ssize_t got = recv(fd.get(), bytes, sizeof bytes, 0);
+    if (got <= 0) return heard;
+    heard.append(bytes, static_cast<std::size_t>(got));
+  }
+}
+
+bool Eventually(const std::function<bool()>& condition) {
+  const SteadyClock clock;
+  for (const TimePoint deadline = clock.Now() + kPatience; clock.Now() < deadline;) {
+    if (condition()) return true;
+    poll(nullptr, 0, 1);
+  }
+  return false;
+}
+
+// Two ranks with an open lane work as they should.
+void CheckTheJobWorks(World& world, std::uint64_t communicator) {
+  world.OpenRank(0, communicator);
+  world.OpenRank(1, communicator);
+  Lane& a = world.Open(0, 1);
+  Lane& b = world.Open(1, 0);
+  REQUIRE(world.Drive([&] { return a.state() == LaneState::kOpen && b.state() == LaneState::kOpen; }));
+  const Bytes piece = AsBytes("still here");
+  REQUIRE(a.Write({&piece, 1}) == piece.size());
+  CHECK(world.Drive([&] { return b.Peek(piece.size()).size() == piece.size(); }));
+  CHECK(world.Heard(0).lost().empty());
+  CHECK(world.Heard(1).lost().empty());
+  for (const Rank rank : {0, 1}) CHECK(world[rank].SendControl(1 - rank, {ControlKind::kGoodbye, ""}));
+  const std::size_t heard0 = world.Heard(0).messages().size(), heard1 = world.Heard(1).messages().size();
+  CHECK(world.Heard(0).WaitForMessages(heard0 | 1));
+  CHECK(world.Heard(1).WaitForMessages(heard1 | 1));
+}
+
+struct Watched {
+  explicit Watched(const std::function<void(TcpOptions&)>& adjust = nullptr)
+      : counters(std::make_shared<TcpCounters>()), world(2, [&](int rank, TcpOptions& options) {
+          if (rank != 0) return;
+          options.counters = counters;
+          options.logger = &lines;
+          if (adjust) adjust(options);
+        }) {}
+  const Transport& transport() const { return *world.transports[0]; }
+
+  Lines lines;
+  std::shared_ptr<TcpCounters> counters;
+  World world;
+};
+
+TEST_CASE("other protocols are dropped without an answer, counted and logged") {
+  Watched watched;
+  int strangers = 0;
+  Random random(3);
+  std::string noise(300, '\0');
+  for (char& c : noise) c = static_cast<char>(random.Next());
+  for (const std::string& said : {std::string("GET / HTTP/1.1\r\nHost: x\r\n\r\n"),
+                                 std::string("\x16\x03\x01\x02\x00\x01\x00", 7), std::string("SSH-2.0-x\r\n"), noise}) {
+    const Fd fd = Call(watched.transport());
+    Say(fd, AsBytes(said));
+    CHECK(Listen(fd).empty());
+    ++strangers;
+  }
+  CHECK(watched.counters->strangers == static_cast<std::uint64_t>(strangers));
+  CHECK(watched.lines.Contains("does not speak Rondo"));
+  CheckTheJobWorks(watched.world, 1);
+}
+
+TEST_CASE("whoever connects and goes away is dropped") {
+  Watched watched;
+  for (int i = 0; i < 200; ++i) Call(watched.transport());
+  CHECK(Eventually([&] { return watched.counters->strangers == 200; }));
+  CheckTheJobWorks(watched.world, 1);
+}
+
+TEST_CASE("silence and half a hello end after the handshake's time") {
+  Watched watched([](TcpOptions& options) { options.handshake_timeout = std::chrono::milliseconds(50); });
+  const Fd silent = Call(watched.transport());
+  const Fd slow = Call(watched.transport());
+  Say(slow, AsBytes("RONDOtc"));
+  CHECK(Listen(silent).empty());
+  CHECK(Listen(slow).empty());
+  CHECK(watched.counters->strangers == 2);
+}
+
+TEST_CASE("a hello of impossible length is dropped") {
+  Watched watched;
+  const Fd fd = Call(watched.transport());
+  auto hello = tcp::Encode(tcp::Hello{});
+  StoreLittle(hello.data() + 10, std::uint16_t{65535});
+  Say(fd, hello);
+  CHECK(Listen(fd).empty());
+  CHECK(watched.counters->strangers == 1);
+}
+
+TEST_CASE("another version of Rondo is refused with both versions") {
+  Watched watched;
+  const Fd fd = Call(watched.transport());
+  auto hello = tcp::Encode(tcp::Hello{});
+  StoreLittle(hello.data() + 8, std::uint16_t{77});
+  Say(fd, hello);
+  const std::string heard = Listen(fd);
+  tcp::MessageReader reader(tcp::MessageReader::Kind::kReply);
+  for (Bytes rest = AsBytes(heard); !rest.empty();) {
+    const std::size_t part = std::min(rest.size(), reader.wanted());
+    REQUIRE(part > 0);
+    REQUIRE(reader.Feed(rest.first(part)));
+    rest = rest.subspan(part);
+  }
+  const auto reply = reader.reply();
+  REQUIRE(reply);
+  CHECK(reply->code == ErrorCode::kVersionMismatch);
+  CHECK(reply->text.find("version 77") != std::string::npos);
+  CHECK(reply->text.find("version 1") != std::string::npos);
+}
+
+TEST_CASE("a flood of silent connections costs a bounded number of descriptors and does not keep peers out") {
+  Watched watched;
+  std::vector<Fd> flood;
+  for (int i = 0; i < 500; ++i) flood.push_back(Call(watched.transport()));
+  CHECK(Eventually([&] { return watched.counters->accepted == 500; }));
+  CHECK(watched.counters->evicted == 500 - 64);
+  CheckTheJobWorks(watched.world, 1);
+}
+
+TEST_CASE("hellos for groups that nobody opens are held up to the limit and forgotten when the caller goes") {
+  Watched watched([](TcpOptions& options) {
+    options.max_held_connections = 3;
+    options.instance = "me";
+  });
+  tcp::Hello hello;
+  hello.job = "test";
+  hello.to_instance = "me";
+  hello.communicator = 99;
+  std::vector<Fd> callers;
+  for (int i = 0; i < 3; ++i) {
+    callers.push_back(Call(watched.transport()));
+    Say(callers.back(), tcp::Encode(hello));
+  }
+  CHECK(Eventually([&] { return watched.counters->held == 3; }));
+  const Fd one_more = Call(watched.transport());
+  Say(one_more, tcp::Encode(hello));
+  CHECK(Listen(one_more).find("3 connections wait") != std::string::npos);
+  callers.clear();
+  // Room again, once the transport has seen them go.
+  CHECK(Eventually([&] {
+    callers.push_back(Call(watched.transport()));
+    Say(callers.back(), tcp::Encode(hello));
+    return watched.counters->held > 3;
+  }));
+}
+
+// Takes every descriptor there is; gives them back at the end.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit low = before_;
+    low.rlim_cur = 256;
+    setrlimit(RLIMIT_NOFILE, &low);
+    for (int fd; (fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) taken_.emplace_back(fd);
+  }
+  ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+  std::vector<Fd> taken_;
+};
+
+TEST_CASE("a machine out of descriptors pauses accepting, says so, does not spin, and goes on when there are some") {
+  Watched watched;
+  Fd caller(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // made before they run out
+  const auto address = tcp::DecodeTcpAddress(watched.transport().Address());
+  REQUIRE(address);
+  const auto at = std::find_if(address->candidates.begin(), address->candidates.end(),
+                               [](const auto& c) { return c.at.ip.IsLoopback() && c.at.ip.is_v4(); });
+  REQUIRE(at != address->candidates.end());
+  const tcp::RawSocketAddress raw = tcp::ToRaw(at->at);
+  {
+    const NoDescriptors nothing_left;
+    REQUIRE(connect(caller.get(), raw.get(), raw.bytes) == 0);
+    REQUIRE(Eventually([&] { return watched.counters->accept_errors >= 2; }));
+    const std::uint64_t before = watched.counters->accept_errors;
+    poll(nullptr, 0, 250);
+    CHECK(watched.counters->accept_errors - before <= 5);  // one try per 100 ms, not thousands
+    CHECK(watched.counters->accepted == 0);
+    CHECK(watched.lines.Contains("file descriptors are open"));
+  }
+  CHECK(Eventually([&] { return watched.counters->accepted == 1; }));
+  CheckTheJobWorks(watched.world, 1);
+}
+
+TEST_CASE("a lane beyond the limit of descriptors is refused before anything is made, with need and limit") {
+  World world(2);
+  world.OpenAll();
+  {
+    const NoDescriptors nothing_left;
+    const auto lane = world[0].Open(1, 0);
+    REQUIRE_FALSE(lane);
+    CHECK(lane.error().code() == ErrorCode::kResource);
+    CHECK(lane.error().message().find("needs 3 file descriptors") != std::string::npos);
+    CHECK(lane.error().message().find("256") != std::string::npos);
+    CHECK(MakeTcpTransport(LocalOptions()).error().code() == ErrorCode::kResource);
+  }
+  Lane& lane = world.Open(0, 1);
+  CHECK(world.Drive([&] { return lane.state() == LaneState::kOpen; }));
+}
+
+}  // namespace
+}  // namespace rondo::test
