@@ -13,6 +13,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -152,12 +153,14 @@ int MeasureAsRank(const Flags& flags) {
   InterruptWatch interrupts;
   const SteadyClock clock;
   ConnectOptions options;
-  options.rendezvous = flags.rendezvous.empty() ? "env://" : flags.rendezvous;
+  options.rendezvous = flags.rendezvous;
+  if (flags.rendezvous.empty()) {
+    options.rendezvous = "env://";
+    options.job = RankEnvironment("RONDO_JOB").value_or(options.job);  // set by rondo run, new in every launch
+  }
   options.rank = flags.rank;
   options.world_size = flags.world_size;
   options.environment = RankEnvironment;
-  options.external_store = RankEnvironment("RONDO_EXTERNAL_STORE") == "1";
-  options.job = RankEnvironment("RONDO_JOB").value_or(options.job);
   options.addresses = flags.addresses;
   options.interface = flags.interface;
   options.timeout = flags.timeout;
@@ -282,9 +285,9 @@ void AddWhatToMeasure(CLI::App& perf, Flags& flags) {
       perf, "--algorithm",
       [&measure](const std::string& text) {
         const auto parse = [](const std::string& name) -> std::optional<std::optional<Algorithm>> {
-          if (name == "auto") return std::optional<Algorithm>();
           const std::optional<Algorithm> algorithm = ParseAlgorithm(name);
-          return algorithm ? std::optional(algorithm) : std::nullopt;
+          if (!algorithm && name != "auto") return std::nullopt;
+          return std::optional<std::optional<Algorithm>>(std::in_place, algorithm);
         };
         return TakeNames<std::optional<Algorithm>>(text, {}, parse, "auto, " + Names(kAlgorithms), measure.algorithms);
       },

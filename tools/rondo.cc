@@ -21,7 +21,7 @@ const CLI::App& InUse(const CLI::App& app) {
   return named.empty() ? app : *named.front();
 }
 
-int ReportUsage(const CLI::App& app, const CLI::ParseError& error) {
+int ReportUsage(const CLI::App& app, const std::vector<std::string>& arguments, const CLI::ParseError& error) {
   const CLI::App& used = InUse(app);
   const std::string program = &used == &app ? "rondo" : "rondo " + used.get_name();
   std::string hint;
@@ -32,6 +32,9 @@ int ReportUsage(const CLI::App& app, const CLI::ParseError& error) {
     text = fmt::format("does not know '{}'", first);
     const std::string nearest = rondo::NearestFlag(used, first);
     if (!nearest.empty()) hint = fmt::format(" (did you mean {}?)", nearest);
+  }
+  if (&used == &app && !arguments.empty() && arguments.front().rfind('-', 0) != 0) {
+    text = fmt::format("there is no subcommand '{}'", arguments.front());
   }
   fmt::print(stderr, "{}: {}{}\nTry '{} --help'.\n", program, text, hint, program);
   return kWrongUsage;
@@ -62,7 +65,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& wanted) {  // --help, --version
     return app.exit(wanted);
   } catch (const CLI::ParseError& error) {
-    return ReportUsage(app, error);
+    return ReportUsage(app, arguments, error);
   }
   return exit_code;
 }

@@ -20,6 +20,8 @@ namespace {
 
 const SteadyClock kClock;
 
+void Failed(const std::string& why) { FAIL_CHECK(why); }
+
 // Runs `body` on every rank of a world of threads.
 void OnRanks(int world_size, const std::function<void(Communicator&)>& body) {
   const InprocNetwork network(world_size);
@@ -36,7 +38,7 @@ void OnRanks(int world_size, const std::function<void(Communicator&)>& body) {
       options.transport = network.transport(rank);
       options.timeout = std::chrono::seconds(20);
       const auto communicator = Communicator::Create(std::move(options));
-      if (!communicator) return FAIL_CHECK(communicator.error().ToString());
+      if (!communicator) return Failed(communicator.error().ToString());
       body(**communicator);
       const Status closed = (*communicator)->Close();
       CHECK_MESSAGE(closed.has_value(), (closed ? "" : closed.error().ToString()));
@@ -64,16 +66,16 @@ void ExpectNothingWrong(int world_size, const PerfOptions& options) {
     std::string complaints;
     PerfBench bench(communicator, kClock, "inproc", [&](const std::string& line) { complaints += line + "\n"; });
     const auto cases = PlanCases(options, world_size);
-    if (!cases) return FAIL_CHECK(cases.error().ToString());
-    if (const Status ready = bench.Prepare(options, *cases); !ready) return FAIL_CHECK(ready.error().ToString());
+    if (!cases) return Failed(cases.error().ToString());
+    if (const Status ready = bench.Prepare(options, *cases); !ready) return Failed(ready.error().ToString());
     for (const PerfCase& which : *cases) {
       for (const bool in_place : Placements(options, which.collective)) {
         const auto row = bench.Measure(which, in_place);
-        if (!row) return FAIL_CHECK(row.error().ToString());
+        if (!row) return Failed(row.error().ToString());
         if (row->wrong != 0u || row->iterations != 2 || row->min_us <= 0 || row->min_us > row->max_us) {
-          return FAIL_CHECK(fmt::format("{} {} {} x {}: {} wrong, {} iterations, {} to {} us", Name(which.collective),
-                                        which.TypeName(), which.OpName(), which.count, row->wrong.value_or(1),
-                                        row->iterations, row->min_us, row->max_us));
+          return Failed(fmt::format("{} {} {} x {}: {} wrong, {} iterations, {} to {} us", Name(which.collective),
+                                    which.TypeName(), which.OpName(), which.count, row->wrong.value_or(1),
+                                    row->iterations, row->min_us, row->max_us));
         }
       }
     }
@@ -115,7 +117,7 @@ TEST_CASE("a rank that brings other data than it should is caught, and the place
     PerfBench bench(communicator, kClock, "inproc", [&](const std::string& line) { complaints.push_back(line); });
     CHECK(bench.Prepare(options, {which}).has_value());
     const auto row = bench.Measure(which, false);
-    if (!row) return FAIL_CHECK(row.error().ToString());
+    if (!row) return Failed(row.error().ToString());
     CHECK(row->wrong.value_or(0) > 1900);  // after the first and after the timed operations
   });
   REQUIRE(complaints.size() == 2);
