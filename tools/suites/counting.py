@@ -33,6 +33,8 @@ Counter = Callable[[Run], Counts]
 
 # How a test says that this machine lacks a declared capability: a line "SKIP: what: why".
 SKIP_LINE = re.compile(r"\bSKIP: (.+)")
+# A script with an end line may also say so at the start of a line.
+SKIPPED_LINE = re.compile(r"^(?:SKIPPED\s+|SKIP: )(.+)")
 END_LINE = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$")
 DOCTEST_END = re.compile(r"\[doctest\] test cases:\s*(\d+) \|\s*(\d+) passed \|\s*(\d+) failed \|\s*(\d+) skipped")
 DOCTEST_CASE = re.compile(r"^TEST CASE:\s+(.*\S)")
@@ -56,7 +58,7 @@ def count_end_line(run: Run) -> Counts:
     for line in reversed(run.lines):
         if match := END_LINE.match(line.strip()):
             passed, failed, skipped = map(int, match.groups())
-            skips = [m[1] for m in map(SKIP_LINE.search, run.lines) if m]
+            skips = [m[1] for m in map(SKIPPED_LINE.match, run.lines) if m]
             return no_success_without_status(Counts(passed, failed, skipped, skips=skips), run)
     return Counts(failed=1, failures=["it did not end with 'N passed, N failed, N skipped'"])
 
