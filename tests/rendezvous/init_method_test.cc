@@ -1,0 +1,252 @@
+// Rendezvous URLs as a table, and what opening each gives.
+#include "rendezvous/init_method.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "rendezvous/membership.h"
+#include "rendezvous/tcp_store_server.h"
+#include "tests/rendezvous/stores.h"
+
+namespace rondo {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+Result<InitMethod> Parse(const std::string& url, const Variables& variables = {}) {
+  return ParseInitMethod(url, [&](const std::string& name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  });
+}
+
+TEST_CASE("URLs that are right") {
+  struct Row {
+    std::string url;
+    std::string meaning;
+    std::optional<Rank> rank;
+    std::optional<int> world_size;
+  };
+  const std::vector<Row> rows{
+      {"tcp://10.0.0.1:29500", "tcp://10.0.0.1:29500", {}, {}},
+      {"tcp://node-1.cluster:29500/", "tcp://node-1.cluster:29500", {}, {}},
+      {"tcp://[::1]:29500", "tcp://[::1]:29500", {}, {}},
+      {"tcp://[fe80::1%eth0]:1", "tcp://[fe80::1%eth0]:1", {}, {}},
+      {"tcp://localhost:0?rank=2&world_size=4", "tcp://localhost:0", 2, 4},
+      {"tcp://a:65535?world_size=1", "tcp://a:65535", {}, 1},
+      {"file:///tmp/some where", "file:///tmp/some where", {}, {}},
+      {"file:///x?rank=0", "file:///x", 0, {}},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.url);
+    const auto method = Parse(row.url);
+    REQUIRE_MESSAGE(method.has_value(), method.error().ToString());
+    CHECK(method->ToString() == row.meaning);
+    CHECK(method->rank == row.rank);
+    CHECK(method->world_size == row.world_size);
+    CHECK(!method->external_store);
+  }
+}
+
+TEST_CASE("URLs that are wrong: the error names the part and what is wanted") {
+  struct Row {
+    std::string url;
+    std::string says;
+  };
+  const std::vector<Row> rows{
+      {"", "tcp://HOST:PORT"},
+      {"10.0.0.1:29500", "is no URL"},
+      {"http://a:1", "scheme 'http'"},
+      {"tcp://", "lacks ':PORT'"},
+      {"tcp://a", "lacks ':PORT'"},
+      {"tcp://:29500", "lacks a host"},
+      {"tcp://a:", "port ''"},
+      {"tcp://a:65536", "port '65536'"},
+      {"tcp://a:-1", "port '-1'"},
+      {"tcp://a:12x", "port '12x'"},
+      {"tcp://::1:29500", "brackets"},
+      {"tcp://[::1:29500", "']'"},
+      {"tcp://[::1]", "lacks ':PORT'"},
+      {"tcp://a:1?rank=-1", "rank in"},
+      {"tcp://a:1?rank=", "a number from 0"},
+      {"tcp://a:1?rank=two", "'two'"},
+      {"tcp://a:1?world_size=0", "a number from 1"},
+      {"tcp://a:1?rank=4&world_size=4", "rank 4 is outside 0..3"},
+      {"tcp://a:1?size=4", "'size' is no parameter"},
+      {"file://tmp/x", "absolute path"},
+      {"file://", "absolute path"},
+      {"env://host", "means nothing"},
+      {"tcp://" + std::string(300, 'h') + ":1", "255"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.url);
+    const auto method = Parse(row.url);
+    REQUIRE(!method);
+    CHECK(method.error().code() == ErrorCode::kInvalidArgument);
+    CHECK_MESSAGE(method.error().message().find(row.says) != std::string::npos, method.error().message());
+  }
+}
+
+TEST_CASE("The environment gives address, rank and world size; RONDO_ goes first, the URL before both") {
+  const Variables torchrun{{"MASTER_ADDR", "::1"}, {"MASTER_PORT", "29400"}, {"RANK", "3"}, {"WORLD_SIZE", "8"}};
+  auto method = Parse("env://", torchrun);
+  REQUIRE(method);
+  CHECK(method->ToString() == "tcp://[::1]:29400");
+  CHECK(method->rank == 3);
+  CHECK(method->world_size == 8);
+  CHECK(!method->external_store);
+
+  Variables both = torchrun;
+  both["RONDO_RANK"] = "5";
+  both["RONDO_MASTER_PORT"] = "1";
+  both["RONDO_WORLD_SIZE"] = "";  // an empty variable is none
+  both["RONDO_EXTERNAL_STORE"] = "1";
+  method = Parse("env://?world_size=16", both);
+  REQUIRE(method);
+  CHECK(method->address.port == 1);
+  CHECK(method->rank == 5);
+  CHECK(method->world_size == 16);
+  CHECK(method->external_store);
+
+  both["RONDO_RENDEZVOUS"] = "file:///tmp/x?rank=7";
+  method = Parse("env://", both);
+  REQUIRE(method);
+  CHECK(method->ToString() == "file:///tmp/x");
+  CHECK(method->rank == 7);
+  CHECK(method->world_size == 8);
+}
+
+TEST_CASE("An environment that is wrong: the error names the variable") {
+  const auto says = [](const Variables& variables) { return Parse("env://", variables).error().message(); };
+  const auto has = [](const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+  };
+  CHECK(has(says({}), "MASTER_ADDR and MASTER_PORT"));
+  CHECK(has(says({{"MASTER_ADDR", "a"}}), "variable MASTER_PORT"));
+  CHECK(has(says({{"MASTER_PORT", "1"}}), "variable MASTER_ADDR"));
+  CHECK(has(says({{"MASTER_ADDR", "a"}, {"MASTER_PORT", "x"}}), "variable MASTER_PORT is 'x'"));
+  CHECK(has(says({{"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}, {"RONDO_RANK", "x"}}), "variable RONDO_RANK is 'x'"));
+  CHECK(has(says({{"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}, {"WORLD_SIZE", "0"}}), "variable WORLD_SIZE is '0'"));
+  CHECK(has(says({{"RONDO_RENDEZVOUS", "env://"}}), "RONDO_RENDEZVOUS"));
+  CHECK(has(ParseInitMethod("env://").error().message(), "environment"));
+}
+
+OpenStoreOptions Options(std::optional<Rank> rank, const std::string& job = "job") {
+  OpenStoreOptions options;
+  options.job = job;
+  options.rank = rank;
+  options.deadline = Soon();
+  return options;
+}
+
+// A port that was free a moment ago.
+std::uint16_t FreePort() { return StartServer()->port(); }
+
+InitMethod Loopback(std::uint16_t port) { return *Parse("tcp://127.0.0.1:" + std::to_string(port)); }
+
+TEST_CASE("Rank 0 serves, the others connect, whoever comes first; rank 0 leaves last") {
+  const InitMethod method = Loopback(FreePort());
+  std::vector<std::thread> others;
+  for (Rank rank = 1; rank < 4; ++rank) {
+    others.emplace_back([&, rank] {
+      auto opened = OpenStore(method, Options(rank));
+      REQUIRE_MESSAGE(opened.has_value(), opened.error().ToString());
+      CHECK(!opened->serves());
+      CHECK(opened->store().WaitFor("from 0", Soon()));
+      CHECK(opened->store().Add("seen", 1, Soon()));
+      CHECK(opened->store().WaitFor("go", Soon()));
+      CHECK(opened->Leave(Soon()));
+    });
+  }
+  auto zero = OpenStore(method, Options(0));
+  REQUIRE_MESSAGE(zero.has_value(), zero.error().ToString());
+  CHECK(zero->serves());
+  REQUIRE(zero->store().Set("from 0", "", Soon()));
+  while (*zero->store().Get("seen", Soon()) != "3") std::this_thread::yield();
+  REQUIRE(zero->store().Set("go", "", Soon()));
+  CHECK(zero->Leave(Soon()));
+  CHECK(zero->Leave(Soon()));
+  for (std::thread& other : others) other.join();
+}
+
+TEST_CASE("Rank 0 does not wait for the others for ever") {
+  const InitMethod method = Loopback(FreePort());
+  auto zero = OpenStore(method, Options(0));
+  REQUIRE(zero);
+  const auto one = OpenStore(method, Options(1));
+  REQUIRE(one);
+  const Status left = zero->Leave(InMs(30));
+  REQUIRE(!left);
+  CHECK(left.error().code() == ErrorCode::kStoreTimeout);
+  CHECK(left.error().message().find("1 processes") != std::string::npos);
+  CHECK(one->store().Get("key", Soon()).error().code() == ErrorCode::kStoreLost);
+}
+
+TEST_CASE("A port that is taken is told to rank 0 at once; with an external store it just connects") {
+  const auto server = StartServer();
+  InitMethod method = Loopback(server->port());
+  const auto taken = OpenStore(method, Options(0));
+  REQUIRE(!taken);
+  CHECK(taken.error().code() == ErrorCode::kAddressInUse);
+  CHECK(taken.error().message().find(server->address()) != std::string::npos);
+  method.external_store = true;
+  const auto external = OpenStore(method, Options(0));
+  REQUIRE(external);
+  CHECK(!external->serves());
+}
+
+TEST_CASE("Without ranks one of those that come serves, and all of them meet") {
+  const InitMethod method = Loopback(FreePort());
+  constexpr int kWorld = 5;
+  std::atomic<int> serving{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kWorld; ++i) {
+    threads.emplace_back([&, i] {
+      auto opened = OpenStore(method, Options(std::nullopt));
+      REQUIRE_MESSAGE(opened.has_value(), opened.error().ToString());
+      if (opened->serves()) ++serving;
+      const SteadyClock clock;
+      JoinOptions join;
+      join.world_size = kWorld;
+      join.job = "job";
+      join.deadline = Soon();
+      join.self.host = "a";
+      join.self.pid = static_cast<std::uint64_t>(i);
+      join.self.instance = std::to_string(i);
+      const auto membership = Join(opened->store(), clock, join);
+      REQUIRE_MESSAGE(membership.has_value(), membership.error().ToString());
+      CHECK(opened->Leave(Soon()));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(serving == 1);
+}
+
+TEST_CASE("Two jobs on one port: the second job's ranks learn whose store it is") {
+  const InitMethod method = Loopback(FreePort());
+  const auto zero = OpenStore(method, Options(0, "first"));
+  REQUIRE(zero);
+  const auto intruder = OpenStore(method, Options(1, "second"));
+  REQUIRE(!intruder);
+  CHECK(intruder.error().code() == ErrorCode::kVersionMismatch);
+  CHECK(intruder.error().message().find("'first'") != std::string::npos);
+}
+
+TEST_CASE("A file store opens from its URL, and Leave is nothing to wait for") {
+  const TemporaryDirectory directory;
+  const InitMethod method = *Parse("file://" + directory.File("store"));
+  auto zero = OpenStore(method, Options(0));
+  REQUIRE(zero);
+  const auto one = OpenStore(method, Options(1));
+  REQUIRE(one);
+  REQUIRE(zero->store().Set("key", "value", Soon()));
+  CHECK(*one->store().Get("key", Soon()) == "value");
+  CHECK(zero->Leave(Soon()));
+}
+
+}  // namespace
+}  // namespace rondo

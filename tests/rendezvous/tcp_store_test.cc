@@ -1,0 +1,449 @@
+// The TCP store over real sockets: addresses, strangers, limits, death.
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "rendezvous/net_address.h"
+#include "rendezvous/tcp_store_protocol.h"
+#include "tests/rendezvous/stores.h"
+
+namespace rondo {
+namespace {
+
+using Keys = std::vector<std::string>;
+
+bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// A socket that says what it likes to a server.
+class RawClient {
+ public:
+  explicit RawClient(const TcpStoreServer& server) {
+    const SteadyClock clock;
+    const auto addresses = Resolve(*ParseHostPort(server.address()), ResolveFor::kConnect, clock, Soon());
+    REQUIRE(addresses);
+    fd_ = socket(addresses->front().family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
+    REQUIRE(fd_ >= 0);
+    REQUIRE(connect(fd_, addresses->front().get(), addresses->front().bytes) == 0);
+  }
+  RawClient(RawClient&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  ~RawClient() {
+    if (fd_ >= 0) close(fd_);
+  }
+  bool Say(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t sent = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent <= 0) return false;
+      bytes.remove_prefix(static_cast<std::size_t>(sent));
+    }
+    return true;
+  }
+  // What the server says until it closes, or until `bytes` have come.
+  std::string Hear(std::size_t bytes = ~std::size_t{0}) {
+    std::string all;
+    char buffer[65536];
+    while (all.size() < bytes) {
+      const ssize_t got = recv(fd_, buffer, std::min(sizeof buffer, bytes - all.size()), 0);
+      if (got <= 0) break;
+      all.append(buffer, static_cast<std::size_t>(got));
+    }
+    return all;
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+// Until the server's counters satisfy `wanted`; looking is all one can do from outside.
+template <typename Wanted>
+bool Reaches(const TcpStoreServer& server, const Wanted& wanted) {
+  for (const TimePoint deadline = Soon(); SteadyClock().Now() < deadline; std::this_thread::yield()) {
+    if (wanted(server.stats())) return true;
+  }
+  return false;
+}
+
+void CheckWorks(const TcpStoreServer& server) {
+  const auto client = ClientOf(server);
+  REQUIRE(client->Set("works", "yes", Soon()));
+  CHECK(*client->Get("works", Soon()) == "yes");
+}
+
+// ---- addresses ----
+
+TEST_CASE("Port 0 binds a free port and says which") {
+  const auto server = StartServer();
+  CHECK(server->port() != 0);
+  CHECK(server->Describe() == "tcp://127.0.0.1:" + std::to_string(server->port()));
+  CheckWorks(*server);
+}
+
+TEST_CASE("A server without a host serves IPv4 and IPv6") {
+  TcpStoreServer::Options options;
+  options.deadline = Soon();
+  const auto server = TcpStoreServer::Start(std::move(options));
+  REQUIRE(server);
+  for (const std::string host : {"127.0.0.1", "::1", "localhost", ""}) {
+    CAPTURE(host);
+    TcpStoreClient::Options client;
+    client.address = {.host = host, .port = (*server)->port()};
+    client.deadline = Soon();
+    const auto connected = TcpStoreClient::Connect(client);
+    REQUIRE_MESSAGE(connected.has_value(), connected.error().ToString());
+    CHECK((*connected)->Add("counter", 1, Soon()));
+  }
+}
+
+TEST_CASE("A taken port is an error at once that names the address") {
+  const auto first = StartServer();
+  TcpStoreServer::Options options;
+  options.host = "127.0.0.1";
+  options.port = first->port();
+  options.deadline = Soon();
+  const TimePoint before = SteadyClock().Now();
+  const auto second = TcpStoreServer::Start(std::move(options));
+  REQUIRE(!second);
+  CHECK(second.error().code() == ErrorCode::kAddressInUse);
+  CHECK(Has(second.error().message(), first->address()));
+  CHECK(SteadyClock().Now() - before < std::chrono::seconds(2));
+}
+
+TEST_CASE("A port is free again as soon as its server has gone, connections or not") {
+  auto server = StartServer();
+  const auto client = ClientOf(*server);
+  TcpStoreServer::Options options;
+  options.port = server->port();
+  server.reset();
+  CheckWorks(*StartServer(std::move(options)));
+}
+
+TEST_CASE("An address of somebody else cannot be served") {
+  TcpStoreServer::Options options;
+  options.host = "192.0.2.1";  // RFC 5737: documentation
+  options.deadline = Soon();
+  const auto server = TcpStoreServer::Start(std::move(options));
+  REQUIRE(!server);
+  CHECK(server.error().code() == ErrorCode::kInvalidArgument);
+  CHECK(Has(server.error().message(), "192.0.2.1"));
+}
+
+TEST_CASE("A bound socket can be handed in, listening or not") {
+  for (const bool listening : {false, true}) {
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in loopback{};
+    loopback.sin_family = AF_INET;
+    loopback.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    REQUIRE(bind(fd, reinterpret_cast<sockaddr*>(&loopback), sizeof loopback) == 0);
+    if (listening) REQUIRE(listen(fd, 1) == 0);
+    TcpStoreServer::Options options;
+    options.listen_fd = fd;
+    CheckWorks(*StartServer(std::move(options)));
+    CHECK(fcntl(fd, F_GETFD) == -1);  // the server owned it
+  }
+}
+
+TEST_CASE("A descriptor that is no TCP socket is refused") {
+  TcpStoreServer::Options options;
+  options.listen_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const auto server = TcpStoreServer::Start(std::move(options));
+  REQUIRE(!server);
+  CHECK(server.error().code() == ErrorCode::kInvalidArgument);
+}
+
+// ---- connecting ----
+
+TEST_CASE("Nobody there: the error lists every address and why, at the deadline") {
+  std::uint16_t port = 0;
+  { port = StartServer()->port(); }
+  TcpStoreClient::Options options;
+  options.address = {.host = "localhost", .port = port};
+  options.deadline = InMs(300);
+  const TimePoint before = SteadyClock().Now();
+  const auto client = TcpStoreClient::Connect(options);
+  const Duration took = SteadyClock().Now() - before;
+  REQUIRE(!client);
+  CHECK(client.error().code() == ErrorCode::kUnreachable);
+  CHECK(Has(client.error().message(), "127.0.0.1:" + std::to_string(port) + ": Connection refused"));
+  CHECK(Has(client.error().message(), "tries"));
+  CHECK(took < std::chrono::seconds(3));
+}
+
+TEST_CASE("A host that does not exist is named") {
+  TcpStoreClient::Options options;
+  options.address = {.host = "no-such-host.invalid", .port = 1};
+  options.deadline = InMs(200);
+  const TimePoint before = SteadyClock().Now();
+  const auto client = TcpStoreClient::Connect(options);
+  REQUIRE(!client);
+  CHECK(client.error().code() == ErrorCode::kUnreachable);
+  CHECK(Has(client.error().message(), "no-such-host.invalid"));
+  CHECK(SteadyClock().Now() - before < std::chrono::seconds(3));
+}
+
+TEST_CASE("A client that comes before its server finds it when it comes") {
+  std::uint16_t port = 0;
+  { port = StartServer()->port(); }
+  std::thread early([port] {
+    TcpStoreClient::Options options;
+    options.address = {.host = "127.0.0.1", .port = port};
+    options.deadline = Soon();
+    RecordingLogger logger;
+    options.logger = &logger;
+    const auto client = TcpStoreClient::Connect(options);
+    REQUIRE_MESSAGE(client.has_value(), client.error().ToString());
+    CHECK((*client)->Set("early", "", Soon()));
+  });
+  TcpStoreServer::Options options;
+  options.port = port;
+  const auto server = StartServer(std::move(options));
+  CHECK(ClientOf(*server)->WaitFor("early", Soon()));
+  early.join();
+}
+
+TEST_CASE("Something else that listens there is named as such, at once") {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in loopback{};
+  loopback.sin_family = AF_INET;
+  loopback.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  REQUIRE(bind(listener, reinterpret_cast<sockaddr*>(&loopback), sizeof loopback) == 0);
+  REQUIRE(listen(listener, 4) == 0);
+  std::thread http([listener] {
+    const int fd = accept(listener, nullptr, nullptr);
+    const std::string_view answer = "HTTP/1.1 400 Bad Request\r\n\r\n";
+    CHECK(send(fd, answer.data(), answer.size(), MSG_NOSIGNAL) > 0);
+    char buffer[64];
+    while (recv(fd, buffer, sizeof buffer, 0) > 0) {
+    }
+    close(fd);
+  });
+  TcpStoreClient::Options options;
+  options.address = *ParseHostPort(LocalAddress(listener)->ToString());
+  options.deadline = Soon();
+  const auto client = TcpStoreClient::Connect(options);
+  http.join();
+  close(listener);
+  REQUIRE(!client);
+  CHECK(client.error().code() == ErrorCode::kProtocol);
+  CHECK(Has(client.error().message(), "HTTP/1.1 400"));
+  CHECK(Has(client.error().message(), options.address.ToString()));
+}
+
+TEST_CASE("Processes of another job are refused with both names; a server without a job takes all") {
+  TcpStoreServer::Options options;
+  options.job = "mine";
+  const auto server = StartServer(std::move(options));
+  const auto refused = ConnectTo(*server, "yours");
+  REQUIRE(!refused);
+  CHECK(refused.error().code() == ErrorCode::kVersionMismatch);
+  CHECK(Has(refused.error().message(), "'mine'"));
+  CHECK(Has(refused.error().message(), "'yours'"));
+  CHECK(ConnectTo(*server, "mine"));
+  CHECK(ConnectTo(*StartServer(), "anybody's"));
+  CHECK(server->stats().refused == 1);
+}
+
+TEST_CASE("A client beyond the limit is refused with the limit, and has room when another leaves") {
+  TcpStoreServer::Options options;
+  options.limits.service.max_clients = 1;
+  const auto server = StartServer(std::move(options));
+  {
+    const auto first = ClientOf(*server);
+    const auto second = ConnectTo(*server);
+    REQUIRE(!second);
+    CHECK(second.error().code() == ErrorCode::kResource);
+    CHECK(Has(second.error().message(), "1 clients"));
+  }
+  REQUIRE(server->WaitUntilNoClients(Soon()));
+  CHECK(ConnectTo(*server));
+}
+
+// ---- strangers ----
+
+TEST_CASE("Strangers are dropped without an answer and counted, while members meet undisturbed") {
+  RecordingLogger logger;
+  TcpStoreServer::Options options;
+  options.logger = &logger;
+  options.limits.hello_timeout_ms = 100;
+  const auto server = StartServer(std::move(options));
+  const auto member = ClientOf(*server);
+  std::thread waiting([&] { CHECK(*member->WaitFor("key", Soon()) == "value"); });
+
+  const std::vector<std::string> words{
+      "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+      std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11),
+      std::string(100'000, 'x'),
+      "",                                                    // silence
+      "RONDO",                                               // a beginning, then silence
+      std::string("RONDO\0KV\1\0\0\0\xff\xff\xff\xff", 16),  // a hello with huge lengths
+  };
+  for (const std::string& word : words) {
+    RawClient stranger(*server);
+    stranger.Say(word);
+    CHECK(stranger.Hear().empty());  // returns when the server has closed
+  }
+  { const RawClient scanner(*server); }  // connects and closes
+  CHECK(Reaches(*server, [&](const auto& stats) { return stats.accepted == words.size() + 2; }));
+  CHECK(server->stats().strangers == words.size());
+  CHECK(server->stats().clients == 1);
+  CHECK(ClientOf(*server)->Set("key", "value", Soon()));
+  waiting.join();
+  const auto lines = logger.lines();
+  CHECK(!lines.empty());
+  CHECK(lines.size() <= words.size());
+  CHECK(Has(lines.front(), "GET / HTTP/1.1"));
+}
+
+TEST_CASE("A huge length after a right hello ends that connection only") {
+  const auto server = StartServer();
+  RawClient liar(*server);
+  liar.Say(store_protocol::Encode(store_protocol::Hello{}));
+  CHECK(liar.Hear(14) == store_protocol::Encode(store_protocol::HelloReply{}));
+  liar.Say(std::string("\xff\xff\xff\xff", 4));
+  CHECK(liar.Hear().empty());
+  CHECK(server->stats().broken == 1);
+  CheckWorks(*server);
+}
+
+TEST_CASE("A crowd of silent strangers pushes out its own, not the members") {
+  TcpStoreServer::Options options;
+  options.limits.max_before_hello = 8;
+  options.limits.hello_timeout_ms = 60'000;
+  const auto server = StartServer(std::move(options));
+  const auto member = ClientOf(*server);
+  std::vector<RawClient> crowd;
+  for (int i = 0; i < 100; ++i) crowd.emplace_back(*server);
+  CHECK(Reaches(*server, [](const auto& stats) { return stats.strangers == 92; }));
+  CheckWorks(*server);
+  CHECK(member->Set("still", "here", Soon()));
+}
+
+TEST_CASE("Out of descriptors the server pauses accepting, does not spin, and goes on when there are some") {
+  TcpStoreServer::Options options;
+  options.limits.accept_pause_ms = 20;
+  const auto server = StartServer(std::move(options));
+  const auto member = ClientOf(*server);
+
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  // The client's own socket comes first; then not one descriptor is left for the server's end of it.
+  RawClient caller = [&] {
+    const int probe = dup(0);
+    close(probe);
+    rlimit few = before;
+    few.rlim_cur = static_cast<rlim_t>(probe) + 1;
+    setrlimit(RLIMIT_NOFILE, &few);
+    return RawClient(*server);
+  }();
+  const TimePoint since = SteadyClock().Now();
+  CHECK(Reaches(*server, [](const auto& stats) { return stats.accept_pauses >= 3; }));
+  CHECK(member->Set("member", "undisturbed", Soon()));
+  const auto pauses = server->stats().accept_pauses;
+  CHECK(pauses <= static_cast<std::uint64_t>((SteadyClock().Now() - since) / std::chrono::milliseconds(20)) + 3);
+  setrlimit(RLIMIT_NOFILE, &before);
+  caller.Say(store_protocol::Encode(store_protocol::Hello{}));
+  CHECK(caller.Hear(14) == store_protocol::Encode(store_protocol::HelloReply{}));
+  CheckWorks(*server);
+}
+
+TEST_CASE("A client that asks for much and reads nothing holds up nobody and is bounded") {
+  const auto server = StartServer();
+  const auto member = ClientOf(*server);
+  REQUIRE(member->Set("large", std::string(kMaxValueBytes, 'v'), Soon()));
+  RawClient glutton(*server);
+  glutton.Say(store_protocol::Encode(store_protocol::Hello{}));
+  std::string requests;
+  constexpr std::uint64_t kRequests = 40;
+  for (std::uint64_t id = 1; id <= kRequests; ++id) requests += store_protocol::EncodeGet(id, Keys{"large"});
+  glutton.Say(requests);
+  for (int i = 0; i < 100; ++i) REQUIRE(member->Add("counter", 1, Soon()));
+  // Then it reads after all, and everything is there.
+  const std::size_t answer_bytes =
+      store_protocol::kLengthBytes + store_protocol::kFrameHeadBytes + 4 + 5 + kMaxValueBytes;
+  CHECK(glutton.Hear(14 + kRequests * answer_bytes).size() == 14 + kRequests * answer_bytes);
+}
+
+// ---- death ----
+
+TEST_CASE("When the server goes, blocked waiters and later calls hear of it at once, with the address") {
+  auto server = StartServer();
+  const std::string address = server->address();
+  const auto client = ClientOf(*server);
+  std::vector<std::thread> waiters;
+  for (int i = 0; i < 3; ++i) {
+    waiters.emplace_back([&, i] {
+      CHECK(client->Add("waiting", 1, Soon()));
+      const auto value = client->WaitFor("never" + std::to_string(i), Soon());
+      REQUIRE(!value);
+      CHECK(value.error().code() == ErrorCode::kStoreLost);
+      CHECK(Has(value.error().message(), address));
+    });
+  }
+  while (*client->Get("waiting", Soon()) != "3") std::this_thread::yield();
+  const TimePoint before = SteadyClock().Now();
+  server.reset();
+  for (std::thread& waiter : waiters) waiter.join();
+  CHECK(SteadyClock().Now() - before < std::chrono::seconds(5));
+  CHECK(client->Set("key", "", Soon()).error().code() == ErrorCode::kStoreLost);
+  CHECK(client->Get("key", Soon()).error().code() == ErrorCode::kStoreLost);
+}
+
+TEST_CASE("A server that has stopped answering costs a call its deadline, not more") {
+  // Accepts and says hello like a store, then falls silent.
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in loopback{};
+  loopback.sin_family = AF_INET;
+  loopback.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  REQUIRE(bind(listener, reinterpret_cast<sockaddr*>(&loopback), sizeof loopback) == 0);
+  REQUIRE(listen(listener, 4) == 0);
+  std::thread silent([listener] {
+    const int fd = accept(listener, nullptr, nullptr);
+    const std::string welcome = store_protocol::Encode(store_protocol::HelloReply{});
+    CHECK(send(fd, welcome.data(), welcome.size(), MSG_NOSIGNAL) > 0);
+    char buffer[4096];
+    while (recv(fd, buffer, sizeof buffer, 0) > 0) {
+    }
+    close(fd);
+  });
+  {
+    TcpStoreClient::Options options;
+    options.address = *ParseHostPort(LocalAddress(listener)->ToString());
+    options.deadline = Soon();
+    const auto client = TcpStoreClient::Connect(options);
+    REQUIRE(client);
+    const TimePoint before = SteadyClock().Now();
+    const Status set = (*client)->Set("the_key", "value", InMs(50));
+    REQUIRE(!set);
+    CHECK(set.error().code() == ErrorCode::kStoreTimeout);
+    CHECK(Has(set.error().message(), "the_key"));
+    CHECK(Has(set.error().message(), options.address.ToString()));
+    const auto waited = (*client)->WaitFor("a_key", InMs(50));
+    REQUIRE(!waited);
+    CHECK(waited.error().code() == ErrorCode::kStoreTimeout);
+    CHECK(SteadyClock().Now() - before < std::chrono::seconds(3));
+  }
+  silent.join();
+  close(listener);
+}
+
+TEST_CASE("The server knows when its last client has gone") {
+  const auto server = StartServer();
+  CHECK(server->WaitUntilNoClients(InMs(0)));
+  auto first = ClientOf(*server);
+  auto second = ClientOf(*server);
+  CHECK(!server->WaitUntilNoClients(InMs(20)));
+  first.reset();
+  CHECK(!server->WaitUntilNoClients(InMs(20)));
+  std::thread leaving([&] { second.reset(); });
+  CHECK(server->WaitUntilNoClients(Soon()));
+  leaving.join();
+}
+
+}  // namespace
+}  // namespace rondo
