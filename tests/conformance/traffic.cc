@@ -7,6 +7,12 @@
 
 #include "tests/support/pattern.h"
 
+// REQUIRE for what is checked a million times.
+#define MUST(promise)                                   \
+  do {                                                  \
+    if (!(promise)) FAIL("broken promise: ", #promise); \
+  } while (false)
+
 namespace rondo::conformance {
 
 namespace {
@@ -37,7 +43,7 @@ void Sender::Step() {
   const std::uint64_t way = random_.Below(8);
   if (way == 0 && capabilities_.reserve) {
     const MutableBytes place = lane_.Reserve(Next(size).size());
-    REQUIRE(place.size() <= Next(size).size());
+    MUST(place.size() <= Next(size).size());
     // Less than what was reserved may be committed; what is written beyond must not reach anybody.
     taken = place.size() - (place.empty() ? 0 : random_.Below(2) * random_.Below(place.size()));
     std::fill(place.begin(), place.end(), kOverwritten);
@@ -56,12 +62,12 @@ void Sender::Step() {
     }
     taken = lane_.Write(pieces);
   }
-  REQUIRE(lane_.accepted() == before + taken);
+  MUST(lane_.accepted() == before + taken);
 
   const std::uint64_t released = lane_.released();
-  REQUIRE(released >= released_);
-  REQUIRE(released <= lane_.accepted());
-  if (!capabilities_.late_release) REQUIRE(released == lane_.accepted());
+  MUST(released >= released_);
+  MUST(released <= lane_.accepted());
+  if (!capabilities_.late_release) MUST(released == lane_.accepted());
   released_ = released;
   const std::uint64_t until = options_.overwrite_early ? lane_.accepted() : released;
   std::fill_n(source_.bytes().data() + overwritten_, until - overwritten_, kOverwritten);
@@ -101,11 +107,11 @@ void Receiver::Step() {
     GuardedBuffer& buffer = *windows_.front().buffer;
     const MutableBytes rest = buffer.bytes().subspan(at - windows_.front().begin);
     const std::size_t got = lane_.ReadInto(rest);
-    REQUIRE(got <= rest.size());
-    REQUIRE(lane_.consumed() == at + got);
+    MUST(got <= rest.size());
+    MUST(lane_.consumed() == at + got);
     Check(at, rest.first(got));
     if (got < rest.size()) return;
-    REQUIRE(buffer.GuardsIntact());
+    MUST(buffer.GuardsIntact());
     windows_.pop_front();
     return;
   }
@@ -116,21 +122,21 @@ void Receiver::Step() {
   if (random_.Chance(0.5)) {
     GuardedBuffer buffer(size, random_.Below(64));
     const std::size_t got = lane_.ReadInto(buffer.bytes());
-    REQUIRE(got <= size);
-    REQUIRE(lane_.consumed() == at + got);
+    MUST(got <= size);
+    MUST(lane_.consumed() == at + got);
     Check(at, buffer.bytes().first(got));
-    REQUIRE(buffer.GuardsIntact());
+    MUST(buffer.GuardsIntact());
     return;
   }
   const Arrived arrived = lane_.Peek(size);
-  if (arrived.first.empty()) REQUIRE(arrived.second.empty());
-  REQUIRE(at + arrived.size() <= total_);
+  if (arrived.first.empty()) MUST(arrived.second.empty());
+  MUST(at + arrived.size() <= total_);
   Check(at, arrived.first);
   Check(at + arrived.first.size(), arrived.second);
-  REQUIRE(lane_.consumed() == at);
+  MUST(lane_.consumed() == at);
   const std::size_t eat = random_.Below(std::min(arrived.size(), size) + 1);
   lane_.Consume(eat);
-  REQUIRE(lane_.consumed() == at + eat);
+  MUST(lane_.consumed() == at + eat);
 }
 
 }  // namespace rondo::conformance

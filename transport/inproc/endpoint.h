@@ -23,7 +23,7 @@ class InprocEndpoint final : public Endpoint {
   void Poll(TimePoint now) override;
   bool Arm() override;
   void Disarm() override;
-  int wait_fd() const override { return station_.bell.fd(); }
+  int wait_fd() const override { return station_.bell.signal().fd(); }
   void Revoke() override;
   void ShutDown() override;
   void Wake() override;

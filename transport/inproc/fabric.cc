@@ -75,7 +75,7 @@ Result<InprocFabric::Seat> InprocFabric::OpenStation(Rank network_rank, const En
                   config.rank, config.communicator, config.rail);
   }
   const auto& station = StationOf({network_rank, config.communicator, config.rail, opened}, config.rank);
-  RONDO_TRY(station->bell.Open());
+  RONDO_TRY(station->bell.signal().Open());
   station->open = true;
   return Seat{station, opened++};
 }
@@ -87,7 +87,8 @@ void InprocFabric::CloseStation(const std::shared_ptr<InprocStation>& station) {
     std::lock_guard lock(mutex_);
     station->open = false;
     station->links.clear();
-    station->bell.Close();
+    station->bell.Disarm();  // afterwards no publisher is on its way to the descriptor
+    station->bell.signal().Close();
     std::lock_guard station_lock(station->mutex);
     station->closed = true;
     station->events.clear();
