@@ -3,6 +3,7 @@
 #include "transport/tcp/handshake.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <string>
@@ -52,6 +53,31 @@ TEST_CASE("a hello survives the wire, however finely it is cut") {
   }
 }
 
+// The example of docs/WIRE.md: whoever changes these bytes changes the version.
+TEST_CASE("a hello has exactly the bytes that the format says") {
+  Hello hello;
+  hello.kind = ConnectionKind::kLane;
+  hello.from = 1;
+  hello.to = 0;
+  hello.communicator = 1;
+  hello.job = "j";
+  hello.from_instance = "b";
+  hello.to_instance = "a";
+  std::string hex;
+  for (const std::byte byte : Encode(hello)) hex += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
+  CHECK(hex ==
+        "524f4e444f746370"
+        "0100"
+        "2a00"
+        "020100000000000000000000"
+        "0100000000000000"
+        "0100000000000000"
+        "0000000000000000"
+        "016a"
+        "0162"
+        "0161");
+}
+
 TEST_CASE("a reply survives the wire, and its text is bounded") {
   for (const Verdict verdict : {Verdict::kAccepted, Verdict::kHeld, Verdict::kTryAgain, Verdict::kRefused}) {
     const Reply reply{verdict, ErrorCode::kStale, std::string(verdict == Verdict::kRefused ? 5000 : 10, 'x')};
@@ -76,7 +102,7 @@ TEST_CASE("a reader never asks for a byte beyond its message") {
 }
 
 TEST_CASE("another protocol is recognised at its first wrong byte") {
-  for (const std::string& stranger : {"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\x02\x00\x01", "SSH-2.0-OpenSSH_9.2\r\n",
+  for (const std::string stranger : {"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\x02\x00\x01", "SSH-2.0-OpenSSH_9.2\r\n",
                                      "RONDOack", "RONDOtcq", "\xff\xff\xff\xff"}) {
     MessageReader reader(MessageReader::Kind::kHello);
     const Status fed = FeedAll(reader, AsBytes(stranger), 1);

@@ -94,8 +94,9 @@ TEST_CASE("other protocols are dropped without an answer, counted and logged") {
   Random random(3);
   std::string noise(300, '\0');
   for (char& c : noise) c = static_cast<char>(random.Next());
-  for (const std::string& said : {std::string("GET / HTTP/1.1\r\nHost: x\r\n\r\n"),
-                                 std::string("\x16\x03\x01\x02\x00\x01\x00", 7), std::string("SSH-2.0-x\r\n"), noise}) {
+  for (const std::string& said :
+       {std::string("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), std::string("\x16\x03\x01\x02\x00\x01\x00", 7),
+        std::string("SSH-2.0-x\r\n"), noise}) {
     const Fd fd = Call(watched.transport());
     Say(fd, AsBytes(said));
     CHECK(Listen(fd).empty());
