@@ -1,0 +1,58 @@
+// Thousands of simulated jobs under delay, slicing, clogs and kills: right sums or an error that names the dead rank,
+// never a hang. A failing seed prints the command that replays it.
+//
+//   RONDO_SEEDS=20000   how many (2000 unless said otherwise)
+//   RONDO_SEED=17       only this one
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "tests/simulation/story.h"
+
+namespace rondo {
+namespace {
+
+std::uint64_t NumberFrom(const char* variable, std::uint64_t otherwise) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+TEST_CASE("every seed gives right sums or an error that names the dead rank, and never a hang") {
+  const std::uint64_t only = NumberFrom("RONDO_SEED", 0);
+  const std::uint64_t first = only != 0 ? only : 1;
+  const std::uint64_t last = only != 0 ? only : NumberFrom("RONDO_SEEDS", 2000);
+  std::uint64_t kills = 0, failed_ranks = 0, slices = 0, clogs = 0, full_writes = 0;
+  for (std::uint64_t seed = first; seed <= last; ++seed) {
+    const StoryOutcome outcome = RunStory({.seed = seed});
+    CHECK_MESSAGE(outcome.violation.empty(), outcome.violation,
+                  "\n  replay: RONDO_SEED=", seed, " bazel-bin/tests/simulation/seeds_test");
+    kills += outcome.killed;
+    failed_ranks += static_cast<std::uint64_t>(outcome.failed_ranks);
+    slices += outcome.counters.slices;
+    clogs += outcome.counters.clogs;
+    full_writes += outcome.counters.full_writes;
+  }
+  if (only != 0) return;
+  // The faults really happened.
+  CHECK(kills > last / 10);
+  CHECK(failed_ranks > kills / 2);
+  CHECK(slices > last);
+  CHECK(clogs > last / 10);
+  CHECK(full_writes > last);
+  MESSAGE(last, " seeds: ", kills, " kills hit a working job, ", failed_ranks, " survivors told of it, ", slices,
+          " sliced deliveries, ", clogs, " clogs, ", full_writes, " writes into full buffers");
+}
+
+TEST_CASE("one seed replays to the same trace") {
+  for (const std::uint64_t seed : {3, 17, 1234}) {
+    const StoryOutcome a = RunStory({.seed = seed});
+    const StoryOutcome b = RunStory({.seed = seed});
+    CHECK(a.trace_hash == b.trace_hash);
+    CHECK(a.failed_ranks == b.failed_ranks);
+  }
+}
+
+}  // namespace
+}  // namespace rondo
