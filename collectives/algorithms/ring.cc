@@ -12,7 +12,8 @@
 // Rounds: 2 (P - 1). Sent by each rank: 2 (P - 1) / P of the vector, the least there can be, evenly spread over ranks
 // and over time; every rank talks to two others. Best for large vectors; for small ones its latency, linear in P, is
 // the worst here. Order of operands: chunk c is folded along the ring from rank c + 1; where the ring wraps, rank 0
-// goes to the left of what came from rank P - 1. So chunks differ in order, and it is not the ranks' order.
+// goes to the left of what came from rank P - 1. So chunks differ in order, and most are not in the
+// ranks' order.
 #include "collectives/algorithms/generators.h"
 
 namespace rondo {

@@ -115,14 +115,14 @@ bool DoubleContribution(Schedule& schedule, Random& random) {
   const auto site = Pick(schedule, random, kAnyReduce);
   if (!site) return false;
   const Site send = OtherEnd(schedule, At(schedule, *site), false);
-  std::uint32_t unused = 0;
+  std::uint32_t fresh_number = 0;
   for (const RankSchedule& rank : schedule.ranks) {
-    for (const Step& step : rank.steps) unused = std::max(unused, step.transfer + 1);
+    for (const Step& step : rank.steps) fresh_number = std::max(fresh_number, step.transfer + 1);
   }
   Double(StepsOf(schedule, *site), site->step);
   Step& again = At(schedule, {site->rank, site->step + 1});
   again.source = again.destination;
-  again.transfer = unused;
+  again.transfer = fresh_number;
   again.dependencies = {{site->step, DependencyKind::kReadAfterWrite}};
   At(schedule, *site).finish = false;
   // Whoever followed the first now follows the second.
@@ -131,7 +131,7 @@ bool DoubleContribution(Schedule& schedule, Random& random) {
     for (Dependency& dependency : steps[s].dependencies) dependency.step += dependency.step == site->step ? 1 : 0;
   }
   Double(StepsOf(schedule, send), send.step);
-  At(schedule, {send.rank, send.step + 1}).transfer = unused;
+  At(schedule, {send.rank, send.step + 1}).transfer = fresh_number;
   return true;
 }
 

@@ -148,16 +148,18 @@ class Line {
   std::string fault_;
 };
 
+// Text is written by people: what is beyond these is a slip, not a world to make room for.
 constexpr std::uint32_t kMaxRank = 1u << 24;
+constexpr std::uint32_t kMaxChunks = 1u << 24;
 
 Rank TakeRank(Line& line) { return static_cast<Rank>(line.Number("a rank", kMaxRank)); }
 
 std::pair<BufferId, ChunkRange> TakeRange(Line& line) {
   const BufferId buffer = line.OneOf(kBuffers);
   line.Expect("[");
-  const std::uint32_t first = line.Number("a chunk");
+  const std::uint32_t first = line.Number("a chunk", kMaxChunks);
   std::uint32_t end = first + 1;
-  if (line.Accept(":")) end = line.Number("the end of the chunks");
+  if (line.Accept(":")) end = line.Number("the end of the chunks", kMaxChunks);
   line.Expect("]");
   if (end < first) line.Fault(fmt::format("the range [{}:{}] ends before it begins", first, end));
   return {buffer, {first, end - first}};
@@ -247,7 +249,7 @@ void TakeHeader(Line& line, Schedule& schedule) {
   if (!key.in_place && !line.Accept("out_of_place")) line.Expected("in_place or out_of_place");
   key.scaled = line.Accept("scaled");
   line.Expect("chunks");
-  schedule.chunks = line.Number("the number of chunks");
+  schedule.chunks = line.Number("the number of chunks", kMaxChunks);
 }
 
 }  // namespace

@@ -68,7 +68,8 @@ Status CheckStep(const Schedule& schedule, Place place, ChunkRange window) {
     if (step.peer < 0 || step.peer >= key.world_size) return refuse("names a peer that does not exist");
     if (step.peer == place.rank) return refuse("names its own rank as peer");
   }
-  if (step.chunks.count > 0 && (step.chunks.first < window.first || step.chunks.end() > window.end())) {
+  if (step.chunks.count > 0 &&
+      (step.chunks.first < window.first || std::uint64_t{step.chunks.first} + step.chunks.count > window.end())) {
     return refuse("names chunks that do not exist");
   }
   if (key.collective == Collective::kBarrier) {
@@ -152,6 +153,7 @@ Status CheckSteps(const Schedule& schedule, ChunkRange window) {
   if (key.world_size < 1 || schedule.ranks.size() != static_cast<std::size_t>(key.world_size)) {
     return CounterExample("{} ranks' steps in a world of {}", schedule.ranks.size(), key.world_size);
   }
+  if (schedule.chunks == 0 || window.count == 0) return CounterExample("there are no chunks");
   if (key.root < 0 || key.root >= key.world_size)
     return CounterExample("root {} of {} ranks", key.root, key.world_size);
   for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {

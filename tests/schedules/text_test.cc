@@ -6,9 +6,11 @@
 
 #include <string>
 
+#include "base/random.h"
 #include "collectives/algorithms/prove.h"
 #include "collectives/algorithms/table.h"
 #include "collectives/schedule/project.h"
+#include "collectives/schedule/verify.h"
 
 namespace rondo {
 namespace {
@@ -182,6 +184,34 @@ TEST_CASE("a parse error names the line, what was expected and what stands there
   CHECK(ErrorOf("  4: send", "  5: send") == "schedule text, line 7: the next step of rank 0 is 4");
   CHECK(ErrorOf("rank 1\n", "rank 2\n") == "schedule text, line 9: rank 2 stands where rank 1 should");
   CHECK(ErrorOf("rank 4\n", "") == "schedule text, line 20: the next step of rank 3 is 2");
+}
+
+TEST_CASE("damaged text is refused, or is another schedule that prints as itself") {
+  Random random(11);
+  int refused = 0;
+  constexpr int kTries = 3000;
+  constexpr std::string_view kLetters = "0123456789 :,[]=#\nabeorsw";
+  for (int i = 0; i < kTries; ++i) {
+    std::string text(i % 2 == 0 ? kRingOfThree : kTreeOfFive);
+    for (std::uint64_t edits = 1 + random.Below(3); edits > 0; --edits) {
+      const std::size_t at = random.Below(text.size());
+      switch (random.Below(3)) {
+        case 0: text[at] = kLetters[random.Below(kLetters.size())]; break;
+        case 1: text.erase(at, 1 + random.Below(20)); break;
+        default: text.insert(at, text.substr(random.Below(text.size()), random.Below(20))); break;
+      }
+    }
+    const auto parsed = Parse(text);
+    if (!parsed) {
+      ++refused;
+      CHECK(parsed.error().message().starts_with("schedule text"));
+      continue;
+    }
+    CHECK(*Parse(Print(*parsed)) == *parsed);
+    if (parsed->chunks <= 64) (void)Verify(*parsed);  // proved or refused, never a crash
+  }
+  CHECK(refused > kTries / 2);
+  CHECK(refused < kTries);
 }
 
 TEST_CASE("text that ends early says what is missing") {
