@@ -60,7 +60,7 @@ TEST_CASE("every mutant of every algorithm is refused, and every mutation finds 
   }
   CHECK(refused.size() == AllMutations().size());
   CHECK(refused.size() >= 30);
-  for (const auto& [name, times] : refused) CHECK_MESSAGE(times >= 20, name, " ", times);
+  for (const auto& mutation : refused) CHECK_MESSAGE(mutation.second >= 20, mutation.first, " ", mutation.second);
 }
 
 TEST_CASE("an exchange in two buffers is proved") { CHECK(CounterExample(kExchange) == "proved"); }
