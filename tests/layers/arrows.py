@@ -1,0 +1,48 @@
+"""The arrows between folders, as data: tests/layers/check asks the build graph, tools/lint looks at every #include.
+
+    base <- transport <- collectives <- embed, tools     base <- rendezvous <- collectives
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Layer:
+    folder: str
+    sees: tuple[str, ...]  # folders it may reach besides itself and third_party; those below them included
+    sans_io: bool = False  # reaches no Asio
+    required: bool = True  # a folder without a BUILD file is a failure; else it does not exist yet
+
+
+LAYERS = [
+    Layer("base", (), sans_io=True),
+    Layer("transport", ("base",)),
+    Layer("rendezvous", ("base",)),
+    Layer("collectives/schedule", ("base", "collectives/algorithms"), sans_io=True),
+    Layer("collectives/algorithms", ("base", "collectives/schedule"), sans_io=True),
+    Layer("collectives/model", ("base", "collectives/schedule", "collectives/algorithms"), sans_io=True, required=False),
+    Layer("collectives/kernels", ("base",), sans_io=True),
+    Layer(
+        "collectives/engine",
+        ("base", "transport", "collectives/schedule", "collectives/algorithms", "collectives/kernels"),
+        sans_io=True,
+    ),
+    Layer("collectives", ("base", "transport", "rendezvous")),
+    Layer("cuda", ("base", "transport", "collectives"), required=False),
+    Layer("embed", ("base", "transport", "rendezvous", "collectives", "cuda"), required=False),
+    Layer("tools", ("base", "transport", "rendezvous", "collectives", "cuda", "embed")),
+    Layer("examples", ("base", "transport", "rendezvous", "collectives", "cuda", "embed"), required=False),
+]
+
+
+def within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder + "/")
+
+
+def layers_of(path: str) -> list[Layer]:
+    """Every layer that the path lies in: collectives/engine/x.cc obeys the engine's arrows and those of collectives."""
+    return [layer for layer in LAYERS if within(path, layer.folder)]
+
+
+def may_see(layer: Layer, path: str) -> bool:
+    return any(within(path, folder) for folder in (layer.folder, *layer.sees, "third_party"))

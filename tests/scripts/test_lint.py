@@ -1,0 +1,142 @@
+"""tools/lint finds what it is there to find: every rule is broken once, and a harmless neighbour is left alone."""
+
+import importlib.machinery
+import importlib.util
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def load_lint():
+    loader = importlib.machinery.SourceFileLoader("lint", str(ROOT / "tools/lint"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("lint", loader))
+    sys.dont_write_bytecode = True
+    loader.exec_module(module)
+    return module
+
+
+lint = load_lint()
+
+
+class HouseRules(unittest.TestCase):
+    def findings(self, file, text):
+        return lint.house_rules(file, text)
+
+    def assert_found(self, file, text, what, line):
+        found = self.findings(file, text)
+        self.assertEqual(len(found), 1, found)
+        self.assertIn(what, found[0])
+        self.assertTrue(found[0].startswith(f"{file}:{line}: "), found[0])
+
+    def test_the_library_reads_neither_clock_nor_environment_and_does_not_sleep(self):
+        for code in (
+            'auto home = std::getenv("HOME");',
+            "auto now = std::chrono::steady_clock::now();",
+            "std::chrono::system_clock::time_point when;",
+            "std::this_thread::sleep_for(pause);",
+            "usleep(100);",
+            "sleep(1);",
+            "std::random_device device;",
+        ):
+            with self.subTest(code):
+                self.assert_found("transport/tcp/lane.cc", f"\n{code}\n", "", 2)
+
+    def test_comments_and_literals_are_not_code(self):
+        for code in ("// never sleep(1) here", 'Fail("getenv() failed");', "/* steady_clock::now\n usleep(1) */", 'R"(sleep(1))"'):
+            with self.subTest(code):
+                self.assertEqual(self.findings("transport/tcp/lane.cc", code), [])
+
+    def test_a_sleep_that_was_handed_in_is_no_sleep_of_ours(self):
+        self.assertEqual(self.findings("rendezvous/file_store.cc", "options_.sleep(pause);"), [])
+
+    def test_edges_and_tests_may(self):
+        for file in ("tools/run.cc", "tests/base/a.cc", "examples/a.cc", "base/clock.h", "transport/tcp/tcp_test.cc"):
+            with self.subTest(file):
+                found = self.findings(file, "#pragma once\nauto now = std::chrono::steady_clock::now();")
+                self.assertEqual(found, [])
+
+    def test_includes_obey_the_arrows(self):
+        self.assert_found("base/bytes.h", '#pragma once\n#include "transport/lane.h"\n', "base must not include", 2)
+        self.assert_found("collectives/schedule/text.cc", '#include "transport/lane.h"\n', "collectives/schedule must not", 1)
+        self.assert_found("transport/tcp/tcp.cc", '#include "rendezvous/store.h"\n', "transport must not include", 1)
+        self.assert_found("tools/run.cc", '#include "tests/kernels/reference.h"\n', "tools must not include", 1)
+        self.assertEqual(self.findings("collectives/engine/engine.cc", '#include "transport/lane.h"\n'), [])
+        self.assertEqual(self.findings("collectives/connect.cc", '#include "rendezvous/store.h"\n'), [])
+
+    def test_what_is_sans_io_includes_no_asio(self):
+        self.assert_found("collectives/engine/engine.cc", "#include <asio.hpp>\n", "sans-I/O", 1)
+        self.assertEqual(self.findings("transport/tcp/tcp.cc", "#include <asio/ip/tcp.hpp>\n"), [])
+
+    def test_a_header_is_included_once(self):
+        self.assert_found("base/ids.h", "namespace rondo {}\n", "#pragma once", 1)
+
+
+class TextRules(unittest.TestCase):
+    def findings(self, content, name="a.txt"):
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, name).write_bytes(content)
+            root, lint.ROOT = lint.ROOT, Path(folder)
+            try:
+                return lint.text_rules(name)
+            finally:
+                lint.ROOT = root
+
+    def test_blemishes_of_text_are_found_with_their_line(self):
+        for content, finding in (
+            (b"a\n\tb\n", "a.txt:2: a tab"),
+            (b"a \n", "a.txt:1: blanks at the end of the line"),
+            (b"a\r\n", "a.txt:1: blanks at the end of the line"),
+            (b"a", "a.txt:1: no newline at the end"),
+            (b"<<<<<<< HEAD\n", "a.txt:1: a merge conflict"),
+            (b"\xff\n", "a.txt:1: not UTF-8"),
+        ):
+            with self.subTest(finding):
+                self.assertEqual(self.findings(content), [finding])
+        self.assertEqual(self.findings(b"all: a\n\tb\n", "Makefile"), [])
+        self.assertEqual(self.findings(b""), [])
+
+    def test_large_files_do_not_belong_here(self):
+        self.assertIn("200001 bytes", self.findings(b"a" * 200_000 + b"\n")[0])
+
+    def test_scripts_parse(self):
+        self.assertIn("a.py:2: ", self.findings(b"a = 1\nb = (\n", "a.py")[0])
+        self.assertIn("a:2: ", self.findings(b"#!/bin/sh\nif true; then )\n", "a")[0])
+        self.assertEqual(self.findings(b"#!/bin/sh\ntrue\n", "a"), [])
+
+
+class Whole(unittest.TestCase):
+    """On a repository of its own, as a process."""
+
+    def test_a_header_that_leans_on_its_includer_and_a_crooked_line_are_found_and_counted(self):
+        if lint.missing_tools(["clang-format", *lint.COMPILERS]):
+            self.skipTest("the packages of tools/packages/lint.list are not installed")
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            for file in ("tools/lint", "tests/layers/arrows.py", ".clang-format"):
+                (root / file).parent.mkdir(parents=True, exist_ok=True)
+                (root / file).write_bytes((ROOT / file).read_bytes())
+            (root / "base").mkdir()
+            (root / "base/leans.h").write_text("#pragma once\ninline std::string name;\n")
+            (root / "base/crooked.cc").write_text("int  main( ) { return 0; }\n")
+            subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
+            command = [sys.executable, "tools/lint"]
+            run = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+            self.assertEqual(run.returncode, 1, run.stdout + run.stderr)
+            self.assertIn("base/leans.h:2: base/leans.h does not compile by itself with g++", run.stdout)
+            self.assertIn("base/leans.h:2: base/leans.h does not compile by itself with clang++", run.stdout)
+            self.assertIn("base/crooked.cc:1: not formatted", run.stdout)
+            self.assertIn("5 files, 3 findings", run.stdout)
+
+            (root / "base/leans.h").write_text("#pragma once\n#include <string>\ninline std::string name;\n")
+            subprocess.run([*command, "--fix"], cwd=root, capture_output=True, check=True)
+            run = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+            self.assertEqual(run.stdout, "5 files, 0 findings\n")
+            self.assertEqual(run.returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
