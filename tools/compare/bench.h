@@ -17,8 +17,8 @@
  *   The verdict on the first call's result, of every rank and element, is
  *   passed in as bench_case.ok; one wrong rank makes the point wrong.
  */
-#ifndef RONDO_TOOLS_COMPARE_BENCH_H_
-#define RONDO_TOOLS_COMPARE_BENCH_H_
+#pragma once
+// NOLINTBEGIN(modernize-*): C11 too
 
 #include <math.h>
 #include <stdint.h>
@@ -92,6 +92,17 @@ static inline int bench_cmp(const void* a, const void* b) {
   return (x > y) - (x < y);
 }
 
+/* A number of the command line; ends the program, naming the flag, where it is none or below `least`. */
+static inline double bench_number(char flag, const char* text, double least) {
+  char* end;
+  const double value = strtod(text, &end);
+  if (end == text || *end != 0 || !(value >= least)) {
+    fprintf(stderr, "bench: -%c %s: not a number of %g or more\n", flag, text, least);
+    exit(2);
+  }
+  return value;
+}
+
 /* Parses "4,64k,1m" (bytes, KiB, MiB); returns how many, at most BENCH_MAX_SIZES. */
 static inline int bench_sizes(const char* text, size_t* out) {
   int n = 0;
@@ -141,7 +152,7 @@ static inline void bench_measure(const struct bench_env* env, const struct bench
   double want = env->seconds * 1e6 / (est > 0.1 ? est : 0.1);
   int iters = want > BENCH_MAX_ITERS ? BENCH_MAX_ITERS : want < BENCH_MIN_ITERS ? BENCH_MIN_ITERS : (int)want;
 
-  double* start = (double*)malloc(sizeof(double) * (size_t)(2 * iters + 2));
+  double* start = (double*)calloc(2 * (size_t)iters + 2, sizeof(double));
   double* end = start + iters;
   env->barrier(env->lib);
   for (int i = 0; i < iters; i++) {
@@ -183,4 +194,4 @@ static inline void bench_measure(const struct bench_env* env, const struct bench
   free(start);
 }
 
-#endif
+// NOLINTEND(modernize-*)

@@ -39,7 +39,7 @@
 #include <string>
 #include <vector>
 
-#include "bench.h"
+#include "tools/compare/bench.h"
 
 namespace {
 
@@ -55,11 +55,11 @@ struct Options {
 
 // Old headers take a Store&, newer ones a shared_ptr<Store>.
 template <typename C, typename D>
-auto mesh(C& c, std::shared_ptr<gloo::rendezvous::FileStore> s, D& d, int) -> decltype(c.connectFullMesh(s, d)) {
+auto mesh(C& c, const std::shared_ptr<gloo::rendezvous::FileStore>& s, D& d, int) -> decltype(c.connectFullMesh(s, d)) {
   return c.connectFullMesh(s, d);
 }
 template <typename C, typename D>
-void mesh(C& c, std::shared_ptr<gloo::rendezvous::FileStore> s, D& d, long) {
+void mesh(C& c, const std::shared_ptr<gloo::rendezvous::FileStore>& s, D& d, long) {
   c.connectFullMesh(*s, d);
 }
 
@@ -263,8 +263,8 @@ int main(int argc, char** argv) {
   Options o;
   for (int k; (k = getopt(argc, argv, "n:r:d:h:T:c:a:m:b:s:t:w:p:")) != -1;) {
     switch (k) {
-      case 'n': o.ranks = atoi(optarg); break;
-      case 'r': o.rank = atoi(optarg); break;
+      case 'n': o.ranks = static_cast<int>(bench_number('n', optarg, 1)); break;
+      case 'r': o.rank = static_cast<int>(bench_number('r', optarg, 0)); break;
       case 'd': o.dir = optarg; break;
       case 'h': o.host = optarg; break;
       case 'T': o.transport = optarg; break;
@@ -273,8 +273,8 @@ int main(int argc, char** argv) {
       case 'm': o.mode = optarg; break;
       case 'b': o.places = optarg; break;
       case 's': o.sizes = optarg; break;
-      case 't': o.seconds = atof(optarg); break;
-      case 'w': o.warm = atof(optarg); break;
+      case 't': o.seconds = bench_number('t', optarg, 0); break;
+      case 'w': o.warm = bench_number('w', optarg, 0); break;
       case 'p': o.program = optarg; break;
       default: return 2;
     }

@@ -6,7 +6,7 @@
 #include <mpi.h>
 #include <unistd.h>
 
-#include "bench.h"
+#include "tools/compare/bench.h"
 
 struct op {
   const float* in; /* MPI_IN_PLACE or a buffer */
@@ -128,9 +128,9 @@ int main(int argc, char** argv) {
     else if (o == 's')
       sizes = optarg;
     else if (o == 't')
-      env.seconds = atof(optarg);
+      env.seconds = bench_number((char)o, optarg, 0);
     else if (o == 'w')
-      env.warm = atof(optarg);
+      env.warm = bench_number((char)o, optarg, 0);
     else
       MPI_Abort(MPI_COMM_WORLD, 2);
   }

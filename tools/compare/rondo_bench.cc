@@ -5,10 +5,10 @@
 //   -a ADDRESS   local address (default 127.0.0.1)
 //   -c COLLECTIVES   all_reduce,broadcast,barrier
 //   -b in,out  -s SIZES  -t SECONDS  -w WARM_UP_SECONDS  -p PROGRAM
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -158,18 +158,18 @@ int main(int argc, char** argv) {
   Options options;
   for (int flag; (flag = getopt(argc, argv, "n:a:c:b:s:t:w:p:")) != -1;) {
     switch (flag) {
-      case 'n': options.ranks = atoi(optarg); break;
+      case 'n': options.ranks = static_cast<int>(bench_number('n', optarg, 1)); break;
       case 'a': options.address = optarg; break;
       case 'c': options.collectives = optarg; break;
       case 'b': options.places = optarg; break;
       case 's': options.sizes = optarg; break;
-      case 't': options.seconds = atof(optarg); break;
-      case 'w': options.warm_seconds = atof(optarg); break;
+      case 't': options.seconds = bench_number('t', optarg, 0); break;
+      case 'w': options.warm_seconds = bench_number('w', optarg, 0); break;
       case 'p': options.program = optarg; break;
       default: return 2;
     }
   }
-  if (options.ranks < 1 || optind != argc) {
+  if (optind != argc) {
     fprintf(stderr, "usage: rondo_bench -n RANKS [options]; the head of rondo_bench.cc lists them\n");
     return 2;
   }
