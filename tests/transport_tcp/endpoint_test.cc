@@ -66,8 +66,8 @@ TEST_CASE("large streams keep their order in both directions at once") {
   for (const bool split : {true, false}) {
     World world(2, [&](int, TcpOptions& options) { options.split_local_lanes = split; });
     world.OpenAll();
-    const auto a = Pattern(16 << 20, 1);
-    const auto b = Pattern((16 << 20) + 12345, 2);
+    const auto a = Pattern(4 << 20, 1);
+    const auto b = Pattern((4 << 20) + 12345, 2);
     std::vector<std::byte> at0(b.size()), at1(a.size());
     bool fine0 = false;
     Lane& lane0 = world.Open(0, 1);

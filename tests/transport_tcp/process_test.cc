@@ -116,7 +116,7 @@ TEST_CASE("a stream goes to another process and comes back") {
     return result;
   });
   Parent parent(child);
-  const auto data = Pattern(8 << 20, 9);
+  const auto data = Pattern(4 << 20, 9);
   std::vector<std::byte> back(data.size());
   std::size_t written = 0, read = 0;
   CHECK(DriveOne(*parent.endpoint, [&] {
