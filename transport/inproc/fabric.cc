@@ -124,6 +124,7 @@ Result<InprocFabric::Attached> InprocFabric::Attach(const Seat& seat, const Endp
 
   std::lock_guard lock(mutex_);
   std::shared_ptr<InprocLink> link;
+  bool fresh = false;  // else the other side has made it, and has said on it how it stands
   const auto& peer = StationOf({name.network_peer, config.communicator, config.rail, seat.incarnation}, name.peer);
   if (const auto found = half_open_.find(link_name); found != half_open_.end()) {
     link = found->second;
@@ -138,6 +139,7 @@ Result<InprocFabric::Attached> InprocFabric::Attach(const Seat& seat, const Endp
     link->stations[side] = self;
     link->stations[1 - side] = peer;
     half_open_.emplace(link_name, link);
+    fresh = true;
   }
   self->links.emplace_back(link, side);
   if (killed_[self->network_rank]) {
@@ -154,11 +156,11 @@ Result<InprocFabric::Attached> InprocFabric::Attach(const Seat& seat, const Endp
   std::lock_guard self_lock(self->mutex);
   const bool is_new = self->peers.try_emplace(name.peer, InprocStation::Peer{peer}).second;
   if (killed_[name.network_peer]) {
-    link->Raise(1 - side, SideState::kKilled);
+    if (fresh) link->Raise(1 - side, SideState::kKilled);
     if (is_new) self->QueueLoss(name.peer, "it was killed before");
     self->CallAttention();
   } else if (peer_gone) {
-    link->Raise(1 - side, SideState::kGone);
+    if (fresh) link->Raise(1 - side, SideState::kGone);
     if (is_new) self->QueueLoss(name.peer, "its endpoint had closed before a connection was made");
     self->CallAttention();
   }

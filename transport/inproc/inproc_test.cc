@@ -100,5 +100,33 @@ TEST_CASE("a killed rank is told of with its name, and what it wrote before can 
   CHECK(pair.observers[0].losses.empty());
 }
 
+TEST_CASE("who wrote, said goodbye and left before the peer came has ended in order, not died") {
+  InprocNetwork network(2);
+  EndpointConfig config;
+  config.addresses = {network.transport(0)->Address(), network.transport(1)->Address()};
+  Recorder early_told;
+  config.observer = &early_told;
+  auto early = *network.transport(0)->OpenEndpoint(config);
+  Lane* lane = *early->Open(1, 0);
+  early->Poll({});
+  CHECK(Put(*lane, "last") == 4);
+  CHECK(early->SendControl(1, {ControlKind::kGoodbye, "bye"}));
+  early->ShutDown();
+  early.reset();
+
+  Recorder late_told;
+  config.rank = 1;
+  config.observer = &late_told;
+  auto late = *network.transport(1)->OpenEndpoint(config);
+  lane = *late->Open(0, 0);
+  late->Poll({});
+  std::byte got[10];
+  CHECK(lane->ReadInto(got) == 4);
+  CHECK(lane->state() == LaneState::kEnded);
+  CHECK(late_told.losses.empty());
+  REQUIRE(late_told.controls.size() == 1);
+  CHECK(late_told.controls[0].second == "bye");
+}
+
 }  // namespace
 }  // namespace rondo

@@ -192,6 +192,7 @@ SimCore::Attached SimCore::Attach(const Seat& seat, const EndpointConfig& config
   const auto& peer = StationOf({name.network_peer, config.communicator, config.rail, seat.incarnation}, name.peer);
 
   std::shared_ptr<SimCable> cable;
+  bool fresh = false;  // else the other side has made it, and has said on it how it stands
   if (const auto found = half_open_.find(cable_name); found != half_open_.end()) {
     cable = found->second;
     half_open_.erase(found);
@@ -203,6 +204,7 @@ SimCore::Attached SimCore::Attach(const Seat& seat, const EndpointConfig& config
       cable->pipes[s].receiver = s == side ? peer : self;
     }
     half_open_.emplace(cable_name, cable);
+    fresh = true;
   }
   cables_[self.get()].emplace_back(cable, side);
   if (killed_[self->network_rank]) return {cable, side};
@@ -223,7 +225,7 @@ SimCore::Attached SimCore::Attach(const Seat& seat, const EndpointConfig& config
                }
              });
   }
-  if (peer->closed || killed_[name.network_peer]) End(cable, 1 - side, SimEnd::kGone);
+  if (fresh && (peer->closed || killed_[name.network_peer])) End(cable, 1 - side, SimEnd::kGone);
   return {cable, side};
 }
 

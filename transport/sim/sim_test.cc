@@ -212,5 +212,39 @@ TEST_CASE("only ranks to which something happened are to be polled") {
   CHECK(world.network.RanksToPoll() == std::vector<Rank>{2});
 }
 
+TEST_CASE("who wrote, said goodbye and left before the peer came has ended in order, not died") {
+  SimNetwork network({.world_size = 2, .clock = nullptr});
+  EndpointConfig config;
+  config.addresses = {network.transport(0)->Address(), network.transport(1)->Address()};
+  Recorder early_told;
+  config.observer = &early_told;
+  auto early = *network.transport(0)->OpenEndpoint(config);
+  Lane* lane = *early->Open(1, 0);
+  const auto pass = [&] {
+    while (network.Step()) {
+    }
+  };
+  pass();
+  early->Poll(network.clock()->Now());
+  CHECK(Put(*lane, AsBytes("last")) == 4);
+  CHECK(early->SendControl(1, {ControlKind::kGoodbye, "bye"}));
+  early->ShutDown();
+  pass();
+  early.reset();
+  pass();
+
+  Recorder late_told;
+  config.rank = 1;
+  config.observer = &late_told;
+  auto late = *network.transport(1)->OpenEndpoint(config);
+  lane = *late->Open(0, 0);
+  pass();
+  late->Poll(network.clock()->Now());
+  std::byte got[10];
+  CHECK(lane->ReadInto(got) == 4);
+  CHECK(lane->state() == LaneState::kEnded);
+  CHECK(late_told.told == "0:bye ");
+}
+
 }  // namespace
 }  // namespace rondo
