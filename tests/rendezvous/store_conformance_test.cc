@@ -98,12 +98,13 @@ TEST_CASE("Keys and values up to their limits pass, one byte more is an argument
   });
 }
 
-TEST_CASE("The largest batch of keys passes in one call") {
+TEST_CASE("Thousands of keys pass in one call") {
   ForEachStore([](StoreWorld& world) {
     const auto store = world.Open();
+    constexpr std::size_t kKeys = 5000;
     Entries entries;
     Keys keys;
-    for (std::size_t i = 0; i < kMaxBatch; ++i) {
+    for (std::size_t i = 0; i < kKeys; ++i) {
       keys.push_back(std::to_string(i));
       entries.push_back({keys.back(), keys.back()});
     }
@@ -111,8 +112,16 @@ TEST_CASE("The largest batch of keys passes in one call") {
     const auto values = store->Wait(keys, {.deadline = Soon(), .cancel_key = "cancel"});
     REQUIRE(values);
     CHECK(*values == keys);
-    CHECK(*store->DeleteMany(keys, Soon()) == kMaxBatch);
+    CHECK(*store->DeleteMany(keys, Soon()) == kKeys);
   });
+}
+
+TEST_CASE("The largest batch passes, also with a cancel key") {
+  MemoryWorld world;
+  const auto store = world.Open();
+  Set(*store, "k", "v");
+  CHECK(store->GetMany(Keys(kMaxBatch, "k"), Soon())->size() == kMaxBatch);
+  CHECK(store->Wait(Keys(kMaxBatch, "k"), {.deadline = Soon(), .cancel_key = "cancel"})->size() == kMaxBatch);
 }
 
 TEST_CASE("Add counts from 0, down as well as up, and refuses what is no number") {
