@@ -14,6 +14,9 @@
 namespace rondo {
 namespace {
 
+// How long a rank that serves the store goes on doing so after the meeting has failed.
+constexpr Duration kTellOthers = std::chrono::seconds(1);
+
 // New in every process, so that a restarted rank is told from the one before.
 std::string NewInstance() {
   std::random_device device;
@@ -76,14 +79,20 @@ Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options) {
                                                       .deadline = deadline,
                                                       .clock = clock,
                                                       .logger = options.logger}));
-  RONDO_ASSIGN(const Membership membership, Join(opened.store(), *clock,
-                                                 {.rank = rank,
-                                                  .world_size = *world_size,
-                                                  .job = options.job,
-                                                  .generation = options.generation,
-                                                  .self = std::move(self),
-                                                  .deadline = deadline,
-                                                  .logger = options.logger}));
+  const Result<Membership> joined = Join(opened.store(), *clock,
+                                         {.rank = rank,
+                                          .world_size = *world_size,
+                                          .job = options.job,
+                                          .generation = options.generation,
+                                          .self = std::move(self),
+                                          .deadline = deadline,
+                                          .logger = options.logger});
+  if (!joined) {
+    // Where this rank serves the store, the others may still have to hear why the meeting failed.
+    (void)opened.Leave(clock->Now() + kTellOthers);
+    return Fail(joined.error());
+  }
+  const Membership& membership = *joined;
   // Everybody has met. Somebody who died since will be named by the first collective, better than here.
   if (const Status left = opened.Leave(deadline); !left)
     Log(options.logger, LogLevel::kWarning, "leaving the store: {}", left.error().ToString());
