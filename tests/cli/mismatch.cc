@@ -1,54 +1,66 @@
 // A program with a bug that only one rank has: what the others do, it does differently. Every rank must be told what
 // each of both sides called. Usage: rondo run -N 3 -- mismatch collective|count|type|op|root|order|stuck
 #include <cstdio>
-#include <cstring>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "collectives/connect.h"
 
-int main(int argc, char** argv) {
-  const std::string difference = argc > 1 ? argv[1] : "";
-  rondo::ConnectOptions options;
-  options.rendezvous = "env://";
-  options.environment = rondo::ProcessEnvironment;
-  options.timeout = std::chrono::seconds(difference == "stuck" ? 2 : 20);
-  const auto communicator = rondo::Connect(options);
-  if (!communicator) return std::fprintf(stderr, "%s\n", communicator.error().ToString().c_str()), 3;
+namespace {
 
-  const bool differs = (*communicator)->rank() == 1;
+using rondo::DataType;
+using rondo::ReduceOp;
+
+rondo::Status CallWithBug(rondo::Communicator& communicator, const std::string& bug) {
+  const bool differs = communicator.rank() == 1;
   std::vector<float> data(1000, 1.0f);
-  const auto all_reduce = [&](std::uint64_t count, rondo::DataType type, rondo::ReduceOp op) {
-    return (*communicator)->AllReduce(data.data(), data.data(), count, type, op);
+  const auto all_reduce = [&](std::uint64_t count, DataType type, ReduceOp op) {
+    return communicator.AllReduce(data.data(), data.data(), count, type, op);
   };
+  const auto sum = [&] { return all_reduce(1000, DataType::kFloat32, ReduceOp::kSum); };
   const auto broadcast = [&](rondo::Rank root) {
-    return (*communicator)->Broadcast(data.data(), data.data(), 1000, rondo::DataType::kFloat32, root);
+    return communicator.Broadcast(data.data(), data.data(), 1000, DataType::kFloat32, root);
   };
-  rondo::Status status;
-  if (difference == "collective") {
-    status = differs ? broadcast(1) : all_reduce(1000, rondo::DataType::kFloat32, rondo::ReduceOp::kSum);
-  } else if (difference == "stuck") {  // everybody waits for somebody else's bytes, so none of them can tell
-    status = differs ? broadcast(0) : all_reduce(1000, rondo::DataType::kFloat32, rondo::ReduceOp::kSum);
-  } else if (difference == "count") {
-    status = all_reduce(differs ? 999 : 1000, rondo::DataType::kFloat32, rondo::ReduceOp::kSum);
-  } else if (difference == "type") {
-    status = all_reduce(1000, differs ? rondo::DataType::kInt32 : rondo::DataType::kFloat32, rondo::ReduceOp::kSum);
-  } else if (difference == "op") {
-    status = all_reduce(1000, rondo::DataType::kFloat32, differs ? rondo::ReduceOp::kMax : rondo::ReduceOp::kSum);
-  } else if (difference == "root") {
+
+  // Afterwards every rank knows every other one, so that each is told of the mismatch by whoever finds it first; a slow
+  // rank may be told while it is still in here.
+  RONDO_TRY(communicator.Barrier());
+  if (bug == "collective") {
+    RONDO_TRY(differs ? broadcast(1) : sum());
+  } else if (bug == "stuck") {  // everybody waits for somebody else's bytes, so none of them can tell
+    RONDO_TRY(differs ? broadcast(0) : sum());
+  } else if (bug == "count") {
+    RONDO_TRY(all_reduce(differs ? 999 : 1000, DataType::kFloat32, ReduceOp::kSum));
+  } else if (bug == "type") {
+    RONDO_TRY(all_reduce(1000, differs ? DataType::kInt32 : DataType::kFloat32, ReduceOp::kSum));
+  } else if (bug == "op") {
+    RONDO_TRY(all_reduce(1000, DataType::kFloat32, differs ? ReduceOp::kMax : ReduceOp::kSum));
+  } else if (bug == "root") {
     // Nobody looks at bytes that it does not expect, until the next operation wants the lane they lie in.
-    status = broadcast(differs ? 1 : 0);
-    if (status) status = (*communicator)->Barrier();
-  } else if (difference == "order") {
-    for (int call = 0; call < 2 && status; ++call) {
-      status = (call == 0) == differs ? (*communicator)->Barrier()
-                                      : all_reduce(1000, rondo::DataType::kFloat32, rondo::ReduceOp::kSum);
-    }
-  } else {
-    return std::fprintf(stderr, "usage: mismatch collective|count|type|op|root|order|stuck\n"), 2;
+    RONDO_TRY(broadcast(differs ? 1 : 0));
+    RONDO_TRY(communicator.Barrier());
+  } else if (bug == "order") {
+    RONDO_TRY(differs ? communicator.Barrier() : sum());
+    RONDO_TRY(differs ? sum() : communicator.Barrier());
   }
   // A rank that only sends may be done before anybody looked at its bytes; then Close is where it learns.
-  if (status) status = (*communicator)->Close();
+  return communicator.Close();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::set<std::string> bugs{"collective", "count", "type", "op", "root", "order", "stuck"};
+  const std::string bug = argc > 1 ? argv[1] : "";
+  if (bugs.count(bug) == 0) {
+    return std::fprintf(stderr, "usage: mismatch collective|count|type|op|root|order|stuck\n"), 2;
+  }
+  const auto communicator = rondo::Connect({.rendezvous = "env://",
+                                            .timeout = std::chrono::seconds(bug == "stuck" ? 2 : 20),
+                                            .environment = rondo::ProcessEnvironment});
+  if (!communicator) return std::fprintf(stderr, "%s\n", communicator.error().ToString().c_str()), 3;
+  const rondo::Status status = CallWithBug(**communicator, bug);
   if (status) return std::fprintf(stderr, "rank %d noticed nothing\n", (*communicator)->rank()), 0;
   std::fprintf(stderr, "rank %d: %s\n", (*communicator)->rank(), status.error().ToString().c_str());
   return status.error().code() == rondo::ErrorCode::kMismatch ? 7 : 4;
