@@ -1,5 +1,5 @@
-// RONDO_CHECK: a broken invariant ends the process with its place and a message. For mistakes of the programmer, in every
-// build; what the world can do to us is an Error instead.
+// RONDO_CHECK: a broken invariant ends the process with its place and a message. For mistakes of the programmer, in
+// every build; what the world can do to us is an Error instead.
 #pragma once
 
 #include <fmt/format.h>
@@ -21,8 +21,8 @@ std::string CheckMessage(fmt::format_string<Args...> text, Args&&... args) {
 }  // namespace rondo::internal
 
 // RONDO_CHECK(a == b) or RONDO_CHECK(a == b, "chunk {} of {}", chunk, chunks)
-#define RONDO_CHECK(condition, ...)                                                                             \
-  do {                                                                                                          \
-    if (!(condition)) [[unlikely]]                                                                              \
+#define RONDO_CHECK(condition, ...)                                                                                 \
+  do {                                                                                                              \
+    if (!(condition)) [[unlikely]]                                                                                  \
       ::rondo::internal::CheckFailed(__FILE__, __LINE__, #condition, ::rondo::internal::CheckMessage(__VA_ARGS__)); \
   } while (false)

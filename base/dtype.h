@@ -25,27 +25,24 @@ enum class DataType : std::uint8_t {
 };
 
 inline constexpr std::array kAllDataTypes{
-    DataType::kInt8,    DataType::kUint8,    DataType::kInt32,   DataType::kUint32,  DataType::kInt64, DataType::kUint64,
-    DataType::kFloat16, DataType::kBfloat16, DataType::kFloat32, DataType::kFloat64, DataType::kBool,
+    DataType::kInt8,    DataType::kUint8,   DataType::kInt32,   DataType::kUint32,
+    DataType::kInt64,   DataType::kUint64,  DataType::kFloat16, DataType::kBfloat16,
+    DataType::kFloat32, DataType::kFloat64, DataType::kBool,
 };
 
 constexpr std::size_t SizeOf(DataType type) {
   switch (type) {
     case DataType::kInt8:
     case DataType::kUint8:
-    case DataType::kBool:
-      return 1;
+    case DataType::kBool: return 1;
     case DataType::kFloat16:
-    case DataType::kBfloat16:
-      return 2;
+    case DataType::kBfloat16: return 2;
     case DataType::kInt32:
     case DataType::kUint32:
-    case DataType::kFloat32:
-      return 4;
+    case DataType::kFloat32: return 4;
     case DataType::kInt64:
     case DataType::kUint64:
-    case DataType::kFloat64:
-      return 8;
+    case DataType::kFloat64: return 8;
   }
   return 0;
 }

@@ -1,8 +1,8 @@
 // What went wrong, where, and who caused it.
 //
-// An Error is a small immutable value (one shared pointer); copying it is cheap and allowed on any thread. It is written
-// once, where the fault is first detected; layers above add their line with With(). Programming mistakes are not errors:
-// they are RONDO_CHECKs.
+// An Error is a small immutable value (one shared pointer); copying it is cheap and allowed on any thread. It is
+// written once, where the fault is first detected; layers above add their line with With(). Programming mistakes are
+// not errors: they are RONDO_CHECKs.
 #pragma once
 
 #include <cstdint>

@@ -13,12 +13,12 @@ namespace rondo {
 
 // The numbers go over the wire (docs/WIRE.md): append, never renumber.
 enum class ReduceOp : std::uint8_t {
-  kSum = 1,    // integers wrap modulo 2^bits
-  kProd,       // integers wrap modulo 2^bits
-  kMin,        // a NaN operand gives the canonical NaN; -0 is below +0
-  kMax,        // likewise
-  kAvg,        // the sum, divided once by the world size at the end; integers round towards zero
-  kBand,       // bitwise on integers, logical on bool
+  kSum = 1,  // integers wrap modulo 2^bits
+  kProd,     // integers wrap modulo 2^bits
+  kMin,      // a NaN operand gives the canonical NaN; -0 is below +0
+  kMax,      // likewise
+  kAvg,      // the sum, divided once by the world size at the end; integers round towards zero
+  kBand,     // bitwise on integers, logical on bool
   kBor,
   kBxor,
   kPremulSum,  // the sum of scale * operand, each rank with its own scale; floating types only

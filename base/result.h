@@ -27,15 +27,15 @@ inline tl::unexpected<Error> Fail(Error error) { return tl::unexpected<Error>(st
 #define RONDO_CONCAT(a, b) RONDO_CONCAT_INNER(a, b)
 
 // RONDO_TRY(Status or Result): returns its error from the enclosing function.
-#define RONDO_TRY(...)                                                                        \
-  do {                                                                                        \
-    if (auto rondo_status = (__VA_ARGS__); !rondo_status)                                     \
-      return tl::unexpected<::rondo::Error>(std::move(rondo_status).error());                 \
+#define RONDO_TRY(...)                                                        \
+  do {                                                                        \
+    if (auto rondo_status = (__VA_ARGS__); !rondo_status)                     \
+      return tl::unexpected<::rondo::Error>(std::move(rondo_status).error()); \
   } while (false)
 
 // RONDO_ASSIGN(auto value, Result): the value, or returns the error from the enclosing function.
 #define RONDO_ASSIGN(lhs, ...) RONDO_ASSIGN_INNER(RONDO_CONCAT(rondo_result_, __LINE__), lhs, __VA_ARGS__)
-#define RONDO_ASSIGN_INNER(result, lhs, ...)                                                  \
-  auto result = (__VA_ARGS__);                                                                \
-  if (!result) return tl::unexpected<::rondo::Error>(std::move(result).error());              \
+#define RONDO_ASSIGN_INNER(result, lhs, ...)                                     \
+  auto result = (__VA_ARGS__);                                                   \
+  if (!result) return tl::unexpected<::rondo::Error>(std::move(result).error()); \
   lhs = std::move(*result)

@@ -55,8 +55,9 @@ class Lane {
   // system call where there are any, so a header and its payload belong into one call.
   virtual std::size_t Write(std::span<const Bytes> pieces) = 0;
 
-  // A place inside the lane to compute bytes into, at most `bytes` long; may be shorter, and empty when the lane is full
-  // or has no such place. Valid until the next call of Write, Reserve, Commit or Offer. Commit(n) accepts its first n.
+  // A place inside the lane to compute bytes into, at most `bytes` long; may be shorter, and empty when the lane is
+  // full or has no such place. Valid until the next call of Write, Reserve, Commit or Offer. Commit(n) accepts its
+  // first n.
   virtual MutableBytes Reserve(std::size_t bytes) = 0;
   virtual void Commit(std::size_t bytes) = 0;
 
@@ -69,9 +70,9 @@ class Lane {
 
   // ---- receiving ----
 
-  // Arrived and unconsumed bytes from the front of the stream, in place. `want` is how many the caller can use: the lane
-  // need not look further, and fetches at least a few if any have arrived. Valid until the next Consume or ReadInto.
-  // A later Peek without either in between shows at least as much, at the same place.
+  // Arrived and unconsumed bytes from the front of the stream, in place. `want` is how many the caller can use: the
+  // lane need not look further, and fetches at least a few if any have arrived. Valid until the next Consume or
+  // ReadInto. A later Peek without either in between shows at least as much, at the same place.
   virtual Arrived Peek(std::size_t want) = 0;
   // Removes `bytes` from the front. REQUIRES: the last Peek showed at least as many.
   virtual void Consume(std::size_t bytes) = 0;
@@ -80,8 +81,8 @@ class Lane {
   virtual std::size_t ReadInto(MutableBytes destination) = 0;
 
   // Push placement (Capabilities::push): bytes of the stream from `stream_offset` on may be written straight into
-  // `destination` by the peer, from now until they are consumed by a ReadInto of exactly that memory. Grants are made in
-  // stream order, may be split anywhere, and never overlap. False: no window could be granted, the bytes come the
+  // `destination` by the peer, from now until they are consumed by a ReadInto of exactly that memory. Grants are made
+  // in stream order, may be split anywhere, and never overlap. False: no window could be granted, the bytes come the
   // ordinary way.
   virtual bool Expect(std::uint64_t stream_offset, MutableBytes destination) = 0;
 

@@ -43,8 +43,9 @@ struct ControlMessage {
 };
 inline constexpr std::size_t kMaxControlBodyBytes = 4096;
 
-// Who is told about a peer. Calls come from the transport's own thread, or from inside Endpoint::Poll, one at a time per
-// endpoint. An observer may call SendControl and Wake from inside, nothing else. Never called after ~Endpoint began.
+// Who is told about a peer. Calls come from the transport's own thread, or from inside Endpoint::Poll, one at a time
+// per endpoint. An observer may call SendControl and Wake from inside, nothing else. Never called after ~Endpoint
+// began.
 class PeerObserver {
  public:
   virtual ~PeerObserver() = default;
@@ -55,11 +56,11 @@ class PeerObserver {
 };
 
 struct EndpointConfig {
-  std::uint64_t communicator = 0;      // agreed by all its ranks; part of every lane's name
-  std::uint32_t rail = 0;              // likewise
-  Rank rank = 0;                       // this process in that communicator
-  std::vector<std::string> addresses;  // by rank: what each peer's Transport::Address() gave
-  PeerObserver* observer = nullptr;    // outlives the endpoint
+  std::uint64_t communicator = 0;                       // agreed by all its ranks; part of every lane's name
+  std::uint32_t rail = 0;                               // likewise
+  Rank rank = 0;                                        // this process in that communicator
+  std::vector<std::string> addresses;                   // by rank: what each peer's Transport::Address() gave
+  PeerObserver* observer = nullptr;                     // outlives the endpoint
   Duration connect_timeout = std::chrono::seconds(30);  // for one peer, from the first Open that needs it
 };
 
@@ -107,11 +108,13 @@ class Endpoint {
   // The peers with which a control connection stands or is being made. Includes those that connected to us.
   virtual std::vector<Rank> ControlPeers() const = 0;
 
-  // How the path to `peer` was chosen, in words, for explain and errors: "10.0.0.2:41234 via eth0 (same subnet; cubic)".
+  // How the path to `peer` was chosen, in words, for explain and errors: "10.0.0.2:41234 via eth0 (same subnet;
+  // cubic)".
   virtual std::string DescribePeer(Rank peer) const = 0;
 };
 
-// Memory that the transport can move without a copy. Freed by its destructor, which must not run while an operation uses it.
+// Memory that the transport can move without a copy. Freed by its destructor, which must not run while an operation
+// uses it.
 class Memory {
  public:
   virtual ~Memory() = default;

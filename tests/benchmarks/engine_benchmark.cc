@@ -1,4 +1,5 @@
-// What a step of the engine costs by itself: a null transport takes every byte for free and hands out frames made before.
+// What a step of the engine costs by itself: a null transport takes every byte for free and hands out frames made
+// before.
 //
 //   bazel run --config=release //tests/benchmarks:engine_benchmark
 //
@@ -111,10 +112,10 @@ void StepsOf(benchmark::State& state, Collective collective, Algorithm algorithm
       const PlanStep& step = (*plan)->steps[index];
       const std::uint64_t payload = grid.BeginByte(step.chunks.end()) - grid.BeginByte(step.chunks.first);
       std::array<std::byte, kFrameHeaderBytes> header;
-      Encode(FrameHeader{.operation = operation,
-                         .transfer = step.transfer,
-                         .payload_bytes = static_cast<std::uint32_t>(payload)},
-             header);
+      Encode(
+          FrameHeader{
+              .operation = operation, .transfer = step.transfer, .payload_bytes = static_cast<std::uint32_t>(payload)},
+          header);
       incoming.insert(incoming.end(), header.begin(), header.end());
       incoming.resize(incoming.size() + RoundUp(payload, kLineBytes));
     }
@@ -136,8 +137,8 @@ void StepsOf(benchmark::State& state, Collective collective, Algorithm algorithm
   }
   const auto steps = static_cast<double>((*plan)->steps.size());
   state.counters["steps"] = steps;
-  state.counters["ns_per_step"] = benchmark::Counter(
-      steps * static_cast<double>(state.iterations()) * 1e-9, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  state.counters["ns_per_step"] = benchmark::Counter(steps * static_cast<double>(state.iterations()) * 1e-9,
+                                                     benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 
 BENCHMARK_CAPTURE(StepsOf, all_reduce_recursive_doubling_2, Collective::kAllReduce, Algorithm::kRecursiveDoubling, 2);

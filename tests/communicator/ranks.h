@@ -25,8 +25,8 @@ inline std::vector<PeerIdentity> IdentitiesOf(const InprocNetwork& network) {
   return peers;
 }
 
-// Builds a communicator per rank and runs `body` on a thread each. All communicators live until every body has returned,
-// as in a job whose ranks end together. `adjust` changes the options of every rank.
+// Builds a communicator per rank and runs `body` on a thread each. All communicators live until every body has
+// returned, as in a job whose ranks end together. `adjust` changes the options of every rank.
 inline void OnRanks(InprocNetwork& network, const std::function<void(Communicator&)>& body,
                     const std::function<void(CommunicatorOptions&)>& adjust = nullptr) {
   std::vector<std::thread> threads;

@@ -31,13 +31,19 @@ std::vector<Mode> AwkwardModes() {
       {"pull", {.pull = true}},
       {"pull, late mover", {.pull = true}, true},
       {"reluctant push and pull, late release, slow to connect, late mover",
-       {.late_release = true, .slice_bytes = 500, .reluctant = true, .push = true, .pull = true, .slow_connect_polls = 9},
+       {.late_release = true,
+        .slice_bytes = 500,
+        .reluctant = true,
+        .push = true,
+        .pull = true,
+        .slow_connect_polls = 9},
        true},
   };
 }
 
 void RunEveryAlgorithm(const Mode& mode, int ranks, const std::vector<std::uint64_t>& counts, std::uint64_t seed) {
-  World world({.ranks = ranks, .network = mode.network, .late_mover = mode.late_mover, .frame_bytes = 256, .seed = seed});
+  World world(
+      {.ranks = ranks, .network = mode.network, .late_mover = mode.late_mover, .frame_bytes = 256, .seed = seed});
   for (const AlgorithmEntry& entry : AllAlgorithms()) {
     const bool rooted = entry.collective == Collective::kBroadcast;
     for (Rank root = 0; root < (rooted ? ranks : 1); ++root) {
@@ -170,10 +176,8 @@ TEST_CASE("an algorithm that needs more scratch than allowed is refused with bot
   HostMover mover;
   Engine engine({.world_size = 1, .max_scratch_bytes = 100}, **endpoint, mover);
   RankSchedule schedule;
-  schedule.steps.push_back({.kind = StepKind::kCopy,
-                            .chunks = {0, 1},
-                            .source = BufferId::kOutput,
-                            .destination = BufferId::kScratch});
+  schedule.steps.push_back(
+      {.kind = StepKind::kCopy, .chunks = {0, 1}, .source = BufferId::kOutput, .destination = BufferId::kScratch});
   const Plan plan = MakePlan({}, 1, schedule);
   const auto started = engine.Start(plan, {.count = 101, .type = DataType::kUint8}, {}, 1);
   REQUIRE(!started);

@@ -41,7 +41,8 @@ struct WorldOptions {
 // Memory between two walls that must stand afterwards; one byte off a line, so that no kernel may rely on alignment.
 class GuardedMemory {
  public:
-  GuardedMemory(std::size_t bytes, std::size_t skew) : bytes_(bytes), skew_(kWall + skew), memory_(bytes + skew_ + kWall) {
+  GuardedMemory(std::size_t bytes, std::size_t skew)
+      : bytes_(bytes), skew_(kWall + skew), memory_(bytes + skew_ + kWall) {
     std::memset(memory_.data(), kBrick, memory_.size());
   }
   std::byte* data() { return memory_.data() + skew_; }

@@ -26,8 +26,8 @@ TEST_CASE("every seed gives right sums or an error that names the dead rank, and
   std::uint64_t kills = 0, failed_ranks = 0, slices = 0, clogs = 0, full_writes = 0;
   for (std::uint64_t seed = first; seed <= last; ++seed) {
     const StoryOutcome outcome = RunStory({.seed = seed});
-    CHECK_MESSAGE(outcome.violation.empty(), outcome.violation,
-                  "\n  replay: RONDO_SEED=", seed, " bazel-bin/tests/simulation/seeds_test");
+    CHECK_MESSAGE(outcome.violation.empty(), outcome.violation, "\n  replay: RONDO_SEED=", seed,
+                  " bazel-bin/tests/simulation/seeds_test");
     kills += outcome.killed;
     failed_ranks += static_cast<std::uint64_t>(outcome.failed_ranks);
     slices += outcome.counters.slices;

@@ -3,9 +3,9 @@
 //
 //   steady_state RANKS OPERATIONS BYTES
 //
-// Prints a line per rank, "rank 0: 10000 operations, 0 allocations", and exits 1 if there was one. It marks the measured
-// window by writing "steady begin" and "steady end" to descriptor 99 (bad on purpose: the call fails, a tracer sees it),
-// so that tests/steady/check can look at its system calls.
+// Prints a line per rank, "rank 0: 10000 operations, 0 allocations", and exits 1 if there was one. It marks the
+// measured window by writing "steady begin" and "steady end" to descriptor 99 (bad on purpose: the call fails, a tracer
+// sees it), so that tests/steady/check can look at its system calls.
 #include <sys/wait.h>
 #include <unistd.h>
 

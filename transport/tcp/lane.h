@@ -62,8 +62,8 @@ class TcpLane final : public Lane {
   void ShutDownWriting();
   // Throws away what has arrived, so that closing is no reset for a peer that shut down too.
   void DrainBeforeClose();
-  // Takes note of an epoll event. True when it is news to the owner: bytes or an end to read, or room after a Write that
-  // was cut short.
+  // Takes note of an epoll event. True when it is news to the owner: bytes or an end to read, or room after a Write
+  // that was cut short.
   bool Note(std::uint32_t events);
 
  private:
