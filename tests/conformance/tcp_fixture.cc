@@ -33,8 +33,8 @@ Fixture Of(std::string name, TcpOptions options) {
 
 std::vector<Fixture> Fixtures() {
   return {
-      Of("same host, two sockets per lane", {.host_id = LocalHostId()}),
-      Of("one socket per lane", {.host_id = LocalHostId(), .split_local_lanes = false}),
+      Of("same host", {.host_id = LocalHostId()}),
+      Of("same host, two sockets per lane", {.host_id = LocalHostId(), .split_local_lanes = true}),
       Of("hosts unknown, small socket buffers", {.socket_buffer_bytes = 64 * 1024}),
       Of("over IPv6", {.host_id = LocalHostId(), .addresses = {"::1"}}),
   };

@@ -249,7 +249,7 @@ TEST_CASE("a lane beyond the limit of descriptors is refused before anything is 
     const auto lane = world[0].Open(1, 0);
     REQUIRE_FALSE(lane);
     CHECK(lane.error().code() == ErrorCode::kResource);
-    CHECK(lane.error().message().find("needs 3 file descriptors") != std::string::npos);
+    CHECK(lane.error().message().find("needs 2 file descriptors") != std::string::npos);
     CHECK(lane.error().message().find("256") != std::string::npos);
     CHECK(MakeTcpTransport(LocalOptions()).error().code() == ErrorCode::kResource);
   }

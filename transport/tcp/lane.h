@@ -1,10 +1,12 @@
 // A lane over one or two TCP sockets.
 //
-// One socket or two: between processes of one host a lane is two sockets, one per direction; elsewhere it is one. With
-// both directions busy, one duplex socket makes both ends take the same socket lock for sending and for receiving, and
-// loopback delivers inside the sender's system call, so the two collide: 2.3 against 3.0 GB/s each way at 64 KiB, 3.3
-// against 4.0 at 256 KiB (2 vCPUs, Sapphire Rapids class, Linux 6.18, cubic, medians of 3; a plain two-process stream
-// program). Across a network the acknowledgements ride on the payload of a duplex socket, and descriptors are dearer.
+// One socket or two: a lane is one duplex socket, or (TcpOptions::split_local_lanes) between processes of one host two,
+// one per direction. A program that does nothing but stream both ways gained a third from two sockets (2.3 -> 3.0 GB/s
+// each way at 64 KiB: both ends of one socket contend for its lock, because loopback delivers inside the sender's
+// system call). Real lanes gained a tenth at 64 KiB (16.5 -> 15.0 us an exchange), nothing that could be told from
+// noise at 1 MiB and above, and lost a third of their latency: 6.4 -> 8.4 us a round trip of 4 bytes, because
+// acknowledgements no longer ride on the answer. Hence one. (2 vCPUs, Sapphire Rapids class, Linux 6.18, cubic, medians
+// of 3, other load on the machine.)
 //
 // Hot path: Write is one sendmsg, Peek at most one recv (none while enough is staged), ReadInto copies what is staged
 // and makes at most one recv straight into the destination. No allocation, no lock.

@@ -61,7 +61,7 @@ struct TcpOptions {
   std::vector<std::string> local_congestion_control = {"cubic", "reno"};
   // The same for connections to other hosts.
   std::vector<std::string> remote_congestion_control = {};
-  bool split_local_lanes = true;  // one socket per direction between processes of one host (transport/tcp/lane.h)
+  bool split_local_lanes = false;  // one socket per direction between processes of one host (transport/tcp/lane.h)
 
   // Limits, each with what happens beyond it.
   std::size_t max_pending_handshakes = 64;               // the oldest silent connection is dropped
