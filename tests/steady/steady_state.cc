@@ -92,9 +92,10 @@ int RunRank(const std::string& rendezvous, int rank, int ranks, int operations, 
   if (!operate(300)) return 1;
   Mark("steady begin");
   counting.store(true);
-  const bool good = operate(operations / 3 + 1);
+  bool good = operate(operations / 3 + 1);
   counting.store(false);
   Mark("steady end");
+  good = good && operate(20);  // nobody says goodbye while another still counts
   std::printf("rank %d: %d operations, %llu allocations\n", rank, operations,
               static_cast<unsigned long long>(allocations.load()));
   std::fflush(stdout);
