@@ -17,7 +17,6 @@ constexpr std::byte kGuard{0xA5};
 constexpr std::byte kPoison{0xEE};  // of an output before the operation that must write it
 constexpr int kMaxIterations = 4000;
 constexpr std::uint64_t kLargeBytes = 256 << 20;
-constexpr int kMaxComplaints = 4;  // per case
 
 double ToMicroseconds(Duration duration) { return std::chrono::duration<double, std::micro>(duration).count(); }
 

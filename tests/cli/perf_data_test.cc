@@ -22,7 +22,7 @@ namespace {
 template <typename T>
 T As(Bytes element) {
   T value;
-  REQUIRE(element.size() == sizeof value);
+  if (element.size() != sizeof value) FAIL("an element of the wrong size");
   std::memcpy(&value, element.data(), sizeof value);
   return value;
 }
