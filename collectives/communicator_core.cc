@@ -19,6 +19,9 @@ namespace {
 // A lane may break an instant before the control connection tells why (dead, aborted, mismatch): the reason is waited
 // for this long before the broken lane itself becomes the error.
 constexpr Duration kReasonGrace = std::chrono::milliseconds(300);
+// How long a failed communicator that is destroyed waits for its reason to leave, and how often it looks.
+constexpr Duration kLastWordsEvery = std::chrono::milliseconds(5);
+constexpr int kLastWordsLooks = 100;
 // A sleeping driver looks around this often, should nothing wake it.
 constexpr Duration kLookAroundEvery = std::chrono::milliseconds(100);
 
@@ -84,7 +87,7 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Create(CommunicatorO
   core->mover_ = own.make_mover ? own.make_mover() : std::make_unique<HostMover>();
   core->pending_.resize(own.max_pending_operations);
   core->goodbyes_.resize(world);
-  core->lost_.resize(world);
+  core->standpoints_.resize(world);
   core->said_goodbye_.resize(world);
   if (core->gate_.kick_fd() < 0)
     return Fail(ErrorCode::kResource, "no file descriptor is left for an eventfd (RLIMIT_NOFILE)");
@@ -269,7 +272,7 @@ void CommunicatorCore::EndAfterFailure() {
 
 bool CommunicatorCore::LookForTrouble(TimePoint now, Sequence waited) {
   if (poisoned_.load(std::memory_order_acquire)) return false;
-  if (departures_.load(std::memory_order_acquire) != departures_seen_ && LookForDepartures()) return true;
+  if (words_.load(std::memory_order_acquire) != words_seen_ && LookAtPeers()) return true;
 
   if (const auto trouble = engine_->FindTrouble()) {
     if (!trouble_since_) trouble_since_ = now;
@@ -289,6 +292,7 @@ bool CommunicatorCore::LookForTrouble(TimePoint now, Sequence waited) {
       Poison(*std::move(stranger));
       return true;
     }
+    SayWhereWeStand();
     still_since_ = now;
   }
   const Sequence issued = issued_.load(std::memory_order_acquire);
@@ -304,18 +308,33 @@ bool CommunicatorCore::LookForTrouble(TimePoint now, Sequence waited) {
   return false;
 }
 
-bool CommunicatorCore::LookForDepartures() {
-  departures_seen_ = departures_.load(std::memory_order_acquire);
+Error CommunicatorCore::Disagreement(Rank peer, const OperationDescriptor& own,
+                                     const OperationDescriptor& theirs) const {
+  return WithCulprit(ErrorCode::kMismatch,
+                     fmt::format("the ranks disagree: rank {} is in operation #{} {}, rank {} in operation #{} {}",
+                                 rank(), own.sequence, own.ToString(), peer, theirs.sequence, theirs.ToString()),
+                     peer);
+}
+
+bool CommunicatorCore::LookAtPeers() {
+  words_seen_ = words_.load(std::memory_order_acquire);
   if (!engine_->running()) return false;
   const OperationDescriptor& own = engine_->operation();
   for (Rank peer = 0; peer < world_size(); ++peer) {
     std::optional<Goodbye> goodbye;
+    std::optional<Standpoint> standpoint;
     {
       const std::lock_guard lock(mutex_);
       goodbye = goodbyes_[static_cast<std::size_t>(peer)];
+      standpoint = standpoints_[static_cast<std::size_t>(peer)];
     }
-    if (!goodbye || !engine_->WaitsFor(peer)) continue;
-    if (goodbye->last.sequence < own.sequence) {
+    for (const OperationDescriptor* theirs :
+         {goodbye ? &goodbye->last : nullptr, standpoint ? &standpoint->current : nullptr}) {
+      if (theirs == nullptr || theirs->sequence != own.sequence || *theirs == own) continue;
+      Poison(Disagreement(peer, own, *theirs));
+      return true;
+    }
+    if (goodbye && goodbye->last.sequence < own.sequence && engine_->WaitsFor(peer)) {
       Poison(WithCulprit(
           ErrorCode::kClosed,
           fmt::format("rank {} closed after #{} {}, but rank {} waits for it in #{} {}", peer, goodbye->last.sequence,
@@ -324,16 +343,14 @@ bool CommunicatorCore::LookForDepartures() {
           peer));
       return true;
     }
-    if (goodbye->last.sequence == own.sequence && goodbye->last != own) {
-      Poison(WithCulprit(
-          ErrorCode::kMismatch,
-          fmt::format("the ranks disagree: rank {} is in operation #{} {}, rank {} was in operation #{} {}", rank(),
-                      own.sequence, own.ToString(), peer, goodbye->last.sequence, goodbye->last.ToString()),
-          peer));
-      return true;
-    }
   }
   return false;
+}
+
+void CommunicatorCore::SayWhereWeStand() {
+  if (!engine_->running()) return;
+  const ControlMessage message{ControlKind::kHeartbeat, Encode(Standpoint{engine_->operation()})};
+  for (const Rank peer : endpoint_->ControlPeers()) endpoint_->SendControl(peer, message);
 }
 
 Error CommunicatorCore::Expired(const Pending& operation) const {
@@ -530,11 +547,20 @@ void CommunicatorCore::Poison(Error error) {
 void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
   switch (message.kind) {
     case ControlKind::kHeartbeat: {
-      // A greeting. When this communicator has failed already, the late comer is told why.
-      const auto failed = failure();
-      if (!failed) return;
-      const std::lock_guard lock(endpoint_mutex_);
-      if (endpoint_ != nullptr) endpoint_->SendControl(from, {ControlKind::kAbort, Encode(NoticeOf(*failed, rank()))});
+      // Whoever speaks to a communicator that has failed already, a late comer say, is told why.
+      if (const auto failed = failure()) {
+        const std::lock_guard lock(endpoint_mutex_);
+        if (endpoint_ == nullptr) return;
+        endpoint_->SendControl(from, {ControlKind::kAbort, Encode(NoticeOf(*failed, rank()))});
+        return;
+      }
+      const auto standpoint = DecodeStandpoint(message.body);
+      if (!standpoint) return;  // a greeting
+      {
+        const std::lock_guard lock(mutex_);
+        standpoints_[static_cast<std::size_t>(from)] = standpoint;
+      }
+      words_.fetch_add(1, std::memory_order_release);
       return;
     }
     case ControlKind::kGoodbye: {
@@ -544,7 +570,7 @@ void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
         const std::lock_guard lock(mutex_);
         goodbyes_[static_cast<std::size_t>(from)] = goodbye;
       }
-      departures_.fetch_add(1, std::memory_order_release);
+      words_.fetch_add(1, std::memory_order_release);
       {
         const std::lock_guard lock(endpoint_mutex_);
         if (endpoint_ == nullptr) return;
@@ -564,11 +590,6 @@ void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
 }
 
 void CommunicatorCore::OnPeerLost(Rank peer, Error error) {
-  {
-    const std::lock_guard lock(mutex_);
-    lost_[static_cast<std::size_t>(peer)] = true;
-  }
-  departures_.fetch_add(1, std::memory_order_release);
   Poison(error.With([&](ErrorDetails& d) { d.culprit = peer; }));
 }
 
@@ -606,6 +627,17 @@ void CommunicatorCore::SayGoodbye() {
   }
 }
 
+std::optional<Error> CommunicatorCore::FindOddGoodbye() {
+  const Sequence last = completed_.load();
+  const OperationDescriptor own = last > 0 ? PendingOf(last).request.descriptor : OperationDescriptor{};
+  const std::lock_guard lock(mutex_);
+  for (Rank peer = 0; peer < world_size(); ++peer) {
+    const auto& goodbye = goodbyes_[static_cast<std::size_t>(peer)];
+    if (goodbye && goodbye->last != own) return Disagreement(peer, own, goodbye->last);
+  }
+  return std::nullopt;
+}
+
 std::vector<Rank> CommunicatorCore::NotParted() const {
   // Whom we said goodbye to counts even when the connection is gone by now.
   std::vector<Rank> missing = endpoint_->ControlPeers();
@@ -632,6 +664,11 @@ Status CommunicatorCore::Close() {
       SayGoodbye();  // a peer that connected to us only now is greeted too
       return NotParted().empty();
     });
+    // Operations that only sent have returned without looking at anybody: here they are compared.
+    if (const auto odd = FindOddGoodbye(); parted && odd && !poisoned_.load()) {
+      Poison(*odd);
+      DriveUntil(until, 0, [&] { return ended_.load(); });
+    }
     if (poisoned_.load()) {
       status = Fail(*failure());
     } else if (!parted) {
@@ -667,6 +704,9 @@ void CommunicatorCore::Destroy() {
   // Whatever was pending ends before the endpoint goes.
   while (!gate_.TryEnter()) gate_.Park(clock_->Now() + kLookAroundEvery, [] { return false; });
   if (poisoned_.load() && !ended_.load()) EndAfterFailure();
+  // A connection that was still being made when the reason was sent gets a moment to carry it.
+  for (int look = 0; poisoned_.load() && !endpoint_->ControlFlushed() && look < kLastWordsLooks; ++look)
+    gate_.Park(clock_->Now() + kLastWordsEvery, [] { return false; });
   std::unique_ptr<Endpoint> endpoint;
   {
     const std::lock_guard lock(endpoint_mutex_);

@@ -93,7 +93,7 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   void EndAfterFailure();
   // Owner, when nothing moves: deadlines, broken lanes, peers that left. True if it poisoned.
   bool LookForTrouble(TimePoint now, Sequence waited);
-  bool LookForDepartures();
+  bool LookAtPeers();
   Error Expired(const Pending& operation) const;
   Pending& PendingOf(Sequence sequence) { return pending_[(sequence - 1) % pending_.size()]; }
 
@@ -108,6 +108,9 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   void RunCallbacks();
   void ProgressThread();
   void SayGoodbye();
+  void SayWhereWeStand();
+  Error Disagreement(Rank peer, const OperationDescriptor& own, const OperationDescriptor& theirs) const;
+  std::optional<Error> FindOddGoodbye();
   std::vector<Rank> NotParted() const;  // peers whose goodbye is still to come
 
   CommunicatorOptions options_;
@@ -123,7 +126,7 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   bool armed_ = false;
   std::optional<TimePoint> trouble_since_;  // a needed lane is broken
   std::optional<TimePoint> still_since_;    // nothing has moved, or strangers were last looked for
-  std::uint64_t departures_seen_ = 0;
+  std::uint64_t words_seen_ = 0;
 
   DriveGate gate_;
   std::vector<Pending> pending_;        // ring by sequence; written by the issuer, read by the owner
@@ -134,14 +137,14 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   std::atomic<bool> poisoned_{false};   // failure_ is set
   std::atomic<bool> ended_{false};      // poisoned, and nobody touches any buffer any more
   std::atomic<bool> closing_{false};
-  std::atomic<std::uint64_t> departures_{0};  // goodbyes and losses seen; says "look again"
+  std::atomic<std::uint64_t> words_{0};  // control messages that may concern the running operation: "look again"
 
   std::mutex endpoint_mutex_;  // taken by OnControl, Poison and the end of endpoint_; never while holding mutex_
   mutable std::mutex mutex_;   // guards what follows
   std::optional<Error> failure_;
-  std::vector<std::optional<Goodbye>> goodbyes_;  // by peer: what it said
-  std::vector<bool> lost_;                        // by peer
-  std::vector<bool> said_goodbye_;                // by peer: we did
+  std::vector<std::optional<Goodbye>> goodbyes_;        // by peer: what it said
+  std::vector<std::optional<Standpoint>> standpoints_;  // by peer: where it last said it stands
+  std::vector<bool> said_goodbye_;                      // by peer: we did
   std::vector<Callback> callbacks_;
   std::atomic<std::size_t> callback_count_{0};
   std::vector<std::weak_ptr<CommunicatorCore>> children_;

@@ -57,17 +57,30 @@ class BodyReader {
   bool good_ = true;
 };
 
-}  // namespace
-
-std::string Encode(const Goodbye& goodbye) {
+std::string EncodeOne(const OperationDescriptor& descriptor) {
   std::array<std::byte, kDescriptorBytes> bytes;
-  Encode(goodbye.last, bytes);
+  Encode(descriptor, bytes);
   return ToText(bytes);
 }
 
-std::optional<Goodbye> DecodeGoodbye(std::string_view body) {
+std::optional<OperationDescriptor> DecodeOne(std::string_view body) {
   if (body.size() != kDescriptorBytes) return std::nullopt;
-  return Goodbye{DecodeDescriptor(AsBytes(body).first<kDescriptorBytes>())};
+  return DecodeDescriptor(AsBytes(body).first<kDescriptorBytes>());
+}
+
+}  // namespace
+
+std::string Encode(const Goodbye& goodbye) { return EncodeOne(goodbye.last); }
+std::string Encode(const Standpoint& standpoint) { return EncodeOne(standpoint.current); }
+
+std::optional<Goodbye> DecodeGoodbye(std::string_view body) {
+  const auto last = DecodeOne(body);
+  return last ? std::optional(Goodbye{*last}) : std::nullopt;
+}
+
+std::optional<Standpoint> DecodeStandpoint(std::string_view body) {
+  const auto current = DecodeOne(body);
+  return current ? std::optional(Standpoint{*current}) : std::nullopt;
 }
 
 std::string Encode(const AbortNotice& notice) {

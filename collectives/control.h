@@ -16,6 +16,12 @@ struct Goodbye {
   OperationDescriptor last;  // sequence 0: none
 };
 
+// "Here I stand": the operation that the rank is in. Sent when nothing has moved for a while, so that ranks which
+// disagree and therefore wait for each other learn it although no bytes flow. An empty body is a mere greeting.
+struct Standpoint {
+  OperationDescriptor current;
+};
+
 // "This communicator has failed, because": spread to every rank, so that all name the same first cause.
 struct AbortNotice {
   ErrorCode code = ErrorCode::kInternal;
@@ -30,10 +36,12 @@ struct AbortNotice {
 };
 
 std::string Encode(const Goodbye& goodbye);
+std::string Encode(const Standpoint& standpoint);
 // Texts are cut so that the whole stays within kMaxControlBodyBytes.
 std::string Encode(const AbortNotice& notice);
 // Nothing where the bytes are no such body.
 std::optional<Goodbye> DecodeGoodbye(std::string_view body);
+std::optional<Standpoint> DecodeStandpoint(std::string_view body);
 std::optional<AbortNotice> DecodeAbortNotice(std::string_view body);
 
 AbortNotice NoticeOf(const Error& error, Rank origin);

@@ -108,6 +108,9 @@ class Endpoint {
   // The peers with which a control connection stands or is being made. Includes those that connected to us.
   virtual std::vector<Rank> ControlPeers() const = 0;
 
+  // Whether everything given to SendControl has left this process, or never will because its connection has ended.
+  virtual bool ControlFlushed() const = 0;
+
   // How the path to `peer` was chosen, in words, for explain and errors: "10.0.0.2:41234 via eth0 (same subnet;
   // cubic)".
   virtual std::string DescribePeer(Rank peer) const = 0;

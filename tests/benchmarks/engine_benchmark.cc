@@ -84,6 +84,7 @@ class NullEndpoint final : public Endpoint {
   void Wake() override {}
   bool SendControl(Rank, const ControlMessage&) override { return true; }
   std::vector<Rank> ControlPeers() const override { return {}; }
+  bool ControlFlushed() const override { return true; }
   std::string DescribePeer(Rank) const override { return "null"; }
 
   void SetSequence(Sequence sequence) {

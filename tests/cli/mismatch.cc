@@ -23,12 +23,9 @@ rondo::Status CallWithBug(rondo::Communicator& communicator, const std::string& 
     return communicator.Broadcast(data.data(), data.data(), 1000, DataType::kFloat32, root);
   };
 
-  // Afterwards every rank knows every other one, so that each is told of the mismatch by whoever finds it first; a slow
-  // rank may be told while it is still in here.
-  RONDO_TRY(communicator.Barrier());
   if (bug == "collective") {
     RONDO_TRY(differs ? broadcast(1) : sum());
-  } else if (bug == "stuck") {  // everybody waits for somebody else's bytes, so none of them can tell
+  } else if (bug == "stuck") {  // everybody waits for somebody else's bytes: they tell each other where they stand
     RONDO_TRY(differs ? broadcast(0) : sum());
   } else if (bug == "count") {
     RONDO_TRY(all_reduce(differs ? 999 : 1000, DataType::kFloat32, ReduceOp::kSum));
@@ -37,9 +34,7 @@ rondo::Status CallWithBug(rondo::Communicator& communicator, const std::string& 
   } else if (bug == "op") {
     RONDO_TRY(all_reduce(1000, DataType::kFloat32, differs ? ReduceOp::kMax : ReduceOp::kSum));
   } else if (bug == "root") {
-    // Nobody looks at bytes that it does not expect, until the next operation wants the lane they lie in.
     RONDO_TRY(broadcast(differs ? 1 : 0));
-    RONDO_TRY(communicator.Barrier());
   } else if (bug == "order") {
     RONDO_TRY(differs ? communicator.Barrier() : sum());
     RONDO_TRY(differs ? sum() : communicator.Barrier());

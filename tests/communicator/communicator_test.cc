@@ -158,6 +158,34 @@ TEST_CASE("unequal counts are told to all ranks with both counts") {
   }
 }
 
+TEST_CASE("ranks that wait for each other in different operations learn it although no bytes flow") {
+  InprocNetwork network(2);
+  OnRanks(network, [&](Communicator& communicator) {
+    std::vector<float> values(16);
+    // Each takes the other for the root.
+    const Status status = communicator.Broadcast(values.data(), values.data(), 16, DataType::kFloat32,
+                                                 1 - communicator.rank());
+    CAPTURE(TextOf(status));
+    CHECK(TextOf(status).find("mismatch") == 0);
+    CHECK(TextOf(status).find("broadcast float32 x 16 from rank 0") != std::string::npos);
+    CHECK(TextOf(status).find("broadcast float32 x 16 from rank 1") != std::string::npos);
+  });
+}
+
+TEST_CASE("operations that only sent are compared when the communicators close") {
+  InprocNetwork network(2);
+  OnRanks(network, [&](Communicator& communicator) {
+    std::vector<float> values(16);
+    // Each takes itself for the root, sends, and returns.
+    CHECK(communicator.Broadcast(values.data(), values.data(), 16, DataType::kFloat32, communicator.rank()));
+    const Status status = communicator.Close();
+    CAPTURE(TextOf(status));
+    CHECK(TextOf(status).find("mismatch") == 0);
+    CHECK(TextOf(status).find("broadcast float32 x 16 from rank 0") != std::string::npos);
+    CHECK(TextOf(status).find("broadcast float32 x 16 from rank 1") != std::string::npos);
+  });
+}
+
 TEST_CASE("a rank that dies is named by all survivors, in this call or the next") {
   for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kTree, Algorithm::kRecursiveDoubling}) {
     InprocNetwork network(4);

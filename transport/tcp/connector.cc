@@ -16,6 +16,9 @@ namespace {
 constexpr auto kStagger = std::chrono::milliseconds(250);
 constexpr Duration kFirstPause = std::chrono::milliseconds(5);
 constexpr Duration kLongestPause = std::chrono::milliseconds(500);
+// A peer publishes its addresses after it listens on them. Where all of them refuse round after round (about a third of
+// a second in all), its process is gone; waiting for the deadline would only hide who died.
+constexpr int kRefusedRounds = 7;
 
 template <typename T>
 void Erase(std::vector<T>& from, const T& what) {
@@ -33,6 +36,7 @@ Connector::Connector(asio::io_context& io, ConnectPlan plan)
       pause_(io),
       why_(plan_.attempts.size()),
       tries_(plan_.attempts.size()),
+      refused_(plan_.attempts.size()),
       next_pause_(kFirstPause) {}
 
 void Connector::Start(Done done) {
@@ -88,6 +92,7 @@ void Connector::TryNext() {
   const std::size_t index = next_++;
   const Attempt& attempt = plan_.attempts[index];
   ++tries_[index];
+  refused_[index] = false;
   const bool use_source = plan_.source && !attempt.at.ip.IsLoopback();
   auto fd = StartConnect(attempt.at, use_source ? &*plan_.source : nullptr, plan_.buffer_bytes);
   const auto running = std::make_shared<Try>(io_, index);
@@ -109,6 +114,7 @@ void Connector::TryNext() {
 
 void Connector::OnConnected(const TryPtr& attempt) {
   if (const int error = ConnectResult(attempt->socket.native_handle()); error != 0) {
+    refused_[attempt->index] = error == ECONNREFUSED;
     return GiveUp(attempt, SystemMessage(error));
   }
   Erase(running_, attempt);
@@ -204,6 +210,11 @@ void Connector::GiveUp(const TryPtr& attempt, std::string why) {
 void Connector::EndRound() {
   stagger_.cancel();
   if (refusal_) return Finish(Fail(*refusal_));
+  const bool all_refused = std::find(refused_.begin(), refused_.end(), false) == refused_.end();
+  refused_rounds_ = all_refused ? refused_rounds_ + 1 : 0;
+  if (refused_rounds_ >= kRefusedRounds)
+    return Finish(Fail(ErrorCode::kPeerLost, "{} is gone: nobody listens at any of its addresses: {}", plan_.peer_name,
+                       WhatWasTried()));
   pause_.expires_after(next_pause_);
   next_pause_ = std::min(next_pause_ * 2, kLongestPause);
   pause_.async_wait([self = shared_from_this()](const asio::error_code& error) {
@@ -211,8 +222,7 @@ void Connector::EndRound() {
   });
 }
 
-void Connector::OnDeadline() {
-  const bool answered = shaking_ && shaking_->held;
+std::string Connector::WhatWasTried() const {
   std::string list;
   for (std::size_t i = 0; i < plan_.attempts.size(); ++i) {
     const Attempt& attempt = plan_.attempts[i];
@@ -221,6 +231,12 @@ void Connector::OnDeadline() {
                         attempt.interface.empty() ? "" : " via " + attempt.interface, attempt.reason, why,
                         tries_[i] > 1 ? fmt::format(" ({} tries)", tries_[i]) : "");
   }
+  return list;
+}
+
+void Connector::OnDeadline() {
+  const bool answered = shaking_ && shaking_->held;
+  const std::string list = WhatWasTried();
   const auto seconds = std::chrono::duration<double>(plan_.timeout).count();
   if (answered) {
     return Finish(Fail(ErrorCode::kTimeout, "{} did not open the communicator within {:.3g} s: {}", plan_.peer_name,

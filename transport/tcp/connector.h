@@ -66,6 +66,7 @@ class Connector : public std::enable_shared_from_this<Connector> {
   void GiveUp(const TryPtr& attempt, std::string why);
   void EndRound();
   void OnDeadline();
+  std::string WhatWasTried() const;
   void Finish(Result<Connected> result);
   void CloseAll();
 
@@ -79,6 +80,8 @@ class Connector : public std::enable_shared_from_this<Connector> {
   TryPtr shaking_;                // whose hello is out
   std::vector<std::string> why_;  // by attempt: the last failure
   std::vector<int> tries_;        // by attempt
+  std::vector<bool> refused_;     // by attempt: its last try was answered "nobody listens here"
+  int refused_rounds_ = 0;        // rounds on end in which all were
   std::optional<Error> refusal_;  // a final "no" from a Rondo in this round
   Duration next_pause_;
 };

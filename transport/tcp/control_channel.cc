@@ -43,6 +43,11 @@ void ControlChannel::End() {
   backlog_.clear();
 }
 
+bool ControlChannel::flushed() const {
+  const std::lock_guard lock(mutex_);
+  return ended_ || backlog_.empty();
+}
+
 bool ControlChannel::ended() const {
   const std::lock_guard lock(mutex_);
   return ended_;

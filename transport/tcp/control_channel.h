@@ -19,6 +19,9 @@ class ControlChannel {
   // Flush when the connection is writable.
   explicit ControlChannel(std::function<void()> ask_flush) : ask_flush_(std::move(ask_flush)) {}
 
+  // Nothing waits to be sent any more.
+  bool flushed() const;
+
   // False: the connection has ended, or kMaxControlBacklogBytes wait already (the peer's process does not read any
   // more; nothing was taken). Never blocks.
   bool Send(std::string_view bytes);

@@ -80,6 +80,14 @@ std::vector<Rank> Group::ControlPeers() const {
   return peers;
 }
 
+bool Group::ControlFlushed() const {
+  const std::lock_guard lock(view_mutex_);
+  for (const auto& [rank, channel] : channels_) {
+    if (!channel->flushed()) return false;
+  }
+  return true;
+}
+
 std::string Group::DescribePeer(Rank peer) const {
   if (peer == config_.rank) return "this process";
   const std::lock_guard lock(view_mutex_);

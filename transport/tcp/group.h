@@ -67,6 +67,7 @@ class Group : public std::enable_shared_from_this<Group> {
   void Expect(Rank peer);
   bool SendControl(Rank peer, const ControlMessage& message);
   std::vector<Rank> ControlPeers() const;
+  bool ControlFlushed() const;
   std::string DescribePeer(Rank peer) const;
   const GroupConfig& config() const { return config_; }
   bool SameHostAs(Rank peer) const;
