@@ -163,8 +163,8 @@ TEST_CASE("ranks that wait for each other in different operations learn it altho
   OnRanks(network, [&](Communicator& communicator) {
     std::vector<float> values(16);
     // Each takes the other for the root.
-    const Status status = communicator.Broadcast(values.data(), values.data(), 16, DataType::kFloat32,
-                                                 1 - communicator.rank());
+    const Status status =
+        communicator.Broadcast(values.data(), values.data(), 16, DataType::kFloat32, 1 - communicator.rank());
     CAPTURE(TextOf(status));
     CHECK(TextOf(status).find("mismatch") == 0);
     CHECK(TextOf(status).find("broadcast float32 x 16 from rank 0") != std::string::npos);
