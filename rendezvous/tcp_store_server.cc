@@ -469,7 +469,7 @@ TcpStoreServer::TcpStoreServer(std::unique_ptr<Loop> loop, std::string address, 
 
 TcpStoreServer::~TcpStoreServer() = default;
 
-Result<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Start(Options options) {
+Result<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Start(const Options& options) {
   const std::shared_ptr<const Clock> clock =
       options.clock != nullptr ? options.clock : std::make_shared<const SteadyClock>();
   RONDO_ASSIGN(OwnedFd fd, OpenListener(options, *clock));

@@ -52,7 +52,7 @@ class TcpStoreServer {
 
   // Binds and begins to serve. kAddressInUse names the address, at once; kInvalidArgument one that is not this
   // machine's; kUnreachable a host that has none; kResource a system limit.
-  static Result<std::unique_ptr<TcpStoreServer>> Start(Options options);
+  static Result<std::unique_ptr<TcpStoreServer>> Start(const Options& options);
   // Ends at once: clients find their connections closed.
   ~TcpStoreServer();
   TcpStoreServer(const TcpStoreServer&) = delete;

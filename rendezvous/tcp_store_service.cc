@@ -125,7 +125,7 @@ bool TcpStoreService::WantsInput(ClientId id) const {
 Status TcpStoreService::Answer(ClientId id, Client& client, const Request& request) {
   Outgoing& out = client.output;
   const auto refuse = [&](const Error& error) { store_protocol::AppendError(request.id, error, out); };
-  const Status legal =
+  Status legal =
       std::visit(Overloaded{
                      [&](const store_protocol::SetRequest& set) -> Status {
                        const Status done = CheckEntries(set.entries).and_then([&] { return state_.Set(set.entries); });

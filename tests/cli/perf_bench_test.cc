@@ -14,8 +14,7 @@
 
 #include "transport/inproc/inproc.h"
 
-using namespace rondo;
-
+namespace rondo {
 namespace {
 
 const SteadyClock kClock;
@@ -124,3 +123,5 @@ TEST_CASE("a rank that brings other data than it should is caught, and the place
   CHECK(complaints.front().find("all_reduce int32 sum, 1000 elements, out of place, after the first operation") == 0);
   CHECK(complaints.front().find("elements of the output are wrong; number 0 is ") != std::string::npos);
 }
+
+}  // namespace rondo

@@ -15,8 +15,7 @@
 #include "base/half.h"
 #include "base/random.h"
 
-using namespace rondo;
-
+namespace rondo {
 namespace {
 
 template <typename T>
@@ -114,8 +113,8 @@ void ExpectOneResult(DataType type, ReduceOp op, int world_size, std::uint64_t e
   for (std::uint64_t i = 0; i < elements; ++i) {
     const T result = ReduceSomehow<T>(ranks, op, i, random);
     const Bytes expected = ranks[i % ranks.size()].output.At(i);
-    if (std::memcmp(&result, expected.data(), sizeof result) != 0) {
-      const auto given = std::as_bytes(std::span(&result, 1));
+    const auto given = std::as_bytes(std::span(&result, 1));
+    if (!std::equal(given.begin(), given.end(), expected.begin())) {  // bits, not values
       FAIL(fmt::format("{} {} among {} ranks, element {}: {} but expected {}", Name(type), Name(op), world_size, i,
                        FormatElement(type, given), FormatElement(type, expected)));
     }
@@ -224,3 +223,5 @@ TEST_CASE("no elements are filled and compared without a look at memory") {
   data.input.Fill({});
   CHECK(data.output.Compare({}).count == 0);
 }
+
+}  // namespace rondo

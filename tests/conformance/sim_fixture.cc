@@ -20,7 +20,7 @@ class SimTestNetwork final : public TestNetwork {
   SimNetwork network_;
 };
 
-Fixture Of(std::string name, SimOptions options) {
+Fixture Of(std::string name, const SimOptions& options) {
   Fixture fixture;
   fixture.name = std::move(name);
   fixture.make = [options](int world_size) {
