@@ -1,6 +1,7 @@
 // The public face: N ranks, each makes the same call, every one of them holds the result.
 //
-//   auto communicator = rondo::Connect({.rendezvous = "env://"});           // collectives/connect.h
+//   // collectives/connect.h
+//   auto communicator = rondo::Connect({.rendezvous = "env://", .environment = rondo::ProcessEnvironment});
 //   auto status = (*communicator)->AllReduce(in, out, count, DataType::kFloat32, ReduceOp::kSum);
 //
 // Contract

@@ -94,10 +94,6 @@ Result<InitMethod> FromEnvironment(const Environment& environment) {
       RONDO_ASSIGN(method.world_size, ParseNumber("variable " + world_size->name, world_size->value, 1, kMaxWorldSize));
     }
   }
-  if (const auto external = environment("RONDO_EXTERNAL_STORE"); external && !external->empty()) {
-    RONDO_ASSIGN(const int flag, ParseNumber("variable RONDO_EXTERNAL_STORE", *external, 0, 1));
-    method.external_store = flag == 1;
-  }
   return method;
 }
 
@@ -209,6 +205,12 @@ Result<InitMethod> ParseInitMethod(std::string_view url, const Environment& envi
     if (from_url.world_size) method.world_size = from_url.world_size;
   } else {
     return Fail(ErrorCode::kInvalidArgument, "rendezvous '{}' has scheme '{}'; {} is wanted", url, scheme, kWanted);
+  }
+  if (environment) {
+    if (const auto external = environment("RONDO_EXTERNAL_STORE"); external && !external->empty()) {
+      RONDO_ASSIGN(const int flag, ParseNumber("variable RONDO_EXTERNAL_STORE", *external, 0, 1));
+      method.external_store = flag == 1;
+    }
   }
   if (method.rank && method.world_size && *method.rank >= *method.world_size) {
     return Fail(ErrorCode::kInvalidArgument, "rank {} is outside 0..{}, which rendezvous '{}' gives with it",

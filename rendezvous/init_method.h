@@ -1,14 +1,13 @@
 // A rendezvous URL: where the ranks meet, and what it takes to open the store there.
 //
-//   tcp://host:port    tcp://[::1]:29500                       a TCP store
-//   file:///path                                               a file that all ranks see
-//   env://                                                     from the environment: RONDO_RENDEZVOUS (any other URL),
-//   or
-//                                                              MASTER_ADDR and MASTER_PORT (tcp)
+// - tcp://host:port, tcp://[::1]:29500: a TCP store;
+// - file:///path: a file that all ranks see;
+// - env://: what the environment says: RONDO_RENDEZVOUS (any other URL), or MASTER_ADDR and MASTER_PORT (tcp).
 //
 // Each may carry ?rank=2&world_size=4. For env:// the environment's RANK and WORLD_SIZE fill in what the URL leaves
 // open; each variable is also read, and first, with RONDO_ in front (RONDO_RANK, RONDO_MASTER_ADDR ...).
-// RONDO_EXTERNAL_STORE=1 says that somebody else serves the store (a launcher does), so rank 0 need not.
+// RONDO_EXTERNAL_STORE=1, whatever the URL, says that somebody else serves the store (a launcher, rondo store), so rank 0
+// need not.
 #pragma once
 
 #include <cstdint>
@@ -83,11 +82,10 @@ class OpenedStore {
 };
 
 // Opens the store that `method` names. For tcp, unless the store is external:
-//   rank 0         serves it there (on every interface, unless the host is a loopback address) and uses it.
-//   kAddressInUse
-//                  at once if somebody listens there already
-//   other ranks    connect, again and again until the deadline
-//   rank unknown   serves it if the host is this machine and nobody listens there yet, else connects
+// - rank 0 serves it there (on every interface, unless the host is a loopback address) and uses it; kAddressInUse at
+//   once if somebody listens there already;
+// - other ranks connect, again and again until the deadline;
+// - a rank that is still unknown serves it if the host is this machine and nobody listens there yet, else connects.
 Result<OpenedStore> OpenStore(const InitMethod& method, const OpenStoreOptions& options);
 
 }  // namespace rondo

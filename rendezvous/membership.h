@@ -45,11 +45,12 @@ struct Membership {
 };
 
 // Meets world_size - 1 others through `store`. Every error lists who came from where and who is missing:
-//   kRendezvousTimeout    absent ranks at the deadline
-//   kDuplicateRank        two processes claim one rank: both are told, with both hosts and pids, and so is everybody
-//   else kWorldSizeMismatch    processes named different world sizes: all are told at once kVersionMismatch
-//   Member::config differs: field and values of both kStale                the store holds the meeting of an earlier
-//   run kInvalidArgument      rank outside 0..world_size-1
+// - kRendezvousTimeout: absent ranks at the deadline;
+// - kDuplicateRank: two processes claim one rank; both are told, with both hosts and pids, and so is everybody else;
+// - kWorldSizeMismatch: processes named different world sizes; all are told at once;
+// - kVersionMismatch: Member::config differs; the message has the field and the values of both;
+// - kStale: the store holds the meeting of an earlier run;
+// - kInvalidArgument: the rank is outside 0..world_size-1.
 Result<Membership> Join(Store& store, const Clock& clock, const JoinOptions& options);
 
 }  // namespace rondo

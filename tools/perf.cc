@@ -154,10 +154,8 @@ int MeasureAsRank(const Flags& flags) {
   const SteadyClock clock;
   ConnectOptions options;
   options.rendezvous = flags.rendezvous;
-  if (flags.rendezvous.empty()) {
-    options.rendezvous = "env://";
-    options.job = RankEnvironment("RONDO_JOB").value_or(options.job);  // set by rondo run, new in every launch
-  }
+  if (flags.rendezvous.empty()) options.rendezvous = "env://";
+  options.job = RankEnvironment("RONDO_JOB").value_or(options.job);  // set by rondo run, new in every launch
   options.rank = flags.rank;
   options.world_size = flags.world_size;
   options.environment = RankEnvironment;

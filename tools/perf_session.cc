@@ -46,7 +46,8 @@ Status WriteText(const char* flag, const std::string& path, const std::string& t
 class Reporter {
  public:
   Reporter(const Communicator& communicator, const Clock& clock, const PerfOutputs& outputs, std::size_t cases)
-      : outputs_(outputs),
+      : communicator_(communicator),
+        outputs_(outputs),
         speaks_(communicator.rank() == 0),
         table_(outputs.StdoutIsData() ? stderr : stdout),
         progress_(clock, speaks_ ? cases : 0) {
@@ -74,6 +75,9 @@ class Reporter {
     if (!speaks_) return verdict;
     progress_.Clear();
     Print(TableFoot(rows));
+    // What was chosen and obtained: address, interface, congestion control.
+    std::istringstream paths(communicator_.DescribePaths());
+    for (std::string line; std::getline(paths, line);) Print("# Path to " + line + "\n");
     const HostFacts host = ThisHost();
     if (!outputs_.json.empty()) RONDO_TRY(WriteText("--json", outputs_.json, ToJson(rows, host)));
     if (!outputs_.csv.empty()) RONDO_TRY(WriteText("--csv", outputs_.csv, ToCsv(rows)));
@@ -109,6 +113,7 @@ class Reporter {
     return !report->regressions.empty();
   }
 
+  const Communicator& communicator_;
   const PerfOutputs& outputs_;
   const bool speaks_;
   std::FILE* const table_;

@@ -116,7 +116,7 @@ class Whole(unittest.TestCase):
             self.skipTest("the packages of tools/packages/lint.list are not installed")
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
-            for file in ("tools/lint", "tests/layers/arrows.py", ".clang-format"):
+            for file in ("tools/lint", "tests/layers/arrows.py", ".clang-format", ".gitignore"):
                 (root / file).parent.mkdir(parents=True, exist_ok=True)
                 (root / file).write_bytes((ROOT / file).read_bytes())
             (root / "base").mkdir()
@@ -129,12 +129,12 @@ class Whole(unittest.TestCase):
             self.assertIn("base/leans.h:2: base/leans.h does not compile by itself with g++", run.stdout)
             self.assertIn("base/leans.h:2: base/leans.h does not compile by itself with clang++", run.stdout)
             self.assertIn("base/crooked.cc:1: not formatted", run.stdout)
-            self.assertIn("5 files, 3 findings", run.stdout)
+            self.assertIn("6 files, 3 findings", run.stdout)
 
             (root / "base/leans.h").write_text("#pragma once\n#include <string>\ninline std::string name;\n")
             subprocess.run([*command, "--fix"], cwd=root, capture_output=True, check=True)
             run = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-            self.assertEqual(run.stdout, "5 files, 0 findings\n")
+            self.assertEqual(run.stdout, "6 files, 0 findings\n")
             self.assertEqual(run.returncode, 0)
 
 
