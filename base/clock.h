@@ -11,6 +11,11 @@ namespace rondo {
 using Duration = std::chrono::nanoseconds;
 using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 
+// now + by; the end of time where that would lie beyond it.
+constexpr TimePoint Later(TimePoint now, Duration by) {
+  return by > TimePoint::max() - now ? TimePoint::max() : now + by;
+}
+
 // Thread rule: any thread.
 class Clock {
  public:

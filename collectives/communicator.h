@@ -98,10 +98,10 @@ class Work {
   Status Wait();
   // kNotReady when `deadline` passes first; the operation goes on.
   Status Wait(TimePoint deadline);
-  // The final status if there is one. Without a progress thread also drives the engine once.
+  // The final status if there is one; also drives the engine once if nobody else does.
   std::optional<Status> Test();
   // Calls `done` once with the final status, from the thread that drives then (or at once), with nothing held: it may
-  // issue and wait for operations of any communicator.
+  // issue and wait for operations of any communicator. It must not destroy the one that calls it.
   void Then(std::function<void(const Status&)> done);
 
   Sequence sequence() const { return sequence_; }  // 0: never started (argument error)

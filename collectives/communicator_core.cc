@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <system_error>
 #include <utility>
 
 #include "base/random.h"
@@ -28,6 +29,8 @@ constexpr Duration kLookAroundEvery = std::chrono::milliseconds(100);
 // While spinning. A yield costs about half a microsecond where nobody else wants the core; without any, two ranks that
 // the scheduler put on one core spin their whole budget at each other.
 constexpr std::uint32_t kPollsBetweenYields = 8;
+// While bytes move.
+constexpr std::uint32_t kPollsBetweenClockReads = 64;
 
 int UsableCores() {
   cpu_set_t set;
@@ -98,7 +101,11 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Create(CommunicatorO
   config.observer = core.get();
   config.connect_timeout = own.timeout;
   for (const PeerIdentity& peer : own.peers) config.addresses.push_back(peer.address);
-  RONDO_ASSIGN(core->endpoint_, own.transport->OpenEndpoint(config));
+  RONDO_ASSIGN(auto endpoint, own.transport->OpenEndpoint(config));
+  {
+    const std::lock_guard lock(core->endpoint_mutex_);  // a peer that came first may be heard already
+    core->endpoint_ = std::move(endpoint);
+  }
   core->engine_ = std::make_unique<Engine>(EngineOptions{.rank = own.rank,
                                                          .world_size = static_cast<int>(world),
                                                          .frame_bytes = own.frame_bytes,
@@ -157,7 +164,7 @@ Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request) {
   Pending& pending = PendingOf(sequence);
   pending.request = request;
   pending.request.descriptor.sequence = sequence;
-  pending.deadline = clock_->Now() + request.timeout;
+  pending.deadline = Later(clock_->Now(), request.timeout);
   issued_.store(sequence, std::memory_order_release);
   issuing_.store(false, std::memory_order_release);
   return sequence;
@@ -184,7 +191,12 @@ Work CommunicatorCore::RunAsync(OperationRequest request, const OperationOptions
   work.sequence_ = *sequence;
   if (options_.progress_thread) {
     if (!progress_running_.exchange(true)) {
-      progress_ = std::thread([this] { ProgressThread(); });
+      try {
+        progress_ = std::thread([this] { ProgressThread(); });
+      } catch (const std::system_error& error) {
+        progress_running_.store(false);
+        Poison(Error(ErrorCode::kResource, fmt::format("the progress thread cannot be made: {}", error.what())));
+      }
     } else {
       gate_.Announce();
     }
@@ -195,6 +207,7 @@ Work CommunicatorCore::RunAsync(OperationRequest request, const OperationOptions
 // ---- driving ----
 
 bool CommunicatorCore::Advance() {
+  if (endpoint_ == nullptr) return false;  // destroyed, but a Work or a parent's Abort still holds this core
   if (poisoned_.load(std::memory_order_acquire)) {
     if (ended_.load(std::memory_order_relaxed)) {
       endpoint_->Poll(clock_->Now());  // late comers are still heard, and told
@@ -230,6 +243,7 @@ bool CommunicatorCore::Advance() {
 }
 
 Status CommunicatorCore::StartNext() {
+  words_seen_ = 0;  // what peers said before this operation is judged again in its light
   const OperationRequest& request = PendingOf(completed_.load(std::memory_order_relaxed) + 1).request;
   const OperationDescriptor& d = request.descriptor;
   const bool reads_input =
@@ -295,17 +309,28 @@ bool CommunicatorCore::LookForTrouble(TimePoint now, Sequence waited) {
     SayWhereWeStand();
     still_since_ = now;
   }
+  return LookAtDeadlines(now, waited);
+}
+
+bool CommunicatorCore::LookAtDeadlines(TimePoint now, Sequence waited) {
   const Sequence issued = issued_.load(std::memory_order_acquire);
   const Sequence first = completed_.load(std::memory_order_relaxed) + 1;
-  for (const Sequence sequence : {first, waited}) {
-    if (sequence < first || sequence > issued) continue;
-    const Pending& pending = PendingOf(sequence);
-    if (now >= pending.deadline) {
-      Poison(Expired(pending));
-      return true;
-    }
+  const auto expired = [&](Sequence sequence) {
+    return sequence >= first && sequence <= issued && now >= PendingOf(sequence).deadline;
+  };
+  std::optional<Sequence> late;
+  if (expired(first)) {
+    late = first;
+  } else if (expired(waited)) {
+    late = waited;
+  } else if (now >= next_deadline_look_) {
+    // Operations further back may have shorter timeouts than those before them.
+    next_deadline_look_ = now + kLookAroundEvery;
+    for (Sequence sequence = first; sequence <= issued && !late; ++sequence)
+      if (expired(sequence)) late = sequence;
   }
-  return false;
+  if (late) Poison(Expired(PendingOf(*late)));
+  return late.has_value();
 }
 
 Error CommunicatorCore::Disagreement(Rank peer, const OperationDescriptor& own,
@@ -317,8 +342,8 @@ Error CommunicatorCore::Disagreement(Rank peer, const OperationDescriptor& own,
 }
 
 bool CommunicatorCore::LookAtPeers() {
-  words_seen_ = words_.load(std::memory_order_acquire);
   if (!engine_->running()) return false;
+  words_seen_ = words_.load(std::memory_order_acquire);
   const OperationDescriptor& own = engine_->operation();
   for (Rank peer = 0; peer < world_size(); ++peer) {
     std::optional<Goodbye> goodbye;
@@ -381,13 +406,19 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
   // REQUIRES ownership; gives it up in every way out.
   if (std::exchange(armed_, false)) endpoint_->Disarm();
   std::optional<TimePoint> idle_since;
-  std::uint32_t idle_polls = 0;
+  std::uint32_t idle_polls = 0, moved_polls = 0;
   while (true) {
     const bool moved = Advance();
     if (ready() || (background && waiters_.load() > 0)) break;
     if (moved) {
       idle_since.reset();
       idle_polls = 0;
+      // A long operation on a slow machine may always have something to move.
+      if (++moved_polls % kPollsBetweenClockReads == 0) {
+        const TimePoint now = clock_->Now();
+        if (now >= until) break;
+        if (!poisoned_.load(std::memory_order_acquire)) LookAtDeadlines(now, waited);
+      }
       continue;
     }
     const TimePoint now = clock_->Now();
@@ -405,6 +436,10 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
       continue;
     }
 
+    if (engine_->MoverBusy()) {  // nothing would wake a sleeper when the mover is done
+      waiter_->Yield();
+      continue;
+    }
     if (endpoint_->Arm()) {
       endpoint_->Disarm();
       continue;
@@ -424,7 +459,6 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
     idle_since.reset();
   }
   gate_.Leave();
-  if (callback_count_.load(std::memory_order_acquire) > 0) RunCallbacks();
 }
 
 template <typename Ready>
@@ -443,6 +477,8 @@ bool CommunicatorCore::DriveUntil(TimePoint until, Sequence waited, Ready ready)
   waiters_.fetch_sub(1);
   // The progress thread stood back; what is left is its business again.
   if (progress_running_.load(std::memory_order_relaxed)) gate_.Announce();
+  // Callbacks run with nothing held, and while the progress thread drives again: they may wait for other operations.
+  if (callback_count_.load(std::memory_order_acquire) > 0) RunCallbacks();
   return final;
 }
 
@@ -464,7 +500,10 @@ std::optional<Status> CommunicatorCore::FinalStatus(Sequence sequence) const {
 bool CommunicatorCore::ProgressOnce() {
   if (!gate_.TryEnter()) return false;
   if (std::exchange(armed_, false)) endpoint_->Disarm();
-  const bool moved = Advance() || LookForTrouble(clock_->Now(), 0);
+  const bool advanced = Advance();
+  const TimePoint now = clock_->Now();
+  const bool moved =
+      endpoint_ != nullptr && !ended_.load() && (advanced ? (LookAtDeadlines(now, 0), true) : LookForTrouble(now, 0));
   gate_.Leave();
   if (callback_count_.load(std::memory_order_acquire) > 0) RunCallbacks();
   return moved;
@@ -512,6 +551,7 @@ void CommunicatorCore::ProgressThread() {
     const auto ready = [&] { return completed_.load() >= last || ended_.load() || stopped(); };
     if (gate_.TryEnter()) {
       Drive(TimePoint::max(), last, /*background=*/true, ready);
+      if (callback_count_.load(std::memory_order_acquire) > 0) RunCallbacks();
     } else {
       gate_.Park(clock_->Now() + kLookAroundEvery, ready);
     }
@@ -532,8 +572,8 @@ void CommunicatorCore::Poison(Error error) {
     const std::lock_guard lock(mutex_);
     if (failure_) return;
     failure_ = error;
+    poisoned_.store(true, std::memory_order_release);
   }
-  poisoned_.store(true, std::memory_order_release);
   const ControlMessage notice{ControlKind::kAbort, Encode(NoticeOf(error, rank()))};
   {
     const std::lock_guard lock(endpoint_mutex_);
@@ -656,7 +696,7 @@ Status CommunicatorCore::Close() {
     if (close_status_) return *close_status_;
   }
   closing_.store(true, std::memory_order_release);
-  const TimePoint until = clock_->Now() + options_.timeout;
+  const TimePoint until = Later(clock_->Now(), options_.timeout);
   Status status = WaitFor(issued_.load(std::memory_order_acquire), until);
   if (status) {
     const bool parted = DriveUntil(until, 0, [&] {
@@ -707,6 +747,7 @@ void CommunicatorCore::Destroy() {
   // A connection that was still being made when the reason was sent gets a moment to carry it.
   for (int look = 0; poisoned_.load() && !endpoint_->ControlFlushed() && look < kLastWordsLooks; ++look)
     gate_.Park(clock_->Now() + kLastWordsEvery, [] { return false; });
+  armed_ = false;
   std::unique_ptr<Endpoint> endpoint;
   {
     const std::lock_guard lock(endpoint_mutex_);
@@ -754,9 +795,15 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Split(int color, int
   options.id = mix.Next();
   options.wait_policy = wait_policy_;  // the parent's ranks share the cores, whatever group they are in
   RONDO_ASSIGN(auto child, Create(std::move(options)));
-  const std::lock_guard lock(mutex_);
-  std::erase_if(children_, [](const auto& weak) { return weak.expired(); });
-  children_.push_back(child);
+  std::optional<Error> failed;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(children_, [](const auto& weak) { return weak.expired(); });
+    children_.push_back(child);
+    failed = failure_;
+  }
+  // An Abort of this communicator that came a moment too early to find the child.
+  if (failed && failed->code() == ErrorCode::kAborted) child->Poison(*failed);
   return child;
 }
 

@@ -94,6 +94,7 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   // Owner, when nothing moves: deadlines, broken lanes, peers that left. True if it poisoned.
   bool LookForTrouble(TimePoint now, Sequence waited);
   bool LookAtPeers();
+  bool LookAtDeadlines(TimePoint now, Sequence waited);
   Error Expired(const Pending& operation) const;
   Pending& PendingOf(Sequence sequence) { return pending_[(sequence - 1) % pending_.size()]; }
 
@@ -127,6 +128,7 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   std::optional<TimePoint> trouble_since_;  // a needed lane is broken
   std::optional<TimePoint> still_since_;    // nothing has moved, or strangers were last looked for
   std::uint64_t words_seen_ = 0;
+  TimePoint next_deadline_look_{};
 
   DriveGate gate_;
   std::vector<Pending> pending_;        // ring by sequence; written by the issuer, read by the owner

@@ -40,7 +40,7 @@ Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options) {
   if (options.timeout <= Duration::zero()) return Fail(ErrorCode::kInvalidArgument, "the timeout must be positive");
   const auto clock =
       options.communicator.clock != nullptr ? options.communicator.clock : std::make_shared<const SteadyClock>();
-  const TimePoint deadline = clock->Now() + options.timeout;
+  const TimePoint deadline = Later(clock->Now(), options.timeout);
 
   RONDO_ASSIGN(const InitMethod method, ParseInitMethod(options.rendezvous, options.environment));
   const std::optional<Rank> rank = options.rank ? options.rank : method.rank;

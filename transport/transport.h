@@ -44,8 +44,8 @@ struct ControlMessage {
 inline constexpr std::size_t kMaxControlBodyBytes = 4096;
 
 // Who is told about a peer. Calls come from the transport's own thread, or from inside Endpoint::Poll, one at a time
-// per endpoint. An observer may call SendControl and Wake from inside, nothing else. Never called after ~Endpoint
-// began.
+// per endpoint. An observer may call SendControl, ControlPeers and Wake from inside, nothing else. Never called after
+// ~Endpoint began.
 class PeerObserver {
  public:
   virtual ~PeerObserver() = default;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -62,11 +63,16 @@ Status Engine::Start(const Plan& plan, const OperationDescriptor& operation, con
   element_bytes_ = SizeOf(operation.type);
   const ChunkGrid grid(operation.count, element_bytes_, plan.chunks);
   const std::uint64_t total_bytes = grid.BeginByte(plan.chunks);
-  if (plan.needs_scratch && total_bytes > scratch_.size()) {
+  if (plan.needs_scratch && total_bytes > scratch_bytes_) {
     if (total_bytes > options_.max_scratch_bytes)
       return Fail(ErrorCode::kResource, "{} needs {} bytes of scratch, the limit (max_scratch_bytes) is {}",
                   operation.ToString(), total_bytes, options_.max_scratch_bytes);
-    scratch_.resize(total_bytes);
+    scratch_bytes_ = 0;
+    scratch_.reset(new (std::nothrow) std::byte[total_bytes]);
+    if (scratch_ == nullptr)
+      return Fail(ErrorCode::kOutOfMemory, "no memory for the {} bytes of scratch of {}", total_bytes,
+                  operation.ToString());
+    scratch_bytes_ = total_bytes;
   }
 
   queue_use_.assign(plan.queues.size(), nullptr);
@@ -108,7 +114,7 @@ std::byte* Engine::At(BufferId buffer, std::uint64_t position) const {
     // step has kInput as destination (the verifier proves it).
     case BufferId::kInput: return const_cast<std::byte*>(buffers_.input) + position;
     case BufferId::kOutput: return buffers_.output + position;
-    case BufferId::kScratch: return const_cast<std::byte*>(scratch_.data()) + position;
+    case BufferId::kScratch: return scratch_.get() + position;
   }
   return nullptr;
 }
@@ -376,10 +382,12 @@ bool Engine::ReducePayload(std::uint32_t index, LaneUse& use, std::uint64_t end)
   bool moved = false;
   const auto settle = [&] {  // what the mover has finished leaves the lane
     const std::uint64_t done = mover_.Done(index);
-    if (done == state.done) return;
-    use.lane->Consume(done - state.done);
-    use.stepped_over -= done - state.done;
+    moved |= done != state.done;
     state.done = done;
+    // Consuming ends the life of what Peek showed, so it waits until the mover is through with all of it.
+    if (done < state.submitted || use.stepped_over == 0) return;
+    use.lane->Consume(use.stepped_over);
+    use.stepped_over = 0;
     moved = true;
   };
   settle();
@@ -420,12 +428,14 @@ bool Engine::ReducePayload(std::uint32_t index, LaneUse& use, std::uint64_t end)
     arrived.first = arrived.first.subspan(n);
   }
   // An element across the two views is put together aside. Only one can be under way, because the views break at one
-  // place; it waits until the mover is done with the one before.
+  // place; it waits until everything before it has left the lane.
   if (!arrived.first.empty() && arrived.first.size() < element_bytes_ && end > state.submitted &&
       arrived.first.size() + arrived.second.size() >= element_bytes_) {
     const std::size_t head = arrived.first.size();
-    settle();
-    if (use.stepped_over > 0) return moved;
+    if (use.stepped_over > 0) {
+      settle();
+      return moved;
+    }
     std::copy_n(arrived.first.data(), head, use.split_element.data());
     std::copy_n(arrived.second.data(), element_bytes_ - head, use.split_element.data() + head);
     submit(use.split_element.data(), element_bytes_);
@@ -534,13 +544,25 @@ std::optional<Engine::Trouble> Engine::FindTrouble() const {
   if (plan_ == nullptr) return std::nullopt;
   for (std::size_t q = 0; q < queue_head_.size(); ++q) {
     const PlanQueue& queue = plan_->queues[q];
-    if (queue.peer == kNoRank || queue_head_[q] == queue.steps.size()) continue;
+    if (queue.peer == kNoRank) continue;
     const Lane& lane = *queue_use_[q]->lane;
+    const bool stepped = queue_head_[q] == queue.steps.size();
+    if (stepped && (!queue.sending || lane.released() == lane.accepted())) continue;
     const LaneState lane_state = lane.state();
     if (lane_state != LaneState::kFailed && (lane_state != LaneState::kEnded || queue.sending)) continue;
     return Trouble{queue.peer, lane.failure()};
   }
   return std::nullopt;
+}
+
+bool Engine::MoverBusy() const {
+  if (plan_ == nullptr) return false;
+  for (std::size_t q = 0; q < queue_head_.size(); ++q) {
+    if (queue_head_[q] == plan_->queues[q].steps.size()) continue;
+    const StepState& state = steps_[plan_->queues[q].steps[queue_head_[q]]];
+    if (state.submitted > state.done) return true;
+  }
+  return false;
 }
 
 bool Engine::WaitsFor(Rank peer) const {

@@ -70,7 +70,8 @@ class Engine {
   Engine(const EngineOptions& options, Endpoint& endpoint, Mover& mover);
 
   // Begins an operation. REQUIRES: none is running; `plan` lives until it ends. Opens the lanes it needs.
-  // kResource: too much scratch, or a lane could not be made. After an error nothing runs.
+  // kResource: too much scratch, or a lane could not be made. kOutOfMemory: no memory for scratch. After an error
+  // nothing runs.
   Status Start(const Plan& plan, const OperationDescriptor& operation, const OperationBuffers& buffers, double scale);
   bool running() const { return plan_ != nullptr; }
 
@@ -89,6 +90,8 @@ class Engine {
     const Error* error = nullptr;
   };
   std::optional<Trouble> FindTrouble() const;
+  // Whether the mover works on something; nobody is woken when it is done.
+  bool MoverBusy() const;
   // Whether bytes of the running operation are still due from `peer`.
   bool WaitsFor(Rank peer) const;
   // Looks at what arrived on lanes from which the running operation expects nothing: a peer that is in another
@@ -155,7 +158,8 @@ class Engine {
   Endpoint& endpoint_;
   Mover& mover_;
   std::vector<std::unique_ptr<LaneUse>> uses_;  // by peer
-  std::vector<std::byte> scratch_;
+  std::unique_ptr<std::byte[]> scratch_;        // not zeroed: whatever is read was written before
+  std::uint64_t scratch_bytes_ = 0;
 
   const Plan* plan_ = nullptr;
   OperationDescriptor operation_;

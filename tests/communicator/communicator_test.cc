@@ -12,6 +12,7 @@
 #include <numeric>
 
 #include "tests/communicator/ranks.h"
+#include "tests/engine/late_mover.h"
 
 namespace rondo {
 namespace {
@@ -429,6 +430,104 @@ TEST_CASE("a rank that comes to a failed communicator late is told the first cau
     CHECK(TextOf(status).find("mismatch") == 0);
     CHECK(TextOf(status).find("x 3 ") != std::string::npos);
   });
+}
+
+TEST_CASE("a goodbye heard while nothing ran counts against the operation that needs the rank later") {
+  InprocNetwork network(2);
+  OnRanks(network, [&](Communicator& communicator) {
+    CHECK(communicator.Barrier());
+    if (communicator.rank() == 0) {
+      CHECK(TextOf(communicator.Close()).find("closed: rank 0 closed after #1 barrier") == 0);
+      return;
+    }
+    const auto listen_until = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+    while (std::chrono::steady_clock::now() < listen_until) communicator.Progress();
+    const Status status = communicator.Barrier();
+    CAPTURE(TextOf(status));
+    CHECK(TextOf(status).find("closed: rank 0 closed after #1 barrier") == 0);
+  });
+}
+
+TEST_CASE("a Work and a parent's Abort may outlive the communicator they name") {
+  InprocNetwork network(2);
+  OnRanks(network, [&](Communicator& communicator) {
+    auto child = communicator.Split(0, communicator.rank());
+    REQUIRE(child);
+    Work work = (*child)->BarrierAsync();
+    CHECK(work.Wait());
+    CHECK((*child)->Close());
+    child->reset();
+    CHECK(communicator.Barrier());
+    const std::optional<Status> status = work.Test();
+    CHECK((status && *status));
+    if (communicator.rank() == 0) communicator.Abort("after the child is gone");
+    CHECK(TextOf(communicator.Barrier()).find("after the child is gone") != std::string::npos);
+  });
+}
+
+TEST_CASE("a callback may wait for a later operation") {
+  InprocNetwork network(2);
+  OnRanks(network, [&](Communicator& communicator) {
+    std::array<std::int32_t, 2> values{1, 1};
+    std::atomic<bool> second_done{false}, saw_it{false};
+    Work first = communicator.AllReduceAsync(&values[0], &values[0], 1, DataType::kInt32, ReduceOp::kSum);
+    Work second = communicator.AllReduceAsync(&values[1], &values[1], 1, DataType::kInt32, ReduceOp::kSum);
+    first.Then([&](const Status&) {
+      while (!second.Test()) {
+      }
+      saw_it.store(true);
+    });
+    second.Then([&](const Status&) { second_done.store(true); });
+    CHECK(first.Wait());
+    CHECK(second.Wait());
+    while (!saw_it.load() || !second_done.load()) std::this_thread::yield();
+    CHECK(values == std::array<std::int32_t, 2>{2, 2});
+    CHECK(communicator.Close());
+  });
+}
+
+TEST_CASE("an operation queued behind a longer one still ends within its own timeout") {
+  InprocNetwork network(2);
+  OnRanks(network, [&](Communicator& communicator) {
+    if (communicator.rank() == 1) {
+      while (!communicator.failure()) communicator.Progress();
+      return;
+    }
+    std::array<float, 3> values{};
+    const auto issue = [&](float& value, Duration timeout) {
+      return communicator.AllReduceAsync(&value, &value, 1, DataType::kFloat32, ReduceOp::kSum, {.timeout = timeout});
+    };
+    const auto before = std::chrono::steady_clock::now();
+    issue(values[0], std::chrono::seconds(20));
+    issue(values[1], std::chrono::milliseconds(200));
+    Work last = issue(values[2], std::chrono::seconds(20));
+    const Status status = last.Wait();
+    CAPTURE(TextOf(status));
+    CHECK(TextOf(status).find("timeout: #2 ") == 0);
+    CHECK(std::chrono::steady_clock::now() - before < std::chrono::seconds(5));
+  });
+}
+
+TEST_CASE("the longest timeout there is does not overflow") {
+  InprocNetwork network(2);
+  OnRanks(network, [&](Communicator& communicator) {
+    CHECK(communicator.Barrier({.timeout = Duration::max()}));
+    CHECK(communicator.Close());
+  });
+}
+
+TEST_CASE("a mover that works late is waited for") {
+  InprocNetwork network(2);
+  OnRanks(
+      network,
+      [&](Communicator& communicator) {
+        std::vector<std::int32_t> values(3000, 1);
+        for (int i = 0; i < 3; ++i)
+          CHECK(communicator.AllReduce(values.data(), values.data(), values.size(), DataType::kInt32, ReduceOp::kMax));
+        CHECK(values[2999] == 1);
+        CHECK(communicator.Close());
+      },
+      [](CommunicatorOptions& options) { options.make_mover = [] { return std::make_unique<LateMover>(5); }; });
 }
 
 TEST_CASE("more pending operations than the limit are refused and the others still complete") {
