@@ -33,6 +33,22 @@ struct OperationRequest {
   Duration timeout{};
 };
 
+// What a driver drives for. A reference to a callable that outlives the call it is handed to; never allocates.
+class Condition {
+ public:
+  template <typename F>
+  Condition(const F& holds)  // NOLINT(google-explicit-constructor): a lambda at the call is the point
+      : object_(&holds), call_([](const void* object) { return (*static_cast<const F*>(object))(); }) {}
+  bool operator()() const { return call_(object_); }
+
+ private:
+  const void* object_;
+  bool (*call_)(const void*);
+};
+
+// A sleeping driver looks around this often, should nothing wake it.
+inline constexpr Duration kLookAroundEvery = std::chrono::milliseconds(100);
+
 class CommunicatorCore final : public PeerObserver, public std::enable_shared_from_this<CommunicatorCore> {
  public:
   static Result<std::shared_ptr<CommunicatorCore>> Create(CommunicatorOptions options);
@@ -99,10 +115,8 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   Pending& PendingOf(Sequence sequence) { return pending_[(sequence - 1) % pending_.size()]; }
 
   // Drives until `ready()` or `until`. `background`: gives way to threads that wait.
-  template <typename Ready>
-  void Drive(TimePoint until, Sequence waited, bool background, Ready ready);
-  template <typename Ready>
-  bool DriveUntil(TimePoint until, Sequence waited, Ready ready);
+  void Drive(TimePoint until, Sequence waited, bool background, Condition ready);
+  bool DriveUntil(TimePoint until, Sequence waited, Condition ready);
 
   void Poison(Error error);
   Error WithIdentity(Error error) const;

@@ -4,7 +4,7 @@ namespace rondo {
 namespace {
 
 // Where one algorithm overtakes another, measured over TCP loopback with `rondo perf --algorithm all` on a 2-core
-// Sapphire Rapids virtual machine (docs/MEASURING.md says how to repeat it).
+// Sapphire Rapids virtual machine, November 2026 (docs/MEASURING.md says how to repeat it).
 constexpr std::uint64_t kDoublingUpToBytes = 16 << 10;
 constexpr std::uint64_t kHalvingUpToBytes = 512 << 10;
 constexpr std::uint64_t kTreeBroadcastUpToBytes = 256 << 10;

@@ -67,7 +67,6 @@ class OpenedStore {
 
   Store& store() const { return *store_; }
   bool serves() const { return server_ != nullptr; }
-  const std::shared_ptr<Store>& shared_store() const { return store_; }
   const std::shared_ptr<TcpStoreServer>& server() const { return server_; }
 
   // Gives the store up. Where this process serves it: first waits until all others have given it up too, at most until

@@ -1,0 +1,226 @@
+// Who waits, drives: how a core moves its operations on, in the thread that waits or in the progress thread.
+#include <algorithm>
+#include <utility>
+
+#include "collectives/communicator_core.h"
+
+namespace rondo {
+namespace {
+
+// While spinning. A yield costs about half a microsecond where nobody else wants the core; without any, two ranks that
+// the scheduler put on one core spin their whole budget at each other.
+constexpr std::uint32_t kPollsBetweenYields = 8;
+// While bytes move.
+constexpr std::uint32_t kPollsBetweenClockReads = 64;
+
+}  // namespace
+
+bool CommunicatorCore::Advance() {
+  if (endpoint_ == nullptr) return false;  // destroyed, but a Work or a parent's Abort still holds this core
+  if (poisoned_.load(std::memory_order_acquire)) {
+    if (ended_.load(std::memory_order_relaxed)) {
+      endpoint_->Poll(clock_->Now());  // late comers are still heard, and told
+      return false;
+    }
+    EndAfterFailure();
+    return true;
+  }
+  endpoint_->Poll(clock_->Now());
+  bool moved = false;
+  while (true) {
+    if (!engine_->running()) {
+      if (completed_.load(std::memory_order_relaxed) == issued_.load(std::memory_order_acquire)) return moved;
+      if (Status started = StartNext(); !started) {
+        Poison(started.error());
+        return true;
+      }
+      moved = true;
+    }
+    const Result<Progress> progress = engine_->Poll();
+    if (!progress) {
+      Poison(progress.error());
+      return true;
+    }
+    if (*progress == Progress::kNothing) return moved;
+    still_since_.reset();
+    if (*progress == Progress::kMoved) return true;
+    trouble_since_.reset();
+    completed_.store(completed_.load(std::memory_order_relaxed) + 1);
+    gate_.Announce();
+    moved = true;
+  }
+}
+
+Status CommunicatorCore::StartNext() {
+  words_seen_ = 0;  // what peers said before this operation is judged again in its light
+  const OperationRequest& request = PendingOf(completed_.load(std::memory_order_relaxed) + 1).request;
+  const OperationDescriptor& d = request.descriptor;
+  const bool reads_input =
+      d.collective == Collective::kAllReduce || (d.collective == Collective::kBroadcast && d.root == rank());
+  RONDO_ASSIGN(const Plan* plan,
+               plans_.Get({.collective = d.collective,
+                           .algorithm = d.algorithm,
+                           .world_size = world_size(),
+                           .root = d.root,
+                           .in_place = !reads_input || request.input == request.output,
+                           .scaled = d.collective == Collective::kAllReduce && d.op == ReduceOp::kPremulSum}));
+  return engine_->Start(
+      *plan, d, {static_cast<const std::byte*>(request.input), static_cast<std::byte*>(request.output)}, request.scale);
+}
+
+void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, Condition ready) {
+  // REQUIRES ownership; gives it up in every way out.
+  if (std::exchange(armed_, false)) endpoint_->Disarm();
+  std::optional<TimePoint> idle_since;
+  std::uint32_t idle_polls = 0, moved_polls = 0;
+  while (true) {
+    const bool moved = Advance();
+    if (ready() || (background && waiters_.load() > 0)) break;
+    if (moved) {
+      idle_since.reset();
+      idle_polls = 0;
+      // A long operation on a slow machine may always have something to move.
+      if (++moved_polls % kPollsBetweenClockReads == 0) {
+        const TimePoint now = clock_->Now();
+        if (now >= until) break;
+        if (!poisoned_.load(std::memory_order_acquire)) LookAtDeadlines(now, waited);
+      }
+      continue;
+    }
+    const TimePoint now = clock_->Now();
+    if (!idle_since) idle_since = now;
+    if (LookForTrouble(now, waited)) continue;
+    if (now >= until) break;
+    const Duration idle = now - *idle_since;
+    if (idle < wait_policy_.spin) {
+      // The peer may have been put on this very core: then only giving it away lets the bytes come.
+      if (++idle_polls % kPollsBetweenYields == 0) waiter_->Yield();
+      continue;
+    }
+    if (idle < wait_policy_.spin + wait_policy_.yield) {
+      waiter_->Yield();
+      continue;
+    }
+
+    if (engine_->MoverBusy()) {  // nothing would wake a sleeper when the mover is done
+      waiter_->Yield();
+      continue;
+    }
+    if (endpoint_->Arm()) {
+      endpoint_->Disarm();
+      continue;
+    }
+    armed_ = true;
+    TimePoint wake = std::min(until, now + kLookAroundEvery);
+    const Sequence current = completed_.load(std::memory_order_relaxed) + 1;
+    if (current <= issued_.load(std::memory_order_acquire)) wake = std::min(wake, PendingOf(current).deadline);
+    if (!gate_.LeaveToSleep()) {
+      gate_.Park(wake, [&] { return ready() || (background && waiters_.load() > 0); });
+    } else {
+      waiter_->Sleep(*endpoint_, gate_.kick_fd(), wake);
+      gate_.EndSleep();
+    }
+    if (!gate_.TryEnter()) return;
+    if (std::exchange(armed_, false)) endpoint_->Disarm();
+    idle_since.reset();
+  }
+  gate_.Leave();
+}
+
+bool CommunicatorCore::DriveUntil(TimePoint until, Sequence waited, Condition ready) {
+  waiters_.fetch_add(1);
+  bool final;
+  while (!(final = ready())) {
+    if (gate_.TryEnter()) {
+      Drive(until, waited, /*background=*/false, ready);
+    } else {
+      gate_.Park(until, ready);
+    }
+    if (!(final = ready()) && clock_->Now() >= until) break;
+    if (final) break;
+  }
+  waiters_.fetch_sub(1);
+  // The progress thread stood back; what is left is its business again.
+  if (progress_running_.load(std::memory_order_relaxed)) gate_.Announce();
+  // Callbacks run with nothing held, and while the progress thread drives again: they may wait for other operations.
+  if (callback_count_.load(std::memory_order_acquire) > 0) RunCallbacks();
+  return final;
+}
+
+Status CommunicatorCore::WaitFor(Sequence sequence, TimePoint until) {
+  const bool final = DriveUntil(until, sequence, [&] { return completed_.load() >= sequence || ended_.load(); });
+  if (completed_.load() >= sequence) return {};
+  if (!final) return Fail(ErrorCode::kNotReady, "operation #{} is still under way", sequence);
+  return Fail(*failure());
+}
+
+Status CommunicatorCore::WaitForGood(Sequence sequence) { return WaitFor(sequence, TimePoint::max()); }
+
+std::optional<Status> CommunicatorCore::FinalStatus(Sequence sequence) const {
+  if (completed_.load() >= sequence) return Status{};
+  if (ended_.load()) return Status(Fail(*failure()));
+  return std::nullopt;
+}
+
+bool CommunicatorCore::ProgressOnce() {
+  if (!gate_.TryEnter()) return false;
+  if (std::exchange(armed_, false)) endpoint_->Disarm();
+  const bool advanced = Advance();
+  const TimePoint now = clock_->Now();
+  const bool moved =
+      endpoint_ != nullptr && !ended_.load() && (advanced ? (LookAtDeadlines(now, 0), true) : LookForTrouble(now, 0));
+  gate_.Leave();
+  if (callback_count_.load(std::memory_order_acquire) > 0) RunCallbacks();
+  return moved;
+}
+
+void CommunicatorCore::Then(Sequence sequence, std::function<void(const Status&)> done) {
+  {
+    const std::lock_guard lock(mutex_);
+    callbacks_.push_back({sequence, std::move(done)});
+    callback_count_.store(callbacks_.size(), std::memory_order_release);
+  }
+  RunCallbacks();
+}
+
+void CommunicatorCore::RunCallbacks() {
+  while (true) {
+    std::optional<Callback> due;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto at = std::find_if(callbacks_.begin(), callbacks_.end(), [&](const Callback& callback) {
+        return completed_.load() >= callback.sequence || ended_.load();
+      });
+      if (at == callbacks_.end()) return;
+      due = std::move(*at);
+      callbacks_.erase(at);
+      callback_count_.store(callbacks_.size(), std::memory_order_release);
+    }
+    due->done(*FinalStatus(due->sequence));
+  }
+}
+
+void CommunicatorCore::ProgressThread() {
+  const auto has_work = [&] {
+    return waiters_.load() == 0 && !ended_.load() &&
+           (issued_.load(std::memory_order_acquire) > completed_.load() || poisoned_.load());
+  };
+  const auto stopped = [&] {
+    const std::lock_guard lock(mutex_);
+    return stop_;
+  };
+  while (!stopped()) {
+    gate_.ParkUntil([&] { return has_work() || stopped(); });
+    if (stopped()) return;
+    const Sequence last = issued_.load(std::memory_order_acquire);
+    const auto ready = [&] { return completed_.load() >= last || ended_.load() || stopped(); };
+    if (gate_.TryEnter()) {
+      Drive(TimePoint::max(), last, /*background=*/true, ready);
+      if (callback_count_.load(std::memory_order_acquire) > 0) RunCallbacks();
+    } else {
+      gate_.Park(clock_->Now() + kLookAroundEvery, ready);
+    }
+  }
+}
+
+}  // namespace rondo

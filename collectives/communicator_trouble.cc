@@ -1,0 +1,369 @@
+// What goes wrong and how a core ends: looking for trouble, failing once and telling everybody, abort, close,
+// destruction.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "collectives/communicator_core.h"
+
+namespace rondo {
+namespace {
+
+// A lane may break an instant before the control connection tells why (dead, aborted, mismatch): the reason is waited
+// for this long before the broken lane itself becomes the error.
+constexpr Duration kReasonGrace = std::chrono::milliseconds(300);
+// How long a failed communicator that is destroyed waits for its reason to leave, and how often it looks.
+constexpr Duration kLastWordsEvery = std::chrono::milliseconds(5);
+constexpr int kLastWordsLooks = 100;
+
+Error WithCulprit(ErrorCode code, std::string message, Rank culprit) {
+  return Error(code, std::move(message)).With([&](ErrorDetails& d) { d.culprit = culprit; });
+}
+
+}  // namespace
+
+// ---- looking ----
+
+bool CommunicatorCore::LookForTrouble(TimePoint now, Sequence waited) {
+  if (poisoned_.load(std::memory_order_acquire)) return false;
+  if (words_.load(std::memory_order_acquire) != words_seen_ && LookAtPeers()) return true;
+
+  if (const auto trouble = engine_->FindTrouble()) {
+    if (!trouble_since_) trouble_since_ = now;
+    if (now - *trouble_since_ >= kReasonGrace) {
+      const Error error =
+          trouble->error != nullptr
+              ? *trouble->error
+              : Error(ErrorCode::kConnectionReset,
+                      fmt::format("rank {} ended its lane to rank {} while bytes are due", trouble->peer, rank()));
+      Poison(error.With([&](ErrorDetails& d) { d.culprit = trouble->peer; }));
+      return true;
+    }
+  }
+  if (!still_since_) still_since_ = now;
+  if (now - *still_since_ >= kLookAroundEvery) {
+    if (auto stranger = engine_->FindStranger()) {
+      Poison(*std::move(stranger));
+      return true;
+    }
+    SayWhereWeStand();
+    still_since_ = now;
+  }
+  return LookAtDeadlines(now, waited);
+}
+
+bool CommunicatorCore::LookAtDeadlines(TimePoint now, Sequence waited) {
+  const Sequence issued = issued_.load(std::memory_order_acquire);
+  const Sequence first = completed_.load(std::memory_order_relaxed) + 1;
+  const auto expired = [&](Sequence sequence) {
+    return sequence >= first && sequence <= issued && now >= PendingOf(sequence).deadline;
+  };
+  std::optional<Sequence> late;
+  if (expired(first)) {
+    late = first;
+  } else if (expired(waited)) {
+    late = waited;
+  } else if (now >= next_deadline_look_) {
+    // Operations further back may have shorter timeouts than those before them.
+    next_deadline_look_ = now + kLookAroundEvery;
+    for (Sequence sequence = first; sequence <= issued && !late; ++sequence)
+      if (expired(sequence)) late = sequence;
+  }
+  if (late) Poison(Expired(PendingOf(*late)));
+  return late.has_value();
+}
+
+Error CommunicatorCore::Disagreement(Rank peer, const OperationDescriptor& own,
+                                     const OperationDescriptor& theirs) const {
+  return WithCulprit(ErrorCode::kMismatch,
+                     fmt::format("the ranks disagree: rank {} is in operation #{} {}, rank {} in operation #{} {}",
+                                 rank(), own.sequence, own.ToString(), peer, theirs.sequence, theirs.ToString()),
+                     peer);
+}
+
+bool CommunicatorCore::LookAtPeers() {
+  if (!engine_->running()) return false;
+  words_seen_ = words_.load(std::memory_order_acquire);
+  const OperationDescriptor& own = engine_->operation();
+  for (Rank peer = 0; peer < world_size(); ++peer) {
+    std::optional<Goodbye> goodbye;
+    std::optional<Standpoint> standpoint;
+    {
+      const std::lock_guard lock(mutex_);
+      goodbye = goodbyes_[static_cast<std::size_t>(peer)];
+      standpoint = standpoints_[static_cast<std::size_t>(peer)];
+    }
+    for (const OperationDescriptor* theirs :
+         {goodbye ? &goodbye->last : nullptr, standpoint ? &standpoint->current : nullptr}) {
+      if (theirs == nullptr || theirs->sequence != own.sequence || *theirs == own) continue;
+      Poison(Disagreement(peer, own, *theirs));
+      return true;
+    }
+    if (goodbye && goodbye->last.sequence < own.sequence && engine_->WaitsFor(peer)) {
+      Poison(WithCulprit(
+          ErrorCode::kClosed,
+          fmt::format("rank {} closed after #{} {}, but rank {} waits for it in #{} {}", peer, goodbye->last.sequence,
+                      goodbye->last.sequence == 0 ? "(no operation)" : goodbye->last.ToString(), rank(), own.sequence,
+                      own.ToString()),
+          peer));
+      return true;
+    }
+  }
+  return false;
+}
+
+void CommunicatorCore::SayWhereWeStand() {
+  if (!engine_->running()) return;
+  const ControlMessage message{ControlKind::kHeartbeat, Encode(Standpoint{engine_->operation()})};
+  for (const Rank peer : endpoint_->ControlPeers()) endpoint_->SendControl(peer, message);
+}
+
+Error CommunicatorCore::Expired(const Pending& operation) const {
+  std::vector<std::string> missing;
+  Rank culprit = kNoRank;
+  for (const Standing& standing : engine_->Waiting()) {
+    if (culprit == kNoRank) culprit = standing.peer;
+    missing.push_back(standing.started
+                          ? fmt::format("rank {} ({} of {} bytes of step {} {})", standing.peer, standing.bytes_done,
+                                        standing.bytes_due, standing.step, standing.sending ? "sent" : "arrived")
+                          : fmt::format("rank {} (nothing of this operation {}; {})", standing.peer,
+                                        standing.sending ? "could be sent" : "arrived",
+                                        endpoint_->DescribePeer(standing.peer)));
+  }
+  const OperationDescriptor& d = operation.request.descriptor;
+  return WithCulprit(
+      ErrorCode::kTimeout,
+      fmt::format("#{} {} did not end within {:.3f} s: rank {} waits for {}", d.sequence, d.ToString(),
+                  std::chrono::duration<double>(operation.request.timeout).count(), rank(),
+                  missing.empty() ? std::string("an earlier operation") : fmt::format("{}", fmt::join(missing, ", "))),
+      culprit);
+}
+
+// ---- failure ----
+
+Error CommunicatorCore::WithIdentity(Error error) const {
+  const Rank culprit = error.culprit();
+  if (culprit < 0 || culprit >= world_size() || !error.details().host.empty()) return error;
+  return error.With([&](ErrorDetails& d) { d.host = options_.peers[static_cast<std::size_t>(culprit)].host; });
+}
+
+void CommunicatorCore::Poison(Error error) {
+  error = WithIdentity(std::move(error));
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) return;
+    failure_ = error;
+    poisoned_.store(true, std::memory_order_release);
+  }
+  const ControlMessage notice{ControlKind::kAbort, Encode(NoticeOf(error, rank()))};
+  {
+    const std::lock_guard lock(endpoint_mutex_);
+    if (endpoint_ == nullptr) return;
+    for (const Rank peer : endpoint_->ControlPeers()) endpoint_->SendControl(peer, notice);
+    endpoint_->Wake();
+  }
+  gate_.Announce();
+}
+
+void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
+  switch (message.kind) {
+    case ControlKind::kHeartbeat: {
+      // Whoever speaks to a communicator that has failed already, a late comer say, is told why.
+      if (const auto failed = failure()) {
+        const std::lock_guard lock(endpoint_mutex_);
+        if (endpoint_ == nullptr) return;
+        endpoint_->SendControl(from, {ControlKind::kAbort, Encode(NoticeOf(*failed, rank()))});
+        return;
+      }
+      const auto standpoint = DecodeStandpoint(message.body);
+      if (!standpoint) return;  // a greeting
+      {
+        const std::lock_guard lock(mutex_);
+        standpoints_[static_cast<std::size_t>(from)] = standpoint;
+      }
+      words_.fetch_add(1, std::memory_order_release);
+      return;
+    }
+    case ControlKind::kGoodbye: {
+      const auto goodbye = DecodeGoodbye(message.body);
+      if (!goodbye) break;
+      {
+        const std::lock_guard lock(mutex_);
+        goodbyes_[static_cast<std::size_t>(from)] = goodbye;
+      }
+      words_.fetch_add(1, std::memory_order_release);
+      {
+        const std::lock_guard lock(endpoint_mutex_);
+        if (endpoint_ == nullptr) return;
+        endpoint_->Wake();
+      }
+      gate_.Announce();
+      return;
+    }
+    case ControlKind::kAbort: {
+      const auto notice = DecodeAbortNotice(message.body);
+      if (!notice) break;
+      Poison(ErrorOf(*notice, rank()));
+      return;
+    }
+  }
+  Poison(WithCulprit(ErrorCode::kProtocol, fmt::format("rank {} sent an unreadable control message", from), from));
+}
+
+void CommunicatorCore::OnPeerLost(Rank peer, Error error) {
+  Poison(error.With([&](ErrorDetails& d) { d.culprit = peer; }));
+}
+
+std::optional<Error> CommunicatorCore::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void CommunicatorCore::EndAfterFailure() {
+  // The order matters: first nobody can reach the buffers, then the waiters learn that they are theirs again.
+  endpoint_->Revoke();
+  const std::vector<Standing> waiting = engine_->Waiting();
+  const bool running = engine_->running();
+  engine_->Drain();
+  {
+    const std::lock_guard lock(mutex_);
+    failure_ = failure_->With([&](ErrorDetails& d) {
+      d.rank = rank();
+      if (!running) return;
+      if (d.collective.empty()) d.collective = engine_->operation().ToString();
+      if (!d.sequence) d.sequence = engine_->operation().sequence;
+      auto at = std::find_if(waiting.begin(), waiting.end(), [&](const Standing& s) { return s.peer == d.culprit; });
+      if (at == waiting.end()) at = waiting.begin();
+      if (at == waiting.end() || d.step) return;
+      d.step = at->step;
+      d.bytes_done = at->bytes_done;
+      d.bytes_due = at->bytes_due;
+    });
+  }
+  ended_.store(true);
+  gate_.Announce();
+}
+
+// ---- ending ----
+
+void CommunicatorCore::Abort(std::string_view reason) {
+  std::vector<std::shared_ptr<CommunicatorCore>> children;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const std::weak_ptr<CommunicatorCore>& child : children_)
+      if (auto core = child.lock()) children.push_back(std::move(core));
+  }
+  Poison(WithCulprit(ErrorCode::kAborted, fmt::format("rank {} aborted: {}", rank(), reason), rank()));
+  for (const auto& child : children) child->Abort(reason);
+  ProgressOnce();  // where nobody drives, end here and now; where somebody does, he has been woken
+}
+
+void CommunicatorCore::SayGoodbye() {
+  Goodbye goodbye;
+  if (const Sequence last = completed_.load(); last > 0) goodbye.last = PendingOf(last).request.descriptor;
+  const ControlMessage message{ControlKind::kGoodbye, Encode(goodbye)};
+  for (const Rank peer : endpoint_->ControlPeers()) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (said_goodbye_[static_cast<std::size_t>(peer)]) continue;
+    }
+    if (!endpoint_->SendControl(peer, message)) continue;
+    const std::lock_guard lock(mutex_);
+    said_goodbye_[static_cast<std::size_t>(peer)] = true;
+  }
+}
+
+std::optional<Error> CommunicatorCore::FindOddGoodbye() {
+  const Sequence last = completed_.load();
+  const OperationDescriptor own = last > 0 ? PendingOf(last).request.descriptor : OperationDescriptor{};
+  const std::lock_guard lock(mutex_);
+  for (Rank peer = 0; peer < world_size(); ++peer) {
+    const auto& goodbye = goodbyes_[static_cast<std::size_t>(peer)];
+    if (goodbye && goodbye->last != own) return Disagreement(peer, own, goodbye->last);
+  }
+  return std::nullopt;
+}
+
+std::vector<Rank> CommunicatorCore::NotParted() const {
+  // Whom we said goodbye to counts even when the connection is gone by now.
+  std::vector<Rank> missing = endpoint_->ControlPeers();
+  const std::lock_guard lock(mutex_);
+  for (Rank peer = 0; peer < world_size(); ++peer)
+    if (said_goodbye_[static_cast<std::size_t>(peer)]) missing.push_back(peer);
+  std::sort(missing.begin(), missing.end());
+  missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+  std::erase_if(missing, [&](Rank peer) { return goodbyes_[static_cast<std::size_t>(peer)].has_value(); });
+  return missing;
+}
+
+Status CommunicatorCore::Close() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (close_status_) return *close_status_;
+  }
+  closing_.store(true, std::memory_order_release);
+  const TimePoint until = Later(clock_->Now(), options_.timeout);
+  Status status = WaitFor(issued_.load(std::memory_order_acquire), until);
+  if (status) {
+    const bool parted = DriveUntil(until, 0, [&] {
+      if (poisoned_.load()) return ended_.load();
+      SayGoodbye();  // a peer that connected to us only now is greeted too
+      return NotParted().empty();
+    });
+    // Operations that only sent have returned without looking at anybody: here they are compared.
+    if (const auto odd = FindOddGoodbye(); parted && odd && !poisoned_.load()) {
+      Poison(*odd);
+      DriveUntil(until, 0, [&] { return ended_.load(); });
+    }
+    if (poisoned_.load()) {
+      status = Fail(*failure());
+    } else if (!parted) {
+      status = Fail(ErrorCode::kTimeout, "rank {} waited {:.3f} s for others to close too; missing: rank {}", rank(),
+                    std::chrono::duration<double>(options_.timeout).count(), fmt::join(NotParted(), ", "));
+    }
+  } else if (status.error().code() == ErrorCode::kNotReady) {
+    status = Fail(ErrorCode::kTimeout, "operations were still under way at the end of Close's timeout");
+  }
+  while (!gate_.TryEnter()) gate_.Park(clock_->Now() + kLookAroundEvery, [] { return false; });
+  endpoint_->ShutDown();
+  gate_.Leave();
+  const std::lock_guard lock(mutex_);
+  close_status_ = status;
+  return status;
+}
+
+void CommunicatorCore::Destroy() {
+  bool parted;
+  {
+    const std::lock_guard lock(mutex_);
+    parted = close_status_ && close_status_->has_value();
+  }
+  if (!parted)
+    Poison(WithCulprit(ErrorCode::kAborted,
+                       fmt::format("rank {} destroyed its communicator without closing it", rank()), rank()));
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  gate_.Announce();
+  if (progress_.joinable()) progress_.join();
+  // Whatever was pending ends before the endpoint goes.
+  while (!gate_.TryEnter()) gate_.Park(clock_->Now() + kLookAroundEvery, [] { return false; });
+  if (poisoned_.load() && !ended_.load()) EndAfterFailure();
+  // A connection that was still being made when the reason was sent gets a moment to carry it.
+  for (int look = 0; poisoned_.load() && !endpoint_->ControlFlushed() && look < kLastWordsLooks; ++look)
+    gate_.Park(clock_->Now() + kLastWordsEvery, [] { return false; });
+  armed_ = false;
+  std::unique_ptr<Endpoint> endpoint;
+  {
+    const std::lock_guard lock(endpoint_mutex_);
+    endpoint = std::move(endpoint_);
+  }
+  endpoint.reset();  // outside the lock: it waits for calls of OnControl and OnPeerLost, which take it
+  gate_.Leave();
+  RunCallbacks();
+}
+
+}  // namespace rondo
