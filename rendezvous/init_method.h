@@ -6,8 +6,8 @@
 //
 // Each may carry ?rank=2&world_size=4. For env:// the environment's RANK and WORLD_SIZE fill in what the URL leaves
 // open; each variable is also read, and first, with RONDO_ in front (RONDO_RANK, RONDO_MASTER_ADDR ...).
-// RONDO_EXTERNAL_STORE=1, whatever the URL, says that somebody else serves the store (a launcher, rondo store), so rank 0
-// need not.
+// RONDO_EXTERNAL_STORE=1, whatever the URL, says that somebody else serves the store (a launcher, rondo store), so rank
+// 0 need not.
 #pragma once
 
 #include <cstdint>

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <barrier>
 #include <memory>
 #include <string>
 #include <thread>
@@ -55,13 +56,16 @@ JoinOptions OptionsOf(const Process& process) {
   return options;
 }
 
-// All come at once, each on its own thread with its own handle on the store.
+// All come at once, each on its own thread with its own handle on the store. Nobody joins before everybody has opened
+// it: a file store whose users have all failed and gone begins anew for who comes after them.
 std::vector<Result<Membership>> Meet(StoreWorld& world, const std::vector<Process>& processes) {
   std::vector<Result<Membership>> results(processes.size(), Fail(ErrorCode::kInternal, "did not run"));
   std::vector<std::thread> threads;
+  std::barrier<> opened(static_cast<std::ptrdiff_t>(processes.size()));
   for (std::size_t i = 0; i < processes.size(); ++i) {
     threads.emplace_back([&, i] {
       const auto store = world.Open();
+      opened.arrive_and_wait();
       results[i] = Join(*store, kClock, OptionsOf(processes[i]));
     });
   }
