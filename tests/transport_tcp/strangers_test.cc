@@ -110,7 +110,8 @@ TEST_CASE("other protocols are dropped without an answer, counted and logged") {
 TEST_CASE("whoever connects and goes away is dropped") {
   Watched watched;
   for (int i = 0; i < 200; ++i) Call(watched.transport());
-  CHECK(Eventually([&] { return watched.counters->strangers == 200; }));
+  // Where they come faster than they are seen to leave, the oldest silent ones make room for the newest.
+  CHECK(Eventually([&] { return watched.counters->strangers + watched.counters->evicted == 200; }));
   CheckTheJobWorks(watched.world, 1);
 }
 
