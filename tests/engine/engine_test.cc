@@ -107,6 +107,14 @@ TEST_CASE("a large vector crosses many frames, turns and rings") {
       world.Expect({.algorithm = algorithm, .count = 1'000'003, .in_place = in_place});
 }
 
+// What the first rank that finds something wrong says.
+std::optional<Error> FirstError(World& world, int ranks) {
+  for (int i = 0; i < 100; ++i)
+    for (Rank r = 0; r < ranks; ++r)
+      if (auto progress = world.PollOne(r); !progress) return progress.error();
+  return std::nullopt;
+}
+
 TEST_CASE("ranks in different operations are told both in words") {
   World world({.ranks = 2});
   std::vector<std::byte> memory(4096);
@@ -114,10 +122,7 @@ TEST_CASE("ranks in different operations are told both in words") {
   world.StartOne(0, {.algorithm = Algorithm::kRecursiveDoubling, .count = 10}, memory.data(), memory.data());
   world.StartOne(1, {.collective = Collective::kBroadcast, .algorithm = Algorithm::kTree, .count = 10, .root = 1},
                  memory.data() + 2048, memory.data() + 2048);
-  std::optional<Error> error;
-  for (int i = 0; i < 100 && !error; ++i)
-    for (Rank r = 0; r < 2 && !error; ++r)
-      if (auto progress = world.PollOne(r); !progress) error = progress.error();
+  const std::optional<Error> error = FirstError(world, 2);
   REQUIRE(error);
   CHECK(error->code() == ErrorCode::kMismatch);
   CHECK(error->message().find("all_reduce int32 x 10 sum by recursive_doubling") != std::string::npos);
@@ -130,10 +135,7 @@ TEST_CASE("unequal counts are a mismatch that names both") {
   world.NextSequence();
   world.StartOne(0, {.count = 10}, memory.data(), memory.data());
   world.StartOne(1, {.count = 11}, memory.data() + 2048, memory.data() + 2048);
-  std::optional<Error> error;
-  for (int i = 0; i < 100 && !error; ++i)
-    for (Rank r = 0; r < 2 && !error; ++r)
-      if (auto progress = world.PollOne(r); !progress) error = progress.error();
+  const std::optional<Error> error = FirstError(world, 2);
   REQUIRE(error);
   CHECK(error->code() == ErrorCode::kMismatch);
   CHECK(error->message().find("x 10 ") != std::string::npos);
