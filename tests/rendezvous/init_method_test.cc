@@ -143,13 +143,11 @@ OpenStoreOptions Options(std::optional<Rank> rank, const std::string& job = "job
   return options;
 }
 
-// A port that was free a moment ago.
-std::uint16_t FreePort() { return StartServer()->port(); }
-
 InitMethod Loopback(std::uint16_t port) { return *Parse("tcp://127.0.0.1:" + std::to_string(port)); }
 
 TEST_CASE("Rank 0 serves, the others connect, whoever comes first; rank 0 leaves last") {
-  const InitMethod method = Loopback(FreePort());
+  const HeldPort held;
+  const InitMethod method = Loopback(held.port());
   std::vector<std::thread> others;
   for (Rank rank = 1; rank < 4; ++rank) {
     others.emplace_back([&, rank] {
@@ -174,7 +172,8 @@ TEST_CASE("Rank 0 serves, the others connect, whoever comes first; rank 0 leaves
 }
 
 TEST_CASE("Rank 0 does not wait for the others for ever") {
-  const InitMethod method = Loopback(FreePort());
+  const HeldPort held;
+  const InitMethod method = Loopback(held.port());
   auto zero = OpenStore(method, Options(0));
   REQUIRE(zero);
   const auto one = OpenStore(method, Options(1));
@@ -200,7 +199,8 @@ TEST_CASE("A port that is taken is told to rank 0 at once; with an external stor
 }
 
 TEST_CASE("Without ranks one of those that come serves, and all of them meet") {
-  const InitMethod method = Loopback(FreePort());
+  const HeldPort held;
+  const InitMethod method = Loopback(held.port());
   constexpr int kWorld = 5;
   std::atomic<int> serving{0};
   std::vector<std::thread> threads;
@@ -227,7 +227,8 @@ TEST_CASE("Without ranks one of those that come serves, and all of them meet") {
 }
 
 TEST_CASE("Two jobs on one port: the second job's ranks learn whose store it is") {
-  const InitMethod method = Loopback(FreePort());
+  const HeldPort held;
+  const InitMethod method = Loopback(held.port());
   const auto zero = OpenStore(method, Options(0, "first"));
   REQUIRE(zero);
   const auto intruder = OpenStore(method, Options(1, "second"));

@@ -160,17 +160,16 @@ TEST_CASE("A descriptor that is no TCP socket is refused") {
 // ---- connecting ----
 
 TEST_CASE("Nobody there: the error lists every address and why, at the deadline") {
-  std::uint16_t port = 0;
-  { port = StartServer()->port(); }
+  const HeldPort held;
   TcpStoreClient::Options options;
-  options.address = {.host = "localhost", .port = port};
+  options.address = {.host = "localhost", .port = held.port()};
   options.deadline = InMs(300);
   const TimePoint before = SteadyClock().Now();
   const auto client = TcpStoreClient::Connect(options);
   const Duration took = SteadyClock().Now() - before;
   REQUIRE(!client);
   CHECK(client.error().code() == ErrorCode::kUnreachable);
-  CHECK(Has(client.error().message(), "127.0.0.1:" + std::to_string(port) + ": Connection refused"));
+  CHECK(Has(client.error().message(), "127.0.0.1:" + std::to_string(held.port()) + ": Connection refused"));
   CHECK(Has(client.error().message(), "tries"));
   CHECK(took < std::chrono::seconds(3));
 }
@@ -188,11 +187,10 @@ TEST_CASE("A host that does not exist is named") {
 }
 
 TEST_CASE("A client that comes before its server finds it when it comes") {
-  std::uint16_t port = 0;
-  { port = StartServer()->port(); }
-  std::thread early([port] {
+  const HeldPort held;
+  std::thread early([&held] {
     TcpStoreClient::Options options;
-    options.address = {.host = "127.0.0.1", .port = port};
+    options.address = {.host = "127.0.0.1", .port = held.port()};
     options.deadline = Soon();
     RecordingLogger logger;
     options.logger = &logger;
@@ -201,7 +199,7 @@ TEST_CASE("A client that comes before its server finds it when it comes") {
     CHECK((*client)->Set("early", "", Soon()));
   });
   TcpStoreServer::Options options;
-  options.port = port;
+  options.port = held.port();
   const auto server = StartServer(std::move(options));
   CHECK(ClientOf(*server)->WaitFor("early", Soon()));
   early.join();
