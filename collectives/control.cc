@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/byte_codec.h"
 #include "transport/transport.h"
 
 namespace rondo {
@@ -13,49 +14,6 @@ namespace {
 // Bodies are flat: fixed integers, then texts with a 16-bit length each.
 constexpr std::size_t kMaxTextBytes = 760;
 static_assert(5 * (kMaxTextBytes + 2) + 17 <= kMaxControlBodyBytes);
-
-class BodyWriter {
- public:
-  void Byte(std::uint8_t value) { body_.push_back(static_cast<char>(value)); }
-  template <std::unsigned_integral T>
-  void Integer(T value) {
-    std::array<std::byte, sizeof(T)> bytes;
-    StoreLittle<T>(bytes.data(), value);
-    body_ += ToText(bytes);
-  }
-  void Text(std::string_view text) {
-    text = text.substr(0, kMaxTextBytes);
-    Integer(static_cast<std::uint16_t>(text.size()));
-    body_ += text;
-  }
-  std::string Take() { return std::move(body_); }
-
- private:
-  std::string body_;
-};
-
-class BodyReader {
- public:
-  explicit BodyReader(std::string_view body) : left_(body) {}
-  template <std::unsigned_integral T>
-  T Integer() {
-    const std::string_view bytes = Take(sizeof(T));
-    return bytes.size() == sizeof(T) ? LoadLittle<T>(AsBytes(bytes).data()) : T{0};
-  }
-  std::string Text() { return std::string(Take(Integer<std::uint16_t>())); }
-  bool good() const { return good_ && left_.empty(); }
-
- private:
-  std::string_view Take(std::size_t n) {
-    good_ &= n <= left_.size();
-    if (!good_) return {};
-    const std::string_view taken = left_.substr(0, n);
-    left_.remove_prefix(n);
-    return taken;
-  }
-  std::string_view left_;
-  bool good_ = true;
-};
 
 std::string EncodeOne(const OperationDescriptor& descriptor) {
   std::array<std::byte, kDescriptorBytes> bytes;
@@ -84,27 +42,27 @@ std::optional<Standpoint> DecodeStandpoint(std::string_view body) {
 }
 
 std::string Encode(const AbortNotice& notice) {
-  BodyWriter out;
-  out.Byte(static_cast<std::uint8_t>(notice.code));
-  out.Integer(static_cast<std::uint32_t>(notice.culprit));
-  out.Integer(static_cast<std::uint32_t>(notice.origin));
-  out.Integer(notice.sequence);
+  ByteWriter out;
+  out.Number(static_cast<std::uint8_t>(notice.code));
+  out.Number(static_cast<std::uint32_t>(notice.culprit));
+  out.Number(static_cast<std::uint32_t>(notice.origin));
+  out.Number(notice.sequence);
   for (const std::string* text :
        {&notice.collective, &notice.host, &notice.address, &notice.message, &notice.first_cause})
-    out.Text(*text);
+    out.Text<std::uint16_t>(std::string_view(*text).substr(0, kMaxTextBytes));
   return out.Take();
 }
 
 std::optional<AbortNotice> DecodeAbortNotice(std::string_view body) {
-  BodyReader in(body);
+  ByteReader in(body);
   AbortNotice notice;
-  notice.code = ErrorCodeFromNumber(in.Integer<std::uint8_t>());
-  notice.culprit = static_cast<Rank>(in.Integer<std::uint32_t>());
-  notice.origin = static_cast<Rank>(in.Integer<std::uint32_t>());
-  notice.sequence = in.Integer<std::uint64_t>();
+  notice.code = ErrorCodeFromNumber(in.Number<std::uint8_t>());
+  notice.culprit = static_cast<Rank>(in.Number<std::uint32_t>());
+  notice.origin = static_cast<Rank>(in.Number<std::uint32_t>());
+  notice.sequence = in.Number<std::uint64_t>();
   for (std::string* text : {&notice.collective, &notice.host, &notice.address, &notice.message, &notice.first_cause})
-    *text = in.Text();
-  if (!in.good()) return std::nullopt;
+    *text = in.Text<std::uint16_t>();
+  if (!in.AtEnd()) return std::nullopt;
   return notice;
 }
 

@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "rendezvous/byte_codec.h"
+#include "base/byte_codec.h"
 #include "rendezvous/crc32c.h"
 #include "rendezvous/store_arguments.h"
 

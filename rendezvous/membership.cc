@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "rendezvous/byte_codec.h"
+#include "base/byte_codec.h"
 #include "rendezvous/prefix_store.h"
 
 // The keys of one meeting, all under "rondo/JOB/GENERATION/":

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/byte_codec.h"
 #include "base/check.h"
-#include "rendezvous/byte_codec.h"
 
 namespace rondo::store_protocol {
 namespace {

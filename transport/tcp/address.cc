@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <span>
 
-#include "base/bytes.h"
+#include "base/byte_codec.h"
 #include "base/check.h"
 #include "transport/transport.h"
 
@@ -15,66 +15,21 @@ namespace {
 constexpr std::string_view kMagic = "RTA";
 constexpr std::uint8_t kEncodingVersion = 1;
 
-class Writer {
- public:
-  template <std::unsigned_integral T>
-  void Number(T value) {
-    std::byte bytes[sizeof value];
-    StoreLittle(bytes, value);
-    Raw(bytes);
-  }
-  void Raw(Bytes bytes) { out_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size()); }
-  void Name(std::string_view name) {
-    RONDO_CHECK(name.size() <= kMaxNameBytes);
-    Number(static_cast<std::uint8_t>(name.size()));
-    Raw(AsBytes(name));
-  }
-  std::string Take() { return std::move(out_); }
-
- private:
-  std::string out_;
-};
-
-// Reads from the front; the first read past the end makes everything after it empty, and `short_at` tells where.
-class Reader {
- public:
-  explicit Reader(std::string_view text) : rest_(AsBytes(text)), bytes_(text.size()) {}
-
-  template <std::unsigned_integral T>
-  T Number() {
-    const Bytes bytes = Raw(sizeof(T));
-    return bytes.empty() ? T{0} : LoadLittle<T>(bytes.data());
-  }
-  Bytes Raw(std::size_t count) {
-    if (short_ || rest_.size() < count) {
-      short_ = true;
-      return {};
-    }
-    const Bytes front = rest_.first(count);
-    rest_ = rest_.subspan(count);
-    return front;
-  }
-  std::string Name() { return ToText(Raw(Number<std::uint8_t>())); }
-  bool ran_short() const { return short_; }
-  std::size_t left() const { return rest_.size(); }
-  std::size_t offset() const { return bytes_ - rest_.size(); }
-
- private:
-  Bytes rest_;
-  std::size_t bytes_;
-  bool short_ = false;
-};
+void WriteName(ByteWriter& writer, std::string_view name) {
+  RONDO_CHECK(name.size() <= kMaxNameBytes);
+  writer.Text<std::uint8_t>(name);
+}
 
 }  // namespace
 
 std::string Encode(const TcpAddress& address) {
   RONDO_CHECK(address.candidates.size() <= kMaxCandidates);
-  Writer writer;
-  writer.Raw(AsBytes(kMagic));
+  ByteWriter writer;
+  writer.Raw(kMagic);
   writer.Number(kEncodingVersion);
-  writer.Name(address.host);
-  writer.Name(address.host_id);
-  writer.Name(address.instance);
+  WriteName(writer, address.host);
+  WriteName(writer, address.host_id);
+  WriteName(writer, address.instance);
   writer.Number(static_cast<std::uint8_t>(address.candidates.size()));
   for (const Candidate& candidate : address.candidates) {
     writer.Number(static_cast<std::uint8_t>(candidate.at.ip.is_v4() ? 4 : 6));
@@ -83,7 +38,7 @@ std::string Encode(const TcpAddress& address) {
     writer.Number(candidate.at.port);
     writer.Number(static_cast<std::uint8_t>(candidate.prefix_bits));
     writer.Number(static_cast<std::uint8_t>(candidate.address_class));
-    writer.Name(std::string_view(candidate.interface).substr(0, 32));
+    WriteName(writer, std::string_view(candidate.interface).substr(0, 32));
   }
   std::string text = writer.Take();
   RONDO_CHECK(text.size() <= kMaxAddressBytes);
@@ -96,28 +51,28 @@ Result<TcpAddress> DecodeTcpAddress(std::string_view text) {
                 kMaxAddressBytes);
   }
   if (!text.starts_with(kMagic)) return Fail(ErrorCode::kInvalidArgument, "not the address of a TCP transport");
-  Reader reader(text.substr(kMagic.size()));
+  ByteReader reader(text.substr(kMagic.size()));
   if (const auto version = reader.Number<std::uint8_t>(); version != kEncodingVersion) {
     return Fail(ErrorCode::kVersionMismatch, "a TCP address of version {}; this Rondo reads version {}", version,
                 kEncodingVersion);
   }
   TcpAddress address;
-  address.host = reader.Name();
-  address.host_id = reader.Name();
-  address.instance = reader.Name();
+  address.host = reader.Text<std::uint8_t>();
+  address.host_id = reader.Text<std::uint8_t>();
+  address.instance = reader.Text<std::uint8_t>();
   const std::size_t count = reader.Number<std::uint8_t>();
   if (count > kMaxCandidates) {
     return Fail(ErrorCode::kInvalidArgument, "a TCP address with {} candidates; at most {}", count, kMaxCandidates);
   }
-  for (std::size_t i = 0; i < count && !reader.ran_short(); ++i) {
+  for (std::size_t i = 0; i < count && reader.ok(); ++i) {
     Candidate candidate;
     const auto family = reader.Number<std::uint8_t>();
-    if (family != 4 && family != 6 && !reader.ran_short()) {
+    if (family != 4 && family != 6 && reader.ok()) {
       return Fail(ErrorCode::kInvalidArgument, "candidate {} of a TCP address has family {}, not 4 or 6", i, family);
     }
-    const Bytes ip = reader.Raw(family == 4 ? 4 : 16);
+    const std::string_view ip = reader.Raw(family == 4 ? 4 : 16);
     const std::uint32_t scope = family == 4 ? 0 : reader.Number<std::uint32_t>();
-    if (!ip.empty()) candidate.at.ip = IpAddress::FromBytes(ip, scope);
+    if (!ip.empty()) candidate.at.ip = IpAddress::FromBytes(AsBytes(ip), scope);
     candidate.at.port = reader.Number<std::uint16_t>();
     candidate.prefix_bits = reader.Number<std::uint8_t>();
     const auto address_class = reader.Number<std::uint8_t>();
@@ -125,14 +80,14 @@ Result<TcpAddress> DecodeTcpAddress(std::string_view text) {
       return Fail(ErrorCode::kInvalidArgument, "candidate {} of a TCP address has class {}", i, address_class);
     }
     candidate.address_class = static_cast<AddressClass>(address_class);
-    candidate.interface = reader.Name();
+    candidate.interface = reader.Text<std::uint8_t>();
     address.candidates.push_back(std::move(candidate));
   }
-  if (reader.ran_short()) {
+  if (!reader.ok()) {
     return Fail(ErrorCode::kInvalidArgument, "a TCP address ends after {} bytes, in the middle", text.size());
   }
-  if (reader.left() != 0) {
-    return Fail(ErrorCode::kInvalidArgument, "a TCP address has {} bytes too many", reader.left());
+  if (reader.remaining() != 0) {
+    return Fail(ErrorCode::kInvalidArgument, "a TCP address has {} bytes too many", reader.remaining());
   }
   return address;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/byte_codec.h"
 #include "base/check.h"
 
 namespace rondo::tcp {
@@ -11,93 +12,41 @@ constexpr std::string_view kHelloMagic = "RONDOtcp";
 constexpr std::string_view kReplyMagic = "RONDOack";
 constexpr std::size_t kMaxReplyText = 512;
 
-class Writer {
- public:
-  explicit Writer(std::string_view magic) {
-    Raw(AsBytes(magic));
-    Number(kWireVersion);
-    Number(std::uint16_t{0});  // the length, filled in by Take
-  }
-  template <std::unsigned_integral T>
-  void Number(T value) {
-    std::byte bytes[sizeof value];
-    StoreLittle(bytes, value);
-    Raw(bytes);
-  }
-  void Raw(Bytes bytes) { out_.insert(out_.end(), bytes.begin(), bytes.end()); }
-  void Text8(std::string_view text) {
-    RONDO_CHECK(text.size() <= 255, "'{}' is too long for a handshake", text);
-    Number(static_cast<std::uint8_t>(text.size()));
-    Raw(AsBytes(text));
-  }
-  void Text16(std::string_view text) {
-    Number(static_cast<std::uint16_t>(text.size()));
-    Raw(AsBytes(text));
-  }
-  std::vector<std::byte> Take() {
-    StoreLittle(out_.data() + kPreambleBytes - 2, static_cast<std::uint16_t>(out_.size() - kPreambleBytes));
-    return std::move(out_);
-  }
-
- private:
-  std::vector<std::byte> out_;
-};
-
-class Reader {
- public:
-  explicit Reader(Bytes body) : rest_(body) {}
-  template <std::unsigned_integral T>
-  T Number() {
-    const Bytes bytes = Raw(sizeof(T));
-    return bytes.empty() ? T{0} : LoadLittle<T>(bytes.data());
-  }
-  std::string Text8() { return ToText(Raw(Number<std::uint8_t>())); }
-  std::string Text16() { return ToText(Raw(Number<std::uint16_t>())); }
-  // Everything was there, and nothing is left.
-  bool exact() const { return !short_ && rest_.empty(); }
-
- private:
-  Bytes Raw(std::size_t count) {
-    if (short_ || rest_.size() < count) {
-      short_ = true;
-      return {};
-    }
-    const Bytes front = rest_.first(count);
-    rest_ = rest_.subspan(count);
-    return front;
-  }
-  Bytes rest_;
-  bool short_ = false;
-};
+std::vector<std::byte> Message(std::string_view magic, const ByteWriter& body) {
+  ByteWriter message;
+  message.Raw(magic).Number(kWireVersion).Text<std::uint16_t>(body.bytes());
+  const Bytes bytes = AsBytes(message.bytes());
+  return {bytes.begin(), bytes.end()};
+}
 
 Reply Refuse(ErrorCode code, std::string text) { return {Verdict::kRefused, code, std::move(text)}; }
 
 }  // namespace
 
 std::vector<std::byte> Encode(const Hello& hello) {
-  Writer writer(kHelloMagic);
-  writer.Number(static_cast<std::uint8_t>(hello.kind));
-  writer.Number(hello.streams);
-  writer.Number(hello.stream);
-  writer.Number(std::uint8_t{0});
-  writer.Number(hello.index);
-  writer.Number(hello.rail);
-  writer.Number(static_cast<std::uint32_t>(hello.from));
-  writer.Number(static_cast<std::uint32_t>(hello.to));
-  writer.Number(hello.communicator);
-  writer.Number(hello.generation);
-  writer.Text8(hello.job);
-  writer.Text8(hello.from_instance);
-  writer.Text8(hello.to_instance);
-  return writer.Take();
+  ByteWriter body;
+  body.Number(static_cast<std::uint8_t>(hello.kind));
+  body.Number(hello.streams);
+  body.Number(hello.stream);
+  body.Number(std::uint8_t{0});
+  body.Number(hello.index);
+  body.Number(hello.rail);
+  body.Number(static_cast<std::uint32_t>(hello.from));
+  body.Number(static_cast<std::uint32_t>(hello.to));
+  body.Number(hello.communicator);
+  body.Number(hello.generation);
+  body.Text<std::uint8_t>(hello.job);
+  body.Text<std::uint8_t>(hello.from_instance);
+  body.Text<std::uint8_t>(hello.to_instance);
+  return Message(kHelloMagic, body);
 }
 
 std::vector<std::byte> Encode(const Reply& reply) {
-  Writer writer(kReplyMagic);
-  writer.Number(static_cast<std::uint8_t>(reply.verdict));
-  writer.Number(static_cast<std::uint8_t>(reply.code));
-  writer.Text16(std::string_view(reply.text).substr(0, kMaxReplyText));
-  return writer.Take();
+  ByteWriter body;
+  body.Number(static_cast<std::uint8_t>(reply.verdict));
+  body.Number(static_cast<std::uint8_t>(reply.code));
+  body.Text<std::uint16_t>(std::string_view(reply.text).substr(0, kMaxReplyText));
+  return Message(kReplyMagic, body);
 }
 
 std::size_t MessageReader::wanted() const {
@@ -130,7 +79,7 @@ Status MessageReader::Feed(Bytes bytes) {
 
 Result<Hello> MessageReader::hello() const {
   RONDO_CHECK(complete() && kind_ == Kind::kHello);
-  Reader reader(Bytes(collected_).subspan(kPreambleBytes));
+  ByteReader reader(Bytes(collected_).subspan(kPreambleBytes));
   Hello hello;
   const auto kind = reader.Number<std::uint8_t>();
   hello.streams = reader.Number<std::uint8_t>();
@@ -142,10 +91,10 @@ Result<Hello> MessageReader::hello() const {
   hello.to = static_cast<Rank>(reader.Number<std::uint32_t>());
   hello.communicator = reader.Number<std::uint64_t>();
   hello.generation = reader.Number<std::uint64_t>();
-  hello.job = reader.Text8();
-  hello.from_instance = reader.Text8();
-  hello.to_instance = reader.Text8();
-  if (!reader.exact()) return Fail(ErrorCode::kProtocol, "a hello whose fields do not fill its {} bytes", body_bytes_);
+  hello.job = reader.Text<std::uint8_t>();
+  hello.from_instance = reader.Text<std::uint8_t>();
+  hello.to_instance = reader.Text<std::uint8_t>();
+  if (!reader.AtEnd()) return Fail(ErrorCode::kProtocol, "a hello whose fields do not fill its {} bytes", body_bytes_);
   if (kind != 1 && kind != 2) return Fail(ErrorCode::kProtocol, "a hello of kind {}", kind);
   hello.kind = static_cast<ConnectionKind>(kind);
   if (hello.streams < 1 || hello.streams > 2 || hello.stream >= hello.streams) {
@@ -156,12 +105,12 @@ Result<Hello> MessageReader::hello() const {
 
 Result<Reply> MessageReader::reply() const {
   RONDO_CHECK(complete() && kind_ == Kind::kReply);
-  Reader reader(Bytes(collected_).subspan(kPreambleBytes));
+  ByteReader reader(Bytes(collected_).subspan(kPreambleBytes));
   Reply reply;
   const auto verdict = reader.Number<std::uint8_t>();
   reply.code = ErrorCodeFromNumber(reader.Number<std::uint8_t>());
-  reply.text = reader.Text16();
-  if (!reader.exact()) return Fail(ErrorCode::kProtocol, "a reply whose fields do not fill its {} bytes", body_bytes_);
+  reply.text = reader.Text<std::uint16_t>();
+  if (!reader.AtEnd()) return Fail(ErrorCode::kProtocol, "a reply whose fields do not fill its {} bytes", body_bytes_);
   if (verdict < 1 || verdict > 4) return Fail(ErrorCode::kProtocol, "a reply with verdict {}", verdict);
   reply.verdict = static_cast<Verdict>(verdict);
   return reply;
