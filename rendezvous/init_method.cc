@@ -127,7 +127,7 @@ Result<OpenedStore> Serve(const HostPort& address, const OpenStoreOptions& optio
   server_options.deadline = options.deadline;
   server_options.logger = options.logger;
   server_options.clock = options.clock;
-  RONDO_ASSIGN(std::shared_ptr<TcpStoreServer> server, TcpStoreServer::Start(std::move(server_options)));
+  RONDO_ASSIGN(std::shared_ptr<TcpStoreServer> server, TcpStoreServer::Start(server_options));
   const HostPort own{.host = only_loopback ? address.host : "", .port = server->port()};
   return ConnectTo(own, options, std::move(server));
 }

@@ -110,8 +110,10 @@ TEST_CASE("Average and pre-multiplied sum reduce as the sum") {
 
 TEST_CASE("Any count, any alignment, in place on either side: the result is right and nothing else is touched") {
   Random random(1);
-  for (const auto [type, op] : AllPairings()) {
-    INFO(std::string(Name(type)), " ", std::string(Name(op)));
+  for (const auto& pairing : AllPairings()) {
+    const auto [type, op] = pairing;
+    const std::string pair = std::string(Name(type)) + " " + std::string(Name(op));
+    CAPTURE(pair);
     const std::vector<Bits> left = reference::AnyValues(type, kCounts.back(), random);
     const std::vector<Bits> right = reference::AnyValues(type, kCounts.back(), random);
     std::vector<Bits> result(left.size());

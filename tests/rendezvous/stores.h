@@ -134,7 +134,7 @@ class FileWorld : public StoreWorld {
 inline std::unique_ptr<TcpStoreServer> StartServer(TcpStoreServer::Options options = {}) {
   if (options.host.empty() && !options.listen_fd) options.host = "127.0.0.1";
   options.deadline = Soon();
-  auto server = TcpStoreServer::Start(std::move(options));
+  auto server = TcpStoreServer::Start(options);
   REQUIRE_MESSAGE(server.has_value(), server.error().ToString());
   return std::move(*server);
 }

@@ -9,10 +9,9 @@
 #include "base/random.h"
 #include "rendezvous/tcp_store_service.h"
 
-namespace rondo {
+namespace rondo::store_protocol {
 namespace {
 
-using namespace store_protocol;
 using Keys = std::vector<std::string>;
 using Fate = TcpStoreService::Fate;
 
@@ -322,7 +321,8 @@ TEST_CASE("Random bytes never do more than end their own connection") {
       std::string bytes;
       if (random.Chance(0.5)) {
         for (std::uint64_t n = random.Below(64); n > 0; --n) bytes.push_back(static_cast<char>(random.Next()));
-        bytes = Frame(std::string(8, '\1') + static_cast<char>(random.Between(1, 7)) + bytes);
+        bytes.insert(0, std::string(8, '\1') + static_cast<char>(random.Between(1, 7)));
+        bytes = Frame(bytes);
       } else {
         const std::vector<KeyValue> entries{{"a", "1"}, {"b", "22"}};
         bytes = random.Chance(0.5) ? EncodeSet(1, entries) : EncodeWait(random.Below(4), Keys{"a", "zz"}, "b");
@@ -357,4 +357,4 @@ TEST_CASE("Random answers never do more than be refused by the client's decoders
 }
 
 }  // namespace
-}  // namespace rondo
+}  // namespace rondo::store_protocol

@@ -88,7 +88,7 @@ TEST_CASE("Port 0 binds a free port and says which") {
 TEST_CASE("A server without a host serves IPv4 and IPv6") {
   TcpStoreServer::Options options;
   options.deadline = Soon();
-  const auto server = TcpStoreServer::Start(std::move(options));
+  const auto server = TcpStoreServer::Start(options);
   REQUIRE(server);
   for (const std::string host : {"127.0.0.1", "::1", "localhost", ""}) {
     CAPTURE(host);
@@ -108,7 +108,7 @@ TEST_CASE("A taken port is an error at once that names the address") {
   options.port = first->port();
   options.deadline = Soon();
   const TimePoint before = SteadyClock().Now();
-  const auto second = TcpStoreServer::Start(std::move(options));
+  const auto second = TcpStoreServer::Start(options);
   REQUIRE(!second);
   CHECK(second.error().code() == ErrorCode::kAddressInUse);
   CHECK(Has(second.error().message(), first->address()));
@@ -128,7 +128,7 @@ TEST_CASE("An address of somebody else cannot be served") {
   TcpStoreServer::Options options;
   options.host = "192.0.2.1";  // RFC 5737: documentation
   options.deadline = Soon();
-  const auto server = TcpStoreServer::Start(std::move(options));
+  const auto server = TcpStoreServer::Start(options);
   REQUIRE(!server);
   CHECK(server.error().code() == ErrorCode::kInvalidArgument);
   CHECK(Has(server.error().message(), "192.0.2.1"));
@@ -152,7 +152,7 @@ TEST_CASE("A bound socket can be handed in, listening or not") {
 TEST_CASE("A descriptor that is no TCP socket is refused") {
   TcpStoreServer::Options options;
   options.listen_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  const auto server = TcpStoreServer::Start(std::move(options));
+  const auto server = TcpStoreServer::Start(options);
   REQUIRE(!server);
   CHECK(server.error().code() == ErrorCode::kInvalidArgument);
 }
