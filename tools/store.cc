@@ -16,9 +16,6 @@
 namespace rondo {
 namespace {
 
-constexpr int kFailed = 1;
-constexpr int kWrongUsage = 2;
-constexpr int kInterrupted = 130;
 constexpr Duration kNamePatience = std::chrono::seconds(10);
 
 class StderrLogger final : public Logger {
@@ -44,17 +41,17 @@ int Serve(const HostPort& address, const std::string& job) {
   options.job = job;
   options.deadline = SteadyClock().Now() + kNamePatience;
   options.logger = &logger;
-  const auto server = TcpStoreServer::Start(std::move(options));
+  const auto server = TcpStoreServer::Start(options);
   if (!server) {
     fmt::print(stderr, "rondo store: {}\n", server.error().ToString());
-    return kFailed;
+    return kExitFailed;
   }
   fmt::print("listening on {}\n", (*server)->Describe());
   std::fflush(stdout);
 
   int signal = 0;
   sigwait(&ends, &signal);
-  return signal == SIGINT ? kInterrupted : 0;
+  return signal == SIGINT ? kExitInterrupted : kExitDone;
 }
 
 }  // namespace
@@ -79,7 +76,7 @@ void AddStoreCommand(CLI::App& app, int& exit_code) {
     const auto address = ParseHostPort(flags->listen);
     if (!address) {
       fmt::print(stderr, "rondo store: --listen: {}\n", address.error().message());
-      exit_code = kWrongUsage;
+      exit_code = kExitWrongUsage;
       return;
     }
     exit_code = Serve(*address, flags->job);
