@@ -1,6 +1,5 @@
 // The subcommands of `rondo`, a file each. An Add function hangs its subcommand into the program; when the command line
-// names it, its callback does the job and leaves the exit code: 0 done, 1 the job failed, 2 wrong usage, 130
-// interrupted.
+// names it, its callback does the job and leaves the exit code.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,6 +7,13 @@
 #include <vector>
 
 namespace rondo {
+
+// The exit codes of every subcommand, for scripts to rely on. Two exceptions: rondo run gives the exit code of the rank
+// that failed first, and whoever is ended by another signal gives 128 + its number.
+constexpr int kExitDone = 0;
+constexpr int kExitFailed = 1;  // the job: wrong results, a rank lost, a bar missed
+constexpr int kExitWrongUsage = 2;
+constexpr int kExitInterrupted = 130;  // 128 + SIGINT
 
 void AddRunCommand(CLI::App& app, int& exit_code);
 void AddPerfCommand(CLI::App& app, int& exit_code);

@@ -23,8 +23,9 @@
 namespace rondo {
 namespace {
 
-constexpr int kDone = 0, kFailed = 1, kWrongUsage = 2;
-constexpr int kMaxTextRanks = 256;  // a schedule as text grows with the square of the world
+// A schedule as text grows with the square of the world: up to the first it is printed without being asked for, beyond
+// the second not at all.
+constexpr int kSmallWorld = 8, kMaxTextRanks = 256;
 
 struct Flags {
   Collective collective = Collective::kAllReduce;
@@ -88,7 +89,12 @@ void ExplainSchedule(const Flags& flags, const AlgorithmEntry& entry, std::uint6
   fmt::print("transfers   {}\n", counter.transfers());
   fmt::print("sent        {} in all; by one rank {} to {}\n", FormatSize(total), FormatSize(*least), FormatSize(*most));
   fmt::print("transport   tcp\n");
-  if (!flags.text) return;
+  if (!flags.text && flags.ranks > kSmallWorld) {
+    fmt::print("schedule    {}\n", flags.ranks <= kMaxTextRanks
+                                       ? std::string("--text prints it whole")
+                                       : fmt::format("--text prints it whole, of at most {} ranks", kMaxTextRanks));
+    return;
+  }
   ScheduleKey key;
   key.collective = entry.collective;
   key.algorithm = entry.algorithm;
@@ -99,10 +105,10 @@ void ExplainSchedule(const Flags& flags, const AlgorithmEntry& entry, std::uint6
 
 int Explain(const Flags& flags) {
   if (flags.root >= flags.ranks) {
-    return Complain(fmt::format("--root: {} is outside 0..{}", flags.root, flags.ranks - 1), kWrongUsage);
+    return Complain(fmt::format("--root: {} is outside 0..{}", flags.root, flags.ranks - 1), kExitWrongUsage);
   }
   if (flags.text && flags.ranks > kMaxTextRanks) {
-    return Complain(fmt::format("--text: wants at most {} ranks", kMaxTextRanks), kWrongUsage);
+    return Complain(fmt::format("--text: wants at most {} ranks", kMaxTextRanks), kExitWrongUsage);
   }
   const bool has_data = flags.collective != Collective::kBarrier;
   const std::uint64_t count = has_data ? flags.bytes / SizeOf(flags.type) : 0;
@@ -112,7 +118,7 @@ int Explain(const Flags& flags) {
   const AlgorithmEntry* entry = FindAlgorithm(flags.collective, selection.algorithm);
   if (entry == nullptr) {
     return Complain(fmt::format("--algorithm: {} does not serve {}", Name(selection.algorithm), Name(flags.collective)),
-                    kWrongUsage);
+                    kExitWrongUsage);
   }
   fmt::print("collective  {} among {} ranks", Name(flags.collective), flags.ranks);
   if (has_data) fmt::print(", {} x {} = {} bytes", Name(flags.type), count, bytes);
@@ -129,10 +135,10 @@ int Explain(const Flags& flags) {
   const auto transport = MakeTcpTransport(options);
   if (!transport) {
     const bool usage = transport.error().code() == ErrorCode::kInvalidArgument;
-    return Complain(transport.error().ToString(), usage ? kWrongUsage : kFailed);
+    return Complain(transport.error().ToString(), usage ? kExitWrongUsage : kExitFailed);
   }
   fmt::print("\naddresses of {}\n{}\n", LocalHostName(), (*transport)->DescribeAddress());
-  return kDone;
+  return kExitDone;
 }
 
 template <typename T, typename Parse>
@@ -151,9 +157,10 @@ void AddExplainCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<Flags>();
   CLI::App* explain =
       app.add_subcommand("explain", "Say which algorithm a call would use and why, what it moves, and which addresses");
-  explain->footer("Example: rondo explain all_reduce -N 8 --bytes 1M --text");
-  AddText(*explain, "collective", Named(flags->collective, ParseCollective, "all_reduce, broadcast or barrier"),
-          "COLLECTIVE", "all_reduce, broadcast, barrier")
+  explain->footer("Example: rondo explain all_reduce -N 4 --bytes 1M");
+  const std::string collectives = NamesOf(DistinctCollectives());
+  AddText(*explain, "collective", Named(flags->collective, ParseCollective, "one of " + collectives), "COLLECTIVE",
+          collectives)
       ->required();
   AddNumber(
       *explain, "-N,--ranks", [flags](std::int64_t n) { flags->ranks = static_cast<int>(n); }, 1, kMaxWorldSize,
@@ -174,19 +181,12 @@ void AddExplainCommand(CLI::App& app, int& exit_code) {
   AddNumber(
       *explain, "-r,--root", [flags](std::int64_t root) { flags->root = static_cast<Rank>(root); }, 0,
       kMaxWorldSize - 1, "Root of a broadcast (default 0)");
-  explain->add_flag("--text", flags->text, "Print the schedule of every rank");
+  explain->add_flag("--text", flags->text,
+                    fmt::format("Print the schedule of every rank also of more than {} ranks", kSmallWorld));
   AddText(
       *explain, "--address",
-      [flags](const std::string& list) {
-        flags->addresses.clear();
-        for (std::size_t at = 0; at <= list.size();) {
-          const std::size_t comma = std::min(list.find(',', at), list.size());
-          flags->addresses.push_back(list.substr(at, comma - at));
-          at = comma + 1;
-        }
-        return std::string();
-      },
-      "ADDR[,ADDR]", "Local addresses to use");
+      [flags](const std::string& list) { return flags->addresses = SplitAtCommas(list), std::string(); }, "ADDR[,ADDR]",
+      "Local addresses to use");
   AddText(
       *explain, "--interface", [flags](const std::string& expr) { return flags->interface = expr, std::string(); },
       "EXPR", "Local interfaces to use: eth0,ib0 or ^docker0,lo or =eth0 or 10.0.0.0/8");

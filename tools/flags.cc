@@ -67,15 +67,21 @@ CLI::Option* AddSize(CLI::App& app, const std::string& names, std::function<void
   return AddText(app, names, parse, "BYTES", help);
 }
 
+Result<Duration> ParseSeconds(const std::string& text) {
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (error != std::errc() || end != text.data() + text.size() || !(seconds > 0) || seconds > 1e6) {
+    return Fail(ErrorCode::kInvalidArgument, "wants seconds, more than 0 and at most a million, not '{}'", text);
+  }
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
 CLI::Option* AddSeconds(CLI::App& app, const std::string& names, std::function<void(Duration)> take,
                         const std::string& help) {
   const auto parse = [take = std::move(take)](const std::string& text) -> std::string {
-    double seconds = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-    if (error != std::errc() || end != text.data() + text.size() || !(seconds > 0) || seconds > 1e6) {
-      return fmt::format("wants seconds, more than 0 and at most a million, not '{}'", text);
-    }
-    take(std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds)));
+    const Result<Duration> seconds = ParseSeconds(text);
+    if (!seconds) return seconds.error().message();
+    take(*seconds);
     return "";
   };
   return AddText(app, names, parse, "SECONDS", help);
@@ -91,6 +97,16 @@ CLI::Option* AddChoice(CLI::App& app, const std::string& names, std::function<vo
     return "";
   };
   return AddText(app, names, parse, "NAME", fmt::format("{}: {}", help, fmt::join(choices, ", ")));
+}
+
+std::vector<std::string> SplitAtCommas(std::string_view list) {
+  std::vector<std::string> items;
+  for (std::size_t at = 0; at <= list.size();) {
+    const std::size_t comma = std::min(list.find(',', at), list.size());
+    items.emplace_back(list.substr(at, comma - at));
+    at = comma + 1;
+  }
+  return items;
 }
 
 std::string NearestFlag(const CLI::App& app, const std::string& mistyped) {

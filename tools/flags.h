@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/result.h"
 
 namespace rondo {
 
@@ -18,7 +20,9 @@ CLI::Option* AddNumber(CLI::App& app, const std::string& names, std::function<vo
 // Bytes: 64, 4K, 1.5M, 2G.
 CLI::Option* AddSize(CLI::App& app, const std::string& names, std::function<void(std::uint64_t)> take,
                      const std::string& help);
-// More than zero seconds, a fraction allowed.
+// What AddSeconds takes; kInvalidArgument: "wants seconds, ...".
+Result<Duration> ParseSeconds(const std::string& text);
+// More than zero seconds, at most a million, a fraction allowed.
 CLI::Option* AddSeconds(CLI::App& app, const std::string& names, std::function<void(Duration)> take,
                         const std::string& help);
 // One of `choices`.
@@ -27,6 +31,17 @@ CLI::Option* AddChoice(CLI::App& app, const std::string& names, std::function<vo
 // Text that `take` understands; what it returns, when not empty, is the error: "wants ...".
 CLI::Option* AddText(CLI::App& app, const std::string& names, std::function<std::string(const std::string&)> take,
                      const std::string& type_name, const std::string& help);
+
+// "ring, tree": what anything with a Name() is called, for help and errors.
+template <typename Values>
+std::string NamesOf(const Values& values) {
+  std::string names;
+  for (const auto value : values) names.append(names.empty() ? "" : ", ").append(Name(value));
+  return names;
+}
+
+// "a,b" as "a" and "b"; N commas part N + 1 items, which may be empty.
+std::vector<std::string> SplitAtCommas(std::string_view list);
 
 // The flag of the subcommand in use that is closest to a mistyped one, with its dashes; "" when none is near.
 std::string NearestFlag(const CLI::App& app, const std::string& mistyped);

@@ -52,14 +52,14 @@ class Job {
   Job(const LaunchOptions& options, const Clock& clock, const Signals& signals)
       : options_(options), clock_(clock), signals_(signals) {}
 
-  Status Start(const std::vector<std::pair<std::string, std::string>>& store_environment) {
+  Status Start(const std::vector<std::pair<std::string, std::string>>& common_environment) {
     const std::string world = std::to_string(options_.ranks);
     for (Rank rank = 0; rank < options_.ranks; ++rank) {
       RankProcessOptions process;
       process.rank = rank;
       process.command = options_.command;
       process.tag_output = options_.tag_output;
-      process.environment = store_environment;
+      process.environment = common_environment;
       process.environment.insert(process.environment.end(), {{"RANK", std::to_string(rank)},
                                                              {"WORLD_SIZE", world},
                                                              {"LOCAL_RANK", std::to_string(rank)},
@@ -186,13 +186,20 @@ Result<int> Launch(const LaunchOptions& options, const Clock& clock) {
   const Signals signals;  // before the store's thread, which must not take them
   TcpStoreServer::Options serve;
   serve.host = "127.0.0.1";
-  RONDO_ASSIGN(const std::unique_ptr<TcpStoreServer> store, TcpStoreServer::Start(std::move(serve)));
+  RONDO_ASSIGN(const std::unique_ptr<TcpStoreServer> store, TcpStoreServer::Start(serve));
   std::random_device entropy;
   Job job(options, clock, signals);
-  const Status started = job.Start({{"MASTER_ADDR", "127.0.0.1"},
-                                    {"MASTER_PORT", std::to_string(store->port())},
-                                    {"RONDO_EXTERNAL_STORE", "1"},
-                                    {"RONDO_JOB", fmt::format("{:08x}{:08x}", entropy(), entropy())}});
+  std::vector<std::pair<std::string, std::string>> environment{
+      {"MASTER_ADDR", "127.0.0.1"},
+      {"MASTER_PORT", std::to_string(store->port())},
+      {"RONDO_EXTERNAL_STORE", "1"},
+      {"RONDO_JOB", fmt::format("{:08x}{:08x}", entropy(), entropy())},
+  };
+  if (options.timeout) {
+    const double timeout_s = std::chrono::duration<double>(*options.timeout).count();
+    environment.emplace_back("RONDO_TIMEOUT", fmt::format("{}", timeout_s));
+  }
+  const Status started = job.Start(environment);
   if (!started && started.error().code() == ErrorCode::kInvalidArgument) {
     fmt::print(stderr, "{}: {}\n", options.program, started.error().message());
     return 127;

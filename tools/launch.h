@@ -3,6 +3,7 @@
 // Every rank gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and RONDO_JOB (an id new
 // in every launch) and RONDO_EXTERNAL_STORE=1: the launcher itself serves the store there, on a loopback port that the
 // kernel chose, so that no rank has to be first.
+// RONDO_TIMEOUT, in seconds, is added where a timeout is given; rondo perf takes it for its own.
 //
 // The first rank that fails ends the others: they get a moment to see it and say what they know, then SIGTERM, then
 // SIGKILL. An interrupt is passed on to all. Whatever happens to the launcher, its ranks end with it.
@@ -23,6 +24,7 @@ struct LaunchOptions {
   std::string program = "rondo run";              // the launcher's name in its own messages
   bool tag_output = true;                         // false: ranks write to our stdout and stderr themselves
   std::optional<int> explained_exit_code;         // a rank that exits with it has said why itself
+  std::optional<Duration> timeout;                // for the ranks to meet, and for each operation
   Duration last_words = std::chrono::seconds(2);  // from the first failure to SIGTERM
   Duration grace = std::chrono::seconds(5);       // from SIGTERM to SIGKILL
 };

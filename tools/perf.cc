@@ -10,13 +10,14 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
-#include <sstream>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
+#include "collectives/algorithms/table.h"
 #include "collectives/connect.h"
 #include "rendezvous/membership.h"
 #include "tools/commands.h"
@@ -31,8 +32,6 @@
 namespace rondo {
 namespace {
 
-constexpr int kDone = 0, kFailed = 1, kWrongUsage = 2;
-
 struct Flags {
   PerfOptions measure;
   PerfOutputs outputs;
@@ -44,17 +43,11 @@ struct Flags {
   std::optional<int> world_size;
   std::vector<std::string> addresses;
   std::string interface;
-  Duration timeout = std::chrono::seconds(60);
+  std::optional<Duration> given_timeout;
+  Duration timeout = std::chrono::seconds(60);  // that holds; see TakeTimeout
   bool in_place = false;
   bool out_of_place = false;
 };
-
-std::vector<std::string> Split(const std::string& list) {
-  std::vector<std::string> items;
-  std::istringstream stream(list);
-  for (std::string item; std::getline(stream, item, ',');) items.push_back(item);
-  return items;
-}
 
 // "all", or names separated by commas, into `wanted`; "" or what is wrong. `nouns` says what is wanted.
 template <typename T, typename Parse>
@@ -65,28 +58,13 @@ std::string TakeNames(const std::string& text, const std::vector<T>& every, Pars
     wanted = {every, true};
     return "";
   }
-  for (const std::string& name : Split(text)) {
+  for (const std::string& name : SplitAtCommas(text)) {
     const auto value = parse(name);
     if (!value) return fmt::format("wants {} or all, not '{}'", nouns, name);
     wanted.values.push_back(*value);
   }
-  return wanted.values.empty() ? fmt::format("wants {} or all", nouns) : "";
+  return "";
 }
-
-template <typename Values>
-std::string Names(const Values& values) {
-  std::vector<std::string_view> names;
-  for (const auto value : values) names.push_back(Name(value));
-  return fmt::format("{}", fmt::join(names, ", "));
-}
-
-const std::vector<Collective> kCollectives{Collective::kAllReduce, Collective::kBroadcast, Collective::kBarrier};
-const std::vector<Algorithm> kAlgorithms{Algorithm::kRing,
-                                         Algorithm::kTree,
-                                         Algorithm::kRecursiveHalving,
-                                         Algorithm::kRecursiveDoubling,
-                                         Algorithm::kScatterAllGather,
-                                         Algorithm::kDissemination};
 
 // ---- the ways to have ranks ----
 
@@ -101,18 +79,27 @@ int MeasureOnRank(Communicator& communicator, const Clock& clock, const Flags& f
     return Complain(fmt::format("rank {}: {}", communicator.rank(), error.ToString()), exit_code);
   };
   const auto cases = PlanCases(flags.measure, communicator.world_size());
-  if (!cases) return Complain(cases.error().message(), kWrongUsage);
+  if (!cases) return Complain(cases.error().message(), kExitWrongUsage);
   if (communicator.rank() == 0) {
-    if (const Status files = CheckFiles(flags.outputs); !files) return Complain(files.error().message(), kWrongUsage);
+    if (const Status files = CheckFiles(flags.outputs); !files)
+      return Complain(files.error().message(), kExitWrongUsage);
   }
   const auto verdict = MeasureAll(communicator, clock, flags.measure, *cases, flags.outputs);
-  if (!verdict) return report(verdict.error(), kFailed);
-  if (const Status closed = communicator.Close(); !closed) return report(closed.error(), kFailed);
-  return verdict->good() ? kDone : kFailed;
+  if (!verdict) return report(verdict.error(), kExitFailed);
+  if (const Status closed = communicator.Close(); !closed) return report(closed.error(), kExitFailed);
+  return verdict->good() ? kExitDone : kExitFailed;
+}
+
+// What the peers of an interrupted rank are told.
+std::string ReasonOf(int signal) { return signal == SIGINT ? "interrupted" : "asked to end by SIGTERM"; }
+
+int AsExitCode(const InterruptWatch& interrupts, int exit_code) {
+  return interrupts.signal() != 0 ? 128 + interrupts.signal() : exit_code;
 }
 
 // All ranks as threads of this process.
 int MeasureInProcess(const Flags& flags) {
+  InterruptWatch interrupts;
   const int ranks = *flags.local_ranks;
   const InprocNetwork network(ranks);
   const auto clock = std::make_shared<SteadyClock>();
@@ -121,7 +108,14 @@ int MeasureInProcess(const Flags& flags) {
     peers.push_back(
         {.host = "localhost", .host_id = "in process", .pid = 0, .address = network.transport(rank)->Address()});
   }
-  std::vector<int> exit_codes(static_cast<std::size_t>(ranks), kFailed);
+  std::vector<int> exit_codes(static_cast<std::size_t>(ranks), kExitFailed);
+  std::mutex mutex;  // guards which communicators there are
+  std::vector<std::unique_ptr<Communicator>> communicators(static_cast<std::size_t>(ranks));
+  interrupts.OnInterrupt([&](int signal) {
+    const std::lock_guard lock(mutex);
+    for (const auto& communicator : communicators)
+      if (communicator) communicator->Abort(ReasonOf(signal));
+  });
   std::vector<std::thread> threads;
   for (Rank rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
@@ -131,14 +125,23 @@ int MeasureInProcess(const Flags& flags) {
       options.transport = network.transport(rank);
       options.clock = clock;
       options.timeout = flags.timeout;
-      const auto communicator = Communicator::Create(std::move(options));
-      exit_codes[static_cast<std::size_t>(rank)] =
-          communicator ? MeasureOnRank(**communicator, *clock, flags)
-                       : Complain(fmt::format("rank {}: {}", rank, communicator.error().ToString()), kFailed);
+      auto created = Communicator::Create(std::move(options));
+      if (!created) {
+        Complain(fmt::format("rank {}: {}", rank, created.error().ToString()), kExitFailed);
+        return;
+      }
+      Communicator& communicator = **created;
+      {
+        const std::lock_guard lock(mutex);
+        communicators[static_cast<std::size_t>(rank)] = std::move(*created);
+        if (interrupts.signal() != 0) communicator.Abort(ReasonOf(interrupts.signal()));  // it came before this one
+      }
+      exit_codes[static_cast<std::size_t>(rank)] = MeasureOnRank(communicator, *clock, flags);
     });
   }
   for (std::thread& thread : threads) thread.join();
-  return *std::max_element(exit_codes.begin(), exit_codes.end());
+  interrupts.OnInterrupt(nullptr);
+  return AsExitCode(interrupts, *std::max_element(exit_codes.begin(), exit_codes.end()));
 }
 
 // This process is one rank of several.
@@ -148,7 +151,7 @@ int MeasureAsRank(const Flags& flags) {
         "which ranks? Give -N RANKS to start them here, or start this under rondo run, torchrun, mpirun or srun, or "
         "give "
         "--rendezvous URL --rank R --world-size W",
-        kWrongUsage);
+        kExitWrongUsage);
   }
   InterruptWatch interrupts;
   const SteadyClock clock;
@@ -168,13 +171,12 @@ int MeasureAsRank(const Flags& flags) {
         flags.rank ? std::optional(std::to_string(*flags.rank)) : RankEnvironment("RANK");
     const bool usage = communicator.error().code() == ErrorCode::kInvalidArgument;
     return Complain((rank ? fmt::format("rank {}: ", *rank) : "") + communicator.error().ToString(),
-                    usage ? kWrongUsage : kFailed);
+                    usage ? kExitWrongUsage : kExitFailed);
   }
-  interrupts.OnInterrupt(
-      [&](int signal) { (*communicator)->Abort(signal == SIGINT ? "interrupted" : "asked to end by SIGTERM"); });
+  interrupts.OnInterrupt([&](int signal) { (*communicator)->Abort(ReasonOf(signal)); });
   const int exit_code = MeasureOnRank(**communicator, clock, flags);
   interrupts.OnInterrupt(nullptr);
-  return interrupts.signal() != 0 ? 128 + interrupts.signal() : exit_code;
+  return AsExitCode(interrupts, exit_code);
 }
 
 // This process again, as it was called, and told that it is one of the ranks.
@@ -196,25 +198,44 @@ int MeasureOnLocalRanks(const Flags& flags) {
   launch.command = CommandOfARank();
   launch.program = "rondo perf";
   launch.tag_output = false;  // rank 0 alone prints, and errors name their rank
-  launch.explained_exit_code = kFailed;
+  launch.explained_exit_code = kExitFailed;
   const SteadyClock clock;
   const Result<int> code = Launch(launch, clock);
-  return code ? *code : Complain(code.error().ToString(), kFailed);
+  return code ? *code : Complain(code.error().ToString(), kExitFailed);
+}
+
+// That of the flag, else the one that a launcher left in the environment, else the default.
+Status TakeTimeout(Flags& flags) {
+  if (flags.given_timeout) {
+    flags.timeout = *flags.given_timeout;
+  } else if (const auto variable = RankEnvironment("RONDO_TIMEOUT"); variable && !variable->empty()) {
+    const Result<Duration> timeout = ParseSeconds(*variable);
+    if (!timeout) return Fail(ErrorCode::kInvalidArgument, "variable RONDO_TIMEOUT: {}", timeout.error().message());
+    flags.timeout = *timeout;
+  }
+  return {};
 }
 
 int RunPerf(Flags& flags) {
+  if (const Status timeout = TakeTimeout(flags); !timeout) return Complain(timeout.error().message(), kExitWrongUsage);
   flags.measure.in_place = flags.in_place || !flags.out_of_place;
   flags.measure.out_of_place = flags.out_of_place || !flags.in_place;
   flags.outputs.transport = flags.transport == "auto" ? "tcp" : flags.transport;
   const bool in_process = flags.transport == "inproc";
-  if (in_process && !flags.local_ranks) return Complain("--transport inproc: wants -N RANKS too", kWrongUsage);
+  if (in_process && !flags.local_ranks) return Complain("--transport inproc: wants -N RANKS too", kExitWrongUsage);
+  const char* unused = !flags.addresses.empty() ? "--address" : !flags.interface.empty() ? "--interface" : nullptr;
+  if (in_process && unused != nullptr) {
+    return Complain(fmt::format("{}: --transport inproc has no addresses and uses no network", unused),
+                    kExitWrongUsage);
+  }
   if (flags.outputs.json == "-" && flags.outputs.csv == "-") {
-    return Complain("--json and --csv: only one of them can have stdout", kWrongUsage);
+    return Complain("--json and --csv: only one of them can have stdout", kExitWrongUsage);
   }
   if (flags.local_ranks && !flags.launched) {  // usage errors once, before anything starts
     const auto cases = PlanCases(flags.measure, *flags.local_ranks);
-    if (!cases) return Complain(cases.error().message(), kWrongUsage);
-    if (const Status files = CheckFiles(flags.outputs); !files) return Complain(files.error().message(), kWrongUsage);
+    if (!cases) return Complain(cases.error().message(), kExitWrongUsage);
+    if (const Status files = CheckFiles(flags.outputs); !files)
+      return Complain(files.error().message(), kExitWrongUsage);
   }
   if (in_process) return MeasureInProcess(flags);
   return flags.local_ranks && !flags.launched ? MeasureOnLocalRanks(flags) : MeasureAsRank(flags);
@@ -224,12 +245,14 @@ int RunPerf(Flags& flags) {
 
 void AddWhatToMeasure(CLI::App& perf, Flags& flags) {
   PerfOptions& measure = flags.measure;
+  const std::vector<Collective> collectives = DistinctCollectives();
+  const std::string algorithms = "auto, " + NamesOf(DistinctAlgorithms());
   AddText(
       perf, "collective",
-      [&measure](const std::string& text) {
-        return TakeNames(text, kCollectives, ParseCollective, "one of " + Names(kCollectives), measure.collectives);
+      [&measure, collectives](const std::string& text) {
+        return TakeNames(text, collectives, ParseCollective, "one of " + NamesOf(collectives), measure.collectives);
       },
-      "COLLECTIVE", "What to measure: " + Names(kCollectives) + ", all")
+      "COLLECTIVE", "What to measure: " + NamesOf(collectives) + ", all")
       ->required();
   AddSize(
       perf, "-b,--min-bytes", [&measure](std::uint64_t b) { measure.min_bytes = b; },
@@ -256,17 +279,17 @@ void AddWhatToMeasure(CLI::App& perf, Flags& flags) {
   AddText(
       perf, "-d,--dtype",
       [&measure](const std::string& text) {
-        return TakeNames(text, {kAllDataTypes.begin(), kAllDataTypes.end()}, ParseDataType, Names(kAllDataTypes),
+        return TakeNames(text, {kAllDataTypes.begin(), kAllDataTypes.end()}, ParseDataType, NamesOf(kAllDataTypes),
                          measure.types);
       },
-      "TYPE[,...]", "Types of elements (default float32): " + Names(kAllDataTypes) + ", all");
+      "TYPE[,...]", "Types of elements (default float32): " + NamesOf(kAllDataTypes) + ", all");
   AddText(
       perf, "-o,--op",
       [&measure](const std::string& text) {
-        return TakeNames(text, {kAllReduceOps.begin(), kAllReduceOps.end()}, ParseReduceOp, Names(kAllReduceOps),
+        return TakeNames(text, {kAllReduceOps.begin(), kAllReduceOps.end()}, ParseReduceOp, NamesOf(kAllReduceOps),
                          measure.ops);
       },
-      "OP[,...]", "Operations of reductions (default sum): " + Names(kAllReduceOps) + ", all");
+      "OP[,...]", "Operations of reductions (default sum): " + NamesOf(kAllReduceOps) + ", all");
   AddText(
       perf, "-r,--root",
       [&measure](const std::string& text) {
@@ -281,15 +304,15 @@ void AddWhatToMeasure(CLI::App& perf, Flags& flags) {
       "RANK|all", "Root of collectives that have one (default 0)");
   AddText(
       perf, "--algorithm",
-      [&measure](const std::string& text) {
+      [&measure, algorithms](const std::string& text) {
         const auto parse = [](const std::string& name) -> std::optional<std::optional<Algorithm>> {
           const std::optional<Algorithm> algorithm = ParseAlgorithm(name);
           if (!algorithm && name != "auto") return std::nullopt;
           return std::optional<std::optional<Algorithm>>(std::in_place, algorithm);
         };
-        return TakeNames<std::optional<Algorithm>>(text, {}, parse, "auto, " + Names(kAlgorithms), measure.algorithms);
+        return TakeNames<std::optional<Algorithm>>(text, {}, parse, algorithms, measure.algorithms);
       },
-      "NAME[,...]", "Algorithms (default auto): auto, " + Names(kAlgorithms) + ", all");
+      "NAME[,...]", "Algorithms (default auto): " + algorithms + ", all");
   perf.add_flag("--in-place", flags.in_place, "Measure in place (default: both ways)");
   perf.add_flag("--out-of-place", flags.out_of_place, "Measure out of place");
   AddNumber(
@@ -319,14 +342,15 @@ void AddRanks(CLI::App& perf, Flags& flags) {
   AddNumber(
       perf, "--rails", [](std::int64_t) {}, 1, 1, "Parallel paths to each peer; this version has one");
   AddText(
-      perf, "--address", [&flags](const std::string& list) { return flags.addresses = Split(list), std::string(); },
-      "ADDR[,ADDR]", "Local addresses to use (default: chosen, see rondo explain)");
+      perf, "--address",
+      [&flags](const std::string& list) { return flags.addresses = SplitAtCommas(list), std::string(); }, "ADDR[,ADDR]",
+      "Local addresses to use (default: chosen, see rondo explain)");
   AddText(
       perf, "--interface", [&flags](const std::string& expr) { return flags.interface = expr, std::string(); }, "EXPR",
       "Local interfaces to use: eth0,ib0 or ^docker0,lo or =eth0 or 10.0.0.0/8");
   AddSeconds(
-      perf, "--timeout", [&flags](Duration timeout) { flags.timeout = timeout; },
-      "For the ranks to meet, and for each operation (default 60)");
+      perf, "--timeout", [&flags](Duration timeout) { flags.given_timeout = timeout; },
+      "For the ranks to meet, and for each operation (default: variable RONDO_TIMEOUT, else 60)");
   perf.add_flag("--launched", flags.launched)->group("");  // ours, see CommandOfARank
 }
 

@@ -1,5 +1,4 @@
-// The command line: one binary, a subcommand per job. Exit codes: 0 done, 1 the job failed, 2 wrong usage, 130
-// interrupted.
+// The command line: one binary, a subcommand per job.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -12,8 +11,6 @@
 #include "tools/version.h"
 
 namespace {
-
-constexpr int kWrongUsage = 2;
 
 // The subcommand that the command line names, else the program itself.
 const CLI::App& InUse(const CLI::App& app) {
@@ -37,7 +34,7 @@ int ReportUsage(const CLI::App& app, const std::vector<std::string>& arguments, 
     text = fmt::format("there is no subcommand '{}'", arguments.front());
   }
   fmt::print(stderr, "{}: {}{}\nTry '{} --help'.\n", program, text, hint, program);
-  return kWrongUsage;
+  return rondo::kExitWrongUsage;
 }
 
 }  // namespace
@@ -50,7 +47,7 @@ int main(int argc, char** argv) {
   app.failure_message(CLI::FailureMessage::simple);
   app.get_formatter()->column_width(34);
 
-  int exit_code = 0;
+  int exit_code = rondo::kExitDone;
   rondo::AddRunCommand(app, exit_code);
   rondo::AddPerfCommand(app, exit_code);
   rondo::AddExplainCommand(app, exit_code);

@@ -3,7 +3,6 @@
 
 #include <cstdio>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -18,8 +17,7 @@ namespace {
 
 // "" where every host of "a,b:4" is this one.
 std::string RefuseRemoteHosts(const std::string& hosts) {
-  std::istringstream list(hosts);
-  for (std::string host; std::getline(list, host, ',');) {
+  for (std::string host : SplitAtCommas(hosts)) {
     host = host.substr(0, host.find(':'));
     if (host != "localhost" && host != "127.0.0.1") {
       return fmt::format("'{}' is unsupported: this version starts ranks on localhost only", host);
@@ -59,9 +57,14 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<Flags>();
   CLI::App* run = app.add_subcommand("run", "Start the ranks of a job on this host and see them through");
   run->footer(
-      "Every rank finds RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT in its "
-      "environment;\n"
-      "rondo run serves the store there. The first rank that fails ends the others, and its exit code is ours.\n"
+      "Every rank finds in its environment:\n"
+      "  RANK, WORLD_SIZE              which rank it is, of how many\n"
+      "  LOCAL_RANK, LOCAL_WORLD_SIZE  the same among those on its host\n"
+      "  MASTER_ADDR, MASTER_PORT      where rondo run serves the store in which they meet\n"
+      "  RONDO_EXTERNAL_STORE          1: no rank is to serve it\n"
+      "  RONDO_JOB                     an id new in every launch\n"
+      "  RONDO_TIMEOUT                 the seconds of --timeout, where that is given\n"
+      "The first rank that fails ends the others, and its exit code is ours.\n"
       "Example: rondo run -N 4 -- ./train --epochs 3");
   AddNumber(
       *run, "-N,--ranks", [flags](std::int64_t n) { flags->launch.ranks = static_cast<int>(n); }, 1, kMaxWorldSize,
@@ -71,6 +74,9 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
   run->add_flag("--no-tag", flags->no_tag,
                 "Leave the ranks' output alone instead of putting \"[rank] \" before every line");
   AddSeconds(
+      *run, "--timeout", [flags](Duration timeout) { flags->launch.timeout = timeout; },
+      "For the ranks to meet, and for each operation, as RONDO_TIMEOUT (default: theirs; rondo perf has 60)");
+  AddSeconds(
       *run, "--grace", [flags](Duration grace) { flags->launch.grace = grace; },
       "From SIGTERM to SIGKILL for ranks that do not end (default 5)");
   run->add_option("command", flags->launch.command, "The command and its arguments")->required()->type_name("CMD");
@@ -79,7 +85,7 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
     const SteadyClock clock;
     const Result<int> code = Launch(flags->launch, clock);
     if (!code) fmt::print(stderr, "rondo run: {}\n", code.error().ToString());
-    exit_code = code.value_or(1);
+    exit_code = code.value_or(kExitFailed);
   });
 }
 

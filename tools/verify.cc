@@ -3,16 +3,19 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <memory>
-#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/clock.h"
 #include "collectives/algorithms/formulas.h"
 #include "collectives/algorithms/prove.h"
 #include "collectives/algorithms/table.h"
 #include "tools/commands.h"
 #include "tools/flags.h"
+#include "tools/progress.h"
 
 namespace rondo {
 namespace {
@@ -31,15 +34,36 @@ constexpr std::uint64_t kSeed = 1;
 
 constexpr const char* kRow = "{:<10}  {:<18}  {:>9}  {:<39}  {:<39}  {:>5}  {}\n";
 
-Status Prove(const AlgorithmEntry& entry, const VerifyFlags& flags) {
+// What stands on stderr's terminal while nothing else is said.
+class Steps {
+ public:
+  Steps(const Clock& clock, std::size_t total) : progress_(clock, total) {}
+  void Next(const AlgorithmEntry& entry, std::string_view what) {
+    progress_.Update(done_++, fmt::format("{} {}, {}", Name(entry.collective), Name(entry.algorithm), what));
+  }
+  void Clear() { progress_.Clear(); }
+
+ private:
+  Progress progress_;
+  std::size_t done_ = 0;
+};
+
+// The steps that Prove and Mutate announce of each algorithm.
+std::size_t StepsPerAlgorithm(const VerifyFlags& flags) {
+  return static_cast<std::size_t>(flags.max_ranks) + std::size(kLargeWorlds) + (flags.mutations ? 1 : 0);
+}
+
+Status Prove(const AlgorithmEntry& entry, const VerifyFlags& flags, Steps& steps) {
   std::uint64_t schedules = 0;
   Proof proof;
   for (int world = 1; world <= flags.max_ranks; ++world) {
+    steps.Next(entry, fmt::format("{} ranks", world));
     RONDO_ASSIGN(const WorldProof proved, ProveWorld(entry, world));
     schedules += proved.schedules;
     proof = proved.proof;
   }
   for (const int world : kLargeWorlds) {
+    steps.Next(entry, fmt::format("{} ranks", world));
     const Rank root = entry.collective == Collective::kBroadcast ? world / 2 : 0;
     RONDO_TRY(ProveSamples(entry, {.collective = entry.collective,
                                    .algorithm = entry.algorithm,
@@ -54,13 +78,15 @@ Status Prove(const AlgorithmEntry& entry, const VerifyFlags& flags) {
   if (entry.collective == Collective::kAllReduce) {
     operands = proof.in_rank_order ? "in the ranks' order" : "each chunk in its own order";
   }
+  steps.Clear();
   fmt::print(kRow, Name(entry.collective), Name(entry.algorithm), schedules,
              fmt::format("{} = {}", proof.rounds, cost.rounds_formula),
              fmt::format("{:.4g} = {}", vectors_sent, cost.sent_formula), proof.max_peers, operands);
   return {};
 }
 
-Status Mutate(const AlgorithmEntry& entry, std::vector<MutationReport>& totals) {
+Status Mutate(const AlgorithmEntry& entry, std::vector<MutationReport>& totals, Steps& steps) {
+  steps.Next(entry, "broken on purpose");
   RONDO_ASSIGN(const auto reports, RefuseMutants(entry, kMutatedWorlds, kAttempts, kSeed));
   totals.resize(reports.size());
   for (std::size_t i = 0; i < reports.size(); ++i) {
@@ -75,13 +101,18 @@ int RunVerify(const VerifyFlags& flags) {
   std::vector<MutationReport> mutants;
   fmt::print(kRow, "", "", "schedules", fmt::format("rounds, P = {}", flags.max_ranks), "sent by a rank, vectors",
              "lanes", "operands combined");
-  for (const AlgorithmEntry& entry : AllAlgorithms()) {
-    if (flags.algorithm != "all" && flags.algorithm != Name(entry.algorithm)) continue;
-    Status status = Prove(entry, flags);
-    if (status && flags.mutations) status = Mutate(entry, mutants);
+  std::vector<AlgorithmEntry> wanted;
+  for (const AlgorithmEntry& entry : AllAlgorithms())
+    if (flags.algorithm == "all" || flags.algorithm == Name(entry.algorithm)) wanted.push_back(entry);
+  const SteadyClock clock;
+  Steps steps(clock, wanted.size() * StepsPerAlgorithm(flags));
+  for (const AlgorithmEntry& entry : wanted) {
+    Status status = Prove(entry, flags, steps);
+    if (status && flags.mutations) status = Mutate(entry, mutants, steps);
+    steps.Clear();
     if (!status) {
       fmt::print(stderr, "rondo verify: {}\n", status.error().message());
-      return 1;
+      return kExitFailed;
     }
   }
   fmt::print(
@@ -90,14 +121,14 @@ int RunVerify(const VerifyFlags& flags) {
       "  every rank's result holds every contribution once, in the documented order.\n"
       "And in worlds of {} ranks: the same of sampled chunks through all ranks, and the lanes of sampled ranks.\n",
       flags.max_ranks, fmt::join(kLargeWorlds, ", "));
-  if (!flags.mutations) return 0;
+  if (!flags.mutations) return kExitDone;
 
   fmt::print("\nBroken on purpose, worlds of 1 to {} ranks, seed {}; each was refused:\n", kMutatedWorlds, kSeed);
   for (const MutationReport& report : mutants) {
     fmt::print("  {:6} x {}\n", report.refused, report.name);
     if (report.refused > 0) fmt::print("           {}\n", report.counter_example);
   }
-  return 0;
+  return kExitDone;
 }
 
 }  // namespace
@@ -108,11 +139,11 @@ void AddVerifyCommand(CLI::App& app, int& exit_code) {
   AddNumber(
       *verify, "--max-ranks", [flags](std::int64_t ranks) { flags->max_ranks = static_cast<int>(ranks); }, 1, kMaxRanks,
       "The largest world to prove in full (default 33)");
-  std::set<std::string> names{"all"};
-  for (const AlgorithmEntry& entry : AllAlgorithms()) names.emplace(Name(entry.algorithm));
+  std::vector<std::string> names{"all"};
+  for (const Algorithm algorithm : DistinctAlgorithms()) names.emplace_back(Name(algorithm));
   AddChoice(
-      *verify, "--algorithm", [flags](const std::string& name) { flags->algorithm = name; },
-      std::vector<std::string>(names.begin(), names.end()), "Only this one (default all)");
+      *verify, "--algorithm", [flags](const std::string& name) { flags->algorithm = name; }, names,
+      "Only this one (default all)");
   verify->add_flag("--mutations", flags->mutations, "Also break schedules on purpose, and show that each is refused");
   verify->callback([flags, &exit_code] { exit_code = RunVerify(*flags); });
 }

@@ -1,5 +1,6 @@
 #include "collectives/algorithms/table.h"
 
+#include <algorithm>
 #include <array>
 
 #include "collectives/algorithms/folding.h"
@@ -22,9 +23,20 @@ constexpr std::array kTable{
     AlgorithmEntry{Collective::kBarrier, Algorithm::kDissemination, OneChunk, DisseminationBarrier},
 };
 
+// What one member of the entries is, each value once.
+template <typename T>
+std::vector<T> Distinct(T AlgorithmEntry::*member) {
+  std::vector<T> values;
+  for (const AlgorithmEntry& entry : kTable)
+    if (std::find(values.begin(), values.end(), entry.*member) == values.end()) values.push_back(entry.*member);
+  return values;
+}
+
 }  // namespace
 
 std::span<const AlgorithmEntry> AllAlgorithms() { return kTable; }
+std::vector<Collective> DistinctCollectives() { return Distinct(&AlgorithmEntry::collective); }
+std::vector<Algorithm> DistinctAlgorithms() { return Distinct(&AlgorithmEntry::algorithm); }
 
 const AlgorithmEntry* FindAlgorithm(Collective collective, Algorithm algorithm) {
   for (const AlgorithmEntry& entry : kTable) {

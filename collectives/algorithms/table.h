@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "collectives/schedule/transfers.h"
 
@@ -19,6 +20,9 @@ struct AlgorithmEntry {
 };
 
 std::span<const AlgorithmEntry> AllAlgorithms();
+// What stands in that table, each once and in its order.
+std::vector<Collective> DistinctCollectives();
+std::vector<Algorithm> DistinctAlgorithms();
 // Null where the algorithm does not serve that collective.
 const AlgorithmEntry* FindAlgorithm(Collective collective, Algorithm algorithm);
 
