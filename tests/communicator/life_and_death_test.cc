@@ -1,0 +1,164 @@
+// How a communicator ends: Close, Abort, a rank that dies or is destroyed, and what the others are told.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collectives/communicator.h"
+#include "tests/communicator/ranks.h"
+
+namespace rondo {
+namespace {
+
+// doctest's CHECK may be used from several threads, but only its asserts; every check here is on plain values.
+
+TEST_CASE("after Close every call is refused, and a second Close returns what the first did") {
+  InprocNetwork network(2);
+  OnRanks(network, [&](Communicator& communicator) {
+    CHECK(communicator.Barrier());
+    CHECK(communicator.Close());
+    CHECK(communicator.Close());
+    const Status status = communicator.Barrier();
+    CHECK((!status && status.error().code() == ErrorCode::kClosed));
+  });
+}
+
+TEST_CASE("a rank that closed too early is named by those who still need it") {
+  InprocNetwork network(2);
+  OnRanks(network, [&](Communicator& communicator) {
+    CHECK(communicator.Barrier());
+    Status status = communicator.rank() == 0 ? communicator.Close() : communicator.Barrier();
+    CAPTURE(TextOf(status));
+    CHECK(TextOf(status).find("closed") == 0);
+    CHECK(TextOf(status).find("rank 0 closed after #1 barrier") != std::string::npos);
+    CHECK(TextOf(status).find("rank 1 waits for it in #2 barrier") != std::string::npos);
+  });
+}
+
+TEST_CASE("a goodbye heard while nothing ran counts against the operation that needs the rank later") {
+  InprocNetwork network(2);
+  OnRanks(network, [&](Communicator& communicator) {
+    CHECK(communicator.Barrier());
+    if (communicator.rank() == 0) {
+      CHECK(TextOf(communicator.Close()).find("closed: rank 0 closed after #1 barrier") == 0);
+      return;
+    }
+    const auto listen_until = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+    while (std::chrono::steady_clock::now() < listen_until) communicator.Progress();
+    const Status status = communicator.Barrier();
+    CAPTURE(TextOf(status));
+    CHECK(TextOf(status).find("closed: rank 0 closed after #1 barrier") == 0);
+  });
+}
+
+TEST_CASE("a communicator destroyed without Close tells its peers") {
+  InprocNetwork network(2);
+  OnRanks(network, [&](Communicator& communicator) {
+    auto child = communicator.Split(0, communicator.rank());
+    REQUIRE(child);
+    CHECK((*child)->Barrier());
+    if (communicator.rank() == 0) {
+      child->reset();
+      return;
+    }
+    const Status status = (*child)->Barrier();
+    CAPTURE(TextOf(status));
+    CHECK(TextOf(status).find("rank 0 destroyed its communicator without closing it") != std::string::npos);
+  });
+}
+
+TEST_CASE("abort fails pending and later operations here and on all other ranks, with the reason") {
+  InprocNetwork network(3);
+  std::mutex mutex;
+  std::array<std::string, 3> pending, later;
+  OnRanks(network, [&](Communicator& communicator) {
+    std::vector<float> values(1000, 1);
+    CHECK(communicator.AllReduce(values.data(), values.data(), 1000, DataType::kFloat32, ReduceOp::kSum));
+    const auto at = static_cast<std::size_t>(communicator.rank());
+    Status first;
+    if (communicator.rank() == 0) {
+      communicator.Abort("the loss is not a number");
+      communicator.Abort("twice is once");
+    }
+    first = communicator.AllReduce(values.data(), values.data(), 1000, DataType::kFloat32, ReduceOp::kSum);
+    const Status second = communicator.Barrier();
+    const std::lock_guard lock(mutex);
+    pending[at] = TextOf(first);
+    later[at] = TextOf(second);
+  });
+  for (std::size_t r = 0; r < 3; ++r) {
+    CAPTURE(r);
+    CAPTURE(pending[r]);
+    CHECK(pending[r].find(r == 0 ? "aborted" : "peer_aborted") == 0);
+    CHECK(pending[r].find("the loss is not a number") != std::string::npos);
+    CHECK(later[r].find("the loss is not a number") != std::string::npos);
+  }
+}
+
+TEST_CASE("aborting a communicator aborts those split from it") {
+  InprocNetwork network(2);
+  OnRanks(network, [&](Communicator& communicator) {
+    auto child = communicator.Split(0, communicator.rank());
+    REQUIRE(child);
+    CHECK((*child)->Barrier());
+    if (communicator.rank() == 0) communicator.Abort("parent first");
+    const Status status = (*child)->Barrier();
+    CAPTURE(TextOf(status));
+    CHECK(TextOf(status).find("parent first") != std::string::npos);
+  });
+}
+
+TEST_CASE("a Work and a parent's Abort may outlive the communicator they name") {
+  InprocNetwork network(2);
+  OnRanks(network, [&](Communicator& communicator) {
+    auto child = communicator.Split(0, communicator.rank());
+    REQUIRE(child);
+    Work work = (*child)->BarrierAsync();
+    CHECK(work.Wait());
+    CHECK((*child)->Close());
+    child->reset();
+    CHECK(communicator.Barrier());
+    const std::optional<Status> status = work.Test();
+    CHECK((status && *status));
+    if (communicator.rank() == 0) communicator.Abort("after the child is gone");
+    CHECK(TextOf(communicator.Barrier()).find("after the child is gone") != std::string::npos);
+  });
+}
+
+TEST_CASE("a rank that dies is named by all survivors, in this call or the next") {
+  for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kTree, Algorithm::kRecursiveDoubling}) {
+    InprocNetwork network(4);
+    std::mutex mutex;
+    std::vector<std::string> texts;
+    OnRanks(network, [&](Communicator& communicator) {
+      std::vector<float> values(1000, 1);
+      // Rank 2 may be through with the first one, and dead, while others are still in it.
+      Status status = communicator.AllReduce(values.data(), values.data(), 1000, DataType::kFloat32, ReduceOp::kSum,
+                                             {.algorithm = algorithm});
+      if (communicator.rank() == 2) {
+        network.Kill(2);
+        return;
+      }
+      if (status)
+        status = communicator.AllReduce(values.data(), values.data(), 1000, DataType::kFloat32, ReduceOp::kSum,
+                                        {.algorithm = algorithm});
+      if (status) status = communicator.Close();
+      const std::lock_guard lock(mutex);
+      texts.push_back(TextOf(status));
+    });
+    CHECK(texts.size() == 3);
+    for (const std::string& text : texts) {
+      CAPTURE(text);
+      CHECK(text.find("peer_lost") == 0);
+      CHECK(text.find("caused by rank 2 (host host2") != std::string::npos);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,116 @@
+// Ranks that make different calls: all are told, in words that name both sides.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <barrier>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "collectives/communicator.h"
+#include "tests/communicator/ranks.h"
+
+namespace rondo {
+namespace {
+
+// doctest's CHECK may be used from several threads, but only its asserts; every check here is on plain values.
+
+// When a rank learns of it: a rank that only sends may have returned before.
+enum class Noticed { kInTheCall, kAtClose, kInEither };
+
+struct Disagreement {
+  const char* what;
+  int ranks;
+  Noticed noticed;
+  Status (*call)(Communicator& communicator, float* values);
+  const char* one;  // what every rank is told of either side
+  const char* other;
+};
+
+Status SumOf(Communicator& communicator, float* values, std::uint64_t count) {
+  return communicator.AllReduce(values, values, count, DataType::kFloat32, ReduceOp::kSum);
+}
+
+Status BroadcastFrom(Communicator& communicator, float* values, Rank root) {
+  return communicator.Broadcast(values, values, 16, DataType::kFloat32, root);
+}
+
+// Rank 1 broadcasts from itself, the others add.
+Status DifferentOperations(Communicator& communicator, float* values) {
+  return communicator.rank() == 1 ? BroadcastFrom(communicator, values, 1) : SumOf(communicator, values, 16);
+}
+
+const Disagreement kDisagreements[] = {
+    {"the operation, of two", 2, Noticed::kInEither, DifferentOperations, "all_reduce float32 x 16 sum",
+     "broadcast float32 x 16 from rank 1"},
+    {"the operation, of four", 4, Noticed::kInEither, DifferentOperations, "all_reduce float32 x 16 sum",
+     "broadcast float32 x 16 from rank 1"},
+    {"the count", 3, Noticed::kInEither,
+     [](Communicator& communicator, float* values) {
+       return SumOf(communicator, values, communicator.rank() == 2 ? 17 : 16);
+     },
+     "x 16 ", "x 17 "},
+    {"the root, each waiting for the other although no bytes flow", 2, Noticed::kInTheCall,
+     [](Communicator& communicator, float* values) {
+       return BroadcastFrom(communicator, values, 1 - communicator.rank());
+     },
+     "broadcast float32 x 16 from rank 0", "broadcast float32 x 16 from rank 1"},
+    {"the root, each sending from itself and returning", 2, Noticed::kAtClose,
+     [](Communicator& communicator, float* values) { return BroadcastFrom(communicator, values, communicator.rank()); },
+     "broadcast float32 x 16 from rank 0", "broadcast float32 x 16 from rank 1"},
+};
+
+TEST_CASE("ranks that disagree all end with an error that names both sides, at the latest when they close") {
+  for (const Disagreement& about : kDisagreements) {
+    CAPTURE(about.what);
+    InprocNetwork network(about.ranks);
+    std::mutex mutex;
+    std::vector<std::pair<bool, std::string>> outcomes;  // whether the call returned well, and the error
+    OnRanks(network, [&](Communicator& communicator) {
+      std::vector<float> values(32);
+      const Status called = about.call(communicator, values.data());
+      const std::string text = TextOf(called ? communicator.Close() : called);
+      const std::lock_guard lock(mutex);
+      outcomes.emplace_back(called.has_value(), text);
+    });
+    REQUIRE(outcomes.size() == static_cast<std::size_t>(about.ranks));
+    for (const auto& [returned, text] : outcomes) {
+      CAPTURE(text);
+      CHECK(text.find("mismatch") == 0);
+      CHECK(text.find(about.one) != std::string::npos);
+      CHECK(text.find(about.other) != std::string::npos);
+      if (about.noticed != Noticed::kInEither) CHECK(returned == (about.noticed == Noticed::kAtClose));
+    }
+  }
+}
+
+TEST_CASE("a rank that comes to a failed communicator late is told the first cause") {
+  // Ranks 0 and 1 disagree and have ended before rank 2 issues anything; it had no connection to either.
+  InprocNetwork network(3);
+  std::barrier<> failed(3);
+  std::atomic<bool> told{false};
+  OnRanks(network, [&](Communicator& communicator) {
+    std::vector<float> values(4);
+    if (communicator.rank() < 2) {
+      const Status status = communicator.AllReduce(values.data(), values.data(), communicator.rank() == 0 ? 3 : 4,
+                                                   DataType::kFloat32, ReduceOp::kSum, {.algorithm = Algorithm::kTree});
+      CHECK(TextOf(status).find("mismatch") == 0);
+      failed.arrive_and_wait();
+      while (!told.load()) communicator.Progress();  // alive: it hears the late comer
+      return;
+    }
+    failed.arrive_and_wait();
+    const Status status = communicator.AllReduce(values.data(), values.data(), 4, DataType::kFloat32, ReduceOp::kSum,
+                                                 {.algorithm = Algorithm::kTree});
+    CAPTURE(TextOf(status));
+    told.store(true);
+    CHECK(TextOf(status).find("mismatch") == 0);
+    CHECK(TextOf(status).find("x 3 ") != std::string::npos);
+  });
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,178 @@
+// Waiting for operations: timeouts, several waiters, the progress thread, callbacks, and limits on what is pending.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "collectives/communicator.h"
+#include "tests/communicator/ranks.h"
+
+namespace rondo {
+namespace {
+
+// doctest's CHECK may be used from several threads, but only its asserts; every check here is on plain values.
+
+TEST_CASE("a Wait that ends early returns not_ready and poisons nothing") {
+  InprocNetwork network(2);
+  std::barrier<> late(2);
+  OnRanks(network, [&](Communicator& communicator) {
+    float value = 1;
+    if (communicator.rank() == 1) late.arrive_and_wait();
+    Work work = communicator.AllReduceAsync(&value, &value, 1, DataType::kFloat32, ReduceOp::kSum);
+    if (communicator.rank() == 0) {
+      const Status early = work.Wait(std::chrono::steady_clock::now() + std::chrono::milliseconds(20));
+      CHECK((!early && early.error().code() == ErrorCode::kNotReady));
+      late.arrive_and_wait();
+    }
+    CHECK(work.Wait());
+    CHECK(value == 2);
+    CHECK(communicator.Close());
+  });
+}
+
+TEST_CASE("several threads may wait for operations of one communicator") {
+  InprocNetwork network(2);
+  OnRanks(network, [&](Communicator& communicator) {
+    constexpr std::size_t kOperations = 64;
+    std::vector<std::int32_t> values(kOperations, 1);
+    for (int round = 0; round < 10; ++round) {
+      std::vector<Work> works;
+      for (std::int32_t& value : values) {
+        value = 1;
+        works.push_back(communicator.AllReduceAsync(&value, &value, 1, DataType::kInt32, ReduceOp::kSum));
+      }
+      std::vector<std::thread> waiters;
+      std::atomic<int> good{0};
+      for (std::size_t t = 0; t < 4; ++t)
+        waiters.emplace_back([&, t] {
+          for (std::size_t i = t; i < kOperations; i += 4)
+            if (works[i].Wait() && values[i] == 2) good.fetch_add(1);
+        });
+      for (std::thread& waiter : waiters) waiter.join();
+      CHECK(good.load() == static_cast<int>(kOperations));
+    }
+    CHECK(communicator.Close());
+  });
+}
+
+TEST_CASE("operations nobody waits for are driven by the progress thread, callbacks may run collectives") {
+  InprocNetwork network(3);
+  OnRanks(network, [&](Communicator& communicator) {
+    std::vector<std::int32_t> values(5000, 1), nested(10, 1);
+    std::atomic<bool> done{false};
+    Work work = communicator.AllReduceAsync(values.data(), values.data(), 5000, DataType::kInt32, ReduceOp::kSum);
+    work.Then([&](const Status& status) {
+      CHECK(status);
+      CHECK(values[4999] == 3);
+      CHECK(communicator.AllReduce(nested.data(), nested.data(), 10, DataType::kInt32, ReduceOp::kSum));
+      done.store(true);
+      done.notify_all();
+    });
+    done.wait(false);
+    CHECK(nested[9] == 3);
+    CHECK(communicator.Close());
+  });
+}
+
+TEST_CASE("a callback may wait for a later operation") {
+  InprocNetwork network(2);
+  OnRanks(network, [&](Communicator& communicator) {
+    std::array<std::int32_t, 2> values{1, 1};
+    std::atomic<bool> second_done{false}, saw_it{false};
+    Work first = communicator.AllReduceAsync(&values[0], &values[0], 1, DataType::kInt32, ReduceOp::kSum);
+    Work second = communicator.AllReduceAsync(&values[1], &values[1], 1, DataType::kInt32, ReduceOp::kSum);
+    first.Then([&](const Status&) {
+      while (!second.Test()) {
+      }
+      saw_it.store(true);
+    });
+    second.Then([&](const Status&) { second_done.store(true); });
+    CHECK(first.Wait());
+    CHECK(second.Wait());
+    while (!saw_it.load() || !second_done.load()) std::this_thread::yield();
+    CHECK(values == std::array<std::int32_t, 2>{2, 2});
+    CHECK(communicator.Close());
+  });
+}
+
+TEST_CASE("an operation ends within its timeout and says who is missing") {
+  InprocNetwork network(2);
+  OnRanks(network, [&](Communicator& communicator) {
+    if (communicator.rank() == 1) {
+      // Alive but elsewhere, until the other has given up.
+      while (!communicator.failure()) communicator.Progress();
+      return;
+    }
+    float value = 1;
+    const auto before = std::chrono::steady_clock::now();
+    const Status status = communicator.AllReduce(&value, &value, 1, DataType::kFloat32, ReduceOp::kSum,
+                                                 {.timeout = std::chrono::milliseconds(200)});
+    const auto took = std::chrono::steady_clock::now() - before;
+    CAPTURE(TextOf(status));
+    CHECK(TextOf(status).find("timeout") == 0);
+    CHECK(TextOf(status).find("rank 0 waits for rank 1 (nothing of this operation arrived") != std::string::npos);
+    CHECK(took >= std::chrono::milliseconds(200));
+    CHECK(took < std::chrono::seconds(5));
+  });
+}
+
+TEST_CASE("an operation queued behind a longer one still ends within its own timeout") {
+  InprocNetwork network(2);
+  OnRanks(network, [&](Communicator& communicator) {
+    if (communicator.rank() == 1) {
+      while (!communicator.failure()) communicator.Progress();
+      return;
+    }
+    std::array<float, 3> values{};
+    const auto issue = [&](float& value, Duration timeout) {
+      return communicator.AllReduceAsync(&value, &value, 1, DataType::kFloat32, ReduceOp::kSum, {.timeout = timeout});
+    };
+    const auto before = std::chrono::steady_clock::now();
+    issue(values[0], std::chrono::seconds(20));
+    issue(values[1], std::chrono::milliseconds(200));
+    Work last = issue(values[2], std::chrono::seconds(20));
+    const Status status = last.Wait();
+    CAPTURE(TextOf(status));
+    CHECK(TextOf(status).find("timeout: #2 ") == 0);
+    CHECK(std::chrono::steady_clock::now() - before < std::chrono::seconds(5));
+  });
+}
+
+TEST_CASE("the longest timeout there is does not overflow") {
+  InprocNetwork network(2);
+  OnRanks(network, [&](Communicator& communicator) {
+    CHECK(communicator.Barrier({.timeout = Duration::max()}));
+    CHECK(communicator.Close());
+  });
+}
+
+TEST_CASE("more pending operations than the limit are refused and the others still complete") {
+  InprocNetwork network(2);
+  OnRanks(
+      network,
+      [&](Communicator& communicator) {
+        std::vector<std::int32_t> values(5, 1);
+        std::vector<Work> works;
+        for (std::int32_t& value : values)
+          works.push_back(communicator.AllReduceAsync(&value, &value, 1, DataType::kInt32, ReduceOp::kSum));
+        const Status refused = works[4].Wait();
+        CHECK((!refused && refused.error().code() == ErrorCode::kResource));
+        for (std::size_t i = 0; i < 4; ++i) CHECK(works[i].Wait());
+        CHECK(values == std::vector<std::int32_t>{2, 2, 2, 2, 1});
+        CHECK(communicator.Close());
+      },
+      [](CommunicatorOptions& options) {
+        options.max_pending_operations = 4;
+        options.progress_thread = false;
+      });
+}
+
+}  // namespace
+}  // namespace rondo
