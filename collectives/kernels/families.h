@@ -1,27 +1,28 @@
-// The families of kernels behind reduce.h, one .cc each; each picks its instruction set at run time.
+// The families of kernels behind reduce.h, one .cc each.
 #pragma once
 
 #include "collectives/kernels/reduce.h"
 
 namespace rondo::kernels {
 
-// All take only pairings that CheckPairing allows, with kAvg and kPremulSum given as kSum.
-ReduceFunction FindIntegerReduce(DataType type, ReduceOp op);  // kBool too
-ReduceFunction FindFloatReduce(DataType type, ReduceOp op);    // kFloat32, kFloat64
-ReduceFunction FindHalfReduce(DataType type, ReduceOp op);     // kFloat16, kBfloat16
+// What is done to the elements of some types, as reduce.h describes it. All take only pairings that CheckPairing
+// allows, with kAvg and kPremulSum given as kSum.
+struct Family {
+  ReduceFunction (*find_reduce)(DataType type, ReduceOp op);
+  void (*sum_and_divide)(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements,
+                         DataType type, int divisor);
+  void (*divide)(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, int divisor);
+  void (*scale)(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, double factor);
+};
 
-void DivideIntegers(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, int divisor);
+// With the functions for the best instruction set of this processor.
+Family IntegerFamily();  // kBool too, though without averages; cannot scale (null)
+Family FloatFamily();    // kFloat32, kFloat64
+Family HalfFamily();     // kFloat16, kBfloat16
+
+// The integers' averages, the same on every processor.
 void SumAndDivideIntegers(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements,
                           DataType type, int divisor);
-
-void DivideFloats(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, int divisor);
-void SumAndDivideFloats(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements,
-                        DataType type, int divisor);
-void ScaleFloats(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, double factor);
-
-void DivideHalves(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, int divisor);
-void SumAndDivideHalves(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements,
-                        DataType type, int divisor);
-void ScaleHalves(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, double factor);
+void DivideIntegers(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, int divisor);
 
 }  // namespace rondo::kernels

@@ -81,6 +81,8 @@ void Scale(std::byte* destination, const std::byte* source, std::size_t elements
   }
 }
 
+Family Functions() { return {Find, SumAndDivide, Divide, Scale}; }
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace rondo::kernels
@@ -90,27 +92,11 @@ HWY_AFTER_NAMESPACE();
 namespace rondo::kernels {
 namespace {
 
-HWY_EXPORT(Find);
-HWY_EXPORT(SumAndDivide);
-HWY_EXPORT(Divide);
-HWY_EXPORT(Scale);
+HWY_EXPORT(Functions);
 
 }  // namespace
 
-ReduceFunction FindFloatReduce(DataType type, ReduceOp op) { return HWY_DYNAMIC_DISPATCH(Find)(type, op); }
-
-void SumAndDivideFloats(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements,
-                        DataType type, int divisor) {
-  HWY_DYNAMIC_DISPATCH(SumAndDivide)(destination, left, right, elements, type, divisor);
-}
-
-void DivideFloats(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, int divisor) {
-  HWY_DYNAMIC_DISPATCH(Divide)(destination, source, elements, type, divisor);
-}
-
-void ScaleFloats(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, double factor) {
-  HWY_DYNAMIC_DISPATCH(Scale)(destination, source, elements, type, factor);
-}
+Family FloatFamily() { return HWY_DYNAMIC_DISPATCH(Functions)(); }
 
 }  // namespace rondo::kernels
 #endif  // HWY_ONCE

@@ -185,6 +185,8 @@ void Scale(std::byte* destination, const std::byte* source, std::size_t elements
   WalkWidened<Float16>(destination, source, elements, op);
 }
 
+Family Functions() { return {Find, SumAndDivide, Divide, Scale}; }
+
 #undef RONDO_HAVE_F16_CONVERSION
 
 }  // namespace
@@ -196,27 +198,11 @@ HWY_AFTER_NAMESPACE();
 namespace rondo::kernels {
 namespace {
 
-HWY_EXPORT(Find);
-HWY_EXPORT(SumAndDivide);
-HWY_EXPORT(Divide);
-HWY_EXPORT(Scale);
+HWY_EXPORT(Functions);
 
 }  // namespace
 
-ReduceFunction FindHalfReduce(DataType type, ReduceOp op) { return HWY_DYNAMIC_DISPATCH(Find)(type, op); }
-
-void SumAndDivideHalves(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements,
-                        DataType type, int divisor) {
-  HWY_DYNAMIC_DISPATCH(SumAndDivide)(destination, left, right, elements, type, divisor);
-}
-
-void DivideHalves(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, int divisor) {
-  HWY_DYNAMIC_DISPATCH(Divide)(destination, source, elements, type, divisor);
-}
-
-void ScaleHalves(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, double factor) {
-  HWY_DYNAMIC_DISPATCH(Scale)(destination, source, elements, type, factor);
-}
+Family HalfFamily() { return HWY_DYNAMIC_DISPATCH(Functions)(); }
 
 }  // namespace rondo::kernels
 #endif  // HWY_ONCE

@@ -134,6 +134,8 @@ ReduceFunction Find(DataType type, ReduceOp op) {
   }
 }
 
+Family Functions() { return {Find, SumAndDivideIntegers, DivideIntegers, nullptr}; }
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace rondo::kernels
@@ -143,11 +145,11 @@ HWY_AFTER_NAMESPACE();
 namespace rondo::kernels {
 namespace {
 
-HWY_EXPORT(Find);
+HWY_EXPORT(Functions);
 
 }  // namespace
 
-ReduceFunction FindIntegerReduce(DataType type, ReduceOp op) { return HWY_DYNAMIC_DISPATCH(Find)(type, op); }
+Family IntegerFamily() { return HWY_DYNAMIC_DISPATCH(Functions)(); }
 
 }  // namespace rondo::kernels
 #endif  // HWY_ONCE
