@@ -30,11 +30,13 @@ void Count() {
 }  // namespace
 
 // glibc's own entry points, under which the interposed ones do their work.
+// NOLINTBEGIN(bugprone-reserved-identifier): the names are glibc's
 extern "C" {
 void* __libc_malloc(std::size_t size);
 void* __libc_calloc(std::size_t count, std::size_t size);
 void* __libc_realloc(void* memory, std::size_t size);
 void* __libc_memalign(std::size_t alignment, std::size_t size);
+// NOLINTEND(bugprone-reserved-identifier)
 
 void* malloc(std::size_t size) {
   Count();
@@ -113,15 +115,15 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: steady_state RANKS OPERATIONS BYTES\n");
     return 2;
   }
-  const int ranks = std::atoi(argv[1]);
+  const auto ranks = static_cast<int>(std::strtol(argv[1], nullptr, 10));
+  const auto operations = static_cast<int>(std::strtol(argv[2], nullptr, 10));
   char directory[] = "/tmp/rondo-steady-XXXXXX";
   if (mkdtemp(directory) == nullptr) return 1;
   const std::string file = std::string(directory) + "/store";
   std::vector<pid_t> children;
   for (int rank = 0; rank < ranks; ++rank) {
     const pid_t child = fork();
-    if (child == 0)
-      std::exit(RunRank("file://" + file, rank, ranks, std::atoi(argv[2]), std::strtoull(argv[3], nullptr, 10)));
+    if (child == 0) std::exit(RunRank("file://" + file, rank, ranks, operations, std::strtoull(argv[3], nullptr, 10)));
     children.push_back(child);
   }
   int failed = 0;

@@ -100,7 +100,10 @@ TEST_CASE("interface expressions choose by prefix, exact name, device and networ
 }
 
 TEST_CASE("a wrong interface expression is refused with the item that is wrong") {
-  for (const auto& [expression, culprit] : std::vector<std::pair<std::string, std::string>>{
+  struct Wrong {
+    std::string expression, culprit;
+  };
+  for (const Wrong& wrong : std::vector<Wrong>{
            {"eth0,,ib0", "empty item"},
            {"eth0,", "empty item"},
            {"^", "empty item"},
@@ -111,11 +114,11 @@ TEST_CASE("a wrong interface expression is refused with the item that is wrong")
            {"ib0/8", "ib0/8"},
            {"wlan", "wlan"},  // matches nothing here
        }) {
-    CAPTURE(expression);
-    const auto chosen = ChooseAddresses(Machine(), {}, expression);
+    CAPTURE(wrong.expression);
+    const auto chosen = ChooseAddresses(Machine(), {}, wrong.expression);
     REQUIRE_FALSE(chosen);
     CHECK(chosen.error().code() == ErrorCode::kInvalidArgument);
-    CHECK(chosen.error().message().find(culprit) != std::string::npos);
+    CHECK(chosen.error().message().find(wrong.culprit) != std::string::npos);
   }
 }
 

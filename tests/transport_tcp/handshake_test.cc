@@ -134,9 +134,9 @@ TEST_CASE("a huge length is refused before anything is kept for it") {
 
 TEST_CASE("a hello that is too short or too long for its fields is refused") {
   const auto good = Encode(SomeHello());
-  for (const int change : {-1, 1, -20}) {
+  for (const std::size_t length : {good.size() - 1, good.size() + 1, good.size() - 20}) {
     auto bytes = good;
-    bytes.resize(static_cast<std::size_t>(static_cast<int>(bytes.size()) + change));
+    bytes.resize(length);
     StoreLittle(bytes.data() + 10, static_cast<std::uint16_t>(bytes.size() - kPreambleBytes));
     MessageReader reader(MessageReader::Kind::kHello);
     REQUIRE(FeedAll(reader, bytes, 7));
@@ -227,7 +227,7 @@ TEST_CASE("control messages survive any cutting of the stream") {
 }
 
 TEST_CASE("an unknown kind, a wrong length and a wrong lane request end a control connection") {
-  const auto error_of = [](std::string stream) {
+  const auto error_of = [](const std::string& stream) {
     ControlReader reader;
     std::vector<ControlFrame> frames;
     const Status fed = reader.Feed(AsBytes(stream), frames);
