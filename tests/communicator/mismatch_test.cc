@@ -77,7 +77,9 @@ TEST_CASE("ranks that disagree all end with an error that names both sides, at t
       outcomes.emplace_back(called.has_value(), text);
     });
     REQUIRE(outcomes.size() == static_cast<std::size_t>(about.ranks));
-    for (const auto& [returned, text] : outcomes) {
+    for (const auto& outcome : outcomes) {
+      const bool returned = outcome.first;
+      const std::string& text = outcome.second;
       CAPTURE(text);
       CHECK(text.find("mismatch") == 0);
       CHECK(text.find(about.one) != std::string::npos);
