@@ -160,8 +160,8 @@ T IntegerOperand(ReduceOp op, std::uint64_t index, Rank rank, int world_size) {
 
 template <typename T>
 T IntegerCombine(ReduceOp op, T left, T right) {
-  const auto a = static_cast<std::uint64_t>(left);
-  const auto b = static_cast<std::uint64_t>(right);
+  const auto a = static_cast<std::uint64_t>(static_cast<std::int64_t>(left));
+  const auto b = static_cast<std::uint64_t>(static_cast<std::int64_t>(right));
   switch (op) {
     case ReduceOp::kProd: return static_cast<T>(a * b);
     case ReduceOp::kMin: return std::min(left, right);

@@ -109,7 +109,9 @@ std::string Chart(const std::vector<Line>& lines, const std::string& caption, bo
   }
   const int octaves = std::max(1, static_cast<int>(std::ceil(std::log2(max_x / min_x))));
   const int stride = (octaves + 6) / 7;  // about seven labels have room
-  for (double size = std::exp2(std::ceil(std::log2(min_x))); size <= max_x; size *= std::exp2(stride)) {
+  const int last_exponent = static_cast<int>(std::floor(std::log2(max_x)));
+  for (int exponent = static_cast<int>(std::ceil(std::log2(min_x))); exponent <= last_exponent; exponent += stride) {
+    const double size = std::exp2(exponent);
     svg += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", across.Pixel(size),
                        kHeight - kBottom + 18, FormatSize(static_cast<std::uint64_t>(size)));
   }
