@@ -44,7 +44,7 @@ std::vector<std::string> MergedEnvironment(const std::vector<std::pair<std::stri
     const bool replaced = std::any_of(changes.begin(), changes.end(), [&](const auto& c) { return c.first == name; });
     if (!replaced) merged.emplace_back(text);
   }
-  for (const auto& [name, value] : changes) merged.push_back(name + "=" + value);
+  for (const auto& [name, value] : changes) merged.push_back(fmt::format("{}={}", name, value));
   return merged;
 }
 
