@@ -122,6 +122,7 @@ TEST_CASE("Finish tells why a reduction failed") {
   const std::vector<Tensor> tensors = TensorsOf({8, 8});
   rondo::InprocNetwork network(2);
   rondo::OnRanks(network, [&](Communicator& communicator) {
+    CHECK(communicator.Barrier());  // they know each other
     if (communicator.rank() == 1) return communicator.Abort("out of coffee");
     GradientBuckets buckets(communicator, tensors, {DataType::kFloat32, 0});
     std::vector<float> gradient(16);
@@ -130,7 +131,7 @@ TEST_CASE("Finish tells why a reduction failed") {
     buckets.Complete(0);
     const rondo::Status status = buckets.Finish();
     REQUIRE_FALSE(status);
-    CHECK(status.error().ToString().find("out of coffee") != std::string::npos);
+    CHECK_MESSAGE(status.error().ToString().find("out of coffee") != std::string::npos, status.error().ToString());
   });
 }
 
