@@ -47,6 +47,8 @@ SUITES = [
     Suite("unit", "unit tests, release", 5, bazel_test("release", "-full"), count_bazel),
     Suite("layers", "arrows between folders, asked of the build graph", 1, ["tests/layers/check"], count_end_line),
     Suite("cli", "the command line tool as processes", 3, ["tests/cli/run", "bazel-bin/tools/rondo"], count_end_line),
+    Suite("examples", "the training example as processes: every step proved, worlds of every size alike", 1,
+          ["python3", "-m", "unittest", "discover", "--verbose", "--start-directory", "tests/examples"], count_unittest),
     Suite("steady", "the blocking path's steady state: no allocation, no futex call", 1,
           ["tests/steady/check", "bazel-bin/tests/steady/steady_state"], count_end_line),
     Suite("step", "what a step of the engine costs on a null transport (ns_per_step; measured, not judged)", 1,

@@ -1,0 +1,64 @@
+// The model: a multi-layer perceptron, ReLU between its layers, softmax cross entropy at its end. It knows nothing of
+// other processes; all that data parallelism asks of it is to say when the gradient of a tensor is complete.
+//
+// All parameters lie in one flat vector, tensor after tensor in the order in which the forward pass uses them (weight
+// 0, bias 0, weight 1 ...), and so do their gradients. The backward pass therefore completes the gradient from its end
+// to its front.
+//
+// The sums over samples are plain float32 sums in the order of the rows, and what one sample adds has the same bits
+// whatever else is in its batch: bounds.h stands on that. (Across hosts it takes the same kind of CPU: the C library
+// chooses the instructions of exp and log at run time.)
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "examples/data_parallel_sgd/data_set.h"
+
+namespace sgd {
+
+// A parameter tensor's place in the flat vectors.
+struct Tensor {
+  std::string name;  // "weight 0", "bias 0"
+  std::size_t first = 0;
+  std::size_t size = 0;
+
+  std::size_t end() const { return first + size; }
+};
+
+// Called with the index of a tensor once its gradient is complete, last tensor first.
+using GradientHook = std::function<void(std::size_t tensor)>;
+
+class Mlp {
+ public:
+  // `hidden`: the width of each hidden layer, none of them zero.
+  explicit Mlp(const std::vector<std::size_t>& hidden);
+
+  const std::vector<Tensor>& tensors() const { return tensors_; }
+  std::size_t parameter_count() const { return tensors_.back().end(); }
+
+  // Start values (He et al., "Delving deep into rectifiers", ICCV 2015; uniform, biases zero).
+  std::vector<float> StartValues(rondo::Random random) const;
+
+  // Returns the sum of the samples' losses and adds the sum of their gradients to `gradient`. No samples: a sum of
+  // nothing, and the hook is called all the same. REQUIRES: both spans have parameter_count() elements.
+  double AddGradient(std::span<const float> parameters, std::span<const Sample> samples, std::span<float> gradient,
+                     const GradientHook& on_complete = nullptr) const;
+
+  // The share of samples whose label the model finds most likely.
+  double Accuracy(std::span<const float> parameters, std::span<const Sample> samples) const;
+
+ private:
+  std::size_t layers() const { return widths_.size() - 1; }
+  // The output of every layer, rows * width each; the first entry is the input.
+  std::vector<std::vector<float>> Forward(std::span<const float> parameters, std::span<const Sample> samples) const;
+
+  std::vector<std::size_t> widths_;  // of the input, the hidden layers, the output
+  std::vector<Tensor> tensors_;      // weight (inputs x outputs, row by row) and bias of each layer
+};
+
+}  // namespace sgd
