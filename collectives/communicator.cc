@@ -65,6 +65,27 @@ Work Communicator::BroadcastAsync(const void* input, void* output, std::uint64_t
 Status Communicator::Barrier(const OperationOptions& options) { return core_->Run(BarrierRequest(), options); }
 Work Communicator::BarrierAsync(const OperationOptions& options) { return core_->RunAsync(BarrierRequest(), options); }
 
+Status Communicator::Send(const void* buffer, std::uint64_t count, DataType type, Rank to, Tag tag,
+                          const MessageOptions& options) {
+  return core_->Send({buffer, count, to, tag}, type, options);
+}
+Result<Message> Communicator::Recv(void* buffer, std::uint64_t count, DataType type, Rank from_or_any, Tag tag_or_any,
+                                   const MessageOptions& options) {
+  return core_->Recv({buffer, count, from_or_any, tag_or_any}, type, options);
+}
+Work Communicator::SendAsync(const void* buffer, std::uint64_t count, DataType type, Rank to, Tag tag,
+                             const MessageOptions& options) {
+  return core_->SendAsync({buffer, count, to, tag}, type, options);
+}
+Work Communicator::RecvAsync(void* buffer, std::uint64_t count, DataType type, Rank from_or_any, Tag tag_or_any,
+                             const MessageOptions& options) {
+  return core_->RecvAsync({buffer, count, from_or_any, tag_or_any}, type, options);
+}
+Result<Message> Communicator::SendRecv(const Outgoing& out, const Incoming& in, DataType type,
+                                       const MessageOptions& options) {
+  return core_->SendRecv(out, in, type, options);
+}
+
 Result<std::unique_ptr<Communicator>> Communicator::Split(int color, int key) {
   RONDO_ASSIGN(auto child, core_->Split(color, key));
   if (child == nullptr) return std::unique_ptr<Communicator>();
@@ -101,12 +122,14 @@ Result<Communicator::Choice> Communicator::Choose(Collective collective, std::ui
 Status Work::Wait() {
   if (refused_) return Fail(*refused_);
   if (core_ == nullptr) return Fail(ErrorCode::kInvalidArgument, "this Work names no operation");
+  if (operation_ != nullptr) return core_->WaitForMessage(*operation_, TimePoint::max());
   return core_->WaitForGood(sequence_);
 }
 
 Status Work::Wait(TimePoint deadline) {
   if (refused_) return Fail(*refused_);
   if (core_ == nullptr) return Fail(ErrorCode::kInvalidArgument, "this Work names no operation");
+  if (operation_ != nullptr) return core_->WaitForMessage(*operation_, deadline);
   return core_->WaitFor(sequence_, deadline);
 }
 
@@ -114,13 +137,18 @@ std::optional<Status> Work::Test() {
   if (refused_) return Status(Fail(*refused_));
   if (core_ == nullptr) return Status(Fail(ErrorCode::kInvalidArgument, "this Work names no operation"));
   core_->ProgressOnce();  // where somebody drives already this does nothing
-  return core_->FinalStatus(sequence_);
+  return operation_ != nullptr ? core_->FinalStatus(*operation_) : core_->FinalStatus(sequence_);
+}
+
+std::optional<Message> Work::message() const {
+  if (operation_ == nullptr || operation_->sends || !operation_->final.load() || operation_->error) return std::nullopt;
+  return operation_->message;
 }
 
 void Work::Then(std::function<void(const Status&)> done) {
   if (refused_) return done(Fail(*refused_));
   if (core_ == nullptr) return done(Fail(ErrorCode::kInvalidArgument, "this Work names no operation"));
-  core_->Then(sequence_, std::move(done));
+  core_->Then(sequence_, operation_, std::move(done));
 }
 
 }  // namespace rondo

@@ -20,6 +20,9 @@
 //              call returns the first cause. Ranks that disagree about an operation get kMismatch with both
 //              descriptors.
 //   Deadlines  Every operation ends within its timeout, counted from the call. Expiry says who is missing.
+//   Messages   Send and Recv are outside the order of collectives: all in flight at once, issued by any thread, ordered
+//              per (sender, tag). A message that its receive cannot take (longer, another type), a receive that nobody
+//              answered and a send that nobody received in time fail alone and poison nothing.
 //   Results    The same bits on every rank. The same bits run to run for the same world, options and algorithm.
 #pragma once
 
@@ -38,6 +41,7 @@
 #include "base/log.h"
 #include "base/reduce_op.h"
 #include "base/result.h"
+#include "collectives/point_to_point/message.h"
 #include "collectives/schedule/step.h"
 #include "transport/transport.h"
 
@@ -46,6 +50,7 @@ namespace rondo {
 class CommunicatorCore;
 class Mover;
 class Waiter;
+struct MessageOperation;
 
 // Who a rank is, for error messages.
 struct PeerIdentity {
@@ -81,12 +86,22 @@ struct CommunicatorOptions {
   std::uint32_t max_pending_operations = 1024;               // issued and not complete; one more gives kResource
   std::uint64_t max_scratch_bytes = std::uint64_t{1} << 30;  // an algorithm that needs more gives kResource
   std::uint32_t max_cached_plans = 128;
+  // Messages (Send, Recv). What peers may send before this rank wants it is at most eager_credit_bytes each and
+  // max_announced_messages names of more; beyond that their sends wait with them.
+  std::uint64_t eager_message_bytes = 32 << 10;  // up to this a message goes out at once, while there is credit
+  std::uint64_t eager_credit_bytes = 256 << 10;  // equal on all ranks
+  std::uint32_t max_announced_messages = 1024;   // equal on all ranks
+  std::uint32_t max_pending_messages = 4096;     // issued here and not complete; one more gives kResource
 };
 
 struct OperationOptions {
   std::optional<Duration> timeout = {};     // nullopt: the communicator's
   std::optional<Algorithm> algorithm = {};  // nullopt: chosen by size; must be equal on all ranks
   double scale = 1.0;                       // of kPremulSum: this rank's factor, applied in the element's type
+};
+
+struct MessageOptions {
+  std::optional<Duration> timeout = {};  // nullopt: the communicator's
 };
 
 // One issued operation. A small value; copies name the same operation. Outlives neither buffers nor communicator.
@@ -104,12 +119,15 @@ class Work {
   // issue and wait for operations of any communicator. It must not destroy the one that calls it.
   void Then(std::function<void(const Status&)> done);
 
-  Sequence sequence() const { return sequence_; }  // 0: never started (argument error)
+  Sequence sequence() const { return sequence_; }  // 0: never started (argument error), or a send or receive
+  // Of a receive that has ended with success: who sent how much under which tag.
+  std::optional<Message> message() const;
 
  private:
   friend class CommunicatorCore;
   std::shared_ptr<CommunicatorCore> core_;
   Sequence sequence_ = 0;
+  std::shared_ptr<MessageOperation> operation_;  // of a send or receive
   std::optional<Error> refused_;
 };
 
@@ -141,6 +159,47 @@ class Communicator {
   // Returns when every rank has called it.
   Status Barrier(const OperationOptions& options = {});
   Work BarrierAsync(const OperationOptions& options = {});
+
+  // ---- messages between two ranks ----
+  //
+  // A send ends when its buffer is free again: a small message may not have been received then, a larger one (above
+  // eager_message_bytes, or without credit) has been. Two ranks that both send a large message before they receive wait
+  // for each other until their timeouts, as in MPI; SendRecv does both at once. A rank may send to itself.
+  //
+  // A receive's `count` is the room; a shorter message leaves the rest as it was. Both ends must name the same type. A
+  // longer message or one of another type gives kMismatch, with both lengths; the message is lost, its sender is told
+  // if it still waits, and later messages are not concerned. A timeout of a receive that has no message yet, or of a
+  // send that was not asked for yet, takes it back (kTimeout) and poisons nothing; one in the midst of a transfer
+  // poisons.
+  //
+  // Ranks listen while they are inside a call or have asynchronous operations under way. Close waits for all sends and
+  // receives that were issued; then what other ranks announce is refused, so that a send or receive that a closed rank
+  // will not answer ends with kClosed. A receive from kAnyRank makes no connections, so the death of a rank that was
+  // never met does not end it.
+  Status Send(const void* buffer, std::uint64_t count, DataType type, Rank to, Tag tag,
+              const MessageOptions& options = {});
+  Result<Message> Recv(void* buffer, std::uint64_t count, DataType type, Rank from_or_any, Tag tag_or_any,
+                       const MessageOptions& options = {});
+  // Work::message tells what a receive got.
+  Work SendAsync(const void* buffer, std::uint64_t count, DataType type, Rank to, Tag tag,
+                 const MessageOptions& options = {});
+  Work RecvAsync(void* buffer, std::uint64_t count, DataType type, Rank from_or_any, Tag tag_or_any,
+                 const MessageOptions& options = {});
+
+  // Both at once, so that rings and exchanges of any size cannot wait for themselves. The buffers must not overlap.
+  struct Outgoing {
+    const void* buffer = nullptr;
+    std::uint64_t count = 0;
+    Rank to = kNoRank;
+    Tag tag = 0;
+  };
+  struct Incoming {
+    void* buffer = nullptr;
+    std::uint64_t count = 0;
+    Rank from_or_any = kAnyRank;
+    Tag tag_or_any = kAnyTag;
+  };
+  Result<Message> SendRecv(const Outgoing& out, const Incoming& in, DataType type, const MessageOptions& options = {});
 
   // Collective. Ranks with the same color form a communicator of their own, ordered by (key, rank); a negative color
   // joins none and gets null. Same transport, own lanes. Aborting a communicator aborts those split from it.

@@ -94,6 +94,16 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Create(CommunicatorO
                                                          .capabilities = own.transport->capabilities(),
                                                          .windows_from_bytes = own.windows_from_bytes},
                                            *core->endpoint_, *core->mover_);
+  core->messages_ = std::make_unique<MessageEngine>(
+      MessageEngineOptions{.rank = own.rank,
+                           .world_size = static_cast<int>(world),
+                           .limits = {.eager_message_bytes = own.eager_message_bytes,
+                                      .eager_credit_bytes = own.eager_credit_bytes,
+                                      .max_announced_messages = own.max_announced_messages,
+                                      .body_frame_bytes = std::min(own.frame_bytes, MessageLimits{}.body_frame_bytes),
+                                      .offer_from_bytes = own.windows_from_bytes,
+                                      .can_offer = own.transport->capabilities().pull}},
+      *core->endpoint_);
   return core;
 }
 
@@ -170,19 +180,19 @@ Work CommunicatorCore::RunAsync(OperationRequest request, const OperationOptions
     return work;
   }
   work.sequence_ = *sequence;
-  if (options_.progress_thread) {
-    if (!progress_running_.exchange(true)) {
-      try {
-        progress_ = std::thread([this] { ProgressThread(); });
-      } catch (const std::system_error& error) {
-        progress_running_.store(false);
-        Poison(Error(ErrorCode::kResource, fmt::format("the progress thread cannot be made: {}", error.what())));
-      }
-    } else {
-      gate_.Announce();
-    }
-  }
+  CallProgressThread();
   return work;
+}
+
+void CommunicatorCore::CallProgressThread() {
+  if (!options_.progress_thread) return;
+  if (progress_running_.exchange(true)) return gate_.Announce();
+  try {
+    progress_ = std::thread([this] { ProgressThread(); });
+  } catch (const std::system_error& error) {
+    progress_running_.store(false);
+    Poison(Error(ErrorCode::kResource, fmt::format("the progress thread cannot be made: {}", error.what())));
+  }
 }
 
 // ---- the rest ----

@@ -20,6 +20,7 @@
 #include "collectives/engine/engine.h"
 #include "collectives/engine/mover.h"
 #include "collectives/engine/plan.h"
+#include "collectives/point_to_point/message_engine.h"
 #include "collectives/waiter.h"
 
 namespace rondo {
@@ -68,11 +69,23 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   Status Run(OperationRequest request, const OperationOptions& options);
   Work RunAsync(OperationRequest request, const OperationOptions& options);
 
+  // ---- messages (communicator_messages.cc): any thread ----
+  using Outgoing = Communicator::Outgoing;
+  using Incoming = Communicator::Incoming;
+  Status Send(const Outgoing& out, DataType type, const MessageOptions& options);
+  Result<Message> Recv(const Incoming& in, DataType type, const MessageOptions& options);
+  Result<Message> SendRecv(const Outgoing& out, const Incoming& in, DataType type, const MessageOptions& options);
+  Work SendAsync(const Outgoing& out, DataType type, const MessageOptions& options);
+  Work RecvAsync(const Incoming& in, DataType type, const MessageOptions& options);
+  Status WaitForMessage(MessageOperation& operation, TimePoint until);
+  std::optional<Status> FinalStatus(const MessageOperation& operation) const;
+
   // ---- waiting: any thread ----
   Status WaitFor(Sequence sequence, TimePoint until);
   Status WaitForGood(Sequence sequence);
   std::optional<Status> FinalStatus(Sequence sequence) const;
-  void Then(Sequence sequence, std::function<void(const Status&)> done);
+  // Of a message where there is one, else of the collective of that number.
+  void Then(Sequence sequence, std::shared_ptr<MessageOperation> message, std::function<void(const Status&)> done);
   bool ProgressOnce();
 
   // ---- ending: any thread ----
@@ -94,6 +107,7 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   };
   struct Callback {
     Sequence sequence;
+    std::shared_ptr<MessageOperation> message;
     std::function<void(const Status&)> done;
   };
 
@@ -117,6 +131,23 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   // Drives until `ready()` or `until`. `background`: gives way to threads that wait.
   void Drive(TimePoint until, Sequence waited, bool background, Condition ready);
   bool DriveUntil(TimePoint until, Sequence waited, Condition ready);
+
+  // Messages. Owner: starts what was submitted, polls, publishes what has ended; true if anything moved.
+  bool AdvanceMessages(bool glance_is_due);
+  // Owner, when nothing moves: who has left. True if something ended by it.
+  bool LookAtMessages();
+  bool SettleMessages();
+  void EndMessages(const Error& error);
+  Status Prepare(MessageOperation& operation, const Outgoing& out, DataType type, const MessageOptions& options) const;
+  Status Prepare(MessageOperation& operation, const Incoming& in, DataType type, const MessageOptions& options) const;
+  Status PrepareCommon(MessageOperation& operation, std::uint64_t count, const MessageOptions& options) const;
+  Status Submit(MessageOperation& operation);
+  Work SubmitAsync(std::shared_ptr<MessageOperation> operation, const Status& prepared);
+  void RefuseMessages(Error error);
+  void OnLaneCall(Rank from);
+  // The progress thread, made when first needed, has something new to do.
+  void CallProgressThread();
+  bool CallbacksDue() const { return callbacks_due_.load(std::memory_order_relaxed); }
 
   void Poison(Error error);
   Error WithIdentity(Error error) const;
@@ -144,6 +175,10 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   std::uint64_t words_seen_ = 0;
   TimePoint next_deadline_look_{};
 
+  std::unique_ptr<MessageEngine> messages_;
+  std::uint32_t glances_skipped_ = 0;
+  std::uint64_t message_words_seen_ = 0;
+
   DriveGate gate_;
   std::vector<Pending> pending_;        // ring by sequence; written by the issuer, read by the owner
   std::atomic<Sequence> issued_{0};     // publishes pending_ entries to the owner
@@ -155,12 +190,23 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   std::atomic<bool> closing_{false};
   std::atomic<std::uint64_t> words_{0};  // control messages that may concern the running operation: "look again"
 
+  std::atomic<bool> callbacks_due_{false};          // something has ended that callbacks wait for
+  std::atomic<bool> messages_in_use_{false};        // something was submitted, or a peer has called; for good
+  std::atomic<bool> messages_ending_{false};        // Close has begun, and nothing more will be submitted
+  std::atomic<std::uint32_t> messages_pending_{0};  // submitted and not final
+
+  std::mutex submit_mutex_;  // a leaf; guards what follows
+  StageList submitted_;
+  std::optional<Error> submit_refusal_;  // why nothing is taken any more
+
   std::mutex endpoint_mutex_;  // taken by OnControl, Poison and the end of endpoint_; never while holding mutex_
   mutable std::mutex mutex_;   // guards what follows
   std::optional<Error> failure_;
   std::vector<std::optional<Goodbye>> goodbyes_;        // by peer: what it said
   std::vector<std::optional<Standpoint>> standpoints_;  // by peer: where it last said it stands
   std::vector<bool> said_goodbye_;                      // by peer: we did
+  std::vector<Rank> message_calls_;                     // who has opened a lane of messages to us, not yet met
+  std::atomic<bool> message_calls_waiting_{false};
   std::vector<Callback> callbacks_;
   std::atomic<std::size_t> callback_count_{0};
   std::vector<std::weak_ptr<CommunicatorCore>> children_;

@@ -27,6 +27,10 @@ bool CommunicatorCore::Advance() {
   }
   endpoint_->Poll(clock_->Now());
   bool moved = false;
+  if (messages_in_use_.load(std::memory_order_relaxed)) [[unlikely]] {
+    moved = AdvanceMessages(/*glance_is_due=*/false);
+    if (poisoned_.load(std::memory_order_acquire)) return true;
+  }
   while (true) {
     if (!engine_->running()) {
       if (completed_.load(std::memory_order_relaxed) == issued_.load(std::memory_order_acquire)) return moved;
@@ -46,6 +50,7 @@ bool CommunicatorCore::Advance() {
     if (*progress == Progress::kMoved) return true;
     trouble_since_.reset();
     completed_.store(completed_.load(std::memory_order_relaxed) + 1);
+    if (callback_count_.load() > 0) callbacks_due_.store(true);
     gate_.Announce();
     moved = true;
   }
@@ -75,7 +80,7 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
   std::uint32_t idle_polls = 0, moved_polls = 0;
   while (true) {
     const bool moved = Advance();
-    if (ready() || (background && waiters_.load() > 0)) break;
+    if (ready() || CallbacksDue() || (background && waiters_.load() > 0)) break;
     if (moved) {
       idle_since.reset();
       idle_polls = 0;
@@ -106,16 +111,19 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
       waiter_->Yield();
       continue;
     }
+    const bool messages = messages_in_use_.load(std::memory_order_relaxed);
+    if (messages && AdvanceMessages(/*glance_is_due=*/true)) continue;
     if (endpoint_->Arm()) {
       endpoint_->Disarm();
       continue;
     }
     armed_ = true;
     TimePoint wake = std::min(until, now + kLookAroundEvery);
+    if (messages) wake = std::min(wake, messages_->next_deadline());
     const Sequence current = completed_.load(std::memory_order_relaxed) + 1;
     if (current <= issued_.load(std::memory_order_acquire)) wake = std::min(wake, PendingOf(current).deadline);
     if (!gate_.LeaveToSleep()) {
-      gate_.Park(wake, [&] { return ready() || (background && waiters_.load() > 0); });
+      gate_.Park(wake, [&] { return ready() || CallbacksDue() || (background && waiters_.load() > 0); });
     } else {
       waiter_->Sleep(*endpoint_, gate_.kick_fd(), wake);
       gate_.EndSleep();
@@ -135,6 +143,12 @@ bool CommunicatorCore::DriveUntil(TimePoint until, Sequence waited, Condition re
       Drive(until, waited, /*background=*/false, ready);
     } else {
       gate_.Park(until, ready);
+    }
+    if (CallbacksDue()) {
+      waiters_.fetch_sub(1);
+      if (progress_running_.load(std::memory_order_relaxed)) gate_.Announce();
+      RunCallbacks();
+      waiters_.fetch_add(1);
     }
     if (!(final = ready()) && clock_->Now() >= until) break;
     if (final) break;
@@ -174,36 +188,41 @@ bool CommunicatorCore::ProgressOnce() {
   return moved;
 }
 
-void CommunicatorCore::Then(Sequence sequence, std::function<void(const Status&)> done) {
+void CommunicatorCore::Then(Sequence sequence, std::shared_ptr<MessageOperation> message,
+                            std::function<void(const Status&)> done) {
   {
     const std::lock_guard lock(mutex_);
-    callbacks_.push_back({sequence, std::move(done)});
-    callback_count_.store(callbacks_.size(), std::memory_order_release);
+    callbacks_.push_back({sequence, std::move(message), std::move(done)});
+    callback_count_.store(callbacks_.size());
   }
   RunCallbacks();
 }
 
 void CommunicatorCore::RunCallbacks() {
+  callbacks_due_.store(false);
+  const auto is_due = [&](const Callback& callback) {
+    if (callback.message != nullptr) return callback.message->final.load();
+    return completed_.load() >= callback.sequence || ended_.load();
+  };
   while (true) {
     std::optional<Callback> due;
     {
       const std::lock_guard lock(mutex_);
-      const auto at = std::find_if(callbacks_.begin(), callbacks_.end(), [&](const Callback& callback) {
-        return completed_.load() >= callback.sequence || ended_.load();
-      });
+      const auto at = std::find_if(callbacks_.begin(), callbacks_.end(), is_due);
       if (at == callbacks_.end()) return;
       due = std::move(*at);
       callbacks_.erase(at);
       callback_count_.store(callbacks_.size(), std::memory_order_release);
     }
-    due->done(*FinalStatus(due->sequence));
+    due->done(due->message != nullptr ? *FinalStatus(*due->message) : *FinalStatus(due->sequence));
   }
 }
 
 void CommunicatorCore::ProgressThread() {
   const auto has_work = [&] {
     return waiters_.load() == 0 && !ended_.load() &&
-           (issued_.load(std::memory_order_acquire) > completed_.load() || poisoned_.load());
+           (issued_.load(std::memory_order_acquire) > completed_.load() || messages_pending_.load() > 0 ||
+            poisoned_.load());
   };
   const auto stopped = [&] {
     const std::lock_guard lock(mutex_);
@@ -213,7 +232,9 @@ void CommunicatorCore::ProgressThread() {
     gate_.ParkUntil([&] { return has_work() || stopped(); });
     if (stopped()) return;
     const Sequence last = issued_.load(std::memory_order_acquire);
-    const auto ready = [&] { return completed_.load() >= last || ended_.load() || stopped(); };
+    const auto ready = [&] {
+      return (completed_.load() >= last && messages_pending_.load() == 0) || ended_.load() || stopped();
+    };
     if (gate_.TryEnter()) {
       Drive(TimePoint::max(), last, /*background=*/true, ready);
       if (callback_count_.load(std::memory_order_acquire) > 0) RunCallbacks();

@@ -30,7 +30,13 @@ bool CommunicatorCore::LookForTrouble(TimePoint now, Sequence waited) {
   if (poisoned_.load(std::memory_order_acquire)) return false;
   if (words_.load(std::memory_order_acquire) != words_seen_ && LookAtPeers()) return true;
 
-  if (const auto trouble = engine_->FindTrouble()) {
+  if (messages_in_use_.load(std::memory_order_relaxed) && LookAtMessages()) return true;
+
+  auto trouble = engine_->FindTrouble();
+  if (!trouble) {
+    if (const auto other = messages_->FindTrouble()) trouble = {other->peer, other->error};
+  }
+  if (trouble) {
     if (!trouble_since_) trouble_since_ = now;
     if (now - *trouble_since_ >= kReasonGrace) {
       const Error error =
@@ -55,6 +61,12 @@ bool CommunicatorCore::LookForTrouble(TimePoint now, Sequence waited) {
 }
 
 bool CommunicatorCore::LookAtDeadlines(TimePoint now, Sequence waited) {
+  if (now >= messages_->next_deadline()) {
+    auto late = messages_->Expire(now);
+    const bool settled = SettleMessages();
+    if (late) Poison(*std::move(late));
+    if (late || settled) return true;
+  }
   const Sequence issued = issued_.load(std::memory_order_acquire);
   const Sequence first = completed_.load(std::memory_order_relaxed) + 1;
   const auto expired = [&](Sequence sequence) {
@@ -177,6 +189,7 @@ void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
         endpoint_->SendControl(from, {ControlKind::kAbort, Encode(NoticeOf(*failed, rank()))});
         return;
       }
+      if (IsLaneCall(message.body)) return OnLaneCall(from);
       const auto standpoint = DecodeStandpoint(message.body);
       if (!standpoint) return;  // a greeting
       {
@@ -227,6 +240,7 @@ void CommunicatorCore::EndAfterFailure() {
   const std::vector<Standing> waiting = engine_->Waiting();
   const bool running = engine_->running();
   engine_->Drain();
+  std::optional<Error> cause;
   {
     const std::lock_guard lock(mutex_);
     failure_ = failure_->With([&](ErrorDetails& d) {
@@ -241,7 +255,9 @@ void CommunicatorCore::EndAfterFailure() {
       d.bytes_done = at->bytes_done;
       d.bytes_due = at->bytes_due;
     });
+    cause = failure_;
   }
+  EndMessages(*cause);
   ended_.store(true);
   gate_.Announce();
 }
@@ -304,8 +320,13 @@ Status CommunicatorCore::Close() {
     if (close_status_) return *close_status_;
   }
   closing_.store(true, std::memory_order_release);
+  RefuseMessages(Error(ErrorCode::kClosed, fmt::format("rank {} has closed this communicator", rank())));
+  messages_ending_.store(true);
   const TimePoint until = Later(clock_->Now(), options_.timeout);
   Status status = WaitFor(issued_.load(std::memory_order_acquire), until);
+  if (status && !DriveUntil(until, 0, [&] { return messages_pending_.load() == 0; })) {
+    status = Fail(ErrorCode::kNotReady, "{} sends and receives are still under way", messages_pending_.load());
+  }
   if (status) {
     const bool parted = DriveUntil(until, 0, [&] {
       if (poisoned_.load()) return ended_.load();
@@ -327,6 +348,8 @@ Status CommunicatorCore::Close() {
     status = Fail(ErrorCode::kTimeout, "operations were still under way at the end of Close's timeout");
   }
   while (!gate_.TryEnter()) gate_.Park(clock_->Now() + kLookAroundEvery, [] { return false; });
+  if (const std::size_t left = messages_->held_messages(); left > 0)
+    Log(options_.logger, LogLevel::kWarning, "rank {} closed with {} messages that it never received", rank(), left);
   endpoint_->ShutDown();
   gate_.Leave();
   const std::lock_guard lock(mutex_);

@@ -25,8 +25,9 @@ std::string NewInstance() {
 
 // What all ranks must agree on for their frames to fit together.
 std::string ConfigOf(const CommunicatorOptions& options) {
-  return fmt::format("frame_version=1\nframe_bytes={}\nwindows_from_bytes={}\n", options.frame_bytes,
-                     options.windows_from_bytes);
+  return fmt::format(
+      "frame_version=1\nframe_bytes={}\nwindows_from_bytes={}\neager_credit_bytes={}\nmax_announced_messages={}\n",
+      options.frame_bytes, options.windows_from_bytes, options.eager_credit_bytes, options.max_announced_messages);
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ LAYERS = [
         ("base", "transport", "collectives/schedule", "collectives/algorithms", "collectives/kernels"),
         sans_io=True,
     ),
+    Layer("collectives/point_to_point", ("base", "transport"), sans_io=True),
     Layer("collectives", ("base", "transport", "rendezvous")),
     Layer("cuda", ("base", "transport", "collectives"), required=False),
     Layer("embed", ("base", "transport", "rendezvous", "collectives", "cuda"), required=False),

@@ -1,0 +1,243 @@
+// Sends and receives of a core: how they get from whoever issues them to the engine of messages, and their results
+// back. Unlike collectives they may be issued by any thread, so they are handed over under a lock; a blocking one lives
+// on its caller's stack and allocates nothing.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "collectives/communicator_core.h"
+
+namespace rondo {
+namespace {
+
+// While no message is under way here, the lanes of messages are looked at once in so many polls: a collective must not
+// pay for a peer that has sent ahead.
+constexpr std::uint32_t kPollsBetweenGlances = 64;
+
+}  // namespace
+
+// ---- issuing ----
+
+Status CommunicatorCore::PrepareCommon(MessageOperation& operation, std::uint64_t count,
+                                       const MessageOptions& options) const {
+  const std::size_t element_bytes = SizeOf(operation.type);
+  if (element_bytes == 0)
+    return Fail(ErrorCode::kInvalidArgument, "{} is no data type", static_cast<int>(operation.type));
+  if (count > (std::uint64_t{1} << 62) / element_bytes)
+    return Fail(ErrorCode::kInvalidArgument, "count {} of {} is more than memory can hold", count,
+                Name(operation.type));
+  operation.bytes = count * element_bytes;
+  if (operation.bytes > 0 && operation.buffer == nullptr)
+    return Fail(ErrorCode::kInvalidArgument, "the buffer is null, count is {}", count);
+  const bool any = !operation.sends && operation.peer == kAnyRank;
+  if (!any && (operation.peer < 0 || operation.peer >= world_size()))
+    return Fail(ErrorCode::kInvalidArgument, "rank {} is outside 0..{}", operation.peer, world_size() - 1);
+  if (operation.tag < 0 && (operation.sends || operation.tag != kAnyTag))
+    return Fail(ErrorCode::kInvalidArgument, "tag {} is below 0", operation.tag);
+  operation.timeout = options.timeout.value_or(options_.timeout);
+  if (operation.timeout <= Duration::zero()) return Fail(ErrorCode::kInvalidArgument, "the timeout must be positive");
+  return {};
+}
+
+Status CommunicatorCore::Prepare(MessageOperation& operation, const Outgoing& out, DataType type,
+                                 const MessageOptions& options) const {
+  operation.sends = true;
+  operation.peer = out.to;
+  operation.tag = out.tag;
+  operation.type = type;
+  // One kind of operation serves both directions; nothing writes through the buffer of a send.
+  operation.buffer = static_cast<std::byte*>(const_cast<void*>(out.buffer));
+  return PrepareCommon(operation, out.count, options);
+}
+
+Status CommunicatorCore::Prepare(MessageOperation& operation, const Incoming& in, DataType type,
+                                 const MessageOptions& options) const {
+  operation.peer = in.from_or_any;
+  operation.tag = in.tag_or_any;
+  operation.type = type;
+  operation.buffer = static_cast<std::byte*>(in.buffer);
+  return PrepareCommon(operation, in.count, options);
+}
+
+Status CommunicatorCore::Submit(MessageOperation& operation) {
+  operation.deadline = Later(clock_->Now(), operation.timeout);
+  const std::lock_guard lock(submit_mutex_);
+  if (submit_refusal_) return Fail(*submit_refusal_);
+  if (messages_pending_.load() >= options_.max_pending_messages)
+    return Fail(ErrorCode::kResource, "{} sends and receives are pending, the limit (max_pending_messages) is {}",
+                messages_pending_.load(), options_.max_pending_messages);
+  messages_pending_.fetch_add(1);
+  submitted_.PushBack(operation);
+  messages_in_use_.store(true);
+  return {};
+}
+
+void CommunicatorCore::RefuseMessages(Error error) {
+  const std::lock_guard lock(submit_mutex_);
+  if (!submit_refusal_) submit_refusal_ = std::move(error);
+}
+
+Status CommunicatorCore::Send(const Outgoing& out, DataType type, const MessageOptions& options) {
+  MessageOperation send;
+  RONDO_TRY(Prepare(send, out, type, options));
+  RONDO_TRY(Submit(send));
+  return WaitForMessage(send, TimePoint::max());
+}
+
+Result<Message> CommunicatorCore::Recv(const Incoming& in, DataType type, const MessageOptions& options) {
+  MessageOperation receive;
+  RONDO_TRY(Prepare(receive, in, type, options));
+  RONDO_TRY(Submit(receive));
+  RONDO_TRY(WaitForMessage(receive, TimePoint::max()));
+  return receive.message;
+}
+
+Result<Message> CommunicatorCore::SendRecv(const Outgoing& out, const Incoming& in, DataType type,
+                                           const MessageOptions& options) {
+  MessageOperation send, receive;
+  RONDO_TRY(Prepare(send, out, type, options));
+  RONDO_TRY(Prepare(receive, in, type, options));
+  RONDO_TRY(Submit(receive));
+  const Status submitted = Submit(send);
+  const Status sent = submitted ? WaitForMessage(send, TimePoint::max()) : submitted;
+  const Status received =
+      WaitForMessage(receive, TimePoint::max());  // it is lent until then, whatever became of `send`
+  RONDO_TRY(sent);
+  RONDO_TRY(received);
+  return receive.message;
+}
+
+Work CommunicatorCore::SendAsync(const Outgoing& out, DataType type, const MessageOptions& options) {
+  auto send = std::make_shared<MessageOperation>();
+  const Status prepared = Prepare(*send, out, type, options);
+  return SubmitAsync(std::move(send), prepared);
+}
+
+Work CommunicatorCore::RecvAsync(const Incoming& in, DataType type, const MessageOptions& options) {
+  auto receive = std::make_shared<MessageOperation>();
+  const Status prepared = Prepare(*receive, in, type, options);
+  return SubmitAsync(std::move(receive), prepared);
+}
+
+Work CommunicatorCore::SubmitAsync(std::shared_ptr<MessageOperation> operation, const Status& prepared) {
+  Work work;
+  work.core_ = shared_from_this();
+  operation->keep_alive = operation;
+  if (const Status submitted = prepared ? Submit(*operation) : prepared; !submitted) {
+    operation->keep_alive.reset();
+    work.refused_ = submitted.error();
+    return work;
+  }
+  work.operation_ = std::move(operation);
+  CallProgressThread();
+  return work;
+}
+
+// ---- waiting ----
+
+Status CommunicatorCore::WaitForMessage(MessageOperation& operation, TimePoint until) {
+  if (!DriveUntil(until, 0, [&] { return operation.final.load(); }))
+    return Fail(ErrorCode::kNotReady, "the {} is still under way", Describe(operation));
+  return *FinalStatus(operation);
+}
+
+std::optional<Status> CommunicatorCore::FinalStatus(const MessageOperation& operation) const {
+  if (!operation.final.load()) return std::nullopt;
+  if (!operation.error) return Status{};
+  return Status(Fail(WithIdentity(*operation.error).With([&](ErrorDetails& d) { d.rank = rank(); })));
+}
+
+// ---- driving ----
+
+bool CommunicatorCore::AdvanceMessages(bool glance_is_due) {
+  const bool ending = messages_ending_.load();  // first: nothing is submitted after it
+  bool moved = false;
+  if (message_calls_waiting_.exchange(false)) {
+    std::vector<Rank> calls;
+    {
+      const std::lock_guard lock(mutex_);
+      calls.swap(message_calls_);
+    }
+    for (const Rank peer : calls) messages_->Meet(peer);
+    moved = true;
+  }
+  while (true) {
+    MessageOperation* operation;
+    {
+      const std::lock_guard lock(submit_mutex_);
+      operation = submitted_.front();
+      if (operation != nullptr) StageList::Remove(*operation);
+    }
+    if (operation == nullptr) break;
+    messages_->Start(*operation);
+    moved = true;
+  }
+  if (ending) messages_->BeginEnd();
+  if (!moved && !glance_is_due && messages_pending_.load(std::memory_order_relaxed) == 0 && !messages_->HasOutput() &&
+      ++glances_skipped_ < kPollsBetweenGlances)
+    return false;
+  glances_skipped_ = 0;
+  const Result<bool> polled = messages_->Poll();
+  if (!polled) {
+    Poison(polled.error());
+    return true;
+  }
+  if (*polled) still_since_.reset();
+  return SettleMessages() || *polled || moved;
+}
+
+bool CommunicatorCore::SettleMessages() {
+  const std::uint32_t finished = messages_->TakeFinished();
+  if (finished == 0) return false;
+  messages_pending_.fetch_sub(finished);
+  trouble_since_.reset();
+  if (callback_count_.load() > 0) callbacks_due_.store(true);
+  gate_.Announce();
+  return true;
+}
+
+bool CommunicatorCore::LookAtMessages() {
+  if (const std::uint64_t words = words_.load(std::memory_order_acquire); words != message_words_seen_) {
+    message_words_seen_ = words;
+    std::vector<Rank> left;
+    {
+      const std::lock_guard lock(mutex_);
+      for (Rank peer = 0; peer < world_size(); ++peer)
+        if (goodbyes_[static_cast<std::size_t>(peer)]) left.push_back(peer);
+    }
+    for (const Rank peer : left) messages_->Depart(peer);
+  }
+  messages_->EndDeparted();
+  return SettleMessages();
+}
+
+void CommunicatorCore::OnLaneCall(Rank from) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::find(message_calls_.begin(), message_calls_.end(), from) == message_calls_.end())
+      message_calls_.push_back(from);
+  }
+  messages_in_use_.store(true);
+  message_calls_waiting_.store(true);
+}
+
+// ---- failing ----
+
+void CommunicatorCore::EndMessages(const Error& error) {
+  RefuseMessages(error);
+  messages_->FailAll(error);
+  while (true) {
+    MessageOperation* operation;
+    {
+      const std::lock_guard lock(submit_mutex_);
+      operation = submitted_.front();
+      if (operation != nullptr) StageList::Remove(*operation);
+    }
+    if (operation == nullptr) break;
+    messages_->Fail(*operation, error);
+  }
+  SettleMessages();
+}
+
+}  // namespace rondo

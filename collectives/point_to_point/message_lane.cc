@@ -1,0 +1,537 @@
+#include "collectives/point_to_point/message_lane.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace rondo {
+namespace {
+
+constexpr std::array<std::byte, kLineBytes> kZeros{};
+
+// How much one direction moves before the other gets its turn, and other lanes theirs.
+constexpr std::uint64_t kTurnBytes = 256 * 1024;
+
+// Credit goes back with whatever is sent; by itself once this part of it is owed.
+constexpr std::uint64_t kReturnFraction = 4;
+
+std::uint64_t PaddingOf(std::uint64_t payload) { return RoundUp(payload, kLineBytes) - payload; }
+
+}  // namespace
+
+std::optional<Error> Misfit(const MessageOperation& receive, Rank source, Tag tag, DataType type, std::uint64_t bytes) {
+  if (type == receive.type && bytes <= receive.bytes) return std::nullopt;
+  const std::string sent = fmt::format("{} x {}", Name(type), bytes / SizeOf(type));
+  const std::string room = fmt::format("{} x {}", Name(receive.type), receive.bytes / SizeOf(receive.type));
+  return Error(ErrorCode::kMismatch,
+               type == receive.type
+                   ? fmt::format("the message from rank {} with tag {} is longer than its receive: {}, room for {}",
+                                 source, tag, sent, room)
+                   : fmt::format("the message from rank {} with tag {} is of another type than its receive: {}, not {}",
+                                 source, tag, sent, room))
+      .With([&](ErrorDetails& d) { d.culprit = source; });
+}
+
+MessageLane::MessageLane(const MessageLimits& limits, Lane& lane, Rank self, Matching& matching,
+                         Completions& completions)
+    : limits_(limits), lane_(lane), self_(self), matching_(matching), completions_(completions) {
+  RONDO_CHECK(limits.body_frame_bytes >= kLineBytes && limits.body_frame_bytes % kLineBytes == 0, "body_frame_bytes {}",
+              limits.body_frame_bytes);
+}
+
+// ---- from this rank ----
+
+void MessageLane::Send(MessageOperation& send) {
+  send.stage = MessageStage::kQueued;
+  queued_.PushBack(send);
+}
+
+void MessageLane::Take(MessageOperation& receive, HeldMessage& held) {
+  const bool coming = incoming_.held == &held;
+  if (auto misfit = Misfit(receive, peer(), held.tag, held.type, held.bytes)) {
+    if (held.announced) {
+      --held_announcements_;
+      refusals_.push_back(
+          {held.id, held.type == receive.type ? Refusal::kTooLong : Refusal::kOtherType, receive.bytes, receive.type});
+    } else if (coming) {
+      incoming_.held = nullptr;  // the rest is thrown away, and then its credit returns
+    } else {
+      ReturnCredit(held.bytes);
+    }
+    matching_.Forget(held);
+    completions_.Fail(receive, *std::move(misfit));
+    return;
+  }
+  Match(receive, held.tag, held.type, held.bytes);
+  if (held.announced) {
+    --held_announcements_;
+    receive.id = held.id;
+    receive.stage = MessageStage::kMatched;
+    clearing_.PushBack(receive);
+    matching_.Forget(held);
+  } else if (coming) {
+    matching_.Detach(held);
+    held.receiver = &receive;
+  } else {
+    std::copy_n(held.data.get(), held.bytes, receive.buffer);
+    ReturnCredit(held.bytes);
+    matching_.Forget(held);
+    completions_.Succeed(receive);
+  }
+}
+
+void MessageLane::Match(MessageOperation& receive, Tag tag, DataType type, std::uint64_t bytes) const {
+  receive.message = {peer(), tag, type, bytes / SizeOf(type)};
+  receive.message_bytes = bytes;
+  receive.done = 0;
+  receive.stage = MessageStage::kReceiving;
+}
+
+void MessageLane::Withdraw(MessageOperation& send) {
+  RONDO_CHECK(send.stage == MessageStage::kQueued || send.stage == MessageStage::kAnnounced, "its bytes are under way");
+  if (send.stage == MessageStage::kAnnounced) {
+    withdrawals_.push_back(send.id);
+    --announced_count_;
+  }
+  StageList::Remove(send);
+}
+
+void MessageLane::BeginEnd() {
+  if (std::exchange(ending_, true)) return;
+  matching_.ForEachHeld([&](HeldMessage& message) {
+    if (message.source != peer() || !message.announced) return;
+    refusals_.push_back({message.id, Refusal::kClosed});
+    --held_announcements_;
+    matching_.Forget(message);
+  });
+}
+
+void MessageLane::Abandon() {
+  abandoned_ = true;
+  outgoing_ = {};
+  incoming_ = {};
+  refusals_.clear();
+  withdrawals_.clear();
+}
+
+Result<bool> MessageLane::Poll() {
+  if (abandoned_) return false;
+  RONDO_ASSIGN(const bool received, ReceiveFrames());
+  const bool sent = SendFrames();
+  return received || sent;
+}
+
+// ---- receiving ----
+
+Result<bool> MessageLane::ReceiveFrames() {
+  bool moved = false;
+  const std::uint64_t turn_end = lane_.consumed() + kTurnBytes;
+  while (lane_.consumed() < turn_end) {
+    if (!incoming_.active) {
+      const Arrived arrived = lane_.Peek(kMessageHeaderBytes);
+      if (arrived.size() < kMessageHeaderBytes) return moved;
+      std::array<std::byte, kMessageHeaderBytes> bytes;
+      const std::size_t first = std::min(arrived.first.size(), bytes.size());
+      std::copy_n(arrived.first.data(), first, bytes.data());
+      std::copy_n(arrived.second.data(), bytes.size() - first, bytes.data() + first);
+      MessageHeader header;
+      if (const auto fault = Decode(bytes, header)) return Breach(std::string(*fault));
+      if (header.stream_offset != lane_.consumed())
+        return Breach(fmt::format("a header that says it is at {}", header.stream_offset));
+      lane_.Consume(kMessageHeaderBytes);
+      incoming_ = {.active = true,
+                   .type = header.type,
+                   .payload = header.payload_bytes,
+                   .padding = PaddingOf(header.payload_bytes)};
+      RONDO_TRY(OnHeader(header));
+      moved = true;
+    }
+    while (incoming_.taken < incoming_.payload) {
+      if (!TakePayload()) return moved;
+      moved = true;
+    }
+    if (incoming_.padding > 0) {
+      const std::size_t there = std::min<std::uint64_t>(lane_.Peek(incoming_.padding).size(), incoming_.padding);
+      lane_.Consume(there);
+      incoming_.padding -= there;
+      moved |= there > 0;
+      if (incoming_.padding > 0) return moved;
+    }
+    FinishIncoming();
+  }
+  return moved;
+}
+
+bool MessageLane::TakePayload() {
+  const std::uint64_t left = incoming_.payload - incoming_.taken;
+  std::size_t taken;
+  if (MessageOperation* const receive = incoming_.receive) {
+    taken = lane_.ReadInto(MutableBytes(receive->buffer + receive->done, left));
+    receive->done += taken;
+  } else if (HeldMessage* const held = incoming_.held) {
+    taken = lane_.ReadInto(MutableBytes(held->data.get() + held->arrived, left));
+    held->arrived += taken;
+  } else {
+    taken = std::min<std::uint64_t>(lane_.Peek(left).size(), left);
+    lane_.Consume(taken);
+  }
+  incoming_.taken += taken;
+  return taken > 0;
+}
+
+Status MessageLane::OnHeader(const MessageHeader& header) {
+  if (header.returned_bytes < returned_to_us_ || header.returned_bytes > spent_bytes_)
+    return Breach(fmt::format("a return of {} bytes of credit in all, after {} of {}", header.returned_bytes,
+                              returned_to_us_, spent_bytes_));
+  returned_to_us_ = header.returned_bytes;
+  switch (header.type) {
+    case MessageFrameType::kMessage:
+    case MessageFrameType::kAnnouncement: return OnMessage(header);
+    case MessageFrameType::kBody: return OnBody(header);
+    case MessageFrameType::kClear:
+    case MessageFrameType::kRefusal: return OnAnswer(header);
+    case MessageFrameType::kWithdrawal: return OnWithdrawal(header);
+    case MessageFrameType::kEnd: peer_ended_ = true; return {};
+    case MessageFrameType::kCredit: return {};
+  }
+  return {};
+}
+
+Status MessageLane::OnMessage(const MessageHeader& header) {
+  if (header.id != ++last_incoming_id_)
+    return Breach(fmt::format("message number {} where {} was due", header.id, last_incoming_id_));
+  const bool eager = header.type == MessageFrameType::kMessage;
+  if (eager) {
+    eager_bytes_ += CreditOf(header.message_bytes);
+    if (eager_bytes_ > limits_.eager_credit_bytes + returned_bytes_)
+      return Breach(fmt::format("a message of {} bytes beyond its credit (eager_credit_bytes is {} here)",
+                                header.message_bytes, limits_.eager_credit_bytes));
+  } else if (++held_announcements_ > limits_.max_announced_messages) {
+    return Breach(
+        fmt::format("more announcements than max_announced_messages, {} here", limits_.max_announced_messages));
+  }
+
+  MessageOperation* const receive = matching_.TakeReceive(peer(), header.tag);
+  if (receive != nullptr && eager) {
+    if (auto misfit = Misfit(*receive, peer(), header.tag, header.data_type, header.message_bytes)) {
+      completions_.Fail(*receive, *std::move(misfit));
+      return {};  // what comes is thrown away
+    }
+    Match(*receive, header.tag, header.data_type, header.message_bytes);
+    incoming_.receive = receive;
+    return {};
+  }
+  if (receive == nullptr && !eager && ending_) {
+    --held_announcements_;
+    refusals_.push_back({header.id, Refusal::kClosed});
+    return {};
+  }
+  HeldMessage* const held = matching_.Hold(peer(), eager ? header.message_bytes : 0);
+  if (held == nullptr)
+    return Fail(ErrorCode::kOutOfMemory, "no memory for a message of {} bytes from rank {}", header.message_bytes,
+                peer());
+  held->tag = header.tag;
+  held->type = header.data_type;
+  held->bytes = header.message_bytes;
+  held->announced = !eager;
+  held->id = header.id;
+  if (eager) incoming_.held = held;
+  if (receive != nullptr) Take(*receive, *held);  // an announced one, cleared at once
+  return {};
+}
+
+Status MessageLane::OnBody(const MessageHeader& header) {
+  MessageOperation* const receive =
+      awaiting_body_.Find([&](const MessageOperation& one) { return one.id == header.id; });
+  if (receive == nullptr) return Breach(fmt::format("the body of message {}, which nobody cleared", header.id));
+  if (header.payload_offset != receive->done || header.payload_bytes > receive->message_bytes - receive->done)
+    return Breach(fmt::format("{} bytes at offset {} of message {}, of which {} of {} bytes had come",
+                              header.payload_bytes, header.payload_offset, header.id, receive->done,
+                              receive->message_bytes));
+  receive->stage = MessageStage::kReceiving;
+  incoming_.receive = receive;
+  return {};
+}
+
+Status MessageLane::OnAnswer(const MessageHeader& header) {
+  MessageOperation* const send = announced_.Find([&](const MessageOperation& one) { return one.id == header.id; });
+  if (send == nullptr) {
+    // Answer and withdrawal may cross; anything else is a message that never was.
+    if (header.id > last_id_) return Breach(fmt::format("an answer to message {}, of {}", header.id, last_id_));
+    return {};
+  }
+  --announced_count_;
+  StageList::Remove(*send);
+  if (header.type == MessageFrameType::kClear) {
+    send->stage = MessageStage::kSending;
+    bodies_.PushBack(*send);
+    return {};
+  }
+  if (header.refusal == Refusal::kClosed) {
+    completions_.Fail(*send, Error(ErrorCode::kClosed,
+                                   fmt::format("rank {} closed without a receive for it: {}", peer(), Describe(*send)))
+                                 .With([&](ErrorDetails& d) { d.culprit = peer(); }));
+    return {};
+  }
+  completions_.Fail(
+      *send, Error(ErrorCode::kMismatch,
+                   fmt::format("the receive on rank {} does not fit it ({} x {}): {}", peer(), Name(header.data_type),
+                               header.message_bytes / SizeOf(header.data_type), Describe(*send)))
+                 .With([&](ErrorDetails& d) { d.culprit = peer(); }));
+  return {};
+}
+
+Status MessageLane::OnWithdrawal(const MessageHeader& header) {
+  if (HeldMessage* const held = matching_.FindAnnounced(peer(), header.id)) {
+    --held_announcements_;
+    matching_.Forget(*held);
+    return {};
+  }
+  const auto is_it = [&](const MessageOperation& one) { return one.id == header.id; };
+  MessageOperation* receive = clearing_.Find(is_it);
+  if (receive == nullptr) receive = awaiting_body_.Find(is_it);
+  if (receive == nullptr) return {};  // it had been refused
+  if (receive->done > 0) return Breach(fmt::format("message {} withdrawn in its midst", header.id));
+  // The message never was: the receive waits again, as if it had not matched.
+  StageList::Remove(*receive);
+  receive->message = {};
+  matching_.PostAgain(*receive);
+  return {};
+}
+
+void MessageLane::FinishIncoming() {
+  const Incoming done = std::exchange(incoming_, {});
+  switch (done.type) {
+    case MessageFrameType::kMessage:
+      if (done.held != nullptr && done.held->receiver == nullptr) {
+        done.held->complete = true;  // its credit returns when it is received
+        return;
+      }
+      if (done.held != nullptr) {
+        MessageOperation& receive = *done.held->receiver;
+        std::copy_n(done.held->data.get(), done.payload, receive.buffer);
+        matching_.Forget(*done.held);
+        completions_.Succeed(receive);
+      } else if (done.receive != nullptr) {
+        completions_.Succeed(*done.receive);
+      }
+      ReturnCredit(done.payload);
+      return;
+    case MessageFrameType::kBody:
+      if (done.receive->done == done.receive->message_bytes) completions_.Succeed(*done.receive);
+      return;
+    default: return;
+  }
+}
+
+// ---- sending ----
+
+bool MessageLane::FitsEagerly(const MessageOperation& send) const {
+  return send.bytes <= limits_.eager_message_bytes &&
+         spent_bytes_ + CreditOf(send.bytes) <= limits_.eager_credit_bytes + returned_to_us_;
+}
+
+bool MessageLane::HasSends() const {
+  return !queued_.empty() || !announced_.empty() || !bodies_.empty() || !releasing_.empty() ||
+         outgoing_.send != nullptr;
+}
+
+bool MessageLane::HasOutput() const {
+  if (abandoned_) return false;
+  return outgoing_.active || !clearing_.empty() || !refusals_.empty() || !withdrawals_.empty() ||
+         (ending_ && !end_said_) || (owed_bytes_ - returned_bytes_) * kReturnFraction >= limits_.eager_credit_bytes;
+}
+
+bool MessageLane::ReleaseSent() {
+  bool moved = false;
+  const std::uint64_t released = lane_.released();
+  while (!releasing_.empty() && releasing_.front()->release_at <= released) {
+    completions_.Succeed(*releasing_.front());
+    moved = true;
+  }
+  return moved;
+}
+
+bool MessageLane::SendFrames() {
+  bool moved = false;
+  const std::uint64_t turn_end = lane_.accepted() + kTurnBytes;
+  while (lane_.accepted() < turn_end) {
+    if (!outgoing_.active && !NextFrame()) break;
+    const std::uint64_t payload_end = kMessageHeaderBytes + outgoing_.payload.size();
+    const std::uint64_t frame_end = kMessageHeaderBytes + RoundUp(outgoing_.payload.size(), kLineBytes);
+    std::array<Bytes, 3> pieces;
+    std::size_t count = 0;
+    std::uint64_t at = outgoing_.sent;
+    std::size_t accepted;
+    std::uint64_t asked = frame_end - at;
+    if (outgoing_.offer && at >= kMessageHeaderBytes && at < payload_end) {
+      asked = payload_end - at;
+      accepted = lane_.Offer(outgoing_.payload.subspan(at - kMessageHeaderBytes));
+    } else {
+      if (at < kMessageHeaderBytes) {
+        pieces[count++] = Bytes(outgoing_.header + at, kMessageHeaderBytes - at);
+        at = kMessageHeaderBytes;
+      }
+      if (outgoing_.offer && at == kMessageHeaderBytes) {
+        asked = kMessageHeaderBytes - outgoing_.sent;  // the payload goes by itself
+      } else {
+        if (at < payload_end) {
+          pieces[count++] = outgoing_.payload.subspan(at - kMessageHeaderBytes);
+          at = payload_end;
+        }
+        if (at < frame_end) pieces[count++] = Bytes(kZeros.data(), frame_end - at);
+      }
+      accepted = lane_.Write(std::span(pieces.data(), count));
+    }
+    outgoing_.sent += accepted;
+    moved |= accepted > 0;
+    if (outgoing_.sent == frame_end) {
+      FinishOutgoing();
+    } else if (accepted < asked) {
+      break;
+    }
+  }
+  return ReleaseSent() || moved;
+}
+
+bool MessageLane::NextFrame() {
+  if (header_end_[next_header_] > lane_.released()) return false;  // still lent to the lane
+  MessageHeader header;
+  outgoing_ = {};
+  if (!NextAnswer(header)) {
+    // Small messages and the frames of large ones take turns.
+    const bool found = body_next_ ? NextBody(header) || NextMessage(header) : NextMessage(header) || NextBody(header);
+    if (found) {
+      body_next_ = header.type != MessageFrameType::kBody;
+    } else if ((owed_bytes_ - returned_bytes_) * kReturnFraction >= limits_.eager_credit_bytes) {
+      header.type = MessageFrameType::kCredit;
+    } else if (ending_ && !end_said_ && !HasSends()) {
+      header.type = MessageFrameType::kEnd;
+      end_said_ = true;
+    } else {
+      return false;
+    }
+  }
+  header.stream_offset = lane_.accepted();
+  header.payload_bytes = static_cast<std::uint32_t>(outgoing_.payload.size());
+  header.returned_bytes = returned_bytes_ = owed_bytes_;
+  auto& place = headers_[next_header_];
+  Encode(header, place);
+  header_end_[next_header_] = header.stream_offset + kMessageHeaderBytes;
+  next_header_ = (next_header_ + 1) % kHeaders;
+  outgoing_.active = true;
+  outgoing_.type = header.type;
+  outgoing_.header = place.data();
+  return true;
+}
+
+bool MessageLane::NextAnswer(MessageHeader& header) {
+  if (!withdrawals_.empty()) {
+    header.type = MessageFrameType::kWithdrawal;
+    header.id = withdrawals_.front();
+    withdrawals_.pop_front();
+    return true;
+  }
+  if (MessageOperation* const receive = clearing_.front()) {
+    header.type = MessageFrameType::kClear;
+    header.id = receive->id;
+    StageList::Remove(*receive);
+    awaiting_body_.PushBack(*receive);
+    return true;
+  }
+  if (refusals_.empty()) return false;
+  const RefusalToSend& refusal = refusals_.front();
+  header.type = MessageFrameType::kRefusal;
+  header.id = refusal.id;
+  header.refusal = refusal.why;
+  header.message_bytes = refusal.room;
+  header.data_type = refusal.type;
+  refusals_.pop_front();
+  return true;
+}
+
+bool MessageLane::NextMessage(MessageHeader& header) {
+  MessageOperation* const send = queued_.front();
+  if (send == nullptr) return false;
+  const bool eager = FitsEagerly(*send);
+  if (!eager && !CanAnnounce()) return false;
+  header.id = send->id = ++last_id_;
+  header.tag = send->tag;
+  header.data_type = send->type;
+  header.message_bytes = send->bytes;
+  StageList::Remove(*send);
+  if (eager) {
+    spent_bytes_ += CreditOf(send->bytes);
+    header.type = MessageFrameType::kMessage;
+    send->stage = MessageStage::kSending;
+    outgoing_.send = send;
+    outgoing_.payload = Bytes(send->buffer, send->bytes);
+  } else {
+    ++announced_count_;
+    header.type = MessageFrameType::kAnnouncement;
+    send->stage = MessageStage::kAnnounced;
+    announced_.PushBack(*send);
+  }
+  return true;
+}
+
+bool MessageLane::NextBody(MessageHeader& header) {
+  MessageOperation* const send = bodies_.front();
+  if (send == nullptr) return false;
+  const std::uint64_t payload = std::min<std::uint64_t>(limits_.body_frame_bytes, send->bytes - send->done);
+  header.type = MessageFrameType::kBody;
+  header.id = send->id;
+  header.payload_offset = send->done;
+  outgoing_.send = send;
+  outgoing_.payload = Bytes(send->buffer + send->done, payload);
+  outgoing_.offer = limits_.can_offer && payload >= limits_.offer_from_bytes;
+  return true;
+}
+
+void MessageLane::FinishOutgoing() {
+  const Outgoing frame = std::exchange(outgoing_, {});
+  if (frame.send == nullptr) return;
+  MessageOperation& send = *frame.send;
+  send.done += frame.payload.size();
+  if (send.done < send.bytes) return;
+  if (send.stage_link.linked()) StageList::Remove(send);
+  send.stage = MessageStage::kReleasing;
+  send.release_at = lane_.accepted();
+  releasing_.PushBack(send);
+}
+
+// ---- how it stands ----
+
+std::string MessageLane::Explain(const MessageOperation& operation) const {
+  const Rank other = peer();
+  switch (operation.stage) {
+    case MessageStage::kSubmitted: break;
+    case MessageStage::kQueued:
+      if (lane_.state() == LaneState::kConnecting) return fmt::format("rank {} is not connected yet", other);
+      if (announced_count_ >= limits_.max_announced_messages)
+        return fmt::format("rank {} has posted no receives for {} messages before it (max_announced_messages)", other,
+                           announced_count_);
+      return fmt::format("rank {} takes nothing from the lane", other);
+    case MessageStage::kAnnounced: return fmt::format("rank {} has posted no receive for it", other);
+    case MessageStage::kSending:
+      return fmt::format("rank {} has taken {} of {} bytes", other, operation.done, operation.bytes);
+    case MessageStage::kReleasing: return fmt::format("rank {} has not taken all of its bytes", other);
+    case MessageStage::kPosted: break;
+    case MessageStage::kMatched:
+    case MessageStage::kReceiving:
+      return fmt::format("rank {} has sent {} of {} bytes of the message with tag {}", other, operation.done,
+                         operation.message_bytes, operation.message.tag);
+  }
+  return "nothing of it has happened";
+}
+
+tl::unexpected<Error> MessageLane::Breach(std::string what) const {
+  return Fail(Error(ErrorCode::kProtocol, fmt::format("rank {} sent {} on the lane of messages to rank {}, at {}",
+                                                      peer(), what, self_, lane_.consumed()))
+                  .With([&](ErrorDetails& d) { d.culprit = peer(); }));
+}
+
+}  // namespace rondo

@@ -1,0 +1,177 @@
+// The protocol of messages with one peer: what goes out, what comes in, and what waits for the other side.
+//
+// A small message goes out at once, within the credit that the receiver gave (eager): a receive that is posted gets it
+// straight into its memory, else it is held, and its credit returns when a receive has taken it. A larger message, or
+// one without credit, is announced; its body goes out when the receiver has matched it and cleared it, so that it is
+// received straight into the user's memory whatever its size. Both kinds go out in the order of their issue.
+//
+// Hence what a peer can make this rank hold is bounded: eager_credit_bytes and max_announced_messages. When both are
+// used up, sends wait here, in their order. What comes in is always read: no lane is ever stopped by a message that
+// nobody wants.
+//
+// Sans-I/O, and knows the lane only by its interface. Thread rule: the engine's thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "collectives/point_to_point/matching.h"
+#include "collectives/point_to_point/message_frame.h"
+#include "collectives/point_to_point/operation.h"
+#include "transport/lane.h"
+
+namespace rondo {
+
+struct MessageLimits {
+  // Messages up to this size go out without asking, as far as there is credit.
+  std::uint64_t eager_message_bytes = 32 << 10;
+  // What one peer may send without asking and this rank has not received: bytes of the stream. Equal on all ranks.
+  std::uint64_t eager_credit_bytes = 256 << 10;
+  // Messages that one peer has announced and this rank has not matched. Equal on all ranks.
+  std::uint32_t max_announced_messages = 1024;
+  // Payload of one frame of an announced message: what a small message behind it waits for.
+  std::uint32_t body_frame_bytes = 256 << 10;
+  // Pieces of bodies from this size on are offered (Lane::Offer) where the transport can.
+  std::uint64_t offer_from_bytes = 64 << 10;
+  bool can_offer = false;
+};
+
+class MessageLane {
+ public:
+  // All outlive it. `self` is this rank.
+  MessageLane(const MessageLimits& limits, Lane& lane, Rank self, Matching& matching, Completions& completions);
+
+  Rank peer() const { return lane_.peer(); }
+  const Lane& lane() const { return lane_; }
+
+  // ---- from this rank ----
+
+  // A send, after those before it.
+  void Send(MessageOperation& send);
+  // The receive, which is not posted any more, takes a message held from this peer. Where the two do not fit the
+  // receive fails, and so does the send if it was announced.
+  void Take(MessageOperation& receive, HeldMessage& held);
+  // Takes a send back that is queued or announced. REQUIRES: one of these.
+  void Withdraw(MessageOperation& send);
+  // No more sends and receives will be issued: refuses what is announced and unmatched, now and later, and says the
+  // end when all sends are through.
+  void BeginEnd();
+
+  // The lane is over and nobody needs it: its operations are ended by others, Poll does nothing from now on.
+  void Abandon();
+  bool abandoned() const { return abandoned_; }
+
+  // Moves what can move. An error (kProtocol, kOutOfMemory) is final.
+  Result<bool> Poll();
+
+  // ---- how it stands ----
+
+  // Something is to go out, so the lane should be polled.
+  bool HasOutput() const;
+  // The peer has said that it sends no more.
+  bool peer_ended() const { return peer_ended_; }
+  bool HasSends() const;
+  bool HasMatched() const { return !clearing_.empty() || !awaiting_body_.empty() || incoming_.receive != nullptr; }
+  // Who waits for what, in words: "rank 3 has posted no receive for it".
+  std::string Explain(const MessageOperation& operation) const;
+
+ private:
+  // The frame that goes out: its header's place, then the payload, then padding.
+  struct Outgoing {
+    bool active = false;
+    MessageFrameType type = MessageFrameType::kCredit;
+    const std::byte* header = nullptr;
+    Bytes payload;
+    std::uint64_t sent = 0;  // of header, payload and padding
+    MessageOperation* send = nullptr;
+    bool offer = false;
+  };
+  // The frame that comes in, once its header has.
+  struct Incoming {
+    bool active = false;
+    MessageFrameType type = MessageFrameType::kCredit;
+    std::uint64_t payload = 0;  // bytes of the frame
+    std::uint64_t taken = 0;    // of these
+    std::uint64_t padding = 0;  // still to come
+    // At most one of them: where the payload goes. Neither: nowhere.
+    MessageOperation* receive = nullptr;
+    HeldMessage* held = nullptr;
+  };
+  struct RefusalToSend {
+    std::uint64_t id;
+    Refusal why;
+    std::uint64_t room = 0;
+    DataType type = DataType::kUint8;
+  };
+
+  Result<bool> ReceiveFrames();
+  Status OnHeader(const MessageHeader& header);
+  Status OnMessage(const MessageHeader& header);
+  Status OnBody(const MessageHeader& header);
+  Status OnAnswer(const MessageHeader& header);
+  Status OnWithdrawal(const MessageHeader& header);
+  bool TakePayload();
+  void FinishIncoming();
+
+  bool SendFrames();
+  bool NextFrame();
+  bool NextAnswer(MessageHeader& header);
+  bool NextMessage(MessageHeader& header);
+  bool NextBody(MessageHeader& header);
+  void FinishOutgoing();
+  bool ReleaseSent();
+
+  void Match(MessageOperation& receive, Tag tag, DataType type, std::uint64_t bytes) const;
+  void ReturnCredit(std::uint64_t bytes) { owed_bytes_ += CreditOf(bytes); }
+  bool CanAnnounce() const { return announced_count_ < limits_.max_announced_messages; }
+  bool FitsEagerly(const MessageOperation& send) const;
+  tl::unexpected<Error> Breach(std::string what) const;
+
+  const MessageLimits limits_;
+  Lane& lane_;
+  const Rank self_;
+  Matching& matching_;
+  Completions& completions_;
+
+  // ---- outgoing ----
+  static constexpr std::size_t kHeaders = 16;
+  alignas(kLineBytes) std::array<std::array<std::byte, kMessageHeaderBytes>, kHeaders> headers_;
+  std::array<std::uint64_t, kHeaders> header_end_{};  // stream offset after the header last put there
+  std::uint32_t next_header_ = 0;
+  Outgoing outgoing_;
+  StageList queued_;
+  StageList announced_;  // by id
+  StageList bodies_;     // cleared, in the order of their clearing; the first is going out
+  StageList releasing_;  // by release_at
+  std::uint32_t announced_count_ = 0;
+  std::uint64_t last_id_ = 0;
+  std::uint64_t spent_bytes_ = 0;          // of eager credit, in all
+  std::uint64_t returned_to_us_ = 0;       // likewise
+  bool body_next_ = false;                 // bodies and messages take turns
+  std::deque<RefusalToSend> refusals_;     // at most max_announced_messages
+  std::deque<std::uint64_t> withdrawals_;  // likewise
+  bool ending_ = false;
+  bool abandoned_ = false;
+  bool end_said_ = false;
+
+  // ---- incoming ----
+  Incoming incoming_;
+  StageList clearing_;       // receives whose message is to be cleared
+  StageList awaiting_body_;  // and has been
+  std::uint64_t last_incoming_id_ = 0;
+  std::uint32_t held_announcements_ = 0;
+  std::uint64_t eager_bytes_ = 0;     // that came, in all, as credit counts
+  std::uint64_t owed_bytes_ = 0;      // credit to return, in all
+  std::uint64_t returned_bytes_ = 0;  // and returned by a header that has been written
+  bool peer_ended_ = false;
+};
+
+// Whether the message is what the receive can take; the error if it is not, as the receive gets it.
+std::optional<Error> Misfit(const MessageOperation& receive, Rank source, Tag tag, DataType type, std::uint64_t bytes);
+
+}  // namespace rondo

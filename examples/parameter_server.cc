@@ -1,0 +1,94 @@
+// Asynchronous training with a parameter server: workers send gradients whenever they have one; the server takes them
+// from any rank, applies each at once, and answers with the parameters as they are then. Nobody waits for the slowest
+// (Dean et al., "Large scale distributed deep networks", NeurIPS 2012).
+//
+//   rondo run -N 4 -- bazel-bin/examples/parameter_server
+//
+// Rank 0 is the server. The task is a linear regression without noise, spread over the workers; whatever the order in
+// which gradients come, the parameters must end at the true ones, and each worker must have had an answer to each
+// gradient. Both are checked.
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "collectives/connect.h"
+
+namespace {
+
+using Values = std::vector<float>;
+constexpr std::size_t kParameters = 20;
+constexpr int kSteps = 400;  // of each worker
+constexpr int kBatch = 32;
+constexpr float kRate = 0.05f;
+constexpr float kTolerance = 1e-2f;
+constexpr rondo::DataType kType = rondo::DataType::kFloat32;
+// A gradient's tag says which it is; the last one of a worker tells that it is through.
+constexpr rondo::Tag kParametersTag = kSteps;
+
+float TrueParameter(std::size_t i) { return static_cast<float>(i % 5) - 2.0f; }
+
+int Complain(int rank, const std::string& what) {
+  std::fprintf(stderr, "rank %d: %s\n", rank, what.c_str());
+  return 1;
+}
+
+int Serve(rondo::Communicator& communicator) {
+  const int workers = communicator.world_size() - 1;
+  Values parameters(kParameters, 0.0f), gradient(kParameters);
+  std::vector<int> steps(static_cast<std::size_t>(workers) + 1, 0);
+  for (int left = workers; left > 0;) {
+    const auto came = communicator.Recv(gradient.data(), kParameters, kType, rondo::kAnyRank, rondo::kAnyTag);
+    if (!came) return Complain(0, came.error().ToString());
+    int& step = steps[static_cast<std::size_t>(came->source)];
+    if (came->tag != step || came->count != kParameters)
+      return Complain(0, "rank " + std::to_string(came->source) + " sent gradient " + std::to_string(came->tag) +
+                             ", due was " + std::to_string(step));
+    for (std::size_t i = 0; i < kParameters; ++i) parameters[i] -= kRate * gradient[i];
+    const auto sent = communicator.Send(parameters.data(), kParameters, kType, came->source, kParametersTag);
+    if (!sent) return Complain(0, sent.error().ToString());
+    left -= ++step == kSteps;
+  }
+  for (std::size_t i = 0; i < kParameters; ++i)
+    if (std::fabs(parameters[i] - TrueParameter(i)) > kTolerance)
+      return Complain(0, "parameter " + std::to_string(i) + " is " + std::to_string(parameters[i]) + ", not " +
+                             std::to_string(TrueParameter(i)));
+  std::printf("server: %d gradients from %d workers, all %zu parameters within %g\n", workers * kSteps, workers,
+              kParameters, static_cast<double>(kTolerance));
+  return 0;
+}
+
+int RunWorker(rondo::Communicator& communicator) {
+  rondo::Random random(static_cast<std::uint64_t>(communicator.rank()));
+  Values parameters(kParameters, 0.0f), gradient(kParameters), sample(kParameters);
+  for (rondo::Tag step = 0; step < kSteps; ++step) {
+    // The gradient of the mean squared error over a batch that only this worker has.
+    gradient.assign(kParameters, 0.0f);
+    for (int b = 0; b < kBatch; ++b) {
+      float error = 0;
+      for (std::size_t i = 0; i < kParameters; ++i) {
+        sample[i] = static_cast<float>(2 * random.Unit() - 1);
+        error += sample[i] * (parameters[i] - TrueParameter(i));
+      }
+      for (std::size_t i = 0; i < kParameters; ++i) gradient[i] += 2 * error * sample[i] / kBatch;
+    }
+    // The receive is posted together with the send: the answer goes straight into its place.
+    const auto answered = communicator.SendRecv({gradient.data(), kParameters, 0, step},
+                                                {parameters.data(), kParameters, 0, kParametersTag}, kType);
+    if (!answered) return Complain(communicator.rank(), answered.error().ToString());
+  }
+  std::printf("worker %d: %d gradients sent and answered\n", communicator.rank(), kSteps);
+  return 0;
+}
+
+}  // namespace
+
+int main() {
+  auto communicator = rondo::Connect({.rendezvous = "env://", .environment = rondo::ProcessEnvironment});
+  if (!communicator) return Complain(-1, communicator.error().ToString());
+  const int failed = (*communicator)->rank() == 0 ? Serve(**communicator) : RunWorker(**communicator);
+  if (failed != 0) return failed;
+  const auto closed = (*communicator)->Close();
+  return closed ? 0 : Complain((*communicator)->rank(), closed.error().ToString());
+}
