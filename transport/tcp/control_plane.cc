@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 #include <netinet/in.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
+#include <csignal>
 #include <deque>
 #include <future>
 #include <map>
@@ -84,7 +84,7 @@ struct ControlPlane::Impl {
         io(1),
         work(io.get_executor()),
         greeter(io, options, *options.clock, {options.job, options.generation, self.instance},
-                [this](CallerPtr caller) { OnCaller(caller); }) {}
+                [this](const CallerPtr& caller) { OnCaller(caller); }) {}
 
   void OnCaller(const CallerPtr& caller);
   void Adopt(const Name& name, const std::shared_ptr<Group>& group);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <new>
 #include <utility>
 
 #include "transport/tcp/address.h"
@@ -67,10 +68,10 @@ TcpEndpoint::TcpEndpoint(std::shared_ptr<ControlPlane> plane, std::shared_ptr<Gr
 TcpEndpoint::~TcpEndpoint() {
   if (getpid() != owner_pid_) {
     // A forked child. The control thread does not exist here, and the poll set is the parent's as well: leave all
-    // alone.
+    // alone, never to be destroyed.
     for (auto& [name, lane] : lanes_) (void)lane.release();
-    new std::map(std::move(unclaimed_));
-    new std::pair(plane_, group_);
+    (void)new (std::nothrow) std::map(std::move(unclaimed_));
+    (void)new (std::nothrow) std::pair(plane_, group_);
     return;
   }
   plane_->CloseGroup(group_);

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <fstream>
+#include <new>
 #include <utility>
 
 #include "transport/tcp/address.h"
@@ -38,7 +39,8 @@ class TcpTransport final : public Transport {
  public:
   explicit TcpTransport(std::shared_ptr<ControlPlane> plane) : owner_pid_(getpid()), plane_(std::move(plane)) {}
   ~TcpTransport() override {
-    if (getpid() != owner_pid_) new std::shared_ptr(plane_);  // a forked child has no control thread to end
+    // A forked child has no control thread to end: the plane is never destroyed there.
+    if (getpid() != owner_pid_) (void)new (std::nothrow) std::shared_ptr(plane_);
   }
 
   std::string_view name() const override { return "tcp"; }
