@@ -23,5 +23,7 @@ void DivideHalves(std::byte* destination, const std::byte* source, std::size_t e
 void SumAndDivideHalves(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements,
                         DataType type, int divisor);
 void ScaleHalves(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, double factor);
+void WidenHalves(std::byte* destination, const std::byte* source, std::size_t elements, DataType type);
+void NarrowHalves(std::byte* destination, const std::byte* source, std::size_t elements, DataType type);
 
 }  // namespace rondo::kernels

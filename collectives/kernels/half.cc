@@ -185,6 +185,43 @@ void Scale(std::byte* destination, const std::byte* source, std::size_t elements
   WalkWidened<Float16>(destination, source, elements, op);
 }
 
+// Between a 16-bit type and float32, a vector of float32 at a time.
+template <class Type>
+void WidenAll(std::byte* destination, const std::byte* source, std::size_t elements) {
+  const D16 d16;
+  const D32 d32;
+  auto* to = reinterpret_cast<std::uint8_t*>(destination);
+  const auto* from = reinterpret_cast<const std::uint8_t*>(source);
+  const std::size_t lanes = hn::Lanes(d32);
+  for (; elements >= lanes; elements -= lanes, from += 2 * lanes, to += 4 * lanes)
+    StoreBytes(d32, CanonicalNan(d32, Type::Widen(LoadBytes(d16, from))), to);
+  if (elements == 0) return;
+  StoreFirst(d32, CanonicalNan(d32, Type::Widen(LoadFirst(d16, from, 2 * elements))), to, 4 * elements);
+}
+
+template <class Type>
+void NarrowAll(std::byte* destination, const std::byte* source, std::size_t elements) {
+  const D16 d16;
+  const D32 d32;
+  auto* to = reinterpret_cast<std::uint8_t*>(destination);
+  const auto* from = reinterpret_cast<const std::uint8_t*>(source);
+  const std::size_t lanes = hn::Lanes(d32);
+  for (; elements >= lanes; elements -= lanes, from += 4 * lanes, to += 2 * lanes)
+    StoreBytes(d16, Type::Narrow(CanonicalNan(d32, LoadBytes(d32, from))), to);
+  if (elements == 0) return;
+  StoreFirst(d16, Type::Narrow(CanonicalNan(d32, LoadFirst(d32, from, 4 * elements))), to, 2 * elements);
+}
+
+void Widen(std::byte* destination, const std::byte* source, std::size_t elements, DataType type) {
+  if (type == DataType::kBfloat16) return WidenAll<Bfloat16>(destination, source, elements);
+  WidenAll<Float16>(destination, source, elements);
+}
+
+void Narrow(std::byte* destination, const std::byte* source, std::size_t elements, DataType type) {
+  if (type == DataType::kBfloat16) return NarrowAll<Bfloat16>(destination, source, elements);
+  NarrowAll<Float16>(destination, source, elements);
+}
+
 #undef RONDO_HAVE_F16_CONVERSION
 
 }  // namespace
@@ -200,6 +237,8 @@ HWY_EXPORT(Find);
 HWY_EXPORT(SumAndDivide);
 HWY_EXPORT(Divide);
 HWY_EXPORT(Scale);
+HWY_EXPORT(Widen);
+HWY_EXPORT(Narrow);
 
 }  // namespace
 
@@ -216,6 +255,14 @@ void DivideHalves(std::byte* destination, const std::byte* source, std::size_t e
 
 void ScaleHalves(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, double factor) {
   HWY_DYNAMIC_DISPATCH(Scale)(destination, source, elements, type, factor);
+}
+
+void WidenHalves(std::byte* destination, const std::byte* source, std::size_t elements, DataType type) {
+  HWY_DYNAMIC_DISPATCH(Widen)(destination, source, elements, type);
+}
+
+void NarrowHalves(std::byte* destination, const std::byte* source, std::size_t elements, DataType type) {
+  HWY_DYNAMIC_DISPATCH(Narrow)(destination, source, elements, type);
 }
 
 }  // namespace rondo::kernels

@@ -11,7 +11,7 @@ bool IsHalf(DataType type) { return type == DataType::kFloat16 || type == DataTy
 }  // namespace
 
 ReduceFunction FindReduce(DataType type, ReduceOp op) {
-  if (!CheckPairing(type, op)) return nullptr;
+  if (IsUserDefined(op) || !CheckPairing(type, op)) return nullptr;
   if (op == ReduceOp::kAvg || op == ReduceOp::kPremulSum) op = ReduceOp::kSum;
   if (IsHalf(type)) return kernels::FindHalfReduce(type, op);
   if (IsFloating(type)) return kernels::FindFloatReduce(type, op);
@@ -37,6 +37,16 @@ void Scale(std::byte* destination, const std::byte* source, std::size_t elements
   RONDO_CHECK(IsFloating(type), "a pre-multiplied sum of {}", Name(type));
   if (IsHalf(type)) return kernels::ScaleHalves(destination, source, elements, type, factor);
   kernels::ScaleFloats(destination, source, elements, type, factor);
+}
+
+void Widen(std::byte* destination, const std::byte* source, std::size_t elements, DataType type) {
+  RONDO_CHECK(IsHalf(type), "{} has no wider form", Name(type));
+  kernels::WidenHalves(destination, source, elements, type);
+}
+
+void Narrow(std::byte* destination, const std::byte* source, std::size_t elements, DataType type) {
+  RONDO_CHECK(IsHalf(type), "{} has no wider form", Name(type));
+  kernels::NarrowHalves(destination, source, elements, type);
 }
 
 }  // namespace rondo
