@@ -23,6 +23,7 @@ Selection Select(Collective collective, int world_size, std::uint64_t bytes) {
         return {Algorithm::kTree, world_size == 2 ? "two ranks: one transfer" : "few bytes: fewest rounds"};
       return {Algorithm::kScatterAllGather, "many bytes: every rank sends its part on"};
     case Collective::kBarrier: return {Algorithm::kDissemination, "the only one"};
+    default: break;
   }
   return {Algorithm::kRing, "unknown collective"};
 }

@@ -46,6 +46,8 @@ class Counter final : public Transfers {
   void Reduce(Rank from, Rank, ChunkRange chunks) override { Send(from, chunks); }
   void Copy(Rank from, Rank, ChunkRange chunks) override { Send(from, chunks); }
   void Signal(Rank from, Rank) override { Send(from, {}); }
+  void Hold(Rank, ChunkRange) override {}
+  void Contribute(Rank, ChunkRange) override {}
   void Finish(Rank, ChunkRange) override {}
   void EndRound() override {
     rounds_ += in_round_ > 0;
@@ -76,9 +78,10 @@ int Complain(const std::string& text, int exit_code) {
 }
 
 void ExplainSchedule(const Flags& flags, const AlgorithmEntry& entry, std::uint64_t count) {
-  const std::uint32_t chunks = entry.chunks(flags.ranks);
+  const World world{.size = flags.ranks, .root = flags.root};
+  const std::uint32_t chunks = ChunksOf(entry, world);
   Counter counter(ChunkGrid(count, SizeOf(flags.type), chunks), flags.ranks);
-  entry.generate(flags.ranks, flags.root, counter);
+  entry.generate(world, counter);
   const auto& sent = counter.sent_bytes();
   const auto [least, most] = std::minmax_element(sent.begin(), sent.end());
   std::uint64_t total = 0;

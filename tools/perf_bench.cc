@@ -176,6 +176,7 @@ Status PerfBench::Once(const PerfCase& which, bool in_place) {
     case Collective::kBroadcast:
       return communicator_.Broadcast(input, output, which.count, which.type, which.root, options);
     case Collective::kBarrier: return communicator_.Barrier(options);
+    default: break;
   }
   return Fail(ErrorCode::kUnsupported, "{} cannot be measured", Name(which.collective));
 }
@@ -224,7 +225,7 @@ void PerfBench::UseDataOf(const PerfCase& which) {
   }
   data_ = PerfCase::Reduces(which.collective)
               ? MakeReduceData(which.type, which.op, communicator_.world_size(), communicator_.rank(), max_count_)
-              : MakeCopyData(which.type, which.root, communicator_.rank(), max_count_);
+              : CheckedData{MovedElements(which.type).Of(communicator_.rank()), MovedElements(which.type).Of(which.root)};
   data_of_ = which;
 }
 

@@ -107,6 +107,7 @@ double BusFactor(Collective collective, int world_size) {
     case Collective::kAllReduce: return 2.0 * (world_size - 1) / world_size;
     case Collective::kBroadcast: return 1.0;
     case Collective::kBarrier: return 0.0;
+    default: break;
   }
   return 0.0;
 }

@@ -11,6 +11,7 @@
 #include "collectives/algorithms/formulas.h"
 #include "collectives/algorithms/prove.h"
 #include "collectives/algorithms/table.h"
+#include "collectives/schedule/layout.h"
 #include "tools/commands.h"
 #include "tools/flags.h"
 
@@ -40,7 +41,7 @@ Status Prove(const AlgorithmEntry& entry, const VerifyFlags& flags) {
     proof = proved.proof;
   }
   for (const int world : kLargeWorlds) {
-    const Rank root = entry.collective == Collective::kBroadcast ? world / 2 : 0;
+    const Rank root = HasRoot(entry.collective) ? world / 2 : 0;
     RONDO_TRY(ProveSamples(entry, {.collective = entry.collective,
                                    .algorithm = entry.algorithm,
                                    .world_size = world,
@@ -49,7 +50,7 @@ Status Prove(const AlgorithmEntry& entry, const VerifyFlags& flags) {
   }
   const AlgorithmCost cost = *PaperCost(entry.collective, entry.algorithm, flags.max_ranks);
   const double vectors_sent =
-      static_cast<double>(proof.max_chunks_sent) / static_cast<double>(entry.chunks(flags.max_ranks));
+      static_cast<double>(proof.max_chunks_sent) / static_cast<double>(ChunksOf(entry, {.size = flags.max_ranks}));
   const char* operands = "";
   if (entry.collective == Collective::kAllReduce) {
     operands = proof.in_rank_order ? "in the ranks' order" : "each chunk in its own order";

@@ -83,6 +83,7 @@ std::optional<AlgorithmCost> PaperCost(Collective collective, Algorithm algorith
     case Collective::kBarrier:
       if (algorithm != Algorithm::kDissemination) return std::nullopt;
       return AlgorithmCost{CeilLog2(p), {0, 1}, "ceil(log2 P)", "0"};
+    default: return std::nullopt;
   }
   return std::nullopt;
 }

@@ -6,12 +6,12 @@
 
 namespace rondo {
 
-void RingAllReduce(int world, Rank root, Transfers& out);               // ring.cc
-void TreeAllReduce(int world, Rank root, Transfers& out);               // tree.cc
-void TreeBroadcast(int world, Rank root, Transfers& out);               // tree.cc
-void RecursiveHalvingAllReduce(int world, Rank root, Transfers& out);   // recursive_halving.cc
-void RecursiveDoublingAllReduce(int world, Rank root, Transfers& out);  // recursive_doubling.cc
-void ScatterAllGatherBroadcast(int world, Rank root, Transfers& out);   // scatter_all_gather.cc
-void DisseminationBarrier(int world, Rank root, Transfers& out);        // dissemination.cc
+void RingAllReduce(const World& world, Transfers& out);               // ring.cc
+void TreeAllReduce(const World& world, Transfers& out);               // tree.cc
+void TreeBroadcast(const World& world, Transfers& out);               // tree.cc
+void RecursiveHalvingAllReduce(const World& world, Transfers& out);   // recursive_halving.cc
+void RecursiveDoublingAllReduce(const World& world, Transfers& out);  // recursive_doubling.cc
+void ScatterAllGatherBroadcast(const World& world, Transfers& out);   // scatter_all_gather.cc
+void DisseminationBarrier(const World& world, Transfers& out);        // dissemination.cc
 
 }  // namespace rondo

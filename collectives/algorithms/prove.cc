@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "collectives/algorithms/formulas.h"
+#include "collectives/schedule/layout.h"
 #include "collectives/schedule/mutate.h"
 #include "collectives/schedule/project.h"
 
@@ -74,11 +75,12 @@ Status CompareWithPapers(const ScheduleKey& key, std::uint32_t chunks, const Pro
 }  // namespace
 
 std::vector<ScheduleKey> EveryKey(const AlgorithmEntry& entry, int world_size) {
-  const bool rooted = entry.collective == Collective::kBroadcast;
-  const bool reduces = entry.collective == Collective::kAllReduce;
+  const bool rooted = HasRoot(entry.collective);
+  const bool reduces = Reduces(entry.collective);
   std::vector<ScheduleKey> keys;
   for (Rank root = 0; root < (rooted ? world_size : 1); ++root) {
     for (const bool in_place : {true, false}) {
+      if (in_place && !HasInPlace(entry.collective)) continue;
       for (const bool scaled : {false, true}) {
         if (scaled && !reduces) continue;
         keys.push_back({entry.collective, entry.algorithm, world_size, root, in_place, scaled});
@@ -90,7 +92,7 @@ std::vector<ScheduleKey> EveryKey(const AlgorithmEntry& entry, int world_size) {
 
 std::string Describe(const ScheduleKey& key) {
   std::string text = fmt::format("{} {}, world {}", Name(key.collective), Name(key.algorithm), key.world_size);
-  if (key.collective == Collective::kBroadcast) text += fmt::format(", root {}", key.root);
+  if (HasRoot(key.collective)) text += fmt::format(", root {}", key.root);
   text += key.in_place ? ", in place" : ", out of place";
   if (key.scaled) text += ", scaled";
   return text;
@@ -114,7 +116,7 @@ Result<WorldProof> ProveWorld(const AlgorithmEntry& entry, int world_size) {
 }
 
 Status ProveSamples(const AlgorithmEntry& entry, const ScheduleKey& key) {
-  const std::uint32_t chunks = entry.chunks(key.world_size);
+  const std::uint32_t chunks = ChunksOf(entry, WorldOf(key));
   for (const std::uint32_t chunk : std::set<std::uint32_t>{0, chunks / 3, chunks - 1}) {
     const ChunkRange window{chunk, 1};
     if (const auto proof = Verify(BuildWindow(entry, key, window), window); !proof) return Of(key, proof.error());

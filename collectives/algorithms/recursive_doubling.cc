@@ -15,7 +15,8 @@
 
 namespace rondo {
 
-void RecursiveDoublingAllReduce(int world, Rank /*root*/, Transfers& out) {
+void RecursiveDoublingAllReduce(const World& ranks, Transfers& out) {
+  const int world = ranks.size;
   if (world == 1) return;
   constexpr ChunkRange kVector{0, 1};
   const Folding folding(world);

@@ -22,7 +22,8 @@
 
 namespace rondo {
 
-void RecursiveHalvingAllReduce(int world, Rank /*root*/, Transfers& out) {
+void RecursiveHalvingAllReduce(const World& ranks, Transfers& out) {
+  const int world = ranks.size;
   if (world == 1) return;
   const Folding folding(world);
   const int core = folding.core;

@@ -18,7 +18,8 @@
 
 namespace rondo {
 
-void RingAllReduce(int world, Rank /*root*/, Transfers& out) {
+void RingAllReduce(const World& ranks, Transfers& out) {
+  const int world = ranks.size;
   if (world == 1) return;
   for (int hop = 1; hop < world; ++hop) {
     for (int c = 0; c < world; ++c) out.Reduce(Wrap(c + hop, world), Wrap(c + hop + 1, world), Chunk(c));

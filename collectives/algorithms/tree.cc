@@ -28,23 +28,25 @@ int PowerAtLeast(int value) {
 
 }  // namespace
 
-void TreeBroadcast(int world, Rank root, Transfers& out) {
+void TreeBroadcast(const World& ranks, Transfers& out) {
+  const int world = ranks.size;
   for (int distance = PowerAtLeast(world) / 2; distance >= 1; distance /= 2) {
     for (int from = 0; from + distance < world; from += 2 * distance) {
-      out.Copy(Wrap(from + root, world), Wrap(from + distance + root, world), kVector);
+      out.Copy(Wrap(from + ranks.root, world), Wrap(from + distance + ranks.root, world), kVector);
     }
     out.EndRound();
   }
 }
 
-void TreeAllReduce(int world, Rank /*root*/, Transfers& out) {
+void TreeAllReduce(const World& ranks, Transfers& out) {
+  const int world = ranks.size;
   if (world == 1) return;
   for (int distance = 1; distance < world; distance *= 2) {
     for (int to = 0; to + distance < world; to += 2 * distance) out.Reduce(to + distance, to, kVector);
     out.EndRound();
   }
   out.Finish(0, kVector);
-  TreeBroadcast(world, /*root=*/0, out);
+  TreeBroadcast({.size = world}, out);
 }
 
 }  // namespace rondo

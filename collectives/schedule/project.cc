@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "collectives/schedule/layout.h"
 
 namespace rondo {
 namespace {
@@ -242,6 +243,9 @@ class Projector final : public Transfers {
   void Copy(Rank from, Rank to, ChunkRange chunks) override { Add(StepKind::kRecv, from, to, chunks); }
   void Signal(Rank from, Rank to) override { Put(StepKind::kRecv, from, to, transfers_++, {}); }
 
+  void Hold(Rank rank, ChunkRange) override { RONDO_CHECK(false, "rank {}: not built yet", rank); }
+  void Contribute(Rank rank, ChunkRange) override { RONDO_CHECK(false, "rank {}: not built yet", rank); }
+
   void Finish(Rank rank, ChunkRange chunks) override {
     const ChunkRange part = Intersection(chunks, window_);
     if (RankBuilder* builder = BuilderOf(rank); builder != nullptr && part.count > 0) builder->Finish(part);
@@ -300,25 +304,27 @@ std::vector<RankSchedule> ProjectRanks(const AlgorithmEntry& entry, const Schedu
   RONDO_CHECK(key.world_size >= 1 && key.root >= 0 && key.root < key.world_size, "root {} of {} ranks", key.root,
               key.world_size);
   RONDO_CHECK(first >= 0 && first + ranks <= key.world_size, "rank {} of {}", first, key.world_size);
-  RONDO_CHECK(!key.scaled || key.collective == Collective::kAllReduce, "only reductions are scaled");
+  RONDO_CHECK(!key.scaled || Reduces(key.collective), "only reductions are scaled");
   Projector projector(key, first, ranks, window);
-  entry.generate(key.world_size, key.root, projector);
+  entry.generate(WorldOf(key), projector);
   return projector.Take();
 }
 
 }  // namespace
 
 RankSchedule Project(const AlgorithmEntry& entry, const ScheduleKey& key, Rank rank) {
-  const ChunkRange everything{0, entry.chunks(key.world_size)};
+  const ChunkRange everything{0, ChunksOf(entry, WorldOf(key))};
   return std::move(ProjectRanks(entry, key, rank, 1, everything).front());
 }
 
 Schedule Build(const AlgorithmEntry& entry, const ScheduleKey& key) {
-  return BuildWindow(entry, key, {0, entry.chunks(key.world_size)});
+  return BuildWindow(entry, key, {0, ChunksOf(entry, WorldOf(key))});
 }
 
 Schedule BuildWindow(const AlgorithmEntry& entry, const ScheduleKey& key, ChunkRange window) {
-  Schedule schedule{.key = key, .chunks = entry.chunks(key.world_size), .ranks = {}};
+  Schedule schedule{.key = key, .chunks = ChunksOf(entry, WorldOf(key))};
+  schedule.key.hosts = nullptr;
+  if (key.hosts != nullptr) schedule.hosts = *key.hosts;
   RONDO_CHECK(window.end() <= schedule.chunks, "chunks [{}, {}) of {}", window.first, window.end(), schedule.chunks);
   schedule.ranks = ProjectRanks(entry, key, 0, key.world_size, window);
   return schedule;

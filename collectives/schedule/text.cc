@@ -54,6 +54,11 @@ std::string What(const Step& step) {
     }
     case StepKind::kCopy:
       return fmt::format("copy {} = {}", Range(step.destination, step.chunks), Range(step.source, step.chunks));
+    case StepKind::kReduce: {
+      const std::string destination = Range(step.destination, step.chunks), source = Range(step.source, step.chunks);
+      return fmt::format("reduce {} = {} op {}", destination, step.incoming_left ? source : destination,
+                         step.incoming_left ? destination : source);
+    }
   }
   return "?";
 }

@@ -183,6 +183,7 @@ class Story {
                                                       planned.root, options);
         break;
       case Collective::kBarrier: rank.work = rank.communicator->BarrierAsync(options); break;
+      default: break;
     }
     rank.working = true;
   }
