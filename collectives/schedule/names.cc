@@ -18,7 +18,7 @@ constexpr std::array<std::pair<Collective, std::string_view>, 9> kCollectives{{
     {Collective::kAllToAll, "all_to_all"},
 }};
 
-constexpr std::array<std::pair<Algorithm, std::string_view>, 14> kAlgorithms{{
+constexpr std::array<std::pair<Algorithm, std::string_view>, 15> kAlgorithms{{
     {Algorithm::kRing, "ring"},
     {Algorithm::kTree, "tree"},
     {Algorithm::kRecursiveHalving, "recursive_halving"},
@@ -33,6 +33,7 @@ constexpr std::array<std::pair<Algorithm, std::string_view>, 14> kAlgorithms{{
     {Algorithm::kKnomial4, "knomial4"},
     {Algorithm::kKnomial8, "knomial8"},
     {Algorithm::kHierarchical, "hierarchical"},
+    {Algorithm::kTwoShot, "two_shot"},
 }};
 
 // Values that arrived over a wire may be none of ours: those are "unknown", never a crash.

@@ -47,6 +47,7 @@ enum class Algorithm : std::uint8_t {
   kKnomial4,           // trees whose nodes have up to three children a level
   kKnomial8,
   kHierarchical,  // within hosts, then among them
+  kTwoShot,       // everyone to the owner of a chunk, owners to everyone
 };
 std::string_view Name(Algorithm algorithm);  // "recursive_halving"
 std::optional<Algorithm> ParseAlgorithm(std::string_view name);

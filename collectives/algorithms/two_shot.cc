@@ -1,0 +1,32 @@
+// Two shots: every rank owns a chunk; everyone sends each chunk to its owner, who folds in the ranks' order, and the
+// owners send the results to everyone (all-reduce) or to the root (reduce). "Two-step all pairs" in Cowan et al.,
+// "MSCCLang: Microsoft collective communication language", ASPLOS 2023, and the two-shot all-reduce of GPU libraries.
+//
+// P = 4, all-reduce, chunk c is owned by rank c:
+//
+//   shot   1                                              |  2
+//   c0     1 -> 0   2 -> 0   3 -> 0   ((0 + 1) + 2) + 3   |  0 => 1   0 => 2   0 => 3
+//   c1     0 -> 1   2 -> 1   3 -> 1   ((0 + 1) + 2) + 3   |  1 => 0   1 => 2   1 => 3
+//   c2     0 -> 2   1 -> 2   3 -> 2   ((0 + 1) + 2) + 3   |  2 => 0   2 => 1   2 => 3
+//   c3     0 -> 3   1 -> 3   2 -> 3   ((0 + 1) + 2) + 3   |  3 => 0   3 => 1   3 => 2
+//
+// Two latencies. Sent by a rank: 2 (P - 1) / P of the vector, for reduce one vector: as little as the ring. Order of
+// operands: the left fold, whatever the root, so this is the reproducible sum of few latencies; every rank needs a lane
+// to every other.
+#include "collectives/algorithms/generators.h"
+
+namespace rondo {
+
+void TwoShotAllReduce(const World& ranks, Transfers& out) {
+  if (ranks.size == 1) return;
+  DirectReduceScatter(ranks, out);
+  DirectAllGather(ranks, out);
+}
+
+void TwoShotReduce(const World& ranks, Transfers& out) {
+  if (ranks.size == 1) return;
+  DirectReduceScatter(ranks, out);
+  DirectGather(ranks, out);
+}
+
+}  // namespace rondo
