@@ -44,6 +44,7 @@ struct Proof {
   std::uint32_t max_peers = 0;  // that one rank has lanes to
   bool uses_scratch = false;
   bool in_rank_order = true;       // the operands of every chunk stand in the ranks' order, so `op` need not commute
+  bool left_fold = true;           // every chunk is ((0+1)+2)+..., so any two left folds give the same bits
   std::vector<std::string> order;  // by chunk of the window, for worlds up to kMaxPrintedWorld: "((0+1)+2)"
 };
 

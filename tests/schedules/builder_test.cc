@@ -141,6 +141,7 @@ TEST_CASE("all transfers of a round read what their sender held before the round
   const Schedule schedule = Build(entry, Key(Collective::kAllReduce, Algorithm::kRing, 3));
   CHECK(Print(schedule.ranks[1]) ==
         "rank 1\n"
+        "  scratch [0]\n"
         "  0: send output[0] to 2 transfer 1\n"
         "  1: recv_reduce scratch[0] = rank 0 op output[0] transfer 0\n"
         "  2: copy output[0] = scratch[0] after 0 war, 1 raw\n");
