@@ -140,9 +140,13 @@ void Measure(const Schedule& schedule, Proof& proof) {
 // How many rounds the events take where each rank has one port out and one port in, and an event waits for what its
 // steps depend on.
 std::uint32_t CountRounds(const Schedule& schedule, const std::vector<Event>& ordered) {
+  struct Port {
+    std::uint32_t round = 0;  // of the last message through it
+    Rank peer = kNoRank;      // whose message that was
+  };
   struct Rounds {
     std::vector<std::uint32_t> done_in;  // by step
-    std::uint32_t sending = 0, receiving = 0;
+    Port out, in;
   };
   std::vector<Rounds> ranks(schedule.ranks.size());
   for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].done_in.resize(schedule.ranks[r].steps.size(), 0);
@@ -160,8 +164,11 @@ std::uint32_t CountRounds(const Schedule& schedule, const std::vector<Event>& or
     Rounds& sender = ranks[static_cast<std::size_t>(event.first.rank)];
     Rounds& receiver = ranks[static_cast<std::size_t>(event.second.rank)];
     if (event.is_transfer) {
-      round = std::max({round, sender.sending, receiver.receiving}) + 1;
-      sender.sending = receiver.receiving = round;
+      const bool goes_on = sender.out.peer == event.second.rank && receiver.in.peer == event.first.rank &&
+                           sender.out.round == receiver.in.round && round < sender.out.round;
+      round = goes_on ? sender.out.round : std::max({round, sender.out.round, receiver.in.round}) + 1;
+      sender.out = {round, event.second.rank};
+      receiver.in = {round, event.first.rank};
     }
     sender.done_in[event.first.step] = receiver.done_in[event.second.step] = round;
     rounds = std::max(rounds, round);
