@@ -65,6 +65,5 @@ void TreeScatter(const World& ranks, Transfers& out);
 void TreeBarrier(const World& ranks, Transfers& out);
 // two_shot.cc
 void TwoShotAllReduce(const World& ranks, Transfers& out);
-void TwoShotReduce(const World& ranks, Transfers& out);
 
 }  // namespace rondo

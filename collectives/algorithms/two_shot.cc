@@ -1,8 +1,8 @@
-// Two shots: every rank owns a chunk; everyone sends each chunk to its owner, who folds in the ranks' order, and the
-// owners send the results to everyone (all-reduce) or to the root (reduce). "Two-step all pairs" in Cowan et al.,
-// "MSCCLang: Microsoft collective communication language", ASPLOS 2023, and the two-shot all-reduce of GPU libraries.
+// All-reduce in two shots: every rank owns a chunk; everyone sends each chunk to its owner, who folds in the ranks'
+// order, and the owners send the results to everyone. "All pairs" in Cowan et al., "MSCCLang: Microsoft collective
+// communication language", ASPLOS 2023, and the two-shot all-reduce of GPU libraries.
 //
-// P = 4, all-reduce, chunk c is owned by rank c:
+// P = 4, chunk c is owned by rank c:
 //
 //   shot   1                                              |  2
 //   c0     1 -> 0   2 -> 0   3 -> 0   ((0 + 1) + 2) + 3   |  0 => 1   0 => 2   0 => 3
@@ -10,9 +10,9 @@
 //   c2     0 -> 2   1 -> 2   3 -> 2   ((0 + 1) + 2) + 3   |  2 => 0   2 => 1   2 => 3
 //   c3     0 -> 3   1 -> 3   2 -> 3   ((0 + 1) + 2) + 3   |  3 => 0   3 => 1   3 => 2
 //
-// Two latencies. Sent by a rank: 2 (P - 1) / P of the vector, for reduce one vector: as little as the ring. Order of
-// operands: the left fold, whatever the root, so this is the reproducible sum of few latencies; every rank needs a lane
-// to every other.
+// Two latencies; 3 P - 4 rounds where a rank sends and receives one transfer at a time. Sent by a rank: 2 (P - 1) / P
+// of the vector, as little as by the ring. Order of operands: the left fold: the reproducible sum of few latencies.
+// Every rank needs a lane to every other.
 #include "collectives/algorithms/generators.h"
 
 namespace rondo {
@@ -21,12 +21,6 @@ void TwoShotAllReduce(const World& ranks, Transfers& out) {
   if (ranks.size == 1) return;
   DirectReduceScatter(ranks, out);
   DirectAllGather(ranks, out);
-}
-
-void TwoShotReduce(const World& ranks, Transfers& out) {
-  if (ranks.size == 1) return;
-  DirectReduceScatter(ranks, out);
-  DirectGather(ranks, out);
 }
 
 }  // namespace rondo

@@ -222,7 +222,7 @@ std::vector<Value> Expected(const ScheduleKey& key, std::uint64_t count, std::ui
         expected.push_back(Contribution(key.root, e));
         continue;
       }
-      const std::string order = DocumentedOrder(key.algorithm, key.world_size, c);
+      const std::string order = DocumentedOrder(key.collective, key.algorithm, WorldOf(key), c);
       std::string_view rest = order;
       const Value value = Evaluate(rest, e, key.scaled);
       expected.push_back(key.world_size > 1 ? Finished(value) : value);

@@ -121,10 +121,10 @@ TEST_CASE("the formulas give the papers' figures") {
 }
 
 TEST_CASE("a contribution goes through P - 1 additions in the ring, through ceil(log2 P) elsewhere") {
-  CHECK(RoundingDepth(Algorithm::kRing, 17) == 16);
-  CHECK(RoundingDepth(Algorithm::kTree, 17) == 5);
-  CHECK(RoundingDepth(Algorithm::kRecursiveHalving, 16) == 4);
-  CHECK(RoundingDepth(Algorithm::kRecursiveDoubling, 1) == 0);
+  CHECK(RoundingDepth(Algorithm::kRing, {.size = 17}) == 16);
+  CHECK(RoundingDepth(Algorithm::kTree, {.size = 17}) == 5);
+  CHECK(RoundingDepth(Algorithm::kRecursiveHalving, {.size = 16}) == 4);
+  CHECK(RoundingDepth(Algorithm::kRecursiveDoubling, {.size = 1}) == 0);
 }
 
 TEST_CASE("every algorithm of the table is found by what it serves, and nothing else is") {
