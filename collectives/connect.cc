@@ -23,10 +23,10 @@ std::string NewInstance() {
   return fmt::format("{:08x}{:08x}", device(), device());
 }
 
-// What all ranks must agree on for their frames to fit together.
+// What all ranks must agree on for their frames, and their choices of algorithm, to fit together.
 std::string ConfigOf(const CommunicatorOptions& options) {
-  return fmt::format("frame_version=1\nframe_bytes={}\nwindows_from_bytes={}\n", options.frame_bytes,
-                     options.windows_from_bytes);
+  return fmt::format("frame_version=1\nframe_bytes={}\nwindows_from_bytes={}\nreproducible={}\nwide_partials={}\n",
+                     options.frame_bytes, options.windows_from_bytes, options.reproducible, options.wide_partials);
 }
 
 }  // namespace
