@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "collectives/algorithms/table.h"
 #include "collectives/connect.h"
 #include "rendezvous/membership.h"
 #include "tools/commands.h"
@@ -80,13 +81,17 @@ std::string Names(const Values& values) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-const std::vector<Collective> kCollectives{Collective::kAllReduce, Collective::kBroadcast, Collective::kBarrier};
-const std::vector<Algorithm> kAlgorithms{Algorithm::kRing,
-                                         Algorithm::kTree,
-                                         Algorithm::kRecursiveHalving,
-                                         Algorithm::kRecursiveDoubling,
-                                         Algorithm::kScatterAllGather,
-                                         Algorithm::kDissemination};
+const std::vector<Collective> kCollectives{Collective::kAllReduce, Collective::kReduce,        Collective::kBroadcast,
+                                           Collective::kAllGather, Collective::kReduceScatter, Collective::kGather,
+                                           Collective::kScatter,   Collective::kAllToAll,      Collective::kBarrier};
+
+// Every algorithm that serves something, in the order of the table.
+std::vector<Algorithm> EveryAlgorithm() {
+  std::vector<Algorithm> every;
+  for (const AlgorithmEntry& entry : AllAlgorithms())
+    if (std::find(every.begin(), every.end(), entry.algorithm) == every.end()) every.push_back(entry.algorithm);
+  return every;
+}
 
 // ---- the ways to have ranks ----
 
@@ -233,7 +238,8 @@ void AddWhatToMeasure(CLI::App& perf, Flags& flags) {
       ->required();
   AddSize(
       perf, "-b,--min-bytes", [&measure](std::uint64_t b) { measure.min_bytes = b; },
-      "Smallest size, with K, M or G (default 8); after 0 comes one element");
+      "Smallest size in all of a rank's largest buffer, with K, M or G (default 8); after 0 comes one element, or one "
+      "per rank");
   AddSize(
       perf, "-e,--max-bytes", [&measure](std::uint64_t b) { measure.max_bytes = b; }, "Largest size (default 64M)");
   CLI::Option* factor = AddNumber(
@@ -287,11 +293,17 @@ void AddWhatToMeasure(CLI::App& perf, Flags& flags) {
           if (!algorithm && name != "auto") return std::nullopt;
           return std::optional<std::optional<Algorithm>>(std::in_place, algorithm);
         };
-        return TakeNames<std::optional<Algorithm>>(text, {}, parse, "auto, " + Names(kAlgorithms), measure.algorithms);
+        return TakeNames<std::optional<Algorithm>>(text, {}, parse, "auto, " + Names(EveryAlgorithm()),
+                                                   measure.algorithms);
       },
-      "NAME[,...]", "Algorithms (default auto): auto, " + Names(kAlgorithms) + ", all");
+      "NAME[,...]", "Algorithms (default auto): auto, " + Names(EveryAlgorithm()) + ", all");
   perf.add_flag("--in-place", flags.in_place, "Measure in place (default: both ways)");
   perf.add_flag("--out-of-place", flags.out_of_place, "Measure out of place");
+  perf.add_flag("--uneven", measure.uneven, "A count of its own for every rank: all_gather_v, all_to_all_v and so on");
+  perf.add_flag("--reproducible", measure.reproducible,
+                "Reductions in reproducible mode (left fold in rank order) beside the free choice, and what it costs");
+  perf.add_flag("--wide-partials", measure.wide_partials,
+                "Reductions of 16-bit floats travel and combine in float32, and round once");
   AddNumber(
       perf, "--check", [&measure](std::int64_t on) { measure.check = on != 0; }, 0, 1,
       "1: every element of every result is verified (default); 0: none");

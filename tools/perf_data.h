@@ -46,6 +46,8 @@ class RepeatedElements {
   // The element at `index`.
   Bytes At(std::uint64_t index) const;
 
+  std::size_t element_bytes() const { return element_bytes_; }
+
  private:
   std::shared_ptr<const std::vector<std::byte>> period_;
   std::size_t element_bytes_;
