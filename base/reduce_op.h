@@ -22,6 +22,7 @@ enum class ReduceOp : std::uint8_t {
   kBor,
   kBxor,
   kPremulSum,  // the sum of scale * operand, each rank with its own scale; floating types only
+  // From kFirstUserOp on: what a communicator's users defined, in the order in which they did.
 };
 
 inline constexpr std::array kAllReduceOps{
@@ -29,12 +30,27 @@ inline constexpr std::array kAllReduceOps{
     ReduceOp::kBand, ReduceOp::kBor,  ReduceOp::kBxor, ReduceOp::kPremulSum,
 };
 
-// "sum", "band", "premul_sum" ...
+// Operations of users (Communicator::DefineOperation). The number says which of them; what it computes is known only to
+// the communicator that gave it.
+inline constexpr std::uint8_t kFirstUserOp = 128;
+inline constexpr int kMaxUserOps = 64;
+constexpr bool IsUserDefined(ReduceOp op) {
+  const auto number = static_cast<std::uint8_t>(op);
+  return number >= kFirstUserOp && number < kFirstUserOp + kMaxUserOps;
+}
+// REQUIRES: 0 <= index < kMaxUserOps.
+constexpr ReduceOp UserOp(int index) { return static_cast<ReduceOp>(kFirstUserOp + index); }
+// REQUIRES: IsUserDefined(op).
+constexpr int UserOpIndex(ReduceOp op) { return static_cast<std::uint8_t>(op) - kFirstUserOp; }
+
+// "sum", "band", "premul_sum" ...; of users "user_0", "user_1" ...
 std::string_view Name(ReduceOp op);
+// Names of kAllReduceOps only.
 std::optional<ReduceOp> ParseReduceOp(std::string_view name);
 
 // Whether the pairing makes sense: bool has min max band bor bxor; floating types have no band bor bxor; only floating
-// types have premul_sum. Everything else is defined. The error is kInvalidArgument and names both.
+// types have premul_sum. Everything else is defined, users' operations on every type. The error is kInvalidArgument and
+// names both.
 Status CheckPairing(DataType type, ReduceOp op);
 
 }  // namespace rondo

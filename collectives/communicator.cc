@@ -2,32 +2,36 @@
 
 #include <utility>
 
-#include "collectives/algorithms/table.h"
 #include "collectives/communicator_core.h"
 #include "collectives/select.h"
 
 namespace rondo {
 namespace {
 
-OperationRequest AllReduceRequest(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op) {
+using Counts = std::span<const std::uint64_t>;
+
+OperationRequest Request(Collective collective, const void* input, void* output, std::uint64_t count, DataType type) {
   OperationRequest request;
-  request.descriptor = {.count = count, .collective = Collective::kAllReduce, .type = type, .op = op};
+  request.descriptor = {.count = count, .collective = collective, .type = type};
   request.input = input;
   request.output = output;
   return request;
 }
 
-OperationRequest BroadcastRequest(const void* input, void* output, std::uint64_t count, DataType type, Rank root) {
-  OperationRequest request;
-  request.descriptor = {.count = count, .collective = Collective::kBroadcast, .type = type, .root = root};
-  request.input = input;
-  request.output = output;
+OperationRequest Reducing(OperationRequest request, ReduceOp op) {
+  request.descriptor.op = op;
   return request;
 }
 
-OperationRequest BarrierRequest() {
-  OperationRequest request;
-  request.descriptor = {.collective = Collective::kBarrier};
+OperationRequest Rooted(OperationRequest request, Rank root) {
+  request.descriptor.root = root;
+  return request;
+}
+
+OperationRequest Varying(OperationRequest request, Counts input_counts, Counts output_counts) {
+  request.descriptor.varying = true;
+  request.input_counts = input_counts;
+  request.output_counts = output_counts;
   return request;
 }
 
@@ -46,24 +50,139 @@ int Communicator::world_size() const { return core_->world_size(); }
 
 Status Communicator::AllReduce(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
                                const OperationOptions& options) {
-  return core_->Run(AllReduceRequest(input, output, count, type, op), options);
+  return core_->Run(Reducing(Request(Collective::kAllReduce, input, output, count, type), op), options);
 }
 Work Communicator::AllReduceAsync(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
                                   const OperationOptions& options) {
-  return core_->RunAsync(AllReduceRequest(input, output, count, type, op), options);
+  return core_->RunAsync(Reducing(Request(Collective::kAllReduce, input, output, count, type), op), options);
+}
+
+Status Communicator::Reduce(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op, Rank root,
+                            const OperationOptions& options) {
+  return core_->Run(Rooted(Reducing(Request(Collective::kReduce, input, output, count, type), op), root), options);
+}
+Work Communicator::ReduceAsync(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
+                               Rank root, const OperationOptions& options) {
+  return core_->RunAsync(Rooted(Reducing(Request(Collective::kReduce, input, output, count, type), op), root), options);
 }
 
 Status Communicator::Broadcast(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
                                const OperationOptions& options) {
-  return core_->Run(BroadcastRequest(input, output, count, type, root), options);
+  return core_->Run(Rooted(Request(Collective::kBroadcast, input, output, count, type), root), options);
 }
 Work Communicator::BroadcastAsync(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
                                   const OperationOptions& options) {
-  return core_->RunAsync(BroadcastRequest(input, output, count, type, root), options);
+  return core_->RunAsync(Rooted(Request(Collective::kBroadcast, input, output, count, type), root), options);
 }
 
-Status Communicator::Barrier(const OperationOptions& options) { return core_->Run(BarrierRequest(), options); }
-Work Communicator::BarrierAsync(const OperationOptions& options) { return core_->RunAsync(BarrierRequest(), options); }
+Status Communicator::AllGather(const void* input, void* output, std::uint64_t count, DataType type,
+                               const OperationOptions& options) {
+  return core_->Run(Request(Collective::kAllGather, input, output, count, type), options);
+}
+Work Communicator::AllGatherAsync(const void* input, void* output, std::uint64_t count, DataType type,
+                                  const OperationOptions& options) {
+  return core_->RunAsync(Request(Collective::kAllGather, input, output, count, type), options);
+}
+
+Status Communicator::AllGatherV(const void* input, void* output, Counts counts, DataType type,
+                                const OperationOptions& options) {
+  return core_->Run(Varying(Request(Collective::kAllGather, input, output, 0, type), {}, counts), options);
+}
+Work Communicator::AllGatherVAsync(const void* input, void* output, Counts counts, DataType type,
+                                   const OperationOptions& options) {
+  return core_->RunAsync(Varying(Request(Collective::kAllGather, input, output, 0, type), {}, counts), options);
+}
+
+Status Communicator::ReduceScatter(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
+                                   const OperationOptions& options) {
+  return core_->Run(Reducing(Request(Collective::kReduceScatter, input, output, count, type), op), options);
+}
+Work Communicator::ReduceScatterAsync(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
+                                      const OperationOptions& options) {
+  return core_->RunAsync(Reducing(Request(Collective::kReduceScatter, input, output, count, type), op), options);
+}
+
+Status Communicator::ReduceScatterV(const void* input, void* output, Counts counts, DataType type, ReduceOp op,
+                                    const OperationOptions& options) {
+  return core_->Run(Varying(Reducing(Request(Collective::kReduceScatter, input, output, 0, type), op), counts, {}),
+                    options);
+}
+Work Communicator::ReduceScatterVAsync(const void* input, void* output, Counts counts, DataType type, ReduceOp op,
+                                       const OperationOptions& options) {
+  return core_->RunAsync(Varying(Reducing(Request(Collective::kReduceScatter, input, output, 0, type), op), counts, {}),
+                         options);
+}
+
+Status Communicator::Gather(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
+                            const OperationOptions& options) {
+  return core_->Run(Rooted(Request(Collective::kGather, input, output, count, type), root), options);
+}
+Work Communicator::GatherAsync(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
+                               const OperationOptions& options) {
+  return core_->RunAsync(Rooted(Request(Collective::kGather, input, output, count, type), root), options);
+}
+
+Status Communicator::GatherV(const void* input, std::uint64_t count, void* output, Counts counts, DataType type,
+                             Rank root, const OperationOptions& options) {
+  return core_->Run(Varying(Rooted(Request(Collective::kGather, input, output, count, type), root), {}, counts),
+                    options);
+}
+Work Communicator::GatherVAsync(const void* input, std::uint64_t count, void* output, Counts counts, DataType type,
+                                Rank root, const OperationOptions& options) {
+  return core_->RunAsync(Varying(Rooted(Request(Collective::kGather, input, output, count, type), root), {}, counts),
+                         options);
+}
+
+Status Communicator::Scatter(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
+                             const OperationOptions& options) {
+  return core_->Run(Rooted(Request(Collective::kScatter, input, output, count, type), root), options);
+}
+Work Communicator::ScatterAsync(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
+                                const OperationOptions& options) {
+  return core_->RunAsync(Rooted(Request(Collective::kScatter, input, output, count, type), root), options);
+}
+
+Status Communicator::ScatterV(const void* input, Counts counts, void* output, std::uint64_t count, DataType type,
+                              Rank root, const OperationOptions& options) {
+  return core_->Run(Varying(Rooted(Request(Collective::kScatter, input, output, count, type), root), counts, {}),
+                    options);
+}
+Work Communicator::ScatterVAsync(const void* input, Counts counts, void* output, std::uint64_t count, DataType type,
+                                 Rank root, const OperationOptions& options) {
+  return core_->RunAsync(Varying(Rooted(Request(Collective::kScatter, input, output, count, type), root), counts, {}),
+                         options);
+}
+
+Status Communicator::AllToAll(const void* input, void* output, std::uint64_t count, DataType type,
+                              const OperationOptions& options) {
+  return core_->Run(Request(Collective::kAllToAll, input, output, count, type), options);
+}
+Work Communicator::AllToAllAsync(const void* input, void* output, std::uint64_t count, DataType type,
+                                 const OperationOptions& options) {
+  return core_->RunAsync(Request(Collective::kAllToAll, input, output, count, type), options);
+}
+
+Status Communicator::AllToAllV(const void* input, Counts input_counts, void* output, Counts output_counts,
+                               DataType type, const OperationOptions& options) {
+  return core_->Run(Varying(Request(Collective::kAllToAll, input, output, 0, type), input_counts, output_counts),
+                    options);
+}
+Work Communicator::AllToAllVAsync(const void* input, Counts input_counts, void* output, Counts output_counts,
+                                  DataType type, const OperationOptions& options) {
+  return core_->RunAsync(Varying(Request(Collective::kAllToAll, input, output, 0, type), input_counts, output_counts),
+                         options);
+}
+
+Status Communicator::Barrier(const OperationOptions& options) {
+  return core_->Run(Request(Collective::kBarrier, nullptr, nullptr, 0, DataType::kUint8), options);
+}
+Work Communicator::BarrierAsync(const OperationOptions& options) {
+  return core_->RunAsync(Request(Collective::kBarrier, nullptr, nullptr, 0, DataType::kUint8), options);
+}
+
+Result<ReduceOp> Communicator::DefineOperation(UserOperation operation) {
+  return core_->DefineOperation(std::move(operation));
+}
 
 Status Communicator::Send(const void* buffer, std::uint64_t count, DataType type, Rank to, Tag tag,
                           const MessageOptions& options) {
@@ -105,15 +224,15 @@ bool Communicator::Progress() { return core_->ProgressOnce(); }
 std::optional<Error> Communicator::failure() const { return core_->failure(); }
 std::string Communicator::DescribePaths() const { return core_->DescribePaths(); }
 
-Result<Communicator::Choice> Communicator::Choose(Collective collective, std::uint64_t count, DataType type,
-                                                  const OperationOptions& options) const {
-  if (options.algorithm) {
-    if (FindAlgorithm(collective, *options.algorithm) == nullptr)
-      return Fail(ErrorCode::kInvalidArgument, "algorithm {} does not serve {}", Name(*options.algorithm),
-                  Name(collective));
-    return Choice{*options.algorithm, "asked for"};
-  }
-  const Selection selection = Select(collective, world_size(), count * SizeOf(type));
+Result<Communicator::Choice> Communicator::Choose(const Question& question, const OperationOptions& options) const {
+  OperationDescriptor descriptor{.count = question.count,
+                                 .collective = question.collective,
+                                 .type = question.type,
+                                 .op = question.op,
+                                 .varying = question.varying};
+  RONDO_TRY(core_->CheckOperation(descriptor));
+  descriptor.type = core_->TravellingType(descriptor, options);
+  RONDO_ASSIGN(const Selection selection, core_->Choose(descriptor, options));
   return Choice{selection.algorithm, selection.reason};
 }
 

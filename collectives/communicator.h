@@ -9,9 +9,15 @@
 //              the next starts when this rank's part of the last is complete, so back-to-back operations on one buffer
 //              are well-defined. Independent streams take a communicator of their own (Split).
 //   Buffers    Lent from the call until it (or the Work's Wait, or its callback) returns final, success or error; after
-//              that nobody touches them. Any alignment. In place: input == output; else they must not overlap. After an
-//              error the output (and data in place) is undefined, an out-of-place input is intact.
-//   Counts     Elements, 0 and more than 2^32 bytes included. A zero count still meets the other ranks.
+//              that nobody touches them. Any alignment. Input and output must not overlap, except in place, where they
+//              are one memory as each collective says. What a collective ignores on a rank, and what has no elements,
+//              may be null. After an error the output (and data in place) is undefined, an out-of-place input is
+//              intact.
+//   Counts     Elements, 0 and more than 2^32 bytes included. `count` is that of one block: where a buffer holds a
+//   block
+//              per rank, they lie packed in rank order, and a world of P needs P * count elements there (as in NCCL and
+//              MPI). The ...V forms have a count for each block instead: spans of world_size() counts, lent until the
+//              call returns, of blocks packed in rank order. A zero count still meets the other ranks.
 //   Threads    One thread at a time issues operations (kInvalidArgument says so where two are caught); any thread may
 //              Wait, Test, Abort. The thread that waits drives the engine; a progress thread drives operations that
 //              nobody waits for.
@@ -23,7 +29,8 @@
 //   Messages   Send and Recv are outside the order of collectives: all in flight at once, issued by any thread, ordered
 //              per (sender, tag). A message that its receive cannot take (longer, another type), a receive that nobody
 //              answered and a send that nobody received in time fail alone and poison nothing.
-//   Results    The same bits on every rank. The same bits run to run for the same world, options and algorithm.
+//   Results    The same bits on every rank. The same bits run to run for the same world, options and algorithm. With
+//              `reproducible` the same bits for every algorithm, transport and timing (docs/ARCHITECTURE.md).
 #pragma once
 
 #include <cstdint>
@@ -43,6 +50,7 @@
 #include "base/result.h"
 #include "collectives/point_to_point/message.h"
 #include "collectives/schedule/step.h"
+#include "collectives/user_operation.h"
 #include "transport/transport.h"
 
 namespace rondo {
@@ -92,12 +100,18 @@ struct CommunicatorOptions {
   std::uint64_t eager_credit_bytes = 256 << 10;  // equal on all ranks
   std::uint32_t max_announced_messages = 1024;   // equal on all ranks
   std::uint32_t max_pending_messages = 4096;     // issued here and not complete; one more gives kResource
+  // The next two stand for every operation that does not say otherwise; equal on all ranks.
+  bool reproducible = false;   // every reduction is the left fold in rank order, ((0 op 1) op 2) op ...
+  bool wide_partials = false;  // reductions of 16-bit floats travel and combine in float32, and round once at the end
 };
 
 struct OperationOptions {
   std::optional<Duration> timeout = {};     // nullopt: the communicator's
   std::optional<Algorithm> algorithm = {};  // nullopt: chosen by size; must be equal on all ranks
   double scale = 1.0;                       // of kPremulSum: this rank's factor, applied in the element's type
+  // nullopt: the communicator's; must be equal on all ranks.
+  std::optional<bool> reproducible = {};
+  std::optional<bool> wide_partials = {};
 };
 
 struct MessageOptions {
@@ -144,16 +158,84 @@ class Communicator {
   Rank rank() const;
   int world_size() const;
 
-  // Every rank's `count` elements combined element by element; `output` of every rank gets the result.
+  // Every rank's `count` elements combined element by element; `output` of every rank gets the result. In place:
+  // input == output.
   Status AllReduce(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
                    const OperationOptions& options = {});
   Work AllReduceAsync(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
                       const OperationOptions& options = {});
 
-  // The root's `input` to every rank's `output`. Other ranks' input is ignored and may be null.
+  // The same for the root alone. Other ranks' output is ignored. In place: input == output at the root.
+  Status Reduce(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op, Rank root,
+                const OperationOptions& options = {});
+  Work ReduceAsync(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op, Rank root,
+                   const OperationOptions& options = {});
+
+  // The root's `input` to every rank's `output`. Other ranks' input is ignored. In place: input == output at the root.
   Status Broadcast(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
                    const OperationOptions& options = {});
   Work BroadcastAsync(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
+                      const OperationOptions& options = {});
+
+  // Every rank's `count` elements to every rank: block r of `output` is the input of rank r. In place: input is this
+  // rank's block of the output (NCCL's convention).
+  Status AllGather(const void* input, void* output, std::uint64_t count, DataType type,
+                   const OperationOptions& options = {});
+  Work AllGatherAsync(const void* input, void* output, std::uint64_t count, DataType type,
+                      const OperationOptions& options = {});
+  // Rank r brings counts[r] elements. Every rank gives the same counts.
+  Status AllGatherV(const void* input, void* output, std::span<const std::uint64_t> counts, DataType type,
+                    const OperationOptions& options = {});
+  Work AllGatherVAsync(const void* input, void* output, std::span<const std::uint64_t> counts, DataType type,
+                       const OperationOptions& options = {});
+
+  // Inputs of world_size() blocks of `count` elements, combined element by element; rank r gets block r of the result.
+  // In place: output is this rank's block of the input (NCCL's convention); the other blocks are then undefined.
+  Status ReduceScatter(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
+                       const OperationOptions& options = {});
+  Work ReduceScatterAsync(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
+                          const OperationOptions& options = {});
+  // Block r has counts[r] elements. Every rank gives the same counts.
+  Status ReduceScatterV(const void* input, void* output, std::span<const std::uint64_t> counts, DataType type,
+                        ReduceOp op, const OperationOptions& options = {});
+  Work ReduceScatterVAsync(const void* input, void* output, std::span<const std::uint64_t> counts, DataType type,
+                           ReduceOp op, const OperationOptions& options = {});
+
+  // Every rank's `count` elements to the root: block r of its `output` is the input of rank r. Other ranks' output is
+  // ignored. In place: input is the root's own block of its output.
+  Status Gather(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
+                const OperationOptions& options = {});
+  Work GatherAsync(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
+                   const OperationOptions& options = {});
+  // This rank brings `count` elements. The root alone knows all counts; other ranks' `counts` are ignored and may be
+  // empty. REQUIRES at the root: counts[root] == count.
+  Status GatherV(const void* input, std::uint64_t count, void* output, std::span<const std::uint64_t> counts,
+                 DataType type, Rank root, const OperationOptions& options = {});
+  Work GatherVAsync(const void* input, std::uint64_t count, void* output, std::span<const std::uint64_t> counts,
+                    DataType type, Rank root, const OperationOptions& options = {});
+
+  // Block r of the root's `input`, `count` elements, to the output of rank r. Other ranks' input is ignored. In place:
+  // output is the root's own block of its input.
+  Status Scatter(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
+                 const OperationOptions& options = {});
+  Work ScatterAsync(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
+                    const OperationOptions& options = {});
+  // This rank gets `count` elements. The root alone knows all counts, as in GatherV.
+  Status ScatterV(const void* input, std::span<const std::uint64_t> counts, void* output, std::uint64_t count,
+                  DataType type, Rank root, const OperationOptions& options = {});
+  Work ScatterVAsync(const void* input, std::span<const std::uint64_t> counts, void* output, std::uint64_t count,
+                     DataType type, Rank root, const OperationOptions& options = {});
+
+  // Block j of `input`, `count` elements, goes to rank j; block i of `output` comes from rank i. Not in place.
+  Status AllToAll(const void* input, void* output, std::uint64_t count, DataType type,
+                  const OperationOptions& options = {});
+  Work AllToAllAsync(const void* input, void* output, std::uint64_t count, DataType type,
+                     const OperationOptions& options = {});
+  // input_counts[j] elements go to rank j, output_counts[i] come from rank i; each rank knows only its own.
+  Status AllToAllV(const void* input, std::span<const std::uint64_t> input_counts, void* output,
+                   std::span<const std::uint64_t> output_counts, DataType type, const OperationOptions& options = {});
+  Work AllToAllVAsync(const void* input, std::span<const std::uint64_t> input_counts, void* output,
+                      std::span<const std::uint64_t> output_counts, DataType type,
                       const OperationOptions& options = {});
 
   // Returns when every rank has called it.
@@ -200,6 +282,10 @@ class Communicator {
     Tag tag_or_any = kAnyTag;
   };
   Result<Message> SendRecv(const Outgoing& out, const Incoming& in, DataType type, const MessageOptions& options = {});
+  // Collective. Gives the number under which this operation is used, the same on all ranks; every rank must define the
+  // same operations in the same order. kMismatch where names or commutativity differ: it tells both, on every rank, and
+  // poisons nothing. kResource beyond kMaxUserOps. Lives as long as the communicator; Split hands it on.
+  Result<ReduceOp> DefineOperation(UserOperation operation);
 
   // Collective. Ranks with the same color form a communicator of their own, ordered by (key, rank); a negative color
   // joins none and gets null. Same transport, own lanes. Aborting a communicator aborts those split from it.
@@ -223,13 +309,19 @@ class Communicator {
   // The first cause, once the communicator is poisoned.
   std::optional<Error> failure() const;
 
-  // The algorithm that this call would use, and why, in words.
+  // The algorithm that a call would use, and why, in words.
+  struct Question {
+    Collective collective = Collective::kAllReduce;
+    std::uint64_t count = 0;  // as in the call; of all blocks together in AllGatherV, ReduceScatterV; else 0 in ...V
+    DataType type = DataType::kUint8;
+    ReduceOp op = ReduceOp::kSum;  // of reductions
+    bool varying = false;          // a ...V form, counts not all equal
+  };
   struct Choice {
     Algorithm algorithm;
     std::string reason;
   };
-  Result<Choice> Choose(Collective collective, std::uint64_t count, DataType type,
-                        const OperationOptions& options = {}) const;
+  Result<Choice> Choose(const Question& question, const OperationOptions& options = {}) const;
 
   // The path to each peer as chosen, one line each, for `explain` and logs.
   std::string DescribePaths() const;

@@ -6,13 +6,13 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
+#include <numeric>
 #include <system_error>
 #include <utility>
 
 #include "base/random.h"
-#include "collectives/algorithms/table.h"
 #include "collectives/engine/host_mover.h"
-#include "collectives/select.h"
 
 namespace rondo {
 namespace {
@@ -29,11 +29,38 @@ int LocalRanks(const CommunicatorOptions& options) {
                                         [&](const PeerIdentity& peer) { return peer.host_id == own; }));
 }
 
-// Aliasing that is neither "the same memory" nor "none of it".
-bool OverlapInPart(const void* input, const void* output, std::uint64_t bytes) {
-  const auto a = reinterpret_cast<std::uintptr_t>(input);
-  const auto b = reinterpret_cast<std::uintptr_t>(output);
-  return a != b && a < b + bytes && b < a + bytes;
+// Hosts numbered in the order of first appearance; a rank that says nothing of its host is alone on one.
+std::vector<int> HostsOf(const std::vector<PeerIdentity>& peers) {
+  std::vector<int> hosts;
+  int known = 0;
+  for (std::size_t rank = 0; rank < peers.size(); ++rank) {
+    const auto same =
+        std::find_if(peers.begin(), peers.begin() + static_cast<std::ptrdiff_t>(rank),
+                     [&](const auto& p) { return !p.host_id.empty() && p.host_id == peers[rank].host_id; });
+    hosts.push_back(same - peers.begin() < static_cast<std::ptrdiff_t>(rank)
+                        ? hosts[static_cast<std::size_t>(same - peers.begin())]
+                        : known++);
+  }
+  return hosts;
+}
+
+// What ranks compare when they define an operation: index, commutativity, name.
+constexpr std::size_t kDefinitionBytes = 3 + kMaxUserOperationNameBytes;
+using Definition = std::array<char, kDefinitionBytes>;
+
+Definition Pack(std::size_t index, const UserOperation& operation) {
+  Definition packed{};
+  packed[0] = static_cast<char>(index);
+  packed[1] = operation.commutative ? 1 : 0;
+  packed[2] = static_cast<char>(operation.name.size());
+  std::copy(operation.name.begin(), operation.name.end(), packed.begin() + 3);
+  return packed;
+}
+
+std::string InWords(const Definition& packed) {
+  return fmt::format("{} '{}' ({})", Name(UserOp(packed[0])),
+                     std::string_view(packed.data() + 3, static_cast<std::size_t>(packed[2])),
+                     packed[1] != 0 ? "commutative" : "not commutative");
 }
 
 }  // namespace
@@ -48,7 +75,9 @@ WaitPolicy WaitPolicy::For(int local_ranks, int cores) {
 // ---- creation ----
 
 CommunicatorCore::CommunicatorCore(CommunicatorOptions options)
-    : options_(std::move(options)), plans_(options_.rank, options_.max_cached_plans) {}
+    : options_(std::move(options)),
+      plans_(options_.rank, options_.max_cached_plans),
+      wide_partials_(options_.max_scratch_bytes) {}
 
 Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Create(CommunicatorOptions options) {
   const std::size_t world = options.peers.size();
@@ -68,7 +97,9 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Create(CommunicatorO
   core->clock_ = own.clock != nullptr ? own.clock : std::make_shared<SteadyClock>();
   core->waiter_ = own.waiter != nullptr ? own.waiter : std::make_shared<KernelWaiter>(*core->clock_);
   core->wait_policy_ = own.wait_policy.value_or(WaitPolicy::For(LocalRanks(own), UsableCores()));
-  core->mover_ = own.make_mover ? own.make_mover() : std::make_unique<HostMover>();
+  core->mover_ =
+      std::make_unique<UserOperationMover>(own.make_mover ? own.make_mover() : std::make_unique<HostMover>());
+  core->hosts_ = HostsOf(own.peers);
   core->pending_.resize(own.max_pending_operations);
   core->goodbyes_.resize(world);
   core->standpoints_.resize(world);
@@ -111,31 +142,32 @@ CommunicatorCore::~CommunicatorCore() { RONDO_CHECK(!progress_.joinable(), "a co
 
 // ---- issuing ----
 
-Status CommunicatorCore::Check(OperationRequest& request, const OperationOptions& options) const {
-  OperationDescriptor& d = request.descriptor;
-  const std::size_t element_bytes = SizeOf(d.type);
-  if (element_bytes == 0) return Fail(ErrorCode::kInvalidArgument, "{} is no data type", static_cast<int>(d.type));
-  if (d.collective == Collective::kAllReduce) RONDO_TRY(CheckPairing(d.type, d.op));
-  if (d.root < 0 || d.root >= world_size())
-    return Fail(ErrorCode::kInvalidArgument, "root {} is outside 0..{}", d.root, world_size() - 1);
-  if (d.count > (std::uint64_t{1} << 62) / element_bytes)
-    return Fail(ErrorCode::kInvalidArgument, "count {} of {} is more than memory can hold", d.count, Name(d.type));
-  const std::uint64_t bytes = d.count * element_bytes;
-  const bool reads_input =
-      d.collective == Collective::kAllReduce || (d.collective == Collective::kBroadcast && d.root == rank());
-  if (bytes > 0 && request.output == nullptr)
-    return Fail(ErrorCode::kInvalidArgument, "output is null, count is {}", d.count);
-  if (bytes > 0 && reads_input && request.input == nullptr)
-    return Fail(ErrorCode::kInvalidArgument, "input is null, count is {}", d.count);
-  if (bytes > 0 && reads_input && OverlapInPart(request.input, request.output, bytes))
-    return Fail(ErrorCode::kInvalidArgument, "input and output overlap but are not the same memory");
-  request.timeout = options.timeout.value_or(options_.timeout);
-  if (request.timeout <= Duration::zero()) return Fail(ErrorCode::kInvalidArgument, "the timeout must be positive");
-  request.scale = options.scale;
-  d.algorithm = options.algorithm.value_or(Select(d.collective, world_size(), bytes).algorithm);
-  if (FindAlgorithm(d.collective, d.algorithm) == nullptr)
-    return Fail(ErrorCode::kInvalidArgument, "algorithm {} does not serve {}", Name(d.algorithm), Name(d.collective));
-  return {};
+const BlockCounts* CommunicatorCore::Keep(const OperationRequest& request, Sequence sequence) {
+  const auto unused = std::find_if(counts_.begin(), counts_.end(), [&](const KeptCounts& kept) {
+    return kept.sequence <= completed_.load(std::memory_order_acquire);
+  });
+  KeptCounts& kept = unused != counts_.end() ? *unused : counts_.emplace_back();
+  kept.sequence = sequence;
+  const auto sum_up = [](std::span<const std::uint64_t> counts, std::vector<std::uint64_t>& sums) {
+    sums.assign(counts.size() + 1, 0);
+    std::partial_sum(counts.begin(), counts.end(), sums.begin() + 1);
+    return std::span<const std::uint64_t>(sums);
+  };
+  kept.counts = {};
+  if (request.descriptor.collective == Collective::kAllToAll) {
+    kept.counts.sent = sum_up(request.input_counts, kept.sent);
+    kept.counts.received = sum_up(request.output_counts, kept.received);
+  } else if (!request.input_counts.empty() || !request.output_counts.empty()) {
+    kept.counts.begins =
+        sum_up(request.input_counts.empty() ? request.output_counts : request.input_counts, kept.begins);
+  } else {  // not the root: the other blocks count as empty
+    const auto own = static_cast<std::size_t>(rank());
+    kept.begins.assign(static_cast<std::size_t>(world_size()) + 1, 0);
+    std::fill(kept.begins.begin() + static_cast<std::ptrdiff_t>(own) + 1, kept.begins.end(),
+              std::max(request.input_elements, request.output_elements));
+    kept.counts.begins = kept.begins;
+  }
+  return &kept.counts;
 }
 
 Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request) {
@@ -155,6 +187,8 @@ Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request) {
   Pending& pending = PendingOf(sequence);
   pending.request = request;
   pending.request.descriptor.sequence = sequence;
+  pending.request.counts = request.descriptor.varying ? Keep(request, sequence) : nullptr;
+  pending.request.input_counts = pending.request.output_counts = {};
   pending.deadline = Later(clock_->Now(), request.timeout);
   issued_.store(sequence, std::memory_order_release);
   issuing_.store(false, std::memory_order_release);
@@ -197,6 +231,30 @@ void CommunicatorCore::CallProgressThread() {
 
 // ---- the rest ----
 
+Result<ReduceOp> CommunicatorCore::DefineOperation(UserOperation operation) {
+  const std::size_t index = user_operations_.size();
+  if (operation.name.empty() || operation.name.size() > kMaxUserOperationNameBytes)
+    return Fail(ErrorCode::kInvalidArgument, "the name of an operation has 1 to {} bytes, not {}",
+                kMaxUserOperationNameBytes, operation.name.size());
+  if (!operation.combine) return Fail(ErrorCode::kInvalidArgument, "operation '{}' has no function", operation.name);
+  if (index >= static_cast<std::size_t>(kMaxUserOps))
+    return Fail(ErrorCode::kResource, "{} operations are defined, the limit (kMaxUserOps) is {}", index, kMaxUserOps);
+
+  const Definition own = Pack(index, operation);
+  std::vector<Definition> all(static_cast<std::size_t>(world_size()));
+  OperationRequest request;
+  request.descriptor = {.count = kDefinitionBytes, .collective = Collective::kAllGather, .type = DataType::kUint8};
+  request.input = own.data();
+  request.output = all.data();
+  RONDO_TRY(Run(request, {}));
+  for (std::size_t other = 1; other < all.size(); ++other)
+    if (all[other] != all[0])
+      return Fail(ErrorCode::kMismatch, "the ranks disagree: rank 0 defines operation {}, rank {} {}", InWords(all[0]),
+                  other, InWords(all[other]));
+  user_operations_.push_back(std::make_shared<const UserOperation>(std::move(operation)));
+  return UserOp(static_cast<int>(index));
+}
+
 Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Split(int color, int key) {
   // Everybody tells everybody its color and key by a sum to which each contributes its own entry.
   const auto world = static_cast<std::size_t>(world_size());
@@ -232,6 +290,7 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Split(int color, int
   options.id = mix.Next();
   options.wait_policy = wait_policy_;  // the parent's ranks share the cores, whatever group they are in
   RONDO_ASSIGN(auto child, Create(std::move(options)));
+  child->user_operations_ = user_operations_;
   std::optional<Error> failed;
   {
     const std::lock_guard lock(mutex_);

@@ -5,10 +5,12 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,17 +23,31 @@
 #include "collectives/engine/mover.h"
 #include "collectives/engine/plan.h"
 #include "collectives/point_to_point/message_engine.h"
+#include "collectives/select.h"
+#include "collectives/user_operation_mover.h"
 #include "collectives/waiter.h"
+#include "collectives/wide_partials.h"
 
 namespace rondo {
 
-// One call of the user, checked and complete.
+// One call of the user. The first part is what was asked for; Check completes it.
 struct OperationRequest {
   OperationDescriptor descriptor;  // sequence is filled in when it is issued
   const void* input = nullptr;
   void* output = nullptr;
+  std::span<const std::uint64_t> input_counts, output_counts;  // of varying operations; lent until Issue has returned
+
+  const UserOperation* user = nullptr;  // what descriptor.op means, where it is a user's; lives as long as the core
   double scale = 1.0;
   Duration timeout{};
+  std::uint64_t input_elements = 0;  // what this rank brings and gets
+  std::uint64_t output_elements = 0;
+  bool in_place = false;                // input and output are one memory ...
+  std::uint64_t own_at = 0;             // ... in which the smaller begins at this element
+  DataType type = DataType::kUint8;     // of the user's elements; descriptor.type is of what travels
+  const BlockCounts* counts = nullptr;  // of varying operations: in the core's counts_
+
+  bool wide() const { return type != descriptor.type; }  // 16-bit floats that are reduced in float32
 };
 
 // What a driver drives for. A reference to a callable that outlives the call it is handed to; never allocates.
@@ -60,8 +76,12 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   int world_size() const { return static_cast<int>(options_.peers.size()); }
 
   // ---- issuing ----
-  // Completes the descriptor (algorithm) and checks every argument. Starts nothing.
+  // Checks every argument and completes the request. Starts nothing. (communicator_check.cc)
   Status Check(OperationRequest& request, const OperationOptions& options) const;
+  // Its parts: whether type and operation exist and belong together; in which type the elements travel; the algorithm.
+  Status CheckOperation(const OperationDescriptor& descriptor) const;
+  DataType TravellingType(const OperationDescriptor& descriptor, const OperationOptions& options) const;
+  Result<Selection> Choose(const OperationDescriptor& descriptor, const OperationOptions& options) const;
   // Puts the operation into the queue and gives its number. kInvalidArgument for a second issuing thread; kResource
   // when the queue is full; the first cause once poisoned; kClosed after Close.
   Result<Sequence> Issue(const OperationRequest& request);
@@ -95,6 +115,7 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   void Destroy();
 
   // ---- the rest ----
+  Result<ReduceOp> DefineOperation(UserOperation operation);            // issuer
   Result<std::shared_ptr<CommunicatorCore>> Split(int color, int key);  // issuer
   std::optional<Error> failure() const;
   std::string DescribePaths() const;
@@ -104,6 +125,12 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   struct Pending {
     OperationRequest request;
     TimePoint deadline;
+  };
+  // Counts of a varying operation, kept for the operation that was last given them.
+  struct KeptCounts {
+    Sequence sequence = 0;
+    std::vector<std::uint64_t> begins, sent, received;
+    BlockCounts counts;
   };
   struct Callback {
     Sequence sequence;
@@ -120,12 +147,17 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   // Owner: starts, polls and completes operations; true if anything moved. Ends everything once poisoned.
   bool Advance();
   Status StartNext();
+  void CompleteCurrent();
   void EndAfterFailure();
   // Owner, when nothing moves: deadlines, broken lanes, peers that left. True if it poisoned.
   bool LookForTrouble(TimePoint now, Sequence waited);
   bool LookAtPeers();
   bool LookAtDeadlines(TimePoint now, Sequence waited);
   Error Expired(const Pending& operation) const;
+  // Issuer: copies the request's counts to where they stay until its operation has ended.
+  const BlockCounts* Keep(const OperationRequest& request, Sequence sequence);
+  Status CheckCounts(OperationRequest& request) const;
+  Status CheckBuffers(OperationRequest& request) const;
   Pending& PendingOf(Sequence sequence) { return pending_[(sequence - 1) % pending_.size()]; }
 
   // Drives until `ready()` or `until`. `background`: gives way to threads that wait.
@@ -165,10 +197,11 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   WaitPolicy wait_policy_;
 
   // Owner's.
-  std::unique_ptr<Mover> mover_;
+  std::unique_ptr<UserOperationMover> mover_;
   std::unique_ptr<Endpoint> endpoint_;  // its any-thread methods under endpoint_mutex_ where ~Communicator may race
   std::unique_ptr<Engine> engine_;
   PlanCache plans_;
+  WidePartials wide_partials_;
   bool armed_ = false;
   std::optional<TimePoint> trouble_since_;  // a needed lane is broken
   std::optional<TimePoint> still_since_;    // nothing has moved, or strangers were last looked for
@@ -215,7 +248,13 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
 
   std::atomic<bool> progress_running_{false};
   std::thread progress_;
-  std::uint64_t splits_ = 0;  // issuer's
+
+  // Issuer's.
+  std::uint64_t splits_ = 0;
+  std::vector<std::shared_ptr<const UserOperation>> user_operations_;  // by UserOpIndex
+  std::deque<KeptCounts> counts_;  // never shrinks: the owner holds pointers into it
+
+  std::vector<int> hosts_;  // by rank: ScheduleKey::hosts
 };
 
 }  // namespace rondo

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "collectives/communicator_core.h"
+#include "collectives/schedule/layout.h"
 
 namespace rondo {
 namespace {
@@ -49,6 +50,7 @@ bool CommunicatorCore::Advance() {
     still_since_.reset();
     if (*progress == Progress::kMoved) return true;
     trouble_since_.reset();
+    CompleteCurrent();
     completed_.store(completed_.load(std::memory_order_relaxed) + 1);
     if (callback_count_.load() > 0) callbacks_due_.store(true);
     gate_.Announce();
@@ -60,17 +62,32 @@ Status CommunicatorCore::StartNext() {
   words_seen_ = 0;  // what peers said before this operation is judged again in its light
   const OperationRequest& request = PendingOf(completed_.load(std::memory_order_relaxed) + 1).request;
   const OperationDescriptor& d = request.descriptor;
-  const bool reads_input =
-      d.collective == Collective::kAllReduce || (d.collective == Collective::kBroadcast && d.root == rank());
-  RONDO_ASSIGN(const Plan* plan,
-               plans_.Get({.collective = d.collective,
-                           .algorithm = d.algorithm,
-                           .world_size = world_size(),
-                           .root = d.root,
-                           .in_place = !reads_input || request.input == request.output,
-                           .scaled = d.collective == Collective::kAllReduce && d.op == ReduceOp::kPremulSum}));
-  return engine_->Start(
-      *plan, d, {static_cast<const std::byte*>(request.input), static_cast<std::byte*>(request.output)}, request.scale);
+  RONDO_ASSIGN(const Plan* plan, plans_.Get({.collective = d.collective,
+                                             .algorithm = d.algorithm,
+                                             .world_size = world_size(),
+                                             .root = d.root,
+                                             .in_place = request.in_place,
+                                             .scaled = Reduces(d.collective) && d.op == ReduceOp::kPremulSum,
+                                             .hosts = d.algorithm == Algorithm::kHierarchical ? &hosts_ : nullptr}));
+  mover_->Use(request.user);
+  OperationBuffers buffers;
+  if (request.wide()) {
+    RONDO_ASSIGN(buffers, wide_partials_.Begin(request.input, request.input_elements, request.type, request.in_place));
+  } else {
+    buffers.input = static_cast<const std::byte*>(request.input);
+    buffers.output = static_cast<std::byte*>(request.output);
+    // In place, the engine is given the larger.
+    if (request.in_place && request.output_elements < request.input_elements)
+      buffers.output -= request.own_at * SizeOf(request.type);
+  }
+  if (request.counts != nullptr) buffers.counts = *request.counts;
+  return engine_->Start(*plan, d, buffers, request.scale);
+}
+
+void CommunicatorCore::CompleteCurrent() {
+  const OperationRequest& request = PendingOf(completed_.load(std::memory_order_relaxed) + 1).request;
+  const std::uint64_t first = request.output_elements < request.input_elements ? request.own_at : 0;
+  if (request.wide()) wide_partials_.End(request.output, first, request.output_elements, request.type);
 }
 
 void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, Condition ready) {

@@ -23,11 +23,13 @@ std::string NewInstance() {
   return fmt::format("{:08x}{:08x}", device(), device());
 }
 
-// What all ranks must agree on for their frames to fit together.
+// What all ranks must agree on for their frames, and their choices of algorithm, to fit together.
 std::string ConfigOf(const CommunicatorOptions& options) {
   return fmt::format(
-      "frame_version=1\nframe_bytes={}\nwindows_from_bytes={}\neager_credit_bytes={}\nmax_announced_messages={}\n",
-      options.frame_bytes, options.windows_from_bytes, options.eager_credit_bytes, options.max_announced_messages);
+      "frame_version=1\nframe_bytes={}\nwindows_from_bytes={}\neager_credit_bytes={}\nmax_announced_messages={}\n"
+      "reproducible={}\nwide_partials={}\n",
+      options.frame_bytes, options.windows_from_bytes, options.eager_credit_bytes, options.max_announced_messages,
+      options.reproducible, options.wide_partials);
 }
 
 }  // namespace

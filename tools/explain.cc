@@ -11,6 +11,7 @@
 #include "base/dtype.h"
 #include "collectives/algorithms/table.h"
 #include "collectives/schedule/grid.h"
+#include "collectives/schedule/layout.h"
 #include "collectives/schedule/project.h"
 #include "collectives/schedule/text.h"
 #include "collectives/select.h"
@@ -34,6 +35,7 @@ struct Flags {
   DataType type = DataType::kFloat32;
   std::optional<Algorithm> algorithm;
   Rank root = 0;
+  bool reproducible = false;
   bool text = false;
   std::vector<std::string> addresses;
   std::string interface;
@@ -42,11 +44,13 @@ struct Flags {
 // Counts what a schedule moves while its generator runs, without building it.
 class Counter final : public Transfers {
  public:
-  Counter(const ChunkGrid& grid, int world_size) : grid_(grid), sent_(static_cast<std::size_t>(world_size)) {}
+  Counter(const BlockGrid& grid, int world_size) : grid_(grid), sent_(static_cast<std::size_t>(world_size)) {}
 
   void Reduce(Rank from, Rank, ChunkRange chunks) override { Send(from, chunks); }
   void Copy(Rank from, Rank, ChunkRange chunks) override { Send(from, chunks); }
   void Signal(Rank from, Rank) override { Send(from, {}); }
+  void Hold(Rank, ChunkRange) override {}
+  void Contribute(Rank, ChunkRange) override {}
   void Finish(Rank, ChunkRange) override {}
   void EndRound() override {
     rounds_ += in_round_ > 0;
@@ -64,7 +68,7 @@ class Counter final : public Transfers {
     ++transfers_;
   }
 
-  const ChunkGrid grid_;
+  const BlockGrid grid_;
   std::vector<std::uint64_t> sent_;
   int rounds_ = 0;
   std::uint64_t in_round_ = 0;
@@ -76,16 +80,23 @@ int Complain(const std::string& text, int exit_code) {
   return exit_code;
 }
 
+// In how many blocks the elements of a rank's largest buffer lie.
+std::uint64_t BlocksPerRank(Collective collective, int ranks) {
+  return BlocksOf(collective, 2) > 1 ? static_cast<std::uint64_t>(ranks) : 1;
+}
+
 void ExplainSchedule(const Flags& flags, const AlgorithmEntry& entry, std::uint64_t count) {
-  const std::uint32_t chunks = entry.chunks(flags.ranks);
-  Counter counter(ChunkGrid(count, SizeOf(flags.type), chunks), flags.ranks);
-  entry.generate(flags.ranks, flags.root, counter);
+  const World world{.size = flags.ranks, .root = flags.root};
+  const std::uint32_t chunks = ChunksOf(entry, world);
+  const std::uint32_t blocks = BlocksOf(entry.collective, flags.ranks);
+  Counter counter(BlockGrid(blocks, count, SizeOf(flags.type), chunks / blocks), flags.ranks);
+  entry.generate(world, counter);
   const auto& sent = counter.sent_bytes();
   const auto [least, most] = std::minmax_element(sent.begin(), sent.end());
   std::uint64_t total = 0;
   for (const std::uint64_t bytes : sent) total += bytes;
   fmt::print("rounds      {}\n", counter.rounds());
-  fmt::print("chunks      {} of about {}\n", chunks, FormatSize(count * SizeOf(flags.type) / chunks));
+  fmt::print("chunks      {} of about {}\n", chunks, FormatSize(count * SizeOf(flags.type) * blocks / chunks));
   fmt::print("transfers   {}\n", counter.transfers());
   fmt::print("sent        {} in all; by one rank {} to {}\n", FormatSize(total), FormatSize(*least), FormatSize(*most));
   fmt::print("transport   tcp\n");
@@ -111,19 +122,21 @@ int Explain(const Flags& flags) {
     return Complain(fmt::format("--text: wants at most {} ranks", kMaxTextRanks), kExitWrongUsage);
   }
   const bool has_data = flags.collective != Collective::kBarrier;
-  const std::uint64_t count = has_data ? flags.bytes / SizeOf(flags.type) : 0;
-  const std::uint64_t bytes = count * SizeOf(flags.type);
-  Selection selection = Select(flags.collective, flags.ranks, bytes);
-  if (flags.algorithm) selection = {*flags.algorithm, "asked for by --algorithm"};
-  const AlgorithmEntry* entry = FindAlgorithm(flags.collective, selection.algorithm);
-  if (entry == nullptr) {
-    return Complain(fmt::format("--algorithm: {} does not serve {}", Name(selection.algorithm), Name(flags.collective)),
-                    kExitWrongUsage);
-  }
+  const std::uint64_t blocks = BlocksPerRank(flags.collective, flags.ranks);
+  const std::uint64_t count = has_data ? flags.bytes / SizeOf(flags.type) / blocks : 0;
+  const std::uint64_t bytes = count * blocks * SizeOf(flags.type);
+  const Result<Selection> selection = SelectOr(
+      flags.algorithm,
+      {.collective = flags.collective, .world_size = flags.ranks, .bytes = bytes, .reproducible = flags.reproducible});
+  if (!selection) return Complain("--algorithm: " + selection.error().message(), kExitWrongUsage);
   fmt::print("collective  {} among {} ranks", Name(flags.collective), flags.ranks);
-  if (has_data) fmt::print(", {} x {} = {} bytes", Name(flags.type), count, bytes);
-  if (flags.collective == Collective::kBroadcast) fmt::print(", from rank {}", flags.root);
-  fmt::print("\nalgorithm   {} ({})\n", Name(selection.algorithm), selection.reason);
+  if (has_data && blocks == 1) fmt::print(", {} x {} = {} bytes", Name(flags.type), count, bytes);
+  if (has_data && blocks > 1) fmt::print(", {} x {} x {} ranks = {} bytes", Name(flags.type), count, blocks, bytes);
+  if (HasRoot(flags.collective)) fmt::print(", root {}", flags.root);
+  if (flags.reproducible && Reduces(flags.collective)) fmt::print(", reproducible");
+  fmt::print("\nalgorithm   {} ({})\n", Name(selection->algorithm),
+             flags.algorithm ? "asked for by --algorithm" : selection->reason);
+  const AlgorithmEntry* const entry = FindAlgorithm(flags.collective, selection->algorithm);
   ExplainSchedule(flags, *entry, count);
 
   TcpOptions options;
@@ -168,7 +181,7 @@ void AddExplainCommand(CLI::App& app, int& exit_code) {
       ->required();
   AddSize(
       *explain, "--bytes", [flags](std::uint64_t bytes) { flags->bytes = bytes; },
-      "Size of each rank's vector, with K, M or G (default 0)");
+      "Size of the largest buffer of a rank, with K, M or G (default 0)");
   AddText(*explain, "-d,--dtype", Named(flags->type, ParseDataType, "a type of elements"), "TYPE",
           "Type of the elements (default float32)");
   AddText(
@@ -180,7 +193,8 @@ void AddExplainCommand(CLI::App& app, int& exit_code) {
       "NAME", "Explain this one (default: the one that would be chosen)");
   AddNumber(
       *explain, "-r,--root", [flags](std::int64_t root) { flags->root = static_cast<Rank>(root); }, 0,
-      kMaxWorldSize - 1, "Root of a broadcast (default 0)");
+      kMaxWorldSize - 1, "Root of collectives that have one (default 0)");
+  explain->add_flag("--reproducible", flags->reproducible, "A reduction in reproducible mode");
   explain->add_flag("--text", flags->text,
                     fmt::format("Print the schedule of every rank also of more than {} ranks", kSmallWorld));
   AddText(

@@ -256,7 +256,8 @@ void AddWhatToMeasure(CLI::App& perf, Flags& flags) {
       ->required();
   AddSize(
       perf, "-b,--min-bytes", [&measure](std::uint64_t b) { measure.min_bytes = b; },
-      "Smallest size, with K, M or G (default 8); after 0 comes one element");
+      "Smallest size in all of a rank's largest buffer, with K, M or G (default 8); after 0 comes one element, or one "
+      "per rank");
   AddSize(
       perf, "-e,--max-bytes", [&measure](std::uint64_t b) { measure.max_bytes = b; }, "Largest size (default 64M)");
   CLI::Option* factor = AddNumber(
@@ -315,6 +316,11 @@ void AddWhatToMeasure(CLI::App& perf, Flags& flags) {
       "NAME[,...]", "Algorithms (default auto): " + algorithms + ", all");
   perf.add_flag("--in-place", flags.in_place, "Measure in place (default: both ways)");
   perf.add_flag("--out-of-place", flags.out_of_place, "Measure out of place");
+  perf.add_flag("--uneven", measure.uneven, "A count of its own for every rank: all_gather_v, all_to_all_v and so on");
+  perf.add_flag("--reproducible", measure.reproducible,
+                "Reductions in reproducible mode (left fold in rank order) beside the free choice, and what it costs");
+  perf.add_flag("--wide-partials", measure.wide_partials,
+                "Reductions of 16-bit floats travel and combine in float32, and round once");
   AddNumber(
       perf, "--check", [&measure](std::int64_t on) { measure.check = on != 0; }, 0, 1,
       "1: every element of every result is verified (default); 0: none");

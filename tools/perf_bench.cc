@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 namespace rondo {
@@ -22,6 +23,22 @@ double ToMicroseconds(Duration duration) { return std::chrono::duration<double, 
 
 bool IsGuard(Bytes bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == kGuard; });
+}
+
+OperationOptions OptionsOf(const PerfCase& which) {
+  OperationOptions options;
+  options.algorithm = which.algorithm;
+  options.reproducible = which.reproducible;
+  options.wide_partials = which.wide_partials;
+  return options;
+}
+
+// What the library chooses by. Of an uneven all_gather or reduce_scatter every rank knows all counts.
+Communicator::Question QuestionOf(const PerfCase& which) {
+  const bool sum_known = which.collective == Collective::kAllGather || which.collective == Collective::kReduceScatter;
+  Communicator::Question question{which.collective, which.count, which.type, which.op, which.uneven};
+  if (which.uneven) question.count = sum_known ? which.count * which.blocks : 0;
+  return question;
 }
 
 // Without a wish of the user: 200 ms for each of a few sizes, less when many are to be measured.
@@ -82,18 +99,14 @@ Status PerfBench::Prepare(const PerfOptions& options, const std::vector<PerfCase
   check_ = options.check;
   std::uint64_t max_bytes = 0;
   std::size_t measurements = 0;
-  bool needs_output = false;
   for (const PerfCase& one : cases) {
     max_bytes = std::max(max_bytes, one.bytes());
-    max_count_ = std::max(max_count_, one.count);
-    const std::vector<bool> placements = Placements(options, one.collective);
-    measurements += placements.size();
-    needs_output |= std::find(placements.begin(), placements.end(), false) != placements.end();
+    max_count_ = std::max(max_count_, one.count * one.blocks);
+    measurements += Placements(options, one.collective).size();
   }
   time_per_size_ = options.time_per_size.value_or(TimePerSize(measurements));
   RONDO_ASSIGN(input_, Arena::Make(max_bytes));
-  if (!needs_output) return {};
-  RONDO_ASSIGN(output_, Arena::Make(max_bytes));
+  RONDO_ASSIGN(output_, Arena::Make(max_bytes));  // takes no memory while nothing is out of place
   return {};
 }
 
@@ -103,16 +116,13 @@ Result<PerfRow> PerfBench::Measure(const PerfCase& which, bool in_place) {
   row.in_place = in_place;
   row.transport = transport_;
   row.ranks = communicator_.world_size();
-  OperationOptions wish;
-  wish.algorithm = which.algorithm;
-  RONDO_ASSIGN(const Communicator::Choice choice,
-               communicator_.Choose(which.collective, which.count, which.type, wish));
+  RONDO_ASSIGN(const Communicator::Choice choice, communicator_.Choose(QuestionOf(which), OptionsOf(which)));
   row.algorithm = Name(choice.algorithm);
 
-  UseDataOf(which);
-  Fill(which, in_place);
+  part_ = PartOf(which, in_place);
+  Fill();
   TimePoint start = clock_.Now();
-  RONDO_TRY(Once(which, in_place));
+  RONDO_TRY(Once(which));
   const double first_us = ToMicroseconds(clock_.Now() - start);
   std::uint64_t wrong = CountWrong(which, in_place, "the first operation");
 
@@ -121,25 +131,25 @@ Result<PerfRow> PerfBench::Measure(const PerfCase& which, bool in_place) {
   double operation_us = first_us;
   if (!fixed_iterations_ && which.bytes() < kLargeBytes) {
     start = clock_.Now();
-    RONDO_TRY(Once(which, in_place));
+    RONDO_TRY(Once(which));
     operation_us = ToMicroseconds(clock_.Now() - start);
   }
   RONDO_ASSIGN(row.iterations, AgreeOnIterations(operation_us));
   const int warmup = warmup_.value_or(std::min(5, row.iterations / 4));
-  for (int i = 0; i < warmup; ++i) RONDO_TRY(Once(which, in_place));
+  for (int i = 0; i < warmup; ++i) RONDO_TRY(Once(which));
 
   // Collectives with a root start together, or the root would run ahead and nobody would see how long one takes.
   times_us_.assign(static_cast<std::size_t>(row.iterations), 0);
   for (double& time_us : times_us_) {
-    if (PerfCase::HasRoot(which.collective)) RONDO_TRY(communicator_.Barrier());
+    if (HasRoot(which.collective)) RONDO_TRY(communicator_.Barrier());
     const TimePoint begin = clock_.Now();
-    RONDO_TRY(Once(which, in_place));
+    RONDO_TRY(Once(which));
     time_us = ToMicroseconds(clock_.Now() - begin);
   }
 
   // Data in place was fed with its own results, except where the operation copies; out of place nothing may have
   // changed.
-  if (!in_place || !PerfCase::Reduces(which.collective)) wrong += CountWrong(which, in_place, "the timed operations");
+  if (!in_place || !Reduces(which.collective)) wrong += CountWrong(which, in_place, "the timed operations");
   const std::size_t ranks = static_cast<std::size_t>(row.ranks);
   const std::size_t mine = times_us_.size() + static_cast<std::size_t>(communicator_.rank());
   times_us_.resize(times_us_.size() + ranks, 0);
@@ -164,29 +174,151 @@ Result<PerfRow> PerfBench::Measure(const PerfCase& which, bool in_place) {
   return row;
 }
 
-Status PerfBench::Once(const PerfCase& which, bool in_place) {
-  OperationOptions options;
-  options.algorithm = which.algorithm;
-  options.scale = data_.scale;
-  const void* input = input_->bytes().data();
-  void* output = in_place ? input_->bytes().data() : output_->bytes().data();
+PerfBench::Part PerfBench::PartOf(const PerfCase& which, bool in_place) {
+  Part part;
+  if (!PerfCase::HasData(which.collective)) return part;
+  const int ranks = communicator_.world_size();
+  const auto self = static_cast<std::size_t>(communicator_.rank());
+  const bool at_root = communicator_.rank() == which.root;
+  const std::vector<std::uint64_t> counts = CountsOf(which, ranks);
+  const auto begin = [](const std::vector<std::uint64_t>& of, std::size_t block) {
+    return std::accumulate(of.begin(), of.begin() + static_cast<std::ptrdiff_t>(block), std::uint64_t{0});
+  };
+  const std::uint64_t own_at = begin(counts, self), all = begin(counts, counts.size());
+  const auto block_of_each = [&](const MovedElements& moved) {
+    std::vector<Piece> pieces;
+    for (Rank rank = 0; rank < ranks; ++rank)
+      pieces.push_back({moved.Of(rank), counts[static_cast<std::size_t>(rank)]});
+    return pieces;
+  };
+
+  switch (which.collective) {
+    case Collective::kAllReduce:
+    case Collective::kReduce: {
+      const CheckedData& data = ReduceDataOf(which);
+      part.input = {{data.input, which.count}};
+      if (which.collective == Collective::kAllReduce || at_root) part.output = {{data.output, which.count}};
+      part.scale = data.scale;
+      break;
+    }
+    case Collective::kReduceScatter: {
+      const CheckedData& data = ReduceDataOf(which);
+      part.input = {{data.input, all}};
+      part.output = {{data.output.From(own_at), counts[self]}};
+      part.output_counts = counts;
+      part.output_at = own_at;
+      part.scale = data.scale;
+      break;
+    }
+    case Collective::kBroadcast: {
+      const RepeatedElements of_root = MovedOf(which.type).Of(which.root);
+      if (at_root) part.input = {{of_root, which.count}};
+      part.output = {{of_root, which.count}};
+      break;
+    }
+    case Collective::kAllGather:
+    case Collective::kGather: {
+      const MovedElements& moved = MovedOf(which.type);
+      part.input = {{moved.Of(communicator_.rank()), counts[self]}};
+      if (which.collective == Collective::kAllGather || at_root) part.output = block_of_each(moved);
+      part.output_counts = counts;
+      part.input_at = own_at;
+      break;
+    }
+    case Collective::kScatter: {
+      const RepeatedElements of_root = MovedOf(which.type).Of(which.root);
+      if (at_root) part.input = {{of_root, all}};
+      part.output = {{of_root.From(own_at), counts[self]}};
+      part.input_counts = counts;
+      part.output_at = own_at;
+      break;
+    }
+    case Collective::kAllToAll: {
+      const MovedElements& moved = MovedOf(which.type);
+      const auto row_of = [&](std::size_t rank) {  // what it sends to each
+        std::vector<std::uint64_t> row(counts.size());
+        for (std::size_t to = 0; to < row.size(); ++to) row[to] = counts[(rank + to) % counts.size()];
+        return row;
+      };
+      part.input_counts = row_of(self);
+      part.input = {{moved.Of(communicator_.rank()), all}};
+      for (std::size_t from = 0; from < counts.size(); ++from) {
+        const std::vector<std::uint64_t> row = row_of(from);
+        part.output_counts.push_back(row[self]);
+        part.output.push_back({moved.Of(static_cast<Rank>(from)).From(begin(row, self)), row[self]});
+      }
+      break;
+    }
+    case Collective::kBarrier: break;
+  }
+  const std::size_t element_bytes = SizeOf(which.type);
+  for (const Piece& piece : part.input) part.input_bytes += piece.count * element_bytes;
+  for (const Piece& piece : part.output) part.output_bytes += piece.count * element_bytes;
+  part.one_memory = in_place && (!HasRoot(which.collective) || at_root);
+  part.input_at = part.one_memory ? part.input_at * element_bytes : 0;
+  part.output_at = part.one_memory ? part.output_at * element_bytes : 0;
+  return part;
+}
+
+Status PerfBench::Once(const PerfCase& which) {
+  OperationOptions options = OptionsOf(which);
+  options.scale = part_.scale;
+  const void* const input = input_->bytes().data() + part_.input_at;
+  void* const output = part_.one_memory ? input_->bytes().data() + part_.output_at : output_->bytes().data();
+  const std::size_t element_bytes = SizeOf(which.type);
   switch (which.collective) {
     case Collective::kAllReduce:
       return communicator_.AllReduce(input, output, which.count, which.type, which.op, options);
+    case Collective::kReduce:
+      return communicator_.Reduce(input, output, which.count, which.type, which.op, which.root, options);
     case Collective::kBroadcast:
       return communicator_.Broadcast(input, output, which.count, which.type, which.root, options);
+    case Collective::kAllGather:
+      if (which.uneven) return communicator_.AllGatherV(input, output, part_.output_counts, which.type, options);
+      return communicator_.AllGather(input, output, which.count, which.type, options);
+    case Collective::kReduceScatter:
+      if (which.uneven)
+        return communicator_.ReduceScatterV(input, output, part_.output_counts, which.type, which.op, options);
+      return communicator_.ReduceScatter(input, output, which.count, which.type, which.op, options);
+    case Collective::kGather:
+      if (which.uneven)
+        return communicator_.GatherV(input, part_.input_bytes / element_bytes, output, part_.output_counts, which.type,
+                                     which.root, options);
+      return communicator_.Gather(input, output, which.count, which.type, which.root, options);
+    case Collective::kScatter:
+      if (which.uneven)
+        return communicator_.ScatterV(input, part_.input_counts, output, part_.output_bytes / element_bytes, which.type,
+                                      which.root, options);
+      return communicator_.Scatter(input, output, which.count, which.type, which.root, options);
+    case Collective::kAllToAll:
+      if (which.uneven)
+        return communicator_.AllToAllV(input, part_.input_counts, output, part_.output_counts, which.type, options);
+      return communicator_.AllToAll(input, output, which.count, which.type, options);
     case Collective::kBarrier: return communicator_.Barrier(options);
   }
   return Fail(ErrorCode::kUnsupported, "{} cannot be measured", Name(which.collective));
 }
 
-void PerfBench::Fill(const PerfCase& which, bool in_place) {
-  const MutableBytes input = input_->Guarded(which.bytes());
-  if (!in_place) {
-    const MutableBytes output = output_->Guarded(which.bytes());
-    if (check_) std::memset(output.data(), static_cast<int>(kPoison), output.size());
+void PerfBench::Fill() {
+  const auto fill = [&](MutableBytes bytes, const std::vector<Piece>& pieces) {
+    for (const Piece& piece : pieces) {
+      const std::size_t n = piece.count * piece.elements.element_bytes();
+      piece.elements.Fill(bytes.first(n));
+      bytes = bytes.subspan(n);
+    }
+  };
+  const auto poison = [&](MutableBytes bytes) {
+    if (check_) std::fill(bytes.begin(), bytes.end(), kPoison);
+  };
+  if (part_.one_memory) {
+    const MutableBytes both = input_->Guarded(std::max(part_.input_bytes, part_.output_bytes));
+    if (part_.input_bytes < both.size()) poison(both);
+    fill(both.subspan(part_.input_at), part_.input);
+    output_->Guarded(0);
+    return;
   }
-  if (PerfCase::HasData(which.collective)) data_.input.Fill(input);
+  fill(input_->Guarded(part_.input_bytes), part_.input);
+  poison(output_->Guarded(part_.output_bytes));
 }
 
 std::uint64_t PerfBench::CountWrong(const PerfCase& which, bool in_place, const char* when) {
@@ -196,36 +328,52 @@ std::uint64_t PerfBench::CountWrong(const PerfCase& which, bool in_place, const 
                           which.OpName(), which.count, in_place ? "in place" : "out of place", when, what));
   };
   std::uint64_t wrong = 0;
-  const auto compare = [&](const RepeatedElements& expected, Bytes actual, const char* name) {
-    const RepeatedElements::Difference difference = expected.Compare(actual);
-    if (difference.count == 0) return;
-    wrong += difference.count;
-    const std::size_t size = SizeOf(which.type);
-    complain(fmt::format("{} elements of the {} are wrong; number {} is {} and should be {}", difference.count, name,
-                         difference.first_index,
-                         FormatElement(which.type, actual.subspan(difference.first_index * size, size)),
-                         FormatElement(which.type, expected.At(difference.first_index))));
+  const std::size_t size = SizeOf(which.type);
+  const auto compare = [&](const std::vector<Piece>& expected, Bytes actual, const char* name) {
+    RepeatedElements::Difference all;
+    Bytes is, should_be;  // at the first difference
+    std::uint64_t before = 0;
+    for (const Piece& piece : expected) {
+      const Bytes here = actual.subspan(before * size, piece.count * size);
+      const RepeatedElements::Difference difference = piece.elements.Compare(here);
+      if (all.count == 0 && difference.count > 0) {
+        all.first_index = before + difference.first_index;
+        is = here.subspan(difference.first_index * size, size);
+        should_be = piece.elements.At(difference.first_index);
+      }
+      all.count += difference.count;
+      before += piece.count;
+    }
+    if (all.count == 0) return;
+    wrong += all.count;
+    complain(fmt::format("{} elements of the {} are wrong; number {} is {} and should be {}", all.count, name,
+                         all.first_index, FormatElement(which.type, is), FormatElement(which.type, should_be)));
   };
-  compare(data_.output, in_place ? input_->bytes() : output_->bytes(), "output");
-  if (!in_place) compare(data_.input, input_->bytes(), "input, which must stay as it was,");
-  for (Arena* arena : {input_.get(), in_place ? nullptr : output_.get()}) {
-    if (arena == nullptr || arena->GuardsIntact()) continue;
+  compare(part_.output, (part_.one_memory ? input_ : output_)->bytes().subspan(part_.output_at), "output");
+  if (!part_.one_memory) compare(part_.input, input_->bytes(), "input, which must stay as it was,");
+  for (Arena* arena : {input_.get(), output_.get()}) {
+    if (arena->GuardsIntact()) continue;
     ++wrong;
     complain("bytes beside the buffer were overwritten");
   }
   return wrong;
 }
 
-void PerfBench::UseDataOf(const PerfCase& which) {
-  if (!PerfCase::HasData(which.collective)) return;
-  if (data_of_ && data_of_->collective == which.collective && data_of_->type == which.type &&
-      data_of_->op == which.op && data_of_->root == which.root) {
-    return;
+const CheckedData& PerfBench::ReduceDataOf(const PerfCase& which) {
+  const std::pair wanted{which.type, which.op};
+  if (reduced_of_ != wanted) {
+    reduced_ = MakeReduceData(which.type, which.op, communicator_.world_size(), communicator_.rank(), max_count_);
+    reduced_of_ = wanted;
   }
-  data_ = PerfCase::Reduces(which.collective)
-              ? MakeReduceData(which.type, which.op, communicator_.world_size(), communicator_.rank(), max_count_)
-              : MakeCopyData(which.type, which.root, communicator_.rank(), max_count_);
-  data_of_ = which;
+  return reduced_;
+}
+
+const MovedElements& PerfBench::MovedOf(DataType type) {
+  if (moved_of_ != type) {
+    moved_.emplace(type);
+    moved_of_ = type;
+  }
+  return *moved_;
 }
 
 Status PerfBench::MaxOverRanks(std::vector<double>& numbers) {

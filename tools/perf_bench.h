@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -23,8 +25,7 @@ class PerfBench {
             std::function<void(const std::string&)> complain);
   ~PerfBench();
 
-  // Takes the memory that `cases` need: one buffer of the largest size, two when some are out of place.
-  // kOutOfMemory names the bytes.
+  // Takes the memory that `cases` need, two buffers of the largest size. kOutOfMemory names the bytes.
   Status Prepare(const PerfOptions& options, const std::vector<PerfCase>& cases);
 
   // One operation on fresh data, checked; then the timed ones; then, where the data still allows it, checked again.
@@ -33,12 +34,29 @@ class PerfBench {
 
  private:
   class Arena;
+  // A stretch of a buffer and what it holds.
+  struct Piece {
+    RepeatedElements elements;
+    std::uint64_t count = 0;
+  };
+  // What one case is on this rank.
+  struct Part {
+    std::vector<std::uint64_t> input_counts, output_counts;  // of the ...V forms
+    std::vector<Piece> input, output;                        // before, and what must come out
+    std::uint64_t input_bytes = 0, output_bytes = 0;
+    double scale = 1.0;
+    // In place: input and output are one memory, and where in it the smaller lies.
+    bool one_memory = false;
+    std::uint64_t input_at = 0, output_at = 0;
+  };
 
-  Status Once(const PerfCase& which, bool in_place);
+  Part PartOf(const PerfCase& which, bool in_place);
+  Status Once(const PerfCase& which);
   // Readies the buffers for an operation whose result can be checked, and finds what is wrong after it.
-  void Fill(const PerfCase& which, bool in_place);
+  void Fill();
   std::uint64_t CountWrong(const PerfCase& which, bool in_place, const char* when);
-  void UseDataOf(const PerfCase& which);
+  const CheckedData& ReduceDataOf(const PerfCase& which);
+  const MovedElements& MovedOf(DataType type);
   // The largest of each number over the ranks.
   Status MaxOverRanks(std::vector<double>& numbers);
   Result<int> AgreeOnIterations(double operation_us);
@@ -54,10 +72,14 @@ class PerfBench {
   bool check_ = true;
   std::uint64_t max_count_ = 0;
 
-  std::unique_ptr<Arena> input_;
-  std::unique_ptr<Arena> output_;  // null when everything is in place
-  CheckedData data_;
-  std::optional<PerfCase> data_of_;  // the case for which data_ was made; its count does not matter
+  std::unique_ptr<Arena> input_;  // in place: for both
+  std::unique_ptr<Arena> output_;
+  Part part_;
+  // What was made last, for which type and operation.
+  std::optional<std::pair<DataType, ReduceOp>> reduced_of_;
+  CheckedData reduced_;
+  std::optional<DataType> moved_of_;
+  std::optional<MovedElements> moved_;
   std::vector<double> times_us_;
 };
 

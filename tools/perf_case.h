@@ -12,6 +12,7 @@
 #include "base/ids.h"
 #include "base/reduce_op.h"
 #include "base/result.h"
+#include "collectives/schedule/layout.h"
 #include "collectives/schedule/step.h"
 
 namespace rondo {
@@ -38,6 +39,9 @@ struct PerfOptions {
   Wanted<std::optional<Algorithm>> algorithms{{std::nullopt}};  // nullopt: the library chooses
   bool out_of_place = true;
   bool in_place = true;
+  bool uneven = false;         // a count per rank: the ...V forms
+  bool reproducible = false;   // reductions in reproducible mode too, beside the free choice
+  bool wide_partials = false;  // reductions of 16-bit floats only: see CommunicatorOptions
   bool check = true;
 };
 
@@ -47,22 +51,33 @@ struct PerfCase {
   DataType type = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;  // of reductions
   Rank root = 0;                 // of collectives with one
-  std::uint64_t count = 0;       // elements
-  std::uint64_t bytes() const { return HasData(collective) ? count * SizeOf(type) : 0; }
+  std::uint64_t count = 0;       // elements of a block; where uneven, on average
+  std::uint64_t blocks = 1;      // in the largest buffer of a rank: one, or one per rank
+  bool uneven = false;
+  bool reproducible = false;
+  bool wide_partials = false;
+
+  // Of the largest buffer of a rank, as nccl-tests count.
+  std::uint64_t bytes() const { return HasData(collective) ? count * blocks * SizeOf(type) : 0; }
 
   static bool HasData(Collective collective) { return collective != Collective::kBarrier; }
-  static bool Reduces(Collective collective) { return collective == Collective::kAllReduce; }
-  static bool HasRoot(Collective collective) { return collective == Collective::kBroadcast; }
+  // A block per rank, and so a form with a count for each.
+  static bool HasBlocks(Collective collective);
 
   std::string_view TypeName() const { return HasData(collective) ? Name(type) : "none"; }
   std::string_view OpName() const { return Reduces(collective) ? Name(op) : "none"; }
 };
 
-// In what way one case is measured: once, or out of place and in place.
+// The elements of each rank's block. Where uneven they rise evenly from about 0 to 2 * count; their sum is the same. In
+// all_to_all, where every pair of ranks has a block, rank i sends counts[(i + j) % P] elements to rank j.
+std::vector<std::uint64_t> CountsOf(const PerfCase& which, int world_size);
+
+// In what way one case is measured: once, or out of place and in place as far as there is an in place.
 std::vector<bool> Placements(const PerfOptions& options, Collective collective);
 
-// The sizes of the sweep in bytes, rising; after 0 comes one element.
-std::vector<std::uint64_t> SweepBytes(const PerfOptions& options, std::size_t element_bytes);
+// The sizes of the sweep in bytes, rising, each a whole number of units: a unit is an element, or an element per rank.
+// After 0 comes one unit, and what is less is one.
+std::vector<std::uint64_t> SweepBytes(const PerfOptions& options, std::uint64_t unit_bytes);
 
 // All cases, sizes innermost. kInvalidArgument: a pairing that was asked for makes no sense, a root outside the world.
 Result<std::vector<PerfCase>> PlanCases(const PerfOptions& options, int world_size);
@@ -83,6 +98,11 @@ struct PerfRow {
   double p99_us = 0;
   double max_us = 0;
   std::optional<std::uint64_t> wrong;  // elements on all ranks, both checks; nullopt when not checked
+
+  // "all_gather", or "all_gather_v" where uneven.
+  std::string CollectiveText() const { return std::string(Name(of.collective)) + (of.uneven ? "_v" : ""); }
+  // "chain", or "chain(fold)" in reproducible mode: one word, for those who split lines.
+  std::string AlgorithmText() const { return algorithm + (of.reproducible ? "(fold)" : ""); }
 
   double AlgorithmGBps() const { return median_us > 0 ? static_cast<double>(of.bytes()) / median_us / 1e3 : 0; }
   double BusGBps() const { return AlgorithmGBps() * BusFactor(of.collective, ranks); }

@@ -18,6 +18,8 @@ namespace {
 
 // A prime; a table of 8-byte elements stays within a core's second-level cache.
 constexpr std::uint64_t kPeriodElements = 16381;
+// How far apart neighbouring ranks begin in a table that they share; another prime, so no two begin alike.
+constexpr std::uint64_t kStrideElements = 4099;
 
 // The one random number of an element on a rank.
 std::uint64_t Hash(std::uint64_t index, Rank rank) {
@@ -225,16 +227,6 @@ CheckedData MakeBoolData(ReduceOp op, int world_size, Rank rank, std::uint64_t p
   return {RepeatedElements(std::move(input), 1), RepeatedElements(std::move(output), 1), 1.0};
 }
 
-RepeatedElements RandomElements(DataType type, Rank rank, std::uint64_t period) {
-  std::vector<std::byte> bytes(period * SizeOf(type));
-  for (std::uint64_t i = 0; i < period; ++i) {
-    std::uint64_t bits = Hash(i, rank);
-    if (type == DataType::kBool) bits &= 1;
-    std::memcpy(&bytes[i * SizeOf(type)], &bits, SizeOf(type));
-  }
-  return {std::move(bytes), SizeOf(type)};
-}
-
 std::uint64_t PeriodFor(std::uint64_t max_count) { return std::clamp<std::uint64_t>(max_count, 1, kPeriodElements); }
 
 template <typename T>
@@ -246,28 +238,40 @@ T Load(Bytes element) {
 
 }  // namespace
 
+RepeatedElements RepeatedElements::From(std::uint64_t index) const {
+  RepeatedElements from = *this;
+  from.begin_ = (begin_ + index % (period_->size() / element_bytes_) * element_bytes_) % period_->size();
+  return from;
+}
+
 void RepeatedElements::Fill(MutableBytes destination) const {
-  for (std::size_t at = 0; at < destination.size(); at += period_.size()) {
-    std::memcpy(destination.data() + at, period_.data(), std::min(period_.size(), destination.size() - at));
+  std::size_t begin = begin_;
+  for (std::size_t at = 0; at < destination.size(); begin = 0) {
+    const std::size_t bytes = std::min(period_->size() - begin, destination.size() - at);
+    std::memcpy(destination.data() + at, period_->data() + begin, bytes);
+    at += bytes;
   }
 }
 
 RepeatedElements::Difference RepeatedElements::Compare(Bytes actual) const {
   Difference difference;
-  for (std::size_t at = 0; at < actual.size(); at += period_.size()) {
-    const std::size_t bytes = std::min(period_.size(), actual.size() - at);
-    if (std::memcmp(actual.data() + at, period_.data(), bytes) == 0) continue;
-    for (std::size_t i = 0; i < bytes; i += element_bytes_) {
-      if (std::memcmp(actual.data() + at + i, period_.data() + i, element_bytes_) == 0) continue;
+  std::size_t begin = begin_;
+  for (std::size_t at = 0; at < actual.size(); begin = 0) {
+    const std::byte* const expected = period_->data() + begin;
+    const std::size_t bytes = std::min(period_->size() - begin, actual.size() - at);
+    const bool equal = std::memcmp(actual.data() + at, expected, bytes) == 0;
+    for (std::size_t i = 0; i < bytes && !equal; i += element_bytes_) {
+      if (std::memcmp(actual.data() + at + i, expected + i, element_bytes_) == 0) continue;
       if (difference.count == 0) difference.first_index = (at + i) / element_bytes_;
       ++difference.count;
     }
+    at += bytes;
   }
   return difference;
 }
 
 Bytes RepeatedElements::At(std::uint64_t index) const {
-  return Bytes(period_).subspan(index * element_bytes_ % period_.size(), element_bytes_);
+  return Bytes(*period_).subspan(From(index).begin_, element_bytes_);
 }
 
 CheckedData MakeReduceData(DataType type, ReduceOp op, int world_size, Rank rank, std::uint64_t max_count) {
@@ -289,9 +293,18 @@ CheckedData MakeReduceData(DataType type, ReduceOp op, int world_size, Rank rank
   RONDO_CHECK(false, "data type {}", static_cast<int>(type));
 }
 
-CheckedData MakeCopyData(DataType type, Rank root, Rank rank, std::uint64_t max_count) {
-  const std::uint64_t period = PeriodFor(max_count);
-  return {RandomElements(type, rank, period), RandomElements(type, root, period), 1.0};
+MovedElements::MovedElements(DataType type) {
+  std::vector<std::byte> bytes(kPeriodElements * SizeOf(type));
+  for (std::uint64_t i = 0; i < kPeriodElements; ++i) {
+    std::uint64_t bits = Hash(i, 0);
+    if (type == DataType::kBool) bits &= 1;
+    std::memcpy(&bytes[i * SizeOf(type)], &bits, SizeOf(type));
+  }
+  all_ = RepeatedElements(std::move(bytes), SizeOf(type));
+}
+
+RepeatedElements MovedElements::Of(Rank rank) const {
+  return all_.From(static_cast<std::uint64_t>(rank) * kStrideElements);
 }
 
 std::string FormatElement(DataType type, Bytes element) {

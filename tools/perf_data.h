@@ -8,11 +8,11 @@
 // The values are chosen so that the result has one right bit pattern whatever the order and grouping of the reduction:
 // integers wrap anyway; floating sums stay within the integers that the type holds exactly; floating products are
 // signed powers of two within its range; an average divides such a sum once, in float32 for the 16-bit types, as the
-// contract of ReduceOp::kAvg says; a broadcast carries random bit patterns, NaNs included.
+// contract of ReduceOp::kAvg says; what is only moved are random bit patterns, NaNs included.
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,12 +23,16 @@
 
 namespace rondo {
 
-// A run of elements, repeated for ever.
+// A run of elements, repeated for ever. Copies share it.
 class RepeatedElements {
  public:
-  RepeatedElements() = default;
+  RepeatedElements() : RepeatedElements({std::byte{0}}, 1) {}
+  // REQUIRES: at least one element.
   RepeatedElements(std::vector<std::byte> period, std::size_t element_bytes)
-      : period_(std::move(period)), element_bytes_(element_bytes) {}
+      : period_(std::make_shared<const std::vector<std::byte>>(std::move(period))), element_bytes_(element_bytes) {}
+
+  // The same, beginning with the element at `index`.
+  RepeatedElements From(std::uint64_t index) const;
 
   // REQUIRES: whole elements, also below.
   void Fill(MutableBytes destination) const;
@@ -42,22 +46,33 @@ class RepeatedElements {
   // The element at `index`.
   Bytes At(std::uint64_t index) const;
 
+  std::size_t element_bytes() const { return element_bytes_; }
+
  private:
-  std::vector<std::byte> period_;
-  std::size_t element_bytes_ = 1;
+  std::shared_ptr<const std::vector<std::byte>> period_;
+  std::size_t element_bytes_;
+  std::size_t begin_ = 0;  // of element 0 in the period, bytes
 };
 
-// What an operation is checked with on one rank.
+// What a reduction is checked with on one rank.
 struct CheckedData {
   RepeatedElements input;   // this rank's
-  RepeatedElements output;  // every rank's
+  RepeatedElements output;  // the result
   double scale = 1.0;       // this rank's factor for kPremulSum
 };
 
 // REQUIRES: CheckPairing(type, op) succeeds; 0 <= rank < world_size. At most `max_count` elements will be used.
 CheckedData MakeReduceData(DataType type, ReduceOp op, int world_size, Rank rank, std::uint64_t max_count);
-// The output is the root's input.
-CheckedData MakeCopyData(DataType type, Rank root, Rank rank, std::uint64_t max_count);
+
+// What ranks bring where elements are only moved: one table of random bits, in which every rank begins elsewhere.
+class MovedElements {
+ public:
+  explicit MovedElements(DataType type);
+  RepeatedElements Of(Rank rank) const;
+
+ private:
+  RepeatedElements all_;
+};
 
 // An element in words: "-3", "0x1p-4", "nan".
 std::string FormatElement(DataType type, Bytes element);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -26,7 +27,7 @@ std::string CpuName() {
   return "unknown";
 }
 
-std::string RootText(const PerfCase& of) { return PerfCase::HasRoot(of.collective) ? fmt::format("{}", of.root) : "-"; }
+std::string RootText(const PerfCase& of) { return HasRoot(of.collective) ? fmt::format("{}", of.root) : "-"; }
 
 // Times and rates with about four significant digits in a narrow column.
 std::string Short(double value) {
@@ -56,6 +57,9 @@ Json RowToJson(const PerfRow& row) {
               {"op", row.of.OpName()},
               {"root", row.of.root},
               {"in_place", row.in_place},
+              {"uneven", row.of.uneven},
+              {"reproducible", row.of.reproducible},
+              {"wide_partials", row.of.wide_partials},
               {"iters", row.iterations},
               {"time_us",
                {{"min", Rounded(row.min_us)},
@@ -67,9 +71,9 @@ Json RowToJson(const PerfRow& row) {
               {"wrong", row.wrong ? Json(*row.wrong) : Json(nullptr)}};
 }
 
-// What makes two rows comparable.
-using RowIdentity =
-    std::tuple<std::string, std::string, std::string, int, std::uint64_t, std::string, std::string, Rank, bool>;
+// What makes two rows comparable: everything but numbers measured.
+using RowIdentity = std::tuple<std::string, std::string, std::string, int, std::uint64_t, std::string, std::string,
+                               Rank, bool, bool, bool, bool>;
 
 RowIdentity IdentityOf(const PerfRow& row) {
   return {std::string(Name(row.of.collective)),
@@ -80,12 +84,38 @@ RowIdentity IdentityOf(const PerfRow& row) {
           std::string(row.of.TypeName()),
           std::string(row.of.OpName()),
           row.of.root,
-          row.in_place};
+          row.in_place,
+          row.of.uneven,
+          row.of.reproducible,
+          row.of.wide_partials};
 }
 
 RowIdentity IdentityOf(const Json& row) {
-  return {row.at("collective"), row.at("algorithm"), row.at("transport"), row.at("ranks"),   row.at("bytes"),
-          row.at("dtype"),      row.at("op"),        row.at("root"),      row.at("in_place")};
+  const auto mode = [&](const char* key) { return row.value(key, false); };  // files of 0.1 have none
+  return {row.at("collective"), row.at("algorithm"), row.at("transport"),  row.at("ranks"),
+          row.at("bytes"),      row.at("dtype"),     row.at("op"),         row.at("root"),
+          row.at("in_place"),   mode("uneven"),      mode("reproducible"), mode("wide_partials")};
+}
+
+// What reproducible mode takes: per row its time over that of the free choice.
+std::string CostOfFolding(const std::vector<PerfRow>& rows) {
+  std::vector<double> ratios;
+  for (const PerfRow& folded : rows) {
+    if (!folded.of.reproducible || folded.of.algorithm) continue;  // free to choose, but for the order of operands
+    const auto free = std::find_if(rows.begin(), rows.end(), [&](const PerfRow& row) {
+      return !row.of.reproducible && !row.of.algorithm && row.of.collective == folded.of.collective &&
+             row.of.bytes() == folded.of.bytes() && row.of.type == folded.of.type && row.of.op == folded.of.op &&
+             row.of.root == folded.of.root && row.in_place == folded.in_place;
+    });
+    if (free != rows.end() && free->median_us > 0) ratios.push_back(folded.median_us / free->median_us);
+  }
+  if (ratios.empty()) return "";
+  double logarithms = 0;
+  for (const double ratio : ratios) logarithms += std::log(ratio);
+  const auto [least, most] = std::minmax_element(ratios.begin(), ratios.end());
+  return fmt::format(
+      "# Reproducible mode: {:.3g} times the free choice's time (geometric mean of {} rows, {:.3g} to {:.3g})\n",
+      std::exp(logarithms / static_cast<double>(ratios.size())), ratios.size(), *least, *most);
 }
 
 }  // namespace
@@ -110,7 +140,7 @@ std::string TableHead(const std::string& title) {
 std::string TableLine(const std::optional<PerfRow>& out_of_place, const std::optional<PerfRow>& in_place) {
   const PerfRow& row = out_of_place ? *out_of_place : *in_place;
   return fmt::format("  {:>12} {:>12} {:>8} {:>10} {:>4} {:>18} {:>9} | {} | {}\n", row.of.bytes(), row.of.count,
-                     row.of.TypeName(), row.of.OpName(), RootText(row.of), row.algorithm, row.transport,
+                     row.of.TypeName(), row.of.OpName(), RootText(row.of), row.AlgorithmText(), row.transport,
                      Half(out_of_place), Half(in_place));
 }
 
@@ -130,7 +160,7 @@ std::string TableFoot(const std::vector<PerfRow>& rows) {
   if (with_data > 0) {
     foot += fmt::format("# Average bus bandwidth: {:.4g} GB/s\n", sum_GBps / static_cast<double>(with_data));
   }
-  return foot;
+  return foot + CostOfFolding(rows);
 }
 
 std::string ToJson(const std::vector<PerfRow>& rows, const HostFacts& host) {
@@ -144,14 +174,16 @@ std::string ToJson(const std::vector<PerfRow>& rows, const HostFacts& host) {
 
 std::string ToCsv(const std::vector<PerfRow>& rows) {
   std::string text =
-      "collective,algorithm,transport,ranks,bytes,count,dtype,op,root,in_place,iters,time_us_min,time_us_median,"
+      "collective,algorithm,transport,ranks,bytes,count,dtype,op,root,in_place,uneven,reproducible,wide_partials,iters,"
+      "time_us_min,time_us_median,"
       "time_us_p99,time_us_max,algbw_GBps,busbw_GBps,wrong\n";
   for (const PerfRow& row : rows) {
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{}\n",
-                        Name(row.of.collective), row.algorithm, row.transport, row.ranks, row.of.bytes(), row.of.count,
-                        row.of.TypeName(), row.of.OpName(), row.of.root, row.in_place, row.iterations, row.min_us,
-                        row.median_us, row.p99_us, row.max_us, row.AlgorithmGBps(), row.BusGBps(),
-                        row.wrong ? fmt::format("{}", *row.wrong) : "");
+    text +=
+        fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{}\n",
+                    Name(row.of.collective), row.algorithm, row.transport, row.ranks, row.of.bytes(), row.of.count,
+                    row.of.TypeName(), row.of.OpName(), row.of.root, row.in_place, row.of.uneven, row.of.reproducible,
+                    row.of.wide_partials, row.iterations, row.min_us, row.median_us, row.p99_us, row.max_us,
+                    row.AlgorithmGBps(), row.BusGBps(), row.wrong ? fmt::format("{}", *row.wrong) : "");
   }
   return text;
 }

@@ -67,6 +67,9 @@ class Reporter {
   void Line(const std::optional<PerfRow>& out_of_place, const std::optional<PerfRow>& in_place) {
     if (!speaks_) return;
     progress_.Clear();
+    const std::string heading = (out_of_place ? *out_of_place : *in_place).CollectiveText();
+    if (heading != heading_) Print("# " + heading + "\n");
+    heading_ = heading;
     Print(TableLine(out_of_place, in_place));
   }
 
@@ -105,8 +108,8 @@ class Reporter {
     Print(fmt::format("# Baseline {}: {} of {} rows compared, {} slower by more than {:.4g}%\n", outputs_.baseline,
                       report->compared, rows.size(), report->regressions.size(), 100 * outputs_.max_regression));
     for (const Regression& worse : report->regressions) {
-      Print(fmt::format("#   {} {} {} {} {} B {}: {:.2f} us, was {:.2f} ({:+.1f}%)\n", Name(worse.now.of.collective),
-                        worse.now.algorithm, worse.now.of.TypeName(), worse.now.of.OpName(), worse.now.of.bytes(),
+      Print(fmt::format("#   {} {} {} {} {} B {}: {:.2f} us, was {:.2f} ({:+.1f}%)\n", worse.now.CollectiveText(),
+                        worse.now.AlgorithmText(), worse.now.of.TypeName(), worse.now.of.OpName(), worse.now.of.bytes(),
                         worse.now.in_place ? "in place" : "out of place", worse.now.median_us, worse.was_us,
                         100 * (worse.now.median_us / worse.was_us - 1)));
     }
@@ -119,6 +122,7 @@ class Reporter {
   std::FILE* const table_;
   Progress progress_;
   std::size_t done_ = 0;
+  std::string heading_;  // above the line last printed
 };
 
 }  // namespace

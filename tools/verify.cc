@@ -13,6 +13,7 @@
 #include "collectives/algorithms/formulas.h"
 #include "collectives/algorithms/prove.h"
 #include "collectives/algorithms/table.h"
+#include "collectives/schedule/layout.h"
 #include "tools/commands.h"
 #include "tools/flags.h"
 #include "tools/progress.h"
@@ -22,17 +23,38 @@ namespace {
 
 struct VerifyFlags {
   int max_ranks = 33;
+  std::string collective = "all";
   std::string algorithm = "all";
   bool mutations = false;
+
+  bool Wants(const AlgorithmEntry& entry) const {
+    return (collective == "all" || collective == Name(entry.collective)) &&
+           (algorithm == "all" || algorithm == Name(entry.algorithm));
+  }
 };
 
 constexpr int kMaxRanks = 128;  // the work grows with the fourth power
 constexpr int kLargeWorlds[] = {1000, 1024, 4096};
+constexpr int kRanksPerHost = 8;  // in large worlds
+// Where a chunk, or what paces it, goes through all pairs of ranks, a sample is no smaller than the square of the
+// world.
+constexpr int kLargestSampleOfPairs = 256;
 constexpr int kMutatedWorlds = 9;
 constexpr int kAttempts = 4;
 constexpr std::uint64_t kSeed = 1;
 
-constexpr const char* kRow = "{:<10}  {:<18}  {:>9}  {:<39}  {:<39}  {:>5}  {}\n";
+constexpr const char* kRow = "{:<14}  {:<18}  {:>9}  {:<42}  {:<42}  {:>5}  {}\n";
+
+bool MeetsAllPairs(const AlgorithmEntry& entry) {
+  return entry.algorithm == Algorithm::kPairwise ||
+         (entry.algorithm == Algorithm::kDirect && entry.collective == Collective::kAllReduce);
+}
+
+std::string_view OperandsOf(const AlgorithmEntry& entry) {
+  if (!Reduces(entry.collective)) return "";
+  if (entry.traits.left_fold) return "left fold";
+  return entry.traits.rank_order ? "in the ranks' order" : "each chunk in its own order";
+}
 
 // What stands on stderr's terminal while nothing else is said.
 class Steps {
@@ -62,26 +84,28 @@ Status Prove(const AlgorithmEntry& entry, const VerifyFlags& flags, Steps& steps
     schedules += proved.schedules;
     proof = proved.proof;
   }
-  for (const int world : kLargeWorlds) {
+  for (const int large : kLargeWorlds) {
+    const int world = MeetsAllPairs(entry) ? std::min(large, kLargestSampleOfPairs) : large;
     steps.Next(entry, fmt::format("{} ranks", world));
-    const Rank root = entry.collective == Collective::kBroadcast ? world / 2 : 0;
+    std::vector<int> hosts;
+    for (int rank = 0; rank < world; ++rank) hosts.push_back(rank / kRanksPerHost);
     RONDO_TRY(ProveSamples(entry, {.collective = entry.collective,
                                    .algorithm = entry.algorithm,
                                    .world_size = world,
-                                   .root = root,
-                                   .in_place = true}));
+                                   .root = HasRoot(entry.collective) ? world / 2 : 0,
+                                   .in_place = HasInPlace(entry.collective),
+                                   .hosts = entry.algorithm == Algorithm::kHierarchical ? &hosts : nullptr}));
+    if (world < large) break;
   }
-  const AlgorithmCost cost = *PaperCost(entry.collective, entry.algorithm, flags.max_ranks);
+  const World largest{.size = flags.max_ranks};
+  const AlgorithmCost cost = *PaperCost(entry.collective, entry.algorithm, largest);
   const double vectors_sent =
-      static_cast<double>(proof.max_chunks_sent) / static_cast<double>(entry.chunks(flags.max_ranks));
-  const char* operands = "";
-  if (entry.collective == Collective::kAllReduce) {
-    operands = proof.in_rank_order ? "in the ranks' order" : "each chunk in its own order";
-  }
+      static_cast<double>(proof.max_chunks_sent) /
+      static_cast<double>(ChunksOfVector(entry.collective, largest.size, ChunksOf(entry, largest)));
   steps.Clear();
   fmt::print(kRow, Name(entry.collective), Name(entry.algorithm), schedules,
-             fmt::format("{} = {}", proof.rounds, cost.rounds_formula),
-             fmt::format("{:.4g} = {}", vectors_sent, cost.sent_formula), proof.max_peers, operands);
+             fmt::format("{} {} {}", proof.rounds, cost.rounds_are_a_bound ? ":" : "=", cost.rounds_formula),
+             fmt::format("{:.4g} = {}", vectors_sent, cost.sent_formula), proof.max_peers, OperandsOf(entry));
   return {};
 }
 
@@ -98,12 +122,17 @@ Status Mutate(const AlgorithmEntry& entry, std::vector<MutationReport>& totals, 
 }
 
 int RunVerify(const VerifyFlags& flags) {
+  const auto all = AllAlgorithms();
+  if (std::none_of(all.begin(), all.end(), [&](const AlgorithmEntry& entry) { return flags.Wants(entry); })) {
+    fmt::print(stderr, "rondo verify: algorithm {} does not serve {}\n", flags.algorithm, flags.collective);
+    return kExitWrongUsage;
+  }
   std::vector<MutationReport> mutants;
   fmt::print(kRow, "", "", "schedules", fmt::format("rounds, P = {}", flags.max_ranks), "sent by a rank, vectors",
              "lanes", "operands combined");
   std::vector<AlgorithmEntry> wanted;
-  for (const AlgorithmEntry& entry : AllAlgorithms())
-    if (flags.algorithm == "all" || flags.algorithm == Name(entry.algorithm)) wanted.push_back(entry);
+  for (const AlgorithmEntry& entry : all)
+    if (flags.Wants(entry)) wanted.push_back(entry);
   const SteadyClock clock;
   Steps steps(clock, wanted.size() * StepsPerAlgorithm(flags));
   for (const AlgorithmEntry& entry : wanted) {
@@ -118,9 +147,12 @@ int RunVerify(const VerifyFlags& flags) {
   fmt::print(
       "\nProved of each, in every world of 1 to {} ranks, for every root, in and out of place, plain and scaled:\n"
       "  each send has its receive; some order of all steps exists that needs no buffer; no two steps race on a byte;\n"
-      "  every rank's result holds every contribution once, in the documented order.\n"
-      "And in worlds of {} ranks: the same of sampled chunks through all ranks, and the lanes of sampled ranks.\n",
-      flags.max_ranks, fmt::join(kLargeWorlds, ", "));
+      "  every rank ends with the blocks it is owed, every contribution once, in the documented order.\n"
+      "Rounds and what is sent are of the largest world, its last root, out of place.\n"
+      "And in worlds of {} ranks ({} where all pairs meet): the same of sampled chunks through all ranks, and the "
+      "lanes\n"
+      "of sampled ranks.\n",
+      flags.max_ranks, fmt::join(kLargeWorlds, ", "), kLargestSampleOfPairs);
   if (!flags.mutations) return kExitDone;
 
   fmt::print("\nBroken on purpose, worlds of 1 to {} ranks, seed {}; each was refused:\n", kMutatedWorlds, kSeed);
@@ -139,10 +171,14 @@ void AddVerifyCommand(CLI::App& app, int& exit_code) {
   AddNumber(
       *verify, "--max-ranks", [flags](std::int64_t ranks) { flags->max_ranks = static_cast<int>(ranks); }, 1, kMaxRanks,
       "The largest world to prove in full (default 33)");
-  std::vector<std::string> names{"all"};
-  for (const Algorithm algorithm : DistinctAlgorithms()) names.emplace_back(Name(algorithm));
+  std::vector<std::string> collectives{"all"}, algorithms{"all"};
+  for (const Collective collective : DistinctCollectives()) collectives.emplace_back(Name(collective));
+  for (const Algorithm algorithm : DistinctAlgorithms()) algorithms.emplace_back(Name(algorithm));
   AddChoice(
-      *verify, "--algorithm", [flags](const std::string& name) { flags->algorithm = name; }, names,
+      *verify, "--collective", [flags](const std::string& name) { flags->collective = name; }, collectives,
+      "Only the algorithms of this one (default all)");
+  AddChoice(
+      *verify, "--algorithm", [flags](const std::string& name) { flags->algorithm = name; }, algorithms,
       "Only this one (default all)");
   verify->add_flag("--mutations", flags->mutations, "Also break schedules on purpose, and show that each is refused");
   verify->callback([flags, &exit_code] { exit_code = RunVerify(*flags); });

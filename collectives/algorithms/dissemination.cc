@@ -13,7 +13,8 @@
 
 namespace rondo {
 
-void DisseminationBarrier(int world, Rank /*root*/, Transfers& out) {
+void DisseminationBarrier(const World& ranks, Transfers& out) {
+  const int world = ranks.size;
   for (int distance = 1; distance < world; distance *= 2) {
     for (int rank = 0; rank < world; ++rank) out.Signal(rank, Wrap(rank + distance, world));
     out.EndRound();

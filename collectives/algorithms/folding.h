@@ -21,6 +21,12 @@ struct Folding {
   }
 
   Rank RankOfCore(int index) const { return index < extra ? 2 * index : index + extra; }
+  // The ranks that core members [begin, end) stand for, as a range of chunks with one chunk per rank. REQUIRES: begin
+  // <= end <= core.
+  ChunkRange RanksOfCore(int begin, int end) const {
+    const int first = RankOfCore(begin);
+    return Chunks(first, RankOfCore(end) - first);  // RankOfCore(core) is the world's size
+  }
 
   // One round each; none where nothing folds.
   void FoldIn(ChunkRange vector, Transfers& out) const {

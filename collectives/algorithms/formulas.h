@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "collectives/schedule/step.h"
+#include "collectives/schedule/transfers.h"
 
 namespace rondo {
 
@@ -19,21 +20,26 @@ struct Fraction {
 };
 
 struct AlgorithmCost {
-  std::uint32_t rounds = 0;         // one-port model: a rank sends one transfer and receives one at a time
-  Fraction sent;                    // by the rank that sends most, as a fraction of the vector
+  std::uint32_t rounds = 0;         // one-port model: a rank sends one message and receives one at a time
+  Fraction sent;                    // by the rank that sends most, in vectors: the larger of a rank's input and output
   std::string_view rounds_formula;  // in words of P and, where ranks fold, P' = 2^floor(log2 P)
   std::string_view sent_formula;
+  bool rounds_are_a_bound = false;  // "at most": what is exact depends on P in no simple way
 };
 
-// Nullopt where the algorithm does not serve the collective. REQUIRES: world_size >= 1.
-std::optional<AlgorithmCost> PaperCost(Collective collective, Algorithm algorithm, int world_size);
+// The world's root and hosts count where the algorithm's cost depends on them. Nullopt where the algorithm does not
+// serve the collective. REQUIRES: world.size >= 1.
+std::optional<AlgorithmCost> PaperCost(Collective collective, Algorithm algorithm, const World& world);
+inline std::optional<AlgorithmCost> PaperCost(Collective collective, Algorithm algorithm, int world_size) {
+  return PaperCost(collective, algorithm, World{.size = world_size});
+}
 
-// The order in which an all-reduce algorithm combines the ranks' contributions to a chunk, as Proof::order prints it:
-// "((0+1)+2)". REQUIRES: the algorithm serves all_reduce; the chunk is one of its grid.
-std::string DocumentedOrder(Algorithm algorithm, int world_size, std::uint32_t chunk);
+// The order in which the algorithm combines the ranks' contributions to a chunk, as Proof::order prints it:
+// "((0+1)+2)". REQUIRES: the algorithm serves the collective, which reduces; the chunk is one of its grid.
+std::string DocumentedOrder(Collective collective, Algorithm algorithm, const World& world, std::uint32_t chunk);
 
 // Through how many combinations a contribution goes at most in that order: what bounds the error of a floating sum
-// (docs/SCHEDULES.md). REQUIRES: the algorithm serves all_reduce.
-std::uint32_t RoundingDepth(Algorithm algorithm, int world_size);
+// (docs/SCHEDULES.md). The same for every collective that it serves. REQUIRES: the algorithm serves one that reduces.
+std::uint32_t RoundingDepth(Algorithm algorithm, const World& world);
 
 }  // namespace rondo

@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "collectives/algorithms/formulas.h"
+#include "collectives/schedule/layout.h"
 #include "collectives/schedule/mutate.h"
 #include "collectives/schedule/project.h"
 
@@ -42,20 +43,22 @@ std::string Scaled(const std::string& order) {
 }
 
 Status CompareWithPapers(const ScheduleKey& key, std::uint32_t chunks, const Proof& proof) {
-  const auto cost = PaperCost(key.collective, key.algorithm, key.world_size);
+  const World world = WorldOf(key);
+  const auto cost = PaperCost(key.collective, key.algorithm, world);
   if (!cost) return Fail(ErrorCode::kInternal, "{}: there is no formula for it", Describe(key));
-  if (proof.rounds != cost->rounds) {
+  if (cost->rounds_are_a_bound ? proof.rounds > cost->rounds : proof.rounds != cost->rounds) {
     return Fail(ErrorCode::kInternal, "{}: takes {} rounds; {} is {}", Describe(key), proof.rounds,
                 cost->rounds_formula, cost->rounds);
   }
-  if (proof.max_chunks_sent * cost->sent.denominator != cost->sent.numerator * chunks) {
+  const std::uint32_t vector = ChunksOfVector(key.collective, world.size, chunks);
+  if (proof.max_chunks_sent * cost->sent.denominator != cost->sent.numerator * vector) {
     return Fail(ErrorCode::kInternal, "{}: a rank sends {} of {} chunks; {} is {}/{} of the vector", Describe(key),
-                proof.max_chunks_sent, chunks, cost->sent_formula, cost->sent.numerator, cost->sent.denominator);
+                proof.max_chunks_sent, vector, cost->sent_formula, cost->sent.numerator, cost->sent.denominator);
   }
-  if (key.collective != Collective::kAllReduce) return {};
+  if (!Reduces(key.collective)) return {};
   std::uint32_t deepest = 0;
   for (std::uint32_t c = 0; c < proof.order.size(); ++c) {
-    const std::string order = DocumentedOrder(key.algorithm, key.world_size, c);
+    const std::string order = DocumentedOrder(key.collective, key.algorithm, world, c);
     const std::string documented = key.scaled ? Scaled(order) : order;
     if (proof.order[c] != documented) {
       return Fail(ErrorCode::kInternal, "{}: chunk {} is {}; documented is {}", Describe(key), c, proof.order[c],
@@ -63,7 +66,7 @@ Status CompareWithPapers(const ScheduleKey& key, std::uint32_t chunks, const Pro
     }
     deepest = std::max(deepest, Depth(order));
   }
-  const std::uint32_t documented_depth = RoundingDepth(key.algorithm, key.world_size);
+  const std::uint32_t documented_depth = RoundingDepth(key.algorithm, world);
   if (!proof.order.empty() && deepest != documented_depth) {
     return Fail(ErrorCode::kInternal, "{}: {} combinations deep; documented are {}", Describe(key), deepest,
                 documented_depth);
@@ -71,28 +74,86 @@ Status CompareWithPapers(const ScheduleKey& key, std::uint32_t chunks, const Pro
   return {};
 }
 
-}  // namespace
-
-std::vector<ScheduleKey> EveryKey(const AlgorithmEntry& entry, int world_size) {
-  const bool rooted = entry.collective == Collective::kBroadcast;
-  const bool reduces = entry.collective == Collective::kAllReduce;
-  std::vector<ScheduleKey> keys;
-  for (Rank root = 0; root < (rooted ? world_size : 1); ++root) {
-    for (const bool in_place : {true, false}) {
-      for (const bool scaled : {false, true}) {
-        if (scaled && !reduces) continue;
-        keys.push_back({entry.collective, entry.algorithm, world_size, root, in_place, scaled});
+// Whether some rank handles blocks that neither its input nor its output has, so that it may not know their lengths. Of
+// all_gather and reduce_scatter every rank knows all lengths.
+bool HandlesForeignBlocks(const Schedule& schedule) {
+  const Collective collective = schedule.key.collective;
+  const std::uint32_t per_block = schedule.chunks / BlocksOf(collective, schedule.key.world_size);
+  if (collective == Collective::kAllGather || collective == Collective::kReduceScatter) return false;
+  for (const RankSchedule& rank : schedule.ranks) {
+    const BlockSet input = InputBlocks(schedule.key, rank.rank), output = OutputBlocks(schedule.key, rank.rank);
+    for (const Step& step : rank.steps) {
+      for (std::uint32_t c = step.chunks.first; c < step.chunks.end(); ++c) {
+        if (!input.Contains(c / per_block) && !output.Contains(c / per_block)) return true;
       }
     }
   }
-  return keys;
+  return false;
+}
+
+// What the table says of an algorithm must hold of each of its schedules.
+Status CompareWithTraits(const AlgorithmEntry& entry, const ScheduleKey& key, const Schedule& schedule,
+                         const Proof& proof) {
+  const auto denied = [&](std::string_view what) {
+    return Fail(ErrorCode::kInternal, "{}: {}, against what the table says", Describe(key), what);
+  };
+  if (entry.traits.rank_order && !proof.in_rank_order) return denied("operands do not stand in the ranks' order");
+  if (entry.traits.left_fold && !proof.left_fold) return denied("is not the left fold");
+  if (!entry.traits.needs_equal_counts && HandlesForeignBlocks(schedule)) {
+    return denied("a rank handles blocks of which it may not know the lengths");
+  }
+  return {};
+}
+
+// Where a hierarchical algorithm may find itself; the first is empty: all on one host.
+std::vector<std::vector<int>> HostLists(int world_size) {
+  std::vector<std::vector<int>> lists(1);
+  if (world_size == 1) return lists;
+  lists.resize(4);
+  for (int rank = 0; rank < world_size; ++rank) {
+    lists[1].push_back(rank);
+    lists[2].push_back(rank < (world_size + 2) / 3 ? 0 : 1);
+    lists[3].push_back(rank % 3);
+  }
+  return lists;
+}
+
+}  // namespace
+
+std::uint32_t ChunksOfVector(Collective collective, int world_size, std::uint32_t chunks) {
+  return collective == Collective::kAllToAll ? chunks / static_cast<std::uint32_t>(world_size) : chunks;
+}
+
+KeySet EveryKey(const AlgorithmEntry& entry, int world_size) {
+  const bool rooted = HasRoot(entry.collective);
+  const bool reduces = Reduces(entry.collective);
+  KeySet set;
+  if (entry.algorithm == Algorithm::kHierarchical) {
+    set.hosts_ = HostLists(world_size);
+  } else {
+    set.hosts_.resize(1);
+  }
+  for (const std::vector<int>& hosts : set.hosts_) {
+    for (Rank root = 0; root < (rooted ? world_size : 1); ++root) {
+      for (const bool in_place : {true, false}) {
+        if (in_place && !HasInPlace(entry.collective)) continue;
+        for (const bool scaled : {false, true}) {
+          if (scaled && !reduces) continue;
+          set.keys_.push_back({entry.collective, entry.algorithm, world_size, root, in_place, scaled,
+                               hosts.empty() ? nullptr : &hosts});
+        }
+      }
+    }
+  }
+  return set;
 }
 
 std::string Describe(const ScheduleKey& key) {
   std::string text = fmt::format("{} {}, world {}", Name(key.collective), Name(key.algorithm), key.world_size);
-  if (key.collective == Collective::kBroadcast) text += fmt::format(", root {}", key.root);
+  if (HasRoot(key.collective)) text += fmt::format(", root {}", key.root);
   text += key.in_place ? ", in place" : ", out of place";
   if (key.scaled) text += ", scaled";
+  if (key.hosts != nullptr) text += fmt::format(", hosts {}", fmt::join(*key.hosts, " "));
   return text;
 }
 
@@ -101,6 +162,7 @@ Result<Proof> ProveSchedule(const AlgorithmEntry& entry, const ScheduleKey& key)
   auto proof = Verify(schedule);
   if (!proof) return Of(key, proof.error());
   RONDO_TRY(CompareWithPapers(key, schedule.chunks, *proof));
+  RONDO_TRY(CompareWithTraits(entry, key, schedule, *proof));
   return proof;
 }
 
@@ -114,7 +176,7 @@ Result<WorldProof> ProveWorld(const AlgorithmEntry& entry, int world_size) {
 }
 
 Status ProveSamples(const AlgorithmEntry& entry, const ScheduleKey& key) {
-  const std::uint32_t chunks = entry.chunks(key.world_size);
+  const std::uint32_t chunks = ChunksOf(entry, WorldOf(key));
   for (const std::uint32_t chunk : std::set<std::uint32_t>{0, chunks / 3, chunks - 1}) {
     const ChunkRange window{chunk, 1};
     if (const auto proof = Verify(BuildWindow(entry, key, window), window); !proof) return Of(key, proof.error());

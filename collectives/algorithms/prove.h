@@ -13,14 +13,36 @@
 
 namespace rondo {
 
-// Every key of a world: each root where there is one, in and out of place, plain and, for reductions, scaled.
-std::vector<ScheduleKey> EveryKey(const AlgorithmEntry& entry, int world_size);
+// Keys, and the lists of hosts that they point to.
+class KeySet {
+ public:
+  KeySet() = default;
+  KeySet(KeySet&&) = default;  // not copied: the keys would point into the other's lists
+  KeySet& operator=(KeySet&&) = default;
+
+  auto begin() const { return keys_.begin(); }
+  auto end() const { return keys_.end(); }
+  std::size_t size() const { return keys_.size(); }
+  const ScheduleKey& front() const { return keys_.front(); }  // all ranks on one host
+
+ private:
+  friend KeySet EveryKey(const AlgorithmEntry& entry, int world_size);
+  std::vector<std::vector<int>> hosts_;
+  std::vector<ScheduleKey> keys_;
+};
+
+// Every key of a world: each root where there is one, in and out of place, plain and, for reductions, scaled; for the
+// hierarchical ones on one host, on one each, on two of unequal size and on three that take turns.
+KeySet EveryKey(const AlgorithmEntry& entry, int world_size);
 
 // "all_reduce ring, world 5, in place, scaled"
 std::string Describe(const ScheduleKey& key);
 
-// The proof of one schedule, its rounds, bytes and order of operands being the documented ones. The error is kInternal:
-// the key and a counter-example.
+// Of a schedule's chunks, how many make one vector: the larger of a rank's input and output.
+std::uint32_t ChunksOfVector(Collective collective, int world_size, std::uint32_t chunks);
+
+// The proof of one schedule, its rounds, bytes and order of operands being the documented ones, and the traits what the
+// table says. The error is kInternal: the key and a counter-example.
 Result<Proof> ProveSchedule(const AlgorithmEntry& entry, const ScheduleKey& key);
 
 struct WorldProof {

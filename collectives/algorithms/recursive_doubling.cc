@@ -1,24 +1,27 @@
-// Recursive doubling all-reduce: Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations
-// in MPICH", IJHPCA 2005; other world sizes than powers of two fold (folding.h).
+// Recursive doubling: Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH",
+// IJHPCA 2005; other world sizes than powers of two fold (folding.h).
 //
-// In round k partners at distance 2^k exchange whole vectors and both combine. P = 4:
+// In round k partners at distance 2^k exchange what they have: all-reduce whole vectors, and both combine; all-gather
+// the blocks of the 2^k ranks around them. P = 4:
 //
-//   round  1          2
-//          0 <-> 1    0 <-> 2
-//          2 <-> 3    1 <-> 3
+//   round  1          2                     round  1              2
+//          0 <-> 1    0 <-> 2                      0 <[0|1]> 1    0 <[0,1|2,3]> 2
+//          2 <-> 3    1 <-> 3                      2 <[2|3]> 3    1 <[0,1|2,3]> 3
 //
-// Rounds: log2 P; floor(log2 P) + 2 where ranks fold. Sent by a rank: log2 P vectors, one more where ranks fold. The
-// fewest rounds there can be: best for small vectors. Order of operands: the lower rank's is the left one on both sides
-// of an exchange, so all ranks compute the same expression, a balanced tree over contiguous blocks in the ranks' order.
+// Rounds: log2 P; floor(log2 P) + 2 where ranks fold, the fewest there can be: best for small vectors. Sent by a rank:
+// all-reduce log2 P vectors, one more where ranks fold. All-gather (P - 1) / P of the vector, the least there can be;
+// where ranks fold, the blocks of those a rank stands for, and the whole vector to the one that folded into it. Order
+// of operands: the lower rank's is the left one on both sides of an exchange, so all ranks compute the same
+// expression, a balanced tree over contiguous blocks in the ranks' order.
 #include "collectives/algorithms/folding.h"
 #include "collectives/algorithms/generators.h"
 
 namespace rondo {
 
-void RecursiveDoublingAllReduce(int world, Rank /*root*/, Transfers& out) {
-  if (world == 1) return;
+void RecursiveDoublingAllReduce(const World& ranks, Transfers& out) {
+  if (ranks.size == 1) return;
   constexpr ChunkRange kVector{0, 1};
-  const Folding folding(world);
+  const Folding folding(ranks.size);
   folding.FoldIn(kVector, out);
   for (int distance = 1; distance < folding.core; distance *= 2) {
     for (int i = 0; i < folding.core; ++i) {
@@ -28,6 +31,20 @@ void RecursiveDoublingAllReduce(int world, Rank /*root*/, Transfers& out) {
   }
   for (int i = 0; i < folding.core; ++i) out.Finish(folding.RankOfCore(i), kVector);
   folding.FoldOut(kVector, out);
+}
+
+void RecursiveDoublingAllGather(const World& ranks, Transfers& out) {
+  const Folding folding(ranks.size);
+  for (int i = 0; i < folding.extra; ++i) out.Copy(2 * i + 1, 2 * i, Chunk(2 * i + 1));
+  out.EndRound();
+  for (int distance = 1; distance < folding.core; distance *= 2) {
+    for (int i = 0; i < folding.core; ++i) {
+      const int group = i & ~(distance - 1);  // the core members whose blocks i has
+      out.Copy(folding.RankOfCore(i), folding.RankOfCore(i ^ distance), folding.RanksOfCore(group, group + distance));
+    }
+    out.EndRound();
+  }
+  folding.FoldOut(Chunks(0, ranks.size), out);
 }
 
 }  // namespace rondo

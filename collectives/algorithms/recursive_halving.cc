@@ -1,5 +1,5 @@
-// Recursive halving and doubling all-reduce: Rabenseifner, "Optimization of collective reduction operations", ICCS
-// 2004; other world sizes than powers of two fold (folding.h).
+// Recursive halving and doubling: Rabenseifner, "Optimization of collective reduction operations", ICCS 2004; other
+// world sizes than powers of two fold (folding.h).
 //
 // Halving: in round k partners at distance 2^k split what they both still work on; the lower one keeps the lower half
 // and combines it with what the other sends. Doubling goes the same way back with copies. P = 4, chunks 0..3:
@@ -11,36 +11,53 @@
 //          3 -[0,1]-> 2       3 -[2]-> 1   1 has 2 |  3 =[3]=> 1      3 =[2,3]=> 2
 //                                          3 has 3 |
 //
-// Rounds: 2 log2 P; 2 floor(log2 P) + 2 where ranks fold. Sent by a rank: 2 (P' - 1) / P' of the vector with P' the
-// power of two below P, one whole vector more where ranks fold. As little as the ring in a power-of-two world, in
-// logarithmically many rounds: best for middle sizes; other worlds pay for the fold. Distances grow, so blocks stay
-// contiguous and the order of operands is a balanced tree in the ranks' order, the same for every chunk.
+// Reduce: after the halving, only the partner that the root is not on the side of sends: 2 =[1]=> 0 and 3 =[3]=> 1,
+// then 1 =[2,3]=> 0, for root 0. Reduce-scatter: rank r must end with block r, so distances shrink: in round 1 partners
+// at distance P / 2 keep the half that their own block is in.
+//
+// Rounds: 2 log2 P; floor for other worlds, and 2 more where ranks fold, 1 more for a reduce (the root never folds).
+// Reduce-scatter log2 P (+ 2). Sent by a rank, P' the power of two below P: 2 (P' - 1) / P' of the vector, one whole
+// vector more where ranks fold; reduce (3 P' / 2 - 1) / P'; reduce-scatter (P - 1) / P, the whole vector by ranks that
+// fold. As little as the ring in a power-of-two world, in logarithmically many rounds: best for middle sizes; other
+// worlds pay for the fold. Where distances grow, blocks of ranks stay contiguous and the order of operands is a
+// balanced tree in the ranks' order, the same for every chunk and root. Reduce-scatter combines ranks P / 2 apart
+// first: a balanced tree as well, the same for every block, but not in the ranks' order.
 #include <vector>
 
 #include "collectives/algorithms/folding.h"
 #include "collectives/algorithms/generators.h"
 
 namespace rondo {
+namespace {
 
-void RecursiveHalvingAllReduce(int world, Rank /*root*/, Transfers& out) {
-  if (world == 1) return;
-  const Folding folding(world);
-  const int core = folding.core;
-  const ChunkRange vector = Chunks(0, core);
-
-  folding.FoldIn(vector, out);
+// Halves with growing distances; rank_of says who plays a core member. Afterwards core member i has the complete chunk
+// that is returned at [i].
+template <typename RankOf>
+std::vector<int> Halve(int core, RankOf rank_of, Transfers& out) {
   std::vector<int> first(static_cast<std::size_t>(core), 0);  // the first chunk each core member still works on
   for (int distance = 1, half = core / 2; distance < core; distance *= 2, half /= 2) {
     for (int i = 0; i < core; ++i) {
       const bool keeps_lower = (i & distance) == 0;
       const int given_away = keeps_lower ? first[i] + half : first[i];
-      out.Reduce(folding.RankOfCore(i), folding.RankOfCore(i ^ distance), Chunks(given_away, half));
+      out.Reduce(rank_of(i), rank_of(i ^ distance), Chunks(given_away, half));
     }
     for (int i = 0; i < core; ++i) first[i] += (i & distance) == 0 ? 0 : half;
     out.EndRound();
   }
-  for (int i = 0; i < core; ++i) out.Finish(folding.RankOfCore(i), Chunk(first[i]));
+  for (int i = 0; i < core; ++i) out.Finish(rank_of(i), Chunk(first[i]));
+  return first;
+}
 
+}  // namespace
+
+void RecursiveHalvingAllReduce(const World& ranks, Transfers& out) {
+  if (ranks.size == 1) return;
+  const Folding folding(ranks.size);
+  const int core = folding.core;
+  const ChunkRange vector = Chunks(0, core);
+  folding.FoldIn(vector, out);
+  std::vector<int> first = Halve(
+      core, [&](int i) { return folding.RankOfCore(i); }, out);
   for (int distance = core / 2, held = 1; distance >= 1; distance /= 2, held *= 2) {
     for (int i = 0; i < core; ++i) {
       out.Copy(folding.RankOfCore(i), folding.RankOfCore(i ^ distance), Chunks(first[i], held));
@@ -49,6 +66,54 @@ void RecursiveHalvingAllReduce(int world, Rank /*root*/, Transfers& out) {
     out.EndRound();
   }
   folding.FoldOut(vector, out);
+}
+
+void RecursiveHalvingReduce(const World& ranks, Transfers& out) {
+  if (ranks.size == 1) return;
+  const Folding folding(ranks.size);
+  const int core = folding.core;
+  // Of two neighbours that fold, the left one stands for both, unless the right one is the root.
+  const auto rank_of = [&](int i) {
+    const Rank left = folding.RankOfCore(i);
+    return i < folding.extra && ranks.root == left + 1 ? ranks.root : left;
+  };
+  int root = 0;  // as a core member
+  while (rank_of(root) != ranks.root) ++root;
+
+  for (int i = 0; i < folding.extra; ++i) {
+    out.Reduce(rank_of(i) == 2 * i ? 2 * i + 1 : 2 * i, rank_of(i), Chunks(0, core));
+  }
+  out.EndRound();
+  std::vector<int> first = Halve(core, rank_of, out);
+  for (int distance = core / 2, held = 1; distance >= 1; distance /= 2, held *= 2) {
+    for (int i = 0; i < core; ++i) {
+      // Members that differ from the root in a greater distance have given all they had.
+      const bool gave = ((i ^ root) & ~(2 * distance - 1)) != 0;
+      const bool gives = ((i ^ root) & distance) != 0;
+      if (!gave && gives) out.Copy(rank_of(i), rank_of(i ^ distance), Chunks(first[i], held));
+    }
+    for (int i = 0; i < core; ++i) first[i] -= (i & distance) == 0 ? 0 : held;
+    out.EndRound();
+  }
+}
+
+void RecursiveHalvingReduceScatter(const World& ranks, Transfers& out) {
+  if (ranks.size == 1) return;
+  const Folding folding(ranks.size);
+  const int core = folding.core;
+  folding.FoldIn(Chunks(0, ranks.size), out);
+  for (int distance = core / 2; distance >= 1; distance /= 2) {
+    for (int i = 0; i < core; ++i) {
+      const int given_away =
+          (i ^ distance) & ~(distance - 1);  // the partner's half begins with this core member's block
+      out.Reduce(folding.RankOfCore(i), folding.RankOfCore(i ^ distance),
+                 folding.RanksOfCore(given_away, given_away + distance));
+    }
+    out.EndRound();
+  }
+  for (int i = 0; i < core; ++i) out.Finish(folding.RankOfCore(i), folding.RanksOfCore(i, i + 1));
+  for (int i = 0; i < folding.extra; ++i) out.Copy(2 * i, 2 * i + 1, Chunk(2 * i + 1));
+  out.EndRound();
 }
 
 }  // namespace rondo

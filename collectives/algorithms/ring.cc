@@ -1,5 +1,6 @@
-// Ring all-reduce: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC
-// 2009.
+// Rings. All-reduce: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC
+// 2009. Reduce-scatter is its left half, all-gather its right half with block r starting at rank r; reduce is the left
+// half, and everyone sends what is complete there to the root.
 //
 // Chunk c leaves rank c + 1, gains one contribution per hop, is complete at rank c, then travels on as a copy. P = 4:
 //
@@ -9,26 +10,45 @@
 //   c2     3 -> 0     0 -> 1     1 -> 2 *  | 2 => 3     3 => 0     0 => 1
 //   c3     0 -> 1     1 -> 2     2 -> 3 *  | 3 => 0     0 => 1     1 => 2
 //
-// Rounds: 2 (P - 1). Sent by each rank: 2 (P - 1) / P of the vector, the least there can be, evenly spread over ranks
-// and over time; every rank talks to two others. Best for large vectors; for small ones its latency, linear in P, is
-// the worst here. Order of operands: chunk c is folded along the ring from rank c + 1; where the ring wraps, rank 0
-// goes to the left of what came from rank P - 1. So chunks differ in order, and most are not in the
-// ranks' order.
+// Rounds: P - 1 for each half. Sent by each rank: (P - 1) / P of the vector for each half, the least there can be,
+// evenly spread over ranks and over time; every rank talks to two others (and, in a reduce, to the root). Best for
+// large vectors; for small ones its latency, linear in P, is the worst here. Order of operands: chunk c is folded along
+// the ring from rank c + 1; where the ring wraps, rank 0 goes to the left of what came from rank P - 1. So chunks
+// differ in order, and most are not in the ranks' order. All ranks handle all blocks; where every rank knows every
+// block's count, counts may differ.
 #include "collectives/algorithms/generators.h"
 
 namespace rondo {
 
-void RingAllReduce(int world, Rank /*root*/, Transfers& out) {
+void RingReduceScatter(const World& ranks, Transfers& out) {
+  const int world = ranks.size;
   if (world == 1) return;
   for (int hop = 1; hop < world; ++hop) {
     for (int c = 0; c < world; ++c) out.Reduce(Wrap(c + hop, world), Wrap(c + hop + 1, world), Chunk(c));
     out.EndRound();
   }
   for (int c = 0; c < world; ++c) out.Finish(c, Chunk(c));
+}
+
+void RingAllGather(const World& ranks, Transfers& out) {
+  const int world = ranks.size;
   for (int hop = 0; hop < world - 1; ++hop) {
     for (int c = 0; c < world; ++c) out.Copy(Wrap(c + hop, world), Wrap(c + hop + 1, world), Chunk(c));
     out.EndRound();
   }
+}
+
+void RingAllReduce(const World& ranks, Transfers& out) {
+  RingReduceScatter(ranks, out);
+  RingAllGather(ranks, out);
+}
+
+void RingReduce(const World& ranks, Transfers& out) {
+  RingReduceScatter(ranks, out);
+  for (int c = 0; c < ranks.size; ++c) {
+    if (c != ranks.root) out.Copy(c, ranks.root, Chunk(c));
+  }
+  out.EndRound();
 }
 
 }  // namespace rondo

@@ -19,9 +19,10 @@
 
 namespace rondo {
 
-void ScatterAllGatherBroadcast(int world, Rank root, Transfers& out) {
-  const auto real = [&](int v) { return Wrap(v + root, world); };  // v counts ranks from the root
-  std::vector<int> held_end(static_cast<std::size_t>(world));      // after the scatter, v holds chunks [v, held_end[v])
+void ScatterAllGatherBroadcast(const World& ranks, Transfers& out) {
+  const int world = ranks.size;
+  const auto real = [&](int v) { return Wrap(v + ranks.root, world); };  // v counts ranks from the root
+  std::vector<int> held_end(static_cast<std::size_t>(world));  // after the scatter, v holds chunks [v, held_end[v])
   held_end[0] = world;
 
   int distance = 1;

@@ -5,22 +5,76 @@
 
 #include "collectives/algorithms/folding.h"
 #include "collectives/algorithms/generators.h"
+#include "collectives/schedule/layout.h"
 
 namespace rondo {
 namespace {
 
-std::uint32_t OneChunk(int /*world*/) { return 1; }
-std::uint32_t ChunkPerRank(int world) { return static_cast<std::uint32_t>(world); }
-std::uint32_t ChunkPerCoreRank(int world) { return static_cast<std::uint32_t>(Folding(world).core); }
+// Chunks per block.
+std::uint32_t One(const World& /*world*/) { return 1; }
+std::uint32_t Two(const World& /*world*/) { return 2; }
+std::uint32_t ByRank(const World& world) { return static_cast<std::uint32_t>(world.size); }
+std::uint32_t ByCoreRank(const World& world) { return static_cast<std::uint32_t>(Folding(world.size).core); }
+
+constexpr AlgorithmTraits kNone{};
+constexpr AlgorithmTraits kRankOrder{.rank_order = true};
+constexpr AlgorithmTraits kLeftFold{.rank_order = true, .left_fold = true};
+constexpr AlgorithmTraits kEqualCounts{.needs_equal_counts = true};
+
+using C = Collective;
+using A = Algorithm;
 
 constexpr std::array kTable{
-    AlgorithmEntry{Collective::kAllReduce, Algorithm::kRing, ChunkPerRank, RingAllReduce},
-    AlgorithmEntry{Collective::kAllReduce, Algorithm::kTree, OneChunk, TreeAllReduce},
-    AlgorithmEntry{Collective::kAllReduce, Algorithm::kRecursiveHalving, ChunkPerCoreRank, RecursiveHalvingAllReduce},
-    AlgorithmEntry{Collective::kAllReduce, Algorithm::kRecursiveDoubling, OneChunk, RecursiveDoublingAllReduce},
-    AlgorithmEntry{Collective::kBroadcast, Algorithm::kTree, OneChunk, TreeBroadcast},
-    AlgorithmEntry{Collective::kBroadcast, Algorithm::kScatterAllGather, ChunkPerRank, ScatterAllGatherBroadcast},
-    AlgorithmEntry{Collective::kBarrier, Algorithm::kDissemination, OneChunk, DisseminationBarrier},
+    AlgorithmEntry{C::kAllReduce, A::kRing, ByRank, RingAllReduce, kNone},
+    AlgorithmEntry{C::kAllReduce, A::kTree, One, TreeAllReduce, kRankOrder},
+    AlgorithmEntry{C::kAllReduce, A::kRecursiveHalving, ByCoreRank, RecursiveHalvingAllReduce, kRankOrder},
+    AlgorithmEntry{C::kAllReduce, A::kRecursiveDoubling, One, RecursiveDoublingAllReduce, kRankOrder},
+    AlgorithmEntry{C::kAllReduce, A::kDirect, One, DirectAllReduce, kLeftFold},
+    AlgorithmEntry{C::kAllReduce, A::kTwoShot, ByRank, TwoShotAllReduce, kLeftFold},
+    AlgorithmEntry{C::kAllReduce, A::kChain, One, ChainAllReduce, kLeftFold},
+    AlgorithmEntry{C::kAllReduce, A::kDoubleTree, Two, DoubleTreeAllReduce, kRankOrder},
+    AlgorithmEntry{C::kAllReduce, A::kKnomial4, One, Knomial4AllReduce, kRankOrder},
+    AlgorithmEntry{C::kAllReduce, A::kKnomial8, One, Knomial8AllReduce, kRankOrder},
+    AlgorithmEntry{C::kAllReduce, A::kHierarchical, HierarchicalChunks, HierarchicalAllReduce, kNone},
+
+    AlgorithmEntry{C::kBroadcast, A::kTree, One, TreeBroadcast, kNone},
+    AlgorithmEntry{C::kBroadcast, A::kScatterAllGather, ByRank, ScatterAllGatherBroadcast, kNone},
+    AlgorithmEntry{C::kBroadcast, A::kDirect, One, DirectBroadcast, kNone},
+    AlgorithmEntry{C::kBroadcast, A::kChain, One, ChainBroadcast, kNone},
+    AlgorithmEntry{C::kBroadcast, A::kDoubleTree, Two, DoubleTreeBroadcast, kNone},
+    AlgorithmEntry{C::kBroadcast, A::kKnomial4, One, Knomial4Broadcast, kNone},
+    AlgorithmEntry{C::kBroadcast, A::kKnomial8, One, Knomial8Broadcast, kNone},
+
+    AlgorithmEntry{C::kBarrier, A::kDissemination, One, DisseminationBarrier, kNone},
+    AlgorithmEntry{C::kBarrier, A::kTree, One, TreeBarrier, kNone},
+
+    AlgorithmEntry{C::kReduce, A::kTree, One, TreeReduce, kRankOrder},
+    AlgorithmEntry{C::kReduce, A::kRing, ByRank, RingReduce, kNone},
+    AlgorithmEntry{C::kReduce, A::kRecursiveHalving, ByCoreRank, RecursiveHalvingReduce, kRankOrder},
+    AlgorithmEntry{C::kReduce, A::kDirect, One, DirectReduce, kLeftFold},
+    AlgorithmEntry{C::kReduce, A::kChain, One, ChainReduce, kLeftFold},
+    AlgorithmEntry{C::kReduce, A::kKnomial4, One, Knomial4Reduce, kRankOrder},
+    AlgorithmEntry{C::kReduce, A::kKnomial8, One, Knomial8Reduce, kRankOrder},
+
+    AlgorithmEntry{C::kAllGather, A::kRing, One, RingAllGather, kNone},
+    AlgorithmEntry{C::kAllGather, A::kRecursiveDoubling, One, RecursiveDoublingAllGather, kNone},
+    AlgorithmEntry{C::kAllGather, A::kBruck, One, BruckAllGather, kNone},
+    AlgorithmEntry{C::kAllGather, A::kDirect, One, DirectAllGather, kNone},
+
+    AlgorithmEntry{C::kReduceScatter, A::kRing, One, RingReduceScatter, kNone},
+    AlgorithmEntry{C::kReduceScatter, A::kRecursiveHalving, One, RecursiveHalvingReduceScatter, kNone},
+    AlgorithmEntry{C::kReduceScatter, A::kDirect, One, DirectReduceScatter, kLeftFold},
+    AlgorithmEntry{C::kReduceScatter, A::kPairwise, One, PairwiseReduceScatter, kNone},
+
+    AlgorithmEntry{C::kGather, A::kTree, One, TreeGather, kEqualCounts},
+    AlgorithmEntry{C::kGather, A::kDirect, One, DirectGather, kNone},
+
+    AlgorithmEntry{C::kScatter, A::kTree, One, TreeScatter, kEqualCounts},
+    AlgorithmEntry{C::kScatter, A::kDirect, One, DirectScatter, kNone},
+
+    AlgorithmEntry{C::kAllToAll, A::kPairwise, One, PairwiseAllToAll, kNone},
+    AlgorithmEntry{C::kAllToAll, A::kDirect, One, DirectAllToAll, kNone},
+    AlgorithmEntry{C::kAllToAll, A::kBruck, One, BruckAllToAll, kEqualCounts},
 };
 
 // What one member of the entries is, each value once.
@@ -33,6 +87,16 @@ std::vector<T> Distinct(T AlgorithmEntry::*member) {
 }
 
 }  // namespace
+
+std::uint32_t ChunksOf(const AlgorithmEntry& entry, const World& world) {
+  return entry.chunks_per_block(world) * BlocksOf(entry.collective, world.size);
+}
+
+World WorldOf(const ScheduleKey& key) {
+  World world{.size = key.world_size, .root = key.root};
+  if (key.hosts != nullptr) world.hosts = *key.hosts;
+  return world;
+}
 
 std::span<const AlgorithmEntry> AllAlgorithms() { return kTable; }
 std::vector<Collective> DistinctCollectives() { return Distinct(&AlgorithmEntry::collective); }

@@ -1,17 +1,29 @@
-// Binomial trees. All-reduce: reduce to rank 0, then broadcast from it; broadcast: from any root. The classic; see
-// Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
+// Binomial trees. The classic; see Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations
+// in MPICH", IJHPCA 2005.
 //
-// P = 4, all-reduce; the broadcast is its right half, with ranks counted from the root:
+// P = 4. All-reduce: to rank 0 and back. Reduce is its left half, to any root; broadcast its right half, with ranks
+// counted from the root; a barrier is both halves, of signals:
 //
 //   round  1          2           |  3          4
 //          1 -> 0     2 -> 0 *    |  0 => 2     0 => 1          -> reduce, => copy, * complete
 //          3 -> 2                 |             2 => 3
 //
-// Rounds: ceil(log2 P), twice that for all-reduce. Sent by a rank: at most ceil(log2 P) vectors (rank 0, the root), by
-// leaves none or one. For broadcasts of small vectors; with byte progress inner nodes hand on what arrives, so that
-// larger ones stream too, until the root's link is the limit. All-reduce by tree moves little in total, so it serves
-// small vectors where ranks share cores. Order of operands: rank r's value is that of a contiguous block of ranks that
-// begins at r; a block joins from the right, so the order is the ranks' order.
+// Gather goes like reduce, scatter the same way back, each transfer with all blocks of the ranks beyond. P = 4, root 2:
+//
+//   round  1             2                                      round  1                2
+//          1 =[1]=> 0    0 =[0,1]=> 2           scatter:               2 =[0,1]=> 0     0 =[1]=> 1
+//          3 =[3]=> 2                                                                   2 =[3]=> 3
+//
+// Rounds: ceil(log2 P), twice that for all-reduce and barrier. Sent by a rank: broadcast and all-reduce at most
+// ceil(log2 P) vectors (rank 0, the root), by leaves none or one; reduce one vector; scatter (P - 1) / P of it by the
+// root; gather up to half of it, by the rank that stands for the other half of the ranks. For small vectors; with byte
+// progress inner nodes hand on what arrives, so that larger ones stream too, until the root's link is the limit.
+// All-reduce by tree moves little in total, so it serves small vectors where ranks share cores.
+//
+// Blocks of ranks [m 2^k, (m + 1) 2^k) join two by two; the root stands for its block, else the first rank does. So
+// the order of operands is the ranks' order and does not depend on the root: every root computes the same bits.
+#include <algorithm>
+
 #include "collectives/algorithms/generators.h"
 
 namespace rondo {
@@ -26,25 +38,73 @@ int PowerAtLeast(int value) {
   return power;
 }
 
-}  // namespace
+// Two neighbouring blocks of ranks become one: `child` stands for the block that the root is not in.
+struct Joint {
+  Rank parent;
+  Rank child;
+  ChunkRange child_block;  // its ranks
+};
 
-void TreeBroadcast(int world, Rank root, Transfers& out) {
-  for (int distance = PowerAtLeast(world) / 2; distance >= 1; distance /= 2) {
-    for (int from = 0; from + distance < world; from += 2 * distance) {
-      out.Copy(Wrap(from + root, world), Wrap(from + distance + root, world), kVector);
-    }
+// All joints of blocks of `size` ranks, from rank 0 on.
+template <typename Visit>
+void ForEachJoint(const World& ranks, int size, Visit visit) {
+  const auto head = [&](int first) { return first <= ranks.root && ranks.root < first + size ? ranks.root : first; };
+  for (int left = 0; left + size < ranks.size; left += 2 * size) {
+    const int right = left + size;
+    const Joint to_left{head(left), head(right), Chunks(right, std::min(size, ranks.size - right))};
+    const Joint to_right{head(right), head(left), Chunks(left, size)};
+    visit(head(right) == ranks.root ? to_right : to_left);
+  }
+}
+
+template <typename Visit>
+void LeavesToRoot(const World& ranks, Transfers& out, Visit visit) {
+  for (int size = 1; size < ranks.size; size *= 2) {
+    ForEachJoint(ranks, size, visit);
     out.EndRound();
   }
 }
 
-void TreeAllReduce(int world, Rank /*root*/, Transfers& out) {
-  if (world == 1) return;
-  for (int distance = 1; distance < world; distance *= 2) {
-    for (int to = 0; to + distance < world; to += 2 * distance) out.Reduce(to + distance, to, kVector);
+template <typename Visit>
+void RootToLeaves(const World& ranks, Transfers& out, Visit visit) {
+  for (int size = PowerAtLeast(ranks.size) / 2; size >= 1; size /= 2) {
+    ForEachJoint(ranks, size, visit);
     out.EndRound();
   }
-  out.Finish(0, kVector);
-  TreeBroadcast(world, /*root=*/0, out);
+}
+
+}  // namespace
+
+void TreeBroadcast(const World& ranks, Transfers& out) {
+  const World from_first{.size = ranks.size};
+  const auto real = [&](int v) { return Wrap(v + ranks.root, ranks.size); };  // v counts ranks from the root
+  RootToLeaves(from_first, out, [&](const Joint& joint) { out.Copy(real(joint.parent), real(joint.child), kVector); });
+}
+
+void TreeReduce(const World& ranks, Transfers& out) {
+  if (ranks.size == 1) return;
+  LeavesToRoot(ranks, out, [&](const Joint& joint) { out.Reduce(joint.child, joint.parent, kVector); });
+  out.Finish(ranks.root, kVector);
+}
+
+void TreeAllReduce(const World& ranks, Transfers& out) {
+  const World to_first{.size = ranks.size};
+  TreeReduce(to_first, out);
+  TreeBroadcast(to_first, out);
+}
+
+void TreeGather(const World& ranks, Transfers& out) {
+  LeavesToRoot(ranks, out, [&](const Joint& joint) { out.Copy(joint.child, joint.parent, joint.child_block); });
+}
+
+void TreeScatter(const World& ranks, Transfers& out) {
+  RootToLeaves(ranks, out, [&](const Joint& joint) { out.Copy(joint.parent, joint.child, joint.child_block); });
+}
+
+void TreeBarrier(const World& ranks, Transfers& out) {
+  const World by_first{.size = ranks.size};
+  LeavesToRoot(by_first, out, [&](const Joint& joint) { out.Signal(joint.child, joint.parent); });
+  RootToLeaves(by_first, out, [&](const Joint& joint) { out.Signal(joint.parent, joint.child); });
 }
 
 }  // namespace rondo

@@ -201,7 +201,8 @@ Result<Progress> Engine::Advance(std::uint32_t queue) {
         RONDO_ASSIGN(step_moved, Receive(index, *queue_use_[queue]));
         break;
       }
-      case StepKind::kCopy: step_moved = CopyLocally(index); break;
+      case StepKind::kCopy:
+      case StepKind::kReduce: step_moved = CopyLocally(index); break;
     }
     moved |= step_moved;
     if (!steps_[index].complete) return moved ? Progress::kMoved : Progress::kNothing;

@@ -42,10 +42,13 @@ struct EngineOptions {
 // How a transfer's payload gets into the receiver's memory (transport/lane.h).
 enum class Placement : std::uint8_t { kSlot, kPush, kPull };
 
-// The memory of one operation; lent from Start until Poll says kComplete or, after an error, Drain returns.
+// The memory of one operation; lent, with what `counts` refers to, from Start until Poll says kComplete or, after an
+// error, Drain returns. What lies there is layout.h's to say, packed. Null where the rank has no input (in place, or not
+// the root of a scatter) or no output (not the root of a gather), or where they are empty.
 struct OperationBuffers {
-  const std::byte* input = nullptr;  // not read where the schedule names no input (in place, non-root)
+  const std::byte* input = nullptr;
   std::byte* output = nullptr;
+  BlockCounts counts = {};  // of operations that are `varying`
 };
 
 enum class Progress : std::uint8_t {

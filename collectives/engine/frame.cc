@@ -24,6 +24,17 @@ std::string OperationDescriptor::ToString() const {
       return fmt::format("all_reduce {} x {} {} by {}", Name(type), count, Name(op), Name(algorithm));
     case Collective::kBroadcast:
       return fmt::format("broadcast {} x {} from rank {} by {}", Name(type), count, root, Name(algorithm));
+    case Collective::kReduce:
+      return fmt::format("reduce {} x {} {} to rank {} by {}", Name(type), count, Name(op), root, Name(algorithm));
+    case Collective::kReduceScatter:
+      return fmt::format("reduce_scatter {} x {} {} by {}", Name(type), count, Name(op), Name(algorithm));
+    case Collective::kGather:
+      return fmt::format("gather {} x {} to rank {} by {}", Name(type), count, root, Name(algorithm));
+    case Collective::kScatter:
+      return fmt::format("scatter {} x {} from rank {} by {}", Name(type), count, root, Name(algorithm));
+    case Collective::kAllGather:
+    case Collective::kAllToAll:
+      return fmt::format("{} {} x {} by {}", Name(collective), Name(type), count, Name(algorithm));
     case Collective::kBarrier: return fmt::format("barrier by {}", Name(algorithm));
   }
   return fmt::format("unknown collective {}", static_cast<int>(collective));

@@ -21,14 +21,18 @@ namespace rondo {
 // What the ranks must agree on about one operation.
 struct OperationDescriptor {
   Sequence sequence = 0;
+  // Elements of one block (layout.h). Where the operation is `varying`: of all blocks together if every rank knows them
+  // all (all_gather, reduce_scatter), else 0.
   std::uint64_t count = 0;
   Collective collective = Collective::kBarrier;
   DataType type = DataType::kUint8;
   ReduceOp op = ReduceOp::kSum;  // kSum where nothing is reduced
   Algorithm algorithm = Algorithm::kDissemination;
   Rank root = 0;
+  bool varying = false;  // each block has a count of its own: all_gather_v, ...
   bool operator==(const OperationDescriptor&) const = default;
-  // "all_reduce float32 x 1000 sum by ring", "broadcast int8 x 3 from rank 2 by tree", "barrier by dissemination"
+  // "all_reduce float32 x 1000 sum by ring", "broadcast int8 x 3 from rank 2 by tree", "barrier by dissemination",
+  // "all_to_all_v int32 by direct"
   std::string ToString() const;
 };
 

@@ -57,7 +57,7 @@ Result<const Plan*> PlanCache::Get(const ScheduleKey& key) {
   if (algorithm == nullptr)
     return Fail(ErrorCode::kInvalidArgument, "algorithm {} does not serve {}", Name(key.algorithm),
                 Name(key.collective));
-  auto plan = std::make_unique<Plan>(MakePlan(key, algorithm->chunks(key.world_size), Project(*algorithm, key, rank_)));
+  auto plan = std::make_unique<Plan>(MakePlan(key, ChunksOf(*algorithm, WorldOf(key)), Project(*algorithm, key, rank_)));
   if (entries_.size() >= limit_ && !entries_.empty()) {
     entries_.erase(std::min_element(entries_.begin(), entries_.end(),
                                     [](const Entry& a, const Entry& b) { return a.last_use < b.last_use; }));

@@ -25,4 +25,8 @@ void SumAndDivideIntegers(std::byte* destination, const std::byte* left, const s
                           DataType type, int divisor);
 void DivideIntegers(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, int divisor);
 
+// Between 16-bit floats and float32, as Widen and Narrow of reduce.h.
+void WidenHalves(std::byte* destination, const std::byte* source, std::size_t elements, DataType type);
+void NarrowHalves(std::byte* destination, const std::byte* source, std::size_t elements, DataType type);
+
 }  // namespace rondo::kernels

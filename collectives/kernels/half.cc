@@ -185,6 +185,42 @@ void Scale(std::byte* destination, const std::byte* source, std::size_t elements
   WalkWidened<Float16>(destination, source, elements, op);
 }
 
+// Between a 16-bit type and float32, a vector of float32 at a time.
+template <class Type>
+void WidenAll(std::byte* destination, const std::byte* source, std::size_t elements) {
+  const D16 d16;
+  const D32 d32;
+  auto* to = reinterpret_cast<std::uint8_t*>(destination);
+  const auto* from = reinterpret_cast<const std::uint8_t*>(source);
+  const std::size_t lanes = hn::Lanes(d32);
+  for (; elements >= lanes; elements -= lanes, from += 2 * lanes, to += 4 * lanes)
+    StoreBytes(d32, CanonicalNan(d32, Type::Widen(LoadBytes(d16, from))), to);
+  if (elements == 0) return;
+  StoreFirst(d32, CanonicalNan(d32, Type::Widen(LoadFirst(d16, from, 2 * elements))), to, 4 * elements);
+}
+
+template <class Type>
+void NarrowAll(std::byte* destination, const std::byte* source, std::size_t elements) {
+  const D16 d16;
+  const D32 d32;
+  auto* to = reinterpret_cast<std::uint8_t*>(destination);
+  const auto* from = reinterpret_cast<const std::uint8_t*>(source);
+  const std::size_t lanes = hn::Lanes(d32);
+  for (; elements >= lanes; elements -= lanes, from += 4 * lanes, to += 2 * lanes)
+    StoreBytes(d16, Type::Narrow(CanonicalNan(d32, LoadBytes(d32, from))), to);
+  if (elements == 0) return;
+  StoreFirst(d16, Type::Narrow(CanonicalNan(d32, LoadFirst(d32, from, 4 * elements))), to, 2 * elements);
+}
+
+void Widen(std::byte* destination, const std::byte* source, std::size_t elements, DataType type) {
+  if (type == DataType::kBfloat16) return WidenAll<Bfloat16>(destination, source, elements);
+  WidenAll<Float16>(destination, source, elements);
+}
+
+void Narrow(std::byte* destination, const std::byte* source, std::size_t elements, DataType type) {
+  if (type == DataType::kBfloat16) return NarrowAll<Bfloat16>(destination, source, elements);
+  NarrowAll<Float16>(destination, source, elements);
+}
 Family Functions() { return {Find, SumAndDivide, Divide, Scale}; }
 
 #undef RONDO_HAVE_F16_CONVERSION
@@ -199,10 +235,20 @@ namespace rondo::kernels {
 namespace {
 
 HWY_EXPORT(Functions);
+HWY_EXPORT(Widen);
+HWY_EXPORT(Narrow);
 
 }  // namespace
 
 Family HalfFamily() { return HWY_DYNAMIC_DISPATCH(Functions)(); }
+
+void WidenHalves(std::byte* destination, const std::byte* source, std::size_t elements, DataType type) {
+  HWY_DYNAMIC_DISPATCH(Widen)(destination, source, elements, type);
+}
+
+void NarrowHalves(std::byte* destination, const std::byte* source, std::size_t elements, DataType type) {
+  HWY_DYNAMIC_DISPATCH(Narrow)(destination, source, elements, type);
+}
 
 }  // namespace rondo::kernels
 #endif  // HWY_ONCE

@@ -6,15 +6,17 @@
 namespace rondo {
 namespace {
 
+bool IsHalf(DataType type) { return type == DataType::kFloat16 || type == DataType::kBfloat16; }
+
 kernels::Family FamilyOf(DataType type) {
-  if (type == DataType::kFloat16 || type == DataType::kBfloat16) return kernels::HalfFamily();
+  if (IsHalf(type)) return kernels::HalfFamily();
   return IsFloating(type) ? kernels::FloatFamily() : kernels::IntegerFamily();
 }
 
 }  // namespace
 
 ReduceFunction FindReduce(DataType type, ReduceOp op) {
-  if (!CheckPairing(type, op)) return nullptr;
+  if (IsUserDefined(op) || !CheckPairing(type, op)) return nullptr;
   if (op == ReduceOp::kAvg || op == ReduceOp::kPremulSum) op = ReduceOp::kSum;
   return FamilyOf(type).find_reduce(type, op);
 }
@@ -33,6 +35,16 @@ void DivideBy(std::byte* destination, const std::byte* source, std::size_t eleme
 void Scale(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, double factor) {
   RONDO_CHECK(IsFloating(type), "a pre-multiplied sum of {}", Name(type));
   FamilyOf(type).scale(destination, source, elements, type, factor);
+}
+
+void Widen(std::byte* destination, const std::byte* source, std::size_t elements, DataType type) {
+  RONDO_CHECK(IsHalf(type), "{} has no wider form", Name(type));
+  kernels::WidenHalves(destination, source, elements, type);
+}
+
+void Narrow(std::byte* destination, const std::byte* source, std::size_t elements, DataType type) {
+  RONDO_CHECK(IsHalf(type), "{} has no wider form", Name(type));
+  kernels::NarrowHalves(destination, source, elements, type);
 }
 
 }  // namespace rondo

@@ -26,7 +26,8 @@ namespace rondo {
 using ReduceFunction = void (*)(std::byte* destination, const std::byte* left, const std::byte* right,
                                 std::size_t elements);
 
-// Null where CheckPairing refuses the pairing. kAvg and kPremulSum give the sum: their other halves are below.
+// Null where CheckPairing refuses the pairing, and for users' operations, which have no kernel here. kAvg and
+// kPremulSum give the sum: their other halves are below.
 ReduceFunction FindReduce(DataType type, ReduceOp op);
 
 // The last step of an average: destination[i] = (left[i] + right[i]) / world_size. Integers wrap in the sum and divide
@@ -43,5 +44,11 @@ void DivideBy(std::byte* destination, const std::byte* source, std::size_t eleme
 // computes: float32, for kFloat64 float64.
 // REQUIRES: IsFloating(type).
 void Scale(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, double factor);
+
+// Between the 16-bit floats of `type` and float32. Widening is exact; narrowing rounds once, to nearest even, infinity
+// where it is too large. NaNs become canonical both ways. Unlike elsewhere, destination and source must not overlap.
+// REQUIRES: SizeOf(type) == 2.
+void Widen(std::byte* destination, const std::byte* source, std::size_t elements, DataType type);
+void Narrow(std::byte* destination, const std::byte* source, std::size_t elements, DataType type);
 
 }  // namespace rondo

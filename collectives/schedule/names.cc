@@ -6,19 +6,34 @@
 namespace rondo {
 namespace {
 
-constexpr std::array<std::pair<Collective, std::string_view>, 3> kCollectives{{
+constexpr std::array<std::pair<Collective, std::string_view>, 9> kCollectives{{
     {Collective::kAllReduce, "all_reduce"},
     {Collective::kBroadcast, "broadcast"},
     {Collective::kBarrier, "barrier"},
+    {Collective::kReduce, "reduce"},
+    {Collective::kAllGather, "all_gather"},
+    {Collective::kReduceScatter, "reduce_scatter"},
+    {Collective::kGather, "gather"},
+    {Collective::kScatter, "scatter"},
+    {Collective::kAllToAll, "all_to_all"},
 }};
 
-constexpr std::array<std::pair<Algorithm, std::string_view>, 6> kAlgorithms{{
+constexpr std::array<std::pair<Algorithm, std::string_view>, 15> kAlgorithms{{
     {Algorithm::kRing, "ring"},
     {Algorithm::kTree, "tree"},
     {Algorithm::kRecursiveHalving, "recursive_halving"},
     {Algorithm::kRecursiveDoubling, "recursive_doubling"},
     {Algorithm::kScatterAllGather, "scatter_all_gather"},
     {Algorithm::kDissemination, "dissemination"},
+    {Algorithm::kDirect, "direct"},
+    {Algorithm::kChain, "chain"},
+    {Algorithm::kDoubleTree, "double_tree"},
+    {Algorithm::kBruck, "bruck"},
+    {Algorithm::kPairwise, "pairwise"},
+    {Algorithm::kKnomial4, "knomial4"},
+    {Algorithm::kKnomial8, "knomial8"},
+    {Algorithm::kHierarchical, "hierarchical"},
+    {Algorithm::kTwoShot, "two_shot"},
 }};
 
 // Values that arrived over a wire may be none of ours: those are "unknown", never a crash.
@@ -45,5 +60,12 @@ std::optional<Collective> ParseCollective(std::string_view name) { return ValueI
 
 std::string_view Name(Algorithm algorithm) { return NameIn(kAlgorithms, algorithm); }
 std::optional<Algorithm> ParseAlgorithm(std::string_view name) { return ValueIn<Algorithm>(kAlgorithms, name); }
+
+bool ScheduleKey::operator==(const ScheduleKey& other) const {
+  const bool same_hosts =
+      hosts == other.hosts || (hosts != nullptr && other.hosts != nullptr && *hosts == *other.hosts);
+  return same_hosts && collective == other.collective && algorithm == other.algorithm &&
+         world_size == other.world_size && root == other.root && in_place == other.in_place && scaled == other.scaled;
+}
 
 }  // namespace rondo

@@ -1,9 +1,9 @@
 // A schedule: a collective as data. For each rank, the list of steps it takes; values that can be copied, compared,
 // printed, parsed (text.h), proved (verify.h) and run (collectives/engine).
 //
-// The vector that a collective works on is cut into `chunks` chunks by a ChunkGrid; steps name ranges of chunks, never
-// bytes, so one schedule serves every count. A chunk may be empty (fewer elements than chunks): its transfers keep
-// their place in the lanes' order.
+// A collective works on a virtual vector of blocks (layout.h), each cut into the same number of chunks by a BlockGrid;
+// steps name ranges of chunks, never bytes, so one schedule serves every count. A chunk may be empty (fewer elements
+// than chunks): its transfers keep their place in the lanes' order.
 #pragma once
 
 #include <cstdint>
@@ -21,24 +21,39 @@ enum class Collective : std::uint8_t {
   kAllReduce = 1,
   kBroadcast,
   kBarrier,
+  kReduce,
+  kAllGather,
+  kReduceScatter,
+  kGather,
+  kScatter,
+  kAllToAll,
 };
 std::string_view Name(Collective collective);  // "all_reduce"
 std::optional<Collective> ParseCollective(std::string_view name);
 
 // The numbers go over the wire: append, never renumber.
 enum class Algorithm : std::uint8_t {
-  kRing = 1,           // all-reduce
-  kTree,               // all-reduce, broadcast: binomial
+  kRing = 1,           // each rank talks to its neighbours only, around a circle
+  kTree,               // binomial
   kRecursiveHalving,   // all-reduce: Rabenseifner's halving and doubling
-  kRecursiveDoubling,  // all-reduce
+  kRecursiveDoubling,  // partners at distance 1, 2, 4...
   kScatterAllGather,   // broadcast
   kDissemination,      // barrier
+  kDirect,             // every pair of ranks that has something for each other, at once
+  kChain,              // along the ranks' order, streaming
+  kDoubleTree,         // two binary trees that share the work
+  kBruck,              // all-to-all, all-gather: Bruck et al.
+  kPairwise,           // one partner after the other
+  kKnomial4,           // trees whose nodes have up to three children a level
+  kKnomial8,
+  kHierarchical,  // within hosts, then among them
+  kTwoShot,       // everyone to the owner of a chunk, owners to everyone
 };
 std::string_view Name(Algorithm algorithm);  // "recursive_halving"
 std::optional<Algorithm> ParseAlgorithm(std::string_view name);
 
-// Three pieces of memory of equal length and layout: chunk c lies at the same offset in each. In place, input and
-// output are one memory. Scratch belongs to the engine and exists only if some step names it.
+// Three pieces of memory. Input and output hold the blocks that layout.h says; in place they are one memory, named
+// kOutput. Scratch belongs to the engine and holds the chunks that RankSchedule::scratch names.
 enum class BufferId : std::uint8_t { kInput, kOutput, kScratch };
 
 // Chunks [first, first + count) of the grid; count may be 0 (barriers).
@@ -55,7 +70,9 @@ enum class StepKind : std::uint8_t {
   kRecv,        // peer -> destination
   kRecvReduce,  // destination = own op incoming, or incoming op own (incoming_left); own lies in `source`
   kCopy,        // source -> destination, on this rank
+  kReduce,      // destination = destination op source, or source op destination (incoming_left), on this rank
 };
+inline bool IsLocal(StepKind kind) { return kind == StepKind::kCopy || kind == StepKind::kReduce; }
 
 // A step may go as far as the earlier step it depends on has gone, byte for byte where their ranges overlap. A
 // dependency on a step without chunks (a signal) has nothing to overlap: the whole step must be done before this one
@@ -77,11 +94,12 @@ struct Step {
   std::uint32_t transfer =
       0;              // of send, recv, recv_reduce: counts the transfers of the global schedule; pairs both ends
   ChunkRange chunks;  // the same in source and destination
-  BufferId source = BufferId::kInput;        // of send, copy; of recv_reduce: its own operand
-  BufferId destination = BufferId::kOutput;  // of recv, recv_reduce, copy
-  bool incoming_left = false;  // of recv_reduce: the incoming operand is the left one (it comes from a lower rank)
-  bool scale = false;          // of copy: multiply by the rank's factor (pre-multiplied sum)
-  bool finish = false;         // of recv_reduce, copy: the result is complete here; an average divides
+  BufferId source = BufferId::kInput;        // of send, copy, reduce; of recv_reduce: its own operand
+  BufferId destination = BufferId::kOutput;  // of recv, recv_reduce, copy; of reduce: also an operand
+  // Of recv_reduce: the incoming operand is the left one (it comes from a lower rank). Of reduce: the source is.
+  bool incoming_left = false;
+  bool scale = false;   // of copy: multiply by the rank's factor (pre-multiplied sum)
+  bool finish = false;  // of recv_reduce, reduce, copy: the result is complete here; an average divides
   std::vector<Dependency> dependencies = {};  // sorted by step
   bool operator==(const Step&) const = default;
 };
@@ -90,7 +108,9 @@ struct Step {
 // one peer; receives from one peer) run strictly in this order, all others as their dependencies allow.
 struct RankSchedule {
   Rank rank = 0;
-  std::vector<Step> steps;
+  // What this rank keeps in scratch: sorted, neither overlapping nor adjacent; packed in this order.
+  std::vector<ChunkRange> scratch = {};
+  std::vector<Step> steps = {};
   bool operator==(const RankSchedule&) const = default;
 };
 
@@ -99,15 +119,19 @@ struct ScheduleKey {
   Collective collective = Collective::kAllReduce;
   Algorithm algorithm = Algorithm::kRing;
   int world_size = 1;
-  Rank root = 0;         // of broadcast; else 0
-  bool in_place = true;  // input and output are one memory
+  Rank root = 0;         // of collectives with a root; else 0
+  bool in_place = true;  // input and output are one memory (layout.h: at which ranks)
   bool scaled = false;   // pre-multiplied sum: every rank's contribution is scaled once, before anything else
-  bool operator==(const ScheduleKey&) const = default;
+  // By rank, which host it is on: 0, 1, ... in the order of first appearance. Null: all on one. Outlives the key.
+  const std::vector<int>* hosts = nullptr;
+  // By value: two lists of the same hosts are equal.
+  bool operator==(const ScheduleKey& other) const;
 };
 
 struct Schedule {
-  ScheduleKey key;
-  std::uint32_t chunks = 1;
+  ScheduleKey key;                  // its `hosts` null: the schedule has its own
+  std::vector<int> hosts = {};      // of the key that it was built for
+  std::uint32_t chunks = 1;         // of the whole virtual vector
   std::vector<RankSchedule> ranks;  // by rank
   bool operator==(const Schedule&) const = default;
 };

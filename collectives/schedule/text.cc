@@ -35,10 +35,12 @@ std::string_view NameOf(const std::array<std::pair<Value, std::string_view>, 3>&
 
 // ---- printing ----
 
-std::string Range(BufferId buffer, ChunkRange chunks) {
-  if (chunks.count == 1) return fmt::format("{}[{}]", NameOf(kBuffers, buffer), chunks.first);
-  return fmt::format("{}[{}:{}]", NameOf(kBuffers, buffer), chunks.first, chunks.end());
+std::string Chunks(ChunkRange chunks) {
+  if (chunks.count == 1) return fmt::format("[{}]", chunks.first);
+  return fmt::format("[{}:{}]", chunks.first, chunks.end());
 }
+
+std::string Range(BufferId buffer, ChunkRange chunks) { return std::string(NameOf(kBuffers, buffer)) + Chunks(chunks); }
 
 std::string What(const Step& step) {
   switch (step.kind) {
@@ -54,6 +56,11 @@ std::string What(const Step& step) {
     }
     case StepKind::kCopy:
       return fmt::format("copy {} = {}", Range(step.destination, step.chunks), Range(step.source, step.chunks));
+    case StepKind::kReduce: {
+      const std::string destination = Range(step.destination, step.chunks), source = Range(step.source, step.chunks);
+      return fmt::format("reduce {} = {} op {}", destination, step.incoming_left ? source : destination,
+                         step.incoming_left ? destination : source);
+    }
   }
   return "?";
 }
@@ -154,22 +161,26 @@ constexpr std::uint32_t kMaxChunks = 1u << 24;
 
 Rank TakeRank(Line& line) { return static_cast<Rank>(line.Number("a rank", kMaxRank)); }
 
-std::pair<BufferId, ChunkRange> TakeRange(Line& line) {
-  const BufferId buffer = line.OneOf(kBuffers);
+ChunkRange TakeChunks(Line& line) {
   line.Expect("[");
   const std::uint32_t first = line.Number("a chunk", kMaxChunks);
   std::uint32_t end = first + 1;
   if (line.Accept(":")) end = line.Number("the end of the chunks", kMaxChunks);
   line.Expect("]");
   if (end < first) line.Fault(fmt::format("the range [{}:{}] ends before it begins", first, end));
-  return {buffer, {first, end - first}};
+  return {first, end - first};
 }
 
-// The second range of a line; its chunks must be those of the first.
+std::pair<BufferId, ChunkRange> TakeRange(Line& line) {
+  const BufferId buffer = line.OneOf(kBuffers);
+  return {buffer, TakeChunks(line)};
+}
+
+// Another range of a line; its chunks must be those of the first.
 BufferId TakeSameRange(Line& line, ChunkRange chunks) {
   const auto [buffer, again] = TakeRange(line);
   if (again != chunks) {
-    line.Fault(fmt::format("a step works on the same chunks in both buffers, not on [{}:{}] and [{}:{}]", chunks.first,
+    line.Fault(fmt::format("a step works on the same chunks in all buffers, not on [{}:{}] and [{}:{}]", chunks.first,
                            chunks.end(), again.first, again.end()));
   }
   return buffer;
@@ -214,8 +225,18 @@ Step TakeStep(Line& line) {
     std::tie(step.destination, step.chunks) = TakeRange(line);
     line.Expect("=");
     step.source = TakeSameRange(line, step.chunks);
+  } else if (line.Accept("reduce")) {
+    step.kind = StepKind::kReduce;
+    std::tie(step.destination, step.chunks) = TakeRange(line);
+    line.Expect("=");
+    const BufferId left = TakeSameRange(line, step.chunks);
+    line.Expect("op");
+    const BufferId right = TakeSameRange(line, step.chunks);
+    step.incoming_left = left != step.destination;
+    step.source = step.incoming_left ? left : right;
+    if (step.incoming_left && right != step.destination) line.Fault("one operand of a reduce is its destination");
   } else {
-    line.Expected("send, recv, recv_reduce or copy");
+    line.Expected("send, recv, recv_reduce, copy or reduce");
   }
   step.scale = line.Accept("scale");
   step.finish = line.Accept("finish");
@@ -248,6 +269,14 @@ void TakeHeader(Line& line, Schedule& schedule) {
   key.in_place = line.Accept("in_place");
   if (!key.in_place && !line.Accept("out_of_place")) line.Expected("in_place or out_of_place");
   key.scaled = line.Accept("scaled");
+  if (line.Accept("hosts")) {
+    do {
+      schedule.hosts.push_back(static_cast<int>(line.Number("a host's number", kMaxRank)));
+    } while (line.Accept(","));
+    if (schedule.hosts.size() != static_cast<std::size_t>(key.world_size)) {
+      line.Fault(fmt::format("{} hosts for {} ranks", schedule.hosts.size(), key.world_size));
+    }
+  }
   line.Expect("chunks");
   schedule.chunks = line.Number("the number of chunks", kMaxChunks);
 }
@@ -268,6 +297,11 @@ std::string Print(const Step& step) {
 
 std::string Print(const RankSchedule& rank) {
   std::string text = fmt::format("rank {}\n", rank.rank);
+  if (!rank.scratch.empty()) {
+    text += "  scratch";
+    for (const ChunkRange& chunks : rank.scratch) text += " " + Chunks(chunks);
+    text += "\n";
+  }
   for (std::size_t i = 0; i < rank.steps.size(); ++i) {
     fmt::format_to(std::back_inserter(text), "  {}: {}\n", i, Print(rank.steps[i]));
   }
@@ -276,9 +310,10 @@ std::string Print(const RankSchedule& rank) {
 
 std::string Print(const Schedule& schedule) {
   const ScheduleKey& key = schedule.key;
+  std::string hosts = schedule.hosts.empty() ? "" : fmt::format(" hosts {}", fmt::join(schedule.hosts, ","));
   std::string text = fmt::format(
-      "schedule {} {} world {} root {} {}{} chunks {}\n", Name(key.collective), Name(key.algorithm), key.world_size,
-      key.root, key.in_place ? "in_place" : "out_of_place", key.scaled ? " scaled" : "", schedule.chunks);
+      "schedule {} {} world {} root {} {}{}{} chunks {}\n", Name(key.collective), Name(key.algorithm), key.world_size,
+      key.root, key.in_place ? "in_place" : "out_of_place", key.scaled ? " scaled" : "", hosts, schedule.chunks);
   for (const RankSchedule& rank : schedule.ranks) text += Print(rank);
   return text;
 }
@@ -300,9 +335,13 @@ Result<Schedule> Parse(std::string_view text) {
       if (static_cast<std::size_t>(rank) != schedule.ranks.size()) {
         line.Fault(fmt::format("rank {} stands where rank {} should", rank, schedule.ranks.size()));
       }
-      schedule.ranks.push_back({.rank = rank, .steps = {}});
+      schedule.ranks.push_back({.rank = rank});
     } else if (schedule.ranks.empty()) {
       line.Expected("\"rank\"");
+    } else if (schedule.ranks.back().steps.empty() && schedule.ranks.back().scratch.empty() && line.Accept("scratch")) {
+      do {
+        schedule.ranks.back().scratch.push_back(TakeChunks(line));
+      } while (line.ok() && !line.empty());
     } else {
       std::vector<Step>& steps = schedule.ranks.back().steps;
       if (line.Number("\"rank\" or a step's number") != steps.size()) {

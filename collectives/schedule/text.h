@@ -9,20 +9,35 @@
 //     3: recv_reduce output[0] = output[0] op rank 2 transfer 3 finish
 //     ...
 //
+// What a rank keeps in scratch stands before its steps. The last rank of a direct all_reduce holds its contribution
+// back until those of the lower ranks have come:
+//
+//   rank 2
+//     scratch [0]
+//     0: send output[0] to 0 transfer 1
+//     1: send output[0] to 1 transfer 3
+//     2: recv scratch[0] from 0 transfer 4
+//     3: recv_reduce scratch[0] = rank 1 op scratch[0] transfer 5 after 2 raw
+//     ...
+//
 // Grammar, one line per line; what follows a '#' and empty lines are skipped; words are separated by blanks:
 //
-//   schedule = header { "rank" RANK { step } }
-//   header   = "schedule" COLLECTIVE ALGORITHM "world" N "root" RANK ("in_place" | "out_of_place") ["scaled"] "chunks"
-//   N step     = INDEX ":" what ["scale"] ["finish"] ["after" INDEX kind { "," INDEX kind }] what     = "send" range
-//   "to" RANK "transfer" N
+//   schedule = header { "rank" RANK [ "scratch" chunks { chunks } ] { step } }
+//   header   = "schedule" COLLECTIVE ALGORITHM "world" N "root" RANK
+//              ( "in_place" | "out_of_place" ) [ "scaled" ] [ "hosts" HOST { "," HOST } ] "chunks" N
+//   step     = INDEX ":" what [ "scale" ] [ "finish" ] [ "after" INDEX kind { "," INDEX kind } ]
+//   what     = "send" range "to" RANK "transfer" N
 //            | "recv" range "from" RANK "transfer" N
 //            | "recv_reduce" range "=" ( range "op" "rank" RANK | "rank" RANK "op" range ) "transfer" N
 //            | "copy" range "=" range
-//   range    = ("input" | "output" | "scratch") "[" ( CHUNK | FIRST ":" END ) "]"
+//            | "reduce" range "=" range "op" range
+//   range    = ( "input" | "output" | "scratch" ) chunks
+//   chunks   = "[" ( CHUNK | FIRST ":" END ) "]"
 //   kind     = "raw" (read after write) | "war" (write after read) | "waw" (write after write)
 //
-// In recv_reduce the incoming operand, "rank 2", stands on the side where it is combined. Ranges are half open; a
-// signal has [0:0]. Both ranges of a line name the same chunks. Ranks and steps are numbered without gaps.
+// In recv_reduce the incoming operand, "rank 2", stands on the side where it is combined. In reduce one operand is the
+// destination. Ranges are half open; a signal has [0:0]. All ranges of a line name the same chunks. Ranks and steps are
+// numbered without gaps; there is one host per rank.
 #pragma once
 
 #include <string>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "collectives/schedule/layout.h"
 #include "collectives/schedule/text.h"
 #include "collectives/schedule/verify_parts.h"
 
@@ -23,7 +24,7 @@ bool IsTrue(const Step& earlier, const Step& later, DependencyKind kind) {
   if (!earlier.chunks.Overlaps(later.chunks)) return false;
   switch (kind) {
     case DependencyKind::kReadAfterWrite: return !Sends(earlier) && Reads(later, earlier.destination);
-    case DependencyKind::kWriteAfterRead: return earlier.kind != StepKind::kRecv && Writes(later, earlier.source);
+    case DependencyKind::kWriteAfterRead: return Writes(later, later.destination) && Reads(earlier, later.destination);
     case DependencyKind::kWriteAfterWrite: return !Sends(earlier) && Writes(later, earlier.destination);
   }
   return false;
@@ -60,11 +61,27 @@ Status CheckDependencies(const Schedule& schedule, Place place) {
   return {};
 }
 
+// Whether the rank's buffer has room for all these chunks, one behind the other.
+bool HasRoom(const Schedule& schedule, Rank rank, BufferId buffer, ChunkRange chunks) {
+  if (buffer == BufferId::kScratch) {
+    const std::vector<ChunkRange>& scratch = schedule.ranks[static_cast<std::size_t>(rank)].scratch;
+    return std::any_of(scratch.begin(), scratch.end(), [&](const ChunkRange& range) {
+      return range.first <= chunks.first && chunks.end() <= range.end();
+    });
+  }
+  const BlockSet held = Holds(schedule.key, rank, buffer);
+  const std::uint32_t per_block = schedule.chunks / BlocksOf(schedule.key.collective, schedule.key.world_size);
+  const std::uint32_t first = chunks.first / per_block;
+  const std::uint32_t last = (chunks.end() - 1) / per_block;
+  // Blocks that follow each other in the virtual vector do so in the buffer, unless its blocks have gaps between them.
+  return held.Contains(first) && held.Contains(last) && (first == last || held.stride == 1);
+}
+
 Status CheckStep(const Schedule& schedule, Place place, ChunkRange window) {
   const ScheduleKey& key = schedule.key;
   const Step& step = schedule.ranks[static_cast<std::size_t>(place.rank)].steps[place.step];
   const auto refuse = [&](std::string_view why) { return CounterExample("{} {}", Describe(schedule, place), why); };
-  if (step.kind != StepKind::kCopy) {
+  if (!IsLocal(step.kind)) {
     if (step.peer < 0 || step.peer >= key.world_size) return refuse("names a peer that does not exist");
     if (step.peer == place.rank) return refuse("names its own rank as peer");
   }
@@ -76,16 +93,22 @@ Status CheckStep(const Schedule& schedule, Place place, ChunkRange window) {
     if (step.chunks.count > 0 || (!Sends(step) && step.kind != StepKind::kRecv))
       return refuse("moves data in a barrier");
   }
-  if (key.in_place && (Reads(step, BufferId::kInput) || Writes(step, BufferId::kInput))) {
+  if (InPlaceAt(key, place.rank) && (Reads(step, BufferId::kInput) || Writes(step, BufferId::kInput))) {
     return refuse("names the input of an in-place collective, which is the output");
   }
   if (Writes(step, BufferId::kInput)) return refuse("writes the input");
+  for (const BufferId buffer : {BufferId::kInput, BufferId::kOutput, BufferId::kScratch}) {
+    if ((Reads(step, buffer) || Writes(step, buffer)) && !HasRoom(schedule, place.rank, buffer, step.chunks)) {
+      return refuse("names chunks that do not lie in that buffer, or not one behind the other");
+    }
+  }
   if (step.kind == StepKind::kCopy && !step.scale && step.source == step.destination)
     return refuse("copies onto itself");
+  if (step.kind == StepKind::kReduce && (step.chunks.count == 0 || step.source == step.destination))
+    return refuse("combines nothing, or a buffer with itself");
   if (step.scale && (step.kind != StepKind::kCopy || !key.scaled))
     return refuse("scales where nothing is to be scaled");
-  if (step.finish &&
-      (!step.chunks.count || Sends(step) || step.kind == StepKind::kRecv || key.collective != Collective::kAllReduce)) {
+  if (step.finish && (!step.chunks.count || Sends(step) || step.kind == StepKind::kRecv || !Reduces(key.collective))) {
     return refuse("finishes where nothing is computed");
   }
   if (step.incoming_left != (step.peer < place.rank) && step.kind == StepKind::kRecvReduce) {
@@ -102,7 +125,7 @@ void Measure(const Schedule& schedule, Proof& proof) {
     for (const Step& step : rank.steps) {
       if (Sends(step)) ++sent, chunks_sent += step.chunks.count;
       if (Receives(step)) ++received, chunks_received += step.chunks.count;
-      if (step.kind != StepKind::kCopy) peers.insert(step.peer);
+      if (!IsLocal(step.kind)) peers.insert(step.peer);
       proof.uses_scratch |= Reads(step, BufferId::kScratch) || Writes(step, BufferId::kScratch);
     }
     proof.transfers += sent;
@@ -117,9 +140,13 @@ void Measure(const Schedule& schedule, Proof& proof) {
 // How many rounds the events take where each rank has one port out and one port in, and an event waits for what its
 // steps depend on.
 std::uint32_t CountRounds(const Schedule& schedule, const std::vector<Event>& ordered) {
+  struct Port {
+    std::uint32_t round = 0;  // of the last message through it
+    Rank peer = kNoRank;      // whose message that was
+  };
   struct Rounds {
     std::vector<std::uint32_t> done_in;  // by step
-    std::uint32_t sending = 0, receiving = 0;
+    Port out, in;
   };
   std::vector<Rounds> ranks(schedule.ranks.size());
   for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].done_in.resize(schedule.ranks[r].steps.size(), 0);
@@ -137,13 +164,44 @@ std::uint32_t CountRounds(const Schedule& schedule, const std::vector<Event>& or
     Rounds& sender = ranks[static_cast<std::size_t>(event.first.rank)];
     Rounds& receiver = ranks[static_cast<std::size_t>(event.second.rank)];
     if (event.is_transfer) {
-      round = std::max({round, sender.sending, receiver.receiving}) + 1;
-      sender.sending = receiver.receiving = round;
+      const bool goes_on = sender.out.peer == event.second.rank && receiver.in.peer == event.first.rank &&
+                           sender.out.round == receiver.in.round && round < sender.out.round;
+      round = goes_on ? sender.out.round : std::max({round, sender.out.round, receiver.in.round}) + 1;
+      sender.out = {round, event.second.rank};
+      receiver.in = {round, event.first.rank};
     }
     sender.done_in[event.first.step] = receiver.done_in[event.second.step] = round;
     rounds = std::max(rounds, round);
   }
   return rounds;
+}
+
+// Ranges in order, apart from each other, within the window, and everything there written by some step.
+Status CheckScratch(const RankSchedule& rank, ChunkRange window) {
+  std::uint64_t end = 0;
+  for (std::size_t i = 0; i < rank.scratch.size(); ++i) {
+    const ChunkRange range = rank.scratch[i];
+    const bool in_window = range.first >= window.first && std::uint64_t{range.first} + range.count <= window.end();
+    if (range.count == 0 || !in_window || (i > 0 && range.first <= end)) {
+      return CounterExample(
+          "rank {} keeps chunks [{}, {}) in scratch, which are none, do not exist, or do not stand "
+          "behind and apart from those before them",
+          rank.rank, range.first, range.end());
+    }
+    end = range.end();
+  }
+  std::vector<bool> written(window.count, false);
+  for (const Step& step : rank.steps) {
+    if (!Writes(step, BufferId::kScratch)) continue;
+    for (std::uint32_t c = step.chunks.first; c < step.chunks.end(); ++c) written[c - window.first] = true;
+  }
+  for (const ChunkRange& range : rank.scratch) {
+    for (std::uint32_t c = range.first; c < range.end(); ++c) {
+      if (!written[c - window.first])
+        return CounterExample("rank {} keeps room in scratch for chunk {}, which no step puts there", rank.rank, c);
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -156,6 +214,11 @@ Status CheckSteps(const Schedule& schedule, ChunkRange window) {
   if (schedule.chunks == 0 || window.count == 0) return CounterExample("there are no chunks");
   if (key.root < 0 || key.root >= key.world_size)
     return CounterExample("root {} of {} ranks", key.root, key.world_size);
+  if (schedule.chunks % BlocksOf(key.collective, key.world_size) != 0) {
+    return CounterExample("{} chunks do not cut {} blocks alike", schedule.chunks,
+                          BlocksOf(key.collective, key.world_size));
+  }
+  if (key.in_place && key.collective == Collective::kAllToAll) return CounterExample("all_to_all has no in-place form");
   for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {
     const auto rank = static_cast<Rank>(r);
     if (schedule.ranks[r].rank != rank) {
@@ -163,6 +226,7 @@ Status CheckSteps(const Schedule& schedule, ChunkRange window) {
     }
     for (std::uint32_t s = 0; s < schedule.ranks[r].steps.size(); ++s)
       RONDO_TRY(CheckStep(schedule, {rank, s}, window));
+    RONDO_TRY(CheckScratch(schedule.ranks[r], window));
   }
   return {};
 }

@@ -33,8 +33,9 @@ namespace rondo {
 
 // What else the proof found out.
 struct Proof {
-  // The longest chain of transfers, where a rank sends one transfer at a time and receives one at a time, in its steps'
-  // order: rounds as the papers count them.
+  // The longest chain of messages, where a rank sends one at a time and receives one at a time, in its steps' order:
+  // rounds as the papers count them. Transfers that follow each other at both their ends, and wait for nothing that the
+  // first of them did not wait for, are one message.
   std::uint32_t rounds = 0;
   std::uint32_t transfers = 0;           // in all
   std::uint32_t max_transfers_sent = 0;  // by one rank
@@ -44,6 +45,7 @@ struct Proof {
   std::uint32_t max_peers = 0;  // that one rank has lanes to
   bool uses_scratch = false;
   bool in_rank_order = true;       // the operands of every chunk stand in the ranks' order, so `op` need not commute
+  bool left_fold = true;           // every chunk is ((0+1)+2)+..., so any two left folds give the same bits
   std::vector<std::string> order;  // by chunk of the window, for worlds up to kMaxPrintedWorld: "((0+1)+2)"
 };
 

@@ -78,9 +78,14 @@ std::vector<Edge> Edges(const Schedule& schedule, const std::vector<Event>& even
       }
     };
     add_dependencies(events[e].first);
-    if (!events[e].is_transfer) continue;
+    if (!events[e].is_transfer) {
+      const bool behind_another =
+          e > 0 && !events[e - 1].is_transfer && events[e - 1].first.rank == events[e].first.rank;
+      if (behind_another) edges.push_back({e - 1, e, "stands among its rank's local steps behind"});
+      continue;
+    }
     add_dependencies(events[e].second);
-    if (e == 0 || !events[e - 1].is_transfer) continue;
+    if (e == 0) continue;
     const bool same_lane =
         events[e - 1].first.rank == events[e].first.rank && events[e - 1].second.rank == events[e].second.rank;
     if (same_lane) edges.push_back({e - 1, e, "stands in its lane behind"});
@@ -150,7 +155,7 @@ Result<std::vector<Event>> PairSteps(const Schedule& schedule) {
   for (const RankSchedule& rank : schedule.ranks) {
     for (std::uint32_t s = 0; s < rank.steps.size(); ++s) {
       const Place place{rank.rank, s};
-      if (rank.steps[s].kind == StepKind::kCopy) events.push_back({place, place, false});
+      if (IsLocal(rank.steps[s].kind)) events.push_back({place, place, false});
     }
   }
   return events;
@@ -169,7 +174,7 @@ Result<std::vector<Event>> OrderEvents(const Schedule& schedule, std::vector<Eve
   std::vector<std::uint32_t> fill(first_edge.begin(), first_edge.end() - 1);
   for (const Edge& edge : edges) successors[fill[edge.from]++] = edge.to;
 
-  // Of what may happen, the transfer with the lowest number is next; copies at once.
+  // Of what may happen, the transfer with the lowest number is next; local steps at once.
   using Candidate = std::pair<std::uint32_t, std::uint32_t>;
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> ready;
   const auto push = [&](std::uint32_t e) {
@@ -202,6 +207,7 @@ Status VerifyRankOrder(const RankSchedule& rank) {
   using verify::CounterExample;
   // Of each step, the highest transfer number among itself and all it waits for.
   std::vector<std::uint64_t> reach(rank.steps.size(), 0);
+  std::uint64_t local_reach = 0;  // of the last local step: they run one after the other
   std::map<std::pair<bool, Rank>, std::uint32_t> last_in_lane;
   for (std::uint32_t s = 0; s < rank.steps.size(); ++s) {
     const Step& step = rank.steps[s];
@@ -213,7 +219,10 @@ Status VerifyRankOrder(const RankSchedule& rank) {
       }
       reach[s] = std::max(reach[s], reach[dependency.step]);
     }
-    if (step.kind == StepKind::kCopy) continue;
+    if (IsLocal(step.kind)) {
+      reach[s] = local_reach = std::max(reach[s], local_reach);
+      continue;
+    }
     if (reach[s] >= own) {
       return CounterExample("rank {} step {} ({}) waits for transfer {}, which is not an earlier one", rank.rank, s,
                             Print(step), reach[s] - 1);

@@ -16,10 +16,10 @@ struct Place {
   std::uint32_t step = 0;
 };
 
-// What happens at once: a send together with its receive, or a copy alone.
+// What happens at once: a send together with its receive, or a local step (a copy, a reduce) alone.
 struct Event {
-  Place first;   // the send, or the copy
-  Place second;  // the receive; of a copy: equal to first
+  Place first;   // the send, or the local step
+  Place second;  // the receive; of a local step: equal to first
   bool is_transfer = false;
 };
 
@@ -34,7 +34,8 @@ std::string Describe(const Schedule& schedule, Place place);
 inline bool Sends(const Step& step) { return step.kind == StepKind::kSend; }
 inline bool Receives(const Step& step) { return step.kind == StepKind::kRecv || step.kind == StepKind::kRecvReduce; }
 inline bool Reads(const Step& step, BufferId buffer) {
-  return step.kind != StepKind::kRecv && step.chunks.count > 0 && step.source == buffer;
+  if (step.kind == StepKind::kRecv || step.chunks.count == 0) return false;
+  return step.source == buffer || (step.kind == StepKind::kReduce && step.destination == buffer);
 }
 inline bool Writes(const Step& step, BufferId buffer) {
   return step.kind != StepKind::kSend && step.chunks.count > 0 && step.destination == buffer;

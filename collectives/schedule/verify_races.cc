@@ -25,10 +25,10 @@ class ChunkOrder {
         const auto earlier = static_cast<std::size_t>(found - on_chunk.begin());
         Follow(later, earlier, dependency.kind == DependencyKind::kWriteAfterRead || !Sends(steps[dependency.step]));
       }
-      if (step.kind == StepKind::kCopy) continue;
+      if (IsLocal(step.kind)) continue;
       for (std::size_t earlier = 0; earlier < later; ++earlier) {
         const Step& other = steps[on_chunk[earlier]];
-        const bool same_direction = other.kind != StepKind::kCopy && Sends(other) == Sends(step);
+        const bool same_direction = !IsLocal(other.kind) && Sends(other) == Sends(step);
         if (same_direction && other.peer == step.peer) Follow(later, earlier, !Sends(other));
       }
     }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "collectives/schedule/layout.h"
 #include "collectives/schedule/verify_parts.h"
 
 namespace rondo::verify {
@@ -19,18 +20,23 @@ class Expressions {
     std::uint32_t left = 0;   // of a contribution: the rank
     std::uint32_t right = 0;  // of combined
     std::uint32_t contributions = 0;
+    Rank lowest = 0;  // of the ranks whose contributions it holds
+    Rank highest = 0;
     bool finished = false;  // somewhere inside
   };
 
   Expressions() : nodes_(1) {}
 
-  Value Contribution(Rank rank) { return Make({Kind::kContribution, static_cast<std::uint32_t>(rank), 0, 1, false}); }
-  Value Scaled(Value of) { return Make({Kind::kScaled, of, 0, nodes_[of].contributions, nodes_[of].finished}); }
-  Value Combined(Value left, Value right) {
-    return Make({Kind::kCombined, left, right, nodes_[left].contributions + nodes_[right].contributions,
-                 nodes_[left].finished || nodes_[right].finished});
+  Value Contribution(Rank rank) {
+    return Make({Kind::kContribution, static_cast<std::uint32_t>(rank), 0, 1, rank, rank, false});
   }
-  Value Finished(Value of) { return Make({Kind::kFinished, of, 0, nodes_[of].contributions, true}); }
+  Value Scaled(Value of) { return Around(Kind::kScaled, of, nodes_[of].finished); }
+  Value Finished(Value of) { return Around(Kind::kFinished, of, true); }
+  Value Combined(Value left, Value right) {
+    const Node &l = nodes_[left], &r = nodes_[right];
+    return Make({Kind::kCombined, left, right, l.contributions + r.contributions, std::min(l.lowest, r.lowest),
+                 std::max(l.highest, r.highest), l.finished || r.finished});
+  }
 
   const Node& operator[](Value value) const { return nodes_[value]; }
 
@@ -54,6 +60,9 @@ class Expressions {
   }
 
  private:
+  Value Around(Kind kind, Value of, bool finished) {
+    return Make({kind, of, 0, nodes_[of].contributions, nodes_[of].lowest, nodes_[of].highest, finished});
+  }
   Value Make(Node node) {
     const std::uint64_t key =
         std::uint64_t{static_cast<std::uint8_t>(node.kind)} << 60 | std::uint64_t{node.left} << 30 | node.right;
@@ -72,10 +81,11 @@ class Memory {
   Memory(const Schedule& schedule, ChunkRange window, Expressions& expressions)
       : window_(window), cells_(schedule.ranks.size() * 3 * window.count, kUndefined) {
     const ScheduleKey& key = schedule.key;
+    const std::uint32_t per_block = schedule.chunks / BlocksOf(key.collective, key.world_size);
     for (Rank rank = 0; rank < key.world_size; ++rank) {
-      if (key.collective == Collective::kBroadcast && rank != key.root) continue;
+      const BlockSet input = InputBlocks(key, rank);
       for (std::uint32_t c = window.first; c < window.end(); ++c) {
-        At(rank, key.in_place ? BufferId::kOutput : BufferId::kInput, c) = expressions.Contribution(rank);
+        if (input.Contains(c / per_block)) At(rank, InputBuffer(key, rank), c) = expressions.Contribution(rank);
       }
     }
   }
@@ -99,20 +109,27 @@ class Machine {
     return {};
   }
 
+  // Of every chunk, all ranks that owe it have one and the same value: where contributions are combined a complete one,
+  // else that of the one rank that brought it.
   Status CheckOutput(Proof& proof) {
     const ScheduleKey& key = schedule_.key;
+    const std::uint32_t per_block = schedule_.chunks / BlocksOf(key.collective, key.world_size);
     for (std::uint32_t c = window_.first; c < window_.end(); ++c) {
-      const Value expected = key.collective == Collective::kBroadcast ? expressions_.Contribution(key.root)
-                                                                      : memory_.At(0, BufferId::kOutput, c);
+      Value expected = kUndefined;
+      for (Rank rank = 0; rank < key.world_size && !Reduces(key.collective); ++rank) {
+        if (InputBlocks(key, rank).Contains(c / per_block)) expected = expressions_.Contribution(rank);
+      }
       for (Rank rank = 0; rank < key.world_size; ++rank) {
+        if (!OutputBlocks(key, rank).Contains(c / per_block)) continue;
         const Value value = memory_.At(rank, BufferId::kOutput, c);
         if (value == kUndefined) return CounterExample("chunk {} of rank {}'s output is never written", c, rank);
+        if (expected == kUndefined) expected = value;
         if (value != expected) {
           return CounterExample("chunk {} of rank {}'s output is {} and not {}", c, rank,
                                 expressions_.ToShortText(value), expressions_.ToShortText(expected));
         }
       }
-      if (key.collective == Collective::kAllReduce) RONDO_TRY(CheckReduction(c, expected, proof));
+      if (Reduces(key.collective)) RONDO_TRY(CheckReduction(c, expected, proof));
     }
     return {};
   }
@@ -127,12 +144,20 @@ class Machine {
     const Step& taking = StepAt(event.second);
     for (std::uint32_t c = giving.chunks.first; c < giving.chunks.end(); ++c) {
       RONDO_ASSIGN(Value value, Read(event.first, giving.source, c));
-      if (taking.kind == StepKind::kRecvReduce) {
-        RONDO_ASSIGN(const Value own, Read(event.second, taking.source, c));
+      if (taking.kind == StepKind::kRecvReduce || taking.kind == StepKind::kReduce) {
+        const BufferId own_buffer = taking.kind == StepKind::kReduce ? taking.destination : taking.source;
+        RONDO_ASSIGN(const Value own, Read(event.second, own_buffer, c));
         if (expressions_[value].finished || expressions_[own].finished) {
           return CounterExample("{} combines chunk {} after it was finished", Describe(schedule_, event.second), c);
         }
-        value = taking.incoming_left ? expressions_.Combined(value, own) : expressions_.Combined(own, value);
+        const Value left = taking.incoming_left ? value : own;
+        const Value right = taking.incoming_left ? own : value;
+        if (taking.kind == StepKind::kReduce && expressions_[left].highest >= expressions_[right].lowest) {
+          return CounterExample("{} combines {} with {}: not all of the left operand is from lower ranks",
+                                Describe(schedule_, event.second), expressions_.ToShortText(left),
+                                expressions_.ToShortText(right));
+        }
+        value = expressions_.Combined(left, right);
       }
       if (taking.scale) {
         if (value != expressions_.Contribution(event.second.rank)) {
@@ -200,11 +225,13 @@ class Machine {
         case Expressions::Kind::kScaled: open.emplace_back(node.left, true); break;
         case Expressions::Kind::kFinished: open.emplace_back(node.left, scaled); break;
         case Expressions::Kind::kCombined:
+          proof.left_fold &= expressions_[node.right].contributions == 1;
           open.emplace_back(node.right, scaled);
           open.emplace_back(node.left, scaled);
           break;
       }
     }
+    proof.left_fold &= proof.in_rank_order;
     for (Rank rank = 0; rank < key.world_size; ++rank) {
       if (times[static_cast<std::size_t>(rank)] == 1) continue;
       return CounterExample("chunk {} of every rank's output holds rank {}'s contribution {} times: {}", chunk, rank,
@@ -268,7 +295,7 @@ Status CheckBarrier(const Schedule& schedule, const std::vector<Event>& ordered)
     }
     for (std::uint32_t s = 0; s < place.step; ++s) {
       const Step& other = rank.steps[s];
-      if (other.kind != StepKind::kCopy && Sends(other) == Sends(step) && other.peer == step.peer) {
+      if (!IsLocal(other.kind) && Sends(other) == Sends(step) && other.peer == step.peer) {
         heard.AddAll(number(place), number({place.rank, s}));
       }
     }

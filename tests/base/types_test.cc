@@ -75,6 +75,23 @@ TEST_CASE("A number that no type or operation has is called unknown") {
   CHECK(Name(static_cast<ReduceOp>(200)) == "unknown");
 }
 
+TEST_CASE("Users' operations have numbers of their own, a name each, and every type") {
+  CHECK(static_cast<int>(UserOp(0)) == 128);
+  std::set<std::string> names;
+  for (int index = 0; index < kMaxUserOps; ++index) {
+    const ReduceOp op = UserOp(index);
+    CHECK(IsUserDefined(op));
+    CHECK(UserOpIndex(op) == index);
+    CHECK(names.insert(std::string(Name(op))).second);
+    CHECK(!ParseReduceOp(Name(op)));
+    for (DataType type : kAllDataTypes) CHECK(CheckPairing(type, op));
+  }
+  CHECK(Name(UserOp(0)) == "user_0");
+  CHECK(Name(UserOp(63)) == "user_63");
+  for (ReduceOp op : kAllReduceOps) CHECK(!IsUserDefined(op));
+  CHECK(!IsUserDefined(static_cast<ReduceOp>(kFirstUserOp + kMaxUserOps)));
+}
+
 TEST_CASE("Integers have everything but premul_sum, floats no bitwise operation, bool only order and logic") {
   //                                       sum prod min max avg band bor bxor premul_sum, as in kAllReduceOps
   const std::map<std::string, std::string> table{

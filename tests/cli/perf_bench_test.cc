@@ -6,8 +6,10 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -48,7 +50,10 @@ void OnRanks(int world_size, const std::function<void(Communicator&)>& body) {
 
 PerfOptions Small(std::vector<DataType> types, std::vector<ReduceOp> ops) {
   PerfOptions options;
-  options.collectives = {{Collective::kAllReduce, Collective::kBroadcast, Collective::kBarrier}, true};
+  options.collectives = {{Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast, Collective::kAllGather,
+                          Collective::kReduceScatter, Collective::kGather, Collective::kScatter, Collective::kAllToAll,
+                          Collective::kBarrier},
+                         true};
   options.types = {std::move(types), true};
   options.ops = {std::move(ops), true};
   options.roots = {{}, true};
@@ -94,6 +99,45 @@ TEST_CASE("every algorithm is measured and named") {
   PerfOptions options = Small({DataType::kFloat32}, {ReduceOp::kSum});
   options.algorithms = {{}, true};
   ExpectNothingWrong(3, options);
+}
+
+TEST_CASE("every algorithm is measured with counts that differ, too") {
+  PerfOptions options = Small({DataType::kInt8, DataType::kFloat64}, {ReduceOp::kSum});
+  options.algorithms = {{}, true};
+  options.uneven = true;
+  for (const int world_size : {1, 2, 5}) ExpectNothingWrong(world_size, options);
+}
+
+TEST_CASE("reductions are measured in reproducible mode beside the free choice, and with wide partials") {
+  PerfOptions options = Small({DataType::kFloat16}, {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kPremulSum});
+  options.reproducible = true;
+  ExpectNothingWrong(3, options);
+  options.wide_partials = true;
+  ExpectNothingWrong(3, options);
+}
+
+TEST_CASE("uneven counts rise, and their sum is that of equal ones") {
+  for (const int world_size : {1, 2, 3, 7, 100}) {
+    for (const std::uint64_t count :
+         {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1000}, std::uint64_t{1} << 40}) {
+      PerfCase which;
+      which.count = count;
+      which.uneven = true;
+      const std::vector<std::uint64_t> counts = CountsOf(which, world_size);
+      const auto ranks = static_cast<std::uint64_t>(world_size);
+      CHECK(std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}) == count * ranks);
+      if (count >= ranks) CHECK(std::is_sorted(counts.begin(), counts.end()));
+    }
+  }
+}
+
+TEST_CASE("sizes are rounded down to whole units, none to less than one") {
+  PerfOptions options;
+  options.min_bytes = 0;
+  options.max_bytes = 100;
+  CHECK(SweepBytes(options, 12) == std::vector<std::uint64_t>{0, 12, 24, 48, 96});
+  options.min_bytes = 8;
+  CHECK(SweepBytes(options, 12) == std::vector<std::uint64_t>{12, 24, 60});
 }
 
 TEST_CASE("a rank that brings other data than it should is caught, and the place and values are told") {

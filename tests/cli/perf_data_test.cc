@@ -185,12 +185,25 @@ TEST_CASE("every rank's factor of a pre-multiplied sum matters") {
   }
 }
 
-TEST_CASE("a broadcast's output is the root's input on every rank") {
+TEST_CASE("what ranks move differs from rank to rank, in any type") {
   for (const DataType type : kAllDataTypes) {
-    const CheckedData root = MakeCopyData(type, 2, 2, 1000);
-    const CheckedData other = MakeCopyData(type, 2, 0, 1000);
-    CHECK(DifferingElements(type, root.input, other.output, 1000) == 0);
-    CHECK(DifferingElements(type, root.input, other.input, 1000) > 100);
+    const MovedElements moved(type);
+    for (Rank rank = 1; rank < 40; ++rank) CHECK(DifferingElements(type, moved.Of(0), moved.Of(rank), 1000) > 100);
+    CHECK(DifferingElements(type, moved.Of(7), MovedElements(type).Of(7), 1000) == 0);
+  }
+}
+
+TEST_CASE("elements that begin further on are those of the whole from there") {
+  const RepeatedElements all = MovedElements(DataType::kInt32).Of(3);
+  constexpr std::size_t kCount = 40'000;
+  std::vector<std::byte> elements(kCount * 4);
+  all.Fill(elements);
+  for (const std::size_t first : {0u, 1u, 16'380u, 16'381u, 16'382u, 20'000u, 39'999u}) {
+    CHECK(all.From(first).Compare(Bytes(elements).subspan(first * 4)).count == 0);
+    CHECK(ToText(all.From(first).At(0)) == ToText(Bytes(elements).subspan(first * 4, 4)));
+    std::vector<std::byte> rest(elements.size() - first * 4);
+    all.From(first).Fill(rest);
+    CHECK(ToText(rest) == ToText(Bytes(elements).subspan(first * 4)));
   }
 }
 

@@ -42,7 +42,7 @@ std::vector<Mode> AwkwardModes() {
 }
 
 void RunEveryAlgorithm(const Mode& mode, int ranks, const std::vector<std::uint64_t>& counts, std::uint64_t seed) {
-  World world(
+  EngineWorld world(
       {.ranks = ranks, .network = mode.network, .late_mover = mode.late_mover, .frame_bytes = 256, .seed = seed});
   for (const AlgorithmEntry& entry : AllAlgorithms()) {
     const bool rooted = entry.collective == Collective::kBroadcast;
@@ -74,7 +74,7 @@ TEST_CASE("an average divides once and a pre-multiplied sum scales once, whateve
   for (const Mode& mode : AwkwardModes()) {
     CAPTURE(mode.name);
     for (const int ranks : {1, 2, 4, 5}) {
-      World world({.ranks = ranks, .network = mode.network, .late_mover = mode.late_mover, .frame_bytes = 128});
+      EngineWorld world({.ranks = ranks, .network = mode.network, .late_mover = mode.late_mover, .frame_bytes = 128});
       for (const AlgorithmEntry& entry : AllAlgorithms()) {
         if (entry.collective != Collective::kAllReduce) continue;
         for (const bool in_place : {true, false}) {
@@ -92,23 +92,23 @@ TEST_CASE("an average divides once and a pre-multiplied sum scales once, whateve
 
 TEST_CASE("windows are really used where they are granted") {
   // Rings much smaller than the vector, so that the sender has to come back after the window was granted.
-  World world({.ranks = 3, .network = {.ring_bytes = 4096, .push = true}, .frame_bytes = 4096});
+  EngineWorld world({.ranks = 3, .network = {.ring_bytes = 4096, .push = true}, .frame_bytes = 4096});
   world.Expect({.collective = Collective::kBroadcast, .algorithm = Algorithm::kTree, .count = 10'000});
   CHECK(world.network().counters().pushed_bytes >= 10'000 * 4);
-  World pulling({.ranks = 3, .network = {.pull = true}, .frame_bytes = 4096});
+  EngineWorld pulling({.ranks = 3, .network = {.pull = true}, .frame_bytes = 4096});
   pulling.Expect({.algorithm = Algorithm::kRing, .count = 10'000});
   CHECK(pulling.network().counters().lent_bytes >= 10'000 * 4);
 }
 
 TEST_CASE("a large vector crosses many frames, turns and rings") {
-  World world({.ranks = 2, .frame_bytes = 64 * 1024});
+  EngineWorld world({.ranks = 2, .frame_bytes = 64 * 1024});
   for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kRecursiveDoubling, Algorithm::kTree})
     for (const bool in_place : {true, false})
       world.Expect({.algorithm = algorithm, .count = 1'000'003, .in_place = in_place});
 }
 
 // What the first rank that finds something wrong says.
-std::optional<Error> FirstError(World& world, int ranks) {
+std::optional<Error> FirstError(EngineWorld& world, int ranks) {
   for (int i = 0; i < 100; ++i)
     for (Rank r = 0; r < ranks; ++r)
       if (auto progress = world.PollOne(r); !progress) return progress.error();
@@ -116,7 +116,7 @@ std::optional<Error> FirstError(World& world, int ranks) {
 }
 
 TEST_CASE("ranks in different operations are told both in words") {
-  World world({.ranks = 2});
+  EngineWorld world({.ranks = 2});
   std::vector<std::byte> memory(4096);
   world.NextSequence();
   world.StartOne(0, {.algorithm = Algorithm::kRecursiveDoubling, .count = 10}, memory.data(), memory.data());
@@ -130,7 +130,7 @@ TEST_CASE("ranks in different operations are told both in words") {
 }
 
 TEST_CASE("unequal counts are a mismatch that names both") {
-  World world({.ranks = 2});
+  EngineWorld world({.ranks = 2});
   std::vector<std::byte> memory(4096);
   world.NextSequence();
   world.StartOne(0, {.count = 10}, memory.data(), memory.data());
@@ -145,7 +145,7 @@ TEST_CASE("unequal counts are a mismatch that names both") {
 TEST_CASE("a peer that sends where nothing is expected is found by the slow path") {
   // Rank 1 broadcasts from itself in a tree of 4: it sends to ranks 2 and 3. Rank 3 is in an all-reduce whose first
   // partner is rank 2, so nothing in its schedule reads from rank 1 before that.
-  World world({.ranks = 4});
+  EngineWorld world({.ranks = 4});
   std::vector<std::byte> memory(4096);
   world.NextSequence();
   for (const Rank r : {0, 2, 3})

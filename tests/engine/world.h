@@ -1,6 +1,6 @@
 // N engines over an in-process network, all driven by one thread in random order: the fixture of the engine's tests.
 //
-//   World world({.ranks = 4, .network = {.reluctant = true}, .late_mover = true});
+//   EngineWorld world({.ranks = 4, .network = {.reluctant = true}, .late_mover = true});
 //   world.Expect(AllReduce(Algorithm::kRing).Count(1000).InPlace());
 #pragma once
 
@@ -60,9 +60,9 @@ class GuardedMemory {
   std::vector<std::byte> memory_;
 };
 
-class World : private PeerObserver {
+class EngineWorld : private PeerObserver {
  public:
-  explicit World(const WorldOptions& options)
+  explicit EngineWorld(const WorldOptions& options)
       : options_(options), random_(options.seed), network_(options.ranks, options.network) {
     std::vector<std::string> addresses;
     for (Rank r = 0; r < options.ranks; ++r) addresses.push_back(network_.transport(r)->Address());

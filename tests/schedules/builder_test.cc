@@ -130,36 +130,38 @@ TEST_CASE("one rank of a ring of 1024 is projected without holding the world") {
 }
 
 // An algorithm made for these tests only: one chunk goes round in a circle of copies within a single round.
-void Rotate(int world, Rank /*root*/, Transfers& out) {
-  for (Rank from = 0; from < world; ++from) out.Reduce(from, Wrap(from + 1, world), Chunk(0));
+void Rotate(const World& world, Transfers& out) {
+  for (Rank from = 0; from < world.size; ++from) out.Reduce(from, Wrap(from + 1, world.size), Chunk(0));
   out.EndRound();
 }
 
 TEST_CASE("all transfers of a round read what their sender held before the round") {
-  const AlgorithmEntry entry{Collective::kAllReduce, Algorithm::kRing, [](int) { return std::uint32_t{1}; }, Rotate};
+  const AlgorithmEntry entry{Collective::kAllReduce, Algorithm::kRing, [](const World&) { return std::uint32_t{1}; },
+                             Rotate};
   const Schedule schedule = Build(entry, Key(Collective::kAllReduce, Algorithm::kRing, 3));
   CHECK(Print(schedule.ranks[1]) ==
         "rank 1\n"
+        "  scratch [0]\n"
         "  0: send output[0] to 2 transfer 1\n"
         "  1: recv_reduce scratch[0] = rank 0 op output[0] transfer 0\n"
         "  2: copy output[0] = scratch[0] after 0 war, 1 raw\n");
 }
 
 // What the rank sends in later rounds waits for every signal that came before.
-void SignalsThenData(int /*world*/, Rank root, Transfers& out) {
+void SignalsThenData(const World& world, Transfers& out) {
   out.Signal(1, 0);
   out.EndRound();
   out.Signal(2, 0);
   out.EndRound();
   out.Signal(2, 0);
   out.EndRound();
-  out.Copy(root, 1, Chunk(0));
-  out.Copy(root, 2, Chunk(0));
+  out.Copy(world.root, 1, Chunk(0));
+  out.Copy(world.root, 2, Chunk(0));
   out.EndRound();
 }
 
 TEST_CASE("a send waits for every earlier signal, of each peer for the last") {
-  const AlgorithmEntry entry{Collective::kBroadcast, Algorithm::kTree, [](int) { return std::uint32_t{1}; },
+  const AlgorithmEntry entry{Collective::kBroadcast, Algorithm::kTree, [](const World&) { return std::uint32_t{1}; },
                              SignalsThenData};
   const Schedule schedule = Build(entry, Key(Collective::kBroadcast, Algorithm::kTree, 3));
   CHECK(Print(schedule.ranks[0]) ==

@@ -3,13 +3,16 @@
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "collectives/algorithms/formulas.h"
 #include "collectives/algorithms/prove.h"
 #include "collectives/algorithms/table.h"
 #include "collectives/schedule/grid.h"
+#include "collectives/schedule/layout.h"
 #include "collectives/schedule/project.h"
 #include "collectives/schedule/verify.h"
 
@@ -18,8 +21,10 @@ namespace {
 
 Proof ProofOf(Collective collective, Algorithm algorithm, int world, bool in_place = true) {
   const AlgorithmEntry& entry = *FindAlgorithm(collective, algorithm);
-  auto proof = ProveSchedule(
-      entry, {.collective = collective, .algorithm = algorithm, .world_size = world, .in_place = in_place});
+  auto proof = ProveSchedule(entry, {.collective = collective,
+                                     .algorithm = algorithm,
+                                     .world_size = world,
+                                     .in_place = in_place && HasInPlace(collective)});
   REQUIRE_MESSAGE(proof.has_value(), (proof ? "" : proof.error().ToString()));
   return *proof;
 }
@@ -34,11 +39,50 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a world of 500 ranks is proved at sampled chunks, ranks and lanes") {
+TEST_CASE("what the table says of operands is what the proofs find: no more, and no less") {
   for (const AlgorithmEntry& entry : AllAlgorithms()) {
-    const Rank root = entry.collective == Collective::kBroadcast ? 333 : 0;
-    const auto status = ProveSamples(
-        entry, {.collective = entry.collective, .algorithm = entry.algorithm, .world_size = 500, .root = root});
+    if (!Reduces(entry.collective)) {
+      CHECK_FALSE(entry.traits.rank_order);
+      CHECK_FALSE(entry.traits.left_fold);
+      continue;
+    }
+    bool always_in_rank_order = true, always_left_fold = true;
+    for (int world = 1; world <= 10; ++world) {
+      for (const ScheduleKey& key : EveryKey(entry, world)) {
+        const auto proof = ProveSchedule(entry, key);
+        REQUIRE_MESSAGE(proof.has_value(), (proof ? "" : proof.error().ToString()));
+        always_in_rank_order &= proof->in_rank_order;
+        always_left_fold &= proof->left_fold;
+      }
+    }
+    CHECK_MESSAGE(entry.traits.rank_order == always_in_rank_order, Name(entry.collective), " ", Name(entry.algorithm));
+    CHECK_MESSAGE(entry.traits.left_fold == always_left_fold, Name(entry.collective), " ", Name(entry.algorithm));
+  }
+}
+
+TEST_CASE("counts per block are served by every algorithm whose ranks handle no block that they cannot know") {
+  for (const AlgorithmEntry& entry : AllAlgorithms()) {
+    AlgorithmEntry pretends = entry;
+    pretends.traits.needs_equal_counts = false;
+    bool proved = true;
+    for (int world = 1; world <= 9; ++world) proved &= ProveWorld(pretends, world).has_value();
+    CHECK_MESSAGE(proved == !entry.traits.needs_equal_counts, Name(entry.collective), " ", Name(entry.algorithm));
+  }
+}
+
+TEST_CASE(
+    "a world of 200 ranks is proved at sampled chunks, ranks and lanes, and one of 1000 where pairs do not meet") {
+  for (const AlgorithmEntry& entry : AllAlgorithms()) {
+    const bool all_pairs_meet = entry.algorithm == Algorithm::kPairwise || entry.algorithm == Algorithm::kDirect;
+    const int world = all_pairs_meet ? 200 : 1000;
+    std::vector<int> hosts;
+    for (int rank = 0; rank < world; ++rank) hosts.push_back(rank / 8);
+    const auto status = ProveSamples(entry, {.collective = entry.collective,
+                                             .algorithm = entry.algorithm,
+                                             .world_size = world,
+                                             .root = HasRoot(entry.collective) ? world / 3 : 0,
+                                             .in_place = HasInPlace(entry.collective),
+                                             .hosts = entry.algorithm == Algorithm::kHierarchical ? &hosts : nullptr});
     CHECK_MESSAGE(status.has_value(), (status ? "" : status.error().ToString()));
   }
 }
@@ -82,14 +126,6 @@ TEST_CASE("only an exchange of whole values needs scratch, and out of place its 
   }
 }
 
-TEST_CASE("algorithms over contiguous blocks keep the ranks' order in every world") {
-  for (const Algorithm algorithm : {Algorithm::kTree, Algorithm::kRecursiveHalving, Algorithm::kRecursiveDoubling}) {
-    for (int world = 1; world <= 17; ++world) {
-      CHECK_MESSAGE(ProofOf(Collective::kAllReduce, algorithm, world).in_rank_order, Name(algorithm), " of ", world);
-    }
-  }
-}
-
 TEST_CASE("where ranks fold, an odd one of the first stands to the right of its even neighbour") {
   CHECK(ProofOf(Collective::kAllReduce, Algorithm::kRecursiveDoubling, 6).order[0] == "(((0+1)+(2+3))+(4+5))");
   CHECK(ProofOf(Collective::kAllReduce, Algorithm::kTree, 6).order[0] == "(((0+1)+(2+3))+(4+5))");
@@ -121,25 +157,105 @@ TEST_CASE("the formulas give the papers' figures") {
 }
 
 TEST_CASE("a contribution goes through P - 1 additions in the ring, through ceil(log2 P) elsewhere") {
-  CHECK(RoundingDepth(Algorithm::kRing, 17) == 16);
-  CHECK(RoundingDepth(Algorithm::kTree, 17) == 5);
-  CHECK(RoundingDepth(Algorithm::kRecursiveHalving, 16) == 4);
-  CHECK(RoundingDepth(Algorithm::kRecursiveDoubling, 1) == 0);
+  CHECK(RoundingDepth(Algorithm::kRing, {.size = 17}) == 16);
+  CHECK(RoundingDepth(Algorithm::kTree, {.size = 17}) == 5);
+  CHECK(RoundingDepth(Algorithm::kRecursiveHalving, {.size = 16}) == 4);
+  CHECK(RoundingDepth(Algorithm::kRecursiveDoubling, {.size = 1}) == 0);
+}
+
+TEST_CASE("reproducible sums: each collective that reduces has a left fold of few latencies and one of little data") {
+  for (const Collective collective : {Collective::kAllReduce, Collective::kReduce, Collective::kReduceScatter}) {
+    bool quick = false, frugal = false;
+    for (const AlgorithmEntry& entry : AllAlgorithms()) {
+      if (entry.collective != collective || !entry.traits.left_fold) continue;
+      quick |= entry.algorithm == Algorithm::kDirect;
+      frugal |= PaperCost(collective, entry.algorithm, 16)->sent.value() <= 2;
+    }
+    CHECK(quick);
+    CHECK(frugal);
+  }
+}
+
+TEST_CASE("a binomial tree, a halving and a left fold give every root the same bits") {
+  for (const Algorithm algorithm :
+       {Algorithm::kTree, Algorithm::kRecursiveHalving, Algorithm::kChain, Algorithm::kDirect}) {
+    const AlgorithmEntry& entry = *FindAlgorithm(Collective::kReduce, algorithm);
+    std::set<std::vector<std::string>> orders;
+    for (Rank root = 0; root < 11; ++root) {
+      const auto proof = ProveSchedule(
+          entry, {.collective = Collective::kReduce, .algorithm = algorithm, .world_size = 11, .root = root});
+      REQUIRE(proof.has_value());
+      orders.insert(proof->order);
+    }
+    CHECK_MESSAGE(orders.size() == 1, Name(algorithm));
+  }
+}
+
+TEST_CASE(
+    "on uneven hosts the ranks beyond the fewest per host own nothing, and hosts exchange as in a ring of hosts") {
+  const AlgorithmEntry& entry = *FindAlgorithm(Collective::kAllReduce, Algorithm::kHierarchical);
+  const std::vector<int> hosts{0, 0, 1, 1, 1};
+  ScheduleKey key{.collective = entry.collective, .algorithm = entry.algorithm, .world_size = 5, .hosts = &hosts};
+  const auto proof = ProveSchedule(entry, key);
+  REQUIRE_MESSAGE(proof.has_value(), (proof ? "" : proof.error().ToString()));
+  CHECK(proof->order == std::vector<std::string>(4, "((0+1)+((2+3)+4))"));
+  std::uint32_t chunks_between_hosts = 0;
+  for (const RankSchedule& rank : Build(entry, key).ranks) {
+    for (const Step& step : rank.steps) {
+      const bool leaves = step.kind == StepKind::kSend &&
+                          hosts[static_cast<std::size_t>(rank.rank)] != hosts[static_cast<std::size_t>(step.peer)];
+      if (leaves) chunks_between_hosts += step.chunks.count;
+      CHECK_FALSE((rank.rank == 4 && step.kind == StepKind::kRecvReduce));
+    }
+  }
+  CHECK(chunks_between_hosts == 8);  // each of four goes over once to be combined and comes back once
+}
+
+TEST_CASE("two trees share the work: nobody sends more than two vectors, where the root of one tree sends log2 P") {
+  for (const int world : {4, 5, 6, 7, 8, 16, 31, 32, 33}) {
+    const Proof proof = ProofOf(Collective::kAllReduce, Algorithm::kDoubleTree, world);
+    const AlgorithmCost cost = *PaperCost(Collective::kAllReduce, Algorithm::kDoubleTree, world);
+    CHECK(proof.max_chunks_sent == 4);  // of 2
+    const bool power_of_two = (world & (world - 1)) == 0;
+    if (power_of_two) CHECK(proof.rounds == cost.rounds);  // the bound is met
+  }
+}
+
+TEST_CASE("in a pairwise exchange a rank sends its next block when its partner's last one has come") {
+  const AlgorithmEntry& entry = *FindAlgorithm(Collective::kAllToAll, Algorithm::kPairwise);
+  const Schedule schedule =
+      Build(entry, {.collective = entry.collective, .algorithm = entry.algorithm, .world_size = 5, .in_place = false});
+  for (const RankSchedule& rank : schedule.ranks) {
+    std::size_t blocks_sent = 0;
+    for (const Step& step : rank.steps) {
+      if (step.kind != StepKind::kSend || step.chunks.count == 0) continue;
+      const auto is_signal = [&](const Dependency& dependency) {
+        const Step& earlier = rank.steps[dependency.step];
+        return earlier.kind == StepKind::kRecv && earlier.chunks.count == 0;
+      };
+      CHECK(std::any_of(step.dependencies.begin(), step.dependencies.end(), is_signal) == (blocks_sent > 0));
+      ++blocks_sent;
+    }
+    CHECK(blocks_sent == 4);
+  }
 }
 
 TEST_CASE("every algorithm of the table is found by what it serves, and nothing else is") {
-  for (const Collective collective : {Collective::kAllReduce, Collective::kBroadcast, Collective::kBarrier}) {
+  std::size_t found = 0;
+  for (int c = 1; c <= static_cast<int>(Collective::kAllToAll); ++c) {
+    const auto collective = static_cast<Collective>(c);
     CHECK(ParseCollective(Name(collective)) == collective);
-    for (const Algorithm algorithm :
-         {Algorithm::kRing, Algorithm::kTree, Algorithm::kRecursiveHalving, Algorithm::kRecursiveDoubling,
-          Algorithm::kScatterAllGather, Algorithm::kDissemination}) {
+    for (int a = 1; a <= static_cast<int>(Algorithm::kTwoShot); ++a) {
+      const auto algorithm = static_cast<Algorithm>(a);
       CHECK(ParseAlgorithm(Name(algorithm)) == algorithm);
       const AlgorithmEntry* entry = FindAlgorithm(collective, algorithm);
       CHECK((entry != nullptr) == PaperCost(collective, algorithm, 4).has_value());
-      if (entry != nullptr) CHECK((entry->collective == collective && entry->algorithm == algorithm));
+      if (entry == nullptr) continue;
+      ++found;
+      CHECK((entry->collective == collective && entry->algorithm == algorithm));
     }
   }
-  CHECK(AllAlgorithms().size() == 7);
+  CHECK(AllAlgorithms().size() == found);
   CHECK_FALSE(ParseAlgorithm("rings").has_value());
   CHECK_FALSE(ParseCollective("").has_value());
   CHECK(Name(static_cast<Algorithm>(99)) == "unknown");

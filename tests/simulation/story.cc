@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
+#include "collectives/algorithms/table.h"
+#include "collectives/schedule/layout.h"
 #include "collectives/waiter.h"
+#include "tests/communicator/plain.h"
 
 namespace rondo {
 namespace {
@@ -19,19 +21,6 @@ class NoWaiter final : public Waiter {
   void Yield() override {}
   int sleeps = 0;
 };
-
-struct PlannedOperation {
-  Collective collective = Collective::kBarrier;
-  Algorithm algorithm = Algorithm::kDissemination;
-  std::uint64_t count = 0;
-  Rank root = 0;
-  bool in_place = true;
-};
-
-// Small whole numbers, different for each rank, operation and element.
-std::int32_t Value(Rank rank, std::size_t operation, std::uint64_t i) {
-  return static_cast<std::int32_t>(i % 97) + 100 * rank + 7 * static_cast<std::int32_t>(operation);
-}
 
 class Story {
  public:
@@ -50,7 +39,7 @@ class Story {
   struct RankState {
     std::unique_ptr<Communicator> communicator;
     std::size_t next = 0;  // operation to issue
-    std::vector<std::int32_t> input, output;
+    std::unique_ptr<plain::Buffers> buffers;
     Work work;
     bool working = false;
     bool over = false;
@@ -70,31 +59,30 @@ class Story {
     network_ = std::make_unique<SimNetwork>(sim);
     frame_bytes_ = static_cast<std::uint32_t>(kLineBytes * random_.Between(1, 32));
 
-    constexpr std::array kAllReduces{Algorithm::kRing, Algorithm::kTree, Algorithm::kRecursiveHalving,
-                                     Algorithm::kRecursiveDoubling};
-    constexpr std::array kBroadcasts{Algorithm::kTree, Algorithm::kScatterAllGather};
-    for (std::uint64_t i = random_.Between(1, 6); i > 0; --i) {
-      PlannedOperation operation;
-      operation.in_place = random_.Chance(0.5);
-      switch (random_.Below(5)) {
-        case 0: break;  // a barrier
-        case 1:
-          operation.collective = Collective::kBroadcast;
-          operation.algorithm = kBroadcasts[random_.Below(kBroadcasts.size())];
-          operation.root = static_cast<Rank>(random_.Below(static_cast<std::uint64_t>(world_)));
-          operation.count = random_.Below(2000);
-          break;
-        default:
-          operation.collective = Collective::kAllReduce;
-          operation.algorithm = kAllReduces[random_.Below(kAllReduces.size())];
-          operation.count = random_.Below(2000);
-      }
-      plan_.push_back(operation);
-    }
+    for (std::uint64_t i = random_.Between(1, 6); i > 0; --i) plan_.push_back(DrawOperation());
     if (world_ > 1 && kills_.value_or(random_.Chance(0.6))) {
       victim_ = static_cast<Rank>(random_.Below(static_cast<std::uint64_t>(world_)));
       network_->Kill(victim_, network_->clock()->Now() + std::chrono::microseconds(random_.Below(10'000)));
     }
+  }
+
+  // Any algorithm of the table, any root and placement; counts even, or each rank's its own, some zero.
+  plain::Case DrawOperation() {
+    const auto algorithms = AllAlgorithms();
+    const AlgorithmEntry& entry = algorithms[random_.Below(algorithms.size())];
+    const auto ranks = static_cast<std::uint64_t>(world_);
+    plain::Case operation;
+    operation.salt = static_cast<std::int64_t>(plan_.size());
+    operation.collective = entry.collective;
+    operation.algorithm = entry.algorithm;
+    if (HasRoot(entry.collective)) operation.root = static_cast<Rank>(random_.Below(ranks));
+    operation.in_place = random_.Chance(0.5);
+    const std::uint64_t blocks = BlocksOf(entry.collective, world_) > 1 ? ranks : 1;
+    operation.counts.assign(ranks, random_.Below(1000 / blocks));
+    operation.varying = blocks > 1 && !entry.traits.needs_equal_counts && random_.Chance(0.5);
+    if (operation.varying)
+      for (std::uint64_t& count : operation.counts) count = random_.Chance(0.2) ? 0 : random_.Below(2000 / blocks);
+    return operation;
   }
 
   void Build() {
@@ -167,39 +155,17 @@ class Story {
   }
 
   void Issue(Rank r, RankState& rank) {
-    const PlannedOperation& planned = plan_[rank.next];
-    rank.input.assign(planned.count, 0);
-    for (std::uint64_t i = 0; i < planned.count; ++i) rank.input[i] = Value(r, rank.next, i);
-    rank.output = rank.input;
-    const std::int32_t* input = planned.in_place ? rank.output.data() : rank.input.data();
-    const OperationOptions options{.algorithm = planned.algorithm};
-    switch (planned.collective) {
-      case Collective::kAllReduce:
-        rank.work = rank.communicator->AllReduceAsync(input, rank.output.data(), planned.count, DataType::kInt32,
-                                                      ReduceOp::kSum, options);
-        break;
-      case Collective::kBroadcast:
-        rank.work = rank.communicator->BroadcastAsync(input, rank.output.data(), planned.count, DataType::kInt32,
-                                                      planned.root, options);
-        break;
-      case Collective::kBarrier: rank.work = rank.communicator->BarrierAsync(options); break;
-    }
+    const plain::Case& planned = plan_[rank.next];
+    rank.buffers = std::make_unique<plain::Buffers>(planned, r, world_);
+    rank.work = plain::Issue(*rank.communicator, planned, rank.buffers->in(), rank.buffers->out(), DataType::kInt64,
+                             ReduceOp::kSum);
     rank.working = true;
   }
 
   void CheckValues(Rank r, const RankState& rank) {
-    const PlannedOperation& planned = plan_[rank.next];
-    for (std::uint64_t i = 0; i < planned.count; ++i) {
-      std::int32_t expected = 0;
-      if (planned.collective == Collective::kBroadcast) {
-        expected = Value(planned.root, rank.next, i);
-      } else {
-        for (Rank from = 0; from < world_; ++from) expected += Value(from, rank.next, i);
-      }
-      if (rank.output[i] != expected)
-        return Violate(fmt::format("rank {} operation {} element {}: {} instead of {}", r, rank.next + 1, i,
-                                   rank.output[i], expected));
-    }
+    const std::string wrong = rank.buffers->Wrong(plan_[rank.next], r, world_);
+    if (!wrong.empty())
+      Violate(fmt::format("operation {}, {}: {}", rank.next + 1, plain::Describe(plan_[rank.next]), wrong));
   }
 
   void Judge(Rank r, RankState& rank) {
@@ -224,7 +190,7 @@ class Story {
   int world_ = 1;
   std::uint32_t frame_bytes_ = 0;
   Rank victim_ = kNoRank;
-  std::vector<PlannedOperation> plan_;
+  std::vector<plain::Case> plan_;
   std::unique_ptr<SimNetwork> network_;
   std::shared_ptr<NoWaiter> waiter_;
   std::vector<RankState> ranks_;

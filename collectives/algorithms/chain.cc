@@ -1,0 +1,58 @@
+// Chains, which stream: every rank hands on what arrives, byte by byte, so a large vector is at all of them at once.
+// The pipelined chain of Traeff, Ripke, Siebert, Balaji, Thakur and Gropp, "A simple, pipelined algorithm for large,
+// irregular all-gather problems", IJHPCA 2010, and long before it of every pipelined broadcast.
+//
+// P = 4, all-reduce. Reduce is its left half, and one transfer more where the root is not the last rank; broadcast is
+// a chain of copies from the root on:
+//
+//   round  1          2          3          |  4          5          6
+//          0 -> 1     1 -> 2     2 -> 3 *   |  3 => 2     2 => 1     1 => 0        -> reduce, => copy, * complete
+//
+// Rounds: P - 1, for all-reduce 2 (P - 1), for a reduce to another rank than the last P. Sent by a rank: one vector,
+// two by the inner ranks of an all-reduce. Order of operands: the left fold ((0 + 1) + 2) + 3, whatever the root: for
+// reproducible sums of large vectors. Every link carries each byte once in each direction; the first byte pays the
+// latency of all hops.
+#include "collectives/algorithms/generators.h"
+
+namespace rondo {
+namespace {
+
+constexpr ChunkRange kVector{0, 1};
+
+// Rank world - 1 has the result then.
+void FoldAlong(int world, Transfers& out) {
+  for (Rank rank = 0; rank + 1 < world; ++rank) {
+    out.Reduce(rank, rank + 1, kVector);
+    out.EndRound();
+  }
+  out.Finish(world - 1, kVector);
+}
+
+}  // namespace
+
+void ChainAllReduce(const World& ranks, Transfers& out) {
+  if (ranks.size == 1) return;
+  FoldAlong(ranks.size, out);
+  for (Rank rank = ranks.size - 1; rank > 0; --rank) {
+    out.Copy(rank, rank - 1, kVector);
+    out.EndRound();
+  }
+}
+
+void ChainReduce(const World& ranks, Transfers& out) {
+  if (ranks.size == 1) return;
+  FoldAlong(ranks.size, out);
+  if (const Rank last = ranks.size - 1; last != ranks.root) {
+    out.Copy(last, ranks.root, kVector);
+    out.EndRound();
+  }
+}
+
+void ChainBroadcast(const World& ranks, Transfers& out) {
+  for (int hop = 0; hop + 1 < ranks.size; ++hop) {
+    out.Copy(Wrap(ranks.root + hop, ranks.size), Wrap(ranks.root + hop + 1, ranks.size), kVector);
+    out.EndRound();
+  }
+}
+
+}  // namespace rondo

@@ -1,0 +1,74 @@
+// K-nomial trees, the binomial tree with another radix: every inner node serves k - 1 children per level instead of
+// one, so the tree is log2 k times flatter. UCC's and libfabric's "k-nomial"; see Chunduri et al., "Generalized
+// collective algorithms for the exascale era", IEEE CLUSTER 2023.
+//
+// P = 16, radix 4, broadcast from 0:            P = 4, all-reduce by radix 4:
+//
+//   level  1           2                           level  1                   |  2
+//          0 => 4      0 => 1, 2, 3                       1 -> 0              |  0 => 1
+//          0 => 8      4 => 5, 6, 7                       2 -> 0              |  0 => 2        -> reduce, => copy
+//          0 => 12     8 => 9, 10, 11                     3 -> 0 *            |  0 => 3        * complete
+//                      12 => 13, 14, 15
+//
+// Levels, and latencies: ceil(log_k P). Where a rank sends and receives one transfer at a time, rounds: with d the
+// first digit and n the number of digits of P - 1 in base k, d + (k - 1) (n - 1); as many vectors are sent by the root.
+// Twice the rounds for all-reduce. For small vectors where latency counts for more than the root's links: many cores,
+// fast switches. Order of operands: blocks of k^level ranks join in the ranks' order, those on the left of the root's
+// block from the nearest on, then those on the right.
+#include "collectives/algorithms/generators.h"
+
+namespace rondo {
+namespace {
+
+constexpr ChunkRange kVector{0, 1};
+
+// The rank that stands for ranks [first, first + size).
+Rank HeadOf(int first, int size, Rank root) { return first <= root && root < first + size ? root : first; }
+
+void Broadcast(const World& ranks, int radix, Transfers& out) {
+  const int world = ranks.size;
+  int size = 1;
+  while (size * radix < world) size *= radix;
+  for (; size >= 1; size /= radix) {
+    for (int from = 0; from < world; from += radix * size) {
+      for (int to = from + size; to < from + radix * size && to < world; to += size) {
+        out.Copy(Wrap(from + ranks.root, world), Wrap(to + ranks.root, world), kVector);
+      }
+    }
+    out.EndRound();
+  }
+}
+
+void Reduce(const World& ranks, int radix, Transfers& out) {
+  const int world = ranks.size;
+  if (world == 1) return;
+  for (int size = 1; size < world; size *= radix) {
+    for (int first = 0; first < world; first += radix * size) {
+      const Rank to = HeadOf(first, radix * size, ranks.root);
+      const int own = to - (to - first) % size;  // where the block begins that `to` stands for
+      for (int block = own - size; block >= first; block -= size) out.Reduce(block, to, kVector);
+      for (int block = own + size; block < first + radix * size && block < world; block += size) {
+        out.Reduce(block, to, kVector);
+      }
+    }
+    out.EndRound();
+  }
+  out.Finish(ranks.root, kVector);
+}
+
+void AllReduce(const World& ranks, int radix, Transfers& out) {
+  const World from_first{.size = ranks.size};
+  Reduce(from_first, radix, out);
+  Broadcast(from_first, radix, out);
+}
+
+}  // namespace
+
+void Knomial4AllReduce(const World& ranks, Transfers& out) { AllReduce(ranks, 4, out); }
+void Knomial8AllReduce(const World& ranks, Transfers& out) { AllReduce(ranks, 8, out); }
+void Knomial4Broadcast(const World& ranks, Transfers& out) { Broadcast(ranks, 4, out); }
+void Knomial8Broadcast(const World& ranks, Transfers& out) { Broadcast(ranks, 8, out); }
+void Knomial4Reduce(const World& ranks, Transfers& out) { Reduce(ranks, 4, out); }
+void Knomial8Reduce(const World& ranks, Transfers& out) { Reduce(ranks, 8, out); }
+
+}  // namespace rondo

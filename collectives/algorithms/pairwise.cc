@@ -1,0 +1,59 @@
+// Pairwise exchange: Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH",
+// IJHPCA 2005.
+//
+// P - 1 rounds; in round k every rank sends to one partner and receives from one. Where P is a power of two the partner
+// is rank XOR k, both ways; else a rank sends k places on and receives from k places back. A signal follows each block,
+// and a rank sends its next one only after the signal has come: so at any time one block goes into each rank and one
+// comes out, however many ranks there are. P = 4, block ij from rank i to rank j:
+//
+//   round  1                       2                       3
+//          0 =[01]=> 1 =[10]=> 0   0 =[02]=> 2 =[20]=> 0   0 =[03]=> 3 =[30]=> 0
+//          2 =[23]=> 3 =[32]=> 2   1 =[13]=> 3 =[31]=> 1   1 =[12]=> 2 =[21]=> 1
+//
+// Rounds: P - 1. Sent by a rank: (P - 1) / P of the vector, the least there can be, each block straight to its owner.
+// For large blocks where all at once (direct.cc) would overwhelm receivers or switches. Reduce-scatter: rank r combines
+// its own block with those of its partners in the order of the rounds, the lower rank's operand on the left; so the
+// order differs by block and is not the ranks' order.
+#include "collectives/algorithms/generators.h"
+
+namespace rondo {
+namespace {
+
+Rank PartnerOf(Rank rank, int round, int world) {
+  const bool power_of_two = (world & (world - 1)) == 0;
+  return power_of_two ? rank ^ round : Wrap(rank + round, world);
+}
+
+void Pace(Rank from, Rank to, int round, int world, Transfers& out) {
+  if (round + 1 < world) out.Signal(from, to);  // after the last round there is nothing left to hold back
+}
+
+}  // namespace
+
+void PairwiseAllToAll(const World& ranks, Transfers& out) {
+  const int world = ranks.size;
+  for (int round = 1; round < world; ++round) {
+    for (Rank from = 0; from < world; ++from) {
+      const Rank to = PartnerOf(from, round, world);
+      out.Copy(from, to, Chunk(from * world + to));
+      Pace(from, to, round, world, out);
+    }
+    out.EndRound();
+  }
+}
+
+void PairwiseReduceScatter(const World& ranks, Transfers& out) {
+  const int world = ranks.size;
+  if (world == 1) return;
+  for (int round = 1; round < world; ++round) {
+    for (Rank from = 0; from < world; ++from) {
+      const Rank to = PartnerOf(from, round, world);
+      out.Reduce(from, to, Chunk(to));
+      Pace(from, to, round, world, out);
+    }
+    out.EndRound();
+  }
+  for (Rank rank = 0; rank < world; ++rank) out.Finish(rank, Chunk(rank));
+}
+
+}  // namespace rondo

@@ -1,0 +1,26 @@
+// All-reduce in two shots: every rank owns a chunk; everyone sends each chunk to its owner, who folds in the ranks'
+// order, and the owners send the results to everyone. "All pairs" in Cowan et al., "MSCCLang: Microsoft collective
+// communication language", ASPLOS 2023, and the two-shot all-reduce of GPU libraries.
+//
+// P = 4, chunk c is owned by rank c:
+//
+//   shot   1                                              |  2
+//   c0     1 -> 0   2 -> 0   3 -> 0   ((0 + 1) + 2) + 3   |  0 => 1   0 => 2   0 => 3
+//   c1     0 -> 1   2 -> 1   3 -> 1   ((0 + 1) + 2) + 3   |  1 => 0   1 => 2   1 => 3
+//   c2     0 -> 2   1 -> 2   3 -> 2   ((0 + 1) + 2) + 3   |  2 => 0   2 => 1   2 => 3
+//   c3     0 -> 3   1 -> 3   2 -> 3   ((0 + 1) + 2) + 3   |  3 => 0   3 => 1   3 => 2
+//
+// Two latencies; 3 P - 4 rounds where a rank sends and receives one transfer at a time. Sent by a rank: 2 (P - 1) / P
+// of the vector, as little as by the ring. Order of operands: the left fold: the reproducible sum of few latencies.
+// Every rank needs a lane to every other.
+#include "collectives/algorithms/generators.h"
+
+namespace rondo {
+
+void TwoShotAllReduce(const World& ranks, Transfers& out) {
+  if (ranks.size == 1) return;
+  DirectReduceScatter(ranks, out);
+  DirectAllGather(ranks, out);
+}
+
+}  // namespace rondo

@@ -1,0 +1,213 @@
+// What a call must satisfy before anything starts: its arguments, each by itself and with each other.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "collectives/communicator_core.h"
+#include "collectives/schedule/layout.h"
+
+namespace rondo {
+namespace {
+
+constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 62;
+
+using Counts = std::span<const std::uint64_t>;
+
+// Their sum. kInvalidArgument where there is not one for each rank, or where no memory could hold them.
+Result<std::uint64_t> Sum(Counts counts, const char* name, int world_size, DataType type) {
+  if (counts.size() != static_cast<std::size_t>(world_size))
+    return Fail(ErrorCode::kInvalidArgument, "{} has {} entries, but there are {} ranks", name, counts.size(),
+                world_size);
+  const std::uint64_t limit = kMaxBytes / SizeOf(type);
+  std::uint64_t sum = 0;
+  for (std::size_t rank = 0; rank < counts.size(); ++rank) {
+    if (counts[rank] > limit - sum)
+      return Fail(ErrorCode::kInvalidArgument, "{}[{}] = {} of {} is more than memory can hold", name, rank,
+                  counts[rank], Name(type));
+    sum += counts[rank];
+  }
+  return sum;
+}
+
+bool IsHalf(DataType type) { return type == DataType::kFloat16 || type == DataType::kBfloat16; }
+
+// Only where something is rounded does it matter how wide the partial results are.
+bool Rounds(ReduceOp op) {
+  return op == ReduceOp::kSum || op == ReduceOp::kProd || op == ReduceOp::kAvg || op == ReduceOp::kPremulSum;
+}
+
+// What in place means, for the error that tells what was found instead.
+const char* InPlaceRule(Collective collective) {
+  switch (collective) {
+    case Collective::kAllGather: return "input is not this rank's block of the output";
+    case Collective::kReduceScatter: return "output is not this rank's block of the input";
+    case Collective::kGather: return "input is not the root's block of the output";
+    case Collective::kScatter: return "output is not the root's block of the input";
+    default: return "they are not the same memory";
+  }
+}
+
+}  // namespace
+
+Status CommunicatorCore::CheckCounts(OperationRequest& request) const {
+  OperationDescriptor& d = request.descriptor;
+  const bool at_root = rank() == d.root;
+  const auto world = static_cast<std::uint64_t>(world_size());
+  const bool has_blocks = BlocksOf(d.collective, 2) > 1;
+  std::uint64_t own = d.count, all = d.count;
+  if (d.count > kMaxBytes / SizeOf(d.type) / (has_blocks ? world : 1))
+    return Fail(ErrorCode::kInvalidArgument, "count {} of {} is more than memory can hold", d.count, Name(d.type));
+  if (has_blocks) all = d.count * world;
+
+  if (d.varying) {
+    const auto self = static_cast<std::size_t>(rank());
+    const auto total = [&](Counts counts, const char* name) { return Sum(counts, name, world_size(), d.type); };
+    Counts& in = request.input_counts;
+    Counts& out = request.output_counts;
+    if (d.collective == Collective::kAllToAll) {
+      RONDO_ASSIGN(request.input_elements, total(in, "input_counts"));
+      RONDO_ASSIGN(request.output_elements, total(out, "output_counts"));
+      if (in[self] != out[self])
+        return Fail(ErrorCode::kInvalidArgument,
+                    "input_counts[{}] = {} and output_counts[{}] = {} are the "
+                    "same block, from this rank to itself",
+                    self, in[self], self, out[self]);
+      return {};
+    }
+    Counts& counts = d.collective == Collective::kReduceScatter || d.collective == Collective::kScatter ? in : out;
+    if (HasRoot(d.collective)) {
+      if (at_root) {
+        RONDO_ASSIGN(all, total(counts, "counts"));
+        if (counts[self] != own)
+          return Fail(ErrorCode::kInvalidArgument, "counts[{}] = {}, but the root's own count is {}", self,
+                      counts[self], own);
+      } else {
+        counts = {};
+      }
+      d.count = 0;  // nobody else knows it
+    } else {
+      RONDO_ASSIGN(all, total(counts, "counts"));
+      own = counts[self];
+      d.count = all;
+    }
+    request.own_at = counts.empty() ? 0 : std::accumulate(counts.begin(), counts.begin() + rank(), std::uint64_t{0});
+    if (!HasRoot(d.collective) &&
+        std::adjacent_find(counts.begin(), counts.end(), std::not_equal_to<>()) == counts.end()) {
+      d.varying = false;  // all ranks see it, and every algorithm serves it
+      d.count = own;
+      counts = {};
+    }
+  } else if (has_blocks && d.collective != Collective::kAllToAll) {
+    request.own_at = d.count * static_cast<std::uint64_t>(rank());
+  }
+
+  switch (d.collective) {
+    case Collective::kAllReduce: request.input_elements = request.output_elements = all; break;
+    case Collective::kReduce:
+      request.input_elements = all;
+      request.output_elements = at_root ? all : 0;
+      break;
+    case Collective::kBroadcast:
+      request.input_elements = at_root ? all : 0;
+      request.output_elements = all;
+      break;
+    case Collective::kAllGather:
+      request.input_elements = own;
+      request.output_elements = all;
+      break;
+    case Collective::kReduceScatter:
+      request.input_elements = all;
+      request.output_elements = own;
+      break;
+    case Collective::kGather:
+      request.input_elements = own;
+      request.output_elements = at_root ? all : 0;
+      break;
+    case Collective::kScatter:
+      request.input_elements = at_root ? all : 0;
+      request.output_elements = own;
+      break;
+    case Collective::kAllToAll: request.input_elements = request.output_elements = all; break;
+    case Collective::kBarrier: break;
+  }
+  return {};
+}
+
+Status CommunicatorCore::CheckBuffers(OperationRequest& request) const {
+  const Collective collective = request.descriptor.collective;
+  const std::uint64_t element_bytes = SizeOf(request.descriptor.type);
+  const std::uint64_t input_bytes = request.input_elements * element_bytes;
+  const std::uint64_t output_bytes = request.output_elements * element_bytes;
+  if (input_bytes > 0 && request.input == nullptr)
+    return Fail(ErrorCode::kInvalidArgument, "input is null, but {} elements are due there", request.input_elements);
+  if (output_bytes > 0 && request.output == nullptr)
+    return Fail(ErrorCode::kInvalidArgument, "output is null, but {} elements are due there", request.output_elements);
+  // Who only receives has one memory; so the schedule is the same wherever the ignored input points.
+  request.in_place = collective == Collective::kBarrier || (collective == Collective::kBroadcast && input_bytes == 0);
+  if (input_bytes == 0 || output_bytes == 0) return {};
+
+  const auto input = reinterpret_cast<std::uintptr_t>(request.input);
+  const auto output = reinterpret_cast<std::uintptr_t>(request.output);
+  const std::uint64_t own_at = request.own_at * element_bytes;
+  if (input >= output + output_bytes || output >= input + input_bytes) return {};
+  const bool in_place = input_bytes < output_bytes ? input == output + own_at : output == input + own_at;
+  if (HasInPlace(collective) && in_place) {
+    request.in_place = true;
+    return {};
+  }
+  if (!HasInPlace(collective) && input == output)
+    return Fail(ErrorCode::kUnsupported, "{} has no in-place form", Name(collective));
+  return Fail(ErrorCode::kInvalidArgument, "input and output overlap but {}", InPlaceRule(collective));
+}
+
+Status CommunicatorCore::CheckOperation(const OperationDescriptor& d) const {
+  if (SizeOf(d.type) == 0) return Fail(ErrorCode::kInvalidArgument, "{} is no data type", static_cast<int>(d.type));
+  if (!Reduces(d.collective)) return {};
+  RONDO_TRY(CheckPairing(d.type, d.op));
+  if (IsUserDefined(d.op) && static_cast<std::size_t>(UserOpIndex(d.op)) >= user_operations_.size())
+    return Fail(ErrorCode::kInvalidArgument, "operation {} is not defined here: this communicator has {} of users",
+                Name(d.op), user_operations_.size());
+  return {};
+}
+
+DataType CommunicatorCore::TravellingType(const OperationDescriptor& d, const OperationOptions& options) const {
+  const bool wide = options.wide_partials.value_or(options_.wide_partials);
+  return wide && Reduces(d.collective) && IsHalf(d.type) && Rounds(d.op) ? DataType::kFloat32 : d.type;
+}
+
+Result<Selection> CommunicatorCore::Choose(const OperationDescriptor& d, const OperationOptions& options) const {
+  const bool block_per_rank = !d.varying && BlocksOf(d.collective, 2) > 1;
+  Call call;
+  call.collective = d.collective;
+  call.world_size = world_size();
+  call.bytes = d.count * SizeOf(d.type) * (block_per_rank ? static_cast<std::uint64_t>(world_size()) : 1);
+  call.reproducible = options.reproducible.value_or(options_.reproducible);
+  if (IsUserDefined(d.op))
+    call.commutative = user_operations_[static_cast<std::size_t>(UserOpIndex(d.op))]->commutative;
+  call.equal_counts = !d.varying;
+  return SelectOr(options.algorithm, call);
+}
+
+Status CommunicatorCore::Check(OperationRequest& request, const OperationOptions& options) const {
+  OperationDescriptor& d = request.descriptor;
+  RONDO_TRY(CheckOperation(d));
+  if (d.root < 0 || d.root >= world_size())
+    return Fail(ErrorCode::kInvalidArgument, "root {} is outside 0..{}", d.root, world_size() - 1);
+  RONDO_TRY(CheckCounts(request));
+  RONDO_TRY(CheckBuffers(request));
+  request.timeout = options.timeout.value_or(options_.timeout);
+  if (request.timeout <= Duration::zero()) return Fail(ErrorCode::kInvalidArgument, "the timeout must be positive");
+  request.scale = options.scale;
+  if (IsUserDefined(d.op)) request.user = user_operations_[static_cast<std::size_t>(UserOpIndex(d.op))].get();
+
+  request.type = d.type;
+  d.type = TravellingType(d, options);
+  // What travels widened lies in memory of our own: who has a result has it there, too.
+  if (request.wide()) request.in_place = d.collective != Collective::kReduce || rank() == d.root;
+  RONDO_ASSIGN(const Selection selection, Choose(d, options));
+  d.algorithm = selection.algorithm;
+  return {};
+}
+
+}  // namespace rondo

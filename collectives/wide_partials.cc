@@ -1,0 +1,39 @@
+#include "collectives/wide_partials.h"
+
+#include <new>
+
+#include "collectives/kernels/reduce.h"
+
+namespace rondo {
+
+Result<OperationBuffers> WidePartials::Begin(const void* input, std::uint64_t elements, DataType type, bool in_place) {
+  const std::uint64_t bytes = elements * SizeOf(DataType::kFloat32);
+  if (bytes > bytes_) {
+    if (bytes > max_bytes_)
+      return Fail(ErrorCode::kResource,
+                  "wide partials of {} {} need {} bytes, the limit "
+                  "(max_scratch_bytes) is {}",
+                  elements, Name(type), bytes, max_bytes_);
+    bytes_ = 0;
+    memory_.reset(new (std::nothrow) std::byte[bytes]);
+    if (memory_ == nullptr)
+      return Fail(ErrorCode::kOutOfMemory, "no memory for {} bytes of wide partials of {} {}", bytes, elements,
+                  Name(type));
+    bytes_ = bytes;
+  }
+  Widen(memory_.get(), static_cast<const std::byte*>(input), elements, type);
+  OperationBuffers buffers;
+  if (in_place) {
+    buffers.output = memory_.get();
+  } else {
+    buffers.input = memory_.get();
+  }
+  return buffers;
+}
+
+void WidePartials::End(void* output, std::uint64_t first, std::uint64_t elements, DataType type) const {
+  const std::byte* const from = memory_.get() + first * SizeOf(DataType::kFloat32);
+  Narrow(static_cast<std::byte*>(output), from, elements, type);
+}
+
+}  // namespace rondo

@@ -1,0 +1,68 @@
+// N ranks in one thread on virtual time, each with a communicator: for what must hold under any timing.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "collectives/communicator.h"
+#include "collectives/waiter.h"
+#include "transport/sim/sim.h"
+
+namespace rondo {
+
+class SimRanks {
+ public:
+  explicit SimRanks(const SimOptions& sim, const std::function<void(CommunicatorOptions&)>& adjust = nullptr)
+      : network_(sim) {
+    std::vector<PeerIdentity> peers;
+    for (Rank rank = 0; rank < sim.world_size; ++rank)
+      peers.push_back({.host = "host" + std::to_string(rank), .address = network_.transport(rank)->Address()});
+    for (Rank rank = 0; rank < sim.world_size; ++rank) {
+      CommunicatorOptions options;
+      options.rank = rank;
+      options.peers = peers;
+      options.transport = network_.transport(rank);
+      options.clock = network_.clock();
+      options.waiter = std::make_shared<NoWaiter>();
+      options.progress_thread = false;
+      if (adjust) adjust(options);
+      auto communicator = Communicator::Create(std::move(options));
+      RONDO_CHECK(communicator.has_value(), "{}", communicator.error().ToString());
+      communicators_.push_back(std::move(*communicator));
+    }
+  }
+
+  Communicator& communicator(Rank rank) { return *communicators_[static_cast<std::size_t>(rank)]; }
+
+  // Lets time pass until all have ended. The first error, or "".
+  std::string Finish(std::vector<Work>& works) {
+    while (true) {
+      bool over = true;
+      for (Work& work : works) {
+        const auto status = work.Test();
+        if (status && !*status) return status->error().ToString();
+        over &= status.has_value();
+      }
+      for (const auto& communicator : communicators_) communicator->Progress();
+      if (over) return "";
+      // Nothing under way: only a deadline is left to end this.
+      if (!network_.Step()) network_.clock()->Advance(std::chrono::milliseconds(20));
+    }
+  }
+
+ private:
+  // There is one thread; it must not block.
+  class NoWaiter final : public Waiter {
+   public:
+    void Sleep(Endpoint&, int, TimePoint) override { RONDO_CHECK(false, "a rank sleeps"); }
+    void Yield() override {}
+  };
+
+  SimNetwork network_;
+  std::vector<std::unique_ptr<Communicator>> communicators_;  // by rank
+};
+
+}  // namespace rondo
