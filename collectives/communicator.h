@@ -12,7 +12,7 @@
 //              that nobody touches them. Any alignment. In place: input == output; else they must not overlap. After an
 //              error the output (and data in place) is undefined, an out-of-place input is intact.
 //   Counts     Elements, 0 and more than 2^32 bytes included. A zero count still meets the other ranks.
-//   Threads    One thread at a time issues operations (kInvalidArgument says so where two are caught); any thread may
+//   Threads    One thread at a time issues collectives (kInvalidArgument says so where two are caught); any thread may
 //              Wait, Test, Abort. The thread that waits drives the engine; a progress thread drives operations that
 //              nobody waits for.
 //   Errors     A wrong argument found locally (kInvalidArgument, kUnsupported) starts nothing and poisons nothing. A

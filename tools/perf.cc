@@ -88,6 +88,23 @@ const std::vector<Algorithm> kAlgorithms{Algorithm::kRing,
                                          Algorithm::kScatterAllGather,
                                          Algorithm::kDissemination};
 
+// Collectives, and what is none but is measured like one.
+std::string TakeSubjects(const std::string& text, PerfOptions& measure) {
+  const std::string names = Names(kCollectives) + ", send_recv";
+  measure.send_recv = text == "all";
+  std::string collectives;
+  for (const std::string& name : Split(text)) {
+    if (name == "send_recv") {
+      measure.send_recv = true;
+    } else {
+      collectives += (collectives.empty() ? "" : ",") + name;
+    }
+  }
+  measure.collectives = {};
+  if (collectives.empty() && measure.send_recv) return "";
+  return TakeNames(collectives, kCollectives, ParseCollective, "one of " + names, measure.collectives);
+}
+
 // ---- the ways to have ranks ----
 
 int Complain(const std::string& text, int exit_code) {
@@ -225,11 +242,8 @@ int RunPerf(Flags& flags) {
 void AddWhatToMeasure(CLI::App& perf, Flags& flags) {
   PerfOptions& measure = flags.measure;
   AddText(
-      perf, "collective",
-      [&measure](const std::string& text) {
-        return TakeNames(text, kCollectives, ParseCollective, "one of " + Names(kCollectives), measure.collectives);
-      },
-      "COLLECTIVE", "What to measure: " + Names(kCollectives) + ", all")
+      perf, "collective", [&measure](const std::string& text) { return TakeSubjects(text, measure); }, "COLLECTIVE",
+      "What to measure: " + Names(kCollectives) + ", send_recv (each rank to the next), all")
       ->required();
   AddSize(
       perf, "-b,--min-bytes", [&measure](std::uint64_t b) { measure.min_bytes = b; },

@@ -86,7 +86,7 @@ Status PerfBench::Prepare(const PerfOptions& options, const std::vector<PerfCase
   for (const PerfCase& one : cases) {
     max_bytes = std::max(max_bytes, one.bytes());
     max_count_ = std::max(max_count_, one.count);
-    const std::vector<bool> placements = Placements(options, one.collective);
+    const std::vector<bool> placements = Placements(options, one);
     measurements += placements.size();
     needs_output |= std::find(placements.begin(), placements.end(), false) != placements.end();
   }
@@ -103,11 +103,7 @@ Result<PerfRow> PerfBench::Measure(const PerfCase& which, bool in_place) {
   row.in_place = in_place;
   row.transport = transport_;
   row.ranks = communicator_.world_size();
-  OperationOptions wish;
-  wish.algorithm = which.algorithm;
-  RONDO_ASSIGN(const Communicator::Choice choice,
-               communicator_.Choose(which.collective, which.count, which.type, wish));
-  row.algorithm = Name(choice.algorithm);
+  RONDO_ASSIGN(row.algorithm, AlgorithmOf(which));
 
   UseDataOf(which);
   Fill(which, in_place);
@@ -131,7 +127,7 @@ Result<PerfRow> PerfBench::Measure(const PerfCase& which, bool in_place) {
   // Collectives with a root start together, or the root would run ahead and nobody would see how long one takes.
   times_us_.assign(static_cast<std::size_t>(row.iterations), 0);
   for (double& time_us : times_us_) {
-    if (PerfCase::HasRoot(which.collective)) RONDO_TRY(communicator_.Barrier());
+    if (PerfCase::HasRoot(which.collective) && !which.send_recv) RONDO_TRY(communicator_.Barrier());
     const TimePoint begin = clock_.Now();
     RONDO_TRY(Once(which, in_place));
     time_us = ToMicroseconds(clock_.Now() - begin);
@@ -164,7 +160,27 @@ Result<PerfRow> PerfBench::Measure(const PerfCase& which, bool in_place) {
   return row;
 }
 
+Result<std::string> PerfBench::AlgorithmOf(const PerfCase& which) const {
+  if (which.send_recv) return "-";
+  OperationOptions wish;
+  wish.algorithm = which.algorithm;
+  RONDO_ASSIGN(const Communicator::Choice choice,
+               communicator_.Choose(which.collective, which.count, which.type, wish));
+  return std::string(Name(choice.algorithm));
+}
+
+Status PerfBench::ExchangeWithNeighbours(const PerfCase& which) {
+  const int ranks = communicator_.world_size();
+  const Rank next = (communicator_.rank() + 1) % ranks;
+  const auto received = communicator_.SendRecv({input_->bytes().data(), which.count, next, 0},
+                                               {output_->bytes().data(), which.count, Previous(), 0}, which.type);
+  RONDO_TRY(received);
+  if (received->count == which.count) return {};
+  return Fail(ErrorCode::kInternal, "{} of {} elements came from rank {}", received->count, which.count, Previous());
+}
+
 Status PerfBench::Once(const PerfCase& which, bool in_place) {
+  if (which.send_recv) return ExchangeWithNeighbours(which);
   OperationOptions options;
   options.algorithm = which.algorithm;
   options.scale = data_.scale;
@@ -177,7 +193,7 @@ Status PerfBench::Once(const PerfCase& which, bool in_place) {
       return communicator_.Broadcast(input, output, which.count, which.type, which.root, options);
     case Collective::kBarrier: return communicator_.Barrier(options);
   }
-  return Fail(ErrorCode::kUnsupported, "{} cannot be measured", Name(which.collective));
+  return Fail(ErrorCode::kUnsupported, "{} cannot be measured", which.Subject());
 }
 
 void PerfBench::Fill(const PerfCase& which, bool in_place) {
@@ -192,8 +208,8 @@ void PerfBench::Fill(const PerfCase& which, bool in_place) {
 std::uint64_t PerfBench::CountWrong(const PerfCase& which, bool in_place, const char* when) {
   if (!check_ || !PerfCase::HasData(which.collective)) return 0;
   const auto complain = [&](const std::string& what) {
-    complain_(fmt::format("{} {} {}, {} elements, {}, after {}: {}", Name(which.collective), which.TypeName(),
-                          which.OpName(), which.count, in_place ? "in place" : "out of place", when, what));
+    complain_(fmt::format("{} {} {}, {} elements, {}, after {}: {}", which.Subject(), which.TypeName(), which.OpName(),
+                          which.count, in_place ? "in place" : "out of place", when, what));
   };
   std::uint64_t wrong = 0;
   const auto compare = [&](const RepeatedElements& expected, Bytes actual, const char* name) {
@@ -218,13 +234,13 @@ std::uint64_t PerfBench::CountWrong(const PerfCase& which, bool in_place, const 
 
 void PerfBench::UseDataOf(const PerfCase& which) {
   if (!PerfCase::HasData(which.collective)) return;
-  if (data_of_ && data_of_->collective == which.collective && data_of_->type == which.type &&
-      data_of_->op == which.op && data_of_->root == which.root) {
+  if (data_of_ && data_of_->Subject() == which.Subject() && data_of_->type == which.type && data_of_->op == which.op &&
+      data_of_->root == which.root) {
     return;
   }
   data_ = PerfCase::Reduces(which.collective)
               ? MakeReduceData(which.type, which.op, communicator_.world_size(), communicator_.rank(), max_count_)
-              : MakeCopyData(which.type, which.root, communicator_.rank(), max_count_);
+              : MakeCopyData(which.type, which.send_recv ? Previous() : which.root, communicator_.rank(), max_count_);
   data_of_ = which;
 }
 

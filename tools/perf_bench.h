@@ -34,7 +34,10 @@ class PerfBench {
  private:
   class Arena;
 
+  Result<std::string> AlgorithmOf(const PerfCase& which) const;
   Status Once(const PerfCase& which, bool in_place);
+  Status ExchangeWithNeighbours(const PerfCase& which);
+  Rank Previous() const { return (communicator_.rank() + communicator_.world_size() - 1) % communicator_.world_size(); }
   // Readies the buffers for an operation whose result can be checked, and finds what is wrong after it.
   void Fill(const PerfCase& which, bool in_place);
   std::uint64_t CountWrong(const PerfCase& which, bool in_place, const char* when);

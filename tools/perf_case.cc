@@ -33,10 +33,27 @@ std::vector<Rank> RootsFor(const PerfOptions& options, Collective collective, in
   return all;
 }
 
+// The exchange with neighbours has no algorithms to choose from and no in place.
+Status AddSendRecv(const PerfOptions& options, std::vector<PerfCase>& cases) {
+  const auto& algorithms = options.algorithms;
+  const bool free_to_choose = algorithms.all || std::find(algorithms.values.begin(), algorithms.values.end(),
+                                                          std::nullopt) != algorithms.values.end();
+  if (!options.collectives.all && !free_to_choose)
+    return Fail(ErrorCode::kInvalidArgument, "--algorithm: send_recv has none to choose from");
+  if (!options.collectives.all && !options.out_of_place)
+    return Fail(ErrorCode::kInvalidArgument, "--in-place: send_recv has two buffers");
+  if (!free_to_choose || !options.out_of_place) return {};
+  for (const DataType type : options.types.values)
+    for (const std::uint64_t bytes : SweepBytes(options, SizeOf(type)))
+      cases.push_back(
+          {.collective = Collective::kBroadcast, .send_recv = true, .type = type, .count = bytes / SizeOf(type)});
+  return {};
+}
+
 }  // namespace
 
-std::vector<bool> Placements(const PerfOptions& options, Collective collective) {
-  if (!PerfCase::HasData(collective)) return {false};
+std::vector<bool> Placements(const PerfOptions& options, const PerfCase& which) {
+  if (!PerfCase::HasData(which.collective) || which.send_recv) return {false};
   std::vector<bool> placements;
   if (options.out_of_place) placements.push_back(false);
   if (options.in_place) placements.push_back(true);
@@ -90,13 +107,19 @@ Result<std::vector<PerfCase>> PlanCases(const PerfOptions& options, int world_si
         for (const Rank root : RootsFor(options, collective, world_size)) {
           for (const auto& algorithm : algorithms) {
             for (const std::uint64_t bytes : SweepBytes(options, SizeOf(type))) {
-              cases.push_back({collective, algorithm, type, op, root, bytes / SizeOf(type)});
+              cases.push_back({.collective = collective,
+                               .algorithm = algorithm,
+                               .type = type,
+                               .op = op,
+                               .root = root,
+                               .count = bytes / SizeOf(type)});
             }
           }
         }
       }
     }
   }
+  if (options.send_recv) RONDO_TRY(AddSendRecv(options, cases));
   if (cases.empty())
     return Fail(ErrorCode::kInvalidArgument, "nothing to measure: no pairing of these flags makes sense");
   return cases;

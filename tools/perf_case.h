@@ -25,6 +25,7 @@ struct Wanted {
 
 struct PerfOptions {
   Wanted<Collective> collectives;
+  bool send_recv = false;  // the exchange with neighbours too
   std::uint64_t min_bytes = 8;
   std::uint64_t max_bytes = 64 << 20;
   std::uint64_t step_factor = 2;
@@ -43,6 +44,9 @@ struct PerfOptions {
 
 struct PerfCase {
   Collective collective = Collective::kAllReduce;
+  // Not a collective but what nccl-tests call sendrecv: every rank sends `count` elements to the next rank and receives
+  // as many from the previous one. `collective` is kBroadcast then, for it has data and reduces nothing.
+  bool send_recv = false;
   std::optional<Algorithm> algorithm;
   DataType type = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;  // of reductions
@@ -50,6 +54,7 @@ struct PerfCase {
   std::uint64_t count = 0;       // elements
   std::uint64_t bytes() const { return HasData(collective) ? count * SizeOf(type) : 0; }
 
+  std::string_view Subject() const { return send_recv ? "send_recv" : Name(collective); }
   static bool HasData(Collective collective) { return collective != Collective::kBarrier; }
   static bool Reduces(Collective collective) { return collective == Collective::kAllReduce; }
   static bool HasRoot(Collective collective) { return collective == Collective::kBroadcast; }
@@ -59,7 +64,7 @@ struct PerfCase {
 };
 
 // In what way one case is measured: once, or out of place and in place.
-std::vector<bool> Placements(const PerfOptions& options, Collective collective);
+std::vector<bool> Placements(const PerfOptions& options, const PerfCase& which);
 
 // The sizes of the sweep in bytes, rising; after 0 comes one element.
 std::vector<std::uint64_t> SweepBytes(const PerfOptions& options, std::size_t element_bytes);

@@ -171,10 +171,9 @@ std::string TableOf(const std::vector<PerfRow>& rows) {
     html += fmt::format(
         "<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{:.2f}<td>{:.2f}<td>{:.2f}<td>{:.2f}"
         "<td>{:.3f}<td>{:.3f}<td{}>{}</tr>\n",
-        Name(row.of.collective), row.algorithm, row.transport, row.ranks, row.of.bytes(), row.of.TypeName(),
-        row.of.OpName(), row.of.root, row.in_place ? "in" : "out", row.iterations, row.min_us, row.median_us,
-        row.p99_us, row.max_us, row.AlgorithmGBps(), row.BusGBps(),
-        row.wrong.value_or(0) != 0 ? " class=\"wrong\"" : "",
+        row.of.Subject(), row.algorithm, row.transport, row.ranks, row.of.bytes(), row.of.TypeName(), row.of.OpName(),
+        row.of.root, row.in_place ? "in" : "out", row.iterations, row.min_us, row.median_us, row.p99_us, row.max_us,
+        row.AlgorithmGBps(), row.BusGBps(), row.wrong.value_or(0) != 0 ? " class=\"wrong\"" : "",
         row.wrong ? fmt::format("{}", *row.wrong) : "not checked");
   }
   return html + "</table>\n";
@@ -185,10 +184,10 @@ std::string TableOf(const std::vector<PerfRow>& rows) {
 std::string ToHtml(const std::vector<PerfRow>& rows, const HostFacts& host) {
   std::vector<std::pair<std::string, Rows>> groups;  // in the order of their first rows
   for (const PerfRow& row : rows) {
-    const std::string title =
-        fmt::format("{} {}{}{}", Name(row.of.collective), row.of.TypeName(),
-                    PerfCase::Reduces(row.of.collective) ? fmt::format(" {}", row.of.OpName()) : "",
-                    PerfCase::HasRoot(row.of.collective) ? fmt::format(" from rank {}", row.of.root) : "");
+    const std::string title = fmt::format(
+        "{} {}{}{}", row.of.Subject(), row.of.TypeName(),
+        PerfCase::Reduces(row.of.collective) ? fmt::format(" {}", row.of.OpName()) : "",
+        PerfCase::HasRoot(row.of.collective) && !row.of.send_recv ? fmt::format(" from rank {}", row.of.root) : "");
     auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& known) { return known.first == title; });
     if (group == groups.end()) group = groups.insert(groups.end(), {title, {}});
     group->second.push_back(&row);

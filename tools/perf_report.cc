@@ -26,7 +26,9 @@ std::string CpuName() {
   return "unknown";
 }
 
-std::string RootText(const PerfCase& of) { return PerfCase::HasRoot(of.collective) ? fmt::format("{}", of.root) : "-"; }
+std::string RootText(const PerfCase& of) {
+  return PerfCase::HasRoot(of.collective) && !of.send_recv ? fmt::format("{}", of.root) : "-";
+}
 
 // Times and rates with about four significant digits in a narrow column.
 std::string Short(double value) {
@@ -46,7 +48,7 @@ std::string Half(const std::optional<PerfRow>& row) {
 double Rounded(double value) { return std::stod(fmt::format("{:.6g}", value)); }
 
 Json RowToJson(const PerfRow& row) {
-  return Json{{"collective", Name(row.of.collective)},
+  return Json{{"collective", row.of.Subject()},
               {"algorithm", row.algorithm},
               {"transport", row.transport},
               {"ranks", row.ranks},
@@ -72,7 +74,7 @@ using RowIdentity =
     std::tuple<std::string, std::string, std::string, int, std::uint64_t, std::string, std::string, Rank, bool>;
 
 RowIdentity IdentityOf(const PerfRow& row) {
-  return {std::string(Name(row.of.collective)),
+  return {std::string(row.of.Subject()),
           row.algorithm,
           row.transport,
           row.ranks,
@@ -147,11 +149,11 @@ std::string ToCsv(const std::vector<PerfRow>& rows) {
       "collective,algorithm,transport,ranks,bytes,count,dtype,op,root,in_place,iters,time_us_min,time_us_median,"
       "time_us_p99,time_us_max,algbw_GBps,busbw_GBps,wrong\n";
   for (const PerfRow& row : rows) {
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{}\n",
-                        Name(row.of.collective), row.algorithm, row.transport, row.ranks, row.of.bytes(), row.of.count,
-                        row.of.TypeName(), row.of.OpName(), row.of.root, row.in_place, row.iterations, row.min_us,
-                        row.median_us, row.p99_us, row.max_us, row.AlgorithmGBps(), row.BusGBps(),
-                        row.wrong ? fmt::format("{}", *row.wrong) : "");
+    text +=
+        fmt::format("{},{},{},{},{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{}\n", row.of.Subject(),
+                    row.algorithm, row.transport, row.ranks, row.of.bytes(), row.of.count, row.of.TypeName(),
+                    row.of.OpName(), row.of.root, row.in_place, row.iterations, row.min_us, row.median_us, row.p99_us,
+                    row.max_us, row.AlgorithmGBps(), row.BusGBps(), row.wrong ? fmt::format("{}", *row.wrong) : "");
   }
   return text;
 }

@@ -59,7 +59,7 @@ class Reporter {
 
   void Next(const PerfCase& which) {
     if (speaks_) {
-      progress_.Update(done_, fmt::format("{} {} {} {}", Name(which.collective), which.TypeName(), which.OpName(),
+      progress_.Update(done_, fmt::format("{} {} {} {}", which.Subject(), which.TypeName(), which.OpName(),
                                           FormatSize(which.bytes())));
     }
     ++done_;
@@ -105,7 +105,7 @@ class Reporter {
     Print(fmt::format("# Baseline {}: {} of {} rows compared, {} slower by more than {:.4g}%\n", outputs_.baseline,
                       report->compared, rows.size(), report->regressions.size(), 100 * outputs_.max_regression));
     for (const Regression& worse : report->regressions) {
-      Print(fmt::format("#   {} {} {} {} {} B {}: {:.2f} us, was {:.2f} ({:+.1f}%)\n", Name(worse.now.of.collective),
+      Print(fmt::format("#   {} {} {} {} {} B {}: {:.2f} us, was {:.2f} ({:+.1f}%)\n", worse.now.of.Subject(),
                         worse.now.algorithm, worse.now.of.TypeName(), worse.now.of.OpName(), worse.now.of.bytes(),
                         worse.now.in_place ? "in place" : "out of place", worse.now.median_us, worse.was_us,
                         100 * (worse.now.median_us / worse.was_us - 1)));
@@ -147,7 +147,7 @@ Result<PerfVerdict> MeasureAll(Communicator& communicator, const Clock& clock, c
   for (const PerfCase& which : cases) {
     reporter.Next(which);
     std::optional<PerfRow> out_of_place, in_place;
-    for (const bool here : Placements(options, which.collective)) {
+    for (const bool here : Placements(options, which)) {
       RONDO_ASSIGN(PerfRow row, bench.Measure(which, here));
       rows.push_back(row);
       (here ? in_place : out_of_place) = std::move(row);

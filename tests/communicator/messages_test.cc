@@ -405,16 +405,14 @@ TEST_CASE("a rank that dies in the midst of a transfer over TCP is named by the 
 
 TEST_CASE("abort ends sends and receives here and there, with the reason") {
   InprocNetwork network(2);
-  OnRanks(network, [](Communicator& communicator) {
+  std::barrier<> met(2);
+  OnRanks(network, [&](Communicator& communicator) {
     std::vector<std::int32_t> values(100'000);
     Work sent = communicator.SendAsync(values.data(), values.size(), kInt, 1 - communicator.rank(), 0);
     std::int32_t value = 0;
-    if (communicator.rank() == 1) {
-      CHECK(communicator.Barrier());
-      communicator.Abort("enough");
-    } else {
-      CHECK(communicator.Barrier());
-    }
+    CHECK(communicator.Barrier());
+    met.arrive_and_wait();
+    if (communicator.rank() == 1) communicator.Abort("enough");
     const auto got = communicator.Recv(&value, 1, kInt, 1 - communicator.rank(), 1);
     CHECK(Has(ErrorOf(got), "enough"));
     CHECK(Has(TextOf(sent.Wait()), "enough"));
