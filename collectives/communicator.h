@@ -13,12 +13,11 @@
 //              are one memory as each collective says. What a collective ignores on a rank, and what has no elements,
 //              may be null. After an error the output (and data in place) is undefined, an out-of-place input is
 //              intact.
-//   Counts     Elements, 0 and more than 2^32 bytes included. `count` is that of one block: where a buffer holds a
-//   block
+//   Counts     Elements, 0 and more than 2^32 bytes included. `count` is that of one block: where a buffer holds a block
 //              per rank, they lie packed in rank order, and a world of P needs P * count elements there (as in NCCL and
 //              MPI). The ...V forms have a count for each block instead: spans of world_size() counts, lent until the
 //              call returns, of blocks packed in rank order. A zero count still meets the other ranks.
-//   Threads    One thread at a time issues operations (kInvalidArgument says so where two are caught); any thread may
+//   Threads    One thread at a time issues collectives (kInvalidArgument says so where two are caught); any thread may
 //              Wait, Test, Abort. The thread that waits drives the engine; a progress thread drives operations that
 //              nobody waits for.
 //   Errors     A wrong argument found locally (kInvalidArgument, kUnsupported) starts nothing and poisons nothing. A

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -168,12 +169,14 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   bool AdvanceMessages(bool glance_is_due);
   // Owner, when nothing moves: who has left. True if something ended by it.
   bool LookAtMessages();
+  MessageOperation* TakeSubmitted();
   bool SettleMessages();
   void EndMessages(const Error& error);
   Status Prepare(MessageOperation& operation, const Outgoing& out, DataType type, const MessageOptions& options) const;
   Status Prepare(MessageOperation& operation, const Incoming& in, DataType type, const MessageOptions& options) const;
   Status PrepareCommon(MessageOperation& operation, std::uint64_t count, const MessageOptions& options) const;
-  Status Submit(MessageOperation& operation);
+  // All of them or none.
+  Status Submit(std::initializer_list<MessageOperation*> operations);
   Work SubmitAsync(std::shared_ptr<MessageOperation> operation, const Status& prepared);
   void RefuseMessages(Error error);
   void OnLaneCall(Rank from);
@@ -230,6 +233,7 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
 
   std::mutex submit_mutex_;  // a leaf; guards what follows
   StageList submitted_;
+  std::atomic<bool> submissions_waiting_{false};
   std::optional<Error> submit_refusal_;  // why nothing is taken any more
 
   std::mutex endpoint_mutex_;  // taken by OnControl, Poison and the end of endpoint_; never while holding mutex_

@@ -142,7 +142,8 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
     if (!gate_.LeaveToSleep()) {
       gate_.Park(wake, [&] { return ready() || CallbacksDue() || (background && waiters_.load() > 0); });
     } else {
-      waiter_->Sleep(*endpoint_, gate_.kick_fd(), wake);
+      // Whoever submitted a message while this thread still owned could not start it; Dekker's other half.
+      if (!submissions_waiting_.load()) waiter_->Sleep(*endpoint_, gate_.kick_fd(), wake);
       gate_.EndSleep();
     }
     if (!gate_.TryEnter()) return;

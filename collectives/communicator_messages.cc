@@ -60,17 +60,31 @@ Status CommunicatorCore::Prepare(MessageOperation& operation, const Incoming& in
   return PrepareCommon(operation, in.count, options);
 }
 
-Status CommunicatorCore::Submit(MessageOperation& operation) {
-  operation.deadline = Later(clock_->Now(), operation.timeout);
+Status CommunicatorCore::Submit(std::initializer_list<MessageOperation*> operations) {
+  const TimePoint now = clock_->Now();
   const std::lock_guard lock(submit_mutex_);
   if (submit_refusal_) return Fail(*submit_refusal_);
-  if (messages_pending_.load() >= options_.max_pending_messages)
+  const std::uint32_t pending = messages_pending_.load();
+  if (pending + operations.size() > options_.max_pending_messages)
     return Fail(ErrorCode::kResource, "{} sends and receives are pending, the limit (max_pending_messages) is {}",
-                messages_pending_.load(), options_.max_pending_messages);
-  messages_pending_.fetch_add(1);
-  submitted_.PushBack(operation);
+                pending, options_.max_pending_messages);
+  for (MessageOperation* operation : operations) {
+    operation->deadline = Later(now, operation->timeout);
+    submitted_.PushBack(*operation);
+  }
+  messages_pending_.fetch_add(static_cast<std::uint32_t>(operations.size()));
+  submissions_waiting_.store(true);
   messages_in_use_.store(true);
   return {};
+}
+
+MessageOperation* CommunicatorCore::TakeSubmitted() {
+  if (!submissions_waiting_.load()) return nullptr;
+  const std::lock_guard lock(submit_mutex_);
+  MessageOperation* const operation = submitted_.front();
+  if (operation != nullptr) StageList::Remove(*operation);
+  if (submitted_.empty()) submissions_waiting_.store(false);
+  return operation;
 }
 
 void CommunicatorCore::RefuseMessages(Error error) {
@@ -81,14 +95,14 @@ void CommunicatorCore::RefuseMessages(Error error) {
 Status CommunicatorCore::Send(const Outgoing& out, DataType type, const MessageOptions& options) {
   MessageOperation send;
   RONDO_TRY(Prepare(send, out, type, options));
-  RONDO_TRY(Submit(send));
+  RONDO_TRY(Submit({&send}));
   return WaitForMessage(send, TimePoint::max());
 }
 
 Result<Message> CommunicatorCore::Recv(const Incoming& in, DataType type, const MessageOptions& options) {
   MessageOperation receive;
   RONDO_TRY(Prepare(receive, in, type, options));
-  RONDO_TRY(Submit(receive));
+  RONDO_TRY(Submit({&receive}));
   RONDO_TRY(WaitForMessage(receive, TimePoint::max()));
   return receive.message;
 }
@@ -98,11 +112,9 @@ Result<Message> CommunicatorCore::SendRecv(const Outgoing& out, const Incoming& 
   MessageOperation send, receive;
   RONDO_TRY(Prepare(send, out, type, options));
   RONDO_TRY(Prepare(receive, in, type, options));
-  RONDO_TRY(Submit(receive));
-  const Status submitted = Submit(send);
-  const Status sent = submitted ? WaitForMessage(send, TimePoint::max()) : submitted;
-  const Status received =
-      WaitForMessage(receive, TimePoint::max());  // it is lent until then, whatever became of `send`
+  RONDO_TRY(Submit({&receive, &send}));
+  const Status sent = WaitForMessage(send, TimePoint::max());
+  const Status received = WaitForMessage(receive, TimePoint::max());  // lent until then, whatever became of the other
   RONDO_TRY(sent);
   RONDO_TRY(received);
   return receive.message;
@@ -124,7 +136,7 @@ Work CommunicatorCore::SubmitAsync(std::shared_ptr<MessageOperation> operation, 
   Work work;
   work.core_ = shared_from_this();
   operation->keep_alive = operation;
-  if (const Status submitted = prepared ? Submit(*operation) : prepared; !submitted) {
+  if (const Status submitted = prepared ? Submit({operation.get()}) : prepared; !submitted) {
     operation->keep_alive.reset();
     work.refused_ = submitted.error();
     return work;
@@ -153,7 +165,7 @@ std::optional<Status> CommunicatorCore::FinalStatus(const MessageOperation& oper
 bool CommunicatorCore::AdvanceMessages(bool glance_is_due) {
   const bool ending = messages_ending_.load();  // first: nothing is submitted after it
   bool moved = false;
-  if (message_calls_waiting_.exchange(false)) {
+  if (message_calls_waiting_.load() && message_calls_waiting_.exchange(false)) {
     std::vector<Rank> calls;
     {
       const std::lock_guard lock(mutex_);
@@ -162,14 +174,7 @@ bool CommunicatorCore::AdvanceMessages(bool glance_is_due) {
     for (const Rank peer : calls) messages_->Meet(peer);
     moved = true;
   }
-  while (true) {
-    MessageOperation* operation;
-    {
-      const std::lock_guard lock(submit_mutex_);
-      operation = submitted_.front();
-      if (operation != nullptr) StageList::Remove(*operation);
-    }
-    if (operation == nullptr) break;
+  while (MessageOperation* const operation = TakeSubmitted()) {
     messages_->Start(*operation);
     moved = true;
   }
@@ -227,16 +232,7 @@ void CommunicatorCore::OnLaneCall(Rank from) {
 void CommunicatorCore::EndMessages(const Error& error) {
   RefuseMessages(error);
   messages_->FailAll(error);
-  while (true) {
-    MessageOperation* operation;
-    {
-      const std::lock_guard lock(submit_mutex_);
-      operation = submitted_.front();
-      if (operation != nullptr) StageList::Remove(*operation);
-    }
-    if (operation == nullptr) break;
-    messages_->Fail(*operation, error);
-  }
+  while (MessageOperation* const operation = TakeSubmitted()) messages_->Fail(*operation, error);
   SettleMessages();
 }
 

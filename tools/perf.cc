@@ -66,6 +66,24 @@ std::string TakeNames(const std::string& text, const std::vector<T>& every, Pars
   return "";
 }
 
+// Collectives, and what is none but is measured like one.
+std::string TakeSubjects(const std::string& text, PerfOptions& measure) {
+  const std::vector<Collective> every = DistinctCollectives();
+  const std::string names = NamesOf(every) + ", send_recv";
+  measure.send_recv = text == "all";
+  std::string collectives;
+  for (const std::string& name : SplitAtCommas(text)) {
+    if (name == "send_recv") {
+      measure.send_recv = true;
+    } else {
+      collectives += (collectives.empty() ? "" : ",") + name;
+    }
+  }
+  measure.collectives = {};
+  if (collectives.empty() && measure.send_recv) return "";
+  return TakeNames(collectives, every, ParseCollective, "one of " + names, measure.collectives);
+}
+
 // ---- the ways to have ranks ----
 
 int Complain(const std::string& text, int exit_code) {
@@ -245,14 +263,10 @@ int RunPerf(Flags& flags) {
 
 void AddWhatToMeasure(CLI::App& perf, Flags& flags) {
   PerfOptions& measure = flags.measure;
-  const std::vector<Collective> collectives = DistinctCollectives();
   const std::string algorithms = "auto, " + NamesOf(DistinctAlgorithms());
   AddText(
-      perf, "collective",
-      [&measure, collectives](const std::string& text) {
-        return TakeNames(text, collectives, ParseCollective, "one of " + NamesOf(collectives), measure.collectives);
-      },
-      "COLLECTIVE", "What to measure: " + NamesOf(collectives) + ", all")
+      perf, "collective", [&measure](const std::string& text) { return TakeSubjects(text, measure); }, "COLLECTIVE",
+      "What to measure: " + NamesOf(DistinctCollectives()) + ", send_recv (each rank to the next), all")
       ->required();
   AddSize(
       perf, "-b,--min-bytes", [&measure](std::uint64_t b) { measure.min_bytes = b; },

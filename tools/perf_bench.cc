@@ -102,7 +102,7 @@ Status PerfBench::Prepare(const PerfOptions& options, const std::vector<PerfCase
   for (const PerfCase& one : cases) {
     max_bytes = std::max(max_bytes, one.bytes());
     max_count_ = std::max(max_count_, one.count * one.blocks);
-    measurements += Placements(options, one.collective).size();
+    measurements += Placements(options, one).size();
   }
   time_per_size_ = options.time_per_size.value_or(TimePerSize(measurements));
   RONDO_ASSIGN(input_, Arena::Make(max_bytes));
@@ -116,8 +116,7 @@ Result<PerfRow> PerfBench::Measure(const PerfCase& which, bool in_place) {
   row.in_place = in_place;
   row.transport = transport_;
   row.ranks = communicator_.world_size();
-  RONDO_ASSIGN(const Communicator::Choice choice, communicator_.Choose(QuestionOf(which), OptionsOf(which)));
-  row.algorithm = Name(choice.algorithm);
+  RONDO_ASSIGN(row.algorithm, AlgorithmOf(which));
 
   part_ = PartOf(which, in_place);
   Fill();
@@ -141,7 +140,7 @@ Result<PerfRow> PerfBench::Measure(const PerfCase& which, bool in_place) {
   // Collectives with a root start together, or the root would run ahead and nobody would see how long one takes.
   times_us_.assign(static_cast<std::size_t>(row.iterations), 0);
   for (double& time_us : times_us_) {
-    if (HasRoot(which.collective)) RONDO_TRY(communicator_.Barrier());
+    if (which.has_root()) RONDO_TRY(communicator_.Barrier());
     const TimePoint begin = clock_.Now();
     RONDO_TRY(Once(which));
     time_us = ToMicroseconds(clock_.Now() - begin);
@@ -172,6 +171,12 @@ Result<PerfRow> PerfBench::Measure(const PerfCase& which, bool in_place) {
   row.p99_us = quantile(0.99);
   row.max_us = times_us_.back();
   return row;
+}
+
+Result<std::string> PerfBench::AlgorithmOf(const PerfCase& which) const {
+  if (which.send_recv) return "-";
+  RONDO_ASSIGN(const Communicator::Choice choice, communicator_.Choose(QuestionOf(which), OptionsOf(which)));
+  return std::string(Name(choice.algorithm));
 }
 
 PerfBench::Part PerfBench::PartOf(const PerfCase& which, bool in_place) {
@@ -211,6 +216,11 @@ PerfBench::Part PerfBench::PartOf(const PerfCase& which, bool in_place) {
       break;
     }
     case Collective::kBroadcast: {
+      if (which.send_recv) {
+        part.input = {{MovedOf(which.type).Of(communicator_.rank()), which.count}};
+        part.output = {{MovedOf(which.type).Of(Previous()), which.count}};
+        break;
+      }
       const RepeatedElements of_root = MovedOf(which.type).Of(which.root);
       if (at_root) part.input = {{of_root, which.count}};
       part.output = {{of_root, which.count}};
@@ -260,7 +270,17 @@ PerfBench::Part PerfBench::PartOf(const PerfCase& which, bool in_place) {
   return part;
 }
 
+Status PerfBench::ExchangeWithNeighbours(const PerfCase& which) {
+  const Rank next = (communicator_.rank() + 1) % communicator_.world_size();
+  const auto received = communicator_.SendRecv({input_->bytes().data(), which.count, next, 0},
+                                               {output_->bytes().data(), which.count, Previous(), 0}, which.type);
+  RONDO_TRY(received);
+  if (received->count == which.count) return {};
+  return Fail(ErrorCode::kInternal, "{} of {} elements came from rank {}", received->count, which.count, Previous());
+}
+
 Status PerfBench::Once(const PerfCase& which) {
+  if (which.send_recv) return ExchangeWithNeighbours(which);
   OperationOptions options = OptionsOf(which);
   options.scale = part_.scale;
   const void* const input = input_->bytes().data() + part_.input_at;
@@ -296,7 +316,7 @@ Status PerfBench::Once(const PerfCase& which) {
       return communicator_.AllToAll(input, output, which.count, which.type, options);
     case Collective::kBarrier: return communicator_.Barrier(options);
   }
-  return Fail(ErrorCode::kUnsupported, "{} cannot be measured", Name(which.collective));
+  return Fail(ErrorCode::kUnsupported, "{} cannot be measured", which.Subject());
 }
 
 void PerfBench::Fill() {
@@ -324,8 +344,8 @@ void PerfBench::Fill() {
 std::uint64_t PerfBench::CountWrong(const PerfCase& which, bool in_place, const char* when) {
   if (!check_ || !PerfCase::HasData(which.collective)) return 0;
   const auto complain = [&](const std::string& what) {
-    complain_(fmt::format("{} {} {}, {} elements, {}, after {}: {}", Name(which.collective), which.TypeName(),
-                          which.OpName(), which.count, in_place ? "in place" : "out of place", when, what));
+    complain_(fmt::format("{} {} {}, {} elements, {}, after {}: {}", which.Subject(), which.TypeName(), which.OpName(),
+                          which.count, in_place ? "in place" : "out of place", when, what));
   };
   std::uint64_t wrong = 0;
   const std::size_t size = SizeOf(which.type);

@@ -51,7 +51,10 @@ class PerfBench {
   };
 
   Part PartOf(const PerfCase& which, bool in_place);
+  Result<std::string> AlgorithmOf(const PerfCase& which) const;
   Status Once(const PerfCase& which);
+  Status ExchangeWithNeighbours(const PerfCase& which);
+  Rank Previous() const { return (communicator_.rank() + communicator_.world_size() - 1) % communicator_.world_size(); }
   // Readies the buffers for an operation whose result can be checked, and finds what is wrong after it.
   void Fill();
   std::uint64_t CountWrong(const PerfCase& which, bool in_place, const char* when);

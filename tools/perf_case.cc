@@ -69,6 +69,25 @@ std::vector<Rank> RootsFor(const PerfOptions& options, Collective collective, in
   return all;
 }
 
+// The exchange with neighbours has no algorithms to choose from and no in place.
+Status AddSendRecv(const PerfOptions& options, std::vector<PerfCase>& cases) {
+  const auto& algorithms = options.algorithms;
+  const bool free_to_choose = algorithms.all || std::find(algorithms.values.begin(), algorithms.values.end(),
+                                                          std::nullopt) != algorithms.values.end();
+  if (!options.collectives.all && !free_to_choose)
+    return Fail(ErrorCode::kInvalidArgument, "--algorithm: send_recv has none to choose from");
+  if (!options.collectives.all && !options.out_of_place)
+    return Fail(ErrorCode::kInvalidArgument, "--in-place: send_recv has two buffers");
+  if (!options.collectives.all && options.uneven)
+    return Fail(ErrorCode::kInvalidArgument, "--uneven: send_recv has no count per rank");
+  if (!free_to_choose || !options.out_of_place || options.uneven) return {};
+  for (const DataType type : options.types.values)
+    for (const std::uint64_t bytes : SweepBytes(options, SizeOf(type)))
+      cases.push_back(
+          {.collective = Collective::kBroadcast, .send_recv = true, .type = type, .count = bytes / SizeOf(type)});
+  return {};
+}
+
 bool IsHalf(DataType type) { return type == DataType::kFloat16 || type == DataType::kBfloat16; }
 
 }  // namespace
@@ -92,6 +111,10 @@ std::vector<bool> Placements(const PerfOptions& options, Collective collective) 
   if (options.out_of_place) placements.push_back(false);
   if (options.in_place && HasInPlace(collective)) placements.push_back(true);
   return placements;
+}
+
+std::vector<bool> Placements(const PerfOptions& options, const PerfCase& which) {
+  return which.send_recv ? std::vector<bool>{false} : Placements(options, which.collective);
 }
 
 std::vector<std::uint64_t> SweepBytes(const PerfOptions& options, std::uint64_t unit_bytes) {
@@ -159,6 +182,7 @@ Result<std::vector<PerfCase>> PlanCases(const PerfOptions& options, int world_si
       }
     }
   }
+  if (options.send_recv) RONDO_TRY(AddSendRecv(options, cases));
   const auto is_wide = [](const PerfCase& one) { return one.wide_partials; };
   if (options.wide_partials && std::none_of(cases.begin(), cases.end(), is_wide))
     return Fail(ErrorCode::kInvalidArgument, "--wide-partials: wants a reduction of float16 or bfloat16");

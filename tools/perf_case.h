@@ -26,6 +26,7 @@ struct Wanted {
 
 struct PerfOptions {
   Wanted<Collective> collectives;
+  bool send_recv = false;  // the exchange with neighbours too
   std::uint64_t min_bytes = 8;
   std::uint64_t max_bytes = 64 << 20;
   std::uint64_t step_factor = 2;
@@ -47,6 +48,9 @@ struct PerfOptions {
 
 struct PerfCase {
   Collective collective = Collective::kAllReduce;
+  // Not a collective but what nccl-tests call sendrecv: every rank sends `count` elements to the next rank and receives
+  // as many from the previous one. `collective` is kBroadcast then, for it has data and reduces nothing.
+  bool send_recv = false;
   std::optional<Algorithm> algorithm;
   DataType type = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;  // of reductions
@@ -60,6 +64,10 @@ struct PerfCase {
   // Of the largest buffer of a rank, as nccl-tests count.
   std::uint64_t bytes() const { return HasData(collective) ? count * blocks * SizeOf(type) : 0; }
 
+  // What is measured, in a word: "all_gather", "send_recv"; Subject says "all_gather_v" where uneven.
+  std::string_view Kind() const { return send_recv ? "send_recv" : Name(collective); }
+  std::string Subject() const { return std::string(Kind()) + (uneven ? "_v" : ""); }
+  bool has_root() const { return HasRoot(collective) && !send_recv; }
   static bool HasData(Collective collective) { return collective != Collective::kBarrier; }
   // A block per rank, and so a form with a count for each.
   static bool HasBlocks(Collective collective);
@@ -72,8 +80,10 @@ struct PerfCase {
 // all_to_all, where every pair of ranks has a block, rank i sends counts[(i + j) % P] elements to rank j.
 std::vector<std::uint64_t> CountsOf(const PerfCase& which, int world_size);
 
-// In what way one case is measured: once, or out of place and in place as far as there is an in place.
+// In what way a collective, or one case, is measured: once, or out of place and in place as far as there is an in
+// place.
 std::vector<bool> Placements(const PerfOptions& options, Collective collective);
+std::vector<bool> Placements(const PerfOptions& options, const PerfCase& which);
 
 // The sizes of the sweep in bytes, rising, each a whole number of units: a unit is an element, or an element per rank.
 // After 0 comes one unit, and what is less is one.
@@ -99,8 +109,6 @@ struct PerfRow {
   double max_us = 0;
   std::optional<std::uint64_t> wrong;  // elements on all ranks, both checks; nullopt when not checked
 
-  // "all_gather", or "all_gather_v" where uneven.
-  std::string CollectiveText() const { return std::string(Name(of.collective)) + (of.uneven ? "_v" : ""); }
   // "chain", or "chain(fold)" in reproducible mode: one word, for those who split lines.
   std::string AlgorithmText() const { return algorithm + (of.reproducible ? "(fold)" : ""); }
 

@@ -173,7 +173,7 @@ std::string TableOf(const std::vector<PerfRow>& rows) {
     html += fmt::format(
         "<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{:.2f}<td>{:.2f}<td>{:.2f}<td>{:.2f}"
         "<td>{:.3f}<td>{:.3f}<td{}>{}</tr>\n",
-        row.CollectiveText(), row.AlgorithmText(), row.transport, row.ranks, row.of.bytes(), row.of.TypeName(),
+        row.of.Subject(), row.AlgorithmText(), row.transport, row.ranks, row.of.bytes(), row.of.TypeName(),
         row.of.OpName(), row.of.root, row.in_place ? "in" : "out", row.iterations, row.min_us, row.median_us,
         row.p99_us, row.max_us, row.AlgorithmGBps(), row.BusGBps(),
         row.wrong.value_or(0) != 0 ? " class=\"wrong\"" : "",
@@ -187,9 +187,9 @@ std::string TableOf(const std::vector<PerfRow>& rows) {
 std::string ToHtml(const std::vector<PerfRow>& rows, const HostFacts& host) {
   std::vector<std::pair<std::string, Rows>> groups;  // in the order of their first rows
   for (const PerfRow& row : rows) {
-    const std::string title = fmt::format("{} {}{}{}{}", row.CollectiveText(), row.of.TypeName(),
+    const std::string title = fmt::format("{} {}{}{}{}", row.of.Subject(), row.of.TypeName(),
                                           Reduces(row.of.collective) ? fmt::format(" {}", row.of.OpName()) : "",
-                                          HasRoot(row.of.collective) ? fmt::format(", root {}", row.of.root) : "",
+                                          row.of.has_root() ? fmt::format(", root {}", row.of.root) : "",
                                           row.of.wide_partials ? ", wide partials" : "");
     auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& known) { return known.first == title; });
     if (group == groups.end()) group = groups.insert(groups.end(), {title, {}});

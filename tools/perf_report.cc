@@ -27,7 +27,7 @@ std::string CpuName() {
   return "unknown";
 }
 
-std::string RootText(const PerfCase& of) { return HasRoot(of.collective) ? fmt::format("{}", of.root) : "-"; }
+std::string RootText(const PerfCase& of) { return of.has_root() ? fmt::format("{}", of.root) : "-"; }
 
 // Times and rates with about four significant digits in a narrow column.
 std::string Short(double value) {
@@ -47,7 +47,7 @@ std::string Half(const std::optional<PerfRow>& row) {
 double Rounded(double value) { return std::stod(fmt::format("{:.6g}", value)); }
 
 Json RowToJson(const PerfRow& row) {
-  return Json{{"collective", Name(row.of.collective)},
+  return Json{{"collective", row.of.Kind()},
               {"algorithm", row.algorithm},
               {"transport", row.transport},
               {"ranks", row.ranks},
@@ -76,7 +76,7 @@ using RowIdentity = std::tuple<std::string, std::string, std::string, int, std::
                                Rank, bool, bool, bool, bool>;
 
 RowIdentity IdentityOf(const PerfRow& row) {
-  return {std::string(Name(row.of.collective)),
+  return {std::string(row.of.Kind()),
           row.algorithm,
           row.transport,
           row.ranks,
@@ -180,7 +180,7 @@ std::string ToCsv(const std::vector<PerfRow>& rows) {
   for (const PerfRow& row : rows) {
     text +=
         fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{}\n",
-                    Name(row.of.collective), row.algorithm, row.transport, row.ranks, row.of.bytes(), row.of.count,
+                    row.of.Kind(), row.algorithm, row.transport, row.ranks, row.of.bytes(), row.of.count,
                     row.of.TypeName(), row.of.OpName(), row.of.root, row.in_place, row.of.uneven, row.of.reproducible,
                     row.of.wide_partials, row.iterations, row.min_us, row.median_us, row.p99_us, row.max_us,
                     row.AlgorithmGBps(), row.BusGBps(), row.wrong ? fmt::format("{}", *row.wrong) : "");

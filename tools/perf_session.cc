@@ -59,7 +59,7 @@ class Reporter {
 
   void Next(const PerfCase& which) {
     if (speaks_) {
-      progress_.Update(done_, fmt::format("{} {} {} {}", Name(which.collective), which.TypeName(), which.OpName(),
+      progress_.Update(done_, fmt::format("{} {} {} {}", which.Subject(), which.TypeName(), which.OpName(),
                                           FormatSize(which.bytes())));
     }
     ++done_;
@@ -67,7 +67,7 @@ class Reporter {
   void Line(const std::optional<PerfRow>& out_of_place, const std::optional<PerfRow>& in_place) {
     if (!speaks_) return;
     progress_.Clear();
-    const std::string heading = (out_of_place ? *out_of_place : *in_place).CollectiveText();
+    const std::string heading = (out_of_place ? *out_of_place : *in_place).of.Subject();
     if (heading != heading_) Print("# " + heading + "\n");
     heading_ = heading;
     Print(TableLine(out_of_place, in_place));
@@ -108,7 +108,7 @@ class Reporter {
     Print(fmt::format("# Baseline {}: {} of {} rows compared, {} slower by more than {:.4g}%\n", outputs_.baseline,
                       report->compared, rows.size(), report->regressions.size(), 100 * outputs_.max_regression));
     for (const Regression& worse : report->regressions) {
-      Print(fmt::format("#   {} {} {} {} {} B {}: {:.2f} us, was {:.2f} ({:+.1f}%)\n", worse.now.CollectiveText(),
+      Print(fmt::format("#   {} {} {} {} {} B {}: {:.2f} us, was {:.2f} ({:+.1f}%)\n", worse.now.of.Subject(),
                         worse.now.AlgorithmText(), worse.now.of.TypeName(), worse.now.of.OpName(), worse.now.of.bytes(),
                         worse.now.in_place ? "in place" : "out of place", worse.now.median_us, worse.was_us,
                         100 * (worse.now.median_us / worse.was_us - 1)));
@@ -151,7 +151,7 @@ Result<PerfVerdict> MeasureAll(Communicator& communicator, const Clock& clock, c
   for (const PerfCase& which : cases) {
     reporter.Next(which);
     std::optional<PerfRow> out_of_place, in_place;
-    for (const bool here : Placements(options, which.collective)) {
+    for (const bool here : Placements(options, which)) {
       RONDO_ASSIGN(PerfRow row, bench.Measure(which, here));
       rows.push_back(row);
       (here ? in_place : out_of_place) = std::move(row);

@@ -34,7 +34,6 @@ struct HeldMessage {
   std::unique_ptr<std::byte[]> data;
   std::size_t capacity = 0;
   std::uint64_t arrived = 0;
-  bool complete = false;                 // its frame is through
   MessageOperation* receiver = nullptr;  // that matched it while it was still coming
 };
 

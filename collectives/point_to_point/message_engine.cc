@@ -60,7 +60,6 @@ void MessageEngine::SendToSelf(MessageOperation& send) {
   if (aside) held = matching_.Hold(options_.rank, send.bytes);
   if (aside && held != nullptr) {
     std::copy_n(send.buffer, send.bytes, held->data.get());
-    held->complete = true;
     own_held_bytes_ += credit;
   } else {
     held = matching_.Hold(options_.rank, 0);

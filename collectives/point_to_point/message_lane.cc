@@ -306,10 +306,7 @@ void MessageLane::FinishIncoming() {
   const Incoming done = std::exchange(incoming_, {});
   switch (done.type) {
     case MessageFrameType::kMessage:
-      if (done.held != nullptr && done.held->receiver == nullptr) {
-        done.held->complete = true;  // its credit returns when it is received
-        return;
-      }
+      if (done.held != nullptr && done.held->receiver == nullptr) return;  // its credit returns when it is received
       if (done.held != nullptr) {
         MessageOperation& receive = *done.held->receiver;
         std::copy_n(done.held->data.get(), done.payload, receive.buffer);
@@ -334,6 +331,11 @@ bool MessageLane::FitsEagerly(const MessageOperation& send) const {
          spent_bytes_ + CreditOf(send.bytes) <= limits_.eager_credit_bytes + returned_to_us_;
 }
 
+bool MessageLane::OwesMuchCredit() const {
+  const std::uint64_t owed = owed_bytes_ - returned_bytes_;
+  return owed > 0 && owed * kReturnFraction >= limits_.eager_credit_bytes;
+}
+
 bool MessageLane::HasSends() const {
   return !queued_.empty() || !announced_.empty() || !bodies_.empty() || !releasing_.empty() ||
          outgoing_.send != nullptr;
@@ -342,7 +344,7 @@ bool MessageLane::HasSends() const {
 bool MessageLane::HasOutput() const {
   if (abandoned_) return false;
   return outgoing_.active || !clearing_.empty() || !refusals_.empty() || !withdrawals_.empty() ||
-         (ending_ && !end_said_) || (owed_bytes_ - returned_bytes_) * kReturnFraction >= limits_.eager_credit_bytes;
+         (ending_ && !end_said_) || OwesMuchCredit();
 }
 
 bool MessageLane::ReleaseSent() {
@@ -406,7 +408,7 @@ bool MessageLane::NextFrame() {
     const bool found = body_next_ ? NextBody(header) || NextMessage(header) : NextMessage(header) || NextBody(header);
     if (found) {
       body_next_ = header.type != MessageFrameType::kBody;
-    } else if ((owed_bytes_ - returned_bytes_) * kReturnFraction >= limits_.eager_credit_bytes) {
+    } else if (OwesMuchCredit()) {
       header.type = MessageFrameType::kCredit;
     } else if (ending_ && !end_said_ && !HasSends()) {
       header.type = MessageFrameType::kEnd;

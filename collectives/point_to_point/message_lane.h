@@ -129,6 +129,7 @@ class MessageLane {
   void Match(MessageOperation& receive, Tag tag, DataType type, std::uint64_t bytes) const;
   void ReturnCredit(std::uint64_t bytes) { owed_bytes_ += CreditOf(bytes); }
   bool CanAnnounce() const { return announced_count_ < limits_.max_announced_messages; }
+  bool OwesMuchCredit() const;
   bool FitsEagerly(const MessageOperation& send) const;
   tl::unexpected<Error> Breach(std::string what) const;
 

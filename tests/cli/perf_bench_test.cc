@@ -73,11 +73,11 @@ void ExpectNothingWrong(int world_size, const PerfOptions& options) {
     if (!cases) return Failed(cases.error().ToString());
     if (const Status ready = bench.Prepare(options, *cases); !ready) return Failed(ready.error().ToString());
     for (const PerfCase& which : *cases) {
-      for (const bool in_place : Placements(options, which.collective)) {
+      for (const bool in_place : Placements(options, which)) {
         const auto row = bench.Measure(which, in_place);
         if (!row) return Failed(row.error().ToString());
         if (row->wrong != 0u || row->iterations != 2 || row->min_us <= 0 || row->min_us > row->max_us) {
-          return Failed(fmt::format("{} {} {} x {}: {} wrong, {} iterations, {} to {} us", Name(which.collective),
+          return Failed(fmt::format("{} {} {} x {}: {} wrong, {} iterations, {} to {} us", which.Subject(),
                                     which.TypeName(), which.OpName(), which.count, row->wrong.value_or(1),
                                     row->iterations, row->min_us, row->max_us));
         }
@@ -93,6 +93,13 @@ TEST_CASE("every type, operation, root and placement is measured and nothing is 
   const PerfOptions options =
       Small({kAllDataTypes.begin(), kAllDataTypes.end()}, {kAllReduceOps.begin(), kAllReduceOps.end()});
   for (const int world_size : {1, 2, 3, 4}) ExpectNothingWrong(world_size, options);
+}
+
+TEST_CASE("the exchange with neighbours is measured for every type and nothing is wrong") {
+  PerfOptions options = Small({kAllDataTypes.begin(), kAllDataTypes.end()}, {ReduceOp::kSum});
+  options.collectives = {};
+  options.send_recv = true;
+  for (const int world_size : {1, 2, 3}) ExpectNothingWrong(world_size, options);
 }
 
 TEST_CASE("every algorithm is measured and named") {
@@ -143,7 +150,7 @@ TEST_CASE("sizes are rounded down to whole units, none to less than one") {
 TEST_CASE("a rank that brings other data than it should is caught, and the place and values are told") {
   PerfOptions options = Small({DataType::kInt32}, {ReduceOp::kSum});
   options.in_place = false;
-  const PerfCase which{Collective::kAllReduce, std::nullopt, DataType::kInt32, ReduceOp::kSum, 0, 1000};
+  const PerfCase which{.type = DataType::kInt32, .count = 1000};
   std::vector<std::string> complaints;
   OnRanks(2, [&](Communicator& communicator) {
     if (communicator.rank() == 1) {  // makes the calls that a measurement makes, with zeros

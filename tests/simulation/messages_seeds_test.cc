@@ -1,0 +1,54 @@
+// Thousands of simulated jobs that exchange messages under delay, slicing, clogs and kills. A failing seed prints the
+// command that replays it.
+//
+//   RONDO_SEEDS=20000   how many (1000 unless said otherwise)
+//   RONDO_SEED=17       only this one
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "tests/simulation/messages_story.h"
+
+namespace rondo {
+namespace {
+
+std::uint64_t NumberFrom(const char* variable, std::uint64_t otherwise) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+TEST_CASE("every seed delivers every message in order or names the dead rank, and never hangs") {
+  const std::uint64_t only = NumberFrom("RONDO_SEED", 0);
+  const std::uint64_t first = only != 0 ? only : 1;
+  const std::uint64_t last = only != 0 ? only : NumberFrom("RONDO_SEEDS", 1000);
+  std::uint64_t kills = 0, failed = 0, received = 0, clogs = 0, full_writes = 0;
+  for (std::uint64_t seed = first; seed <= last; ++seed) {
+    const MessagesOutcome outcome = RunMessagesStory(seed);
+    CHECK_MESSAGE(outcome.violation.empty(), outcome.violation, "\n  replay: RONDO_SEED=", seed,
+                  " bazel-bin/tests/simulation/messages_seeds_test");
+    kills += outcome.killed;
+    failed += static_cast<std::uint64_t>(outcome.failed);
+    received += static_cast<std::uint64_t>(outcome.received);
+    clogs += outcome.counters.clogs;
+    full_writes += outcome.counters.full_writes;
+  }
+  if (only != 0) return;
+  // The faults really happened.
+  CHECK(kills > last / 10);
+  CHECK(failed > kills);
+  CHECK(received > 10 * last);
+  CHECK(clogs > last / 10);
+  CHECK(full_writes > last);
+  MESSAGE(last, " seeds: ", received, " messages, ", kills, " kills hit a working job, ", failed,
+          " operations of survivors told of it, ", clogs, " clogs, ", full_writes, " writes into full buffers");
+}
+
+TEST_CASE("one seed replays to the same trace") {
+  for (const std::uint64_t seed : {3, 17, 1234})
+    CHECK(RunMessagesStory(seed).trace_hash == RunMessagesStory(seed).trace_hash);
+}
+
+}  // namespace
+}  // namespace rondo
