@@ -148,11 +148,11 @@ int RunVerify(const VerifyFlags& flags) {
       "\nProved of each, in every world of 1 to {} ranks, for every root, in and out of place, plain and scaled:\n"
       "  each send has its receive; some order of all steps exists that needs no buffer; no two steps race on a byte;\n"
       "  every rank ends with the blocks it is owed, every contribution once, in the documented order.\n"
-      "Rounds and what is sent are of the largest world, its last root, out of place.\n"
+      "Rounds and what is sent are of the largest world, its last root, out of place.\n{}"
       "And in worlds of {} ranks ({} where all pairs meet): the same of sampled chunks through all ranks, and the "
       "lanes\n"
       "of sampled ranks.\n",
-      flags.max_ranks, fmt::join(kLargeWorlds, ", "), kLargestSampleOfPairs);
+      flags.max_ranks, kFormulaWords, fmt::join(kLargeWorlds, ", "), kLargestSampleOfPairs);
   if (!flags.mutations) return kExitDone;
 
   fmt::print("\nBroken on purpose, worlds of 1 to {} ranks, seed {}; each was refused:\n", kMutatedWorlds, kSeed);

@@ -32,10 +32,10 @@ struct Size {
   std::uint32_t folds;  // 1 if P > P'
 };
 
-constexpr std::string_view kKnomial4 = "digits of P - 1 in base 4: first + 3 x further";
-constexpr std::string_view kKnomial4Twice = "2 x (digits of P - 1 in base 4: first + 3 x further)";
-constexpr std::string_view kKnomial8 = "digits of P - 1 in base 8: first + 7 x further";
-constexpr std::string_view kKnomial8Twice = "2 x (digits of P - 1 in base 8: first + 7 x further)";
+constexpr std::string_view kKnomial4 = "T(P, 4)";
+constexpr std::string_view kKnomial4Twice = "2 T(P, 4)";
+constexpr std::string_view kKnomial8 = "T(P, 8)";
+constexpr std::string_view kKnomial8Twice = "2 T(P, 8)";
 
 AlgorithmCost HierarchicalCost(const World& world) {
   const auto by_host = formulas::RanksOfHosts(world);
@@ -50,8 +50,8 @@ AlgorithmCost HierarchicalCost(const World& world) {
   const std::uint32_t give = most == 1 ? 0 : most + fewest - 2 - (most == fewest ? 1 : 0);
   return {give + 2 * (hosts - 1) + most - 1,
           {hosts * (fewest - 1) + 2 * (hosts - 1) + hosts * (most - 1), std::uint64_t{hosts} * fewest},
-          "2 n + L - 3 + 2 (H - 1), - 1 if n = L > 1",
-          "(L - 1) / L + 2 (H - 1) / (H L) + (n - 1) / L"};
+          "2 n + L + 2 H - 5, - 1 if n = L > 1",
+          "(L + n - 2) / L + 2 (H - 1) / (H L)"};
 }
 
 std::optional<AlgorithmCost> AllReduceCost(Algorithm algorithm, const World& world) {
@@ -95,11 +95,9 @@ std::optional<AlgorithmCost> BroadcastCost(Algorithm algorithm, const World& wor
   const std::uint32_t one = p == 1 ? 0 : 1;
   switch (algorithm) {
     case Algorithm::kTree: return AlgorithmCost{n.ceil_log, {n.ceil_log, 1}, "ceil(log2 P)", "ceil(log2 P)"};
-    case Algorithm::kScatterAllGather:
-      return AlgorithmCost{p == 2 ? 1 : n.ceil_log + p - 1,
-                           {2 * (p - 1), p},
-                           "ceil(log2 P) + P - 1; 1 if P = 2: both halves are one message",
-                           "2 (P - 1) / P"};
+    case Algorithm::kScatterAllGather:  // of two ranks both halves go as one message
+      return AlgorithmCost{
+          p == 2 ? 1 : n.ceil_log + p - 1, {2 * (p - 1), p}, "ceil(log2 P) + P - 1, 1 if P = 2", "2 (P - 1) / P"};
     case Algorithm::kDirect: return AlgorithmCost{p - 1, {p - 1, 1}, "P - 1", "P - 1"};
     case Algorithm::kChain: return AlgorithmCost{p - 1, {one, 1}, "P - 1", "1"};
     case Algorithm::kDoubleTree:
@@ -145,7 +143,7 @@ std::optional<AlgorithmCost> AllGatherCost(Algorithm algorithm, const World& wor
       return AlgorithmCost{n.floor_log + 2 * n.folds,
                            {blocks, p},
                            "floor(log2 P), + 2 if P > P'",
-                           "(P - 1) / P, of folded blocks + 1 if P > P'"};
+                           "(P' - 1 + folded) / P, + 1 if P > P'"};
     }
     default: return std::nullopt;
   }
@@ -173,7 +171,7 @@ std::optional<AlgorithmCost> GatherCost(Algorithm algorithm, const World& world)
       // The rank that stands for the half without the root, or within the root's half for half of that.
       const std::uint32_t half = std::bit_ceil(n.p) / 2;
       const std::uint32_t blocks = n.p == 1 ? 0 : n.root >= half ? half : std::max(n.p - half, half / 2);
-      return AlgorithmCost{n.ceil_log, {blocks, n.p}, "ceil(log2 P)", "the blocks of the half without the root"};
+      return AlgorithmCost{n.ceil_log, {blocks, n.p}, "ceil(log2 P)", "blocks of the half without the root"};
     }
     default: return std::nullopt;
   }

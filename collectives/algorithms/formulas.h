@@ -13,6 +13,11 @@
 
 namespace rondo {
 
+// What the formulas' words mean.
+inline constexpr std::string_view kFormulaWords =
+    "P ranks; P' the largest power of two <= P; T(P, k): of P - 1 in base k the first digit, + k - 1 for each further\n"
+    "one; H hosts, of L ranks at least and n at most; folded: blocks of ranks that others stand for.\n";
+
 struct Fraction {
   std::uint64_t numerator = 0;
   std::uint64_t denominator = 1;  // > 0; not reduced
@@ -22,7 +27,7 @@ struct Fraction {
 struct AlgorithmCost {
   std::uint32_t rounds = 0;         // one-port model: a rank sends one message and receives one at a time
   Fraction sent;                    // by the rank that sends most, in vectors: the larger of a rank's input and output
-  std::string_view rounds_formula;  // in words of P and, where ranks fold, P' = 2^floor(log2 P)
+  std::string_view rounds_formula;  // in words of kFormulaWords
   std::string_view sent_formula;
   bool rounds_are_a_bound = false;  // "at most": what is exact depends on P in no simple way
 };

@@ -12,8 +12,7 @@ namespace rondo::formulas {
 inline std::uint32_t FloorLog2(std::uint32_t value) { return static_cast<std::uint32_t>(std::bit_width(value)) - 1; }
 inline std::uint32_t CeilLog2(std::uint32_t value) { return static_cast<std::uint32_t>(std::bit_width(value - 1)); }
 
-// What the root of a k-nomial tree does one after the other: as many as the first digit of P - 1 in base k says, and
-// k - 1 for each further digit.
+// T(P, k): what the root of a k-nomial tree does one after the other.
 inline std::uint32_t KnomialTurns(std::uint32_t p, std::uint32_t radix) {
   std::uint32_t first_digit = p - 1, further_digits = 0;
   for (; first_digit >= radix; first_digit /= radix) ++further_digits;

@@ -16,9 +16,9 @@
 //
 // Rounds: ceil(log2 P), twice that for all-reduce and barrier. Sent by a rank: broadcast and all-reduce at most
 // ceil(log2 P) vectors (rank 0, the root), by leaves none or one; reduce one vector; scatter (P - 1) / P of it by the
-// root; gather up to half of it, by the rank that stands for the other half of the ranks. For small vectors; with byte
-// progress inner nodes hand on what arrives, so that larger ones stream too, until the root's link is the limit.
-// All-reduce by tree moves little in total, so it serves small vectors where ranks share cores.
+// root; gather the blocks of the half of the ranks that the root is not in, by the rank that stands for it. For small
+// vectors; with byte progress inner nodes hand on what arrives, so that larger ones stream too, until the root's link
+// is the limit. All-reduce by tree moves little in total, so it serves small vectors where ranks share cores.
 //
 // Blocks of ranks [m 2^k, (m + 1) 2^k) join two by two; the root stands for its block, else the first rank does. So
 // the order of operands is the ranks' order and does not depend on the root: every root computes the same bits.
