@@ -194,6 +194,13 @@ Status FileStore::Begin() {
     made->header_bytes = kHeaderHeadBytes + rest_bytes;
   }
 
+  if (alone && made && options_.refuse_leftover && made->job == options_.job &&
+      made->generation == options_.generation) {
+    return Fail(ErrorCode::kStale,
+                "file store {}: it is left from an earlier meeting of job '{}' generation {} (made by {}, last changed "
+                "{}), whose processes are all gone; give each meeting its own generation, or remove the file",
+                options_.path, made->job, made->generation, made->who, LastChanged(file));
+  }
   if (alone) {
     if (made) {
       Log(options_.logger, LogLevel::kInfo,

@@ -6,7 +6,10 @@
 //
 // The store lives as long as somebody has it open, as a TCP store does. Every opener holds a second, shared lock for
 // its whole life, which the kernel takes back when the process dies, however it dies. So the next one can prove that
-// everybody of an earlier run is gone: then it empties the file and begins anew. While somebody of another job or
+// everybody of an earlier run is gone: then it empties the file and begins anew. (Where job ids are never used twice,
+// as launchers' are, a store of this very job and generation that everybody has left means a mistake, and
+// `refuse_leftover` gives kStale for it: otherwise the last ones of a meeting would wait in a new one that nobody else
+// comes to.) While somebody of another job or
 // generation lives, opening gives kStale with the path, who made it, when it last changed and what to do. The exclusive
 // lock covers all of this, so two that come at once never both begin anew.
 //
@@ -35,6 +38,7 @@ class FileStore final : public Store {
     std::uint64_t generation = 0;
     std::string who;                      // this process for people ("host a, pid 17"), at most 256 bytes
     TimePoint deadline;                   // of opening: others may hold the lock
+    bool refuse_leftover = false;         // kStale where everybody of this very job and generation is gone
     std::uint64_t max_bytes = 256 << 20;  // of the log; more gives kResource
     Duration longest_pause = std::chrono::milliseconds(20);  // between two looks of a Wait; the first is 1 ms
     std::shared_ptr<const Clock> clock;                      // null: the machine's

@@ -130,6 +130,33 @@ Error At(const std::string& address, const Error& error) {
   });
 }
 
+// One address to try, and the host and port that it came from.
+struct Target {
+  HostPort place;
+  SocketAddress address;
+};
+
+// A host that has no address is noted, and may have one in the next round.
+template <typename Note>
+std::vector<Target> ResolveAll(const TcpStoreClient::Options& options, const Clock& clock, const Note& note) {
+  std::vector<Target> targets;
+  const auto add = [&](const HostPort& place) {
+    const auto addresses = Resolve(place, ResolveFor::kConnect, clock, options.deadline);
+    if (!addresses) return note(place.ToString(), addresses.error().message());
+    for (const SocketAddress& address : *addresses) targets.push_back({place, address});
+  };
+  add(options.address);
+  for (const HostPort& other : options.others) add(other);
+  return targets;
+}
+
+// "tcp://a:1, tcp://b:1"
+std::string Places(const TcpStoreClient::Options& options) {
+  std::string places = "tcp://" + options.address.ToString();
+  for (const HostPort& other : options.others) places += ", tcp://" + other.ToString();
+  return places;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<TcpStoreClient>> TcpStoreClient::Connect(const Options& options) {
@@ -142,57 +169,56 @@ Result<std::unique_ptr<TcpStoreClient>> TcpStoreClient::Connect(const Options& o
   const TimePoint started = clock->Now();
   Random random(static_cast<std::uint64_t>(started.time_since_epoch().count()) ^ static_cast<std::uint64_t>(getpid()));
   Duration pause = kFirstPause;
+  const std::string places = Places(options);
   for (int tries = 1;; ++tries) {
     std::string failures;  // of this round, one for each address
     const auto note = [&](const std::string& address, const std::string& why) {
       failures += fmt::format("{}{}: {}", failures.empty() ? "" : "; ", address, why);
     };
-    auto addresses = Resolve(options.address, ResolveFor::kConnect, *clock, options.deadline);
-    if (!addresses) {
-      note(options.address.ToString(), addresses.error().message());
-    } else {
-      for (std::size_t i = 0; i < addresses->size(); ++i) {
-        const SocketAddress& address = (*addresses)[i];
-        const bool last = i + 1 == addresses->size();
-        const TimePoint until = last ? options.deadline : std::min(options.deadline, clock->Now() + kConnectPatience);
-        auto socket = ConnectTo(address, *clock, until);
-        std::string unread;
-        const auto hello = socket ? SayHello(socket->get(), options.job, *clock, until, unread)
-                                  : tl::expected<void, TryFailure>(tl::unexpected(socket.error()));
-        if (hello) {
-          const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-          if (wake_fd < 0) {
-            return Fail(ErrorCode::kResource, "no descriptor for the store's client: {}", std::strerror(errno));
-          }
-          return std::unique_ptr<TcpStoreClient>(
-              new TcpStoreClient(options, clock, socket->Release(), wake_fd, std::move(unread)));
+    std::optional<Error> final;
+    const std::vector<Target> targets = ResolveAll(options, *clock, note);
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+      const auto& [place, address] = targets[i];
+      const bool last_hope = i + 1 == targets.size() && !options.expect_strangers && !final;
+      const TimePoint until =
+          last_hope ? options.deadline : std::min(options.deadline, clock->Now() + kConnectPatience);
+      auto socket = ConnectTo(address, *clock, until);
+      std::string unread;
+      const auto hello = socket ? SayHello(socket->get(), options.job, *clock, until, unread)
+                                : tl::expected<void, TryFailure>(tl::unexpected(socket.error()));
+      if (hello) {
+        const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (wake_fd < 0) {
+          return Fail(ErrorCode::kResource, "no descriptor for the store's client: {}", std::strerror(errno));
         }
-        if (hello.error().final) return tl::unexpected(At(address.ToString(), hello.error().error));
-        note(address.ToString(), hello.error().error.message());
+        return std::unique_ptr<TcpStoreClient>(
+            new TcpStoreClient(options, place, clock, socket->Release(), wake_fd, std::move(unread)));
+      }
+      note(address.ToString(), hello.error().error.message());
+      if (hello.error().final && !options.expect_strangers && !final) {
+        final = At(address.ToString(), hello.error().error);
       }
     }
+    if (final) return tl::unexpected(std::move(*final));
     // Pauses differ, so that a thousand clients do not come back at once.
     const Duration jittered = pause / 2 + Duration(random.Below(static_cast<std::uint64_t>(pause.count())));
     if (clock->Now() + jittered >= options.deadline) {
       ErrorDetails details;
       details.code = ErrorCode::kUnreachable;
       details.address = options.address.ToString();
-      details.message = fmt::format("no store at tcp://{} within {:.1f} s ({} tries): {}", options.address.ToString(),
+      details.message = fmt::format("no store at {} within {:.1f} s ({} tries): {}", places,
                                     std::chrono::duration<double>(options.deadline - started).count(), tries, failures);
       return tl::unexpected(Error(std::move(details)));
     }
-    if (tries == 1) {
-      Log(options.logger, LogLevel::kDebug, "store at tcp://{} is not there yet: {}", options.address.ToString(),
-          failures);
-    }
+    if (tries == 1) Log(options.logger, LogLevel::kDebug, "store at {} is not there yet: {}", places, failures);
     PollUntil(-1, 0, *clock, clock->Now() + jittered);
     pause = std::min(pause * 2, kLongestPause);
   }
 }
 
-TcpStoreClient::TcpStoreClient(const Options& options, std::shared_ptr<const Clock> clock, int fd, int wake_fd,
-                               std::string unread)
-    : name_("tcp://" + options.address.ToString()),
+TcpStoreClient::TcpStoreClient(const Options& options, const HostPort& place, std::shared_ptr<const Clock> clock,
+                               int fd, int wake_fd, std::string unread)
+    : name_("tcp://" + place.ToString()),
       answer_grace_(options.answer_grace),
       clock_(std::move(clock)),
       fd_(fd),

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -25,6 +26,10 @@ class TcpStoreClient final : public Store {
  public:
   struct Options {
     HostPort address;
+    std::vector<HostPort> others = {};  // where it may be instead, in the order in which to try
+    // With others: what answers wrongly at one address (another job's store, a stranger) is passed over, since it was
+    // to be expected there. Without: it is final.
+    bool expect_strangers = false;
     std::string job;                                         // at most 256 bytes; a server of another job refuses us
     TimePoint deadline;                                      // of the connection, its hello included
     Duration answer_grace = std::chrono::milliseconds(200);  // how long past its deadline a Wait stays for the server's
@@ -33,9 +38,10 @@ class TcpStoreClient final : public Store {
     Logger* logger = nullptr;                                // outlives the client
   };
 
-  // Tries every address of the host, again with growing pauses (a server may come later than its clients), until the
-  // deadline. kUnreachable lists every address and why it failed. At once: kProtocol (what listens there is no store of
-  // ours), kVersionMismatch (another version or job), kResource (the server has no room).
+  // Tries every address of every host, again with growing pauses (a server may come later than its clients), until the
+  // deadline. kUnreachable lists every address and why it failed. At once, when no other address was better: kProtocol
+  // (what listens there is no store of ours), kVersionMismatch (another version or job), kResource (the server has no
+  // room).
   static Result<std::unique_ptr<TcpStoreClient>> Connect(const Options& options);
   ~TcpStoreClient() override;
 
@@ -66,7 +72,8 @@ class TcpStoreClient final : public Store {
     }
   };
 
-  TcpStoreClient(const Options& options, std::shared_ptr<const Clock> clock, int fd, int wake_fd, std::string unread);
+  TcpStoreClient(const Options& options, const HostPort& place, std::shared_ptr<const Clock> clock, int fd, int wake_fd,
+                 std::string unread);
 
   // Sends the request that `encode(id)` gives and awaits the payload of its answer. `abandon`: at the deadline it is
   // taken back, which the server answers with what is missing.
