@@ -28,7 +28,8 @@ Parsed ParseFlags(int argc, char** argv) {
                  "Micro-batches whose gradients a rank adds up before one reduction")
       ->check(within(1, 1 << 20));
   app.add_option("--bucket-bytes", flags.bucket_bytes, "Gradients reduced by one all-reduce, with KiB or MiB")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false));
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false).description(""))
+      ->type_name("BYTES");
   app.add_option("--gradient-type", gradient_type, "Type of gradients on the wire")
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}))
       ->type_name("TYPE");
@@ -42,6 +43,7 @@ Parsed ParseFlags(int argc, char** argv) {
   app.add_option("--rendezvous", flags.rendezvous, "Where the ranks meet: env://, tcp://host:port, file:///path")
       ->type_name("URL");
   app.add_option("--timeout", timeout_s, "Of the meeting and of every operation, in seconds")
+      ->envname("RONDO_TIMEOUT")
       ->check(within(0.001, 1e6))
       ->type_name("SECONDS");
   try {

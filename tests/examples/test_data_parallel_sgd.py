@@ -155,6 +155,11 @@ class DataParallelSgd(unittest.TestCase):
             self.assertIn(wants, outcome.stderr)
         self.assertEqual(program("--sabotage").returncode, 2)
 
+    def test_the_timeout_of_rondo_run_is_heeded(self):
+        outcome = program(env={"RONDO_TIMEOUT": "never"})
+        self.assertEqual(outcome.returncode, 2, outcome)
+        self.assertIn("--timeout", outcome.stderr)
+
     def test_a_rendezvous_that_is_missing_is_explained(self):
         outcome = program()
         self.assertEqual(outcome.returncode, 1)
