@@ -12,11 +12,12 @@
 //          0 =[0]=> 4     1 =[1,2]=> 4        3 =[3]=> 4
 //
 // All-to-all: a block that has d places to go travels in round k by 2^k places if bit k of d is set, through ranks that
-// keep it for the next round. P = 4, block ij from rank i to rank j, what rank 0 sends and receives:
+// keep it for the next round. P = 4, block ij from rank i to rank j, what rank 0 sends and receives; 02 has two places
+// to go, 32 had three and came from 3 in round 1:
 //
-//   round  1                                2
-//          0 =[01, 03]=> 1                  0 =[02, 32]=> 2            02 has two places to go; 32 had three, came from
-//          3 3 =[30, 32]=> 0                  2 =[20, 10]=> 0
+//   round  1                        2
+//          0 =[01, 03]=> 1          0 =[02, 32]=> 2
+//          3 =[30, 32]=> 0          2 =[20, 10]=> 0
 //
 // Rounds: ceil(log2 P). Sent by a rank: all-gather (P - 1) / P of the vector, the least there can be; all-to-all, of
 // its own vector, the set bits of 1 .. P - 1 over P: about (log2 P) / 2. For small blocks. A list of blocks that do not

@@ -1,6 +1,6 @@
 // Chains, which stream: every rank hands on what arrives, byte by byte, so a large vector is at all of them at once.
-// The pipelined chain of Traeff, Ripke, Siebert, Balaji, Thakur and Gropp, "A simple, pipelined algorithm for large,
-// irregular all-gather problems", IJHPCA 2010, and long before it of every pipelined broadcast.
+// "Chain" in Pjesivac-Grbovic, Angskun, Bosilca, Fagg, Gabriel and Dongarra, "Performance analysis of MPI collective
+// operations", Cluster Computing 2007, with bytes for its segments.
 //
 // P = 4, all-reduce. Reduce is its left half, and one transfer more where the root is not the last rank; broadcast is
 // a chain of copies from the root on:

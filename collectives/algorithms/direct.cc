@@ -1,12 +1,14 @@
 // Direct: everyone to everyone, or to and from the root, with no rank in between. As old as message passing; "linear"
-// in Open MPI and MPICH, for all-reduce "one-shot" or "all pairs" in Cowan et al., "MSCCLang: Microsoft collective
-// communication language", ASPLOS 2023.
+// in Pjesivac-Grbovic et al., "Performance analysis of MPI collective operations", Cluster Computing 2007; for
+// all-reduce the "one-shot" of GPU libraries.
 //
-// P = 4, all-reduce, all in one round; each rank folds what comes in the ranks' order, its own in its place:
+// P = 4, all-reduce, all in one round. Each rank folds what comes in the ranks' order; its own contribution steps aside
+// until those of lower ranks are there:
 //
 //   0 -> 1, 2, 3      at 0: ((0 + 1) + 2) + 3
-//   1 -> 0, 2, 3      at 1: ((0 + 1) + 2) + 3      the own contribution steps aside until those of lower ranks are
-//   there 2 -> 0, 1, 3      at 2: ((0 + 1) + 2) + 3 3 -> 0, 1, 2      at 3: ((0 + 1) + 2) + 3
+//   1 -> 0, 2, 3      at 1: ((0 + 1) + 2) + 3
+//   2 -> 0, 1, 3      at 2: ((0 + 1) + 2) + 3
+//   3 -> 0, 1, 2      at 3: ((0 + 1) + 2) + 3
 //
 // One latency. Where a rank sends and receives one transfer at a time: P - 1 rounds, and 2 P - 3 where all fold, since
 // then everyone waits for rank 0's first, rank 1's second, and so on. Sent by a rank:

@@ -1,6 +1,6 @@
 // Hierarchical all-reduce: inside each host, then among hosts, then inside again. The composition of Cho, Finkler,
-// Serrano and Kung, "BlueConnect: decomposing all-reduce for deep learning on heterogeneous network hierarchy", IBM JRD
-// 2019.
+// Serrano, Kung and Hunter, "BlueConnect: decomposing all-reduce for deep learning on heterogeneous network hierarchy",
+// IBM JRD 2019.
 //
 // Let L be the number of ranks of the host with the fewest. The first L ranks of every host own a piece of the vector
 // each, an L-th. Everyone in a host sends each piece to its owner there, who folds; the owners of the same piece, one

@@ -1,6 +1,6 @@
 // K-nomial trees, the binomial tree with another radix: every inner node serves k - 1 children per level instead of
-// one, so the tree is log2 k times flatter. UCC's and libfabric's "k-nomial"; see Chunduri et al., "Generalized
-// collective algorithms for the exascale era", IEEE CLUSTER 2023.
+// one, so the tree is log2 k times flatter. See Wilkins et al., "Generalized collective algorithms for the exascale
+// era", IEEE CLUSTER 2023.
 //
 // P = 16, radix 4, broadcast from 0:            P = 4, all-reduce by radix 4:
 //

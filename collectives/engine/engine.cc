@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::array<std::byte, kLineBytes> kZeros{};
 
-// A local copy is submitted in pieces, so that steps that follow it can start before it ends.
-constexpr std::uint64_t kCopyPieceBytes = 256 * 1024;
+// A local step is submitted in pieces, so that steps that follow it can start before it ends.
+constexpr std::uint64_t kLocalPieceBytes = 256 * 1024;
 
 // How much one lane direction moves before the others get their turn: a rank that only received while its own data
 // waited would halve a duplex link.
@@ -60,20 +60,13 @@ Result<Engine::LaneUse*> Engine::UseOf(Rank peer) {
 Status Engine::Start(const Plan& plan, const OperationDescriptor& operation, const OperationBuffers& buffers,
                      double scale) {
   RONDO_CHECK(plan_ == nullptr, "an operation is running");
+  RONDO_CHECK(operation.varying != buffers.counts.empty(), "{} and the counts of its blocks", operation.ToString());
   element_bytes_ = SizeOf(operation.type);
-  const ChunkGrid grid(operation.count, element_bytes_, plan.chunks);
-  const std::uint64_t total_bytes = grid.BeginByte(plan.chunks);
-  if (plan.needs_scratch && total_bytes > scratch_bytes_) {
-    if (total_bytes > options_.max_scratch_bytes)
-      return Fail(ErrorCode::kResource, "{} needs {} bytes of scratch, the limit (max_scratch_bytes) is {}",
-                  operation.ToString(), total_bytes, options_.max_scratch_bytes);
-    scratch_bytes_ = 0;
-    scratch_.reset(new (std::nothrow) std::byte[total_bytes]);
-    if (scratch_ == nullptr)
-      return Fail(ErrorCode::kOutOfMemory, "no memory for the {} bytes of scratch of {}", total_bytes,
-                  operation.ToString());
-    scratch_bytes_ = total_bytes;
-  }
+  const std::uint32_t chunks_per_block = plan.chunks / plan.blocks;
+  const BlockGrid grid = operation.varying
+                             ? BlockGrid(plan.blocks, buffers.counts, options_.rank, element_bytes_, chunks_per_block)
+                             : BlockGrid(plan.blocks, operation.count, element_bytes_, chunks_per_block);
+  RONDO_TRY(PrepareScratch(plan, grid, operation));
 
   queue_use_.assign(plan.queues.size(), nullptr);
   queue_head_.assign(plan.queues.size(), 0);
@@ -85,14 +78,18 @@ Status Engine::Start(const Plan& plan, const OperationDescriptor& operation, con
 
   steps_.resize(std::max(steps_.size(), plan.steps.size()));
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-    const ChunkRange chunks = plan.steps[i].chunks;
+    const PlanStep& step = plan.steps[i];
     StepState& state = steps_[i];
     state = StepState{};
-    state.begin = grid.BeginByte(chunks.first);
-    state.bytes = grid.BeginByte(chunks.end()) - state.begin;
+    state.begin = grid.BeginByte(step.chunks.first);
+    state.bytes = grid.BeginByte(step.chunks.end()) - state.begin;
+    if (state.bytes > 0 && step.kind != StepKind::kRecv)
+      state.source = Address(plan, grid, buffers, step, step.source, state.begin);
+    if (state.bytes > 0 && step.kind != StepKind::kSend)
+      state.destination = Address(plan, grid, buffers, step, step.destination, state.begin);
     if (state.bytes >= options_.windows_from_bytes) {
       // What is reduced on arrival has no place of its own to be pushed to.
-      if (options_.capabilities.push && plan.steps[i].kind == StepKind::kRecv) {
+      if (options_.capabilities.push && step.kind == StepKind::kRecv) {
         state.placement = Placement::kPush;
       } else if (options_.capabilities.pull) {
         state.placement = Placement::kPull;
@@ -102,19 +99,43 @@ Status Engine::Start(const Plan& plan, const OperationDescriptor& operation, con
 
   plan_ = &plan;
   operation_ = operation;
-  buffers_ = buffers;
   move_ = {operation.type, operation.op, scale, options_.world_size};
   mover_.Start(move_, plan.steps.size());
   return {};
 }
 
-std::byte* Engine::At(BufferId buffer, std::uint64_t position) const {
+Status Engine::PrepareScratch(const Plan& plan, const BlockGrid& grid, const OperationDescriptor& operation) {
+  scratch_shift_.resize(std::max(scratch_shift_.size(), plan.scratch.size()));
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < plan.scratch.size(); ++i) {
+    const std::uint64_t begin = grid.BeginByte(plan.scratch[i].first);
+    scratch_shift_[i] = bytes - begin;
+    bytes += grid.BeginByte(plan.scratch[i].end()) - begin;
+  }
+  if (bytes <= scratch_bytes_) return {};
+  if (bytes > options_.max_scratch_bytes)
+    return Fail(ErrorCode::kResource, "{} needs {} bytes of scratch, the limit (max_scratch_bytes) is {}",
+                operation.ToString(), bytes, options_.max_scratch_bytes);
+  scratch_bytes_ = 0;
+  scratch_.reset(new (std::nothrow) std::byte[bytes]);
+  if (scratch_ == nullptr)
+    return Fail(ErrorCode::kOutOfMemory, "no memory for the {} bytes of scratch of {}", bytes, operation.ToString());
+  scratch_bytes_ = bytes;
+  return {};
+}
+
+std::byte* Engine::Address(const Plan& plan, const BlockGrid& grid, const OperationBuffers& buffers,
+                           const PlanStep& step, BufferId buffer, std::uint64_t position) const {
+  const auto in = [&](std::byte* base, const BlockSet& set) {
+    const std::uint64_t within = position - grid.BlockBegin(step.block) * element_bytes_;
+    return base + grid.PackedElement(set, step.block) * element_bytes_ + within;
+  };
   switch (buffer) {
     // The mover's interface has one pointer type for what it reads; nothing writes through an input pointer, because no
     // step has kInput as destination (the verifier proves it).
-    case BufferId::kInput: return const_cast<std::byte*>(buffers_.input) + position;
-    case BufferId::kOutput: return buffers_.output + position;
-    case BufferId::kScratch: return scratch_.get() + position;
+    case BufferId::kInput: return in(const_cast<std::byte*>(buffers.input), plan.input);
+    case BufferId::kOutput: return in(buffers.output, plan.output);
+    case BufferId::kScratch: return scratch_.get() + (position + scratch_shift_[step.scratch_range]);
   }
   return nullptr;
 }
@@ -202,7 +223,7 @@ Result<Progress> Engine::Advance(std::uint32_t queue) {
         break;
       }
       case StepKind::kCopy:
-      case StepKind::kReduce: step_moved = CopyLocally(index); break;
+      case StepKind::kReduce: step_moved = RunLocally(index); break;
     }
     moved |= step_moved;
     if (!steps_[index].complete) return moved ? Progress::kMoved : Progress::kNothing;
@@ -239,6 +260,7 @@ Result<bool> Engine::Send(std::uint32_t index, LaneUse& use) {
               .transfer = plan_->steps[index].transfer,
               .payload_bytes = static_cast<std::uint32_t>(use.frame_payload),
               .payload_offset = use.frame_begin,
+              .transfer_bytes = state.bytes,
               .stream_offset = offset,
           },
           FrameHeaderBytes(use.headers[slot]));
@@ -258,7 +280,7 @@ Result<bool> Engine::Send(std::uint32_t index, LaneUse& use) {
       const std::uint64_t from = use.frame_begin + at - kFrameHeaderBytes;
       const std::uint64_t to = std::min({limit, use.frame_begin + use.frame_payload, from + kTurnBytes});
       if (to > from) {
-        pieces[count++] = Bytes(At(plan_->steps[index].source, state.begin + from), to - from);
+        pieces[count++] = Bytes(state.source + from, to - from);
         at += to - from;
       }
     }
@@ -293,6 +315,8 @@ Result<bool> Engine::Send(std::uint32_t index, LaneUse& use) {
 Result<bool> Engine::Receive(std::uint32_t index, LaneUse& use) {
   StepState& state = steps_[index];
   const bool reduces = plan_->steps[index].kind == StepKind::kRecvReduce;
+  // A signal is heard after those before it; what has chunks and no bytes waits for nothing.
+  if (plan_->steps[index].chunks.count == 0 && !DependenciesComplete(index)) return false;
   const std::uint64_t turn_end = state.done + kTurnBytes;
   bool moved = false;
   while (!state.complete) {
@@ -329,6 +353,8 @@ Result<bool> Engine::ReadHeader(std::uint32_t index, LaneUse& use) {
                       .With([&](ErrorDetails& d) { d.culprit = peer; }));
   }
   if (header.operation != operation_) return Fail(Disagreement(peer, header));
+  if (header.transfer == plan_->steps[index].transfer && header.transfer_bytes != state.bytes)
+    return Fail(AnotherLength(peer, header, state.bytes));
   const std::uint64_t payload = std::min<std::uint64_t>(options_.frame_bytes, state.bytes - state.done);
   if (header.transfer != plan_->steps[index].transfer || header.payload_offset != state.done ||
       header.payload_bytes != payload || header.stream_offset != use.lane->consumed())
@@ -361,8 +387,7 @@ void Engine::Grant(std::uint32_t index, LaneUse& use) {
     const std::uint64_t end = std::min(limit, (from / frame + 1) * frame);
     const std::uint64_t offset =
         use.incoming_begin + from / frame * (frame + kFrameHeaderBytes) + kFrameHeaderBytes + from % frame;
-    std::byte* const to = At(plan_->steps[index].destination, state.begin + from);
-    use.windows_refused = !use.lane->Expect(offset, MutableBytes(to, end - from));
+    use.windows_refused = !use.lane->Expect(offset, MutableBytes(state.destination + from, end - from));
     if (use.windows_refused) return;
     use.granted = end;
   }
@@ -371,8 +396,7 @@ void Engine::Grant(std::uint32_t index, LaneUse& use) {
 bool Engine::TakePayload(std::uint32_t index, LaneUse& use, std::uint64_t end) {
   StepState& state = steps_[index];
   if (end <= state.done) return false;
-  std::byte* const to = At(plan_->steps[index].destination, state.begin);
-  const std::size_t taken = use.lane->ReadInto(MutableBytes(to + state.done, end - state.done));
+  const std::size_t taken = use.lane->ReadInto(MutableBytes(state.destination + state.done, end - state.done));
   state.done += taken;
   return taken > 0;
 }
@@ -406,12 +430,11 @@ bool Engine::ReducePayload(std::uint32_t index, LaneUse& use, std::uint64_t end)
   }
 
   const auto submit = [&](const std::byte* incoming, std::uint64_t bytes) {
-    const std::uint64_t position = state.begin + state.submitted;
-    const std::byte* own = At(step.source, position);
+    const std::byte* own = state.source + state.submitted;
     mover_.Submit(
         index, {
                    .kind = step.finish && operation_.op == ReduceOp::kAvg ? MoveKind::kReduceDivide : MoveKind::kReduce,
-                   .destination = At(step.destination, position),
+                   .destination = state.destination + state.submitted,
                    .left = step.incoming_left ? incoming : own,
                    .right = step.incoming_left ? own : incoming,
                    .bytes = bytes,
@@ -467,7 +490,7 @@ bool Engine::FinishFrame(std::uint32_t index, LaneUse& use) {
   return true;
 }
 
-bool Engine::CopyLocally(std::uint32_t index) {
+bool Engine::RunLocally(std::uint32_t index) {
   const PlanStep& step = plan_->steps[index];
   StepState& state = steps_[index];
   const std::uint64_t limit = Limit(index);
@@ -476,16 +499,27 @@ bool Engine::CopyLocally(std::uint32_t index) {
   const bool divide = step.finish && operation_.op == ReduceOp::kAvg;
   const std::uint64_t end = limit - (limit < state.bytes ? limit % element_bytes_ : 0);
   if (end > state.submitted) {
-    const std::uint64_t piece = std::min(end - state.submitted, kCopyPieceBytes);
-    const std::uint64_t position = state.begin + state.submitted;
-    mover_.Submit(index, {
-                             .kind = step.scale ? MoveKind::kScale
-                                     : divide   ? MoveKind::kDivide
-                                                : MoveKind::kCopy,
-                             .destination = At(step.destination, position),
-                             .left = At(step.source, position),
-                             .bytes = piece,
-                         });
+    const std::uint64_t piece = std::min(end - state.submitted, kLocalPieceBytes);
+    const std::byte* const source = state.source + state.submitted;
+    std::byte* const destination = state.destination + state.submitted;
+    if (step.kind == StepKind::kReduce) {
+      mover_.Submit(index, {
+                               .kind = divide ? MoveKind::kReduceDivide : MoveKind::kReduce,
+                               .destination = destination,
+                               .left = step.incoming_left ? source : destination,
+                               .right = step.incoming_left ? destination : source,
+                               .bytes = piece,
+                           });
+    } else {
+      mover_.Submit(index, {
+                               .kind = step.scale ? MoveKind::kScale
+                                       : divide   ? MoveKind::kDivide
+                                                  : MoveKind::kCopy,
+                               .destination = destination,
+                               .left = source,
+                               .bytes = piece,
+                           });
+    }
     state.submitted += piece;
   }
   state.done = mover_.Done(index);
@@ -493,18 +527,29 @@ bool Engine::CopyLocally(std::uint32_t index) {
   return state.done != before || state.submitted != submitted_before || state.complete;
 }
 
-Error Engine::Disagreement(Rank peer, const FrameHeader& header) const {
-  const OperationDescriptor& theirs = header.operation;
+Error Engine::Mismatch(Rank peer, std::string message) const {
   ErrorDetails details;
   details.code = ErrorCode::kMismatch;
   details.culprit = peer;
   details.rank = options_.rank;
   details.collective = operation_.ToString();
   details.sequence = operation_.sequence;
-  details.message =
-      fmt::format("the ranks disagree: rank {} is in operation #{} {}, rank {} in operation #{} {}", options_.rank,
-                  operation_.sequence, operation_.ToString(), peer, theirs.sequence, theirs.ToString());
+  details.message = std::move(message);
   return Error(std::move(details));
+}
+
+Error Engine::Disagreement(Rank peer, const FrameHeader& header) const {
+  const OperationDescriptor& theirs = header.operation;
+  return Mismatch(peer, fmt::format("the ranks disagree: rank {} is in operation #{} {}, rank {} in operation #{} {}",
+                                    options_.rank, operation_.sequence, operation_.ToString(), peer, theirs.sequence,
+                                    theirs.ToString()));
+}
+
+Error Engine::AnotherLength(Rank peer, const FrameHeader& header, std::uint64_t expected_bytes) const {
+  return Mismatch(peer, fmt::format("the ranks disagree about counts: in operation #{} {} rank {} sends {} bytes in "
+                                    "transfer {}, rank {} expects {} bytes",
+                                    operation_.sequence, operation_.ToString(), peer, header.transfer_bytes,
+                                    header.transfer, options_.rank, expected_bytes));
 }
 
 void Engine::Drain() {

@@ -6,7 +6,8 @@
 //
 // Progress is a byte count. A step that depends on another may process its byte at position p as soon as the other has
 // passed p: `done` for what it reads or overwrites of written data, `released` for what it overwrites of sent data. The
-// positions are those of the vector, the same in input, output and scratch, so one comparison serves all kinds.
+// positions are those of the virtual vector (grid.h), the same in input, output and scratch, so one comparison serves
+// all kinds; where a step's bytes lie in each buffer is worked out once, at Start.
 //
 // Thread rule: one thread at a time (the owner of the endpoint).
 #pragma once
@@ -43,8 +44,8 @@ struct EngineOptions {
 enum class Placement : std::uint8_t { kSlot, kPush, kPull };
 
 // The memory of one operation; lent, with what `counts` refers to, from Start until Poll says kComplete or, after an
-// error, Drain returns. What lies there is layout.h's to say, packed. Null where the rank has no input (in place, or not
-// the root of a scatter) or no output (not the root of a gather), or where they are empty.
+// error, Drain returns. What lies there is layout.h's to say, packed. Null where the rank has no input (in place, or
+// not the root of a scatter) or no output (not the root of a gather), or where they are empty.
 struct OperationBuffers {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
@@ -72,13 +73,15 @@ class Engine {
   // All arguments outlive the engine.
   Engine(const EngineOptions& options, Endpoint& endpoint, Mover& mover);
 
-  // Begins an operation. REQUIRES: none is running; `plan` lives until it ends. Opens the lanes it needs.
+  // Begins an operation. REQUIRES: none is running; `plan` lives until it ends; `operation.varying` says whether
+  // `buffers` has counts. Opens the lanes it needs.
   // kResource: too much scratch, or a lane could not be made. kOutOfMemory: no memory for scratch. After an error
   // nothing runs.
   Status Start(const Plan& plan, const OperationDescriptor& operation, const OperationBuffers& buffers, double scale);
   bool running() const { return plan_ != nullptr; }
 
-  // Moves what can move. An error (kMismatch, kProtocol) is final for the lanes: Drain, and never Start again.
+  // Moves what can move. An error (kMismatch: the peer is in another operation, or its transfer is of another length
+  // than due here; kProtocol) is final for the lanes: Drain, and never Start again.
   Result<Progress> Poll();
 
   // Ends the running operation after an error: returns once nothing touches its memory. REQUIRES: the lanes have been
@@ -104,23 +107,25 @@ class Engine {
   const OperationDescriptor& operation() const { return operation_; }
 
  private:
-  struct StepState {
-    std::uint64_t begin = 0;         // position in the vector, bytes
-    std::uint64_t bytes = 0;         // length
-    std::uint64_t done = 0;          // payload bytes sent, received, reduced, copied
-    std::uint64_t submitted = 0;     // of steps through the mover: handed to it; >= done
-    std::uint64_t stream_begin = 0;  // of sends: stream offset of the first frame's header
+  // One cache line: a step and what it depends on are looked at all the time.
+  struct alignas(kLineBytes) StepState {
+    std::uint64_t begin = 0;            // position in the virtual vector, bytes
+    std::uint64_t bytes = 0;            // length
+    std::uint64_t done = 0;             // payload bytes sent, received, reduced, copied
+    std::uint64_t submitted = 0;        // of steps through the mover: handed to it; >= done
+    std::uint64_t stream_begin = 0;     // of sends: stream offset of the first frame's header
+    const std::byte* source = nullptr;  // where its bytes begin; null where there are none
+    std::byte* destination = nullptr;
     Placement placement = Placement::kSlot;
     bool complete = false;  // done == bytes and the last frame's padding is through
   };
 
-  // A lane as the engine drives it: headers in flight and the frame at the head of either direction.
-  struct LaneUse {
+  // A lane as the engine drives it: headers in flight and the frame at the head of either direction. A rank may have
+  // many lanes and use each for a moment, so what one direction touches stands in as few cache lines as can be.
+  struct alignas(kLineBytes) LaneUse {
     static constexpr std::size_t kHeaders = 16;
+    // Sending.
     Lane* lane = nullptr;
-    // Sending. Headers are lent to the lane until released, so they take turns.
-    alignas(kLineBytes) std::array<std::array<std::byte, kFrameHeaderBytes>, kHeaders> headers;
-    std::array<std::uint64_t, kHeaders> header_end{};  // stream offset after the header last put there
     std::uint32_t next_header = 0;
     bool sending_frame = false;
     const std::byte* header = nullptr;  // of the frame being sent
@@ -128,13 +133,17 @@ class Engine {
     std::uint64_t frame_payload = 0;
     std::uint64_t frame_sent = 0;  // bytes of header + payload + padding accepted
     // Receiving.
+    alignas(kLineBytes) std::uint64_t incoming_begin = 0;  // of a transfer by push: stream offset of its first header
+    std::uint64_t incoming_end = 0;                        // payload offset within the transfer at which the frame ends
+    std::uint64_t incoming_padding = 0;                    // bytes of padding still to consume after the payload
+    std::uint64_t stepped_over = 0;  // bytes at the front of the lane handed to the mover and not consumed yet
+    std::uint64_t granted = 0;       // end of the windows granted, within the transfer
     bool receiving_frame = false;
-    std::uint64_t incoming_begin = 0;    // of a transfer by push: stream offset of its first header
-    std::uint64_t incoming_end = 0;      // payload offset within the transfer at which the frame ends
-    std::uint64_t incoming_padding = 0;  // bytes of padding still to consume after the payload
-    std::uint64_t stepped_over = 0;      // bytes at the front of the lane handed to the mover and not consumed yet
-    std::uint64_t granted = 0;           // end of the windows granted, within the transfer
-    bool windows_refused = false;        // for this transfer
+    bool windows_refused = false;  // for this transfer
+    // Headers are lent to the lane until released, so they take turns.
+    alignas(
+        kLineBytes) std::array<std::uint64_t, kHeaders> header_end{};  // stream offset after the header last put there
+    alignas(kLineBytes) std::array<std::array<std::byte, kFrameHeaderBytes>, kHeaders> headers;
     alignas(16) std::array<std::byte, 16> split_element{};  // an element that lies across Peek's two views
   };
 
@@ -144,7 +153,11 @@ class Engine {
   std::uint64_t Released(std::uint32_t index) const;
   // For transfers without bytes, which Limit() cannot order.
   bool DependenciesComplete(std::uint32_t index) const;
-  std::byte* At(BufferId buffer, std::uint64_t position) const;
+  // Makes room for what the plan keeps in scratch.
+  Status PrepareScratch(const Plan& plan, const BlockGrid& grid, const OperationDescriptor& operation);
+  // Where a step's bytes begin in one of its buffers.
+  std::byte* Address(const Plan& plan, const BlockGrid& grid, const OperationBuffers& buffers, const PlanStep& step,
+                     BufferId buffer, std::uint64_t position) const;
 
   Result<Progress> Advance(std::uint32_t queue);
   Result<bool> Send(std::uint32_t index, LaneUse& use);
@@ -154,8 +167,10 @@ class Engine {
   bool TakePayload(std::uint32_t index, LaneUse& use, std::uint64_t end);
   bool ReducePayload(std::uint32_t index, LaneUse& use, std::uint64_t end);
   bool FinishFrame(std::uint32_t index, LaneUse& use);
-  bool CopyLocally(std::uint32_t index);
+  bool RunLocally(std::uint32_t index);
+  Error Mismatch(Rank peer, std::string message) const;
   Error Disagreement(Rank peer, const FrameHeader& header) const;
+  Error AnotherLength(Rank peer, const FrameHeader& header, std::uint64_t expected_bytes) const;
 
   const EngineOptions options_;
   Endpoint& endpoint_;
@@ -163,10 +178,11 @@ class Engine {
   std::vector<std::unique_ptr<LaneUse>> uses_;  // by peer
   std::unique_ptr<std::byte[]> scratch_;        // not zeroed: whatever is read was written before
   std::uint64_t scratch_bytes_ = 0;
+  // By range of the plan: what to add to a position to get its offset in scratch; wraps around.
+  std::vector<std::uint64_t> scratch_shift_;
 
   const Plan* plan_ = nullptr;
   OperationDescriptor operation_;
-  OperationBuffers buffers_;
   MoveContext move_;
   std::size_t element_bytes_ = 1;
   std::vector<StepState> steps_;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "collectives/schedule/layout.h"
+
 namespace rondo {
 namespace {
 
@@ -10,34 +12,25 @@ constexpr std::uint16_t kMagic = 0x4F52;  // "RO"
 constexpr std::uint8_t kVersion = 1;
 constexpr std::uint8_t kData = 1;
 constexpr std::size_t kMagicAt = 0, kVersionAt = 2, kTypeAt = 3, kCrcAt = 4, kStreamOffsetAt = 8, kPayloadOffsetAt = 16,
-                      kPayloadBytesAt = 24, kTransferAt = 28, kDescriptorAt = 32;
-static_assert(kDescriptorAt + kDescriptorBytes == kFrameHeaderBytes);
+                      kPayloadBytesAt = 24, kTransferAt = 28, kDescriptorAt = 32, kTransferBytesAt = 56;
+static_assert(kDescriptorAt + kDescriptorBytes == kTransferBytesAt && kTransferBytesAt + 8 == kFrameHeaderBytes);
 // Within the descriptor.
 constexpr std::size_t kSequenceAt = 0, kCountAt = 8, kRootAt = 16, kCollectiveAt = 20, kDataTypeAt = 21, kOpAt = 22,
-                      kAlgorithmAt = 23, kReservedAt = 24;
+                      kAlgorithmAt = 23;
+static_assert(kAlgorithmAt + 1 == kDescriptorBytes);
+constexpr std::byte kVarying{0x80};  // in the byte of the collective
 
 }  // namespace
 
 std::string OperationDescriptor::ToString() const {
-  switch (collective) {
-    case Collective::kAllReduce:
-      return fmt::format("all_reduce {} x {} {} by {}", Name(type), count, Name(op), Name(algorithm));
-    case Collective::kBroadcast:
-      return fmt::format("broadcast {} x {} from rank {} by {}", Name(type), count, root, Name(algorithm));
-    case Collective::kReduce:
-      return fmt::format("reduce {} x {} {} to rank {} by {}", Name(type), count, Name(op), root, Name(algorithm));
-    case Collective::kReduceScatter:
-      return fmt::format("reduce_scatter {} x {} {} by {}", Name(type), count, Name(op), Name(algorithm));
-    case Collective::kGather:
-      return fmt::format("gather {} x {} to rank {} by {}", Name(type), count, root, Name(algorithm));
-    case Collective::kScatter:
-      return fmt::format("scatter {} x {} from rank {} by {}", Name(type), count, root, Name(algorithm));
-    case Collective::kAllGather:
-    case Collective::kAllToAll:
-      return fmt::format("{} {} x {} by {}", Name(collective), Name(type), count, Name(algorithm));
-    case Collective::kBarrier: return fmt::format("barrier by {}", Name(algorithm));
-  }
-  return fmt::format("unknown collective {}", static_cast<int>(collective));
+  if (!ParseCollective(Name(collective))) return fmt::format("unknown collective {}", static_cast<int>(collective));
+  std::string text = fmt::format("{}{}", Name(collective), varying ? "_v" : "");
+  if (collective != Collective::kBarrier) text += fmt::format(" {}", Name(type));
+  if (collective != Collective::kBarrier && !(varying && count == 0)) text += fmt::format(" x {}", count);
+  if (Reduces(collective)) text += fmt::format(" {}", Name(op));
+  const bool from_root = collective == Collective::kBroadcast || collective == Collective::kScatter;
+  if (HasRoot(collective)) text += fmt::format(" {} rank {}", from_root ? "from" : "to", root);
+  return text + fmt::format(" by {}", Name(algorithm));
 }
 
 void Encode(const OperationDescriptor& descriptor, std::span<std::byte, kDescriptorBytes> out) {
@@ -45,11 +38,10 @@ void Encode(const OperationDescriptor& descriptor, std::span<std::byte, kDescrip
   StoreLittle<std::uint64_t>(to + kSequenceAt, descriptor.sequence);
   StoreLittle<std::uint64_t>(to + kCountAt, descriptor.count);
   StoreLittle<std::uint32_t>(to + kRootAt, static_cast<std::uint32_t>(descriptor.root));
-  to[kCollectiveAt] = static_cast<std::byte>(descriptor.collective);
+  to[kCollectiveAt] = static_cast<std::byte>(descriptor.collective) | (descriptor.varying ? kVarying : std::byte{});
   to[kDataTypeAt] = static_cast<std::byte>(descriptor.type);
   to[kOpAt] = static_cast<std::byte>(descriptor.op);
   to[kAlgorithmAt] = static_cast<std::byte>(descriptor.algorithm);
-  StoreLittle<std::uint64_t>(to + kReservedAt, 0);
 }
 
 OperationDescriptor DecodeDescriptor(std::span<const std::byte, kDescriptorBytes> in) {
@@ -58,7 +50,8 @@ OperationDescriptor DecodeDescriptor(std::span<const std::byte, kDescriptorBytes
   descriptor.sequence = LoadLittle<std::uint64_t>(from + kSequenceAt);
   descriptor.count = LoadLittle<std::uint64_t>(from + kCountAt);
   descriptor.root = static_cast<Rank>(LoadLittle<std::uint32_t>(from + kRootAt));
-  descriptor.collective = static_cast<Collective>(from[kCollectiveAt]);
+  descriptor.collective = static_cast<Collective>(from[kCollectiveAt] & ~kVarying);
+  descriptor.varying = (from[kCollectiveAt] & kVarying) != std::byte{};
   descriptor.type = static_cast<DataType>(from[kDataTypeAt]);
   descriptor.op = static_cast<ReduceOp>(from[kOpAt]);
   descriptor.algorithm = static_cast<Algorithm>(from[kAlgorithmAt]);
@@ -75,6 +68,7 @@ void Encode(const FrameHeader& header, FrameHeaderBytes out) {
   StoreLittle<std::uint64_t>(to + kPayloadOffsetAt, header.payload_offset);
   StoreLittle<std::uint32_t>(to + kPayloadBytesAt, header.payload_bytes);
   StoreLittle<std::uint32_t>(to + kTransferAt, header.transfer);
+  StoreLittle<std::uint64_t>(to + kTransferBytesAt, header.transfer_bytes);
   Encode(header.operation, std::span<std::byte, kDescriptorBytes>(to + kDescriptorAt, kDescriptorBytes));
 }
 
@@ -84,11 +78,11 @@ std::optional<std::string_view> Decode(std::span<const std::byte, kFrameHeaderBy
   if (from[kVersionAt] != std::byte{kVersion}) return "a frame of another version";
   if (from[kTypeAt] != std::byte{kData}) return "a frame of unknown type";
   if (LoadLittle<std::uint32_t>(from + kCrcAt) != 0) return "a checksum where none was agreed";
-  if (LoadLittle<std::uint64_t>(from + kDescriptorAt + kReservedAt) != 0) return "reserved bytes that are not zero";
   out.stream_offset = LoadLittle<std::uint64_t>(from + kStreamOffsetAt);
   out.payload_offset = LoadLittle<std::uint64_t>(from + kPayloadOffsetAt);
   out.payload_bytes = LoadLittle<std::uint32_t>(from + kPayloadBytesAt);
   out.transfer = LoadLittle<std::uint32_t>(from + kTransferAt);
+  out.transfer_bytes = LoadLittle<std::uint64_t>(from + kTransferBytesAt);
   out.operation =
       DecodeDescriptor(std::span<const std::byte, kDescriptorBytes>(from + kDescriptorAt, kDescriptorBytes));
   return std::nullopt;

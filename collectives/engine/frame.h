@@ -36,7 +36,7 @@ struct OperationDescriptor {
   std::string ToString() const;
 };
 
-inline constexpr std::size_t kDescriptorBytes = 32;
+inline constexpr std::size_t kDescriptorBytes = 24;
 void Encode(const OperationDescriptor& descriptor, std::span<std::byte, kDescriptorBytes> out);
 OperationDescriptor DecodeDescriptor(std::span<const std::byte, kDescriptorBytes> in);
 
@@ -48,6 +48,7 @@ struct FrameHeader {
   std::uint32_t transfer = 0;        // which transfer of the operation's schedule
   std::uint32_t payload_bytes = 0;   // of this frame
   std::uint64_t payload_offset = 0;  // within the transfer
+  std::uint64_t transfer_bytes = 0;  // the transfer's length, so that ranks that disagree about it can be told both
   std::uint64_t stream_offset = 0;   // of this header, in its lane direction
   bool operator==(const FrameHeader&) const = default;
 };

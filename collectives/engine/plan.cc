@@ -15,11 +15,21 @@ Plan MakePlan(const ScheduleKey& key, std::uint32_t chunks, const RankSchedule& 
   Plan plan;
   plan.key = key;
   plan.chunks = chunks;
+  plan.blocks = BlocksOf(key.collective, key.world_size);
+  plan.input = Holds(key, schedule.rank, BufferId::kInput);
+  plan.output = Holds(key, schedule.rank, BufferId::kOutput);
+  plan.scratch = schedule.scratch;
+  const auto scratch_range = [&](const ChunkRange& chunk_range) {
+    const auto behind =
+        std::upper_bound(plan.scratch.begin(), plan.scratch.end(), chunk_range.first,
+                         [](std::uint32_t first, const ChunkRange& range) { return first < range.first; });
+    return behind == plan.scratch.begin() ? 0 : static_cast<std::uint32_t>(behind - plan.scratch.begin() - 1);
+  };
   plan.steps.reserve(schedule.steps.size());
   std::map<std::pair<Rank, bool>, std::uint32_t> queues;
   for (std::uint32_t index = 0; index < schedule.steps.size(); ++index) {
     const Step& step = schedule.steps[index];
-    const bool local = step.kind == StepKind::kCopy;
+    const bool local = IsLocal(step.kind);
     RONDO_CHECK(local || (step.peer >= 0 && step.peer < key.world_size), "step {} names peer {}", index, step.peer);
     const bool sending = step.kind == StepKind::kSend;
     const auto [place, fresh] =
@@ -35,12 +45,13 @@ Plan MakePlan(const ScheduleKey& key, std::uint32_t chunks, const RankSchedule& 
         .finish = step.finish,
         .transfer = step.transfer,
         .chunks = step.chunks,
+        .block = step.chunks.first / (chunks / plan.blocks),
+        .scratch_range = scratch_range(step.chunks),
         .queue = place->second,
         .first_dependency = static_cast<std::uint32_t>(plan.dependencies.size()),
         .dependencies = static_cast<std::uint32_t>(step.dependencies.size()),
     });
     plan.dependencies.insert(plan.dependencies.end(), step.dependencies.begin(), step.dependencies.end());
-    plan.needs_scratch |= step.kind != StepKind::kSend && step.destination == BufferId::kScratch;
   }
   return plan;
 }
@@ -57,7 +68,8 @@ Result<const Plan*> PlanCache::Get(const ScheduleKey& key) {
   if (algorithm == nullptr)
     return Fail(ErrorCode::kInvalidArgument, "algorithm {} does not serve {}", Name(key.algorithm),
                 Name(key.collective));
-  auto plan = std::make_unique<Plan>(MakePlan(key, ChunksOf(*algorithm, WorldOf(key)), Project(*algorithm, key, rank_)));
+  auto plan =
+      std::make_unique<Plan>(MakePlan(key, ChunksOf(*algorithm, WorldOf(key)), Project(*algorithm, key, rank_)));
   if (entries_.size() >= limit_ && !entries_.empty()) {
     entries_.erase(std::min_element(entries_.begin(), entries_.end(),
                                     [](const Entry& a, const Entry& b) { return a.last_use < b.last_use; }));

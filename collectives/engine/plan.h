@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "collectives/schedule/layout.h"
 #include "collectives/schedule/step.h"
 
 namespace rondo {
@@ -20,22 +21,26 @@ struct PlanStep {
   bool finish;
   std::uint32_t transfer;
   ChunkRange chunks;
-  std::uint32_t queue;  // index into Plan::queues
+  std::uint32_t block;          // of the first chunk
+  std::uint32_t scratch_range;  // index into Plan::scratch, where a side of the step lies in scratch
+  std::uint32_t queue;          // index into Plan::queues
   std::uint32_t first_dependency;
   std::uint32_t dependencies;
 };
 
-// Steps that run strictly one after the other: one direction of one lane, or this rank's local copies.
+// Steps that run strictly one after the other: one direction of one lane, or this rank's copies and local reduces.
 struct PlanQueue {
-  Rank peer = kNoRank;  // kNoRank: local copies
+  Rank peer = kNoRank;  // kNoRank: local steps
   bool sending = false;
   std::vector<std::uint32_t> steps;
 };
 
 struct Plan {
   ScheduleKey key;
-  std::uint32_t chunks = 1;
-  bool needs_scratch = false;
+  std::uint32_t chunks = 1;  // of the whole virtual vector
+  std::uint32_t blocks = 1;
+  BlockSet input, output;           // what those buffers hold
+  std::vector<ChunkRange> scratch;  // what scratch holds, packed
   std::vector<PlanStep> steps;
   std::vector<Dependency> dependencies;
   std::vector<PlanQueue> queues;
@@ -44,7 +49,8 @@ struct Plan {
 // Lays `schedule` out. REQUIRES: its steps name ranks of key's world.
 Plan MakePlan(const ScheduleKey& key, std::uint32_t chunks, const RankSchedule& schedule);
 
-// The plans of one rank, at most `limit`; the one unused for longest makes room. Thread rule: one thread at a time.
+// The plans of one rank, at most `limit`; the one unused for longest makes room. Keys' hosts outlive the cache. Thread
+// rule: one thread at a time.
 class PlanCache {
  public:
   PlanCache(Rank rank, std::size_t limit) : rank_(rank), limit_(limit) {}

@@ -45,6 +45,9 @@ bool HasRoot(Collective collective);
 bool Reduces(Collective collective);     // combines contributions: all_reduce, reduce, reduce_scatter
 bool HasInPlace(Collective collective);  // input and output may be one memory: all but all_to_all and barrier
 
+inline constexpr int kMaxPairedWorld = 0xFFFF;  // all_to_all: more ranks have more pairs than 32 bits number
+
+// REQUIRES: world_size >= 1; of all_to_all, <= kMaxPairedWorld.
 std::uint32_t BlocksOf(Collective collective, int world_size);
 
 // What the rank brings, and what it must have in the end. REQUIRES of these: 0 <= rank < key.world_size.

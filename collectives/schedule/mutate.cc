@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/schedule/layout.h"
+
 namespace rondo {
 namespace {
 
@@ -65,6 +67,7 @@ void Double(std::vector<Step>& steps, std::uint32_t index) {
 const auto kAnySend = [](const Step& step) { return step.kind == StepKind::kSend; };
 const auto kAnyReceive = [](const Step& step) { return IsReceive(step); };
 const auto kAnyReduce = [](const Step& step) { return step.kind == StepKind::kRecvReduce; };
+const auto kLocalReduce = [](const Step& step) { return step.kind == StepKind::kReduce; };
 const auto kSendOfData = [](const Step& step) { return step.kind == StepKind::kSend && step.chunks.count > 0; };
 const auto kReceiveOfData = [](const Step& step) { return IsReceive(step) && step.chunks.count > 0; };
 const auto kDependent = [](const Step& step) { return !step.dependencies.empty(); };
@@ -84,7 +87,9 @@ bool DropReceive(Schedule& schedule, Random& random) {
 }
 
 bool DropTransfer(Schedule& schedule, Random& random) {
-  const auto site = Pick(schedule, random, kAnySend);
+  const bool barrier = schedule.key.collective == Collective::kBarrier;  // elsewhere a signal only sets the pace
+  const auto site =
+      Pick(schedule, random, [&](const Step& step) { return kAnySend(step) && (barrier || step.chunks.count > 0); });
   if (!site) return false;
   const Site receive = OtherEnd(schedule, At(schedule, *site), true);
   Erase(StepsOf(schedule, receive), receive.step);
@@ -246,24 +251,42 @@ bool WriteInput(Schedule& schedule, Random& random) {
 
 // ---- dependencies ----
 
+// The dependencies without which a schedule is wrong. What waits for a signal is told of it and mostly does not need
+// it: the pace of a pairwise exchange, and what a rank hears twice in a barrier, unless it disseminates in a power of
+// two.
+std::vector<std::pair<Site, std::size_t>> NeededDependencies(const Schedule& schedule) {
+  const bool news_needed = schedule.key.algorithm == Algorithm::kDissemination &&
+                           std::has_single_bit(static_cast<unsigned>(schedule.key.world_size));
+  std::vector<std::pair<Site, std::size_t>> needed;
+  for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {
+    const std::vector<Step>& steps = schedule.ranks[r].steps;
+    for (std::uint32_t s = 0; s < steps.size(); ++s) {
+      for (std::size_t d = 0; d < steps[s].dependencies.size(); ++d) {
+        const bool on_signal = steps[steps[s].dependencies[d].step].chunks.count == 0;
+        if (!on_signal || (news_needed && kAnySend(steps[s]))) needed.push_back({{r, s}, d});
+      }
+    }
+  }
+  return needed;
+}
+
 bool DropDependency(Schedule& schedule, Random& random) {
-  // A barrier hears of some ranks twice, unless the world is a power of two: there every dependency is needed.
-  const auto world = static_cast<unsigned>(schedule.key.world_size);
-  if (schedule.key.collective == Collective::kBarrier && !std::has_single_bit(world)) return false;
-  const auto site = Pick(schedule, random, kDependent);
-  if (!site) return false;
-  std::vector<Dependency>& dependencies = At(schedule, *site).dependencies;
-  dependencies.erase(dependencies.begin() + static_cast<std::ptrdiff_t>(random.Below(dependencies.size())));
+  const auto needed = NeededDependencies(schedule);
+  if (needed.empty()) return false;
+  const auto [site, dependency] = needed[random.Below(needed.size())];
+  std::vector<Dependency>& dependencies = At(schedule, site).dependencies;
+  dependencies.erase(dependencies.begin() + static_cast<std::ptrdiff_t>(dependency));
   return true;
 }
 
 // A dependency that says "one step further up" than it should.
 bool ShiftDependency(Schedule& schedule, Random& random) {
-  const auto site = Pick(schedule, random, [](const Step& step) {
-    return !step.dependencies.empty() && step.dependencies.front().step > 0;
+  auto needed = NeededDependencies(schedule);
+  std::erase_if(needed, [&](const auto& place) {
+    return place.second != 0 || At(schedule, place.first).dependencies.front().step == 0;
   });
-  if (!site) return false;
-  --At(schedule, *site).dependencies.front().step;
+  if (needed.empty()) return false;
+  --At(schedule, needed[random.Below(needed.size())].first).dependencies.front().step;
   return true;
 }
 
@@ -330,7 +353,90 @@ bool ExchangeInOneBuffer(Schedule& schedule, Random& random) {
   return true;
 }
 
+// ---- layout and scratch ----
+
+bool MistakeRoot(Schedule& schedule, Random& random) {
+  if (!HasRoot(schedule.key.collective) || schedule.key.world_size < 2) return false;
+  const auto others = static_cast<std::uint64_t>(schedule.key.world_size - 1);
+  const Rank away = static_cast<Rank>(random.Between(1, others));
+  schedule.key.root = (schedule.key.root + away) % schedule.key.world_size;
+  return true;
+}
+
+bool MistakePlace(Schedule& schedule, Random& /*random*/) {
+  if (!HasInPlace(schedule.key.collective)) return false;
+  schedule.key.in_place = !schedule.key.in_place;
+  return true;
+}
+
+// A rank that keeps something in scratch.
+RankSchedule* PickScratch(Schedule& schedule, Random& random) {
+  std::vector<RankSchedule*> ranks;
+  for (RankSchedule& rank : schedule.ranks) {
+    if (!rank.scratch.empty()) ranks.push_back(&rank);
+  }
+  return ranks.empty() ? nullptr : ranks[random.Below(ranks.size())];
+}
+
+bool KeepMoreScratch(Schedule& schedule, Random& random) {
+  RankSchedule* rank = PickScratch(schedule, random);
+  if (rank == nullptr) return false;
+  ++rank->scratch[random.Below(rank->scratch.size())].count;  // perhaps up to the next one, or past the end
+  return true;
+}
+
+bool KeepLessScratch(Schedule& schedule, Random& random) {
+  RankSchedule* rank = PickScratch(schedule, random);
+  if (rank == nullptr) return false;
+  ChunkRange& range = rank->scratch[random.Below(rank->scratch.size())];
+  range.first += random.Chance(0.5) ? 1 : 0;
+  --range.count;
+  return true;
+}
+
+bool ForgetScratch(Schedule& schedule, Random& random) {
+  RankSchedule* rank = PickScratch(schedule, random);
+  if (rank == nullptr) return false;
+  rank->scratch.erase(rank->scratch.begin() + static_cast<std::ptrdiff_t>(random.Below(rank->scratch.size())));
+  return true;
+}
+
+bool UnsortScratch(Schedule& schedule, Random& random) {
+  RankSchedule* rank = PickScratch(schedule, random);
+  if (rank == nullptr || rank->scratch.size() < 2) return false;
+  std::swap(rank->scratch.front(), rank->scratch.back());
+  return true;
+}
+
 // ---- arithmetic ----
+
+bool DropLocalReduce(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, kLocalReduce);
+  if (site) Erase(StepsOf(schedule, *site), site->step);
+  return site.has_value();
+}
+
+bool SwapLocalOperands(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, kLocalReduce);
+  if (site) At(schedule, *site).incoming_left = !At(schedule, *site).incoming_left;
+  return site.has_value();
+}
+
+bool ReduceIntoOtherOperand(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, kLocalReduce);
+  if (site) std::swap(At(schedule, *site).source, At(schedule, *site).destination);
+  return site.has_value();
+}
+
+bool CopyInsteadOfLocalReduce(Schedule& schedule, Random& random) {
+  const auto site = Pick(schedule, random, kLocalReduce);
+  if (!site) return false;
+  Step& step = At(schedule, *site);
+  step.kind = StepKind::kCopy;
+  step.incoming_left = false;
+  step.finish = false;
+  return true;
+}
 
 bool SwapOperands(Schedule& schedule, Random& random) {
   const auto site = Pick(schedule, random, kAnyReduce);
@@ -416,6 +522,16 @@ constexpr std::array kMutations{
     Mutation{"overwrite what was accepted but not released", IgnoreRelease},
     Mutation{"mistake the kind of a send's dependency", WrongKindForSend},
     Mutation{"exchange in one buffer", ExchangeInOneBuffer},
+    Mutation{"mistake the root", MistakeRoot},
+    Mutation{"take in place for out of place", MistakePlace},
+    Mutation{"keep more in scratch than is written", KeepMoreScratch},
+    Mutation{"keep less in scratch than is written", KeepLessScratch},
+    Mutation{"forget what is kept in scratch", ForgetScratch},
+    Mutation{"disorder what is kept in scratch", UnsortScratch},
+    Mutation{"drop a local reduce", DropLocalReduce},
+    Mutation{"swap the operands of a local reduce", SwapLocalOperands},
+    Mutation{"reduce locally into the other operand", ReduceIntoOtherOperand},
+    Mutation{"copy instead of reducing locally", CopyInsteadOfLocalReduce},
     Mutation{"swap the operands", SwapOperands},
     Mutation{"copy instead of combining", CopyInsteadOfReduce},
     Mutation{"never finish", DropFinish},

@@ -212,17 +212,14 @@ class RankBuilder {
     return false;
   }
 
-  // Pre-multiplication comes first: every chunk of the contribution goes, scaled, to where new values go.
+  // Pre-multiplication comes first. The contribution stays in one piece: in the output if that has room for all of it.
   void ScaleContribution(ChunkRange own) {
-    for (ChunkRange rest = own; rest.count > 0;) {
-      const ChunkRange part = FirstRun(rest, [this](std::uint32_t c) { return OutputHas({c, 1}); });
-      AddLocal({.kind = StepKind::kCopy,
-                .chunks = part,
-                .source = PlaceOf(part),
-                .destination = OutputHas(part) ? BufferId::kOutput : BufferId::kScratch,
-                .scale = true});
-      rest = Behind(part, rest);
-    }
+    if (own.count == 0) return;
+    AddLocal({.kind = StepKind::kCopy,
+              .chunks = own,
+              .source = PlaceOf(own),
+              .destination = OutputHas(own) ? BufferId::kOutput : BufferId::kScratch,
+              .scale = true});
   }
 
   // The buffer that holds the rank's value of all these chunks. Where they lie in several (its own part in the input,
@@ -243,21 +240,19 @@ class RankBuilder {
 
   void AddSend(Step step) {
     if (step.chunks.count > 0) step.source = BringTogether(step.chunks);
-    for (const Signal& signal : signals_) Depend(step, signal.step, DependencyKind::kReadAfterWrite);
+    if (last_signal_ != kNone) Depend(step, last_signal_, DependencyKind::kReadAfterWrite);
     if (step.chunks.count > 0) Read(step, step.source);
     Append(std::move(step));
   }
 
   void AddReceive(Step step) {
-    if (step.chunks.count == 0) {
-      RememberSignal(step.peer, NextStep());
-      Append(std::move(step));
-      return;
-    }
+    if (step.chunks.count == 0) return AddSignal(std::move(step));
     if (step.kind == StepKind::kRecvReduce && IsHeldBack(step.chunks)) step.kind = StepKind::kRecv;
     if (step.kind == StepKind::kRecvReduce) {
       step.source = BringTogether(step.chunks);
-      step.incoming_left = step.peer < schedule_.rank;
+      // While the own contribution is held back, the value comes from ranks lower than the one that sends now.
+      const bool held_back = states_[step.chunks.first].held != kNowhere;
+      step.incoming_left = step.peer < schedule_.rank && !held_back;
       Read(step, step.source);
     }
     step.destination = DestinationOf(step.chunks);
@@ -282,7 +277,7 @@ class RankBuilder {
                 chunks.first, chunks.end());
     for (std::uint32_t c = chunks.first; c < chunks.end(); ++c) {
       ChunkState& state = states_[c];
-      RONDO_CHECK((state.place == kInInput || state.place == kInOutput) && state.held == kNowhere,
+      RONDO_CHECK(state.place != kNowhere && state.held == kNowhere,
                   "rank {} has no contribution to chunk {} to hold back", schedule_.rank, c);
       state.held = std::exchange(state.place, kNowhere);
     }
@@ -370,6 +365,20 @@ class RankBuilder {
     }
   }
 
+  // Whether what `step` depends on already has followed `earlier` at this chunk, as when a contribution was combined
+  // into the value that is now copied over it.
+  bool IsImplied(const Step& step, std::uint32_t earlier, std::uint32_t chunk) const {
+    if (schedule_.steps[earlier].kind == StepKind::kSend) return false;  // done is not released
+    return std::any_of(step.dependencies.begin(), step.dependencies.end(), [&](const Dependency& dependency) {
+      if (dependency.step <= earlier) return false;
+      const Step& later = schedule_.steps[dependency.step];
+      if (chunk < later.chunks.first || chunk >= later.chunks.end()) return false;
+      const bool direct = std::any_of(later.dependencies.begin(), later.dependencies.end(),
+                                      [&](const Dependency& on) { return on.step == earlier; });
+      return direct || IsImplied(later, earlier, chunk);
+    });
+  }
+
   // `step` is about to be appended and writes its chunks in `buffer`. Where somebody has read since the last write,
   // that reader followed the writer byte for byte, so following the reader implies following the writer.
   void Write(Step& step, BufferId buffer) {
@@ -378,7 +387,8 @@ class RankBuilder {
       Cell& cell = CellOf(buffer, c);
       if (buffer == BufferId::kScratch) states_[c].in_scratch = true;
       for (std::uint32_t reader = cell.readers; reader != kNone; reader = readers_[reader].next) {
-        if (readers_[reader].step != self) Depend(step, readers_[reader].step, DependencyKind::kWriteAfterRead);
+        const std::uint32_t read_by = readers_[reader].step;
+        if (read_by != self && !IsImplied(step, read_by, c)) Depend(step, read_by, DependencyKind::kWriteAfterRead);
       }
       if (cell.readers == kNone && cell.last_writer != kNone) {
         Depend(step, cell.last_writer, DependencyKind::kWriteAfterWrite);
@@ -387,21 +397,12 @@ class RankBuilder {
     }
   }
 
-  // Receives from one peer complete in order, so of each peer's signals the last implies the others.
-  void RememberSignal(Rank peer, std::uint32_t step) {
-    for (Signal& signal : signals_) {
-      if (signal.peer == peer) {
-        signal.step = step;
-        return;
-      }
-    }
-    signals_.push_back({peer, step});
+  // Each signal waits for the one before it, so the last implies them all, whoever they came from.
+  void AddSignal(Step step) {
+    if (last_signal_ != kNone) Depend(step, last_signal_, DependencyKind::kReadAfterWrite);
+    last_signal_ = NextStep();
+    Append(std::move(step));
   }
-
-  struct Signal {
-    Rank peer;
-    std::uint32_t step;
-  };
 
   ChunkRange window_;
   std::uint32_t chunks_per_block_;
@@ -410,7 +411,7 @@ class RankBuilder {
   RankSchedule schedule_;
   ChunkStates states_;
   std::vector<Reader> readers_;
-  std::vector<Signal> signals_;
+  std::uint32_t last_signal_ = kNone;             // the step that received it
   std::vector<Step> sends_;                       // of the round in hand
   std::vector<std::pair<Effect, Step>> effects_;  // of the round in hand, in the order they were written
   std::size_t round_begin_ = 0;                   // the first step of that round

@@ -105,7 +105,8 @@ struct Step {
 };
 
 // One rank's part. Steps stand in an order that respects all dependencies; the steps of one lane direction (sends to
-// one peer; receives from one peer) run strictly in this order, all others as their dependencies allow.
+// one peer; receives from one peer) and the local ones (copies and reduces) each run strictly in this order, else steps
+// run as their dependencies allow.
 struct RankSchedule {
   Rank rank = 0;
   // What this rank keeps in scratch: sorted, neither overlapping nor adjacent; packed in this order.

@@ -38,7 +38,8 @@ class Transfers {
   virtual void Reduce(Rank from, Rank to, ChunkRange chunks) = 0;
   // `to` takes `from`'s value of the chunks.
   virtual void Copy(Rank from, Rank to, ChunkRange chunks) = 0;
-  // A transfer without bytes: whatever `to` sends in later rounds is sent after this arrived.
+  // A transfer without bytes: whatever `to` sends in later rounds is sent after this, and every signal before it, has
+  // arrived.
   virtual void Signal(Rank from, Rank to) = 0;
   // The rank's own contribution to the chunks steps aside, before anything was combined with it: its value is nothing
   // until a Copy brings one, or a Reduce, which then is a Copy. Sends of the same round still send the contribution.

@@ -17,10 +17,13 @@ std::string Describe(const Schedule& schedule, Place place) {
 
 namespace {
 
+bool IsSignal(const Step& step) { return Receives(step) && step.chunks.count == 0; }
+
 // Whether `later` does to what `earlier` did what the dependency says.
 bool IsTrue(const Step& earlier, const Step& later, DependencyKind kind) {
-  const bool signal = Receives(earlier) && earlier.chunks.count == 0;
-  if (signal) return kind == DependencyKind::kReadAfterWrite && Sends(later);
+  const bool signal = IsSignal(earlier);
+  // It carries nothing but the news that it came: what tells of it, or of later news, waits for it.
+  if (signal) return kind == DependencyKind::kReadAfterWrite && (Sends(later) || IsSignal(later));
   if (!earlier.chunks.Overlaps(later.chunks)) return false;
   switch (kind) {
     case DependencyKind::kReadAfterWrite: return !Sends(earlier) && Reads(later, earlier.destination);
@@ -111,9 +114,6 @@ Status CheckStep(const Schedule& schedule, Place place, ChunkRange window) {
   if (step.finish && (!step.chunks.count || Sends(step) || step.kind == StepKind::kRecv || !Reduces(key.collective))) {
     return refuse("finishes where nothing is computed");
   }
-  if (step.incoming_left != (step.peer < place.rank) && step.kind == StepKind::kRecvReduce) {
-    return refuse("combines with the operands on the wrong sides: the lower rank's is the left one");
-  }
   return CheckDependencies(schedule, place);
 }
 
@@ -141,8 +141,9 @@ void Measure(const Schedule& schedule, Proof& proof) {
 // steps depend on.
 std::uint32_t CountRounds(const Schedule& schedule, const std::vector<Event>& ordered) {
   struct Port {
-    std::uint32_t round = 0;  // of the last message through it
-    Rank peer = kNoRank;      // whose message that was
+    std::uint32_t round = 0;     // of the last message through it
+    Rank peer = kNoRank;         // whose message that was
+    std::uint32_t transfer = 0;  // its last, as the schedule counts
   };
   struct Rounds {
     std::vector<std::uint32_t> done_in;  // by step
@@ -164,11 +165,14 @@ std::uint32_t CountRounds(const Schedule& schedule, const std::vector<Event>& or
     Rounds& sender = ranks[static_cast<std::size_t>(event.first.rank)];
     Rounds& receiver = ranks[static_cast<std::size_t>(event.second.rank)];
     if (event.is_transfer) {
+      const std::uint32_t transfer =
+          schedule.ranks[static_cast<std::size_t>(event.first.rank)].steps[event.first.step].transfer;
       const bool goes_on = sender.out.peer == event.second.rank && receiver.in.peer == event.first.rank &&
-                           sender.out.round == receiver.in.round && round < sender.out.round;
+                           sender.out.transfer + 1 == transfer && receiver.in.transfer + 1 == transfer &&
+                           round < sender.out.round;
       round = goes_on ? sender.out.round : std::max({round, sender.out.round, receiver.in.round}) + 1;
-      sender.out = {round, event.second.rank};
-      receiver.in = {round, event.first.rank};
+      sender.out = {round, event.second.rank, transfer};
+      receiver.in = {round, event.first.rank, transfer};
     }
     sender.done_in[event.first.step] = receiver.done_in[event.second.step] = round;
     rounds = std::max(rounds, round);
@@ -214,6 +218,8 @@ Status CheckSteps(const Schedule& schedule, ChunkRange window) {
   if (schedule.chunks == 0 || window.count == 0) return CounterExample("there are no chunks");
   if (key.root < 0 || key.root >= key.world_size)
     return CounterExample("root {} of {} ranks", key.root, key.world_size);
+  if (key.collective == Collective::kAllToAll && key.world_size > kMaxPairedWorld)
+    return CounterExample("{} ranks have more pairs than there are chunks", key.world_size);
   if (schedule.chunks % BlocksOf(key.collective, key.world_size) != 0) {
     return CounterExample("{} chunks do not cut {} blocks alike", schedule.chunks,
                           BlocksOf(key.collective, key.world_size));

@@ -116,6 +116,7 @@ class Machine {
     const std::uint32_t per_block = schedule_.chunks / BlocksOf(key.collective, key.world_size);
     for (std::uint32_t c = window_.first; c < window_.end(); ++c) {
       Value expected = kUndefined;
+      Rank holder = kNoRank;  // the first that owes the chunk
       for (Rank rank = 0; rank < key.world_size && !Reduces(key.collective); ++rank) {
         if (InputBlocks(key, rank).Contains(c / per_block)) expected = expressions_.Contribution(rank);
       }
@@ -123,13 +124,14 @@ class Machine {
         if (!OutputBlocks(key, rank).Contains(c / per_block)) continue;
         const Value value = memory_.At(rank, BufferId::kOutput, c);
         if (value == kUndefined) return CounterExample("chunk {} of rank {}'s output is never written", c, rank);
+        if (holder == kNoRank) holder = rank;
         if (expected == kUndefined) expected = value;
         if (value != expected) {
           return CounterExample("chunk {} of rank {}'s output is {} and not {}", c, rank,
                                 expressions_.ToShortText(value), expressions_.ToShortText(expected));
         }
       }
-      if (Reduces(key.collective)) RONDO_TRY(CheckReduction(c, expected, proof));
+      if (Reduces(key.collective)) RONDO_TRY(CheckReduction(c, holder, expected, proof));
     }
     return {};
   }
@@ -149,6 +151,10 @@ class Machine {
         RONDO_ASSIGN(const Value own, Read(event.second, own_buffer, c));
         if (expressions_[value].finished || expressions_[own].finished) {
           return CounterExample("{} combines chunk {} after it was finished", Describe(schedule_, event.second), c);
+        }
+        if (taking.kind == StepKind::kRecvReduce && taking.incoming_left != MustBeLeft(event, value, own)) {
+          return CounterExample("{} combines with the operands on the wrong sides: the lower rank's is the left one",
+                                Describe(schedule_, event.second));
         }
         const Value left = taking.incoming_left ? value : own;
         const Value right = taking.incoming_left ? own : value;
@@ -179,6 +185,13 @@ class Machine {
     return {};
   }
 
+  // On which side what arrives belongs: by the ranks at both ends. While the receiver holds its own contribution back,
+  // its value is only from lower ranks; then by what both are made of.
+  bool MustBeLeft(const Event& event, Value incoming, Value own) const {
+    const bool held_back = static_cast<Rank>(expressions_[own].highest) < event.second.rank;
+    return held_back ? expressions_[incoming].highest < expressions_[own].lowest : event.first.rank < event.second.rank;
+  }
+
   Result<Value> Read(Place place, BufferId buffer, std::uint32_t chunk) {
     const Value value = memory_.At(place.rank, buffer, chunk);
     if (value == kUndefined) {
@@ -188,7 +201,7 @@ class Machine {
   }
 
   // Each contribution once, scaled or not as the key says, the whole finished.
-  Status CheckReduction(std::uint32_t chunk, Value value, Proof& proof) {
+  Status CheckReduction(std::uint32_t chunk, Rank holder, Value value, Proof& proof) {
     const ScheduleKey& key = schedule_.key;
     if (static_cast<int>(proof.order.size()) < static_cast<int>(window_.count) && key.world_size <= kMaxPrintedWorld) {
       Value printed = value;
@@ -197,7 +210,7 @@ class Machine {
     }
     const bool finished = expressions_[value].kind == Expressions::Kind::kFinished;
     if (key.world_size > 1 && !finished) {
-      return CounterExample("chunk {} of every rank's output is {}, which was never finished", chunk,
+      return CounterExample("chunk {} of rank {}'s output is {}, which was never finished", chunk, holder,
                             expressions_.ToShortText(value));
     }
     if (seen_.size() <= value) seen_.resize(value + 1, false);
@@ -215,8 +228,8 @@ class Machine {
         case Expressions::Kind::kUndefined: break;  // is never part of an expression
         case Expressions::Kind::kContribution:
           if (scaled != key.scaled) {
-            return CounterExample("chunk {} of every rank's output holds rank {}'s contribution {}", chunk, node.left,
-                                  scaled ? "scaled" : "unscaled");
+            return CounterExample("chunk {} of rank {}'s output holds rank {}'s contribution {}", chunk, holder,
+                                  node.left, scaled ? "scaled" : "unscaled");
           }
           ++times[node.left];
           proof.in_rank_order &= static_cast<Rank>(node.left) > previous;
@@ -234,8 +247,8 @@ class Machine {
     proof.left_fold &= proof.in_rank_order;
     for (Rank rank = 0; rank < key.world_size; ++rank) {
       if (times[static_cast<std::size_t>(rank)] == 1) continue;
-      return CounterExample("chunk {} of every rank's output holds rank {}'s contribution {} times: {}", chunk, rank,
-                            times[static_cast<std::size_t>(rank)], expressions_.ToShortText(value));
+      return CounterExample("chunk {} of rank {}'s output holds rank {}'s contribution {} times: {}", chunk, holder,
+                            rank, times[static_cast<std::size_t>(rank)], expressions_.ToShortText(value));
     }
     return {};
   }

@@ -36,8 +36,9 @@ float Operand(const Half& half, Rank rank, std::size_t i) {
 }
 
 std::uint16_t RoundedOnce(const Half& half, ReduceOp op, int world, std::size_t i) {
-  float sum = 0;
-  for (Rank rank = 0; rank < world; ++rank) sum += Operand(half, rank, i) * (op == ReduceOp::kPremulSum ? 0.5f : 1.0f);
+  const float scale = op == ReduceOp::kPremulSum ? 0.5f : 1.0f;
+  float sum = Operand(half, 0, i) * scale;  // and not 0, to which a -0 would be lost
+  for (Rank rank = 1; rank < world; ++rank) sum += Operand(half, rank, i) * scale;
   return half.narrow(op == ReduceOp::kAvg ? sum / static_cast<float>(world) : sum);
 }
 

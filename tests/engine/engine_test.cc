@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "base/random.h"
 #include "collectives/algorithms/table.h"
 #include "tests/engine/world.h"
 
@@ -41,19 +42,21 @@ std::vector<Mode> AwkwardModes() {
   };
 }
 
+// Every algorithm in and out of place; roots take turns.
 void RunEveryAlgorithm(const Mode& mode, int ranks, const std::vector<std::uint64_t>& counts, std::uint64_t seed) {
   EngineWorld world(
       {.ranks = ranks, .network = mode.network, .late_mover = mode.late_mover, .frame_bytes = 256, .seed = seed});
+  Rank root = 0;
   for (const AlgorithmEntry& entry : AllAlgorithms()) {
-    const bool rooted = entry.collective == Collective::kBroadcast;
-    for (Rank root = 0; root < (rooted ? ranks : 1); ++root) {
-      for (const bool in_place : {true, false}) {
-        for (const std::uint64_t count : counts)
-          world.Expect({.collective = entry.collective,
-                        .algorithm = entry.algorithm,
-                        .count = entry.collective == Collective::kBarrier ? 0 : count,
-                        .root = root,
-                        .in_place = in_place});
+    for (const bool in_place : {true, false}) {
+      if (in_place && !HasInPlace(entry.collective)) continue;
+      for (const std::uint64_t count : counts) {
+        root = HasRoot(entry.collective) ? (root + 1) % ranks : 0;
+        world.Expect({.collective = entry.collective,
+                      .algorithm = entry.algorithm,
+                      .count = entry.collective == Collective::kBarrier ? 0 : count,
+                      .root = root,
+                      .in_place = in_place});
       }
     }
   }
@@ -76,14 +79,47 @@ TEST_CASE("an average divides once and a pre-multiplied sum scales once, whateve
     for (const int ranks : {1, 2, 4, 5}) {
       EngineWorld world({.ranks = ranks, .network = mode.network, .late_mover = mode.late_mover, .frame_bytes = 128});
       for (const AlgorithmEntry& entry : AllAlgorithms()) {
-        if (entry.collective != Collective::kAllReduce) continue;
+        if (!Reduces(entry.collective)) continue;
+        const Rank root = HasRoot(entry.collective) ? ranks / 2 : 0;
         for (const bool in_place : {true, false}) {
-          world.Expect({.algorithm = entry.algorithm, .count = 133, .in_place = in_place, .op = ReduceOp::kAvg});
-          world.Expect({.algorithm = entry.algorithm,
+          world.Expect({.collective = entry.collective,
+                        .algorithm = entry.algorithm,
                         .count = 133,
+                        .root = root,
+                        .in_place = in_place,
+                        .op = ReduceOp::kAvg});
+          world.Expect({.collective = entry.collective,
+                        .algorithm = entry.algorithm,
+                        .count = 133,
+                        .root = root,
                         .in_place = in_place,
                         .op = ReduceOp::kPremulSum,
                         .type = DataType::kFloat32});
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("blocks of different lengths, some of them empty, find their places") {
+  Random random(5);
+  for (const Mode& mode : AwkwardModes()) {
+    CAPTURE(mode.name);
+    for (const int ranks : {1, 2, 3, 5}) {
+      EngineWorld world({.ranks = ranks, .network = mode.network, .late_mover = mode.late_mover, .frame_bytes = 128});
+      for (const AlgorithmEntry& entry : AllAlgorithms()) {
+        const std::uint32_t blocks = BlocksOf(entry.collective, ranks);
+        if (entry.traits.needs_equal_counts || OutputBlocks({.collective = entry.collective}, 0).count == 0) continue;
+        if (BlocksOf(entry.collective, 2) == 1) continue;  // one block has one length
+        for (const bool in_place : {true, false}) {
+          if (in_place && !HasInPlace(entry.collective)) continue;
+          Case c{.collective = entry.collective,
+                 .algorithm = entry.algorithm,
+                 .root = HasRoot(entry.collective) ? static_cast<Rank>(random.Below(ranks)) : 0,
+                 .in_place = in_place};
+          for (std::uint32_t block = 0; block < blocks; ++block)
+            c.block_counts.push_back(random.Chance(0.3) ? 0 : random.Below(150));
+          world.Expect(c);
         }
       }
     }
@@ -142,6 +178,26 @@ TEST_CASE("unequal counts are a mismatch that names both") {
   CHECK(error->message().find("x 11 ") != std::string::npos);
 }
 
+TEST_CASE("a transfer of another length than expected is a mismatch that names both lengths") {
+  EngineWorld world({.ranks = 2, .frame_bytes = 128});
+  std::vector<std::byte> memory(8192);
+  world.NextSequence();
+  // Rank 0 thinks that its block has 100 elements and rank 1's 50; rank 1 has it the other way round.
+  const std::vector<std::uint64_t> mine{0, 100, 150}, theirs{0, 50, 150};
+  const Case c{.collective = Collective::kAllGather,
+               .algorithm = Algorithm::kDirect,
+               .in_place = false,
+               .block_counts = {100, 50}};
+  world.StartOne(0, c, memory.data(), memory.data() + 2048, {.begins = mine});
+  world.StartOne(1, c, memory.data() + 4096, memory.data() + 6144, {.begins = theirs});
+  const std::optional<Error> error = FirstError(world, 2);
+  REQUIRE(error);
+  CHECK(error->code() == ErrorCode::kMismatch);
+  CHECK(error->message().find("all_gather_v int32 x 150 by direct") != std::string::npos);
+  CHECK(error->message().find("sends 400 bytes") != std::string::npos);
+  CHECK(error->message().find("expects 200 bytes") != std::string::npos);
+}
+
 TEST_CASE("a peer that sends where nothing is expected is found by the slow path") {
   // Rank 1 broadcasts from itself in a tree of 4: it sends to ranks 2 and 3. Rank 3 is in an all-reduce whose first
   // partner is rank 2, so nothing in its schedule reads from rank 1 before that.
@@ -164,28 +220,53 @@ TEST_CASE("a peer that sends where nothing is expected is found by the slow path
   CHECK(error->message().find("broadcast int32 x 4 from rank 1") != std::string::npos);
 }
 
-TEST_CASE("an algorithm that needs more scratch than allowed is refused with both numbers") {
-  InprocNetwork network(1);
-  struct Nobody final : PeerObserver {
-    void OnControl(Rank, ControlMessage) override {}
-    void OnPeerLost(Rank, Error) override {}
-  } nobody;
-  EndpointConfig config;
-  config.addresses = {network.transport(0)->Address()};
-  config.observer = &nobody;
-  auto endpoint = network.transport(0)->OpenEndpoint(config);
-  REQUIRE(endpoint);
+// One rank's engine in a network where nobody else is.
+struct LoneEngine : private PeerObserver {
+  LoneEngine(Rank rank, int ranks, std::uint64_t max_scratch_bytes) : network(ranks) {
+    EndpointConfig config;
+    config.rank = rank;
+    for (Rank r = 0; r < ranks; ++r) config.addresses.push_back(network.transport(r)->Address());
+    config.observer = this;
+    auto opened = network.transport(rank)->OpenEndpoint(config);
+    REQUIRE(opened);
+    endpoint = std::move(*opened);
+    engine = std::make_unique<Engine>(
+        EngineOptions{.rank = rank, .world_size = ranks, .max_scratch_bytes = max_scratch_bytes}, *endpoint, mover);
+  }
+  void OnControl(Rank, ControlMessage) override {}
+  void OnPeerLost(Rank, Error) override {}
+
+  InprocNetwork network;
+  std::unique_ptr<Endpoint> endpoint;
   HostMover mover;
-  Engine engine({.world_size = 1, .max_scratch_bytes = 100}, **endpoint, mover);
-  RankSchedule schedule;
-  schedule.steps.push_back(
-      {.kind = StepKind::kCopy, .chunks = {0, 1}, .source = BufferId::kOutput, .destination = BufferId::kScratch});
+  std::unique_ptr<Engine> engine;
+};
+
+TEST_CASE("an algorithm that needs more scratch than allowed is refused with both numbers") {
+  LoneEngine lone(0, 1, 100);
+  const RankSchedule schedule{
+      .scratch = {{0, 1}},
+      .steps = {
+          {.kind = StepKind::kCopy, .chunks = {0, 1}, .source = BufferId::kOutput, .destination = BufferId::kScratch}}};
   const Plan plan = MakePlan({}, 1, schedule);
-  const auto started = engine.Start(plan, {.count = 101, .type = DataType::kUint8}, {}, 1);
+  const auto started = lone.engine->Start(plan, {.count = 101, .type = DataType::kUint8}, {}, 1);
   REQUIRE(!started);
   CHECK(started.error().code() == ErrorCode::kResource);
   CHECK(started.error().message().find("101 bytes") != std::string::npos);
   CHECK(started.error().message().find("100") != std::string::npos);
+}
+
+TEST_CASE("scratch is only as large as what a rank keeps there") {
+  // In a tree of four, rank 2 gathers its own block and rank 3's on the way to the root: two of four blocks.
+  const ScheduleKey key{.collective = Collective::kGather, .algorithm = Algorithm::kTree, .world_size = 4};
+  const OperationDescriptor operation{
+      .count = 50, .collective = key.collective, .type = DataType::kUint8, .algorithm = key.algorithm};
+  std::vector<std::byte> memory(50);
+  PlanCache plans(2, 1);
+  const auto plan = plans.Get(key);
+  REQUIRE(plan);
+  CHECK(LoneEngine(2, 4, 100).engine->Start(**plan, operation, {memory.data()}, 1));
+  CHECK(!LoneEngine(2, 4, 99).engine->Start(**plan, operation, {memory.data()}, 1));
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ FrameHeader Example() {
           .transfer = 7,
           .payload_bytes = 4000,
           .payload_offset = 0x10000,
+          .transfer_bytes = 0x10FA0,
           .stream_offset = 0x20000};
 }
 
@@ -36,7 +37,7 @@ TEST_CASE("a header has the bytes of the document") {
       0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01,  // sequence
       0xE8, 0x03, 0,    0,    0,    0,    0,    0,     // count
       0,    0,    0,    0,    1,    9,    1,    1,     // root, collective, type, operation, algorithm
-      0,    0,    0,    0,    0,    0,    0,    0,     // reserved
+      0xA0, 0x0F, 1,    0,    0,    0,    0,    0,     // transfer bytes
   };
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     CAPTURE(i);
@@ -52,8 +53,34 @@ TEST_CASE("decoding gives back what was encoded") {
   CHECK(decoded == Example());
 }
 
-TEST_CASE("another magic, version, type, an unagreed checksum and reserved bytes are refused in words") {
-  for (const std::size_t at : {0, 1, 2, 3, 4, 7, 56, 63}) {
+TEST_CASE("an operation whose blocks have counts of their own says so beside its collective") {
+  std::array<std::byte, kFrameHeaderBytes> bytes;
+  FrameHeader header = Example();
+  header.operation.collective = Collective::kAllToAll;
+  header.operation.varying = true;
+  Encode(header, bytes);
+  CHECK(bytes[52] == std::byte{0x89});
+  FrameHeader decoded;
+  CHECK(!Decode(bytes, decoded));
+  CHECK(decoded == header);
+}
+
+TEST_CASE("an operation is told in words") {
+  const auto text = [](OperationDescriptor descriptor) { return descriptor.ToString(); };
+  CHECK(text({.collective = Collective::kBarrier}) == "barrier by dissemination");
+  CHECK(text({.count = 3, .collective = Collective::kScatter, .algorithm = Algorithm::kTree, .root = 2}) ==
+        "scatter uint8 x 3 from rank 2 by tree");
+  CHECK(text({.count = 3, .collective = Collective::kReduce, .algorithm = Algorithm::kChain, .root = 2}) ==
+        "reduce uint8 x 3 sum to rank 2 by chain");
+  CHECK(text({.count = 9, .collective = Collective::kAllGather, .algorithm = Algorithm::kRing, .varying = true}) ==
+        "all_gather_v uint8 x 9 by ring");
+  CHECK(text({.collective = Collective::kGather, .algorithm = Algorithm::kDirect, .varying = true}) ==
+        "gather_v uint8 to rank 0 by direct");
+  CHECK(text({.collective = static_cast<Collective>(99)}) == "unknown collective 99");
+}
+
+TEST_CASE("another magic, version, type and an unagreed checksum are refused in words") {
+  for (const std::size_t at : {0, 1, 2, 3, 4, 7}) {
     std::array<std::byte, kFrameHeaderBytes> bytes;
     Encode(Example(), bytes);
     bytes[at] ^= std::byte{0x40};

@@ -1,7 +1,7 @@
 // N engines over an in-process network, all driven by one thread in random order: the fixture of the engine's tests.
 //
 //   EngineWorld world({.ranks = 4, .network = {.reluctant = true}, .late_mover = true});
-//   world.Expect(AllReduce(Algorithm::kRing).Count(1000).InPlace());
+//   world.Expect({.collective = Collective::kGather, .algorithm = Algorithm::kTree, .count = 1000, .root = 2});
 #pragma once
 
 #include <doctest/doctest.h>
@@ -22,11 +22,12 @@ namespace rondo {
 struct Case {
   Collective collective = Collective::kAllReduce;
   Algorithm algorithm = Algorithm::kRing;
-  std::uint64_t count = 0;
+  std::uint64_t count = 0;  // of one block
   Rank root = 0;
   bool in_place = true;
   ReduceOp op = ReduceOp::kSum;
   DataType type = DataType::kInt32;
+  std::vector<std::uint64_t> block_counts = {};  // where each block has its own: all_gather_v, ...
 };
 
 struct WorldOptions {
@@ -103,25 +104,35 @@ class EngineWorld : private PeerObserver {
     CAPTURE(c.root);
     CAPTURE(c.in_place);
     CAPTURE(Name(c.op));
+    CAPTURE(c.block_counts.empty());
     ++sequence_;
-    const std::size_t bytes = c.count * SizeOf(c.type);
-    std::vector<GuardedMemory> inputs, outputs;
+    floating_ = c.type == DataType::kFloat32;
+    const ScheduleKey key = KeyOf(c);
+    std::vector<Lent> lent;
     for (Rank r = 0; r < options_.ranks; ++r) {
-      inputs.emplace_back(bytes, random_.Below(3));
-      outputs.emplace_back(bytes, random_.Below(3));
-      Fill(r, c, inputs.back().data());
-      Fill(r, c, outputs.back().data());
-      StartOne(r, c, c.in_place ? outputs.back().data() : inputs.back().data(), outputs.back().data());
+      lent.push_back(Lend(c, r));
+      Lent& mine = lent.back();
+      // Whatever is not this rank's input is poisoned with values of nobody.
+      Fill(c, Holds(key, r, BufferId::kInput), r, InputBlocks(key, r), mine.input.data());
+      Fill(c, Holds(key, r, BufferId::kOutput), r, InPlaceAt(key, r) ? InputBlocks(key, r) : BlockSet{},
+           mine.output.data());
+    }
+    for (Rank r = 0; r < options_.ranks; ++r) {
+      Lent& mine = lent[static_cast<std::size_t>(r)];
+      StartOne(r, c, mine.input.data(), mine.output.data(), mine.counts());
     }
     RunToEnd();
     bool right = true, untouched = true, walls = true;
     for (Rank r = 0; r < options_.ranks; ++r) {
-      const auto at = static_cast<std::size_t>(r);
-      for (std::uint64_t i = 0; i < c.count; ++i) {
-        right &= Element(outputs[at].data(), i) == Expected(c, i);
-        untouched &= Element(inputs[at].data(), i) == Value(r, i);
-      }
-      walls &= inputs[at].intact() && outputs[at].intact();
+      Lent& mine = lent[static_cast<std::size_t>(r)];
+      const BlockSet input = Holds(key, r, BufferId::kInput), owed = OutputBlocks(key, r);
+      ForEachElement(c, input, [&](std::uint32_t block, std::uint64_t e, std::uint64_t at) {
+        untouched &= Element(mine.input.data(), at) == Value(r, block, e);
+      });
+      ForEachElement(c, Holds(key, r, BufferId::kOutput), [&](std::uint32_t block, std::uint64_t e, std::uint64_t at) {
+        right &= !owed.Contains(block) || Element(mine.output.data(), at) == Expected(c, block, e);
+      });
+      walls &= mine.input.intact() && mine.output.intact();
     }
     CHECK(right);
     CHECK(untouched);
@@ -148,24 +159,25 @@ class EngineWorld : private PeerObserver {
     }
   }
 
-  void StartOne(Rank r, const Case& c, const std::byte* input, std::byte* output) {
+  void StartOne(Rank r, const Case& c, const std::byte* input, std::byte* output, const BlockCounts& counts = {}) {
     RankParts& rank = *ranks_[static_cast<std::size_t>(r)];
-    const bool reads_input = c.collective == Collective::kAllReduce || r == c.root;
-    const auto plan = rank.plans.Get({.collective = c.collective,
-                                      .algorithm = c.algorithm,
-                                      .world_size = options_.ranks,
-                                      .root = c.root,
-                                      .in_place = c.in_place || !reads_input,
-                                      .scaled = c.op == ReduceOp::kPremulSum});
+    const auto plan = rank.plans.Get(KeyOf(c));
     REQUIRE(plan);
+    const bool known_by_all = c.collective == Collective::kAllGather || c.collective == Collective::kReduceScatter;
+    std::uint64_t all = 0;
+    for (const std::uint64_t count : c.block_counts) all += count;
+    const bool varying = !c.block_counts.empty();
     const OperationDescriptor operation{.sequence = sequence_,
-                                        .count = c.count,
+                                        .count = !varying       ? c.count
+                                                 : known_by_all ? all
+                                                                : 0,
                                         .collective = c.collective,
                                         .type = c.type,
                                         .op = c.op,
                                         .algorithm = c.algorithm,
-                                        .root = c.root};
-    REQUIRE(rank.engine->Start(**plan, operation, {input, output}, static_cast<double>(r + 1)));
+                                        .root = c.root,
+                                        .varying = varying};
+    REQUIRE(rank.engine->Start(**plan, operation, {input, output, counts}, static_cast<double>(r + 1)));
   }
 
   Result<Progress> PollOne(Rank r) {
@@ -184,21 +196,84 @@ class EngineWorld : private PeerObserver {
     PlanCache plans;
   };
 
+  // The memory and the counts that one rank lends to an operation.
+  struct Lent {
+    GuardedMemory input, output;
+    std::vector<std::uint64_t> begins, sent, received;
+    BlockCounts counts() const { return {begins, sent, received}; }
+  };
+
+  ScheduleKey KeyOf(const Case& c) const {
+    return {.collective = c.collective,
+            .algorithm = c.algorithm,
+            .world_size = options_.ranks,
+            .root = c.root,
+            .in_place = c.in_place && c.collective != Collective::kAllToAll,
+            .scaled = c.op == ReduceOp::kPremulSum};
+  }
+
+  static std::uint64_t CountOf(const Case& c, std::uint32_t block) {
+    return c.block_counts.empty() ? c.count : c.block_counts[block];
+  }
+
+  // Calls function(block, element of the block, element of a memory that holds `set`, packed).
+  template <typename Function>
+  static void ForEachElement(const Case& c, const BlockSet& set, Function function) {
+    std::uint64_t at = 0;
+    for (std::uint32_t i = 0; i < set.count; ++i) {
+      const std::uint32_t block = set.first + i * set.stride;
+      for (std::uint64_t e = 0; e < CountOf(c, block); ++e) function(block, e, at++);
+    }
+  }
+
+  Lent Lend(const Case& c, Rank r) {
+    const ScheduleKey key = KeyOf(c);
+    const auto bytes = [&](BufferId buffer) {
+      std::size_t elements = 0;
+      ForEachElement(c, Holds(key, r, buffer), [&](auto...) { ++elements; });
+      return elements * SizeOf(c.type);
+    };
+    Lent lent{{bytes(BufferId::kInput), random_.Below(3)}, {bytes(BufferId::kOutput), random_.Below(3)}, {}, {}, {}};
+    if (c.block_counts.empty()) return lent;
+    const auto append = [](std::vector<std::uint64_t>& begins, std::uint64_t count) {
+      if (begins.empty()) begins.push_back(0);
+      begins.push_back(begins.back() + count);
+    };
+    const auto p = static_cast<std::uint32_t>(options_.ranks), me = static_cast<std::uint32_t>(r);
+    if (c.collective == Collective::kAllToAll) {
+      for (std::uint32_t peer = 0; peer < p; ++peer) {
+        append(lent.sent, c.block_counts[me * p + peer]);
+        append(lent.received, c.block_counts[peer * p + me]);
+      }
+      return lent;
+    }
+    // Of a gather or scatter only the root knows everybody's count.
+    const bool knows_all = !HasRoot(c.collective) || r == c.root;
+    for (std::uint32_t block = 0; block < p; ++block)
+      append(lent.begins, knows_all || block == me ? c.block_counts[block] : 0);
+    return lent;
+  }
+
   // int32 and float32 share four bytes and small whole values, exact in both.
-  static std::int32_t Value(Rank rank, std::uint64_t i) { return static_cast<std::int32_t>(i % 251) * 4 + rank * 4; }
-  std::int32_t Expected(const Case& c, std::uint64_t i) const {
-    if (c.collective == Collective::kBroadcast) return Value(c.root, i);
+  static std::int32_t Value(Rank rank, std::uint32_t block, std::uint64_t i) {
+    return static_cast<std::int32_t>((i + 17 * block) % 251) * 4 + rank * 4;
+  }
+  std::int32_t Expected(const Case& c, std::uint32_t block, std::uint64_t i) const {
+    const ScheduleKey key = KeyOf(c);
     std::int32_t sum = 0;
-    for (Rank r = 0; r < options_.ranks; ++r) sum += Value(r, i) * (c.op == ReduceOp::kPremulSum ? r + 1 : 1);
+    for (Rank r = 0; r < options_.ranks; ++r) {
+      if (!InputBlocks(key, r).Contains(block)) continue;
+      sum += Value(r, block, i) * (c.op == ReduceOp::kPremulSum ? r + 1 : 1);
+    }
     return c.op == ReduceOp::kAvg ? sum / options_.ranks : sum;
   }
-  void Fill(Rank rank, const Case& c, std::byte* to) {
-    floating_ = c.type == DataType::kFloat32;
-    for (std::uint64_t i = 0; i < c.count; ++i) {
-      const std::int32_t value = Value(rank, i);
+  // What a memory that holds `set` begins with: the rank's values of the blocks in `own`, else poison.
+  void Fill(const Case& c, const BlockSet& set, Rank rank, const BlockSet& own, std::byte* to) const {
+    ForEachElement(c, set, [&](std::uint32_t block, std::uint64_t e, std::uint64_t at) {
+      const std::int32_t value = own.Contains(block) ? Value(rank, block, e) : -1'000'000;
       const auto real = static_cast<float>(value);
-      std::memcpy(to + 4 * i, floating_ ? static_cast<const void*>(&real) : &value, 4);
-    }
+      std::memcpy(to + 4 * at, floating_ ? static_cast<const void*>(&real) : &value, 4);
+    });
   }
   std::int32_t Element(const std::byte* from, std::uint64_t i) const {
     std::int32_t value;

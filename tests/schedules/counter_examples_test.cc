@@ -29,10 +29,12 @@ std::string CounterExample(std::string_view text) {
 // A correct all-reduce of two by exchange, for changing a line.
 constexpr std::string_view kExchange = R"(schedule all_reduce recursive_doubling world 2 root 0 in_place chunks 1
 rank 0
+  scratch [0]
   0: send output[0] to 1 transfer 0
   1: recv_reduce scratch[0] = output[0] op rank 1 transfer 1 finish
   2: copy output[0] = scratch[0] after 0 war, 1 raw
 rank 1
+  scratch [0]
   0: send output[0] to 0 transfer 1
   1: recv_reduce scratch[0] = rank 0 op output[0] transfer 0 finish
   2: copy output[0] = scratch[0] after 0 war, 1 raw
@@ -130,16 +132,19 @@ rank 1
 }
 
 TEST_CASE("a chain of dependencies through other chunks orders nothing") {
-  // Step 2 follows step 1 on chunk 1, and step 1 stands in no relation to step 0 on chunk 0.
+  // Step 3 follows step 2 on chunk 1, and step 2 stands in no relation to step 1 on chunk 0.
   CHECK(CounterExample(R"(schedule broadcast ring world 2 root 0 in_place chunks 2
 rank 0
-  0: send output[0:2] to 1 transfer 0
+  0: send output[0] to 1 transfer 0
+  1: send output[0:2] to 1 transfer 1
 rank 1
-  0: recv output[0:2] from 0 transfer 0
-  1: copy scratch[1] = output[1] after 0 raw
-  2: copy output[0:2] = scratch[0:2] after 1 raw
+  scratch [0:2]
+  0: recv scratch[0] from 0 transfer 0
+  1: recv output[0:2] from 0 transfer 1
+  2: copy scratch[1] = output[1] after 1 raw
+  3: copy output[0:2] = scratch[0:2] after 0 raw, 2 raw
 )")
-            .find("may overwrite chunk 0 while rank 1 step 0") != std::string::npos);
+            .find("may overwrite chunk 0 while rank 1 step 1") != std::string::npos);
 }
 
 TEST_CASE("a lane's order does order what is received through it") {
@@ -181,7 +186,7 @@ rank 1
   0: send output[0] to 0 transfer 0
   1: send output[0] to 0 transfer 1
   2: recv output[0] from 0 transfer 2 after 0 war, 1 war
-)") == "counter-example: chunk 0 of every rank's output is ((0+1)+1), which was never finished");
+)") == "counter-example: chunk 0 of rank 0's output is ((0+1)+1), which was never finished");
   const std::string finished = R"(schedule all_reduce tree world 3 root 0 in_place chunks 1
 rank 0
   0: recv_reduce output[0] = output[0] op rank 1 transfer 0
@@ -196,7 +201,7 @@ rank 2
   0: recv output[0] from 0 transfer 3
 )";
   CHECK(CounterExample(finished) ==
-        "counter-example: chunk 0 of every rank's output holds rank 1's contribution 2 times: f(((0+1)+1))");
+        "counter-example: chunk 0 of rank 0's output holds rank 1's contribution 2 times: f(((0+1)+1))");
 }
 
 TEST_CASE("ranks that compute different expressions are refused, though each is a correct sum") {
@@ -235,7 +240,7 @@ TEST_CASE("an average that divides on the way is refused") {
 
 TEST_CASE("a contribution that was not scaled is refused") {
   CHECK(CounterExample(WithChange(kExchange, "in_place", "in_place scaled")) ==
-        "counter-example: chunk 0 of every rank's output holds rank 0's contribution unscaled");
+        "counter-example: chunk 0 of rank 0's output holds rank 0's contribution unscaled");
 }
 
 TEST_CASE("an output that is never written is refused") {

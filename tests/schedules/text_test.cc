@@ -102,11 +102,13 @@ TEST_CASE("a scaled exchange of two, in place, is this") {
                  .scaled = true}) ==
         R"(schedule all_reduce recursive_doubling world 2 root 0 in_place scaled chunks 1
 rank 0
+  scratch [0]
   0: copy output[0] = output[0] scale
   1: send output[0] to 1 transfer 0 after 0 raw
   2: recv_reduce scratch[0] = output[0] op rank 1 transfer 1 finish after 0 raw
   3: copy output[0] = scratch[0] after 1 war, 2 raw
 rank 1
+  scratch [0]
   0: copy output[0] = output[0] scale
   1: send output[0] to 0 transfer 1 after 0 raw
   2: recv_reduce scratch[0] = rank 0 op output[0] transfer 0 finish after 0 raw
@@ -121,17 +123,17 @@ rank 0
   0: send input[0:0] to 1 transfer 0
   1: recv output[0:0] from 2 transfer 2
   2: send input[0:0] to 2 transfer 3 after 1 raw
-  3: recv output[0:0] from 1 transfer 4
+  3: recv output[0:0] from 1 transfer 4 after 1 raw
 rank 1
   0: send input[0:0] to 2 transfer 1
   1: recv output[0:0] from 0 transfer 0
   2: send input[0:0] to 0 transfer 4 after 1 raw
-  3: recv output[0:0] from 2 transfer 5
+  3: recv output[0:0] from 2 transfer 5 after 1 raw
 rank 2
   0: send input[0:0] to 0 transfer 2
   1: recv output[0:0] from 1 transfer 1
   2: send input[0:0] to 1 transfer 5 after 1 raw
-  3: recv output[0:0] from 0 transfer 3
+  3: recv output[0:0] from 0 transfer 3 after 1 raw
 )");
 }
 
@@ -171,13 +173,13 @@ TEST_CASE("a parse error names the line, what was expected and what stands there
   CHECK(ErrorOf("world 5", "world 99999999999") ==
         "schedule text, line 1: expected the number of ranks, found \"99999999999\"");
   CHECK(ErrorOf("send input[0] to 0", "shout input[0] to 0") ==
-        "schedule text, line 10: expected send, recv, recv_reduce or copy, found \"shout\"");
+        "schedule text, line 10: expected send, recv, recv_reduce, copy or reduce, found \"shout\"");
   CHECK(ErrorOf("send input[0] to 0", "send memory[0] to 0") ==
         "schedule text, line 10: expected input, output or scratch, found \"memory\"");
   CHECK(ErrorOf("send input[0] to 0", "send input[2:1] to 0") ==
         "schedule text, line 10: the range [2:1] ends before it begins");
   CHECK(ErrorOf("output[0] = input[0] op rank 1", "output[0] = input[1] op rank 1") ==
-        "schedule text, line 3: a step works on the same chunks in both buffers, not on [0:1] and [1:2]");
+        "schedule text, line 3: a step works on the same chunks in all buffers, not on [0:1] and [1:2]");
   CHECK(ErrorOf("after 2 raw", "after 2 war, 1 rum") ==
         "schedule text, line 6: expected raw, war or waw, found \"rum\"");
   CHECK(ErrorOf("after 2 raw", "after 2 raw!") == "schedule text, line 6: expected the end of the line, found \"!\"");
