@@ -1,0 +1,39 @@
+// The variables that a process was started with, as a function that is handed in: the library itself never reads them.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace rondo {
+
+// Gives the value of a variable, or nullopt.
+using Environment = std::function<std::optional<std::string>(const std::string& name)>;
+
+// The same, an empty value counting as none.
+inline std::optional<std::string> Lookup(const Environment& environment, const std::string& name) {
+  auto value = environment(name);
+  return value && !value->empty() ? value : std::nullopt;
+}
+
+inline bool IsSet(const Environment& environment, const std::string& name) {
+  return Lookup(environment, name).has_value();
+}
+
+// A whole number from `low` to `high`; `what` is where the text came from ("variable RANK", "rank in 'tcp://...'").
+inline Result<int> ParseNumber(std::string_view what, std::string_view text, int low, int high) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.empty() || error != std::errc{} || end != text.data() + text.size() || number < low || number > high) {
+    return Fail(ErrorCode::kInvalidArgument, "{} is '{}'; a number from {} to {} is wanted", what, text, low, high);
+  }
+  return number;
+}
+
+}  // namespace rondo

@@ -1,0 +1,20 @@
+// Ports on which the ranks of a job meet when nothing can tell them one: all of them derive the same few from the name
+// of their job.
+//
+// Rank 0 takes the first that is free; the others ask at each in turn. A store says whose it is in its answer to the
+// first hello, so another job's store, or a stranger, on one of them is passed over. Within 20000..29999: outside
+// Linux's ports for outgoing connections (from 32768), which come and go, and outside Kubernetes' node ports.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace rondo {
+
+inline constexpr std::size_t kDerivedPorts = 8;
+
+// All different, none of them `avoid`.
+std::vector<std::uint16_t> DerivedPorts(std::string_view job, std::uint16_t avoid = 0);
+
+}  // namespace rondo

@@ -1,0 +1,36 @@
+#include "rendezvous/launchers/launched.h"
+
+#include <fmt/format.h>
+
+#include "rendezvous/launchers/digest.h"
+
+namespace rondo {
+namespace {
+
+std::string Meeting(const Launched& launch) {
+  switch (launch.way) {
+    case Launched::Way::kTcp:
+      return launch.external_store ? fmt::format("the launcher's store at {}:{}", launch.host, launch.ports.front())
+                                   : fmt::format("rank 0's store at {}:{}", launch.host, launch.ports.front());
+    case Launched::Way::kPmi1: return fmt::format("rank 0's store, told by PMI-1 on PMI_FD={}", launch.fd);
+    case Launched::Way::kPmi2: return fmt::format("rank 0's store, told by PMI-2 on PMI_FD={}", launch.fd);
+    case Launched::Way::kPmix: return "rank 0's store, told by PMIx";
+    case Launched::Way::kFile: return fmt::format("the file store {}.*", launch.file);
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string Launched::Describe() const {
+  return fmt::format("rank {} of {} by {} ({}){}; meeting at {}{}", rank, world_size, launcher, evidence,
+                     around.empty() ? "" : ", inside " + around, Meeting(*this),
+                     remark.empty() ? "" : fmt::format(" ({})", remark));
+}
+
+std::string JobId(const std::string& text) {
+  if (text.size() <= kMaxJobIdBytes) return text;
+  return fmt::format("{}...{:016x}", text.substr(0, kMaxJobIdBytes - 19), Digest(text));
+}
+
+}  // namespace rondo

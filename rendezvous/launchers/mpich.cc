@@ -1,0 +1,22 @@
+#include "rendezvous/launchers/mpich.h"
+
+#include "rendezvous/launchers/variables.h"
+
+namespace rondo {
+
+Result<std::optional<Launched>> FindMpich(const Environment& environment, const SystemFacts& system) {
+  const LauncherVariables variables(environment, "mpiexec of MPICH");
+  // Slurm's PMI-2 names PMI_FD too. It sets PMI_JOBID, Hydra never does, and Hydra alone numbers MPI_LOCALRANKID.
+  const bool hydra = variables.Has("PMI_FD") && (variables.Has("MPI_LOCALRANKID") || !variables.Has("PMI_JOBID"));
+  if (!hydra) return std::nullopt;
+  RONDO_ASSIGN(const int fd, variables.Number("PMI_FD", 0, kMaxDescriptor));
+  if (!system.is_socket(fd)) return std::nullopt;
+  RONDO_ASSIGN(Launched launch, variables.Ranks("PMI_RANK", "PMI_SIZE"));
+  RONDO_TRY(variables.LocalRanks("MPI_LOCALRANKID", "MPI_LOCALNRANKS", launch));
+  launch.evidence = "PMI_FD";
+  launch.way = Launched::Way::kPmi1;
+  launch.fd = fd;
+  return launch;
+}
+
+}  // namespace rondo

@@ -1,0 +1,162 @@
+#include "rendezvous/launchers/pmi_exchange.h"
+
+#include <utility>
+
+#include "rendezvous/launchers/pmi1_protocol.h"
+#include "rendezvous/launchers/pmi2_protocol.h"
+#include "rendezvous/launchers/pmi_wire.h"
+
+namespace rondo {
+namespace {
+
+constexpr Duration kGoodbyePatience = std::chrono::seconds(2);
+
+// What both versions have in common. Each verb is one request and its answer.
+class PmiExchange : public Exchange {
+ public:
+  PmiExchange(const Launched& launch, std::shared_ptr<const Clock> clock)
+      : wire_(launch.fd, fmt::format("PMI_FD={} of {}", launch.fd, launch.launcher), clock), clock_(std::move(clock)) {}
+
+  const std::string& job() const override { return job_; }
+  std::size_t max_line_bytes() const override { return kMaxPmiValueBytes; }
+
+  Result<std::string> Share(const std::string& name, const std::optional<std::string>& line,
+                            TimePoint deadline) override {
+    if (line) RONDO_TRY(Put(name, *line, deadline));
+    if (const Status all = Barrier(deadline); !all) {
+      if (all.error().code() != ErrorCode::kTimeout) return Fail(all.error());
+      return Fail(ErrorCode::kRendezvousTimeout,
+                  "{}: not every process of the job came to its barrier in time (PMI does not say who is missing)",
+                  wire_.name());
+    }
+    RONDO_ASSIGN(std::string heard, Get(name, deadline));
+    if (heard.empty()) return Fail(ErrorCode::kProtocol, "{}: rank 0 said nothing under '{}'", wire_.name(), name);
+    RONDO_TRY(SayGoodbye(deadline));
+    return heard;
+  }
+
+ protected:
+  // An answer that only has to come.
+  Status Tell(const std::string& request, std::string_view expected, const PmiWire::TakeReply& take,
+              TimePoint deadline) {
+    RONDO_TRY(wire_.Ask(request, expected, take, deadline));
+    return {};
+  }
+
+  // The first request. That the launcher has closed its end says that this process has met through it before.
+  Status Greet(const std::string& request, TimePoint deadline) {
+    const auto reply = wire_.Ask(request, "response_to_init", pmi1::TakeReply, deadline);
+    if (reply) {
+      greeted_ = true;
+      return {};
+    }
+    if (reply.error().code() != ErrorCode::kStoreLost) return Fail(reply.error());
+    return Fail(ErrorCode::kStale,
+                "{}; it serves one meeting of a process, and there has been one (of Rondo or of MPI). Give this one a "
+                "place by --rendezvous or RONDO_RENDEZVOUS",
+                reply.error().message());
+  }
+
+  // For destructors of the versions, too.
+  Status SayGoodbye(TimePoint deadline) {
+    if (!std::exchange(greeted_, false)) return {};
+    return Goodbye(deadline);
+  }
+  TimePoint SoonEnough() const { return clock_->Now() + kGoodbyePatience; }
+
+  virtual Status Put(const std::string& name, const std::string& line, TimePoint deadline) = 0;
+  virtual Status Barrier(TimePoint deadline) = 0;
+  virtual Result<std::string> Get(const std::string& name, TimePoint deadline) = 0;
+  virtual Status Goodbye(TimePoint deadline) = 0;
+
+  PmiWire wire_;
+  const std::shared_ptr<const Clock> clock_;
+  std::string job_;
+  bool greeted_ = false;
+};
+
+class Pmi1Exchange final : public PmiExchange {
+ public:
+  using PmiExchange::PmiExchange;
+  ~Pmi1Exchange() override { (void)SayGoodbye(SoonEnough()); }
+
+  Status Open(TimePoint deadline) {
+    RONDO_TRY(Greet(pmi1::Init(), deadline));
+    RONDO_ASSIGN(const PmiReply name, wire_.Ask(pmi1::GetMyKvsName(), "my_kvsname", pmi1::TakeReply, deadline));
+    kvs_ = name.Field("kvsname");
+    if (kvs_.empty()) return Fail(ErrorCode::kProtocol, "{}: the key-value space has no name", wire_.name());
+    job_ = JobId("mpich/" + kvs_);
+    return {};
+  }
+
+ private:
+  Status Put(const std::string& name, const std::string& line, TimePoint deadline) override {
+    return Tell(pmi1::Put(kvs_, name, line), "put_result", pmi1::TakeReply, deadline);
+  }
+  Status Barrier(TimePoint deadline) override {
+    return Tell(pmi1::BarrierIn(), "barrier_out", pmi1::TakeReply, deadline);
+  }
+  Result<std::string> Get(const std::string& name, TimePoint deadline) override {
+    RONDO_ASSIGN(const PmiReply reply, wire_.Ask(pmi1::Get(kvs_, name), "get_result", pmi1::TakeReply, deadline));
+    return reply.Field("value");
+  }
+  Status Goodbye(TimePoint deadline) override {
+    return Tell(pmi1::Finalize(), "finalize_ack", pmi1::TakeReply, deadline);
+  }
+
+  std::string kvs_;
+};
+
+class Pmi2Exchange final : public PmiExchange {
+ public:
+  Pmi2Exchange(const Launched& launch, std::shared_ptr<const Clock> clock)
+      : PmiExchange(launch, std::move(clock)), rank_(launch.rank), pmi_job_(launch.pmi_job) {
+    job_ = launch.job;
+  }
+  ~Pmi2Exchange() override { (void)SayGoodbye(SoonEnough()); }
+
+  Status Open(TimePoint deadline) {
+    RONDO_TRY(Greet(pmi2::Init(), deadline));
+    return Tell(pmi2::FullInit(pmi_job_, rank_), "fullinit-response", pmi2::TakeReply, deadline);
+  }
+
+ private:
+  Status Put(const std::string& name, const std::string& line, TimePoint deadline) override {
+    return Tell(pmi2::KvsPut(name, line), "kvs-put-response", pmi2::TakeReply, deadline);
+  }
+  Status Barrier(TimePoint deadline) override {
+    return Tell(pmi2::KvsFence(), "kvs-fence-response", pmi2::TakeReply, deadline);
+  }
+  Result<std::string> Get(const std::string& name, TimePoint deadline) override {
+    RONDO_ASSIGN(const PmiReply reply,
+                 wire_.Ask(pmi2::KvsGet(pmi_job_, name), "kvs-get-response", pmi2::TakeReply, deadline));
+    return reply.Field("value");
+  }
+  Status Goodbye(TimePoint deadline) override {
+    return Tell(pmi2::Finalize(), "finalize-response", pmi2::TakeReply, deadline);
+  }
+
+  const Rank rank_;
+  const std::string pmi_job_;
+};
+
+template <typename Version>
+Result<std::unique_ptr<Exchange>> Open(const Launched& launch, std::shared_ptr<const Clock> clock, TimePoint deadline) {
+  auto exchange = std::make_unique<Version>(launch, std::move(clock));
+  RONDO_TRY(exchange->Open(deadline));
+  return exchange;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Exchange>> OpenPmi1Exchange(const Launched& launch, std::shared_ptr<const Clock> clock,
+                                                   TimePoint deadline) {
+  return Open<Pmi1Exchange>(launch, std::move(clock), deadline);
+}
+
+Result<std::unique_ptr<Exchange>> OpenPmi2Exchange(const Launched& launch, std::shared_ptr<const Clock> clock,
+                                                   TimePoint deadline) {
+  return Open<Pmi2Exchange>(launch, std::move(clock), deadline);
+}
+
+}  // namespace rondo

@@ -1,0 +1,43 @@
+#include "rendezvous/launchers/rondo_run.h"
+
+#include <algorithm>
+#include <array>
+
+#include "rendezvous/launchers/variables.h"
+
+namespace rondo {
+namespace {
+
+// Not what people set to steer a launcher (OMPI_MCA_btl, PMIX_MCA_ptl, OMPI_ALLOW_RUN_AS_ROOT): one may start inside.
+constexpr std::array<std::string_view, 13> kPrefixes{
+    "OMPI_COMM_WORLD_", "OMPI_MCA_ess",  "OMPI_MCA_orte_", "PMIX_NAMESPACE", "PMIX_RANK",
+    "PMIX_ID",          "PMIX_SERVER_",  "PMIX_DSTORE_",   "PMI_",           "HYDI_",
+    "MPI_LOCAL",        "TORCHELASTIC_", "SLURM_STEP"};
+constexpr std::array<std::string_view, 11> kWholeNames{
+    "SLURM_PROCID", "SLURM_LOCALID",    "SLURM_NODEID",    "SLURM_GTIDS", "SLURM_TASK_PID",  "GROUP_RANK",
+    "ROLE_RANK",    "GROUP_WORLD_SIZE", "ROLE_WORLD_SIZE", "RONDO_RANK",  "RONDO_WORLD_SIZE"};
+
+}  // namespace
+
+Result<std::optional<Launched>> FindRondoRun(const Environment& environment) {
+  const auto launcher = Lookup(environment, "RONDO_LAUNCHER");
+  if (!launcher) return std::nullopt;
+  const LauncherVariables variables(environment, *launcher);
+  RONDO_ASSIGN(Launched launch, variables.Ranks("RANK", "WORLD_SIZE"));
+  RONDO_TRY(variables.LocalRanks("LOCAL_RANK", "LOCAL_WORLD_SIZE", launch));
+  RONDO_ASSIGN(launch.host, variables.Text("MASTER_ADDR"));
+  RONDO_ASSIGN(const std::uint16_t port, variables.Port("MASTER_PORT"));
+  RONDO_ASSIGN(const std::string job, variables.Text("RONDO_JOB"));
+  launch.evidence = "RONDO_LAUNCHER";
+  launch.job = JobId(job);
+  launch.ports = {port};
+  launch.external_store = true;
+  return launch;
+}
+
+bool DescribesOneProcess(std::string_view variable) {
+  return std::any_of(kPrefixes.begin(), kPrefixes.end(), [&](auto prefix) { return variable.starts_with(prefix); }) ||
+         std::find(kWholeNames.begin(), kWholeNames.end(), variable) != kWholeNames.end();
+}
+
+}  // namespace rondo

@@ -1,0 +1,44 @@
+#include "rendezvous/launchers/variables.h"
+
+#include "rendezvous/membership.h"
+
+namespace rondo {
+
+Result<std::string> LauncherVariables::Text(const std::string& name) const {
+  if (auto value = Lookup(environment_, name)) return std::move(*value);
+  return Fail(ErrorCode::kInvalidArgument,
+              "{} started this process, as its other variables say, but variable {} is missing; give --rendezvous or "
+              "RONDO_RENDEZVOUS to meet without it",
+              launcher_, name);
+}
+
+Result<int> LauncherVariables::Number(const std::string& name, int low, int high) const {
+  RONDO_ASSIGN(const std::string text, Text(name));
+  return ParseNumber(fmt::format("variable {} of {}", name, launcher_), text, low, high);
+}
+
+Result<std::uint16_t> LauncherVariables::Port(const std::string& name) const {
+  RONDO_ASSIGN(const int port, Number(name, 0, 65535));
+  return static_cast<std::uint16_t>(port);
+}
+
+Result<Launched> LauncherVariables::Ranks(const std::string& rank, const std::string& world_size) const {
+  Launched launch;
+  launch.launcher = launcher_;
+  RONDO_ASSIGN(launch.world_size, Number(world_size, 1, kMaxWorldSize));
+  RONDO_ASSIGN(launch.rank, Number(rank, 0, launch.world_size - 1));
+  return launch;
+}
+
+Status LauncherVariables::LocalRanks(const std::string& local_rank, const std::string& local_world_size,
+                                     Launched& launch) const {
+  if (Has(local_world_size)) {
+    RONDO_ASSIGN(launch.local_world_size, Number(local_world_size, 1, launch.world_size));
+  }
+  if (Has(local_rank)) {
+    RONDO_ASSIGN(launch.local_rank, Number(local_rank, 0, launch.local_world_size.value_or(launch.world_size) - 1));
+  }
+  return {};
+}
+
+}  // namespace rondo
