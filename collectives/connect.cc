@@ -43,7 +43,9 @@ Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options) {
   const TimePoint deadline = Later(clock->Now(), options.timeout);
 
   RONDO_ASSIGN(const InitMethod method, ParseInitMethod(options.rendezvous, options.environment));
-  const std::optional<Rank> rank = options.rank ? options.rank : method.rank;
+  // A launcher's rank belongs to its own world.
+  const bool same_world = !options.world_size || !method.world_size || options.world_size == method.world_size;
+  const std::optional<Rank> rank = options.rank ? options.rank : same_world ? method.rank : std::nullopt;
   const std::optional<int> world_size = options.world_size ? options.world_size : method.world_size;
   if (!world_size)
     return Fail(
@@ -53,8 +55,13 @@ Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options) {
     return Fail(ErrorCode::kInvalidArgument, "rank {} is outside 0..{} (world size {})", *rank, *world_size - 1,
                 *world_size);
 
+  RONDO_ASSIGN(const std::shared_ptr<Exchange> exchange, OpenExchange(method, clock, deadline));
+  std::string job = options.job;
+  if (job.empty()) job = method.job;
+  if (job.empty()) job = exchange != nullptr ? exchange->job() : "default";
+
   TcpOptions tcp;
-  tcp.job = options.job;
+  tcp.job = job;
   tcp.generation = options.generation;
   tcp.instance = NewInstance();
   tcp.host_id = LocalHostId();
@@ -71,10 +78,12 @@ Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options) {
   RONDO_ASSIGN(const std::shared_ptr<Transport> transport, MakeTcpTransport(std::move(tcp)));
   self.address = transport->Address();
 
-  RONDO_ASSIGN(OpenedStore opened, OpenStore(method, {.job = options.job,
+  RONDO_ASSIGN(OpenedStore opened, OpenStore(method, {.job = job,
                                                       .generation = options.generation,
                                                       .rank = rank,
                                                       .external_store = options.external_store || method.external_store,
+                                                      .exchange = exchange,
+                                                      .hosts = PublishedHosts(self.address),
                                                       .who = fmt::format("host {}, pid {}", self.host, self.pid),
                                                       .deadline = deadline,
                                                       .clock = clock,
@@ -82,7 +91,7 @@ Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options) {
   const Result<Membership> joined = Join(opened.store(), *clock,
                                          {.rank = rank,
                                           .world_size = *world_size,
-                                          .job = options.job,
+                                          .job = job,
                                           .generation = options.generation,
                                           .self = std::move(self),
                                           .deadline = deadline,

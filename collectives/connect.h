@@ -16,12 +16,13 @@ struct ConnectOptions {
   //   - tcp://host:port: rank 0 serves the store there, unless `external_store` (rondo run, rondo store) says that
   //     somebody does;
   //   - file:///path: a file that all ranks see;
-  //   - env://: from RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, read through `environment`.
+  //   - env://: what the launcher says (rondo run, torchrun, mpirun, mpiexec, srun), or RANK, WORLD_SIZE, MASTER_ADDR
+  //     and MASTER_PORT by hand; read through `environment`. MPICH and Slurm by PMI-2 serve one such meeting a process.
   std::string rendezvous = {};
   std::optional<Rank> rank = {};       // nullopt: the URL's or the environment's, else by arrival
   std::optional<int> world_size = {};  // nullopt: the URL's or the environment's
-  std::string job = "default";         // processes of different jobs refuse each other
-  std::uint64_t generation = 0;        // counts the meetings of one job on one store
+  std::string job = {};          // processes of different jobs refuse each other; "": the launcher's, or "default"
+  std::uint64_t generation = 0;  // counts the meetings of one job on one store
   bool external_store = false;
   std::vector<std::string> addresses = {};  // forces local addresses, an IPoIB one too; empty: chosen by reachability
   std::string interface = {};               // forces interfaces: "eth0,ib0", "^docker0,lo", "=eth0", "10.0.0.0/8"

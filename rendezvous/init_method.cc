@@ -5,9 +5,11 @@
 #include <utility>
 #include <vector>
 
-#include "rendezvous/file_store.h"
+#include "rendezvous/launchers/find_launch.h"
+#include "rendezvous/launchers/system_facts.h"
 #include "rendezvous/membership.h"
-#include "rendezvous/tcp_store_client.h"
+#include "rendezvous/open_launch.h"
+#include "rendezvous/opening.h"
 #include "rendezvous/tcp_store_server.h"
 
 namespace rondo {
@@ -15,27 +17,22 @@ namespace {
 
 constexpr std::string_view kWanted = "tcp://HOST:PORT, file:///PATH or env://";
 
-// A number from `low` to `high`; `what` is where it came from ("variable RANK", "rank in 'tcp://...'").
-Result<int> ParseNumber(std::string_view what, std::string_view text, int low, int high) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc{} || end != text.data() + text.size() || number < low || number > high) {
-    return Fail(ErrorCode::kInvalidArgument, "{} is '{}'; a number from {} to {} is wanted", what, text, low, high);
-  }
-  return number;
-}
-
-// The variable with RONDO_ in front, else the plain one; an empty one counts as absent. Gives its name too.
+// A variable that was set by hand: with RONDO_ in front, else (unless `plain_is_theirs`: a launcher set it) plain.
+// Gives its name too.
 struct Variable {
   std::string name;
   std::string value;
 };
-std::optional<Variable> LookUp(const Environment& environment, const std::string& name) {
-  for (const std::string& candidate : {"RONDO_" + name, name}) {
-    auto value = environment(candidate);
-    if (value && !value->empty()) return Variable{candidate, std::move(*value)};
-  }
+std::optional<Variable> ByHand(const Environment& environment, const std::string& name, bool plain_is_theirs) {
+  if (auto value = Lookup(environment, "RONDO_" + name)) return Variable{"RONDO_" + name, std::move(*value)};
+  if (plain_is_theirs) return std::nullopt;
+  if (auto value = Lookup(environment, name)) return Variable{name, std::move(*value)};
   return std::nullopt;
+}
+
+// RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT without RONDO_ in front are not by hand under those who set them.
+bool SetPlainVariables(const Environment& environment) {
+  return IsSet(environment, "TORCHELASTIC_RUN_ID") || IsSet(environment, "RONDO_LAUNCHER");
 }
 
 Status ParseQuery(std::string_view url, std::string_view query, InitMethod& method) {
@@ -57,60 +54,84 @@ Status ParseQuery(std::string_view url, std::string_view query, InitMethod& meth
   return {};
 }
 
-Result<InitMethod> FromEnvironment(const Environment& environment) {
+// MASTER_ADDR and MASTER_PORT where both were set by hand.
+Result<std::optional<HostPort>> MasterByHand(const Environment& environment) {
+  const bool theirs = SetPlainVariables(environment);
+  const auto address = ByHand(environment, "MASTER_ADDR", theirs);
+  const auto port = ByHand(environment, "MASTER_PORT", theirs);
+  if (!address || !port) return std::nullopt;
+  HostPort master;
+  master.host = address->value;
+  if (master.host.starts_with('[') && master.host.ends_with(']')) {
+    master.host = master.host.substr(1, master.host.size() - 2);
+  }
+  RONDO_ASSIGN(const int number, ParseNumber("variable " + port->name, port->value, 0, 65535));
+  master.port = static_cast<std::uint16_t>(number);
+  return master;
+}
+
+Error NothingInEnvironment(const Environment& environment) {
+  const bool address = ByHand(environment, "MASTER_ADDR", SetPlainVariables(environment)).has_value();
+  const bool port = ByHand(environment, "MASTER_PORT", SetPlainVariables(environment)).has_value();
+  const std::string half = address ? "; there is MASTER_ADDR, but not MASTER_PORT"
+                           : port  ? "; there is MASTER_PORT, but not MASTER_ADDR"
+                                   : "";
+  return {ErrorCode::kInvalidArgument,
+          fmt::format("env:// finds no launcher in the environment: give --rendezvous tcp://HOST:PORT or file:///PATH, "
+                      "or RONDO_RENDEZVOUS, or start this by a launcher. Looked for: {}{}",
+                      WhatWasLookedFor(environment), half)};
+}
+
+// Where the ranks meet; rank and world size are filled in later.
+Result<InitMethod> PlaceFromEnvironment(const Environment& environment) {
   if (!environment) {
     return Fail(ErrorCode::kInvalidArgument, "env:// was given where no environment can be read");
   }
-  InitMethod method;
-  if (const auto url = environment("RONDO_RENDEZVOUS"); url && !url->empty()) {
+  if (const auto url = Lookup(environment, "RONDO_RENDEZVOUS")) {
     if (url->starts_with("env:")) {
       return Fail(ErrorCode::kInvalidArgument, "variable RONDO_RENDEZVOUS is '{}'; tcp:// or file:// is wanted", *url);
     }
-    RONDO_ASSIGN(method, ParseInitMethod(*url));
-  } else {
-    const auto address = LookUp(environment, "MASTER_ADDR");
-    const auto port = LookUp(environment, "MASTER_PORT");
-    if (!address || !port) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  "env:// needs variable {}, or RONDO_RENDEZVOUS; rondo run and torchrun set them",
-                  address ? "MASTER_PORT"
-                  : port  ? "MASTER_ADDR"
-                          : "MASTER_ADDR and MASTER_PORT");
-    }
-    method.address.host = address->value;
-    if (method.address.host.starts_with('[') && method.address.host.ends_with(']')) {
-      method.address.host = method.address.host.substr(1, method.address.host.size() - 2);
-    }
-    RONDO_ASSIGN(const int number, ParseNumber("variable " + port->name, port->value, 0, 65535));
-    method.address.port = static_cast<std::uint16_t>(number);
+    return ParseInitMethod(*url);
   }
+  InitMethod method;
+  RONDO_ASSIGN(const auto master, MasterByHand(environment));
+  if (master) {
+    method.address = *master;
+    return method;
+  }
+  RONDO_ASSIGN(method.launch, FindLaunch(environment, ThisSystem()));
+  if (!method.launch) return Fail(NothingInEnvironment(environment));
+  method.kind = InitMethod::Kind::kLaunch;
+  return method;
+}
+
+// Rank and world size, where the URL left them open.
+Status FillInRanks(const Environment& environment, bool from_environment, InitMethod& method) {
+  const bool theirs = SetPlainVariables(environment) || method.kind == InitMethod::Kind::kLaunch || !from_environment;
   if (!method.rank) {
-    if (const auto rank = LookUp(environment, "RANK")) {
+    if (const auto rank = ByHand(environment, "RANK", theirs)) {
       RONDO_ASSIGN(method.rank, ParseNumber("variable " + rank->name, rank->value, 0, kMaxWorldSize - 1));
     }
   }
   if (!method.world_size) {
-    if (const auto world_size = LookUp(environment, "WORLD_SIZE")) {
+    if (const auto world_size = ByHand(environment, "WORLD_SIZE", theirs)) {
       RONDO_ASSIGN(method.world_size, ParseNumber("variable " + world_size->name, world_size->value, 1, kMaxWorldSize));
     }
   }
-  return method;
-}
-
-TcpStoreClient::Options ClientOptions(const HostPort& address, const OpenStoreOptions& options) {
-  TcpStoreClient::Options client;
-  client.address = address;
-  client.job = options.job;
-  client.deadline = options.deadline;
-  client.clock = options.clock;
-  client.logger = options.logger;
-  return client;
-}
-
-Result<OpenedStore> ConnectTo(const HostPort& address, const OpenStoreOptions& options,
-                              std::shared_ptr<TcpStoreServer> server) {
-  RONDO_ASSIGN(std::shared_ptr<Store> store, TcpStoreClient::Connect(ClientOptions(address, options)));
-  return OpenedStore(std::move(store), std::move(server));
+  if (method.rank && method.world_size) return {};
+  if (!method.launch) {
+    auto launch = FindLaunch(environment, ThisSystem());
+    if (!launch && from_environment) return tl::unexpected(launch.error());
+    if (launch) method.launch = std::move(*launch);
+  }
+  if (!method.launch) return {};
+  if (method.world_size && *method.world_size != method.launch->world_size) {  // its rank is one of another world
+    if (method.kind != InitMethod::Kind::kLaunch) method.launch.reset();
+    return {};
+  }
+  if (!method.rank) method.rank = method.launch->rank;
+  method.world_size = method.launch->world_size;
+  return {};
 }
 
 // The server binds every interface, since the host's name may mean another address here than to the others (Debian
@@ -120,21 +141,15 @@ Result<OpenedStore> Serve(const HostPort& address, const OpenStoreOptions& optio
   const bool only_loopback = IsLoopback(first) && (address.host == "localhost" ||
                                                    address.host.find_first_not_of("0123456789.") == std::string::npos ||
                                                    address.host.find(':') != std::string::npos);
-  TcpStoreServer::Options server_options;
-  server_options.host = only_loopback ? address.host : "";
-  server_options.port = address.port;
-  server_options.job = options.job;
-  server_options.deadline = options.deadline;
-  server_options.logger = options.logger;
-  server_options.clock = options.clock;
-  RONDO_ASSIGN(std::shared_ptr<TcpStoreServer> server, TcpStoreServer::Start(server_options));
-  const HostPort own{.host = only_loopback ? address.host : "", .port = server->port()};
-  return ConnectTo(own, options, std::move(server));
+  const std::string host = only_loopback ? address.host : "";
+  RONDO_ASSIGN(std::shared_ptr<TcpStoreServer> server, StartStoreServer(host, address.port, options));
+  const HostPort own{.host = host, .port = server->port()};
+  return ConnectToStore(own, options, std::move(server));
 }
 
 Result<OpenedStore> OpenTcp(const InitMethod& method, const OpenStoreOptions& options) {
   const bool external = options.external_store || method.external_store;
-  if (external || (options.rank && *options.rank != 0)) return ConnectTo(method.address, options, nullptr);
+  if (external || (options.rank && *options.rank != 0)) return ConnectToStore(method.address, options, nullptr);
   SteadyClock steady;
   const Clock& clock = options.clock != nullptr ? *options.clock : steady;
   RONDO_ASSIGN(const auto addresses, Resolve(method.address, ResolveFor::kListen, clock, options.deadline));
@@ -144,26 +159,26 @@ Result<OpenedStore> OpenTcp(const InitMethod& method, const OpenStoreOptions& op
     auto served = Serve(method.address, options, addresses.front());
     if (served || served.error().code() != ErrorCode::kAddressInUse) return served;
   }
-  return ConnectTo(method.address, options, nullptr);
-}
-
-Result<OpenedStore> OpenFile(const InitMethod& method, const OpenStoreOptions& options) {
-  FileStore::Options file;
-  file.path = method.path;
-  file.job = options.job;
-  file.generation = options.generation;
-  file.who = options.who;
-  file.deadline = options.deadline;
-  file.clock = options.clock;
-  file.logger = options.logger;
-  RONDO_ASSIGN(std::shared_ptr<Store> store, FileStore::Open(std::move(file)));
-  return OpenedStore(std::move(store), nullptr);
+  return ConnectToStore(method.address, options, nullptr);
 }
 
 }  // namespace
 
 std::string InitMethod::ToString() const {
-  return kind == Kind::kTcp ? "tcp://" + address.ToString() : "file://" + path;
+  switch (kind) {
+    case Kind::kTcp: return "tcp://" + address.ToString();
+    case Kind::kFile: return "file://" + path;
+    case Kind::kLaunch: return fmt::format("env:// ({})", launch->launcher);
+  }
+  return "";
+}
+
+std::string InitMethod::Describe() const {
+  if (kind == Kind::kLaunch) return launch->Describe();
+  const std::string who =
+      rank ? fmt::format("rank {} of {}", *rank, world_size ? std::to_string(*world_size) : "?") : "a rank by arrival";
+  return fmt::format("{}{}; meeting at {}", who,
+                     launch ? fmt::format(" by {} ({})", launch->launcher, launch->evidence) : "", ToString());
 }
 
 Result<InitMethod> ParseInitMethod(std::string_view url, const Environment& environment) {
@@ -200,14 +215,17 @@ Result<InitMethod> ParseInitMethod(std::string_view url, const Environment& envi
       return Fail(ErrorCode::kInvalidArgument, "rendezvous '{}': '{}' after env:// means nothing", url, rest);
     }
     const InitMethod from_url = method;
-    RONDO_ASSIGN(method, FromEnvironment(environment));
+    RONDO_ASSIGN(method, PlaceFromEnvironment(environment));
     if (from_url.rank) method.rank = from_url.rank;
     if (from_url.world_size) method.world_size = from_url.world_size;
   } else {
     return Fail(ErrorCode::kInvalidArgument, "rendezvous '{}' has scheme '{}'; {} is wanted", url, scheme, kWanted);
   }
   if (environment) {
-    if (const auto external = environment("RONDO_EXTERNAL_STORE"); external && !external->empty()) {
+    RONDO_TRY(FillInRanks(environment, scheme == "env", method));
+    method.job =
+        method.kind == InitMethod::Kind::kLaunch ? method.launch->job : Lookup(environment, "RONDO_JOB").value_or("");
+    if (const auto external = Lookup(environment, "RONDO_EXTERNAL_STORE")) {
       RONDO_ASSIGN(const int flag, ParseNumber("variable RONDO_EXTERNAL_STORE", *external, 0, 1));
       method.external_store = flag == 1;
     }
@@ -219,8 +237,19 @@ Result<InitMethod> ParseInitMethod(std::string_view url, const Environment& envi
   return method;
 }
 
+Result<std::shared_ptr<Exchange>> OpenExchange(const InitMethod& method, std::shared_ptr<const Clock> clock,
+                                               TimePoint deadline) {
+  using Way = Launched::Way;
+  const bool told =
+      method.kind == InitMethod::Kind::kLaunch && method.launch->way != Way::kTcp && method.launch->way != Way::kFile;
+  if (!told) return nullptr;
+  RONDO_ASSIGN(std::shared_ptr<Exchange> exchange, OpenExchange(*method.launch, std::move(clock), deadline));
+  return exchange;
+}
+
 Status OpenedStore::Leave(TimePoint deadline) {
   store_.reset();
+  const auto exchange = std::exchange(exchange_, nullptr);  // ends when this call does
   const auto server = std::exchange(server_, nullptr);
   if (server == nullptr || server->WaitUntilNoClients(deadline)) return {};
   return Fail(ErrorCode::kStoreTimeout, "{} processes still use store {}, which ends now", server->stats().clients,
@@ -228,7 +257,12 @@ Status OpenedStore::Leave(TimePoint deadline) {
 }
 
 Result<OpenedStore> OpenStore(const InitMethod& method, const OpenStoreOptions& options) {
-  return method.kind == InitMethod::Kind::kTcp ? OpenTcp(method, options) : OpenFile(method, options);
+  switch (method.kind) {
+    case InitMethod::Kind::kTcp: return OpenTcp(method, options);
+    case InitMethod::Kind::kFile: return OpenFileStore(method.path, /*refuse_leftover=*/false, options);
+    case InitMethod::Kind::kLaunch: break;
+  }
+  return OpenLaunch(*method.launch, options);
 }
 
 }  // namespace rondo

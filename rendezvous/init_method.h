@@ -2,25 +2,33 @@
 //
 // - tcp://host:port, tcp://[::1]:29500: a TCP store;
 // - file:///path: a file that all ranks see;
-// - env://: what the environment says: RONDO_RENDEZVOUS (any other URL), or MASTER_ADDR and MASTER_PORT (tcp).
+// - env://: what the environment says, the first of
+//     RONDO_RENDEZVOUS              any other URL
+//     MASTER_ADDR and MASTER_PORT   tcp, where they were set by hand
+//     the launcher                  rondo run, torchrun, mpirun, mpiexec, srun: rendezvous/launchers
 //
-// Each may carry ?rank=2&world_size=4. For env:// the environment's RANK and WORLD_SIZE fill in what the URL leaves
-// open; each variable is also read, and first, with RONDO_ in front (RONDO_RANK, RONDO_MASTER_ADDR ...).
-// RONDO_EXTERNAL_STORE=1, whatever the URL, says that somebody else serves the store (a launcher, rondo store), so rank
-// 0 need not.
+// Each may carry ?rank=2&world_size=4. What the URL leaves open comes, for env://, from RANK and WORLD_SIZE where they
+// were set by hand, and for every URL from the launcher, unless the world is given and has another size than its. Each
+// variable is also read, and first, with RONDO_ in front (RONDO_RANK, RONDO_MASTER_ADDR ...), always as by hand.
+// RONDO_EXTERNAL_STORE=1, whatever the URL, says that somebody else serves the store (rondo store), so rank 0 need not.
+//
+// A launcher that names the place names the job too, so that two of its jobs do not mix.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/log.h"
 #include "base/result.h"
+#include "rendezvous/environment.h"
+#include "rendezvous/launchers/exchange.h"
+#include "rendezvous/launchers/launched.h"
 #include "rendezvous/net_address.h"
 #include "rendezvous/store.h"
 
@@ -28,32 +36,40 @@ namespace rondo {
 
 class TcpStoreServer;
 
-// Gives the value of a variable, or nullopt. The library itself never reads the environment.
-using Environment = std::function<std::optional<std::string>(const std::string& name)>;
-
 struct InitMethod {
-  enum class Kind : std::uint8_t { kTcp, kFile };
+  enum class Kind : std::uint8_t { kTcp, kFile, kLaunch };
   Kind kind = Kind::kTcp;
   HostPort address;  // kTcp
   std::string path;  // kFile
   std::optional<Rank> rank;
   std::optional<int> world_size;
   bool external_store = false;
+  std::string job;  // the job's id: RONDO_JOB, or the launcher's where it names the place; "": none is said
+  std::optional<Launched> launch;  // who started this process, where known; kLaunch: and how ranks meet
 
-  // "tcp://[::1]:29500", "file:///path", without the query.
+  // "tcp://[::1]:29500", "file:///path", without the query; "env:// (mpirun of Open MPI)".
   std::string ToString() const;
+  // For people: where the ranks meet, which this is, and who says so.
+  std::string Describe() const;
 };
 
-// kInvalidArgument names the part that is wrong, what it holds and what is wanted. `environment` may be empty if `url`
-// is not env://.
+// kInvalidArgument names the part that is wrong, what it holds and what is wanted; for env:// in an environment that
+// says nothing it lists every variable that was looked for. `environment` may be empty if `url` is not env://.
 Result<InitMethod> ParseInitMethod(std::string_view url, const Environment& environment = {});
+
+// The exchange that the ranks of a launch by PMI or PMIx meet through; null where `method` meets otherwise. Errors:
+// those of the launch's OpenExchange.
+Result<std::shared_ptr<Exchange>> OpenExchange(const InitMethod& method, std::shared_ptr<const Clock> clock,
+                                               TimePoint deadline);
 
 struct OpenStoreOptions {
   std::string job;  // at most 256 bytes
   std::uint64_t generation = 0;
-  std::optional<Rank> rank;     // nullopt: by arrival
-  bool external_store = false;  // tcp: somebody serves it already
-  std::string who;              // this process for people: "host a, pid 17"
+  std::optional<Rank> rank;             // nullopt: by arrival
+  bool external_store = false;          // tcp: somebody serves it already
+  std::shared_ptr<Exchange> exchange;   // what OpenExchange gave
+  std::vector<std::string> hosts = {};  // with an exchange: addresses of this host to tell others, best first
+  std::string who;                      // this process for people: "host a, pid 17"
   TimePoint deadline;
   std::shared_ptr<const Clock> clock;  // null: the machine's
   Logger* logger = nullptr;            // outlives the opened store
@@ -64,6 +80,11 @@ class OpenedStore {
  public:
   OpenedStore(std::shared_ptr<Store> store, std::shared_ptr<TcpStoreServer> server)
       : store_(std::move(store)), server_(std::move(server)) {}
+  // The same, which holds on to the exchange until it is left.
+  OpenedStore Keeping(std::shared_ptr<Exchange> exchange) && {
+    exchange_ = std::move(exchange);
+    return std::move(*this);
+  }
 
   Store& store() const { return *store_; }
   bool serves() const { return server_ != nullptr; }
@@ -78,6 +99,7 @@ class OpenedStore {
  private:
   std::shared_ptr<Store> store_;
   std::shared_ptr<TcpStoreServer> server_;
+  std::shared_ptr<Exchange> exchange_;  // until all have met: others may still ask the launcher for rank 0's word
 };
 
 // Opens the store that `method` names. For tcp, unless the store is external:
@@ -85,6 +107,8 @@ class OpenedStore {
 //   once if somebody listens there already;
 // - other ranks connect, again and again until the deadline;
 // - a rank that is still unknown serves it if the host is this machine and nobody listens there yet, else connects.
+// For a launch: rank 0 serves it at a port of its own and tells the others through the exchange, or at the first free
+// one of several; kStale if a store of this very job listens on one of these already.
 Result<OpenedStore> OpenStore(const InitMethod& method, const OpenStoreOptions& options);
 
 }  // namespace rondo

@@ -10,10 +10,12 @@
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "collectives/algorithms/table.h"
+#include "collectives/connect.h"
 #include "collectives/schedule/grid.h"
 #include "collectives/schedule/project.h"
 #include "collectives/schedule/text.h"
 #include "collectives/select.h"
+#include "rendezvous/init_method.h"
 #include "rendezvous/membership.h"
 #include "tools/commands.h"
 #include "tools/flags.h"
@@ -137,6 +139,9 @@ int Explain(const Flags& flags) {
     const bool usage = transport.error().code() == ErrorCode::kInvalidArgument;
     return Complain(transport.error().ToString(), usage ? kExitWrongUsage : kExitFailed);
   }
+  const auto method = ParseInitMethod("env://", ProcessEnvironment);
+  fmt::print("\nranks       {}\n", method ? method->Describe() : method.error().message());
+
   fmt::print("\naddresses of {}\n{}\n", LocalHostName(), (*transport)->DescribeAddress());
   return kExitDone;
 }

@@ -15,6 +15,7 @@
 #include <random>
 #include <utility>
 
+#include "rendezvous/launchers/rondo_run.h"
 #include "rendezvous/tcp_store_server.h"
 #include "tools/rank_process.h"
 
@@ -60,6 +61,7 @@ class Job {
       process.command = options_.command;
       process.tag_output = options_.tag_output;
       process.environment = common_environment;
+      process.leave_out = DescribesOneProcess;
       process.environment.insert(process.environment.end(), {{"RANK", std::to_string(rank)},
                                                              {"WORLD_SIZE", world},
                                                              {"LOCAL_RANK", std::to_string(rank)},
@@ -192,6 +194,7 @@ Result<int> Launch(const LaunchOptions& options, const Clock& clock) {
   std::vector<std::pair<std::string, std::string>> environment{
       {"MASTER_ADDR", "127.0.0.1"},
       {"MASTER_PORT", std::to_string(store->port())},
+      {"RONDO_LAUNCHER", options.program},
       {"RONDO_EXTERNAL_STORE", "1"},
       {"RONDO_JOB", fmt::format("{:08x}{:08x}", entropy(), entropy())},
   };

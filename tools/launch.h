@@ -1,8 +1,9 @@
 // Starts the ranks of a job on this host and sees them through: what `rondo run -N` and `rondo perf -N` do.
 //
 // Every rank gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and RONDO_JOB (an id new
-// in every launch) and RONDO_EXTERNAL_STORE=1: the launcher itself serves the store there, on a loopback port that the
-// kernel chose, so that no rank has to be first.
+// in every launch), RONDO_LAUNCHER and RONDO_EXTERNAL_STORE=1: the launcher itself serves the store there, on a
+// loopback port that the kernel chose, so that no rank has to be first. Variables by which another launcher described
+// this process (of mpirun, srun, torchrun) are taken away from the ranks: what it said is not true of them.
 // RONDO_TIMEOUT, in seconds, is added where a timeout is given; rondo perf takes it for its own.
 //
 // The first rank that fails ends the others: they get a moment to see it and say what they know, then SIGTERM, then

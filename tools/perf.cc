@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "collectives/algorithms/table.h"
 #include "collectives/connect.h"
+#include "rendezvous/init_method.h"
 #include "rendezvous/membership.h"
 #include "tools/commands.h"
 #include "tools/flags.h"
@@ -26,7 +27,6 @@
 #include "tools/launch.h"
 #include "tools/perf_case.h"
 #include "tools/perf_session.h"
-#include "tools/rank_environment.h"
 #include "transport/inproc/inproc.h"
 
 namespace rondo {
@@ -145,30 +145,33 @@ int MeasureInProcess(const Flags& flags) {
 }
 
 // This process is one rank of several.
-int MeasureAsRank(const Flags& flags) {
-  if (flags.rendezvous.empty() && !RankEnvironment("RANK")) {
+int MeasureAsRank(Flags& flags) {
+  const std::string url = flags.rendezvous.empty() ? "env://" : flags.rendezvous;
+  const auto method = ParseInitMethod(url, ProcessEnvironment);
+  if (!method && flags.rendezvous.empty()) {
     return Complain(
-        "which ranks? Give -N RANKS to start them here, or start this under rondo run, torchrun, mpirun or srun, or "
-        "give "
-        "--rendezvous URL --rank R --world-size W",
+        "which ranks? Give -N RANKS to start them here, or start this under a launcher; " + method.error().ToString(),
         kExitWrongUsage);
+  }
+  if (method && !flags.launched) {  // -N says enough by having been asked for
+    InitMethod described = *method;
+    if (flags.rank) described.rank = flags.rank;
+    if (flags.world_size) described.world_size = flags.world_size;
+    flags.outputs.launch = described.Describe();
   }
   InterruptWatch interrupts;
   const SteadyClock clock;
   ConnectOptions options;
-  options.rendezvous = flags.rendezvous;
-  if (flags.rendezvous.empty()) options.rendezvous = "env://";
-  options.job = RankEnvironment("RONDO_JOB").value_or(options.job);  // set by rondo run, new in every launch
+  options.rendezvous = url;
   options.rank = flags.rank;
   options.world_size = flags.world_size;
-  options.environment = RankEnvironment;
+  options.environment = ProcessEnvironment;
   options.addresses = flags.addresses;
   options.interface = flags.interface;
   options.timeout = flags.timeout;
   const auto communicator = Connect(options);
   if (!communicator) {
-    const std::optional<std::string> rank =
-        flags.rank ? std::optional(std::to_string(*flags.rank)) : RankEnvironment("RANK");
+    const std::optional<Rank> rank = flags.rank ? flags.rank : method ? method->rank : std::nullopt;
     const bool usage = communicator.error().code() == ErrorCode::kInvalidArgument;
     return Complain((rank ? fmt::format("rank {}: ", *rank) : "") + communicator.error().ToString(),
                     usage ? kExitWrongUsage : kExitFailed);
@@ -208,7 +211,7 @@ int MeasureOnLocalRanks(const Flags& flags) {
 Status TakeTimeout(Flags& flags) {
   if (flags.given_timeout) {
     flags.timeout = *flags.given_timeout;
-  } else if (const auto variable = RankEnvironment("RONDO_TIMEOUT"); variable && !variable->empty()) {
+  } else if (const auto variable = ProcessEnvironment("RONDO_TIMEOUT"); variable && !variable->empty()) {
     const Result<Duration> timeout = ParseSeconds(*variable);
     if (!timeout) return Fail(ErrorCode::kInvalidArgument, "variable RONDO_TIMEOUT: {}", timeout.error().message());
     flags.timeout = *timeout;
@@ -326,7 +329,7 @@ void AddRanks(CLI::App& perf, Flags& flags) {
       "Start that many ranks on this host; without it the ranks come from the environment or by hand");
   AddText(
       perf, "--rendezvous", [&flags](const std::string& url) { return flags.rendezvous = url, std::string(); }, "URL",
-      "Where ranks meet: tcp://host:port, file:///path, env://")
+      "Where ranks meet: tcp://host:port, file:///path, env:// (default: what the launcher says)")
       ->excludes(local);
   AddNumber(
       perf, "--rank", [&flags](std::int64_t r) { flags.rank = static_cast<Rank>(r); }, 0, kMaxWorldSize - 1,

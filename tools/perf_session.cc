@@ -53,8 +53,9 @@ class Reporter {
         progress_(clock, speaks_ ? cases : 0) {
     if (!speaks_) return;
     const HostFacts host = ThisHost();
-    Print(TableHead(fmt::format("rondo {}: {} ranks over {}, seen from {} ({} cores)", kRondoVersion,
-                                communicator.world_size(), outputs.transport, host.name, host.cores)));
+    const std::string ranks = outputs.launch.empty() ? "" : "\n# Ranks: " + outputs.launch;
+    Print(TableHead(fmt::format("rondo {}: {} ranks over {}, seen from {} ({} cores){}", kRondoVersion,
+                                communicator.world_size(), outputs.transport, host.name, host.cores, ranks)));
   }
 
   void Next(const PerfCase& which) {

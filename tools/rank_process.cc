@@ -35,14 +35,16 @@ void CloseAll(std::initializer_list<int> fds) {
     if (fd >= 0) ::close(fd);
 }
 
-// Our environment with some variables replaced.
-std::vector<std::string> MergedEnvironment(const std::vector<std::pair<std::string, std::string>>& changes) {
+// Our environment with some variables replaced, and some left out.
+std::vector<std::string> MergedEnvironment(const RankProcessOptions& options) {
+  const auto& changes = options.environment;
   std::vector<std::string> merged;
   for (char** entry = ::environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const std::string_view name = text.substr(0, text.find('='));
     const bool replaced = std::any_of(changes.begin(), changes.end(), [&](const auto& c) { return c.first == name; });
-    if (!replaced) merged.emplace_back(text);
+    const bool left_out = options.leave_out && options.leave_out(name);
+    if (!replaced && !left_out) merged.emplace_back(text);
   }
   for (const auto& [name, value] : changes) merged.push_back(fmt::format("{}={}", name, value));
   return merged;
@@ -98,7 +100,7 @@ std::string ExitStatus::ToString() const {
 
 Result<std::unique_ptr<RankProcess>> RankProcess::Start(const RankProcessOptions& options) {
   std::vector<std::string> command = options.command;
-  std::vector<std::string> environment = MergedEnvironment(options.environment);
+  std::vector<std::string> environment = MergedEnvironment(options);
   std::vector<char*> argv = Pointers(command);
   std::vector<char*> envp = Pointers(environment);
 

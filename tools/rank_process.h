@@ -4,9 +4,11 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,6 +21,7 @@ struct RankProcessOptions {
   Rank rank = 0;
   std::vector<std::string> command;                              // looked up in PATH
   std::vector<std::pair<std::string, std::string>> environment;  // on top of ours
+  std::function<bool(std::string_view variable)> leave_out;      // of ours; null: nothing
   bool tag_output =
       true;  // its lines go to our stdout and stderr with "[rank] " in front; false: it writes there itself
 };

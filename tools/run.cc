@@ -61,9 +61,11 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
       "  RANK, WORLD_SIZE              which rank it is, of how many\n"
       "  LOCAL_RANK, LOCAL_WORLD_SIZE  the same among those on its host\n"
       "  MASTER_ADDR, MASTER_PORT      where rondo run serves the store in which they meet\n"
+      "  RONDO_LAUNCHER                rondo run\n"
       "  RONDO_EXTERNAL_STORE          1: no rank is to serve it\n"
       "  RONDO_JOB                     an id new in every launch\n"
       "  RONDO_TIMEOUT                 the seconds of --timeout, where that is given\n"
+      "What a launcher around it said of rondo run itself (its rank under mpirun, srun, torchrun) they do not find.\n"
       "The first rank that fails ends the others, and its exit code is ours.\n"
       "Example: rondo run -N 4 -- ./train --epochs 3");
   AddNumber(

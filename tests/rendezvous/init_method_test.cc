@@ -125,14 +125,80 @@ TEST_CASE("An environment that is wrong: the error names the variable") {
   const auto has = [](const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
   };
-  CHECK(has(says({}), "MASTER_ADDR and MASTER_PORT"));
-  CHECK(has(says({{"MASTER_ADDR", "a"}}), "variable MASTER_PORT"));
-  CHECK(has(says({{"MASTER_PORT", "1"}}), "variable MASTER_ADDR"));
+  for (const char* part : {"MASTER_ADDR and MASTER_PORT", "OMPI_COMM_WORLD_RANK", "PMI_FD", "SLURM_STEP_ID",
+                           "TORCHELASTIC_RUN_ID", "--rendezvous", "RONDO_RENDEZVOUS"}) {
+    CHECK_MESSAGE(has(says({}), part), says({}));
+  }
+  CHECK(has(says({{"MASTER_ADDR", "a"}}), "there is MASTER_ADDR, but not MASTER_PORT"));
+  CHECK(has(says({{"MASTER_PORT", "1"}}), "there is MASTER_PORT, but not MASTER_ADDR"));
   CHECK(has(says({{"MASTER_ADDR", "a"}, {"MASTER_PORT", "x"}}), "variable MASTER_PORT is 'x'"));
   CHECK(has(says({{"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}, {"RONDO_RANK", "x"}}), "variable RONDO_RANK is 'x'"));
   CHECK(has(says({{"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}, {"WORLD_SIZE", "0"}}), "variable WORLD_SIZE is '0'"));
   CHECK(has(says({{"RONDO_RENDEZVOUS", "env://"}}), "RONDO_RENDEZVOUS"));
   CHECK(has(ParseInitMethod("env://").error().message(), "environment"));
+}
+
+const Variables kSrun{{"SLURM_JOB_ID", "17"},        {"SLURM_STEP_ID", "3"},        {"SLURM_PROCID", "1"},
+                      {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_STEP_NUM_NODES", "1"}, {"SLURM_CLUSTER_NAME", "big"}};
+
+Variables With(Variables variables, const Variables& more) {
+  for (const auto& [name, value] : more) variables[name] = value;
+  return variables;
+}
+
+TEST_CASE("env:// under a launcher: place, rank, world size and job are the launcher's") {
+  const auto method = Parse("env://", kSrun);
+  REQUIRE_MESSAGE(method.has_value(), method.error().ToString());
+  CHECK(method->kind == InitMethod::Kind::kLaunch);
+  CHECK(method->rank == 1);
+  CHECK(method->world_size == 2);
+  CHECK(method->job == "slurm/big/17.3/0");
+  CHECK(method->ToString() == "env:// (srun of Slurm)");
+  CHECK(method->Describe().find("rank 1 of 2 by srun of Slurm (SLURM_STEP_ID)") == 0);
+}
+
+TEST_CASE("A place that was given by hand goes before the launcher's; ranks are still the launcher's") {
+  for (const auto& [url, variables] : std::vector<std::pair<std::string, Variables>>{
+           {"tcp://a:1", kSrun},
+           {"env://", With(kSrun, {{"RONDO_RENDEZVOUS", "tcp://a:1"}})},
+           {"env://", With(kSrun, {{"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}})},
+       }) {
+    const auto method = Parse(url, variables);
+    REQUIRE_MESSAGE(method.has_value(), method.error().ToString());
+    CHECK(method->ToString() == "tcp://a:1");
+    CHECK(method->rank == 1);
+    CHECK(method->world_size == 2);
+    CHECK(method->job.empty());
+    CHECK(method->Describe() == "rank 1 of 2 by srun of Slurm (SLURM_STEP_ID); meeting at tcp://a:1");
+  }
+  // Ranks by hand, too.
+  const auto by_hand =
+      Parse("env://", With(kSrun, {{"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}, {"RANK", "5"}, {"WORLD_SIZE", "8"}}));
+  REQUIRE(by_hand);
+  CHECK(by_hand->rank == 5);
+  CHECK(by_hand->world_size == 8);
+  // A rank in another world is none here.
+  const auto other_world = Parse("tcp://a:1?world_size=4", kSrun);
+  REQUIRE(other_world);
+  CHECK(!other_world->rank);
+}
+
+TEST_CASE("What rondo run and torchrun say of themselves is not by hand") {
+  const Variables inner{{"RONDO_LAUNCHER", "rondo run"}, {"RANK", "0"},        {"WORLD_SIZE", "1"},
+                        {"MASTER_ADDR", "127.0.0.1"},    {"MASTER_PORT", "1"}, {"RONDO_JOB", "a"}};
+  const auto method = Parse("env://", With(kSrun, inner));
+  REQUIRE(method);
+  CHECK(method->rank == 1);
+  CHECK(method->world_size == 2);
+  CHECK(method->job == "slurm/big/17.3/0");
+}
+
+TEST_CASE("A launcher's broken variables matter only where they are needed") {
+  const Variables broken = With(kSrun, {{"SLURM_PROCID", "x"}});
+  CHECK(Parse("tcp://a:1", broken));
+  const auto method = Parse("env://", broken);
+  REQUIRE(!method);
+  CHECK(method.error().message().find("SLURM_PROCID of srun of Slurm is 'x'") != std::string::npos);
 }
 
 OpenStoreOptions Options(std::optional<Rank> rank, const std::string& job = "job") {

@@ -99,6 +99,18 @@ Result<std::shared_ptr<Transport>> MakeTcpTransport(TcpOptions options) {
   return std::make_shared<tcp::TcpTransport>(std::move(plane));
 }
 
+std::vector<std::string> PublishedHosts(const std::string& transport_address) {
+  std::vector<std::string> hosts, local;
+  const auto address = tcp::DecodeTcpAddress(transport_address);
+  if (!address) return hosts;
+  for (const tcp::Candidate& candidate : address->candidates) {
+    const bool anywhere =
+        candidate.address_class == tcp::AddressClass::kGlobal || candidate.address_class == tcp::AddressClass::kVirtual;
+    (anywhere ? hosts : local).push_back(candidate.at.ip.ToString());
+  }
+  return hosts.empty() ? local : hosts;
+}
+
 std::string LocalHostId() {
   std::string boot_id;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot_id;

@@ -78,6 +78,10 @@ struct TcpOptions {
 // threads. Thread rule of the result: transport/transport.h; an Endpoint must be destroyed before its observer.
 Result<std::shared_ptr<Transport>> MakeTcpTransport(TcpOptions options);
 
+// The addresses in a TCP transport's Address(): numeric, best first, those that mean something on this host or link
+// alone only where there is nothing else. For publishing another port of the same process.
+std::vector<std::string> PublishedHosts(const std::string& transport_address);
+
 // Equal on two processes only if they share kernel and network: boot id and the inode of the network namespace. Empty
 // where the machine does not say.
 std::string LocalHostId();

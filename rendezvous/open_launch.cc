@@ -1,0 +1,116 @@
+#include "rendezvous/open_launch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "rendezvous/launchers/store_line.h"
+#include "rendezvous/opening.h"
+
+namespace rondo {
+namespace {
+
+constexpr Duration kProbePatience = std::chrono::seconds(2);
+
+// Rank 0's part by an exchange: serves, and says where. The others hear of a failure, too.
+Result<OpenedStore> ServeAndTell(const Launched& launch, const std::string& name, const OpenStoreOptions& options) {
+  const std::string host = launch.one_host() ? "127.0.0.1" : "";
+  const auto server = StartStoreServer(host, 0, options);
+  StoreLine line;
+  if (server && launch.one_host()) {
+    line.addresses = {{host, (*server)->port()}};
+  } else if (server) {
+    for (const std::string& address : options.hosts) line.addresses.push_back({address, (*server)->port()});
+  }
+  Status served;
+  if (!server) {
+    served = tl::unexpected(server.error());
+  } else if (line.addresses.empty()) {
+    served = Fail(ErrorCode::kUnreachable, "this host has no address to tell the other ranks of {}", launch.launcher);
+  }
+  if (!served) line.failure = served.error().ToString();
+  const auto told = options.exchange->Share(name, Encode(line, options.exchange->max_line_bytes()), options.deadline);
+  RONDO_TRY(served);
+  if (!told) return tl::unexpected(told.error());
+  return ConnectToStore({.host = host, .port = (*server)->port()}, options, *server);
+}
+
+Result<OpenedStore> HearAndConnect(const std::string& name, const OpenStoreOptions& options) {
+  RONDO_ASSIGN(const std::string heard, options.exchange->Share(name, std::nullopt, options.deadline));
+  RONDO_ASSIGN(const StoreLine line, DecodeStoreLine(heard));
+  if (!line.failure.empty()) {
+    ErrorDetails details;
+    details.code = ErrorCode::kStoreLost;
+    details.message = "rank 0 could not serve the store";
+    details.culprit = 0;
+    details.first_cause = line.failure;
+    return Fail(Error(std::move(details)));
+  }
+  TcpStoreClient::Options client = ClientOptions(line.addresses.front(), options);
+  client.others.assign(line.addresses.begin() + 1, line.addresses.end());
+  RONDO_ASSIGN(std::shared_ptr<Store> store, TcpStoreClient::Connect(client));
+  return OpenedStore(std::move(store), nullptr);
+}
+
+Result<OpenedStore> OpenByExchange(const Launched& launch, const OpenStoreOptions& options) {
+  RONDO_CHECK(options.exchange != nullptr, "a launch by {} needs its exchange", launch.launcher);
+  const std::string name = fmt::format("rondo-{}", options.generation);
+  RONDO_ASSIGN(OpenedStore opened,
+               launch.rank == 0 ? ServeAndTell(launch, name, options) : HearAndConnect(name, options));
+  return std::move(opened).Keeping(options.exchange);
+}
+
+TcpStoreClient::Options AnyPort(const Launched& launch, const OpenStoreOptions& options) {
+  TcpStoreClient::Options client = ClientOptions({launch.host, launch.ports.front()}, options);
+  for (std::size_t i = 1; i < launch.ports.size(); ++i) client.others.push_back({launch.host, launch.ports[i]});
+  client.expect_strangers = launch.ports.size() > 1;
+  return client;
+}
+
+// Whether a store of this very job listens there: ours is the only rank 0, so it is left from another run.
+bool ServesThisJob(const HostPort& address, const OpenStoreOptions& options, const Clock& clock) {
+  OpenStoreOptions probe = options;
+  probe.deadline = std::min(options.deadline, clock.Now() + kProbePatience);
+  return TcpStoreClient::Connect(ClientOptions(address, probe)).has_value();
+}
+
+// Rank 0's part where the ranks know some ports: serves on the first free one.
+Result<OpenedStore> ServeOnOneOf(const Launched& launch, const OpenStoreOptions& options, const Clock& clock) {
+  const std::string host = launch.one_host() ? launch.host : "";
+  std::string taken;
+  for (const std::uint16_t port : launch.ports) {
+    auto server = StartStoreServer(host, port, options);
+    if (server) return ConnectToStore({.host = host, .port = port}, options, *server);
+    if (server.error().code() != ErrorCode::kAddressInUse) return tl::unexpected(server.error());
+    if (ServesThisJob({.host = host, .port = port}, options, clock)) {
+      return Fail(ErrorCode::kStale,
+                  "port {} has a store of this very job, '{}': it is left from an earlier run that has not ended, or "
+                  "this process is a second rank 0; end that one, or give --rendezvous or RONDO_RENDEZVOUS",
+                  port, options.job);
+    }
+    taken += fmt::format("{}{}", taken.empty() ? "" : ", ", port);
+  }
+  return Fail(ErrorCode::kAddressInUse,
+              "all ports that job '{}' of {} may use are taken: {}; give --rendezvous or RONDO_RENDEZVOUS", options.job,
+              launch.launcher, taken);
+}
+
+}  // namespace
+
+Result<OpenedStore> OpenLaunch(const Launched& launch, const OpenStoreOptions& options) {
+  switch (launch.way) {
+    case Launched::Way::kPmi1:
+    case Launched::Way::kPmi2:
+    case Launched::Way::kPmix: return OpenByExchange(launch, options);
+    case Launched::Way::kFile:
+      return OpenFileStore(fmt::format("{}.{}", launch.file, options.generation), /*refuse_leftover=*/true, options);
+    case Launched::Way::kTcp: break;
+  }
+  SteadyClock steady;
+  const Clock& clock = options.clock != nullptr ? *options.clock : steady;
+  if (launch.rank == 0 && !launch.external_store) return ServeOnOneOf(launch, options, clock);
+  RONDO_ASSIGN(std::shared_ptr<Store> store, TcpStoreClient::Connect(AnyPort(launch, options)));
+  return OpenedStore(std::move(store), nullptr);
+}
+
+}  // namespace rondo

@@ -1,0 +1,52 @@
+#include "rendezvous/opening.h"
+
+#include <utility>
+
+#include "rendezvous/file_store.h"
+
+namespace rondo {
+
+TcpStoreClient::Options ClientOptions(const HostPort& address, const OpenStoreOptions& options) {
+  TcpStoreClient::Options client;
+  client.address = address;
+  client.job = options.job;
+  client.deadline = options.deadline;
+  client.clock = options.clock;
+  client.logger = options.logger;
+  return client;
+}
+
+Result<OpenedStore> ConnectToStore(const HostPort& address, const OpenStoreOptions& options,
+                                   std::shared_ptr<TcpStoreServer> server) {
+  RONDO_ASSIGN(std::shared_ptr<Store> store, TcpStoreClient::Connect(ClientOptions(address, options)));
+  return OpenedStore(std::move(store), std::move(server));
+}
+
+Result<std::shared_ptr<TcpStoreServer>> StartStoreServer(const std::string& host, std::uint16_t port,
+                                                         const OpenStoreOptions& options) {
+  TcpStoreServer::Options server;
+  server.host = host;
+  server.port = port;
+  server.job = options.job;
+  server.deadline = options.deadline;
+  server.logger = options.logger;
+  server.clock = options.clock;
+  RONDO_ASSIGN(std::shared_ptr<TcpStoreServer> started, TcpStoreServer::Start(std::move(server)));
+  return started;
+}
+
+Result<OpenedStore> OpenFileStore(const std::string& path, bool refuse_leftover, const OpenStoreOptions& options) {
+  FileStore::Options file;
+  file.path = path;
+  file.refuse_leftover = refuse_leftover;
+  file.job = options.job;
+  file.generation = options.generation;
+  file.who = options.who;
+  file.deadline = options.deadline;
+  file.clock = options.clock;
+  file.logger = options.logger;
+  RONDO_ASSIGN(std::shared_ptr<Store> store, FileStore::Open(std::move(file)));
+  return OpenedStore(std::move(store), nullptr);
+}
+
+}  // namespace rondo

@@ -1,0 +1,28 @@
+// The pieces that opening a store is made of, from OpenStoreOptions; for init_method.cc and open_launch.cc.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "rendezvous/init_method.h"
+#include "rendezvous/tcp_store_client.h"
+#include "rendezvous/tcp_store_server.h"
+
+namespace rondo {
+
+TcpStoreClient::Options ClientOptions(const HostPort& address, const OpenStoreOptions& options);
+
+// A client of the store at `address`; `server` (may be null) is kept with it.
+Result<OpenedStore> ConnectToStore(const HostPort& address, const OpenStoreOptions& options,
+                                   std::shared_ptr<TcpStoreServer> server);
+
+// `host` "" is every interface, port 0 any free one.
+Result<std::shared_ptr<TcpStoreServer>> StartStoreServer(const std::string& host, std::uint16_t port,
+                                                         const OpenStoreOptions& options);
+
+// See FileStore::Options::refuse_leftover.
+Result<OpenedStore> OpenFileStore(const std::string& path, bool refuse_leftover, const OpenStoreOptions& options);
+
+}  // namespace rondo
