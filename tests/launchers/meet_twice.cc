@@ -1,0 +1,27 @@
+// A program that meets as its launcher says, twice: meet_twice GENERATION GENERATION. Exit code 1 if a meeting fails.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <string>
+
+#include "collectives/connect.h"
+
+int main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    rondo::ConnectOptions options;
+    options.rendezvous = "env://";
+    options.environment = rondo::ProcessEnvironment;
+    options.generation = std::stoull(argv[i]);
+    options.timeout = std::chrono::seconds(20);
+    const auto communicator = rondo::Connect(options);
+    if (!communicator) {
+      fmt::print(stderr, "generation {}: {}\n", options.generation, communicator.error().ToString());
+      return 1;
+    }
+    const rondo::Status closed = (*communicator)->Close();
+    fmt::print("rank {} met in generation {}{}\n", (*communicator)->rank(), options.generation,
+               closed ? "" : ", but " + closed.error().ToString());
+    std::fflush(stdout);
+  }
+  return 0;
+}
