@@ -102,7 +102,8 @@ Result<OpenedStore> OpenLaunch(const Launched& launch, const OpenStoreOptions& o
     case Launched::Way::kPmi1:
     case Launched::Way::kPmi2:
     case Launched::Way::kPmix: return OpenByExchange(launch, options);
-    case Launched::Way::kFile: return OpenFileStore(launch.file, /*refuse_leftover=*/true, options);
+    case Launched::Way::kFile:
+      return OpenFileStore(fmt::format("{}.{}", launch.file, options.generation), /*refuse_leftover=*/true, options);
     case Launched::Way::kTcp: break;
   }
   SteadyClock steady;

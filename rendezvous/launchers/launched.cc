@@ -15,7 +15,7 @@ std::string Meeting(const Launched& launch) {
     case Launched::Way::kPmi1: return fmt::format("rank 0's store, told by PMI-1 on PMI_FD={}", launch.fd);
     case Launched::Way::kPmi2: return fmt::format("rank 0's store, told by PMI-2 on PMI_FD={}", launch.fd);
     case Launched::Way::kPmix: return "rank 0's store, told by PMIx";
-    case Launched::Way::kFile: return "the file store " + launch.file;
+    case Launched::Way::kFile: return fmt::format("the file store {}.*", launch.file);
   }
   return "";
 }

@@ -17,7 +17,7 @@ struct Launched {
     kPmi1,  // rank 0 tells it through the launcher's key-value space, over descriptor `fd`
     kPmi2,  // likewise
     kPmix,  // likewise, by libpmix, loaded at run time
-    kFile,  // there is no server: a store in `file`, which all ranks see
+    kFile,  // there is no server: a store in `file` (a dot and the generation follow), which all ranks see
   };
 
   std::string launcher;  // for people: "mpirun of Open MPI"

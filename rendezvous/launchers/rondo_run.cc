@@ -8,8 +8,11 @@
 namespace rondo {
 namespace {
 
-constexpr std::array<std::string_view, 9> kPrefixes{"OMPI_",         "PMIX_", "PMI_",       "HYDI_",     "MPI_LOCAL",
-                                                    "TORCHELASTIC_", "PRTE_", "SLURM_STEP", "SLURM_PMIX"};
+// Not what people set to steer a launcher (OMPI_MCA_btl, PMIX_MCA_ptl, OMPI_ALLOW_RUN_AS_ROOT): one may start inside.
+constexpr std::array<std::string_view, 13> kPrefixes{
+    "OMPI_COMM_WORLD_", "OMPI_MCA_ess",  "OMPI_MCA_orte_", "PMIX_NAMESPACE", "PMIX_RANK",
+    "PMIX_ID",          "PMIX_SERVER_",  "PMIX_DSTORE_",   "PMI_",           "HYDI_",
+    "MPI_LOCAL",        "TORCHELASTIC_", "SLURM_STEP"};
 constexpr std::array<std::string_view, 11> kWholeNames{
     "SLURM_PROCID", "SLURM_LOCALID",    "SLURM_NODEID",    "SLURM_GTIDS", "SLURM_TASK_PID",  "GROUP_RANK",
     "ROLE_RANK",    "GROUP_WORLD_SIZE", "ROLE_WORLD_SIZE", "RONDO_RANK",  "RONDO_WORLD_SIZE"};

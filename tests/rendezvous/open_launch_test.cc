@@ -190,8 +190,8 @@ TEST_CASE("Rank 0 tells where its store is; the first of its addresses need not 
     CHECK(*opened->store().WaitFor("key", Soon()) == "value");
     CHECK(opened->store().Describe().find("127.0.0.1") != std::string::npos);
   });
-  // 0.0.0.1 is nobody's: connecting there fails at once.
-  auto opened = OpenStore(Method(ByExchange(0)), Options(0, space, {"0.0.0.1", "127.0.0.1"}));
+  // Nobody can connect to the broadcast address, which is known at once.
+  auto opened = OpenStore(Method(ByExchange(0)), Options(0, space, {"255.255.255.255", "127.0.0.1"}));
   REQUIRE_MESSAGE(opened.has_value(), opened.error().ToString());
   CHECK(opened->serves());
   CHECK(opened->store().Set("key", "value", Soon()));
@@ -241,9 +241,16 @@ TEST_CASE("A launcher's file store meets once: what is left of a meeting of the 
   CHECK(left.error().message().find(launch.file) != std::string::npos);
   CHECK(left.error().message().find("slurm/big/17.3/0") != std::string::npos);
 
-  OpenStoreOptions next = Options(0);
-  next.generation = 1;
-  CHECK(OpenStore(Method(launch), next));
+  // Another generation has a file of its own, so that those who are early need not wait for those who are late.
+  const auto early = OpenStore(Method(launch), [] {
+    OpenStoreOptions next = Options(0);
+    next.generation = 1;
+    return next;
+  }());
+  CHECK(early);
+  OpenStoreOptions after = Options(0);
+  after.generation = 2;
+  CHECK(OpenStore(Method(launch), after));
 }
 
 }  // namespace
