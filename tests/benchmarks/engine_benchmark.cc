@@ -113,10 +113,11 @@ void StepsOf(benchmark::State& state, Collective collective, Algorithm algorithm
       const PlanStep& step = (*plan)->steps[index];
       const std::uint64_t payload = grid.BeginByte(step.chunks.end()) - grid.BeginByte(step.chunks.first);
       std::array<std::byte, kFrameHeaderBytes> header;
-      Encode(
-          FrameHeader{
-              .operation = operation, .transfer = step.transfer, .payload_bytes = static_cast<std::uint32_t>(payload)},
-          header);
+      Encode(FrameHeader{.operation = operation,
+                         .transfer = step.transfer,
+                         .payload_bytes = static_cast<std::uint32_t>(payload),
+                         .transfer_bytes = payload},
+             header);
       incoming.insert(incoming.end(), header.begin(), header.end());
       incoming.resize(incoming.size() + RoundUp(payload, kLineBytes));
     }

@@ -92,7 +92,7 @@ void ExpectNothingWrong(int world_size, const PerfOptions& options) {
 TEST_CASE("every type, operation, root and placement is measured and nothing is wrong") {
   const PerfOptions options =
       Small({kAllDataTypes.begin(), kAllDataTypes.end()}, {kAllReduceOps.begin(), kAllReduceOps.end()});
-  for (const int world_size : {1, 2, 3, 4}) ExpectNothingWrong(world_size, options);
+  for (const int world_size : {1, 3}) ExpectNothingWrong(world_size, options);
 }
 
 TEST_CASE("the exchange with neighbours is measured for every type and nothing is wrong") {
