@@ -254,9 +254,10 @@ class Communicator {
   // poisons.
   //
   // Ranks listen while they are inside a call or have asynchronous operations under way. Close waits for all sends and
-  // receives that were issued; then what other ranks announce is refused, so that a send or receive that a closed rank
-  // will not answer ends with kClosed. A receive from kAnyRank makes no connections, so the death of a rank that was
-  // never met does not end it.
+  // receives that were issued, and from its beginning refuses what other ranks announce and nobody here has a receive
+  // for, so that a send or receive that a closed rank will not answer ends with kClosed. Small messages that nobody
+  // received are dropped, with a warning to the log. A receive from kAnyRank makes no connections, so the death of a
+  // rank that was never met does not end it.
   Status Send(const void* buffer, std::uint64_t count, DataType type, Rank to, Tag tag,
               const MessageOptions& options = {});
   Result<Message> Recv(void* buffer, std::uint64_t count, DataType type, Rank from_or_any, Tag tag_or_any,

@@ -19,9 +19,9 @@ namespace {
 
 using Values = std::vector<float>;
 constexpr std::size_t kParameters = 20;
-constexpr int kSteps = 400;  // of each worker
+constexpr int kSteps = 200;  // of each worker
 constexpr int kBatch = 32;
-constexpr float kRate = 0.05f;
+constexpr float kRate = 0.1f;
 constexpr float kTolerance = 1e-2f;
 constexpr rondo::DataType kType = rondo::DataType::kFloat32;
 // A gradient's tag says which it is; the last one of a worker tells that it is through.
