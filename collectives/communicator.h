@@ -90,9 +90,10 @@ struct CommunicatorOptions {
   std::uint64_t max_scratch_bytes = std::uint64_t{1} << 30;  // an algorithm that needs more gives kResource
   std::uint32_t max_cached_plans = 128;
   // The next two stand for every operation that does not say otherwise; equal on all ranks.
-  bool reproducible = false;   // every reduction is the left fold in rank order, ((0 op 1) op 2) op ...
-  // Reductions of 16-bit floats travel and combine in float32, and round once at the end (sum, prod, avg, premul_sum; not
-  // users' operations). Errors then speak of float32, because that is what travels. Takes 4 bytes of scratch an element.
+  bool reproducible = false;  // every reduction is the left fold in rank order, ((0 op 1) op 2) op ...
+  // Reductions of 16-bit floats travel and combine in float32, and round once at the end (sum, prod, avg, premul_sum;
+  // not users' operations). Errors then speak of float32, because that is what travels. Takes 4 bytes of scratch an
+  // element.
   bool wide_partials = false;
 };
 
