@@ -100,8 +100,11 @@ struct CommunicatorOptions {
   std::uint32_t max_announced_messages = 1024;   // equal on all ranks
   std::uint32_t max_pending_messages = 4096;     // issued here and not complete; one more gives kResource
   // The next two stand for every operation that does not say otherwise; equal on all ranks.
-  bool reproducible = false;   // every reduction is the left fold in rank order, ((0 op 1) op 2) op ...
-  bool wide_partials = false;  // reductions of 16-bit floats travel and combine in float32, and round once at the end
+  bool reproducible = false;  // every reduction is the left fold in rank order, ((0 op 1) op 2) op ...
+  // Reductions of 16-bit floats travel and combine in float32, and round once at the end (sum, prod, avg, premul_sum;
+  // not users' operations). Errors then speak of float32, because that is what travels. Takes 4 bytes of scratch an
+  // element.
+  bool wide_partials = false;
 };
 
 struct OperationOptions {
