@@ -13,7 +13,8 @@
 //              are one memory as each collective says. What a collective ignores on a rank, and what has no elements,
 //              may be null. After an error the output (and data in place) is undefined, an out-of-place input is
 //              intact.
-//   Counts     Elements, 0 and more than 2^32 bytes included. `count` is that of one block: where a buffer holds a block
+//   Counts     Elements, 0 and more than 2^32 bytes included. `count` is that of one block: where a buffer holds a
+//   block
 //              per rank, they lie packed in rank order, and a world of P needs P * count elements there (as in NCCL and
 //              MPI). The ...V forms have a count for each block instead: spans of world_size() counts, lent until the
 //              call returns, of blocks packed in rank order. A zero count still meets the other ranks.

@@ -113,6 +113,7 @@ void ExplainSchedule(const Flags& flags, const AlgorithmEntry& entry, std::uint6
   key.algorithm = entry.algorithm;
   key.world_size = flags.ranks;
   key.root = flags.root;
+  key.in_place = HasInPlace(entry.collective);
   fmt::print("\n{}", Print(Build(entry, key)));
 }
 

@@ -121,8 +121,7 @@ TEST_CASE("mpirun of Open MPI without a libpmix: on one host in a file of the jo
   const auto several = Find(With(kOpenMpi, {{"OMPI_COMM_WORLD_SIZE", "4"}}), {.pmix = false});
   REQUIRE(!several);
   CHECK(several.error().code() == ErrorCode::kUnsupported);
-  for (const char* part : {"Open MPI", "--rendezvous", "RONDO_RENDEZVOUS", "OMPI_MCA_btl", "OMPI_ALLOW_RUN_AS_ROOT",
-                           "PMIX_MCA_ptl", "several hosts"}) {
+  for (const char* part : {"Open MPI", "--rendezvous", "RONDO_RENDEZVOUS", "several hosts"}) {
     CHECK_MESSAGE(Contains(several.error().message(), part), several.error().message());
   }
 }
@@ -290,8 +289,9 @@ TEST_CASE("What describes one process is told from what describes an allocation"
                            "SLURM_PROCID", "SLURM_STEP_ID", "SLURM_STEPID", "GROUP_RANK"}) {
     CHECK_MESSAGE(DescribesOneProcess(name), name);
   }
-  for (const char* name : {"PATH", "SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_NTASKS", "RONDO_RENDEZVOUS",
-                           "SLURM_CONF", "MPICH_ASYNC_PROGRESS", "OMP_NUM_THREADS"}) {
+  for (const char* name :
+       {"PATH", "SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_NTASKS", "RONDO_RENDEZVOUS", "OMPI_MCA_btl",
+        "OMPI_ALLOW_RUN_AS_ROOT", "PMIX_MCA_ptl", "SLURM_CONF", "MPICH_ASYNC_PROGRESS", "OMP_NUM_THREADS"}) {
     CHECK_MESSAGE(!DescribesOneProcess(name), name);
   }
 }
