@@ -19,7 +19,10 @@ class SimRanks {
       : network_(sim) {
     std::vector<PeerIdentity> peers;
     for (Rank rank = 0; rank < sim.world_size; ++rank)
-      peers.push_back({.host = "host" + std::to_string(rank), .address = network_.transport(rank)->Address()});
+      peers.push_back({.host = "host" + std::to_string(rank),
+                       .host_id = "",
+                       .pid = 0,
+                       .address = network_.transport(rank)->Address()});
     for (Rank rank = 0; rank < sim.world_size; ++rank) {
       CommunicatorOptions options;
       options.rank = rank;
