@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -20,19 +21,19 @@ constexpr std::uint64_t kLocalPieceBytes = 256 * 1024;
 // waited would halve a duplex link.
 constexpr std::uint64_t kTurnBytes = 256 * 1024;
 
-enum class HeaderState : std::uint8_t { kIncomplete, kSound, kFaulty };
+using HeaderArray = std::array<std::byte, kFrameHeaderBytes>;
 
-// The header at the front of the lane, left there.
-HeaderState PeekHeader(Lane& lane, FrameHeader& header, std::string_view* fault = nullptr) {
+// The header at the front of the lane, left there; false until all of it has arrived.
+bool PeekHeader(Lane& lane, HeaderArray& bytes) {
   const Arrived arrived = lane.Peek(kFrameHeaderBytes);
-  if (arrived.size() < kFrameHeaderBytes) return HeaderState::kIncomplete;
-  std::array<std::byte, kFrameHeaderBytes> bytes;
-  const std::size_t first = std::min(arrived.first.size(), kFrameHeaderBytes);
-  std::copy_n(arrived.first.data(), first, bytes.data());
-  std::copy_n(arrived.second.data(), kFrameHeaderBytes - first, bytes.data() + first);
-  const auto found = Decode(bytes, header);
-  if (found && fault != nullptr) *fault = *found;
-  return found ? HeaderState::kFaulty : HeaderState::kSound;
+  if (arrived.first.size() >= kFrameHeaderBytes) {
+    std::memcpy(bytes.data(), arrived.first.data(), kFrameHeaderBytes);
+    return true;
+  }
+  if (arrived.size() < kFrameHeaderBytes) return false;
+  std::copy_n(arrived.first.data(), arrived.first.size(), bytes.data());
+  std::copy_n(arrived.second.data(), kFrameHeaderBytes - arrived.first.size(), bytes.data() + arrived.first.size());
+  return true;
 }
 
 std::uint64_t PaddingOf(std::uint64_t payload) { return RoundUp(payload, kLineBytes) - payload; }
@@ -62,10 +63,9 @@ Status Engine::Start(const Plan& plan, const OperationDescriptor& operation, con
   RONDO_CHECK(plan_ == nullptr, "an operation is running");
   RONDO_CHECK(operation.varying != buffers.counts.empty(), "{} and the counts of its blocks", operation.ToString());
   element_bytes_ = SizeOf(operation.type);
-  const std::uint32_t chunks_per_block = plan.chunks / plan.blocks;
-  const BlockGrid grid = operation.varying
-                             ? BlockGrid(plan.blocks, buffers.counts, options_.rank, element_bytes_, chunks_per_block)
-                             : BlockGrid(plan.blocks, operation.count, element_bytes_, chunks_per_block);
+  const BlockGrid grid =
+      operation.varying ? BlockGrid(plan.blocks, buffers.counts, options_.rank, element_bytes_, plan.chunks_per_block)
+                        : BlockGrid(plan.blocks, operation.count, element_bytes_, plan.chunks_per_block);
   RONDO_TRY(PrepareScratch(plan, grid, operation));
 
   queue_use_.assign(plan.queues.size(), nullptr);
@@ -76,6 +76,16 @@ Status Engine::Start(const Plan& plan, const OperationDescriptor& operation, con
     RONDO_ASSIGN(queue_use_[q], UseOf(plan.queues[q].peer));
   }
 
+  // By buffer: what to add to a position to get an address. Numbers, because that of position 0 may be nobody's memory.
+  std::array<std::uintptr_t, 3> bases{};
+  if (plan.has_plain_buffers) {
+    const auto base = [&](const std::byte* memory, const BlockSet& set) {
+      return reinterpret_cast<std::uintptr_t>(memory) - grid.BlockBegin(set.first) * element_bytes_;
+    };
+    bases = {base(buffers.input, plan.input), base(buffers.output, plan.output),
+             reinterpret_cast<std::uintptr_t>(scratch_.get()) + (plan.scratch.empty() ? 0 : scratch_shift_[0])};
+  }
+
   steps_.resize(std::max(steps_.size(), plan.steps.size()));
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const PlanStep& step = plan.steps[i];
@@ -83,10 +93,14 @@ Status Engine::Start(const Plan& plan, const OperationDescriptor& operation, con
     state = StepState{};
     state.begin = grid.BeginByte(step.chunks.first);
     state.bytes = grid.BeginByte(step.chunks.end()) - state.begin;
-    if (state.bytes > 0 && step.kind != StepKind::kRecv)
-      state.source = Address(plan, grid, buffers, step, step.source, state.begin);
-    if (state.bytes > 0 && step.kind != StepKind::kSend)
-      state.destination = Address(plan, grid, buffers, step, step.destination, state.begin);
+    if (plan.has_plain_buffers) {
+      state.source = reinterpret_cast<const std::byte*>(bases[static_cast<std::size_t>(step.source)] + state.begin);
+      state.destination = reinterpret_cast<std::byte*>(bases[static_cast<std::size_t>(step.destination)] + state.begin);
+    } else if (state.bytes > 0) {
+      if (step.kind != StepKind::kRecv) state.source = Address(plan, grid, buffers, step, step.source, state.begin);
+      if (step.kind != StepKind::kSend)
+        state.destination = Address(plan, grid, buffers, step, step.destination, state.begin);
+    }
     if (state.bytes >= options_.windows_from_bytes) {
       // What is reduced on arrival has no place of its own to be pushed to.
       if (options_.capabilities.push && step.kind == StepKind::kRecv) {
@@ -99,6 +113,7 @@ Status Engine::Start(const Plan& plan, const OperationDescriptor& operation, con
 
   plan_ = &plan;
   operation_ = operation;
+  Encode(operation, descriptor_);
   move_ = {operation.type, operation.op, scale, options_.world_size};
   mover_.Start(move_, plan.steps.size());
   return {};
@@ -256,14 +271,13 @@ Result<bool> Engine::Send(std::uint32_t index, LaneUse& use) {
       use.sending_frame = true;
       Encode(
           FrameHeader{
-              .operation = operation_,
               .transfer = plan_->steps[index].transfer,
               .payload_bytes = static_cast<std::uint32_t>(use.frame_payload),
               .payload_offset = use.frame_begin,
               .transfer_bytes = state.bytes,
               .stream_offset = offset,
           },
-          FrameHeaderBytes(use.headers[slot]));
+          descriptor_, FrameHeaderBytes(use.headers[slot]));
     }
 
     // Header, payload and padding of this frame, as far as the payload may go, in one call.
@@ -341,18 +355,17 @@ Result<bool> Engine::Receive(std::uint32_t index, LaneUse& use) {
 
 Result<bool> Engine::ReadHeader(std::uint32_t index, LaneUse& use) {
   const StepState& state = steps_[index];
-  FrameHeader header;
-  std::string_view fault;
+  HeaderArray bytes;
+  if (!PeekHeader(*use.lane, bytes)) return false;
   const Rank peer = use.lane->peer();
-  switch (PeekHeader(*use.lane, header, &fault)) {
-    case HeaderState::kIncomplete: return false;
-    case HeaderState::kSound: break;
-    case HeaderState::kFaulty:
+  FrameHeader header;
+  if (!DecodeOf(descriptor_, bytes, header)) {
+    if (const auto fault = Decode(bytes, header))
       return Fail(Error(ErrorCode::kProtocol,
-                        fmt::format("rank {} sent {} at stream offset {}", peer, fault, use.lane->consumed()))
+                        fmt::format("rank {} sent {} at stream offset {}", peer, *fault, use.lane->consumed()))
                       .With([&](ErrorDetails& d) { d.culprit = peer; }));
+    return Fail(Disagreement(peer, header));
   }
-  if (header.operation != operation_) return Fail(Disagreement(peer, header));
   if (header.transfer == plan_->steps[index].transfer && header.transfer_bytes != state.bytes)
     return Fail(AnotherLength(peer, header, state.bytes));
   const std::uint64_t payload = std::min<std::uint64_t>(options_.frame_bytes, state.bytes - state.done);
@@ -628,8 +641,9 @@ std::optional<Error> Engine::FindStranger() {
     for (std::size_t q = 0; q < queue_head_.size(); ++q)
       expected |= queue_use_[q] == *use && !plan_->queues[q].sending && queue_head_[q] < plan_->queues[q].steps.size();
     if (expected) continue;
+    HeaderArray bytes;
     FrameHeader header;
-    if (PeekHeader(*(*use)->lane, header) == HeaderState::kSound && header.operation.sequence <= operation_.sequence)
+    if (PeekHeader(*(*use)->lane, bytes) && !Decode(bytes, header) && header.operation.sequence <= operation_.sequence)
       return Disagreement(peer, header);
   }
   return std::nullopt;

@@ -114,7 +114,7 @@ class Engine {
     std::uint64_t done = 0;             // payload bytes sent, received, reduced, copied
     std::uint64_t submitted = 0;        // of steps through the mover: handed to it; >= done
     std::uint64_t stream_begin = 0;     // of sends: stream offset of the first frame's header
-    const std::byte* source = nullptr;  // where its bytes begin; null where there are none
+    const std::byte* source = nullptr;  // where its bytes begin, if it has any there
     std::byte* destination = nullptr;
     Placement placement = Placement::kSlot;
     bool complete = false;  // done == bytes and the last frame's padding is through
@@ -155,7 +155,7 @@ class Engine {
   bool DependenciesComplete(std::uint32_t index) const;
   // Makes room for what the plan keeps in scratch.
   Status PrepareScratch(const Plan& plan, const BlockGrid& grid, const OperationDescriptor& operation);
-  // Where a step's bytes begin in one of its buffers.
+  // Where a step's bytes begin in one of its buffers, whatever that holds.
   std::byte* Address(const Plan& plan, const BlockGrid& grid, const OperationBuffers& buffers, const PlanStep& step,
                      BufferId buffer, std::uint64_t position) const;
 
@@ -183,6 +183,7 @@ class Engine {
 
   const Plan* plan_ = nullptr;
   OperationDescriptor operation_;
+  std::array<std::byte, kDescriptorBytes> descriptor_;  // the same, for frames
   MoveContext move_;
   std::size_t element_bytes_ = 1;
   std::vector<StepState> steps_;

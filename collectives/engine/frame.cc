@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <cstring>
+
 #include "collectives/schedule/layout.h"
 
 namespace rondo {
@@ -59,6 +62,12 @@ OperationDescriptor DecodeDescriptor(std::span<const std::byte, kDescriptorBytes
 }
 
 void Encode(const FrameHeader& header, FrameHeaderBytes out) {
+  std::array<std::byte, kDescriptorBytes> descriptor;
+  Encode(header.operation, descriptor);
+  Encode(header, descriptor, out);
+}
+
+void Encode(const FrameHeader& header, std::span<const std::byte, kDescriptorBytes> descriptor, FrameHeaderBytes out) {
   std::byte* to = out.data();
   StoreLittle<std::uint16_t>(to + kMagicAt, kMagic);
   to[kVersionAt] = std::byte{kVersion};
@@ -69,7 +78,31 @@ void Encode(const FrameHeader& header, FrameHeaderBytes out) {
   StoreLittle<std::uint32_t>(to + kPayloadBytesAt, header.payload_bytes);
   StoreLittle<std::uint32_t>(to + kTransferAt, header.transfer);
   StoreLittle<std::uint64_t>(to + kTransferBytesAt, header.transfer_bytes);
-  Encode(header.operation, std::span<std::byte, kDescriptorBytes>(to + kDescriptorAt, kDescriptorBytes));
+  std::memcpy(to + kDescriptorAt, descriptor.data(), kDescriptorBytes);
+}
+
+namespace {
+
+// The fields that differ from frame to frame.
+void DecodePlace(const std::byte* from, FrameHeader& out) {
+  out.stream_offset = LoadLittle<std::uint64_t>(from + kStreamOffsetAt);
+  out.payload_offset = LoadLittle<std::uint64_t>(from + kPayloadOffsetAt);
+  out.payload_bytes = LoadLittle<std::uint32_t>(from + kPayloadBytesAt);
+  out.transfer = LoadLittle<std::uint32_t>(from + kTransferAt);
+  out.transfer_bytes = LoadLittle<std::uint64_t>(from + kTransferBytesAt);
+}
+
+}  // namespace
+
+bool DecodeOf(std::span<const std::byte, kDescriptorBytes> descriptor, std::span<const std::byte, kFrameHeaderBytes> in,
+              FrameHeader& out) {
+  constexpr std::uint64_t kBeginning =
+      kMagic | std::uint64_t{kVersion} << 8 * kVersionAt | std::uint64_t{kData} << 8 * kTypeAt;
+  const std::byte* from = in.data();
+  if (LoadLittle<std::uint64_t>(from) != kBeginning) return false;
+  if (std::memcmp(from + kDescriptorAt, descriptor.data(), kDescriptorBytes) != 0) return false;
+  DecodePlace(from, out);
+  return true;
 }
 
 std::optional<std::string_view> Decode(std::span<const std::byte, kFrameHeaderBytes> in, FrameHeader& out) {
@@ -78,11 +111,7 @@ std::optional<std::string_view> Decode(std::span<const std::byte, kFrameHeaderBy
   if (from[kVersionAt] != std::byte{kVersion}) return "a frame of another version";
   if (from[kTypeAt] != std::byte{kData}) return "a frame of unknown type";
   if (LoadLittle<std::uint32_t>(from + kCrcAt) != 0) return "a checksum where none was agreed";
-  out.stream_offset = LoadLittle<std::uint64_t>(from + kStreamOffsetAt);
-  out.payload_offset = LoadLittle<std::uint64_t>(from + kPayloadOffsetAt);
-  out.payload_bytes = LoadLittle<std::uint32_t>(from + kPayloadBytesAt);
-  out.transfer = LoadLittle<std::uint32_t>(from + kTransferAt);
-  out.transfer_bytes = LoadLittle<std::uint64_t>(from + kTransferBytesAt);
+  DecodePlace(from, out);
   out.operation =
       DecodeDescriptor(std::span<const std::byte, kDescriptorBytes>(from + kDescriptorAt, kDescriptorBytes));
   return std::nullopt;

@@ -54,9 +54,16 @@ struct FrameHeader {
 };
 
 void Encode(const FrameHeader& header, FrameHeaderBytes out);
+// The same for many frames of one operation, whose descriptor was encoded before; header.operation is not looked at.
+void Encode(const FrameHeader& header, std::span<const std::byte, kDescriptorBytes> descriptor, FrameHeaderBytes out);
 // Why the bytes are no header of this version, or nothing when they are one. Values out of their ranges (an unknown
 // collective, say) are the caller's to compare; nothing is ever allocated by them.
 std::optional<std::string_view> Decode(std::span<const std::byte, kFrameHeaderBytes> in, FrameHeader& out);
+
+// For frames of an operation whose descriptor's bytes are at hand: whether this is a sound header of that operation.
+// Then `out` has everything but the operation; else Decode tells what is wrong.
+bool DecodeOf(std::span<const std::byte, kDescriptorBytes> descriptor, std::span<const std::byte, kFrameHeaderBytes> in,
+              FrameHeader& out);
 
 // The bytes of the stream that a transfer of `bytes` takes in frames of at most `frame_bytes` payload (a multiple of
 // kLineBytes). An empty transfer still is one header.

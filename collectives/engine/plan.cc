@@ -19,6 +19,8 @@ Plan MakePlan(const ScheduleKey& key, std::uint32_t chunks, const RankSchedule& 
   plan.input = Holds(key, schedule.rank, BufferId::kInput);
   plan.output = Holds(key, schedule.rank, BufferId::kOutput);
   plan.scratch = schedule.scratch;
+  plan.chunks_per_block = chunks / plan.blocks;
+  plan.has_plain_buffers = plan.output.stride == 1 && plan.scratch.size() <= 1;
   const auto scratch_range = [&](const ChunkRange& chunk_range) {
     const auto behind =
         std::upper_bound(plan.scratch.begin(), plan.scratch.end(), chunk_range.first,
@@ -45,7 +47,7 @@ Plan MakePlan(const ScheduleKey& key, std::uint32_t chunks, const RankSchedule& 
         .finish = step.finish,
         .transfer = step.transfer,
         .chunks = step.chunks,
-        .block = step.chunks.first / (chunks / plan.blocks),
+        .block = step.chunks.first / plan.chunks_per_block,
         .scratch_range = scratch_range(step.chunks),
         .queue = place->second,
         .first_dependency = static_cast<std::uint32_t>(plan.dependencies.size()),

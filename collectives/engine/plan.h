@@ -39,8 +39,11 @@ struct Plan {
   ScheduleKey key;
   std::uint32_t chunks = 1;  // of the whole virtual vector
   std::uint32_t blocks = 1;
+  std::uint32_t chunks_per_block = 1;
   BlockSet input, output;           // what those buffers hold
   std::vector<ChunkRange> scratch;  // what scratch holds, packed
+  // Each buffer is one piece of the virtual vector, so that position and address differ by one number per buffer.
+  bool has_plain_buffers = true;
   std::vector<PlanStep> steps;
   std::vector<Dependency> dependencies;
   std::vector<PlanQueue> queues;

@@ -79,24 +79,25 @@ class BlockGrid {
       : blocks_(blocks),
         chunks_per_block_(chunks_per_block),
         rank_(static_cast<std::uint32_t>(rank)),
+        varying_(true),
         counts_(counts),
         block_(0, element_bytes, chunks_per_block) {}
 
   // The position of a chunk's, of a block's first element; that of the one behind the last is the length of the vector.
   std::uint64_t BeginElement(std::uint32_t chunk) const {
     if (chunks_per_block_ == 1) return BlockBegin(chunk);
-    if (blocks_ == 1 && counts_.empty()) return block_.BeginElement(chunk);
+    if (blocks_ == 1 && !varying_) return block_.BeginElement(chunk);
     const std::uint32_t block = chunk / chunks_per_block_;
     const std::uint32_t inner = chunk % chunks_per_block_;
     if (inner == 0) return BlockBegin(block);
-    if (counts_.empty()) return BlockBegin(block) + block_.BeginElement(inner);
+    if (!varying_) return BlockBegin(block) + block_.BeginElement(inner);
     const ChunkGrid grid(BlockElements(block), block_.element_bytes(), chunks_per_block_);
     return BlockBegin(block) + grid.BeginElement(inner);
   }
   std::uint64_t BeginByte(std::uint32_t chunk) const { return BeginElement(chunk) * block_.element_bytes(); }
 
   std::uint64_t BlockBegin(std::uint32_t block) const {
-    if (counts_.empty()) return block * block_.count();
+    if (!varying_) return block * block_.count();
     if (!counts_.begins.empty()) return counts_.begins[block];
     // all_to_all: row by row. Of other ranks' rows only what comes to this rank is known, of the own one everything.
     const auto world = static_cast<std::uint32_t>(counts_.sent.size()) - 1;
@@ -113,12 +114,12 @@ class BlockGrid {
   // set.Contains(block).
   std::uint64_t PackedElement(const BlockSet& set, std::uint32_t block) const {
     if (set.stride == 1) return BlockBegin(block) - BlockBegin(set.first);
-    if (counts_.empty()) return set.IndexOf(block) * block_.count();
+    if (!varying_) return set.IndexOf(block) * block_.count();
     return counts_.received[set.IndexOf(block)];  // the only set with another stride is all_to_all's output
   }
   // The length of such a buffer.
   std::uint64_t PackedElements(const BlockSet& set) const {
-    if (counts_.empty()) return set.count * block_.count();
+    if (!varying_) return set.count * block_.count();
     if (set.stride == 1) return BlockBegin(set.first + set.count) - BlockBegin(set.first);
     return counts_.received.back();
   }
@@ -134,8 +135,9 @@ class BlockGrid {
   std::uint32_t blocks_;
   std::uint32_t chunks_per_block_;
   std::uint32_t rank_ = 0;
-  BlockCounts counts_;
-  ChunkGrid block_;  // of every block, where all have one count
+  bool varying_ = false;
+  BlockCounts counts_;  // where varying
+  ChunkGrid block_;     // of every block, where all have one count
 };
 
 }  // namespace rondo

@@ -79,6 +79,26 @@ TEST_CASE("an operation is told in words") {
   CHECK(text({.collective = static_cast<Collective>(99)}) == "unknown collective 99");
 }
 
+TEST_CASE("a header of the expected operation is known by its bytes, and no other is") {
+  std::array<std::byte, kFrameHeaderBytes> bytes;
+  std::array<std::byte, kDescriptorBytes> descriptor;
+  const FrameHeader sent = Example();
+  Encode(sent.operation, descriptor);
+  Encode(sent, bytes);
+  FrameHeader decoded{.operation = sent.operation};
+  CHECK(DecodeOf(descriptor, bytes, decoded));
+  CHECK(decoded == sent);
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    CAPTURE(at);
+    std::array<std::byte, kFrameHeaderBytes> damaged = bytes;
+    damaged[at] ^= std::byte{1};
+    FrameHeader whole, part{.operation = sent.operation};
+    const bool sound_and_same = !Decode(damaged, whole) && whole.operation == sent.operation;
+    CHECK(DecodeOf(descriptor, damaged, part) == sound_and_same);
+    if (sound_and_same) CHECK(part == whole);
+  }
+}
+
 TEST_CASE("another magic, version, type and an unagreed checksum are refused in words") {
   for (const std::size_t at : {0, 1, 2, 3, 4, 7}) {
     std::array<std::byte, kFrameHeaderBytes> bytes;
