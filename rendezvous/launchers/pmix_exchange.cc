@@ -60,8 +60,8 @@ class PmixExchange final : public Exchange {
       RONDO_TRY(Put(name, *line));
       return *line;
     }
-    // The server holds the question back until rank 0 has said something; where it said other things first (an MPI in
-    // the same process), the answer may be "not found" for a while.
+    // The server holds the question back until rank 0 has said something, but not for ever; where it said other things
+    // first (an MPI in the same process, an earlier meeting), the answer may be "not found" for a while.
     for (Duration pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
       RONDO_ASSIGN(std::string answer, Ask(name, deadline));
       if (!answer.empty()) return answer;
@@ -86,15 +86,14 @@ class PmixExchange final : public Exchange {
     const auto answer = std::make_shared<Answer>();
     auto context = std::make_unique<std::shared_ptr<Answer>>(answer);
     const pmix::StatusCode asked = library_.get_nb(&rank0, name.c_str(), nullptr, 0, TakeAnswer, context.get());
-    if (asked == pmix::kNotFound) return "";
+    if (asked == pmix::kNotFound || asked == pmix::kTimeout) return "";
     if (asked != pmix::kSuccess) return Failure("getting rank 0's value", asked);
     context.release();  // TakeAnswer's now
     std::unique_lock lock(answer->mutex);
     const Duration left = deadline - clock_->Now();
     if (!answer->came.wait_for(lock, std::max(left, Duration::zero()), [&] { return answer->here; })) return Late();
-    if (answer->status != pmix::kSuccess && answer->status != pmix::kNotFound) {
-      return Failure("getting rank 0's value", answer->status);
-    }
+    const bool not_yet = answer->status == pmix::kNotFound || answer->status == pmix::kTimeout;
+    if (answer->status != pmix::kSuccess && !not_yet) return Failure("getting rank 0's value", answer->status);
     return answer->text;
   }
 

@@ -13,7 +13,9 @@ namespace rondo::pmix {
 
 using StatusCode = int;
 inline constexpr StatusCode kSuccess = 0;
-inline constexpr StatusCode kNotFound = -46;     // PMIX_ERR_NOT_FOUND
+inline constexpr StatusCode kNotFound = -46;  // PMIX_ERR_NOT_FOUND
+inline constexpr StatusCode kTimeout =
+    -24;  // PMIX_ERR_TIMEOUT: the server waited for a value that was not put in its time
 inline constexpr std::uint8_t kGlobalScope = 3;  // PMIX_GLOBAL: for processes on this host and on others
 inline constexpr std::uint16_t kStringType = 3;  // PMIX_STRING
 
