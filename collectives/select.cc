@@ -11,10 +11,11 @@
 namespace rondo {
 namespace {
 
-// Where one algorithm overtakes another, in bytes of a rank's largest buffer, measured over TCP loopback with
-// `rondo perf --algorithm all` on a 2-core Sapphire Rapids virtual machine, November 2026 (docs/MEASURING.md says how
-// to repeat it). An algorithm is the best of its list up to so many bytes; the list is tried from the front, and what
-// does not fit a call (reproducible mode, say) is passed over.
+// Where one algorithm overtakes another, in bytes of a rank's largest buffer. Of all_reduce and broadcast the free
+// choices are measured over TCP loopback with `rondo perf --algorithm all` on a 2-core Sapphire Rapids virtual machine,
+// November 2026 (docs/MEASURING.md says how to repeat it); the others follow from rounds and bytes alone. An algorithm
+// is the best of its list up to so many bytes; the list is tried from the front, and what does not fit a call
+// (reproducible mode, say) is passed over.
 struct Preference {
   std::uint64_t up_to_bytes;
   Algorithm algorithm;
