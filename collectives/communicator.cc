@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "collectives/communicator_core.h"
-#include "collectives/select.h"
 
 namespace rondo {
 namespace {
@@ -233,7 +232,8 @@ Result<Communicator::Choice> Communicator::Choose(const Question& question, cons
   RONDO_TRY(core_->CheckOperation(descriptor));
   descriptor.type = core_->TravellingType(descriptor, options);
   RONDO_ASSIGN(const Selection selection, core_->Choose(descriptor, options));
-  return Choice{selection.algorithm, selection.reason};
+  const Candidate expected = core_->Expect(descriptor, options, selection.algorithm);
+  return Choice{selection.algorithm, selection.reason, expected.us, expected.measured};
 }
 
 // ---- Work ----

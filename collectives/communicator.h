@@ -48,6 +48,7 @@
 #include "base/log.h"
 #include "base/reduce_op.h"
 #include "base/result.h"
+#include "collectives/model/profile.h"
 #include "collectives/point_to_point/message.h"
 #include "collectives/schedule/step.h"
 #include "collectives/user_operation.h"
@@ -66,6 +67,7 @@ struct PeerIdentity {
   std::string host_id;  // equal on two ranks only if they share a kernel and its network
   std::uint64_t pid = 0;
   std::string address;  // Transport::Address(), opaque
+  int cores = 0;        // that the ranks of its host share; 0: not known, taken for enough. Equal on all ranks
 };
 
 // How a waiting thread spends its time before it sleeps in the kernel.
@@ -106,11 +108,14 @@ struct CommunicatorOptions {
   // not users' operations). Errors then speak of float32, because that is what travels. Takes 4 bytes of scratch an
   // element.
   bool wide_partials = false;
+  // What algorithms are chosen by, where a call names none (model/selector.h); equal on all ranks. Null:
+  // DefaultProfile().
+  std::shared_ptr<const Profile> profile = {};
 };
 
 struct OperationOptions {
   std::optional<Duration> timeout = {};     // nullopt: the communicator's
-  std::optional<Algorithm> algorithm = {};  // nullopt: chosen by size; must be equal on all ranks
+  std::optional<Algorithm> algorithm = {};  // nullopt: the fastest; must be equal on all ranks
   double scale = 1.0;                       // of kPremulSum: this rank's factor, applied in the element's type
   // nullopt: the communicator's; must be equal on all ranks.
   std::optional<bool> reproducible = {};
@@ -324,6 +329,8 @@ class Communicator {
   struct Choice {
     Algorithm algorithm;
     std::string reason;
+    double expected_us = 0;  // what the profile's times, or the cost model, promise
+    bool measured = false;   // the former
   };
   Result<Choice> Choose(const Question& question, const OperationOptions& options = {}) const;
 

@@ -176,17 +176,25 @@ DataType CommunicatorCore::TravellingType(const OperationDescriptor& d, const Op
   return wide && Reduces(d.collective) && IsHalf(d.type) && Rounds(d.op) ? DataType::kFloat32 : d.type;
 }
 
-Result<Selection> CommunicatorCore::Choose(const OperationDescriptor& d, const OperationOptions& options) const {
+Call CommunicatorCore::CallOf(const OperationDescriptor& d, const OperationOptions& options) const {
   const bool block_per_rank = !d.varying && BlocksOf(d.collective, 2) > 1;
   Call call;
   call.collective = d.collective;
-  call.world_size = world_size();
   call.bytes = d.count * SizeOf(d.type) * (block_per_rank ? static_cast<std::uint64_t>(world_size()) : 1);
   call.reproducible = options.reproducible.value_or(options_.reproducible);
   if (IsUserDefined(d.op))
     call.commutative = user_operations_[static_cast<std::size_t>(UserOpIndex(d.op))]->commutative;
   call.equal_counts = !d.varying;
-  return SelectOr(options.algorithm, call);
+  return call;
+}
+
+Result<Selection> CommunicatorCore::Choose(const OperationDescriptor& d, const OperationOptions& options) const {
+  return selector_->Choose(options.algorithm, CallOf(d, options));
+}
+
+Candidate CommunicatorCore::Expect(const OperationDescriptor& d, const OperationOptions& options,
+                                   Algorithm algorithm) const {
+  return selector_->Expect(algorithm, CallOf(d, options));
 }
 
 Status CommunicatorCore::Check(OperationRequest& request, const OperationOptions& options) const {

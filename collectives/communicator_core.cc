@@ -3,7 +3,6 @@
 #include "collectives/communicator_core.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <array>
@@ -12,16 +11,11 @@
 #include <utility>
 
 #include "base/random.h"
+#include "collectives/cpu_list.h"
 #include "collectives/engine/host_mover.h"
 
 namespace rondo {
 namespace {
-
-int UsableCores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
 
 int LocalRanks(const CommunicatorOptions& options) {
   const std::string& own = options.peers[static_cast<std::size_t>(options.rank)].host_id;
@@ -42,6 +36,29 @@ std::vector<int> HostsOf(const std::vector<PeerIdentity>& peers) {
                         : known++);
   }
   return hosts;
+}
+
+// What each host's ranks share, by the first of them that says so.
+Place PlaceOf(std::vector<int> hosts, const std::vector<PeerIdentity>& peers) {
+  Place place{std::move(hosts), {}};
+  place.cores.resize(static_cast<std::size_t>(place.host_count()), 0);
+  for (std::size_t rank = 0; rank < peers.size(); ++rank) {
+    int& cores = place.cores[static_cast<std::size_t>(place.hosts[rank])];
+    if (cores == 0) cores = peers[rank].cores;
+  }
+  return place;
+}
+
+// A group has its part of the cores: the others of `all` run on them too.
+void ShareCores(const std::vector<PeerIdentity>& all, std::vector<PeerIdentity>& group) {
+  const auto ranks_with = [](const std::vector<PeerIdentity>& ranks, const PeerIdentity& one) {
+    return static_cast<int>(
+        std::count_if(ranks.begin(), ranks.end(), [&](const auto& rank) { return rank.host_id == one.host_id; }));
+  };
+  std::vector<int> cores;
+  for (const PeerIdentity& one : group)
+    cores.push_back(one.cores == 0 ? 0 : std::max(1, one.cores * ranks_with(group, one) / ranks_with(all, one)));
+  for (std::size_t rank = 0; rank < group.size(); ++rank) group[rank].cores = cores[rank];
 }
 
 // What ranks compare when they define an operation: index, commutativity, name.
@@ -96,10 +113,14 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Create(CommunicatorO
   CommunicatorOptions& own = core->options_;
   core->clock_ = own.clock != nullptr ? own.clock : std::make_shared<SteadyClock>();
   core->waiter_ = own.waiter != nullptr ? own.waiter : std::make_shared<KernelWaiter>(*core->clock_);
-  core->wait_policy_ = own.wait_policy.value_or(WaitPolicy::For(LocalRanks(own), UsableCores()));
+  const int cores = own.peers[static_cast<std::size_t>(own.rank)].cores;
+  core->wait_policy_ =
+      own.wait_policy.value_or(WaitPolicy::For(LocalRanks(own), cores > 0 ? cores : CountCpus({UsableCpus()})));
   core->mover_ =
       std::make_unique<UserOperationMover>(own.make_mover ? own.make_mover() : std::make_unique<HostMover>());
   core->hosts_ = HostsOf(own.peers);
+  core->selector_ = std::make_unique<Selector>(own.profile != nullptr ? own.profile : DefaultProfile(),
+                                               PlaceOf(core->hosts_, own.peers));
   core->pending_.resize(own.max_pending_operations);
   core->goodbyes_.resize(world);
   core->standpoints_.resize(world);
@@ -269,22 +290,23 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Split(int color, int
   ++splits_;
   if (color < 0) return std::shared_ptr<CommunicatorCore>();
 
-  struct Place {
+  struct Member {
     std::int64_t key;
     Rank rank;
   };
-  std::vector<Place> places;
+  std::vector<Member> members;
   for (Rank r = 0; r < world_size(); ++r)
     if (table[2 * static_cast<std::size_t>(r)] == color)
-      places.push_back({table[2 * static_cast<std::size_t>(r) + 1], r});
-  std::stable_sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return a.key < b.key; });
+      members.push_back({table[2 * static_cast<std::size_t>(r) + 1], r});
+  std::stable_sort(members.begin(), members.end(), [](const Member& a, const Member& b) { return a.key < b.key; });
 
   CommunicatorOptions options = options_;
   options.peers.clear();
-  for (const Place& place : places) {
-    if (place.rank == rank()) options.rank = static_cast<Rank>(options.peers.size());
-    options.peers.push_back(options_.peers[static_cast<std::size_t>(place.rank)]);
+  for (const Member& member : members) {
+    if (member.rank == rank()) options.rank = static_cast<Rank>(options.peers.size());
+    options.peers.push_back(options_.peers[static_cast<std::size_t>(member.rank)]);
   }
+  ShareCores(options_.peers, options.peers);
   // The same on all members, different for every split and color of this parent.
   Random mix(options_.id ^ (splits_ << 32) ^ static_cast<std::uint64_t>(color));
   options.id = mix.Next();

@@ -23,8 +23,8 @@
 #include "collectives/engine/engine.h"
 #include "collectives/engine/mover.h"
 #include "collectives/engine/plan.h"
+#include "collectives/model/selector.h"
 #include "collectives/point_to_point/message_engine.h"
-#include "collectives/select.h"
 #include "collectives/user_operation_mover.h"
 #include "collectives/waiter.h"
 #include "collectives/wide_partials.h"
@@ -83,6 +83,8 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   Status CheckOperation(const OperationDescriptor& descriptor) const;
   DataType TravellingType(const OperationDescriptor& descriptor, const OperationOptions& options) const;
   Result<Selection> Choose(const OperationDescriptor& descriptor, const OperationOptions& options) const;
+  Candidate Expect(const OperationDescriptor& descriptor, const OperationOptions& options, Algorithm algorithm) const;
+  Call CallOf(const OperationDescriptor& descriptor, const OperationOptions& options) const;
   // Puts the operation into the queue and gives its number. kInvalidArgument for a second issuing thread; kResource
   // when the queue is full; the first cause once poisoned; kClosed after Close.
   Result<Sequence> Issue(const OperationRequest& request);
@@ -259,6 +261,7 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   std::deque<KeptCounts> counts_;  // never shrinks: the owner holds pointers into it
 
   std::vector<int> hosts_;  // by rank: ScheduleKey::hosts
+  std::unique_ptr<Selector> selector_;
 };
 
 }  // namespace rondo

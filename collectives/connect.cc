@@ -4,9 +4,13 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <map>
 #include <random>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "collectives/cpu_list.h"
 #include "rendezvous/init_method.h"
 #include "rendezvous/membership.h"
 #include "transport/tcp/tcp.h"
@@ -27,9 +31,18 @@ std::string NewInstance() {
 std::string ConfigOf(const CommunicatorOptions& options) {
   return fmt::format(
       "frame_version=1\nframe_bytes={}\nwindows_from_bytes={}\neager_credit_bytes={}\nmax_announced_messages={}\n"
-      "reproducible={}\nwide_partials={}\n",
+      "reproducible={}\nwide_partials={}\nprofile={}\n",
       options.frame_bytes, options.windows_from_bytes, options.eager_credit_bytes, options.max_announced_messages,
-      options.reproducible, options.wide_partials);
+      options.reproducible, options.wide_partials, Fingerprint(*options.profile));
+}
+
+// By host. Launchers bind ranks to cores of their own, or all to all: together they have what any of them may use.
+std::map<std::string_view, int> CoresOfHosts(const Membership& membership) {
+  std::map<std::string_view, std::vector<std::string_view>> lists;
+  for (const Member& member : membership.members) lists[member.host_id].push_back(member.cpus);
+  std::map<std::string_view, int> cores;
+  for (const auto& [host_id, of_host] : lists) cores[host_id] = CountCpus(of_host);
+  return cores;
 }
 
 }  // namespace
@@ -77,9 +90,12 @@ Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options) {
   self.host_id = tcp.host_id;
   self.pid = static_cast<std::uint64_t>(getpid());
   self.instance = tcp.instance;
-  self.config = ConfigOf(options.communicator);
+  CommunicatorOptions communicator = options.communicator;
+  if (communicator.profile == nullptr) communicator.profile = DefaultProfile();
+  self.config = ConfigOf(communicator);
   RONDO_ASSIGN(const std::shared_ptr<Transport> transport, MakeTcpTransport(std::move(tcp)));
   self.address = transport->Address();
+  self.cpus = UsableCpus();
 
   RONDO_ASSIGN(OpenedStore opened, OpenStore(method, {.job = job,
                                                       .generation = options.generation,
@@ -109,12 +125,15 @@ Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options) {
   if (const Status left = opened.Leave(deadline); !left)
     Log(options.logger, LogLevel::kWarning, "leaving the store: {}", left.error().ToString());
 
-  CommunicatorOptions communicator = options.communicator;
   communicator.rank = membership.rank;
   communicator.peers.clear();
+  const std::map<std::string_view, int> cores = CoresOfHosts(membership);
   for (const Member& member : membership.members)
-    communicator.peers.push_back(
-        {.host = member.host, .host_id = member.host_id, .pid = member.pid, .address = member.address});
+    communicator.peers.push_back({.host = member.host,
+                                  .host_id = member.host_id,
+                                  .pid = member.pid,
+                                  .address = member.address,
+                                  .cores = cores.at(member.host_id)});
   communicator.transport = transport;
   communicator.clock = clock;
   communicator.logger = options.logger;

@@ -34,6 +34,7 @@ constexpr char kOutcome[] = "outcome";
 constexpr std::size_t kMaxHostBytes = 1024;
 constexpr std::size_t kMaxConfigBytes = 64 << 10;
 constexpr std::size_t kMaxMemberAddressBytes = 4096;
+constexpr std::size_t kMaxMemberCpusBytes = 4096;
 constexpr std::size_t kMaxJobBytes = 256;
 constexpr std::size_t kMaxFailureBytes = 64 << 10;
 constexpr std::size_t kPartBytes = 512 << 10;
@@ -52,6 +53,7 @@ std::string Who(const Member& member) { return fmt::format("host {}, pid {}", me
 
 void WriteMember(ByteWriter& out, const Member& member) {
   out.Text(member.host).Text(member.host_id).Number(member.pid).Text(member.instance).Text(member.address);
+  out.Text(member.cpus);
 }
 
 Member ReadMember(ByteReader& in) {
@@ -61,6 +63,7 @@ Member ReadMember(ByteReader& in) {
   member.pid = in.Number<std::uint64_t>();
   member.instance = in.Text(kMaxHostBytes);
   member.address = in.Text(kMaxMemberAddressBytes);
+  member.cpus = in.Text(kMaxMemberCpusBytes);
   return member;
 }
 
@@ -182,6 +185,7 @@ Status CheckOptions(const JoinOptions& options) {
   RONDO_TRY(check("host id", options.self.host_id, kMaxHostBytes));
   RONDO_TRY(check("instance id", options.self.instance, kMaxHostBytes));
   RONDO_TRY(check("transport address", options.self.address, kMaxMemberAddressBytes));
+  RONDO_TRY(check("list of CPUs", options.self.cpus, kMaxMemberCpusBytes));
   RONDO_TRY(check("config", options.self.config, kMaxConfigBytes));
   return {};
 }

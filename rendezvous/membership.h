@@ -23,6 +23,7 @@ struct Member {
   std::uint64_t pid = 0;  // for people
   std::string instance;   // random, new in every process: tells a restarted rank from the first
   std::string address;    // the transport's, opaque (Transport::Address())
+  std::string cpus;       // that it may run on, as Linux writes such a list: "0-3,8"
   std::string config;  // what all ranks must agree on, "key=value" lines (version, algorithm table); compared in words
 };
 

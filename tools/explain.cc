@@ -11,15 +11,17 @@
 #include "base/dtype.h"
 #include "collectives/algorithms/table.h"
 #include "collectives/connect.h"
+#include "collectives/cpu_list.h"
+#include "collectives/model/selector.h"
 #include "collectives/schedule/grid.h"
 #include "collectives/schedule/layout.h"
 #include "collectives/schedule/project.h"
 #include "collectives/schedule/text.h"
-#include "collectives/select.h"
 #include "rendezvous/init_method.h"
 #include "rendezvous/membership.h"
 #include "tools/commands.h"
 #include "tools/flags.h"
+#include "tools/profile_flag.h"
 #include "tools/sizes.h"
 #include "transport/tcp/tcp.h"
 
@@ -39,6 +41,7 @@ struct Flags {
   Rank root = 0;
   bool reproducible = false;
   bool text = false;
+  std::shared_ptr<const Profile> profile;
   std::vector<std::string> addresses;
   std::string interface;
 };
@@ -117,7 +120,23 @@ void ExplainSchedule(const Flags& flags, const AlgorithmEntry& entry, std::uint6
   fmt::print("\n{}", Print(Build(entry, key)));
 }
 
-int Explain(const Flags& flags) {
+// How long it should take, beside all others that would do.
+void ExplainTimes(const Selector& selector, const Call& call, Algorithm chosen) {
+  const auto text = [](const Candidate& candidate) {
+    return fmt::format("{:.3g} us {}", candidate.us, candidate.measured ? "measured" : "predicted");
+  };
+  fmt::print("expected    {} among ranks of one host, by profile '{}'\n", text(selector.Expect(chosen, call)),
+             selector.profile().name);
+  std::string others;
+  for (const Candidate& candidate : selector.Candidates(call))
+    if (candidate.algorithm != chosen)
+      others += fmt::format("{}{} {}", others.empty() ? "" : ", ", Name(candidate.algorithm), text(candidate));
+  if (!others.empty()) fmt::print("others      {}\n", others);
+}
+
+int Explain(Flags& flags) {
+  if (const Status profile = TakeProfileOfEnvironment(flags.profile); !profile)
+    return Complain(profile.error().message(), kExitWrongUsage);
   if (flags.root >= flags.ranks) {
     return Complain(fmt::format("--root: {} is outside 0..{}", flags.root, flags.ranks - 1), kExitWrongUsage);
   }
@@ -128,9 +147,10 @@ int Explain(const Flags& flags) {
   const std::uint64_t blocks = BlocksPerRank(flags.collective, flags.ranks);
   const std::uint64_t count = has_data ? flags.bytes / SizeOf(flags.type) / blocks : 0;
   const std::uint64_t bytes = count * blocks * SizeOf(flags.type);
-  const Result<Selection> selection = SelectOr(
-      flags.algorithm,
-      {.collective = flags.collective, .world_size = flags.ranks, .bytes = bytes, .reproducible = flags.reproducible});
+  const Selector selector(flags.profile != nullptr ? flags.profile : DefaultProfile(),
+                          Place::OneHost(flags.ranks, CountCpus({UsableCpus()})));
+  const Call call{.collective = flags.collective, .bytes = bytes, .reproducible = flags.reproducible};
+  const Result<Selection> selection = selector.Choose(flags.algorithm, call);
   if (!selection) return Complain("--algorithm: " + selection.error().message(), kExitWrongUsage);
   fmt::print("collective  {} among {} ranks", Name(flags.collective), flags.ranks);
   if (has_data && blocks == 1) fmt::print(", {} x {} = {} bytes", Name(flags.type), count, bytes);
@@ -140,6 +160,7 @@ int Explain(const Flags& flags) {
   fmt::print("\nalgorithm   {} ({})\n", Name(selection->algorithm),
              flags.algorithm ? "asked for by --algorithm" : selection->reason);
   const AlgorithmEntry* const entry = FindAlgorithm(flags.collective, selection->algorithm);
+  ExplainTimes(selector, call, selection->algorithm);
   ExplainSchedule(flags, *entry, count);
 
   TcpOptions options;
@@ -200,6 +221,7 @@ void AddExplainCommand(CLI::App& app, int& exit_code) {
   AddNumber(
       *explain, "-r,--root", [flags](std::int64_t root) { flags->root = static_cast<Rank>(root); }, 0,
       kMaxWorldSize - 1, "Root of collectives that have one (default 0)");
+  AddProfile(*explain, flags->profile);
   explain->add_flag("--reproducible", flags->reproducible, "A reduction in reproducible mode");
   explain->add_flag("--text", flags->text,
                     fmt::format("Print the schedule of every rank also of more than {} ranks", kSmallWorld));

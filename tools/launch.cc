@@ -6,10 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <random>
@@ -209,6 +212,18 @@ Result<int> Launch(const LaunchOptions& options, const Clock& clock) {
   }
   if (!started) return Fail(started.error());
   return job.SeeThrough();
+}
+
+std::vector<std::string> CommandOfARank() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  const std::string all{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::vector<std::string> command;
+  for (std::size_t at = 0; at < all.size(); at += command.back().size() + 1) command.emplace_back(&all[at]);
+  std::array<char, 4096> path{};
+  const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
+  if (length > 0) command.front() = std::string(path.data(), static_cast<std::size_t>(length));
+  command.push_back("--launched");
+  return command;
 }
 
 }  // namespace rondo

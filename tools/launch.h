@@ -36,4 +36,7 @@ struct LaunchOptions {
 // (it takes the process's signals).
 Result<int> Launch(const LaunchOptions& options, const Clock& clock);
 
+// This process again, as it was called, and told by --launched that it is one of the ranks.
+std::vector<std::string> CommandOfARank();
+
 }  // namespace rondo

@@ -1,14 +1,11 @@
 // rondo perf: measures and checks collectives.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -19,6 +16,7 @@
 #include "base/clock.h"
 #include "collectives/algorithms/table.h"
 #include "collectives/connect.h"
+#include "collectives/cpu_list.h"
 #include "rendezvous/init_method.h"
 #include "rendezvous/membership.h"
 #include "tools/commands.h"
@@ -27,6 +25,7 @@
 #include "tools/launch.h"
 #include "tools/perf_case.h"
 #include "tools/perf_session.h"
+#include "tools/profile_flag.h"
 #include "transport/inproc/inproc.h"
 
 namespace rondo {
@@ -45,6 +44,7 @@ struct Flags {
   std::string interface;
   std::optional<Duration> given_timeout;
   Duration timeout = std::chrono::seconds(60);  // that holds; see TakeTimeout
+  std::shared_ptr<const Profile> profile;
   bool in_place = false;
   bool out_of_place = false;
 };
@@ -121,10 +121,14 @@ int MeasureInProcess(const Flags& flags) {
   const int ranks = *flags.local_ranks;
   const InprocNetwork network(ranks);
   const auto clock = std::make_shared<SteadyClock>();
+  const int cores = CountCpus({UsableCpus()});
   std::vector<PeerIdentity> peers;
   for (Rank rank = 0; rank < ranks; ++rank) {
-    peers.push_back(
-        {.host = "localhost", .host_id = "in process", .pid = 0, .address = network.transport(rank)->Address()});
+    peers.push_back({.host = "localhost",
+                     .host_id = "in process",
+                     .pid = 0,
+                     .address = network.transport(rank)->Address(),
+                     .cores = cores});
   }
   std::vector<int> exit_codes(static_cast<std::size_t>(ranks), kExitFailed);
   std::mutex mutex;  // guards which communicators there are
@@ -143,6 +147,7 @@ int MeasureInProcess(const Flags& flags) {
       options.transport = network.transport(rank);
       options.clock = clock;
       options.timeout = flags.timeout;
+      options.profile = flags.profile;
       auto created = Communicator::Create(std::move(options));
       if (!created) {
         Complain(fmt::format("rank {}: {}", rank, created.error().ToString()), kExitFailed);
@@ -187,6 +192,7 @@ int MeasureAsRank(Flags& flags) {
   options.addresses = flags.addresses;
   options.interface = flags.interface;
   options.timeout = flags.timeout;
+  options.communicator.profile = flags.profile;
   const auto communicator = Connect(options);
   if (!communicator) {
     const std::optional<Rank> rank = flags.rank ? flags.rank : method ? method->rank : std::nullopt;
@@ -198,19 +204,6 @@ int MeasureAsRank(Flags& flags) {
   const int exit_code = MeasureOnRank(**communicator, clock, flags);
   interrupts.OnInterrupt(nullptr);
   return AsExitCode(interrupts, exit_code);
-}
-
-// This process again, as it was called, and told that it is one of the ranks.
-std::vector<std::string> CommandOfARank() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  const std::string all{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  std::vector<std::string> command;
-  for (std::size_t at = 0; at < all.size(); at += command.back().size() + 1) command.emplace_back(&all[at]);
-  std::array<char, 4096> path{};
-  const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
-  if (length > 0) command.front() = std::string(path.data(), static_cast<std::size_t>(length));
-  command.push_back("--launched");
-  return command;
 }
 
 int MeasureOnLocalRanks(const Flags& flags) {
@@ -239,6 +232,8 @@ Status TakeTimeout(Flags& flags) {
 
 int RunPerf(Flags& flags) {
   if (const Status timeout = TakeTimeout(flags); !timeout) return Complain(timeout.error().message(), kExitWrongUsage);
+  if (const Status profile = TakeProfileOfEnvironment(flags.profile); !profile)
+    return Complain(profile.error().message(), kExitWrongUsage);
   flags.measure.in_place = flags.in_place || !flags.out_of_place;
   flags.measure.out_of_place = flags.out_of_place || !flags.in_place;
   flags.outputs.transport = flags.transport == "auto" ? "tcp" : flags.transport;
@@ -338,6 +333,10 @@ void AddWhatToMeasure(CLI::App& perf, Flags& flags) {
                 "Reductions in reproducible mode (left fold in rank order) beside the free choice, and what it costs");
   perf.add_flag("--wide-partials", measure.wide_partials,
                 "Reductions of 16-bit floats travel and combine in float32, and round once");
+  AddProfile(perf, flags.profile);
+  perf.add_flag(
+      "--predicted", flags.outputs.predicted,
+      "A last column with the time that the profile promises: measured when it was made, or by the cost model (~)");
   AddNumber(
       perf, "--check", [&measure](std::int64_t on) { measure.check = on != 0; }, 0, 1,
       "1: every element of every result is verified (default); 0: none");

@@ -116,7 +116,7 @@ Result<PerfRow> PerfBench::Measure(const PerfCase& which, bool in_place) {
   row.in_place = in_place;
   row.transport = transport_;
   row.ranks = communicator_.world_size();
-  RONDO_ASSIGN(row.algorithm, AlgorithmOf(which));
+  RONDO_TRY(Choose(row));
 
   part_ = PartOf(which, in_place);
   Fill();
@@ -173,10 +173,15 @@ Result<PerfRow> PerfBench::Measure(const PerfCase& which, bool in_place) {
   return row;
 }
 
-Result<std::string> PerfBench::AlgorithmOf(const PerfCase& which) const {
-  if (which.send_recv) return "-";
-  RONDO_ASSIGN(const Communicator::Choice choice, communicator_.Choose(QuestionOf(which), OptionsOf(which)));
-  return std::string(Name(choice.algorithm));
+// What will run, and what it promises.
+Status PerfBench::Choose(PerfRow& row) const {
+  row.algorithm = "-";
+  if (row.of.send_recv) return {};
+  RONDO_ASSIGN(const Communicator::Choice choice, communicator_.Choose(QuestionOf(row.of), OptionsOf(row.of)));
+  row.algorithm = Name(choice.algorithm);
+  row.expected_us = choice.expected_us;
+  row.expected_measured = choice.measured;
+  return {};
 }
 
 PerfBench::Part PerfBench::PartOf(const PerfCase& which, bool in_place) {

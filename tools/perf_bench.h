@@ -51,7 +51,7 @@ class PerfBench {
   };
 
   Part PartOf(const PerfCase& which, bool in_place);
-  Result<std::string> AlgorithmOf(const PerfCase& which) const;
+  Status Choose(PerfRow& row) const;
   Status Once(const PerfCase& which);
   Status ExchangeWithNeighbours(const PerfCase& which);
   Rank Previous() const { return (communicator_.rank() + communicator_.world_size() - 1) % communicator_.world_size(); }

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "collectives/algorithms/table.h"
-#include "collectives/select.h"
+#include "collectives/model/selector.h"
 
 namespace rondo {
 namespace {

@@ -107,6 +107,8 @@ struct PerfRow {
   double median_us = 0;
   double p99_us = 0;
   double max_us = 0;
+  double expected_us = 0;              // what the profile promised; 0 of what is not chosen (send_recv)
+  bool expected_measured = false;      // from times, not from the cost model
   std::optional<std::uint64_t> wrong;  // elements on all ranks, both checks; nullopt when not checked
 
   // "chain", or "chain(fold)" in reproducible mode: one word, for those who split lines.

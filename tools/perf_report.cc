@@ -44,6 +44,11 @@ std::string Half(const std::optional<PerfRow>& row) {
                      row->wrong ? fmt::format("{}", *row->wrong) : "N/A");
 }
 
+std::string Expected(const PerfRow& row) {
+  if (row.expected_us <= 0) return "-";
+  return (row.expected_measured ? "" : "~") + Short(row.expected_us);
+}
+
 double Rounded(double value) { return std::stod(fmt::format("{:.6g}", value)); }
 
 Json RowToJson(const PerfRow& row) {
@@ -66,6 +71,8 @@ Json RowToJson(const PerfRow& row) {
                 {"median", Rounded(row.median_us)},
                 {"p99", Rounded(row.p99_us)},
                 {"max", Rounded(row.max_us)}}},
+              {"expected_us", Rounded(row.expected_us)},
+              {"expected_measured", row.expected_measured},
               {"algbw_GBps", Rounded(row.AlgorithmGBps())},
               {"busbw_GBps", Rounded(row.BusGBps())},
               {"wrong", row.wrong ? Json(*row.wrong) : Json(nullptr)}};
@@ -127,21 +134,24 @@ HostFacts ThisHost() {
           static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN))};
 }
 
-std::string TableHead(const std::string& title) {
+std::string TableHead(const std::string& title, bool predicted) {
   const std::string half = fmt::format("{:>9} {:>9} {:>7} {:>7} {:>6}", "time", "p99", "algbw", "busbw", "#wrong");
   const std::string units = fmt::format("{:>9} {:>9} {:>7} {:>7} {:>6}", "(us)", "(us)", "(GB/s)", "(GB/s)", "");
-  return fmt::format("# {}\n# {:>56} {:>10} | {:^42} | {:^42}\n", title, "", "", "out of place", "in place") +
-         fmt::format("# {:>12} {:>12} {:>8} {:>10} {:>4} {:>18} {:>9} | {} | {}\n", "size", "count", "type", "redop",
-                     "root", "algorithm", "transport", half, half) +
-         fmt::format("# {:>12} {:>12} {:>8} {:>10} {:>4} {:>18} {:>9} | {} | {}\n", "(B)", "(elements)", "", "", "", "",
-                     "", units, units);
+  const auto last = [&](const char* text) { return predicted ? fmt::format(" | {:>9}", text) : ""; };
+  return fmt::format("# {}\n# {:>56} {:>10} | {:^42} | {:^42}{}\n", title, "", "", "out of place", "in place",
+                     last("")) +
+         fmt::format("# {:>12} {:>12} {:>8} {:>10} {:>4} {:>18} {:>9} | {} | {}{}\n", "size", "count", "type", "redop",
+                     "root", "algorithm", "transport", half, half, last("expected")) +
+         fmt::format("# {:>12} {:>12} {:>8} {:>10} {:>4} {:>18} {:>9} | {} | {}{}\n", "(B)", "(elements)", "", "", "",
+                     "", "", units, units, last("(us)"));
 }
 
-std::string TableLine(const std::optional<PerfRow>& out_of_place, const std::optional<PerfRow>& in_place) {
+std::string TableLine(const std::optional<PerfRow>& out_of_place, const std::optional<PerfRow>& in_place,
+                      bool predicted) {
   const PerfRow& row = out_of_place ? *out_of_place : *in_place;
-  return fmt::format("  {:>12} {:>12} {:>8} {:>10} {:>4} {:>18} {:>9} | {} | {}\n", row.of.bytes(), row.of.count,
+  return fmt::format("  {:>12} {:>12} {:>8} {:>10} {:>4} {:>18} {:>9} | {} | {}{}\n", row.of.bytes(), row.of.count,
                      row.of.TypeName(), row.of.OpName(), RootText(row.of), row.AlgorithmText(), row.transport,
-                     Half(out_of_place), Half(in_place));
+                     Half(out_of_place), Half(in_place), predicted ? fmt::format(" | {:>9}", Expected(row)) : "");
 }
 
 std::string TableFoot(const std::vector<PerfRow>& rows) {
@@ -176,14 +186,14 @@ std::string ToCsv(const std::vector<PerfRow>& rows) {
   std::string text =
       "collective,algorithm,transport,ranks,bytes,count,dtype,op,root,in_place,uneven,reproducible,wide_partials,iters,"
       "time_us_min,time_us_median,"
-      "time_us_p99,time_us_max,algbw_GBps,busbw_GBps,wrong\n";
+      "time_us_p99,time_us_max,expected_us,expected_measured,algbw_GBps,busbw_GBps,wrong\n";
   for (const PerfRow& row : rows) {
-    text +=
-        fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{}\n",
-                    row.of.Kind(), row.algorithm, row.transport, row.ranks, row.of.bytes(), row.of.count,
-                    row.of.TypeName(), row.of.OpName(), row.of.root, row.in_place, row.of.uneven, row.of.reproducible,
-                    row.of.wide_partials, row.iterations, row.min_us, row.median_us, row.p99_us, row.max_us,
-                    row.AlgorithmGBps(), row.BusGBps(), row.wrong ? fmt::format("{}", *row.wrong) : "");
+    text += fmt::format(
+        "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{},{:.6g},{:.6g},{}\n",
+        row.of.Kind(), row.algorithm, row.transport, row.ranks, row.of.bytes(), row.of.count, row.of.TypeName(),
+        row.of.OpName(), row.of.root, row.in_place, row.of.uneven, row.of.reproducible, row.of.wide_partials,
+        row.iterations, row.min_us, row.median_us, row.p99_us, row.max_us, row.expected_us, row.expected_measured,
+        row.AlgorithmGBps(), row.BusGBps(), row.wrong ? fmt::format("{}", *row.wrong) : "");
   }
   return text;
 }

@@ -23,8 +23,10 @@ struct HostFacts {
 HostFacts ThisHost();
 
 // The table's head, one line per case with its out-of-place and in-place halves, and the lines at the end.
-std::string TableHead(const std::string& title);
-std::string TableLine(const std::optional<PerfRow>& out_of_place, const std::optional<PerfRow>& in_place);
+// `predicted`: with a last column for what the profile promised.
+std::string TableHead(const std::string& title, bool predicted);
+std::string TableLine(const std::optional<PerfRow>& out_of_place, const std::optional<PerfRow>& in_place,
+                      bool predicted);
 std::string TableFoot(const std::vector<PerfRow>& rows);
 
 // {"rondo": version, "host": {...}, "rows": [...]}: keys as --help documents them.

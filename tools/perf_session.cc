@@ -55,7 +55,8 @@ class Reporter {
     const HostFacts host = ThisHost();
     const std::string ranks = outputs.launch.empty() ? "" : "\n# Ranks: " + outputs.launch;
     Print(TableHead(fmt::format("rondo {}: {} ranks over {}, seen from {} ({} cores){}", kRondoVersion,
-                                communicator.world_size(), outputs.transport, host.name, host.cores, ranks)));
+                                communicator.world_size(), outputs.transport, host.name, host.cores, ranks),
+                    outputs.predicted));
   }
 
   void Next(const PerfCase& which) {
@@ -71,7 +72,7 @@ class Reporter {
     const std::string heading = (out_of_place ? *out_of_place : *in_place).of.Subject();
     if (heading != heading_) Print("# " + heading + "\n");
     heading_ = heading;
-    Print(TableLine(out_of_place, in_place));
+    Print(TableLine(out_of_place, in_place, outputs_.predicted));
   }
 
   Result<PerfVerdict> Finish(const std::vector<PerfRow>& rows) {

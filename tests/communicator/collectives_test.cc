@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "collectives/algorithms/table.h"
-#include "collectives/select.h"
+#include "collectives/model/selector.h"
 #include "tests/communicator/plain.h"
 #include "tests/communicator/ranks.h"
 
@@ -139,15 +139,15 @@ TEST_CASE("asynchronous operations of all kinds, issued together, happen one aft
 TEST_CASE("the free choice serves every call there can be") {
   for (const Collective collective : kCollectives) {
     for (const int world : {1, 2, 3, 8, 100}) {
+      const Selector selector(DefaultProfile(), Place::OneHost(world, 4));
       for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{100'000}, std::uint64_t{1} << 40}) {
         for (int bits = 0; bits < 8; ++bits) {
           const Call call{.collective = collective,
-                          .world_size = world,
                           .bytes = bytes,
                           .reproducible = (bits & 1) != 0,
                           .commutative = (bits & 2) == 0,
                           .equal_counts = (bits & 4) == 0 || BlocksOf(collective, 2) == 1};
-          const auto selection = SelectOr(std::nullopt, call);
+          const auto selection = selector.Choose(std::nullopt, call);
           CAPTURE(std::string(Name(collective)));
           CAPTURE(bits);
           REQUIRE(selection);

@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <latch>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -76,9 +77,11 @@ TEST_CASE("abort fails pending and later operations here and on all other ranks,
   InprocNetwork network(3);
   std::mutex mutex;
   std::array<std::string, 3> pending, later;
+  std::latch all_have_the_sum(3);  // a rank whose part is done early must not abort the others' first operation
   OnRanks(network, [&](Communicator& communicator) {
     std::vector<float> values(1000, 1);
     CHECK(communicator.AllReduce(values.data(), values.data(), 1000, DataType::kFloat32, ReduceOp::kSum));
+    all_have_the_sum.arrive_and_wait();
     const auto at = static_cast<std::size_t>(communicator.rank());
     Status first;
     if (communicator.rank() == 0) {

@@ -1,0 +1,79 @@
+#include "collectives/model/fit.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/check.h"
+
+namespace rondo {
+namespace {
+
+// One measured time, and what it should follow from.
+struct Sample {
+  ScheduleCost cost;
+  bool crowded;
+  double bytes;
+  double us;
+};
+
+// The mean square of ratios' logarithms.
+double ErrorOf(const MachineCosts& costs, const std::vector<Sample>& samples) {
+  double sum = 0;
+  for (const Sample& sample : samples) {
+    const double predicted = PredictUs(sample.cost, sample.crowded, costs, sample.bytes);
+    const double ratio = std::log(std::max(predicted, 1e-3) / sample.us);
+    sum += ratio * ratio;
+  }
+  return sum / static_cast<double>(samples.size());
+}
+
+std::vector<Sample> SamplesOf(const std::vector<MeasuredWorld>& measured, int cores) {
+  std::vector<Sample> samples;
+  for (const MeasuredWorld& world : measured) {
+    for (const MeasuredWorld::Times& times : world.times) {
+      const AlgorithmEntry* const entry = FindAlgorithm(world.collective, times.algorithm);
+      RONDO_CHECK(entry != nullptr);
+      const ScheduleCost cost = CostOf(*entry, Place::OneHost(world.world_size, cores));
+      if (cost.rank.messages == 0) continue;  // a world of one says nothing
+      for (std::size_t i = 0; i < world.bytes.size(); ++i)
+        samples.push_back({cost, world.crowded, static_cast<double>(world.bytes[i]), times.us[i]});
+    }
+  }
+  return samples;
+}
+
+}  // namespace
+
+Fit FitCosts(const MachineCosts& start, const std::vector<MeasuredWorld>& measured, int cores) {
+  const std::vector<Sample> samples = SamplesOf(measured, cores);
+  RONDO_CHECK(!samples.empty());
+  // The model has a maximum in it and few constants, so they are found by going up and down with one after the other,
+  // and with pairs of them, in ever smaller factors. A constant that changes nothing stays.
+  constexpr std::array kFitted{&MachineCosts::hop_us, &MachineCosts::crowded_hop_us, &MachineCosts::message_us,
+                               &MachineCosts::byte_ns, &MachineCosts::reduce_byte_ns};
+  Fit fit{start, 0};
+  double error = ErrorOf(fit.costs, samples);
+  for (double factor = 4; factor > 1.002;) {
+    bool better = false;
+    const auto attempt = [&](double MachineCosts::*one, double by, double MachineCosts::*other, double other_by) {
+      MachineCosts tried = fit.costs;
+      tried.*one *= by;
+      tried.*other *= other_by;
+      const double tried_error = ErrorOf(tried, samples);
+      if (tried_error >= error) return;
+      fit.costs = tried;
+      error = tried_error;
+      better = true;
+    };
+    for (double MachineCosts::*const one : kFitted)
+      for (double MachineCosts::*const other : kFitted)
+        for (const double by : {factor, 1 / factor})
+          for (const double other_by : {1.0, factor, 1 / factor}) attempt(one, by, other, other_by);
+    if (!better) factor = std::sqrt(factor);
+  }
+  fit.typical_error = std::exp(std::sqrt(error));
+  return fit;
+}
+
+}  // namespace rondo

@@ -1,0 +1,18 @@
+// Constants of the cost model from measured times.
+#pragma once
+
+#include "collectives/model/profile.h"
+
+namespace rondo {
+
+struct Fit {
+  MachineCosts costs;
+  double typical_error = 0;  // the predictions are off by this factor, typically: 1.2 is 20% (geometric mean)
+};
+
+// The constants under which the model comes closest to `measured`, each time weighing alike by its ratio to the
+// prediction. `cores` are those of the host that measured. What the measurements do not show (links between hosts; full
+// or empty cores where only the other was measured) stays as in `start`. REQUIRES: some world of two ranks or more.
+Fit FitCosts(const MachineCosts& start, const std::vector<MeasuredWorld>& measured, int cores);
+
+}  // namespace rondo

@@ -1,0 +1,173 @@
+#include "collectives/model/profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "base/check.h"
+#include "collectives/algorithms/table.h"
+#include "collectives/model/default_profile.h"
+
+namespace rondo {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kFormat = 1;
+
+struct CostField {
+  const char* key;
+  double MachineCosts::*value;
+};
+constexpr std::array kCostFields{
+    CostField{"hop_us", &MachineCosts::hop_us},
+    CostField{"crowded_hop_us", &MachineCosts::crowded_hop_us},
+    CostField{"remote_hop_us", &MachineCosts::remote_hop_us},
+    CostField{"message_us", &MachineCosts::message_us},
+    CostField{"byte_ns", &MachineCosts::byte_ns},
+    CostField{"reduce_byte_ns", &MachineCosts::reduce_byte_ns},
+    CostField{"wire_gbit_per_s", &MachineCosts::wire_gbit_per_s},
+};
+
+std::string Quoted(const std::string& text) { return Json(text).dump(); }
+
+Result<MachineCosts> CostsFrom(const Json& json) {
+  MachineCosts costs;
+  for (const CostField& field : kCostFields) {
+    costs.*field.value = json.at(field.key).get<double>();
+    if (!std::isfinite(costs.*field.value) || costs.*field.value < 0)
+      return Fail(ErrorCode::kInvalidArgument, "costs.{} must not be negative", field.key);
+  }
+  if (costs.wire_gbit_per_s <= 0) return Fail(ErrorCode::kInvalidArgument, "costs.wire_gbit_per_s must be positive");
+  return costs;
+}
+
+Result<MeasuredWorld> WorldFrom(const Json& json) {
+  MeasuredWorld world;
+  const std::string collective = json.at("collective").get<std::string>();
+  const auto parsed = ParseCollective(collective);
+  if (!parsed) return Fail(ErrorCode::kInvalidArgument, "measured.collective: there is no '{}'", collective);
+  world.collective = *parsed;
+  world.world_size = json.at("ranks").get<int>();
+  world.crowded = json.at("crowded").get<bool>();
+  world.bytes = json.at("bytes").get<std::vector<std::uint64_t>>();
+  const std::string where = fmt::format("measured {} of {} ranks", collective, world.world_size);
+  if (world.world_size < 1) return Fail(ErrorCode::kInvalidArgument, "{}: ranks must be positive", where);
+  if (world.bytes.empty() ||
+      std::adjacent_find(world.bytes.begin(), world.bytes.end(), std::greater_equal<>()) != world.bytes.end())
+    return Fail(ErrorCode::kInvalidArgument, "{}: bytes must be a rising list", where);
+  for (const auto& [name, values] : json.at("us").items()) {
+    const auto algorithm = ParseAlgorithm(name);
+    if (!algorithm || FindAlgorithm(world.collective, *algorithm) == nullptr)
+      return Fail(ErrorCode::kInvalidArgument, "{}: no algorithm '{}' serves it", where, name);
+    MeasuredWorld::Times times{*algorithm, values.get<std::vector<double>>()};
+    const auto wrong = [](double us) { return !std::isfinite(us) || us <= 0; };
+    if (times.us.size() != world.bytes.size() || std::any_of(times.us.begin(), times.us.end(), wrong))
+      return Fail(ErrorCode::kInvalidArgument, "{}: us.{} must have a positive time for each of bytes", where, name);
+    world.times.push_back(std::move(times));
+  }
+  return world;
+}
+
+std::string TextOf(const MeasuredWorld& world) {
+  std::string text = fmt::format(R"({{"collective": "{}", "ranks": {}, "crowded": {},)"
+                                 "\n   \"bytes\": [{}],\n   \"us\": {{",
+                                 Name(world.collective), world.world_size, world.crowded, fmt::join(world.bytes, ", "));
+  for (std::size_t i = 0; i < world.times.size(); ++i)
+    text += fmt::format("{}\n     \"{}\": [{}]", i == 0 ? "" : ",", Name(world.times[i].algorithm),
+                        fmt::join(world.times[i].us, ", "));
+  return text + "}}";
+}
+
+}  // namespace
+
+std::optional<double> MeasuredWorld::Us(Algorithm algorithm, std::uint64_t of_bytes) const {
+  const auto found =
+      std::find_if(times.begin(), times.end(), [&](const Times& one) { return one.algorithm == algorithm; });
+  if (found == times.end()) return std::nullopt;
+  const std::vector<double>& us = found->us;
+  const auto above = static_cast<std::size_t>(std::lower_bound(bytes.begin(), bytes.end(), of_bytes) - bytes.begin());
+  if (above == 0) return us.front();
+  if (above == bytes.size())
+    return bytes.back() == 0 ? us.back()
+                             : us.back() * static_cast<double>(of_bytes) / static_cast<double>(bytes.back());
+  const auto logarithm = [](std::uint64_t size) {
+    return std::log(static_cast<double>(std::max<std::uint64_t>(size, 1)));
+  };
+  const double low = logarithm(bytes[above - 1]), high = logarithm(bytes[above]);
+  const double along = high > low ? (logarithm(of_bytes) - low) / (high - low) : 1;
+  return std::exp(std::log(us[above - 1]) * (1 - along) + std::log(us[above]) * along);
+}
+
+const MeasuredWorld* Profile::Find(Collective collective, int world_size, bool crowded) const {
+  for (const MeasuredWorld& world : measured)
+    if (world.collective == collective && world.world_size == world_size && world.crowded == crowded) return &world;
+  return nullptr;
+}
+
+std::string Print(const Profile& profile) {
+  std::string text =
+      fmt::format("{{\n \"rondo_profile\": {},\n \"name\": {},\n \"provenance\": {{", kFormat, Quoted(profile.name));
+  for (std::size_t i = 0; i < profile.provenance.size(); ++i)
+    text += fmt::format("{}\n   {}: {}", i == 0 ? "" : ",", Quoted(profile.provenance[i].first),
+                        Quoted(profile.provenance[i].second));
+  text += "},\n \"costs\": {";
+  for (std::size_t i = 0; i < kCostFields.size(); ++i)
+    text +=
+        fmt::format("{}\n   \"{}\": {}", i == 0 ? "" : ",", kCostFields[i].key, profile.costs.*kCostFields[i].value);
+  text += "},\n \"measured\": [";
+  for (std::size_t i = 0; i < profile.measured.size(); ++i)
+    text += (i == 0 ? "\n  " : ",\n  ") + TextOf(profile.measured[i]);
+  return text + "]\n}\n";
+}
+
+Result<Profile> ParseProfile(std::string_view json) {
+  try {
+    const Json parsed = Json::parse(json);
+    if (const int format = parsed.at("rondo_profile").get<int>(); format != kFormat)
+      return Fail(ErrorCode::kInvalidArgument, "rondo_profile is {}, this version reads {}", format, kFormat);
+    Profile profile;
+    profile.name = parsed.at("name").get<std::string>();
+    for (const auto& [what, value] : parsed.at("provenance").items())
+      profile.provenance.emplace_back(what, value.get<std::string>());
+    RONDO_ASSIGN(profile.costs, CostsFrom(parsed.at("costs")));
+    for (const Json& world : parsed.at("measured")) {
+      RONDO_ASSIGN(MeasuredWorld one, WorldFrom(world));
+      if (profile.Find(one.collective, one.world_size, one.crowded) != nullptr)
+        return Fail(ErrorCode::kInvalidArgument, "measured {} of {} ranks is there twice", Name(one.collective),
+                    one.world_size);
+      profile.measured.push_back(std::move(one));
+    }
+    return profile;
+  } catch (const Json::exception& error) {
+    return Fail(ErrorCode::kInvalidArgument, "not a profile as `rondo tune` writes it: {}", error.what());
+  }
+}
+
+Result<std::shared_ptr<const Profile>> ReadProfile(const std::string& path) {
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (!file) return Fail(ErrorCode::kInvalidArgument, "profile {} cannot be read", path);
+  auto profile = ParseProfile(text);
+  if (!profile) return Fail(ErrorCode::kInvalidArgument, "profile {}: {}", path, profile.error().message());
+  return std::make_shared<const Profile>(std::move(*profile));
+}
+
+std::shared_ptr<const Profile> DefaultProfile() {
+  auto profile = ParseProfile(kDefaultProfileJson);
+  RONDO_CHECK(profile.has_value());
+  return std::make_shared<const Profile>(std::move(*profile));
+}
+
+std::string Fingerprint(const Profile& profile) {
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const char c : Print(profile)) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return fmt::format("{}, {:016x}", profile.name, hash);
+}
+
+}  // namespace rondo

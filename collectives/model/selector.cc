@@ -1,0 +1,169 @@
+#include "collectives/model/selector.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "collectives/schedule/layout.h"
+
+namespace rondo {
+namespace {
+
+constexpr const char* kMeasured = "the fastest as measured";
+constexpr const char* kPredicted = "the fastest as predicted";
+constexpr const char* kOnlyOne = "the only one that serves this call";
+
+// Sizes at which algorithms are compared: two to a doubling, up to 2^44 bytes; between two of them the choice changes
+// in the middle.
+constexpr int kSizesPerDoubling = 2, kDoublings = 44;
+// By less than this nobody is called faster: what a measurement leaves open must not make the choice jump to and fro.
+constexpr double kNoise = 1.02;
+
+std::size_t KindOf(const Call& call) {
+  const bool reproducible = call.reproducible && Reduces(call.collective);
+  const bool ordered = !call.commutative && Reduces(call.collective);
+  return static_cast<std::size_t>(call.collective) * 8 + (reproducible ? 4 : 0) + (ordered ? 2 : 0) +
+         (call.equal_counts ? 0 : 1);
+}
+
+// Before `b`?
+bool IsFaster(const Candidate& a, const Candidate& b) { return a.measured != b.measured ? a.measured : a.us < b.us; }
+
+std::string NamesOfFit(const Call& call) {
+  std::string names;
+  for (const AlgorithmEntry& entry : AllAlgorithms())
+    if (entry.collective == call.collective && !Unfit(entry, call))
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", Name(entry.algorithm));
+  return names.empty() ? "none" : names;
+}
+
+}  // namespace
+
+// The choice for vectors up to `up_to_bytes` and above those of the one before.
+struct Selector::Table {
+  struct Stretch {
+    std::uint64_t up_to_bytes;
+    Selection selection;
+  };
+  std::vector<Stretch> stretches;  // rising, the last to any size; empty: nothing serves
+};
+
+std::optional<const char*> Unfit(const AlgorithmEntry& entry, const Call& call) {
+  if (Reduces(call.collective) && call.reproducible && !entry.traits.left_fold)
+    return "reproducible mode wants the left fold in rank order, which it is not";
+  if (Reduces(call.collective) && !call.commutative && !entry.traits.rank_order && !entry.traits.left_fold)
+    return "the operation does not commute and its operands do not stand in rank order";
+  if (!call.equal_counts && entry.traits.needs_equal_counts) return "it wants equal counts";
+  return std::nullopt;
+}
+
+Selector::Selector(std::shared_ptr<const Profile> profile, Place place)
+    : profile_(std::move(profile)),
+      place_(std::move(place)),
+      crowded_(place_.crowded()),
+      costs_(AllAlgorithms().size()) {}
+
+Selector::~Selector() {
+  for (std::atomic<const Table*>& table : tables_) delete table.load();
+}
+
+Result<Selection> Selector::Choose(std::optional<Algorithm> wanted, const Call& call) const {
+  if (!wanted) {
+    for (const Table::Stretch& stretch : TableOf(call).stretches)
+      if (call.bytes <= stretch.up_to_bytes) return stretch.selection;
+    return Fail(ErrorCode::kUnsupported, "no algorithm serves {} like this", Name(call.collective));
+  }
+  const AlgorithmEntry* const entry = FindAlgorithm(call.collective, *wanted);
+  if (entry == nullptr)
+    return Fail(ErrorCode::kInvalidArgument, "algorithm {} does not serve {}", Name(*wanted), Name(call.collective));
+  if (const auto unfit = Unfit(*entry, call))
+    return Fail(ErrorCode::kInvalidArgument, "algorithm {} does not serve this {}: {} (these do: {})", Name(*wanted),
+                Name(call.collective), *unfit, NamesOfFit(call));
+  return Selection{*wanted, "asked for"};
+}
+
+std::vector<Candidate> Selector::Candidates(const Call& call) const {
+  const std::lock_guard lock(mutex_);
+  return CandidatesLocked(call);
+}
+
+Candidate Selector::Expect(Algorithm algorithm, const Call& call) const {
+  const AlgorithmEntry* const entry = FindAlgorithm(call.collective, algorithm);
+  RONDO_CHECK(entry != nullptr);
+  if (place_.host_count() == 1) {
+    const MeasuredWorld* const world = profile_->Find(call.collective, place_.world_size(), crowded_);
+    if (const auto us = world != nullptr ? world->Us(algorithm, call.bytes) : std::nullopt)
+      return {algorithm, *us, true};
+  }
+  const std::lock_guard lock(mutex_);
+  return {algorithm, PredictUs(CostOfEntry(*entry), crowded_, profile_->costs, static_cast<double>(call.bytes)), false};
+}
+
+const ScheduleCost& Selector::CostOfEntry(const AlgorithmEntry& entry) const {
+  auto& cost = costs_[static_cast<std::size_t>(&entry - AllAlgorithms().data())];
+  if (!cost) cost = CostOf(entry, place_);
+  return *cost;
+}
+
+std::vector<Candidate> Selector::CandidatesLocked(const Call& call) const {
+  const MeasuredWorld* const world =
+      place_.host_count() == 1 ? profile_->Find(call.collective, place_.world_size(), crowded_) : nullptr;
+  std::vector<Candidate> candidates;
+  for (const AlgorithmEntry& entry : AllAlgorithms()) {
+    if (entry.collective != call.collective || Unfit(entry, call)) continue;
+    const auto us = world != nullptr ? world->Us(entry.algorithm, call.bytes) : std::nullopt;
+    candidates.push_back(
+        us ? Candidate{entry.algorithm, *us, true}
+           : Candidate{entry.algorithm,
+                       PredictUs(CostOfEntry(entry), crowded_, profile_->costs, static_cast<double>(call.bytes)),
+                       false});
+  }
+  std::stable_sort(candidates.begin(), candidates.end(), IsFaster);
+  return candidates;
+}
+
+const Selector::Table& Selector::TableOf(const Call& call) const {
+  std::atomic<const Table*>& table = tables_[KindOf(call)];
+  const Table* made = table.load(std::memory_order_acquire);
+  if (made != nullptr) return *made;
+  const std::lock_guard lock(mutex_);
+  made = table.load(std::memory_order_relaxed);
+  if (made == nullptr) {
+    made = MakeTable(call).release();
+    table.store(made, std::memory_order_release);
+  }
+  return *made;
+}
+
+std::unique_ptr<const Selector::Table> Selector::MakeTable(Call call) const {
+  auto table = std::make_unique<Table>();
+  std::vector<Table::Stretch>& stretches = table->stretches;
+  const auto size_of = [](double index) { return static_cast<std::uint64_t>(std::exp2(index / kSizesPerDoubling)); };
+  for (int i = 0; i <= kSizesPerDoubling * kDoublings; ++i) {
+    call.bytes = i == 0 ? 0 : size_of(i);
+    const std::vector<Candidate> candidates = CandidatesLocked(call);
+    if (candidates.empty()) return table;
+    const Candidate* best = &candidates.front();
+    if (!stretches.empty()) {  // the one before keeps its place while it is as good
+      const auto before = std::find_if(candidates.begin(), candidates.end(), [&](const Candidate& c) {
+        return c.algorithm == stretches.back().selection.algorithm;
+      });
+      if (before->measured == best->measured && before->us <= best->us * kNoise) best = &*before;
+    }
+    if (stretches.empty() || stretches.back().selection.algorithm != best->algorithm) {
+      if (!stretches.empty()) stretches.back().up_to_bytes = size_of(i - 0.5);
+      const char* const reason = candidates.size() == 1 ? kOnlyOne : best->measured ? kMeasured : kPredicted;
+      stretches.push_back({0, {best->algorithm, reason}});
+    }
+  }
+  stretches.back().up_to_bytes = std::numeric_limits<std::uint64_t>::max();
+  return table;
+}
+
+}  // namespace rondo

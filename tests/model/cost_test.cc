@@ -1,0 +1,129 @@
+// What the model counts, against worlds small enough to count by hand and against the papers' formulas.
+#include "collectives/model/cost.h"
+
+#include <doctest/doctest.h>
+
+#include "collectives/algorithms/formulas.h"
+
+namespace rondo {
+namespace {
+
+ScheduleCost Cost(Collective collective, Algorithm algorithm, const Place& place) {
+  return CostOf(*FindAlgorithm(collective, algorithm), place);
+}
+
+TEST_CASE("the ring among 3 ranks: 4 hops in a row, 4 messages out and 4 in, two thirds of the vector combined") {
+  const ScheduleCost cost = Cost(Collective::kAllReduce, Algorithm::kRing, Place::OneHost(3, 8));
+  CHECK(cost.hops == 4);
+  CHECK(cost.remote_hops == 0);
+  CHECK(cost.rank.messages == 8);
+  CHECK(cost.rank.moved == doctest::Approx(8.0 / 3));
+  CHECK(cost.rank.reduced == doctest::Approx(2.0 / 3));
+  CHECK(cost.wire == 0);
+}
+
+TEST_CASE(
+    "the direct exchange is one hop however many ranks there are, because its messages do not wait for one another") {
+  const ScheduleCost cost = Cost(Collective::kAllReduce, Algorithm::kDirect, Place::OneHost(8, 8));
+  CHECK(cost.hops == 1);
+  CHECK(cost.rank.messages == 14);
+  CHECK(cost.rank.moved == doctest::Approx(14));
+}
+
+TEST_CASE("pairwise all_to_all goes from partner to partner by signals, direct all_to_all to all at once") {
+  CHECK(Cost(Collective::kAllToAll, Algorithm::kPairwise, Place::OneHost(8, 8)).hops == 7);
+  CHECK(Cost(Collective::kAllToAll, Algorithm::kDirect, Place::OneHost(8, 8)).hops == 1);
+  CHECK(Cost(Collective::kAllToAll, Algorithm::kBruck, Place::OneHost(8, 8)).hops == 3);
+}
+
+TEST_CASE("a barrier's signals are hops without bytes") {
+  const ScheduleCost cost = Cost(Collective::kBarrier, Algorithm::kDissemination, Place::OneHost(8, 8));
+  CHECK(cost.hops == 3);
+  CHECK(cost.rank.messages == 6);
+  CHECK(cost.rank.moved == 0);
+}
+
+TEST_CASE("in a world of one nothing is to be done") {
+  for (const AlgorithmEntry& entry : AllAlgorithms()) {
+    const ScheduleCost cost = CostOf(entry, Place::OneHost(1, 2));
+    CHECK(cost.hops == 0);
+    CHECK(cost.rank.messages == 0);
+    CHECK(cost.rank.moved == 0);
+  }
+}
+
+TEST_CASE("no rank moves less than it sends by the paper's formula, and none more than twice what the busiest can") {
+  for (const AlgorithmEntry& entry : AllAlgorithms()) {
+    for (const int world : {2, 3, 4, 7, 8, 33}) {
+      const auto paper = PaperCost(entry.collective, entry.algorithm, world);
+      REQUIRE(paper);
+      const ScheduleCost cost = CostOf(entry, Place::OneHost(world, 0));
+      CAPTURE(Name(entry.collective));
+      CAPTURE(Name(entry.algorithm));
+      CAPTURE(world);
+      CHECK(cost.rank.moved >= doctest::Approx(paper->sent.value()));
+      CHECK(cost.hops <= static_cast<int>(paper->rounds));
+      CHECK(cost.hops >= 1);
+    }
+  }
+}
+
+TEST_CASE("ranks of one host share its cores: the work of 8 ranks on 2 cores is four times that of one") {
+  const ScheduleCost crowded = Cost(Collective::kAllReduce, Algorithm::kRing, Place::OneHost(8, 2));
+  CHECK(crowded.core.moved == doctest::Approx(4 * crowded.rank.moved));
+  const ScheduleCost roomy = Cost(Collective::kAllReduce, Algorithm::kRing, Place::OneHost(8, 16));
+  CHECK(roomy.core.moved == doctest::Approx(roomy.rank.moved));
+}
+
+TEST_CASE("a place is crowded where a host has more ranks than cores; cores that nobody knows are enough") {
+  CHECK(Place::OneHost(3, 2).crowded());
+  CHECK_FALSE(Place::OneHost(2, 2).crowded());
+  CHECK_FALSE(Place::OneHost(99, 0).crowded());
+  CHECK(Place{{0, 0, 1, 1, 1}, {2, 2}}.crowded());
+}
+
+TEST_CASE("between hosts the hierarchical all_reduce puts a part of the flat ring's bytes on the wire") {
+  Place place{{0, 1, 0, 1, 0, 1, 0, 1}, {4, 4}};  // dealt out in turn: every hop of a ring crosses
+  const ScheduleCost flat = Cost(Collective::kAllReduce, Algorithm::kRing, place);
+  const ScheduleCost layered = Cost(Collective::kAllReduce, Algorithm::kHierarchical, place);
+  CHECK(flat.remote_hops == 14);
+  CHECK(layered.remote_hops == 2);
+  CHECK(flat.wire == doctest::Approx(4 * 14.0 / 8));
+  CHECK(layered.wire == doctest::Approx(1.0));
+}
+
+TEST_CASE("beyond the counted worlds the formulas take over, without a jump by more than a few times") {
+  for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kRecursiveHalving, Algorithm::kDoubleTree}) {
+    const ScheduleCost counted = Cost(Collective::kAllReduce, algorithm, Place::OneHost(kCountedRanks, 0));
+    const ScheduleCost formula = Cost(Collective::kAllReduce, algorithm, Place::OneHost(kCountedRanks + 1, 0));
+    CAPTURE(Name(algorithm));
+    CHECK(formula.rank.moved >= 0.5 * counted.rank.moved);
+    CHECK(formula.rank.moved <= 3 * counted.rank.moved);
+    CHECK(formula.hops >= counted.hops);
+  }
+  CHECK(Cost(Collective::kAllToAll, Algorithm::kPairwise, Place::OneHost(65536, 64)).rank.moved > 1.9);
+}
+
+TEST_CASE("a prediction is the chain's latency plus the busiest of rank, core and link") {
+  ScheduleCost cost;
+  cost.hops = 3;
+  cost.remote_hops = 1;
+  cost.rank = {.messages = 4, .moved = 2, .reduced = 1};
+  cost.core = {.messages = 8, .moved = 4, .reduced = 2};
+  cost.wire = 1;
+  MachineCosts machine{.hop_us = 1,
+                       .crowded_hop_us = 10,
+                       .remote_hop_us = 100,
+                       .message_us = 0.5,
+                       .byte_ns = 1,
+                       .reduce_byte_ns = 2,
+                       .wire_gbit_per_s = 8};
+  CHECK(PredictUs(cost, false, machine, 0) == doctest::Approx(2 * 1 + 100 + 8 * 0.5));
+  CHECK(PredictUs(cost, true, machine, 0) == doctest::Approx(2 * 10 + 100 + 8 * 0.5));
+  CHECK(PredictUs(cost, false, machine, 1e6) == doctest::Approx(102 + 4 + 1e6 * (4 * 1 + 2 * 2) * 1e-3));
+  machine.wire_gbit_per_s = 0.8;  // 10 ns a byte
+  CHECK(PredictUs(cost, false, machine, 1e6) == doctest::Approx(102 + 1e4));
+}
+
+}  // namespace
+}  // namespace rondo

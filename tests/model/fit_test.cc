@@ -1,0 +1,78 @@
+// Constants found again from times that were made of them.
+#include "collectives/model/fit.h"
+
+#include <doctest/doctest.h>
+
+namespace rondo {
+namespace {
+
+std::vector<MeasuredWorld> TimesOf(const MachineCosts& machine, int cores) {
+  std::vector<MeasuredWorld> worlds;
+  for (const int ranks : {2, 3, 8}) {
+    const Place place = Place::OneHost(ranks, cores);
+    for (const Collective collective : {Collective::kAllReduce, Collective::kBroadcast, Collective::kAllToAll}) {
+      MeasuredWorld world{collective, ranks, place.crowded(), {4, 1024, 1 << 16, 1 << 22}, {}};
+      for (const AlgorithmEntry& entry : AllAlgorithms()) {
+        if (entry.collective != collective) continue;
+        MeasuredWorld::Times times{entry.algorithm, {}};
+        for (const std::uint64_t bytes : world.bytes)
+          times.us.push_back(PredictUs(CostOf(entry, place), place.crowded(), machine, static_cast<double>(bytes)));
+        world.times.push_back(times);
+      }
+      worlds.push_back(world);
+    }
+  }
+  return worlds;
+}
+
+TEST_CASE("the constants that made the times are found again, from a start that is far off") {
+  const MachineCosts truth{.hop_us = 2,
+                           .crowded_hop_us = 11,
+                           .remote_hop_us = 1,
+                           .message_us = 0.7,
+                           .byte_ns = 0.2,
+                           .reduce_byte_ns = 0.08,
+                           .wire_gbit_per_s = 10};
+  const MachineCosts start{.hop_us = 20,
+                           .crowded_hop_us = 1,
+                           .remote_hop_us = 33,
+                           .message_us = 5,
+                           .byte_ns = 1,
+                           .reduce_byte_ns = 1,
+                           .wire_gbit_per_s = 44};
+  const Fit fit = FitCosts(start, TimesOf(truth, 2), 2);
+  CHECK(fit.typical_error < 1.02);
+  CHECK(fit.costs.hop_us == doctest::Approx(truth.hop_us).epsilon(0.1));
+  CHECK(fit.costs.crowded_hop_us == doctest::Approx(truth.crowded_hop_us).epsilon(0.1));
+  CHECK(fit.costs.message_us == doctest::Approx(truth.message_us).epsilon(0.1));
+  CHECK(fit.costs.byte_ns == doctest::Approx(truth.byte_ns).epsilon(0.1));
+  CHECK(fit.costs.reduce_byte_ns == doctest::Approx(truth.reduce_byte_ns).epsilon(0.2));
+  // One host cannot say what lies between hosts.
+  CHECK(fit.costs.remote_hop_us == start.remote_hop_us);
+  CHECK(fit.costs.wire_gbit_per_s == start.wire_gbit_per_s);
+}
+
+TEST_CASE("where no world was crowded the crowd's constant stays") {
+  MachineCosts start = {.hop_us = 3,
+                        .crowded_hop_us = 17,
+                        .remote_hop_us = 1,
+                        .message_us = 1,
+                        .byte_ns = 1,
+                        .reduce_byte_ns = 1,
+                        .wire_gbit_per_s = 1};
+  const Fit fit = FitCosts(start,
+                           TimesOf({.hop_us = 1,
+                                    .crowded_hop_us = 1,
+                                    .remote_hop_us = 1,
+                                    .message_us = 1,
+                                    .byte_ns = 1,
+                                    .reduce_byte_ns = 1,
+                                    .wire_gbit_per_s = 1},
+                                   64),
+                           64);
+  CHECK(fit.costs.crowded_hop_us == 17);
+  CHECK(fit.costs.hop_us == doctest::Approx(1).epsilon(0.1));
+}
+
+}  // namespace
+}  // namespace rondo

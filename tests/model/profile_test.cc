@@ -1,0 +1,102 @@
+// A profile says what it holds, comes back as it was written, and refuses by field what it cannot be.
+#include "collectives/model/profile.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+namespace rondo {
+namespace {
+
+Profile Sample() {
+  Profile profile;
+  profile.name = "a \"quoted\" machine";
+  profile.provenance = {{"date", "2026-01-02"}, {"cpu", "some"}};
+  profile.costs = {.hop_us = 1.5,
+                   .crowded_hop_us = 7,
+                   .remote_hop_us = 20,
+                   .message_us = 0.25,
+                   .byte_ns = 0.1,
+                   .reduce_byte_ns = 0.05,
+                   .wire_gbit_per_s = 100};
+  profile.measured = {{Collective::kAllReduce,
+                       2,
+                       false,
+                       {4, 64, 4096},
+                       {{Algorithm::kRing, {10, 11, 20}}, {Algorithm::kTree, {8, 9.5, 40}}}},
+                      {Collective::kBarrier, 4, true, {0}, {{Algorithm::kDissemination, {12}}}}};
+  return profile;
+}
+
+TEST_CASE("what is printed parses back to the same profile") {
+  const auto back = ParseProfile(Print(Sample()));
+  REQUIRE(back);
+  CHECK(*back == Sample());
+}
+
+TEST_CASE("the profile that ships parses, and says where it comes from") {
+  const auto profile = DefaultProfile();
+  CHECK_FALSE(profile->name.empty());
+  CHECK_FALSE(profile->provenance.empty());
+  CHECK(profile->costs.hop_us > 0);
+  CHECK(profile->costs.byte_ns > 0);
+}
+
+TEST_CASE("fingerprints are equal for equal profiles and differ by a single time") {
+  Profile other = Sample();
+  CHECK(Fingerprint(other) == Fingerprint(Sample()));
+  other.measured[0].times[1].us[2] += 0.5;
+  CHECK(Fingerprint(other) != Fingerprint(Sample()));
+}
+
+TEST_CASE("times lie on lines between the logarithms of sizes; outside, constant below and proportional above") {
+  const MeasuredWorld world = Sample().measured[0];
+  CHECK(*world.Us(Algorithm::kRing, 0) == 10);
+  CHECK(*world.Us(Algorithm::kRing, 4) == 10);
+  CHECK(*world.Us(Algorithm::kRing, 64) == doctest::Approx(11));
+  CHECK(*world.Us(Algorithm::kTree, 512) == doctest::Approx(19.494).epsilon(0.001));  // the middle: sqrt(9.5 * 40)
+  CHECK(*world.Us(Algorithm::kRing, 8192) == doctest::Approx(40));
+  CHECK_FALSE(world.Us(Algorithm::kChain, 64));
+}
+
+TEST_CASE("what cannot be a profile is refused by the field that is wrong") {
+  const auto refused = [](const std::string& from, const std::string& to) {
+    std::string text = Print(Sample());
+    const std::size_t at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    text.replace(at, from.size(), to);
+    const auto parsed = ParseProfile(text);
+    REQUIRE_FALSE(parsed);
+    CHECK(parsed.error().code() == ErrorCode::kInvalidArgument);
+    return std::string(parsed.error().message());
+  };
+  CHECK(refused("\"rondo_profile\": 1", "\"rondo_profile\": 2") == "rondo_profile is 2, this version reads 1");
+  CHECK(refused("\"hop_us\": 1.5", "\"hop_us\": -1").find("costs.hop_us") != std::string::npos);
+  CHECK(refused("\"hop_us\": 1.5", "\"hop\": 1.5").find("hop_us") != std::string::npos);
+  CHECK(refused("\"wire_gbit_per_s\": 100", "\"wire_gbit_per_s\": 0").find("wire_gbit_per_s") != std::string::npos);
+  CHECK(refused("\"all_reduce\"", "\"all_reduse\"").find("there is no 'all_reduse'") != std::string::npos);
+  CHECK(refused("\"ring\"", "\"dissemination\"").find("no algorithm 'dissemination'") != std::string::npos);
+  CHECK(refused("[4, 64, 4096]", "[4, 4, 4096]").find("bytes must be a rising list") != std::string::npos);
+  CHECK(refused("[10, 11, 20]", "[10, 11]").find("us.ring must have a positive time for each") != std::string::npos);
+  CHECK(refused("[10, 11, 20]", "[10, 0, 20]").find("us.ring must have a positive time") != std::string::npos);
+  CHECK(refused("\"barrier\", \"ranks\": 4", "\"barrier\", \"ranks\": 0").find("ranks must be positive") !=
+        std::string::npos);
+  CHECK(refused("]\n}", "").find("not a profile") != std::string::npos);
+}
+
+TEST_CASE("a world that is there twice is refused") {
+  Profile profile = Sample();
+  profile.measured.push_back(profile.measured[1]);
+  const auto parsed = ParseProfile(Print(profile));
+  REQUIRE_FALSE(parsed);
+  CHECK(parsed.error().message() == "measured barrier of 4 ranks is there twice");
+}
+
+TEST_CASE("a file that is not there is named") {
+  const auto read = ReadProfile("/nowhere/profile.json");
+  REQUIRE_FALSE(read);
+  CHECK(read.error().message() == "profile /nowhere/profile.json cannot be read");
+}
+
+}  // namespace
+}  // namespace rondo

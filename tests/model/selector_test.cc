@@ -1,0 +1,119 @@
+// The choice: the fastest that may serve, by times where there are some, alike on every rank.
+#include "collectives/model/selector.h"
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace rondo {
+namespace {
+
+// Two ranks of one host, where the ring overtakes the tree at about 64 KiB and direct is hopeless.
+std::shared_ptr<const Profile> Measured() {
+  Profile profile = *DefaultProfile();
+  profile.measured = {{Collective::kAllReduce,
+                       2,
+                       false,
+                       {4, 1 << 12, 1 << 16, 1 << 20},
+                       {{Algorithm::kRing, {9, 12, 40, 400}},
+                        {Algorithm::kTree, {4, 6, 40, 900}},
+                        {Algorithm::kTwoShot, {90, 90, 90, 800}},
+                        {Algorithm::kDirect, {50, 100, 900, 9000}}}}};
+  return std::make_shared<const Profile>(std::move(profile));
+}
+
+Call AllReduceOf(std::uint64_t bytes) { return {.collective = Collective::kAllReduce, .bytes = bytes}; }
+
+Algorithm Chosen(const Selector& selector, const Call& call) {
+  const auto selection = selector.Choose(std::nullopt, call);
+  REQUIRE(selection);
+  return selection->algorithm;
+}
+
+TEST_CASE("where times were measured the fastest of them is taken, at every size") {
+  const Selector selector(Measured(), Place::OneHost(2, 2));
+  CHECK(Chosen(selector, AllReduceOf(0)) == Algorithm::kTree);
+  CHECK(Chosen(selector, AllReduceOf(4)) == Algorithm::kTree);
+  CHECK(Chosen(selector, AllReduceOf(1 << 14)) == Algorithm::kTree);
+  CHECK(Chosen(selector, AllReduceOf(1 << 17)) == Algorithm::kRing);
+  CHECK(Chosen(selector, AllReduceOf(std::uint64_t{1} << 50)) == Algorithm::kRing);
+  CHECK(std::string(selector.Choose(std::nullopt, AllReduceOf(4))->reason) == "the fastest as measured");
+}
+
+TEST_CASE("the choice agrees with the ranking of candidates wherever one is clearly ahead") {
+  const Selector selector(DefaultProfile(), Place::OneHost(5, 2));
+  for (const AlgorithmEntry& entry : AllAlgorithms()) {
+    for (std::uint64_t bytes = 4; bytes < std::uint64_t{1} << 32; bytes *= 7) {
+      const Call call{.collective = entry.collective, .bytes = bytes};
+      const auto candidates = selector.Candidates(call);
+      const auto chosen = Chosen(selector, call);
+      for (const Candidate& candidate : candidates)
+        if (candidate.algorithm == chosen) CHECK(candidate.us <= candidates.front().us * 1.15);
+    }
+  }
+}
+
+TEST_CASE("times of another world, or of another crowd, say nothing") {
+  for (const Place& place : {Place::OneHost(3, 8), Place::OneHost(2, 1), Place{{0, 1}, {8, 8}}}) {
+    const Selector selector(Measured(), place);
+    CHECK(std::string(selector.Choose(std::nullopt, AllReduceOf(4))->reason) == "the fastest as predicted");
+  }
+}
+
+TEST_CASE("reproducible mode chooses among the left folds only, by their times") {
+  const Selector selector(Measured(), Place::OneHost(2, 2));
+  Call call = AllReduceOf(4);
+  call.reproducible = true;
+  CHECK(Chosen(selector, call) == Algorithm::kDirect);
+  call.bytes = 1 << 20;
+  CHECK(Chosen(selector, call) == Algorithm::kTwoShot);
+}
+
+TEST_CASE("two algorithms within the noise of each other do not take turns") {
+  Profile profile = *Measured();
+  profile.measured[0].times = {{Algorithm::kRing, {10, 10, 10, 10}}, {Algorithm::kTree, {10.05, 9.95, 10.05, 9.95}}};
+  const Selector selector(std::make_shared<const Profile>(profile), Place::OneHost(2, 2));
+  for (std::uint64_t bytes = 4; bytes <= 1 << 20; bytes *= 2)
+    CHECK(Chosen(selector, AllReduceOf(bytes)) == Algorithm::kRing);
+}
+
+TEST_CASE("a forced algorithm is taken, or refused with the reason and those that would do") {
+  const Selector selector(Measured(), Place::OneHost(2, 2));
+  CHECK(selector.Choose(Algorithm::kDirect, AllReduceOf(1 << 20))->algorithm == Algorithm::kDirect);
+  const auto wrong = selector.Choose(Algorithm::kBruck, AllReduceOf(4));
+  REQUIRE_FALSE(wrong);
+  CHECK(wrong.error().message() == "algorithm bruck does not serve all_reduce");
+  Call call = AllReduceOf(4);
+  call.reproducible = true;
+  const auto unfit = selector.Choose(Algorithm::kRing, call);
+  REQUIRE_FALSE(unfit);
+  CHECK(
+      unfit.error().message() ==
+      "algorithm ring does not serve this all_reduce: reproducible mode wants the left fold in rank order, which it is "
+      "not (these do: direct, two_shot, chain)");
+}
+
+TEST_CASE("between hosts the model prefers what crosses least") {
+  Place place{{0, 1, 0, 1, 0, 1, 0, 1}, {8, 8}};
+  const Selector selector(DefaultProfile(), place);
+  CHECK(Chosen(selector, AllReduceOf(64 << 20)) == Algorithm::kHierarchical);
+}
+
+TEST_CASE("threads that choose at once choose alike") {
+  const Selector selector(DefaultProfile(), Place::OneHost(8, 2));
+  std::vector<std::vector<Algorithm>> chosen(4);
+  std::vector<std::thread> threads;
+  for (auto& mine : chosen)
+    threads.emplace_back([&selector, &mine] {
+      for (const AlgorithmEntry& entry : AllAlgorithms())
+        for (std::uint64_t bytes = 1; bytes < 1 << 24; bytes *= 16)
+          mine.push_back(selector.Choose(std::nullopt, {.collective = entry.collective, .bytes = bytes})->algorithm);
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& other : chosen) CHECK(other == chosen.front());
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,33 @@
+#include "tools/profile_flag.h"
+
+#include <string>
+#include <utility>
+
+#include "collectives/connect.h"
+#include "tools/flags.h"
+
+namespace rondo {
+
+CLI::Option* AddProfile(CLI::App& app, std::shared_ptr<const Profile>& profile) {
+  const auto read = [&profile](const std::string& path) -> std::string {
+    auto file = ReadProfile(path);
+    if (!file) return file.error().message();
+    profile = std::move(*file);
+    return "";
+  };
+  return AddText(app, "--profile", read, "FILE",
+                 "What to choose algorithms by: what `rondo tune` wrote, the same on every rank (default: variable "
+                 "RONDO_PROFILE, else what ships)");
+}
+
+Status TakeProfileOfEnvironment(std::shared_ptr<const Profile>& profile) {
+  if (profile != nullptr) return {};
+  const auto path = ProcessEnvironment("RONDO_PROFILE");
+  if (!path || path->empty()) return {};
+  auto file = ReadProfile(*path);
+  if (!file) return Fail(ErrorCode::kInvalidArgument, "variable RONDO_PROFILE: {}", file.error().message());
+  profile = std::move(*file);
+  return {};
+}
+
+}  // namespace rondo

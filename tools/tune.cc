@@ -1,0 +1,275 @@
+// rondo tune: measures every algorithm on this host and writes what the library chooses by; or judges its choices.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "collectives/algorithms/table.h"
+#include "collectives/connect.h"
+#include "collectives/cpu_list.h"
+#include "collectives/model/fit.h"
+#include "collectives/model/selector.h"
+#include "rendezvous/membership.h"
+#include "tools/commands.h"
+#include "tools/flags.h"
+#include "tools/interrupt.h"
+#include "tools/launch.h"
+#include "tools/perf_report.h"
+#include "tools/profile_flag.h"
+#include "tools/sizes.h"
+#include "tools/tune_sweep.h"
+#include "tools/version.h"
+
+namespace rondo {
+namespace {
+
+struct Flags {
+  SweepOptions sweep;
+  std::vector<int> worlds;  // rising
+  bool check = false;
+  std::string out;
+  std::string name;
+  std::shared_ptr<const Profile> profile;
+  Duration timeout = std::chrono::seconds(60);
+  bool launched = false;  // this process is one of the ranks
+};
+
+int Complain(const std::string& text, int exit_code) {
+  fmt::print(stderr, "rondo tune: {}\n", text);
+  return exit_code;
+}
+
+// For a rank that has to wait until others have measured.
+constexpr Duration kWhileOthersMeasure = std::chrono::hours(12);
+
+std::string Today() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  return fmt::format("{:04}-{:02}-{:02}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday);
+}
+
+// "all_reduce 4 ranks  64K: ring 31.2 us (best: tree 30.1) noise 2%"
+std::string RowText(const SweepRow& row, int ranks, bool with_choice) {
+  const SweepRow::Time& best = row.Best();
+  std::string text = fmt::format("{:>14} {:>3} ranks {:>9}: ", Name(row.collective), ranks, FormatSize(row.bytes));
+  if (!with_choice) return text + fmt::format("{} {:.4g} us", Name(best.algorithm), best.us);
+  text += fmt::format("auto {} {:.4g} us, best {} {:.4g} us, ratio {:.3f}, noise {:.3f}", Name(row.chosen),
+                      row.chosen_us, Name(best.algorithm), best.us, row.chosen_us / best.us, row.noise);
+  return text + (row.Missed() ? "  MISSED" : "");
+}
+
+// What rank 0 has learnt of all worlds.
+struct Learnt {
+  std::vector<MeasuredWorld> measured;
+  int rows = 0;
+  int missed = 0;
+};
+
+// One world of `ranks`, met under a generation of its own; the rest of the ranks sleep in the next meeting.
+Status MeasureWorld(const Flags& flags, Rank rank, int ranks, std::uint64_t generation, const Clock& clock,
+                    InterruptWatch& interrupts, Learnt& learnt) {
+  ConnectOptions options;
+  options.rendezvous = "env://";
+  options.rank = rank;
+  options.world_size = ranks;
+  options.generation = generation;
+  options.environment = ProcessEnvironment;
+  options.timeout = flags.timeout;
+  options.communicator.profile = flags.profile;
+  RONDO_ASSIGN(const std::unique_ptr<Communicator> communicator, Connect(options));
+  interrupts.OnInterrupt([&](int) { communicator->Abort("interrupted"); });
+  const auto say = [&](const SweepRow& row) {
+    if (rank != 0) return;
+    ++learnt.rows;
+    learnt.missed += flags.check && row.Missed() ? 1 : 0;
+    fmt::print("{}\n", RowText(row, ranks, flags.check));
+    std::fflush(stdout);
+  };
+  const auto rows = Sweep(*communicator, clock, flags.sweep, say);
+  interrupts.OnInterrupt(nullptr);
+  RONDO_TRY(rows);
+  const bool crowded = Place::OneHost(ranks, CountCpus({UsableCpus()})).crowded();
+  std::vector<MeasuredWorld> measured = ToMeasured(*rows, ranks, crowded);
+  std::move(measured.begin(), measured.end(), std::back_inserter(learnt.measured));
+  return communicator->Close();
+}
+
+// All ranks, so that nobody begins the next world while another still measures.
+Status MeetAgain(const Flags& flags, Rank rank, std::uint64_t generation) {
+  ConnectOptions options;
+  options.rendezvous = "env://";
+  options.rank = rank;
+  options.world_size = flags.worlds.back();
+  options.generation = generation;
+  options.environment = ProcessEnvironment;
+  options.timeout = kWhileOthersMeasure;
+  options.communicator.progress_thread = false;
+  RONDO_ASSIGN(const std::unique_ptr<Communicator> communicator, Connect(options));
+  return communicator->Close();
+}
+
+Status WriteProfile(const Flags& flags, const Learnt& learnt) {
+  const int cores = CountCpus({UsableCpus()});
+  const HostFacts host = ThisHost();
+  Profile profile;
+  profile.name = flags.name.empty() ? fmt::format("TCP loopback, {} cores, {}", cores, host.cpu) : flags.name;
+  const Fit fit = FitCosts(DefaultProfile()->costs, learnt.measured, cores);
+  profile.costs = fit.costs;
+  for (double MachineCosts::*const constant :
+       {&MachineCosts::hop_us, &MachineCosts::crowded_hop_us, &MachineCosts::message_us, &MachineCosts::byte_ns,
+        &MachineCosts::reduce_byte_ns})
+    profile.costs.*constant = std::stod(fmt::format("{:.4g}", profile.costs.*constant));
+  profile.measured = learnt.measured;
+  profile.provenance = {
+      {"measured by", fmt::format("rondo tune {}", kRondoVersion)},
+      {"date", Today()},
+      {"cpu", host.cpu},
+      {"cores", std::to_string(cores)},
+      {"kernel", host.kernel},
+      {"transport", "tcp, loopback"},
+      {"rounds", std::to_string(flags.sweep.rounds)},
+      {"error of the model", fmt::format("typically a factor of {:.2f} from the times below", fit.typical_error)},
+      {"remote_hop_us, wire_gbit_per_s", "not measured: those of the profile that ships"}};
+  std::ofstream file(flags.out, std::ios::trunc);
+  file << Print(profile);
+  file.flush();
+  if (!file) return Fail(ErrorCode::kResource, "--out: {} cannot be written", flags.out);
+  fmt::print("# {}: {} sizes in {} worlds; the model is typically a factor of {:.2f} from the times\n", flags.out,
+             learnt.rows, flags.worlds.size(), fit.typical_error);
+  return {};
+}
+
+int TuneAsRank(const Flags& flags) {
+  const auto text = ProcessEnvironment("RANK").value_or("");
+  Rank rank = 0;
+  std::from_chars(text.data(), text.data() + text.size(), rank);
+  const SteadyClock clock;
+  InterruptWatch interrupts;
+  Learnt learnt;
+  const auto report = [&](const Error& error) {
+    Complain(fmt::format("rank {}: {}", rank, error.ToString()), kExitFailed);
+    return interrupts.signal() != 0 ? 128 + interrupts.signal() : kExitFailed;
+  };
+  std::uint64_t generation = 0;
+  for (const int ranks : flags.worlds) {
+    const std::uint64_t here = generation++, again = generation++;
+    if (rank < ranks) {
+      if (const Status measured = MeasureWorld(flags, rank, ranks, here, clock, interrupts, learnt); !measured)
+        return report(measured.error());
+    }
+    if (const Status met = MeetAgain(flags, rank, again); !met) return report(met.error());
+  }
+  if (rank != 0) return kExitDone;
+  if (!flags.check) {
+    const Status written = WriteProfile(flags, learnt);
+    return written ? kExitDone : Complain(written.error().message(), kExitFailed);
+  }
+  fmt::print("# {} sizes, {} at which the choice takes more than 10% longer than the best, noise apart\n", learnt.rows,
+             learnt.missed);
+  return learnt.missed == 0 ? kExitDone : kExitFailed;
+}
+
+int Tune(Flags& flags) {
+  if (const Status profile = TakeProfileOfEnvironment(flags.profile); !profile)
+    return Complain(profile.error().message(), kExitWrongUsage);
+  if (flags.check == !flags.out.empty()) return Complain("wants either --out FILE or --check", kExitWrongUsage);
+  if (flags.sweep.min_bytes > flags.sweep.max_bytes)
+    return Complain(
+        fmt::format("--min-bytes: {} is more than --max-bytes {}", flags.sweep.min_bytes, flags.sweep.max_bytes),
+        kExitWrongUsage);
+  flags.sweep.with_choice = flags.check;
+  if (flags.launched) return TuneAsRank(flags);
+  if (!flags.out.empty() && !std::ofstream(flags.out, std::ios::app))
+    return Complain(fmt::format("--out: {} cannot be written", flags.out), kExitWrongUsage);
+  LaunchOptions launch;
+  launch.ranks = flags.worlds.back();
+  launch.command = CommandOfARank();
+  launch.program = "rondo tune";
+  launch.tag_output = false;
+  launch.explained_exit_code = kExitFailed;
+  const SteadyClock clock;
+  const Result<int> code = Launch(launch, clock);
+  return code ? *code : Complain(code.error().ToString(), kExitFailed);
+}
+
+std::string TakeWorlds(const std::string& text, std::vector<int>& worlds) {
+  worlds.clear();
+  for (const std::string& item : SplitAtCommas(text)) {
+    int ranks = 0;
+    const auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), ranks);
+    if (error != std::errc() || end != item.data() + item.size() || ranks < 2 || ranks > kMaxWorldSize)
+      return fmt::format("wants numbers of ranks from 2, such as 2,4,8, not '{}'", item);
+    worlds.push_back(ranks);
+  }
+  std::sort(worlds.begin(), worlds.end());
+  worlds.erase(std::unique(worlds.begin(), worlds.end()), worlds.end());
+  return "";
+}
+
+std::string TakeCollectives(const std::string& text, std::vector<Collective>& collectives) {
+  collectives.clear();
+  if (text == "all") return collectives = DistinctCollectives(), "";
+  for (const std::string& name : SplitAtCommas(text)) {
+    const auto collective = ParseCollective(name);
+    if (!collective) return fmt::format("wants all or some of {}, not '{}'", NamesOf(DistinctCollectives()), name);
+    collectives.push_back(*collective);
+  }
+  return "";
+}
+
+}  // namespace
+
+void AddTuneCommand(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<Flags>();
+  flags->worlds = {2, 3, 4, 8};
+  flags->sweep.collectives = DistinctCollectives();
+  CLI::App* tune = app.add_subcommand("tune", "Measure every algorithm here, and write the profile to choose by");
+  tune->footer(
+      "Ranks are processes of this host that talk over TCP. --out writes the measured times and the constants of the\n"
+      "cost model fitted to them; give the file to every rank by --profile or RONDO_PROFILE. --check measures the\n"
+      "library's choice beside every algorithm instead and exits with 1 where it takes more than 10% longer than the\n"
+      "best, noise apart. Let nothing else run meanwhile.\n"
+      "Example: rondo tune --out profile.json && rondo tune --check --profile profile.json");
+  AddText(
+      *tune, "-N,--ranks", [flags](const std::string& text) { return TakeWorlds(text, flags->worlds); }, "RANKS[,...]",
+      "Sizes of worlds (default 2,3,4,8)");
+  AddText(
+      *tune, "--collectives",
+      [flags](const std::string& text) { return TakeCollectives(text, flags->sweep.collectives); }, "NAME[,...]",
+      "What to measure (default all): " + NamesOf(DistinctCollectives()));
+  AddSize(
+      *tune, "-b,--min-bytes", [flags](std::uint64_t b) { flags->sweep.min_bytes = std::max<std::uint64_t>(b, 1); },
+      "Smallest size of a rank's largest buffer (default 4)");
+  AddSize(
+      *tune, "-e,--max-bytes", [flags](std::uint64_t b) { flags->sweep.max_bytes = b; }, "Largest size (default 16M)");
+  AddNumber(
+      *tune, "-f,--step-factor", [flags](std::int64_t f) { flags->sweep.step_factor = static_cast<std::uint64_t>(f); },
+      2, 1 << 30, "From one size to the next by multiplying (default 4)");
+  AddNumber(
+      *tune, "--rounds", [flags](std::int64_t n) { flags->sweep.rounds = static_cast<int>(n); }, 1, 1000,
+      "How often each algorithm is measured, in turn with the others (default 5)");
+  AddNumber(
+      *tune, "--time-ms", [flags](std::int64_t ms) { flags->sweep.time_per_round = std::chrono::milliseconds(ms); }, 1,
+      60'000, "Per algorithm, size and round (default 8)");
+  tune->add_option("--out", flags->out, "Write the profile")->type_name("FILE");
+  tune->add_option("--name", flags->name, "The profile's name (default: made of transport, cores and CPU)");
+  tune->add_flag("--check", flags->check, "Judge the choices by --profile, RONDO_PROFILE or what ships");
+  AddProfile(*tune, flags->profile);
+  AddSeconds(
+      *tune, "--timeout", [flags](Duration timeout) { flags->timeout = timeout; },
+      "For the ranks to meet, and for each operation (default 60)");
+  tune->add_flag("--launched", flags->launched)->group("");  // ours, see CommandOfARank
+  tune->callback([flags, &exit_code] { exit_code = Tune(*flags); });
+}
+
+}  // namespace rondo
