@@ -107,7 +107,10 @@ def bar_as_json(judged: BarReport) -> dict:
 def as_text(reports: list[CellReport], judged: list[BarReport]) -> str:
     lines = tables_as_text(reports)
     if judged:
-        lines += [f"{'bar: ratio at least':<88} {'ratio':>7} {'by wall':>7}", *map(bar_as_text, judged), ""]
+        named = [(bar_as_text(bar), bar) for bar in judged]
+        width = max(len(text) for text, _ in named)
+        lines.append(f"{'bar: a ratio of at least':<{width}} {'ratio':>7} {'by wall':>7}")
+        lines += [f"{text:<{width}}{figures_as_text(bar)}  {verdict_as_text(bar)}" for text, bar in named] + [""]
     counts = {verdict: sum(bar.verdict == verdict for bar in judged) for verdict in ("held", "MISSED", "not judged")}
     without = sum(report.verdict == "no result" for report in reports)
     lines.append(
@@ -121,10 +124,20 @@ def bar_as_text(judged: BarReport) -> str:
     bar = judged.bar
     ranks = f"{', '.join(map(str, bar.ranks))} ranks"
     which = f"the mean of {range_text(bar)}" if bar.mean else range_text(bar)
-    what = f"{bar.at_least:5.2f} {bar.against.what}: {bar.collective}, {ranks}, {which}, {place_text(judged.place)}, {judged.condition}"
-    figures = "".join(f" {f'{judged.figures[metric]:.2f}' if metric in judged.figures else '-':>7}" for metric in METRICS)
-    where = f" (at {judged.lowest.ranks} ranks, {bytes_text(judged.lowest.bytes)})" if judged.lowest and judged.cells > 1 else ""
-    return f"{what:<88}{figures}  {judged.verdict}{where}{f': {judged.why}' if judged.why else ''}"
+    return f"{bar.at_least:5.2f} {bar.against.what}: {bar.collective}, {ranks}, {which}, {place_text(judged.place)}, {judged.condition}"
+
+
+def figures_as_text(judged: BarReport) -> str:
+    return "".join(f" {f'{judged.figures[metric]:.2f}' if metric in judged.figures else '-':>7}" for metric in METRICS)
+
+
+def verdict_as_text(judged: BarReport) -> str:
+    if judged.why:
+        return f"{judged.verdict}: {judged.why}"
+    if judged.lowest and judged.cells > 1:
+        lowest = f"{judged.lowest.ranks} ranks, {bytes_text(judged.lowest.bytes)}"
+        return f"{judged.verdict} ({judged.cells} cells, lowest at {lowest})"
+    return judged.verdict
 
 
 def range_text(bar: Bar) -> str:
