@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 import xml.dom.minidom
 from pathlib import Path
 
@@ -300,6 +301,12 @@ class RunningPrograms(unittest.TestCase):
     def test_wrong_results_are_an_error_whatever_their_speed(self):
         self.driver(f"echo '{json.dumps(dict(point(0.1), correct=False))}'")
         self.assertEqual(self.run_gloo()["error"], "wrong results by default")
+
+    def test_a_program_that_hangs_is_an_error_and_ended(self):
+        self.driver("echo $$ > pid; exec sleep 600".replace("pid", str(self.folder / "pid")))
+        with unittest.mock.patch("rounds.timeout_s", lambda cell: 2):
+            self.assertEqual(self.run_gloo(), {"error": "not done after 2 s"})
+        self.assertFalse(Path("/proc", (self.folder / "pid").read_text().strip()).exists())
 
     def test_silence_is_an_error(self):
         self.driver("true")

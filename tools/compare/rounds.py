@@ -13,7 +13,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from grid import LIMITS, TIMEOUT_S, Cell, Condition, Program, memory_about, seconds_about
+from grid import LIMITS, Cell, Condition, Program, memory_about, seconds_about, timeout_s
 
 # The fresh namespace lives exactly as long as the process: nothing to remove. Its default congestion control may not be set
 # to one that ordinary users may not choose, but routes may name one; both ends of a connection follow their route.
@@ -26,6 +26,7 @@ done
 exec "$@"
 """
 NOBODY = "65534"
+LIMIT_TIMEOUT_S = 120  # of one of limits.c
 
 
 class CompareError(Exception):
@@ -51,7 +52,7 @@ def measure_limits(condition: Condition, binaries: Path) -> list[str]:
         command = [str(binaries / "limits"), *words]
         if condition.cubic_namespace:
             command = in_cubic_namespace(command)
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_S)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_TIMEOUT_S)
         lines.append(done.stdout.strip() if done.returncode == 0 else f"limits {' '.join(words)}: {done.stderr.strip()}")
     return lines
 
@@ -73,10 +74,10 @@ def run_program(program: Program, cell: Cell, condition: Condition, binaries: Pa
     except OSError as error:
         return {"error": f"{command[0]}: {error.strerror}"}
     try:
-        out, err = child.communicate(timeout=TIMEOUT_S)
+        out, err = child.communicate(timeout=timeout_s(cell))
     except subprocess.TimeoutExpired:
         kill_group(child)
-        return {"error": f"not done after {TIMEOUT_S} s"}
+        return {"error": f"not done after {timeout_s(cell):.0f} s"}
     except BaseException:
         kill_group(child)
         raise
