@@ -18,17 +18,20 @@ class WholeComparison(unittest.TestCase):
     def test_gives_text_data_and_chart_with_right_results_of_every_program(self):
         with tempfile.TemporaryDirectory() as folder:
             Path(folder).chmod(0o755)  # the unprivileged Rondo's binary is in it
-            command = [REPOSITORY / "tools/compare/compare", "--sizes", "4,1K", "--ranks", "2", "--rounds", "1", "--out", folder]
-            command += ["--collectives", "all_reduce,broadcast,barrier", "--condition", "default"]
+            command = [REPOSITORY / "tools/compare/compare", "--sizes", "4,1K", "--ranks", "2,8", "--rounds", "1", "--out", folder]
+            command += ["--collectives", "all", "--condition", "default"]
             answer = subprocess.run(command, cwd="/", capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=1200)
             self.assertIn(answer.returncode, (0, 1), answer.stderr)  # 1: a bar missed; no matter here
             data = json.loads((Path(folder) / "report.json").read_text())
-            self.assertEqual(len(data["cells"]), 5)
+            self.assertEqual(len(data["cells"]), 2 * (2 * (len(grid.BYTES) - 1) + 1))  # two sizes of all, of barrier none
             for cell in data["cells"]:
                 for program in [grid.RONDO, grid.RONDO_AGAIN, *grid.PEERS["tcp"]]:
-                    with self.subTest(cell=f"{cell['collective']} {cell['bytes']}", program=program.name):
+                    with self.subTest(cell=f"{cell['collective']} {cell['ranks']} {cell['bytes']}", program=program.name):
                         self.assertEqual(cell["programs"][program.name]["errors"], [])
                         self.assertGreater(cell["programs"][program.name]["median_us"], 0)
+            (of_sockets,) = [bar for bar in data["bars"] if bar["against"] == "raw sockets"]
+            self.assertGreater(of_sockets["figure"]["median_us"], 0)
+            self.assertEqual({bar["verdict"] for bar in data["bars"] if bar["mean"]}, {"not judged"})  # not the whole grid
             self.assertIn("pingpong", answer.stdout)
             xml.dom.minidom.parse(str(Path(folder) / "report.svg"))
 

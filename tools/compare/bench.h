@@ -5,14 +5,17 @@
  * What is timed
  *   Unrooted collectives run back to back. One iteration's time is the
  *   largest, over the ranks, of that rank's own call duration.
- *   Rooted ones (broadcast) start behind a barrier. One iteration's time is
- *   the last rank's end minus the root's start; all ranks must therefore
- *   share CLOCK_MONOTONIC (one machine, network namespaces included).
+ *   Rooted ones (broadcast, reduce, gather, scatter) start behind a barrier.
+ *   One iteration's time is the last rank's end minus the root's start; all
+ *   ranks must therefore share CLOCK_MONOTONIC (one machine, network
+ *   namespaces included).
  *   wall_us is the wall time of the whole loop / iterations (mean when rooted).
  * Output
  *   Rank 0 writes one JSON object per point and line to stdout; see the printf
- *   at the end. bytes is nccl-tests' size: the whole vector for all_reduce,
- *   broadcast and all_to_all, ranks * block for all_gather and reduce_scatter.
+ *   at the end. bytes is nccl-tests' size, that of a rank's largest buffer:
+ *   the vector for all_reduce, reduce and broadcast; ranks * block for
+ *   all_gather, gather, reduce_scatter, scatter and all_to_all, so that it is
+ *   a multiple of 4 * ranks there.
  * Checking
  *   The verdict on the first call's result, of every rank and element, is
  *   passed in as bench_case.ok; one wrong rank makes the point wrong.
@@ -87,6 +90,13 @@ static inline int bench_is_from(const float* v, size_t n, size_t first, int rank
   return 1;
 }
 
+/* Block r of `v` is what rank r brought, from its element `first` on. */
+static inline int bench_is_from_all(const float* v, size_t block, size_t first, int ranks) {
+  for (int r = 0; r < ranks; r++)
+    if (!bench_is_from(v + (size_t)r * block, block, first, r)) return 0;
+  return 1;
+}
+
 static inline int bench_cmp(const void* a, const void* b) {
   const double x = *(const double*)a, y = *(const double*)b;
   return (x > y) - (x < y);
@@ -139,10 +149,12 @@ static inline void bench_warm(const struct bench_env* env, void (*run)(void*), v
 }
 
 static inline void bench_measure(const struct bench_env* env, const struct bench_case* c) {
-  /* Warm up, then agree on the number of iterations. */
+  /* Warm up, then agree on the number of iterations. A rooted one is as long as its barrier too: where ranks outnumber
+     cores that may be a thousand times the call, which on a leaf returns at once. */
   double est = 0;
   for (int i = 0; i < 2; i++) {
     const double t0 = bench_now_us();
+    if (c->rooted) env->barrier(env->lib);
     c->run(c->arg);
     const double t = bench_now_us() - t0;
     if (i == 0 || t < est) est = t;

@@ -4,10 +4,9 @@
 // options:
 //   -d DIR    rendezvous folder (a FileStore); it must be new to each run
 //   -h HOST   local address to bind (default 127.0.0.1)   -T tcp|uv
-//   -c COLLECTIVES   all_reduce,broadcast,barrier,all_gather,reduce_scatter,all_to_all
+//   -c COLLECTIVES   all_reduce,reduce,broadcast,all_gather,gather,reduce_scatter,scatter,all_to_all,barrier
 //   -a ALGORITHMS    of all_reduce: ring,bcube (gloo::allreduce) and o:ring, o:ring_chunked, o:hd, o:bcube (the
-//   Algorithm
-//                    classes, which exist in place only)
+//                    Algorithm classes, which exist in place only); reduce_scatter is such a class in any case
 //   -m async|sync|busy  pair mode of the Algorithm classes (transport tcp)
 //   -b in,out  -s SIZES  -t SECONDS  -w WARM_UP_SECONDS  -p PROGRAM
 #include <gloo/allgather.h>
@@ -20,10 +19,13 @@
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
 #include <gloo/config.h>
+#include <gloo/gather.h>
 #include <gloo/math.h>
+#include <gloo/reduce.h>
 #include <gloo/reduce_scatter.h>
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
+#include <gloo/scatter.h>
 #include <gloo/transport/tcp/device.h>
 #if GLOO_HAVE_TRANSPORT_UV
 #include <gloo/transport/uv/device.h>
@@ -42,6 +44,8 @@
 #include "tools/compare/bench.h"
 
 namespace {
+
+constexpr int kRoot = 0;
 
 using ContextPtr = std::shared_ptr<gloo::rendezvous::Context>;
 
@@ -122,72 +126,127 @@ struct Bench {
     measure("all_reduce", name, true, n * 4, false, ok, [&] { algorithm.run(); });
   }
 
+  bool has(const char* collective) const { return bench_listed(opt.colls.c_str(), collective) != 0; }
+  bool algo(const char* algorithm) const { return bench_listed(opt.algos.c_str(), algorithm) != 0; }
+
+  // Collectives of one vector of n elements.
+  void vectors(bool inplace, float* a, float* b, size_t n) {
+    if (has("all_reduce")) {
+      using Kind = gloo::AllreduceOptions::Algorithm;
+      if (algo("ring")) allreduce("ring", Kind::RING, inplace, a, b, n);
+      if (algo("bcube")) allreduce("bcube", Kind::BCUBE, inplace, a, b, n);
+    }
+    if (has("reduce") && !inplace) {
+      bench_fill(a, n, 0, env.rank);
+      gloo::ReduceOptions o(context);
+      o.setInput(a, n);
+      o.setOutput(b, n);
+      o.setReduceFunction(sum);
+      o.setRoot(kRoot);
+      o.setTag(8);
+      gloo::reduce(o);
+      const bool ok = env.rank != kRoot || bench_is_sum(b, n, 0, env.ranks);
+      measure("reduce", "default", false, n * 4, true, ok, [&] { gloo::reduce(o); });
+    }
+    if (has("broadcast") && inplace) {
+      memset(b, 0, n * 4);
+      if (env.rank == kRoot) bench_fill(b, n, 0, 5);
+      gloo::BroadcastOptions o(context);
+      o.setOutput(b, n);
+      o.setRoot(kRoot);
+      o.setTag(4);
+      gloo::broadcast(o);
+      measure("broadcast", "default", true, n * 4, true, bench_is_from(b, n, 0, 5), [&] { gloo::broadcast(o); });
+    }
+  }
+
+  // Collectives of one block a rank; a and b hold `bytes`, all ranks' blocks.
+  void blocks(bool inplace, float* a, float* b, size_t block, size_t bytes) {
+    const int n = env.ranks;
+    const size_t own = env.rank * block;
+    if (has("all_gather")) {
+      memset(b, 0, bytes);
+      bench_fill(inplace ? b + own : a, block, 0, env.rank);
+      gloo::AllgatherOptions o(context);
+      if (!inplace) o.setInput(a, block);
+      o.setOutput(b, block * n);
+      o.setTag(5);
+      gloo::allgather(o);
+      const bool ok = bench_is_from_all(b, block, 0, n);
+      measure("all_gather", "default", inplace, bytes, false, ok, [&] { gloo::allgather(o); });
+    }
+    if (inplace) return;
+    if (has("gather")) {
+      memset(b, 0, bytes);
+      bench_fill(a, block, 0, env.rank);
+      gloo::GatherOptions o(context);
+      o.setInput(a, block);
+      if (env.rank == kRoot) o.setOutput(b, block * n);
+      o.setRoot(kRoot);
+      o.setTag(9);
+      gloo::gather(o);
+      const bool ok = env.rank != kRoot || bench_is_from_all(b, block, 0, n);
+      measure("gather", "default", false, bytes, true, ok, [&] { gloo::gather(o); });
+    }
+    if (has("scatter")) {
+      memset(b, 0, bytes);
+      gloo::ScatterOptions o(context);
+      if (env.rank == kRoot) {
+        bench_fill(a, block * n, 0, 5);
+        std::vector<float*> inputs;
+        for (int r = 0; r < n; r++) inputs.push_back(a + r * block);
+        o.setInputs(inputs, block);
+      }
+      o.setOutput(b, block);
+      o.setRoot(kRoot);
+      o.setTag(10);
+      gloo::scatter(o);
+      const bool ok = bench_is_from(b, block, own, 5);
+      measure("scatter", "default", false, bytes, true, ok, [&] { gloo::scatter(o); });
+    }
+    if (has("all_to_all")) {
+      memset(b, 0, bytes);
+      bench_fill(a, block * n, 0, env.rank);
+      gloo::AlltoallOptions o(context);
+      o.setInput(a, block * n);
+      o.setOutput(b, block * n);
+      o.setTag(6);
+      gloo::alltoall(o);
+      const bool ok = bench_is_from_all(b, block, own, n);
+      measure("all_to_all", "default", false, bytes, false, ok, [&] { gloo::alltoall(o); });
+    }
+  }
+
+  // The Algorithm classes, which work in place.
+  void classes(float* b, size_t n) {
+    if (has("all_reduce")) {
+      if (algo("o:ring")) allreduceClass<gloo::AllreduceRing<float>>("o:ring", b, n);
+      if (algo("o:ring_chunked")) allreduceClass<gloo::AllreduceRingChunked<float>>("o:ring_chunked", b, n);
+      if (algo("o:hd")) allreduceClass<gloo::AllreduceHalvingDoubling<float>>("o:hd", b, n);
+      if (algo("o:bcube")) allreduceClass<gloo::AllreduceBcube<float>>("o:bcube", b, n);
+    }
+    const size_t block = n / env.ranks;
+    if (has("reduce_scatter") && block > 0) {
+      bench_fill(b, n, 0, env.rank);
+      gloo::ReduceScatterHalvingDoubling<float> rs(classContext("rs", n), std::vector<float*>{b}, static_cast<int>(n),
+                                                   std::vector<int>(env.ranks, static_cast<int>(block)));
+      rs.run();
+      const bool ok = bench_is_sum(b, block, env.rank * block, env.ranks);
+      memset(b, 0, n * 4);
+      measure("reduce_scatter", "o:hd", true, n * 4, false, ok, [&] { rs.run(); });
+    }
+  }
+
   void size(size_t bytes) {
-    const int n = env.ranks, me = env.rank;
-    const size_t total = bytes / 4, block = total / n;
+    const size_t elements = bytes / 4, block = elements / env.ranks;
     float* a = static_cast<float*>(bench_alloc(bytes));
     float* b = static_cast<float*>(bench_alloc(bytes));
-    auto has = [&](const char* c) { return bench_listed(opt.colls.c_str(), c); };
-    auto algo = [&](const char* c) { return bench_listed(opt.algos.c_str(), c); };
-
-    for (int inplace = 0; inplace < 2; inplace++) {
+    for (const bool inplace : {false, true}) {
       if (!bench_listed(opt.places.c_str(), inplace ? "in" : "out")) continue;
-      if (has("all_reduce")) {
-        using Kind = gloo::AllreduceOptions::Algorithm;
-        if (algo("ring")) allreduce("ring", Kind::RING, inplace, a, b, total);
-        if (algo("bcube")) allreduce("bcube", Kind::BCUBE, inplace, a, b, total);
-      }
-      if (has("broadcast") && inplace) {
-        memset(b, 0, bytes);
-        if (me == 0) bench_fill(b, total, 0, 5);
-        gloo::BroadcastOptions o(context);
-        o.setOutput(b, total);
-        o.setRoot(0);
-        o.setTag(4);
-        gloo::broadcast(o);
-        measure("broadcast", "default", true, bytes, true, bench_is_from(b, total, 0, 5), [&] { gloo::broadcast(o); });
-      }
-      if (block == 0) continue;
-      if (has("all_gather") && !inplace) {
-        memset(b, 0, bytes);
-        bench_fill(a, block, 0, me);
-        gloo::AllgatherOptions o(context);
-        o.setInput(a, block);
-        o.setOutput(b, block * n);
-        o.setTag(5);
-        gloo::allgather(o);
-        bool ok = true;
-        for (int r = 0; r < n; r++) ok &= bench_is_from(b + r * block, block, 0, r);
-        measure("all_gather", "default", false, bytes, false, ok, [&] { gloo::allgather(o); });
-      }
-      if (has("all_to_all") && !inplace) {
-        bench_fill(a, total, 0, me);
-        gloo::AlltoallOptions o(context);
-        o.setInput(a, block * n);
-        o.setOutput(b, block * n);
-        o.setTag(6);
-        gloo::alltoall(o);
-        bool ok = true;
-        for (int r = 0; r < n; r++) ok &= bench_is_from(b + r * block, block, me * block, r);
-        measure("all_to_all", "default", false, bytes, false, ok, [&] { gloo::alltoall(o); });
-      }
+      vectors(inplace, a, b, elements);
+      if (block > 0) blocks(inplace, a, b, block, bytes);
     }
-    if (has("all_reduce")) {
-      if (algo("o:ring")) allreduceClass<gloo::AllreduceRing<float>>("o:ring", b, total);
-      if (algo("o:ring_chunked")) allreduceClass<gloo::AllreduceRingChunked<float>>("o:ring_chunked", b, total);
-      if (algo("o:hd")) allreduceClass<gloo::AllreduceHalvingDoubling<float>>("o:hd", b, total);
-      if (algo("o:bcube")) allreduceClass<gloo::AllreduceBcube<float>>("o:bcube", b, total);
-    }
-    if (has("reduce_scatter") && block > 0) {
-      bench_fill(b, total, 0, me);
-      gloo::ReduceScatterHalvingDoubling<float> rs(classContext("rs", total), std::vector<float*>{b},
-                                                   static_cast<int>(total),
-                                                   std::vector<int>(n, static_cast<int>(block)));
-      rs.run();
-      const bool ok = bench_is_sum(b, block, me * block, n);
-      memset(b, 0, bytes);
-      measure("reduce_scatter", "o:hd", true, bytes, false, ok, [&] { rs.run(); });
-    }
+    classes(b, elements);
     free(a);
     free(b);
   }
@@ -215,8 +274,7 @@ struct Bench {
 
   void run() {
     warm();
-    if (bench_listed(opt.colls.c_str(), "barrier"))
-      measure("barrier", "default", true, 0, false, true, [&] { lib_barrier(&context); });
+    if (has("barrier")) measure("barrier", "default", true, 0, false, true, [&] { lib_barrier(&context); });
     size_t list[BENCH_MAX_SIZES];
     const int count = bench_sizes(opt.sizes.c_str(), list);
     for (int i = 0; i < count; i++) size(list[i]);

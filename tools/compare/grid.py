@@ -1,6 +1,8 @@
-"""What tools/compare measures: the grid, the programs with every flag they get, and the bars. All of it is in this file."""
+"""What tools/compare measures: the grid, and the programs with every flag they get. What Rondo is held to is in bars.py."""
 
+import json
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,17 +10,26 @@ KIB, MIB = 1 << 10, 1 << 20
 
 ALL_REDUCE_BYTES = [4, 64, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB]
 OTHER_BYTES = [4, KIB, 16 * KIB, 256 * KIB, 4 * MIB, 64 * MIB]
-# What every program here has so far. Rondo's other collectives join as they come.
-BYTES = {"all_reduce": ALL_REDUCE_BYTES, "broadcast": OTHER_BYTES, "barrier": [0]}
-QUICK_BYTES = {"all_reduce": [4, 64 * KIB, 4 * MIB], "broadcast": [16 * KIB], "barrier": [0]}
-# Broadcast has one buffer in every peer's interface, and a barrier none: they count as in place.
-PLACES = {"all_reduce": ["out", "in"], "broadcast": ["in"], "barrier": ["in"]}
+WITH_A_VECTOR = ["reduce", "broadcast"]
+WITH_A_BLOCK_PER_RANK = ["all_gather", "gather", "reduce_scatter", "scatter", "all_to_all"]
+BYTES = {
+    "all_reduce": ALL_REDUCE_BYTES,
+    **{name: OTHER_BYTES for name in WITH_A_VECTOR + WITH_A_BLOCK_PER_RANK},
+    "barrier": [0],
+}
+QUICK_BYTES = {**{name: [16 * KIB] for name in BYTES}, "all_reduce": [4, 64 * KIB, 4 * MIB], "barrier": [0]}
+# Broadcast has one buffer in every peer's interface, and a barrier none: they count as in place. The others are measured in
+# place where every program has that.
+PLACES = {
+    **{name: ["out"] for name in BYTES},
+    **{name: ["out", "in"] for name in ("all_reduce", "all_gather", "reduce_scatter")},
+    **{name: ["in"] for name in ("broadcast", "barrier")},
+}
 
-RANKS = [2, 4]
+RANKS = [2, 4, 8]
 ROUNDS = 5
 SECONDS_PER_POINT = 0.2
 WARM_UP_SECONDS = 0.3
-TIMEOUT_S = 120  # of one program in one cell and round
 
 
 @dataclass(frozen=True)
@@ -50,6 +61,12 @@ class Cell:
         return f"{self.condition} {self.transport} {self.collective} n={self.ranks} {self.bytes}B {self.place}"
 
 
+def sizes(collective: str, ranks: int, bytes_of: dict[str, list[int]] = BYTES) -> list[int]:
+    """Of a rank's largest buffer. Where that has a block for each rank, rounded up to whole elements a rank: 4 is one a rank."""
+    unit = 4 * ranks if collective in WITH_A_BLOCK_PER_RANK else 4
+    return list(dict.fromkeys(-(-size // unit) * unit for size in bytes_of[collective]))
+
+
 def size_word(count: int) -> str:
     """As the drivers read sizes."""
     for unit, word in ((MIB, "m"), (KIB, "k")):
@@ -64,6 +81,18 @@ class Program:
     flags: tuple[str, ...] = ()  # as documented best for this transport
     variables: dict[str, str] = field(default_factory=dict)
     is_rondo: bool = False
+
+    def measures(self, cell: Cell) -> bool:
+        """Whether it is run in this cell at all."""
+        return True
+
+    def points_about(self, cell: Cell) -> int:
+        """How many points a run of it gives."""
+        return len(GLOO_ALGORITHMS) if self.name == "gloo" and cell.collective == "all_reduce" else 1
+
+    def points(self, output: str, cell: Cell) -> list[dict]:
+        """What it printed, as data; ValueError where that is none."""
+        return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
 
     def command(self, binaries: Path, cell: Cell) -> list[str]:
         shared = ["-c", cell.collective, "-b", cell.place, "-p", self.name, "-t", str(SECONDS_PER_POINT), "-w", str(WARM_UP_SECONDS)]
@@ -87,10 +116,13 @@ RONDO = Program("rondo", ("-a", "127.0.0.1"), is_rondo=True)
 # The same program once more: what differs between the two is noise.
 RONDO_AGAIN = Program("rondo_again", RONDO.flags, is_rondo=True)
 
+GLOO_ALGORITHMS = ["ring", "bcube", "o:ring_chunked", "o:hd"]
+
 PEERS = {
     "tcp": [
-        # Its best algorithm counts. The Algorithm classes (o:...) exist in place only and count out of place too, in Gloo's favour.
-        Program("gloo", ("-h", "127.0.0.1", "-T", "tcp", "-a", "ring,bcube,o:ring_chunked,o:hd")),
+        # Its best algorithm counts. The Algorithm classes (o:..., and all that it has of reduce_scatter) exist in place only and
+        # count out of place too, in Gloo's favour.
+        Program("gloo", ("-h", "127.0.0.1", "-T", "tcp", "-a", ",".join(GLOO_ALGORITHMS))),
         Program("openmpi", ("--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1",
                             "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo",
                             "--mca", "oob_tcp_if_include", "lo")),  # fmt: skip
@@ -99,6 +131,46 @@ PEERS = {
     ],
 }  # fmt: skip
 TRANSPORTS = list(PEERS)
+
+
+
+@dataclass(frozen=True)
+class Sockets(Program):
+    """What raw sockets take for what two ranks' all_reduce must move at least, where one thing decides: a byte one way while
+    both ends spin (latency), or its bytes both ways at once on two sockets (bandwidth). No library over TCP can be faster."""
+
+    def measures(self, cell: Cell) -> bool:
+        return cell.collective == "all_reduce" and cell.ranks == 2 and (self.is_latency(cell) or cell.bytes >= BANDWIDTH_BYTES)
+
+    @staticmethod
+    def is_latency(cell: Cell) -> bool:
+        return cell.bytes <= LATENCY_BYTES
+
+    def points_about(self, cell: Cell) -> int:
+        return 0
+
+    def command(self, binaries: Path, cell: Cell) -> list[str]:
+        return [str(binaries / "limits"), *(ONE_WAY if self.is_latency(cell) else BOTH_WAYS)]
+
+    def points(self, output: str, cell: Cell) -> list[dict]:
+        if self.is_latency(cell):
+            what, us = "one way", float(found(r"rtt us: .*median ([\d.]+)", output)) / 2
+        else:
+            # 2 (n - 1) / n is 1 for two ranks: each sends and receives as many bytes as its buffer has.
+            what, us = "both ways", cell.bytes / (1e3 * float(found(r"([\d.]+) GB/s per direction", output)))
+        return [{"algorithm": what, "bytes": cell.bytes, "median_us": us, "p99_us": us, "wall_us": us, "correct": True}]
+
+
+def found(pattern: str, text: str) -> str:
+    if (match := re.search(pattern, text)) is None:
+        raise ValueError(f"no '{pattern}' in '{text.strip()}'")
+    return match[1]
+
+
+LATENCY_BYTES, BANDWIDTH_BYTES = 4, 16 * MIB
+ONE_WAY = ["pingpong", "tcp", "-", "spin"]
+BOTH_WAYS = ["stream", "tcp", "-", "duplex2", str(256 * KIB), "1"]
+SOCKETS = Sockets("sockets")
 
 # How each driver's library names its version.
 VERSION_COMMANDS = {
@@ -109,38 +181,42 @@ VERSION_COMMANDS = {
 
 # What the machine itself can do, measured once at the start by limits.c and printed beside: no library can be faster.
 LIMITS = [
-    ["pingpong", "tcp", "-", "spin"],
+    ONE_WAY,
     ["pingpong", "tcp", "-", "block"],
     ["stream", "tcp", "-", "one", str(256 * KIB), "1"],
-    ["stream", "tcp", "-", "duplex2", str(256 * KIB), "1"],
+    BOTH_WAYS,
     ["copy", "1", str(64 * MIB)],
     ["sum", "1", str(64 * MIB)],
 ]
-
-
-@dataclass(frozen=True)
-class Bar:
-    """Rondo's speed-up over the best peer must be at least this, where the cell matches."""
-
-    at_least: float
-    collective: str = "all_reduce"
-    ranks: tuple[int, ...] = tuple(RANKS)
-    min_bytes: int = 0
-    max_bytes: int = 1 << 62
-
-    def covers(self, cell: Cell) -> bool:
-        return cell.collective == self.collective and cell.ranks in self.ranks and self.min_bytes <= cell.bytes <= self.max_bytes
-
-
-# The first bar that covers a cell holds; a cell that none covers has none.
-BARS = [Bar(1.0)]
 
 
 def cells(conditions, transport, collectives, ranks, bytes_of, places):
     for condition in conditions:
         for collective in collectives:
             for count in ranks:
-                for size in bytes_of[collective]:
+                for size in sizes(collective, count, bytes_of):
                     for place in PLACES[collective]:
-                        if place in places or PLACES[collective] == ["in"]:
+                        if place in places or len(PLACES[collective]) == 1:
                             yield Cell(condition.name, transport, collective, count, size, place)
+
+
+# ---- what it will take, to be said beforehand -------------------------------------------------------------------------------
+
+
+def seconds_about(program: Program, cell: Cell) -> float:
+    """Of one run, fitted to runs on two cores: a start, a warm-up, and for each point checking and at least seven iterations,
+    the largest at about 1 GB/s for all ranks together."""
+    if isinstance(program, Sockets):
+        return 1.5
+    return 1.0 + WARM_UP_SECONDS + program.points_about(cell) * (1.5 * SECONDS_PER_POINT + 10e-9 * cell.bytes * cell.ranks)
+
+
+def timeout_s(cell: Cell) -> float:
+    """Of one run, with room for slow machines. MPICH now and then hangs in MPI_Finalize where ranks outnumber cores: small cells
+    must not wait as long as Gloo's four algorithms at 256 MiB and 8 ranks."""
+    return 60 + 120e-9 * cell.bytes * cell.ranks
+
+
+def memory_about(cell: Cell) -> int:
+    """In bytes: the buffers of all ranks, and as much again within a library."""
+    return 4 * cell.bytes * cell.ranks

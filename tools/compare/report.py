@@ -1,4 +1,4 @@
-"""From runs to ratios and verdicts, as data and as text.
+"""From runs to ratios, cell by cell, as data and as text. What becomes of a bar is in judge.py.
 
 Of each program and cell the algorithm with the lowest median over the rounds counts. The ratio of a round is the time of the
 best peer (the one with the lowest median over the rounds) divided by Rondo's: above 1, Rondo is faster. The ratio of a cell is
@@ -6,15 +6,14 @@ the median of its rounds' ratios. A round's bar is missed where its ratio is bel
 least four fifths of its rounds miss it, by the median of the iterations or by wall time over them.
 """
 
-import math
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Iterable, Optional
 
-from grid import BARS, KIB, MIB, RONDO, RONDO_AGAIN, Bar, Cell
+from bars import BARS, BEST_PEER, Bar, Rival
+from grid import KIB, MIB, RONDO, RONDO_AGAIN, Cell
 
 METRICS = ("median_us", "wall_us")
-MISSED_FRACTION = 0.8
 
 
 @dataclass
@@ -31,23 +30,35 @@ class Program:
 
 @dataclass
 class Ratio:
-    """Rondo against the best peer by one metric."""
+    """The time of a program divided by Rondo's, by one metric."""
 
     peer: str
-    by_round: list[float]
+    by_round: dict[int, float]
 
     @property
     def value(self) -> float:
-        return median(self.by_round)
+        return median(self.by_round.values())
+
+
+@dataclass
+class CellBar:
+    """A bar in a cell that it covers, where there is something to judge."""
+
+    bar: Bar
+    ratios: dict[str, Ratio]  # by metric
+
+    @property
+    def missed(self) -> bool:
+        return any(self.bar.is_missed_by(list(ratio.by_round.values())) for ratio in self.ratios.values())
 
 
 @dataclass
 class CellReport:
     cell: Cell
     programs: dict[str, Program]
-    ratios: dict[str, Ratio]  # by metric; empty where Rondo or every peer has no result
+    ratios: dict[str, Ratio]  # to the best peer, by metric; empty where Rondo or every peer has no result
     noise: Optional[tuple[float, float]]  # lowest and highest ratio of Rondo to itself
-    bar: Optional[float]
+    bars: list[CellBar]  # those of this cell alone
     verdict: str  # "held", "MISSED", "no bar", "no result", or "peers alone"
 
 
@@ -69,20 +80,18 @@ def best_algorithm(runs: Iterable[dict]) -> Program:
     return program
 
 
-def ratio_to_best_peer(programs: dict[str, Program], metric: str) -> Optional[Ratio]:
+def ratios_to(rival: Rival, programs: dict[str, Program]) -> dict[str, Ratio]:
+    """By metric; empty where Rondo or the rival has no result, or no round has both."""
     rondo = programs.get(RONDO.name, Program())
-    peers = {name: p for name, p in programs.items() if name not in (RONDO.name, RONDO_AGAIN.name) and p.rounds}
-    if not rondo.rounds or not peers:
-        return None
-    name = min(peers, key=lambda peer: peers[peer].time(metric))
-    shared = sorted(set(rondo.rounds) & set(peers[name].rounds))
-    by_round = [peers[name].rounds[r][metric] / rondo.rounds[r][metric] for r in shared]
-    return Ratio(name, by_round) if by_round else None
-
-
-def is_missed(ratio: Ratio, bar: float) -> bool:
-    missed = sum(value < bar for value in ratio.by_round)
-    return missed >= math.ceil(MISSED_FRACTION * len(ratio.by_round))
+    rivals = {name: programs[name] for name in rival.programs if name in programs and programs[name].rounds}
+    ratios = {}
+    for metric in METRICS if rondo.rounds and rivals else ():
+        name = min(rivals, key=lambda other: rivals[other].time(metric))
+        shared = sorted(set(rondo.rounds) & set(rivals[name].rounds))
+        if not shared:
+            return {}
+        ratios[metric] = Ratio(name, {r: rivals[name].rounds[r][metric] / rondo.rounds[r][metric] for r in shared})
+    return ratios
 
 
 def report_cell(cell: Cell, runs: list[dict], bars: list[Bar] = BARS) -> CellReport:
@@ -95,26 +104,24 @@ def report_cell(cell: Cell, runs: list[dict], bars: list[Bar] = BARS) -> CellRep
         by_program[name] = [run for run in of_program if "error" not in run or run["round"] not in succeeded]
     programs = {name: best_algorithm(of_program) for name, of_program in by_program.items()}
 
-    ratios = {}
-    for metric in METRICS:
-        if (ratio := ratio_to_best_peer(programs, metric)) is not None:
-            ratios[metric] = ratio
+    ratios = ratios_to(BEST_PEER, programs)
     noise = None
     rondo, again = programs.get(RONDO.name, Program()), programs.get(RONDO_AGAIN.name, Program())
     if shared := set(rondo.rounds) & set(again.rounds):
         values = [again.rounds[r]["median_us"] / rondo.rounds[r]["median_us"] for r in shared]
         noise = (min(values), max(values))
 
-    bar = next((bar.at_least for bar in bars if bar.covers(cell)), None)
+    of_cell = [CellBar(bar, ratios_to(bar.against, programs)) for bar in bars if bar.covers(cell) and not bar.mean]
+    judged = [of_bar for of_bar in of_cell if of_bar.ratios]
     if RONDO.name not in programs:
         verdict = "peers alone"
     elif not ratios:
         verdict = "no result"
-    elif bar is None:
+    elif not judged:
         verdict = "no bar"
     else:
-        verdict = "MISSED" if any(is_missed(ratio, bar) for ratio in ratios.values()) else "held"
-    return CellReport(cell, programs, ratios, noise, bar, verdict)
+        verdict = "MISSED" if any(of_bar.missed for of_bar in judged) else "held"
+    return CellReport(cell, programs, ratios, noise, judged, verdict)
 
 
 def report_all(runs: list[dict], bars: list[Bar] = BARS) -> list[CellReport]:
@@ -126,10 +133,6 @@ def report_all(runs: list[dict], bars: list[Bar] = BARS) -> list[CellReport]:
 
 
 # ---- as data ---------------------------------------------------------------------------------------------------------
-
-
-def as_json(header: dict, reports: list[CellReport]) -> dict:
-    return {**header, "cells": [cell_as_json(report) for report in reports]}
 
 
 def cell_as_json(report: CellReport) -> dict:
@@ -151,13 +154,25 @@ def cell_as_json(report: CellReport) -> dict:
             }
             for name, program in report.programs.items()
         },
-        "ratio": {
-            metric: {"peer": ratio.peer, "value": ratio.value, "by_round": ratio.by_round}
-            for metric, ratio in report.ratios.items()
-        },
+        "ratio": ratios_as_json(report.ratios),
         "noise": report.noise,
-        "bar": report.bar,
+        "bars": [
+            {
+                "at_least": of_bar.bar.at_least,
+                "against": of_bar.bar.against.what,
+                "ratio": ratios_as_json(of_bar.ratios),
+                "verdict": "MISSED" if of_bar.missed else "held",
+            }
+            for of_bar in report.bars
+        ],
         "verdict": report.verdict,
+    }
+
+
+def ratios_as_json(ratios: dict[str, Ratio]) -> dict:
+    return {
+        metric: {"peer": ratio.peer, "value": ratio.value, "by_round": list(ratio.by_round.values())}
+        for metric, ratio in ratios.items()
     }
 
 
@@ -186,11 +201,16 @@ def tables(reports: list[CellReport]) -> dict[tuple, list[CellReport]]:
     return grouped
 
 
-def as_text(reports: list[CellReport]) -> str:
+def programs_of(rows: list[CellReport]) -> list[str]:
+    """The columns of a table."""
+    return [name for name in dict.fromkeys(name for row in rows for name in row.programs) if name != RONDO_AGAIN.name]
+
+
+def tables_as_text(reports: list[CellReport]) -> list[str]:
     lines = []
     for (condition, transport, collective, ranks, place), rows in tables(reports).items():
-        names = [name for name in rows[0].programs if name != RONDO_AGAIN.name]
-        lines += ["", f"{collective}, {ranks} ranks, {transport}, {place} of place".replace("in of place", "in place") + f", {condition}"]
+        names = programs_of(rows)
+        lines += ["", f"{collective}, {ranks} ranks, {transport}, {place_text(place)}, {condition}"]
         head = f"{'size':>8}" + "".join(f" {name:>24}" for name in names)
         lines.append(head + f" {'best peer':>10} {'ratio':>7} {'by wall':>7} {'A/A':>11}  bar")
         for row in rows:
@@ -201,16 +221,19 @@ def as_text(reports: list[CellReport]) -> str:
                 if program.algorithm not in (None, "default", "auto"):
                     shown += f" ({program.algorithm})"
                 text += f" {shown:>24}"
-            by_median, by_wall = row.ratios.get("median_us"), row.ratios.get("wall_us")
+            by_median, by_wall = (row.ratios.get(metric) for metric in METRICS)
             text += f" {by_median.peer if by_median else '-':>10}"
             text += f" {f'{by_median.value:.2f}' if by_median else '-':>7} {f'{by_wall.value:.2f}' if by_wall else '-':>7}"
             text += f" {f'{row.noise[0]:.2f}-{row.noise[1]:.2f}' if row.noise else '-':>11}"
-            text += f"  {f'{row.bar:g} ' if row.verdict in ('held', 'MISSED') else ''}{row.verdict}"
-            lines.append(text)
+            lines.append(f"{text}  {verdict_text(row)}")
     failures = [(r.cell.key(), name, error) for r in reports for name, p in r.programs.items() for error in p.errors]
-    lines += [""] + [f"failed: {key} {name}: {error}" for key, name, error in failures]
-    missed = sum(report.verdict == "MISSED" for report in reports)
-    without = sum(report.verdict == "no result" for report in reports)
-    held = sum(report.verdict == "held" for report in reports)
-    lines.append(f"{held} bars held, {missed} missed, {without} cells without a result")
-    return "\n".join(lines)
+    return lines + [""] + [f"failed: {key} {name}: {error}" for key, name, error in failures]
+
+
+def place_text(place: str) -> str:
+    return "in place" if place == "in" else "out of place"
+
+
+def verdict_text(row: CellReport) -> str:
+    missed = [f"{of_bar.bar.at_least:.2f} x {of_bar.bar.against.what}" for of_bar in row.bars if of_bar.missed]
+    return f"{row.verdict} {', '.join(missed)}" if missed else row.verdict

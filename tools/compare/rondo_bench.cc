@@ -3,7 +3,8 @@
 //   rondo_bench -n N [options]
 // options:
 //   -a ADDRESS   local address (default 127.0.0.1)
-//   -c COLLECTIVES   all_reduce,broadcast,barrier
+//   -c COLLECTIVES   all_reduce,reduce,broadcast,all_gather,gather,reduce_scatter,scatter,all_to_all,barrier; in place
+//                    are measured all_reduce, all_gather, reduce_scatter, and broadcast, which is nothing else
 //   -b in,out  -s SIZES  -t SECONDS  -w WARM_UP_SECONDS  -p PROGRAM
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +25,8 @@ namespace {
 using rondo::Communicator;
 using rondo::DataType;
 using rondo::ReduceOp;
+
+constexpr rondo::Rank kRoot = 0;
 
 struct Options {
   int ranks = 2;
@@ -73,14 +76,35 @@ class RankBench {
     for (int i = 0; i < count; ++i) {
       for (const bool in_place : {false, true}) {
         if (bench_listed(options_.places.c_str(), in_place ? "in" : "out") == 0) continue;
-        if (Wants("all_reduce")) AllReduce(sizes[i], in_place);
-        if (Wants("broadcast") && in_place) Broadcast(sizes[i]);
+        Vectors(sizes[i], in_place);
+        if (ElementsPerRank(sizes[i]) > 0) Blocks(sizes[i], in_place);
       }
     }
   }
 
  private:
   bool Wants(const char* collective) const { return bench_listed(options_.collectives.c_str(), collective) != 0; }
+
+  // Collectives of one vector.
+  void Vectors(size_t bytes, bool in_place) {
+    if (Wants("all_reduce")) AllReduce(bytes, in_place);
+    if (Wants("reduce") && !in_place) Reduce(bytes);
+    if (Wants("broadcast") && in_place) Broadcast(bytes);
+  }
+
+  // Collectives of a block for each rank; `bytes` is that of all ranks' blocks.
+  void Blocks(size_t bytes, bool in_place) {
+    if (Wants("all_gather")) AllGather(bytes, in_place);
+    if (Wants("reduce_scatter")) ReduceScatter(bytes, in_place);
+    if (in_place) return;
+    if (Wants("gather")) Gather(bytes);
+    if (Wants("scatter")) Scatter(bytes);
+    if (Wants("all_to_all")) AllToAll(bytes);
+  }
+
+  size_t ElementsPerRank(size_t bytes) const { return bytes / sizeof(float) / static_cast<size_t>(env_.ranks); }
+  size_t FirstOfOwnBlock(size_t block) const { return static_cast<size_t>(env_.rank) * block; }
+  bool IsRoot() const { return env_.rank == kRoot; }
 
   void Measure(const char* collective, bool in_place, size_t bytes, bool rooted, bool correct,
                std::function<void()> run) {
@@ -119,16 +143,89 @@ class RankBench {
     Measure("all_reduce", in_place, bytes, false, correct, [&] { Sum(input, output.get(), elements); });
   }
 
+  void Reduce(size_t bytes) {
+    const size_t elements = bytes / sizeof(float);
+    const Buffer input = Allocate(bytes);
+    const Buffer output = Allocate(bytes);
+    bench_fill(input.get(), elements, 0, env_.rank);
+    const auto run = [&] {
+      Must(communicator_.Reduce(input.get(), output.get(), elements, DataType::kFloat32, ReduceOp::kSum, kRoot));
+    };
+    run();
+    const bool correct = !IsRoot() || bench_is_sum(output.get(), elements, 0, env_.ranks) != 0;
+    Measure("reduce", false, bytes, true, correct, run);
+  }
+
   void Broadcast(size_t bytes) {
     const size_t elements = bytes / sizeof(float);
     const Buffer buffer = Allocate(bytes);
-    if (env_.rank == 0) bench_fill(buffer.get(), elements, 0, 5);
+    if (IsRoot()) bench_fill(buffer.get(), elements, 0, 5);
     const auto run = [&] {
-      Must(communicator_.Broadcast(buffer.get(), buffer.get(), elements, DataType::kFloat32, 0));
+      Must(communicator_.Broadcast(buffer.get(), buffer.get(), elements, DataType::kFloat32, kRoot));
     };
     run();
     const bool correct = bench_is_from(buffer.get(), elements, 0, 5) != 0;
     Measure("broadcast", true, bytes, true, correct, run);
+  }
+
+  void AllGather(size_t bytes, bool in_place) {
+    const size_t block = ElementsPerRank(bytes);
+    const Buffer output = Allocate(bytes);
+    const Buffer apart = in_place ? nullptr : Allocate(block * sizeof(float));
+    float* input = in_place ? output.get() + FirstOfOwnBlock(block) : apart.get();
+    bench_fill(input, block, 0, env_.rank);
+    const auto run = [&] { Must(communicator_.AllGather(input, output.get(), block, DataType::kFloat32)); };
+    run();
+    const bool correct = bench_is_from_all(output.get(), block, 0, env_.ranks) != 0;
+    Measure("all_gather", in_place, bytes, false, correct, run);
+  }
+
+  void Gather(size_t bytes) {
+    const size_t block = ElementsPerRank(bytes);
+    const Buffer input = Allocate(block * sizeof(float));
+    const Buffer output = IsRoot() ? Allocate(bytes) : nullptr;
+    bench_fill(input.get(), block, 0, env_.rank);
+    const auto run = [&] { Must(communicator_.Gather(input.get(), output.get(), block, DataType::kFloat32, kRoot)); };
+    run();
+    const bool correct = !IsRoot() || bench_is_from_all(output.get(), block, 0, env_.ranks) != 0;
+    Measure("gather", false, bytes, true, correct, run);
+  }
+
+  void ReduceScatter(size_t bytes, bool in_place) {
+    const size_t block = ElementsPerRank(bytes);
+    const Buffer input = Allocate(bytes);
+    const Buffer apart = in_place ? nullptr : Allocate(block * sizeof(float));
+    float* output = in_place ? input.get() + FirstOfOwnBlock(block) : apart.get();
+    bench_fill(input.get(), bytes / sizeof(float), 0, env_.rank);
+    const auto run = [&] {
+      Must(communicator_.ReduceScatter(input.get(), output, block, DataType::kFloat32, ReduceOp::kSum));
+    };
+    run();
+    const bool correct = bench_is_sum(output, block, FirstOfOwnBlock(block), env_.ranks) != 0;
+    memset(input.get(), 0, bytes);  // in place: keeps the running sum finite
+    Measure("reduce_scatter", in_place, bytes, false, correct, run);
+  }
+
+  void Scatter(size_t bytes) {
+    const size_t block = ElementsPerRank(bytes);
+    const Buffer input = IsRoot() ? Allocate(bytes) : nullptr;
+    const Buffer output = Allocate(block * sizeof(float));
+    if (IsRoot()) bench_fill(input.get(), bytes / sizeof(float), 0, 5);
+    const auto run = [&] { Must(communicator_.Scatter(input.get(), output.get(), block, DataType::kFloat32, kRoot)); };
+    run();
+    const bool correct = bench_is_from(output.get(), block, FirstOfOwnBlock(block), 5) != 0;
+    Measure("scatter", false, bytes, true, correct, run);
+  }
+
+  void AllToAll(size_t bytes) {
+    const size_t block = ElementsPerRank(bytes);
+    const Buffer input = Allocate(bytes);
+    const Buffer output = Allocate(bytes);
+    bench_fill(input.get(), bytes / sizeof(float), 0, env_.rank);
+    const auto run = [&] { Must(communicator_.AllToAll(input.get(), output.get(), block, DataType::kFloat32)); };
+    run();
+    const bool correct = bench_is_from_all(output.get(), block, FirstOfOwnBlock(block), env_.ranks) != 0;
+    Measure("all_to_all", false, bytes, false, correct, run);
   }
 
   Communicator& communicator_;

@@ -7,12 +7,13 @@ Appending a line is the only way it changes, so an interrupted comparison goes o
 
 import dataclasses
 import json
+import math
 import os
 import signal
 import subprocess
 from pathlib import Path
 
-from grid import LIMITS, TIMEOUT_S, Cell, Condition, Program
+from grid import LIMITS, Cell, Condition, Program, memory_about, seconds_about, timeout_s
 
 # The fresh namespace lives exactly as long as the process: nothing to remove. Its default congestion control may not be set
 # to one that ordinary users may not choose, but routes may name one; both ends of a connection follow their route.
@@ -25,6 +26,7 @@ done
 exec "$@"
 """
 NOBODY = "65534"
+LIMIT_TIMEOUT_S = 120  # of one of limits.c
 
 
 class CompareError(Exception):
@@ -50,7 +52,7 @@ def measure_limits(condition: Condition, binaries: Path) -> list[str]:
         command = [str(binaries / "limits"), *words]
         if condition.cubic_namespace:
             command = in_cubic_namespace(command)
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_S)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_TIMEOUT_S)
         lines.append(done.stdout.strip() if done.returncode == 0 else f"limits {' '.join(words)}: {done.stderr.strip()}")
     return lines
 
@@ -72,10 +74,10 @@ def run_program(program: Program, cell: Cell, condition: Condition, binaries: Pa
     except OSError as error:
         return {"error": f"{command[0]}: {error.strerror}"}
     try:
-        out, err = child.communicate(timeout=TIMEOUT_S)
+        out, err = child.communicate(timeout=timeout_s(cell))
     except subprocess.TimeoutExpired:
         kill_group(child)
-        return {"error": f"not done after {TIMEOUT_S} s"}
+        return {"error": f"not done after {timeout_s(cell):.0f} s"}
     except BaseException:
         kill_group(child)
         raise
@@ -84,8 +86,8 @@ def run_program(program: Program, cell: Cell, condition: Condition, binaries: Pa
         said = " | ".join(line.strip() for line in err.strip().splitlines()[-4:] if line.strip())
         return {"error": f"exit status {child.returncode}: {said}"}
     try:
-        points = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
-    except json.JSONDecodeError as error:
+        points = program.points(out, cell)
+    except ValueError as error:
         return {"error": f"unreadable output: {error}"}
     if not points:
         return {"error": "printed no point"}
@@ -109,6 +111,7 @@ class Results:
     def __init__(self, path: Path, header: dict, resume: bool):
         self.path = path
         self.runs: list[dict] = []
+        self.succeeded: set[tuple[int, Cell, str]] = set()
         if path.exists():
             if not resume:
                 raise CompareError(f"{path} is there already; go on with --resume or name another --out")
@@ -123,7 +126,9 @@ class Results:
         whole = lines if text.endswith("\n") else lines[:-1]  # an interrupted write leaves a piece of a line
         try:
             self.header, *self.runs = map(json.loads, whole)
-        except ValueError as error:
+            for run in self.runs:
+                self.note(run)
+        except (ValueError, KeyError, TypeError) as error:
             raise CompareError(f"{self.path} is not a file of runs: {error}") from None
         for name in ("versions", "programs", "machine"):
             if self.header.get(name) != header[name]:
@@ -136,32 +141,54 @@ class Results:
             file.write(json.dumps(line) + "\n")
 
     def has(self, number: int, cell: Cell, program: Program) -> bool:
-        wanted = dataclasses.asdict(cell)
-        return any(
-            run["round"] == number and run["program"] == program.name and run["cell"] == wanted and "error" not in run
-            for run in self.runs
-        )
+        return (number, cell, program.name) in self.succeeded
 
     def add(self, number: int, cell: Cell, program: Program, outcome: dict) -> None:
         run = {"round": number, "cell": dataclasses.asdict(cell), "program": program.name, **outcome}
         self.append(run)
         self.runs.append(run)
+        self.note(run)
+
+    def note(self, run: dict) -> None:
+        if "error" not in run:
+            self.succeeded.add((run["round"], Cell(**run["cell"]), run["program"]))
 
 
-def run_rounds(results: Results, cells: list[Cell], programs: list[Program], conditions: dict[str, Condition], rounds: int,
-               binaries: Path, say) -> None:  # fmt: skip
-    total = rounds * len(cells) * len(programs)
-    done = 0
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One to make."""
+
+    round: int
+    cell: Cell
+    program: Program
+
+
+def plan(cells: list[Cell], programs: list[Program], rounds: int) -> list[Run]:
+    """All runs in their order."""
+    runs = []
     for number in range(rounds):
+        # Each round begins with another program, so that none always follows the same neighbour.
+        turn = number % len(programs)
         for cell in cells:
-            # Each round begins with another program, so that none always follows the same neighbour.
-            turn = number % len(programs)
-            for program in programs[turn:] + programs[:turn]:
-                done += 1
-                if results.has(number, cell, program):
-                    continue
-                outcome = run_program(program, cell, conditions[cell.condition], binaries)
-                results.add(number, cell, program, outcome)
-                best = min((point["median_us"] for point in outcome.get("points", [])), default=None)
-                said = outcome.get("error") or f"{best:.2f} us"
-                say(f"[{done}/{total}] round {number + 1} {cell.key()} {program.name}: {said}")
+            runs += [Run(number, cell, program) for program in programs[turn:] + programs[:turn] if program.measures(cell)]
+    return runs
+
+
+def plan_text(results: Results, planned: list[Run]) -> str:
+    """What is still to do and what it takes, to be said beforehand."""
+    left = [run for run in planned if not results.has(run.round, run.cell, run.program)]
+    minutes = sum(seconds_about(run.program, run.cell) for run in left) / 60
+    time = f"{math.ceil(minutes)} min" if minutes < 100 else f"{minutes / 60:.1f} h"
+    memory_mb = math.ceil(max((memory_about(run.cell) for run in left), default=0) / 1e6)
+    return f"{len(left)} of {len(planned)} runs to make: about {time}, and at most about {memory_mb} MB of memory"
+
+
+def run_plan(results: Results, planned: list[Run], conditions: dict[str, Condition], binaries: Path, say) -> None:
+    for done, run in enumerate(planned, 1):
+        if results.has(run.round, run.cell, run.program):
+            continue
+        outcome = run_program(run.program, run.cell, conditions[run.cell.condition], binaries)
+        results.add(run.round, run.cell, run.program, outcome)
+        best = min((point["median_us"] for point in outcome.get("points", [])), default=None)
+        said = outcome.get("error") or f"{best:.2f} us"
+        say(f"[{done}/{len(planned)}] round {run.round + 1} {run.cell.key()} {run.program.name}: {said}")

@@ -1,0 +1,71 @@
+"""What Rondo is held to.
+
+A bar is a speed-up, as every ratio here: the time of what Rondo is held against, divided by Rondo's. "At most 0.8 of the time
+of ..." is therefore a bar of 1 / 0.8.
+"""
+
+import math
+from dataclasses import dataclass
+
+from grid import BANDWIDTH_BYTES, BYTES, LATENCY_BYTES, MIB, PEERS, RANKS, SOCKETS, Cell, sizes
+
+MISSED_FRACTION = 0.8
+
+
+@dataclass(frozen=True)
+class Rival:
+    """What Rondo is held against in a cell: that of these programs which is fastest there."""
+
+    what: str
+    programs: tuple[str, ...]
+
+
+BEST_PEER = Rival("the best peer", tuple(dict.fromkeys(peer.name for peers in PEERS.values() for peer in peers)))
+BEST_MPI = Rival("the best MPI", ("openmpi", "mpich"))
+GLOO = Rival("Gloo", ("gloo",))
+RAW_SOCKETS = Rival("raw sockets", (SOCKETS.name,))
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Rondo's speed-up must be at least this, in each cell that the bar covers, or in the geometric mean over all of them."""
+
+    at_least: float
+    collective: str = "all_reduce"
+    ranks: tuple[int, ...] = tuple(RANKS)
+    min_bytes: int = 0
+    max_bytes: int = 1 << 62
+    against: Rival = BEST_PEER
+    mean: bool = False  # the geometric mean over the grid's cells; it takes all of them
+
+    def covers(self, cell: Cell) -> bool:
+        return cell.collective == self.collective and cell.ranks in self.ranks and self.min_bytes <= cell.bytes <= self.max_bytes
+
+    def grid(self) -> set[tuple[int, int]]:
+        """The ranks and bytes that a mean is of."""
+        return {
+            (count, size)
+            for count in self.ranks
+            for size in sizes(self.collective, count)
+            if self.min_bytes <= size <= self.max_bytes
+        }
+
+    def is_missed_by(self, speed_up_by_round: list[float]) -> bool:
+        missed = sum(value < self.at_least for value in speed_up_by_round)
+        return missed >= math.ceil(MISSED_FRACTION * len(speed_up_by_round))
+
+
+# Every bar that covers a cell holds there.
+BARS = [
+    Bar(1.0),
+    Bar(1 / 0.7, ranks=(2,), mean=True),
+    Bar(1 / 0.6, ranks=(4,), mean=True),
+    Bar(1 / 0.6, ranks=(8,), mean=True),
+    Bar(1 / 0.8, ranks=(4, 8), min_bytes=64 * MIB, max_bytes=64 * MIB),
+    Bar(1.0, ranks=(2,), max_bytes=LATENCY_BYTES, against=BEST_MPI),
+    Bar(1 / 0.1, ranks=(2,), max_bytes=LATENCY_BYTES, against=GLOO),
+    Bar(1 / 1.4, ranks=(2,), max_bytes=LATENCY_BYTES, against=RAW_SOCKETS),
+    # Bus bandwidth: at two ranks that of bytes / time, so that the ratio of times is that of bandwidths.
+    Bar(0.85, ranks=(2,), min_bytes=BANDWIDTH_BYTES, against=RAW_SOCKETS),
+    *(Bar(1 / 0.8, collective=name, mean=True) for name in BYTES if name != "all_reduce"),
+]
