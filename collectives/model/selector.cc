@@ -22,8 +22,9 @@ constexpr const char* kOnlyOne = "the only one that serves this call";
 // Sizes at which algorithms are compared: two to a doubling, up to 2^44 bytes; between two of them the choice changes
 // in the middle.
 constexpr int kSizesPerDoubling = 2, kDoublings = 44;
-// By less than this nobody is called faster: what a measurement leaves open must not make the choice jump to and fro.
-constexpr double kNoise = 1.02;
+// By less than this nobody is called faster: what a measurement leaves open must not make the choice jump to and fro,
+// nor praise one of several algorithms that come to the same.
+constexpr double kNoise = 1.05;
 
 std::size_t KindOf(const Call& call) {
   const bool reproducible = call.reproducible && Reduces(call.collective);
@@ -149,12 +150,14 @@ std::unique_ptr<const Selector::Table> Selector::MakeTable(Call call) const {
     call.bytes = i == 0 ? 0 : size_of(i);
     const std::vector<Candidate> candidates = CandidatesLocked(call);
     if (candidates.empty()) return table;
-    const Candidate* best = &candidates.front();
-    if (!stretches.empty()) {  // the one before keeps its place while it is as good
-      const auto before = std::find_if(candidates.begin(), candidates.end(), [&](const Candidate& c) {
-        return c.algorithm == stretches.back().selection.algorithm;
-      });
-      if (before->measured == best->measured && before->us <= best->us * kNoise) best = &*before;
+    // The one before keeps its place while it is as good; else of those that are the one that has the lowest number.
+    const Candidate* best = nullptr;
+    for (const Candidate& candidate : candidates) {
+      const Candidate& fastest = candidates.front();
+      if (candidate.measured != fastest.measured || candidate.us > fastest.us * kNoise) continue;
+      const bool stays = !stretches.empty() && candidate.algorithm == stretches.back().selection.algorithm;
+      if (best == nullptr || stays || candidate.algorithm < best->algorithm) best = &candidate;
+      if (stays) break;
     }
     if (stretches.empty() || stretches.back().selection.algorithm != best->algorithm) {
       if (!stretches.empty()) stretches.back().up_to_bytes = size_of(i - 0.5);

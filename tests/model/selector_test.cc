@@ -79,6 +79,15 @@ TEST_CASE("two algorithms within the noise of each other do not take turns") {
     CHECK(Chosen(selector, AllReduceOf(bytes)) == Algorithm::kRing);
 }
 
+TEST_CASE("of several that come to the same the one with the lowest number is taken, whichever noise favours") {
+  Profile profile = *Measured();
+  profile.measured[0].times = {{Algorithm::kKnomial8, {10, 10, 10, 10}},
+                               {Algorithm::kTree, {10.2, 10.3, 10.2, 10.4}},
+                               {Algorithm::kRing, {11, 11, 11, 11}}};
+  const Selector selector(std::make_shared<const Profile>(profile), Place::OneHost(2, 2));
+  CHECK(Chosen(selector, AllReduceOf(4)) == Algorithm::kTree);
+}
+
 TEST_CASE("a forced algorithm is taken, or refused with the reason and those that would do") {
   const Selector selector(Measured(), Place::OneHost(2, 2));
   CHECK(selector.Choose(Algorithm::kDirect, AllReduceOf(1 << 20))->algorithm == Algorithm::kDirect);
