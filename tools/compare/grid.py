@@ -133,7 +133,6 @@ PEERS = {
 TRANSPORTS = list(PEERS)
 
 
-
 @dataclass(frozen=True)
 class Sockets(Program):
     """What raw sockets take for what two ranks' all_reduce must move at least, where one thing decides: a byte one way while
