@@ -27,8 +27,8 @@ class Stream {
 
   Status Run() {
     RONDO_TRY(CheckResult());
-    // How long a round takes, from the end of the warm-up; then the ranks agree on a number of rounds and never look up.
-    // They agree now and then in the warm-up too, but less and less often, for that takes time of its own.
+    // How long a round takes, from the end of the warm-up; then the ranks agree on a number of rounds and never look
+    // up. They agree now and then in the warm-up too, but less and less often, for that takes time of its own.
     std::uint64_t batch = 1;
     double batch_s = 0, warm_s = 0;
     while (warm_s < flags_.warm_seconds) {
