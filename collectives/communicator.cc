@@ -232,6 +232,9 @@ Result<Communicator::Choice> Communicator::Choose(const Question& question, cons
   RONDO_TRY(core_->CheckOperation(descriptor));
   descriptor.type = core_->TravellingType(descriptor, options);
   RONDO_ASSIGN(const Selection selection, core_->Choose(descriptor, options));
+  const bool bytes_known = !question.varying || question.collective == Collective::kAllGather ||
+                           question.collective == Collective::kReduceScatter;
+  if (!bytes_known) return Choice{selection.algorithm, selection.reason};
   const Candidate expected = core_->Expect(descriptor, options, selection.algorithm);
   return Choice{selection.algorithm, selection.reason, expected.us, expected.measured};
 }

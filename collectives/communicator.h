@@ -329,8 +329,10 @@ class Communicator {
   struct Choice {
     Algorithm algorithm;
     std::string reason;
-    double expected_us = 0;  // what the profile's times, or the cost model, promise
-    bool measured = false;   // the former
+    // What the profile's times, or the cost model, promise. 0 where no rank knows how much it is that moves: of
+    // gather_v, scatter_v and all_to_all_v.
+    double expected_us = 0;
+    bool measured = false;  // the former
   };
   Result<Choice> Choose(const Question& question, const OperationOptions& options = {}) const;
 

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <numeric>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -51,14 +53,12 @@ Place PlaceOf(std::vector<int> hosts, const std::vector<PeerIdentity>& peers) {
 
 // A group has its part of the cores: the others of `all` run on them too.
 void ShareCores(const std::vector<PeerIdentity>& all, std::vector<PeerIdentity>& group) {
-  const auto ranks_with = [](const std::vector<PeerIdentity>& ranks, const PeerIdentity& one) {
-    return static_cast<int>(
-        std::count_if(ranks.begin(), ranks.end(), [&](const auto& rank) { return rank.host_id == one.host_id; }));
-  };
-  std::vector<int> cores;
-  for (const PeerIdentity& one : group)
-    cores.push_back(one.cores == 0 ? 0 : std::max(1, one.cores * ranks_with(group, one) / ranks_with(all, one)));
-  for (std::size_t rank = 0; rank < group.size(); ++rank) group[rank].cores = cores[rank];
+  std::map<std::string_view, int> of_all, of_group;
+  for (const PeerIdentity& one : all) ++of_all[one.host_id];
+  for (const PeerIdentity& one : group) ++of_group[one.host_id];
+  for (PeerIdentity& one : group)
+    if (one.cores > 0 && !one.host_id.empty())  // who does not say its host is alone on it
+      one.cores = std::max(1, one.cores * of_group[one.host_id] / of_all[one.host_id]);
 }
 
 // What ranks compare when they define an operation: index, commutativity, name.
@@ -113,14 +113,16 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Create(CommunicatorO
   CommunicatorOptions& own = core->options_;
   core->clock_ = own.clock != nullptr ? own.clock : std::make_shared<SteadyClock>();
   core->waiter_ = own.waiter != nullptr ? own.waiter : std::make_shared<KernelWaiter>(*core->clock_);
-  const int cores = own.peers[static_cast<std::size_t>(own.rank)].cores;
-  core->wait_policy_ =
-      own.wait_policy.value_or(WaitPolicy::For(LocalRanks(own), cores > 0 ? cores : CountCpus({UsableCpus()})));
+  const int local_ranks = LocalRanks(own);
+  int cores = own.peers[static_cast<std::size_t>(own.rank)].cores;
+  if (cores == 0) cores = CountCpus({UsableCpus()});
+  if (cores == 0) cores = local_ranks;  // nobody knows: taken for enough
+  core->wait_policy_ = own.wait_policy.value_or(WaitPolicy::For(local_ranks, cores));
   core->mover_ =
       std::make_unique<UserOperationMover>(own.make_mover ? own.make_mover() : std::make_unique<HostMover>());
   core->hosts_ = HostsOf(own.peers);
-  core->selector_ = std::make_unique<Selector>(own.profile != nullptr ? own.profile : DefaultProfile(),
-                                               PlaceOf(core->hosts_, own.peers));
+  if (own.profile == nullptr) own.profile = DefaultProfile();
+  core->selector_ = std::make_unique<Selector>(own.profile, PlaceOf(core->hosts_, own.peers));
   core->pending_.resize(own.max_pending_operations);
   core->goodbyes_.resize(world);
   core->standpoints_.resize(world);

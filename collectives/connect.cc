@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "collectives/cpu_list.h"
+#include "collectives/model/selector.h"
 #include "rendezvous/init_method.h"
 #include "rendezvous/membership.h"
 #include "transport/tcp/tcp.h"
@@ -31,15 +32,17 @@ std::string NewInstance() {
 std::string ConfigOf(const CommunicatorOptions& options) {
   return fmt::format(
       "frame_version=1\nframe_bytes={}\nwindows_from_bytes={}\neager_credit_bytes={}\nmax_announced_messages={}\n"
-      "reproducible={}\nwide_partials={}\nprofile={}\n",
+      "reproducible={}\nwide_partials={}\nprofile={}\nchoice_version={}\n",
       options.frame_bytes, options.windows_from_bytes, options.eager_credit_bytes, options.max_announced_messages,
-      options.reproducible, options.wide_partials, Fingerprint(*options.profile));
+      options.reproducible, options.wide_partials, Fingerprint(*options.profile), kChoiceVersion);
 }
 
-// By host. Launchers bind ranks to cores of their own, or all to all: together they have what any of them may use.
+// By host; a rank that cannot say where it is counts alone. Launchers bind ranks to cores of their own, or all to all:
+// together they have what any of them may use.
 std::map<std::string_view, int> CoresOfHosts(const Membership& membership) {
   std::map<std::string_view, std::vector<std::string_view>> lists;
-  for (const Member& member : membership.members) lists[member.host_id].push_back(member.cpus);
+  for (const Member& member : membership.members)
+    if (!member.host_id.empty()) lists[member.host_id].push_back(member.cpus);
   std::map<std::string_view, int> cores;
   for (const auto& [host_id, of_host] : lists) cores[host_id] = CountCpus(of_host);
   return cores;
@@ -129,11 +132,12 @@ Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options) {
   communicator.peers.clear();
   const std::map<std::string_view, int> cores = CoresOfHosts(membership);
   for (const Member& member : membership.members)
-    communicator.peers.push_back({.host = member.host,
-                                  .host_id = member.host_id,
-                                  .pid = member.pid,
-                                  .address = member.address,
-                                  .cores = cores.at(member.host_id)});
+    communicator.peers.push_back(
+        {.host = member.host,
+         .host_id = member.host_id,
+         .pid = member.pid,
+         .address = member.address,
+         .cores = member.host_id.empty() ? CountCpus({member.cpus}) : cores.at(member.host_id)});
   communicator.transport = transport;
   communicator.clock = clock;
   communicator.logger = options.logger;

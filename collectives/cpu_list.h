@@ -11,7 +11,7 @@ namespace rondo {
 std::string PrintCpuList(const std::vector<bool>& cpus);
 std::vector<bool> ParseCpuList(std::string_view list);
 
-// Those of this process: what its affinity leaves.
+// Those of this process: what its affinity leaves. Empty where the system does not say.
 std::string UsableCpus();
 
 // How many different ones the lists name together.

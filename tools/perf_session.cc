@@ -21,12 +21,13 @@ namespace rondo {
 namespace {
 
 Result<std::string> ReadText(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file.is_open() || file.bad()) {
+  const std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();  // a folder can be opened, but not read
+  if (!file || !text) {
     return Fail(ErrorCode::kInvalidArgument, "--baseline: {} cannot be read: {}", path, std::strerror(errno));
   }
-  return text;
+  return text.str();
 }
 
 Status WriteText(const char* flag, const std::string& path, const std::string& text) {

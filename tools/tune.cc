@@ -6,9 +6,12 @@
 #include <chrono>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -58,7 +61,7 @@ std::string Today() {
   return fmt::format("{:04}-{:02}-{:02}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday);
 }
 
-// "all_reduce 4 ranks  64K: ring 31.2 us (best: tree 30.1) noise 2%"
+// "all_reduce   4 ranks    64 KiB: auto ring 31.2 us, best tree 30.1 us, ratio 1.037, noise 1.020"
 std::string RowText(const SweepRow& row, int ranks, bool with_choice) {
   const SweepRow::Time& best = row.Best();
   std::string text = fmt::format("{:>14} {:>3} ranks {:>9}: ", Name(row.collective), ranks, FormatSize(row.bytes));
@@ -118,6 +121,17 @@ Status MeetAgain(const Flags& flags, Rank rank, std::uint64_t generation) {
   return communicator->Close();
 }
 
+std::string NameWhileWriting(const Flags& flags) { return flags.out + ".new"; }
+
+// Before anything is measured.
+Status CheckWritable(const Flags& flags) {
+  const bool can_write = static_cast<bool>(std::ofstream(NameWhileWriting(flags), std::ios::app));
+  std::error_code ignored;
+  std::filesystem::remove(NameWhileWriting(flags), ignored);
+  if (can_write) return {};
+  return Fail(ErrorCode::kInvalidArgument, "--out: {} cannot be written", NameWhileWriting(flags));
+}
+
 Status WriteProfile(const Flags& flags, const Learnt& learnt) {
   const int cores = CountCpus({UsableCpus()});
   const HostFacts host = ThisHost();
@@ -140,10 +154,13 @@ Status WriteProfile(const Flags& flags, const Learnt& learnt) {
       {"rounds", std::to_string(flags.sweep.rounds)},
       {"error of the model", fmt::format("typically a factor of {:.2f} from the times below", fit.typical_error)},
       {"remote_hop_us, wire_gbit_per_s", "not measured: those of the profile that ships"}};
-  std::ofstream file(flags.out, std::ios::trunc);
+  // Under another name until it is whole: a profile that was in use before stays in use.
+  std::ofstream file(NameWhileWriting(flags), std::ios::trunc);
   file << Print(profile);
-  file.flush();
-  if (!file) return Fail(ErrorCode::kResource, "--out: {} cannot be written", flags.out);
+  file.close();
+  std::error_code failed;
+  if (file) std::filesystem::rename(NameWhileWriting(flags), flags.out, failed);
+  if (!file || failed) return Fail(ErrorCode::kResource, "--out: {} cannot be written", flags.out);
   fmt::print("# {}: {} sizes in {} worlds; the model is typically a factor of {:.2f} from the times\n", flags.out,
              learnt.rows, flags.worlds.size(), fit.typical_error);
   return {};
@@ -180,17 +197,23 @@ int TuneAsRank(const Flags& flags) {
 }
 
 int Tune(Flags& flags) {
-  if (const Status profile = TakeProfileOfEnvironment(flags.profile); !profile)
-    return Complain(profile.error().message(), kExitWrongUsage);
   if (flags.check == !flags.out.empty()) return Complain("wants either --out FILE or --check", kExitWrongUsage);
+  if (!flags.check && flags.profile != nullptr)
+    return Complain("--profile: --out measures and chooses by nothing", kExitWrongUsage);
+  if (flags.check) {
+    if (const Status profile = TakeProfileOfEnvironment(flags.profile); !profile)
+      return Complain(profile.error().message(), kExitWrongUsage);
+  }
   if (flags.sweep.min_bytes > flags.sweep.max_bytes)
     return Complain(
         fmt::format("--min-bytes: {} is more than --max-bytes {}", flags.sweep.min_bytes, flags.sweep.max_bytes),
         kExitWrongUsage);
   flags.sweep.with_choice = flags.check;
   if (flags.launched) return TuneAsRank(flags);
-  if (!flags.out.empty() && !std::ofstream(flags.out, std::ios::app))
-    return Complain(fmt::format("--out: {} cannot be written", flags.out), kExitWrongUsage);
+  if (!flags.check) {
+    if (const Status writable = CheckWritable(flags); !writable)
+      return Complain(writable.error().message(), kExitWrongUsage);
+  }
   LaunchOptions launch;
   launch.ranks = flags.worlds.back();
   launch.command = CommandOfARank();
@@ -208,7 +231,7 @@ std::string TakeWorlds(const std::string& text, std::vector<int>& worlds) {
     int ranks = 0;
     const auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), ranks);
     if (error != std::errc() || end != item.data() + item.size() || ranks < 2 || ranks > kMaxWorldSize)
-      return fmt::format("wants numbers of ranks from 2, such as 2,4,8, not '{}'", item);
+      return fmt::format("wants numbers of ranks within 2..{}, such as 2,4,8, not '{}'", kMaxWorldSize, item);
     worlds.push_back(ranks);
   }
   std::sort(worlds.begin(), worlds.end());
@@ -218,11 +241,15 @@ std::string TakeWorlds(const std::string& text, std::vector<int>& worlds) {
 
 std::string TakeCollectives(const std::string& text, std::vector<Collective>& collectives) {
   collectives.clear();
-  if (text == "all") return collectives = DistinctCollectives(), "";
+  if (text == "all") {
+    collectives = DistinctCollectives();
+    return "";
+  }
   for (const std::string& name : SplitAtCommas(text)) {
     const auto collective = ParseCollective(name);
     if (!collective) return fmt::format("wants all or some of {}, not '{}'", NamesOf(DistinctCollectives()), name);
-    collectives.push_back(*collective);
+    if (std::find(collectives.begin(), collectives.end(), *collective) == collectives.end())
+      collectives.push_back(*collective);
   }
   return "";
 }
@@ -248,8 +275,8 @@ void AddTuneCommand(CLI::App& app, int& exit_code) {
       [flags](const std::string& text) { return TakeCollectives(text, flags->sweep.collectives); }, "NAME[,...]",
       "What to measure (default all): " + NamesOf(DistinctCollectives()));
   AddSize(
-      *tune, "-b,--min-bytes", [flags](std::uint64_t b) { flags->sweep.min_bytes = std::max<std::uint64_t>(b, 1); },
-      "Smallest size of a rank's largest buffer (default 4)");
+      *tune, "-b,--min-bytes", [flags](std::uint64_t b) { flags->sweep.min_bytes = b; },
+      "Smallest size of a rank's largest buffer (default 4); after 0 comes one element, or one per rank");
   AddSize(
       *tune, "-e,--max-bytes", [flags](std::uint64_t b) { flags->sweep.max_bytes = b; }, "Largest size (default 16M)");
   AddNumber(

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <utility>
 
-#include "collectives/algorithms/formulas.h"
 #include "collectives/schedule/layout.h"
 
 namespace rondo {
@@ -140,27 +141,49 @@ class Counter final : public Transfers {
   std::vector<std::pair<std::size_t, Chain>> arrivals_;  // of this round
 };
 
-// The formulas know the busiest rank, in a model where it sends one message and receives one at a time.
-ScheduleCost FromFormulas(const AlgorithmEntry& entry, const Place& place) {
-  const auto paper =
-      PaperCost(entry.collective, entry.algorithm, World{.size = place.world_size(), .root = 0, .hosts = place.hosts});
-  ScheduleCost cost;
-  if (!paper) return cost;
-  const double sent = paper->sent.value();
-  const bool remote = place.host_count() > 1;
-  cost.hops = static_cast<int>(paper->rounds);
-  cost.remote_hops = remote ? cost.hops : 0;
-  cost.rank = {2.0 * paper->rounds, 2 * sent, Reduces(entry.collective) ? sent : 0};
-  const std::vector<int> ranks_by_host = RanksByHost(place);
-  for (std::size_t host = 0; host < ranks_by_host.size(); ++host) {
-    const double ranks = ranks_by_host[host];
-    const double per_core = ranks / RanksSharing(ranks_by_host[host], CoresOf(place, host));
-    cost.core =
-        Max(cost.core, {cost.rank.messages * per_core, cost.rank.moved * per_core, cost.rank.reduced * per_core});
-    if (remote) cost.wire = std::max(cost.wire, sent * ranks);
-  }
-  return cost;
+ScheduleCost Count(const AlgorithmEntry& entry, const Place& place) {
+  const World world{.size = place.world_size(), .root = 0, .hosts = place.hosts};
+  Counter counter(place, ChunksOf(entry, world),
+                  entry.chunks_per_block(world) * BlocksOfVector(entry.collective, place.world_size()));
+  entry.generate(world, counter);
+  return counter.Take();
 }
+
+// A place of `ranks` that looks like a larger one: its first hosts whole, or a part of the first with its part of
+// cores.
+Place Shrunk(const Place& place, int ranks) {
+  const std::vector<int> by_host = RanksByHost(place);
+  if (by_host[0] >= ranks)
+    return Place::OneHost(ranks, static_cast<int>(std::int64_t{CoresOf(place, 0)} * ranks / by_host[0]));
+  Place shrunk;
+  int left = ranks;
+  for (std::size_t host = 0; host < by_host.size() && left > 0; ++host) {
+    const int here = std::min(by_host[host], left);
+    shrunk.hosts.insert(shrunk.hosts.end(), static_cast<std::size_t>(here), static_cast<int>(host));
+    shrunk.cores.push_back(CoresOf(place, host));
+    left -= here;
+  }
+  return shrunk;
+}
+
+// From a world of half to a world of `whole`, and on in the same proportion for so many doublings more.
+class Continued {
+ public:
+  explicit Continued(double doublings) : doublings_(doublings) {}
+  double operator()(double half, double whole) const {
+    return half <= 0 ? whole : whole * std::pow(whole / half, doublings_);
+  }
+  int operator()(int half, int whole) const {
+    return static_cast<int>(std::lround((*this)(static_cast<double>(half), static_cast<double>(whole))));
+  }
+  BusyWork operator()(const BusyWork& half, const BusyWork& whole) const {
+    return {(*this)(half.messages, whole.messages), (*this)(half.moved, whole.moved),
+            (*this)(half.reduced, whole.reduced)};
+  }
+
+ private:
+  double doublings_;
+};
 
 double BusyUs(const BusyWork& work, const MachineCosts& machine, double bytes) {
   return work.messages * machine.message_us +
@@ -179,12 +202,15 @@ bool Place::crowded() const {
 }
 
 ScheduleCost CostOf(const AlgorithmEntry& entry, const Place& place) {
-  if (place.world_size() > kCountedRanks) return FromFormulas(entry, place);
-  const World world{.size = place.world_size(), .root = 0, .hosts = place.hosts};
-  const std::uint32_t chunks = ChunksOf(entry, world);
-  Counter counter(place, chunks, entry.chunks_per_block(world) * BlocksOfVector(entry.collective, place.world_size()));
-  entry.generate(world, counter);
-  return counter.Take();
+  if (place.world_size() <= kCountedRanks) return Count(entry, place);
+  const ScheduleCost half = Count(entry, Shrunk(place, kCountedRanks / 2));
+  const ScheduleCost whole = Count(entry, Shrunk(place, kCountedRanks));
+  const Continued on(std::log2(static_cast<double>(place.world_size()) / kCountedRanks));
+  return {.hops = on(half.hops, whole.hops),
+          .remote_hops = on(half.remote_hops, whole.remote_hops),
+          .rank = on(half.rank, whole.rank),
+          .core = on(half.core, whole.core),
+          .wire = on(half.wire, whole.wire)};
 }
 
 double PredictUs(const ScheduleCost& cost, bool crowded, const MachineCosts& machine, double bytes) {

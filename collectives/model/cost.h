@@ -5,6 +5,7 @@
 // A *vector* is the largest buffer of a rank (layout.h): what "bytes" of a call counts.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "collectives/algorithms/table.h"
@@ -42,9 +43,9 @@ struct ScheduleCost {
   double wire = 0;  // vectors that enter or leave the busiest host, whichever are more
 };
 
-// Counts with root 0. Up to kCountedRanks by running the generator for the whole world; beyond, where that would take
-// seconds, from the papers' formulas (algorithms/formulas.h), which proofs hold every schedule against.
-inline constexpr int kCountedRanks = 512;
+// Counts with root 0, by running the generator for the whole world. Where that would take long, beyond kCountedRanks,
+// it runs for two smaller worlds, and what grew from one to the other is taken to grow on in the same proportion.
+inline constexpr int kCountedRanks = 256;
 ScheduleCost CostOf(const AlgorithmEntry& entry, const Place& place);
 
 // What a message and a byte cost on some machines. All >= 0.

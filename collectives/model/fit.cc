@@ -1,8 +1,8 @@
 #include "collectives/model/fit.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <vector>
 
 #include "base/check.h"
 
@@ -43,15 +43,25 @@ std::vector<Sample> SamplesOf(const std::vector<MeasuredWorld>& measured, int co
   return samples;
 }
 
+// What the measurements barely show must not go where they happen to push it.
+bool IsRunaway(double constant, double start) { return constant > 1000 * start || constant < start / 1000; }
+
 }  // namespace
 
 Fit FitCosts(const MachineCosts& start, const std::vector<MeasuredWorld>& measured, int cores) {
   const std::vector<Sample> samples = SamplesOf(measured, cores);
   RONDO_CHECK(!samples.empty());
+  // Of what no measurement depends on nothing can be learnt.
+  std::vector<double MachineCosts::*> fitted;
+  for (double MachineCosts::*const constant :
+       {&MachineCosts::hop_us, &MachineCosts::crowded_hop_us, &MachineCosts::message_us, &MachineCosts::byte_ns,
+        &MachineCosts::reduce_byte_ns}) {
+    MachineCosts more = start;
+    more.*constant = 2 * more.*constant + 1;
+    if (ErrorOf(more, samples) != ErrorOf(start, samples)) fitted.push_back(constant);
+  }
   // The model has a maximum in it and few constants, so they are found by going up and down with one after the other,
-  // and with pairs of them, in ever smaller factors. A constant that changes nothing stays.
-  constexpr std::array kFitted{&MachineCosts::hop_us, &MachineCosts::crowded_hop_us, &MachineCosts::message_us,
-                               &MachineCosts::byte_ns, &MachineCosts::reduce_byte_ns};
+  // and with pairs of them, in ever smaller factors.
   Fit fit{start, 0};
   double error = ErrorOf(fit.costs, samples);
   for (double factor = 4; factor > 1.002;) {
@@ -60,14 +70,15 @@ Fit FitCosts(const MachineCosts& start, const std::vector<MeasuredWorld>& measur
       MachineCosts tried = fit.costs;
       tried.*one *= by;
       tried.*other *= other_by;
+      if (IsRunaway(tried.*one, start.*one) || IsRunaway(tried.*other, start.*other)) return;
       const double tried_error = ErrorOf(tried, samples);
       if (tried_error >= error) return;
       fit.costs = tried;
       error = tried_error;
       better = true;
     };
-    for (double MachineCosts::*const one : kFitted)
-      for (double MachineCosts::*const other : kFitted)
+    for (double MachineCosts::*const one : fitted)
+      for (double MachineCosts::*const other : fitted)
         for (const double by : {factor, 1 / factor})
           for (const double other_by : {1.0, factor, 1 / factor}) attempt(one, by, other, other_by);
     if (!better) factor = std::sqrt(factor);

@@ -6,8 +6,9 @@
 #include <array>
 #include <cmath>
 #include <fstream>
-#include <iterator>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "base/check.h"
 #include "collectives/algorithms/table.h"
@@ -19,6 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;
+constexpr std::int64_t kMaxRanks = 1 << 16;
 
 struct CostField {
   const char* key;
@@ -34,16 +36,21 @@ constexpr std::array kCostFields{
     CostField{"wire_gbit_per_s", &MachineCosts::wire_gbit_per_s},
 };
 
-std::string Quoted(const std::string& text) { return Json(text).dump(); }
+// Names come from users, and may be no UTF-8.
+std::string Quoted(const std::string& text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+// Beyond any machine, and far from where sums and products of doubles would overflow.
+constexpr double kLeast = 1e-6, kMost = 1e12;
+bool IsSane(double value) { return value >= kLeast && value <= kMost; }
 
 Result<MachineCosts> CostsFrom(const Json& json) {
   MachineCosts costs;
   for (const CostField& field : kCostFields) {
     costs.*field.value = json.at(field.key).get<double>();
-    if (!std::isfinite(costs.*field.value) || costs.*field.value < 0)
-      return Fail(ErrorCode::kInvalidArgument, "costs.{} must not be negative", field.key);
+    if (costs.*field.value != 0 && !IsSane(costs.*field.value))
+      return Fail(ErrorCode::kInvalidArgument, "costs.{} must be 0 or within {}..{}", field.key, kLeast, kMost);
   }
-  if (costs.wire_gbit_per_s <= 0) return Fail(ErrorCode::kInvalidArgument, "costs.wire_gbit_per_s must be positive");
+  if (costs.wire_gbit_per_s == 0) return Fail(ErrorCode::kInvalidArgument, "costs.wire_gbit_per_s must be positive");
   return costs;
 }
 
@@ -53,11 +60,17 @@ Result<MeasuredWorld> WorldFrom(const Json& json) {
   const auto parsed = ParseCollective(collective);
   if (!parsed) return Fail(ErrorCode::kInvalidArgument, "measured.collective: there is no '{}'", collective);
   world.collective = *parsed;
-  world.world_size = json.at("ranks").get<int>();
+  const auto ranks = json.at("ranks").get<std::int64_t>();
   world.crowded = json.at("crowded").get<bool>();
-  world.bytes = json.at("bytes").get<std::vector<std::uint64_t>>();
-  const std::string where = fmt::format("measured {} of {} ranks", collective, world.world_size);
-  if (world.world_size < 1) return Fail(ErrorCode::kInvalidArgument, "{}: ranks must be positive", where);
+  const std::string where = fmt::format("measured {} of {} ranks", collective, ranks);
+  if (ranks < 1 || ranks > kMaxRanks)
+    return Fail(ErrorCode::kInvalidArgument, "{}: ranks must be within 1..{}", where, kMaxRanks);
+  world.world_size = static_cast<int>(ranks);
+  for (const Json& size : json.at("bytes")) {
+    if (!size.is_number_unsigned())
+      return Fail(ErrorCode::kInvalidArgument, "{}: bytes must be whole numbers, not {}", where, size.dump());
+    world.bytes.push_back(size.get<std::uint64_t>());
+  }
   if (world.bytes.empty() ||
       std::adjacent_find(world.bytes.begin(), world.bytes.end(), std::greater_equal<>()) != world.bytes.end())
     return Fail(ErrorCode::kInvalidArgument, "{}: bytes must be a rising list", where);
@@ -66,7 +79,7 @@ Result<MeasuredWorld> WorldFrom(const Json& json) {
     if (!algorithm || FindAlgorithm(world.collective, *algorithm) == nullptr)
       return Fail(ErrorCode::kInvalidArgument, "{}: no algorithm '{}' serves it", where, name);
     MeasuredWorld::Times times{*algorithm, values.get<std::vector<double>>()};
-    const auto wrong = [](double us) { return !std::isfinite(us) || us <= 0; };
+    const auto wrong = [](double us) { return !IsSane(us); };
     if (times.us.size() != world.bytes.size() || std::any_of(times.us.begin(), times.us.end(), wrong))
       return Fail(ErrorCode::kInvalidArgument, "{}: us.{} must have a positive time for each of bytes", where, name);
     world.times.push_back(std::move(times));
@@ -150,10 +163,11 @@ Result<Profile> ParseProfile(std::string_view json) {
 }
 
 Result<std::shared_ptr<const Profile>> ReadProfile(const std::string& path) {
-  std::ifstream file(path);
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file) return Fail(ErrorCode::kInvalidArgument, "profile {} cannot be read", path);
-  auto profile = ParseProfile(text);
+  const std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();  // a folder can be opened, but not read
+  if (!file || !text) return Fail(ErrorCode::kInvalidArgument, "profile {} cannot be read", path);
+  auto profile = ParseProfile(text.str());
   if (!profile) return Fail(ErrorCode::kInvalidArgument, "profile {}: {}", path, profile.error().message());
   return std::make_shared<const Profile>(std::move(*profile));
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <span>
 #include <string>
 #include <utility>
 
@@ -20,8 +19,13 @@ constexpr const char* kPredicted = "the fastest as predicted";
 constexpr const char* kOnlyOne = "the only one that serves this call";
 
 // Sizes at which algorithms are compared: two to a doubling, up to 2^44 bytes; between two of them the choice changes
-// in the middle.
-constexpr int kSizesPerDoubling = 2, kDoublings = 44;
+// in the middle. In quarters of a doubling, and exact, so that it changes at the same byte on every machine.
+constexpr int kDoublings = 44;
+constexpr std::array kQuarters{1.0, 1.189207115002721, 1.4142135623730951, 1.681792830507429};
+std::uint64_t SizeOfQuarter(int quarter) {
+  return static_cast<std::uint64_t>(std::ldexp(kQuarters[static_cast<std::size_t>(quarter % 4)], quarter / 4));
+}
+
 // By less than this nobody is called faster: what a measurement leaves open must not make the choice jump to and fro,
 // nor praise one of several algorithms that come to the same.
 constexpr double kNoise = 1.05;
@@ -70,9 +74,7 @@ Selector::Selector(std::shared_ptr<const Profile> profile, Place place)
       crowded_(place_.crowded()),
       costs_(AllAlgorithms().size()) {}
 
-Selector::~Selector() {
-  for (std::atomic<const Table*>& table : tables_) delete table.load();
-}
+Selector::~Selector() = default;
 
 Result<Selection> Selector::Choose(std::optional<Algorithm> wanted, const Call& call) const {
   if (!wanted) {
@@ -97,13 +99,8 @@ std::vector<Candidate> Selector::Candidates(const Call& call) const {
 Candidate Selector::Expect(Algorithm algorithm, const Call& call) const {
   const AlgorithmEntry* const entry = FindAlgorithm(call.collective, algorithm);
   RONDO_CHECK(entry != nullptr);
-  if (place_.host_count() == 1) {
-    const MeasuredWorld* const world = profile_->Find(call.collective, place_.world_size(), crowded_);
-    if (const auto us = world != nullptr ? world->Us(algorithm, call.bytes) : std::nullopt)
-      return {algorithm, *us, true};
-  }
   const std::lock_guard lock(mutex_);
-  return {algorithm, PredictUs(CostOfEntry(*entry), crowded_, profile_->costs, static_cast<double>(call.bytes)), false};
+  return ExpectLocked(*entry, call);
 }
 
 const ScheduleCost& Selector::CostOfEntry(const AlgorithmEntry& entry) const {
@@ -112,19 +109,19 @@ const ScheduleCost& Selector::CostOfEntry(const AlgorithmEntry& entry) const {
   return *cost;
 }
 
-std::vector<Candidate> Selector::CandidatesLocked(const Call& call) const {
+Candidate Selector::ExpectLocked(const AlgorithmEntry& entry, const Call& call) const {
   const MeasuredWorld* const world =
       place_.host_count() == 1 ? profile_->Find(call.collective, place_.world_size(), crowded_) : nullptr;
+  if (const auto us = world != nullptr ? world->Us(entry.algorithm, call.bytes) : std::nullopt)
+    return {entry.algorithm, *us, true};
+  const auto bytes = static_cast<double>(call.bytes);
+  return {entry.algorithm, PredictUs(CostOfEntry(entry), crowded_, profile_->costs, bytes), false};
+}
+
+std::vector<Candidate> Selector::CandidatesLocked(const Call& call) const {
   std::vector<Candidate> candidates;
-  for (const AlgorithmEntry& entry : AllAlgorithms()) {
-    if (entry.collective != call.collective || Unfit(entry, call)) continue;
-    const auto us = world != nullptr ? world->Us(entry.algorithm, call.bytes) : std::nullopt;
-    candidates.push_back(
-        us ? Candidate{entry.algorithm, *us, true}
-           : Candidate{entry.algorithm,
-                       PredictUs(CostOfEntry(entry), crowded_, profile_->costs, static_cast<double>(call.bytes)),
-                       false});
-  }
+  for (const AlgorithmEntry& entry : AllAlgorithms())
+    if (entry.collective == call.collective && !Unfit(entry, call)) candidates.push_back(ExpectLocked(entry, call));
   std::stable_sort(candidates.begin(), candidates.end(), IsFaster);
   return candidates;
 }
@@ -136,7 +133,7 @@ const Selector::Table& Selector::TableOf(const Call& call) const {
   const std::lock_guard lock(mutex_);
   made = table.load(std::memory_order_relaxed);
   if (made == nullptr) {
-    made = MakeTable(call).release();
+    made = made_.emplace_back(MakeTable(call)).get();
     table.store(made, std::memory_order_release);
   }
   return *made;
@@ -145,9 +142,8 @@ const Selector::Table& Selector::TableOf(const Call& call) const {
 std::unique_ptr<const Selector::Table> Selector::MakeTable(Call call) const {
   auto table = std::make_unique<Table>();
   std::vector<Table::Stretch>& stretches = table->stretches;
-  const auto size_of = [](double index) { return static_cast<std::uint64_t>(std::exp2(index / kSizesPerDoubling)); };
-  for (int i = 0; i <= kSizesPerDoubling * kDoublings; ++i) {
-    call.bytes = i == 0 ? 0 : size_of(i);
+  for (int i = 0; i <= 2 * kDoublings; ++i) {
+    call.bytes = i == 0 ? 0 : SizeOfQuarter(2 * i);
     const std::vector<Candidate> candidates = CandidatesLocked(call);
     if (candidates.empty()) return table;
     // The one before keeps its place while it is as good; else of those that are the one that has the lowest number.
@@ -160,7 +156,7 @@ std::unique_ptr<const Selector::Table> Selector::MakeTable(Call call) const {
       if (stays) break;
     }
     if (stretches.empty() || stretches.back().selection.algorithm != best->algorithm) {
-      if (!stretches.empty()) stretches.back().up_to_bytes = size_of(i - 0.5);
+      if (!stretches.empty()) stretches.back().up_to_bytes = SizeOfQuarter(2 * i - 1);
       const char* const reason = candidates.size() == 1 ? kOnlyOne : best->measured ? kMeasured : kPredicted;
       stretches.push_back({0, {best->algorithm, reason}});
     }

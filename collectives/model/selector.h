@@ -3,7 +3,8 @@
 // fails).
 //
 // Where the profile has measured times for the collective in a world of this size, on one host and as crowded, the
-// fastest measured algorithm is taken, else the one that the cost model predicts to be fastest.
+// fastest measured algorithm is taken, else the one that the cost model predicts to be fastest. By less than 5% nobody
+// is faster: the algorithm of the next smaller size stays, else that with the lowest number is taken.
 #pragma once
 
 #include <array>
@@ -45,12 +46,16 @@ struct Candidate {
 // Why `entry` cannot serve a call of its collective, as a clause, or nothing.
 std::optional<const char*> Unfit(const AlgorithmEntry& entry, const Call& call);
 
+// Goes with the profile's fingerprint where ranks meet: what they must have in common beside it to choose alike.
+inline constexpr int kChoiceVersion = 1;
+
 // Thread rule: any thread. What is worked out for one call is kept for the next of its kind; choosing then takes
-// nanoseconds and no lock.
+// nanoseconds and no lock. The first of a kind counts every algorithm's transfers where nothing was measured: a few
+// milliseconds in worlds of kCountedRanks and more.
 class Selector {
  public:
   Selector(std::shared_ptr<const Profile> profile, Place place);
-  ~Selector();
+  ~Selector();  // where Table is whole
   Selector(const Selector&) = delete;
   Selector& operator=(const Selector&) = delete;
 
@@ -72,7 +77,9 @@ class Selector {
 
   const Table& TableOf(const Call& call) const;
   std::unique_ptr<const Table> MakeTable(Call call) const;
-  const ScheduleCost& CostOfEntry(const AlgorithmEntry& entry) const;  // needs mutex_
+  // These need mutex_.
+  const ScheduleCost& CostOfEntry(const AlgorithmEntry& entry) const;
+  Candidate ExpectLocked(const AlgorithmEntry& entry, const Call& call) const;
   std::vector<Candidate> CandidatesLocked(const Call& call) const;
 
   const std::shared_ptr<const Profile> profile_;
@@ -81,7 +88,8 @@ class Selector {
 
   mutable std::mutex mutex_;
   mutable std::vector<std::optional<ScheduleCost>> costs_;             // by entry of the algorithms' table
-  mutable std::array<std::atomic<const Table*>, kKinds> tables_ = {};  // written under mutex_, never replaced
+  mutable std::vector<std::unique_ptr<const Table>> made_;             // every table, until the end
+  mutable std::array<std::atomic<const Table*>, kKinds> tables_ = {};  // by kind; written under mutex_, never replaced
 };
 
 }  // namespace rondo

@@ -79,8 +79,13 @@ TEST_CASE("what cannot be a profile is refused by the field that is wrong") {
   CHECK(refused("[4, 64, 4096]", "[4, 4, 4096]").find("bytes must be a rising list") != std::string::npos);
   CHECK(refused("[10, 11, 20]", "[10, 11]").find("us.ring must have a positive time for each") != std::string::npos);
   CHECK(refused("[10, 11, 20]", "[10, 0, 20]").find("us.ring must have a positive time") != std::string::npos);
-  CHECK(refused("\"barrier\", \"ranks\": 4", "\"barrier\", \"ranks\": 0").find("ranks must be positive") !=
+  CHECK(refused("\"barrier\", \"ranks\": 4", "\"barrier\", \"ranks\": 0").find("ranks must be within") !=
         std::string::npos);
+  CHECK(refused("\"ranks\": 2", "\"ranks\": 4294967298").find("ranks must be within") != std::string::npos);
+  CHECK(refused("[4, 64, 4096]", "[-4, 64, 4096]").find("whole numbers, not -4") != std::string::npos);
+  CHECK(refused("[4, 64, 4096]", "[4, 64, 1e300]").find("whole numbers, not 1e+300") != std::string::npos);
+  CHECK(refused("[10, 11, 20]", "[1e-320, 11, 20]").find("us.ring") != std::string::npos);
+  CHECK(refused("\"byte_ns\": 0.1", "\"byte_ns\": 1e308").find("costs.byte_ns") != std::string::npos);
   CHECK(refused("]\n}", "").find("not a profile") != std::string::npos);
 }
 
@@ -92,10 +97,18 @@ TEST_CASE("a world that is there twice is refused") {
   CHECK(parsed.error().message() == "measured barrier of 4 ranks is there twice");
 }
 
-TEST_CASE("a file that is not there is named") {
-  const auto read = ReadProfile("/nowhere/profile.json");
-  REQUIRE_FALSE(read);
-  CHECK(read.error().message() == "profile /nowhere/profile.json cannot be read");
+TEST_CASE("a file that is not there, or is a folder, is named") {
+  for (const char* path : {"/nowhere/profile.json", "/"}) {
+    const auto read = ReadProfile(path);
+    REQUIRE_FALSE(read);
+    CHECK(read.error().message() == std::string("profile ") + path + " cannot be read");
+  }
+}
+
+TEST_CASE("a name that is no UTF-8 is written all the same") {
+  Profile profile = Sample();
+  profile.name = "\xff";
+  CHECK(ParseProfile(Print(profile)));
 }
 
 }  // namespace

@@ -10,9 +10,23 @@
 namespace rondo {
 namespace {
 
+// Constants of round numbers, so that what follows from them stays whatever profile ships.
+std::shared_ptr<const Profile> Unmeasured() {
+  Profile profile;
+  profile.name = "made up";
+  profile.costs = {.hop_us = 2,
+                   .crowded_hop_us = 5,
+                   .remote_hop_us = 20,
+                   .message_us = 3,
+                   .byte_ns = 0.2,
+                   .reduce_byte_ns = 0.05,
+                   .wire_gbit_per_s = 25};
+  return std::make_shared<const Profile>(std::move(profile));
+}
+
 // Two ranks of one host, where the ring overtakes the tree at about 64 KiB and direct is hopeless.
 std::shared_ptr<const Profile> Measured() {
-  Profile profile = *DefaultProfile();
+  Profile profile = *Unmeasured();
   profile.measured = {{Collective::kAllReduce,
                        2,
                        false,
@@ -43,7 +57,7 @@ TEST_CASE("where times were measured the fastest of them is taken, at every size
 }
 
 TEST_CASE("the choice agrees with the ranking of candidates wherever one is clearly ahead") {
-  const Selector selector(DefaultProfile(), Place::OneHost(5, 2));
+  const Selector selector(Unmeasured(), Place::OneHost(5, 2));
   for (const AlgorithmEntry& entry : AllAlgorithms()) {
     for (std::uint64_t bytes = 4; bytes < std::uint64_t{1} << 32; bytes *= 7) {
       const Call call{.collective = entry.collective, .bytes = bytes};
@@ -106,12 +120,29 @@ TEST_CASE("a forced algorithm is taken, or refused with the reason and those tha
 
 TEST_CASE("between hosts the model prefers what crosses least") {
   Place place{{0, 1, 0, 1, 0, 1, 0, 1}, {8, 8}};
-  const Selector selector(DefaultProfile(), place);
+  const Selector selector(Unmeasured(), place);
   CHECK(Chosen(selector, AllReduceOf(64 << 20)) == Algorithm::kHierarchical);
 }
 
+TEST_CASE("ranks, each with a selector of its own, choose alike for every kind of call and every size") {
+  const Place place{{0, 0, 1, 1, 1, 2}, {2, 2, 8}};
+  const Selector one(DefaultProfile(), place), other(DefaultProfile(), place);
+  for (const AlgorithmEntry& entry : AllAlgorithms()) {
+    for (int bits = 0; bits < 8; ++bits) {
+      Call call{.collective = entry.collective,
+                .bytes = 0,
+                .reproducible = (bits & 1) != 0,
+                .commutative = (bits & 2) == 0,
+                .equal_counts = (bits & 4) == 0};
+      if (!one.Choose(std::nullopt, call)) continue;
+      for (call.bytes = 1; call.bytes < std::uint64_t{1} << 40; call.bytes = call.bytes * 3 / 2 + 1)
+        CHECK(Chosen(one, call) == Chosen(other, call));
+    }
+  }
+}
+
 TEST_CASE("threads that choose at once choose alike") {
-  const Selector selector(DefaultProfile(), Place::OneHost(8, 2));
+  const Selector selector(Unmeasured(), Place::OneHost(8, 2));
   std::vector<std::vector<Algorithm>> chosen(4);
   std::vector<std::thread> threads;
   for (auto& mine : chosen)

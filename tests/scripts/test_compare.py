@@ -87,7 +87,6 @@ class Bars(unittest.TestCase):
     def test_without_a_result_nothing_is_held(self):
         self.assertEqual(report.report_cell(CELL, runs("rondo", 10), BAR).verdict, "no result")
 
-
     def test_of_a_cell_hold_all_of_them_or_the_cell_is_missed(self):
         both = [bars.Bar(1.0), bars.Bar(3.0, max_bytes=CELL.bytes)]
         self.assertEqual(self.verdict([5] * 5, held_to=both), "MISSED")

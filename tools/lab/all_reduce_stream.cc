@@ -4,7 +4,6 @@
 // bytes: 2 (n - 1) / n of the vector per all-reduce, which is what busbw counts.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -28,30 +27,35 @@ class Stream {
 
   Status Run() {
     RONDO_TRY(CheckResult());
-    // How long a round takes, from the warm-up itself; then the ranks agree on a number of rounds and never look up.
-    const double warm_start = Now();
-    double elapsed = 0, warm_rounds = 0;
-    do {
-      RONDO_TRY(Round());
-      ++warm_rounds;
-      RONDO_ASSIGN(elapsed, Largest(Now() - warm_start));
-    } while (elapsed < flags_.warm_seconds);
-    const auto rounds = static_cast<std::uint64_t>(std::max(1.0, std::ceil(flags_.seconds * warm_rounds / elapsed)));
+    // How long a round takes, from the end of the warm-up; then the ranks agree on a number of rounds and never look
+    // up. They agree now and then in the warm-up too, but less and less often, for that takes time of its own.
+    std::uint64_t batch = 1;
+    double batch_s = 0, warm_s = 0;
+    while (warm_s < flags_.warm_seconds) {
+      if (batch_s > 0 && batch_s < flags_.warm_seconds / 4) batch *= 2;
+      RONDO_ASSIGN(batch_s, Time(batch));
+      warm_s += batch_s;
+    }
+    const auto rounds = batch_s > 0 ? std::ceil(flags_.seconds * static_cast<double>(batch) / batch_s) : 1;
 
-    const double start = Now();
-    for (std::uint64_t round = 0; round < rounds; ++round) RONDO_TRY(Round());
-    RONDO_ASSIGN(const double wall_s, Largest(Now() - start));
+    RONDO_ASSIGN(const double wall_s, Time(static_cast<std::uint64_t>(rounds)));
     if (communicator_.rank() != 0) return {};
     const double ranks = communicator_.world_size();
     const double of_round = 2 * (ranks - 1) / ranks * static_cast<double>(input_.size() * sizeof(float));
-    fmt::print("{{\"rounds\": {}, \"wall_s\": {:.6f}, \"bytes\": {:.0f}}}\n", rounds, wall_s,
-               static_cast<double>(rounds) * of_round);
+    fmt::print("{{\"rounds\": {:.0f}, \"wall_s\": {:.6f}, \"bytes\": {:.0f}}}\n", rounds, wall_s, rounds * of_round);
     return {};
   }
 
  private:
   Status Round() {
     return communicator_.AllReduce(input_.data(), output_.data(), input_.size(), DataType::kFloat32, ReduceOp::kSum);
+  }
+
+  // Of so many rounds, on the rank that took longest.
+  Result<double> Time(std::uint64_t rounds) {
+    const double start = Now();
+    for (std::uint64_t round = 0; round < rounds; ++round) RONDO_TRY(Round());
+    return Largest(Now() - start);
   }
 
   // A fast wrong answer is no answer.
