@@ -64,8 +64,9 @@ bool CommunicatorCore::LookAtDeadlines(TimePoint now, Sequence waited) {
   if (now >= messages_->next_deadline()) {
     auto late = messages_->Expire(now);
     const bool settled = SettleMessages();
-    if (late) Poison(*std::move(late));
-    if (late || settled) return true;
+    const bool expired = late.has_value();
+    if (expired) Poison(*std::move(late));
+    if (expired || settled) return true;
   }
   const Sequence issued = issued_.load(std::memory_order_acquire);
   const Sequence first = completed_.load(std::memory_order_relaxed) + 1;

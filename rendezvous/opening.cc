@@ -31,7 +31,7 @@ Result<std::shared_ptr<TcpStoreServer>> StartStoreServer(const std::string& host
   server.deadline = options.deadline;
   server.logger = options.logger;
   server.clock = options.clock;
-  RONDO_ASSIGN(std::shared_ptr<TcpStoreServer> started, TcpStoreServer::Start(std::move(server)));
+  RONDO_ASSIGN(std::shared_ptr<TcpStoreServer> started, TcpStoreServer::Start(server));
   return started;
 }
 

@@ -50,6 +50,7 @@ class OperationList {
   template <typename Later>
   void InsertSorted(MessageOperation& operation, Later later) {
     OperationLink* at = &anchor_;
+    // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): only the anchor has no operation
     while (at->previous != &anchor_ && later(*at->previous->operation)) at = at->previous;
     InsertBefore(*at, operation.*kLink);
   }
@@ -57,6 +58,7 @@ class OperationList {
   template <typename Wanted>
   MessageOperation* Find(Wanted wanted) const {
     for (OperationLink* at = anchor_.next; at != &anchor_; at = at->next)
+      // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): only the anchor has no operation
       if (wanted(*at->operation)) return at->operation;
     return nullptr;
   }

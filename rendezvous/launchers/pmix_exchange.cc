@@ -88,7 +88,7 @@ class PmixExchange final : public Exchange {
     const pmix::StatusCode asked = library_.get_nb(&rank0, name.c_str(), nullptr, 0, TakeAnswer, context.get());
     if (asked == pmix::kNotFound || asked == pmix::kTimeout) return "";
     if (asked != pmix::kSuccess) return Failure("getting rank 0's value", asked);
-    context.release();  // TakeAnswer's now
+    static_cast<void>(context.release());  // TakeAnswer's now
     std::unique_lock lock(answer->mutex);
     const Duration left = deadline - clock_->Now();
     if (!answer->came.wait_for(lock, std::max(left, Duration::zero()), [&] { return answer->here; })) return Late();

@@ -48,7 +48,7 @@ TEST_CASE("both ways at once, more than all credits, in every awkward mode") {
     std::vector<TestOperation*> receives;
     for (int i = 0; i < 20; ++i)
       for (const Rank r : {0, 1}) {
-        world.Send(r, 1 - r, i % 3, Payload(r, i % 3, i, static_cast<std::size_t>(i * 37)));
+        world.Send(r, 1 - r, i % 3, Payload(r, i % 3, i, static_cast<std::size_t>(i) * 37));
         receives.push_back(&world.Recv(r, 1 - r, i % 3, 1000));
       }
     world.Finish();
@@ -56,7 +56,7 @@ TEST_CASE("both ways at once, more than all credits, in every awkward mode") {
       for (const Rank r : {0, 1}) {
         const TestOperation& got = *receives[static_cast<std::size_t>(2 * i + r)];
         CHECK(got.good());
-        CHECK(got.text() == Payload(1 - r, i % 3, i, static_cast<std::size_t>(i * 37)));
+        CHECK(got.text() == Payload(1 - r, i % 3, i, static_cast<std::size_t>(i) * 37));
         CHECK(got.walls_stand());
       }
   }

@@ -77,8 +77,8 @@ TEST_CASE("PMI-2 as Slurm answers it, and with lengths padded as the specificati
   const auto replies = TakeByteByByte(
       pmi2::TakeReply,
       {
-          "114   cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=0;size=2;appnum=-1;debugged=FALSE;"
-          "pmiverbose=FALSE;",
+          ("114   cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=0;size=2;appnum=-1;debugged=FALSE;"
+           "pmiverbose=FALSE;"),
           "26    cmd=kvs-put-response;rc=0;",
           "    28cmd=kvs-fence-response;rc=0;",
           "70    cmd=kvs-get-response;rc=0;found=TRUE;value=at:1.2.3.4:0,,[::1%eth0]:5;",

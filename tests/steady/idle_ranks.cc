@@ -37,7 +37,7 @@ double ProcessorMs() {
 rondo::Status Measure(int rank, const char* what, const std::function<rondo::Status()>& wait) {
   const double processor = ProcessorMs();
   const auto begin = std::chrono::steady_clock::now();
-  const rondo::Status status = wait();
+  rondo::Status status = wait();
   const double waited = Milliseconds(std::chrono::steady_clock::now() - begin).count();
   if (rank != 0)
     std::printf("rank %d: %s: %.0f ms waited, %.2f ms of processor time\n", rank, what, waited,

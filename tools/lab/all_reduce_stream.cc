@@ -61,12 +61,13 @@ class Stream {
   // A fast wrong answer is no answer.
   Status CheckResult() {
     const int ranks = communicator_.world_size();
+    const int sum_of_ranks = ranks * (ranks - 1) / 2;
     for (std::size_t i = 0; i < input_.size(); ++i)
       input_[i] = static_cast<float>(i % 1000) + static_cast<float>(communicator_.rank());
     RONDO_TRY(Round());
     for (std::size_t i = 0; i < output_.size(); ++i) {
       const float expected =
-          static_cast<float>(ranks) * static_cast<float>(i % 1000) + static_cast<float>(ranks * (ranks - 1) / 2);
+          static_cast<float>(ranks) * static_cast<float>(i % 1000) + static_cast<float>(sum_of_ranks);
       if (output_[i] != expected)
         return Fail(ErrorCode::kInternal, "element {} of the sum is {}, not {}", i, output_[i], expected);
     }
