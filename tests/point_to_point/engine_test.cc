@@ -54,7 +54,7 @@ TEST_CASE("both ways at once, more than all credits, in every awkward mode") {
     world.Finish();
     for (int i = 0; i < 20; ++i)
       for (const Rank r : {0, 1}) {
-        const TestOperation& got = *receives[static_cast<std::size_t>(2 * i + r)];
+        const TestOperation& got = *receives[2 * static_cast<std::size_t>(i) + static_cast<std::size_t>(r)];
         CHECK(got.good());
         CHECK(got.text() == Payload(1 - r, i % 3, i, static_cast<std::size_t>(i) * 37));
         CHECK(got.walls_stand());
