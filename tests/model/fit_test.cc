@@ -6,6 +6,14 @@
 namespace rondo {
 namespace {
 
+constexpr MachineCosts kStart{.hop_us = 2,
+                              .crowded_hop_us = 5,
+                              .remote_hop_us = 20,
+                              .message_us = 3,
+                              .byte_ns = 0.2,
+                              .reduce_byte_ns = 0.05,
+                              .wire_gbit_per_s = 25};
+
 std::vector<MeasuredWorld> TimesOf(const MachineCosts& machine, int cores) {
   std::vector<MeasuredWorld> worlds;
   for (const int ranks : {2, 3, 8}) {
@@ -75,31 +83,17 @@ TEST_CASE("where no world was crowded the crowd's constant stays") {
 }
 
 TEST_CASE("of what was not measured nothing is learnt, however far off the start: barriers say nothing of bytes") {
-  const MachineCosts start{.hop_us = 2,
-                           .crowded_hop_us = 5,
-                           .remote_hop_us = 20,
-                           .message_us = 3,
-                           .byte_ns = 0.2,
-                           .reduce_byte_ns = 0.05,
-                           .wire_gbit_per_s = 25};
-  const Fit fit = FitCosts(start, {{Collective::kBarrier, 2, false, {0}, {{Algorithm::kDissemination, {400}}}}}, 2);
+  const Fit fit = FitCosts(kStart, {{Collective::kBarrier, 2, false, {0}, {{Algorithm::kDissemination, {400}}}}}, 2);
   CHECK(fit.typical_error < 1.01);
-  CHECK(fit.costs.byte_ns == start.byte_ns);
-  CHECK(fit.costs.reduce_byte_ns == start.reduce_byte_ns);
-  CHECK(fit.costs.crowded_hop_us == start.crowded_hop_us);
+  CHECK(fit.costs.byte_ns == kStart.byte_ns);
+  CHECK(fit.costs.reduce_byte_ns == kStart.reduce_byte_ns);
+  CHECK(fit.costs.crowded_hop_us == kStart.crowded_hop_us);
 }
 
 TEST_CASE("what the times barely show does not run away: bytes, where all vectors are tiny") {
-  const MachineCosts start{.hop_us = 2,
-                           .crowded_hop_us = 5,
-                           .remote_hop_us = 20,
-                           .message_us = 3,
-                           .byte_ns = 0.2,
-                           .reduce_byte_ns = 0.05,
-                           .wire_gbit_per_s = 25};
-  const Fit fit = FitCosts(start, {{Collective::kBroadcast, 2, false, {4, 64}, {{Algorithm::kTree, {5, 4.9}}}}}, 2);
-  CHECK(fit.costs.byte_ns >= start.byte_ns / 1001);
-  CHECK(fit.costs.byte_ns <= start.byte_ns * 1001);
+  const Fit fit = FitCosts(kStart, {{Collective::kBroadcast, 2, false, {4, 64}, {{Algorithm::kTree, {5, 4.9}}}}}, 2);
+  CHECK(fit.costs.byte_ns >= kStart.byte_ns / 1001);
+  CHECK(fit.costs.byte_ns <= kStart.byte_ns * 1001);
 }
 
 }  // namespace

@@ -5,8 +5,6 @@
 // In turn the others wait in a barrier, for a barrier that only the progress thread waits for, and in a receive. Prints
 // a line per rank and wait: "rank 1: barrier: 1500 ms waited, 0.9 ms of processor time".
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -16,9 +14,10 @@
 #include <mutex>
 #include <string>
 #include <thread>
-#include <vector>
+#include <utility>
 
 #include "collectives/connect.h"
+#include "tests/steady/forked_ranks.h"
 
 namespace {
 
@@ -99,26 +98,9 @@ int main(int argc, char** argv) {
   }
   const auto ranks = static_cast<int>(std::strtol(argv[1], nullptr, 10));
   const Milliseconds late(std::strtod(argv[2], nullptr));
-  char directory[] = "/tmp/rondo-idle-XXXXXX";
-  if (mkdtemp(directory) == nullptr) return 1;
-  const std::string file = std::string(directory) + "/store";
-  std::vector<pid_t> children;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const pid_t child = fork();
-    if (child == 0) {
-      const rondo::Status status = RunRank("file://" + file, rank, ranks, late);
-      if (!status) std::fprintf(stderr, "rank %d: %s\n", rank, status.error().ToString().c_str());
-      std::exit(status ? 0 : 1);
-    }
-    children.push_back(child);
-  }
-  int failed = 0;
-  for (const pid_t child : children) {
-    int status = 0;
-    waitpid(child, &status, 0);
-    failed |= status != 0;
-  }
-  unlink(file.c_str());
-  rmdir(directory);
-  return failed;
+  return rondo::RunForked(ranks, [&](const std::string& rendezvous, int rank) {
+    const rondo::Status status = RunRank(rendezvous, rank, ranks, late);
+    if (!status) std::fprintf(stderr, "rank %d: %s\n", rank, status.error().ToString().c_str());
+    return status ? 0 : 1;
+  });
 }

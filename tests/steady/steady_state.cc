@@ -6,7 +6,6 @@
 // Prints a line per rank, "rank 0: 10000 operations, 0 allocations", and exits 1 if there was one. It marks the
 // measured window by writing "steady begin" and "steady end" to descriptor 99 (bad on purpose: the call fails, a tracer
 // sees it), so that tests/steady/check can look at its system calls.
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "collectives/connect.h"
+#include "tests/steady/forked_ranks.h"
 
 namespace {
 
@@ -124,22 +124,8 @@ int main(int argc, char** argv) {
   }
   const auto ranks = static_cast<int>(std::strtol(argv[1], nullptr, 10));
   const auto operations = static_cast<int>(std::strtol(argv[2], nullptr, 10));
-  char directory[] = "/tmp/rondo-steady-XXXXXX";
-  if (mkdtemp(directory) == nullptr) return 1;
-  const std::string file = std::string(directory) + "/store";
-  std::vector<pid_t> children;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const pid_t child = fork();
-    if (child == 0) std::exit(RunRank("file://" + file, rank, ranks, operations, std::strtoull(argv[3], nullptr, 10)));
-    children.push_back(child);
-  }
-  int failed = 0;
-  for (const pid_t child : children) {
-    int status = 0;
-    waitpid(child, &status, 0);
-    failed |= status != 0;
-  }
-  unlink(file.c_str());
-  rmdir(directory);
-  return failed;
+  const std::size_t bytes = std::strtoull(argv[3], nullptr, 10);
+  return rondo::RunForked(ranks, [&](const std::string& rendezvous, int rank) {
+    return RunRank(rendezvous, rank, ranks, operations, bytes);
+  });
 }
