@@ -1,0 +1,80 @@
+// What a communicator knows of the machines under it, seen by what it expects of a barrier: ranks of one host share its
+// cores, ranks of different hosts have a network between them, and a group has its part of both.
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/communicator.h"
+#include "collectives/model/profile.h"
+#include "tests/communicator/ranks.h"
+
+namespace rondo {
+namespace {
+
+// Only hops take time, each kind far more than any number of the kind before.
+std::shared_ptr<const Profile> HopsAlone() {
+  Profile profile;
+  profile.name = "made up";
+  profile.costs = {.hop_us = 1, .crowded_hop_us = 100, .remote_hop_us = 10'000};
+  return std::make_shared<const Profile>(std::move(profile));
+}
+
+std::string WhatHopsAre(const Communicator& communicator) {
+  const auto choice = communicator.Choose({.collective = Collective::kBarrier});
+  if (!choice) return choice.error().ToString();
+  if (choice->expected_us >= 10'000) return "remote";
+  return choice->expected_us >= 100 ? "crowded" : "spread";
+}
+
+// Runs ranks on the hosts named, each of `cores`; `color` groups them. What the whole expects, then what rank 0's group
+// does.
+std::vector<std::string> WhatHopsAreOn(const std::vector<std::string>& hosts, int cores,
+                                       const std::vector<int>& color) {
+  std::vector<std::string> found(2);
+  InprocNetwork network(static_cast<int>(hosts.size()));
+  OnRanks(
+      network,
+      [&](Communicator& communicator) {
+        const Rank rank = communicator.rank();
+        auto group = communicator.Split(color[static_cast<std::size_t>(rank)], rank);
+        REQUIRE(group);
+        if (rank == 0) found = {WhatHopsAre(communicator), WhatHopsAre(**group)};
+        CHECK((*group)->Close());
+        CHECK(communicator.Close());
+      },
+      [&](CommunicatorOptions& options) {
+        options.profile = HopsAlone();
+        for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+          options.peers[rank].host_id = hosts[rank];
+          options.peers[rank].cores = cores;
+        }
+      });
+  return found;
+}
+
+using Found = std::vector<std::string>;
+
+TEST_CASE("ranks of one host are crowded where they outnumber its cores, and cores that nobody knows are enough") {
+  CHECK(WhatHopsAreOn({"a", "a", "a", "a"}, 4, {0, 0, 0, 0}) == Found{"spread", "spread"});
+  CHECK(WhatHopsAreOn({"a", "a", "a", "a"}, 3, {0, 0, 0, 0}) == Found{"crowded", "crowded"});
+  CHECK(WhatHopsAreOn({"a", "a", "a", "a"}, 0, {0, 0, 0, 0}) == Found{"spread", "spread"});
+}
+
+TEST_CASE("a group has its part of a host's cores: the ranks outside of it run on them too") {
+  CHECK(WhatHopsAreOn({"a", "a", "a", "a"}, 4, {0, 0, 1, 1}) == Found{"spread", "spread"});
+  CHECK(WhatHopsAreOn({"a", "a", "a", "a"}, 2, {0, 0, 1, 1}) == Found{"crowded", "crowded"});
+}
+
+TEST_CASE("a group within a host has no network in it, one across hosts has") {
+  CHECK(WhatHopsAreOn({"a", "a", "b", "b"}, 2, {0, 0, 1, 1}) == Found{"remote", "spread"});
+  CHECK(WhatHopsAreOn({"a", "b", "a", "b"}, 2, {0, 0, 1, 1}) == Found{"remote", "remote"});
+}
+
+TEST_CASE("ranks that do not say their host count as on one each, in groups too") {
+  CHECK(WhatHopsAreOn({"", "", ""}, 1, {0, 0, 1}) == Found{"remote", "remote"});
+}
+
+}  // namespace
+}  // namespace rondo
