@@ -148,8 +148,8 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
     }
     if (!gate_.TryEnter()) return;
     if (std::exchange(armed_, false)) endpoint_->Disarm();
-    // Who woke only to look around has no reason to poll and yield first: at each look that would be 2% of a core.
-    if (clock_->Now() < wake) idle_since.reset();
+    // Idle still: who was woken to look around or to hear where a peer stands would otherwise poll and yield first, at
+    // 2% of a core. Bytes end the idleness by moving.
   }
   gate_.Leave();
 }

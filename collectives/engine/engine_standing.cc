@@ -1,0 +1,115 @@
+// What an engine says: where its operation stands, whom it waits for, and how a peer disagrees. Nothing here moves bytes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "collectives/engine/engine.h"
+#include "collectives/engine/peek_header.h"
+
+namespace rondo {
+
+std::vector<Standing> Engine::Waiting() const {
+  std::vector<Standing> waiting;
+  if (plan_ == nullptr) return waiting;
+  for (std::size_t q = 0; q < queue_head_.size(); ++q) {
+    const PlanQueue& queue = plan_->queues[q];
+    if (queue.peer == kNoRank) continue;
+    const LaneUse& use = *queue_use_[q];
+    if (queue_head_[q] == queue.steps.size()) {
+      if (queue.sending && use.lane->released() < use.lane->accepted()) {
+        const std::uint32_t last = queue.steps.back();
+        waiting.push_back({queue.peer, last, true, true, Released(last), steps_[last].bytes});
+      }
+      continue;
+    }
+    const std::uint32_t index = queue.steps[queue_head_[q]];
+    const StepState& state = steps_[index];
+    // A step that its dependencies hold back waits for another step, not for its peer.
+    if (state.bytes > 0 && Limit(index) <= state.done && !(queue.sending ? use.sending_frame : use.receiving_frame) &&
+        queue.sending)
+      continue;
+    waiting.push_back({queue.peer, index, queue.sending,
+                       state.done > 0 || (queue.sending ? use.sending_frame : use.receiving_frame), state.done,
+                       state.bytes});
+  }
+  std::sort(waiting.begin(), waiting.end(), [](const Standing& a, const Standing& b) { return a.step < b.step; });
+  return waiting;
+}
+
+std::optional<Engine::Trouble> Engine::FindTrouble() const {
+  if (plan_ == nullptr) return std::nullopt;
+  for (std::size_t q = 0; q < queue_head_.size(); ++q) {
+    const PlanQueue& queue = plan_->queues[q];
+    if (queue.peer == kNoRank) continue;
+    const Lane& lane = *queue_use_[q]->lane;
+    const bool stepped = queue_head_[q] == queue.steps.size();
+    if (stepped && (!queue.sending || lane.released() == lane.accepted())) continue;
+    const LaneState lane_state = lane.state();
+    if (lane_state != LaneState::kFailed && (lane_state != LaneState::kEnded || queue.sending)) continue;
+    return Trouble{queue.peer, lane.failure()};
+  }
+  return std::nullopt;
+}
+
+bool Engine::MoverBusy() const {
+  if (plan_ == nullptr) return false;
+  for (std::size_t q = 0; q < queue_head_.size(); ++q) {
+    if (queue_head_[q] == plan_->queues[q].steps.size()) continue;
+    const StepState& state = steps_[plan_->queues[q].steps[queue_head_[q]]];
+    if (state.submitted > state.done) return true;
+  }
+  return false;
+}
+
+bool Engine::WaitsFor(Rank peer) const {
+  if (plan_ == nullptr) return false;
+  for (std::size_t q = 0; q < queue_head_.size(); ++q)
+    if (plan_->queues[q].peer == peer && !plan_->queues[q].sending && queue_head_[q] < plan_->queues[q].steps.size())
+      return true;
+  return false;
+}
+
+std::optional<Error> Engine::FindStranger() {
+  if (plan_ == nullptr) return std::nullopt;
+  for (const Rank peer : endpoint_.ControlPeers()) {
+    const auto use = UseOf(peer);  // a lane that only the peer has opened so far is looked at too
+    if (!use || (*use)->receiving_frame) continue;
+    bool expected = false;
+    for (std::size_t q = 0; q < queue_head_.size(); ++q)
+      expected |= queue_use_[q] == *use && !plan_->queues[q].sending && queue_head_[q] < plan_->queues[q].steps.size();
+    if (expected) continue;
+    HeaderArray bytes;
+    FrameHeader header;
+    if (PeekHeader(*(*use)->lane, bytes) && !Decode(bytes, header) && header.operation.sequence <= operation_.sequence)
+      return Disagreement(peer, header);
+  }
+  return std::nullopt;
+}
+
+Error Engine::Mismatch(Rank peer, std::string message) const {
+  ErrorDetails details;
+  details.code = ErrorCode::kMismatch;
+  details.culprit = peer;
+  details.rank = options_.rank;
+  details.collective = operation_.ToString();
+  details.sequence = operation_.sequence;
+  details.message = std::move(message);
+  return Error(std::move(details));
+}
+
+Error Engine::Disagreement(Rank peer, const FrameHeader& header) const {
+  const OperationDescriptor& theirs = header.operation;
+  return Mismatch(peer, fmt::format("the ranks disagree: rank {} is in operation #{} {}, rank {} in operation #{} {}",
+                                    options_.rank, operation_.sequence, operation_.ToString(), peer, theirs.sequence,
+                                    theirs.ToString()));
+}
+
+Error Engine::AnotherLength(Rank peer, const FrameHeader& header, std::uint64_t expected_bytes) const {
+  return Mismatch(peer, fmt::format("the ranks disagree about counts: in operation #{} {} rank {} sends {} bytes in "
+                                    "transfer {}, rank {} expects {} bytes",
+                                    operation_.sequence, operation_.ToString(), peer, header.transfer_bytes,
+                                    header.transfer, options_.rank, expected_bytes));
+}
+
+}  // namespace rondo
