@@ -13,7 +13,7 @@ namespace {
 constexpr std::array<std::byte, kLineBytes> kZeros{};
 
 // How much one direction moves before the other gets its turn, and other lanes theirs.
-constexpr std::uint64_t kTurnBytes = 256 * 1024;
+constexpr std::uint64_t kTurnBytes = 1024 * 1024;
 
 // Credit goes back with whatever is sent; by itself once this part of it is owed.
 constexpr std::uint64_t kReturnFraction = 4;
