@@ -94,7 +94,8 @@ void Connector::TryNext() {
   ++tries_[index];
   refused_[index] = false;
   const bool use_source = plan_.source && !attempt.at.ip.IsLoopback();
-  auto fd = StartConnect(attempt.at, use_source ? &*plan_.source : nullptr, plan_.buffer_bytes);
+  auto fd =
+      StartConnect(attempt.at, use_source ? &*plan_.source : nullptr, plan_.buffer_bytes, plan_.congestion_control);
   const auto running = std::make_shared<Try>(io_, index);
   running_.push_back(running);
   if (!fd) return GiveUp(running, fd.error().message());

@@ -26,6 +26,7 @@ struct ConnectPlan {
   Hello hello;
   std::optional<IpAddress> source;  // the local address to connect from, where the family and the path fit
   int buffer_bytes = 0;
+  std::vector<std::string> congestion_control;
   Duration timeout{};            // for everything
   Duration handshake_timeout{};  // from connected to the first reply
   std::string peer_name;         // "rank 2 (host b)", for errors

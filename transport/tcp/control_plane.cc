@@ -53,17 +53,18 @@ Result<Listening> ListenOn(const TcpOptions& options, const std::vector<LocalAdd
   const bool chosen_by_user = !options.addresses.empty() || !options.interface.empty();
   if (chosen_by_user) {
     for (const LocalAddress& local : chosen) {
-      RONDO_ASSIGN(Fd fd, Listen({local.ip, options.port}, options.listen_backlog, false));
+      RONDO_ASSIGN(Fd fd,
+                   Listen({local.ip, options.port}, options.listen_backlog, false, options.local_congestion_control));
       listening.candidates.push_back(MakeCandidate(local, LocalSocketAddress(fd.get()).port));
       listening.sockets.push_back(std::move(fd));
     }
     return listening;
   }
   bool v6 = true;
-  Result<Fd> fd = Listen({AnyV6(), options.port}, options.listen_backlog, true);
+  Result<Fd> fd = Listen({AnyV6(), options.port}, options.listen_backlog, true, options.local_congestion_control);
   if (!fd && fd.error().code() != ErrorCode::kAddressInUse && fd.error().code() != ErrorCode::kResource) {
     v6 = false;  // a machine without IPv6
-    fd = Listen({kAnyV4, options.port}, options.listen_backlog, false);
+    fd = Listen({kAnyV4, options.port}, options.listen_backlog, false, options.local_congestion_control);
   }
   if (!fd) return Fail(fd.error());
   const std::uint16_t port = LocalSocketAddress(fd->get()).port;

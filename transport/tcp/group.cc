@@ -32,6 +32,13 @@ std::string Group::NameOf(Rank peer) const {
 
 bool Group::SameHostAs(Rank peer) const { return SameHost(context_.self, AddressOf(peer)); }
 
+const std::vector<std::string>& Group::CongestionControlFor(Rank peer, bool we_called) const {
+  const TcpOptions& options = context_.options;
+  if (SameHostAs(peer)) return options.local_congestion_control;
+  return we_called || !options.remote_congestion_control.empty() ? options.remote_congestion_control
+                                                                 : context_.system_congestion_control;
+}
+
 Error Group::Blame(Rank peer, ErrorCode code, std::string message, const std::string& address) const {
   ErrorDetails details;
   details.code = code;
@@ -124,6 +131,7 @@ std::shared_ptr<Connector> Group::MakeConnector(Rank peer, ConnectionKind kind, 
   plan.hello.to_instance = AddressOf(peer).instance;
   if (!context_.options.addresses.empty()) plan.source = context_.self.candidates.front().at.ip;
   plan.buffer_bytes = kind == ConnectionKind::kLane ? context_.options.socket_buffer_bytes : 0;
+  plan.congestion_control = CongestionControlFor(peer, /*we_called=*/true);
   plan.timeout = config_.connect_timeout;
   plan.handshake_timeout = context_.options.handshake_timeout;
   plan.peer_name = NameOf(peer);
@@ -139,7 +147,7 @@ void Group::BeginControl(const PeerPtr& peer) {
       const Error& error = result.error();
       return self->EndPeer(peer, self->Blame(peer->rank, error.code(), error.message(), ""));
     }
-    self->ControlStands(peer, std::move(result->fd), result->via.reason, result->via.interface);
+    self->ControlStands(peer, std::move(result->fd), &result->via);
   });
 }
 
@@ -177,15 +185,17 @@ void Group::OnControlCaller(const PeerPtr& peer, const CallerPtr& caller) {
   Fd fd = caller->Accept();
   if (fd) {
     ++context_.options.counters->welcomed;
-    return ControlStands(peer, std::move(fd), SameHostAs(peer->rank) ? "same host" : "it connected to us", "");
+    return ControlStands(peer, std::move(fd), nullptr);
   }
   // The caller went away. Where we were calling too, go on.
   if (peer->state == PeerState::kConnecting) BeginControl(peer);
 }
 
-void Group::ControlStands(const PeerPtr& peer, Fd fd, const std::string& reason, const std::string& interface) {
+void Group::ControlStands(const PeerPtr& peer, Fd fd, const Attempt* way) {
   const SocketAddress remote = PeerSocketAddress(fd.get());
-  std::string local_interface = interface;
+  const bool same_host = SameHostAs(peer->rank);
+  const std::string reason = way != nullptr ? way->reason : same_host ? "same host" : "it connected to us";
+  std::string local_interface = way != nullptr ? way->interface : "";
   const IpAddress local_ip = LocalSocketAddress(fd.get()).ip;
   for (const LocalAddress& own : context_.local) {
     if (own.ip == local_ip) local_interface = own.interface;
@@ -193,9 +203,8 @@ void Group::ControlStands(const PeerPtr& peer, Fd fd, const std::string& reason,
   peer->address = remote.ToString();
   SetNoDelay(fd.get());
   SetSilenceLimit(fd.get(), context_.options.silence_timeout);
-  const bool same_host = SameHostAs(peer->rank);
-  const std::string congestion = SetCongestionControl(
-      fd.get(), same_host ? context_.options.local_congestion_control : context_.options.remote_congestion_control);
+  const std::string congestion =
+      SetCongestionControl(fd.get(), CongestionControlFor(peer->rank, /*we_called=*/way != nullptr));
   const std::string path =
       fmt::format("{}{} ({}; {}{})", peer->address, local_interface.empty() ? "" : " via " + local_interface, reason,
                   congestion, same_host && context_.options.split_local_lanes ? "; two sockets per lane" : "");
@@ -370,9 +379,10 @@ void Group::HandOver(const PeerPtr& peer, std::uint32_t index, std::uint8_t stre
   const std::shared_ptr<LaneInProgress> lane = LaneAt(peer, index);
   if (closed_ || lane->over) return;
   SetNoDelay(fd.get());
-  SetCongestionControl(fd.get(), SameHostAs(peer->rank) ? context_.options.local_congestion_control
-                                                        : context_.options.remote_congestion_control);
-  if (!we_called) SetBuffers(fd.get(), context_.options.socket_buffer_bytes);
+  if (!we_called) {  // else the connector has seen to it, which is the better time
+    SetCongestionControl(fd.get(), CongestionControlFor(peer->rank, we_called));
+    SetBuffers(fd.get(), context_.options.socket_buffer_bytes);
+  }
   lane->streams_seen = static_cast<std::uint8_t>(lane->streams_seen | (1u << stream));
   if (lane->streams_seen == (1u << streams) - 1) {
     lane->over = true;

@@ -49,6 +49,7 @@ struct GroupContext {
   const TcpAddress& self;
   const std::vector<LocalAddress>& local;
   Greeter& greeter;
+  const std::vector<std::string> system_congestion_control = {SystemCongestionControl()};
 };
 
 class Group : public std::enable_shared_from_this<Group> {
@@ -71,6 +72,8 @@ class Group : public std::enable_shared_from_this<Group> {
   std::string DescribePeer(Rank peer) const;
   const GroupConfig& config() const { return config_; }
   bool SameHostAs(Rank peer) const;
+  // Of a connection with `peer`. What came to us has begun with this host's, so that of others gets the system's back.
+  const std::vector<std::string>& CongestionControlFor(Rank peer, bool we_called) const;
 
  private:
   struct LaneInProgress {
@@ -108,7 +111,8 @@ class Group : public std::enable_shared_from_this<Group> {
 
   void BeginControl(const PeerPtr& peer);
   void OnControlCaller(const PeerPtr& peer, const CallerPtr& caller);
-  void ControlStands(const PeerPtr& peer, Fd fd, const std::string& reason, const std::string& interface);
+  // `way`: how we reached it; null: it reached us.
+  void ControlStands(const PeerPtr& peer, Fd fd, const Attempt* way);
   void ReadControl(const PeerPtr& peer);
   void WatchFlush(Rank rank);
   // False: the peer has ended meanwhile.

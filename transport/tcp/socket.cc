@@ -25,6 +25,12 @@ SocketAddress Named(int fd, int (*call)(int, sockaddr*, socklen_t*)) {
   return FromRaw(reinterpret_cast<const sockaddr*>(&storage)).value_or(SocketAddress{});
 }
 
+std::string CongestionControl(int fd) {
+  std::array<char, 32> current{};
+  socklen_t bytes = current.size() - 1;
+  return getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, current.data(), &bytes) == 0 ? current.data() : "";
+}
+
 }  // namespace
 
 void Fd::Close() {
@@ -43,12 +49,14 @@ Error SystemError(int error, std::string_view what, ErrorCode otherwise) {
   return Error(resource ? ErrorCode::kResource : otherwise, fmt::format("{}: {}", what, SystemMessage(error)));
 }
 
-Result<Fd> Listen(const SocketAddress& at, int backlog, bool dual_stack) {
+Result<Fd> Listen(const SocketAddress& at, int backlog, bool dual_stack,
+                  const std::vector<std::string>& congestion_control) {
   const std::string what = fmt::format("cannot listen on {}", at.ToString());
   Fd fd(socket(at.ip.is_v4() ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return Fail(SystemError(errno, what, ErrorCode::kUnsupported));
   SetInt(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);  // a restarted job gets its fixed port back at once
   if (!at.ip.is_v4()) SetInt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, dual_stack ? 0 : 1);
+  SetCongestionControl(fd.get(), congestion_control);
   const RawSocketAddress raw = ToRaw(at);
   if (bind(fd.get(), raw.get(), raw.bytes) != 0 || listen(fd.get(), backlog) != 0) {
     const int error = errno;
@@ -59,10 +67,12 @@ Result<Fd> Listen(const SocketAddress& at, int backlog, bool dual_stack) {
   return fd;
 }
 
-Result<Fd> StartConnect(const SocketAddress& to, const IpAddress* from, int buffer_bytes) {
+Result<Fd> StartConnect(const SocketAddress& to, const IpAddress* from, int buffer_bytes,
+                        const std::vector<std::string>& congestion_control) {
   Fd fd(socket(to.ip.is_v4() ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return Fail(SystemError(errno, "no socket", ErrorCode::kUnsupported));
   SetBuffers(fd.get(), buffer_bytes);
+  SetCongestionControl(fd.get(), congestion_control);
   if (from != nullptr && from->is_v4() == to.ip.is_v4()) {
     SetInt(fd.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
     const RawSocketAddress raw = ToRaw({*from, 0});
@@ -106,10 +116,13 @@ std::string SetCongestionControl(int fd, const std::vector<std::string>& preferr
     if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) == 0) break;
     refused += fmt::format("; {}: {}", name, SystemMessage(errno));
   }
-  std::array<char, 32> current{};
-  socklen_t bytes = current.size() - 1;
-  if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, current.data(), &bytes) != 0) return "unknown" + refused;
-  return current.data() + refused;
+  const std::string current = CongestionControl(fd);
+  return (current.empty() ? "unknown" : current) + refused;
+}
+
+std::string SystemCongestionControl() {
+  const Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  return CongestionControl(fd.get());
 }
 
 void SetBuffers(int fd, int bytes) {

@@ -43,13 +43,16 @@ std::string SystemMessage(int error);
 Error SystemError(int error, std::string_view what, ErrorCode otherwise);
 
 // A listening, non-blocking socket. A wildcard IPv6 address listens on both families where the machine allows it.
-// kAddressInUse and kInvalidArgument (no such address) name the address.
-Result<Fd> Listen(const SocketAddress& at, int backlog, bool dual_stack);
+// `congestion_control`: as for SetCongestionControl; accepted connections begin with it. kAddressInUse and
+// kInvalidArgument (no such address) name the address.
+Result<Fd> Listen(const SocketAddress& at, int backlog, bool dual_stack,
+                  const std::vector<std::string>& congestion_control);
 
 // A non-blocking socket that is connecting; readiness for writing and then ConnectResult tell how it went.
 // `from`: the local address to use, or null. `buffer_bytes`: as SetBuffers, which must come before the connection's
-// window scale is agreed.
-Result<Fd> StartConnect(const SocketAddress& to, const IpAddress* from, int buffer_bytes);
+// window scale is agreed. `congestion_control`: as SetCongestionControl.
+Result<Fd> StartConnect(const SocketAddress& to, const IpAddress* from, int buffer_bytes,
+                        const std::vector<std::string>& congestion_control);
 int ConnectResult(int fd);  // 0, or the errno of the attempt
 
 SocketAddress LocalSocketAddress(int fd);
@@ -60,8 +63,12 @@ void SetNoDelay(int fd);
 // Options of control connections, where silence must end: keepalive probes, and unacknowledged bytes, give up after
 // `silence`.
 void SetSilenceLimit(int fd, Duration silence);
-// The first of `preferred` that this process may set. Says in words which algorithm the socket has now.
+// The first of `preferred` that this process may set. Says in words which algorithm the socket has now. Before a socket
+// is connected: one that has been bbr's paces what it sends for the rest of its life (sk_pacing_status), whatever it is
+// given later, and so loses up to 40% where ranks share cores.
 std::string SetCongestionControl(int fd, const std::vector<std::string>& preferred);
+// What a socket gets that nobody has set it for: "bbr". Empty where no socket can be made.
+std::string SystemCongestionControl();
 // Explicit buffer sizes; 0 leaves the kernel's tuning on.
 void SetBuffers(int fd, int bytes);
 

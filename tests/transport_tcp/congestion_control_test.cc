@@ -1,0 +1,101 @@
+// Which congestion control a connection has, and since when.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <string>
+
+#include "tests/transport_tcp/world.h"
+#include "transport/tcp/socket.h"
+
+namespace rondo::test {
+namespace {
+
+const tcp::SocketAddress kLoopback{*tcp::IpAddress::Parse("127.0.0.1"), 0};
+
+std::string CongestionControl(int fd) {
+  std::array<char, 32> name{};
+  socklen_t bytes = name.size() - 1;
+  CHECK(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), &bytes) == 0);
+  return name.data();
+}
+
+// One that this process may set and that a socket would not have anyway.
+std::string AnotherThanTheSystems() {
+  for (const char* name : {"reno", "cubic"}) {
+    if (tcp::SystemCongestionControl() == name) continue;
+    const tcp::Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (tcp::SetCongestionControl(fd.get(), {name}) == name) return name;
+  }
+  MESSAGE("skipped: this machine lets nobody choose another congestion control than the system's");
+  return {};
+}
+
+// The paths as both ends of one connection tell them.
+std::array<std::string, 2> Paths(const std::function<void(int, TcpOptions&)>& adjust) {
+  World world(2, [&](int rank, TcpOptions& options) {
+    options.addresses = {"127.0.0.1"};
+    adjust(rank, options);
+  });
+  world.OpenAll();
+  const Lane& lane = world.Open(0, 1);
+  world.Open(1, 0);
+  REQUIRE(world.Drive([&] { return lane.state() == LaneState::kOpen; }));
+  return {world[0].DescribePeer(1), world[1].DescribePeer(0)};
+}
+
+TEST_CASE("a connection has its congestion control from the start: who was bbr's first stays paced") {
+  const std::string other = AnotherThanTheSystems();
+  if (other.empty()) return;
+  const auto listener = tcp::Listen(kLoopback, 1, false, {other});
+  REQUIRE(listener);
+  const auto caller = tcp::StartConnect(tcp::LocalSocketAddress(listener->get()), nullptr, 0, {other});
+  REQUIRE(caller);
+  CHECK(CongestionControl(caller->get()) == other);
+  pollfd waiting{listener->get(), POLLIN, 0};
+  REQUIRE(poll(&waiting, 1, 60'000) == 1);
+  const tcp::Fd accepted(accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC));
+  REQUIRE(accepted);
+  CHECK(CongestionControl(accepted.get()) == other);
+}
+
+TEST_CASE("within a host both ends have the first that may be set of local_congestion_control") {
+  const std::string other = AnotherThanTheSystems();
+  if (other.empty()) return;
+  for (const std::string& path : Paths([&](int, TcpOptions& options) {
+         options.local_congestion_control = {"nosuch", other};
+       })) {
+    CAPTURE(path);
+    CHECK(path.find("(same host; " + other + "; nosuch: ") != std::string::npos);
+  }
+}
+
+TEST_CASE("between hosts both ends have the system's, whatever this host's own connections get") {
+  const std::string other = AnotherThanTheSystems();
+  if (other.empty()) return;
+  for (const std::string& path : Paths([&](int, TcpOptions& options) {
+         options.host_id = {};  // so that loopback counts as a way between hosts
+         options.local_congestion_control = {other};
+       })) {
+    CAPTURE(path);
+    CHECK(path.ends_with("; " + tcp::SystemCongestionControl() + ")"));
+  }
+}
+
+TEST_CASE("between hosts remote_congestion_control is heeded by both ends") {
+  const std::string other = AnotherThanTheSystems();
+  if (other.empty()) return;
+  for (const std::string& path : Paths([&](int, TcpOptions& options) {
+         options.host_id = {};  // so that loopback counts as a way between hosts
+         options.remote_congestion_control = {other};
+       })) {
+    CAPTURE(path);
+    CHECK(path.ends_with("; " + other + ")"));
+  }
+}
+
+}  // namespace
+}  // namespace rondo::test
