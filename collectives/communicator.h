@@ -70,12 +70,14 @@ struct PeerIdentity {
   int cores = 0;        // that the ranks of its host share; 0: not known, taken for enough. Equal on all ranks
 };
 
-// How a waiting thread spends its time before it sleeps in the kernel.
+// How a waiting thread spends its time before it sleeps in the kernel. While it finds that others want its core (another
+// job, a quota, ranks that count as another host's), it takes YieldsAtOnce() whatever it was given.
 struct WaitPolicy {
   Duration spin{};   // polling only
   Duration yield{};  // after that, polling and giving the core away in between
   // Spins where every local rank has a core, yields where ranks outnumber cores.
   static WaitPolicy For(int local_ranks, int cores);
+  static constexpr WaitPolicy YieldsAtOnce() { return {.spin = {}, .yield = std::chrono::microseconds(2000)}; }
 };
 
 struct CommunicatorOptions {

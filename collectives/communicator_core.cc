@@ -86,7 +86,7 @@ WaitPolicy WaitPolicy::For(int local_ranks, int cores) {
   // Where every rank has a core, polling catches an answer ten times sooner than a wake-up across cores (about 50 us on
   // virtual machines). Where ranks share cores, whoever polls keeps its peer from running: give the core away instead.
   if (local_ranks <= cores) return {.spin = std::chrono::microseconds(200), .yield = {}};
-  return {.spin = {}, .yield = std::chrono::microseconds(2000)};
+  return YieldsAtOnce();
 }
 
 // ---- creation ----

@@ -18,6 +18,7 @@
 
 #include "base/check.h"
 #include "collectives/communicator.h"
+#include "collectives/contention.h"
 #include "collectives/control.h"
 #include "collectives/drive_gate.h"
 #include "collectives/engine/engine.h"
@@ -165,6 +166,7 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
 
   // Drives until `ready()` or `until`. `background`: gives way to threads that wait.
   void Drive(TimePoint until, Sequence waited, bool background, Condition ready);
+  void Yield();
   bool DriveUntil(TimePoint until, Sequence waited, Condition ready);
 
   // Messages. Owner: starts what was submitted, polls, publishes what has ended; true if anything moved.
@@ -200,6 +202,7 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   std::shared_ptr<const Clock> clock_;
   std::shared_ptr<Waiter> waiter_;
   WaitPolicy wait_policy_;
+  Contention contention_;  // of whoever drives
 
   // Owner's.
   std::unique_ptr<UserOperationMover> mover_;

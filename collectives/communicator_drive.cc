@@ -13,6 +13,8 @@ namespace {
 constexpr std::uint32_t kPollsBetweenYields = 8;
 // While bytes move.
 constexpr std::uint32_t kPollsBetweenClockReads = 64;
+// Whatever the policy, where it has turned out that others want the core.
+constexpr WaitPolicy kSharedCore = WaitPolicy::YieldsAtOnce();
 
 }  // namespace
 
@@ -90,6 +92,12 @@ void CommunicatorCore::CompleteCurrent() {
   if (request.wide()) wide_partials_.End(request.output, first, request.output_elements, request.type);
 }
 
+void CommunicatorCore::Yield() {
+  const TimePoint before = clock_->Now();
+  waiter_->Yield();
+  contention_.Yielded(clock_->Now() - before);
+}
+
 void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, Condition ready) {
   // REQUIRES ownership; gives it up in every way out.
   if (std::exchange(armed_, false)) endpoint_->Disarm();
@@ -114,18 +122,19 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
     if (LookForTrouble(now, waited)) continue;
     if (now >= until) break;
     const Duration idle = now - *idle_since;
-    if (idle < wait_policy_.spin) {
+    const WaitPolicy& policy = contention_.is_wanted() ? kSharedCore : wait_policy_;
+    if (idle < policy.spin) {
       // The peer may have been put on this very core: then only giving it away lets the bytes come.
-      if (++idle_polls % kPollsBetweenYields == 0) waiter_->Yield();
+      if (++idle_polls % kPollsBetweenYields == 0) Yield();
       continue;
     }
-    if (idle < wait_policy_.spin + wait_policy_.yield) {
-      waiter_->Yield();
+    if (idle < policy.spin + policy.yield) {
+      Yield();
       continue;
     }
 
     if (engine_->MoverBusy()) {  // nothing would wake a sleeper when the mover is done
-      waiter_->Yield();
+      Yield();
       continue;
     }
     const bool messages = messages_in_use_.load(std::memory_order_relaxed);

@@ -1,17 +1,21 @@
 // Waiting for operations: timeouts, several waiters, the progress thread, callbacks, and limits on what is pending.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <barrier>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "collectives/communicator.h"
+#include "collectives/waiter.h"
 #include "tests/communicator/ranks.h"
 
 namespace rondo {
@@ -172,6 +176,48 @@ TEST_CASE("more pending operations than the limit are refused and the others sti
         options.max_pending_operations = 4;
         options.progress_thread = false;
       });
+}
+
+// Time that passes by reading it, by giving the core away and by sleeping.
+struct ToldTime final : Clock, Waiter {
+  explicit ToldTime(Duration yield_takes) : yield_takes(yield_takes) {}
+  TimePoint Now() const override { return now += std::chrono::nanoseconds(20); }
+  void Yield() override { now += yield_takes; }
+  void Sleep(Endpoint&, int, TimePoint deadline) override {
+    if (!first_sleep) first_sleep = now;
+    now = std::max(now, deadline);
+  }
+  const Duration yield_takes;
+  mutable TimePoint now{};
+  std::optional<TimePoint> first_sleep;
+};
+
+TEST_CASE("who spins and finds that others want the core gives it away at once, and longer before it sleeps") {
+  const WaitPolicy spins{.spin = std::chrono::microseconds(200), .yield = {}};
+  const auto first_sleep = [&](Duration yield_takes) {
+    const auto time = std::make_shared<ToldTime>(yield_takes);
+    InprocNetwork network(2);
+    CommunicatorOptions options;
+    options.peers = IdentitiesOf(network);
+    options.transport = network.transport(0);
+    options.clock = time;
+    options.waiter = time;
+    options.wait_policy = spins;
+    options.progress_thread = false;
+    const auto communicator = Communicator::Create(std::move(options));
+    REQUIRE(communicator);
+    float value = 1;
+    Work alone = (*communicator)->AllReduceAsync(&value, &value, 1, DataType::kFloat32, ReduceOp::kSum);
+    CHECK_FALSE(alone.Wait(time->now + std::chrono::milliseconds(10)));
+    REQUIRE(time->first_sleep);
+    return time->first_sleep->time_since_epoch();
+  };
+  const Duration alone = first_sleep(std::chrono::nanoseconds(300));
+  CHECK(alone >= spins.spin);
+  CHECK(alone < 2 * spins.spin);
+  const Duration shared = first_sleep(std::chrono::microseconds(3));
+  CHECK(shared >= WaitPolicy::YieldsAtOnce().yield);
+  CHECK(shared < 2 * WaitPolicy::YieldsAtOnce().yield);
 }
 
 }  // namespace
