@@ -187,7 +187,7 @@ class BarsOnMeans(unittest.TestCase):
 
 class TheBars(unittest.TestCase):
     def test_are_against_programs_that_exist(self):
-        programs = {program.name for program in [*grid.PEERS["tcp"], grid.SOCKETS]}
+        programs = {program.name for program in [*grid.PEERS["tcp"], grid.SOCKETS, grid.WIRE]}
         for bar in bars.BARS:
             self.assertLessEqual(set(bar.against.programs), programs)
 
@@ -206,6 +206,14 @@ class TheBars(unittest.TestCase):
                 cell = dataclasses.replace(CELL, ranks=count, bytes=size)
                 held = any(bar.covers(cell) for bar in bars.BARS if bar.against == bars.RAW_SOCKETS)
                 self.assertEqual(held, grid.SOCKETS.measures(cell), cell)
+
+
+    def test_between_hosts_are_others_than_on_one(self):
+        for size in grid.HOSTS_BYTES["all_reduce"]:
+            cell = dataclasses.replace(CELL, condition="hosts 1gbit", ranks=4, bytes=size)
+            held_to = [bar for bar in bars.BARS if bar.covers(cell)]
+            self.assertTrue(held_to and all(bar.between_hosts for bar in held_to), cell)
+            self.assertEqual(any(bar.against == bars.THE_WIRE for bar in held_to), grid.WIRE.measures(cell), cell)
 
 
 class ExitStatus(unittest.TestCase):
@@ -379,6 +387,36 @@ class Sockets(unittest.TestCase):
         self.assertRegex(outcome["error"], "unreadable output: .*so fast")
 
 
+class BetweenHosts(unittest.TestCase):
+    CELL = dataclasses.replace(CELL, condition=grid.between_hosts("1gbit").name, ranks=4, bytes=64 << 10)
+    ADDRESSES = [f"10.77.0.{host}" for host in (1, 2, 3, 4)]
+
+    def commands(self, program):
+        with tempfile.TemporaryDirectory() as folder:
+            return program.commands_on_hosts(Path("/b"), self.CELL, self.ADDRESSES, ["/lab", "rsh"], Path(folder))
+
+    def test_the_wire_takes_what_each_rank_must_send_at_the_payloads_share_of_the_rate(self):
+        (wire,) = grid.WIRE.points("", self.CELL)
+        self.assertAlmostEqual(wire["median_us"], 1.5 * 65536 / (125 * 1448 / 1514))
+        slower = dataclasses.replace(self.CELL, condition=grid.between_hosts("100mbit").name)
+        self.assertAlmostEqual(grid.WIRE.points("", slower)[0]["median_us"], 10 * wire["median_us"])
+
+    def test_nobody_is_told_of_loopback_and_every_program_gets_the_same_cell(self):
+        for program in [grid.RONDO, *grid.PEERS["tcp"]]:
+            commands = self.commands(program)
+            with self.subTest(program=program.name):
+                self.assertEqual(len(commands), 1 if "mpi" in program.name else 4)
+                for command in commands:
+                    self.assertFalse({"lo", "127.0.0.1", "localhost"} & set(command), command)
+                    self.assertEqual(command[-len(program.shared_flags(self.CELL)):], program.shared_flags(self.CELL))
+
+    def test_rondo_finds_its_address_itself_where_peers_are_given_theirs(self):
+        for rank, (ours, theirs) in enumerate(zip(self.commands(grid.RONDO), self.commands(grid.PEERS["tcp"][0]))):
+            self.assertEqual((ours[ours.index("-r") + 1], ours[ours.index("-a") + 1]), (str(rank), "auto"))
+            self.assertFalse(set(self.ADDRESSES) & set(ours))
+            self.assertIn(self.ADDRESSES[rank], theirs)
+
+
 class Flags(unittest.TestCase):
     def test_no_peer_may_use_shared_memory_over_tcp(self):
         peers = {peer.name: peer for peer in grid.PEERS["tcp"]}
@@ -409,7 +447,8 @@ class Flags(unittest.TestCase):
             self.assertEqual({cell.collective for cell in cells}, set(grid.BYTES))
 
     def test_wrong_words_are_named(self):
-        for wrong in (["--sizes", "5"], ["--ranks", "0"], ["--peers", "nccl"], ["--collectives", "all_reduce,sum"], ["--resume"]):
+        for wrong in (["--sizes", "5"], ["--ranks", "0"], ["--peers", "nccl"], ["--collectives", "all_reduce,sum"], ["--resume"],
+                      ["--link-rate", "fast"]):
             command = [REPOSITORY / "tools/compare/compare", *wrong]
             answer = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
             with self.subTest(wrong=wrong):

@@ -7,7 +7,7 @@ of ..." is therefore a bar of 1 / 0.8.
 import math
 from dataclasses import dataclass
 
-from grid import BANDWIDTH_BYTES, BYTES, LATENCY_BYTES, MIB, PEERS, RANKS, SOCKETS, Cell, sizes
+from grid import BANDWIDTH_BYTES, BYTES, HOSTS, KIB, LATENCY_BYTES, MIB, PEERS, RANKS, SOCKETS, WIRE, WIRE_BYTES, Cell, sizes
 
 MISSED_FRACTION = 0.8
 
@@ -24,6 +24,7 @@ BEST_PEER = Rival("the best peer", tuple(dict.fromkeys(peer.name for peers in PE
 BEST_MPI = Rival("the best MPI", ("openmpi", "mpich"))
 GLOO = Rival("Gloo", ("gloo",))
 RAW_SOCKETS = Rival("raw sockets", (SOCKETS.name,))
+THE_WIRE = Rival("the wire", (WIRE.name,))
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,11 @@ class Bar:
     max_bytes: int = 1 << 62
     against: Rival = BEST_PEER
     mean: bool = False  # the geometric mean over the grid's cells; it takes all of them
+    between_hosts: bool = False  # else on one
 
     def covers(self, cell: Cell) -> bool:
-        return cell.collective == self.collective and cell.ranks in self.ranks and self.min_bytes <= cell.bytes <= self.max_bytes
+        what = cell.collective == self.collective and cell.between_hosts == self.between_hosts
+        return what and cell.ranks in self.ranks and self.min_bytes <= cell.bytes <= self.max_bytes
 
     def grid(self) -> set[tuple[int, int]]:
         """The ranks and bytes that a mean is of."""
@@ -68,4 +71,7 @@ BARS = [
     # Bus bandwidth: at two ranks that of bytes / time, so that the ratio of times is that of bandwidths.
     Bar(0.85, ranks=(2,), min_bytes=BANDWIDTH_BYTES, against=RAW_SOCKETS),
     *(Bar(1 / 0.8, collective=name, mean=True) for name in BYTES if name != "all_reduce"),
+    Bar(1 / 0.8, ranks=tuple(HOSTS), max_bytes=16 * KIB, between_hosts=True),
+    Bar(1.0, ranks=tuple(HOSTS), min_bytes=WIRE_BYTES, max_bytes=WIRE_BYTES, between_hosts=True),
+    Bar(1 / 1.15, ranks=tuple(HOSTS), min_bytes=WIRE_BYTES, max_bytes=WIRE_BYTES, against=THE_WIRE, between_hosts=True),
 ]

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +18,8 @@ BYTES = {
     **{name: OTHER_BYTES for name in WITH_A_VECTOR + WITH_A_BLOCK_PER_RANK},
     "barrier": [0],
 }
+# Between hosts, where tools/lab/wire_rate measures the large ones against the wire.
+HOSTS_BYTES = {name: [size for size in sizes if size <= 64 * KIB] for name, sizes in BYTES.items()}
 QUICK_BYTES = {**{name: [16 * KIB] for name in BYTES}, "all_reduce": [4, 64 * KIB, 4 * MIB], "barrier": [0]}
 # Broadcast has one buffer in every peer's interface, and a barrier none: they count as in place. The others are measured in
 # place where every program has that.
@@ -27,6 +30,8 @@ PLACES = {
 }
 
 RANKS = [2, 4, 8]
+HOSTS = [4]  # a rank each
+LINK_RATE = "1gbit"
 ROUNDS = 5
 SECONDS_PER_POINT = 0.2
 WARM_UP_SECONDS = 0.3
@@ -40,10 +45,21 @@ class Condition:
     what: str
     cubic_namespace: bool  # a fresh network namespace whose loopback routes ask for cubic (needs root)
     rondo_unprivileged: bool  # Rondo runs as an ordinary user where this program is root
+    link_rate: str = ""  # not empty: each rank on a host of its own (tools/lab/netlab) with such a link
+
+    @property
+    def between_hosts(self) -> bool:
+        return self.link_rate != ""
 
 
 CUBIC = Condition("cubic", "a network namespace of its own, congestion control cubic for all", True, False)
 DEFAULT = Condition("default", "the machine's own loopback and congestion control, Rondo without privileges", False, True)
+BETWEEN_HOSTS = "hosts"  # how such conditions' names begin
+
+
+def between_hosts(link_rate: str) -> Condition:
+    what = f"a host for each rank, links of {link_rate} each way, the machine's congestion control; all hosts share this machine's cores"
+    return Condition(f"{BETWEEN_HOSTS} {link_rate}", what, False, False, link_rate)
 
 
 @dataclass(frozen=True)
@@ -56,6 +72,10 @@ class Cell:
     ranks: int
     bytes: int
     place: str  # "out" or "in"
+
+    @property
+    def between_hosts(self) -> bool:
+        return self.condition.startswith(BETWEEN_HOSTS)
 
     def key(self) -> str:
         return f"{self.condition} {self.transport} {self.collective} n={self.ranks} {self.bytes}B {self.place}"
@@ -78,7 +98,7 @@ def size_word(count: int) -> str:
 @dataclass(frozen=True)
 class Program:
     name: str
-    flags: tuple[str, ...] = ()  # as documented best for this transport
+    flags: tuple[str, ...] = ()  # as documented best for this transport; lo stands for the interface
     variables: dict[str, str] = field(default_factory=dict)
     is_rondo: bool = False
 
@@ -95,9 +115,7 @@ class Program:
         return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
 
     def command(self, binaries: Path, cell: Cell) -> list[str]:
-        shared = ["-c", cell.collective, "-b", cell.place, "-p", self.name, "-t", str(SECONDS_PER_POINT), "-w", str(WARM_UP_SECONDS)]
-        if cell.bytes:
-            shared += ["-s", size_word(cell.bytes)]
+        shared = self.shared_flags(cell)
         driver = str(binaries / f"{self.driver()}_bench")
         ranks = str(cell.ranks)
         if self.driver() == "openmpi":
@@ -107,6 +125,32 @@ class Program:
         if self.driver() == "mpich":
             return ["mpirun.mpich", "-n", ranks, *self.flags, driver, *shared]
         return [driver, "-n", ranks, *self.flags, *shared]
+
+    def commands_on_hosts(self, binaries: Path, cell: Cell, addresses: list[str], rsh: list[str], folder: Path) -> list[list[str]]:
+        """One for each host from the first on. `rsh`: what runs words at an address; `folder`: empty, seen by all hosts."""
+        shared = self.shared_flags(cell)
+        driver = str(binaries / f"{self.driver()}_bench")
+        ranks = str(cell.ranks)
+        flags = ["eth0" if word == "lo" else word for word in self.flags]
+        if self.driver() == "openmpi":
+            return [["mpirun.openmpi", "-n", ranks, "--host", ",".join(f"{address}:1" for address in addresses), *flags,
+                     "--mca", "plm_rsh_agent", " ".join(rsh), "--mca", "mpi_yield_when_idle", "1", driver, *shared]]  # fmt: skip
+        if self.driver() == "mpich":
+            script = folder / "rsh"
+            script.write_text(f'#!/bin/sh\nexec {shlex.join(rsh)} "$@"\n')
+            script.chmod(0o755)
+            flags[flags.index("fork")] = "rsh"
+            return [["mpirun.mpich", "-n", ranks, "-hosts", ",".join(addresses), "-launcher-exec", str(script), *flags, driver, *shared]]
+        commands = []
+        for rank, address in enumerate(addresses):
+            own_address = "auto" if self.is_rondo else address
+            own = [own_address if word == "127.0.0.1" else word for word in flags]
+            commands.append([driver, "-n", ranks, "-r", str(rank), "-d", str(folder), *own, *shared])
+        return commands
+
+    def shared_flags(self, cell: Cell) -> list[str]:
+        flags = ["-c", cell.collective, "-b", cell.place, "-p", self.name, "-t", str(SECONDS_PER_POINT), "-w", str(WARM_UP_SECONDS)]
+        return [*flags, "-s", size_word(cell.bytes)] if cell.bytes else flags
 
     def driver(self) -> str:
         return "rondo" if self.is_rondo else self.name
@@ -139,7 +183,8 @@ class Sockets(Program):
     both ends spin (latency), or its bytes both ways at once on two sockets (bandwidth). No library over TCP can be faster."""
 
     def measures(self, cell: Cell) -> bool:
-        return cell.collective == "all_reduce" and cell.ranks == 2 and (self.is_latency(cell) or cell.bytes >= BANDWIDTH_BYTES)
+        two = cell.collective == "all_reduce" and cell.ranks == 2 and not cell.between_hosts
+        return two and (self.is_latency(cell) or cell.bytes >= BANDWIDTH_BYTES)
 
     @staticmethod
     def is_latency(cell: Cell) -> bool:
@@ -170,6 +215,33 @@ LATENCY_BYTES, BANDWIDTH_BYTES = 4, 16 * MIB
 ONE_WAY = ["pingpong", "tcp", "-", "spin"]
 BOTH_WAYS = ["stream", "tcp", "-", "duplex2", str(256 * KIB), "1"]
 SOCKETS = Sockets("sockets")
+
+WIRE_BYTES = 64 * KIB
+TCP_PAYLOAD = 1448 / 1514  # of the Ethernet bytes that a lab's rate counts, at MTU 1500
+BITS_PER_S = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
+
+
+@dataclass(frozen=True)
+class Wire(Program):
+    """What the links take for the 2 (n - 1) / n of the vector that each rank must send: computed, not run."""
+
+    def measures(self, cell: Cell) -> bool:
+        return cell.collective == "all_reduce" and cell.between_hosts and cell.bytes >= WIRE_BYTES
+
+    def points_about(self, cell: Cell) -> int:
+        return 0
+
+    def commands_on_hosts(self, binaries: Path, cell: Cell, addresses: list[str], rsh: list[str], folder: Path) -> list[list[str]]:
+        return [["true"]]
+
+    def points(self, output: str, cell: Cell) -> list[dict]:
+        number, unit = found(r"([\d.]+)[a-z]+$", cell.condition), found(r"([a-z]+)$", cell.condition)
+        bytes_per_us = float(number) * BITS_PER_S[unit] * TCP_PAYLOAD / 8e6
+        us = 2 * (cell.ranks - 1) / cell.ranks * cell.bytes / bytes_per_us
+        return [{"algorithm": "wire", "bytes": cell.bytes, "median_us": us, "p99_us": us, "wall_us": us, "correct": True}]
+
+
+WIRE = Wire("wire")
 
 # How each driver's library names its version.
 VERSION_COMMANDS = {
@@ -205,7 +277,7 @@ def cells(conditions, transport, collectives, ranks, bytes_of, places):
 def seconds_about(program: Program, cell: Cell) -> float:
     """Of one run, fitted to runs on two cores: a start, a warm-up, and for each point checking and at least seven iterations,
     the largest at about 1 GB/s for all ranks together."""
-    if isinstance(program, Sockets):
+    if isinstance(program, (Sockets, Wire)):
         return 1.5
     return 1.0 + WARM_UP_SECONDS + program.points_about(cell) * (1.5 * SECONDS_PER_POINT + 10e-9 * cell.bytes * cell.ranks)
 

@@ -1,8 +1,9 @@
 // rondo_bench - Rondo's collectives between ranks forked on this machine, float32 sum; timed and checked as the peers
 // are.
-//   rondo_bench -n N [options]
+//   rondo_bench -n N [options]              all ranks
+//   rondo_bench -n N -r R -d DIR [options]  rank R alone; DIR is new, and the same for all ranks
 // options:
-//   -a ADDRESS   local address (default 127.0.0.1)
+//   -a ADDRESS   local address (default 127.0.0.1); "auto": Rondo's own choice
 //   -c COLLECTIVES   all_reduce,reduce,broadcast,all_gather,gather,reduce_scatter,scatter,all_to_all,barrier; in place
 //                    are measured all_reduce, all_gather, reduce_scatter, and broadcast, which is nothing else
 //   -b in,out  -s SIZES  -t SECONDS  -w WARM_UP_SECONDS  -p PROGRAM
@@ -29,7 +30,8 @@ using rondo::ReduceOp;
 constexpr rondo::Rank kRoot = 0;
 
 struct Options {
-  int ranks = 2;
+  int ranks = 2, rank = -1;
+  std::string folder;
   std::string address = "127.0.0.1", collectives = "all_reduce", places = "out,in", sizes = "4", program = "rondo";
   double seconds = 0.2, warm_seconds = 0.3;
 };
@@ -233,12 +235,12 @@ class RankBench {
   bench_env env_{};
 };
 
-int RankMain(const Options& options, const std::string& folder, int rank) {
+int RankMain(const Options& options) {
   rondo::ConnectOptions connect;
-  connect.rendezvous = "file://" + folder + "/rendezvous";
-  connect.rank = rank;
+  connect.rendezvous = "file://" + options.folder + "/rendezvous";
+  connect.rank = options.rank;
   connect.world_size = options.ranks;
-  connect.addresses = {options.address};
+  if (options.address != "auto") connect.addresses = {options.address};
   auto communicator = rondo::Connect(connect);
   if (!communicator) {
     fprintf(stderr, "rondo_bench: %s\n", communicator.error().ToString().c_str());
@@ -253,9 +255,11 @@ int RankMain(const Options& options, const std::string& folder, int rank) {
 
 int main(int argc, char** argv) {
   Options options;
-  for (int flag; (flag = getopt(argc, argv, "n:a:c:b:s:t:w:p:")) != -1;) {
+  for (int flag; (flag = getopt(argc, argv, "n:r:d:a:c:b:s:t:w:p:")) != -1;) {
     switch (flag) {
       case 'n': options.ranks = static_cast<int>(bench_number('n', optarg, 1)); break;
+      case 'r': options.rank = static_cast<int>(bench_number('r', optarg, 0)); break;
+      case 'd': options.folder = optarg; break;
       case 'a': options.address = optarg; break;
       case 'c': options.collectives = optarg; break;
       case 'b': options.places = optarg; break;
@@ -266,21 +270,25 @@ int main(int argc, char** argv) {
       default: return 2;
     }
   }
-  if (optind != argc) {
+  if (optind != argc || (options.rank >= 0) == options.folder.empty()) {
     fprintf(stderr, "usage: rondo_bench -n RANKS [options]; the head of rondo_bench.cc lists them\n");
     return 2;
   }
+
+  if (options.rank >= 0) return RankMain(options);
 
   char folder[] = "/tmp/rondo_bench.XXXXXX";
   if (mkdtemp(folder) == nullptr) {
     perror(folder);
     return 1;
   }
+  options.folder = folder;
   std::vector<pid_t> children;
   for (int rank = 0; rank < options.ranks; ++rank) {
     const pid_t child = fork();
     if (child == 0) {
-      const int status = RankMain(options, folder, rank);
+      options.rank = rank;
+      const int status = RankMain(options);
       fflush(stdout);
       _exit(status);
     }

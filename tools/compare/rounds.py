@@ -5,15 +5,21 @@ The file is JSON lines. The first line is the header (machine, versions, flags);
 Appending a line is the only way it changes, so an interrupted comparison goes on where it was.
 """
 
+import contextlib
 import dataclasses
 import json
 import math
 import os
 import signal
 import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
-from grid import LIMITS, Cell, Condition, Program, memory_about, seconds_about, timeout_s
+sys.path.append(str(Path(__file__).resolve().parents[1] / "lab"))
+
+from grid import LIMITS, Cell, Condition, Program, memory_about, seconds_about, timeout_s  # noqa: E402
+from hosts import NETLAB, Lab, LabError  # noqa: E402
 
 # The fresh namespace lives exactly as long as the process: nothing to remove. Its default congestion control may not be set
 # to one that ordinary users may not choose, but routes may name one; both ends of a connection follow their route.
@@ -61,6 +67,18 @@ def can_make_cubic_namespace() -> bool:
     return subprocess.run(in_cubic_namespace(["true"]), stdin=subprocess.DEVNULL, capture_output=True).returncode == 0
 
 
+def run_between_hosts(program: Program, cell: Cell, lab: Lab, binaries: Path) -> dict:
+    """As run_program, a rank on each host."""
+    addresses = lab.addresses[: cell.ranks]
+    with tempfile.TemporaryDirectory(prefix="rondo-compare-hosts.") as folder:
+        commands = program.commands_on_hosts(binaries, cell, addresses, [str(NETLAB), "rsh"], Path(folder))
+        try:
+            said = lab.run([(command, program.variables) for command in commands], timeout_s(cell))
+        except LabError as error:
+            return {"error": " | ".join(line.strip() for line in str(error).splitlines()[-4:] if line.strip())}
+    return read_points(program, said[0], cell)
+
+
 def run_program(program: Program, cell: Cell, condition: Condition, binaries: Path) -> dict:
     """{"points": [...]} or {"error": "..."}."""
     command = wrapped(condition, program, program.command(binaries, cell))
@@ -85,6 +103,10 @@ def run_program(program: Program, cell: Cell, condition: Condition, binaries: Pa
     if child.returncode != 0:
         said = " | ".join(line.strip() for line in err.strip().splitlines()[-4:] if line.strip())
         return {"error": f"exit status {child.returncode}: {said}"}
+    return read_points(program, out, cell)
+
+
+def read_points(program: Program, out: str, cell: Cell) -> dict:
     try:
         points = program.points(out, cell)
     except ValueError as error:
@@ -184,10 +206,27 @@ def plan_text(results: Results, planned: list[Run]) -> str:
 
 
 def run_plan(results: Results, planned: list[Run], conditions: dict[str, Condition], binaries: Path, say) -> None:
+    """Labs are made when first needed, and removed at the end whatever it is."""
+    with contextlib.ExitStack() as made:
+        labs: dict[str, Lab] = {}
+
+        def run_one(run: Run) -> dict:
+            condition = conditions[run.cell.condition]
+            if not condition.between_hosts:
+                return run_program(run.program, run.cell, condition, binaries)
+            if condition.name not in labs:
+                most = max(other.cell.ranks for other in planned if other.cell.condition == condition.name)
+                labs[condition.name] = made.enter_context(Lab(most, condition.link_rate, "cp"))
+            return run_between_hosts(run.program, run.cell, labs[condition.name], binaries)
+
+        run_all(results, planned, run_one, say)
+
+
+def run_all(results: Results, planned: list[Run], run_one, say) -> None:
     for done, run in enumerate(planned, 1):
         if results.has(run.round, run.cell, run.program):
             continue
-        outcome = run_program(run.program, run.cell, conditions[run.cell.condition], binaries)
+        outcome = run_one(run)
         results.add(run.round, run.cell, run.program, outcome)
         best = min((point["median_us"] for point in outcome.get("points", [])), default=None)
         said = outcome.get("error") or f"{best:.2f} us"
