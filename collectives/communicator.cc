@@ -223,6 +223,8 @@ bool Communicator::Progress() { return core_->ProgressOnce(); }
 std::optional<Error> Communicator::failure() const { return core_->failure(); }
 std::string Communicator::DescribePaths() const { return core_->DescribePaths(); }
 
+const Place& Communicator::place() const { return core_->place(); }
+
 Result<Communicator::Choice> Communicator::Choose(const Question& question, const OperationOptions& options) const {
   OperationDescriptor descriptor{.count = question.count,
                                  .collective = question.collective,

@@ -48,6 +48,7 @@
 #include "base/log.h"
 #include "base/reduce_op.h"
 #include "base/result.h"
+#include "collectives/model/cost.h"
 #include "collectives/model/profile.h"
 #include "collectives/point_to_point/message.h"
 #include "collectives/schedule/step.h"
@@ -337,6 +338,10 @@ class Communicator {
     bool measured = false;  // the former
   };
   Result<Choice> Choose(const Question& question, const OperationOptions& options = {}) const;
+
+  // Which rank is on which host, and how many cores each host's ranks share: what choices depend on beside the profile.
+  // Valid while the communicator lives.
+  const Place& place() const;
 
   // The path to each peer as chosen, one line each, for `explain` and logs.
   std::string DescribePaths() const;

@@ -83,6 +83,7 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   // Its parts: whether type and operation exist and belong together; in which type the elements travel; the algorithm.
   Status CheckOperation(const OperationDescriptor& descriptor) const;
   DataType TravellingType(const OperationDescriptor& descriptor, const OperationOptions& options) const;
+  const Place& place() const { return selector_->place(); }
   Result<Selection> Choose(const OperationDescriptor& descriptor, const OperationOptions& options) const;
   Candidate Expect(const OperationDescriptor& descriptor, const OperationOptions& options, Algorithm algorithm) const;
   Call CallOf(const OperationDescriptor& descriptor, const OperationOptions& options) const;

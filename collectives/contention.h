@@ -23,12 +23,12 @@ class Contention {
     }
   }
 
-  // Four long ones in a row say so, or more than one in five for a while; 49 short ones say the opposite. Interrupts
-  // make one in a hundred long.
+  // Four long ones in a row say so, or more than one in seventeen for a while; a thousand short ones, less than a
+  // millisecond, say the opposite. Interrupts make one in a hundred long.
   bool is_wanted() const { return score_ >= kWanted; }
 
  private:
-  static constexpr int kOfALongOne = 4, kWanted = 16, kMost = 64;
+  static constexpr int kOfALongOne = 16, kWanted = 64, kMost = 1024;
   int score_ = 0;
 };
 

@@ -21,6 +21,7 @@
 #include "collectives/cpu_list.h"
 #include "collectives/model/fit.h"
 #include "collectives/model/selector.h"
+#include "rendezvous/init_method.h"
 #include "rendezvous/membership.h"
 #include "tools/commands.h"
 #include "tools/flags.h"
@@ -38,6 +39,7 @@ namespace {
 struct Flags {
   SweepOptions sweep;
   std::vector<int> worlds;  // rising
+  bool here = false;        // -N was given: ranks of this host, whoever started this process
   bool check = false;
   std::string out;
   std::string name;
@@ -74,9 +76,30 @@ std::string RowText(const SweepRow& row, int ranks, bool with_choice) {
 // What rank 0 has learnt of all worlds.
 struct Learnt {
   std::vector<MeasuredWorld> measured;
+  int worlds = 0;
   int rows = 0;
   int missed = 0;
 };
+
+// What one world takes, said by its rank 0 as it is found.
+Status MeasureRanks(const Flags& flags, Communicator& communicator, const Clock& clock, InterruptWatch& interrupts,
+                    Learnt& learnt) {
+  interrupts.OnInterrupt([&](int) { communicator.Abort("interrupted"); });
+  ++learnt.worlds;
+  const auto say = [&](const SweepRow& row) {
+    if (communicator.rank() != 0) return;
+    ++learnt.rows;
+    learnt.missed += flags.check && row.Missed() ? 1 : 0;
+    fmt::print("{}\n", RowText(row, communicator.world_size(), flags.check));
+    std::fflush(stdout);
+  };
+  const auto rows = Sweep(communicator, clock, flags.sweep, say);
+  interrupts.OnInterrupt(nullptr);
+  RONDO_TRY(rows);
+  std::vector<MeasuredWorld> measured = ToMeasured(*rows, communicator.place());
+  std::move(measured.begin(), measured.end(), std::back_inserter(learnt.measured));
+  return communicator.Close();
+}
 
 // One world of `ranks`, met under a generation of its own; the rest of the ranks sleep in the next meeting.
 Status MeasureWorld(const Flags& flags, Rank rank, int ranks, std::uint64_t generation, const Clock& clock,
@@ -90,21 +113,7 @@ Status MeasureWorld(const Flags& flags, Rank rank, int ranks, std::uint64_t gene
   options.timeout = flags.timeout;
   options.communicator.profile = flags.profile;
   RONDO_ASSIGN(const std::unique_ptr<Communicator> communicator, Connect(options));
-  interrupts.OnInterrupt([&](int) { communicator->Abort("interrupted"); });
-  const auto say = [&](const SweepRow& row) {
-    if (rank != 0) return;
-    ++learnt.rows;
-    learnt.missed += flags.check && row.Missed() ? 1 : 0;
-    fmt::print("{}\n", RowText(row, ranks, flags.check));
-    std::fflush(stdout);
-  };
-  const auto rows = Sweep(*communicator, clock, flags.sweep, say);
-  interrupts.OnInterrupt(nullptr);
-  RONDO_TRY(rows);
-  const bool crowded = Place::OneHost(ranks, CountCpus({UsableCpus()})).crowded();
-  std::vector<MeasuredWorld> measured = ToMeasured(*rows, ranks, crowded);
-  std::move(measured.begin(), measured.end(), std::back_inserter(learnt.measured));
-  return communicator->Close();
+  return MeasureRanks(flags, *communicator, clock, interrupts, learnt);
 }
 
 // All ranks, so that nobody begins the next world while another still measures.
@@ -132,28 +141,40 @@ Status CheckWritable(const Flags& flags) {
   return Fail(ErrorCode::kInvalidArgument, "--out: {} cannot be written", NameWhileWriting(flags));
 }
 
+// Of the worlds measured, and of those that --profile has beside them.
 Status WriteProfile(const Flags& flags, const Learnt& learnt) {
   const int cores = CountCpus({UsableCpus()});
+  const int hosts = learnt.measured.front().hosts;
+  const std::string where = hosts == 1 ? "loopback" : fmt::format("{} hosts", hosts);
   const HostFacts host = ThisHost();
   Profile profile;
-  profile.name = flags.name.empty() ? fmt::format("TCP loopback, {} cores, {}", cores, host.cpu) : flags.name;
-  const Fit fit = FitCosts(DefaultProfile()->costs, learnt.measured, cores);
+  profile.measured = learnt.measured;
+  if (flags.profile != nullptr) {
+    for (const MeasuredWorld& old : flags.profile->measured)
+      if (profile.Find(old.collective, old.world_size, old.hosts, old.crowded) == nullptr)
+        profile.measured.push_back(old);
+  }
+  profile.name = flags.name.empty() ? fmt::format("TCP {}, {} cores, {}", where, cores, host.cpu) : flags.name;
+  const Fit fit =
+      FitCosts(flags.profile != nullptr ? flags.profile->costs : DefaultProfile()->costs, profile.measured, cores);
   profile.costs = fit.costs;
   for (double MachineCosts::*const constant :
-       {&MachineCosts::hop_us, &MachineCosts::crowded_hop_us, &MachineCosts::message_us, &MachineCosts::byte_ns,
-        &MachineCosts::reduce_byte_ns})
+       {&MachineCosts::hop_us, &MachineCosts::crowded_hop_us, &MachineCosts::remote_hop_us, &MachineCosts::message_us,
+        &MachineCosts::byte_ns, &MachineCosts::reduce_byte_ns, &MachineCosts::wire_gbit_per_s})
     profile.costs.*constant = std::stod(fmt::format("{:.4g}", profile.costs.*constant));
-  profile.measured = learnt.measured;
   profile.provenance = {
       {"measured by", fmt::format("rondo tune {}", kRondoVersion)},
       {"date", Today()},
       {"cpu", host.cpu},
       {"cores", std::to_string(cores)},
       {"kernel", host.kernel},
-      {"transport", "tcp, loopback"},
+      {"transport", "tcp, " + where},
       {"rounds", std::to_string(flags.sweep.rounds)},
-      {"error of the model", fmt::format("typically a factor of {:.2f} from the times below", fit.typical_error)},
-      {"remote_hop_us, wire_gbit_per_s", "not measured: those of the profile that ships"}};
+      {"error of the model", fmt::format("typically a factor of {:.2f} from the times below", fit.typical_error)}};
+  const auto on_one_host = [](const MeasuredWorld& world) { return world.hosts == 1; };
+  if (std::all_of(profile.measured.begin(), profile.measured.end(), on_one_host))
+    profile.provenance.emplace_back("remote_hop_us, wire_gbit_per_s", "not measured: those that it began from");
+  if (flags.profile != nullptr) profile.provenance.emplace_back("began from", Fingerprint(*flags.profile));
   // Under another name until it is whole: a profile that was in use before stays in use.
   std::ofstream file(NameWhileWriting(flags), std::ios::trunc);
   file << Print(profile);
@@ -162,8 +183,53 @@ Status WriteProfile(const Flags& flags, const Learnt& learnt) {
   if (file) std::filesystem::rename(NameWhileWriting(flags), flags.out, failed);
   if (!file || failed) return Fail(ErrorCode::kResource, "--out: {} cannot be written", flags.out);
   fmt::print("# {}: {} sizes in {} worlds; the model is typically a factor of {:.2f} from the times\n", flags.out,
-             learnt.rows, flags.worlds.size(), fit.typical_error);
+             learnt.rows, learnt.worlds, fit.typical_error);
   return {};
+}
+
+// What rank 0 makes of it all.
+int Conclude(const Flags& flags, const Learnt& learnt) {
+  if (!flags.check) {
+    const Status written = WriteProfile(flags, learnt);
+    return written ? kExitDone : Complain(written.error().message(), kExitFailed);
+  }
+  fmt::print("# {} sizes, {} at which the choice takes more than 10% longer than the best, noise apart\n", learnt.rows,
+             learnt.missed);
+  return learnt.missed == 0 ? kExitDone : kExitFailed;
+}
+
+// This process is one rank of a job that a launcher started: one world, on however many hosts.
+int TuneTheJob(const Flags& flags) {
+  const SteadyClock clock;
+  InterruptWatch interrupts;
+  ConnectOptions options;
+  options.rendezvous = "env://";
+  options.environment = ProcessEnvironment;
+  options.timeout = flags.timeout;
+  options.communicator.profile = flags.profile;
+  const auto connected = Connect(options);
+  if (!connected) return Complain(connected.error().ToString(), kExitFailed);
+  Communicator& communicator = **connected;
+  const bool speaks = communicator.rank() == 0;
+  if (communicator.world_size() < 2)
+    return Complain("the launcher's job has one rank: wants two or more, or -N RANKS to start them here",
+                    kExitWrongUsage);
+  if (!flags.check && communicator.place().even_hosts() == 0) {
+    if (speaks) Complain("--out: wants as many ranks on every host, numbered in a row there", kExitWrongUsage);
+    return communicator.Close() ? kExitWrongUsage : kExitFailed;
+  }
+  Status done = speaks && !flags.check ? CheckWritable(flags) : Status();
+  if (!done) {
+    communicator.Abort(done.error().message());
+    return Complain(done.error().message(), kExitWrongUsage);
+  }
+  Learnt learnt;
+  done = MeasureRanks(flags, communicator, clock, interrupts, learnt);
+  if (!done) {
+    Complain(fmt::format("rank {}: {}", communicator.rank(), done.error().ToString()), kExitFailed);
+    return interrupts.signal() != 0 ? 128 + interrupts.signal() : kExitFailed;
+  }
+  return speaks ? Conclude(flags, learnt) : kExitDone;
 }
 
 int TuneAsRank(const Flags& flags) {
@@ -186,20 +252,11 @@ int TuneAsRank(const Flags& flags) {
     }
     if (const Status met = MeetAgain(flags, rank, again); !met) return report(met.error());
   }
-  if (rank != 0) return kExitDone;
-  if (!flags.check) {
-    const Status written = WriteProfile(flags, learnt);
-    return written ? kExitDone : Complain(written.error().message(), kExitFailed);
-  }
-  fmt::print("# {} sizes, {} at which the choice takes more than 10% longer than the best, noise apart\n", learnt.rows,
-             learnt.missed);
-  return learnt.missed == 0 ? kExitDone : kExitFailed;
+  return rank == 0 ? Conclude(flags, learnt) : kExitDone;
 }
 
 int Tune(Flags& flags) {
   if (flags.check == !flags.out.empty()) return Complain("wants either --out FILE or --check", kExitWrongUsage);
-  if (!flags.check && flags.profile != nullptr)
-    return Complain("--profile: --out measures and chooses by nothing", kExitWrongUsage);
   if (flags.check) {
     if (const Status profile = TakeProfileOfEnvironment(flags.profile); !profile)
       return Complain(profile.error().message(), kExitWrongUsage);
@@ -210,6 +267,7 @@ int Tune(Flags& flags) {
         kExitWrongUsage);
   flags.sweep.with_choice = flags.check;
   if (flags.launched) return TuneAsRank(flags);
+  if (!flags.here && ParseInitMethod("env://", ProcessEnvironment)) return TuneTheJob(flags);
   if (!flags.check) {
     if (const Status writable = CheckWritable(flags); !writable)
       return Complain(writable.error().message(), kExitWrongUsage);
@@ -262,14 +320,23 @@ void AddTuneCommand(CLI::App& app, int& exit_code) {
   flags->sweep.collectives = DistinctCollectives();
   CLI::App* tune = app.add_subcommand("tune", "Measure every algorithm here, and write the profile to choose by");
   tune->footer(
-      "Ranks are processes of this host that talk over TCP. --out writes the measured times and the constants of the\n"
-      "cost model fitted to them; give the file to every rank by --profile or RONDO_PROFILE. --check measures the\n"
-      "library's choice beside every algorithm instead and exits with 1 where it takes more than 10% longer than the\n"
-      "best, noise apart. Let nothing else run meanwhile.\n"
-      "Example: rondo tune --out profile.json && rondo tune --check --profile profile.json");
+      "Ranks are processes of this host that talk over TCP; under a launcher, without -N, they are its job's, on "
+      "however\n"
+      "many hosts. --out writes the measured times and the constants of the cost model fitted to them, and what "
+      "--profile\n"
+      "has of other worlds; give the file to every rank by --profile or RONDO_PROFILE. --check measures the library's\n"
+      "choice beside every algorithm instead and exits with 1 where it takes more than 10% longer than the best, "
+      "noise\n"
+      "apart. Let nothing else run meanwhile.\n"
+      "Example: rondo tune --out node.json && mpirun --map-by node -n 4 rondo tune --profile node.json --out "
+      "cluster.json");
   AddText(
-      *tune, "-N,--ranks", [flags](const std::string& text) { return TakeWorlds(text, flags->worlds); }, "RANKS[,...]",
-      "Sizes of worlds (default 2,3,4,8)");
+      *tune, "-N,--ranks",
+      [flags](const std::string& text) {
+        flags->here = true;
+        return TakeWorlds(text, flags->worlds);
+      },
+      "RANKS[,...]", "Sizes of worlds, of ranks on this host (default 2,3,4,8)");
   AddText(
       *tune, "--collectives",
       [flags](const std::string& text) { return TakeCollectives(text, flags->sweep.collectives); }, "NAME[,...]",

@@ -94,12 +94,12 @@ Result<std::vector<SweepRow>> Sweep(Communicator& communicator, const Clock& clo
   return rows;
 }
 
-std::vector<MeasuredWorld> ToMeasured(const std::vector<SweepRow>& rows, int world_size, bool crowded) {
+std::vector<MeasuredWorld> ToMeasured(const std::vector<SweepRow>& rows, const Place& place) {
   std::vector<MeasuredWorld> worlds;
   const auto short_of = [](double us) { return std::stod(fmt::format("{:.4g}", us)); };
   for (const SweepRow& row : rows) {
     if (worlds.empty() || worlds.back().collective != row.collective) {
-      worlds.push_back({row.collective, world_size, crowded, {}, {}});
+      worlds.push_back({row.collective, place.world_size(), place.crowded(), {}, {}, place.even_hosts()});
       for (const SweepRow::Time& time : row.forced) worlds.back().times.push_back({time.algorithm, {}});
     }
     MeasuredWorld& world = worlds.back();

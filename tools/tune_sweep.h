@@ -49,6 +49,6 @@ Result<std::vector<SweepRow>> Sweep(Communicator& communicator, const Clock& clo
                                     const std::function<void(const SweepRow&)>& done);
 
 // The rows of one world as a profile keeps them.
-std::vector<MeasuredWorld> ToMeasured(const std::vector<SweepRow>& rows, int world_size, bool crowded);
+std::vector<MeasuredWorld> ToMeasured(const std::vector<SweepRow>& rows, const Place& place);
 
 }  // namespace rondo

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/check.h"
 #include "collectives/schedule/layout.h"
 
 namespace rondo {
@@ -193,6 +194,18 @@ double BusyUs(const BusyWork& work, const MachineCosts& machine, double bytes) {
 }  // namespace
 
 int Place::host_count() const { return hosts.empty() ? 0 : *std::max_element(hosts.begin(), hosts.end()) + 1; }
+
+int Place::even_hosts() const {
+  const int count = host_count();
+  return count > 0 && world_size() % count == 0 && hosts == Even(world_size(), count, 0).hosts ? count : 0;
+}
+
+Place Place::Even(int world_size, int host_count, int cores) {
+  RONDO_CHECK(host_count > 0 && world_size % host_count == 0);
+  Place place{{}, std::vector<int>(static_cast<std::size_t>(host_count), cores)};
+  for (int rank = 0; rank < world_size; ++rank) place.hosts.push_back(rank / (world_size / host_count));
+  return place;
+}
 
 bool Place::crowded() const {
   const std::vector<int> ranks = RanksByHost(*this);

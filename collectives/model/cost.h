@@ -21,9 +21,11 @@ struct Place {
   int host_count() const;
   // Some host has more ranks than cores: its ranks wait for one another to be scheduled.
   bool crowded() const;
-  static Place OneHost(int world_size, int cores) {
-    return {std::vector<int>(static_cast<std::size_t>(world_size), 0), {cores}};
-  }
+  // On how many hosts the ranks are if each has as many of them, in a row; else 0.
+  int even_hosts() const;
+  static Place OneHost(int world_size, int cores) { return Even(world_size, 1, cores); }
+  // REQUIRES: `host_count` divides `world_size`.
+  static Place Even(int world_size, int host_count, int cores);
 };
 
 // Work of one place: messages sent or received, vectors sent or received, vectors combined.

@@ -34,7 +34,7 @@ std::vector<Sample> SamplesOf(const std::vector<MeasuredWorld>& measured, int co
     for (const MeasuredWorld::Times& times : world.times) {
       const AlgorithmEntry* const entry = FindAlgorithm(world.collective, times.algorithm);
       RONDO_CHECK(entry != nullptr);
-      const ScheduleCost cost = CostOf(*entry, Place::OneHost(world.world_size, cores));
+      const ScheduleCost cost = CostOf(*entry, Place::Even(world.world_size, world.hosts, cores));
       if (cost.rank.messages == 0) continue;  // a world of one says nothing
       for (std::size_t i = 0; i < world.bytes.size(); ++i)
         samples.push_back({cost, world.crowded, static_cast<double>(world.bytes[i]), times.us[i]});
@@ -51,11 +51,14 @@ bool IsRunaway(double constant, double start) { return constant > 1000 * start |
 Fit FitCosts(const MachineCosts& start, const std::vector<MeasuredWorld>& measured, int cores) {
   const std::vector<Sample> samples = SamplesOf(measured, cores);
   RONDO_CHECK(!samples.empty());
+  // Where every world spans hosts, what a byte takes of a core and of the link cannot be told apart: it is the link's.
+  const bool spread = std::all_of(measured.begin(), measured.end(), [](const auto& world) { return world.hosts > 1; });
   // Of what no measurement depends on nothing can be learnt.
   std::vector<double MachineCosts::*> fitted;
   for (double MachineCosts::*const constant :
-       {&MachineCosts::hop_us, &MachineCosts::crowded_hop_us, &MachineCosts::message_us, &MachineCosts::byte_ns,
-        &MachineCosts::reduce_byte_ns}) {
+       {&MachineCosts::hop_us, &MachineCosts::crowded_hop_us, &MachineCosts::remote_hop_us, &MachineCosts::message_us,
+        &MachineCosts::byte_ns, &MachineCosts::reduce_byte_ns, &MachineCosts::wire_gbit_per_s}) {
+    if (spread && (constant == &MachineCosts::byte_ns || constant == &MachineCosts::reduce_byte_ns)) continue;
     MachineCosts more = start;
     more.*constant = 2 * more.*constant + 1;
     if (ErrorOf(more, samples) != ErrorOf(start, samples)) fitted.push_back(constant);

@@ -12,8 +12,8 @@ struct Fit {
 };
 
 // The constants under which the model comes closest to `measured`, each time weighing alike by its ratio to the
-// prediction. `cores` are those of the host that measured. What the measurements do not show (links between hosts; full
-// or empty cores where only the other was measured) stays as in `start`, and no constant leaves it by more than a
+// prediction. `cores` are those of each host that measured. What the measurements do not show (links between hosts;
+// full or empty cores where only the other was measured) stays as in `start`, and no constant leaves it by more than a
 // factor of 1000. REQUIRES: some world of two ranks or more.
 Fit FitCosts(const MachineCosts& start, const std::vector<MeasuredWorld>& measured, int cores);
 

@@ -66,6 +66,10 @@ Result<MeasuredWorld> WorldFrom(const Json& json) {
   if (ranks < 1 || ranks > kMaxRanks)
     return Fail(ErrorCode::kInvalidArgument, "{}: ranks must be within 1..{}", where, kMaxRanks);
   world.world_size = static_cast<int>(ranks);
+  const auto hosts = json.value("hosts", std::int64_t{1});
+  if (hosts < 1 || ranks % hosts != 0)
+    return Fail(ErrorCode::kInvalidArgument, "{}: hosts must divide them, {} does not", where, hosts);
+  world.hosts = static_cast<int>(hosts);
   for (const Json& size : json.at("bytes")) {
     if (!size.is_number_unsigned())
       return Fail(ErrorCode::kInvalidArgument, "{}: bytes must be whole numbers, not {}", where, size.dump());
@@ -88,9 +92,11 @@ Result<MeasuredWorld> WorldFrom(const Json& json) {
 }
 
 std::string TextOf(const MeasuredWorld& world) {
-  std::string text = fmt::format(R"({{"collective": "{}", "ranks": {}, "crowded": {},)"
+  std::string text = fmt::format(R"({{"collective": "{}", "ranks": {},{} "crowded": {},)"
                                  "\n   \"bytes\": [{}],\n   \"us\": {{",
-                                 Name(world.collective), world.world_size, world.crowded, fmt::join(world.bytes, ", "));
+                                 Name(world.collective), world.world_size,
+                                 world.hosts == 1 ? "" : fmt::format(" \"hosts\": {},", world.hosts), world.crowded,
+                                 fmt::join(world.bytes, ", "));
   for (std::size_t i = 0; i < world.times.size(); ++i)
     text += fmt::format("{}\n     \"{}\": [{}]", i == 0 ? "" : ",", Name(world.times[i].algorithm),
                         fmt::join(world.times[i].us, ", "));
@@ -117,9 +123,12 @@ std::optional<double> MeasuredWorld::Us(Algorithm algorithm, std::uint64_t of_by
   return std::exp(std::log(us[above - 1]) * (1 - along) + std::log(us[above]) * along);
 }
 
-const MeasuredWorld* Profile::Find(Collective collective, int world_size, bool crowded) const {
-  for (const MeasuredWorld& world : measured)
-    if (world.collective == collective && world.world_size == world_size && world.crowded == crowded) return &world;
+const MeasuredWorld* Profile::Find(Collective collective, int world_size, int hosts, bool crowded) const {
+  for (const MeasuredWorld& world : measured) {
+    if (world.collective == collective && world.world_size == world_size && world.hosts == hosts &&
+        world.crowded == crowded)
+      return &world;
+  }
   return nullptr;
 }
 
@@ -151,9 +160,9 @@ Result<Profile> ParseProfile(std::string_view json) {
     RONDO_ASSIGN(profile.costs, CostsFrom(parsed.at("costs")));
     for (const Json& world : parsed.at("measured")) {
       RONDO_ASSIGN(MeasuredWorld one, WorldFrom(world));
-      if (profile.Find(one.collective, one.world_size, one.crowded) != nullptr)
-        return Fail(ErrorCode::kInvalidArgument, "measured {} of {} ranks is there twice", Name(one.collective),
-                    one.world_size);
+      if (profile.Find(one.collective, one.world_size, one.hosts, one.crowded) != nullptr)
+        return Fail(ErrorCode::kInvalidArgument, "measured {} of {} ranks{} is there twice", Name(one.collective),
+                    one.world_size, one.hosts == 1 ? "" : fmt::format(" on {} hosts", one.hosts));
       profile.measured.push_back(std::move(one));
     }
     return profile;

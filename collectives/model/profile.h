@@ -16,11 +16,11 @@
 
 namespace rondo {
 
-// Times of one collective in one world, all of whose ranks share a host.
+// Times of one collective in one world whose ranks share a host, or are spread evenly (Place::even_hosts).
 struct MeasuredWorld {
   Collective collective = Collective::kAllReduce;
   int world_size = 2;
-  bool crowded = false;              // the host had fewer cores than ranks
+  bool crowded = false;              // a host had fewer cores than ranks
   std::vector<std::uint64_t> bytes;  // of the vector, rising
   struct Times {
     Algorithm algorithm = Algorithm::kRing;
@@ -28,6 +28,7 @@ struct MeasuredWorld {
     bool operator==(const Times&) const = default;
   };
   std::vector<Times> times;  // each algorithm once
+  int hosts = 1;
   bool operator==(const MeasuredWorld&) const = default;
 
   // Between two sizes on the straight line between logarithms; below the smallest its time; above the largest in
@@ -40,10 +41,10 @@ struct Profile {
   // Where the numbers come from, as (what, value): "date", "cpu", "cores", ...
   std::vector<std::pair<std::string, std::string>> provenance;
   MachineCosts costs;
-  std::vector<MeasuredWorld> measured;  // each (collective, world size, crowded) once
+  std::vector<MeasuredWorld> measured;  // each (collective, world size, hosts, crowded) once
   bool operator==(const Profile&) const = default;
 
-  const MeasuredWorld* Find(Collective collective, int world_size, bool crowded) const;
+  const MeasuredWorld* Find(Collective collective, int world_size, int hosts, bool crowded) const;
 };
 
 // The JSON text, in a fixed order with a line per list of numbers; ParseProfile gives the same profile back.

@@ -72,6 +72,7 @@ Selector::Selector(std::shared_ptr<const Profile> profile, Place place)
     : profile_(std::move(profile)),
       place_(std::move(place)),
       crowded_(place_.crowded()),
+      even_hosts_(place_.even_hosts()),
       costs_(AllAlgorithms().size()) {}
 
 Selector::~Selector() = default;
@@ -110,8 +111,7 @@ const ScheduleCost& Selector::CostOfEntry(const AlgorithmEntry& entry) const {
 }
 
 Candidate Selector::ExpectLocked(const AlgorithmEntry& entry, const Call& call) const {
-  const MeasuredWorld* const world =
-      place_.host_count() == 1 ? profile_->Find(call.collective, place_.world_size(), crowded_) : nullptr;
+  const MeasuredWorld* const world = profile_->Find(call.collective, place_.world_size(), even_hosts_, crowded_);
   if (const auto us = world != nullptr ? world->Us(entry.algorithm, call.bytes) : std::nullopt)
     return {entry.algorithm, *us, true};
   const auto bytes = static_cast<double>(call.bytes);

@@ -2,9 +2,9 @@
 // the place and the call, and of all three every rank knows the same (a meeting of ranks with different profiles
 // fails).
 //
-// Where the profile has measured times for the collective in a world of this size, on one host and as crowded, the
-// fastest measured algorithm is taken, else the one that the cost model predicts to be fastest. By less than 5% nobody
-// is faster: the algorithm of the next smaller size stays, else that with the lowest number is taken.
+// Where the profile has measured times for the collective in a world of this size, on as many hosts (evenly) and as
+// crowded, the fastest measured algorithm is taken, else the one that the cost model predicts to be fastest. By less
+// than 5% nobody is faster: the algorithm of the next smaller size stays, else that with the lowest number is taken.
 #pragma once
 
 #include <array>
@@ -47,7 +47,7 @@ struct Candidate {
 std::optional<const char*> Unfit(const AlgorithmEntry& entry, const Call& call);
 
 // Goes with the profile's fingerprint where ranks meet: what they must have in common beside it to choose alike.
-inline constexpr int kChoiceVersion = 1;
+inline constexpr int kChoiceVersion = 2;
 
 // Thread rule: any thread. What is worked out for one call is kept for the next of its kind; choosing then takes
 // nanoseconds and no lock. The first of a kind counts every algorithm's transfers where nothing was measured: a few
@@ -85,6 +85,7 @@ class Selector {
   const std::shared_ptr<const Profile> profile_;
   const Place place_;
   const bool crowded_;
+  const int even_hosts_;
 
   mutable std::mutex mutex_;
   mutable std::vector<std::optional<ScheduleCost>> costs_;             // by entry of the algorithms' table

@@ -24,18 +24,18 @@ TEST_CASE("four long yields tell that others want the core") {
   CHECK(contention.is_wanted());
 }
 
-TEST_CASE("one long yield in three is enough to go on believing it") {
+TEST_CASE("one long yield in ten is enough to go on believing it") {
   Contention contention;
-  for (int i = 0; i < 300; ++i) contention.Yielded(i % 3 == 0 ? kLong : kShort);
+  for (int i = 0; i < 1000; ++i) contention.Yielded(i % 10 == 0 ? kLong : kShort);
   CHECK(contention.is_wanted());
 }
 
-TEST_CASE("it is forgotten within 50 short yields, however long it was so") {
+TEST_CASE("it is forgotten within a thousand short yields, however long it was so") {
   Contention contention;
   for (int i = 0; i < 10'000; ++i) contention.Yielded(kLong);
   int until_forgotten = 0;
   for (; contention.is_wanted(); ++until_forgotten) contention.Yielded(kShort);
-  CHECK(until_forgotten <= 50);
+  CHECK(until_forgotten <= 1000);
 }
 
 }  // namespace

@@ -60,6 +60,39 @@ TEST_CASE("the constants that made the times are found again, from a start that 
   CHECK(fit.costs.wire_gbit_per_s == start.wire_gbit_per_s);
 }
 
+// Four ranks, each on a host of its own.
+std::vector<MeasuredWorld> TimesAcrossHosts(const MachineCosts& machine) {
+  std::vector<MeasuredWorld> worlds;
+  const Place place = Place::Even(4, 4, 2);
+  for (const Collective collective : {Collective::kAllReduce, Collective::kBroadcast, Collective::kAllToAll}) {
+    MeasuredWorld world{collective, 4, false, {4, 1024, 1 << 16, 1 << 22}, {}, 4};
+    for (const AlgorithmEntry& entry : AllAlgorithms()) {
+      if (entry.collective != collective) continue;
+      world.times.push_back({entry.algorithm, {}});
+      for (const std::uint64_t bytes : world.bytes)
+        world.times.back().us.push_back(PredictUs(CostOf(entry, place), false, machine, static_cast<double>(bytes)));
+    }
+    worlds.push_back(world);
+  }
+  return worlds;
+}
+
+TEST_CASE("worlds across hosts tell what lies between hosts, beside others or alone") {
+  MachineCosts truth = kStart;
+  truth.remote_hop_us = 50;
+  truth.wire_gbit_per_s = 1;
+  const std::vector<MeasuredWorld> alone = TimesAcrossHosts(truth);
+  std::vector<MeasuredWorld> beside_others = TimesOf(truth, 2);
+  beside_others.insert(beside_others.end(), alone.begin(), alone.end());
+  for (const auto& worlds : {alone, beside_others}) {
+    const Fit fit = FitCosts(kStart, worlds, 2);
+    CHECK(fit.typical_error < 1.02);
+    CHECK(fit.costs.remote_hop_us == doctest::Approx(truth.remote_hop_us).epsilon(0.1));
+    CHECK(fit.costs.wire_gbit_per_s == doctest::Approx(truth.wire_gbit_per_s).epsilon(0.1));
+    CHECK(fit.costs.byte_ns == doctest::Approx(truth.byte_ns).epsilon(0.1));
+  }
+}
+
 TEST_CASE("where no world was crowded the crowd's constant stays") {
   MachineCosts start = {.hop_us = 3,
                         .crowded_hop_us = 17,

@@ -24,7 +24,8 @@ Profile Sample() {
                        false,
                        {4, 64, 4096},
                        {{Algorithm::kRing, {10, 11, 20}}, {Algorithm::kTree, {8, 9.5, 40}}}},
-                      {Collective::kBarrier, 4, true, {0}, {{Algorithm::kDissemination, {12}}}}};
+                      {Collective::kBarrier, 4, true, {0}, {{Algorithm::kDissemination, {12}}}},
+                      {Collective::kBarrier, 4, true, {0}, {{Algorithm::kDissemination, {60}}}, 2}};
   return profile;
 }
 
@@ -81,6 +82,8 @@ TEST_CASE("what cannot be a profile is refused by the field that is wrong") {
   CHECK(refused("[10, 11, 20]", "[10, 0, 20]").find("us.ring must have a positive time") != std::string::npos);
   CHECK(refused("\"barrier\", \"ranks\": 4", "\"barrier\", \"ranks\": 0").find("ranks must be within") !=
         std::string::npos);
+  CHECK(refused("\"hosts\": 2", "\"hosts\": 3").find("hosts must divide them, 3 does not") != std::string::npos);
+  CHECK(refused("\"hosts\": 2", "\"hosts\": 0").find("hosts must divide them, 0 does not") != std::string::npos);
   CHECK(refused("\"ranks\": 2", "\"ranks\": 4294967298").find("ranks must be within") != std::string::npos);
   CHECK(refused("[4, 64, 4096]", "[-4, 64, 4096]").find("whole numbers, not -4") != std::string::npos);
   CHECK(refused("[4, 64, 4096]", "[4, 64, 1e300]").find("whole numbers, not 1e+300") != std::string::npos);
@@ -95,6 +98,8 @@ TEST_CASE("a world that is there twice is refused") {
   const auto parsed = ParseProfile(Print(profile));
   REQUIRE_FALSE(parsed);
   CHECK(parsed.error().message() == "measured barrier of 4 ranks is there twice");
+  profile.measured.back() = profile.measured[2];
+  CHECK(ParseProfile(Print(profile)).error().message() == "measured barrier of 4 ranks on 2 hosts is there twice");
 }
 
 TEST_CASE("a file that is not there, or is a folder, is named") {

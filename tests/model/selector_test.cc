@@ -76,6 +76,20 @@ TEST_CASE("times of another world, or of another crowd, say nothing") {
   }
 }
 
+TEST_CASE("times of ranks on several hosts hold where they are spread alike, in a row and evenly") {
+  Profile profile = *Unmeasured();
+  profile.measured = {{Collective::kAllReduce, 4, false, {4}, {{Algorithm::kChain, {1}}}, 2}};
+  const auto chosen = [&](std::vector<int> hosts) {
+    const Selector selector(std::make_shared<const Profile>(profile), Place{std::move(hosts), {8, 8, 8, 8}});
+    return Chosen(selector, AllReduceOf(4)) == Algorithm::kChain;
+  };
+  CHECK(chosen({0, 0, 1, 1}));
+  CHECK_FALSE(chosen({0, 0, 0, 0}));
+  CHECK_FALSE(chosen({0, 1, 2, 3}));
+  CHECK_FALSE(chosen({0, 1, 0, 1}));
+  CHECK_FALSE(chosen({0, 1, 1, 1}));
+}
+
 TEST_CASE("reproducible mode chooses among the left folds only, by their times") {
   const Selector selector(Measured(), Place::OneHost(2, 2));
   Call call = AllReduceOf(4);

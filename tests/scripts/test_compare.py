@@ -393,7 +393,7 @@ class BetweenHosts(unittest.TestCase):
 
     def commands(self, program):
         with tempfile.TemporaryDirectory() as folder:
-            return program.commands_on_hosts(Path("/b"), self.CELL, self.ADDRESSES, ["/lab", "rsh"], Path(folder))
+            return program.commands_on_hosts(Path("/b"), self.CELL, self.ADDRESSES, ["/lab", "rsh"], Path(folder), Path("/profile"))
 
     def test_the_wire_takes_what_each_rank_must_send_at_the_payloads_share_of_the_rate(self):
         (wire,) = grid.WIRE.points("", self.CELL)
@@ -413,6 +413,7 @@ class BetweenHosts(unittest.TestCase):
     def test_rondo_finds_its_address_itself_where_peers_are_given_theirs(self):
         for rank, (ours, theirs) in enumerate(zip(self.commands(grid.RONDO), self.commands(grid.PEERS["tcp"][0]))):
             self.assertEqual((ours[ours.index("-r") + 1], ours[ours.index("-a") + 1]), (str(rank), "auto"))
+            self.assertEqual(ours[ours.index("-P") + 1], "/profile")
             self.assertFalse(set(self.ADDRESSES) & set(ours))
             self.assertIn(self.ADDRESSES[rank], theirs)
 

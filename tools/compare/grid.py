@@ -126,8 +126,9 @@ class Program:
             return ["mpirun.mpich", "-n", ranks, *self.flags, driver, *shared]
         return [driver, "-n", ranks, *self.flags, *shared]
 
-    def commands_on_hosts(self, binaries: Path, cell: Cell, addresses: list[str], rsh: list[str], folder: Path) -> list[list[str]]:
-        """One for each host from the first on. `rsh`: what runs words at an address; `folder`: empty, seen by all hosts."""
+    def commands_on_hosts(self, binaries: Path, cell: Cell, addresses: list[str], rsh: list[str], folder: Path, profile: Path) -> list[list[str]]:
+        """One for each host from the first on. `rsh`: what runs words at an address; `folder`: empty, seen by all hosts; `profile`:
+        what `rondo tune` made of these hosts."""
         shared = self.shared_flags(cell)
         driver = str(binaries / f"{self.driver()}_bench")
         ranks = str(cell.ranks)
@@ -145,6 +146,7 @@ class Program:
         for rank, address in enumerate(addresses):
             own_address = "auto" if self.is_rondo else address
             own = [own_address if word == "127.0.0.1" else word for word in flags]
+            own += ["-P", str(profile)] if self.is_rondo else []
             commands.append([driver, "-n", ranks, "-r", str(rank), "-d", str(folder), *own, *shared])
         return commands
 
@@ -231,7 +233,7 @@ class Wire(Program):
     def points_about(self, cell: Cell) -> int:
         return 0
 
-    def commands_on_hosts(self, binaries: Path, cell: Cell, addresses: list[str], rsh: list[str], folder: Path) -> list[list[str]]:
+    def commands_on_hosts(self, binaries: Path, cell: Cell, addresses: list[str], rsh: list[str], folder: Path, profile: Path) -> list[list[str]]:
         return [["true"]]
 
     def points(self, output: str, cell: Cell) -> list[dict]:

@@ -4,6 +4,7 @@
 //   rondo_bench -n N -r R -d DIR [options]  rank R alone; DIR is new, and the same for all ranks
 // options:
 //   -a ADDRESS   local address (default 127.0.0.1); "auto": Rondo's own choice
+//   -P FILE      profile to choose algorithms by (default: what ships)
 //   -c COLLECTIVES   all_reduce,reduce,broadcast,all_gather,gather,reduce_scatter,scatter,all_to_all,barrier; in place
 //                    are measured all_reduce, all_gather, reduce_scatter, and broadcast, which is nothing else
 //   -b in,out  -s SIZES  -t SECONDS  -w WARM_UP_SECONDS  -p PROGRAM
@@ -15,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/communicator.h"
@@ -31,7 +33,7 @@ constexpr rondo::Rank kRoot = 0;
 
 struct Options {
   int ranks = 2, rank = -1;
-  std::string folder;
+  std::string folder, profile;
   std::string address = "127.0.0.1", collectives = "all_reduce", places = "out,in", sizes = "4", program = "rondo";
   double seconds = 0.2, warm_seconds = 0.3;
 };
@@ -240,6 +242,14 @@ int RankMain(const Options& options) {
   connect.rendezvous = "file://" + options.folder + "/rendezvous";
   connect.rank = options.rank;
   connect.world_size = options.ranks;
+  if (!options.profile.empty()) {
+    auto profile = rondo::ReadProfile(options.profile);
+    if (!profile) {
+      fprintf(stderr, "rondo_bench: %s\n", profile.error().ToString().c_str());
+      return 2;
+    }
+    connect.communicator.profile = std::move(*profile);
+  }
   if (options.address != "auto") connect.addresses = {options.address};
   auto communicator = rondo::Connect(connect);
   if (!communicator) {
@@ -255,12 +265,13 @@ int RankMain(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  for (int flag; (flag = getopt(argc, argv, "n:r:d:a:c:b:s:t:w:p:")) != -1;) {
+  for (int flag; (flag = getopt(argc, argv, "n:r:d:a:P:c:b:s:t:w:p:")) != -1;) {
     switch (flag) {
       case 'n': options.ranks = static_cast<int>(bench_number('n', optarg, 1)); break;
       case 'r': options.rank = static_cast<int>(bench_number('r', optarg, 0)); break;
       case 'd': options.folder = optarg; break;
       case 'a': options.address = optarg; break;
+      case 'P': options.profile = optarg; break;
       case 'c': options.collectives = optarg; break;
       case 'b': options.places = optarg; break;
       case 's': options.sizes = optarg; break;

@@ -33,6 +33,8 @@ exec "$@"
 """
 NOBODY = "65534"
 LIMIT_TIMEOUT_S = 120  # of one of limits.c
+TUNE_TIMEOUT_S = 1200
+TUNE_PORT = 29500  # the lab's addresses are its own
 
 
 class CompareError(Exception):
@@ -67,11 +69,22 @@ def can_make_cubic_namespace() -> bool:
     return subprocess.run(in_cubic_namespace(["true"]), stdin=subprocess.DEVNULL, capture_output=True).returncode == 0
 
 
-def run_between_hosts(program: Program, cell: Cell, lab: Lab, binaries: Path) -> dict:
+def tune_between_hosts(lab: Lab, cells: list[Cell], binaries: Path, profile: Path) -> None:
+    """Rondo's profile of these hosts, as anybody would make it of a cluster: the ranks and collectives of `cells`."""
+    collectives = ",".join(sorted({cell.collective for cell in cells}))
+    most = str(max(cell.bytes for cell in cells))
+    for ranks in sorted({cell.ranks for cell in cells}):
+        known = ["--profile", profile] if profile.exists() else []
+        command = [binaries / "rondo", "tune", "--collectives", collectives, "-e", most, *known, "--out", profile]
+        where = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": lab.addresses[0], "MASTER_PORT": str(TUNE_PORT)}
+        lab.run([(command, {**where, "RANK": str(rank)}) for rank in range(ranks)], TUNE_TIMEOUT_S)
+
+
+def run_between_hosts(program: Program, cell: Cell, lab: Lab, binaries: Path, profile: Path) -> dict:
     """As run_program, a rank on each host."""
     addresses = lab.addresses[: cell.ranks]
     with tempfile.TemporaryDirectory(prefix="rondo-compare-hosts.") as folder:
-        commands = program.commands_on_hosts(binaries, cell, addresses, [str(NETLAB), "rsh"], Path(folder))
+        commands = program.commands_on_hosts(binaries, cell, addresses, [str(NETLAB), "rsh"], Path(folder), profile)
         try:
             said = lab.run([(command, program.variables) for command in commands], timeout_s(cell))
         except LabError as error:
@@ -214,10 +227,14 @@ def run_plan(results: Results, planned: list[Run], conditions: dict[str, Conditi
             condition = conditions[run.cell.condition]
             if not condition.between_hosts:
                 return run_program(run.program, run.cell, condition, binaries)
+            profile = binaries.parent / f"profile of {condition.name}.json"
             if condition.name not in labs:
-                most = max(other.cell.ranks for other in planned if other.cell.condition == condition.name)
-                labs[condition.name] = made.enter_context(Lab(most, condition.link_rate, "cp"))
-            return run_between_hosts(run.program, run.cell, labs[condition.name], binaries)
+                cells = [other.cell for other in planned if other.cell.condition == condition.name]
+                labs[condition.name] = made.enter_context(Lab(max(cell.ranks for cell in cells), condition.link_rate, "cp"))
+                if not profile.exists() and any(other.program.is_rondo for other in planned):
+                    say(f"rondo tune {condition.name}: {profile}")
+                    tune_between_hosts(labs[condition.name], cells, binaries, profile)
+            return run_between_hosts(run.program, run.cell, labs[condition.name], binaries, profile)
 
         run_all(results, planned, run_one, say)
 
