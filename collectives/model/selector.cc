@@ -146,12 +146,14 @@ std::unique_ptr<const Selector::Table> Selector::MakeTable(Call call) const {
     call.bytes = i == 0 ? 0 : SizeOfQuarter(2 * i);
     const std::vector<Candidate> candidates = CandidatesLocked(call);
     if (candidates.empty()) return table;
-    // The one before keeps its place while it is as good; else of those that are the one that has the lowest number.
+    // Of those that are as good the one that has the lowest number; but what was measured before keeps its place, for
+    // noise would make it jump. Predictions have none: a large vector must not be left to what was best for a small one.
     const Candidate* best = nullptr;
     for (const Candidate& candidate : candidates) {
       const Candidate& fastest = candidates.front();
       if (candidate.measured != fastest.measured || candidate.us > fastest.us * kNoise) continue;
-      const bool stays = !stretches.empty() && candidate.algorithm == stretches.back().selection.algorithm;
+      const bool stays =
+          candidate.measured && !stretches.empty() && candidate.algorithm == stretches.back().selection.algorithm;
       if (best == nullptr || stays || candidate.algorithm < best->algorithm) best = &candidate;
       if (stays) break;
     }

@@ -4,7 +4,8 @@
 //
 // Where the profile has measured times for the collective in a world of this size, on as many hosts (evenly) and as
 // crowded, the fastest measured algorithm is taken, else the one that the cost model predicts to be fastest. By less
-// than 5% nobody is faster: the algorithm of the next smaller size stays, else that with the lowest number is taken.
+// than 5% nobody is faster: what was measured best at the next smaller size stays, else that with the lowest number is
+// taken.
 #pragma once
 
 #include <array>

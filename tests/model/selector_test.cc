@@ -132,6 +132,13 @@ TEST_CASE("a forced algorithm is taken, or refused with the reason and those tha
       "not (these do: direct, two_shot, chain)");
 }
 
+TEST_CASE("between hosts a large vector goes around the ring, whatever is a few hops faster for a small one") {
+  const Selector selector(Unmeasured(), Place::Even(4, 4, 8));
+  CHECK(Chosen(selector, AllReduceOf(1 << 10)) != Algorithm::kRing);
+  CHECK(Chosen(selector, AllReduceOf(16 << 20)) == Algorithm::kRing);
+  CHECK(Chosen(selector, AllReduceOf(64 << 20)) == Algorithm::kRing);
+}
+
 TEST_CASE("between hosts the model prefers what crosses least") {
   Place place{{0, 1, 0, 1, 0, 1, 0, 1}, {8, 8}};
   const Selector selector(Unmeasured(), place);
