@@ -38,6 +38,7 @@ namespace {
 
 struct Flags {
   SweepOptions sweep;
+  int rounds = 5;
   std::vector<int> worlds;  // rising
   bool here = false;        // -N was given: ranks of this host, whoever started this process
   bool check = false;
@@ -65,45 +66,36 @@ std::string Today() {
 
 // "all_reduce   4 ranks    64 KiB: auto ring 31.2 us, best tree 30.1 us, ratio 1.037, noise 1.020"
 std::string RowText(const SweepRow& row, int ranks, bool with_choice) {
-  const SweepRow::Time& best = row.Best();
+  const SweepRow::Way& best = row.Best();
   std::string text = fmt::format("{:>14} {:>3} ranks {:>9}: ", Name(row.collective), ranks, FormatSize(row.bytes));
-  if (!with_choice) return text + fmt::format("{} {:.4g} us", Name(best.algorithm), best.us);
+  if (!with_choice) return text + fmt::format("{} {:.4g} us", Name(best.algorithm), best.Us());
   text += fmt::format("auto {} {:.4g} us, best {} {:.4g} us, ratio {:.3f}, noise {:.3f}", Name(row.chosen),
-                      row.chosen_us, Name(best.algorithm), best.us, row.chosen_us / best.us, row.noise);
+                      row.ChosenUs(), Name(best.algorithm), best.Us(), row.ChosenUs() / best.Us(), row.Noise());
   return text + (row.Missed() ? "  MISSED" : "");
 }
 
-// What rank 0 has learnt of all worlds.
-struct Learnt {
-  std::vector<MeasuredWorld> measured;
-  int worlds = 0;
-  int rows = 0;
-  int missed = 0;
+// What this rank has learnt of one world. Rank 0 is in all of them.
+struct World {
+  Place place;
+  std::vector<SweepRow> rows;
 };
 
-// What one world takes, said by its rank 0 as it is found.
-Status MeasureRanks(const Flags& flags, Communicator& communicator, const Clock& clock, InterruptWatch& interrupts,
-                    Learnt& learnt) {
+// One round in one world.
+Status MeasureRanks(const Flags& flags, Communicator& communicator, int round, const Clock& clock,
+                    InterruptWatch& interrupts, World& world) {
+  if (communicator.rank() == 0)
+    fmt::print(stderr, "# round {} of {}: {} ranks\n", round + 1, flags.rounds, communicator.world_size());
   interrupts.OnInterrupt([&](int) { communicator.Abort("interrupted"); });
-  ++learnt.worlds;
-  const auto say = [&](const SweepRow& row) {
-    if (communicator.rank() != 0) return;
-    ++learnt.rows;
-    learnt.missed += flags.check && row.Missed() ? 1 : 0;
-    fmt::print("{}\n", RowText(row, communicator.world_size(), flags.check));
-    std::fflush(stdout);
-  };
-  const auto rows = Sweep(communicator, clock, flags.sweep, say);
+  const Status swept = SweepOnce(communicator, clock, flags.sweep, world.rows);
   interrupts.OnInterrupt(nullptr);
-  RONDO_TRY(rows);
-  std::vector<MeasuredWorld> measured = ToMeasured(*rows, communicator.place());
-  std::move(measured.begin(), measured.end(), std::back_inserter(learnt.measured));
-  return communicator.Close();
+  world.place = communicator.place();
+  return swept;
 }
 
-// One world of `ranks`, met under a generation of its own; the rest of the ranks sleep in the next meeting.
-Status MeasureWorld(const Flags& flags, Rank rank, int ranks, std::uint64_t generation, const Clock& clock,
-                    InterruptWatch& interrupts, Learnt& learnt) {
+// The same where the world is met for that alone, under a generation of its own; the rest of the ranks sleep in the
+// next meeting.
+Status MeetAndMeasure(const Flags& flags, Rank rank, int ranks, int round, std::uint64_t generation, const Clock& clock,
+                      InterruptWatch& interrupts, World& world) {
   ConnectOptions options;
   options.rendezvous = "env://";
   options.rank = rank;
@@ -113,7 +105,8 @@ Status MeasureWorld(const Flags& flags, Rank rank, int ranks, std::uint64_t gene
   options.timeout = flags.timeout;
   options.communicator.profile = flags.profile;
   RONDO_ASSIGN(const std::unique_ptr<Communicator> communicator, Connect(options));
-  return MeasureRanks(flags, *communicator, clock, interrupts, learnt);
+  RONDO_TRY(MeasureRanks(flags, *communicator, round, clock, interrupts, world));
+  return communicator->Close();
 }
 
 // All ranks, so that nobody begins the next world while another still measures.
@@ -142,13 +135,18 @@ Status CheckWritable(const Flags& flags) {
 }
 
 // Of the worlds measured, and of those that --profile has beside them.
-Status WriteProfile(const Flags& flags, const Learnt& learnt) {
+Status WriteProfile(const Flags& flags, const std::vector<World>& worlds) {
   const int cores = CountCpus({UsableCpus()});
-  const int hosts = learnt.measured.front().hosts;
+  const int hosts = worlds.front().place.even_hosts();
   const std::string where = hosts == 1 ? "loopback" : fmt::format("{} hosts", hosts);
   const HostFacts host = ThisHost();
   Profile profile;
-  profile.measured = learnt.measured;
+  std::size_t sizes = 0;
+  for (const World& world : worlds) {
+    std::vector<MeasuredWorld> measured = ToMeasured(world.rows, world.place);
+    std::move(measured.begin(), measured.end(), std::back_inserter(profile.measured));
+    sizes += world.rows.size();
+  }
   if (flags.profile != nullptr) {
     for (const MeasuredWorld& old : flags.profile->measured)
       if (profile.Find(old.collective, old.world_size, old.hosts, old.crowded) == nullptr)
@@ -169,7 +167,7 @@ Status WriteProfile(const Flags& flags, const Learnt& learnt) {
       {"cores", std::to_string(cores)},
       {"kernel", host.kernel},
       {"transport", "tcp, " + where},
-      {"rounds", std::to_string(flags.sweep.rounds)},
+      {"rounds", std::to_string(flags.rounds)},
       {"error of the model", fmt::format("typically a factor of {:.2f} from the times below", fit.typical_error)}};
   const auto on_one_host = [](const MeasuredWorld& world) { return world.hosts == 1; };
   if (std::all_of(profile.measured.begin(), profile.measured.end(), on_one_host))
@@ -183,19 +181,27 @@ Status WriteProfile(const Flags& flags, const Learnt& learnt) {
   if (file) std::filesystem::rename(NameWhileWriting(flags), flags.out, failed);
   if (!file || failed) return Fail(ErrorCode::kResource, "--out: {} cannot be written", flags.out);
   fmt::print("# {}: {} sizes in {} worlds; the model is typically a factor of {:.2f} from the times\n", flags.out,
-             learnt.rows, learnt.worlds, fit.typical_error);
+             sizes, worlds.size(), fit.typical_error);
   return {};
 }
 
 // What rank 0 makes of it all.
-int Conclude(const Flags& flags, const Learnt& learnt) {
+int Conclude(const Flags& flags, const std::vector<World>& worlds) {
+  int rows = 0, missed = 0;
+  for (const World& world : worlds) {
+    for (const SweepRow& row : world.rows) {
+      fmt::print("{}\n", RowText(row, world.place.world_size(), flags.check));
+      ++rows;
+      missed += flags.check && row.Missed() ? 1 : 0;
+    }
+  }
   if (!flags.check) {
-    const Status written = WriteProfile(flags, learnt);
+    const Status written = WriteProfile(flags, worlds);
     return written ? kExitDone : Complain(written.error().message(), kExitFailed);
   }
-  fmt::print("# {} sizes, {} at which the choice takes more than 10% longer than the best, noise apart\n", learnt.rows,
-             learnt.missed);
-  return learnt.missed == 0 ? kExitDone : kExitFailed;
+  fmt::print("# {} sizes, {} at which the choice takes more than 10% longer than the best, noise apart\n", rows,
+             missed);
+  return missed == 0 ? kExitDone : kExitFailed;
 }
 
 // This process is one rank of a job that a launcher started: one world, on however many hosts.
@@ -223,13 +229,15 @@ int TuneTheJob(const Flags& flags) {
     communicator.Abort(done.error().message());
     return Complain(done.error().message(), kExitWrongUsage);
   }
-  Learnt learnt;
-  done = MeasureRanks(flags, communicator, clock, interrupts, learnt);
+  std::vector<World> worlds(1);
+  for (int round = 0; done && round < flags.rounds; ++round)
+    done = MeasureRanks(flags, communicator, round, clock, interrupts, worlds[0]);
+  if (done) done = communicator.Close();
   if (!done) {
     Complain(fmt::format("rank {}: {}", communicator.rank(), done.error().ToString()), kExitFailed);
     return interrupts.signal() != 0 ? 128 + interrupts.signal() : kExitFailed;
   }
-  return speaks ? Conclude(flags, learnt) : kExitDone;
+  return speaks ? Conclude(flags, worlds) : kExitDone;
 }
 
 int TuneAsRank(const Flags& flags) {
@@ -238,21 +246,24 @@ int TuneAsRank(const Flags& flags) {
   std::from_chars(text.data(), text.data() + text.size(), rank);
   const SteadyClock clock;
   InterruptWatch interrupts;
-  Learnt learnt;
+  std::vector<World> worlds(flags.worlds.size());
   const auto report = [&](const Error& error) {
     Complain(fmt::format("rank {}: {}", rank, error.ToString()), kExitFailed);
     return interrupts.signal() != 0 ? 128 + interrupts.signal() : kExitFailed;
   };
   std::uint64_t generation = 0;
-  for (const int ranks : flags.worlds) {
-    const std::uint64_t here = generation++, again = generation++;
-    if (rank < ranks) {
-      if (const Status measured = MeasureWorld(flags, rank, ranks, here, clock, interrupts, learnt); !measured)
-        return report(measured.error());
+  for (int round = 0; round < flags.rounds; ++round) {
+    for (std::size_t i = 0; i < worlds.size(); ++i) {
+      const std::uint64_t here = generation++, again = generation++;
+      const int ranks = flags.worlds[i];
+      if (rank < ranks) {
+        const Status measured = MeetAndMeasure(flags, rank, ranks, round, here, clock, interrupts, worlds[i]);
+        if (!measured) return report(measured.error());
+      }
+      if (const Status met = MeetAgain(flags, rank, again); !met) return report(met.error());
     }
-    if (const Status met = MeetAgain(flags, rank, again); !met) return report(met.error());
   }
-  return rank == 0 ? Conclude(flags, learnt) : kExitDone;
+  return rank == 0 ? Conclude(flags, worlds) : kExitDone;
 }
 
 int Tune(Flags& flags) {
@@ -350,8 +361,8 @@ void AddTuneCommand(CLI::App& app, int& exit_code) {
       *tune, "-f,--step-factor", [flags](std::int64_t f) { flags->sweep.step_factor = static_cast<std::uint64_t>(f); },
       2, 1 << 30, "From one size to the next by multiplying (default 4)");
   AddNumber(
-      *tune, "--rounds", [flags](std::int64_t n) { flags->sweep.rounds = static_cast<int>(n); }, 1, 1000,
-      "How often each algorithm is measured, in turn with the others (default 5)");
+      *tune, "--rounds", [flags](std::int64_t n) { flags->rounds = static_cast<int>(n); }, 1, 1000,
+      "How often all is measured, one round after the other (default 5)");
   AddNumber(
       *tune, "--time-ms", [flags](std::int64_t ms) { flags->sweep.time_per_round = std::chrono::milliseconds(ms); }, 1,
       60'000, "Per algorithm, size and round (default 8)");

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
+#include "base/check.h"
 #include "collectives/algorithms/table.h"
 #include "tools/perf_bench.h"
 #include "tools/perf_case.h"
@@ -12,11 +14,12 @@
 namespace rondo {
 namespace {
 
-// One way to run a size, and its time in each round.
-struct Way {
-  std::optional<Algorithm> algorithm;
-  std::vector<double> us;
-};
+// How much more than the best the choice may cost, and in which part of the rounds it must cost more to be missed.
+constexpr double kMayCost = 1.1;
+constexpr double kPartOfRounds = 0.8;
+
+// Nobody would take an algorithm that needs this many times as long as the best: measured twice, not in every round.
+constexpr double kHopeless = 6;
 
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -24,56 +27,77 @@ double Median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-// Nobody would take an algorithm that needs this many times as long as the best: measured twice, not in every round.
-constexpr double kHopeless = 6;
-
-std::vector<Way> WaysOf(Collective collective, bool with_choice) {
-  std::vector<Way> ways;
-  if (with_choice) ways.push_back({});
-  for (const AlgorithmEntry& entry : AllAlgorithms())
-    if (entry.collective == collective) ways.push_back({entry.algorithm, {}});
-  if (with_choice) ways.push_back({});
-  return ways;
-}
-
-Result<SweepRow> MeasureSize(PerfBench& bench, const PerfCase& size, const SweepOptions& options) {
-  std::vector<Way> ways = WaysOf(size.collective, options.with_choice);
+SweepRow EmptyRow(const PerfCase& size) {
   SweepRow row;
   row.collective = size.collective;
   row.bytes = size.bytes();
-  double best_us = 0;
-  for (int round = 0; round < options.rounds; ++round) {
-    for (Way& way : ways) {
-      // All ranks know the same times. One that was slow once may have been disturbed.
-      if (way.us.size() >= 2 && *std::min_element(way.us.begin(), way.us.end()) > kHopeless * best_us) continue;
-      PerfCase which = size;
-      which.algorithm = way.algorithm;
-      RONDO_ASSIGN(const PerfRow measured, bench.Measure(which, /*in_place=*/false));
-      way.us.push_back(std::max(measured.median_us, 1e-3));
-      if (!way.algorithm) row.chosen = *ParseAlgorithm(measured.algorithm);
-      if (best_us == 0 || way.us.back() < best_us) best_us = way.us.back();
-    }
-  }
-  for (const Way& way : ways)
-    if (way.algorithm) row.forced.push_back({*way.algorithm, Median(way.us)});
-  if (options.with_choice) {
-    const double first = Median(ways.front().us), second = Median(ways.back().us);
-    std::vector<double> both = ways.front().us;
-    both.insert(both.end(), ways.back().us.begin(), ways.back().us.end());
-    row.chosen_us = Median(both);
-    row.noise = std::max(first / second, second / first);
-  }
+  for (const AlgorithmEntry& entry : AllAlgorithms())
+    if (entry.collective == size.collective) row.forced.push_back({entry.algorithm, {}});
   return row;
+}
+
+double LeastOf(const SweepRow& row) {
+  double least = 0;
+  for (const SweepRow::Way& way : row.forced)
+    for (const double us : way.us) least = least == 0 ? us : std::min(least, us);
+  return least;
+}
+
+// All ranks know the same times. One that was slow once may have been disturbed.
+bool IsHopeless(const SweepRow::Way& way, double least_us) {
+  return way.us.size() >= 2 && *std::min_element(way.us.begin(), way.us.end()) > kHopeless * least_us;
+}
+
+Status MeasureSize(PerfBench& bench, const PerfCase& size, bool with_choice, SweepRow& row) {
+  const auto measure = [&](std::optional<Algorithm> algorithm, std::vector<double>& us) -> Status {
+    PerfCase which = size;
+    which.algorithm = algorithm;
+    RONDO_ASSIGN(const PerfRow measured, bench.Measure(which, /*in_place=*/false));
+    us.push_back(std::max(measured.median_us, 1e-3));
+    if (!algorithm) row.chosen = *ParseAlgorithm(measured.algorithm);
+    return {};
+  };
+  const double least_us = LeastOf(row);
+  if (with_choice) RONDO_TRY(measure(std::nullopt, row.chosen_first_us));
+  for (SweepRow::Way& way : row.forced)
+    if (!IsHopeless(way, least_us)) RONDO_TRY(measure(way.algorithm, way.us));
+  if (with_choice) RONDO_TRY(measure(std::nullopt, row.chosen_last_us));
+  return {};
 }
 
 }  // namespace
 
-const SweepRow::Time& SweepRow::Best() const {
-  return *std::min_element(forced.begin(), forced.end(), [](const Time& a, const Time& b) { return a.us < b.us; });
+double SweepRow::Way::Us() const { return Median(us); }
+
+const SweepRow::Way& SweepRow::Best() const {
+  return *std::min_element(forced.begin(), forced.end(), [](const Way& a, const Way& b) { return a.Us() < b.Us(); });
 }
 
-Result<std::vector<SweepRow>> Sweep(Communicator& communicator, const Clock& clock, const SweepOptions& options,
-                                    const std::function<void(const SweepRow&)>& done) {
+double SweepRow::ChosenUs() const {
+  std::vector<double> both = chosen_first_us;
+  both.insert(both.end(), chosen_last_us.begin(), chosen_last_us.end());
+  return Median(both);
+}
+
+double SweepRow::Noise() const {
+  const double first = Median(chosen_first_us), last = Median(chosen_last_us);
+  return std::max(first / last, last / first);
+}
+
+bool SweepRow::Missed() const {
+  const Way& best = Best();
+  const double noise = Noise();
+  if (chosen == best.algorithm || ChosenUs() <= kMayCost * noise * best.Us()) return false;
+  double missed = 0;
+  for (std::size_t round = 0; round < best.us.size(); ++round) {
+    const double chosen_us = (chosen_first_us[round] + chosen_last_us[round]) / 2;
+    missed += chosen_us > kMayCost * noise * best.us[round] ? 1 : 0;
+  }
+  return missed >= kPartOfRounds * static_cast<double>(best.us.size());
+}
+
+Status SweepOnce(Communicator& communicator, const Clock& clock, const SweepOptions& options,
+                 std::vector<SweepRow>& rows) {
   PerfOptions measure;
   measure.collectives.values = options.collectives;
   measure.min_bytes = options.min_bytes;
@@ -85,13 +109,10 @@ Result<std::vector<SweepRow>> Sweep(Communicator& communicator, const Clock& clo
   RONDO_ASSIGN(const std::vector<PerfCase> sizes, PlanCases(measure, communicator.world_size()));
   PerfBench bench(communicator, clock, "", [](const std::string&) {});
   RONDO_TRY(bench.Prepare(measure, sizes));
-  std::vector<SweepRow> rows;
-  for (const PerfCase& size : sizes) {
-    RONDO_ASSIGN(SweepRow row, MeasureSize(bench, size, options));
-    done(row);
-    rows.push_back(std::move(row));
-  }
-  return rows;
+  if (rows.empty()) std::transform(sizes.begin(), sizes.end(), std::back_inserter(rows), EmptyRow);
+  RONDO_CHECK(rows.size() == sizes.size());
+  for (std::size_t i = 0; i < sizes.size(); ++i) RONDO_TRY(MeasureSize(bench, sizes[i], options.with_choice, rows[i]));
+  return {};
 }
 
 std::vector<MeasuredWorld> ToMeasured(const std::vector<SweepRow>& rows, const Place& place) {
@@ -100,11 +121,11 @@ std::vector<MeasuredWorld> ToMeasured(const std::vector<SweepRow>& rows, const P
   for (const SweepRow& row : rows) {
     if (worlds.empty() || worlds.back().collective != row.collective) {
       worlds.push_back({row.collective, place.world_size(), place.crowded(), {}, {}, place.even_hosts()});
-      for (const SweepRow::Time& time : row.forced) worlds.back().times.push_back({time.algorithm, {}});
+      for (const SweepRow::Way& way : row.forced) worlds.back().times.push_back({way.algorithm, {}});
     }
     MeasuredWorld& world = worlds.back();
     world.bytes.push_back(row.bytes);
-    for (std::size_t i = 0; i < row.forced.size(); ++i) world.times[i].us.push_back(short_of(row.forced[i].us));
+    for (std::size_t i = 0; i < row.forced.size(); ++i) world.times[i].us.push_back(short_of(row.forced[i].Us()));
   }
   return worlds;
 }

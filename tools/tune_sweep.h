@@ -1,10 +1,11 @@
 // Every algorithm of every collective beside every other, size by size: what `rondo tune` learns from, and what it
 // judges the library's choices by. Every rank of a communicator makes the same calls.
+//
+// A round goes over everything, and rounds follow one another, so that the moods of a machine (and which ranks happen
+// to share a core) hit few rounds of every size and not all rounds of few.
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,33 +21,36 @@ struct SweepOptions {
   std::uint64_t min_bytes = 4;
   std::uint64_t max_bytes = 16 << 20;
   std::uint64_t step_factor = 4;
-  int rounds = 5;                                          // over all algorithms of one size, before the next size
   Duration time_per_round = std::chrono::milliseconds(8);  // of one algorithm
-  bool with_choice = false;                                // the library's own choice too, twice
+  bool with_choice = false;                                // the library's own choice too, twice in a round
 };
 
-// One size. Times are medians over the rounds of each round's median; each is that of the slowest rank.
+// One size. Each time is that of the slowest rank, the median within its round.
 struct SweepRow {
   Collective collective = Collective::kAllReduce;
   std::uint64_t bytes = 0;
-  struct Time {
+  struct Way {
     Algorithm algorithm = Algorithm::kRing;
-    double us = 0;
+    std::vector<double> us;  // by round; one that is hopeless is left out from the third round on
+    double Us() const;       // the median over rounds
   };
-  std::vector<Time> forced;  // every algorithm that serves the collective
-  // With the choice: what it was, its time over both measurements, and by what factor these two differ.
+  std::vector<Way> forced;  // every algorithm that serves the collective
+  // With the choice: what it was, and its times at the begin and at the end of each round.
   Algorithm chosen = Algorithm::kRing;
-  double chosen_us = 0;
-  double noise = 1;
+  std::vector<double> chosen_first_us, chosen_last_us;
 
-  const Time& Best() const;
-  // The choice costs more than 10% over the best algorithm, and noise does not explain it.
-  bool Missed() const { return chosen_us > 1.1 * noise * Best().us; }
+  const Way& Best() const;
+  double ChosenUs() const;  // the median over all
+  double Noise() const;     // by what factor the medians of first and last differ
+  // The choice is another than the best algorithm, costs more than 10% over it, noise does not explain it, and it is so
+  // in four of five rounds.
+  bool Missed() const;
 };
 
-// `done` hears of every row, on every rank.
-Result<std::vector<SweepRow>> Sweep(Communicator& communicator, const Clock& clock, const SweepOptions& options,
-                                    const std::function<void(const SweepRow&)>& done);
+// One round: every algorithm at every size once. Adds to `rows`, which are empty or what a round of the same options in
+// the same world left.
+Status SweepOnce(Communicator& communicator, const Clock& clock, const SweepOptions& options,
+                 std::vector<SweepRow>& rows);
 
 // The rows of one world as a profile keeps them.
 std::vector<MeasuredWorld> ToMeasured(const std::vector<SweepRow>& rows, const Place& place);

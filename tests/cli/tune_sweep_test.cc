@@ -1,0 +1,103 @@
+// When a choice counts as missed, and what a profile keeps of rounds.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "tools/tune_sweep.h"
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "transport/inproc/inproc.h"
+
+namespace rondo {
+namespace {
+
+// Five rounds in which the tree takes 100 us, the chosen ring as told.
+SweepRow Row(std::vector<double> first_us, std::vector<double> last_us) {
+  SweepRow row;
+  row.chosen = Algorithm::kRing;
+  row.chosen_first_us = std::move(first_us);
+  row.chosen_last_us = std::move(last_us);
+  row.forced = {{Algorithm::kRing, row.chosen_first_us}, {Algorithm::kTree, {100, 100, 100, 100, 100}}};
+  return row;
+}
+
+TEST_CASE("a choice that takes more than 10% longer than the best, in every round, is missed") {
+  const SweepRow row = Row({120, 120, 120, 120, 120}, {120, 120, 120, 120, 120});
+  CHECK(row.Best().algorithm == Algorithm::kTree);
+  CHECK(row.ChosenUs() == 120);
+  CHECK(row.Noise() == 1);
+  CHECK(row.Missed());
+}
+
+TEST_CASE("up to 10% is not missed") {
+  CHECK_FALSE(Row({109, 109, 109, 109, 109}, {109, 109, 109, 109, 109}).Missed());
+}
+
+TEST_CASE("what lies within the noise of the choice itself is not missed") {
+  const SweepRow row = Row({110, 110, 110, 110, 110}, {130, 130, 130, 130, 130});
+  CHECK(row.Noise() == doctest::Approx(130.0 / 110));
+  CHECK_FALSE(row.Missed());
+}
+
+TEST_CASE("it takes four of five rounds") {
+  CHECK(Row({120, 120, 120, 120, 90}, {120, 120, 120, 120, 90}).Missed());
+  CHECK_FALSE(Row({120, 120, 120, 90, 90}, {120, 120, 120, 90, 90}).Missed());
+}
+
+TEST_CASE("who chose the best algorithm has missed nothing, whatever it took") {
+  SweepRow row = Row({120, 120, 120, 120, 120}, {120, 120, 120, 120, 120});
+  row.chosen = Algorithm::kTree;
+  CHECK_FALSE(row.Missed());
+}
+
+TEST_CASE("rounds add up, and a profile keeps their medians") {
+  InprocNetwork network(2);
+  std::vector<PeerIdentity> peers;
+  for (Rank rank = 0; rank < 2; ++rank)
+    peers.push_back({.host = "here", .host_id = "here", .address = network.transport(rank)->Address(), .cores = 2});
+  SweepOptions options;
+  options.collectives = {Collective::kBarrier, Collective::kBroadcast};
+  options.max_bytes = 64;
+  options.step_factor = 16;
+  options.time_per_round = std::chrono::milliseconds(1);
+  options.with_choice = true;
+  std::vector<std::vector<SweepRow>> rows(2);
+  Place place;
+  std::vector<std::thread> threads;
+  for (Rank rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      CommunicatorOptions made;
+      made.rank = rank;
+      made.peers = peers;
+      made.transport = network.transport(rank);
+      const auto communicator = Communicator::Create(std::move(made));
+      REQUIRE(communicator);
+      const SteadyClock clock;
+      for (int round = 0; round < 3; ++round)
+        CHECK(SweepOnce(**communicator, clock, options, rows[static_cast<std::size_t>(rank)]));
+      if (rank == 0) place = (*communicator)->place();
+      CHECK((*communicator)->Close());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+
+  REQUIRE(rows[0].size() == 3);  // a barrier, and broadcasts of 4 and 64 bytes
+  for (std::size_t i = 0; i < rows[0].size(); ++i) {
+    CHECK(rows[0][i].chosen_first_us.size() == 3);
+    CHECK(rows[0][i].chosen_last_us.size() == 3);
+    CHECK(rows[0][i].Best().us.size() == 3);
+    CHECK(rows[0][i].Best().us == rows[1][i].Best().us);  // all ranks know the same
+  }
+  const std::vector<MeasuredWorld> measured = ToMeasured(rows[0], place);
+  REQUIRE(measured.size() == 2);
+  const MeasuredWorld& broadcast = measured[0].collective == Collective::kBroadcast ? measured[0] : measured[1];
+  CHECK(broadcast.bytes == std::vector<std::uint64_t>{4, 64});
+  CHECK(broadcast.world_size == 2);
+  CHECK(broadcast.hosts == 1);
+  CHECK_FALSE(broadcast.crowded);
+}
+
+}  // namespace
+}  // namespace rondo
