@@ -331,16 +331,13 @@ void AddTuneCommand(CLI::App& app, int& exit_code) {
   flags->sweep.collectives = DistinctCollectives();
   CLI::App* tune = app.add_subcommand("tune", "Measure every algorithm here, and write the profile to choose by");
   tune->footer(
-      "Ranks are processes of this host that talk over TCP; under a launcher, without -N, they are its job's, on "
-      "however\n"
-      "many hosts. --out writes the measured times and the constants of the cost model fitted to them, and what "
-      "--profile\n"
-      "has of other worlds; give the file to every rank by --profile or RONDO_PROFILE. --check measures the library's\n"
-      "choice beside every algorithm instead and exits with 1 where it takes more than 10% longer than the best, "
-      "noise\n"
-      "apart. Let nothing else run meanwhile.\n"
-      "Example: rondo tune --out node.json && mpirun --map-by node -n 4 rondo tune --profile node.json --out "
-      "cluster.json");
+      "Ranks are processes of this host that talk over TCP; under a launcher, without -N, those of its job, on\n"
+      "however many hosts. --out writes the measured times, the constants of the cost model fitted to them, and what\n"
+      "--profile has of other worlds; give the file to every rank by --profile or RONDO_PROFILE. --check measures the\n"
+      "library's choice beside every algorithm instead and exits with 1 where it takes more than 10% longer than the\n"
+      "best, in four of five rounds and noise apart. Let nothing else run meanwhile.\n"
+      "Examples: rondo tune --out node.json && rondo tune --check --profile node.json\n"
+      "          mpirun -n 4 --map-by node rondo tune --profile node.json --out cluster.json");
   AddText(
       *tune, "-N,--ranks",
       [flags](const std::string& text) {
