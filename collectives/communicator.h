@@ -71,8 +71,8 @@ struct PeerIdentity {
   int cores = 0;        // that the ranks of its host share; 0: not known, taken for enough. Equal on all ranks
 };
 
-// How a waiting thread spends its time before it sleeps in the kernel. While it finds that others want its core (another
-// job, a quota, ranks that count as another host's), it takes YieldsAtOnce() whatever it was given.
+// How a waiting thread spends its time before it sleeps in the kernel. While it finds that others want its core
+// (another job, a quota, ranks that count as another host's), it takes YieldsAtOnce() whatever it was given.
 struct WaitPolicy {
   Duration spin{};   // polling only
   Duration yield{};  // after that, polling and giving the core away in between

@@ -1,4 +1,4 @@
-// What an engine says: where its operation stands, whom it waits for, and how a peer disagrees. Nothing here moves bytes.
+// What an engine says: where its operation stands, whom it waits for, how a peer disagrees. Nothing here moves bytes.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -147,7 +147,8 @@ std::unique_ptr<const Selector::Table> Selector::MakeTable(Call call) const {
     const std::vector<Candidate> candidates = CandidatesLocked(call);
     if (candidates.empty()) return table;
     // Of those that are as good the one that has the lowest number; but what was measured before keeps its place, for
-    // noise would make it jump. Predictions have none: a large vector must not be left to what was best for a small one.
+    // noise would make it jump. Predictions have none: a large vector must not be left to what was best for
+    // small ones.
     const Candidate* best = nullptr;
     for (const Candidate& candidate : candidates) {
       const Candidate& fastest = candidates.front();
