@@ -146,7 +146,8 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Create(CommunicatorO
                                                          .frame_bytes = own.frame_bytes,
                                                          .max_scratch_bytes = own.max_scratch_bytes,
                                                          .capabilities = own.transport->capabilities(),
-                                                         .windows_from_bytes = own.windows_from_bytes},
+                                                         .windows_from_bytes = own.windows_from_bytes,
+                                                         .slices = core->place().host_count() == 1},
                                            *core->endpoint_, *core->mover_);
   core->messages_ = std::make_unique<MessageEngine>(
       MessageEngineOptions{.rank = own.rank,

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "collectives/cpu_list.h"
+#include "collectives/engine/slices.h"
 #include "collectives/model/selector.h"
 #include "rendezvous/init_method.h"
 #include "rendezvous/membership.h"
@@ -32,9 +33,9 @@ std::string NewInstance() {
 std::string ConfigOf(const CommunicatorOptions& options) {
   return fmt::format(
       "frame_version=1\nframe_bytes={}\nwindows_from_bytes={}\neager_credit_bytes={}\nmax_announced_messages={}\n"
-      "reproducible={}\nwide_partials={}\nprofile={}\nchoice_version={}\n",
+      "reproducible={}\nwide_partials={}\nprofile={}\nchoice_version={}\nleast_slices={}\n",
       options.frame_bytes, options.windows_from_bytes, options.eager_credit_bytes, options.max_announced_messages,
-      options.reproducible, options.wide_partials, Fingerprint(*options.profile), kChoiceVersion);
+      options.reproducible, options.wide_partials, Fingerprint(*options.profile), kChoiceVersion, kLeastSlices);
 }
 
 // By host; a rank that cannot say where it is counts alone. Launchers bind ranks to cores of their own, or all to all:

@@ -12,6 +12,7 @@
 #include "collectives/algorithms/table.h"
 #include "collectives/connect.h"
 #include "collectives/cpu_list.h"
+#include "collectives/engine/slices.h"
 #include "collectives/model/selector.h"
 #include "collectives/schedule/grid.h"
 #include "collectives/schedule/layout.h"
@@ -100,8 +101,13 @@ void ExplainSchedule(const Flags& flags, const AlgorithmEntry& entry, std::uint6
   const auto [least, most] = std::minmax_element(sent.begin(), sent.end());
   std::uint64_t total = 0;
   for (const std::uint64_t bytes : sent) total += bytes;
+  const std::size_t element_bytes = SizeOf(flags.type);
+  const std::uint64_t slice =
+      entry.traits.in_slices ? SliceElements(count, element_bytes, chunks, CommunicatorOptions{}.frame_bytes) : count;
+  if (slice < count)
+    fmt::print("slices      {} of {}; of each:\n", (count + slice - 1) / slice, FormatSize(slice * element_bytes));
   fmt::print("rounds      {}\n", counter.rounds());
-  fmt::print("chunks      {} of about {}\n", chunks, FormatSize(count * SizeOf(flags.type) * blocks / chunks));
+  fmt::print("chunks      {} of about {}\n", chunks, FormatSize(slice * element_bytes * blocks / chunks));
   fmt::print("transfers   {}\n", counter.transfers());
   fmt::print("sent        {} in all; by one rank {} to {}\n", FormatSize(total), FormatSize(*least), FormatSize(*most));
   fmt::print("transport   tcp\n");

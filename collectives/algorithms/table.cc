@@ -19,23 +19,26 @@ std::uint32_t ByCoreRank(const World& world) { return static_cast<std::uint32_t>
 constexpr AlgorithmTraits kNone{};
 constexpr AlgorithmTraits kRankOrder{.rank_order = true};
 constexpr AlgorithmTraits kLeftFold{.rank_order = true, .left_fold = true};
+constexpr AlgorithmTraits kInSlices{.in_slices = true};
+constexpr AlgorithmTraits kRankOrderInSlices{.rank_order = true, .in_slices = true};
+constexpr AlgorithmTraits kLeftFoldInSlices{.rank_order = true, .left_fold = true, .in_slices = true};
 constexpr AlgorithmTraits kEqualCounts{.needs_equal_counts = true};
 
 using C = Collective;
 using A = Algorithm;
 
 constexpr std::array kTable{
-    AlgorithmEntry{C::kAllReduce, A::kRing, ByRank, RingAllReduce, kNone},
+    AlgorithmEntry{C::kAllReduce, A::kRing, ByRank, RingAllReduce, kInSlices},
     AlgorithmEntry{C::kAllReduce, A::kTree, One, TreeAllReduce, kRankOrder},
-    AlgorithmEntry{C::kAllReduce, A::kRecursiveHalving, ByCoreRank, RecursiveHalvingAllReduce, kRankOrder},
+    AlgorithmEntry{C::kAllReduce, A::kRecursiveHalving, ByCoreRank, RecursiveHalvingAllReduce, kRankOrderInSlices},
     AlgorithmEntry{C::kAllReduce, A::kRecursiveDoubling, One, RecursiveDoublingAllReduce, kRankOrder},
     AlgorithmEntry{C::kAllReduce, A::kDirect, One, DirectAllReduce, kLeftFold},
-    AlgorithmEntry{C::kAllReduce, A::kTwoShot, ByRank, TwoShotAllReduce, kLeftFold},
+    AlgorithmEntry{C::kAllReduce, A::kTwoShot, ByRank, TwoShotAllReduce, kLeftFoldInSlices},
     AlgorithmEntry{C::kAllReduce, A::kChain, One, ChainAllReduce, kLeftFold},
     AlgorithmEntry{C::kAllReduce, A::kDoubleTree, Two, DoubleTreeAllReduce, kRankOrder},
     AlgorithmEntry{C::kAllReduce, A::kKnomial4, One, Knomial4AllReduce, kRankOrder},
     AlgorithmEntry{C::kAllReduce, A::kKnomial8, One, Knomial8AllReduce, kRankOrder},
-    AlgorithmEntry{C::kAllReduce, A::kHierarchical, HierarchicalChunks, HierarchicalAllReduce, kNone},
+    AlgorithmEntry{C::kAllReduce, A::kHierarchical, HierarchicalChunks, HierarchicalAllReduce, kInSlices},
 
     AlgorithmEntry{C::kBroadcast, A::kTree, One, TreeBroadcast, kNone},
     AlgorithmEntry{C::kBroadcast, A::kScatterAllGather, ByRank, ScatterAllGatherBroadcast, kNone},

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "collectives/engine/peek_header.h"
+#include "collectives/engine/slices.h"
 
 namespace rondo {
 namespace {
@@ -49,18 +50,51 @@ Status Engine::Start(const Plan& plan, const OperationDescriptor& operation, con
   RONDO_CHECK(plan_ == nullptr, "an operation is running");
   RONDO_CHECK(operation.varying != buffers.counts.empty(), "{} and the counts of its blocks", operation.ToString());
   element_bytes_ = SizeOf(operation.type);
-  const BlockGrid grid =
-      operation.varying ? BlockGrid(plan.blocks, buffers.counts, options_.rank, element_bytes_, plan.chunks_per_block)
-                        : BlockGrid(plan.blocks, operation.count, element_bytes_, plan.chunks_per_block);
+  operation_ = operation;
+  buffers_ = buffers;
+  slice_elements_ = operation.count;
+  if (plan.in_slices && options_.slices)
+    slice_elements_ = SliceElements(operation.count, element_bytes_, plan.chunks, options_.frame_bytes);
+  const BlockGrid grid = GridOf(plan, 0);
   RONDO_TRY(PrepareScratch(plan, grid, operation));
 
   queue_use_.assign(plan.queues.size(), nullptr);
-  queue_head_.assign(plan.queues.size(), 0);
-  queues_left_ = static_cast<std::uint32_t>(plan.queues.size());
   for (std::size_t q = 0; q < plan.queues.size(); ++q) {
     if (plan.queues[q].peer == kNoRank) continue;
     RONDO_ASSIGN(queue_use_[q], UseOf(plan.queues[q].peer));
   }
+  steps_.resize(std::max(steps_.size(), plan.steps.size()));
+  Encode(operation, descriptor_);
+  move_ = {operation.type, operation.op, scale, options_.world_size};
+  plan_ = &plan;
+  BeginSlice(0, grid);
+  return {};
+}
+
+BlockGrid Engine::GridOf(const Plan& plan, std::uint64_t begin) const {
+  if (operation_.varying)
+    return BlockGrid(plan.blocks, buffers_.counts, options_.rank, element_bytes_, plan.chunks_per_block);
+  return BlockGrid(plan.blocks, std::min(slice_elements_, operation_.count - begin), element_bytes_,
+                   plan.chunks_per_block);
+}
+
+void Engine::BeginNextSlice() {
+  const BlockGrid grid = GridOf(*plan_, slice_end_);
+  const std::uint64_t scratch_bytes = LayOutScratch(*plan_, grid);
+  // No slice is longer than the first, nor are its chunks.
+  RONDO_CHECK(scratch_bytes <= scratch_bytes_, "a slice's {} bytes of scratch, {} are there", scratch_bytes,
+              scratch_bytes_);
+  BeginSlice(slice_end_, grid);
+}
+
+void Engine::BeginSlice(std::uint64_t begin, const BlockGrid& grid) {
+  const Plan& plan = *plan_;
+  slice_end_ = std::min(begin + slice_elements_, operation_.count);
+  OperationBuffers buffers = buffers_;
+  if (buffers.input != nullptr) buffers.input += begin * element_bytes_;
+  if (buffers.output != nullptr) buffers.output += begin * element_bytes_;
+  queue_head_.assign(plan.queues.size(), 0);
+  queues_left_ = static_cast<std::uint32_t>(plan.queues.size());
 
   // By buffer: what to add to a position to get an address. Numbers, because that of position 0 may be nobody's memory.
   std::array<std::uintptr_t, 3> bases{};
@@ -72,7 +106,6 @@ Status Engine::Start(const Plan& plan, const OperationDescriptor& operation, con
              reinterpret_cast<std::uintptr_t>(scratch_.get()) + (plan.scratch.empty() ? 0 : scratch_shift_[0])};
   }
 
-  steps_.resize(std::max(steps_.size(), plan.steps.size()));
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const PlanStep& step = plan.steps[i];
     StepState& state = steps_[i];
@@ -97,15 +130,10 @@ Status Engine::Start(const Plan& plan, const OperationDescriptor& operation, con
     }
   }
 
-  plan_ = &plan;
-  operation_ = operation;
-  Encode(operation, descriptor_);
-  move_ = {operation.type, operation.op, scale, options_.world_size};
   mover_.Start(move_, plan.steps.size());
-  return {};
 }
 
-Status Engine::PrepareScratch(const Plan& plan, const BlockGrid& grid, const OperationDescriptor& operation) {
+std::uint64_t Engine::LayOutScratch(const Plan& plan, const BlockGrid& grid) {
   scratch_shift_.resize(std::max(scratch_shift_.size(), plan.scratch.size()));
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < plan.scratch.size(); ++i) {
@@ -113,6 +141,11 @@ Status Engine::PrepareScratch(const Plan& plan, const BlockGrid& grid, const Ope
     scratch_shift_[i] = bytes - begin;
     bytes += grid.BeginByte(plan.scratch[i].end()) - begin;
   }
+  return bytes;
+}
+
+Status Engine::PrepareScratch(const Plan& plan, const BlockGrid& grid, const OperationDescriptor& operation) {
+  const std::uint64_t bytes = LayOutScratch(plan, grid);
   if (bytes <= scratch_bytes_) return {};
   if (bytes > options_.max_scratch_bytes)
     return Fail(ErrorCode::kResource, "{} needs {} bytes of scratch, the limit (max_scratch_bytes) is {}",
@@ -197,11 +230,15 @@ Result<Progress> Engine::Poll() {
     }
     if (queues_left_ > 0) return moved ? Progress::kMoved : Progress::kNothing;
   }
-  // Every step is done. The memory that was sent is the user's again once it is released.
+  // Every step is done. The memory that was sent is the user's (scratch: the next slice's) again once it is released.
   for (std::uint32_t q = 0; q < queue_head_.size(); ++q) {
     if (queue_use_[q] == nullptr || !plan_->queues[q].sending) continue;
     if (queue_use_[q]->lane->released() < queue_use_[q]->lane->accepted())
       return moved ? Progress::kMoved : Progress::kNothing;
+  }
+  if (!IsLastSlice()) {
+    BeginNextSlice();
+    return Progress::kMoved;
   }
   plan_ = nullptr;
   return Progress::kComplete;

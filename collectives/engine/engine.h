@@ -1,5 +1,5 @@
 // Runs one rank's part of one operation: keeps the head of every lane direction live, moves bytes as far as
-// dependencies allow, and counts.
+// dependencies allow, and counts. What is worked off in slices (slices.h) is one operation to everybody else.
 //
 // The engine is sans-I/O: it blocks on nothing, owns no thread, reads no clock and knows lanes only by their interface.
 // In steady state it allocates nothing: tables grow to the largest plan seen and stay.
@@ -38,6 +38,8 @@ struct EngineOptions {
   // Transfers from this size on are placed by push (else pull) where the transport can; smaller ones use slots. Both
   // ends decide alike, because options are equal on all ranks.
   std::uint64_t windows_from_bytes = 64 << 10;
+  bool slices =
+      false;  // large vectors are worked off in slices where the plan allows it (slices.h); equal on all ranks
 };
 
 // How a transfer's payload gets into the receiver's memory (transport/lane.h).
@@ -153,7 +155,21 @@ class Engine {
   std::uint64_t Released(std::uint32_t index) const;
   // For transfers without bytes, which Limit() cannot order.
   bool DependenciesComplete(std::uint32_t index) const;
-  // Makes room for what the plan keeps in scratch.
+  // The chunks of the slice that begins at element `begin` of the vector.
+  BlockGrid GridOf(const Plan& plan, std::uint64_t begin) const;
+  // Lays the steps over that slice.
+  void BeginSlice(std::uint64_t begin, const BlockGrid& grid);
+  void BeginNextSlice();
+  bool IsLastSlice() const { return slice_end_ == operation_.count; }
+  // What remains to be done of a queue: of the running slice, or of slices to come.
+  bool HasStepsLeft(std::size_t queue) const {
+    return queue_head_[queue] < plan_->queues[queue].steps.size() || !IsLastSlice();
+  }
+  // Where a step stands, all slices taken together; `done`: its bytes done of the running one.
+  Standing StandingOf(std::uint32_t index, std::uint64_t done) const;
+  // Gives what the plan keeps in scratch its place there; returns the bytes that takes.
+  std::uint64_t LayOutScratch(const Plan& plan, const BlockGrid& grid);
+  // Makes room for it.
   Status PrepareScratch(const Plan& plan, const BlockGrid& grid, const OperationDescriptor& operation);
   // Where a step's bytes begin in one of its buffers, whatever that holds.
   std::byte* Address(const Plan& plan, const BlockGrid& grid, const OperationBuffers& buffers, const PlanStep& step,
@@ -183,6 +199,9 @@ class Engine {
 
   const Plan* plan_ = nullptr;
   OperationDescriptor operation_;
+  OperationBuffers buffers_;
+  std::uint64_t slice_elements_ = 0;                    // of every slice but the last, which may be shorter
+  std::uint64_t slice_end_ = 0;                         // of the running one
   std::array<std::byte, kDescriptorBytes> descriptor_;  // the same, for frames
   MoveContext move_;
   std::size_t element_bytes_ = 1;

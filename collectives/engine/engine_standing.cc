@@ -19,7 +19,8 @@ std::vector<Standing> Engine::Waiting() const {
     if (queue_head_[q] == queue.steps.size()) {
       if (queue.sending && use.lane->released() < use.lane->accepted()) {
         const std::uint32_t last = queue.steps.back();
-        waiting.push_back({queue.peer, last, true, true, Released(last), steps_[last].bytes});
+        waiting.push_back(StandingOf(last, Released(last)));
+        waiting.back().started = true;
       }
       continue;
     }
@@ -29,12 +30,29 @@ std::vector<Standing> Engine::Waiting() const {
     if (state.bytes > 0 && Limit(index) <= state.done && !(queue.sending ? use.sending_frame : use.receiving_frame) &&
         queue.sending)
       continue;
-    waiting.push_back({queue.peer, index, queue.sending,
-                       state.done > 0 || (queue.sending ? use.sending_frame : use.receiving_frame), state.done,
-                       state.bytes});
+    waiting.push_back(StandingOf(index, state.done));
+    waiting.back().started |= queue.sending ? use.sending_frame : use.receiving_frame;
   }
   std::sort(waiting.begin(), waiting.end(), [](const Standing& a, const Standing& b) { return a.step < b.step; });
   return waiting;
+}
+
+Standing Engine::StandingOf(std::uint32_t index, std::uint64_t done) const {
+  const PlanStep& step = plan_->steps[index];
+  const PlanQueue& queue = plan_->queues[step.queue];
+  Standing standing{.peer = queue.peer, .step = index, .sending = queue.sending, .bytes_done = done};
+  if (operation_.varying || slice_elements_ == operation_.count) {
+    standing.bytes_due = steps_[index].bytes;
+  } else {
+    for (std::uint64_t begin = 0; begin < operation_.count; begin += slice_elements_) {
+      const BlockGrid grid = GridOf(*plan_, begin);
+      const std::uint64_t bytes = grid.BeginByte(step.chunks.end()) - grid.BeginByte(step.chunks.first);
+      standing.bytes_due += bytes;
+      if (begin + slice_elements_ < slice_end_) standing.bytes_done += bytes;
+    }
+  }
+  standing.started = standing.bytes_done > 0;
+  return standing;
 }
 
 std::optional<Engine::Trouble> Engine::FindTrouble() const {
@@ -43,8 +61,7 @@ std::optional<Engine::Trouble> Engine::FindTrouble() const {
     const PlanQueue& queue = plan_->queues[q];
     if (queue.peer == kNoRank) continue;
     const Lane& lane = *queue_use_[q]->lane;
-    const bool stepped = queue_head_[q] == queue.steps.size();
-    if (stepped && (!queue.sending || lane.released() == lane.accepted())) continue;
+    if (!HasStepsLeft(q) && (!queue.sending || lane.released() == lane.accepted())) continue;
     const LaneState lane_state = lane.state();
     if (lane_state != LaneState::kFailed && (lane_state != LaneState::kEnded || queue.sending)) continue;
     return Trouble{queue.peer, lane.failure()};
@@ -65,8 +82,7 @@ bool Engine::MoverBusy() const {
 bool Engine::WaitsFor(Rank peer) const {
   if (plan_ == nullptr) return false;
   for (std::size_t q = 0; q < queue_head_.size(); ++q)
-    if (plan_->queues[q].peer == peer && !plan_->queues[q].sending && queue_head_[q] < plan_->queues[q].steps.size())
-      return true;
+    if (plan_->queues[q].peer == peer && !plan_->queues[q].sending && HasStepsLeft(q)) return true;
   return false;
 }
 
@@ -77,7 +93,7 @@ std::optional<Error> Engine::FindStranger() {
     if (!use || (*use)->receiving_frame) continue;
     bool expected = false;
     for (std::size_t q = 0; q < queue_head_.size(); ++q)
-      expected |= queue_use_[q] == *use && !plan_->queues[q].sending && queue_head_[q] < plan_->queues[q].steps.size();
+      expected |= queue_use_[q] == *use && !plan_->queues[q].sending && HasStepsLeft(q);
     if (expected) continue;
     HeaderArray bytes;
     FrameHeader header;

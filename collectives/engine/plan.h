@@ -44,6 +44,7 @@ struct Plan {
   std::vector<ChunkRange> scratch;  // what scratch holds, packed
   // Each buffer is one piece of the virtual vector, so that position and address differ by one number per buffer.
   bool has_plain_buffers = true;
+  bool in_slices = false;  // a large vector may be worked off in slices (slices.h)
   std::vector<PlanStep> steps;
   std::vector<Dependency> dependencies;
   std::vector<PlanQueue> queues;

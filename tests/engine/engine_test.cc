@@ -5,8 +5,12 @@
 
 #include <doctest/doctest.h>
 
+#include <map>
+#include <set>
+
 #include "base/random.h"
 #include "collectives/algorithms/table.h"
+#include "collectives/engine/slices.h"
 #include "tests/engine/world.h"
 
 namespace rondo {
@@ -143,6 +147,72 @@ TEST_CASE("a large vector crosses many frames, turns and rings") {
       world.Expect({.algorithm = algorithm, .count = 1'000'003, .in_place = in_place});
 }
 
+// The algorithms that run in slices, and the least count of int32 that does, with frames of 64 bytes.
+std::vector<std::pair<Algorithm, std::uint64_t>> InSlices(int ranks) {
+  std::vector<std::pair<Algorithm, std::uint64_t>> found;
+  for (const AlgorithmEntry& entry : AllAlgorithms())
+    if (entry.traits.in_slices)
+      found.emplace_back(entry.algorithm, kLeastSlices * ChunksOf(entry, {.size = ranks}) * kLineBytes / 4);
+  return found;
+}
+
+TEST_CASE("a vector in slices is summed like any other, in every awkward mode") {
+  for (const Mode& mode : AwkwardModes()) {
+    CAPTURE(mode.name);
+    for (const int ranks : {1, 2, 3, 4, 5}) {
+      EngineWorld world({.ranks = ranks,
+                         .network = mode.network,
+                         .late_mover = mode.late_mover,
+                         .frame_bytes = kLineBytes,
+                         .slices = true});
+      for (const auto& [algorithm, least] : InSlices(ranks)) {
+        for (const bool in_place : {true, false}) {
+          // Whole; slices of one length; a last slice of one element; one of all but one.
+          for (const std::uint64_t count : {least - 1, least, least + 1, 2 * least - 1})
+            world.Expect({.algorithm = algorithm, .count = count, .in_place = in_place});
+          world.Expect({.algorithm = algorithm, .count = least, .in_place = in_place, .op = ReduceOp::kAvg});
+          world.Expect({.algorithm = algorithm,
+                        .count = least + 3,
+                        .in_place = in_place,
+                        .op = ReduceOp::kPremulSum,
+                        .type = DataType::kFloat32});
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("in slices, what a rank waits for is told of the whole vector, and a peer in the next slice is no stranger") {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    EngineWorld world(
+        {.ranks = 3, .network = {.reluctant = true}, .frame_bytes = kLineBytes, .slices = true, .seed = seed});
+    constexpr std::uint64_t kCount = 999;
+    std::vector<std::vector<std::byte>> memory(3, std::vector<std::byte>(4 * kCount));
+    world.NextSequence();
+    for (Rank r = 0; r < 3; ++r) {
+      std::byte* const own = memory[static_cast<std::size_t>(r)].data();
+      world.StartOne(r, {.algorithm = Algorithm::kTwoShot, .count = kCount}, own, own);
+    }
+    std::map<std::pair<Rank, std::uint32_t>, std::uint64_t> before;  // bytes done, by rank and step
+    std::set<std::pair<Rank, Rank>> through;                         // who waits no longer, for whom
+    world.RunToEnd([&](Rank r) {
+      for (const Standing& standing : world.engine(r).Waiting()) {
+        CHECK(standing.bytes_due == 4 * kCount / 3);
+        CHECK(standing.bytes_done <= standing.bytes_due);
+        std::uint64_t& last = before[{r, standing.step}];
+        CHECK(standing.bytes_done >= last);
+        last = standing.bytes_done;
+      }
+      CHECK(!world.engine(r).FindStranger());
+      for (Rank peer = 0; peer < 3; ++peer) {  // whom nothing is due from any more, nothing is due from later
+        const bool waits = peer != r && world.engine(r).WaitsFor(peer);
+        CHECK(!(waits && through.contains({r, peer})));
+        if (!waits) through.insert({r, peer});
+      }
+    });
+  }
+}
+
 // What the first rank that finds something wrong says.
 std::optional<Error> FirstError(EngineWorld& world, int ranks) {
   for (int i = 0; i < 100; ++i)
@@ -222,7 +292,7 @@ TEST_CASE("a peer that sends where nothing is expected is found by the slow path
 
 // One rank's engine in a network where nobody else is.
 struct LoneEngine : private PeerObserver {
-  LoneEngine(Rank rank, int ranks, std::uint64_t max_scratch_bytes) : network(ranks) {
+  LoneEngine(Rank rank, int ranks, std::uint64_t max_scratch_bytes, bool slices = false) : network(ranks) {
     EndpointConfig config;
     config.rank = rank;
     for (Rank r = 0; r < ranks; ++r) config.addresses.push_back(network.transport(r)->Address());
@@ -230,8 +300,12 @@ struct LoneEngine : private PeerObserver {
     auto opened = network.transport(rank)->OpenEndpoint(config);
     REQUIRE(opened);
     endpoint = std::move(*opened);
-    engine = std::make_unique<Engine>(
-        EngineOptions{.rank = rank, .world_size = ranks, .max_scratch_bytes = max_scratch_bytes}, *endpoint, mover);
+    engine = std::make_unique<Engine>(EngineOptions{.rank = rank,
+                                                    .world_size = ranks,
+                                                    .frame_bytes = kLineBytes,
+                                                    .max_scratch_bytes = max_scratch_bytes,
+                                                    .slices = slices},
+                                      *endpoint, mover);
   }
   void OnControl(Rank, ControlMessage) override {}
   void OnPeerLost(Rank, Error) override {}
@@ -267,6 +341,20 @@ TEST_CASE("scratch is only as large as what a rank keeps there") {
   REQUIRE(plan);
   CHECK(LoneEngine(2, 4, 100).engine->Start(**plan, operation, {memory.data()}, 1));
   CHECK(!LoneEngine(2, 4, 99).engine->Start(**plan, operation, {memory.data()}, 1));
+}
+
+TEST_CASE("in slices, scratch is that of one slice") {
+  // Two shots of four: an owner keeps what it has folded of its chunk while the next contribution comes.
+  const ScheduleKey key{.algorithm = Algorithm::kTwoShot, .world_size = 4, .in_place = true};
+  const OperationDescriptor operation{
+      .count = kLeastSlices * 4 * kLineBytes, .type = DataType::kUint8, .algorithm = key.algorithm};
+  std::vector<std::byte> memory(operation.count);
+  PlanCache plans(2, 1);
+  const auto plan = plans.Get(key);
+  REQUIRE(plan);
+  REQUIRE(!(*plan)->scratch.empty());
+  CHECK(LoneEngine(2, 4, kLineBytes, true).engine->Start(**plan, operation, {nullptr, memory.data()}, 1));
+  CHECK(!LoneEngine(2, 4, kLineBytes, false).engine->Start(**plan, operation, {nullptr, memory.data()}, 1));
 }
 
 }  // namespace

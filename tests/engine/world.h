@@ -36,6 +36,7 @@ struct WorldOptions {
   bool late_mover = false;
   std::uint32_t frame_bytes = 1 << 20;
   std::uint64_t windows_from_bytes = 256;
+  bool slices = false;
   std::uint64_t seed = 1;
 };
 
@@ -86,7 +87,8 @@ class EngineWorld : private PeerObserver {
                                                             .world_size = options.ranks,
                                                             .frame_bytes = options.frame_bytes,
                                                             .capabilities = network_.transport(r)->capabilities(),
-                                                            .windows_from_bytes = options.windows_from_bytes},
+                                                            .windows_from_bytes = options.windows_from_bytes,
+                                                            .slices = options.slices},
                                               *rank->endpoint, *rank->mover);
       ranks_.push_back(std::move(rank));
     }
@@ -139,8 +141,9 @@ class EngineWorld : private PeerObserver {
     CHECK(walls);
   }
 
-  // Polls all ranks, in random order, until all are complete.
-  void RunToEnd() {
+  // Polls all ranks, in random order, until all are complete; `look` is told of a rank that has just been polled.
+  template <typename Look>
+  void RunToEnd(Look look) {
     std::vector<bool> complete(ranks_.size());
     std::size_t left = ranks_.size();
     int idle_rounds = 0;
@@ -150,6 +153,7 @@ class EngineWorld : private PeerObserver {
       ranks_[r]->endpoint->Poll(TimePoint{});
       const auto progress = ranks_[r]->engine->Poll();
       if (!progress) FAIL(progress.error().ToString());
+      look(static_cast<Rank>(r));
       if (*progress == Progress::kComplete) {
         complete[r] = true;
         --left;
@@ -157,6 +161,10 @@ class EngineWorld : private PeerObserver {
       idle_rounds = *progress == Progress::kNothing ? idle_rounds + 1 : 0;
       if (idle_rounds >= 2'000'000) FAIL("no rank moves any more");
     }
+  }
+
+  void RunToEnd() {
+    RunToEnd([](Rank) {});
   }
 
   void StartOne(Rank r, const Case& c, const std::byte* input, std::byte* output, const BlockCounts& counts = {}) {

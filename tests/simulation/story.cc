@@ -64,6 +64,7 @@ class Story {
       victim_ = static_cast<Rank>(random_.Below(static_cast<std::uint64_t>(world_)));
       network_->Kill(victim_, network_->clock()->Now() + std::chrono::microseconds(random_.Below(10'000)));
     }
+    one_host_ = random_.Chance(0.5);
   }
 
   // Any algorithm of the table, any root and placement; counts even, or each rank's its own, some zero.
@@ -89,7 +90,9 @@ class Story {
     waiter_ = std::make_shared<NoWaiter>();
     std::vector<PeerIdentity> peers;
     for (Rank r = 0; r < world_; ++r)
-      peers.push_back({.host = fmt::format("host{}", r), .address = network_->transport(r)->Address()});
+      peers.push_back({.host = fmt::format("host{}", r),
+                       .host_id = one_host_ ? "one" : "",
+                       .address = network_->transport(r)->Address()});
     for (Rank r = 0; r < world_; ++r) {
       CommunicatorOptions options;
       options.rank = r;
@@ -189,6 +192,7 @@ class Story {
   std::optional<bool> kills_;
   int world_ = 1;
   std::uint32_t frame_bytes_ = 0;
+  bool one_host_ = false;  // where large vectors go in slices
   Rank victim_ = kNoRank;
   std::vector<plain::Case> plan_;
   std::unique_ptr<SimNetwork> network_;
