@@ -289,8 +289,8 @@ class RunningPrograms(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
 
-    def driver(self, script):
-        path = self.folder / "gloo_bench"
+    def driver(self, script, name="gloo"):
+        path = self.folder / f"{name}_bench"
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o755)
 
@@ -314,6 +314,18 @@ class RunningPrograms(unittest.TestCase):
         with unittest.mock.patch("rounds.timeout_s", lambda cell: 2):
             self.assertEqual(self.run_gloo(), {"error": "not done after 2 s"})
         self.assertFalse(Path("/proc", (self.folder / "pid").read_text().strip()).exists())
+
+    def test_a_peer_that_does_not_end_after_its_points_is_ended_and_they_count(self):
+        points = [point(3) for _ in grid.GLOO_ALGORITHMS]
+        self.driver("".join(f"echo '{json.dumps(one)}'; " for one in points) + "exec sleep 600")
+        with unittest.mock.patch("rounds.LINGER_S", 0.2):
+            self.assertEqual(self.run_gloo(), {"points": points})
+
+    def test_rondo_has_to_end(self):
+        self.driver(f"echo '{json.dumps(point(3))}'; exec sleep 600", "rondo")
+        with unittest.mock.patch("rounds.LINGER_S", 0.2), unittest.mock.patch("rounds.timeout_s", lambda cell: 2):
+            privileged = dataclasses.replace(grid.DEFAULT, rondo_unprivileged=False)
+            self.assertEqual(rounds.run_program(grid.RONDO, CELL, privileged, self.folder), {"error": "not done after 2 s"})
 
     def test_silence_is_an_error(self):
         self.driver("true")
@@ -357,7 +369,7 @@ class Sockets(unittest.TestCase):
     """What limits.c says, as the time of a cell."""
 
     PINGPONG = "pingpong tcp  -     spin   rtt us: min 5.90 median 6.40 p99 9.00\n"
-    STREAM = "stream tcp  -     duplex2   262144 B    2.000 GB/s per direction\n"
+    STREAM = "stream tcp  -     duplex2   262144 of  16777216 B    2.000 GB/s per direction\n"
 
     def test_of_the_least_message_is_half_a_round_trip(self):
         (one_way,) = grid.SOCKETS.points(self.PINGPONG, dataclasses.replace(CELL, bytes=4))
@@ -370,6 +382,9 @@ class Sockets(unittest.TestCase):
     def test_are_asked_what_fits_the_cell(self):
         self.assertEqual(grid.SOCKETS.command(Path("/b"), dataclasses.replace(CELL, bytes=4))[:2], ["/b/limits", "pingpong"])
         self.assertEqual(grid.SOCKETS.command(Path("/b"), dataclasses.replace(CELL, bytes=16 << 20))[:2], ["/b/limits", "stream"])
+
+    def test_of_large_ones_move_a_vector_as_large(self):
+        self.assertEqual(grid.SOCKETS.command(Path("/b"), dataclasses.replace(CELL, bytes=16 << 20))[-1], str(16 << 20))
 
     def test_are_run_only_where_they_are_a_limit(self):
         sizes = [4, 1024, 16 << 20]

@@ -182,7 +182,8 @@ TRANSPORTS = list(PEERS)
 @dataclass(frozen=True)
 class Sockets(Program):
     """What raw sockets take for what two ranks' all_reduce must move at least, where one thing decides: a byte one way while
-    both ends spin (latency), or its bytes both ways at once on two sockets (bandwidth). No library over TCP can be faster."""
+    both ends spin (latency), or its bytes both ways at once on two sockets (bandwidth), between buffers as large as the vector:
+    that is where a vector's bytes lie. (From a buffer that stays in cache sockets carry more; LIMITS shows how much.)"""
 
     def measures(self, cell: Cell) -> bool:
         two = cell.collective == "all_reduce" and cell.ranks == 2 and not cell.between_hosts
@@ -196,7 +197,7 @@ class Sockets(Program):
         return 0
 
     def command(self, binaries: Path, cell: Cell) -> list[str]:
-        return [str(binaries / "limits"), *(ONE_WAY if self.is_latency(cell) else BOTH_WAYS)]
+        return [str(binaries / "limits"), *(ONE_WAY if self.is_latency(cell) else [*BOTH_WAYS, str(cell.bytes)])]
 
     def points(self, output: str, cell: Cell) -> list[dict]:
         if self.is_latency(cell):
@@ -258,6 +259,7 @@ LIMITS = [
     ["pingpong", "tcp", "-", "block"],
     ["stream", "tcp", "-", "one", str(256 * KIB), "1"],
     BOTH_WAYS,
+    [*BOTH_WAYS, str(64 * MIB)],
     ["copy", "1", str(64 * MIB)],
     ["sum", "1", str(64 * MIB)],
 ]
@@ -285,8 +287,7 @@ def seconds_about(program: Program, cell: Cell) -> float:
 
 
 def timeout_s(cell: Cell) -> float:
-    """Of one run, with room for slow machines. MPICH now and then hangs in MPI_Finalize where ranks outnumber cores: small cells
-    must not wait as long as Gloo's four algorithms at 256 MiB and 8 ranks."""
+    """Of one run, with room for slow machines: small cells must not wait as long as Gloo's four algorithms at 256 MiB and 8 ranks."""
     return 60 + 120e-9 * cell.bytes * cell.ranks
 
 

@@ -1,12 +1,13 @@
 /*
  * limits - what this machine's sockets, memory and cores can do at best.
- *   limits stream   tcp|unix CC one|duplex|duplex2 WRITE_BYTES SECONDS
+ *   limits stream   tcp|unix CC one|duplex|duplex2 WRITE_BYTES SECONDS [BUFFER_BYTES]
  *   limits pingpong tcp|unix CC block|spin
  *   limits shm                 (two processes spinning on shared cache lines)
  *   limits switch              (two processes on ONE cpu: yield, futex; two cpus: futex)
  *   limits copy|sum|thpcopy|thpsum THREADS BYTES_PER_BUFFER    (thp: on transparent huge pages)
  *   limits cma      one|both BYTES
  * CC is a TCP congestion control or "-". Processes are pinned to cpus 0 and 1.
+ * Bytes go out of and into a buffer of BUFFER_BYTES (default WRITE_BYTES), piece by piece.
  * one: A writes to B; duplex: both ways on one socket; duplex2: on two sockets.
  * GB = 1e9 bytes. Rates are those of one direction, and of all threads together.
  */
@@ -103,25 +104,25 @@ static void connected_pair(const char* kind, const char* cc, int out[2]) {
 }
 
 /* Moves bytes until told to stop; counts those received after the warm-up. */
-static double move(int tx, int rx, size_t chunk, double seconds) {
-  char *src = malloc(chunk), *dst = malloc(chunk);
-  memset(src, 1, chunk);
-  memset(dst, 1, chunk);
+static double move(int tx, int rx, size_t chunk, size_t buffer, double seconds) {
+  char *src = malloc(buffer), *dst = malloc(buffer);
+  memset(src, 1, buffer);
+  memset(dst, 1, buffer);
   size_t sent = 0, got = 0, part = 0;
   double begin = now(), start = 0;
   while (!atomic_load_explicit(&sh->stop, memory_order_relaxed)) {
     int moved = 0;
     if (tx >= 0) {
-      const ssize_t k = write(tx, src + sent, chunk - sent);
+      const ssize_t k = write(tx, src + sent, chunk < buffer - sent ? chunk : buffer - sent);
       if (k > 0)
-        sent = (sent + (size_t)k) % chunk, moved = 1;
+        sent = (sent + (size_t)k) % buffer, moved = 1;
       else if (k < 0 && errno != EAGAIN)
         break;
     }
     if (rx >= 0) {
-      const ssize_t k = read(rx, dst + part, chunk - part);
+      const ssize_t k = read(rx, dst + part, chunk < buffer - part ? chunk : buffer - part);
       if (k > 0)
-        part = (part + (size_t)k) % chunk, got += (size_t)k, moved = 1;
+        part = (part + (size_t)k) % buffer, got += (size_t)k, moved = 1;
       else if (k == 0 || errno != EAGAIN)
         break;
     }
@@ -137,7 +138,7 @@ static double move(int tx, int rx, size_t chunk, double seconds) {
   return (double)got / (now() - start) * 1e-9;
 }
 
-static void stream(const char* kind, const char* cc, const char* way, size_t chunk, double seconds) {
+static void stream(const char* kind, const char* cc, const char* way, size_t chunk, size_t buffer, double seconds) {
   int x[2], y[2];
   connected_pair(kind, cc, x);
   connected_pair(kind, cc, y);
@@ -154,9 +155,9 @@ static void stream(const char* kind, const char* cc, const char* way, size_t chu
       const int rx = both ? (two ? y[i] : x[i]) : i == 1 ? x[1] : -1;
       /* two sockets: A sends on x and reads y, B the other way round */
       if (two && i == 1)
-        sh->result[i] = move(y[1], x[1], chunk, seconds);
+        sh->result[i] = move(y[1], x[1], chunk, buffer, seconds);
       else
-        sh->result[i] = move(tx, rx, chunk, seconds);
+        sh->result[i] = move(tx, rx, chunk, buffer, seconds);
       shutdown(x[i], SHUT_RDWR);
       shutdown(y[i], SHUT_RDWR);
       _exit(0);
@@ -165,7 +166,7 @@ static void stream(const char* kind, const char* cc, const char* way, size_t chu
   while (wait(NULL) > 0) {
   }
   const double rate = both ? 0.5 * (sh->result[0] + sh->result[1]) : sh->result[1];
-  printf("stream %-4s %-5s %-7s %8zu B  %7.3f GB/s per direction\n", kind, cc, way, chunk, rate);
+  printf("stream %-4s %-5s %-7s %8zu of %9zu B  %7.3f GB/s per direction\n", kind, cc, way, chunk, buffer, rate);
 }
 
 static void one_way(int fd, int spin, char* c, int sending) {
@@ -353,9 +354,10 @@ int main(int argc, char** argv) {
   sh = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (sh == MAP_FAILED) die("mmap");
   const char* cmd = argc > 1 ? argv[1] : "";
-  if (!strcmp(cmd, "stream") && argc == 7)
-    stream(argv[2], argv[3], argv[4], strtoull(argv[5], NULL, 10), atof(argv[6]));
-  else if (!strcmp(cmd, "pingpong") && argc == 5)
+  if (!strcmp(cmd, "stream") && (argc == 7 || argc == 8)) {
+    const size_t chunk = strtoull(argv[5], NULL, 10);
+    stream(argv[2], argv[3], argv[4], chunk, argc == 8 ? strtoull(argv[7], NULL, 10) : chunk, atof(argv[6]));
+  } else if (!strcmp(cmd, "pingpong") && argc == 5)
     pingpong(argv[2], argv[3], !strcmp(argv[4], "spin"));
   else if (!strcmp(cmd, "shm"))
     flags("shm spin, two cpus", SPIN, 0, 1);
