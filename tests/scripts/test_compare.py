@@ -17,6 +17,7 @@ import bars  # noqa: E402
 import chart  # noqa: E402
 import grid  # noqa: E402
 import judge  # noqa: E402
+import markdown  # noqa: E402
 import report  # noqa: E402
 import rounds  # noqa: E402
 
@@ -279,6 +280,29 @@ class Text(unittest.TestCase):
         self.assertIn(">rondo</text>", svg)
         self.assertIn(">gloo</text>", svg)
         self.assertNotIn("sockets", svg)
+
+
+class Markdown(unittest.TestCase):
+    def test_all_reduce_has_its_times_and_the_others_their_ratios(self):
+        broadcast = dataclasses.replace(CELL, collective="broadcast", place="in")
+        gather = dataclasses.replace(CELL, collective="gather", bytes=8)  # one element a rank: stands with 4 B
+        made = runs("rondo", 5) + runs("rondo_again", 6) + runs("gloo", 10) + runs("sockets", 3)
+        for cell in (broadcast, gather):
+            made += runs("rondo", 20, cell=cell) + runs("mpich", 30, cell=cell)
+        lines = markdown.as_markdown(report.report_all(made, []), "a machine").splitlines()
+        self.assertEqual(lines[0], "a machine")
+        self.assertIn("| bytes | rondo | gloo | sockets | ratio | by wall | A/A |", lines)
+        self.assertIn("| 1 KiB | 5.00 us | 10.00 us | 3.00 us | 2.00 | 2.00 | 1.20 to 1.20 |", lines)
+        self.assertIn("| broadcast | 2 | 1.50 | 1.50 |", [line.replace("|  |", "|") for line in lines])
+        self.assertIn("| gather | 2 | 1.50 | 1.50 |", [line.replace("|  |", "|") for line in lines])
+
+    def test_every_line_of_a_table_has_as_many_columns(self):
+        made = runs("rondo", 5) + runs("gloo", 10) + runs("rondo", 5, cell=OTHER)
+        made += runs("rondo", 2, cell=dataclasses.replace(CELL, collective="scatter")) + runs("rondo", 2, cell=dataclasses.replace(OTHER, collective="scatter"))
+        text = markdown.as_markdown(report.report_all(made, []), "a machine")
+        for table in text.split("\n\n"):
+            widths = {line.count("|") for line in table.splitlines() if line.startswith("|")}
+            self.assertLessEqual(len(widths), 1, table)
 
 
 class RunningPrograms(unittest.TestCase):
