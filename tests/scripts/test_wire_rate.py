@@ -60,7 +60,8 @@ class Lab(unittest.TestCase):
         self.assertEqual([(run["program"], run["vector_bytes"]) for run in runs],
                          [("ring", 65536), ("rondo", 65536), ("ring", 262144), ("rondo", 262144)])  # fmt: skip
         for run in runs:
-            self.assertGreaterEqual(run["wall_s"], 0.2, run)
+            # Of Rondo's the rounds are counted out beforehand, by the pace of a short warm-up.
+            self.assertGreaterEqual(run["wall_s"], 0.1, run)
             self.assertEqual(run["MB_per_s"], run["bytes"] / run["wall_s"] / 1e6)
             if run["program"] == "rondo":
                 self.assertAlmostEqual(run["bytes"], run["rounds"] * run["vector_bytes"] * 4 / 3, delta=1)
