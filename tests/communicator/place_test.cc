@@ -2,11 +2,14 @@
 // cores, ranks of different hosts have a network between them, and a group has its part of both.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "collectives/engine/slices.h"
 #include "collectives/model/profile.h"
 #include "tests/communicator/ranks.h"
 
@@ -70,6 +73,35 @@ TEST_CASE("a group has its part of a host's cores: the ranks outside of it run o
 TEST_CASE("a group within a host has no network in it, one across hosts has") {
   CHECK(WhatHopsAreOn({"a", "a", "b", "b"}, 2, {0, 0, 1, 1}) == Found{"remote", "spread"});
   CHECK(WhatHopsAreOn({"a", "b", "a", "b"}, 2, {0, 0, 1, 1}) == Found{"remote", "remote"});
+}
+
+// Whether a vector long enough for slices gets by with the scratch of one.
+bool SumsInSlicesOn(const std::vector<std::string>& hosts) {
+  constexpr std::uint32_t kFrameBytes = 64;
+  const int ranks = static_cast<int>(hosts.size());
+  std::vector<std::uint8_t> sums(hosts.size(), 1);
+  InprocNetwork network(ranks);
+  OnRanks(
+      network,
+      [&](Communicator& communicator) {
+        std::vector<std::uint8_t> vector(kLeastSlices * hosts.size() * kFrameBytes, 1);
+        OperationOptions two_shot;
+        two_shot.algorithm = Algorithm::kTwoShot;
+        const Status summed = communicator.AllReduce(vector.data(), vector.data(), vector.size(), DataType::kUint8,
+                                                     ReduceOp::kSum, two_shot);
+        if (!summed || vector.back() != ranks) sums[static_cast<std::size_t>(communicator.rank())] = 0;
+      },
+      [&](CommunicatorOptions& options) {
+        options.frame_bytes = kFrameBytes;
+        options.max_scratch_bytes = kFrameBytes;
+        for (std::size_t rank = 0; rank < hosts.size(); ++rank) options.peers[rank].host_id = hosts[rank];
+      });
+  return std::count(sums.begin(), sums.end(), 1) == ranks;
+}
+
+TEST_CASE("large vectors go in slices where all ranks share a host, and whole where they do not") {
+  CHECK(SumsInSlicesOn({"a", "a", "a", "a"}));
+  CHECK(!SumsInSlicesOn({"a", "a", "b", "b"}));
 }
 
 TEST_CASE("ranks that do not say their host count as on one each, in groups too") {
