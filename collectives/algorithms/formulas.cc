@@ -136,6 +136,10 @@ std::optional<AlgorithmCost> AllGatherCost(Algorithm algorithm, const World& wor
     case Algorithm::kRing:
     case Algorithm::kDirect: return AlgorithmCost{p - 1, {p - 1, p}, "P - 1", "(P - 1) / P"};
     case Algorithm::kBruck: return AlgorithmCost{n.ceil_log, {p - 1, p}, "ceil(log2 P)", "(P - 1) / P"};
+    case Algorithm::kKnomial4:
+      return AlgorithmCost{2 * KnomialTurns(p, 4), {KnomialTurns(p, 4), 1}, kKnomial4Twice, kKnomial4};
+    case Algorithm::kKnomial8:
+      return AlgorithmCost{2 * KnomialTurns(p, 8), {KnomialTurns(p, 8), 1}, kKnomial8Twice, kKnomial8};
     case Algorithm::kRecursiveDoubling: {
       // Rank 0 stands for two where ranks fold, and so do its partners as far as there are such.
       std::uint32_t blocks = n.core - 1 + n.folds * p;

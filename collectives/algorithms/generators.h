@@ -35,6 +35,8 @@ std::uint32_t HierarchicalChunks(const World& ranks);
 // knomial.cc
 void Knomial4AllReduce(const World& ranks, Transfers& out);
 void Knomial8AllReduce(const World& ranks, Transfers& out);
+void Knomial4AllGather(const World& ranks, Transfers& out);
+void Knomial8AllGather(const World& ranks, Transfers& out);
 void Knomial4Broadcast(const World& ranks, Transfers& out);
 void Knomial8Broadcast(const World& ranks, Transfers& out);
 void Knomial4Reduce(const World& ranks, Transfers& out);

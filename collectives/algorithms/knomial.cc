@@ -12,9 +12,13 @@
 //
 // Levels, and latencies: ceil(log_k P). Where a rank sends and receives one transfer at a time, rounds: with d the
 // first digit and n the number of digits of P - 1 in base k, d + (k - 1) (n - 1); as many vectors are sent by the root.
-// Twice the rounds for all-reduce. For small vectors where latency counts for more than the root's links: many cores,
-// fast switches. Order of operands: blocks of k^level ranks join in the ranks' order, those on the left of the root's
-// block from the nearest on, then those on the right.
+// Twice the rounds for all-reduce, and for all-gather, which gathers the blocks at rank 0 and hands the vector down
+// from there: more bytes than an exchange, but 2 (P - 1) transfers in all, the fewest there can be, and that decides
+// where ranks share cores. For small vectors where latency counts for more than the root's links: many cores, fast
+// switches. Order of operands: blocks of k^level ranks join in the ranks' order, those on the left of the root's block
+// from the nearest on, then those on the right.
+#include <algorithm>
+
 #include "collectives/algorithms/generators.h"
 
 namespace rondo {
@@ -25,14 +29,14 @@ constexpr ChunkRange kVector{0, 1};
 // The rank that stands for ranks [first, first + size).
 Rank HeadOf(int first, int size, Rank root) { return first <= root && root < first + size ? root : first; }
 
-void Broadcast(const World& ranks, int radix, Transfers& out) {
+void Broadcast(const World& ranks, int radix, ChunkRange chunks, Transfers& out) {
   const int world = ranks.size;
   int size = 1;
   while (size * radix < world) size *= radix;
   for (; size >= 1; size /= radix) {
     for (int from = 0; from < world; from += radix * size) {
       for (int to = from + size; to < from + radix * size && to < world; to += size) {
-        out.Copy(Wrap(from + ranks.root, world), Wrap(to + ranks.root, world), kVector);
+        out.Copy(Wrap(from + ranks.root, world), Wrap(to + ranks.root, world), chunks);
       }
     }
     out.EndRound();
@@ -59,15 +63,28 @@ void Reduce(const World& ranks, int radix, Transfers& out) {
 void AllReduce(const World& ranks, int radix, Transfers& out) {
   const World from_first{.size = ranks.size};
   Reduce(from_first, radix, out);
-  Broadcast(from_first, radix, out);
+  Broadcast(from_first, radix, kVector, out);
+}
+
+void AllGather(const World& ranks, int radix, Transfers& out) {
+  const int world = ranks.size;
+  for (int size = 1; size < world; size *= radix) {
+    for (int first = 0; first < world; first += radix * size)
+      for (int block = first + size; block < first + radix * size && block < world; block += size)
+        out.Copy(block, first, Chunks(block, std::min(size, world - block)));
+    out.EndRound();
+  }
+  Broadcast(World{.size = world}, radix, Chunks(0, world), out);
 }
 
 }  // namespace
 
 void Knomial4AllReduce(const World& ranks, Transfers& out) { AllReduce(ranks, 4, out); }
 void Knomial8AllReduce(const World& ranks, Transfers& out) { AllReduce(ranks, 8, out); }
-void Knomial4Broadcast(const World& ranks, Transfers& out) { Broadcast(ranks, 4, out); }
-void Knomial8Broadcast(const World& ranks, Transfers& out) { Broadcast(ranks, 8, out); }
+void Knomial4AllGather(const World& ranks, Transfers& out) { AllGather(ranks, 4, out); }
+void Knomial8AllGather(const World& ranks, Transfers& out) { AllGather(ranks, 8, out); }
+void Knomial4Broadcast(const World& ranks, Transfers& out) { Broadcast(ranks, 4, kVector, out); }
+void Knomial8Broadcast(const World& ranks, Transfers& out) { Broadcast(ranks, 8, kVector, out); }
 void Knomial4Reduce(const World& ranks, Transfers& out) { Reduce(ranks, 4, out); }
 void Knomial8Reduce(const World& ranks, Transfers& out) { Reduce(ranks, 8, out); }
 

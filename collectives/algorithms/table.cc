@@ -63,6 +63,8 @@ constexpr std::array kTable{
     AlgorithmEntry{C::kAllGather, A::kRecursiveDoubling, One, RecursiveDoublingAllGather, kNone},
     AlgorithmEntry{C::kAllGather, A::kBruck, One, BruckAllGather, kNone},
     AlgorithmEntry{C::kAllGather, A::kDirect, One, DirectAllGather, kNone},
+    AlgorithmEntry{C::kAllGather, A::kKnomial4, One, Knomial4AllGather, kNone},
+    AlgorithmEntry{C::kAllGather, A::kKnomial8, One, Knomial8AllGather, kNone},
 
     AlgorithmEntry{C::kReduceScatter, A::kRing, One, RingReduceScatter, kNone},
     AlgorithmEntry{C::kReduceScatter, A::kRecursiveHalving, One, RecursiveHalvingReduceScatter, kNone},

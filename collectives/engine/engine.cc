@@ -23,6 +23,10 @@ constexpr std::uint64_t kLocalPieceBytes = 256 * 1024;
 // waited would halve a duplex link.
 constexpr std::uint64_t kTurnBytes = 1024 * 1024;
 
+// A transfer of up to so many bytes goes in one piece, when all of it may: streamed piece by piece, as the steps before
+// it go on, each piece would cost a call here and one there.
+constexpr std::uint64_t kWholeBytes = 16 * 1024;
+
 std::uint64_t PaddingOf(std::uint64_t payload) { return RoundUp(payload, kLineBytes) - payload; }
 
 }  // namespace
@@ -278,6 +282,7 @@ Result<bool> Engine::Send(std::uint32_t index, LaneUse& use) {
   std::uint64_t turn_bytes = 0;
   bool moved = false;
   while (!state.complete) {
+    if (limit < state.bytes && state.bytes <= kWholeBytes) return moved;
     if (!use.sending_frame) {
       if (state.bytes > 0 && limit <= state.done) return moved;  // no header before it has bytes to lead
       if (state.bytes == 0 && !DependenciesComplete(index)) return moved;

@@ -147,6 +147,29 @@ TEST_CASE("a large vector crosses many frames, turns and rings") {
       world.Expect({.algorithm = algorithm, .count = 1'000'003, .in_place = in_place});
 }
 
+TEST_CASE("a small transfer waits until all of it may go; a large one streams as its bytes come") {
+  // Rank 0 hands the gathered vector down; its own block is there from the start, rank 1's soon, rank 2's never.
+  for (const bool large : {false, true}) {
+    CAPTURE(large);
+    const std::uint64_t count = large ? 10'000 : 10;
+    EngineWorld world({.ranks = 3});
+    std::vector<std::vector<std::byte>> memory(3, std::vector<std::byte>(3 * 4 * count));
+    world.NextSequence();
+    for (const Rank r : {0, 1}) {
+      std::byte* const own = memory[static_cast<std::size_t>(r)].data();
+      world.StartOne(r, {.collective = Collective::kAllGather, .algorithm = Algorithm::kKnomial4, .count = count}, own,
+                     own);
+    }
+    for (int i = 0; i < 100; ++i)
+      for (const Rank r : {0, 1}) REQUIRE(world.PollOne(r));
+    const std::vector<Standing> waiting = world.engine(1).Waiting();
+    REQUIRE(waiting.size() == 1);
+    CHECK(waiting.front().peer == 0);
+    CHECK(waiting.front().bytes_done == (large ? 2 * 4 * count : 0));
+    CHECK(waiting.front().bytes_due == 3 * 4 * count);
+  }
+}
+
 // The algorithms that run in slices, and the least count of int32 that does, with frames of 64 bytes.
 std::vector<std::pair<Algorithm, std::uint64_t>> InSlices(int ranks) {
   std::vector<std::pair<Algorithm, std::uint64_t>> found;
