@@ -279,10 +279,10 @@ Result<Progress> Engine::Advance(std::uint32_t queue) {
 Result<bool> Engine::Send(std::uint32_t index, LaneUse& use) {
   StepState& state = steps_[index];
   const std::uint64_t limit = Limit(index);
+  if (limit < state.bytes && state.bytes <= kWholeBytes) return false;
   std::uint64_t turn_bytes = 0;
   bool moved = false;
   while (!state.complete) {
-    if (limit < state.bytes && state.bytes <= kWholeBytes) return moved;
     if (!use.sending_frame) {
       if (state.bytes > 0 && limit <= state.done) return moved;  // no header before it has bytes to lead
       if (state.bytes == 0 && !DependenciesComplete(index)) return moved;
