@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/result.h"
+#include "transport/board.h"
 #include "transport/lane.h"
 
 namespace rondo {
@@ -74,6 +75,12 @@ class Endpoint {
   // ends open it, in any order; bytes wait in the wire until the other end has. kResource: a limit of the system or the
   // transport would be passed (nothing was made).
   virtual Result<Lane*> Open(Rank peer, std::uint32_t index) = 0;
+
+  // Whether it makes sense to ask for a board (transport/board.h); the same on all ranks.
+  virtual bool MayHaveBoard() const { return false; }
+  // The endpoint's board, begun when first asked for; it lives as long as the endpoint. REQUIRES: MayHaveBoard. Errors:
+  // those of Open, on this rank alone; the others are told by whoever ends the communicator.
+  virtual Result<Board*> OpenBoard() { return Fail(ErrorCode::kUnsupported, "this transport has no boards"); }
 
   // Does the transport's own work that needs the owner's thread: adopts connections, advances release offsets, delivers
   // due bytes. Cheap when there is nothing to do. Lanes move bytes in their own calls too.

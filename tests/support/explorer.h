@@ -68,6 +68,16 @@ class Explorer {
 
   // ---- for what runs inside ----
 
+  // Which of the threads this one is.
+  std::size_t self() const { return self_; }
+  // One of `options` values: each is tried.
+  std::size_t Pick(std::size_t options) {
+    if (options == 1) return 0;
+    const std::lock_guard lock(mutex_);
+    if (depth_ == path_.size()) path_.push_back({0, options});
+    return path_[depth_++].chosen;
+  }
+
   // A point at which another thread may go first.
   void Step() { BlockUntil(nullptr); }
 

@@ -33,10 +33,6 @@ std::string CongestionControl(int fd) {
 
 }  // namespace
 
-void Fd::Close() {
-  if (fd_ >= 0) close(std::exchange(fd_, -1));
-}
-
 std::string SystemMessage(int error) { return std::generic_category().message(error); }
 
 Error SystemError(int error, std::string_view what, ErrorCode otherwise) {

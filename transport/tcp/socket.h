@@ -3,38 +3,16 @@
 
 #include <cerrno>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "transport/fd.h"
 #include "transport/tcp/ip.h"
 
 namespace rondo::tcp {
 
-// Owns a file descriptor.
-class Fd {
- public:
-  Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(other.Release()) {}
-  Fd& operator=(Fd&& other) noexcept {
-    if (this != &other) {
-      Close();
-      fd_ = other.Release();
-    }
-    return *this;
-  }
-  ~Fd() { Close(); }
-
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-  int Release() { return std::exchange(fd_, -1); }
-  void Close();
-
- private:
-  int fd_ = -1;
-};
+using rondo::Fd;
 
 // What errno says, in words.
 std::string SystemMessage(int error);

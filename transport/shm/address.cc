@@ -1,0 +1,39 @@
+#include "transport/shm/address.h"
+
+#include <cstddef>
+
+namespace rondo::shm {
+namespace {
+
+constexpr std::string_view kMagic = "shm1";
+
+void Append(std::string& text, std::string_view field) {
+  text += static_cast<char>(field.size());
+  text += field;
+}
+
+}  // namespace
+
+std::string Encode(const ShmAddress& address) {
+  std::string text(kMagic);
+  Append(text, address.host_id);
+  Append(text, address.instance);
+  return text + address.base;
+}
+
+Result<ShmAddress> DecodeShmAddress(std::string_view text) {
+  if (!text.starts_with(kMagic)) return Fail(ErrorCode::kInvalidArgument, "no address of shared memory");
+  text.remove_prefix(kMagic.size());
+  ShmAddress address;
+  for (std::string* field : {&address.host_id, &address.instance}) {
+    const std::size_t size = text.empty() ? 0 : static_cast<unsigned char>(text.front());
+    if (text.size() < 1 + size)
+      return Fail(ErrorCode::kInvalidArgument, "an address of shared memory that is cut short");
+    *field = text.substr(1, size);
+    text.remove_prefix(1 + size);
+  }
+  address.base = text;
+  return address;
+}
+
+}  // namespace rondo::shm

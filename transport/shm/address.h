@@ -1,0 +1,25 @@
+// What Transport::Address() carries for shared memory: where a process is, under which name its endpoints can be called
+// there, and its address of the base transport.
+//
+// Encoding: docs/WIRE.md, "Addresses of shared memory". Thread rule: values; functions are pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace rondo::shm {
+
+struct ShmAddress {
+  std::string host_id;   // equal on two processes only if they share kernel and network; "" is equal to nothing
+  std::string instance;  // new in every process
+  std::string base;      // opaque
+  friend bool operator==(const ShmAddress&, const ShmAddress&) = default;
+};
+
+std::string Encode(const ShmAddress& address);
+// kInvalidArgument says what is wrong.
+Result<ShmAddress> DecodeShmAddress(std::string_view text);
+
+}  // namespace rondo::shm

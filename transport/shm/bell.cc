@@ -1,0 +1,23 @@
+#include "transport/shm/bell.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+
+namespace rondo::shm {
+
+void Signal::Post() {
+  const std::uint64_t one = 1;
+  while (write(fd_, &one, sizeof one) < 0 && errno == EINTR) {
+  }
+  // EAGAIN: 2^64 - 2 signals that nobody took are signal enough.
+}
+
+void Signal::Take() {
+  std::uint64_t count;
+  while (read(fd_, &count, sizeof count) < 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace rondo::shm

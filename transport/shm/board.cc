@@ -1,0 +1,246 @@
+#include "transport/shm/board.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cstring>
+#include <new>
+#include <span>
+#include <utility>
+
+#include "base/check.h"
+#include "transport/shm/bell.h"
+#include "transport/shm/meeting.h"
+
+namespace rondo::shm {
+namespace {
+
+constexpr std::uint64_t kMagic = 0x6472616f622d6d68;
+constexpr std::size_t kHeadBytes = 4096;
+
+std::size_t SizeFor(int world_size) { return kHeadBytes + static_cast<std::size_t>(world_size) * kBoardPartBytes; }
+
+}  // namespace
+
+struct ShmBoard::Head {
+  std::uint64_t magic;
+  std::int32_t world_size;
+  alignas(kLineBytes) std::atomic<std::uint64_t> sleepers;
+};
+
+ShmBoard::ShmBoard(BoardContext context)
+    : context_(std::move(context)), talks_(context_.lanes.size()), regions_(context_.regions) {
+  static_assert(sizeof(Head) <= kHeadBytes);
+  RONDO_CHECK(context_.world_size >= 2 && context_.world_size <= kMaxBoardRanks, "{} ranks", context_.world_size);
+}
+
+MutableBytes ShmBoard::part(Rank rank) {
+  return memory_.bytes().subspan(kHeadBytes + static_cast<std::size_t>(rank) * kBoardPartBytes, kBoardPartBytes);
+}
+
+// ---- coming to be ----
+
+void ShmBoard::Poll() {
+  if (state_ != BoardState::kMaking || failure_) return;
+  is_root() ? GoAsRoot() : GoAsOther();
+  for (std::size_t i = 0; i < talks_.size(); ++i) {
+    const Lane* const lane = context_.lanes[i];
+    if (lane == nullptr || state_ != BoardState::kMaking || failure_) continue;
+    if (lane->state() == LaneState::kFailed) failure_ = *lane->failure();
+    if (lane->state() == LaneState::kEnded) Breach(i, "it left before there was a board");
+  }
+}
+
+void ShmBoard::GoAsOther() {
+  Lane& lane = *context_.lanes[0];
+  Talk& talk = talks_[0];
+  if (lane.state() == LaneState::kConnecting) return;
+  if (phase_ == Phase::kCalling) {
+    const Result<bool> called = CallRoot();
+    if (called && !*called) return;
+    talk.out.Say(called ? Word::Of(WordKind::kCalled) : Word::Of(WordKind::kCannot, called.error().message()));
+    phase_ = Phase::kCalled;
+    context_.step("board called");
+  }
+  if (!talk.out.Push(lane)) return;
+  const std::optional<Word> heard = talk.in.Next(lane);
+  if (!heard) return;
+  if (heard->kind == WordKind::kNone) return Settle(heard->Why());
+  if (phase_ == Phase::kMade && heard->kind == WordKind::kReady) return Settle({});
+  if (phase_ == Phase::kMade || heard->kind != WordKind::kMade) return Breach(0, "it said something else than was due");
+  const Status taken = TakeMemory();
+  talk.out.Say(taken ? Word::Of(WordKind::kMapped) : Word::Of(WordKind::kCannot, taken.error().message()));
+  phase_ = Phase::kMade;
+  context_.step("board mapped");
+  talk.out.Push(lane);
+}
+
+void ShmBoard::GoAsRoot() {
+  if (phase_ == Phase::kCalling && HearAll(WordKind::kCalled)) {
+    if (why_.empty()) {
+      if (const Status made = MakeMemory(); !made) why_ = made.error().message();
+    }
+    phase_ = Phase::kMade;
+    context_.step("board made");
+  }
+  while (phase_ == Phase::kMade && why_.empty() && HandOut()) {
+  }
+  if (phase_ == Phase::kMade && (!why_.empty() || mapped_ == talks_.size())) {
+    phase_ = Phase::kLastWord;
+    context_.step("board judged");
+    for (std::size_t i = 1; i < talks_.size(); ++i) Say(i, why_.empty() ? WordKind::kReady : WordKind::kNone);
+  }
+  if (phase_ != Phase::kLastWord) return;
+  bool all_sent = true;
+  for (std::size_t i = 1; i < talks_.size(); ++i) all_sent = talks_[i].out.Push(*context_.lanes[i]) && all_sent;
+  if (all_sent) Settle(why_);
+}
+
+// Leaves this endpoint's signal at rank 0's socket. False: its queue is full.
+Result<bool> ShmBoard::CallRoot() {
+  RONDO_ASSIGN(Fd connection, CallAt(context_.root_socket));
+  if (!connection) return false;
+  const CallMessage message{.kind = CallKind::kBoard, .from = context_.rank};
+  RONDO_TRY(SendWith(connection.get(), std::as_bytes(std::span(&message, 1)), {context_.signal}));
+  talks_[0].connection = std::move(connection);
+  return true;
+}
+
+// Whether everybody has said that; who cannot makes it `why_`.
+bool ShmBoard::HearAll(WordKind due) {
+  bool all = true;
+  for (std::size_t i = 1; i < talks_.size(); ++i) all = Hear(i, due) && all;
+  return all;
+}
+
+bool ShmBoard::Hear(std::size_t from, WordKind due) {
+  Talk& talk = talks_[from];
+  if (!talk.out.Push(*context_.lanes[from])) return false;
+  if (talk.heard == due) return true;
+  const std::optional<Word> word = talk.in.Next(*context_.lanes[from]);
+  if (!word) return talk.heard == WordKind::kCannot;
+  talk.heard = word->kind;
+  if (word->kind == WordKind::kCannot) {
+    if (why_.empty()) why_ = fmt::format("rank {}: {}", from, word->Why());
+    return true;
+  }
+  if (word->kind == due) return true;
+  Breach(from, "it said something else than was due");
+  return false;
+}
+
+void ShmBoard::Say(std::size_t to, WordKind kind) {
+  talks_[to].out.Say(Word::Of(kind, why_));
+  talks_[to].out.Push(*context_.lanes[to]);
+}
+
+Status ShmBoard::MakeMemory() {
+  for (std::size_t i = 1; i < talks_.size(); ++i) {
+    auto call = context_.find_call(static_cast<Rank>(i));
+    if (!call) return Fail(ErrorCode::kProtocol, "rank {} left nothing at the abstract socket", i);
+    talks_[i].connection = std::move(call->connection);
+    talks_[i].signal = std::move(call->signal);
+  }
+  RONDO_ASSIGN(memory_, SharedMemory::Make("a board", SizeFor(context_.world_size)));
+  Head* const head = new (memory_.bytes().data()) Head{};
+  head->magic = kMagic;
+  head->world_size = context_.world_size;
+  return {};
+}
+
+// One rank after the other: descriptors that are on their way count against a limit of this process. True: look again.
+bool ShmBoard::HandOut() {
+  if (mapped_ > 0 && !Hear(mapped_, WordKind::kMapped)) return false;
+  if (!why_.empty() || ++mapped_ == talks_.size()) return false;
+  std::vector<int> descriptors{memory_.fd(), context_.signal};
+  for (std::size_t i = 1; i < talks_.size(); ++i) descriptors.push_back(talks_[i].signal.get());
+  const std::byte nothing{};
+  if (const Status sent = SendWith(talks_[mapped_].connection.get(), Bytes(&nothing, 1), descriptors); !sent) {
+    why_ = sent.error().message();
+    return false;
+  }
+  Say(mapped_, WordKind::kMade);
+  return true;
+}
+
+Status ShmBoard::TakeMemory() {
+  const auto due = static_cast<std::size_t>(context_.world_size) + 1;
+  std::byte nothing{};
+  RONDO_ASSIGN(Received received, ReceiveWith(talks_[0].connection.get(), MutableBytes(&nothing, 1), due));
+  if (!received.came || received.descriptors.size() != due)
+    return Fail(ErrorCode::kProtocol, "{} descriptors came with a board, due are {}", received.descriptors.size(), due);
+  const std::size_t size = SizeFor(context_.world_size);
+  RONDO_ASSIGN(memory_, SharedMemory::Map(std::move(received.descriptors.front()), size, size));
+  if (head().magic != kMagic || head().world_size != context_.world_size)
+    return Fail(ErrorCode::kProtocol, "what came for a board is none of {} ranks", context_.world_size);
+  for (std::size_t i = 1; i < due; ++i) signals_.push_back(std::move(received.descriptors[i]));
+  return {};
+}
+
+void ShmBoard::Settle(std::string why_not) {
+  state_ = why_not.empty() ? BoardState::kReady : BoardState::kNone;
+  why_ = std::move(why_not);
+  if (is_root() && state_ == BoardState::kReady)
+    for (Talk& talk : talks_) signals_.push_back(std::move(talk.signal));
+  memory_.ForgetFd();
+  if (state_ == BoardState::kNone) {
+    memory_ = {};
+    signals_.clear();
+  }
+  talks_.clear();
+  context_.step("board settled");
+}
+
+// Nothing that ranks of one version say to each other: this rank alone knows, so the communicator must end.
+void ShmBoard::Breach(std::size_t by, std::string_view what) {
+  const Rank peer = context_.lanes[by]->peer();
+  failure_ = Error(ErrorCode::kProtocol, fmt::format("sharing memory with rank {}: {}", peer, what))
+                 .With([&](ErrorDetails& d) { d.culprit = peer; });
+}
+
+std::vector<Rank> ShmBoard::Missing() const {
+  if (state_ != BoardState::kMaking) return {};
+  if (!is_root()) return {0};
+  std::vector<Rank> missing;
+  for (Rank r = 1; r < context_.world_size; ++r)
+    if (Lacks(static_cast<std::size_t>(r))) missing.push_back(r);
+  return missing;
+}
+
+bool ShmBoard::Lacks(std::size_t from) const {
+  if (phase_ == Phase::kMade) return from == mapped_;
+  return talks_[from].heard == WordKind::kNone;
+}
+
+std::string ShmBoard::Describe() const {
+  switch (state_) {
+    case BoardState::kReady: return fmt::format("shm board, {} KiB a rank", kBoardPartBytes / 1024);
+    case BoardState::kNone: return fmt::format("no shm board: {}", why_);
+    default: return "agreeing on a board";
+  }
+}
+
+// ---- sleeping ----
+
+void ShmBoard::RingSleepers() {
+  std::uint64_t sleepers = head().sleepers.load(std::memory_order_seq_cst) & ~own_bit();
+  for (; sleepers != 0; sleepers &= sleepers - 1) {
+    const std::uint64_t bit = sleepers & -sleepers;
+    if ((head().sleepers.fetch_and(~bit, std::memory_order_seq_cst) & bit) == 0) continue;  // somebody else woke it
+    Signal(signals_[static_cast<std::size_t>(std::countr_zero(bit))].get()).Post();
+  }
+}
+
+bool ShmBoard::Arm() {
+  // While it comes to be the lanes tell; but nobody tells when there is room in a queue.
+  if (state_ == BoardState::kMaking)
+    return phase_ == Phase::kCalling && !is_root() && context_.lanes[0]->state() != LaneState::kConnecting;
+  if (state_ == BoardState::kReady) head().sleepers.fetch_or(own_bit(), std::memory_order_seq_cst);
+  return false;
+}
+
+void ShmBoard::Disarm() {
+  if (state_ == BoardState::kReady) head().sleepers.fetch_and(~own_bit(), std::memory_order_seq_cst);
+}
+
+}  // namespace rondo::shm

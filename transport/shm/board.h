@@ -1,0 +1,124 @@
+// The board of an endpoint whose ranks all share a host: one memory with a part per rank, and a line that says who
+// sleeps.
+//
+// How it comes to be, over a lane of the base transport between rank 0 and each, in words (word.h), while descriptors
+// go by the abstract sockets (meeting.h):
+//
+//   every other rank                               rank 0
+//   leaves its signal at rank 0's socket
+//   says "called", or "cannot" and why      ->
+//                                                  when all have called, makes the memory and passes each its
+//                                                  descriptor and all ranks' signals
+//                                           <-     says "made", or "none" and why
+//   maps it, says "mapped", or "cannot"     ->
+//                                           <-     says "ready" when all have, else "none" and why
+//
+// What is passed is passed before it is spoken of, so nobody waits for anything but the lane, and rank 0's last word is
+// the same to all.
+//
+// Sleepers: a rank that arms sets its bit, then looks again; who publishes looks at the bits afterwards (both
+// sequentially consistent: transport/inproc/doorbell.h), and wakes those that it takes back.
+//
+// Thread rule: the owner of the endpoint.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "transport/board.h"
+#include "transport/fd.h"
+#include "transport/lane.h"
+#include "transport/shm/call.h"
+#include "transport/shm/regions.h"
+#include "transport/shm/shared_memory.h"
+#include "transport/shm/word.h"
+
+namespace rondo::shm {
+
+inline constexpr int kMaxBoardRanks = 64;  // a bit each
+inline constexpr std::size_t kBoardPartBytes = 256 * 1024;
+
+struct BoardContext {
+  Rank rank = 0;
+  int world_size = 1;
+  int signal = -1;           // of this endpoint
+  std::string root_socket;   // rank 0's
+  std::vector<Lane*> lanes;  // at rank 0 by rank (its own null), else to rank 0 alone; nobody else's to use
+  std::function<std::optional<Call>(Rank from)> find_call;  // for a board; at rank 0
+  std::function<void(std::string_view)> step;
+  RegionExchange::Context regions = {};
+};
+
+class ShmBoard final : public Board {
+ public:
+  // REQUIRES: 2 <= world_size <= kMaxBoardRanks, all ranks on this host.
+  explicit ShmBoard(BoardContext context);
+
+  BoardState state() const override { return state_; }
+  const std::string& why() const override { return why_; }
+  const Error* failure() const override { return failure_ ? &*failure_ : nullptr; }
+  std::vector<Rank> Missing() const override;
+  MutableBytes part(Rank rank) override;
+  void RingSleepers() override;
+  void LetGoOfFreed() override { regions_.LetGoOfFreed(); }
+  SharedPlace Locate(Bytes memory) override { return regions_.Locate(memory); }
+  bool Show(std::uint32_t region) override { return regions_.Show(region); }
+  const std::byte* Find(Rank rank, const SharedPlace& place, std::uint64_t bytes) override {
+    return regions_.Find(rank, place, bytes);
+  }
+
+  // ---- for the endpoint ----
+  // "shm board", or why there is none.
+  std::string Describe() const;
+  void Poll();
+  // True: do not sleep.
+  bool Arm();
+  void Disarm();
+
+ private:
+  struct Head;
+  // What has been said to and heard from a peer.
+  struct Talk {
+    WordSender out;
+    WordReader in;
+    WordKind heard = WordKind::kNone;  // last, by rank 0
+    Fd connection;
+    Fd signal;
+  };
+  enum class Phase : std::uint8_t { kCalling, kCalled, kMade, kLastWord };
+
+  bool is_root() const { return context_.rank == 0; }
+  void GoAsOther();
+  void GoAsRoot();
+  Result<bool> CallRoot();
+  bool HearAll(WordKind due);
+  bool Hear(std::size_t from, WordKind due);
+  bool Lacks(std::size_t from) const;
+  void Say(std::size_t to, WordKind kind);
+  Status MakeMemory();
+  bool HandOut();
+  Status TakeMemory();
+  void Breach(std::size_t by, std::string_view what);
+  void Settle(std::string why_not);
+  Head& head() const { return *reinterpret_cast<Head*>(memory_.bytes().data()); }
+  std::uint64_t own_bit() const { return std::uint64_t{1} << context_.rank; }
+
+  const BoardContext context_;
+  BoardState state_ = BoardState::kMaking;
+  Phase phase_ = Phase::kCalling;
+  std::string why_;
+  std::optional<Error> failure_;
+  std::vector<Talk> talks_;  // as context_.lanes
+  std::size_t mapped_ = 0;   // at rank 0: who is being handed the memory, or how many have it
+  SharedMemory memory_;
+  std::vector<Fd> signals_;  // by rank
+  RegionExchange regions_;
+};
+
+}  // namespace rondo::shm

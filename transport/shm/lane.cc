@@ -1,0 +1,328 @@
+#include "transport/shm/lane.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "transport/shm/meeting.h"
+
+namespace rondo::shm {
+namespace {
+
+constexpr std::uint64_t kVerdictMagic = 0x746369647265762d;
+
+}  // namespace
+
+// On the base lane, in front of everything else; a line long, so that what follows is as aligned as before.
+struct ShmLane::Verdict {
+  std::uint64_t magic = kVerdictMagic;
+  Kind kind = Kind::kPlain;
+  std::array<std::byte, 7> reserved{};
+  Nonce nonce{};
+};
+
+ShmLane::ShmLane(LaneContext context, Lane& base, std::uint32_t index)
+    : context_(std::move(context)), base_(base), index_(index) {}
+
+const Error* ShmLane::failure() const {
+  if (state_ != LaneState::kFailed) return nullptr;
+  return failure_ ? &*failure_ : base_.failure();
+}
+
+// ---- coming to be ----
+
+void ShmLane::Poll() {
+  if (revoked_ || state_ == LaneState::kFailed) return;
+  if (phase_ < Phase::kShared) Agree();
+  AdoptBase();
+}
+
+void ShmLane::Agree() {
+  if (phase_ == Phase::kBase) {
+    if (base_.state() == LaneState::kConnecting) return;
+    phase_ = is_caller() ? Phase::kCalling : Phase::kHearing;
+  }
+  if (phase_ == Phase::kCalling && CallPeer()) phase_ = Phase::kTelling;
+  if (phase_ == Phase::kTelling && is_caller() && SendVerdict()) phase_ = Phase::kHearing;
+  if (phase_ == Phase::kHearing && ReadVerdict()) {
+    Verdict theirs;
+    std::memcpy(&theirs, in_.data(), sizeof theirs);
+    if (theirs.magic != kVerdictMagic)
+      return FailWith(ErrorCode::kProtocol, "something else came where shared memory was to be agreed on");
+    if (is_caller()) {
+      // A called that shares memory by now would never hear that this side does not.
+      if (const Status taken = TakeAnswer(theirs); !taken)
+        return FailWith(ErrorCode::kProtocol, taken.error().message());
+      return Settle(0);
+    }
+    if (const Status answered = AnswerCall(theirs); !answered) why_plain_ = answered.error().message();
+    context_.step("lane answered");
+    Say(why_plain_.empty() ? Kind::kShared : Kind::kPlain);
+    phase_ = Phase::kTelling;
+  }
+  if (phase_ == Phase::kTelling && !is_caller() && SendVerdict()) Settle(1);
+}
+
+bool ShmLane::CallPeer() {
+  const Status left = LeaveCall();
+  if (left && !connection_) return false;
+  if (!left) why_plain_ = left.error().message();
+  context_.step("lane called");
+  Say(left ? Kind::kShared : Kind::kPlain);
+  return true;
+}
+
+// Success without a connection: the peer's queue is full, so it is tried again.
+Status ShmLane::LeaveCall() {
+  if (!segment_) {
+    if (!context_.draw_nonce(nonce_)) return Fail(ErrorCode::kResource, "no random bytes");
+    RONDO_ASSIGN(segment_, Segment::Make(context_.ring_bytes));
+    segment_->head().nonce = nonce_;
+  }
+  RONDO_ASSIGN(connection_, CallAt(context_.peer_socket));
+  if (!connection_) return {};
+  const CallMessage message{.from = context_.self, .index = index_, .nonce = nonce_};
+  return SendWith(connection_.get(), std::as_bytes(std::span(&message, 1)), {context_.signal, segment_->fd()});
+}
+
+Status ShmLane::AnswerCall(const Verdict& theirs) {
+  if (theirs.kind != Kind::kShared) return Fail(ErrorCode::kResource, "the other side could not");
+  auto call = context_.find_call({.from = base_.peer(), .index = index_, .nonce = theirs.nonce});
+  if (!call) return Fail(ErrorCode::kUnreachable, "nothing was left at the abstract socket");
+  RONDO_ASSIGN(Segment segment, Segment::Map(std::move(call->segment)));
+  if (segment.head().nonce != theirs.nonce) return Fail(ErrorCode::kProtocol, "the segment has another nonce");
+  if (!context_.draw_nonce(nonce_)) return Fail(ErrorCode::kResource, "no random bytes");
+  segment.head().answer = nonce_;
+  const CallMessage message{.from = context_.self, .index = index_, .nonce = nonce_};
+  RONDO_TRY(SendWith(call->connection.get(), std::as_bytes(std::span(&message, 1)), {context_.signal}));
+  segment_ = std::move(segment);
+  peer_signal_ = std::move(call->signal);
+  return {};
+}
+
+Status ShmLane::TakeAnswer(const Verdict& theirs) {
+  if (theirs.kind != Kind::kShared) {
+    if (why_plain_.empty()) why_plain_ = "the other side could not";
+    return {};
+  }
+  CallMessage message;
+  RONDO_ASSIGN(Received received, ReceiveWith(connection_.get(), std::as_writable_bytes(std::span(&message, 1)), 1));
+  if (!received.came || received.descriptors.size() != 1 || message.nonce != theirs.nonce ||
+      segment_->head().answer != theirs.nonce)
+    return Fail(ErrorCode::kProtocol, "what was answered at the abstract socket is not what was said over the lane");
+  peer_signal_ = std::move(received.descriptors.front());
+  return {};
+}
+
+void ShmLane::Say(Kind kind) {
+  Verdict verdict;
+  verdict.kind = kind;
+  verdict.nonce = nonce_;
+  std::memcpy(out_.data(), &verdict, sizeof verdict);
+  out_sent_ = 0;
+}
+
+bool ShmLane::SendVerdict() {
+  while (out_sent_ < out_.size()) {
+    const Bytes rest = Bytes(out_).subspan(out_sent_);
+    const std::size_t sent = base_.Write(std::span(&rest, 1));
+    if (sent == 0) return false;
+    out_sent_ += sent;
+  }
+  return true;
+}
+
+bool ShmLane::ReadVerdict() {
+  in_read_ += base_.ReadInto(MutableBytes(in_).subspan(in_read_));
+  return in_read_ == in_.size();
+}
+
+void ShmLane::Settle(int side) {
+  connection_.Close();
+  state_ = LaneState::kOpen;
+  if (!why_plain_.empty()) {
+    segment_.reset();
+    phase_ = Phase::kPlain;
+    changed_ = true;
+    return;
+  }
+  segment_->ForgetFd();
+  SegmentHead& head = segment_->head();
+  const auto own = static_cast<std::size_t>(side), theirs = static_cast<std::size_t>(1 - side);
+  producer_.emplace(head.rings[own], segment_->ring(side), segment_->ring_bytes());
+  consumer_.emplace(head.rings[theirs], segment_->ring(1 - side), segment_->ring_bytes());
+  own_bell_.emplace(SharedState(head.bells[own].state), Signal(context_.signal));
+  peer_bell_.emplace(SharedState(head.bells[theirs].state), Signal(peer_signal_.get()));
+  phase_ = Phase::kShared;
+  changed_ = true;
+  context_.step("lane shared");
+}
+
+// ---- how it stands ----
+
+void ShmLane::AdoptBase() {
+  const LaneState base = base_.state();
+  if (phase_ == Phase::kPlain) {
+    state_ = base;
+    return;
+  }
+  if (base == LaneState::kFailed) {
+    // What arrived before stays to be looked at; a lane that is still coming to be has nothing.
+    state_ = LaneState::kFailed;
+    return;
+  }
+  if (base != LaneState::kEnded) return;
+  if (phase_ != Phase::kShared)
+    return FailWith(ErrorCode::kConnectionReset, "the other side left before memory was shared");
+  base_over_ = true;
+  LookForEnd();
+}
+
+// The peer wrote its last byte before its end of the base lane.
+void ShmLane::LookForEnd() {
+  if (base_over_ && state_ == LaneState::kOpen && consumer_->Arrived(1) == 0) state_ = LaneState::kEnded;
+}
+
+void ShmLane::FailWith(ErrorCode code, std::string message) {
+  if (state_ == LaneState::kFailed) return;
+  ErrorDetails details;
+  details.code = code;
+  details.message = fmt::format("lane {} with rank {}: {}", index_, base_.peer(), message);
+  details.rank = context_.self;
+  details.culprit = base_.peer();
+  failure_.emplace(std::move(details));
+  state_ = LaneState::kFailed;
+}
+
+std::string ShmLane::Describe() const {
+  switch (phase_) {
+    case Phase::kShared: return fmt::format("shm, {} KiB each way", segment_->ring_bytes() / 1024);
+    case Phase::kPlain: return fmt::format("no shared memory: {}", why_plain_);
+    default: return "agreeing on shared memory";
+  }
+}
+
+// ---- sending ----
+
+std::size_t ShmLane::Write(std::span<const Bytes> pieces) {
+  if (phase_ == Phase::kPlain) return may_send_ ? base_.Write(pieces) : 0;
+  if (phase_ != Phase::kShared || !may_send_ || state_ == LaneState::kFailed) return 0;
+  std::size_t done = 0;
+  std::size_t unpublished = 0;
+  const auto publish = [&] {
+    if (unpublished == 0) return;
+    producer_->Publish();
+    peer_bell_->Ring();
+    unpublished = 0;
+  };
+  write_short_ = false;
+  for (Bytes piece : pieces) {
+    while (!piece.empty()) {
+      const std::size_t want = std::min(piece.size(), kPublishBytes - unpublished);
+      const std::size_t part = std::min(want, producer_->Room(want));
+      if (part == 0) {
+        publish();
+        write_short_ = true;
+        if (!producer_->Sound()) FailWith(ErrorCode::kProtocol, "the other side's counters are out of bounds");
+        return done;
+      }
+      producer_->Put(piece.first(part));
+      piece = piece.subspan(part);
+      done += part;
+      unpublished += part;
+      if (unpublished >= kPublishBytes) publish();
+    }
+  }
+  publish();
+  return done;
+}
+
+void ShmLane::Commit(std::size_t bytes) { RONDO_CHECK(bytes == 0, "this lane reserves no room to commit"); }
+
+std::uint64_t ShmLane::accepted() const {
+  if (phase_ == Phase::kShared) return producer_->accepted();
+  return phase_ == Phase::kPlain ? base_.accepted() - kLineBytes : 0;
+}
+
+std::uint64_t ShmLane::released() const {
+  if (phase_ == Phase::kPlain) return std::max<std::uint64_t>(base_.released(), kLineBytes) - kLineBytes;
+  return accepted();  // copied
+}
+
+// ---- receiving ----
+
+Arrived ShmLane::Peek(std::size_t want) {
+  if (revoked_) return {};
+  if (phase_ == Phase::kPlain) return base_.Peek(want);
+  if (phase_ != Phase::kShared) return {};
+  // Not more than is worked off in one go: what is consumed early is room for the other side early. But what was shown
+  // once is shown until it is consumed.
+  shown_ = std::min(consumer_->Arrived(want), std::max({want, kPublishBytes, shown_}));
+  if (!consumer_->Sound()) FailWith(ErrorCode::kProtocol, "the other side's counters are out of bounds");
+  const Bytes first = consumer_->Front(shown_);
+  return {first, consumer_->Behind(first.size(), shown_ - first.size())};
+}
+
+void ShmLane::Consume(std::size_t bytes) {
+  if (phase_ == Phase::kPlain) return base_.Consume(bytes);
+  if (bytes == 0) return;
+  RONDO_CHECK(phase_ == Phase::kShared && bytes <= consumer_->Arrived(0), "{} bytes consumed that Peek did not show",
+              bytes);
+  Take(bytes);
+  LookForEnd();
+}
+
+void ShmLane::Take(std::size_t bytes) {
+  consumer_->Take(bytes);
+  shown_ -= std::min(shown_, bytes);
+  peer_bell_->Ring();
+}
+
+std::size_t ShmLane::ReadInto(MutableBytes destination) {
+  if (revoked_) return 0;
+  if (phase_ == Phase::kPlain) return base_.ReadInto(destination);
+  if (phase_ != Phase::kShared) return 0;
+  std::size_t done = 0;
+  while (done < destination.size()) {
+    const std::size_t want = std::min(destination.size() - done, kPublishBytes);
+    consumer_->Arrived(want);
+    const Bytes front = consumer_->Front(want);
+    if (front.empty()) break;
+    std::memcpy(destination.data() + done, front.data(), front.size());
+    Take(front.size());
+    done += front.size();
+  }
+  if (!consumer_->Sound()) FailWith(ErrorCode::kProtocol, "the other side's counters are out of bounds");
+  LookForEnd();
+  return done;
+}
+
+std::uint64_t ShmLane::consumed() const {
+  if (phase_ == Phase::kShared) return consumer_->consumed();
+  return phase_ == Phase::kPlain ? base_.consumed() - kLineBytes : 0;
+}
+
+void ShmLane::Revoke() {
+  revoked_ = true;
+  may_send_ = false;
+  FailWith(ErrorCode::kClosed, "it was given up");
+  base_.Revoke();
+}
+
+// ---- sleeping ----
+
+bool ShmLane::Arm() {
+  if (revoked_ || state_ == LaneState::kFailed) return false;
+  if (phase_ == Phase::kCalling) return true;  // nobody tells when there is room in a queue
+  if (phase_ != Phase::kShared) return false;  // the base lane tells
+  return own_bell_->Arm() || consumer_->HasNews() || (write_short_ && producer_->HasNews());
+}
+
+void ShmLane::Disarm() {
+  if (phase_ == Phase::kShared && !revoked_) own_bell_->Disarm();
+}
+
+}  // namespace rondo::shm

@@ -1,0 +1,121 @@
+#include "transport/shm/regions.h"
+
+#include <new>
+#include <span>
+
+#include "base/check.h"
+#include "transport/shm/meeting.h"
+
+namespace rondo::shm {
+namespace {
+
+constexpr std::uint64_t kMagic = 0x6e6f6967652d6d68;
+constexpr std::size_t kHeadBytes = 4096;  // a page, so that what follows is aligned to pages
+constexpr std::size_t kMostBytes = std::size_t{1} << 62;
+
+struct Head {
+  std::uint64_t magic;
+  std::uint32_t id;
+  std::atomic<std::uint32_t> freed;
+};
+static_assert(sizeof(Head) <= kHeadBytes);
+
+}  // namespace
+
+class Regions::Allocated final : public Memory {
+ public:
+  Allocated(std::shared_ptr<Regions> all, SharedMemory memory) : all_(std::move(all)), memory_(std::move(memory)) {}
+  ~Allocated() override {
+    all_->Forget(bytes().data());
+    reinterpret_cast<Head*>(memory_.bytes().data())->freed.store(1, std::memory_order_release);
+  }
+  MutableBytes bytes() const override { return memory_.bytes().subspan(kHeadBytes); }
+
+ private:
+  const std::shared_ptr<Regions> all_;
+  const SharedMemory memory_;
+};
+
+Result<std::unique_ptr<Memory>> Regions::Allocate(std::size_t bytes) {
+  if (bytes > kMostBytes) return Fail(ErrorCode::kResource, "{} bytes are more than memory can hold", bytes);
+  RONDO_ASSIGN(SharedMemory memory, SharedMemory::Make("memory that ranks share", kHeadBytes + bytes));
+  const std::lock_guard lock(mutex_);
+  Head* const head = new (memory.bytes().data()) Head{};
+  head->magic = kMagic;
+  head->id = ++last_id_;
+  by_begin_[memory.bytes().data() + kHeadBytes] = {.id = last_id_, .bytes = bytes, .fd = memory.fd()};
+  return std::make_unique<Allocated>(shared_from_this(), std::move(memory));
+}
+
+void Regions::Forget(const std::byte* begin) {
+  const std::lock_guard lock(mutex_);
+  by_begin_.erase(begin);
+}
+
+SharedPlace Regions::Locate(Bytes memory) const {
+  const std::lock_guard lock(mutex_);
+  auto after = by_begin_.upper_bound(memory.data());
+  if (after == by_begin_.begin()) return {};
+  const auto& [begin, region] = *std::prev(after);
+  const auto offset = static_cast<std::size_t>(memory.data() - begin);
+  if (offset > region.bytes || memory.size() > region.bytes - offset) return {};
+  return {.region = region.id, .offset = offset};
+}
+
+bool Regions::Show(std::uint32_t region, const std::function<bool(int fd)>& send) const {
+  const std::lock_guard lock(mutex_);  // it stays while it is shown
+  for (const auto& [begin, one] : by_begin_)
+    if (one.id == region) return send(one.fd);
+  return false;
+}
+
+bool RegionExchange::Show(std::uint32_t region) {
+  Rank& next = shown_[region];
+  if (next == context_.world_size) return true;
+  const bool all = context_.own->Show(region, [&](int fd) {
+    for (; next < context_.world_size; ++next) {
+      const Rank peer = next;
+      if (peer == context_.rank) continue;
+      const Result<Fd> connection = CallAt(context_.socket_of(peer));
+      if (!connection || !*connection) return false;
+      const CallMessage message{.kind = CallKind::kRegion, .from = context_.rank, .index = region};
+      if (!SendWith(connection->get(), std::as_bytes(std::span(&message, 1)), {fd})) return false;
+    }
+    return true;
+  });
+  if (!all) return false;
+  context_.step("region shown");
+  return true;
+}
+
+const std::byte* RegionExchange::Find(Rank rank, const SharedPlace& place, std::uint64_t bytes) {
+  const SharedMemory* const memory = MapOf(rank, place.region);
+  if (memory == nullptr) return nullptr;
+  const std::size_t size = memory->bytes().size() - kHeadBytes;
+  if (place.offset > size || bytes > size - place.offset) return nullptr;
+  return memory->bytes().data() + kHeadBytes + place.offset;
+}
+
+const SharedMemory* RegionExchange::MapOf(Rank rank, std::uint32_t region) {
+  auto found = mapped_.find({rank, region});
+  if (found == mapped_.end()) {
+    auto call = context_.find_call(rank, region);
+    if (!call) return nullptr;  // it may still come
+    auto memory = SharedMemory::Map(std::move(call->segment), kHeadBytes, kHeadBytes + kMostBytes, Access::kRead);
+    const auto* const head = memory ? reinterpret_cast<const Head*>(memory->bytes().data()) : nullptr;
+    if (head == nullptr || head->magic != kMagic || head->id != region) memory = SharedMemory();
+    if (memory) memory->ForgetFd();
+    found = mapped_.emplace(std::pair(rank, region), std::move(*memory)).first;
+    context_.step("region mapped");
+  }
+  return found->second.bytes().empty() ? nullptr : &found->second;
+}
+
+void RegionExchange::LetGoOfFreed() {
+  std::erase_if(mapped_, [](const auto& one) {
+    const MutableBytes bytes = one.second.bytes();
+    return !bytes.empty() && reinterpret_cast<const Head*>(bytes.data())->freed.load(std::memory_order_acquire) != 0;
+  });
+}
+
+}  // namespace rondo::shm

@@ -1,0 +1,83 @@
+// Memory from Transport::Allocate that ranks of one host read where it lies.
+//
+//   Regions          of a process: what it has allocated. Any thread.
+//   RegionExchange   of an endpoint: which of these its peers have been shown, and what of theirs is mapped here.
+//
+// A region begins with a page of ours that says whose it is and whether its owner still has it; the user's memory
+// follows. Its owner leaves the descriptor at a peer's abstract socket (meeting.h) before it tells that peer, by a slot
+// of the board, that there is such a region. The peer maps it for reading, once, and lets go of it when it next begins
+// to look for regions and its owner has freed it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/ids.h"
+#include "base/result.h"
+#include "transport/board.h"
+#include "transport/fd.h"
+#include "transport/shm/call.h"
+#include "transport/shm/shared_memory.h"
+#include "transport/transport.h"
+
+namespace rondo::shm {
+
+class Regions : public std::enable_shared_from_this<Regions> {
+ public:
+  // As Transport::Allocate. kResource: no descriptor, or not that much shared memory.
+  Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes);
+  // The region that all of `memory` lies in, and where; region 0: none.
+  SharedPlace Locate(Bytes memory) const;
+  // Leaves it at somebody's socket by `send`; false: it is gone, or that failed.
+  bool Show(std::uint32_t region, const std::function<bool(int fd)>& send) const;
+
+ private:
+  class Allocated;
+  struct Region {
+    std::uint32_t id = 0;
+    std::size_t bytes = 0;
+    int fd = -1;
+  };
+  void Forget(const std::byte* begin);
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::uint32_t last_id_ = 0;
+  std::map<const std::byte*, Region> by_begin_;
+};
+
+class RegionExchange {
+ public:
+  struct Context {
+    std::shared_ptr<const Regions> own;
+    Rank rank = 0;
+    int world_size = 1;
+    std::function<std::string(Rank)> socket_of;
+    std::function<std::optional<Call>(Rank from, std::uint32_t region)> find_call;
+    std::function<void(std::string_view)> step;
+  };
+  explicit RegionExchange(Context context) : context_(std::move(context)) {}
+
+  SharedPlace Locate(Bytes memory) const { return context_.own->Locate(memory); }
+  void LetGoOfFreed();
+  bool Show(std::uint32_t region);
+  const std::byte* Find(Rank rank, const SharedPlace& place, std::uint64_t bytes);
+
+ private:
+  const SharedMemory* MapOf(Rank rank, std::uint32_t region);
+
+  const Context context_;
+  std::map<std::uint32_t, Rank> shown_;                            // to all ranks below that one
+  std::map<std::pair<Rank, std::uint32_t>, SharedMemory> mapped_;  // none inside: it could not be mapped
+};
+
+}  // namespace rondo::shm

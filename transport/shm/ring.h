@@ -1,0 +1,156 @@
+// One direction of a shared-memory lane: a byte ring with one producer and one consumer, each one thread at a time, in
+// processes that need not trust each other's pace but share the memory.
+//
+// The byte at stream offset o lies at ring[o % capacity]. Two counters, each alone in its cache line:
+//   written    stored by the producer: the bytes below it are in the ring
+//   consumed   stored by the consumer: the bytes below it will not be looked at again
+// written - consumed <= capacity always.
+//
+// Why that is enough, on any machine:
+//   - The consumer reads ring bytes below a `written` that it loaded with acquire; the producer stored it with release
+//     (or stronger) after writing them. So it sees them.
+//   - The producer overwrites ring bytes only below `consumed + capacity`, with a `consumed` loaded with acquire; the
+//     consumer stored it with release (or stronger) after its last look at what lay there. So no look comes later.
+//   - Counters only grow and each has one writer, so a stale value is merely cautious.
+// Both stores are sequentially consistent, not only release, as the publisher's half of the sleeping owner's argument
+// (transport/inproc/doorbell.h): whoever publishes looks at the bell afterwards.
+//
+// The other side's counter is remembered, and its line fetched only where the remembered value does not do: in a
+// stream that keeps up, `consumed` is fetched once a ring.
+//
+// The peer may be wrong, or killed while it writes: a counter that breaks the bound is told as Sound() == false, and
+// nothing beyond the ring is ever touched.
+//
+// The atomic is a parameter, so that ring_test.cc can take this code through the orders of its steps.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "base/bytes.h"
+
+namespace rondo::shm {
+
+template <typename Counter>
+struct RingCounters {
+  alignas(kLineBytes) Counter written{};
+  alignas(kLineBytes) Counter consumed{};
+};
+
+// At most so much is moved between two publications, so that the other side works while this one still copies.
+inline constexpr std::size_t kPublishBytes = 64 * 1024;
+
+template <typename Counter>
+class RingProducer {
+ public:
+  // REQUIRES: capacity is a multiple of kLineBytes; `counters` and `ring` outlive the producer.
+  RingProducer(RingCounters<Counter>& counters, std::byte* ring, std::size_t capacity)
+      : counters_(counters), ring_(ring), capacity_(capacity) {}
+
+  std::uint64_t accepted() const { return accepted_; }
+  bool Sound() const { return sound_; }
+
+  // How many bytes there is room for; looks at the consumer's line only where `want` does not fit by what is known.
+  std::size_t Room(std::size_t want) {
+    if (want > capacity_ - static_cast<std::size_t>(accepted_ - consumed_)) {
+      Learn(counters_.consumed.load(std::memory_order_acquire));
+    }
+    return capacity_ - static_cast<std::size_t>(accepted_ - consumed_);
+  }
+  // Copies `bytes`, for which there is room, behind what was accepted. Nobody sees them before Publish.
+  void Put(Bytes bytes) {
+    while (!bytes.empty()) {
+      const std::size_t place = static_cast<std::size_t>(accepted_ % capacity_);
+      const std::size_t part = std::min(bytes.size(), capacity_ - place);
+      std::memcpy(ring_ + place, bytes.data(), part);
+      accepted_ += part;
+      bytes = bytes.subspan(part);
+    }
+  }
+  void Publish() { counters_.written.store(accepted_, std::memory_order_seq_cst); }
+
+  // Whether the consumer has made room since Room last answered, or this did: what is told once and not used is no
+  // reason to stay awake. For a sleeper's second look.
+  bool HasNews() {
+    const std::uint64_t consumed = counters_.consumed.load(std::memory_order_seq_cst);
+    return consumed != consumed_ && std::exchange(told_, consumed) != consumed;
+  }
+
+ private:
+  void Learn(std::uint64_t consumed) {
+    if (consumed < consumed_ || consumed > accepted_) {
+      sound_ = false;
+      return;
+    }
+    consumed_ = consumed;
+  }
+
+  RingCounters<Counter>& counters_;
+  std::byte* const ring_;
+  const std::size_t capacity_;
+  std::uint64_t accepted_ = 0;
+  std::uint64_t consumed_ = 0;  // the consumer's, as last loaded
+  std::uint64_t told_ = 0;
+  bool sound_ = true;
+};
+
+template <typename Counter>
+class RingConsumer {
+ public:
+  RingConsumer(RingCounters<Counter>& counters, std::byte* ring, std::size_t capacity)
+      : counters_(counters), ring_(ring), capacity_(capacity) {}
+
+  std::uint64_t consumed() const { return consumed_; }
+  bool Sound() const { return sound_; }
+
+  // How many bytes have arrived; looks at the producer's line only where fewer than `want` are known of.
+  std::size_t Arrived(std::size_t want) {
+    if (static_cast<std::size_t>(written_ - consumed_) < want) Learn(counters_.written.load(std::memory_order_acquire));
+    return static_cast<std::size_t>(written_ - consumed_);
+  }
+  // The front of what has arrived, at most `most` bytes, as far as it lies in one piece.
+  Bytes Front(std::size_t most) const { return Piece(consumed_, std::min<std::uint64_t>(most, written_ - consumed_)); }
+  // The piece that lies behind the first `skip` bytes of it.
+  Bytes Behind(std::size_t skip, std::size_t most) const {
+    const std::uint64_t known = written_ - consumed_;
+    return skip >= known ? Bytes() : Piece(consumed_ + skip, std::min<std::uint64_t>(most, known - skip));
+  }
+  // REQUIRES: as many have arrived.
+  void Take(std::size_t bytes) {
+    consumed_ += bytes;
+    counters_.consumed.store(consumed_, std::memory_order_seq_cst);
+  }
+
+  // Whether bytes have come since Arrived last answered, or this did. For a sleeper's second look.
+  bool HasNews() {
+    const std::uint64_t written = counters_.written.load(std::memory_order_seq_cst);
+    return written != written_ && std::exchange(told_, written) != written;
+  }
+
+ private:
+  Bytes Piece(std::uint64_t offset, std::uint64_t most) const {
+    const std::size_t place = static_cast<std::size_t>(offset % capacity_);
+    return {ring_ + place, std::min<std::size_t>(static_cast<std::size_t>(most), capacity_ - place)};
+  }
+  void Learn(std::uint64_t written) {
+    if (written < written_ || written - consumed_ > capacity_) {
+      sound_ = false;
+      return;
+    }
+    written_ = written;
+  }
+
+  RingCounters<Counter>& counters_;
+  std::byte* const ring_;
+  const std::size_t capacity_;
+  std::uint64_t consumed_ = 0;
+  std::uint64_t written_ = 0;  // the producer's, as last loaded
+  std::uint64_t told_ = 0;
+  bool sound_ = true;
+};
+
+}  // namespace rondo::shm

@@ -1,0 +1,64 @@
+// What two processes of a host share for one lane: two rings, two bells, and the nonce by which both know that it is
+// one memory.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "transport/fd.h"
+#include "transport/inproc/doorbell.h"
+#include "transport/shm/ring.h"
+#include "transport/shm/shared_memory.h"
+
+namespace rondo::shm {
+
+using Counter = std::atomic<std::uint64_t>;
+static_assert(Counter::is_always_lock_free, "a lock would live in one process only");
+static_assert(std::atomic<DoorbellState>::is_always_lock_free);
+
+using Nonce = std::array<std::byte, 16>;
+
+// What lies at the head of a segment. Side 0 is the process that made it; ring 0 carries its bytes.
+struct SegmentHead {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t ring_bytes;
+  Nonce nonce;   // of side 0, told to side 1 by another way as well
+  Nonce answer;  // of side 1, likewise
+  std::array<RingCounters<Counter>, 2> rings;
+  struct alignas(kLineBytes) Bell {
+    std::atomic<DoorbellState> state;
+  };
+  std::array<Bell, 2> bells;  // side i sleeps on bells[i]
+};
+inline constexpr std::size_t kSegmentHeadBytes = 4096;
+static_assert(sizeof(SegmentHead) <= kSegmentHeadBytes);
+
+class Segment {
+ public:
+  // REQUIRES: ring_bytes is a power of two, a page at least. Errors: SharedMemory::Make's.
+  static Result<Segment> Make(std::size_t ring_bytes);
+  // Errors: SharedMemory::Map's. kProtocol also: it is no segment of this version.
+  static Result<Segment> Map(Fd fd);
+
+  SegmentHead& head() const { return *reinterpret_cast<SegmentHead*>(memory_.bytes().data()); }
+  std::byte* ring(int direction) const {
+    return memory_.bytes().data() + kSegmentHeadBytes + static_cast<std::size_t>(direction) * ring_bytes_;
+  }
+  std::size_t ring_bytes() const { return ring_bytes_; }
+  int fd() const { return memory_.fd(); }
+  void ForgetFd() { memory_.ForgetFd(); }
+
+ private:
+  Segment(SharedMemory memory, std::size_t ring_bytes) : memory_(std::move(memory)), ring_bytes_(ring_bytes) {}
+
+  SharedMemory memory_;
+  std::size_t ring_bytes_ = 0;
+};
+
+}  // namespace rondo::shm

@@ -1,0 +1,98 @@
+#include "transport/shm/shm.h"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <utility>
+
+#include "transport/shm/address.h"
+#include "transport/shm/endpoint.h"
+#include "transport/shm/meeting.h"
+#include "transport/shm/regions.h"
+
+namespace rondo {
+namespace shm {
+namespace {
+
+constexpr int kBacklog = 1024;
+// A descriptor each: smaller ones are not worth it.
+constexpr std::size_t kLeastRegionBytes = 64 * 1024;
+
+class ShmTransport final : public Transport {
+ public:
+  ShmTransport(std::shared_ptr<Transport> base, ShmOptions options, std::string instance)
+      : base_(std::move(base)), options_(std::move(options)), instance_(std::move(instance)) {}
+
+  std::string_view name() const override { return "shm"; }
+  const Capabilities& capabilities() const override { return capabilities_; }
+  std::string Address() const override {
+    return Encode(ShmAddress{.host_id = options_.host_id, .instance = instance_, .base = base_->Address()});
+  }
+  std::string DescribeAddress() const override {
+    return fmt::format("shm: {}, else\n{}",
+                       options_.host_id.empty() ? "this host is not known" : "for ranks of this host",
+                       base_->DescribeAddress());
+  }
+
+  Result<std::unique_ptr<Endpoint>> OpenEndpoint(const EndpointConfig& config) override {
+    EndpointSetUp set_up{.config = config,
+                         .peers = {},
+                         .ring_bytes = options_.ring_bytes,
+                         .watch_steps = options_.watch_steps,
+                         .regions = regions_};
+    EndpointConfig of_base = config;
+    for (std::size_t rank = 0; rank < config.addresses.size(); ++rank) {
+      auto address = DecodeShmAddress(config.addresses[rank]);
+      if (!address)
+        return Fail(ErrorCode::kInvalidArgument, "rank {}: {} (it has another transport)", rank,
+                    address.error().message());
+      of_base.addresses[rank] = address->base;
+      set_up.peers.push_back(std::move(*address));
+    }
+    // Before the base endpoint, so that whoever has a lane to this one finds somebody listening.
+    Result<Fd> listener = ListenAt(SocketName(instance_, config.communicator, config.rail), kBacklog);
+    if (!listener) {
+      if (listener.error().code() != ErrorCode::kAddressInUse) return Fail(listener.error());
+      return Fail(ErrorCode::kInvalidArgument, "communicator {} rail {} is open already on this transport",
+                  config.communicator, config.rail);
+    }
+    RONDO_ASSIGN(auto base, base_->OpenEndpoint(of_base));
+    return ShmEndpoint::Create(std::move(set_up), std::move(base), std::move(*listener));
+  }
+
+  // What ranks can share, if there is such memory; else any.
+  Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) override {
+    if (bytes >= kLeastRegionBytes)
+      if (auto shared = regions_->Allocate(bytes)) return shared;
+    return base_->Allocate(bytes);
+  }
+  Result<std::unique_ptr<Registration>> Register(MutableBytes memory) override { return base_->Register(memory); }
+
+ private:
+  const std::shared_ptr<Transport> base_;
+  const ShmOptions options_;
+  const std::string instance_;
+  const std::shared_ptr<Regions> regions_ = std::make_shared<Regions>();
+  const Capabilities capabilities_{};
+};
+
+}  // namespace
+}  // namespace shm
+
+Result<std::shared_ptr<Transport>> MakeShmTransport(std::shared_ptr<Transport> base, ShmOptions options) {
+  if (!std::has_single_bit(options.ring_bytes) || options.ring_bytes < 4096 || options.ring_bytes > (1u << 30))
+    return Fail(ErrorCode::kInvalidArgument, "ring_bytes {} is not a power of two from 4096 to 2^30",
+                options.ring_bytes);
+  if (options.host_id.size() > 255)
+    return Fail(ErrorCode::kInvalidArgument, "host_id has {} bytes; at most 255", options.host_id.size());
+  std::array<std::uint64_t, 2> random{};
+  if (getrandom(random.data(), sizeof random, 0) != sizeof random)
+    return Fail(ErrorCode::kResource, "no random bytes to name this process");
+  return std::make_shared<shm::ShmTransport>(std::move(base), std::move(options),
+                                             fmt::format("{:016x}{:016x}", random[0], random[1]));
+}
+
+}  // namespace rondo
