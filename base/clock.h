@@ -2,6 +2,8 @@
 // simulator can run on virtual time. Deadlines are absolute points on this monotonic clock.
 #pragma once
 
+#include <time.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -21,12 +23,20 @@ class Clock {
  public:
   virtual ~Clock() = default;
   virtual TimePoint Now() const = 0;
+  // At most kCoarse behind Now, for less: what deadlines far away are counted from.
+  virtual TimePoint CoarseNow() const { return Now(); }
+  static constexpr Duration kCoarse = std::chrono::milliseconds(20);
 };
 
 // The machine's monotonic clock.
 class SteadyClock final : public Clock {
  public:
   TimePoint Now() const override { return std::chrono::steady_clock::now(); }
+  TimePoint CoarseNow() const override {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);  // of the last timer tick; 10 ms behind at most
+    return TimePoint(std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec));
+  }
 };
 
 // A clock that stands still until somebody moves it.

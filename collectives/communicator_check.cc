@@ -193,11 +193,21 @@ Call CommunicatorCore::CallOf(const OperationDescriptor& d, const OperationOptio
 }
 
 Result<Selection> CommunicatorCore::Choose(const OperationDescriptor& d, const OperationOptions& options) const {
+  const bool asked_for = options.algorithm == Algorithm::kBoard;
+  if (asked_for || !options.algorithm) {
+    const bool shares = may_have_board_.load(std::memory_order_relaxed);
+    if (shares && BoardPath::Serves(d))
+      return Selection{Algorithm::kBoard, asked_for ? "asked for" : "all ranks share memory"};
+    if (asked_for)
+      return Fail(ErrorCode::kInvalidArgument, "algorithm board does not serve this {}: {}", Name(d.collective),
+                  shares ? "it wants equal counts" : "the ranks share no memory");
+  }
   return selector_->Choose(options.algorithm, CallOf(d, options));
 }
 
 Candidate CommunicatorCore::Expect(const OperationDescriptor& d, const OperationOptions& options,
                                    Algorithm algorithm) const {
+  if (algorithm == Algorithm::kBoard) return {.algorithm = algorithm};  // in no profile
   return selector_->Expect(algorithm, CallOf(d, options));
 }
 
@@ -219,6 +229,8 @@ Status CommunicatorCore::Check(OperationRequest& request, const OperationOptions
   if (request.wide()) request.in_place = d.collective != Collective::kReduce || rank() == d.root;
   RONDO_ASSIGN(const Selection selection, Choose(d, options));
   d.algorithm = selection.algorithm;
+  request.algorithm_is_asked = options.algorithm.has_value();
+  if (d.algorithm == Algorithm::kBoard) request.call = CallOf(d, options);
   return {};
 }
 

@@ -141,7 +141,7 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Create(CommunicatorO
     const std::lock_guard lock(core->endpoint_mutex_);  // a peer that came first may be heard already
     core->endpoint_ = std::move(endpoint);
   }
-  core->engine_ = std::make_unique<Engine>(EngineOptions{.rank = own.rank,
+  core->runner_ = std::make_unique<Runner>(EngineOptions{.rank = own.rank,
                                                          .world_size = static_cast<int>(world),
                                                          .frame_bytes = own.frame_bytes,
                                                          .max_scratch_bytes = own.max_scratch_bytes,
@@ -149,6 +149,8 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Create(CommunicatorO
                                                          .windows_from_bytes = own.windows_from_bytes,
                                                          .slices = core->place().host_count() == 1},
                                            *core->endpoint_, *core->mover_);
+  core->may_have_board_ = core->endpoint_->MayHaveBoard();
+  core->board_settled_ = !core->may_have_board_;
   core->messages_ = std::make_unique<MessageEngine>(
       MessageEngineOptions{.rank = own.rank,
                            .world_size = static_cast<int>(world),
@@ -194,7 +196,7 @@ const BlockCounts* CommunicatorCore::Keep(const OperationRequest& request, Seque
   return &kept.counts;
 }
 
-Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request) {
+Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request, bool at_once) {
   if (issuing_.exchange(true, std::memory_order_acquire))
     return Fail(ErrorCode::kInvalidArgument, "two threads issue operations on one communicator at the same time");
   const auto refuse = [&](tl::unexpected<Error> error) {
@@ -213,16 +215,39 @@ Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request) {
   pending.request.descriptor.sequence = sequence;
   pending.request.counts = request.descriptor.varying ? Keep(request, sequence) : nullptr;
   pending.request.input_counts = pending.request.output_counts = {};
-  pending.deadline = Later(clock_->Now(), request.timeout);
-  issued_.store(sequence, std::memory_order_release);
+  if (at_once && request.descriptor.algorithm == Algorithm::kBoard && gate_.TryEnter()) {
+    const bool idle = MayRunAtOnce(request);
+    issued_.store(sequence, std::memory_order_release);
+    // The deadline is the owner's to read: of an operation that ends at once there is none.
+    if (!idle || !RunAtOnce()) pending.deadline = DeadlineAfter(request.timeout);
+    gate_.Leave();
+  } else {
+    pending.deadline = DeadlineAfter(request.timeout);
+    issued_.store(sequence, std::memory_order_release);
+  }
   issuing_.store(false, std::memory_order_release);
   return sequence;
 }
 
+TimePoint CommunicatorCore::DeadlineAfter(Duration timeout) const {
+  // Reading the clock takes as long as half a small operation in shared memory.
+  const bool far = timeout >= 100 * Clock::kCoarse;
+  return Later(far ? clock_->CoarseNow() : clock_->Now(), timeout);
+}
+
 Status CommunicatorCore::Run(OperationRequest request, const OperationOptions& options) {
   RONDO_TRY(Check(request, options));
-  RONDO_ASSIGN(const Sequence sequence, Issue(request));
-  return WaitForGood(sequence);
+  // The progress thread gives way from the start, and takes over again what is left.
+  const bool beside = progress_running_.load(std::memory_order_relaxed);
+  if (beside) waiters_.fetch_add(1);
+  const Result<Sequence> sequence = Issue(request, /*at_once=*/true);
+  const bool ended = sequence && completed_.load(std::memory_order_acquire) >= *sequence;
+  const Status status = ended ? Status{} : sequence ? WaitForGood(*sequence) : Status(Fail(sequence.error()));
+  if (beside) {
+    waiters_.fetch_sub(1);
+    if (messages_pending_.load() > 0) gate_.Announce();
+  }
+  return status;
 }
 
 Work CommunicatorCore::RunAsync(OperationRequest request, const OperationOptions& options) {

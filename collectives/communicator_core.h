@@ -21,9 +21,9 @@
 #include "collectives/contention.h"
 #include "collectives/control.h"
 #include "collectives/drive_gate.h"
-#include "collectives/engine/engine.h"
 #include "collectives/engine/mover.h"
 #include "collectives/engine/plan.h"
+#include "collectives/engine/runner.h"
 #include "collectives/model/selector.h"
 #include "collectives/point_to_point/message_engine.h"
 #include "collectives/user_operation_mover.h"
@@ -48,6 +48,9 @@ struct OperationRequest {
   std::uint64_t own_at = 0;             // ... in which the smaller begins at this element
   DataType type = DataType::kUint8;     // of the user's elements; descriptor.type is of what travels
   const BlockCounts* counts = nullptr;  // of varying operations: in the core's counts_
+
+  Call call;                        // what the algorithm was chosen by ...
+  bool algorithm_is_asked = false;  // ... unless somebody asked for it
 
   bool wide() const { return type != descriptor.type; }  // 16-bit floats that are reduced in float32
 };
@@ -87,9 +90,10 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   Result<Selection> Choose(const OperationDescriptor& descriptor, const OperationOptions& options) const;
   Candidate Expect(const OperationDescriptor& descriptor, const OperationOptions& options, Algorithm algorithm) const;
   Call CallOf(const OperationDescriptor& descriptor, const OperationOptions& options) const;
-  // Puts the operation into the queue and gives its number. kInvalidArgument for a second issuing thread; kResource
-  // when the queue is full; the first cause once poisoned; kClosed after Close.
-  Result<Sequence> Issue(const OperationRequest& request);
+  // Puts the operation into the queue and gives its number; `at_once`: runs it to its end instead, if nobody keeps it
+  // waiting. kInvalidArgument for a second issuing thread; kResource when the queue is full; the first cause once
+  // poisoned; kClosed after Close.
+  Result<Sequence> Issue(const OperationRequest& request, bool at_once = false);
   // Issue and wait, without a Work.
   Status Run(OperationRequest request, const OperationOptions& options);
   Work RunAsync(OperationRequest request, const OperationOptions& options);
@@ -151,7 +155,15 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
 
   // Owner: starts, polls and completes operations; true if anything moved. Ends everything once poisoned.
   bool Advance();
-  Status StartNext();
+  // False: not yet, the board is coming to be.
+  Result<bool> StartNext();
+  // Begins the operation issued last, a short one on the board, and goes on with it for a moment. Whether it has ended.
+  // REQUIRES: ownership, MayRunAtOnce before it was issued.
+  bool RunAtOnce();
+  bool MayRunAtOnce(const OperationRequest& request);
+  Result<bool> SettleBoard();
+  Status Settle(OperationRequest& request) const;
+  bool IsSettlingBoard() const { return !board_settled_ && board_ != nullptr; }
   void CompleteCurrent();
   void EndAfterFailure();
   // Owner, when nothing moves: deadlines, broken lanes, peers that left. True if it poisoned.
@@ -163,6 +175,8 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   const BlockCounts* Keep(const OperationRequest& request, Sequence sequence);
   Status CheckCounts(OperationRequest& request) const;
   Status CheckBuffers(OperationRequest& request) const;
+  TimePoint DeadlineOf(Sequence sequence);
+  TimePoint DeadlineAfter(Duration timeout) const;
   Pending& PendingOf(Sequence sequence) { return pending_[(sequence - 1) % pending_.size()]; }
 
   // Drives until `ready()` or `until`. `background`: gives way to threads that wait.
@@ -208,9 +222,12 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   // Owner's.
   std::unique_ptr<UserOperationMover> mover_;
   std::unique_ptr<Endpoint> endpoint_;  // its any-thread methods under endpoint_mutex_ where ~Communicator may race
-  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Runner> runner_;
+  Board* board_ = nullptr;     // the endpoint's, once it was asked for
+  bool board_settled_ = true;  // there is none, or the runner has it
   PlanCache plans_;
   WidePartials wide_partials_;
+  std::uint32_t board_polls_ = 0;
   bool armed_ = false;
   std::optional<TimePoint> trouble_since_;  // a needed lane is broken
   std::optional<TimePoint> still_since_;    // nothing has moved, or strangers were last looked for
@@ -230,7 +247,8 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   std::atomic<bool> poisoned_{false};   // failure_ is set
   std::atomic<bool> ended_{false};      // poisoned, and nobody touches any buffer any more
   std::atomic<bool> closing_{false};
-  std::atomic<std::uint64_t> words_{0};  // control messages that may concern the running operation: "look again"
+  std::atomic<bool> may_have_board_{false};  // until it has turned out that there is none
+  std::atomic<std::uint64_t> words_{0};      // control messages that may concern the running operation: "look again"
 
   std::atomic<bool> callbacks_due_{false};          // something has ended that callbacks wait for
   std::atomic<bool> messages_in_use_{false};        // something was submitted, or a peer has called; for good

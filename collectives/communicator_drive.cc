@@ -11,6 +11,11 @@ namespace {
 // While spinning. A yield costs about half a microsecond where nobody else wants the core; without any, two ranks that
 // the scheduler put on one core spin their whole budget at each other.
 constexpr std::uint32_t kPollsBetweenYields = 8;
+// Where only the board is in use: its polls between two of the endpoint's, which adopts late connections there.
+constexpr std::uint32_t kBoardPollsPerEndpointPoll = 64;
+// What runs at once: so much of a rank, and so often looked at, before deadlines and lanes are.
+constexpr std::uint64_t kBytesAtOnce = 32 * 1024;
+constexpr int kPollsAtOnce = 256;
 // While bytes move.
 constexpr std::uint32_t kPollsBetweenClockReads = 64;
 // Whatever the policy, where it has turned out that others want the core.
@@ -28,22 +33,27 @@ bool CommunicatorCore::Advance() {
     EndAfterFailure();
     return true;
   }
-  endpoint_->Poll(clock_->Now());
+  // The board's turns need nothing of the endpoint, and its clock would take longer than they do.
+  const bool messages = messages_in_use_.load(std::memory_order_relaxed);
+  if (!runner_->is_on_board_alone() || messages || ++board_polls_ % kBoardPollsPerEndpointPoll == 0)
+    endpoint_->Poll(clock_->Now());
   bool moved = false;
-  if (messages_in_use_.load(std::memory_order_relaxed)) [[unlikely]] {
+  if (messages) [[unlikely]] {
     moved = AdvanceMessages(/*glance_is_due=*/false);
     if (poisoned_.load(std::memory_order_acquire)) return true;
   }
   while (true) {
-    if (!engine_->running()) {
+    if (!runner_->running()) {
       if (completed_.load(std::memory_order_relaxed) == issued_.load(std::memory_order_acquire)) return moved;
-      if (Status started = StartNext(); !started) {
+      const Result<bool> started = StartNext();
+      if (!started) {
         Poison(started.error());
         return true;
       }
+      if (!*started) return moved;
       moved = true;
     }
-    const Result<Progress> progress = engine_->Poll();
+    const Result<Progress> progress = runner_->Poll();
     if (!progress) {
       Poison(progress.error());
       return true;
@@ -60,17 +70,43 @@ bool CommunicatorCore::Advance() {
   }
 }
 
-Status CommunicatorCore::StartNext() {
+// The first operation of all waits until it is known whether there is a board: so all ranks take the same path.
+Result<bool> CommunicatorCore::SettleBoard() {
+  if (board_ == nullptr) {
+    RONDO_ASSIGN(board_, endpoint_->OpenBoard());
+    // A peer that has failed already answers with the reason.
+    for (const Rank peer : endpoint_->ControlPeers()) endpoint_->SendControl(peer, {ControlKind::kHeartbeat, {}});
+  }
+  if (board_->state() == BoardState::kMaking) return false;  // if it has failed, LookForTrouble ends the waiting
+  board_settled_ = true;
+  if (board_->state() == BoardState::kReady) {
+    runner_->UseBoard(*board_);
+  } else {
+    may_have_board_.store(false);
+  }
+  return true;
+}
+
+// Gives a request that was to go over the board another algorithm where there is none; on all ranks the same.
+Status CommunicatorCore::Settle(OperationRequest& request) const {
+  OperationDescriptor& d = request.descriptor;
+  if (d.algorithm != Algorithm::kBoard || runner_->has_board()) return {};
+  if (request.algorithm_is_asked)
+    return Fail(ErrorCode::kUnsupported, "{}: there is no board: {}", d.ToString(), board_->why());
+  RONDO_ASSIGN(const Selection instead, selector_->Choose(std::nullopt, request.call));
+  d.algorithm = instead.algorithm;
+  return {};
+}
+
+Result<bool> CommunicatorCore::StartNext() {
+  if (!board_settled_) {
+    RONDO_ASSIGN(const bool settled, SettleBoard());
+    if (!settled) return false;
+  }
   words_seen_ = 0;  // what peers said before this operation is judged again in its light
-  const OperationRequest& request = PendingOf(completed_.load(std::memory_order_relaxed) + 1).request;
+  OperationRequest& request = PendingOf(completed_.load(std::memory_order_relaxed) + 1).request;
+  RONDO_TRY(Settle(request));
   const OperationDescriptor& d = request.descriptor;
-  RONDO_ASSIGN(const Plan* plan, plans_.Get({.collective = d.collective,
-                                             .algorithm = d.algorithm,
-                                             .world_size = world_size(),
-                                             .root = d.root,
-                                             .in_place = request.in_place,
-                                             .scaled = Reduces(d.collective) && d.op == ReduceOp::kPremulSum,
-                                             .hosts = d.algorithm == Algorithm::kHierarchical ? &hosts_ : nullptr}));
   mover_->Use(request.user);
   OperationBuffers buffers;
   if (request.wide()) {
@@ -83,7 +119,55 @@ Status CommunicatorCore::StartNext() {
       buffers.output -= request.own_at * SizeOf(request.type);
   }
   if (request.counts != nullptr) buffers.counts = *request.counts;
-  return engine_->Start(*plan, d, buffers, request.scale);
+  if (d.algorithm == Algorithm::kBoard) {
+    runner_->StartOnBoard(d, buffers, request.scale, request.in_place);
+    return true;
+  }
+  RONDO_ASSIGN(const Plan* plan, plans_.Get({.collective = d.collective,
+                                             .algorithm = d.algorithm,
+                                             .world_size = world_size(),
+                                             .root = d.root,
+                                             .in_place = request.in_place,
+                                             .scaled = Reduces(d.collective) && d.op == ReduceOp::kPremulSum,
+                                             .hosts = d.algorithm == Algorithm::kHierarchical ? &hosts_ : nullptr}));
+  RONDO_TRY(runner_->Start(*plan, d, buffers, request.scale));
+  return true;
+}
+
+// Whether nothing else is under way and all is settled. Now and then it says no, so that the endpoint is polled.
+bool CommunicatorCore::MayRunAtOnce(const OperationRequest& request) {
+  if (request.descriptor.count * SizeOf(request.descriptor.type) > kBytesAtOnce) return false;
+  if (endpoint_ == nullptr || armed_ || !runner_->has_board()) return false;
+  if (messages_in_use_.load(std::memory_order_relaxed)) return false;
+  if (completed_.load(std::memory_order_relaxed) != issued_.load(std::memory_order_relaxed)) return false;
+  if ((board_polls_ + 1) % kBoardPollsPerEndpointPoll == 0) return false;
+  ++board_polls_;
+  return true;
+}
+
+bool CommunicatorCore::RunAtOnce() {
+  still_since_.reset();
+  trouble_since_.reset();
+  const bool spins = wait_policy_.spin > Duration::zero() && !contention_.is_wanted();
+  for (int polls = spins ? kPollsAtOnce : 1; polls > 0; --polls) {
+    if (poisoned_.load(std::memory_order_acquire)) return false;
+    if (!runner_->running()) {
+      if (const Result<bool> started = StartNext(); !started) {
+        Poison(started.error());
+        return false;
+      }
+    }
+    const Result<Progress> progress = runner_->Poll();
+    if (!progress) {
+      Poison(progress.error());
+      return false;
+    }
+    if (*progress != Progress::kComplete) continue;
+    CompleteCurrent();
+    completed_.store(completed_.load(std::memory_order_relaxed) + 1);
+    return true;
+  }
+  return false;
 }
 
 void CommunicatorCore::CompleteCurrent() {
@@ -103,6 +187,7 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
   if (std::exchange(armed_, false)) endpoint_->Disarm();
   std::optional<TimePoint> idle_since;
   std::uint32_t idle_polls = 0, moved_polls = 0;
+  bool glanced = false;
   while (true) {
     const bool moved = Advance();
     if (ready() || CallbacksDue() || (background && waiters_.load() > 0)) break;
@@ -117,12 +202,15 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
       }
       continue;
     }
+    const WaitPolicy& policy = contention_.is_wanted() ? kSharedCore : wait_policy_;
+    // At most every other time, so that the clock is looked at whatever the board shows.
+    glanced = !glanced && policy.spin > Duration::zero() && runner_->GlanceAtBoard();
+    if (glanced) continue;
     const TimePoint now = clock_->Now();
     if (!idle_since) idle_since = now;
     if (LookForTrouble(now, waited)) continue;
     if (now >= until) break;
     const Duration idle = now - *idle_since;
-    const WaitPolicy& policy = contention_.is_wanted() ? kSharedCore : wait_policy_;
     if (idle < policy.spin) {
       // The peer may have been put on this very core: then only giving it away lets the bytes come.
       if (++idle_polls % kPollsBetweenYields == 0) Yield();
@@ -133,13 +221,13 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
       continue;
     }
 
-    if (engine_->MoverBusy()) {  // nothing would wake a sleeper when the mover is done
+    if (runner_->MoverBusy()) {  // nothing would wake a sleeper when the mover is done
       Yield();
       continue;
     }
     const bool messages = messages_in_use_.load(std::memory_order_relaxed);
     if (messages && AdvanceMessages(/*glance_is_due=*/true)) continue;
-    if (endpoint_->Arm()) {
+    if (endpoint_->Arm() || runner_->HasNews()) {
       endpoint_->Disarm();
       continue;
     }
@@ -147,7 +235,7 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
     TimePoint wake = std::min(until, now + kLookAroundEvery);
     if (messages) wake = std::min(wake, messages_->next_deadline());
     const Sequence current = completed_.load(std::memory_order_relaxed) + 1;
-    if (current <= issued_.load(std::memory_order_acquire)) wake = std::min(wake, PendingOf(current).deadline);
+    if (current <= issued_.load(std::memory_order_acquire)) wake = std::min(wake, DeadlineOf(current));
     if (!gate_.LeaveToSleep()) {
       gate_.Park(wake, [&] { return ready() || CallbacksDue() || (background && waiters_.load() > 0); });
     } else {

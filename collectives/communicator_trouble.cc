@@ -14,6 +14,7 @@ namespace {
 // A lane may break an instant before the control connection tells why (dead, aborted, mismatch): the reason is waited
 // for this long before the broken lane itself becomes the error.
 constexpr Duration kReasonGrace = std::chrono::milliseconds(300);
+constexpr Duration kRankZeroSpeaksFirst = std::chrono::milliseconds(200);
 // How long a failed communicator that is destroyed waits for its reason to leave, and how often it looks.
 constexpr Duration kLastWordsEvery = std::chrono::milliseconds(5);
 constexpr int kLastWordsLooks = 100;
@@ -32,10 +33,12 @@ bool CommunicatorCore::LookForTrouble(TimePoint now, Sequence waited) {
 
   if (messages_in_use_.load(std::memory_order_relaxed) && LookAtMessages()) return true;
 
-  auto trouble = engine_->FindTrouble();
+  auto trouble = runner_->FindTrouble();
   if (!trouble) {
     if (const auto other = messages_->FindTrouble()) trouble = {other->peer, other->error};
   }
+  if (!trouble && IsSettlingBoard() && board_->failure() != nullptr)
+    trouble = {board_->failure()->culprit(), board_->failure()};
   if (trouble) {
     if (!trouble_since_) trouble_since_ = now;
     if (now - *trouble_since_ >= kReasonGrace) {
@@ -50,7 +53,7 @@ bool CommunicatorCore::LookForTrouble(TimePoint now, Sequence waited) {
   }
   if (!still_since_) still_since_ = now;
   if (now - *still_since_ >= kLookAroundEvery) {
-    if (auto stranger = engine_->FindStranger()) {
+    if (auto stranger = runner_->FindStranger()) {
       Poison(*std::move(stranger));
       return true;
     }
@@ -58,6 +61,12 @@ bool CommunicatorCore::LookForTrouble(TimePoint now, Sequence waited) {
     still_since_ = now;
   }
   return LookAtDeadlines(now, waited);
+}
+
+// Until there is a board the others know of rank 0 only. That one knows who is missing, and may say so first.
+TimePoint CommunicatorCore::DeadlineOf(Sequence sequence) {
+  return Later(PendingOf(sequence).deadline,
+               IsSettlingBoard() && rank() != 0 ? kRankZeroSpeaksFirst : Duration::zero());
 }
 
 bool CommunicatorCore::LookAtDeadlines(TimePoint now, Sequence waited) {
@@ -71,7 +80,7 @@ bool CommunicatorCore::LookAtDeadlines(TimePoint now, Sequence waited) {
   const Sequence issued = issued_.load(std::memory_order_acquire);
   const Sequence first = completed_.load(std::memory_order_relaxed) + 1;
   const auto expired = [&](Sequence sequence) {
-    return sequence >= first && sequence <= issued && now >= PendingOf(sequence).deadline;
+    return sequence >= first && sequence <= issued && now >= DeadlineOf(sequence);
   };
   std::optional<Sequence> late;
   if (expired(first)) {
@@ -97,9 +106,15 @@ Error CommunicatorCore::Disagreement(Rank peer, const OperationDescriptor& own,
 }
 
 bool CommunicatorCore::LookAtPeers() {
-  if (!engine_->running()) return false;
+  // An operation that waits for the board does not run yet, but it waits for everybody.
+  const bool waits_for_board = IsSettlingBoard();
+  if (!runner_->running() && !waits_for_board) return false;
   words_seen_ = words_.load(std::memory_order_acquire);
-  const OperationDescriptor& own = engine_->operation();
+  const OperationDescriptor& own = waits_for_board
+                                       ? PendingOf(completed_.load(std::memory_order_relaxed) + 1).request.descriptor
+                                       : runner_->operation();
+  // The board's turns need everybody, sooner or later; and who is not rank 0 hears of this only through rank 0.
+  const bool needs_all = waits_for_board || own.algorithm == Algorithm::kBoard;
   for (Rank peer = 0; peer < world_size(); ++peer) {
     std::optional<Goodbye> goodbye;
     std::optional<Standpoint> standpoint;
@@ -110,11 +125,12 @@ bool CommunicatorCore::LookAtPeers() {
     }
     for (const OperationDescriptor* theirs :
          {goodbye ? &goodbye->last : nullptr, standpoint ? &standpoint->current : nullptr}) {
-      if (theirs == nullptr || theirs->sequence != own.sequence || *theirs == own) continue;
+      // Before it is known whether there is a board, the algorithm may be another one.
+      if (waits_for_board || theirs == nullptr || theirs->sequence != own.sequence || *theirs == own) continue;
       Poison(Disagreement(peer, own, *theirs));
       return true;
     }
-    if (goodbye && goodbye->last.sequence < own.sequence && engine_->WaitsFor(peer)) {
+    if (goodbye && goodbye->last.sequence < own.sequence && (needs_all || runner_->WaitsFor(peer))) {
       Poison(WithCulprit(
           ErrorCode::kClosed,
           fmt::format("rank {} closed after #{} {}, but rank {} waits for it in #{} {}", peer, goodbye->last.sequence,
@@ -128,15 +144,15 @@ bool CommunicatorCore::LookAtPeers() {
 }
 
 void CommunicatorCore::SayWhereWeStand() {
-  if (!engine_->running()) return;
-  const ControlMessage message{ControlKind::kHeartbeat, Encode(Standpoint{engine_->operation()})};
+  if (!runner_->running()) return;
+  const ControlMessage message{ControlKind::kHeartbeat, Encode(Standpoint{runner_->operation()})};
   for (const Rank peer : endpoint_->ControlPeers()) endpoint_->SendControl(peer, message);
 }
 
 Error CommunicatorCore::Expired(const Pending& operation) const {
   std::vector<std::string> missing;
   Rank culprit = kNoRank;
-  for (const Standing& standing : engine_->Waiting()) {
+  for (const Standing& standing : runner_->Waiting()) {
     if (culprit == kNoRank) culprit = standing.peer;
     missing.push_back(standing.started
                           ? fmt::format("rank {} ({} of {} bytes of step {} {})", standing.peer, standing.bytes_done,
@@ -144,6 +160,12 @@ Error CommunicatorCore::Expired(const Pending& operation) const {
                           : fmt::format("rank {} (nothing of this operation {}; {})", standing.peer,
                                         standing.sending ? "could be sent" : "arrived",
                                         endpoint_->DescribePeer(standing.peer)));
+  }
+  if (IsSettlingBoard()) {
+    for (const Rank peer : board_->Missing()) {
+      if (culprit == kNoRank) culprit = peer;
+      missing.push_back(fmt::format("rank {} (to share memory with; {})", peer, endpoint_->DescribePeer(peer)));
+    }
   }
   const OperationDescriptor& d = operation.request.descriptor;
   return WithCulprit(
@@ -238,17 +260,18 @@ std::optional<Error> CommunicatorCore::failure() const {
 void CommunicatorCore::EndAfterFailure() {
   // The order matters: first nobody can reach the buffers, then the waiters learn that they are theirs again.
   endpoint_->Revoke();
-  const std::vector<Standing> waiting = engine_->Waiting();
-  const bool running = engine_->running();
-  engine_->Drain();
+  const std::vector<Standing> waiting = runner_->Waiting();
+  const bool running = runner_->running();
+  const OperationDescriptor operation = runner_->operation();  // of the board it is forgotten when that is drained
+  runner_->Drain();
   std::optional<Error> cause;
   {
     const std::lock_guard lock(mutex_);
     failure_ = failure_->With([&](ErrorDetails& d) {
       d.rank = rank();
       if (!running) return;
-      if (d.collective.empty()) d.collective = engine_->operation().ToString();
-      if (!d.sequence) d.sequence = engine_->operation().sequence;
+      if (d.collective.empty()) d.collective = operation.ToString();
+      if (!d.sequence) d.sequence = operation.sequence;
       auto at = std::find_if(waiting.begin(), waiting.end(), [&](const Standing& s) { return s.peer == d.culprit; });
       if (at == waiting.end()) at = waiting.begin();
       if (at == waiting.end() || d.step) return;

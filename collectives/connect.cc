@@ -15,6 +15,7 @@
 #include "collectives/model/selector.h"
 #include "rendezvous/init_method.h"
 #include "rendezvous/membership.h"
+#include "transport/shm/shm.h"
 #include "transport/tcp/tcp.h"
 
 namespace rondo {
@@ -30,12 +31,14 @@ std::string NewInstance() {
 }
 
 // What all ranks must agree on for their frames, and their choices of algorithm, to fit together.
-std::string ConfigOf(const CommunicatorOptions& options) {
+std::string ConfigOf(const CommunicatorOptions& options, Path path) {
   return fmt::format(
-      "frame_version=1\nframe_bytes={}\nwindows_from_bytes={}\neager_credit_bytes={}\nmax_announced_messages={}\n"
+      "path={}\nframe_version=1\nframe_bytes={}\nwindows_from_bytes={}\neager_credit_bytes={}\nmax_announced_messages={"
+      "}\n"
       "reproducible={}\nwide_partials={}\nprofile={}\nchoice_version={}\nleast_slices={}\n",
-      options.frame_bytes, options.windows_from_bytes, options.eager_credit_bytes, options.max_announced_messages,
-      options.reproducible, options.wide_partials, Fingerprint(*options.profile), kChoiceVersion, kLeastSlices);
+      path == Path::kShm ? "shm" : "tcp", options.frame_bytes, options.windows_from_bytes, options.eager_credit_bytes,
+      options.max_announced_messages, options.reproducible, options.wide_partials, Fingerprint(*options.profile),
+      kChoiceVersion, kLeastSlices);
 }
 
 // By host; a rank that cannot say where it is counts alone. Launchers bind ranks to cores of their own, or all to all:
@@ -96,8 +99,12 @@ Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options) {
   self.instance = tcp.instance;
   CommunicatorOptions communicator = options.communicator;
   if (communicator.profile == nullptr) communicator.profile = DefaultProfile();
-  self.config = ConfigOf(communicator);
-  RONDO_ASSIGN(const std::shared_ptr<Transport> transport, MakeTcpTransport(std::move(tcp)));
+  self.config = ConfigOf(communicator, options.path);
+  RONDO_ASSIGN(std::shared_ptr<Transport> transport, MakeTcpTransport(std::move(tcp)));
+  const std::vector<std::string> hosts = PublishedHosts(transport->Address());
+  if (options.path == Path::kShm) {
+    RONDO_ASSIGN(transport, MakeShmTransport(transport, {.host_id = self.host_id, .logger = options.logger}));
+  }
   self.address = transport->Address();
   self.cpus = UsableCpus();
 
@@ -106,7 +113,7 @@ Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options) {
                                                       .rank = rank,
                                                       .external_store = options.external_store || method.external_store,
                                                       .exchange = exchange,
-                                                      .hosts = PublishedHosts(self.address),
+                                                      .hosts = hosts,
                                                       .who = fmt::format("host {}, pid {}", self.host, self.pid),
                                                       .deadline = deadline,
                                                       .clock = clock,

@@ -1,6 +1,7 @@
 // From a rendezvous URL to a communicator in one call: store, TCP transport, meeting, communicator.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -10,6 +11,12 @@
 #include "collectives/communicator.h"
 
 namespace rondo {
+
+// How ranks reach each other.
+enum class Path : std::uint8_t {
+  kTcp,  // sockets, also within a host
+  kShm,  // shared memory between ranks of one host, TCP to others
+};
 
 struct ConnectOptions {
   // One of
@@ -26,6 +33,7 @@ struct ConnectOptions {
   bool external_store = false;
   std::vector<std::string> addresses = {};  // forces local addresses, an IPoIB one too; empty: chosen by reachability
   std::string interface = {};               // forces interfaces: "eth0,ib0", "^docker0,lo", "=eth0", "10.0.0.0/8"
+  Path path = Path::kTcp;                   // equal on all ranks
   Duration timeout = std::chrono::seconds(60);  // of the meeting, and of every operation
   // Looks an environment variable up; null where there is no environment. The library itself never reads it.
   std::function<std::optional<std::string>(const std::string&)> environment = {};

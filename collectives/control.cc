@@ -86,8 +86,10 @@ Error ErrorOf(const AbortNotice& notice, Rank self) {
   details.code = notice.code;
   details.message = notice.message;
   details.rank = self;
-  details.culprit = notice.culprit;
-  details.host = notice.host;
+  // Who disagrees with this rank is, for this rank, the one that told so.
+  const bool is_self = notice.code == ErrorCode::kMismatch && notice.culprit == self;
+  details.culprit = is_self ? notice.origin : notice.culprit;
+  if (!is_self) details.host = notice.host;
   details.address = notice.address;
   details.first_cause = notice.first_cause;
   if (details.first_cause.empty()) {

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "collectives/kernels/copy.h"
 
 namespace rondo {
 
@@ -17,7 +18,12 @@ void HostMover::Submit(std::uint32_t stream, const Move& move) {
   const std::size_t elements = move.bytes / element_bytes_;
   switch (move.kind) {
     case MoveKind::kCopy:
-      if (move.destination != move.left && move.bytes > 0) std::memcpy(move.destination, move.left, move.bytes);
+      if (move.destination == move.left || move.bytes == 0) break;
+      if (move.past_caches) {
+        CopyPastCaches(move.destination, move.left, move.bytes);
+      } else {
+        std::memcpy(move.destination, move.left, move.bytes);
+      }
       break;
     case MoveKind::kScale: Scale(move.destination, move.left, elements, context_.type, context_.scale); break;
     case MoveKind::kDivide: DivideBy(move.destination, move.left, elements, context_.type, context_.world_size); break;

@@ -26,6 +26,7 @@ struct Move {
   const std::byte* left = nullptr;
   const std::byte* right = nullptr;  // of kReduce, kReduceDivide
   std::size_t bytes = 0;
+  bool past_caches = false;  // of kCopy: nobody reads the destination soon (kernels/copy.h)
 };
 
 // What all moves of one operation share.

@@ -18,7 +18,7 @@ constexpr std::array<std::pair<Collective, std::string_view>, 9> kCollectives{{
     {Collective::kAllToAll, "all_to_all"},
 }};
 
-constexpr std::array<std::pair<Algorithm, std::string_view>, 15> kAlgorithms{{
+constexpr std::array<std::pair<Algorithm, std::string_view>, 16> kAlgorithms{{
     {Algorithm::kRing, "ring"},
     {Algorithm::kTree, "tree"},
     {Algorithm::kRecursiveHalving, "recursive_halving"},
@@ -34,6 +34,7 @@ constexpr std::array<std::pair<Algorithm, std::string_view>, 15> kAlgorithms{{
     {Algorithm::kKnomial8, "knomial8"},
     {Algorithm::kHierarchical, "hierarchical"},
     {Algorithm::kTwoShot, "two_shot"},
+    {Algorithm::kBoard, "board"},
 }};
 
 // Values that arrived over a wire may be none of ours: those are "unknown", never a crash.

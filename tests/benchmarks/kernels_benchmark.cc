@@ -14,6 +14,7 @@
 
 #include "base/dtype.h"
 #include "base/reduce_op.h"
+#include "collectives/kernels/copy.h"
 #include "collectives/kernels/reduce.h"
 
 namespace rondo {
@@ -44,6 +45,17 @@ void Copy(benchmark::State& state) {
   std::vector<std::byte> destination(bytes);
   for (auto _ : state) {
     std::memcpy(destination.data(), source.data(), bytes);
+    benchmark::ClobberMemory();
+  }
+  Report(state);
+}
+
+void CopyPast(benchmark::State& state) {
+  const auto bytes = static_cast<std::size_t>(state.range(0));
+  const std::vector<std::byte> source = Ones(DataType::kUint8, bytes);
+  std::vector<std::byte> destination(bytes);
+  for (auto _ : state) {
+    CopyPastCaches(destination.data(), source.data(), bytes);
     benchmark::ClobberMemory();
   }
   Report(state);
@@ -98,6 +110,7 @@ void Scaled(benchmark::State& state, DataType type) {
 
 void RegisterAll() {
   benchmark::RegisterBenchmark("memcpy", Copy)->Apply(Sizes);
+  benchmark::RegisterBenchmark("copy_past_caches", CopyPast)->Apply(Sizes);
   for (DataType type : kAllDataTypes) {
     const std::string name(Name(type));
     for (ReduceOp op : kAllReduceOps) {

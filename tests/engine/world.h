@@ -12,9 +12,11 @@
 #include <vector>
 
 #include "base/random.h"
+#include "collectives/engine/board_path.h"
 #include "collectives/engine/engine.h"
 #include "collectives/engine/host_mover.h"
 #include "tests/engine/late_mover.h"
+#include "tests/engine/plain_board.h"
 #include "transport/inproc/inproc.h"
 
 namespace rondo {
@@ -37,6 +39,7 @@ struct WorldOptions {
   std::uint32_t frame_bytes = 1 << 20;
   std::uint64_t windows_from_bytes = 256;
   bool slices = false;
+  std::size_t board_part_bytes = 0;  // 0: no board
   std::uint64_t seed = 1;
 };
 
@@ -65,7 +68,10 @@ class GuardedMemory {
 class EngineWorld : private PeerObserver {
  public:
   explicit EngineWorld(const WorldOptions& options)
-      : options_(options), random_(options.seed), network_(options.ranks, options.network) {
+      : options_(options),
+        random_(options.seed),
+        network_(options.ranks, options.network),
+        board_(options.ranks, options.board_part_bytes) {
     std::vector<std::string> addresses;
     for (Rank r = 0; r < options.ranks; ++r) addresses.push_back(network_.transport(r)->Address());
     for (Rank r = 0; r < options.ranks; ++r) {
@@ -90,12 +96,16 @@ class EngineWorld : private PeerObserver {
                                                             .windows_from_bytes = options.windows_from_bytes,
                                                             .slices = options.slices},
                                               *rank->endpoint, *rank->mover);
+      if (options.board_part_bytes > 0)
+        rank->board = std::make_unique<BoardPath>(r, options.ranks, board_, *rank->mover);
       ranks_.push_back(std::move(rank));
     }
   }
 
   InprocNetwork& network() { return network_; }
   Engine& engine(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)]->engine; }
+  PlainBoard& plain_board() { return board_; }
+  BoardPath& board(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)]->board; }
 
   // Runs it on every rank and checks every element, every guard byte and that inputs are as they were.
   void Expect(const Case& c) {
@@ -150,8 +160,7 @@ class EngineWorld : private PeerObserver {
     while (left > 0) {
       const std::size_t r = random_.Below(ranks_.size());
       if (complete[r]) continue;
-      ranks_[r]->endpoint->Poll(TimePoint{});
-      const auto progress = ranks_[r]->engine->Poll();
+      const auto progress = PollOne(static_cast<Rank>(r));
       if (!progress) FAIL(progress.error().ToString());
       look(static_cast<Rank>(r));
       if (*progress == Progress::kComplete) {
@@ -169,8 +178,6 @@ class EngineWorld : private PeerObserver {
 
   void StartOne(Rank r, const Case& c, const std::byte* input, std::byte* output, const BlockCounts& counts = {}) {
     RankParts& rank = *ranks_[static_cast<std::size_t>(r)];
-    const auto plan = rank.plans.Get(KeyOf(c));
-    REQUIRE(plan);
     const bool known_by_all = c.collective == Collective::kAllGather || c.collective == Collective::kReduceScatter;
     std::uint64_t all = 0;
     for (const std::uint64_t count : c.block_counts) all += count;
@@ -185,13 +192,18 @@ class EngineWorld : private PeerObserver {
                                         .algorithm = c.algorithm,
                                         .root = c.root,
                                         .varying = varying};
-    REQUIRE(rank.engine->Start(**plan, operation, {input, output, counts}, static_cast<double>(r + 1)));
+    const auto scale = static_cast<double>(r + 1);
+    if (c.algorithm == Algorithm::kBoard)
+      return rank.board->Start(operation, {input, output, counts}, scale, InPlaceAt(KeyOf(c), r));
+    const auto plan = rank.plans.Get(KeyOf(c));
+    REQUIRE(plan);
+    REQUIRE(rank.engine->Start(**plan, operation, {input, output, counts}, scale));
   }
 
   Result<Progress> PollOne(Rank r) {
     RankParts& rank = *ranks_[static_cast<std::size_t>(r)];
     rank.endpoint->Poll(TimePoint{});
-    return rank.engine->Poll();
+    return rank.board != nullptr && rank.board->running() ? rank.board->Poll() : rank.engine->Poll();
   }
   void NextSequence() { ++sequence_; }
 
@@ -201,6 +213,7 @@ class EngineWorld : private PeerObserver {
     std::unique_ptr<Endpoint> endpoint;
     std::unique_ptr<Mover> mover;
     std::unique_ptr<Engine> engine;
+    std::unique_ptr<BoardPath> board;
     PlanCache plans;
   };
 
@@ -297,6 +310,7 @@ class EngineWorld : private PeerObserver {
   WorldOptions options_;
   Random random_;
   InprocNetwork network_;
+  PlainBoard board_;
   std::vector<std::unique_ptr<RankParts>> ranks_;
   Sequence sequence_ = 0;
   bool floating_ = false;

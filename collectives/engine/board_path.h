@@ -1,0 +1,232 @@
+// Collectives among ranks of one host through a board (transport/board.h), without lanes or schedules: what a rank has
+// for others it writes into a slot of its own, once, and they read it there.
+//
+// An operation is a row of turns. In a turn every rank writes its slot, publishes it, and reads the slots that concern
+// it. Two slots per rank take turns:
+//
+//            rank 0   rank 1   rank 2
+//   slots    [ x0 ]   [ x1 ]   [ x2 ]      written, then published by the number of the turn
+//               \        |        /
+//   readers: (x0 op x1) op x2              the left fold, the same bits on every rank and as every other left fold
+//
+// A rank writes its slot for turn t only when every rank has published its one for turn t - 1. So each has ended turn
+// t - 2, whose slot is overwritten now; and nobody is ever more than a turn ahead.
+//
+//   barrier                             one turn, nothing in it
+//   all_reduce, reduce, short           one turn: everyone folds all slots (reduce: the root does)
+//   all_reduce, reduce, longer          windows of two turns. First every rank folds its own share of the window into
+//                                       its other slot; then everyone (the root) takes the shares together
+//   the same, much longer               a relay (board_relay.cc)
+//   all_reduce, longer, shared memory   straight from the peers' memory (board_pull.cc)
+//   all_gather, gather, broadcast       a window a turn, as large as a slot
+//   reduce_scatter, scatter, all_to_all a window a turn, in which every rank finds a piece of its own
+//
+// The large ones so move through slots that stay in the second-level caches: of a vector of S bytes among n ranks,
+// all_reduce by shares copies (n-1)/n S in, folds (n-1)/n S and copies S out; a relay folds S and copies S out.
+//
+//   Slot::turn   stored by the slot's rank, last: release publishes descriptor and payload to whoever loads it with
+//                acquire. Sequentially consistent besides, because who publishes looks for sleepers afterwards.
+//                Reading a slot of turn t - 2 comes before storing turn t - 1 with release; who overwrites it has
+//                loaded that with acquire.
+//
+// A slot carries the operation's descriptor, as every frame does, so that ranks that disagree are told in words.
+//
+// Equal counts only. Thread rule: the owner of the endpoint.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "collectives/engine/engine.h"
+#include "collectives/engine/frame.h"
+#include "collectives/engine/mover.h"
+#include "transport/board.h"
+
+namespace rondo {
+
+class BoardPath {
+ public:
+  // All arguments outlive it. REQUIRES: the board is ready, world_size its ranks, two at least.
+  BoardPath(Rank rank, int world_size, Board& board, Mover& mover);
+
+  static bool Serves(const OperationDescriptor& operation) { return !operation.varying; }
+
+  // As Engine's. REQUIRES: Serves(operation), nothing runs.
+  void Start(const OperationDescriptor& operation, const OperationBuffers& buffers, double scale, bool in_place);
+  bool running() const { return running_; }
+  Result<Progress> Poll();
+  // For a sleeper's second look: whether Poll could go on.
+  bool HasNews() const;
+  bool MoverBusy() const;
+  void Drain();
+  const OperationDescriptor& operation() const { return operation_; }
+  // How many operations have read memory where it lay.
+  std::uint64_t pulls() const { return all_pulls_; }
+
+  // For the slow path: who has not published what is waited for.
+  std::vector<Standing> Waiting() const;
+  bool WaitsFor(Rank peer) const;
+
+ private:
+  static constexpr std::size_t kInlineBytes = 32;
+  // The first line of a slot; what does not fit there follows it, all of it, on lines of its own.
+  struct alignas(kLineBytes) Slot {
+    std::atomic<std::uint64_t> turn;
+    std::array<std::byte, kDescriptorBytes> descriptor;
+    std::array<std::byte, kInlineBytes> inlined;
+  };
+  static_assert(sizeof(Slot) == kLineBytes);
+  // Behind a part's slots (board_relay.cc, board_pull.cc).
+  struct Relay {
+    alignas(kLineBytes) std::atomic<std::uint64_t> folded;
+    alignas(kLineBytes) std::atomic<std::uint64_t> copied;
+    std::atomic<bool> withdrawn;  // for good: its memory is its user's again
+  };
+
+  // What a turn is for.
+  enum class Stage : std::uint8_t {
+    kShow,  // each where its memory lies
+    kVote,  // each whether it can read it all
+    kMain,
+  };
+  // A rank's memory, as it lies here.
+  struct Lent {
+    const std::byte* input = nullptr;
+    const std::byte* output = nullptr;
+    std::uint64_t taken = 0;  // windows of its share, copied
+  };
+
+  // The mover's streams.
+  static constexpr std::uint32_t kWrites = 0, kCollects = 1;
+
+  // A piece of a vector or block, in bytes.
+  struct Range {
+    std::uint64_t begin = 0, bytes = 0;
+    std::uint64_t end() const { return begin + bytes; }
+  };
+
+  // ---- turns (board_path.cc) ----
+  Slot& SlotOf(Rank rank, std::uint64_t turn) const;
+  std::byte* Payload(Rank rank, std::uint64_t turn) const;
+  Result<bool> MayWrite();
+  void Publish();
+  // Whether `rank` has published this turn; an error where it is in another operation.
+  Result<bool> Arrived(Rank rank);
+  Result<bool> CollectArrived(bool& moved);
+  std::uint64_t BytesDone() const;
+  Error Disagreement(Rank peer, const OperationDescriptor& own, const OperationDescriptor& theirs) const;
+
+  // ---- what moves in them (board_moves.cc) ----
+  void NextTurn();
+  void CutIntoTurns();
+  bool Relays() const;
+  void CutIntoRelay();
+  void Write();
+  bool Needs(Rank rank) const;
+  void Collect(Rank rank);
+  void CollectShare();
+  void Contribute(std::byte* slot, const std::byte* source, std::uint64_t bytes);
+  void Fold(Rank rank, std::byte* destination, const std::byte* first, const std::byte* next, std::uint64_t bytes);
+  // The first turn of a window of two: shares are folded when all have come, because that overwrites the other slot.
+  bool is_share_turn() const { return stage_ == Stage::kMain && two_turns_ && index_ % 2 == 0; }
+  Range Window() const;                                         // of this turn, in the vector or block
+  Range ShareOf(Rank rank, const Range& window) const;          // two turns: the part of the window that `rank` folds
+  std::uint64_t PieceAt(Rank rank, const Range& window) const;  // where a rank's piece lies in a slot
+  bool OwnIsInSlot() const;                                     // and not only in the user's memory
+  std::uint64_t BlockAt(Rank rank) const { return static_cast<std::uint64_t>(rank) * bytes_; }
+  // ---- the relay (board_relay.cc) ----
+  Relay& RelayOf(Rank rank) const;
+  Range RelayWindow(std::uint64_t window) const;
+  std::byte* RelaySlot(std::uint64_t window) const;
+  std::uint64_t relay_slots() const { return 2 * static_cast<std::uint64_t>(world_size_); }
+  std::uint64_t FoldedBy(Rank rank) const;
+  std::uint64_t CopiedBy(Rank rank) const;
+  std::uint64_t MayFold() const;
+  std::uint64_t MayCopy() const;
+  bool Copies(Rank rank) const;
+  void BeginRelay();
+  Progress PollRelay();
+  void FoldWindow(std::uint64_t number);
+  bool RelayHasNews() const;
+  Rank FirstNotToHaveFolded(std::uint64_t window) const;
+  bool RelayWaitsFor(Rank peer) const;
+
+  // ---- shared memory (board_pull.cc) ----
+  bool MayPull() const;
+  void WritePrelude();
+  void EndPrelude();
+  void BeginPull();
+  Range PullWindow(Rank rank, std::uint64_t window) const;
+  Progress PollPull();
+  bool HasWithdrawn(Rank rank) const;
+  bool AnyHasWithdrawn() const;
+  void Withdraw();
+  void PullFold(const Range& range);
+  bool PullHasNews() const;
+  bool PullWaitsFor(Rank peer) const;
+
+  const std::byte* Source() const { return in_place_ ? buffers_.output : buffers_.input; }
+  void Submit(std::uint32_t stream, const Move& move);
+  void Copy(std::uint32_t stream, std::byte* destination, const std::byte* source, std::uint64_t bytes);
+  void CopyOut(std::byte* destination, const std::byte* source, std::uint64_t bytes);
+
+  const Rank rank_;
+  const int world_size_;
+  Board& board_;
+  Mover& mover_;
+  std::uint64_t slot_bytes_ = 0;         // of payload
+  std::uint64_t piece_bytes_ = 0;        // of a slot that holds one for each rank
+  std::uint64_t fold_by_all_bytes_ = 0;  // up to which all_reduce takes one turn
+  std::uint64_t relay_window_bytes_ = 0;
+  std::vector<std::byte*> parts_;     // by rank
+  std::vector<std::uint64_t> known_;  // by rank: the latest turn seen of it
+  std::uint64_t turn_ = 0;            // the running one, or the last; over all operations
+
+  bool running_ = false;
+  OperationDescriptor operation_;
+  std::array<std::byte, kDescriptorBytes> descriptor_;
+  std::array<std::byte, kDescriptorBytes> last_descriptor_{};  // that was published last
+  OperationBuffers buffers_;
+  bool in_place_ = false;
+  bool scales_ = false;   // this rank's contribution, before it is reduced
+  bool divides_ = false;  // the result
+
+  std::uint64_t bytes_ = 0;         // of the vector, or of a block
+  std::uint64_t window_bytes_ = 0;  // of it, per window
+  std::uint64_t turns_ = 1;         // of the operation
+  bool two_turns_ = false;          // per window
+  bool in_line_ = false;            // what moves fits the slots' first lines
+  bool past_caches_ = false;        // results go straight to memory
+
+  // Of a relay, between its two turns; a pull has some of it.
+  bool relays_ = false;
+  bool in_relay_ = false;
+  std::uint64_t windows_ = 0;
+  std::uint64_t relay_begin_ = 0;  // the windows of all relays before
+  std::uint64_t relay_folded_ = 0;
+  std::uint64_t relay_copied_ = 0;
+  bool fold_submitted_ = false;
+  bool copy_submitted_ = false;
+
+  // Of a pull, before its closing turn.
+  bool can_pull_ = false;  // as far as this rank is concerned
+  bool pulls_ = false;
+  bool in_pull_ = false;
+  std::vector<Lent> lent_;  // by rank
+  std::uint64_t all_pulls_ = 0;
+
+  // The running turn.
+  Stage stage_ = Stage::kMain;
+  std::uint64_t index_ = 0;                   // within the operation
+  bool writing_ = false;                      // its moves are submitted
+  bool written_ = false;                      // it is published
+  Rank next_ = 0;                             // whose slot comes next
+  std::array<std::uint64_t, 2> submitted_{};  // to the mover, by stream
+};
+
+}  // namespace rondo

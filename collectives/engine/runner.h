@@ -1,0 +1,69 @@
+// What runs a communicator's operations, one after the other: the engine with its schedules, or the board. To everybody
+// else they are one.
+//
+// Thread rule: the owner of the endpoint.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "collectives/engine/board_path.h"
+#include "collectives/engine/engine.h"
+
+namespace rondo {
+
+class Runner {
+ public:
+  Runner(const EngineOptions& options, Endpoint& endpoint, Mover& mover)
+      : rank_(options.rank), world_size_(options.world_size), mover_(mover), engine_(options, endpoint, mover) {}
+
+  // REQUIRES: the board is ready, on all ranks before the same operation.
+  void UseBoard(Board& board) { board_.emplace(rank_, world_size_, board, mover_); }
+  bool has_board() const { return board_.has_value(); }
+
+  Status Start(const Plan& plan, const OperationDescriptor& operation, const OperationBuffers& buffers, double scale) {
+    return engine_.Start(plan, operation, buffers, scale);
+  }
+  // REQUIRES: has_board(), BoardPath::Serves(operation).
+  void StartOnBoard(const OperationDescriptor& operation, const OperationBuffers& buffers, double scale,
+                    bool in_place) {
+    board_->Start(operation, buffers, scale, in_place);
+  }
+
+  // As the engine's.
+  bool running() const { return on_board() || engine_.running(); }
+  Result<Progress> Poll() { return on_board() ? board_->Poll() : engine_.Poll(); }
+  void Drain() {
+    if (board_) board_->Drain();
+    engine_.Drain();
+  }
+  const OperationDescriptor& operation() const { return on_board() ? board_->operation() : engine_.operation(); }
+  std::vector<Standing> Waiting() const { return on_board() ? board_->Waiting() : engine_.Waiting(); }
+  bool WaitsFor(Rank peer) const { return on_board() ? board_->WaitsFor(peer) : engine_.WaitsFor(peer); }
+  std::optional<Engine::Trouble> FindTrouble() const { return engine_.FindTrouble(); }
+  std::optional<Error> FindStranger() { return engine_.FindStranger(); }
+  bool MoverBusy() const { return on_board() ? board_->MoverBusy() : engine_.MoverBusy(); }
+  // The board has come, and no schedule runs.
+  bool is_on_board_alone() const { return board_ && !engine_.running(); }
+  // Whether the board could go on now or in the next moment; looks for less time than reading a clock takes.
+  bool GlanceAtBoard() const {
+    constexpr int kGlances = 16;
+    if (!on_board()) return false;
+    for (int i = 0; i < kGlances; ++i)
+      if (board_->HasNews()) return true;
+    return false;
+  }
+  // For a sleeper's second look, beside Endpoint::Arm: whether the board could go on.
+  bool HasNews() const { return on_board() && board_->HasNews(); }
+
+ private:
+  bool on_board() const { return board_ && board_->running(); }
+
+  const Rank rank_;
+  const int world_size_;
+  Mover& mover_;
+  Engine engine_;
+  std::optional<BoardPath> board_;
+};
+
+}  // namespace rondo

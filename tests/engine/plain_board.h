@@ -1,0 +1,55 @@
+// A board in the memory of one process, ready from the start, that nobody sleeps at.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "transport/board.h"
+
+namespace rondo {
+
+class PlainBoard final : public Board {
+ public:
+  PlainBoard(int ranks, std::size_t part_bytes)
+      : part_bytes_(part_bytes), lines_(static_cast<std::size_t>(ranks) * part_bytes / kLineBytes) {}
+
+  BoardState state() const override { return BoardState::kReady; }
+  const std::string& why() const override { return why_; }
+  const Error* failure() const override { return nullptr; }
+  std::vector<Rank> Missing() const override { return {}; }
+  MutableBytes part(Rank rank) override {
+    auto* const all = reinterpret_cast<std::byte*>(lines_.data());
+    return {all + static_cast<std::size_t>(rank) * part_bytes_, part_bytes_};
+  }
+  void RingSleepers() override {}
+
+  // Which questions about regions get a good answer; without it none. There is one process: addresses are offsets.
+  enum class Question : std::uint8_t { kLocate, kShow, kFind };
+  void AnswerRegions(std::function<bool(Question)> good) { good_ = std::move(good); }
+  void LetGoOfFreed() override {}
+  SharedPlace Locate(Bytes memory) override {
+    return IsGood(Question::kLocate) ? SharedPlace{1, reinterpret_cast<std::uintptr_t>(memory.data())} : SharedPlace{};
+  }
+  bool Show(std::uint32_t) override { return IsGood(Question::kShow); }
+  const std::byte* Find(Rank, const SharedPlace& place, std::uint64_t) override {
+    return IsGood(Question::kFind) ? reinterpret_cast<const std::byte*>(place.offset) : nullptr;
+  }
+
+ private:
+  bool IsGood(Question question) const { return good_ && good_(question); }
+
+  struct alignas(kLineBytes) Line {
+    std::byte bytes[kLineBytes] = {};
+  };
+  const std::size_t part_bytes_;
+  std::vector<Line> lines_;
+  std::function<bool(Question)> good_;
+  const std::string why_;
+};
+
+}  // namespace rondo

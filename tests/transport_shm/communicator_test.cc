@@ -1,0 +1,303 @@
+// Communicators among ranks that share memory: what they promise anywhere, on the board and beside it.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "collectives/communicator.h"
+
+#include <doctest/doctest.h>
+#include <time.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <barrier>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/transport_shm/ranks.h"
+
+namespace rondo::test {
+namespace {
+
+constexpr DataType kInt = DataType::kInt32;
+
+Communicator::Choice ChoiceOf(Communicator& c, const OperationOptions& options = {}) {
+  const auto choice = c.Choose({.collective = Collective::kAllReduce, .count = 10, .type = kInt}, options);
+  REQUIRE(choice);
+  return *choice;
+}
+
+// 1 + 2 + ... and back, whatever way it takes.
+bool Sums(Communicator& c, std::uint64_t count, const OperationOptions& options = {}) {
+  std::vector<std::int32_t> input(count, c.rank() + 1), output(count);
+  const Status done = c.AllReduce(input.data(), output.data(), count, kInt, ReduceOp::kSum, options);
+  INFO((done ? std::string() : done.error().ToString()));
+  CHECK(done);
+  const std::int32_t sum = c.world_size() * (c.world_size() + 1) / 2;
+  return std::all_of(output.begin(), output.end(), [&](std::int32_t v) { return v == sum; });
+}
+
+TEST_CASE("ranks of one host take the board unless another algorithm is asked for, and say so") {
+  OnShmRanks({.ranks = 3}, [](Communicator& c) {
+    CHECK(ChoiceOf(c).algorithm == Algorithm::kBoard);
+    CHECK(ChoiceOf(c).reason == "all ranks share memory");
+    CHECK(ChoiceOf(c, {.algorithm = Algorithm::kRing}).algorithm == Algorithm::kRing);
+    for (const std::uint64_t count : {0, 1, 1000, 100'000}) {
+      CHECK(Sums(c, count));
+      CHECK(Sums(c, count, {.algorithm = Algorithm::kRing}));
+      CHECK(Sums(c, count, {.algorithm = Algorithm::kBoard}));
+    }
+    if (c.rank() == 0) CHECK(c.DescribePaths().find("shm board") != std::string::npos);
+    CHECK(c.Close());
+  });
+}
+
+TEST_CASE("counts of each rank's own go over lanes, between operations on the board") {
+  OnShmRanks({.ranks = 3}, [](Communicator& c) {
+    const std::vector<std::uint64_t> counts{2, 0, 3};
+    for (int i = 0; i < 3; ++i) {
+      std::vector<std::int32_t> own(counts[static_cast<std::size_t>(c.rank())], c.rank()), all(5, -1);
+      CHECK(c.AllGatherV(own.data(), all.data(), counts, kInt));
+      CHECK(all == std::vector<std::int32_t>{0, 0, 2, 2, 2});
+      CHECK(Sums(c, 100));
+    }
+    const auto forced = c.AllGatherV(nullptr, nullptr, counts, kInt, {.algorithm = Algorithm::kBoard});
+    CHECK(forced.error().code() == ErrorCode::kInvalidArgument);
+    CHECK(c.Close());
+  });
+}
+
+TEST_CASE("the bits are those of the left fold, in reproducible mode and out of it") {
+  OnShmRanks({.ranks = 4}, [](Communicator& c) {
+    for (const std::uint64_t count : {3u, 30'000u}) {
+      std::vector<float> input(count), board(count), chain(count);
+      for (std::uint64_t i = 0; i < count; ++i)
+        input[i] = 1.0f / static_cast<float>(i + 3 + 7 * static_cast<unsigned>(c.rank()));
+      const OperationOptions along{.algorithm = Algorithm::kChain};
+      CHECK(c.AllReduce(input.data(), board.data(), count, DataType::kFloat32, ReduceOp::kSum));
+      CHECK(c.AllReduce(input.data(), chain.data(), count, DataType::kFloat32, ReduceOp::kSum, along));
+      CHECK(std::memcmp(board.data(), chain.data(), count * sizeof(float)) == 0);
+      std::fill(board.begin(), board.end(), 0.0f);
+      CHECK(c.AllReduce(input.data(), board.data(), count, DataType::kFloat32, ReduceOp::kSum, {.reproducible = true}));
+      CHECK(std::memcmp(board.data(), chain.data(), count * sizeof(float)) == 0);
+    }
+    CHECK(c.Close());
+  });
+}
+
+TEST_CASE("a user's operation that does not commute sees its operands in rank order") {
+  OnShmRanks({.ranks = 4}, [](Communicator& c) {
+    // Keeps the first operand's upper half and the second's lower: (first of all, last of all).
+    const auto op = c.DefineOperation(
+        {.name = "ends",
+         .commutative = false,
+         .combine = [](const void* left, const void* right, void* result, std::size_t elements, DataType) {
+           for (std::size_t i = 0; i < elements; ++i) {
+             std::int32_t l, r;
+             std::memcpy(&l, static_cast<const std::byte*>(left) + 4 * i, 4);
+             std::memcpy(&r, static_cast<const std::byte*>(right) + 4 * i, 4);
+             const std::int32_t ends = (l & ~0xff) | (r & 0xff);
+             std::memcpy(static_cast<std::byte*>(result) + 4 * i, &ends, 4);
+           }
+         }});
+    REQUIRE(op);
+    for (const std::uint64_t count : {5u, 20'000u}) {
+      const std::int32_t mine = ((c.rank() + 1) << 8) | (c.rank() + 1);
+      std::vector<std::int32_t> data(count, mine);
+      CHECK(c.AllReduce(data.data(), data.data(), count, kInt, *op));
+      CHECK(data == std::vector<std::int32_t>(count, (1 << 8) | 4));
+    }
+    CHECK(c.Close());
+  });
+}
+
+TEST_CASE("16-bit floats with wide partials are summed in float32 on the board") {
+  OnShmRanks({.ranks = 3}, [](Communicator& c) {
+    for (const std::uint64_t count : {10u, 9000u}) {
+      // 256 + 1 + 1 in bfloat16 stays 256; in float32, rounded once, it is 258.
+      const std::uint16_t mine = c.rank() == 0 ? 0x4380 : 0x3f80;
+      std::vector<std::uint16_t> data(count, mine);
+      CHECK(c.AllReduce(data.data(), data.data(), count, DataType::kBfloat16, ReduceOp::kSum, {.wide_partials = true}));
+      CHECK(data == std::vector<std::uint16_t>(count, 0x4381));
+    }
+    CHECK(c.Close());
+  });
+}
+
+TEST_CASE("groups have boards of their own") {
+  OnShmRanks({.ranks = 5}, [](Communicator& c) {
+    auto group = c.Split(c.rank() % 2, -c.rank());
+    REQUIRE(group);
+    REQUIRE(*group);
+    CHECK(ChoiceOf(**group).algorithm == Algorithm::kBoard);
+    for (int i = 0; i < 20; ++i) {
+      CHECK(Sums(**group, 50));
+      CHECK(Sums(c, 50));
+    }
+    CHECK((*group)->Close());
+    CHECK(c.Close());
+  });
+}
+
+TEST_CASE("a rank that does not say its host leaves all on lanes") {
+  OnShmRanks(
+      {.ranks = 3,
+       .adjust_shm =
+           [](Rank rank, ShmOptions& options) {
+             if (rank == 1) options.host_id.clear();
+           }},
+      [](Communicator& c) {
+        CHECK(ChoiceOf(c).algorithm != Algorithm::kBoard);
+        CHECK(Sums(c, 1000));
+        std::vector<std::int32_t> data(1, 1);
+        const Status forced =
+            c.AllReduce(data.data(), data.data(), 1, kInt, ReduceOp::kSum, {.algorithm = Algorithm::kBoard});
+        REQUIRE(!forced);
+        CHECK(forced.error().message() == "algorithm board does not serve this all_reduce: the ranks share no memory");
+        CHECK(c.Close());
+      });
+}
+
+TEST_CASE("operations issued before it is known whether there is a board are served all the same") {
+  OnShmRanks({.ranks = 3}, [](Communicator& c) {
+    constexpr int kOperations = 40;
+    std::vector<std::int32_t> data(kOperations, 1);
+    std::vector<Work> works;
+    for (std::int32_t& value : data) works.push_back(c.AllReduceAsync(&value, &value, 1, kInt, ReduceOp::kSum));
+    for (Work& work : works) CHECK(work.Wait());
+    CHECK(data == std::vector<std::int32_t>(kOperations, 3));
+    CHECK(c.Close());
+  });
+}
+
+int SharedMappings() {
+  std::ifstream maps("/proc/self/maps");
+  int count = 0;
+  for (std::string line; std::getline(maps, line);) count += line.find("memfd:rondo") != std::string::npos ? 1 : 0;
+  return count;
+}
+
+TEST_CASE("allocated memory is read where it lies, mapped once, and let go when its owner has freed it") {
+  constexpr int kRanks = 3;
+  constexpr std::uint64_t kCount = 100'000;
+  OnShmRanks({.ranks = kRanks}, [&](Communicator& c) {
+    CHECK(c.Barrier());
+    const int before = SharedMappings();
+    CHECK(c.Barrier());
+    for (int round = 0; round < 3; ++round) {
+      const auto input = c.Allocate(kCount * 4), output = c.Allocate(kCount * 4);
+      REQUIRE(input);
+      REQUIRE(output);
+      auto* const in = reinterpret_cast<std::int32_t*>((*input)->bytes().data());
+      auto* const out = reinterpret_cast<std::int32_t*>((*output)->bytes().data());
+      CHECK(std::all_of(in, in + kCount, [](std::int32_t v) { return v == 0; }));
+      for (int again = 0; again < 3; ++again) {
+        for (std::uint64_t i = 0; i < kCount; ++i) in[i] = static_cast<std::int32_t>(i) + c.rank() + again;
+        CHECK(c.AllReduce(in, out, kCount, kInt, ReduceOp::kSum));
+        CHECK(std::count_if(out, out + kCount, [&](const std::int32_t& v) {
+                return v == kRanks * (static_cast<std::int32_t>(&v - out) + again) + 3;
+              }) == kCount);
+        CHECK(c.AllReduce(in, in, kCount, kInt, ReduceOp::kSum));  // in place
+        CHECK(std::equal(in, in + kCount, out));
+      }
+      CHECK(c.Barrier());
+      // Two by each of three, for itself and for the two others: those of the round before are gone.
+      if (c.rank() == 0) CHECK(SharedMappings() - before == kRanks * kRanks * 2);
+      CHECK(c.Barrier());
+    }
+    CHECK(c.Close());
+  });
+}
+
+TEST_CASE("a rank with memory of its own making sends all of them through slots") {
+  OnShmRanks({.ranks = 2}, [&](Communicator& c) {
+    constexpr std::uint64_t kCount = 100'000;
+    const auto shared = c.Allocate(kCount * 4);
+    REQUIRE(shared);
+    std::vector<std::int32_t> own(c.rank() == 0 ? kCount : 0);
+    auto* const data = c.rank() == 0 ? own.data() : reinterpret_cast<std::int32_t*>((*shared)->bytes().data());
+    std::fill(data, data + kCount, c.rank() + 1);
+    CHECK(c.AllReduce(data, data, kCount, kInt, ReduceOp::kSum));
+    CHECK(std::all_of(data, data + kCount, [](std::int32_t v) { return v == 3; }));
+    CHECK(c.Close());
+  });
+}
+
+// ---- what goes wrong ----
+
+TEST_CASE("a rank that never comes is named, while memory is still to be shared and afterwards") {
+  for (const bool after : {false, true}) {
+    std::array<std::atomic<int>, 3> culprits{};
+    OnShmRanks({.ranks = 3, .timeout = std::chrono::milliseconds(after ? 700 : 500)}, [&](Communicator& c) {
+      if (after) CHECK(Sums(c, 1));
+      if (c.rank() == 2) return;
+      std::int32_t value = 1;
+      const Status sum = c.AllReduce(&value, &value, 1, kInt, ReduceOp::kSum);
+      REQUIRE(!sum);
+      culprits[static_cast<std::size_t>(c.rank())] = sum.error().culprit();
+      if (c.rank() == 0) CHECK(sum.error().code() == ErrorCode::kTimeout);
+    });
+    CHECK(culprits[0] == 2);
+    CHECK(culprits[1] == 2);
+  }
+}
+
+TEST_CASE("a rank that leaves in the middle is named by all, at once") {
+  std::array<std::atomic<int>, 4> culprits{};
+  std::barrier<> met(4);  // else it leaves while others are still in the first sum
+  OnShmRanks({.ranks = 4}, [&](Communicator& c) {
+    CHECK(Sums(c, 10));
+    met.arrive_and_wait();
+    if (c.rank() == 2) return c.Abort("it had enough");
+    std::vector<std::int32_t> data(1'000'000, 1);
+    const TimePoint start = std::chrono::steady_clock::now();
+    const Status sum = c.AllReduce(data.data(), data.data(), data.size(), kInt, ReduceOp::kSum);
+    REQUIRE(!sum);
+    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(10));
+    culprits[static_cast<std::size_t>(c.rank())] = sum.error().culprit();
+  });
+  for (const Rank r : {0, 1, 3}) CHECK(culprits[static_cast<std::size_t>(r)] == 2);
+}
+
+TEST_CASE("ranks in different operations are told: both on the board, or one of them on lanes") {
+  for (const bool lanes : {false, true}) {
+    OnShmRanks({.ranks = 2}, [&](Communicator& c) {
+      CHECK(Sums(c, 1));
+      std::array<std::int32_t, 4> data{};
+      Status done;
+      if (c.rank() == 0) {
+        done = c.AllReduce(data.data(), data.data(), 1, kInt, ReduceOp::kSum);
+      } else if (lanes) {
+        const std::array<std::uint64_t, 2> counts{1, 2};
+        std::array<std::int32_t, 3> all{};
+        done = c.AllGatherV(data.data(), all.data(), counts, kInt);
+      } else {
+        done = c.Broadcast(data.data(), data.data(), 1, kInt, 0);
+      }
+      REQUIRE(!done);
+      CHECK(done.error().code() == ErrorCode::kMismatch);
+      CHECK(done.error().culprit() == 1 - c.rank());
+    });
+  }
+}
+
+TEST_CASE("a rank that waits long sleeps, before there is a board and at it") {
+  for (const bool before : {true, false}) {
+    OnShmRanks({.ranks = 2}, [&](Communicator& c) {
+      if (!before) CHECK(Sums(c, 1));
+      const auto cpu_ms = [] {
+        timespec t{};
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+        return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) * 1e-6;
+      };
+      if (c.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      const double start = cpu_ms();
+      CHECK(Sums(c, 1));
+      if (c.rank() == 0) CHECK(cpu_ms() - start < 100);
+      CHECK(c.Close());
+    });
+  }
+}
+
+}  // namespace
+}  // namespace rondo::test
