@@ -45,6 +45,7 @@ struct Flags {
   std::shared_ptr<const Profile> profile;
   std::vector<std::string> addresses;
   std::string interface;
+  bool shm = false;
 };
 
 // Counts what a schedule moves while its generator runs, without building it.
@@ -110,7 +111,7 @@ void ExplainSchedule(const Flags& flags, const AlgorithmEntry& entry, std::uint6
   fmt::print("chunks      {} of about {}\n", chunks, FormatSize(slice * element_bytes * blocks / chunks));
   fmt::print("transfers   {}\n", counter.transfers());
   fmt::print("sent        {} in all; by one rank {} to {}\n", FormatSize(total), FormatSize(*least), FormatSize(*most));
-  fmt::print("transport   tcp\n");
+  fmt::print("transport   {}\n", flags.shm ? "shm" : "tcp");
   if (!flags.text && flags.ranks > kSmallWorld) {
     fmt::print("schedule    {}\n", flags.ranks <= kMaxTextRanks
                                        ? std::string("--text prints it whole")
@@ -140,6 +141,17 @@ void ExplainTimes(const Selector& selector, const Call& call, Algorithm chosen) 
   if (!others.empty()) fmt::print("others      {}\n", others);
 }
 
+// Among ranks that share memory nothing is chosen and no schedule runs, unless an algorithm is asked for.
+bool TakesBoard(const Flags& flags) {
+  return flags.shm && flags.ranks > 1 && flags.algorithm.value_or(Algorithm::kBoard) == Algorithm::kBoard;
+}
+
+void ExplainAddresses(const Transport& transport) {
+  const auto method = ParseInitMethod("env://", ProcessEnvironment);
+  fmt::print("\nranks       {}\n", method ? method->Describe() : method.error().message());
+  fmt::print("\naddresses of {}\n{}\n", LocalHostName(), transport.DescribeAddress());
+}
+
 int Explain(Flags& flags) {
   if (const Status profile = TakeProfileOfEnvironment(flags.profile); !profile)
     return Complain(profile.error().message(), kExitWrongUsage);
@@ -156,7 +168,9 @@ int Explain(Flags& flags) {
   const Selector selector(flags.profile != nullptr ? flags.profile : DefaultProfile(),
                           Place::OneHost(flags.ranks, CountCpus({UsableCpus()})));
   const Call call{.collective = flags.collective, .bytes = bytes, .reproducible = flags.reproducible};
-  const Result<Selection> selection = selector.Choose(flags.algorithm, call);
+  const bool board = TakesBoard(flags);
+  const Result<Selection> selection =
+      board ? Selection{Algorithm::kBoard, "all ranks share memory"} : selector.Choose(flags.algorithm, call);
   if (!selection) return Complain("--algorithm: " + selection.error().message(), kExitWrongUsage);
   fmt::print("collective  {} among {} ranks", Name(flags.collective), flags.ranks);
   if (has_data && blocks == 1) fmt::print(", {} x {} = {} bytes", Name(flags.type), count, bytes);
@@ -165,9 +179,13 @@ int Explain(Flags& flags) {
   if (flags.reproducible && Reduces(flags.collective)) fmt::print(", reproducible");
   fmt::print("\nalgorithm   {} ({})\n", Name(selection->algorithm),
              flags.algorithm ? "asked for by --algorithm" : selection->reason);
-  const AlgorithmEntry* const entry = FindAlgorithm(flags.collective, selection->algorithm);
-  ExplainTimes(selector, call, selection->algorithm);
-  ExplainSchedule(flags, *entry, count);
+  if (board) {
+    fmt::print("transport   shm: what a rank has for others it writes into its part of one memory, once\n");
+  } else {
+    const AlgorithmEntry* const entry = FindAlgorithm(flags.collective, selection->algorithm);
+    ExplainTimes(selector, call, selection->algorithm);
+    ExplainSchedule(flags, *entry, count);
+  }
 
   TcpOptions options;
   options.clock = std::make_shared<SteadyClock>();
@@ -180,10 +198,7 @@ int Explain(Flags& flags) {
     const bool usage = transport.error().code() == ErrorCode::kInvalidArgument;
     return Complain(transport.error().ToString(), usage ? kExitWrongUsage : kExitFailed);
   }
-  const auto method = ParseInitMethod("env://", ProcessEnvironment);
-  fmt::print("\nranks       {}\n", method ? method->Describe() : method.error().message());
-
-  fmt::print("\naddresses of {}\n{}\n", LocalHostName(), (*transport)->DescribeAddress());
+  ExplainAddresses(**transport);
   return kExitDone;
 }
 
@@ -228,6 +243,9 @@ void AddExplainCommand(CLI::App& app, int& exit_code) {
       *explain, "-r,--root", [flags](std::int64_t root) { flags->root = static_cast<Rank>(root); }, 0,
       kMaxWorldSize - 1, "Root of collectives that have one (default 0)");
   AddProfile(*explain, flags->profile);
+  AddChoice(
+      *explain, "--transport", [flags](const std::string& name) { flags->shm = name == "shm"; }, {"auto", "tcp", "shm"},
+      "How bytes travel. tcp: sockets (auto, so far); shm: memory, all ranks on one host");
   explain->add_flag("--reproducible", flags->reproducible, "A reduction in reproducible mode");
   explain->add_flag("--text", flags->text,
                     fmt::format("Print the schedule of every rank also of more than {} ranks", kSmallWorld));

@@ -191,6 +191,7 @@ int MeasureAsRank(Flags& flags) {
   options.environment = ProcessEnvironment;
   options.addresses = flags.addresses;
   options.interface = flags.interface;
+  options.path = flags.transport == "shm" ? Path::kShm : Path::kTcp;
   options.timeout = flags.timeout;
   options.communicator.profile = flags.profile;
   const auto communicator = Connect(options);
@@ -237,6 +238,7 @@ int RunPerf(Flags& flags) {
   flags.measure.in_place = flags.in_place || !flags.out_of_place;
   flags.measure.out_of_place = flags.out_of_place || !flags.in_place;
   flags.outputs.transport = flags.transport == "auto" ? "tcp" : flags.transport;
+  flags.measure.board = flags.transport == "shm";
   const bool in_process = flags.transport == "inproc";
   if (in_process && !flags.local_ranks) return Complain("--transport inproc: wants -N RANKS too", kExitWrongUsage);
   const char* unused = !flags.addresses.empty() ? "--address" : !flags.interface.empty() ? "--interface" : nullptr;
@@ -261,7 +263,7 @@ int RunPerf(Flags& flags) {
 
 void AddWhatToMeasure(CLI::App& perf, Flags& flags) {
   PerfOptions& measure = flags.measure;
-  const std::string algorithms = "auto, " + NamesOf(DistinctAlgorithms());
+  const std::string algorithms = "auto, " + NamesOf(DistinctAlgorithms()) + ", board (of --transport shm)";
   AddText(
       perf, "collective", [&measure](const std::string& text) { return TakeSubjects(text, measure); }, "COLLECTIVE",
       "What to measure: " + NamesOf(DistinctCollectives()) + ", send_recv (each rank to the next), all")
@@ -329,6 +331,9 @@ void AddWhatToMeasure(CLI::App& perf, Flags& flags) {
   perf.add_flag("--in-place", flags.in_place, "Measure in place (default: both ways)");
   perf.add_flag("--out-of-place", flags.out_of_place, "Measure out of place");
   perf.add_flag("--uneven", measure.uneven, "A count of its own for every rank: all_gather_v, all_to_all_v and so on");
+  perf.add_flag(
+      "--allocate", measure.allocate,
+      "Buffers from Communicator::Allocate, which ranks of a host read where they lie (default: plain memory)");
   perf.add_flag("--reproducible", measure.reproducible,
                 "Reductions in reproducible mode (left fold in rank order) beside the free choice, and what it costs");
   perf.add_flag("--wide-partials", measure.wide_partials,
@@ -359,8 +364,11 @@ void AddRanks(CLI::App& perf, Flags& flags) {
       "How many ranks there are")
       ->excludes(local);
   AddChoice(
-      perf, "--transport", [&flags](const std::string& name) { flags.transport = name; }, {"auto", "tcp", "inproc"},
-      "How bytes travel; inproc: ranks are threads of one process");
+      perf, "--transport", [&flags](const std::string& name) { flags.transport = name; },
+      {"auto", "tcp", "shm", "inproc"},
+      "How bytes travel. tcp: sockets (auto, so far); shm: memory between ranks of one host, sockets to others; "
+      "inproc: "
+      "ranks are threads of one process");
   AddNumber(
       perf, "--rails", [](std::int64_t) {}, 1, 1, "Parallel paths to each peer; this version has one");
   AddText(

@@ -53,16 +53,24 @@ Duration TimePerSize(std::size_t measurements) {
 // Memory of the largest size, a guard in front, a guard behind whatever size is in use.
 class PerfBench::Arena {
  public:
-  static Result<std::unique_ptr<Arena>> Make(std::uint64_t bytes) {
+  // In memory of `allocator`, if there is one.
+  static Result<std::unique_ptr<Arena>> Make(std::uint64_t bytes, Communicator* allocator) {
     const std::uint64_t all = bytes + 4096 + kGuardBytes;  // the data starts on a page
+    if (allocator != nullptr) {
+      RONDO_ASSIGN(auto allocated, allocator->Allocate(all));
+      std::byte* const begin = allocated->bytes().data();
+      return std::unique_ptr<Arena>(new Arena(begin, all, std::move(allocated)));
+    }
     void* memory = ::mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
       return Fail(ErrorCode::kOutOfMemory, "no memory for a buffer of {} bytes: {}", bytes, std::strerror(errno));
     }
     ::madvise(memory, all, MADV_HUGEPAGE);
-    return std::unique_ptr<Arena>(new Arena(static_cast<std::byte*>(memory), all));
+    return std::unique_ptr<Arena>(new Arena(static_cast<std::byte*>(memory), all, nullptr));
   }
-  ~Arena() { ::munmap(memory_, all_bytes_); }
+  ~Arena() {
+    if (allocated_ == nullptr) ::munmap(memory_, all_bytes_);
+  }
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
@@ -79,11 +87,13 @@ class PerfBench::Arena {
   }
 
  private:
-  Arena(std::byte* memory, std::uint64_t all_bytes) : memory_(memory), all_bytes_(all_bytes) {}
+  Arena(std::byte* memory, std::uint64_t all_bytes, std::unique_ptr<Memory> allocated)
+      : memory_(memory), all_bytes_(all_bytes), allocated_(std::move(allocated)) {}
   std::byte* data() { return memory_ + 4096; }
 
   std::byte* memory_;
   std::uint64_t all_bytes_;
+  std::unique_ptr<Memory> allocated_;  // null: it is mapped
   std::uint64_t bytes_ = 0;
 };
 
@@ -105,8 +115,9 @@ Status PerfBench::Prepare(const PerfOptions& options, const std::vector<PerfCase
     measurements += Placements(options, one).size();
   }
   time_per_size_ = options.time_per_size.value_or(TimePerSize(measurements));
-  RONDO_ASSIGN(input_, Arena::Make(max_bytes));
-  RONDO_ASSIGN(output_, Arena::Make(max_bytes));  // takes no memory while nothing is out of place
+  Communicator* const allocator = options.allocate ? &communicator_ : nullptr;
+  RONDO_ASSIGN(input_, Arena::Make(max_bytes, allocator));
+  RONDO_ASSIGN(output_, Arena::Make(max_bytes, allocator));  // plain memory takes none while nothing is out of place
   return {};
 }
 

@@ -19,6 +19,10 @@ struct Way {
 
 // Why an algorithm cannot measure a collective as asked, or nothing.
 std::optional<std::string> WhyNot(const PerfOptions& options, Collective collective, Algorithm algorithm) {
+  if (algorithm == Algorithm::kBoard) {
+    if (!options.board) return "board needs ranks that share memory: --transport shm";
+    return options.uneven ? std::optional<std::string>("board wants equal counts") : std::nullopt;
+  }
   const AlgorithmEntry* const entry = FindAlgorithm(collective, algorithm);
   if (entry == nullptr) return fmt::format("{} does not serve {}", Name(algorithm), Name(collective));
   const Call call{.collective = collective, .reproducible = options.reproducible, .equal_counts = !options.uneven};
@@ -32,6 +36,7 @@ Result<std::vector<Way>> WaysOf(const PerfOptions& options, Collective collectiv
   std::vector<Way> ways;
   if (fold) ways.push_back({});  // the free choice, to compare with
   if (options.algorithms.all) {
+    if (!WhyNot(options, collective, Algorithm::kBoard)) ways.push_back({Algorithm::kBoard, fold});
     for (const AlgorithmEntry& entry : AllAlgorithms())
       if (entry.collective == collective && !WhyNot(options, collective, entry.algorithm))
         ways.push_back({entry.algorithm, fold});

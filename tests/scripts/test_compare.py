@@ -188,18 +188,34 @@ class BarsOnMeans(unittest.TestCase):
 
 class TheBars(unittest.TestCase):
     def test_are_against_programs_that_exist(self):
-        programs = {program.name for program in [*grid.PEERS["tcp"], grid.SOCKETS, grid.WIRE]}
+        programs = {program.name for program in [*grid.PEERS["tcp"], *grid.PEERS["shm"], *grid.BOUNDS]}
         for bar in bars.BARS:
             self.assertLessEqual(set(bar.against.programs), programs)
 
     def test_are_there_for_every_cell_of_all_reduce_and_for_the_mean_of_every_other_collective(self):
-        for count in grid.RANKS:
-            for size in grid.BYTES["all_reduce"]:
-                cell = dataclasses.replace(CELL, ranks=count, bytes=size)
-                self.assertTrue(any(bar.covers(cell) and not bar.mean for bar in bars.BARS), cell)
-        means = {bar.collective: bar for bar in bars.BARS if bar.mean and bar.collective != "all_reduce"}
-        self.assertEqual(set(means), set(grid.BYTES) - {"all_reduce"})
-        self.assertEqual(len(means["scatter"].grid()), len(grid.RANKS) * len(grid.OTHER_BYTES))
+        for transport, ranks in (("tcp", grid.RANKS), ("shm", grid.SHM_RANKS)):
+            for count in ranks:
+                for size in grid.BYTES["all_reduce"]:
+                    cell = dataclasses.replace(CELL, transport=transport, ranks=count, bytes=size)
+                    self.assertTrue(any(bar.covers(cell) and not bar.mean for bar in bars.BARS), cell)
+            means = {bar.collective: bar for bar in bars.BARS if bar.mean and bar.collective != "all_reduce" and bar.transport == transport}
+            self.assertEqual(set(means), set(grid.BYTES) - {"all_reduce"})
+            self.assertEqual(len(means["scatter"].grid()), len(ranks) * len(grid.OTHER_BYTES))
+
+    def test_against_a_bound_cover_the_cells_in_which_it_is_measured(self):
+        for bound, rival in ((grid.CACHE_LINE, bars.A_CACHE_LINE), (grid.MEMORY_FLOOR, bars.MEMORY), (grid.ALLOCATED_FLOOR, bars.MEMORY_OF_ALLOCATED)):
+            for transport in grid.TRANSPORTS:
+                for count in grid.SHM_RANKS:
+                    for size in grid.BYTES["all_reduce"]:
+                        cell = dataclasses.replace(CELL, transport=transport, ranks=count, bytes=size)
+                        held = any(bar.covers(cell) for bar in bars.BARS if bar.against == rival)
+                        self.assertEqual(held, bound.measures(cell), cell)
+
+    def test_are_missed_by_what_is_faster_than_a_floor(self):
+        floor = bars.Bar(0.75, at_most=1.0)
+        self.assertFalse(floor.is_missed_by([0.8, 0.9, 1.0, 0.76, 1.1]))
+        self.assertTrue(floor.is_missed_by([1.1, 1.2, 1.3, 1.1, 0.9]))
+        self.assertTrue(floor.is_missed_by([0.7, 0.7, 0.7, 0.7, 0.9]))
 
     def test_against_raw_sockets_cover_the_cells_in_which_those_are_measured(self):
         for count in grid.RANKS:
@@ -424,6 +440,32 @@ class Sockets(unittest.TestCase):
             limits.chmod(0o755)
             outcome = rounds.run_program(grid.SOCKETS, dataclasses.replace(CELL, bytes=4), grid.DEFAULT, Path(folder))
         self.assertRegex(outcome["error"], "unreadable output: .*so fast")
+
+
+class BoundsOfSharedMemory(unittest.TestCase):
+    SHM = dataclasses.replace(CELL, transport="shm")
+
+    def test_a_line_takes_half_a_round_trip(self):
+        said = "shm spin, two cpus           rtt us: min 0.240 median 0.260 p99 0.400\n"
+        (one_way,) = grid.CACHE_LINE.points(said, dataclasses.replace(self.SHM, bytes=4))
+        self.assertAlmostEqual(one_way["median_us"], 0.13)
+
+    def test_the_floor_is_measured_with_vectors_as_large(self):
+        cell = dataclasses.replace(self.SHM, bytes=64 << 20)
+        self.assertEqual(grid.MEMORY_FLOOR.command(Path("/b"), cell), ["/b/limits", "floor", str(64 << 20)])
+        said = "floor    2 thread(s)   67108864 B per buffer  all_reduce of plain buffers at least 9000.5 us\n" + \
+            "floor    2 thread(s)   67108864 B per buffer  all_reduce of allocated buffers at least 7000.5 us\n"
+        for floor, us in ((grid.MEMORY_FLOOR, 9000.5), (grid.ALLOCATED_FLOOR, 7000.5)):
+            (point,) = floor.points(said, cell)
+            self.assertEqual(point["median_us"], us)
+
+    def test_everybody_is_told_to_use_shared_memory(self):
+        cell = dataclasses.replace(self.SHM, bytes=1024)
+        commands = {program.name: " ".join(program.command(Path("/b"), cell)) for program in [*grid.rondo("shm"), *grid.PEERS["shm"]]}
+        self.assertIn("-T shm", commands["rondo"])
+        self.assertIn("-T shm", commands["rondo_again"])
+        self.assertIn("btl vader,self", commands["openmpi"])
+        self.assertEqual(grid.PEERS["shm"][-1].variables, {})  # of MPICH, which has it unless told otherwise
 
 
 class BetweenHosts(unittest.TestCase):

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -30,6 +30,7 @@ PLACES = {
 }
 
 RANKS = [2, 4, 8]
+SHM_RANKS = [2, 3, 4, 6, 8]
 HOSTS = [4]  # a rank each
 LINK_RATE = "1gbit"
 ROUNDS = 5
@@ -54,6 +55,7 @@ class Condition:
 
 CUBIC = Condition("cubic", "a network namespace of its own, congestion control cubic for all", True, False)
 DEFAULT = Condition("default", "the machine's own loopback and congestion control, Rondo without privileges", False, True)
+ONE_HOST = Condition("one host", "the machine as it is", False, False)  # of shared memory, which no congestion control concerns
 BETWEEN_HOSTS = "hosts"  # how such conditions' names begin
 
 
@@ -160,7 +162,33 @@ class Program:
 
 RONDO = Program("rondo", ("-a", "127.0.0.1"), is_rondo=True)
 # The same program once more: what differs between the two is noise.
-RONDO_AGAIN = Program("rondo_again", RONDO.flags, is_rondo=True)
+RONDO_AGAIN = replace(RONDO, name="rondo_again")
+
+
+FLOOR_BYTES = 4 * MIB
+
+
+@dataclass(frozen=True)
+class Allocated(Program):
+    """Rondo once more, with buffers from its own Allocate, which ranks of a host read where they lie. Judged against its floor
+    alone: the peers have plain buffers."""
+
+    def measures(self, cell: Cell) -> bool:
+        return has_floor(cell)
+
+
+RONDO_ALLOCATED = Allocated("rondo_allocated", (*RONDO.flags, "-A"), is_rondo=True)
+
+
+def has_floor(cell: Cell) -> bool:
+    two = cell.transport == "shm" and cell.collective == "all_reduce" and cell.ranks == 2
+    return two and cell.place == "out" and cell.bytes >= FLOOR_BYTES
+
+
+def rondo(transport: str) -> list[Program]:
+    programs = [RONDO, RONDO_AGAIN] + ([RONDO_ALLOCATED] if transport == "shm" else [])
+    return [replace(program, flags=(*program.flags, "-T", transport)) for program in programs]
+
 
 GLOO_ALGORITHMS = ["ring", "bcube", "o:ring_chunked", "o:hd"]
 
@@ -175,6 +203,13 @@ PEERS = {
         # Debian's MPICH is ch4:ucx. NOLOCAL turns its own shared memory off, UCX_TLS that of UCX.
         Program("mpich", ("-launcher", "fork", "-iface", "lo"), {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self"}),
     ],
+    "shm": [
+        # It has no shared memory: over TCP, as its users run it within a host.
+        Program("gloo", ("-h", "127.0.0.1", "-T", "tcp", "-a", ",".join(GLOO_ALGORITHMS))),
+        Program("openmpi", ("--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1",
+                            "--mca", "btl", "vader,self")),  # fmt: skip
+        Program("mpich", ("-launcher", "fork")),
+    ],
 }  # fmt: skip
 TRANSPORTS = list(PEERS)
 
@@ -186,7 +221,7 @@ class Sockets(Program):
     that is where a vector's bytes lie. (From a buffer that stays in cache sockets carry more; LIMITS shows how much.)"""
 
     def measures(self, cell: Cell) -> bool:
-        two = cell.collective == "all_reduce" and cell.ranks == 2 and not cell.between_hosts
+        two = cell.transport == "tcp" and cell.collective == "all_reduce" and cell.ranks == 2 and not cell.between_hosts
         return two and (self.is_latency(cell) or cell.bytes >= BANDWIDTH_BYTES)
 
     @staticmethod
@@ -219,6 +254,55 @@ ONE_WAY = ["pingpong", "tcp", "-", "spin"]
 BOTH_WAYS = ["stream", "tcp", "-", "duplex2", str(256 * KIB), "1"]
 SOCKETS = Sockets("sockets")
 
+
+
+@dataclass(frozen=True)
+class CacheLine(Program):
+    """A cache line that goes from one core to the other, one way: what two ranks' smallest all_reduce takes at least."""
+
+    def measures(self, cell: Cell) -> bool:
+        return cell.transport == "shm" and cell.collective == "all_reduce" and cell.ranks == 2 and cell.bytes <= LATENCY_BYTES
+
+    def points_about(self, cell: Cell) -> int:
+        return 0
+
+    def command(self, binaries: Path, cell: Cell) -> list[str]:
+        return [str(binaries / "limits"), "shm"]
+
+    def points(self, output: str, cell: Cell) -> list[dict]:
+        us = float(found(r"rtt us: .*median ([\d.]+)", output)) / 2
+        return [{"algorithm": "one way", "bytes": cell.bytes, "median_us": us, "p99_us": us, "wall_us": us, "correct": True}]
+
+
+CACHE_LINE = CacheLine("line")
+
+
+@dataclass(frozen=True)
+class MemoryFloor(Program):
+    """What memory takes for what two ranks' all_reduce must move at least, at the rates of two threads at once, from and to where
+    the bytes really lie. Of plain buffers each rank copies half of its vector in, sums the other half with what the other brought,
+    copies the result in, and copies the other's result out: vectors in memory, what is shared in cache. Of allocated ones it sums
+    half from both vectors and copies half."""
+
+    buffers: str = "plain"
+
+    def measures(self, cell: Cell) -> bool:
+        return has_floor(cell)
+
+    def points_about(self, cell: Cell) -> int:
+        return 0
+
+    def command(self, binaries: Path, cell: Cell) -> list[str]:
+        return [str(binaries / "limits"), "floor", str(cell.bytes)]
+
+    def points(self, output: str, cell: Cell) -> list[dict]:
+        us = float(found(rf"all_reduce of {self.buffers} buffers at least ([\d.]+) us", output))
+        return [{"algorithm": self.buffers, "bytes": cell.bytes, "median_us": us, "p99_us": us, "wall_us": us, "correct": True}]
+
+
+MEMORY_FLOOR = MemoryFloor("memory")
+ALLOCATED_FLOOR = MemoryFloor("memory_allocated", buffers="allocated")
+
 WIRE_BYTES = 64 * KIB
 TCP_PAYLOAD = 1448 / 1514  # of the Ethernet bytes that a lab's rate counts, at MTU 1500
 BITS_PER_S = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
@@ -245,6 +329,8 @@ class Wire(Program):
 
 
 WIRE = Wire("wire")
+# What no library can be faster than; each measures the cells that it has something to say of.
+BOUNDS = [SOCKETS, WIRE, CACHE_LINE, MEMORY_FLOOR, ALLOCATED_FLOOR]
 
 # How each driver's library names its version.
 VERSION_COMMANDS = {
@@ -255,6 +341,7 @@ VERSION_COMMANDS = {
 
 # What the machine itself can do, measured once at the start by limits.c and printed beside: no library can be faster.
 LIMITS = [
+    ["shm"],
     ONE_WAY,
     ["pingpong", "tcp", "-", "block"],
     ["stream", "tcp", "-", "one", str(256 * KIB), "1"],
@@ -281,7 +368,7 @@ def cells(conditions, transport, collectives, ranks, bytes_of, places):
 def seconds_about(program: Program, cell: Cell) -> float:
     """Of one run, fitted to runs on two cores: a start, a warm-up, and for each point checking and at least seven iterations,
     the largest at about 1 GB/s for all ranks together."""
-    if isinstance(program, (Sockets, Wire)):
+    if program in BOUNDS:
         return 1.5
     return 1.0 + WARM_UP_SECONDS + program.points_about(cell) * (1.5 * SECONDS_PER_POINT + 10e-9 * cell.bytes * cell.ranks)
 

@@ -6,6 +6,7 @@
  *   limits switch              (two processes on ONE cpu: yield, futex; two cpus: futex)
  *   limits copy|sum|thpcopy|thpsum THREADS BYTES_PER_BUFFER    (thp: on transparent huge pages)
  *   limits cma      one|both BYTES
+ *   limits floor    BYTES      (what two ranks' all_reduce of so many bytes in plain buffers takes at least)
  * CC is a TCP congestion control or "-". Processes are pinned to cpus 0 and 1.
  * Bytes go out of and into a buffer of BUFFER_BYTES (default WRITE_BYTES), piece by piece.
  * one: A writes to B; duplex: both ways on one socket; duplex2: on two sockets.
@@ -33,6 +34,9 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
 
 #define LINE 64
 struct shared { /* one page shared by the processes of a test */
@@ -306,6 +310,102 @@ static void memory(const char* what, int threads, size_t bytes) {
   printf("%-8s %d thread(s) %10zu B per buffer  %7.2f GB/s in all\n", what, threads, bytes, total);
 }
 
+/* ---- the floor of an all_reduce in shared memory ------------------------ */
+
+/* Two threads at once do what two ranks must. Vectors in plain buffers go through a slot in cache: half of the input
+   in, the other half summed with what lies in the slot, the result into the slot again, and both out into the output.
+   Of vectors that the other rank can read half is summed straight from both inputs into the output, and half copied
+   from the other's output. What is copied out goes by plain or non-temporal stores, whichever is faster. */
+enum { SLOT = 64 << 10, FLOOR_SAMPLES = 9 };
+struct vectors {
+  float *in, *out, *slot, *result;
+};
+static struct vectors of_thread[2];
+
+static void copy_out(char* out, const char* slot, size_t n, int streaming) {
+#if defined(__x86_64__)
+  if (streaming) {
+    for (size_t i = 0; i + 16 <= n; i += 16)
+      _mm_stream_si128((__m128i*)(out + i), _mm_load_si128((const __m128i*)(slot + i)));
+    return;
+  }
+#endif
+  (void)streaming;
+  memcpy(out, slot, n);
+}
+
+static void through_slot(int self, size_t bytes, int streaming) {
+  const struct vectors own = of_thread[self];
+  const size_t half = bytes / 2;
+  for (size_t at = 0; at < half; at += SLOT) {
+    const size_t n = half - at < SLOT ? half - at : SLOT;
+    memcpy(own.slot, (char*)own.in + at, n);
+    __asm__ volatile("" ::: "memory");
+    const float* summand = own.in + (half + at) / 4;
+    for (size_t i = 0; i < n / 4; i++) own.result[i] = own.slot[i] + summand[i];
+    __asm__ volatile("" ::: "memory");
+    copy_out((char*)own.out + at, (const char*)own.result, n, streaming);
+    copy_out((char*)own.out + half + at, (const char*)own.slot, n, streaming);
+    __asm__ volatile("" ::: "memory");
+  }
+}
+
+/* The threads keep about the same pace, so what is copied was just written; nobody looks at the values. */
+static void straight_across(int self, size_t bytes, int streaming) {
+  const struct vectors own = of_thread[self], other = of_thread[1 - self];
+  const size_t half = bytes / 2;
+  for (size_t at = 0; at < half; at += SLOT) {
+    const size_t n = half - at < SLOT ? half - at : SLOT;
+    const size_t mine = (size_t)self * half + at, theirs = (size_t)(1 - self) * half + at;
+    const float *left = own.in + mine / 4, *right = other.in + mine / 4;
+    float* sum = own.out + mine / 4;
+    for (size_t i = 0; i < n / 4; i++) sum[i] = left[i] + right[i];
+    __asm__ volatile("" ::: "memory");
+    copy_out((char*)own.out + theirs, (const char*)other.out + theirs, n, streaming);
+    __asm__ volatile("" ::: "memory");
+  }
+}
+
+typedef void floor_loop(int self, size_t bytes, int streaming);
+static floor_loop* const floor_loops[2] = {through_slot, straight_across};
+static double floor_us[2][2]; /* by loop and thread */
+
+static void* floor_of_one(void* arg) {
+  struct job* j = arg;
+  pin(j->cpu);
+  of_thread[j->cpu] = (struct vectors){floats(j->bytes, 0), floats(j->bytes, 0), floats(SLOT, 0), floats(SLOT, 0)};
+  for (int loop = 0; loop < 2; loop++) {
+    floor_us[loop][j->cpu] = 1e99;
+    for (int streaming = 0; streaming < 2; streaming++) {
+      double us[FLOOR_SAMPLES];
+      for (int s = -1; s < FLOOR_SAMPLES; s++) {
+        pthread_barrier_wait(&line_up);
+        const double t = now();
+        floor_loops[loop](j->cpu, j->bytes, streaming);
+        if (s >= 0) us[s] = (now() - t) * 1e6;
+      }
+      qsort(us, FLOOR_SAMPLES, sizeof(double), by_value);
+      if (us[FLOOR_SAMPLES / 2] < floor_us[loop][j->cpu]) floor_us[loop][j->cpu] = us[FLOOR_SAMPLES / 2];
+    }
+  }
+  return NULL;
+}
+
+static void memory_floor(size_t bytes) {
+  static const char* const names[2] = {"plain", "allocated"};
+  struct job j[2];
+  pthread_t t[2];
+  pthread_barrier_init(&line_up, NULL, 2);
+  for (int i = 0; i < 2; i++) {
+    j[i] = (struct job){"floor", i, bytes, 0};
+    pthread_create(&t[i], NULL, floor_of_one, &j[i]);
+  }
+  for (int i = 0; i < 2; i++) pthread_join(t[i], NULL);
+  for (int loop = 0; loop < 2; loop++)
+    printf("floor    2 thread(s) %10zu B per buffer  all_reduce of %s buffers at least %.1f us\n", bytes, names[loop],
+           0.5 * (floor_us[loop][0] + floor_us[loop][1]));
+}
+
 /* ---- cross-memory attach ------------------------------------------------ */
 
 static void cma(int both, size_t bytes) {
@@ -367,6 +467,8 @@ int main(int argc, char** argv) {
     flags("futex, two cpus", FUTEX, 0, 1);
   } else if (!strcmp(cmd, "cma") && argc == 4)
     cma(!strcmp(argv[2], "both"), strtoull(argv[3], NULL, 10));
+  else if (!strcmp(cmd, "floor") && argc == 3)
+    memory_floor(strtoull(argv[2], NULL, 10));
   else if (argc == 4 && is_memory(cmd) && atoi(argv[2]) >= 1 && atoi(argv[2]) <= 2)
     memory(cmd, atoi(argv[2]), strtoull(argv[3], NULL, 10));
   else {

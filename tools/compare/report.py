@@ -80,9 +80,9 @@ def best_algorithm(runs: Iterable[dict]) -> Program:
     return program
 
 
-def ratios_to(rival: Rival, programs: dict[str, Program]) -> dict[str, Ratio]:
+def ratios_to(rival: Rival, programs: dict[str, Program], of: str = RONDO.name) -> dict[str, Ratio]:
     """By metric; empty where Rondo or the rival has no result, or no round has both."""
-    rondo = programs.get(RONDO.name, Program())
+    rondo = programs.get(of, Program())
     rivals = {name: programs[name] for name in rival.programs if name in programs and programs[name].rounds}
     ratios = {}
     for metric in METRICS if rondo.rounds and rivals else ():
@@ -111,7 +111,7 @@ def report_cell(cell: Cell, runs: list[dict], bars: list[Bar] = BARS) -> CellRep
         values = [again.rounds[r]["median_us"] / rondo.rounds[r]["median_us"] for r in shared]
         noise = (min(values), max(values))
 
-    of_cell = [CellBar(bar, ratios_to(bar.against, programs)) for bar in bars if bar.covers(cell) and not bar.mean]
+    of_cell = [CellBar(bar, ratios_to(bar.against, programs, bar.of)) for bar in bars if bar.covers(cell) and not bar.mean]
     judged = [of_bar for of_bar in of_cell if of_bar.ratios]
     if RONDO.name not in programs:
         verdict = "peers alone"

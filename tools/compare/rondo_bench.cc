@@ -7,6 +7,8 @@
 //   -P FILE      profile to choose algorithms by (default: what ships)
 //   -c COLLECTIVES   all_reduce,reduce,broadcast,all_gather,gather,reduce_scatter,scatter,all_to_all,barrier; in place
 //                    are measured all_reduce, all_gather, reduce_scatter, and broadcast, which is nothing else
+//   -T tcp|shm   how ranks reach each other (default tcp)
+//   -A           buffers from Communicator::Allocate, not from malloc
 //   -b in,out  -s SIZES  -t SECONDS  -w WARM_UP_SECONDS  -p PROGRAM
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,6 +37,8 @@ struct Options {
   int ranks = 2, rank = -1;
   std::string folder, profile;
   std::string address = "127.0.0.1", collectives = "all_reduce", places = "out,in", sizes = "4", program = "rondo";
+  rondo::Path path = rondo::Path::kTcp;
+  bool allocated = false;
   double seconds = 0.2, warm_seconds = 0.3;
 };
 
@@ -56,8 +60,22 @@ void Call(void* function) { (*static_cast<std::function<void()>*>(function))(); 
 struct Freed {
   void operator()(float* memory) const { free(memory); }
 };
-using Buffer = std::unique_ptr<float, Freed>;
-Buffer Allocate(size_t bytes) { return Buffer(static_cast<float*>(bench_alloc(bytes))); }
+// Plain memory, or what the communicator allocates.
+class Buffer {
+ public:
+  Buffer(std::nullptr_t) {}  // NOLINT(google-explicit-constructor): a rank without one
+  explicit Buffer(size_t bytes) : plain_(static_cast<float*>(bench_alloc(bytes))) {}
+  Buffer(Communicator& communicator, size_t bytes) {
+    auto memory = communicator.Allocate(bytes);
+    if (!memory) Must(rondo::Fail(memory.error()));
+    allocated_ = std::move(*memory);
+  }
+  float* get() const { return allocated_ ? reinterpret_cast<float*>(allocated_->bytes().data()) : plain_.get(); }
+
+ private:
+  std::unique_ptr<float, Freed> plain_;
+  std::unique_ptr<rondo::Memory> allocated_;
+};
 
 class RankBench {
  public:
@@ -87,6 +105,7 @@ class RankBench {
   }
 
  private:
+  Buffer Allocate(size_t bytes) { return options_.allocated ? Buffer(communicator_, bytes) : Buffer(bytes); }
   bool Wants(const char* collective) const { return bench_listed(options_.collectives.c_str(), collective) != 0; }
 
   // Collectives of one vector.
@@ -250,6 +269,7 @@ int RankMain(const Options& options) {
     }
     connect.communicator.profile = std::move(*profile);
   }
+  connect.path = options.path;
   if (options.address != "auto") connect.addresses = {options.address};
   auto communicator = rondo::Connect(connect);
   if (!communicator) {
@@ -265,7 +285,7 @@ int RankMain(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  for (int flag; (flag = getopt(argc, argv, "n:r:d:a:P:c:b:s:t:w:p:")) != -1;) {
+  for (int flag; (flag = getopt(argc, argv, "n:r:d:a:P:c:b:s:t:w:p:T:A")) != -1;) {
     switch (flag) {
       case 'n': options.ranks = static_cast<int>(bench_number('n', optarg, 1)); break;
       case 'r': options.rank = static_cast<int>(bench_number('r', optarg, 0)); break;
@@ -278,6 +298,8 @@ int main(int argc, char** argv) {
       case 't': options.seconds = bench_number('t', optarg, 0); break;
       case 'w': options.warm_seconds = bench_number('w', optarg, 0); break;
       case 'p': options.program = optarg; break;
+      case 'T': options.path = std::string(optarg) == "shm" ? rondo::Path::kShm : rondo::Path::kTcp; break;
+      case 'A': options.allocated = true; break;
       default: return 2;
     }
   }

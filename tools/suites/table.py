@@ -57,7 +57,7 @@ SUITES = [
           ["bazel-bin/tests/benchmarks/engine_benchmark", "--benchmark_min_time=0.1"], count_step),
     Suite("scripts", "the scripts in tools/", 2,
           ["python3", "-m", "unittest", "discover", "--verbose", "--start-directory", "tests/scripts"], count_unittest),
-    Suite("lint", "format, headers alone under g++ and clang++, house rules", 3, ["tools/lint"], count_step),
+    Suite("lint", "format, headers alone under g++ and clang++, house rules", 4, ["tools/lint"], count_step),
     Suite("asan", "unit tests under AddressSanitizer and UBSan", 8, bazel_test("asan", "-full", "-no-asan"), count_bazel),
     Suite("tsan", "unit tests under ThreadSanitizer", 8, bazel_test("tsan", "-full", "-no-tsan"), count_bazel),
     Suite("compare", "tools/compare with the real peers, small", 15,
