@@ -74,9 +74,9 @@ SUITES = [
           ["env", "RONDO_SEEDS=20000", "bazel-bin/tests/simulation/messages_seeds_test"], count_step, full_only=True),
     Suite("verify", "every algorithm proved to 33 ranks, every mutation refused", 2,
           ["bazel-bin/tools/rondo", "verify", "--max-ranks", "33", "--mutations"], count_step, full_only=True),
-    *(Suite(f"perf-{ranks}", f"every collective, type and operation among {ranks} ranks, every element checked", 10,
-            ["bazel-bin/tools/rondo", "perf", "all", "-N", str(ranks), "--dtype", "all", "--op", "all", "-b", "0", "-e", "1M",
-             "-f", "8"], count_step, full_only=True)
+    *(Suite(f"perf-{ranks}", f"every collective, algorithm, type and operation among {ranks} ranks, every element checked", 15,
+            ["bazel-bin/tools/rondo", "perf", "all", "-N", str(ranks), "--algorithm", "all", "--dtype", "all", "--op", "all",
+             "-b", "0", "-e", "1M", "-f", "8", "-n", "2", "-w", "0"], count_step, full_only=True)
       for ranks in (2, 3, 4, 5, 7, 8)),
     Suite("perf-5G", "one in-place all_reduce of 5 GiB between 2 ranks, every element checked", 5,
           ["bazel-bin/tools/rondo", "perf", "all_reduce", "-N", "2", "-b", "5G", "-e", "5G", "-n", "1", "-w", "0", "--in-place",
