@@ -2,11 +2,10 @@
 // simulator can run on virtual time. Deadlines are absolute points on this monotonic clock.
 #pragma once
 
-#include <time.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <ctime>
 
 namespace rondo {
 

@@ -242,7 +242,7 @@ Status CommunicatorCore::Run(OperationRequest request, const OperationOptions& o
   if (beside) waiters_.fetch_add(1);
   const Result<Sequence> sequence = Issue(request, /*at_once=*/true);
   const bool ended = sequence && completed_.load(std::memory_order_acquire) >= *sequence;
-  const Status status = ended ? Status{} : sequence ? WaitForGood(*sequence) : Status(Fail(sequence.error()));
+  Status status = ended ? Status{} : sequence ? WaitForGood(*sequence) : Status(Fail(sequence.error()));
   if (beside) {
     waiters_.fetch_sub(1);
     if (messages_pending_.load() > 0) gate_.Announce();

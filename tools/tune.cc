@@ -86,7 +86,7 @@ Status MeasureRanks(const Flags& flags, Communicator& communicator, int round, c
   if (communicator.rank() == 0)
     fmt::print(stderr, "# round {} of {}: {} ranks\n", round + 1, flags.rounds, communicator.world_size());
   interrupts.OnInterrupt([&](int) { communicator.Abort("interrupted"); });
-  const Status swept = SweepOnce(communicator, clock, flags.sweep, world.rows);
+  Status swept = SweepOnce(communicator, clock, flags.sweep, world.rows);
   interrupts.OnInterrupt(nullptr);
   world.place = communicator.place();
   return swept;
@@ -153,13 +153,13 @@ Status WriteProfile(const Flags& flags, const std::vector<World>& worlds) {
         profile.measured.push_back(old);
   }
   profile.name = flags.name.empty() ? fmt::format("TCP {}, {} cores, {}", where, cores, host.cpu) : flags.name;
-  const Fit fit =
-      FitCosts(flags.profile != nullptr ? flags.profile->costs : DefaultProfile()->costs, profile.measured, cores);
+  const std::shared_ptr<const Profile> before = flags.profile != nullptr ? flags.profile : DefaultProfile();
+  const Fit fit = FitCosts(before->costs, profile.measured, cores);
   profile.costs = fit.costs;
-  for (double MachineCosts::*const constant :
-       {&MachineCosts::hop_us, &MachineCosts::crowded_hop_us, &MachineCosts::remote_hop_us, &MachineCosts::message_us,
-        &MachineCosts::byte_ns, &MachineCosts::reduce_byte_ns, &MachineCosts::wire_gbit_per_s})
-    profile.costs.*constant = std::stod(fmt::format("{:.4g}", profile.costs.*constant));
+  MachineCosts& costs = profile.costs;
+  for (double* const constant : {&costs.hop_us, &costs.crowded_hop_us, &costs.remote_hop_us, &costs.message_us,
+                                 &costs.byte_ns, &costs.reduce_byte_ns, &costs.wire_gbit_per_s})
+    *constant = std::stod(fmt::format("{:.4g}", *constant));
   profile.provenance = {
       {"measured by", fmt::format("rondo tune {}", kRondoVersion)},
       {"date", Today()},

@@ -3,13 +3,13 @@
 #include "collectives/communicator.h"
 
 #include <doctest/doctest.h>
-#include <time.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <barrier>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <string>
 #include <vector>
