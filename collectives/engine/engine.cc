@@ -14,20 +14,8 @@
 namespace rondo {
 namespace {
 
-constexpr std::array<std::byte, kLineBytes> kZeros{};
-
 // A local step is submitted in pieces, so that steps that follow it can start before it ends.
 constexpr std::uint64_t kLocalPieceBytes = 256 * 1024;
-
-// How much one lane direction moves before the others get their turn: a rank that only received while its own data
-// waited would halve a duplex link.
-constexpr std::uint64_t kTurnBytes = 1024 * 1024;
-
-// A transfer of up to so many bytes goes in one piece, when all of it may: streamed piece by piece, as the steps before
-// it go on, each piece would cost a call here and one there.
-constexpr std::uint64_t kWholeBytes = 16 * 1024;
-
-std::uint64_t PaddingOf(std::uint64_t payload) { return RoundUp(payload, kLineBytes) - payload; }
 
 }  // namespace
 
@@ -256,7 +244,7 @@ Result<Progress> Engine::Advance(std::uint32_t queue) {
     bool step_moved = false;
     switch (plan_->steps[index].kind) {
       case StepKind::kSend: {
-        RONDO_ASSIGN(step_moved, Send(index, *queue_use_[queue]));
+        RONDO_ASSIGN(step_moved, Send(queue, *queue_use_[queue]));
         break;
       }
       case StepKind::kRecv:
@@ -274,84 +262,6 @@ Result<Progress> Engine::Advance(std::uint32_t queue) {
       return Progress::kMoved;
     }
   }
-}
-
-Result<bool> Engine::Send(std::uint32_t index, LaneUse& use) {
-  StepState& state = steps_[index];
-  const std::uint64_t limit = Limit(index);
-  if (limit < state.bytes && state.bytes <= kWholeBytes) return false;
-  std::uint64_t turn_bytes = 0;
-  bool moved = false;
-  while (!state.complete) {
-    if (!use.sending_frame) {
-      if (state.bytes > 0 && limit <= state.done) return moved;  // no header before it has bytes to lead
-      if (state.bytes == 0 && !DependenciesComplete(index)) return moved;
-      const std::uint32_t slot = use.next_header;
-      if (use.header_end[slot] > use.lane->released()) return moved;  // still lent to the lane
-      use.next_header = (slot + 1) % LaneUse::kHeaders;
-      const std::uint64_t offset = use.lane->accepted();
-      if (state.done == 0) state.stream_begin = offset;
-      use.frame_begin = state.done;
-      use.frame_payload = std::min<std::uint64_t>(options_.frame_bytes, state.bytes - state.done);
-      use.frame_sent = 0;
-      use.header_end[slot] = offset + kFrameHeaderBytes;
-      use.header = use.headers[slot].data();
-      use.sending_frame = true;
-      Encode(
-          FrameHeader{
-              .transfer = plan_->steps[index].transfer,
-              .payload_bytes = static_cast<std::uint32_t>(use.frame_payload),
-              .payload_offset = use.frame_begin,
-              .transfer_bytes = state.bytes,
-              .stream_offset = offset,
-          },
-          descriptor_, FrameHeaderBytes(use.headers[slot]));
-    }
-
-    // Header, payload and padding of this frame, as far as the payload may go, in one call.
-    std::array<Bytes, 3> pieces;
-    std::size_t count = 0;
-    const std::uint64_t frame_bytes = kFrameHeaderBytes + RoundUp(use.frame_payload, kLineBytes);
-    std::uint64_t at = use.frame_sent;
-    if (at < kFrameHeaderBytes) {
-      pieces[count++] = Bytes(use.header + at, kFrameHeaderBytes - at);
-      at = kFrameHeaderBytes;
-    }
-    const std::uint64_t payload_end = kFrameHeaderBytes + use.frame_payload;
-    if (at < payload_end) {
-      const std::uint64_t from = use.frame_begin + at - kFrameHeaderBytes;
-      const std::uint64_t to = std::min({limit, use.frame_begin + use.frame_payload, from + kTurnBytes});
-      if (to > from) {
-        pieces[count++] = Bytes(state.source + from, to - from);
-        at += to - from;
-      }
-    }
-    if (at >= payload_end && at < frame_bytes) pieces[count++] = Bytes(kZeros.data(), frame_bytes - at);
-    if (count == 0) return moved;
-
-    std::size_t asked = 0;
-    std::size_t accepted;
-    if (state.placement == Placement::kPull && use.frame_sent >= kFrameHeaderBytes && use.frame_sent < payload_end) {
-      asked = pieces[0].size();
-      accepted = use.lane->Offer(pieces[0]);
-    } else {
-      if (state.placement == Placement::kPull) count = 1;  // the payload goes by itself
-      for (std::size_t i = 0; i < count; ++i) asked += pieces[i].size();
-      accepted = use.lane->Write(std::span(pieces.data(), count));
-    }
-    if (accepted == 0) return moved;
-    moved = true;
-    turn_bytes += accepted;
-    use.frame_sent += accepted;
-    if (use.frame_sent > kFrameHeaderBytes)
-      state.done = use.frame_begin + std::min(use.frame_sent - kFrameHeaderBytes, use.frame_payload);
-    if (use.frame_sent == frame_bytes) {
-      use.sending_frame = false;
-      state.complete = state.done == state.bytes;
-    }
-    if (accepted < asked || turn_bytes >= kTurnBytes) return true;
-  }
-  return moved;
 }
 
 Result<bool> Engine::Receive(std::uint32_t index, LaneUse& use) {

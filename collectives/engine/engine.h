@@ -109,6 +109,10 @@ class Engine {
   const OperationDescriptor& operation() const { return operation_; }
 
  private:
+  // How much one lane direction moves before the others get their turn: a rank that only received while its own data
+  // waited would halve a duplex link.
+  static constexpr std::uint64_t kTurnBytes = 1024 * 1024;
+
   // One cache line: a step and what it depends on are looked at all the time.
   struct alignas(kLineBytes) StepState {
     std::uint64_t begin = 0;            // position in the virtual vector, bytes
@@ -176,7 +180,24 @@ class Engine {
                      BufferId buffer, std::uint64_t position) const;
 
   Result<Progress> Advance(std::uint32_t queue);
-  Result<bool> Send(std::uint32_t index, LaneUse& use);
+  Result<bool> Send(std::uint32_t queue, LaneUse& use);
+  // The next steps of a queue of sends, as far as they are small and of one run.
+  std::span<const std::uint32_t> Together(std::uint32_t queue) const;
+  bool IsSmall(std::uint32_t index) const;
+  // Whether the steps that a send depends on let it go on: whole if it is small.
+  bool MayGoOn(std::uint32_t index) const;
+  // Whether a queue of sends that is between frames waits for other steps, not for its peer.
+  bool IsHeldBack(std::uint32_t queue) const;
+  // Sends them in one call of the lane, and so in one system call, once all may go.
+  bool SendTogether(std::span<const std::uint32_t> steps, LaneUse& use);
+  // Headers take turns. That of the frame `ahead` after the next one: whether its memory is no longer lent; its
+  // content.
+  static bool HeaderIsFree(const LaneUse& use, std::size_t ahead);
+  Bytes PutHeader(std::uint32_t index, std::uint64_t payload, std::uint64_t offset, std::size_t ahead,
+                  LaneUse& use) const;
+  // The frame whose header is the next one is being sent; the lane took so many bytes of it.
+  void BeginFrame(std::uint32_t index, std::uint64_t payload, std::uint64_t offset, LaneUse& use);
+  void TookOfFrame(std::uint32_t index, std::uint64_t bytes, LaneUse& use);
   Result<bool> Receive(std::uint32_t index, LaneUse& use);
   Result<bool> ReadHeader(std::uint32_t index, LaneUse& use);
   void Grant(std::uint32_t index, LaneUse& use);

@@ -25,12 +25,8 @@ std::vector<Standing> Engine::Waiting() const {
       continue;
     }
     const std::uint32_t index = queue.steps[queue_head_[q]];
-    const StepState& state = steps_[index];
-    // A step that its dependencies hold back waits for another step, not for its peer.
-    if (state.bytes > 0 && Limit(index) <= state.done && !(queue.sending ? use.sending_frame : use.receiving_frame) &&
-        queue.sending)
-      continue;
-    waiting.push_back(StandingOf(index, state.done));
+    if (queue.sending && !use.sending_frame && IsHeldBack(static_cast<std::uint32_t>(q))) continue;
+    waiting.push_back(StandingOf(index, steps_[index].done));
     waiting.back().started |= queue.sending ? use.sending_frame : use.receiving_frame;
   }
   std::sort(waiting.begin(), waiting.end(), [](const Standing& a, const Standing& b) { return a.step < b.step; });

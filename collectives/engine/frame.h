@@ -65,6 +65,10 @@ std::optional<std::string_view> Decode(std::span<const std::byte, kFrameHeaderBy
 bool DecodeOf(std::span<const std::byte, kDescriptorBytes> descriptor, std::span<const std::byte, kFrameHeaderBytes> in,
               FrameHeader& out);
 
+// What follows a frame's payload, up to the next line; and all of a frame.
+constexpr std::uint64_t PaddingOf(std::uint64_t payload) { return RoundUp(payload, kLineBytes) - payload; }
+constexpr std::uint64_t FrameBytes(std::uint64_t payload) { return kFrameHeaderBytes + payload + PaddingOf(payload); }
+
 // The bytes of the stream that a transfer of `bytes` takes in frames of at most `frame_bytes` payload (a multiple of
 // kLineBytes). An empty transfer still is one header.
 constexpr std::uint64_t StreamBytes(std::uint64_t bytes, std::uint64_t frame_bytes) {

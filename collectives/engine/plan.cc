@@ -29,11 +29,13 @@ Plan MakePlan(const ScheduleKey& key, std::uint32_t chunks, const RankSchedule& 
   };
   plan.steps.reserve(schedule.steps.size());
   std::map<std::pair<Rank, bool>, std::uint32_t> queues;
+  std::uint32_t run = 0;
   for (std::uint32_t index = 0; index < schedule.steps.size(); ++index) {
     const Step& step = schedule.steps[index];
     const bool local = IsLocal(step.kind);
     RONDO_CHECK(local || (step.peer >= 0 && step.peer < key.world_size), "step {} names peer {}", index, step.peer);
     const bool sending = step.kind == StepKind::kSend;
+    run += sending ? 0 : 1;
     const auto [place, fresh] =
         queues.try_emplace({local ? kNoRank : step.peer, sending}, static_cast<std::uint32_t>(plan.queues.size()));
     if (fresh) plan.queues.push_back({local ? kNoRank : step.peer, sending, {}});
@@ -50,6 +52,7 @@ Plan MakePlan(const ScheduleKey& key, std::uint32_t chunks, const RankSchedule& 
         .block = step.chunks.first / plan.chunks_per_block,
         .scratch_range = scratch_range(step.chunks),
         .queue = place->second,
+        .run = run,
         .first_dependency = static_cast<std::uint32_t>(plan.dependencies.size()),
         .dependencies = static_cast<std::uint32_t>(step.dependencies.size()),
     });

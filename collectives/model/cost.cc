@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -69,6 +70,7 @@ class Counter final : public Transfers {
   void EndRound() override {
     for (const auto& [index, chain] : arrivals_) chains_[index] = std::max(chains_[index], chain);
     arrivals_.clear();
+    pairs_.clear();
   }
 
   ScheduleCost Take() {
@@ -104,8 +106,9 @@ class Counter final : public Transfers {
 
   void Move(Rank from, Rank to, ChunkRange chunks) {
     const double vectors = chunks.count * share_;
+    const bool first_of_pair = pairs_.emplace(from, to).second;  // the others go in the same message
     for (const Rank end : {from, to}) {
-      Of(end).messages += 1;
+      Of(end).messages += first_of_pair ? 1 : 0;
       Of(end).moved += vectors;
     }
     const int source = place_.hosts[static_cast<std::size_t>(from)];
@@ -140,6 +143,7 @@ class Counter final : public Transfers {
   std::vector<Link> links_;                              // by host
   std::vector<Chain> chains_;                            // by rank and sample: what led to the value that it holds
   std::vector<std::pair<std::size_t, Chain>> arrivals_;  // of this round
+  std::set<std::pair<Rank, Rank>> pairs_;                // that exchange something in this round: from, to
 };
 
 ScheduleCost Count(const AlgorithmEntry& entry, const Place& place) {

@@ -170,6 +170,37 @@ TEST_CASE("a small transfer waits until all of it may go; a large one streams as
   }
 }
 
+TEST_CASE("small transfers to one peer go in one call: a signal with its block, blocks that are passed on") {
+  struct Sending {
+    Algorithm algorithm;
+    int ranks;
+    std::uint64_t calls_of_a_rank;
+  };
+  // Pairwise sends a block and a signal in a round, Bruck's half of the blocks.
+  for (const Sending& sending : {Sending{Algorithm::kPairwise, 4, 3}, Sending{Algorithm::kBruck, 8, 3}}) {
+    CAPTURE(Name(sending.algorithm));
+    EngineWorld world({.ranks = sending.ranks});
+    world.Expect({.collective = Collective::kAllToAll, .algorithm = sending.algorithm, .count = 5, .in_place = false});
+    CHECK(world.network().counters().writes == static_cast<std::uint64_t>(sending.ranks) * sending.calls_of_a_rank);
+  }
+}
+
+TEST_CASE("of transfers that go together one may hold back the others, and then their peer is not waited for") {
+  // In its second round rank 0 sends two blocks to rank 2: its own, and one that rank 3 has yet to bring.
+  EngineWorld world({.ranks = 4});
+  std::vector<std::byte> input(4 * 4 * 5), output(input.size());
+  world.NextSequence();
+  world.StartOne(0,
+                 {.collective = Collective::kAllToAll, .algorithm = Algorithm::kBruck, .count = 5, .in_place = false},
+                 input.data(), output.data());
+  for (int i = 0; i < 10; ++i) REQUIRE(world.PollOne(0));
+  CHECK(world.network().counters().writes == 1);
+  const std::vector<Standing> waiting = world.engine(0).Waiting();
+  REQUIRE_FALSE(waiting.empty());
+  CHECK(waiting.front().peer == 3);
+  for (const Standing& standing : waiting) CHECK_FALSE(standing.sending);
+}
+
 // The algorithms that run in slices, and the least count of int32 that does, with frames of 64 bytes.
 std::vector<std::pair<Algorithm, std::uint64_t>> InSlices(int ranks) {
   std::vector<std::pair<Algorithm, std::uint64_t>> found;

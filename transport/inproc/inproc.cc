@@ -79,7 +79,8 @@ void InprocNetwork::Kill(Rank rank) {
 }
 
 InprocCounters InprocNetwork::counters() const {
-  return {.pushed_bytes = fabric_->tally.pushed_bytes.load(std::memory_order_relaxed),
+  return {.writes = fabric_->tally.writes.load(std::memory_order_relaxed),
+          .pushed_bytes = fabric_->tally.pushed_bytes.load(std::memory_order_relaxed),
           .lent_bytes = fabric_->tally.lent_bytes.load(std::memory_order_relaxed),
           .windows_refused = fabric_->tally.windows_refused.load(std::memory_order_relaxed)};
 }

@@ -50,8 +50,9 @@ struct InprocOptions {
   std::uint32_t slow_connect_polls = 0;
 };
 
-// What the modes did, summed over all ranks: a test of a mode asserts that it fired.
+// What was done, and by which mode, summed over all ranks: a test of a mode asserts that it fired.
 struct InprocCounters {
+  std::uint64_t writes = 0;           // calls of Write that had something to write
   std::uint64_t pushed_bytes = 0;     // written straight into a window
   std::uint64_t lent_bytes = 0;       // accepted without a copy (reluctant Write, Offer)
   std::uint64_t windows_refused = 0;  // Expect answered false

@@ -39,6 +39,7 @@ std::size_t StreamWriter::Write(std::span<const Bytes> pieces) {
   std::size_t total = 0;
   for (Bytes piece : pieces) total += piece.size();
   if (total == 0) return 0;
+  tally_.writes.fetch_add(1, std::memory_order_relaxed);
 
   const std::size_t limit = SliceOf(total);
   std::size_t room = stream_.capacity - (accepted_ - consumed_);

@@ -40,6 +40,7 @@ namespace rondo {
 
 // Shared by all streams of one network; relaxed, read by tests when all is quiet.
 struct InprocTally {
+  std::atomic<std::uint64_t> writes{0};
   std::atomic<std::uint64_t> pushed_bytes{0};
   std::atomic<std::uint64_t> lent_bytes{0};
   std::atomic<std::uint64_t> windows_refused{0};
