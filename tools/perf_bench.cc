@@ -148,28 +148,15 @@ Result<PerfRow> PerfBench::Measure(const PerfCase& which, bool in_place) {
   const int warmup = warmup_.value_or(std::min(5, row.iterations / 4));
   for (int i = 0; i < warmup; ++i) RONDO_TRY(Once(which));
 
-  // Collectives with a root start together, or the root would run ahead and nobody would see how long one takes.
-  times_us_.assign(static_cast<std::size_t>(row.iterations), 0);
-  for (double& time_us : times_us_) {
-    if (which.has_root()) RONDO_TRY(communicator_.Barrier());
-    const TimePoint begin = clock_.Now();
-    RONDO_TRY(Once(which));
-    time_us = ToMicroseconds(clock_.Now() - begin);
-  }
+  RONDO_TRY(TimeEach(which, row.iterations));
 
   // Data in place was fed with its own results, except where the operation copies; out of place nothing may have
   // changed.
   if (!in_place || !Reduces(which.collective)) wrong += CountWrong(which, in_place, "the timed operations");
-  const std::size_t ranks = static_cast<std::size_t>(row.ranks);
-  const std::size_t mine = times_us_.size() + static_cast<std::size_t>(communicator_.rank());
-  times_us_.resize(times_us_.size() + ranks, 0);
-  times_us_[mine] = static_cast<double>(wrong);
-  RONDO_TRY(MaxOverRanks(times_us_));
-  double wrong_of_all = 0;
-  for (std::size_t i = 0; i < ranks; ++i) {
-    wrong_of_all += times_us_.back();
-    times_us_.pop_back();
-  }
+  std::vector<double> wrong_by_rank(static_cast<std::size_t>(row.ranks), 0);
+  wrong_by_rank[static_cast<std::size_t>(communicator_.rank())] = static_cast<double>(wrong);
+  RONDO_TRY(MaxOverRanks(wrong_by_rank));
+  const double wrong_of_all = std::accumulate(wrong_by_rank.begin(), wrong_by_rank.end(), 0.0);
   if (check_) row.wrong = static_cast<std::uint64_t>(wrong_of_all);
 
   std::sort(times_us_.begin(), times_us_.end());
@@ -182,6 +169,29 @@ Result<PerfRow> PerfBench::Measure(const PerfCase& which, bool in_place) {
   row.p99_us = quantile(0.99);
   row.max_us = times_us_.back();
   return row;
+}
+
+Status PerfBench::TimeEach(const PerfCase& which, int iterations) {
+  // What has a root starts behind a barrier, or the root would run ahead and nobody would see how long one takes. Ranks
+  // leave the barrier one after the other, and by its own clock one that leaves it late has had little to wait for: so
+  // where all read the same clock, on one host, it lasts from the root's start to the last rank's end.
+  const bool from_root = which.has_root() && communicator_.place().even_hosts() == 1;
+  const bool is_root = communicator_.rank() == which.root;
+  const TimePoint origin{};
+  times_us_.assign(static_cast<std::size_t>(iterations), 0);
+  starts_us_.assign(static_cast<std::size_t>(from_root ? iterations : 0), 0);
+  for (std::size_t i = 0; i < times_us_.size(); ++i) {
+    if (which.has_root()) RONDO_TRY(communicator_.Barrier());
+    const TimePoint begin = clock_.Now();
+    RONDO_TRY(Once(which));
+    times_us_[i] = ToMicroseconds(clock_.Now() - (from_root ? origin : begin));
+    if (from_root && is_root) starts_us_[i] = ToMicroseconds(begin - origin);
+  }
+  RONDO_TRY(MaxOverRanks(times_us_));
+  if (!from_root) return {};
+  RONDO_TRY(MaxOverRanks(starts_us_));
+  for (std::size_t i = 0; i < times_us_.size(); ++i) times_us_[i] -= starts_us_[i];
+  return {};
 }
 
 // What will run, and what it promises.

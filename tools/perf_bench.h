@@ -60,6 +60,8 @@ class PerfBench {
   std::uint64_t CountWrong(const PerfCase& which, bool in_place, const char* when);
   const CheckedData& ReduceDataOf(const PerfCase& which);
   const MovedElements& MovedOf(DataType type);
+  // Runs it so many times; leaves in times_us_ how long each took.
+  Status TimeEach(const PerfCase& which, int iterations);
   // The largest of each number over the ranks.
   Status MaxOverRanks(std::vector<double>& numbers);
   Result<int> AgreeOnIterations(double operation_us);
@@ -83,7 +85,8 @@ class PerfBench {
   CheckedData reduced_;
   std::optional<DataType> moved_of_;
   std::optional<MovedElements> moved_;
-  std::vector<double> times_us_;
+  std::vector<double> times_us_;   // by iteration: of the slowest rank
+  std::vector<double> starts_us_;  // by iteration: when the root began, where that counts
 };
 
 }  // namespace rondo

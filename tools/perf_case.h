@@ -97,7 +97,8 @@ Result<std::vector<PerfCase>> PlanCases(const PerfOptions& options, int world_si
 // What the bandwidth that a user sees is multiplied with to give what the wires carried (nccl-tests, PERFORMANCE.md).
 double BusFactor(Collective collective, int world_size);
 
-// One line of results: a case in one placement. Times are those of the slowest rank in each iteration.
+// One line of results: a case in one placement. Times are those of the slowest rank in each iteration; of a collective
+// with a root whose ranks share a host, from the root's start to the last rank's end.
 struct PerfRow {
   PerfCase of;
   bool in_place = false;

@@ -147,6 +147,28 @@ TEST_CASE("sizes are rounded down to whole units, none to less than one") {
   CHECK(SweepBytes(options, 12) == std::vector<std::uint64_t>{12, 24, 60});
 }
 
+TEST_CASE("on one host a collective with a root lasts from the root's start to the last rank's end") {
+  PerfOptions options = Small({DataType::kInt32}, {ReduceOp::kSum});
+  options.in_place = false;
+  OnRanks(2, [&](Communicator& communicator) {
+    ManualClock clock;  // stands still, and rank 1's stands later
+    if (communicator.rank() == 1) clock.Advance(std::chrono::seconds(4));
+    PerfBench bench(communicator, clock, "inproc", [](const std::string&) {});
+    const PerfCase from_early{.collective = Collective::kScatter, .type = DataType::kInt32, .root = 0, .count = 10};
+    const PerfCase from_late{.collective = Collective::kScatter, .type = DataType::kInt32, .root = 1, .count = 10};
+    const PerfCase rootless{.collective = Collective::kAllReduce, .type = DataType::kInt32, .count = 10};
+    CHECK(bench.Prepare(options, {from_early, from_late, rootless}).has_value());
+    const auto measured_us = [&](const PerfCase& which) {
+      const auto row = bench.Measure(which, false);
+      if (!row) Failed(row.error().ToString());
+      return row ? row->median_us : -1;
+    };
+    CHECK(measured_us(from_early) == doctest::Approx(4e6));
+    CHECK(measured_us(from_late) == doctest::Approx(0));
+    CHECK(measured_us(rootless) == doctest::Approx(0));
+  });
+}
+
 TEST_CASE("a rank that brings other data than it should is caught, and the place and values are told") {
   PerfOptions options = Small({DataType::kInt32}, {ReduceOp::kSum});
   options.in_place = false;
@@ -158,10 +180,12 @@ TEST_CASE("a rank that brings other data than it should is caught, and the place
       for (int call = 0; call < 1 + 2; ++call) {
         CHECK(communicator.AllReduce(zeros.data(), result.data(), 1000, DataType::kInt32, ReduceOp::kSum).has_value());
       }
-      std::vector<double> times_and_wrong(2 + 2);
-      CHECK(
-          communicator.AllReduce(times_and_wrong.data(), times_and_wrong.data(), 4, DataType::kFloat64, ReduceOp::kMax)
-              .has_value());
+      for (const char* what : {"two times", "two ranks' wrong elements"}) {
+        CAPTURE(what);
+        std::vector<double> numbers(2);
+        CHECK(
+            communicator.AllReduce(numbers.data(), numbers.data(), 2, DataType::kFloat64, ReduceOp::kMax).has_value());
+      }
       return;
     }
     PerfBench bench(communicator, kClock, "inproc", [&](const std::string& line) { complaints.push_back(line); });
