@@ -243,10 +243,7 @@ Result<Progress> Engine::Advance(std::uint32_t queue) {
     const std::uint32_t index = order[queue_head_[queue]];
     bool step_moved = false;
     switch (plan_->steps[index].kind) {
-      case StepKind::kSend: {
-        RONDO_ASSIGN(step_moved, Send(queue, *queue_use_[queue]));
-        break;
-      }
+      case StepKind::kSend: step_moved = Send(queue, *queue_use_[queue]); break;
       case StepKind::kRecv:
       case StepKind::kRecvReduce: {
         RONDO_ASSIGN(step_moved, Receive(index, *queue_use_[queue]));

@@ -130,6 +130,7 @@ class Engine {
   // many lanes and use each for a moment, so what one direction touches stands in as few cache lines as can be.
   struct alignas(kLineBytes) LaneUse {
     static constexpr std::size_t kHeaders = 16;
+    static_assert(kMostTogether <= kHeaders);
     // Sending.
     Lane* lane = nullptr;
     std::uint32_t next_header = 0;
@@ -180,7 +181,7 @@ class Engine {
                      BufferId buffer, std::uint64_t position) const;
 
   Result<Progress> Advance(std::uint32_t queue);
-  Result<bool> Send(std::uint32_t queue, LaneUse& use);
+  bool Send(std::uint32_t queue, LaneUse& use);
   // The next steps of a queue of sends, as far as they are small and of one run.
   std::span<const std::uint32_t> Together(std::uint32_t queue) const;
   bool IsSmall(std::uint32_t index) const;

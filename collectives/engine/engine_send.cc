@@ -14,9 +14,6 @@ constexpr std::array<std::byte, kLineBytes> kZeros{};
 // it go on, each piece would cost a call here and one there.
 constexpr std::uint64_t kWholeBytes = 16 * 1024;
 
-// How many of them one call takes at most.
-constexpr std::size_t kMostTogether = 5;  // 15 pieces, which a lane takes at once
-
 }  // namespace
 
 bool Engine::HeaderIsFree(const LaneUse& use, std::size_t ahead) {
@@ -70,7 +67,8 @@ std::span<const std::uint32_t> Engine::Together(std::uint32_t queue) const {
   const std::span<const std::uint32_t> next = std::span(plan_->queues[queue].steps).subspan(queue_head_[queue]);
   const std::uint32_t run = plan_->steps[next.front()].run;
   std::size_t count = 0;
-  while (count < std::min(next.size(), kMostTogether) && plan_->steps[next[count]].run == run && IsSmall(next[count]))
+  while (count < std::min<std::size_t>(next.size(), kMostTogether) && plan_->steps[next[count]].run == run &&
+         IsSmall(next[count]))
     ++count;
   return next.first(count);
 }
@@ -115,7 +113,7 @@ bool Engine::SendTogether(std::span<const std::uint32_t> steps, LaneUse& use) {
   return accepted > 0;
 }
 
-Result<bool> Engine::Send(std::uint32_t queue, LaneUse& use) {
+bool Engine::Send(std::uint32_t queue, LaneUse& use) {
   const std::uint32_t index = plan_->queues[queue].steps[queue_head_[queue]];
   StepState& state = steps_[index];
   if (state.complete) return false;  // went with the one before

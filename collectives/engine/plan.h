@@ -24,9 +24,7 @@ struct PlanStep {
   std::uint32_t block;          // of the first chunk
   std::uint32_t scratch_range;  // index into Plan::scratch, where a side of the step lies in scratch
   std::uint32_t queue;          // index into Plan::queues
-  // Sends between which the schedule has nothing but sends are one run. What any of them waits for comes from rounds
-  // before theirs, so that none needs another to have gone: they may wait for one another.
-  std::uint32_t run;
+  std::uint32_t run;            // of sends: alike for those of one run (step.h)
   std::uint32_t first_dependency;
   std::uint32_t dependencies;
 };

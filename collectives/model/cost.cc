@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -53,7 +52,8 @@ class Counter final : public Transfers {
         samples_(std::min(chunks, kSamples)),
         ranks_(place.hosts.size()),
         links_(static_cast<std::size_t>(place.host_count())),
-        chains_(place.hosts.size() * (samples_ + 1)) {
+        chains_(place.hosts.size() * (samples_ + 1)),
+        pairs_(place.hosts.size() * place.hosts.size()) {
     for (std::uint32_t i = 0; i < samples_; ++i)
       sampled_[i] = samples_ == 1 ? 0 : static_cast<std::uint32_t>(std::uint64_t{i} * (chunks - 1) / (samples_ - 1));
   }
@@ -70,7 +70,7 @@ class Counter final : public Transfers {
   void EndRound() override {
     for (const auto& [index, chain] : arrivals_) chains_[index] = std::max(chains_[index], chain);
     arrivals_.clear();
-    pairs_.clear();
+    ++round_;
   }
 
   ScheduleCost Take() {
@@ -101,14 +101,21 @@ class Counter final : public Transfers {
   struct Link {
     double out = 0, in = 0;
   };
+  // What one rank sends another.
+  struct Pair {
+    std::uint32_t round = 0;  // the last in which it did
+    std::uint32_t transfers = 0;
+  };
 
   BusyWork& Of(Rank rank) { return ranks_[static_cast<std::size_t>(rank)]; }
 
   void Move(Rank from, Rank to, ChunkRange chunks) {
     const double vectors = chunks.count * share_;
-    const bool first_of_pair = pairs_.emplace(from, to).second;  // the others go in the same message
+    Pair& pair = pairs_[static_cast<std::size_t>(from) * ranks_.size() + static_cast<std::size_t>(to)];
+    if (pair.round != round_) pair = {round_, 0};
+    const bool is_message = pair.transfers++ % kMostTogether == 0;  // the others go with it
     for (const Rank end : {from, to}) {
-      Of(end).messages += first_of_pair ? 1 : 0;
+      Of(end).messages += is_message ? 1 : 0;
       Of(end).moved += vectors;
     }
     const int source = place_.hosts[static_cast<std::size_t>(from)];
@@ -143,7 +150,8 @@ class Counter final : public Transfers {
   std::vector<Link> links_;                              // by host
   std::vector<Chain> chains_;                            // by rank and sample: what led to the value that it holds
   std::vector<std::pair<std::size_t, Chain>> arrivals_;  // of this round
-  std::set<std::pair<Rank, Rank>> pairs_;                // that exchange something in this round: from, to
+  std::vector<Pair> pairs_;                              // by rank that sends and rank that receives
+  std::uint32_t round_ = 1;
 };
 
 ScheduleCost Count(const AlgorithmEntry& entry, const Place& place) {

@@ -48,7 +48,7 @@ struct Candidate {
 std::optional<const char*> Unfit(const AlgorithmEntry& entry, const Call& call);
 
 // Goes with the profile's fingerprint where ranks meet: what they must have in common beside it to choose alike.
-inline constexpr int kChoiceVersion = 2;
+inline constexpr int kChoiceVersion = 3;
 
 // Thread rule: any thread. What is worked out for one call is kept for the next of its kind; choosing then takes
 // nanoseconds and no lock. The first of a kind counts every algorithm's transfers where nothing was measured: a few

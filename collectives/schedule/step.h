@@ -107,7 +107,9 @@ struct Step {
 
 // One rank's part. Steps stand in an order that respects all dependencies; the steps of one lane direction (sends to
 // one peer; receives from one peer) and the local ones (copies and reduces) each run strictly in this order, else steps
-// run as their dependencies allow.
+// run as their dependencies allow. Sends to one peer between which the rank has nothing but sends are a *run*: they may
+// be held back until all of them may go, so that they go together.
+inline constexpr std::uint32_t kMostTogether = 5;  // how many of a run go together
 struct RankSchedule {
   Rank rank = 0;
   // What this rank keeps in scratch: sorted, neither overlapping nor adjacent; packed in this order.

@@ -4,8 +4,9 @@
 //   Lanes      Each send has its receive: the same transfer number and the same chunks, at the same place in the lane's
 //              order on both ends.
 //   Progress   One total order of all steps exists that contains all dependencies and every lane's order, with no
-//              buffering at all: a send and its receive happen together. So the schedule ends on every transport,
-//              however little it holds and however late it releases what was sent.
+//              buffering at all: a send and its receive happen together, and the first send of a run waits for what
+//              any of the run waits for. So the schedule ends on every transport, however little it holds and however
+//              late it releases what was sent.
 //   Races      Of any two steps of a rank that touch the same chunk of the same buffer, at least one writing, the later
 //              one follows the earlier: by a chain of dependencies through steps on that chunk, or because the earlier
 //              one stands before it in the same direction of the same lane. Reading by a send ends when its bytes are

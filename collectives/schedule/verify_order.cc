@@ -56,6 +56,14 @@ class StepNumbers {
   std::size_t size_ = 0;
 };
 
+// By step: which run it belongs to, if it is a send.
+std::vector<std::uint32_t> Runs(const RankSchedule& rank) {
+  std::vector<std::uint32_t> runs;
+  std::uint32_t run = 0;
+  for (const Step& step : rank.steps) runs.push_back(Sends(step) ? run : run++);
+  return runs;
+}
+
 struct Edge {
   std::uint32_t from = 0;  // happens before
   std::uint32_t to = 0;
@@ -70,25 +78,32 @@ std::vector<Edge> Edges(const Schedule& schedule, const std::vector<Event>& even
     event_of[numbers.Of(events[e].first)] = e;
     event_of[numbers.Of(events[e].second)] = e;
   }
+  std::vector<std::vector<std::uint32_t>> runs;
+  for (const RankSchedule& rank : schedule.ranks) runs.push_back(Runs(rank));
+  const auto run_of = [&](Place place) { return runs[static_cast<std::size_t>(place.rank)][place.step]; };
   std::vector<Edge> edges;
+  const auto wait_for_dependencies = [&](std::uint32_t waiting, Place place, const char* why) {
+    for (const Dependency& dependency : StepAt(schedule, place).dependencies)
+      edges.push_back({event_of[numbers.Of({place.rank, dependency.step})], waiting, why});
+  };
+  std::uint32_t first_of_run = 0;
   for (std::uint32_t e = 0; e < events.size(); ++e) {
-    const auto add_dependencies = [&](Place place) {
-      for (const Dependency& dependency : StepAt(schedule, place).dependencies) {
-        edges.push_back({event_of[numbers.Of({place.rank, dependency.step})], e, "waits for"});
-      }
-    };
-    add_dependencies(events[e].first);
+    wait_for_dependencies(e, events[e].first, "waits for");
     if (!events[e].is_transfer) {
       const bool behind_another =
           e > 0 && !events[e - 1].is_transfer && events[e - 1].first.rank == events[e].first.rank;
       if (behind_another) edges.push_back({e - 1, e, "stands among its rank's local steps behind"});
       continue;
     }
-    add_dependencies(events[e].second);
-    if (e == 0) continue;
+    wait_for_dependencies(e, events[e].second, "waits for");
     const bool same_lane =
-        events[e - 1].first.rank == events[e].first.rank && events[e - 1].second.rank == events[e].second.rank;
+        e > 0 && events[e - 1].first.rank == events[e].first.rank && events[e - 1].second.rank == events[e].second.rank;
     if (same_lane) edges.push_back({e - 1, e, "stands in its lane behind"});
+    if (same_lane && run_of(events[e].first) == run_of(events[first_of_run].first)) {
+      wait_for_dependencies(first_of_run, events[e].first, "goes together with one that waits for");
+    } else {
+      first_of_run = e;
+    }
   }
   return edges;
 }
@@ -209,6 +224,8 @@ Status VerifyRankOrder(const RankSchedule& rank) {
   std::vector<std::uint64_t> reach(rank.steps.size(), 0);
   std::uint64_t local_reach = 0;  // of the last local step: they run one after the other
   std::map<std::pair<bool, Rank>, std::uint32_t> last_in_lane;
+  std::map<Rank, std::pair<std::uint32_t, std::uint32_t>> first_of_run;  // to a peer: the run, and its first transfer
+  const std::vector<std::uint32_t> runs = verify::Runs(rank);
   for (std::uint32_t s = 0; s < rank.steps.size(); ++s) {
     const Step& step = rank.steps[s];
     const std::uint64_t own = std::uint64_t{step.transfer} + 1;
@@ -226,6 +243,16 @@ Status VerifyRankOrder(const RankSchedule& rank) {
     if (reach[s] >= own) {
       return CounterExample("rank {} step {} ({}) waits for transfer {}, which is not an earlier one", rank.rank, s,
                             Print(step), reach[s] - 1);
+    }
+    if (verify::Sends(step)) {
+      std::pair<std::uint32_t, std::uint32_t>& first =
+          first_of_run.try_emplace(step.peer, runs[s], step.transfer).first->second;
+      if (first.first != runs[s]) first = {runs[s], step.transfer};
+      if (reach[s] > first.second) {
+        return CounterExample(
+            "rank {} step {} ({}) waits for transfer {}, and transfer {}, an earlier one, goes with it", rank.rank, s,
+            Print(step), reach[s] - 1, first.second);
+      }
     }
     reach[s] = own;
     const auto [last, fresh] = last_in_lane.try_emplace({verify::Sends(step), step.peer}, step.transfer);

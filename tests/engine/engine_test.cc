@@ -185,6 +185,18 @@ TEST_CASE("small transfers to one peer go in one call: a signal with its block, 
   }
 }
 
+TEST_CASE(
+    "transfers that go together arrive whole, however their frames are cut and however late their headers are free") {
+  for (const Mode& mode : AwkwardModes()) {
+    CAPTURE(mode.name);
+    // Up to eight blocks a round.
+    EngineWorld world({.ranks = 16, .network = mode.network, .late_mover = mode.late_mover, .frame_bytes = 256});
+    for (const Algorithm algorithm : {Algorithm::kBruck, Algorithm::kPairwise})
+      for (const std::uint64_t count : {0, 1, 40})
+        world.Expect({.collective = Collective::kAllToAll, .algorithm = algorithm, .count = count, .in_place = false});
+  }
+}
+
 TEST_CASE("of transfers that go together one may hold back the others, and then their peer is not waited for") {
   // In its second round rank 0 sends two blocks to rank 2: its own, and one that rank 3 has yet to bring.
   EngineWorld world({.ranks = 4});

@@ -36,10 +36,12 @@ TEST_CASE("pairwise all_to_all goes from partner to partner by signals, direct a
   CHECK(Cost(Collective::kAllToAll, Algorithm::kBruck, Place::OneHost(8, 8)).hops == 3);
 }
 
-TEST_CASE("what one rank sends to another in one round is one message") {
+TEST_CASE("what one rank sends to another in one round goes together, up to five at a time") {
   // Seven rounds of a block and, but in the last, a signal; three rounds of four blocks each.
   CHECK(Cost(Collective::kAllToAll, Algorithm::kPairwise, Place::OneHost(8, 8)).rank.messages == 14);
   CHECK(Cost(Collective::kAllToAll, Algorithm::kBruck, Place::OneHost(8, 8)).rank.messages == 6);
+  // Eight blocks in a round are more than go together.
+  CHECK(Cost(Collective::kAllToAll, Algorithm::kBruck, Place::OneHost(16, 16)).rank.messages == 16);
 }
 
 TEST_CASE("a barrier's signals are hops without bytes") {

@@ -95,6 +95,40 @@ rank 1
   CHECK(text.find("these wait for one another for ever") != std::string::npos);
 }
 
+constexpr const char* kRunThatWaitsForItself = R"(schedule barrier dissemination world 2 root 0 in_place chunks 1
+rank 0
+  0: recv output[0:0] from 1 transfer 1
+  1: send input[0:0] to 1 transfer 0
+  2: send input[0:0] to 1 transfer 2 after 0 raw
+rank 1
+  0: recv output[0:0] from 0 transfer 0
+  1: send input[0:0] to 0 transfer 1 after 0 raw
+  2: recv output[0:0] from 0 transfer 2 after 0 raw
+)";
+
+TEST_CASE("sends of one run may be held back for one another, so none may lead to what another waits for") {
+  const std::string text = CounterExample(kRunThatWaitsForItself);
+  CHECK(text.find("these wait for one another for ever") != std::string::npos);
+  CHECK(text.find("goes together with one that waits for") != std::string::npos);
+  const auto schedule = Parse(kRunThatWaitsForItself);
+  REQUIRE(schedule);
+  CHECK(VerifyRankOrder(schedule->ranks[0]).error().message().find("transfer 0, an earlier one, goes with it") !=
+        std::string::npos);
+}
+
+TEST_CASE("sends with something between them are no run") {
+  CHECK(CounterExample(R"(schedule barrier dissemination world 2 root 0 in_place chunks 1
+rank 0
+  0: send input[0:0] to 1 transfer 0
+  1: recv output[0:0] from 1 transfer 1
+  2: send input[0:0] to 1 transfer 2 after 1 raw
+rank 1
+  0: recv output[0:0] from 0 transfer 0
+  1: send input[0:0] to 0 transfer 1 after 0 raw
+  2: recv output[0:0] from 0 transfer 2 after 0 raw
+)") == "proved");
+}
+
 TEST_CASE("overwriting what is still being sent is a race") {
   CHECK(CounterExample(WithChange(kExchange, "after 0 war, 1 raw", "after 1 raw")) ==
         "counter-example: rank 0 step 2 (copy output[0] = scratch[0] after 1 raw) may overwrite chunk 0 while rank 0 "
