@@ -221,6 +221,8 @@ void Communicator::Abort(std::string_view reason) { core_->Abort(reason); }
 Status Communicator::Close() { return core_->Close(); }
 bool Communicator::Progress() { return core_->ProgressOnce(); }
 std::optional<Error> Communicator::failure() const { return core_->failure(); }
+std::string Communicator::Transports() const { return core_->Transports(); }
+
 std::string Communicator::DescribePaths() const { return core_->DescribePaths(); }
 
 const Place& Communicator::place() const { return core_->place(); }

@@ -303,7 +303,10 @@ class Communicator {
   // joins none and gets null. Same transport, own lanes. Aborting a communicator aborts those split from it.
   Result<std::unique_ptr<Communicator>> Split(int color, int key);
 
-  // Memory that the transport moves without a copy where it can; freed by its destructor.
+  // Memory that the transport moves without a copy where it can; freed by its destructor, which REQUIRES that no
+  // operation uses it. In shared memory that is memory which peers read where it lies, from 64 KiB on and as long as
+  // the machine has such memory to give (a page is taken when this is called, not when it is first touched); else plain
+  // memory.
   Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes);
   Result<std::unique_ptr<Registration>> Register(MutableBytes memory);
 
@@ -342,6 +345,10 @@ class Communicator {
   // Which rank is on which host, and how many cores each host's ranks share: what choices depend on beside the profile.
   // Valid while the communicator lives.
   const Place& place() const;
+
+  // What carries bytes between this rank and the others, by name: "tcp", "shm", "shm+tcp" where some are on other
+  // hosts; "none" alone in the world. With a peer that no operation has met yet, what would be tried.
+  std::string Transports() const;
 
   // The path to each peer as chosen, one line each, for `explain` and logs.
   std::string DescribePaths() const;

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <map>
 #include <numeric>
+#include <set>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -123,7 +125,7 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Create(CommunicatorO
   core->hosts_ = HostsOf(own.peers);
   if (own.profile == nullptr) own.profile = DefaultProfile();
   core->selector_ = std::make_unique<Selector>(own.profile, PlaceOf(core->hosts_, own.peers));
-  core->pending_.resize(own.max_pending_operations);
+  core->pending_.resize(std::bit_ceil(std::size_t{own.max_pending_operations}));
   core->goodbyes_.resize(world);
   core->standpoints_.resize(world);
   core->said_goodbye_.resize(world);
@@ -207,9 +209,10 @@ Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request, bool a
   if (closing_.load(std::memory_order_acquire))
     return refuse(Fail(ErrorCode::kClosed, "rank {} has closed this communicator", rank()));
   const Sequence sequence = issued_.load(std::memory_order_relaxed) + 1;
-  if (sequence - completed_.load(std::memory_order_acquire) > pending_.size())
-    return refuse(Fail(ErrorCode::kResource, "{} operations are pending, the limit (max_pending_operations) is {}",
-                       pending_.size(), pending_.size()));
+  const std::size_t most = options_.max_pending_operations;
+  if (sequence - completed_.load(std::memory_order_acquire) > most)
+    return refuse(
+        Fail(ErrorCode::kResource, "{} operations are pending, the limit (max_pending_operations) is {}", most, most));
   Pending& pending = PendingOf(sequence);
   pending.request = request;
   pending.request.descriptor.sequence = sequence;
@@ -351,6 +354,13 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Split(int color, int
   // An Abort of this communicator that came a moment too early to find the child.
   if (failed && failed->code() == ErrorCode::kAborted) child->Poison(*failed);
   return child;
+}
+
+std::string CommunicatorCore::Transports() const {
+  std::set<std::string_view> names;
+  for (Rank peer = 0; peer < world_size(); ++peer)
+    if (peer != rank()) names.insert(endpoint_->TransportTo(peer));
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, "+"));
 }
 
 std::string CommunicatorCore::DescribePaths() const {

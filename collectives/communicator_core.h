@@ -127,6 +127,7 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   Result<ReduceOp> DefineOperation(UserOperation operation);            // issuer
   Result<std::shared_ptr<CommunicatorCore>> Split(int color, int key);  // issuer
   std::optional<Error> failure() const;
+  std::string Transports() const;
   std::string DescribePaths() const;
   TimePoint Now() const { return clock_->Now(); }
 
@@ -177,7 +178,7 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   Status CheckBuffers(OperationRequest& request) const;
   TimePoint DeadlineOf(Sequence sequence);
   TimePoint DeadlineAfter(Duration timeout) const;
-  Pending& PendingOf(Sequence sequence) { return pending_[(sequence - 1) % pending_.size()]; }
+  Pending& PendingOf(Sequence sequence) { return pending_[(sequence - 1) & (pending_.size() - 1)]; }
 
   // Drives until `ready()` or `until`. `background`: gives way to threads that wait.
   void Drive(TimePoint until, Sequence waited, bool background, Condition ready);
@@ -239,7 +240,7 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   std::uint64_t message_words_seen_ = 0;
 
   DriveGate gate_;
-  std::vector<Pending> pending_;        // ring by sequence; written by the issuer, read by the owner
+  std::vector<Pending> pending_;        // ring by sequence, a power of two; written by the issuer, read by the owner
   std::atomic<Sequence> issued_{0};     // publishes pending_ entries to the owner
   std::atomic<Sequence> completed_{0};  // publishes results to waiters, and ring entries back to the issuer
   std::atomic<bool> issuing_{false};    // catches a second issuing thread

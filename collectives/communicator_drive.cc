@@ -164,7 +164,8 @@ bool CommunicatorCore::RunAtOnce() {
     }
     if (*progress != Progress::kComplete) continue;
     CompleteCurrent();
-    completed_.store(completed_.load(std::memory_order_relaxed) + 1);
+    // Who parks looks at the gate first, which is left next.
+    completed_.store(completed_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     return true;
   }
   return false;

@@ -301,6 +301,9 @@ void CommunicatorCore::Abort(std::string_view reason) {
 }
 
 void CommunicatorCore::SayGoodbye() {
+  // On a board a rank may have looked at few others, and is connected to rank 0 alone. So rank 0 lets nobody go before
+  // it has compared what all of them did last.
+  if (rank() == 0 && runner_->has_board() && (!NotParted().empty() || FindOddGoodbye())) return;
   Goodbye goodbye;
   if (const Sequence last = completed_.load(); last > 0) goodbye.last = PendingOf(last).request.descriptor;
   const ControlMessage message{ControlKind::kGoodbye, Encode(goodbye)};

@@ -36,7 +36,7 @@ std::string ConfigOf(const CommunicatorOptions& options, Path path) {
       "path={}\nframe_version=1\nframe_bytes={}\nwindows_from_bytes={}\neager_credit_bytes={}\nmax_announced_messages={"
       "}\n"
       "reproducible={}\nwide_partials={}\nprofile={}\nchoice_version={}\nleast_slices={}\n",
-      path == Path::kShm ? "shm" : "tcp", options.frame_bytes, options.windows_from_bytes, options.eager_credit_bytes,
+      path == Path::kTcp ? "tcp" : "shm", options.frame_bytes, options.windows_from_bytes, options.eager_credit_bytes,
       options.max_announced_messages, options.reproducible, options.wide_partials, Fingerprint(*options.profile),
       kChoiceVersion, kLeastSlices);
 }
@@ -50,6 +50,21 @@ std::map<std::string_view, int> CoresOfHosts(const Membership& membership) {
   std::map<std::string_view, int> cores;
   for (const auto& [host_id, of_host] : lists) cores[host_id] = CountCpus(of_host);
   return cores;
+}
+
+// Every rank finds the same, so none waits for the others.
+Status AllOnOneHost(const Membership& membership) {
+  if (membership.members.size() == 1) return {};
+  const Member& first = membership.members.front();
+  for (std::size_t rank = 0; rank < membership.members.size(); ++rank) {
+    const Member& member = membership.members[rank];
+    if (!member.host_id.empty() && member.host_id == first.host_id) continue;
+    return Fail(ErrorCode::kInvalidArgument,
+                "shared memory alone was asked for, but rank {} (host {}) and rank 0 (host {}) are not known to be on "
+                "one host with one network",
+                rank, member.host, first.host);
+  }
+  return {};
 }
 
 }  // namespace
@@ -102,7 +117,7 @@ Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options) {
   self.config = ConfigOf(communicator, options.path);
   RONDO_ASSIGN(std::shared_ptr<Transport> transport, MakeTcpTransport(std::move(tcp)));
   const std::vector<std::string> hosts = PublishedHosts(transport->Address());
-  if (options.path == Path::kShm) {
+  if (options.path != Path::kTcp) {
     RONDO_ASSIGN(transport, MakeShmTransport(transport, {.host_id = self.host_id, .logger = options.logger}));
   }
   self.address = transport->Address();
@@ -135,6 +150,7 @@ Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options) {
   // Everybody has met. Somebody who died since will be named by the first collective, better than here.
   if (const Status left = opened.Leave(deadline); !left)
     Log(options.logger, LogLevel::kWarning, "leaving the store: {}", left.error().ToString());
+  if (options.path == Path::kShm) RONDO_TRY(AllOnOneHost(membership));
 
   communicator.rank = membership.rank;
   communicator.peers.clear();

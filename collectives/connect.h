@@ -14,8 +14,9 @@ namespace rondo {
 
 // How ranks reach each other.
 enum class Path : std::uint8_t {
-  kTcp,  // sockets, also within a host
-  kShm,  // shared memory between ranks of one host, TCP to others
+  kAuto,  // shared memory between ranks of one host, TCP to others
+  kTcp,   // sockets, also within a host
+  kShm,   // as kAuto, but ranks of several hosts are an error; where the system forbids sharing, sockets still serve
 };
 
 struct ConnectOptions {
@@ -33,7 +34,7 @@ struct ConnectOptions {
   bool external_store = false;
   std::vector<std::string> addresses = {};  // forces local addresses, an IPoIB one too; empty: chosen by reachability
   std::string interface = {};               // forces interfaces: "eth0,ib0", "^docker0,lo", "=eth0", "10.0.0.0/8"
-  Path path = Path::kTcp;                   // equal on all ranks
+  Path path = Path::kAuto;                  // equal on all ranks
   Duration timeout = std::chrono::seconds(60);  // of the meeting, and of every operation
   // Looks an environment variable up; null where there is no environment. The library itself never reads it.
   std::function<std::optional<std::string>(const std::string&)> environment = {};

@@ -43,7 +43,7 @@ class DriveGate {
   void Park(TimePoint deadline, Ready ready) {
     std::unique_lock lock(mutex_);
     parked_.fetch_add(1);
-    while (!ready() && (held_.load() || sleeping_.load()))
+    while ((held_.load() || sleeping_.load()) && !ready())
       if (changed_.wait_until(lock, deadline) == std::cv_status::timeout) break;
     parked_.fetch_sub(1);
   }

@@ -24,6 +24,7 @@
 #include "tools/flags.h"
 #include "tools/profile_flag.h"
 #include "tools/sizes.h"
+#include "transport/board.h"
 #include "transport/tcp/tcp.h"
 
 namespace rondo {
@@ -45,7 +46,7 @@ struct Flags {
   std::shared_ptr<const Profile> profile;
   std::vector<std::string> addresses;
   std::string interface;
-  bool shm = false;
+  bool shm = true;
 };
 
 // Counts what a schedule moves while its generator runs, without building it.
@@ -132,7 +133,7 @@ void ExplainTimes(const Selector& selector, const Call& call, Algorithm chosen) 
   const auto text = [](const Candidate& candidate) {
     return fmt::format("{:.3g} us {}", candidate.us, candidate.measured ? "measured" : "predicted");
   };
-  fmt::print("expected    {} among ranks of one host, by profile '{}'\n", text(selector.Expect(chosen, call)),
+  fmt::print("expected    {} over tcp among ranks of one host, by profile '{}'\n", text(selector.Expect(chosen, call)),
              selector.profile().name);
   std::string others;
   for (const Candidate& candidate : selector.Candidates(call))
@@ -143,7 +144,8 @@ void ExplainTimes(const Selector& selector, const Call& call, Algorithm chosen) 
 
 // Among ranks that share memory nothing is chosen and no schedule runs, unless an algorithm is asked for.
 bool TakesBoard(const Flags& flags) {
-  return flags.shm && flags.ranks > 1 && flags.algorithm.value_or(Algorithm::kBoard) == Algorithm::kBoard;
+  return flags.shm && flags.ranks > 1 && flags.ranks <= kMaxBoardRanks &&
+         flags.algorithm.value_or(Algorithm::kBoard) == Algorithm::kBoard;
 }
 
 void ExplainAddresses(const Transport& transport) {
@@ -244,8 +246,8 @@ void AddExplainCommand(CLI::App& app, int& exit_code) {
       kMaxWorldSize - 1, "Root of collectives that have one (default 0)");
   AddProfile(*explain, flags->profile);
   AddChoice(
-      *explain, "--transport", [flags](const std::string& name) { flags->shm = name == "shm"; }, {"auto", "tcp", "shm"},
-      "How bytes travel. tcp: sockets (auto, so far); shm: memory, all ranks on one host");
+      *explain, "--transport", [flags](const std::string& name) { flags->shm = name != "tcp"; }, {"auto", "tcp", "shm"},
+      "How bytes travel among ranks of one host. auto and shm: through memory; tcp: sockets");
   explain->add_flag("--reproducible", flags->reproducible, "A reduction in reproducible mode");
   explain->add_flag("--text", flags->text,
                     fmt::format("Print the schedule of every rank also of more than {} ranks", kSmallWorld));

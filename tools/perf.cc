@@ -26,6 +26,7 @@
 #include "tools/perf_case.h"
 #include "tools/perf_session.h"
 #include "tools/profile_flag.h"
+#include "transport/board.h"
 #include "transport/inproc/inproc.h"
 
 namespace rondo {
@@ -91,18 +92,23 @@ int Complain(const std::string& text, int exit_code) {
   return exit_code;
 }
 
+bool SharesMemory(const Flags& flags) { return flags.transport == "auto" || flags.transport == "shm"; }
+
 // Everything that one rank does once it has a communicator.
 int MeasureOnRank(Communicator& communicator, const Clock& clock, const Flags& flags) {
   const auto report = [&](const Error& error, int exit_code) {
     return Complain(fmt::format("rank {}: {}", communicator.rank(), error.ToString()), exit_code);
   };
-  const auto cases = PlanCases(flags.measure, communicator.world_size());
+  PerfOptions measure = flags.measure;
+  measure.board =
+      SharesMemory(flags) && communicator.place().host_count() == 1 && communicator.world_size() <= kMaxBoardRanks;
+  const auto cases = PlanCases(measure, communicator.world_size());
   if (!cases) return Complain(cases.error().message(), kExitWrongUsage);
   if (communicator.rank() == 0) {
     if (const Status files = CheckFiles(flags.outputs); !files)
       return Complain(files.error().message(), kExitWrongUsage);
   }
-  const auto verdict = MeasureAll(communicator, clock, flags.measure, *cases, flags.outputs);
+  const auto verdict = MeasureAll(communicator, clock, measure, *cases, flags.outputs);
   if (!verdict) return report(verdict.error(), kExitFailed);
   if (const Status closed = communicator.Close(); !closed) return report(closed.error(), kExitFailed);
   return verdict->good() ? kExitDone : kExitFailed;
@@ -191,7 +197,7 @@ int MeasureAsRank(Flags& flags) {
   options.environment = ProcessEnvironment;
   options.addresses = flags.addresses;
   options.interface = flags.interface;
-  options.path = flags.transport == "shm" ? Path::kShm : Path::kTcp;
+  options.path = flags.transport == "tcp" ? Path::kTcp : flags.transport == "shm" ? Path::kShm : Path::kAuto;
   options.timeout = flags.timeout;
   options.communicator.profile = flags.profile;
   const auto communicator = Connect(options);
@@ -237,8 +243,6 @@ int RunPerf(Flags& flags) {
     return Complain(profile.error().message(), kExitWrongUsage);
   flags.measure.in_place = flags.in_place || !flags.out_of_place;
   flags.measure.out_of_place = flags.out_of_place || !flags.in_place;
-  flags.outputs.transport = flags.transport == "auto" ? "tcp" : flags.transport;
-  flags.measure.board = flags.transport == "shm";
   const bool in_process = flags.transport == "inproc";
   if (in_process && !flags.local_ranks) return Complain("--transport inproc: wants -N RANKS too", kExitWrongUsage);
   const char* unused = !flags.addresses.empty() ? "--address" : !flags.interface.empty() ? "--interface" : nullptr;
@@ -250,6 +254,7 @@ int RunPerf(Flags& flags) {
     return Complain("--json and --csv: only one of them can have stdout", kExitWrongUsage);
   }
   if (flags.local_ranks && !flags.launched) {  // usage errors once, before anything starts
+    flags.measure.board = SharesMemory(flags) && *flags.local_ranks <= kMaxBoardRanks;
     const auto cases = PlanCases(flags.measure, *flags.local_ranks);
     if (!cases) return Complain(cases.error().message(), kExitWrongUsage);
     if (const Status files = CheckFiles(flags.outputs); !files)
@@ -263,7 +268,7 @@ int RunPerf(Flags& flags) {
 
 void AddWhatToMeasure(CLI::App& perf, Flags& flags) {
   PerfOptions& measure = flags.measure;
-  const std::string algorithms = "auto, " + NamesOf(DistinctAlgorithms()) + ", board (of --transport shm)";
+  const std::string algorithms = "auto, " + NamesOf(DistinctAlgorithms()) + ", board (of ranks that share memory)";
   AddText(
       perf, "collective", [&measure](const std::string& text) { return TakeSubjects(text, measure); }, "COLLECTIVE",
       "What to measure: " + NamesOf(DistinctCollectives()) + ", send_recv (each rank to the next), all")
@@ -366,9 +371,8 @@ void AddRanks(CLI::App& perf, Flags& flags) {
   AddChoice(
       perf, "--transport", [&flags](const std::string& name) { flags.transport = name; },
       {"auto", "tcp", "shm", "inproc"},
-      "How bytes travel. tcp: sockets (auto, so far); shm: memory between ranks of one host, sockets to others; "
-      "inproc: "
-      "ranks are threads of one process");
+      "How bytes travel. auto: memory between ranks of one host, sockets to others; tcp: sockets alone; shm: as auto, "
+      "but all ranks must be on one host; inproc: ranks are threads of one process");
   AddNumber(
       perf, "--rails", [](std::int64_t) {}, 1, 1, "Parallel paths to each peer; this version has one");
   AddText(

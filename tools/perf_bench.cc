@@ -97,9 +97,8 @@ class PerfBench::Arena {
   std::uint64_t bytes_ = 0;
 };
 
-PerfBench::PerfBench(Communicator& communicator, const Clock& clock, std::string transport,
-                     std::function<void(const std::string&)> complain)
-    : communicator_(communicator), clock_(clock), transport_(std::move(transport)), complain_(std::move(complain)) {}
+PerfBench::PerfBench(Communicator& communicator, const Clock& clock, std::function<void(const std::string&)> complain)
+    : communicator_(communicator), clock_(clock), complain_(std::move(complain)) {}
 
 PerfBench::~PerfBench() = default;
 
@@ -125,9 +124,7 @@ Result<PerfRow> PerfBench::Measure(const PerfCase& which, bool in_place) {
   PerfRow row;
   row.of = which;
   row.in_place = in_place;
-  row.transport = transport_;
   row.ranks = communicator_.world_size();
-  RONDO_TRY(Choose(row));
 
   part_ = PartOf(which, in_place);
   Fill();
@@ -168,6 +165,8 @@ Result<PerfRow> PerfBench::Measure(const PerfCase& which, bool in_place) {
   row.median_us = quantile(0.5);
   row.p99_us = quantile(0.99);
   row.max_us = times_us_.back();
+  row.transport = communicator_.Transports();
+  RONDO_TRY(Choose(row));  // now that it is known whether memory is shared
   return row;
 }
 
@@ -194,7 +193,7 @@ Status PerfBench::TimeEach(const PerfCase& which, int iterations) {
   return {};
 }
 
-// What will run, and what it promises.
+// What has run, and what was promised of it.
 Status PerfBench::Choose(PerfRow& row) const {
   row.algorithm = "-";
   if (row.of.send_recv) return {};

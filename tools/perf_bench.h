@@ -21,8 +21,7 @@ class PerfBench {
  public:
   // `complain` gets a line for every kind of wrong result that this rank finds, a few per case.
   // REQUIRES: communicator and clock outlive it.
-  PerfBench(Communicator& communicator, const Clock& clock, std::string transport,
-            std::function<void(const std::string&)> complain);
+  PerfBench(Communicator& communicator, const Clock& clock, std::function<void(const std::string&)> complain);
   ~PerfBench();
 
   // Takes the memory that `cases` need, two buffers of the largest size. kOutOfMemory names the bytes.
@@ -68,7 +67,6 @@ class PerfBench {
 
   Communicator& communicator_;
   const Clock& clock_;
-  const std::string transport_;
   const std::function<void(const std::string&)> complain_;
 
   std::optional<int> fixed_iterations_;

@@ -20,7 +20,7 @@ struct Way {
 // Why an algorithm cannot measure a collective as asked, or nothing.
 std::optional<std::string> WhyNot(const PerfOptions& options, Collective collective, Algorithm algorithm) {
   if (algorithm == Algorithm::kBoard) {
-    if (!options.board) return "board needs ranks that share memory: --transport shm";
+    if (!options.board) return "board needs ranks that share memory";
     return options.uneven ? std::optional<std::string>("board wants equal counts") : std::nullopt;
   }
   const AlgorithmEntry* const entry = FindAlgorithm(collective, algorithm);

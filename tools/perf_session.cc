@@ -56,7 +56,7 @@ class Reporter {
     const HostFacts host = ThisHost();
     const std::string ranks = outputs.launch.empty() ? "" : "\n# Ranks: " + outputs.launch;
     Print(TableHead(fmt::format("rondo {}: {} ranks over {}, seen from {} ({} cores){}", kRondoVersion,
-                                communicator.world_size(), outputs.transport, host.name, host.cores, ranks),
+                                communicator.world_size(), communicator.Transports(), host.name, host.cores, ranks),
                     outputs.predicted));
   }
 
@@ -147,7 +147,7 @@ Result<PerfVerdict> MeasureAll(Communicator& communicator, const Clock& clock, c
   const auto complain = [&](const std::string& line) {
     fmt::print(stderr, "rondo perf: rank {}: {}\n", communicator.rank(), line);
   };
-  PerfBench bench(communicator, clock, outputs.transport, complain);
+  PerfBench bench(communicator, clock, complain);
   RONDO_TRY(bench.Prepare(options, cases));
   Reporter reporter(communicator, clock, outputs, cases.size());
   std::vector<PerfRow> rows;

@@ -18,7 +18,6 @@ struct PerfOutputs {
   std::string html;
   std::string baseline;         // a file that --json wrote earlier
   double max_regression = 0.1;  // by how much of its time a row may have grown
-  std::string transport;        // its name, for the rows
   bool predicted = false;       // the table has a column for what the profile promised
   std::string launch;           // how the ranks came together, for the head; "": nothing to say
 

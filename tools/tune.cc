@@ -92,18 +92,25 @@ Status MeasureRanks(const Flags& flags, Communicator& communicator, int round, c
   return swept;
 }
 
+// How ranks meet here. A profile is of sockets, also within a host: nothing is chosen where ranks share memory.
+ConnectOptions MeetingOf(const Flags& flags) {
+  ConnectOptions options;
+  options.rendezvous = "env://";
+  options.environment = ProcessEnvironment;
+  options.path = Path::kTcp;
+  options.timeout = flags.timeout;
+  options.communicator.profile = flags.profile;
+  return options;
+}
+
 // The same where the world is met for that alone, under a generation of its own; the rest of the ranks sleep in the
 // next meeting.
 Status MeetAndMeasure(const Flags& flags, Rank rank, int ranks, int round, std::uint64_t generation, const Clock& clock,
                       InterruptWatch& interrupts, World& world) {
-  ConnectOptions options;
-  options.rendezvous = "env://";
+  ConnectOptions options = MeetingOf(flags);
   options.rank = rank;
   options.world_size = ranks;
   options.generation = generation;
-  options.environment = ProcessEnvironment;
-  options.timeout = flags.timeout;
-  options.communicator.profile = flags.profile;
   RONDO_ASSIGN(const std::unique_ptr<Communicator> communicator, Connect(options));
   RONDO_TRY(MeasureRanks(flags, *communicator, round, clock, interrupts, world));
   return communicator->Close();
@@ -111,12 +118,10 @@ Status MeetAndMeasure(const Flags& flags, Rank rank, int ranks, int round, std::
 
 // All ranks, so that nobody begins the next world while another still measures.
 Status MeetAgain(const Flags& flags, Rank rank, std::uint64_t generation) {
-  ConnectOptions options;
-  options.rendezvous = "env://";
+  ConnectOptions options = MeetingOf(flags);
   options.rank = rank;
   options.world_size = flags.worlds.back();
   options.generation = generation;
-  options.environment = ProcessEnvironment;
   options.timeout = kWhileOthersMeasure;
   options.communicator.progress_thread = false;
   RONDO_ASSIGN(const std::unique_ptr<Communicator> communicator, Connect(options));
@@ -208,12 +213,7 @@ int Conclude(const Flags& flags, const std::vector<World>& worlds) {
 int TuneTheJob(const Flags& flags) {
   const SteadyClock clock;
   InterruptWatch interrupts;
-  ConnectOptions options;
-  options.rendezvous = "env://";
-  options.environment = ProcessEnvironment;
-  options.timeout = flags.timeout;
-  options.communicator.profile = flags.profile;
-  const auto connected = Connect(options);
+  const auto connected = Connect(MeetingOf(flags));
   if (!connected) return Complain(connected.error().ToString(), kExitFailed);
   Communicator& communicator = **connected;
   const bool speaks = communicator.rank() == 0;

@@ -109,7 +109,7 @@ Status SweepOnce(Communicator& communicator, const Clock& clock, const SweepOpti
   measure.in_place = false;
   measure.check = false;  // rondo perf checks; here only time counts
   RONDO_ASSIGN(const std::vector<PerfCase> sizes, PlanCases(measure, communicator.world_size()));
-  PerfBench bench(communicator, clock, "", [](const std::string&) {});
+  PerfBench bench(communicator, clock, [](const std::string&) {});
   RONDO_TRY(bench.Prepare(measure, sizes));
   if (rows.empty()) std::transform(sizes.begin(), sizes.end(), std::back_inserter(rows), EmptyRow);
   RONDO_CHECK(rows.size() == sizes.size());

@@ -17,6 +17,9 @@
 
 namespace rondo {
 
+// Most ranks of a board. A larger world on one host uses lanes.
+inline constexpr int kMaxBoardRanks = 64;
+
 // Where memory lies in a shared region (Transport::Allocate) of its rank.
 struct SharedPlace {
   std::uint32_t region = 0;  // 0: in none

@@ -118,6 +118,9 @@ class Endpoint {
   // Whether everything given to SendControl has left this process, or never will because its connection has ended.
   virtual bool ControlFlushed() const = 0;
 
+  // The name of the transport that carries bytes to `peer`, "tcp"; of a path that is not made yet, what it is to be.
+  virtual std::string_view TransportTo(Rank peer) const = 0;
+
   // How the path to `peer` was chosen, in words, for explain and errors: "10.0.0.2:41234 via eth0 (same subnet;
   // cubic)".
   virtual std::string DescribePeer(Rank peer) const = 0;
@@ -153,7 +156,8 @@ class Transport {
   // The endpoint of one communicator and rail. REQUIRES: the name (communicator, rail) is not in use.
   virtual Result<std::unique_ptr<Endpoint>> OpenEndpoint(const EndpointConfig& config) = 0;
 
-  // Page-aligned memory, zeroed. kOutOfMemory names the bytes. Zero bytes is legal.
+  // Page-aligned memory, zeroed, of the kind that serves best; plain memory where there is none of that kind.
+  // kOutOfMemory names the bytes. Zero bytes is legal.
   virtual Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) = 0;
   virtual Result<std::unique_ptr<Registration>> Register(MutableBytes memory) = 0;
 };

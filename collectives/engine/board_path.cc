@@ -117,6 +117,7 @@ Result<Progress> BoardPath::Poll() {
     }
     if (++index_ == turns_) {
       running_ = false;
+      ClaimNextSlot();
       return Progress::kComplete;
     }
     NextTurn();
@@ -162,6 +163,14 @@ void BoardPath::Publish() {
   own.descriptor = last_descriptor_ = descriptor_;
   own.turn.store(turn_, std::memory_order_seq_cst);
   board_.RingSleepers();
+}
+
+// Others may have the line of the slot that comes next in their caches still, from two turns ago. To write it means to
+// take it from them, which is half of what a turn takes; so that is begun here, by a store of what is there already.
+// A release, because whoever reads the turn from this store reads the rest of the slot too.
+void BoardPath::ClaimNextSlot() {
+  std::atomic<std::uint64_t>& turn = SlotOf(rank_, turn_ + 1).turn;
+  turn.store(turn.load(std::memory_order_relaxed), std::memory_order_release);
 }
 
 Result<bool> BoardPath::Arrived(Rank rank) {

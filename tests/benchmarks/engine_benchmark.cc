@@ -85,6 +85,7 @@ class NullEndpoint final : public Endpoint {
   bool SendControl(Rank, const ControlMessage&) override { return true; }
   std::vector<Rank> ControlPeers() const override { return {}; }
   bool ControlFlushed() const override { return true; }
+  std::string_view TransportTo(Rank) const override { return "null"; }
   std::string DescribePeer(Rank) const override { return "null"; }
 
   void SetSequence(Sequence sequence) {

@@ -68,7 +68,7 @@ PerfOptions Small(std::vector<DataType> types, std::vector<ReduceOp> ops) {
 void ExpectNothingWrong(int world_size, const PerfOptions& options) {
   OnRanks(world_size, [&](Communicator& communicator) {
     std::string complaints;
-    PerfBench bench(communicator, kClock, "inproc", [&](const std::string& line) { complaints += line + "\n"; });
+    PerfBench bench(communicator, kClock, [&](const std::string& line) { complaints += line + "\n"; });
     const auto cases = PlanCases(options, world_size);
     if (!cases) return Failed(cases.error().ToString());
     if (const Status ready = bench.Prepare(options, *cases); !ready) return Failed(ready.error().ToString());
@@ -153,7 +153,7 @@ TEST_CASE("on one host a collective with a root lasts from the root's start to t
   OnRanks(2, [&](Communicator& communicator) {
     ManualClock clock;  // stands still, and rank 1's stands later
     if (communicator.rank() == 1) clock.Advance(std::chrono::seconds(4));
-    PerfBench bench(communicator, clock, "inproc", [](const std::string&) {});
+    PerfBench bench(communicator, clock, [](const std::string&) {});
     const PerfCase from_early{.collective = Collective::kScatter, .type = DataType::kInt32, .root = 0, .count = 10};
     const PerfCase from_late{.collective = Collective::kScatter, .type = DataType::kInt32, .root = 1, .count = 10};
     const PerfCase rootless{.collective = Collective::kAllReduce, .type = DataType::kInt32, .count = 10};
@@ -188,7 +188,7 @@ TEST_CASE("a rank that brings other data than it should is caught, and the place
       }
       return;
     }
-    PerfBench bench(communicator, kClock, "inproc", [&](const std::string& line) { complaints.push_back(line); });
+    PerfBench bench(communicator, kClock, [&](const std::string& line) { complaints.push_back(line); });
     CHECK(bench.Prepare(options, {which}).has_value());
     const auto row = bench.Measure(which, false);
     if (!row) return Failed(row.error().ToString());

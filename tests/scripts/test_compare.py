@@ -121,6 +121,14 @@ class BarsAgainstNamedPrograms(unittest.TestCase):
         reported = report.report_cell(CELL, runs("rondo", 5) + runs("sockets", 4), BAR)
         self.assertEqual(reported.verdict, "no result", "sockets are not the best peer")
 
+    def test_of_another_of_rondos_programs_count_where_that_one_fails(self):
+        held_to = [bars.Bar(1.0, of="rondo_allocated")]
+        both = runs("rondo", 5) + runs("gloo", 10)
+        failed = {"round": 0, "cell": dataclasses.asdict(CELL), "program": "rondo_allocated", "error": "not done after 120 s"}
+        self.assertEqual(report.report_cell(CELL, both + runs("rondo_allocated", 5), held_to).verdict, "held")
+        self.assertEqual(report.report_cell(CELL, both + [failed], held_to).verdict, "no result")
+        self.assertEqual(report.report_cell(CELL, both, held_to).verdict, "no bar", "it was not asked for")
+
     def test_are_not_judged_where_none_of_those_has_a_result(self):
         (bar,) = judged(runs("rondo", 5) + runs("openmpi", 6), bars.Bar(10, against=bars.GLOO))
         self.assertEqual((bar.verdict, bar.why), ("not judged", "no cell has both Rondo and Gloo"))

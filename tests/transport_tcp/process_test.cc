@@ -91,14 +91,14 @@ struct Parent {
   Lane* lane = nullptr;
 };
 
-// Sends back whatever comes until the lane ends.
-int Echo(Endpoint& endpoint) {
+// Sends back whatever comes until the lane ends, or until it was so much.
+int Echo(Endpoint& endpoint, std::uint64_t bytes = ~std::uint64_t{0}) {
   auto lane = endpoint.Open(0, 0);
   if (!lane) return 1;
   const bool ended = DriveOne(endpoint, [&] {
     while (true) {
       const Arrived arrived = (*lane)->Peek(64 * 1024);
-      if (arrived.size() == 0) return (*lane)->state() == LaneState::kEnded;
+      if (arrived.size() == 0) return (*lane)->state() == LaneState::kEnded || (*lane)->consumed() == bytes;
       const Bytes pieces[] = {arrived.first, arrived.second};
       const std::size_t sent = (*lane)->Write(pieces);
       if (sent == 0) return false;
@@ -109,14 +109,16 @@ int Echo(Endpoint& endpoint) {
 }
 
 TEST_CASE("a stream goes to another process and comes back") {
+  constexpr std::size_t kBytes = 4 << 20;
   Child child([](Transport&, Endpoint& endpoint, int) {
-    const int result = Echo(endpoint);
-    endpoint.SendControl(0, {ControlKind::kGoodbye, "done"});
+    const int result = Echo(endpoint, kBytes);
+    endpoint.SendControl(0, {ControlKind::kGoodbye, "done"});  // before the parent's: nobody listens after that
+    const int after = Echo(endpoint);
     endpoint.ShutDown();
-    return result;
+    return result + after;
   });
   Parent parent(child);
-  const auto data = Pattern(4 << 20, 9);
+  const auto data = Pattern(kBytes, 9);
   std::vector<std::byte> back(data.size());
   std::size_t written = 0, read = 0;
   CHECK(DriveOne(*parent.endpoint, [&] {
@@ -131,10 +133,10 @@ TEST_CASE("a stream goes to another process and comes back") {
     return read == back.size();
   }));
   CHECK(back == data);
+  REQUIRE(parent.heard.WaitForMessages(1));
   parent.endpoint->SendControl(1, {ControlKind::kGoodbye, "done"});
   parent.endpoint->ShutDown();
   CHECK(child.Wait() == 0);
-  CHECK(parent.heard.WaitForMessages(1));
   CHECK(parent.heard.messages()[0].second.kind == ControlKind::kGoodbye);
   CHECK(parent.heard.lost().empty());
 }

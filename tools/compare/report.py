@@ -94,6 +94,10 @@ def ratios_to(rival: Rival, programs: dict[str, Program], of: str = RONDO.name) 
     return ratios
 
 
+def has_failed(programs: dict[str, Program], name: str) -> bool:
+    return name in programs and not programs[name].rounds
+
+
 def report_cell(cell: Cell, runs: list[dict], bars: list[Bar] = BARS) -> CellReport:
     by_program: dict[str, list[dict]] = {}
     for run in runs:
@@ -115,7 +119,7 @@ def report_cell(cell: Cell, runs: list[dict], bars: list[Bar] = BARS) -> CellRep
     judged = [of_bar for of_bar in of_cell if of_bar.ratios]
     if RONDO.name not in programs:
         verdict = "peers alone"
-    elif not ratios:
+    elif not ratios or any(has_failed(programs, of_bar.bar.of) for of_bar in of_cell):
         verdict = "no result"
     elif not judged:
         verdict = "no bar"

@@ -74,13 +74,15 @@ SUITES = [
           ["env", "RONDO_SEEDS=20000", "bazel-bin/tests/simulation/messages_seeds_test"], count_step, full_only=True),
     Suite("verify", "every algorithm proved to 33 ranks, every mutation refused", 2,
           ["bazel-bin/tools/rondo", "verify", "--max-ranks", "33", "--mutations"], count_step, full_only=True),
-    *(Suite(f"perf-{ranks}", f"every collective, algorithm, type and operation among {ranks} ranks, every element checked", 15,
-            ["bazel-bin/tools/rondo", "perf", "all", "-N", str(ranks), "--algorithm", "all", "--dtype", "all", "--op", "all",
-             "-b", "0", "-e", "1M", "-f", "8", "-n", "2", "-w", "0"], count_step, full_only=True)
-      for ranks in (2, 3, 4, 5, 7, 8)),
-    Suite("perf-5G", "one in-place all_reduce of 5 GiB between 2 ranks, every element checked", 5,
-          ["bazel-bin/tools/rondo", "perf", "all_reduce", "-N", "2", "-b", "5G", "-e", "5G", "-n", "1", "-w", "0", "--in-place",
-           "--timeout", "300"], count_step, full_only=True),
+    *(Suite(f"perf-{transport}-{ranks}",
+            f"every collective, algorithm, type and operation among {ranks} ranks over {transport}, every element checked", 15,
+            ["bazel-bin/tools/rondo", "perf", "all", "-N", str(ranks), "--transport", transport, "--algorithm", "all",
+             "--dtype", "all", "--op", "all", "-b", "0", "-e", "1M", "-f", "8", "-n", "2", "-w", "0"], count_step, full_only=True)
+      for transport in ("tcp", "shm") for ranks in (2, 3, 4, 5, 7, 8)),
+    *(Suite(f"perf-{transport}-5G", f"one in-place all_reduce of 5 GiB between 2 ranks over {transport}, every element checked", 5,
+            ["bazel-bin/tools/rondo", "perf", "all_reduce", "-N", "2", "--transport", transport, "-b", "5G", "-e", "5G", "-n", "1",
+             "-w", "0", "--in-place", "--timeout", "300"], count_step, full_only=True)
+      for transport in ("tcp", "shm")),
     Suite("quickstart", "tools/quickstart on a bare Debian, then again offline", 20,
           ["tools/lab/chroot", "--again-offline", "tools/quickstart"], count_step, full_only=True, missing=no_chroot),
 ]  # fmt: skip

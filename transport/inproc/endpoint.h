@@ -30,6 +30,7 @@ class InprocEndpoint final : public Endpoint {
   bool SendControl(Rank peer, const ControlMessage& message) override;
   std::vector<Rank> ControlPeers() const override;
   bool ControlFlushed() const override { return true; }  // a message is at its receiver when SendControl returns
+  std::string_view TransportTo(Rank) const override { return "inproc"; }
   std::string DescribePeer(Rank peer) const override;
 
  private:

@@ -36,4 +36,6 @@ Result<ShmAddress> DecodeShmAddress(std::string_view text) {
   return address;
 }
 
+bool SameHost(const ShmAddress& a, const ShmAddress& b) { return !a.host_id.empty() && a.host_id == b.host_id; }
+
 }  // namespace rondo::shm

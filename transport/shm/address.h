@@ -21,5 +21,6 @@ struct ShmAddress {
 std::string Encode(const ShmAddress& address);
 // kInvalidArgument says what is wrong.
 Result<ShmAddress> DecodeShmAddress(std::string_view text);
+bool SameHost(const ShmAddress& a, const ShmAddress& b);
 
 }  // namespace rondo::shm

@@ -41,7 +41,6 @@
 
 namespace rondo::shm {
 
-inline constexpr int kMaxBoardRanks = 64;  // a bit each
 inline constexpr std::size_t kBoardPartBytes = 256 * 1024;
 
 struct BoardContext {

@@ -55,9 +55,8 @@ ShmEndpoint::ShmEndpoint(EndpointSetUp set_up, std::unique_ptr<Endpoint> base, F
 
 bool ShmEndpoint::IsHere(Rank peer) const {
   const auto rank = static_cast<std::size_t>(peer);
-  if (!listener_ || peer < 0 || rank >= set_up_.peers.size() || peer == set_up_.config.rank) return false;
-  const std::string& own = set_up_.peers[static_cast<std::size_t>(set_up_.config.rank)].host_id;
-  return !own.empty() && set_up_.peers[rank].host_id == own;
+  if (peer < 0 || rank >= set_up_.peers.size() || peer == set_up_.config.rank) return false;
+  return SameHost(set_up_.peers[rank], set_up_.peers[static_cast<std::size_t>(set_up_.config.rank)]);
 }
 
 Result<Lane*> ShmEndpoint::Open(Rank peer, std::uint32_t index) {
@@ -139,7 +138,7 @@ Result<Board*> ShmEndpoint::OpenBoard() {
 
 // Who has connected may be about to leave its message: it is looked at again.
 void ShmEndpoint::TakeCalls() {
-  while (Fd connection = NextCaller(listener_.get()))
+  while (Fd connection = listener_ ? NextCaller(listener_.get()) : Fd())
     if (IsFriend(connection.get()) && silent_.size() < kMaxCalls) silent_.push_back(std::move(connection));
   std::erase_if(silent_, [&](Fd& connection) {
     Call call;
@@ -172,6 +171,7 @@ void ShmEndpoint::Poll(TimePoint now) {
 void ShmEndpoint::Note(const ShmLane& lane) {
   const std::lock_guard lock(mutex_);
   described_[lane.peer()] = lane.Describe();
+  if (lane.is_plain()) plain_.insert(lane.peer());
 }
 
 // Why no wake-up is lost: base lanes have their own argument (the base transport's Arm); a ring's is that of the bell.
@@ -198,6 +198,11 @@ void ShmEndpoint::Revoke() {
 void ShmEndpoint::ShutDown() {
   for (const auto& lane : lanes_) lane->ShutDown();
   base_->ShutDown();
+}
+
+std::string_view ShmEndpoint::TransportTo(Rank peer) const {
+  const std::lock_guard lock(mutex_);
+  return IsHere(peer) && !plain_.contains(peer) ? "shm" : base_->TransportTo(peer);
 }
 
 std::string ShmEndpoint::DescribePeer(Rank peer) const {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -50,6 +51,7 @@ class ShmEndpoint final : public Endpoint {
   bool SendControl(Rank peer, const ControlMessage& message) override { return base_->SendControl(peer, message); }
   std::vector<Rank> ControlPeers() const override { return base_->ControlPeers(); }
   bool ControlFlushed() const override { return base_->ControlFlushed(); }
+  std::string_view TransportTo(Rank peer) const override;
   std::string DescribePeer(Rank peer) const override;
 
  private:
@@ -62,7 +64,7 @@ class ShmEndpoint final : public Endpoint {
 
   const EndpointSetUp set_up_;
   const std::unique_ptr<Endpoint> base_;  // outlives the lanes
-  const Fd listener_;
+  const Fd listener_;                     // none where the system forbids it
   const Fd signal_;
   const Fd poll_set_;
   std::map<std::pair<Rank, std::uint32_t>, ShmLane*> by_name_;
@@ -73,6 +75,7 @@ class ShmEndpoint final : public Endpoint {
 
   mutable std::mutex mutex_;  // guards what follows
   std::map<Rank, std::string> described_;
+  std::set<Rank> plain_;  // here, and yet reached over the base transport
   std::string board_described_;
 };
 

@@ -72,7 +72,7 @@ class ShmLane final : public Lane {
   bool Arm();
   void Disarm();
   void ShutDown() { may_send_ = false; }
-  bool shares_memory() const { return phase_ == Phase::kShared; }
+  bool is_plain() const { return phase_ == Phase::kPlain; }
   // Whether Describe says something new since this was last asked.
   bool TakeChanged() { return std::exchange(changed_, false); }
   // "shm (256 KiB each way)", or why not.

@@ -4,6 +4,7 @@
 #include <sys/random.h>
 
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <utility>
@@ -44,6 +45,7 @@ class ShmTransport final : public Transport {
                          .watch_steps = options_.watch_steps,
                          .regions = regions_};
     EndpointConfig of_base = config;
+    const auto own = static_cast<std::size_t>(config.rank);
     for (std::size_t rank = 0; rank < config.addresses.size(); ++rank) {
       auto address = DecodeShmAddress(config.addresses[rank]);
       if (!address)
@@ -52,20 +54,27 @@ class ShmTransport final : public Transport {
       of_base.addresses[rank] = address->base;
       set_up.peers.push_back(std::move(*address));
     }
-    // Before the base endpoint, so that whoever has a lane to this one finds somebody listening.
+    // Alone on its host it has nobody to share with.
+    bool shares = false;
+    for (std::size_t rank = 0; rank < set_up.peers.size(); ++rank)
+      shares = shares || (rank != own && SameHost(set_up.peers[rank], set_up.peers[own]));
+    if (!shares) return base_->OpenEndpoint(of_base);
+    // Before the base endpoint, so that whoever has a lane to this one finds somebody listening. Where such sockets are
+    // forbidden nobody listens: peers that call find that out, and every lane stays with the base transport.
     Result<Fd> listener = ListenAt(SocketName(instance_, config.communicator, config.rail), kBacklog);
-    if (!listener) {
-      if (listener.error().code() != ErrorCode::kAddressInUse) return Fail(listener.error());
+    if (!listener && listener.error().code() == ErrorCode::kAddressInUse)
       return Fail(ErrorCode::kInvalidArgument, "communicator {} rail {} is open already on this transport",
                   config.communicator, config.rail);
-    }
     RONDO_ASSIGN(auto base, base_->OpenEndpoint(of_base));
-    return ShmEndpoint::Create(std::move(set_up), std::move(base), std::move(*listener));
+    RONDO_ASSIGN(auto endpoint,
+                 ShmEndpoint::Create(std::move(set_up), std::move(base), listener ? std::move(*listener) : Fd()));
+    if (endpoint->MayHaveBoard()) may_have_board_.store(true, std::memory_order_relaxed);
+    return endpoint;
   }
 
-  // What ranks can share, if there is such memory; else any.
+  // What ranks can share, if there is such memory and a board, whose ranks alone read it; else any.
   Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) override {
-    if (bytes >= kLeastRegionBytes)
+    if (bytes >= kLeastRegionBytes && may_have_board_.load(std::memory_order_relaxed))
       if (auto shared = regions_->Allocate(bytes)) return shared;
     return base_->Allocate(bytes);
   }
@@ -77,6 +86,7 @@ class ShmTransport final : public Transport {
   const std::string instance_;
   const std::shared_ptr<Regions> regions_ = std::make_shared<Regions>();
   const Capabilities capabilities_{};
+  std::atomic<bool> may_have_board_{false};  // some endpoint of it
 };
 
 }  // namespace

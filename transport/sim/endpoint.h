@@ -82,6 +82,7 @@ class SimEndpoint final : public Endpoint {
   bool SendControl(Rank peer, const ControlMessage& message) override;
   std::vector<Rank> ControlPeers() const override;
   bool ControlFlushed() const override { return true; }  // the network has it when SendControl returns
+  std::string_view TransportTo(Rank) const override { return "sim"; }
   std::string DescribePeer(Rank peer) const override;
 
  private:
