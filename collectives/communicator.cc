@@ -17,21 +17,22 @@ OperationRequest Request(Collective collective, const void* input, void* output,
   return request;
 }
 
-OperationRequest Reducing(OperationRequest request, ReduceOp op) {
+// These three hand on the request that they are given: a call's own, which lives as long as the call.
+OperationRequest&& Reducing(OperationRequest&& request, ReduceOp op) {
   request.descriptor.op = op;
-  return request;
+  return std::move(request);
 }
 
-OperationRequest Rooted(OperationRequest request, Rank root) {
+OperationRequest&& Rooted(OperationRequest&& request, Rank root) {
   request.descriptor.root = root;
-  return request;
+  return std::move(request);
 }
 
-OperationRequest Varying(OperationRequest request, Counts input_counts, Counts output_counts) {
+OperationRequest&& Varying(OperationRequest&& request, Counts input_counts, Counts output_counts) {
   request.descriptor.varying = true;
   request.input_counts = input_counts;
   request.output_counts = output_counts;
-  return request;
+  return std::move(request);
 }
 
 }  // namespace

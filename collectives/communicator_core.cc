@@ -223,7 +223,7 @@ Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request, bool a
     issued_.store(sequence, std::memory_order_release);
     // The deadline is the owner's to read: of an operation that ends at once there is none.
     if (!idle || !RunAtOnce()) pending.deadline = DeadlineAfter(request.timeout);
-    gate_.Leave();
+    gate_.Leave(/*work=*/false);  // what is left is this thread's, which waits next
   } else {
     pending.deadline = DeadlineAfter(request.timeout);
     issued_.store(sequence, std::memory_order_release);
@@ -238,22 +238,15 @@ TimePoint CommunicatorCore::DeadlineAfter(Duration timeout) const {
   return Later(far ? clock_->CoarseNow() : clock_->Now(), timeout);
 }
 
-Status CommunicatorCore::Run(OperationRequest request, const OperationOptions& options) {
+Status CommunicatorCore::Run(OperationRequest&& request, const OperationOptions& options) {
   RONDO_TRY(Check(request, options));
-  // The progress thread gives way from the start, and takes over again what is left.
-  const bool beside = progress_running_.load(std::memory_order_relaxed);
-  if (beside) waiters_.fetch_add(1);
   const Result<Sequence> sequence = Issue(request, /*at_once=*/true);
-  const bool ended = sequence && completed_.load(std::memory_order_acquire) >= *sequence;
-  Status status = ended ? Status{} : sequence ? WaitForGood(*sequence) : Status(Fail(sequence.error()));
-  if (beside) {
-    waiters_.fetch_sub(1);
-    if (messages_pending_.load() > 0) gate_.Announce();
-  }
-  return status;
+  if (!sequence) return Fail(sequence.error());
+  if (completed_.load(std::memory_order_acquire) >= *sequence) return {};
+  return WaitForGood(*sequence);
 }
 
-Work CommunicatorCore::RunAsync(OperationRequest request, const OperationOptions& options) {
+Work CommunicatorCore::RunAsync(OperationRequest&& request, const OperationOptions& options) {
   Work work;
   work.core_ = shared_from_this();
   if (Status checked = Check(request, options); !checked) {
@@ -298,7 +291,7 @@ Result<ReduceOp> CommunicatorCore::DefineOperation(UserOperation operation) {
   request.descriptor = {.count = kDefinitionBytes, .collective = Collective::kAllGather, .type = DataType::kUint8};
   request.input = own.data();
   request.output = all.data();
-  RONDO_TRY(Run(request, {}));
+  RONDO_TRY(Run(std::move(request), {}));
   for (std::size_t other = 1; other < all.size(); ++other)
     if (all[other] != all[0])
       return Fail(ErrorCode::kMismatch, "the ranks disagree: rank 0 defines operation {}, rank {} {}", InWords(all[0]),
@@ -317,7 +310,7 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Split(int color, int
   request.descriptor = {
       .count = table.size(), .collective = Collective::kAllReduce, .type = DataType::kInt64, .op = ReduceOp::kSum};
   request.input = request.output = table.data();
-  RONDO_TRY(Run(request, {}));
+  RONDO_TRY(Run(std::move(request), {}));
   ++splits_;
   if (color < 0) return std::shared_ptr<CommunicatorCore>();
 

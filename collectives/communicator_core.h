@@ -95,8 +95,8 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   // poisoned; kClosed after Close.
   Result<Sequence> Issue(const OperationRequest& request, bool at_once = false);
   // Issue and wait, without a Work.
-  Status Run(OperationRequest request, const OperationOptions& options);
-  Work RunAsync(OperationRequest request, const OperationOptions& options);
+  Status Run(OperationRequest&& request, const OperationOptions& options);
+  Work RunAsync(OperationRequest&& request, const OperationOptions& options);
 
   // ---- messages (communicator_messages.cc): any thread ----
   using Outgoing = Communicator::Outgoing;
@@ -208,6 +208,8 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   Error WithIdentity(Error error) const;
   void RunCallbacks();
   void ProgressThread();
+  // For the progress thread, while nobody waits.
+  bool WorkIsLeft() const;
   void SayGoodbye();
   void SayWhereWeStand();
   Error Disagreement(Rank peer, const OperationDescriptor& own, const OperationDescriptor& theirs) const;

@@ -65,7 +65,7 @@ bool CommunicatorCore::Advance() {
     CompleteCurrent();
     completed_.store(completed_.load(std::memory_order_relaxed) + 1);
     if (callback_count_.load() > 0) callbacks_due_.store(true);
-    gate_.Announce();
+    gate_.Announce(/*work=*/false);
     moved = true;
   }
 }
@@ -249,7 +249,7 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
     // Idle still: who was woken to look around or to hear where a peer stands would otherwise poll and yield first, at
     // 2% of a core. Bytes end the idleness by moving.
   }
-  gate_.Leave();
+  gate_.Leave(WorkIsLeft());
 }
 
 bool CommunicatorCore::DriveUntil(TimePoint until, Sequence waited, Condition ready) {
@@ -272,7 +272,7 @@ bool CommunicatorCore::DriveUntil(TimePoint until, Sequence waited, Condition re
   }
   waiters_.fetch_sub(1);
   // The progress thread stood back; what is left is its business again.
-  if (progress_running_.load(std::memory_order_relaxed)) gate_.Announce();
+  if (progress_running_.load(std::memory_order_relaxed) && WorkIsLeft()) gate_.Announce();
   // Callbacks run with nothing held, and while the progress thread drives again: they may wait for other operations.
   if (callback_count_.load(std::memory_order_acquire) > 0) RunCallbacks();
   return final;
@@ -300,7 +300,7 @@ bool CommunicatorCore::ProgressOnce() {
   const TimePoint now = clock_->Now();
   const bool moved =
       endpoint_ != nullptr && !ended_.load() && (advanced ? (LookAtDeadlines(now, 0), true) : LookForTrouble(now, 0));
-  gate_.Leave();
+  gate_.Leave(WorkIsLeft());
   if (callback_count_.load(std::memory_order_acquire) > 0) RunCallbacks();
   return moved;
 }
@@ -335,12 +335,12 @@ void CommunicatorCore::RunCallbacks() {
   }
 }
 
+bool CommunicatorCore::WorkIsLeft() const {
+  return !ended_.load() && (issued_.load() > completed_.load() || messages_pending_.load() > 0 || poisoned_.load());
+}
+
 void CommunicatorCore::ProgressThread() {
-  const auto has_work = [&] {
-    return waiters_.load() == 0 && !ended_.load() &&
-           (issued_.load(std::memory_order_acquire) > completed_.load() || messages_pending_.load() > 0 ||
-            poisoned_.load());
-  };
+  const auto has_work = [&] { return waiters_.load() == 0 && WorkIsLeft(); };
   const auto stopped = [&] {
     const std::lock_guard lock(mutex_);
     return stop_;

@@ -378,7 +378,7 @@ Status CommunicatorCore::Close() {
   if (const std::size_t left = messages_->held_messages(); left > 0)
     Log(options_.logger, LogLevel::kWarning, "rank {} closed with {} messages that it never received", rank(), left);
   endpoint_->ShutDown();
-  gate_.Leave();
+  gate_.Leave(WorkIsLeft());
   const std::lock_guard lock(mutex_);
   close_status_ = status;
   return status;
@@ -412,7 +412,7 @@ void CommunicatorCore::Destroy() {
     endpoint = std::move(endpoint_);
   }
   endpoint.reset();  // outside the lock: it waits for calls of OnControl and OnPeerLost, which take it
-  gate_.Leave();
+  gate_.Leave(WorkIsLeft());
   RunCallbacks();
 }
 

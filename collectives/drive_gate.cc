@@ -15,18 +15,18 @@ DriveGate::~DriveGate() {
   if (kick_fd_ >= 0) close(kick_fd_);
 }
 
-void DriveGate::Leave() {
+void DriveGate::Leave(bool work) {
   held_.store(false);
-  Announce();
+  Announce(work);
 }
 
-void DriveGate::Announce() {
+void DriveGate::Announce(bool work) {
   if (sleeping_.load()) {
     const std::uint64_t one = 1;
     // A full counter is readable too, so nothing is lost if this write fails.
     [[maybe_unused]] const ssize_t written = write(kick_fd_, &one, sizeof one);
   }
-  if (parked_.load() > 0) {
+  if (parked_.load() > 0 || (work && parked_until_.load() > 0)) {
     // The lock orders this after the parked thread's look at its condition; without it the call could fall in between.
     const std::lock_guard lock(mutex_);
     changed_.notify_all();

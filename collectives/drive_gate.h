@@ -26,10 +26,11 @@ class DriveGate {
 
   // Becomes the owner if nobody is. What earlier owners did is visible to this one.
   bool TryEnter() { return !held_.exchange(true); }
-  // Gives ownership up for good: parked threads and the sleeper look again.
-  void Leave();
-  // Tells parked threads and the sleeper that something became final.
-  void Announce();
+  // Gives ownership up for good: parked threads and the sleeper look again; who parks by ParkUntil only if there is
+  // `work` left for it, for it costs a system call or two to be told.
+  void Leave(bool work);
+  // Tells them that something became final, or that there is work.
+  void Announce(bool work = true);
 
   // Gives ownership up to sleep in the kernel. True: the caller is the sleeper and calls EndSleep after; false:
   // somebody sleeps already, park instead. REQUIRES: ownership, the endpoint armed.
@@ -52,15 +53,16 @@ class DriveGate {
   template <typename Ready>
   void ParkUntil(Ready ready) {
     std::unique_lock lock(mutex_);
-    parked_.fetch_add(1);
+    parked_until_.fetch_add(1);
     changed_.wait(lock, ready);
-    parked_.fetch_sub(1);
+    parked_until_.fetch_sub(1);
   }
 
  private:
   std::atomic<bool> held_{false};
   std::atomic<bool> sleeping_{false};
   std::atomic<int> parked_{0};
+  std::atomic<int> parked_until_{0};
   std::mutex mutex_;
   std::condition_variable changed_;
   int kick_fd_;

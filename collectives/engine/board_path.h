@@ -115,7 +115,7 @@ class BoardPath {
   std::byte* Payload(Rank rank, std::uint64_t turn) const;
   Result<bool> MayWrite();
   void Publish();
-  void ClaimNextSlot();
+  void FetchNextSlot();
   // Whether `rank` has published this turn; an error where it is in another operation.
   Result<bool> Arrived(Rank rank);
   Result<bool> CollectArrived(bool& moved);

@@ -3,6 +3,7 @@
 #include "collectives/communicator.h"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +11,7 @@
 #include <barrier>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -279,6 +281,37 @@ TEST_CASE("ranks in different operations are told: both on the board, or one of 
       CHECK(done.error().culprit() == 1 - c.rank());
     });
   }
+}
+
+// How often threads of this process have given up their core of themselves, but for `but`.
+std::uint64_t SleepsOfThreads(const std::array<pid_t, 2>& but) {
+  std::uint64_t sleeps = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    const pid_t thread = std::stoi(task.path().filename());
+    if (std::find(but.begin(), but.end(), thread) != but.end()) continue;
+    std::ifstream status(task.path() / "status");
+    for (std::string line; std::getline(status, line);)
+      if (line.rfind("voluntary_ctxt_switches:", 0) == 0) sleeps += std::stoull(line.substr(line.find(':') + 1));
+  }
+  return sleeps;
+}
+
+TEST_CASE("progress threads sleep while the calls of others need nothing of them") {
+  std::array<pid_t, 2> callers{};
+  OnShmRanks({.ranks = 2}, [&](Communicator& c) {
+    callers[static_cast<std::size_t>(c.rank())] = ::gettid();
+    std::int32_t one = 1, sum = 0;
+    CHECK(c.AllReduceAsync(&one, &sum, 1, kInt, ReduceOp::kSum).Wait());  // has started them
+    for (const Algorithm algorithm : {Algorithm::kBoard, Algorithm::kRing}) {
+      CAPTURE(Name(algorithm));
+      const std::uint64_t before = c.rank() == 0 ? SleepsOfThreads(callers) : 0;
+      CHECK(c.Barrier());
+      for (int i = 0; i < 1000; ++i) CHECK(c.AllReduce(&one, &sum, 1, kInt, ReduceOp::kSum, {.algorithm = algorithm}));
+      if (c.rank() == 0) CHECK(SleepsOfThreads(callers) - before < 200);
+      CHECK(c.Barrier());
+    }
+    CHECK(c.Close());
+  });
 }
 
 TEST_CASE("a rank that waits long sleeps, before there is a board and at it") {
