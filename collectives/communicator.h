@@ -304,9 +304,9 @@ class Communicator {
   Result<std::unique_ptr<Communicator>> Split(int color, int key);
 
   // Memory that the transport moves without a copy where it can; freed by its destructor, which REQUIRES that no
-  // operation uses it. In shared memory that is memory which peers read where it lies, from 64 KiB on and as long as
-  // the machine has such memory to give (a page is taken when this is called, not when it is first touched); else plain
-  // memory.
+  // operation uses it. In shared memory that is memory which peers map, from 64 KiB on and as long as the machine has
+  // such memory to give (a page is taken when this is called, not when it is first touched); else plain memory, which
+  // they read through the kernel.
   Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes);
   Result<std::unique_ptr<Registration>> Register(MutableBytes memory);
 

@@ -14,16 +14,17 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/ids.h"
+#include "base/result.h"
 
 namespace rondo {
 
 // Most ranks of a board. A larger world on one host uses lanes.
 inline constexpr int kMaxBoardRanks = 64;
 
-// Where memory lies in a shared region (Transport::Allocate) of its rank.
-struct SharedPlace {
-  std::uint32_t region = 0;  // 0: in none
-  std::uint64_t offset = 0;
+// Where memory of a rank lies.
+struct MemoryPlace {
+  std::uint32_t region = 0;   // the shared one (Transport::Allocate) that holds all of it
+  std::uint64_t address = 0;  // in its rank's process
 };
 
 enum class BoardState : std::uint8_t {
@@ -47,15 +48,24 @@ class Board {
   // does.
   virtual void RingSleepers() = 0;
 
-  // ---- regions, which ranks read where they lie; REQUIRE: kReady ----
+  // ---- others' memory, read where it lies; REQUIRE: kReady ----
+  // Regions, which others map.
   // Lets go of what other ranks have freed. What Find gave is good until the next call of this.
   virtual void LetGoOfFreed() = 0;
-  // Where all of this rank's `memory` lies.
-  virtual SharedPlace Locate(Bytes memory) = 0;
+  // Which of this rank's all of `memory` lies in; 0: none.
+  virtual std::uint32_t RegionOf(Bytes memory) = 0;
   // Shows a region of this rank to all others, before they are told its number. False: it cannot be done, at present.
   virtual bool Show(std::uint32_t region) = 0;
   // Where another rank's memory lies here, for reading; null: it cannot be mapped here.
-  virtual const std::byte* Find(Rank rank, const SharedPlace& place, std::uint64_t bytes) = 0;
+  virtual const std::byte* Find(Rank rank, const MemoryPlace& place, std::uint64_t bytes) = 0;
+
+  // Other memory, through the kernel. Whether this rank may read that of all others; fixed since it is ready.
+  virtual bool CanRead() const = 0;
+  // Whether others can read all of this rank's `memory`, if they may. Cheap where the same is asked again and again.
+  virtual bool CanBeRead(Bytes memory) = 0;
+  // REQUIRES: CanRead(). kPeerLost: that process is no more. kResource: what lies there cannot be read.
+  // kInvalidArgument: `into` cannot be written.
+  virtual Status Read(Rank rank, std::uint64_t address, MutableBytes into) = 0;
 };
 
 }  // namespace rondo

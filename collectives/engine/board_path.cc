@@ -92,7 +92,7 @@ Result<Progress> BoardPath::Poll() {
   const auto paused = [&] { return moved ? Progress::kMoved : Progress::kNothing; };
   for (std::uint64_t turns = 0; turns < kTurnsPerPoll; ++turns) {
     if (in_pull_) {
-      const Progress progress = PollPull();
+      RONDO_ASSIGN(const Progress progress, PollPull());
       if (progress != Progress::kComplete) return progress == Progress::kMoved ? progress : paused();
       in_pull_ = false;
       moved = true;
@@ -224,7 +224,7 @@ bool BoardPath::MoverBusy() const {
 void BoardPath::Drain() {
   if (!running_) return;
   mover_.Drain();
-  if (pulls_) Withdraw();
+  Withdraw();
   running_ = in_relay_ = in_pull_ = false;
 }
 
@@ -234,7 +234,7 @@ std::vector<Standing> BoardPath::Waiting() const {
     if (WaitsFor(r))
       waiting.push_back({.peer = r,
                          .step = static_cast<std::uint32_t>(index_),
-                         .started = index_ > 0 || in_pull_,
+                         .started = index_ > 0 || pulls_,
                          .bytes_done = BytesDone(),
                          .bytes_due = bytes_});
   return waiting;
@@ -242,7 +242,7 @@ std::vector<Standing> BoardPath::Waiting() const {
 
 std::uint64_t BoardPath::BytesDone() const {
   if (in_relay_) return std::min(relay_folded_ * window_bytes_, bytes_);
-  if (in_pull_) return relay_folded_ * bytes_ / windows_;
+  if (pulls_) return in_pull_ ? PulledBytes() : bytes_;
   return index_ * bytes_ / turns_;
 }
 

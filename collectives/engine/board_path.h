@@ -17,7 +17,7 @@
 //   all_reduce, reduce, longer          windows of two turns. First every rank folds its own share of the window into
 //                                       its other slot; then everyone (the root) takes the shares together
 //   the same, much longer               a relay (board_relay.cc)
-//   all_reduce, longer, shared memory   straight from the peers' memory (board_pull.cc)
+//   all but reduce, longer still        straight from the peers' memory, where it can be read (board_pull.cc)
 //   all_gather, gather, broadcast       a window a turn, as large as a slot
 //   reduce_scatter, scatter, all_to_all a window a turn, in which every rank finds a piece of its own
 //
@@ -91,14 +91,19 @@ class BoardPath {
   // What a turn is for.
   enum class Stage : std::uint8_t {
     kShow,  // each where its memory lies
-    kVote,  // each whether it can read it all
+    kVote,  // each whether it could map all of that
     kMain,
   };
-  // A rank's memory, as it lies here.
+  // A rank's memory: an address in its process and, where that is mapped, one here.
+  struct Place {
+    std::uint64_t there = 0;
+    const std::byte* here = nullptr;
+  };
+  // What a rank lends in a pull, and the piece of it that this rank copies.
   struct Lent {
-    const std::byte* input = nullptr;
-    const std::byte* output = nullptr;
-    std::uint64_t taken = 0;  // windows of its share, copied
+    Place input, output;
+    std::uint64_t from = 0, to = 0, bytes = 0;
+    std::uint64_t taken = 0;  // windows of the piece
   };
 
   // The mover's streams.
@@ -157,19 +162,29 @@ class BoardPath {
   Rank FirstNotToHaveFolded(std::uint64_t window) const;
   bool RelayWaitsFor(Rank peer) const;
 
-  // ---- shared memory (board_pull.cc) ----
+  // ---- others' memory (board_pull.cc) ----
   bool MayPull() const;
+  bool PaysToRead() const;
+  std::uint64_t BytesOfAll() const;
+  bool LendsResult() const { return operation_.collective == Collective::kAllReduce; }
+  std::uint64_t LentBytes(Rank rank) const;
+  const std::byte* LentInput() const;
   void WritePrelude();
   void EndPrelude();
-  void BeginPull();
-  Range PullWindow(Rank rank, std::uint64_t window) const;
-  Progress PollPull();
+  void BeginPull(bool mapped);
+  void ChoosePieces();
+  Range PullWindow(const Range& all, std::uint64_t window) const;
+  Result<Progress> PollPull();
+  Result<bool> FoldOn();
+  Result<bool> TakeOn();
+  Status Read(Rank rank, const Place& place, std::uint64_t at, std::byte* destination, std::uint64_t bytes);
+  bool MayTake(Rank rank) const;
   bool HasWithdrawn(Rank rank) const;
   bool AnyHasWithdrawn() const;
   void Withdraw();
-  void PullFold(const Range& range);
   bool PullHasNews() const;
   bool PullWaitsFor(Rank peer) const;
+  std::uint64_t PulledBytes() const;
 
   const std::byte* Source() const { return in_place_ ? buffers_.output : buffers_.input; }
   void Submit(std::uint32_t stream, const Move& move);
@@ -215,10 +230,18 @@ class BoardPath {
   bool copy_submitted_ = false;
 
   // Of a pull, before its closing turn.
-  bool can_pull_ = false;  // as far as this rank is concerned
+  bool may_read_ = true;   // all ranks can, as far as they have told each other
+  bool can_read_ = false;  // what is lent
+  bool can_map_ = false;   // all that is lent, as far as this rank is concerned
   bool pulls_ = false;
   bool in_pull_ = false;
-  std::vector<Lent> lent_;  // by rank
+  bool maps_ = false;            // else it reads
+  bool shares_ = false;          // each folds its own, then all copy the others'
+  std::vector<Lent> lent_;       // by rank
+  Range fold_;                   // what this rank folds, in its result
+  std::uint64_t fold_from_ = 0;  // where that begins in what ranks lend
+  Rank operand_ = kNoRank;       // of the window that is folded: whose comes next
+  Rank lost_ = kNoRank;          // whose memory has gone; why will be known by other ways
   std::uint64_t all_pulls_ = 0;
 
   // The running turn.

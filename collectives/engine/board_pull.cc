@@ -1,27 +1,35 @@
-// Large all-reduces on a board of memory that all ranks can read where it lies (Transport::Allocate): nothing passes
-// through slots.
+// Large collectives on a board, straight from the memory that ranks bring to the call: nothing passes through slots.
 //
 //              rank 0                      rank 1
 //   inputs     [ a0 | b0 ]                 [ a1 | b1 ]
 //   fold       [ a0 + a1 |     ]           [     | b0 + b1 ]      each its share, straight from all inputs
 //   copy       [ a0 + a1 | b0 + b1 ]       ...                    each the others' shares, straight from their outputs
 //
-// Of S bytes among n ranks each folds S/n and copies (n - 1)/n S, which is what there is to do. In windows, so that who
-// copies finds in a cache what was just folded.
+// That is an all_reduce: of S bytes among n ranks each folds S/n and copies (n - 1)/n S, which is what there is to do.
+// A short one is folded whole by everyone, which spares a wait; but not in place, where others still read what that
+// overwrites. A reduce_scatter only folds, broadcast, gathers, scatter and all_to_all only copy. In windows,
+// so that who copies finds in a cache what was just folded.
 //
-// Whether it can be done all ranks must see alike. A turn in which each shows where its memory lies; where all lie in
-// regions, a turn in which each says whether it could map them all; then this, or the ordinary turns. At the end one
-// more, after which nobody reads anybody's memory: all wait for it.
+// Memory of others comes in two ways. Regions (Transport::Allocate) are mapped, and operands as good as one's own. All
+// else is read through the kernel (Board::Read): what is copied goes straight to its place, what is folded passes
+// through the payloads of this rank's slots, which stay in its cache. Nobody reads those then.
+//
+// Whether it can be done all ranks must see alike. A turn in which each shows where its memory lies and whether it can
+// read that of others; where all lie in regions, a turn in which each says whether it could map them all; then this, or
+// the ordinary turns. At the end one more, after which nobody reads anybody's memory: all wait for it.
 //
 // A rank whose operation fails gives its memory back to its user while others may still read it. So it withdraws first,
-// and who has read everything looks whether anybody has (a sequence lock's reader): what it read may then be something
-// else, and the operation never ends. Why, it learns by other ways.
+// and who has read looks whether it has (a sequence lock's reader): what was read may then be something else, and the
+// operation never ends. Why, it learns by other ways; and so it does where a rank's process has gone. (A process of the
+// same user that got the number of one that died in its closing turn could be read instead, if it began at once.)
 //
-//   Relay::folded   how many windows this rank has folded, over all operations: stored with release after the last byte
-//                   of the window, loaded with acquire before it is copied
+//   Relay::folded   how many windows of shares this rank has folded, over all operations: stored with release after the
+//                   last byte of one, loaded with acquire before it is copied
 //
 // In place a rank's share of its own vector is read by nobody else, and the shares it copies into were read by their
-// folders before they said so.
+// folders before they said so. Other collectives read no block that is written.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -31,34 +39,93 @@
 namespace rondo {
 namespace {
 
-// From here on it pays to find out.
-constexpr std::uint64_t kPullBytes = 128 * 1024;
-constexpr std::uint64_t kPullWindowBytes = 64 * 1024;
-// In one go, before the caller may look at its deadlines.
-constexpr int kWindowsPerPoll = 16;
+// Mapping pays from here on; of a vector, or of all blocks of a rank together.
+constexpr std::uint64_t kMapBytes = 128 * 1024;
+// Reading does from here on, likewise, times the square of the ranks: the further turn costs more the more there are,
+// and so do as many system calls.
+constexpr std::uint64_t kReadBytes = 4 * 1024;
+// What an all_reduce reads another core has just written, as a rule, and in place always: its lines come one by one,
+// and slots are as good for fewer of them. Among more ranks a relay is faster, where those share cores.
+constexpr std::uint64_t kSumBytes = 64 * 1024, kSumInPlaceBytes = 128 * 1024;
+constexpr int kMostRanksToSum = 2;
+// Longer broadcasts are faster where the root copies, too.
+constexpr std::uint64_t kMostBroadcastBytes = 2 * 1024 * 1024;
+constexpr std::uint64_t kMapWindowBytes = 64 * 1024;
+constexpr std::uint64_t kReadWindowBytes = 128 * 1024;  // each is a system call
+// In one go, of all ranks together, before the caller may look at its deadlines.
+constexpr int kWindowsPerPoll = 32;
 
 struct Shown {
-  SharedPlace input, output;
+  std::uint32_t input_region = 0, output_region = 0;
+  std::uint64_t input = 0, output = 0;
+  bool may_read = false;  // others' memory
+  bool is_readable = false;
+  bool in_place = false;
 };
 
 }  // namespace
 
-// In a pre-multiplied sum the operands that are reduced lie nowhere.
+// Reductions to one rank fold more by sharing that than by reading. In a pre-multiplied sum the operands that are
+// reduced lie nowhere.
 bool BoardPath::MayPull() const {
-  return operation_.collective == Collective::kAllReduce && !scales_ && bytes_ >= kPullBytes;
+  if (scales_ || operation_.collective == Collective::kReduce) return false;
+  return BytesOfAll() >= kMapBytes || (may_read_ && PaysToRead());
+}
+
+bool BoardPath::PaysToRead() const {
+  const auto world = static_cast<std::uint64_t>(world_size_);
+  if (BytesOfAll() < kReadBytes * world * world) return false;
+  switch (operation_.collective) {
+    case Collective::kAllReduce: return world_size_ <= kMostRanksToSum && bytes_ >= kSumBytes;
+    case Collective::kBroadcast: return bytes_ <= kMostBroadcastBytes;
+    default: return true;
+  }
+}
+
+std::uint64_t BoardPath::BytesOfAll() const {
+  const Collective collective = operation_.collective;
+  return collective == Collective::kAllReduce || collective == Collective::kBroadcast ? bytes_ : BlockAt(world_size_);
+}
+
+// Of what it brings.
+std::uint64_t BoardPath::LentBytes(Rank rank) const {
+  const bool is_root = rank == operation_.root;
+  switch (operation_.collective) {
+    case Collective::kAllReduce:
+    case Collective::kAllGather: return bytes_;
+    case Collective::kBroadcast: return is_root ? bytes_ : 0;
+    case Collective::kGather: return is_root ? 0 : bytes_;
+    case Collective::kScatter: return is_root ? BlockAt(world_size_) : 0;
+    default: return BlockAt(world_size_);
+  }
+}
+
+const std::byte* BoardPath::LentInput() const {
+  return Source() + (in_place_ && operation_.collective == Collective::kAllGather ? BlockAt(rank_) : 0);
 }
 
 void BoardPath::WritePrelude() {
   static_assert(sizeof(Shown) <= kInlineBytes);
   std::byte* const slot = Payload(rank_, turn_);
   if (stage_ == Stage::kVote) {
-    *slot = std::byte{can_pull_};
+    *slot = std::byte{can_map_};
     return;
   }
-  board_.LetGoOfFreed();
-  Shown own{board_.Locate(Bytes(Source(), bytes_)), board_.Locate(Bytes(buffers_.output, bytes_))};
-  const auto is_shown = [&](const SharedPlace& place) { return place.region != 0 && board_.Show(place.region); };
-  if (!is_shown(own.input) || !is_shown(own.output)) own = {};
+  const Bytes input(LentInput(), LentBytes(rank_));
+  const Bytes output(buffers_.output, LendsResult() ? bytes_ : 0);
+  const auto address = [](Bytes memory) { return reinterpret_cast<std::uintptr_t>(memory.data()); };
+  Shown own{.input = address(input), .output = address(output), .may_read = board_.CanRead(), .in_place = in_place_};
+  bool all_shown = BytesOfAll() >= kMapBytes;
+  if (all_shown) board_.LetGoOfFreed();
+  const auto show = [&](Bytes memory, std::uint32_t& region) {
+    if (!all_shown || memory.empty()) return;
+    region = board_.RegionOf(memory);
+    all_shown = region != 0 && board_.Show(region);
+  };
+  show(input, own.input_region);
+  show(output, own.output_region);
+  if (!all_shown) own.input_region = own.output_region = 0;
+  own.is_readable = all_shown || (own.may_read && board_.CanBeRead(input) && board_.CanBeRead(output));
   std::memcpy(slot, &own, sizeof own);
 }
 
@@ -69,79 +136,219 @@ void BoardPath::EndPrelude() {
     bool all = true;
     for (Rank r = 0; r < world_size_; ++r) all = all && *in_slot(r) != std::byte{0};
     stage_ = Stage::kMain;
-    if (all) BeginPull();
+    if (all || can_read_) BeginPull(/*mapped=*/all);
     return;
   }
-  bool all_shown = true;
-  can_pull_ = true;
+  bool all_shown = BytesOfAll() >= kMapBytes;
+  bool all_readable = true;
+  can_map_ = may_read_ = true;
+  bool all_apart = true;
   for (Rank r = 0; r < world_size_; ++r) {
     Shown shown;
     std::memcpy(&shown, in_slot(r), sizeof shown);
-    all_shown = all_shown && shown.input.region != 0;
+    may_read_ = may_read_ && shown.may_read;
+    all_readable = all_readable && shown.is_readable;
+    all_apart = all_apart && !shown.in_place;
+    const std::uint64_t bytes = LentBytes(r);
+    all_shown = all_shown && (bytes == 0 || shown.input_region != 0);
     Lent& lent = lent_[static_cast<std::size_t>(r)];
-    lent = {};
+    lent = {.input = {.there = shown.input}, .output = {.there = shown.output}};
     if (r == rank_) {
-      lent = {Source(), buffers_.output};
-    } else if (shown.input.region != 0) {
-      lent = {board_.Find(r, shown.input, bytes_), board_.Find(r, shown.output, bytes_)};
+      lent.input.here = LentInput();
+      lent.output.here = buffers_.output;
+      continue;
     }
-    can_pull_ = can_pull_ && lent.input != nullptr && lent.output != nullptr;
+    const auto find = [&](std::uint32_t region, Place& place, std::uint64_t size) {
+      if (size == 0) return;
+      if (region != 0) place.here = board_.Find(r, {.region = region, .address = place.there}, size);
+      can_map_ = can_map_ && place.here != nullptr;
+    };
+    find(shown.input_region, lent.input, bytes);
+    if (LendsResult()) find(shown.output_region, lent.output, bytes_);
   }
+  shares_ = LendsResult() && (bytes_ > kSumInPlaceBytes || !all_apart);
+  can_read_ = may_read_ && all_readable && PaysToRead() && (!shares_ || bytes_ >= kSumInPlaceBytes);
   stage_ = all_shown ? Stage::kVote : Stage::kMain;
+  if (!all_shown && can_read_) BeginPull(/*mapped=*/false);
 }
 
-void BoardPath::BeginPull() {
+void BoardPath::BeginPull(bool mapped) {
   ++all_pulls_;
   pulls_ = in_pull_ = true;
+  maps_ = mapped;
   relays_ = two_turns_ = false;
   turns_ = 1;
-  window_bytes_ = std::min(kPullWindowBytes, slot_bytes_ / kLineBytes * kLineBytes);
-  windows_ = DivCeil(ShareOf(0, {0, bytes_}).bytes, window_bytes_);
-  relay_folded_ = 0;
-  fold_submitted_ = false;
-  for (Lent& lent : lent_) lent.taken = 0;
-  lent_[static_cast<std::size_t>(rank_)].taken = windows_;
+  shares_ = shares_ || (maps_ && LendsResult());
+  window_bytes_ = std::min(maps_ ? kMapWindowBytes : kReadWindowBytes, slot_bytes_ / kLineBytes * kLineBytes);
+  ChoosePieces();
+  relay_folded_ = fold_.bytes == 0 && !shares_ ? windows_ : 0;
+  operand_ = kNoRank;
+  lost_ = kNoRank;
 }
 
-BoardPath::Range BoardPath::PullWindow(Rank rank, std::uint64_t window) const {
-  const Range share = ShareOf(rank, {0, bytes_});
-  const std::uint64_t at = std::min(window * window_bytes_, share.bytes);
-  return {share.begin + at, std::min(window_bytes_, share.bytes - at)};
+// What this rank folds, and what it copies from whom.
+void BoardPath::ChoosePieces() {
+  const Collective collective = operation_.collective;
+  const bool is_root = rank_ == operation_.root;
+  fold_ = {};
+  fold_from_ = 0;
+  for (Rank r = 0; r < world_size_; ++r) {
+    Lent& lent = lent_[static_cast<std::size_t>(r)];
+    lent.from = lent.to = lent.bytes = lent.taken = 0;
+    const bool by_root = r == operation_.root;
+    const bool brings = r != rank_ || !in_place_;  // what does not lie there already
+    switch (collective) {
+      case Collective::kAllReduce:
+        if (r == rank_ || !shares_) break;
+        lent.from = lent.to = ShareOf(r, {0, bytes_}).begin;
+        lent.bytes = ShareOf(r, {0, bytes_}).bytes;
+        break;
+      case Collective::kBroadcast:
+        if (by_root && brings) lent.bytes = bytes_;
+        break;
+      case Collective::kAllGather:
+      case Collective::kGather:
+        if (!brings || (collective == Collective::kGather && !is_root)) break;
+        lent.to = BlockAt(r);
+        lent.bytes = bytes_;
+        break;
+      case Collective::kScatter:
+        if (!by_root || !brings) break;
+        lent.from = BlockAt(rank_);
+        lent.bytes = bytes_;
+        break;
+      case Collective::kAllToAll:
+        lent.from = BlockAt(rank_);
+        lent.to = BlockAt(r);
+        lent.bytes = bytes_;
+        break;
+      default: break;
+    }
+  }
+  if (collective == Collective::kAllReduce) {
+    fold_ = shares_ ? ShareOf(rank_, {0, bytes_}) : Range{0, bytes_};
+    fold_from_ = fold_.begin;
+  } else if (collective == Collective::kReduceScatter) {
+    fold_ = {in_place_ ? BlockAt(rank_) : 0, bytes_};
+    fold_from_ = BlockAt(rank_);
+  }
+  // The same on all ranks: rank 0's share is the longest.
+  windows_ = DivCeil(shares_ ? ShareOf(0, {0, bytes_}).bytes : bytes_, window_bytes_);
 }
 
-Progress BoardPath::PollPull() {
+BoardPath::Range BoardPath::PullWindow(const Range& all, std::uint64_t window) const {
+  const std::uint64_t at = std::min(window * window_bytes_, all.bytes);
+  return {all.begin + at, std::min(window_bytes_, all.bytes - at)};
+}
+
+Result<Progress> BoardPath::PollPull() {
+  if (lost_ != kNoRank) return Progress::kNothing;
   bool moved = false;
-  for (int i = 0; i < kWindowsPerPoll; ++i) {
-    bool idle = true;
-    if (relay_folded_ < windows_) {
-      if (!fold_submitted_) PullFold(PullWindow(rank_, relay_folded_));
-      fold_submitted_ = true;
-      if (mover_.Done(kWrites) >= submitted_[kWrites]) {
-        fold_submitted_ = idle = false;
-        RelayOf(rank_).folded.store(relay_begin_ + ++relay_folded_, std::memory_order_seq_cst);
-        board_.RingSleepers();
-      }
-    }
+  const int windows = std::max(1, kWindowsPerPoll / world_size_);
+  for (int i = 0; i < windows; ++i) {
+    RONDO_ASSIGN(const bool folded, FoldOn());
+    RONDO_ASSIGN(const bool taken, TakeOn());
     bool all_taken = true;
-    for (Rank r = 0; r < world_size_; ++r) {
-      Lent& lent = lent_[static_cast<std::size_t>(r)];
-      if (lent.taken < windows_ && lent.taken < FoldedBy(r)) {
-        const Range range = PullWindow(r, lent.taken++);
-        CopyOut(buffers_.output + range.begin, lent.output + range.begin, range.bytes);
-        idle = false;
-      }
-      all_taken = all_taken && lent.taken == windows_;
-    }
-    if (relay_folded_ == windows_ && all_taken && mover_.Done(kCollects) >= submitted_[kCollects]) {
+    for (const Lent& lent : lent_) all_taken = all_taken && (lent.bytes == 0 || lent.taken == windows_);
+    if (relay_folded_ == windows_ && all_taken && lost_ == kNoRank && mover_.Done(kCollects) >= submitted_[kCollects]) {
       if (AnyHasWithdrawn()) return Progress::kNothing;
-      RelayOf(rank_).copied.store(relay_begin_ + windows_, std::memory_order_seq_cst);  // where all stand
-      relay_begin_ += windows_;
+      if (shares_) {
+        RelayOf(rank_).copied.store(relay_begin_ + windows_, std::memory_order_seq_cst);  // where all stand
+        relay_begin_ += windows_;
+      }
       return Progress::kComplete;
     }
-    if (idle) return moved ? Progress::kMoved : Progress::kNothing;
+    if ((!folded && !taken) || lost_ != kNoRank) return moved ? Progress::kMoved : Progress::kNothing;
     moved = true;
   }
   return Progress::kMoved;
+}
+
+// Goes on with this rank's window. True: it is folded.
+Result<bool> BoardPath::FoldOn() {
+  if (relay_folded_ == windows_) return false;
+  const Range window = PullWindow(fold_, relay_folded_);
+  const std::uint64_t at = fold_from_ + (window.begin - fold_.begin);
+  std::byte* const output = buffers_.output + window.begin;
+  // The fold of the lower ranks overwrites it: it makes room.
+  const bool moves_away = in_place_ && rank_ >= 2;
+  const std::byte* const own = moves_away ? Payload(rank_, turn_) : Source() + at;
+  const auto room_for = [&](Rank by) { return by == 0 && rank_ >= 2 ? output : Payload(rank_, turn_ + 1); };
+  const auto is_done = [&] { return mover_.Done(kWrites) >= submitted_[kWrites]; };
+  const auto operand = [&](Rank by) -> const std::byte* {
+    if (by == rank_) return own;
+    return maps_ ? lent_[static_cast<std::size_t>(by)].input.here + at : room_for(by);
+  };
+  if (operand_ == kNoRank) {
+    if (moves_away) Copy(kWrites, Payload(rank_, turn_), Source() + at, window.bytes);
+    operand_ = 0;
+  }
+  if (operand_ == 0 && !is_done()) return false;  // a user's function takes operands at once
+  for (; window.bytes > 0 && operand_ < world_size_; ++operand_) {
+    const Rank r = operand_;
+    if (!maps_ && r != rank_) {
+      if (!is_done()) return false;  // what lies in the room is still wanted
+      RONDO_TRY(Read(r, lent_[static_cast<std::size_t>(r)].input, at, room_for(r), window.bytes));
+      if (lost_ != kNoRank) return false;
+    }
+    if (r == 0) continue;
+    Submit(kWrites, {.kind = r == world_size_ - 1 && divides_ ? MoveKind::kReduceDivide : MoveKind::kReduce,
+                     .destination = output,
+                     .left = r == 1 ? operand(0) : output,
+                     .right = operand(r),
+                     .bytes = window.bytes});
+  }
+  if (!is_done()) return false;
+  operand_ = kNoRank;
+  ++relay_folded_;
+  if (shares_) {
+    RelayOf(rank_).folded.store(relay_begin_ + relay_folded_, std::memory_order_seq_cst);
+    board_.RingSleepers();
+  }
+  return true;
+}
+
+// A window of each piece that can be had, each rank beginning with another one. True: there was one.
+Result<bool> BoardPath::TakeOn() {
+  bool any = false;
+  for (Rank i = 1; i <= world_size_; ++i) {
+    const Rank r = (rank_ + i) % world_size_;
+    Lent& lent = lent_[static_cast<std::size_t>(r)];
+    if (!MayTake(r)) continue;
+    const Range window = PullWindow({lent.from, lent.bytes}, lent.taken);
+    std::byte* const destination = buffers_.output + lent.to + (window.begin - lent.from);
+    const Place& place = shares_ ? lent.output : lent.input;
+    if (maps_ || r == rank_) {
+      CopyOut(destination, place.here + window.begin, window.bytes);
+    } else {
+      RONDO_TRY(Read(r, place, window.begin, destination, window.bytes));
+      if (lost_ != kNoRank) return any;
+    }
+    ++lent.taken;
+    any = true;
+  }
+  return any;
+}
+
+// Sets `lost_` where the memory has been given back, before or after it was read, or went with its process.
+Status BoardPath::Read(Rank rank, const Place& place, std::uint64_t at, std::byte* destination, std::uint64_t bytes) {
+  if (bytes == 0) return {};
+  const Status read = board_.Read(rank, place.there + at, {destination, bytes});
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (HasWithdrawn(rank) || (!read && read.error().code() == ErrorCode::kPeerLost)) {
+    lost_ = rank;
+    return {};
+  }
+  if (read) return {};
+  const bool is_own = read.error().code() == ErrorCode::kInvalidArgument;
+  return Fail(Error(read.error().code(),
+                    is_own ? read.error().message() : fmt::format("rank {}: {}", rank, read.error().message()))
+                  .With([&](ErrorDetails& d) { d.culprit = is_own ? rank_ : rank; }));
+}
+
+bool BoardPath::MayTake(Rank rank) const {
+  const Lent& lent = lent_[static_cast<std::size_t>(rank)];
+  return lent.bytes > 0 && lent.taken < windows_ && (!shares_ || lent.taken < FoldedBy(rank));
 }
 
 bool BoardPath::HasWithdrawn(Rank rank) const { return RelayOf(rank).withdrawn.load(std::memory_order_relaxed); }
@@ -160,41 +367,31 @@ void BoardPath::Withdraw() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-void BoardPath::PullFold(const Range& range) {
-  if (range.bytes == 0) return;
-  std::byte* const output = buffers_.output + range.begin;
-  const std::byte* own = Source() + range.begin;
-  if (in_place_ && rank_ >= 2) {  // the fold of the lower ranks overwrites it
-    Copy(kWrites, Payload(rank_, turn_), own, range.bytes);
-    own = Payload(rank_, turn_);
-  }
-  const auto brought = [&](Rank by) {
-    return by == rank_ ? own : lent_[static_cast<std::size_t>(by)].input + range.begin;
-  };
-  for (Rank r = 1; r < world_size_; ++r) {
-    const bool last = r == world_size_ - 1;
-    Submit(kWrites, {.kind = last && divides_ ? MoveKind::kReduceDivide : MoveKind::kReduce,
-                     .destination = output,
-                     .left = r == 1 ? brought(0) : output,
-                     .right = brought(r),
-                     .bytes = range.bytes});
-  }
-}
-
 bool BoardPath::PullWaitsFor(Rank peer) const {
-  const std::uint64_t taken = lent_[static_cast<std::size_t>(peer)].taken;
-  return relay_folded_ == windows_ && ((taken < windows_ && taken >= FoldedBy(peer)) || HasWithdrawn(peer));
+  if (lost_ != kNoRank) return peer == lost_;
+  if (relay_folded_ < windows_) return false;
+  const Lent& lent = lent_[static_cast<std::size_t>(peer)];
+  return (lent.bytes > 0 && lent.taken < windows_ && !MayTake(peer)) || HasWithdrawn(peer);
 }
 
 bool BoardPath::PullHasNews() const {
+  if (lost_ != kNoRank) return false;
   if (relay_folded_ < windows_) return true;
   bool waits = false;
   for (Rank r = 0; r < world_size_; ++r) {
-    const std::uint64_t taken = lent_[static_cast<std::size_t>(r)].taken;
-    if (taken < windows_ && taken < FoldedBy(r)) return true;
-    waits = waits || taken < windows_;
+    const Lent& lent = lent_[static_cast<std::size_t>(r)];
+    if (MayTake(r)) return true;
+    waits = waits || (lent.bytes > 0 && lent.taken < windows_);
   }
   return !waits && !AnyHasWithdrawn();
+}
+
+// Of a vector or block, about.
+std::uint64_t BoardPath::PulledBytes() const {
+  std::uint64_t least = relay_folded_;
+  for (const Lent& lent : lent_)
+    if (lent.bytes > 0) least = std::min(least, lent.taken);
+  return least * bytes_ / windows_;
 }
 
 }  // namespace rondo

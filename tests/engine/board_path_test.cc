@@ -74,7 +74,13 @@ TEST_CASE("an average divides once and a pre-multiplied sum scales once") {
   }
 }
 
-// 128 KiB is where looking for shared memory begins; 64 KiB is a window of a share.
+using Question = PlainBoard::Question;
+
+bool IsAboutReading(Question question) {
+  return question == Question::kCanRead || question == Question::kCanBeRead || question == Question::kRead;
+}
+
+// From 128 KiB on memory is mapped; 64 KiB is a window of that, 128 KiB of what is read.
 const std::vector<std::uint64_t> kAroundWindows{32'767, 32'768, 32'769, 65'536, 100'003};
 
 void RunAllReduce(EngineWorld& world, ReduceOp op, DataType type) {
@@ -83,33 +89,170 @@ void RunAllReduce(EngineWorld& world, ReduceOp op, DataType type) {
       world.Expect({.algorithm = Algorithm::kBoard, .count = count, .in_place = in_place, .op = op, .type = type});
 }
 
-TEST_CASE("memory that all ranks can read is read where it lies") {
-  for (const bool late : {false, true}) {
-    for (const int ranks : {2, 3, 5}) {
-      EngineWorld world({.ranks = ranks, .late_mover = late, .board_part_bytes = 8192});
-      world.plain_board().AnswerRegions([&](PlainBoard::Question) { return true; });
-      RunAllReduce(world, ReduceOp::kSum, DataType::kInt32);
-      RunAllReduce(world, ReduceOp::kAvg, DataType::kInt32);
-      const std::uint64_t pulls = world.board(0).pulls();
-      CHECK(pulls == 2 * 2 * (kAroundWindows.size() - 1));  // all but those that are too short
-      RunAllReduce(world, ReduceOp::kPremulSum, DataType::kFloat32);
-      CHECK(world.board(0).pulls() == pulls);  // what is summed there lies nowhere
+TEST_CASE("memory that all ranks can map or read is used where it lies") {
+  for (const bool reads : {false, true}) {
+    for (const bool late : {false, true}) {
+      for (const int ranks : {2, 3, 5}) {
+        if (late && ranks == 5) continue;  // minutes under a sanitizer
+        CAPTURE(reads);
+        EngineWorld world({.ranks = ranks, .late_mover = late, .board_part_bytes = 8192});
+        world.plain_board().AnswerQuestions([&](Question question) { return IsAboutReading(question) == reads; });
+        RunAllReduce(world, ReduceOp::kSum, DataType::kInt32);
+        const std::uint64_t pulls = world.board(0).pulls();
+        // One is too short, but out of place not to be read; and that pays among two.
+        const std::size_t counts = kAroundWindows.size() - 1;
+        CHECK(pulls == (!reads ? 2 * counts : ranks == 2 ? 2 * counts + 1 : 0));
+        const Case large{
+            .algorithm = Algorithm::kBoard, .count = 32'770, .op = ReduceOp::kPremulSum, .type = DataType::kFloat32};
+        world.Expect(large);
+        CHECK(world.board(0).pulls() == pulls);  // what is summed there lies nowhere
+        Case average = large;
+        average.op = ReduceOp::kAvg;
+        average.type = DataType::kInt32;
+        world.Expect(average);
+        CHECK((world.board(0).pulls() > pulls) == (pulls > 0));
+      }
     }
   }
 }
 
-TEST_CASE("one rank whose memory cannot be shown or read sends all of them through slots") {
-  using Question = PlainBoard::Question;
+// Among two it is read from 64 KiB on, up to 128 KiB by everybody all of it.
+TEST_CASE("short vectors are read and folded whole, but not where that overwrites what others still read") {
+  for (const bool late : {false, true}) {
+    CAPTURE(late);
+    EngineWorld world({.ranks = 2, .late_mover = late, .board_part_bytes = 8192});
+    world.plain_board().AnswerQuestions(IsAboutReading);
+    std::uint64_t pulls = 0;
+    for (const bool in_place : {true, false}) {
+      for (const std::uint64_t count : {16'383u, 16'384u, 20'000u, 32'767u, 32'768u, 32'769u}) {
+        world.Expect({.algorithm = Algorithm::kBoard, .count = count, .in_place = in_place});
+        pulls += count >= (in_place ? 32'768 : 16'384) ? 1 : 0;
+      }
+    }
+    for (const Rank r : {0, 1}) CHECK(world.board(r).pulls() == pulls);
+  }
+}
+
+TEST_CASE("every collective but reduce uses memory where it lies, from some blocks' length on") {
+  for (const bool reads : {false, true}) {
+    for (const bool late : {false, true}) {
+      for (const int ranks : {2, 3, 4}) {
+        CAPTURE(reads);
+        CAPTURE(late);
+        EngineWorld world({.ranks = ranks, .late_mover = late, .board_part_bytes = 8192});
+        world.plain_board().AnswerQuestions([&](Question question) { return IsAboutReading(question) == reads; });
+        RunAll(world, ranks, {33'333}, ReduceOp::kSum, DataType::kInt32);
+        std::uint64_t pulls = 0;
+        for (const Collective collective : kServed)
+          if (collective != Collective::kReduce && collective != Collective::kBarrier)
+            pulls += HasInPlace(collective) ? 2 : 1;
+        if (reads && ranks > 2) pulls -= 2;  // all_reduce: a relay is faster
+        for (Rank r = 0; r < ranks; ++r) CHECK(world.board(r).pulls() == pulls);
+      }
+    }
+  }
+}
+
+TEST_CASE("one rank whose memory cannot be shown or mapped sends all of them through slots") {
   for (const Question bad : {Question::kLocate, Question::kShow, Question::kFind}) {
     for (const int every : {1, 2, 3, 5}) {
       CAPTURE(every);
       EngineWorld world({.ranks = 3, .board_part_bytes = 8192});
       int asked = 0;
-      world.plain_board().AnswerRegions([&](Question question) { return question != bad || ++asked % every != 0; });
+      world.plain_board().AnswerQuestions(
+          [&](Question question) { return question != bad ? !IsAboutReading(question) : ++asked % every != 0; });
       RunAllReduce(world, ReduceOp::kSum, DataType::kInt32);
       CHECK(asked > 0);
       if (every == 1) CHECK(world.board(0).pulls() == 0);
       for (const Rank r : {1, 2}) CHECK(world.board(r).pulls() == world.board(0).pulls());
+    }
+  }
+}
+
+TEST_CASE("what cannot be mapped is read, unless one rank cannot") {
+  for (const Question bad : {Question::kLocate, Question::kShow, Question::kFind}) {
+    for (const int readers : {1, 2}) {
+      EngineWorld world({.ranks = 2, .board_part_bytes = 8192});
+      int asked = 0;
+      world.plain_board().AnswerQuestions([&](Question question) {
+        if (question == Question::kCanRead) return asked++ % 2 < readers;
+        return question != bad;
+      });
+      RunAllReduce(world, ReduceOp::kSum, DataType::kInt32);
+      CHECK((world.board(0).pulls() > 0) == (readers == 2));
+      CHECK(world.board(1).pulls() == world.board(0).pulls());
+    }
+  }
+}
+
+TEST_CASE("memory that others could not read goes through slots, that of other operations does not") {
+  EngineWorld world({.ranks = 2, .board_part_bytes = 8192});
+  int asked = 0;
+  world.plain_board().AnswerQuestions(
+      [&](Question question) { return question == Question::kCanBeRead ? ++asked > 2 : IsAboutReading(question); });
+  const Case sum{.algorithm = Algorithm::kBoard, .count = 20'000, .in_place = false};
+  world.Expect(sum);
+  for (Rank r = 0; r < 2; ++r) CHECK(world.board(r).pulls() == 0);
+  world.Expect(sum);
+  for (Rank r = 0; r < 2; ++r) CHECK(world.board(r).pulls() == 1);
+}
+
+TEST_CASE("ranks that may not read ask once, as long as what moves is short") {
+  EngineWorld world({.ranks = 2, .board_part_bytes = 8192});
+  int asked = 0;
+  world.plain_board().AnswerQuestions([&](Question question) {
+    asked += question == Question::kCanRead ? 1 : 0;
+    return false;
+  });
+  for (int i = 0; i < 4; ++i) world.Expect({.algorithm = Algorithm::kBoard, .count = 20'000});
+  CHECK(asked == 2);
+}
+
+TEST_CASE("shares, relays, what is folded whole and what fits a line follow each other") {
+  for (const int ranks : {2, 3, 6}) {
+    CAPTURE(ranks);
+    EngineWorld world({.ranks = ranks, .late_mover = true, .board_part_bytes = 8192});
+    bool reads = false, maps = false;
+    world.plain_board().AnswerQuestions([&](Question question) { return IsAboutReading(question) ? reads : maps; });
+    const auto sum = [&](std::uint64_t count, bool in_place, Collective collective = Collective::kAllReduce) {
+      world.Expect({.collective = collective, .algorithm = Algorithm::kBoard, .count = count, .in_place = in_place});
+    };
+    for (const int round : {0, 1, 2, 3}) {
+      maps = round % 2 == 0;
+      reads = round != 3;
+      sum(15'000, true, Collective::kReduce);  // a relay, where there are more than two
+      sum(32'775, true);
+      sum(20'000, true);
+      sum(20'000, false);
+      sum(1, false);
+    }
+    CHECK(world.board(0).pulls() > 0);
+  }
+}
+
+TEST_CASE("memory that cannot be read after all is an error that names its rank, or a rank that has gone") {
+  for (const ErrorCode code : {ErrorCode::kResource, ErrorCode::kPeerLost}) {
+    EngineWorld world({.ranks = 2, .board_part_bytes = 8192});
+    world.plain_board().AnswerQuestions(
+        [](Question question) { return question != Question::kRead && IsAboutReading(question); });
+    world.plain_board().FailReadsWith(code);
+    world.NextSequence();
+    const Case sum{.algorithm = Algorithm::kBoard, .count = 50'000};
+    std::vector<std::vector<std::int32_t>> data(2, std::vector<std::int32_t>(sum.count, 1));
+    for (const Rank r : {0, 1}) {
+      auto* const memory = reinterpret_cast<std::byte*>(data[static_cast<std::size_t>(r)].data());
+      world.StartOne(r, sum, memory, memory);
+    }
+    REQUIRE(*world.PollOne(0) == Progress::kMoved);
+    const auto read = world.PollOne(1);
+    if (code == ErrorCode::kResource) {
+      REQUIRE(!read);
+      CHECK(read.error().code() == ErrorCode::kResource);
+      CHECK(read.error().culprit() == 0);
+    } else {  // why, others will say: it waits for that rank, and goes on with nothing
+      for (int i = 0; i < 20; ++i) REQUIRE(*world.PollOne(1) != Progress::kComplete);
+      CHECK(world.board(1).WaitsFor(0));
+      CHECK(!world.board(1).HasNews());
     }
   }
 }
@@ -212,26 +355,25 @@ TEST_CASE("ranks that run at the same time") {
   for (const bool one : right) CHECK(one);
 }
 
-TEST_CASE("ranks that run at the same time, in each other's memory") {
-  constexpr int kRanks = 3;
+template <int kRanks>
+void SumInEachOthersMemory(bool reads, std::uint64_t count) {
   constexpr std::uint64_t kOperations = 12;
-  constexpr std::uint64_t kCount = 100'000;
   PlainBoard memory(kRanks, 8192);
-  memory.AnswerRegions([](PlainBoard::Question) { return true; });
+  memory.AnswerQuestions([&](Question question) { return IsAboutReading(question) == reads; });
   std::array<bool, kRanks> right{};
   std::vector<std::thread> threads;
   for (Rank r = 0; r < kRanks; ++r) {
     threads.emplace_back([&, r] {
       HostMover mover;
       BoardPath path(r, kRanks, memory, mover);
-      std::vector<std::int32_t> input(kCount), output(kCount);
+      std::vector<std::int32_t> input(count), output(count);
       bool all_right = true;
       for (std::uint64_t sequence = 1; sequence <= kOperations; ++sequence) {
         const auto s = static_cast<std::int32_t>(sequence);
-        const bool in_place = sequence % 2 == 0;
+        const bool in_place = (sequence + static_cast<std::uint64_t>(r)) % 3 == 0;  // some ranks, not others
         std::fill(input.begin(), input.end(), r + s);
         path.Start({.sequence = sequence,
-                    .count = kCount,
+                    .count = count,
                     .collective = Collective::kAllReduce,
                     .type = DataType::kInt32,
                     .algorithm = Algorithm::kBoard},
@@ -239,7 +381,8 @@ TEST_CASE("ranks that run at the same time, in each other's memory") {
                     .output = reinterpret_cast<std::byte*>((in_place ? input : output).data())},
                    1.0, in_place);
         if (!Finish(path)) return;
-        for (const std::int32_t value : in_place ? input : output) all_right &= value == 3 * s + 3;
+        for (const std::int32_t value : in_place ? input : output)
+          all_right &= value == kRanks * s + kRanks * (kRanks - 1) / 2;
       }
       right[static_cast<std::size_t>(r)] = all_right && path.pulls() == kOperations;
     });
@@ -248,9 +391,14 @@ TEST_CASE("ranks that run at the same time, in each other's memory") {
   for (const bool one : right) CHECK(one);
 }
 
+TEST_CASE("ranks that run at the same time, in each other's memory, mapped or read") {
+  SumInEachOthersMemory<3>(/*reads=*/false, 100'000);
+  SumInEachOthersMemory<2>(/*reads=*/true, 100'000);
+}
+
 TEST_CASE("memory that its rank has given back to its user makes no result") {
   EngineWorld world({.ranks = 2, .board_part_bytes = 8192});
-  world.plain_board().AnswerRegions([](PlainBoard::Question) { return true; });
+  world.plain_board().AnswerQuestions([](Question) { return true; });
   world.NextSequence();
   const Case sum{.algorithm = Algorithm::kBoard, .count = 50'000};
   std::vector<std::vector<std::int32_t>> data(2, std::vector<std::int32_t>(sum.count, 1));
@@ -275,6 +423,32 @@ TEST_CASE("memory that its rank has given back to its user makes no result") {
   }
   CHECK(world.board(0).WaitsFor(1));
   CHECK(!world.board(0).HasNews());
+}
+
+TEST_CASE("memory that its rank has given back before anybody read it makes no error that names the wrong one") {
+  EngineWorld world({.ranks = 2, .board_part_bytes = 8192});
+  bool is_mapped = true;
+  world.plain_board().AnswerQuestions(
+      [&](Question question) { return IsAboutReading(question) && (is_mapped || question != Question::kRead); });
+  world.NextSequence();
+  const Case sum{.algorithm = Algorithm::kBoard, .count = 50'000};
+  std::vector<std::vector<std::int32_t>> data(2, std::vector<std::int32_t>(sum.count, 1));
+  for (const Rank r : {0, 1}) {
+    auto* const memory = reinterpret_cast<std::byte*>(data[static_cast<std::size_t>(r)].data());
+    world.StartOne(r, sum, memory, memory);
+  }
+  // Rank 0 has shown where its memory lies when it fails, for a reason that rank 1 is about to hear.
+  REQUIRE(*world.PollOne(0) == Progress::kMoved);
+  REQUIRE(world.board(0).pulls() == 0);
+  world.board(0).Drain();
+  is_mapped = false;
+  for (int i = 0; i < 20; ++i) {
+    const auto progress = world.PollOne(1);
+    REQUIRE(progress);
+    CHECK(*progress != Progress::kComplete);
+  }
+  CHECK(world.board(1).pulls() == 1);
+  CHECK(world.board(1).WaitsFor(0));
 }
 
 TEST_CASE("who holds a relay up has a name") {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <new>
 #include <string>
@@ -28,17 +29,25 @@ class PlainBoard final : public Board {
   }
   void RingSleepers() override {}
 
-  // Which questions about regions get a good answer; without it none. There is one process: addresses are offsets.
-  enum class Question : std::uint8_t { kLocate, kShow, kFind };
-  void AnswerRegions(std::function<bool(Question)> good) { good_ = std::move(good); }
+  // Which questions about others' memory get a good answer; without it none. There is one process, where all addresses
+  // hold.
+  enum class Question : std::uint8_t { kLocate, kShow, kFind, kCanRead, kCanBeRead, kRead };
+  void AnswerQuestions(std::function<bool(Question)> good) { good_ = std::move(good); }
   void LetGoOfFreed() override {}
-  SharedPlace Locate(Bytes memory) override {
-    return IsGood(Question::kLocate) ? SharedPlace{1, reinterpret_cast<std::uintptr_t>(memory.data())} : SharedPlace{};
-  }
+  std::uint32_t RegionOf(Bytes) override { return IsGood(Question::kLocate) ? 1 : 0; }
   bool Show(std::uint32_t) override { return IsGood(Question::kShow); }
-  const std::byte* Find(Rank, const SharedPlace& place, std::uint64_t) override {
-    return IsGood(Question::kFind) ? reinterpret_cast<const std::byte*>(place.offset) : nullptr;
+  const std::byte* Find(Rank, const MemoryPlace& place, std::uint64_t) override {
+    return IsGood(Question::kFind) ? reinterpret_cast<const std::byte*>(place.address) : nullptr;
   }
+  bool CanRead() const override { return IsGood(Question::kCanRead); }
+  bool CanBeRead(Bytes) override { return IsGood(Question::kCanBeRead); }
+  Status Read(Rank rank, std::uint64_t address, MutableBytes into) override {
+    if (!IsGood(Question::kRead)) return Fail(failure_code_, "rank {}'s memory cannot be read", rank);
+    std::memcpy(into.data(), reinterpret_cast<const std::byte*>(address), into.size());
+    return {};
+  }
+  // With which a bad answer to kRead fails.
+  void FailReadsWith(ErrorCode code) { failure_code_ = code; }
 
  private:
   bool IsGood(Question question) const { return good_ && good_(question); }
@@ -49,6 +58,7 @@ class PlainBoard final : public Board {
   const std::size_t part_bytes_;
   std::vector<Line> lines_;
   std::function<bool(Question)> good_;
+  ErrorCode failure_code_ = ErrorCode::kResource;
   const std::string why_;
 };
 

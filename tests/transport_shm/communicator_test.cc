@@ -3,6 +3,7 @@
 #include "collectives/communicator.h"
 
 #include <doctest/doctest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "tests/transport_shm/ranks.h"
+#include "transport/shm/process_memory.h"
 
 namespace rondo::test {
 namespace {
@@ -211,7 +213,7 @@ TEST_CASE("allocated memory is read where it lies, mapped once, and let go when 
   });
 }
 
-TEST_CASE("a rank with memory of its own making sends all of them through slots") {
+TEST_CASE("a rank with memory of its own making has all of them read through the kernel") {
   OnShmRanks({.ranks = 2}, [&](Communicator& c) {
     constexpr std::uint64_t kCount = 100'000;
     const auto shared = c.Allocate(kCount * 4);
@@ -221,7 +223,27 @@ TEST_CASE("a rank with memory of its own making sends all of them through slots"
     std::fill(data, data + kCount, c.rank() + 1);
     CHECK(c.AllReduce(data, data, kCount, kInt, ReduceOp::kSum));
     CHECK(std::all_of(data, data + kCount, [](std::int32_t v) { return v == 3; }));
+    CHECK(c.DescribePaths().find("reads large vectors where they lie") != std::string::npos);
     CHECK(c.Close());
+  });
+}
+
+TEST_CASE("memory that the processor reads and the kernel does not goes through slots") {
+  constexpr std::uint64_t kCount = 100'000;
+  OnShmRanks({.ranks = 2}, [&](Communicator& c) {
+    // x86-64 cannot forbid reading what may be written; where a processor can, there is nothing to test.
+    void* const memory = mmap(nullptr, kCount * 4, c.rank() == 0 ? PROT_WRITE : PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(memory != MAP_FAILED);
+    auto* const data = static_cast<std::int32_t*>(memory);
+    std::fill(data, data + kCount, c.rank() + 1);
+#if defined(__x86_64__)
+    CHECK(!shm::CanBeRead(Bytes(static_cast<std::byte*>(memory), kCount * 4)) == (c.rank() == 0));
+    CHECK(c.AllReduce(data, data, kCount, kInt, ReduceOp::kSum));
+    CHECK(std::all_of(data, data + kCount, [](std::int32_t v) { return v == 3; }));
+#endif
+    CHECK(c.Close());
+    munmap(memory, kCount * 4);
   });
 }
 

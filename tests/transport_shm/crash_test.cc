@@ -94,6 +94,7 @@ Report Work(Rank rank, const Addresses& addresses, const std::shared_ptr<Transpo
   const auto region = c.Allocate(kAllocated * 4);
   if (!region) return {.died = 1, .culprit = -3};
   auto* const allocated = reinterpret_cast<std::int32_t*>((*region)->bytes().data());
+  std::vector<std::int32_t> large(kAllocated, 1);  // read where it lies
   int folds = 0;
   const auto own = c.DefineOperation(
       {.name = "sum", .combine = [&](const void* l, const void* r, void* out, std::size_t n, DataType) {
@@ -112,6 +113,7 @@ Report Work(Rank rank, const Addresses& addresses, const std::shared_ptr<Transpo
     if (!sum(ReduceOp::kMax, 10'000, {.algorithm = Algorithm::kDirect})) return report;
     if (!sum(*own, 10'000, {})) return report;
     if (!run(c.AllReduce(allocated, allocated, kAllocated, DataType::kInt32, *own))) return report;
+    if (!run(c.AllReduce(large.data(), large.data(), large.size(), DataType::kInt32, *own))) return report;
   }
   run(c.Close());
   return report;
@@ -139,7 +141,10 @@ int ChildMain(Rank rank, bool is_victim, const std::string& step, int pipe) {
     Addresses all{};
     if (write(pipe, mine.data(), mine.size()) != static_cast<ssize_t>(mine.size())) return 4;
     if (recv(pipe, all.data(), sizeof all, MSG_WAITALL) != static_cast<ssize_t>(sizeof all)) return 5;
-    const int die_at_fold = step == "early fold" ? 2 : step == "late fold" ? 40 : 0;
+    const int die_at_fold = step == "early fold"             ? 2
+                            : step == "fold of what is read" ? 9
+                            : step == "late fold"            ? 40
+                                                             : 0;
     report = Work(rank, all, *transport, is_victim ? die_at_fold : 0);
   }
   report.descriptors = OpenDescriptors() - descriptors;
@@ -242,7 +247,7 @@ TEST_CASE("nobody is killed: nothing is left either") {
 TEST_CASE("whoever is killed, and wherever: the others name it, and nothing is left") {
   for (const std::string step :
        {"board called", "board made", "board mapped", "board judged", "board settled", "lane called", "lane answered",
-        "lane shared", "region shown", "region mapped", "early fold", "late fold"}) {
+        "lane shared", "region shown", "region mapped", "early fold", "fold of what is read", "late fold"}) {
     CAPTURE(step);
     int deaths = 0;
     for (Rank victim = 0; victim < kRanks; ++victim) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <new>
@@ -26,6 +28,8 @@ struct ShmBoard::Head {
   std::uint64_t magic;
   std::int32_t world_size;
   alignas(kLineBytes) std::atomic<std::uint64_t> sleepers;
+  alignas(kLineBytes) std::array<Witness, kMaxBoardRanks> witnesses;  // by rank, of those that others can look for
+  std::atomic<std::uint64_t> unable;                                  // who cannot read all others' memory, a bit each
 };
 
 ShmBoard::ShmBoard(BoardContext context)
@@ -145,6 +149,7 @@ Status ShmBoard::MakeMemory() {
   Head* const head = new (memory_.bytes().data()) Head{};
   head->magic = kMagic;
   head->world_size = context_.world_size;
+  LeaveWitness();
   return {};
 }
 
@@ -174,7 +179,35 @@ Status ShmBoard::TakeMemory() {
   if (head().magic != kMagic || head().world_size != context_.world_size)
     return Fail(ErrorCode::kProtocol, "what came for a board is none of {} ranks", context_.world_size);
   for (std::size_t i = 1; i < due; ++i) signals_.push_back(std::move(received.descriptors[i]));
+  LeaveWitness();
   return {};
+}
+
+// Without a nonce nobody can be sure of what it reads: there is no witness then.
+void ShmBoard::LeaveWitness() {
+  if (context_.draw_nonce(nonce_)) head().witnesses[static_cast<std::size_t>(context_.rank)] = WitnessOf(nonce_);
+}
+
+void ShmBoard::TryToRead() {
+  for (Rank r = 0; r < context_.world_size; ++r) {
+    const Witness witness = head().witnesses[static_cast<std::size_t>(r)];
+    processes_.push_back(witness.process);
+    if (r == context_.rank) continue;
+    const Status read = FindWitness(witness);
+    if (read) continue;
+    why_not_read_ = fmt::format("rank {}: {}", r, read.error().message());
+    head().unable.fetch_or(own_bit());
+    return;
+  }
+}
+
+// Where another kind of memory has come to lie since it was looked at, reading it is an error.
+bool ShmBoard::CanBeRead(Bytes memory) {
+  const auto is_it = [&](Bytes one) { return one.data() == memory.data() && one.size() == memory.size(); };
+  if (std::any_of(found_readable_.begin(), found_readable_.end(), is_it)) return true;
+  if (!shm::CanBeRead(memory)) return false;
+  found_readable_[next_found_++ % found_readable_.size()] = memory;
+  return true;
 }
 
 void ShmBoard::Settle(std::string why_not) {
@@ -183,6 +216,7 @@ void ShmBoard::Settle(std::string why_not) {
   if (is_root() && state_ == BoardState::kReady)
     for (Talk& talk : talks_) signals_.push_back(std::move(talk.signal));
   memory_.ForgetFd();
+  if (state_ == BoardState::kReady) TryToRead();
   if (state_ == BoardState::kNone) {
     memory_ = {};
     signals_.clear();
@@ -214,9 +248,18 @@ bool ShmBoard::Lacks(std::size_t from) const {
 
 std::string ShmBoard::Describe() const {
   switch (state_) {
-    case BoardState::kReady: return fmt::format("shm board, {} KiB a rank", kBoardPartBytes / 1024);
+    case BoardState::kReady: {
+      const std::uint64_t unable = head().unable.load();
+      std::string how = "reads large vectors where they lie";
+      if (!CanRead()) {
+        how = fmt::format("cannot read large vectors where they lie ({})", why_not_read_);
+      } else if (unable != 0) {
+        how = fmt::format("rank {} cannot read large vectors where they lie", std::countr_zero(unable));
+      }
+      return fmt::format("shm board, {} KiB a rank; {}", kBoardPartBytes / 1024, how);
+    }
     case BoardState::kNone: return fmt::format("no shm board: {}", why_);
-    default: return "agreeing on a board";
+    default: return {};
   }
 }
 

@@ -14,7 +14,8 @@
 //                                           <-     says "ready" when all have, else "none" and why
 //
 // What is passed is passed before it is spoken of, so nobody waits for anything but the lane, and rank 0's last word is
-// the same to all.
+// the same to all. Then everybody tries whether it can read all others' memory (process_memory.h), whose witnesses were
+// left in this one before it was said to be mapped.
 //
 // Sleepers: a rank that arms sets its bit, then looks again; who publishes looks at the bits afterwards (both
 // sequentially consistent: transport/inproc/doorbell.h), and wakes those that it takes back.
@@ -22,6 +23,7 @@
 // Thread rule: the owner of the endpoint.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -35,7 +37,9 @@
 #include "transport/fd.h"
 #include "transport/lane.h"
 #include "transport/shm/call.h"
+#include "transport/shm/process_memory.h"
 #include "transport/shm/regions.h"
+#include "transport/shm/segment.h"
 #include "transport/shm/shared_memory.h"
 #include "transport/shm/word.h"
 
@@ -50,6 +54,7 @@ struct BoardContext {
   std::string root_socket;   // rank 0's
   std::vector<Lane*> lanes;  // at rank 0 by rank (its own null), else to rank 0 alone; nobody else's to use
   std::function<std::optional<Call>(Rank from)> find_call;  // for a board; at rank 0
+  std::function<bool(Nonce&)> draw_nonce;                   // false: none
   std::function<void(std::string_view)> step;
   RegionExchange::Context regions = {};
 };
@@ -66,14 +71,19 @@ class ShmBoard final : public Board {
   MutableBytes part(Rank rank) override;
   void RingSleepers() override;
   void LetGoOfFreed() override { regions_.LetGoOfFreed(); }
-  SharedPlace Locate(Bytes memory) override { return regions_.Locate(memory); }
+  std::uint32_t RegionOf(Bytes memory) override { return regions_.Holding(memory); }
   bool Show(std::uint32_t region) override { return regions_.Show(region); }
-  const std::byte* Find(Rank rank, const SharedPlace& place, std::uint64_t bytes) override {
+  const std::byte* Find(Rank rank, const MemoryPlace& place, std::uint64_t bytes) override {
     return regions_.Find(rank, place, bytes);
+  }
+  bool CanRead() const override { return why_not_read_.empty(); }
+  bool CanBeRead(Bytes memory) override;
+  Status Read(Rank rank, std::uint64_t address, MutableBytes into) override {
+    return ReadMemoryOf(processes_[static_cast<std::size_t>(rank)], address, into);
   }
 
   // ---- for the endpoint ----
-  // "shm board", or why there is none.
+  // "shm board" and what it can do, or why there is none. Any thread, once the state is final.
   std::string Describe() const;
   void Poll();
   // True: do not sleep.
@@ -103,6 +113,8 @@ class ShmBoard final : public Board {
   Status MakeMemory();
   bool HandOut();
   Status TakeMemory();
+  void LeaveWitness();
+  void TryToRead();
   void Breach(std::size_t by, std::string_view what);
   void Settle(std::string why_not);
   Head& head() const { return *reinterpret_cast<Head*>(memory_.bytes().data()); }
@@ -118,6 +130,11 @@ class ShmBoard final : public Board {
   SharedMemory memory_;
   std::vector<Fd> signals_;  // by rank
   RegionExchange regions_;
+  Nonce nonce_{};                          // a witness's
+  std::string why_not_read_;               // others' memory
+  std::vector<std::int32_t> processes_;    // by rank; as far as they can be read
+  std::array<Bytes, 8> found_readable_{};  // of this rank's memory, lately
+  std::size_t next_found_ = 0;
 };
 
 }  // namespace rondo::shm

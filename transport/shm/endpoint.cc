@@ -122,6 +122,7 @@ Result<Board*> ShmEndpoint::OpenBoard() {
       .root_socket = SocketOf(0),
       .lanes = std::move(lanes),
       .find_call = [this](Rank from) { return FindCall({.kind = CallKind::kBoard, .from = from}); },
+      .draw_nonce = DrawNonce,
       .step = [this](std::string_view step) { Step(step); },
       .regions = {.own = set_up_.regions,
                   .rank = config.rank,
@@ -164,7 +165,8 @@ void ShmEndpoint::Poll(TimePoint now) {
   if (!board_ || board_->state() != BoardState::kMaking) return;
   board_->Poll();
   const std::lock_guard lock(mutex_);
-  board_described_ = board_->Describe();
+  has_board_ = true;
+  board_state_ = board_->state();
 }
 
 // How things stand, for whoever asks on another thread.
@@ -209,7 +211,8 @@ std::string ShmEndpoint::DescribePeer(Rank peer) const {
   std::string how;
   {
     const std::lock_guard lock(mutex_);
-    if (IsHere(peer)) how = board_described_;
+    if (IsHere(peer) && has_board_)
+      how = board_state_ == BoardState::kMaking ? "agreeing on a board" : board_->Describe();
     if (const auto found = described_.find(peer); found != described_.end())
       how += (how.empty() ? "" : ", ") + found->second;
   }

@@ -75,8 +75,9 @@ class ShmEndpoint final : public Endpoint {
 
   mutable std::mutex mutex_;  // guards what follows
   std::map<Rank, std::string> described_;
-  std::set<Rank> plain_;  // here, and yet reached over the base transport
-  std::string board_described_;
+  std::set<Rank> plain_;                        // here, and yet reached over the base transport
+  BoardState board_state_ = BoardState::kNone;  // of the board, if it was ever asked for; once final, so is the board
+  bool has_board_ = false;
 };
 
 // The abstract name of an endpoint's socket.

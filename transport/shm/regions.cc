@@ -17,6 +17,7 @@ struct Head {
   std::uint64_t magic;
   std::uint32_t id;
   std::atomic<std::uint32_t> freed;
+  std::uint64_t begin;  // what follows this page, in its owner's process
 };
 static_assert(sizeof(Head) <= kHeadBytes);
 
@@ -43,7 +44,9 @@ Result<std::unique_ptr<Memory>> Regions::Allocate(std::size_t bytes) {
   Head* const head = new (memory.bytes().data()) Head{};
   head->magic = kMagic;
   head->id = ++last_id_;
-  by_begin_[memory.bytes().data() + kHeadBytes] = {.id = last_id_, .bytes = bytes, .fd = memory.fd()};
+  const std::byte* const begin = memory.bytes().data() + kHeadBytes;
+  head->begin = reinterpret_cast<std::uintptr_t>(begin);
+  by_begin_[begin] = {.id = last_id_, .bytes = bytes, .fd = memory.fd()};
   return std::make_unique<Allocated>(shared_from_this(), std::move(memory));
 }
 
@@ -52,14 +55,13 @@ void Regions::Forget(const std::byte* begin) {
   by_begin_.erase(begin);
 }
 
-SharedPlace Regions::Locate(Bytes memory) const {
+std::uint32_t Regions::Holding(Bytes memory) const {
   const std::lock_guard lock(mutex_);
   auto after = by_begin_.upper_bound(memory.data());
-  if (after == by_begin_.begin()) return {};
+  if (after == by_begin_.begin()) return 0;
   const auto& [begin, region] = *std::prev(after);
   const auto offset = static_cast<std::size_t>(memory.data() - begin);
-  if (offset > region.bytes || memory.size() > region.bytes - offset) return {};
-  return {.region = region.id, .offset = offset};
+  return offset > region.bytes || memory.size() > region.bytes - offset ? 0 : region.id;
 }
 
 bool Regions::Show(std::uint32_t region, const std::function<bool(int fd)>& send) const {
@@ -88,12 +90,13 @@ bool RegionExchange::Show(std::uint32_t region) {
   return true;
 }
 
-const std::byte* RegionExchange::Find(Rank rank, const SharedPlace& place, std::uint64_t bytes) {
+const std::byte* RegionExchange::Find(Rank rank, const MemoryPlace& place, std::uint64_t bytes) {
   const SharedMemory* const memory = MapOf(rank, place.region);
   if (memory == nullptr) return nullptr;
   const std::size_t size = memory->bytes().size() - kHeadBytes;
-  if (place.offset > size || bytes > size - place.offset) return nullptr;
-  return memory->bytes().data() + kHeadBytes + place.offset;
+  const std::uint64_t offset = place.address - reinterpret_cast<const Head*>(memory->bytes().data())->begin;
+  if (offset > size || bytes > size - offset) return nullptr;
+  return memory->bytes().data() + kHeadBytes + offset;
 }
 
 const SharedMemory* RegionExchange::MapOf(Rank rank, std::uint32_t region) {

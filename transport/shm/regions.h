@@ -36,8 +36,8 @@ class Regions : public std::enable_shared_from_this<Regions> {
  public:
   // As Transport::Allocate. kResource: no descriptor, or not that much shared memory.
   Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes);
-  // The region that all of `memory` lies in, and where; region 0: none.
-  SharedPlace Locate(Bytes memory) const;
+  // The region that all of `memory` lies in; 0: none.
+  std::uint32_t Holding(Bytes memory) const;
   // Leaves it at somebody's socket by `send`; false: it is gone, or that failed.
   bool Show(std::uint32_t region, const std::function<bool(int fd)>& send) const;
 
@@ -67,10 +67,10 @@ class RegionExchange {
   };
   explicit RegionExchange(Context context) : context_(std::move(context)) {}
 
-  SharedPlace Locate(Bytes memory) const { return context_.own->Locate(memory); }
+  std::uint32_t Holding(Bytes memory) const { return context_.own->Holding(memory); }
   void LetGoOfFreed();
   bool Show(std::uint32_t region);
-  const std::byte* Find(Rank rank, const SharedPlace& place, std::uint64_t bytes);
+  const std::byte* Find(Rank rank, const MemoryPlace& place, std::uint64_t bytes);
 
  private:
   const SharedMemory* MapOf(Rank rank, std::uint32_t region);

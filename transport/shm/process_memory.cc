@@ -1,0 +1,54 @@
+#include "transport/shm/process_memory.h"
+
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <span>
+
+namespace rondo::shm {
+
+Witness WitnessOf(const Nonce& nonce) {
+  return {.process = getpid(), .address = reinterpret_cast<std::uintptr_t>(nonce.data()), .nonce = nonce};
+}
+
+Status FindWitness(const Witness& witness) {
+  if (witness.process == 0) return Fail(ErrorCode::kResource, "it left no witness");
+  Nonce found{};
+  RONDO_TRY(ReadMemoryOf(witness.process, witness.address, std::as_writable_bytes(std::span(found))));
+  if (found != witness.nonce) return Fail(ErrorCode::kResource, "process {} here is somebody else", witness.process);
+  return {};
+}
+
+bool CanBeRead(Bytes memory) {
+  if (memory.empty()) return true;
+  std::byte ends[2];
+  const iovec here{ends, sizeof ends};
+  auto* const begin = const_cast<std::byte*>(memory.data());
+  const iovec there[2] = {{begin, 1}, {begin + memory.size() - 1, 1}};
+  return process_vm_readv(getpid(), &here, 1, there, 2, 0) == sizeof ends;
+}
+
+Status ReadMemoryOf(std::int32_t process, std::uint64_t address, MutableBytes into) {
+  std::size_t done = 0;
+  while (done < into.size()) {
+    const iovec here{into.data() + done, into.size() - done};
+    const iovec there{reinterpret_cast<void*>(address + done), into.size() - done};
+    const ssize_t got = process_vm_readv(process, &here, 1, &there, 1, 0);
+    if (got > 0) {
+      done += static_cast<std::size_t>(got);
+      continue;
+    }
+    const int error = got == 0 ? EFAULT : errno;
+    std::byte first;
+    const iovec local{&first, 1};
+    if (error == EFAULT && process_vm_readv(process, &local, 1, &there, 1, 0) == 1)
+      return Fail(ErrorCode::kInvalidArgument, "a result of {} bytes cannot be written to its memory", into.size());
+    return Fail(error == ESRCH ? ErrorCode::kPeerLost : ErrorCode::kResource,
+                "{} bytes of memory of process {} cannot be read: {}", into.size(), process, std::strerror(error));
+  }
+  return {};
+}
+
+}  // namespace rondo::shm
