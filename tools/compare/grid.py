@@ -280,9 +280,9 @@ CACHE_LINE = CacheLine("line")
 @dataclass(frozen=True)
 class MemoryFloor(Program):
     """What memory takes for what two ranks' all_reduce must move at least, at the rates of two threads at once, from and to where
-    the bytes really lie. Of plain buffers each rank copies half of its vector in, sums the other half with what the other brought,
-    copies the result in, and copies the other's result out: vectors in memory, what is shared in cache. Of allocated ones it sums
-    half from both vectors and copies half."""
+    the bytes really lie, the fastest of several ways. Of plain buffers each rank copies half of its vector into a slot, sums the other
+    half with what the other brought, copies the result in, and copies both results out; or copies half of the other's vector into its
+    cache, sums that, and copies the other's result. Of allocated ones it sums half from both vectors and copies half."""
 
     buffers: str = "plain"
 

@@ -328,10 +328,11 @@ int main(int argc, char** argv) {
     children.push_back(child);
   }
   int status = 0;
-  for (const pid_t child : children) {
-    int child_status = 0;
-    waitpid(child, &child_status, 0);
-    if (child_status != 0) status = 1;
+  for (std::size_t rank = 0; rank < children.size(); ++rank) {
+    int ended = 0;
+    waitpid(children[rank], &ended, 0);
+    if (ended != 0) status = 1;
+    if (WIFSIGNALED(ended)) fprintf(stderr, "rondo_bench: rank %zu was ended by signal %d\n", rank, WTERMSIG(ended));
   }
   std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);
