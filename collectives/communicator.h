@@ -72,7 +72,9 @@ struct PeerIdentity {
 };
 
 // How a waiting thread spends its time before it sleeps in the kernel. While it finds that others want its core
-// (another job, a quota, ranks that count as another host's), it takes YieldsAtOnce() whatever it was given.
+// (another job, a quota, ranks that count as another host's), it takes YieldsAtOnce() whatever it was given. Where
+// ranks share memory it knows more: it gives the core away at once to one that it waits for and that runs there, and
+// polls for some microseconds first where all those run elsewhere.
 struct WaitPolicy {
   Duration spin{};   // polling only
   Duration yield{};  // after that, polling and giving the core away in between

@@ -181,12 +181,12 @@ DataType CommunicatorCore::TravellingType(const OperationDescriptor& d, const Op
   return wide && Reduces(d.collective) && IsHalf(d.type) && Rounds(d.op) ? DataType::kFloat32 : d.type;
 }
 
-Call CommunicatorCore::CallOf(const OperationDescriptor& d, const OperationOptions& options) const {
+Call CommunicatorCore::CallOf(const OperationDescriptor& d, bool reproducible) const {
   const bool block_per_rank = !d.varying && BlocksOf(d.collective, 2) > 1;
   Call call;
   call.collective = d.collective;
   call.bytes = d.count * SizeOf(d.type) * (block_per_rank ? static_cast<std::uint64_t>(world_size()) : 1);
-  call.reproducible = options.reproducible.value_or(options_.reproducible);
+  call.reproducible = reproducible;
   if (IsUserDefined(d.op))
     call.commutative = user_operations_[static_cast<std::size_t>(UserOpIndex(d.op))]->commutative;
   call.equal_counts = !d.varying;
@@ -204,13 +204,13 @@ Result<Selection> CommunicatorCore::Choose(const OperationDescriptor& d, const O
       return Fail(ErrorCode::kInvalidArgument, "algorithm board does not serve this {}: {}", Name(d.collective),
                   shares ? "it wants equal counts" : "the ranks share no memory");
   }
-  return selector_->Choose(options.algorithm, CallOf(d, options));
+  return selector_->Choose(options.algorithm, CallOf(d, IsReproducible(options)));
 }
 
 Candidate CommunicatorCore::Expect(const OperationDescriptor& d, const OperationOptions& options,
                                    Algorithm algorithm) const {
   if (algorithm == Algorithm::kBoard) return {.algorithm = algorithm};  // in no profile
-  return selector_->Expect(algorithm, CallOf(d, options));
+  return selector_->Expect(algorithm, CallOf(d, IsReproducible(options)));
 }
 
 Status CommunicatorCore::Check(OperationRequest& request, const OperationOptions& options) const {
@@ -232,7 +232,7 @@ Status CommunicatorCore::Check(OperationRequest& request, const OperationOptions
   RONDO_ASSIGN(const Selection selection, Choose(d, options));
   d.algorithm = selection.algorithm;
   request.algorithm_is_asked = options.algorithm.has_value();
-  if (d.algorithm == Algorithm::kBoard) request.call = CallOf(d, options);
+  request.reproducible = IsReproducible(options);
   return {};
 }
 

@@ -49,8 +49,9 @@ struct OperationRequest {
   DataType type = DataType::kUint8;     // of the user's elements; descriptor.type is of what travels
   const BlockCounts* counts = nullptr;  // of varying operations: in the core's counts_
 
-  Call call;                        // what the algorithm was chosen by ...
-  bool algorithm_is_asked = false;  // ... unless somebody asked for it
+  // How the algorithm was chosen.
+  bool reproducible = false;
+  bool algorithm_is_asked = false;
 
   bool wide() const { return type != descriptor.type; }  // 16-bit floats that are reduced in float32
 };
@@ -89,7 +90,11 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   const Place& place() const { return selector_->place(); }
   Result<Selection> Choose(const OperationDescriptor& descriptor, const OperationOptions& options) const;
   Candidate Expect(const OperationDescriptor& descriptor, const OperationOptions& options, Algorithm algorithm) const;
-  Call CallOf(const OperationDescriptor& descriptor, const OperationOptions& options) const;
+  // Whoever drives may ask, too: operations are defined only when all before have ended.
+  Call CallOf(const OperationDescriptor& descriptor, bool reproducible) const;
+  bool IsReproducible(const OperationOptions& options) const {
+    return options.reproducible.value_or(options_.reproducible);
+  }
   // Puts the operation into the queue and gives its number; `at_once`: runs it to its end instead, if nobody keeps it
   // waiting. kInvalidArgument for a second issuing thread; kResource when the queue is full; the first cause once
   // poisoned; kClosed after Close.
@@ -183,6 +188,7 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   // Drives until `ready()` or `until`. `background`: gives way to threads that wait.
   void Drive(TimePoint until, Sequence waited, bool background, Condition ready);
   void Yield();
+  WaitPolicy PolicyFor(BoardPath::Awaited awaited) const;
   bool DriveUntil(TimePoint until, Sequence waited, Condition ready);
 
   // Messages. Owner: starts what was submitted, polls, publishes what has ended; true if anything moved.

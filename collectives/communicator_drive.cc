@@ -11,11 +11,17 @@ namespace {
 // While spinning. A yield costs about half a microsecond where nobody else wants the core; without any, two ranks that
 // the scheduler put on one core spin their whole budget at each other.
 constexpr std::uint32_t kPollsBetweenYields = 8;
+// Where those who are waited for run on other cores, nobody but strangers is helped by that.
+constexpr std::uint32_t kPollsBetweenYieldsToStrangers = 64;
+// So long such ranks are waited for before the core is given away, whatever the policy: who shares it waits for them,
+// too.
+constexpr Duration kSpinForElsewhere = std::chrono::microseconds(20);
 // Where only the board is in use: its polls between two of the endpoint's, which adopts late connections there.
 constexpr std::uint32_t kBoardPollsPerEndpointPoll = 64;
 // What runs at once: so much of a rank, and so often looked at, before deadlines and lanes are.
 constexpr std::uint64_t kBytesAtOnce = 32 * 1024;
 constexpr int kPollsAtOnce = 256;
+constexpr int kYieldsAtOnce = 2;
 // While bytes move.
 constexpr std::uint32_t kPollsBetweenClockReads = 64;
 // Whatever the policy, where it has turned out that others want the core.
@@ -33,6 +39,7 @@ bool CommunicatorCore::Advance() {
     EndAfterFailure();
     return true;
   }
+  runner_->RunsOn(waiter_->Core());
   // The board's turns need nothing of the endpoint, and its clock would take longer than they do.
   const bool messages = messages_in_use_.load(std::memory_order_relaxed);
   if (!runner_->is_on_board_alone() || messages || ++board_polls_ % kBoardPollsPerEndpointPoll == 0)
@@ -93,7 +100,7 @@ Status CommunicatorCore::Settle(OperationRequest& request) const {
   if (d.algorithm != Algorithm::kBoard || runner_->has_board()) return {};
   if (request.algorithm_is_asked)
     return Fail(ErrorCode::kUnsupported, "{}: there is no board: {}", d.ToString(), board_->why());
-  RONDO_ASSIGN(const Selection instead, selector_->Choose(std::nullopt, request.call));
+  RONDO_ASSIGN(const Selection instead, selector_->Choose(std::nullopt, CallOf(d, request.reproducible)));
   d.algorithm = instead.algorithm;
   return {};
 }
@@ -149,7 +156,9 @@ bool CommunicatorCore::RunAtOnce() {
   still_since_.reset();
   trouble_since_.reset();
   const bool spins = wait_policy_.spin > Duration::zero() && !contention_.is_wanted();
-  for (int polls = spins ? kPollsAtOnce : 1; polls > 0; --polls) {
+  runner_->RunsOn(waiter_->Core());
+  int yields = 0;
+  for (int polls = 1; polls <= kPollsAtOnce; ++polls) {
     if (poisoned_.load(std::memory_order_acquire)) return false;
     if (!runner_->running()) {
       if (const Result<bool> started = StartNext(); !started) {
@@ -162,7 +171,17 @@ bool CommunicatorCore::RunAtOnce() {
       Poison(progress.error());
       return false;
     }
-    if (*progress != Progress::kComplete) continue;
+    if (*progress == Progress::kMoved) continue;
+    if (*progress == Progress::kNothing) {
+      if (spins && polls % kPollsBetweenYields != 0) continue;
+      const BoardPath::Awaited awaited = runner_->WhereAreAwaited();
+      if (awaited == BoardPath::Awaited::kUnknown && !spins) return false;
+      if (awaited != BoardPath::Awaited::kHere) continue;
+      if (++yields > kYieldsAtOnce) return false;
+      waiter_->Yield();
+      runner_->RunsOn(waiter_->Core());
+      continue;
+    }
     CompleteCurrent();
     // Who parks looks at the gate first, which is left next.
     completed_.store(completed_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
@@ -181,6 +200,16 @@ void CommunicatorCore::Yield() {
   const TimePoint before = clock_->Now();
   waiter_->Yield();
   contention_.Yielded(clock_->Now() - before);
+}
+
+// Ranks on the board have said where they run. Who is to sleep at once does so all the same.
+WaitPolicy CommunicatorCore::PolicyFor(BoardPath::Awaited awaited) const {
+  WaitPolicy policy = contention_.is_wanted() ? kSharedCore : wait_policy_;
+  const Duration awake = policy.spin + policy.yield;
+  if (awake == Duration::zero()) return policy;
+  if (awaited == BoardPath::Awaited::kHere) policy = {.spin = {}, .yield = awake};
+  if (awaited == BoardPath::Awaited::kElsewhere) policy.spin = std::max(policy.spin, kSpinForElsewhere);
+  return policy;
 }
 
 void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, Condition ready) {
@@ -203,7 +232,8 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
       }
       continue;
     }
-    const WaitPolicy& policy = contention_.is_wanted() ? kSharedCore : wait_policy_;
+    const BoardPath::Awaited awaited = runner_->WhereAreAwaited();
+    const WaitPolicy policy = PolicyFor(awaited);
     // At most every other time, so that the clock is looked at whatever the board shows.
     glanced = !glanced && policy.spin > Duration::zero() && runner_->GlanceAtBoard();
     if (glanced) continue;
@@ -214,11 +244,13 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
     const Duration idle = now - *idle_since;
     if (idle < policy.spin) {
       // The peer may have been put on this very core: then only giving it away lets the bytes come.
-      if (++idle_polls % kPollsBetweenYields == 0) Yield();
+      const bool elsewhere = awaited == BoardPath::Awaited::kElsewhere;
+      if (++idle_polls % (elsewhere ? kPollsBetweenYieldsToStrangers : kPollsBetweenYields) == 0) Yield();
       continue;
     }
     if (idle < policy.spin + policy.yield) {
-      Yield();
+      // That a neighbour is let run says nothing of strangers.
+      awaited == BoardPath::Awaited::kHere ? waiter_->Yield() : Yield();
       continue;
     }
 

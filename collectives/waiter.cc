@@ -20,4 +20,6 @@ void KernelWaiter::Sleep(Endpoint& endpoint, int kick_fd, TimePoint deadline) {
 
 void KernelWaiter::Yield() { sched_yield(); }
 
+int KernelWaiter::Core() { return sched_getcpu(); }
+
 }  // namespace rondo

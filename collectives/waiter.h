@@ -17,6 +17,9 @@ class Waiter {
   virtual void Sleep(Endpoint& endpoint, int kick_fd, TimePoint deadline) = 0;
   // Gives the core to somebody else for a moment.
   virtual void Yield() = 0;
+  // The number of the core that the caller runs on, the same for all processes of the machine; negative: not known.
+  // Cheap: asked before every look.
+  virtual int Core() { return -1; }
 };
 
 // Sleeps in the kernel.
@@ -25,6 +28,7 @@ class KernelWaiter final : public Waiter {
   explicit KernelWaiter(const Clock& clock) : clock_(clock) {}
   void Sleep(Endpoint& endpoint, int kick_fd, TimePoint deadline) override;
   void Yield() override;
+  int Core() override;
 
  private:
   const Clock& clock_;

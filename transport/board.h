@@ -44,7 +44,7 @@ class Board {
   virtual std::vector<Rank> Missing() const = 0;
   // Of a rank, zeroed when the board was made, aligned to pages; that rank writes there, all read. REQUIRES: kReady.
   virtual MutableBytes part(Rank rank) = 0;
-  // Wakes the ranks that sleep and may wait for what was just published (memory_order_seq_cst). Cheap where nobody
+  // Wakes the ranks that sleep and may wait for what was just published (memory_order_release). Cheap where nobody
   // does.
   virtual void RingSleepers() = 0;
 

@@ -11,9 +11,6 @@ namespace {
 constexpr std::uint64_t kBroadcastWindows = 4;
 constexpr std::uint64_t kLeastBroadcastWindow = 16 * 1024;
 
-// Results of this size have left the second-level cache before anybody reads them.
-constexpr std::uint64_t kPastCachesBytes = 2 * 1024 * 1024;
-
 }  // namespace
 
 void BoardPath::CutIntoTurns() {
@@ -21,7 +18,7 @@ void BoardPath::CutIntoTurns() {
   std::uint64_t most = slot_bytes_;
   std::uint64_t in_slot = bytes_;
   two_turns_ = relays_ = false;
-  past_caches_ = !in_place_ && bytes_ >= kPastCachesBytes;
+  past_caches_ = !in_place_ && bytes_ >= past_caches_from_bytes_;
   switch (operation_.collective) {
     case Collective::kAllReduce:
     case Collective::kReduce:
@@ -80,7 +77,7 @@ std::uint64_t BoardPath::PieceAt(Rank rank, const Range& window) const {
 bool BoardPath::OwnIsInSlot() const {
   if (scales_) return true;
   // In place the result overwrites what this rank brings, from the second fold on before its turn to be folded.
-  return operation_.collective == Collective::kReduceScatter && in_place_ && rank_ >= 2;
+  return in_place_ && rank_ >= 2 && (operation_.collective == Collective::kReduceScatter || !two_turns_);
 }
 
 void BoardPath::Submit(std::uint32_t stream, const Move& move) {
@@ -119,7 +116,8 @@ void BoardPath::Write() {
     case Collective::kAllReduce:
     case Collective::kReduce:
       if (!two_turns_) {
-        Contribute(slot, source, window.bytes);
+        if (operation_.collective == Collective::kAllReduce || !is_root || OwnIsInSlot())
+          Contribute(slot, source, window.bytes);
       } else if (is_share_turn()) {
         const Range own = OwnIsInSlot() ? Range{window.end(), 0} : ShareOf(rank_, window);
         Contribute(slot, source, own.begin - window.begin);
@@ -149,15 +147,15 @@ void BoardPath::Write() {
   }
 }
 
-bool BoardPath::Needs(Rank rank) const {
-  if (stage_ != Stage::kMain || pulls_) return true;
-  if (relays_) return index_ == 0;
+BoardPath::Wanted BoardPath::WantedInTurn() const {
+  if (stage_ != Stage::kMain || pulls_) return Wanted::kAll;
+  if (relays_) return index_ == 0 ? Wanted::kAll : Wanted::kNobody;
   switch (operation_.collective) {
-    case Collective::kReduce: return is_share_turn() || rank_ == operation_.root;
-    case Collective::kGather: return rank_ == operation_.root;
+    case Collective::kReduce: return is_share_turn() || rank_ == operation_.root ? Wanted::kAll : Wanted::kNobody;
+    case Collective::kGather: return rank_ == operation_.root ? Wanted::kAll : Wanted::kNobody;
     case Collective::kBroadcast:
-    case Collective::kScatter: return rank == operation_.root;
-    default: return true;
+    case Collective::kScatter: return Wanted::kRoot;
+    default: return Wanted::kAll;
   }
 }
 
@@ -175,7 +173,12 @@ void BoardPath::Collect(Rank rank) {
         const Range share = ShareOf(rank, window);
         CopyOut(buffers_.output + share.begin, slot + (share.begin - window.begin), share.bytes);
       } else {
-        Fold(rank, output, Payload(0, turn_), slot, window.bytes);
+        // From the slot it could be read only once this core has the slot's lines.
+        const auto brought = [&](Rank by) -> const std::byte* {
+          if (by == rank_ && !OwnIsInSlot()) return Source() + window.begin;
+          return Payload(by, turn_);
+        };
+        Fold(rank, output, brought(0), brought(rank), window.bytes);
       }
       break;
     case Collective::kBroadcast:

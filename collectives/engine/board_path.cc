@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "base/check.h"
+#include "collectives/kernels/copy.h"
 
 namespace rondo {
 namespace {
@@ -18,6 +20,9 @@ constexpr std::uint64_t kFoldByAllBytes = 16 * 1024;
 // On their way at once in a relay: what a second-level cache holds beside the vectors that stream through it.
 constexpr std::uint64_t kRelayBytes = 1024 * 1024;
 
+// So much of a slot at most: more lines are still on their way when they are wanted, and others behind them.
+constexpr std::uint64_t kFetchedBytes = 1024;
+
 // As __builtin_prefetch for writing, which GCC makes one for reading unless it is told that the processor knows better;
 // those of x86-64 do, or take it for nothing.
 void FetchToWrite(const void* line) {
@@ -28,6 +33,11 @@ void FetchToWrite(const void* line) {
 #endif
 }
 
+// operator== of arrays of bytes compares them one by one.
+bool IsSame(const std::array<std::byte, kDescriptorBytes>& left, const std::array<std::byte, kDescriptorBytes>& right) {
+  return std::memcmp(left.data(), right.data(), kDescriptorBytes) == 0;
+}
+
 }  // namespace
 
 BoardPath::BoardPath(Rank rank, int world_size, Board& board, Mover& mover)
@@ -35,6 +45,7 @@ BoardPath::BoardPath(Rank rank, int world_size, Board& board, Mover& mover)
       world_size_(world_size),
       board_(board),
       mover_(mover),
+      past_caches_from_bytes_(LastLevelCacheBytes()),
       known_(static_cast<std::size_t>(world_size)),
       lent_(static_cast<std::size_t>(world_size)) {
   RONDO_CHECK(world_size >= 2, "a board of {}", world_size);
@@ -48,16 +59,6 @@ BoardPath::BoardPath(Rank rank, int world_size, Board& board, Mover& mover)
   const auto world = static_cast<std::uint64_t>(world_size);
   piece_bytes_ = slot_bytes_ / world / kLineBytes * kLineBytes;
   fold_by_all_bytes_ = std::min(slot_bytes_, kFoldByAllBytes / (world - 1));
-}
-
-BoardPath::Slot& BoardPath::SlotOf(Rank rank, std::uint64_t turn) const {
-  const std::size_t place = (turn % 2) * (sizeof(Slot) + slot_bytes_);
-  return *reinterpret_cast<Slot*>(parts_[static_cast<std::size_t>(rank)] + place);
-}
-
-std::byte* BoardPath::Payload(Rank rank, std::uint64_t turn) const {
-  Slot& slot = SlotOf(rank, turn);
-  return in_line_ || stage_ != Stage::kMain ? slot.inlined.data() : reinterpret_cast<std::byte*>(&slot) + sizeof(Slot);
 }
 
 void BoardPath::Start(const OperationDescriptor& operation, const OperationBuffers& buffers, double scale,
@@ -75,7 +76,7 @@ void BoardPath::Start(const OperationDescriptor& operation, const OperationBuffe
   stage_ = MayPull() ? Stage::kShow : Stage::kMain;
   pulls_ = false;
   index_ = 0;
-  submitted_ = {};
+  submitted_ = moved_ = {};
   NextTurn();
   mover_.Start({operation.type, operation.op, scale, world_size_}, submitted_.size());
 }
@@ -83,6 +84,7 @@ void BoardPath::Start(const OperationDescriptor& operation, const OperationBuffe
 void BoardPath::NextTurn() {
   ++turn_;
   writing_ = written_ = false;
+  wanted_ = WantedInTurn();
   next_ = 0;
 }
 
@@ -105,13 +107,13 @@ Result<Progress> BoardPath::Poll() {
         Write();
         writing_ = moved = true;
       }
-      if (mover_.Done(kWrites) < submitted_[kWrites]) return paused();
+      if (!HasMoved(kWrites)) return paused();
       Publish();
       written_ = true;
     }
     if (!in_relay_) {
       RONDO_ASSIGN(const bool all, CollectArrived(moved));
-      if (!all || mover_.Done(kCollects) < submitted_[kCollects]) return paused();
+      if (!all || !HasMoved(kCollects)) return paused();
     }
     if (stage_ != Stage::kMain) {
       EndPrelude();
@@ -140,8 +142,11 @@ Result<bool> BoardPath::CollectArrived(bool& moved) {
   const bool together = is_share_turn();
   for (; next_ < world_size_; ++next_) {
     if (!Needs(next_)) continue;
-    RONDO_ASSIGN(const bool arrived, Arrived(next_));
-    if (!arrived) return false;
+    const Slot& slot = SlotOf(next_, turn_);
+    const std::uint64_t turn = slot.turn.load(std::memory_order_acquire);
+    if (turn < turn_) return false;
+    if (turn != turn_ || !IsSame(slot.descriptor, descriptor_)) return Fail(Misfit(next_, slot));
+    known_[static_cast<std::size_t>(next_)] = turn;
     if (!together) Collect(next_);
     moved = true;
   }
@@ -161,7 +166,7 @@ Result<bool> BoardPath::MayWrite() {
     const Slot& slot = SlotOf(r, turn_ - 1);
     const std::uint64_t turn = slot.turn.load(std::memory_order_acquire);
     if (turn + 1 < turn_) return false;
-    if (turn + 1 == turn_ && slot.descriptor != last_descriptor_)
+    if (turn + 1 == turn_ && !IsSame(slot.descriptor, last_descriptor_))
       return Fail(Disagreement(r, DecodeDescriptor(last_descriptor_), DecodeDescriptor(slot.descriptor)));
     known = turn;
   }
@@ -171,26 +176,27 @@ Result<bool> BoardPath::MayWrite() {
 void BoardPath::Publish() {
   Slot& own = SlotOf(rank_, turn_);
   own.descriptor = last_descriptor_ = descriptor_;
-  own.turn.store(turn_, std::memory_order_seq_cst);
+  own.turn.store(turn_, std::memory_order_release);
   board_.RingSleepers();
 }
 
-// Others may have the line of the slot that comes next in their caches still, from two turns ago. To write it means to
-// take it from them, which is half of what a turn takes; so that is begun here.
-void BoardPath::FetchNextSlot() { FetchToWrite(&SlotOf(rank_, turn_ + 1)); }
+// Others may have the lines of the slot that comes next in their caches still, from two turns ago. To write it means to
+// take them back, which is half of what a turn takes; so that is begun here, for as much as was written in this turn:
+// what comes next is as long, as a rule.
+void BoardPath::FetchNextSlot() {
+  const Slot* const slot = &SlotOf(rank_, turn_ + 1);
+  FetchToWrite(slot);
+  if (in_line_ || turns_ > 1 || pulls_ || bytes_ > kFetchedBytes) return;
+  for (std::uint64_t at = 0; at < bytes_; at += kLineBytes)
+    FetchToWrite(reinterpret_cast<const std::byte*>(slot + 1) + at);
+}
 
-Result<bool> BoardPath::Arrived(Rank rank) {
-  const Slot& slot = SlotOf(rank, turn_);
+Error BoardPath::Misfit(Rank rank, const Slot& slot) const {
   const std::uint64_t turn = slot.turn.load(std::memory_order_acquire);
-  if (turn != turn_) {
-    if (turn < turn_) return false;
-    return Fail(Error(ErrorCode::kProtocol,
-                      fmt::format("rank {} is at turn {} of the board, ahead of turn {}", rank, turn, turn_))
-                    .With([&](ErrorDetails& d) { d.culprit = rank; }));
-  }
-  known_[static_cast<std::size_t>(rank)] = turn;
-  if (slot.descriptor != descriptor_) return Fail(Disagreement(rank, operation_, DecodeDescriptor(slot.descriptor)));
-  return true;
+  if (turn == turn_) return Disagreement(rank, operation_, DecodeDescriptor(slot.descriptor));
+  return Error(ErrorCode::kProtocol,
+               fmt::format("rank {} is at turn {} of the board, ahead of turn {}", rank, turn, turn_))
+      .With([&](ErrorDetails& d) { d.culprit = rank; });
 }
 
 bool BoardPath::WaitsFor(Rank peer) const {
@@ -199,6 +205,25 @@ bool BoardPath::WaitsFor(Rank peer) const {
   if (in_pull_) return PullWaitsFor(peer);
   if (!written_) return !writing_ && SlotOf(peer, turn_ - 1).turn.load(std::memory_order_seq_cst) + 1 < turn_;
   return peer >= next_ && Needs(peer) && SlotOf(peer, turn_).turn.load(std::memory_order_seq_cst) != turn_;
+}
+
+void BoardPath::RunsOn(int core) {
+  if (core == core_) return;  // so that the line stays in the others' caches
+  core_ = core;
+  RelayOf(rank_).core.store(std::max(core, -1) + 1, std::memory_order_relaxed);
+}
+
+// Between a relay's and a pull's turns ranks that are not waited for have work, too. Slots are looked at only where it
+// matters: each look takes a line away from whoever is about to write it.
+BoardPath::Awaited BoardPath::WhereAreAwaited() const {
+  if (core_ < 0 || !running_ || in_relay_ || in_pull_ || MoverBusy()) return Awaited::kUnknown;
+  bool all_known = true;
+  for (Rank r = 0; r < world_size_; ++r) {
+    const int core = RelayOf(r).core.load(std::memory_order_relaxed) - 1;
+    if (core == core_ && WaitsFor(r)) return Awaited::kHere;
+    all_known = all_known && (core >= 0 || !WaitsFor(r));
+  }
+  return all_known ? Awaited::kElsewhere : Awaited::kUnknown;
 }
 
 bool BoardPath::HasNews() const {

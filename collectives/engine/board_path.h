@@ -17,7 +17,7 @@
 //   all_reduce, reduce, longer          windows of two turns. First every rank folds its own share of the window into
 //                                       its other slot; then everyone (the root) takes the shares together
 //   the same, much longer               a relay (board_relay.cc)
-//   all but reduce, longer still        straight from the peers' memory, where it can be read (board_pull.cc)
+//   longer still, for the most part     straight from the peers' memory, where it can be read (board_pull.cc)
 //   all_gather, gather, broadcast       a window a turn, as large as a slot
 //   reduce_scatter, scatter, all_to_all a window a turn, in which every rank finds a piece of its own
 //
@@ -25,7 +25,7 @@
 // all_reduce by shares copies (n-1)/n S in, folds (n-1)/n S and copies S out; a relay folds S and copies S out.
 //
 //   Slot::turn   stored by the slot's rank, last: release publishes descriptor and payload to whoever loads it with
-//                acquire. Sequentially consistent besides, because who publishes looks for sleepers afterwards.
+//                acquire. (That who publishes then looks for sleepers is Board::RingSleepers's to order.)
 //                Reading a slot of turn t - 2 comes before storing turn t - 1 with release; who overwrites it has
 //                loaded that with acquire.
 //
@@ -68,6 +68,13 @@ class BoardPath {
   // How many operations have read memory where it lay.
   std::uint64_t pulls() const { return all_pulls_; }
 
+  // Where those are whom this rank waits for in a turn, as far as they have said. Who shares this rank's core can go on
+  // only when that is given away; for the others it is enough to look.
+  enum class Awaited : std::uint8_t { kUnknown, kHere, kElsewhere };
+  Awaited WhereAreAwaited() const;
+  // The core that this rank runs on now (Waiter::Core).
+  void RunsOn(int core);
+
   // For the slow path: who has not published what is waited for.
   std::vector<Standing> Waiting() const;
   bool WaitsFor(Rank peer) const;
@@ -85,7 +92,8 @@ class BoardPath {
   struct Relay {
     alignas(kLineBytes) std::atomic<std::uint64_t> folded;
     alignas(kLineBytes) std::atomic<std::uint64_t> copied;
-    std::atomic<bool> withdrawn;  // for good: its memory is its user's again
+    std::atomic<bool> withdrawn;     // for good: its memory is its user's again
+    std::atomic<std::int32_t> core;  // 1 + the one its rank ran on when it looked last; 0: not known
   };
 
   // What a turn is for.
@@ -116,14 +124,21 @@ class BoardPath {
   };
 
   // ---- turns (board_path.cc) ----
-  Slot& SlotOf(Rank rank, std::uint64_t turn) const;
-  std::byte* Payload(Rank rank, std::uint64_t turn) const;
+  Slot& SlotOf(Rank rank, std::uint64_t turn) const {
+    const std::size_t place = (turn % 2) * (sizeof(Slot) + slot_bytes_);
+    return *reinterpret_cast<Slot*>(parts_[static_cast<std::size_t>(rank)] + place);
+  }
+  std::byte* Payload(Rank rank, std::uint64_t turn) const {
+    Slot& slot = SlotOf(rank, turn);
+    const bool in_line = in_line_ || stage_ != Stage::kMain;
+    return in_line ? slot.inlined.data() : reinterpret_cast<std::byte*>(&slot) + sizeof(Slot);
+  }
   Result<bool> MayWrite();
   void Publish();
   void FetchNextSlot();
-  // Whether `rank` has published this turn; an error where it is in another operation.
-  Result<bool> Arrived(Rank rank);
   Result<bool> CollectArrived(bool& moved);
+  // Why what `rank` has published is not of this turn.
+  Error Misfit(Rank rank, const Slot& slot) const;
   std::uint64_t BytesDone() const;
   Error Disagreement(Rank peer, const OperationDescriptor& own, const OperationDescriptor& theirs) const;
 
@@ -133,7 +148,12 @@ class BoardPath {
   bool Relays() const;
   void CutIntoRelay();
   void Write();
-  bool Needs(Rank rank) const;
+  // Whose slots this rank wants in a turn.
+  enum class Wanted : std::uint8_t { kAll, kRoot, kNobody };
+  Wanted WantedInTurn() const;
+  bool Needs(Rank rank) const {
+    return wanted_ == Wanted::kAll || (wanted_ == Wanted::kRoot && rank == operation_.root);
+  }
   void Collect(Rank rank);
   void CollectShare();
   void Contribute(std::byte* slot, const std::byte* source, std::uint64_t bytes);
@@ -146,7 +166,9 @@ class BoardPath {
   bool OwnIsInSlot() const;                                     // and not only in the user's memory
   std::uint64_t BlockAt(Rank rank) const { return static_cast<std::uint64_t>(rank) * bytes_; }
   // ---- the relay (board_relay.cc) ----
-  Relay& RelayOf(Rank rank) const;
+  Relay& RelayOf(Rank rank) const {
+    return *reinterpret_cast<Relay*>(parts_[static_cast<std::size_t>(rank)] + 2 * (sizeof(Slot) + slot_bytes_));
+  }
   Range RelayWindow(std::uint64_t window) const;
   std::byte* RelaySlot(std::uint64_t window) const;
   std::uint64_t relay_slots() const { return 2 * static_cast<std::uint64_t>(world_size_); }
@@ -176,9 +198,9 @@ class BoardPath {
   Range PullWindow(const Range& all, std::uint64_t window) const;
   Result<Progress> PollPull();
   Result<bool> FoldOn();
-  Result<bool> TakeOn();
+  Result<std::uint64_t> TakeOn();
   Status Read(Rank rank, const Place& place, std::uint64_t at, std::byte* destination, std::uint64_t bytes);
-  bool MayTake(Rank rank) const;
+  std::uint64_t MayTake(Rank rank) const;
   bool HasWithdrawn(Rank rank) const;
   bool AnyHasWithdrawn() const;
   void Withdraw();
@@ -188,6 +210,11 @@ class BoardPath {
 
   const std::byte* Source() const { return in_place_ ? buffers_.output : buffers_.input; }
   void Submit(std::uint32_t stream, const Move& move);
+  // Whether all that was submitted is done.
+  bool HasMoved(std::uint32_t stream) {
+    if (moved_[stream] < submitted_[stream]) moved_[stream] = mover_.Done(stream);
+    return moved_[stream] >= submitted_[stream];
+  }
   void Copy(std::uint32_t stream, std::byte* destination, const std::byte* source, std::uint64_t bytes);
   void CopyOut(std::byte* destination, const std::byte* source, std::uint64_t bytes);
 
@@ -199,9 +226,11 @@ class BoardPath {
   std::uint64_t piece_bytes_ = 0;        // of a slot that holds one for each rank
   std::uint64_t fold_by_all_bytes_ = 0;  // up to which all_reduce takes one turn
   std::uint64_t relay_window_bytes_ = 0;
+  const std::uint64_t past_caches_from_bytes_;
   std::vector<std::byte*> parts_;     // by rank
   std::vector<std::uint64_t> known_;  // by rank: the latest turn seen of it
   std::uint64_t turn_ = 0;            // the running one, or the last; over all operations
+  int core_ = -1;                     // that this rank runs on; negative: not known
 
   bool running_ = false;
   OperationDescriptor operation_;
@@ -246,11 +275,13 @@ class BoardPath {
 
   // The running turn.
   Stage stage_ = Stage::kMain;
-  std::uint64_t index_ = 0;                   // within the operation
-  bool writing_ = false;                      // its moves are submitted
-  bool written_ = false;                      // it is published
+  std::uint64_t index_ = 0;  // within the operation
+  bool writing_ = false;     // its moves are submitted
+  bool written_ = false;     // it is published
+  Wanted wanted_ = Wanted::kAll;
   Rank next_ = 0;                             // whose slot comes next
   std::array<std::uint64_t, 2> submitted_{};  // to the mover, by stream
+  std::array<std::uint64_t, 2> moved_{};      // as far as it has said
 };
 
 }  // namespace rondo

@@ -7,12 +7,14 @@
 //
 // That is an all_reduce: of S bytes among n ranks each folds S/n and copies (n - 1)/n S, which is what there is to do.
 // A short one is folded whole by everyone, which spares a wait; but not in place, where others still read what that
-// overwrites. A reduce_scatter only folds, broadcast, gathers, scatter and all_to_all only copy. In windows,
-// so that who copies finds in a cache what was just folded.
+// overwrites. A reduce_scatter only folds, as the root of a reduce does; broadcast, gathers, scatter and all_to_all
+// only copy. All in windows; and each folds all of its share before it copies others': by turns, ranks take lines from
+// each other's caches while they are written (a sixth more time at 4 and 16 MiB among two).
 //
 // Memory of others comes in two ways. Regions (Transport::Allocate) are mapped, and operands as good as one's own. All
 // else is read through the kernel (Board::Read): what is copied goes straight to its place, what is folded passes
-// through the payloads of this rank's slots, which stay in its cache. Nobody reads those then.
+// through the payloads of this rank's slots, which stay in its cache. Nobody reads those then. What is copied takes
+// several windows in a system call.
 //
 // Whether it can be done all ranks must see alike. A turn in which each shows where its memory lies and whether it can
 // read that of others; where all lie in regions, a turn in which each says whether it could map them all; then this, or
@@ -50,10 +52,13 @@ constexpr std::uint64_t kSumBytes = 64 * 1024, kSumInPlaceBytes = 128 * 1024;
 constexpr int kMostRanksToSum = 2;
 // Longer broadcasts are faster where the root copies, too.
 constexpr std::uint64_t kMostBroadcastBytes = 2 * 1024 * 1024;
+// The root of a reduce folds all of it alone; of a longer one, and among more, all fold a share.
+constexpr std::uint64_t kMostReduceBytes = 1024 * 1024;
 constexpr std::uint64_t kMapWindowBytes = 64 * 1024;
-constexpr std::uint64_t kReadWindowBytes = 128 * 1024;  // each is a system call
+constexpr std::uint64_t kReadWindowBytes = 128 * 1024;  // of what is folded each is a system call
+constexpr std::uint64_t kWindowsAtOnce = 8;             // in a system call, of what is copied
 // In one go, of all ranks together, before the caller may look at its deadlines.
-constexpr int kWindowsPerPoll = 32;
+constexpr std::uint64_t kWindowsPerPoll = 32;
 
 struct Shown {
   std::uint32_t input_region = 0, output_region = 0;
@@ -65,10 +70,10 @@ struct Shown {
 
 }  // namespace
 
-// Reductions to one rank fold more by sharing that than by reading. In a pre-multiplied sum the operands that are
-// reduced lie nowhere.
+// In a pre-multiplied sum the operands that are reduced lie nowhere.
 bool BoardPath::MayPull() const {
-  if (scales_ || operation_.collective == Collective::kReduce) return false;
+  const bool reduces_to_one = operation_.collective == Collective::kReduce;
+  if (scales_ || (reduces_to_one && (world_size_ > kMostRanksToSum || bytes_ > kMostReduceBytes))) return false;
   return BytesOfAll() >= kMapBytes || (may_read_ && PaysToRead());
 }
 
@@ -83,8 +88,12 @@ bool BoardPath::PaysToRead() const {
 }
 
 std::uint64_t BoardPath::BytesOfAll() const {
-  const Collective collective = operation_.collective;
-  return collective == Collective::kAllReduce || collective == Collective::kBroadcast ? bytes_ : BlockAt(world_size_);
+  switch (operation_.collective) {
+    case Collective::kAllReduce:
+    case Collective::kReduce:
+    case Collective::kBroadcast: return bytes_;
+    default: return BlockAt(world_size_);
+  }
 }
 
 // Of what it brings.
@@ -94,6 +103,7 @@ std::uint64_t BoardPath::LentBytes(Rank rank) const {
     case Collective::kAllReduce:
     case Collective::kAllGather: return bytes_;
     case Collective::kBroadcast: return is_root ? bytes_ : 0;
+    case Collective::kReduce:
     case Collective::kGather: return is_root ? 0 : bytes_;
     case Collective::kScatter: return is_root ? BlockAt(world_size_) : 0;
     default: return BlockAt(world_size_);
@@ -228,6 +238,8 @@ void BoardPath::ChoosePieces() {
   if (collective == Collective::kAllReduce) {
     fold_ = shares_ ? ShareOf(rank_, {0, bytes_}) : Range{0, bytes_};
     fold_from_ = fold_.begin;
+  } else if (collective == Collective::kReduce && is_root) {
+    fold_ = {0, bytes_};
   } else if (collective == Collective::kReduceScatter) {
     fold_ = {in_place_ ? BlockAt(rank_) : 0, bytes_};
     fold_from_ = BlockAt(rank_);
@@ -244,21 +256,21 @@ BoardPath::Range BoardPath::PullWindow(const Range& all, std::uint64_t window) c
 Result<Progress> BoardPath::PollPull() {
   if (lost_ != kNoRank) return Progress::kNothing;
   bool moved = false;
-  const int windows = std::max(1, kWindowsPerPoll / world_size_);
-  for (int i = 0; i < windows; ++i) {
+  for (std::uint64_t windows = 0; windows < kWindowsPerPoll;) {
     RONDO_ASSIGN(const bool folded, FoldOn());
-    RONDO_ASSIGN(const bool taken, TakeOn());
+    RONDO_ASSIGN(const std::uint64_t taken, TakeOn());
+    windows += taken + (folded ? static_cast<std::uint64_t>(world_size_) : 0);  // of a fold one from each rank
     bool all_taken = true;
     for (const Lent& lent : lent_) all_taken = all_taken && (lent.bytes == 0 || lent.taken == windows_);
     if (relay_folded_ == windows_ && all_taken && lost_ == kNoRank && mover_.Done(kCollects) >= submitted_[kCollects]) {
       if (AnyHasWithdrawn()) return Progress::kNothing;
       if (shares_) {
-        RelayOf(rank_).copied.store(relay_begin_ + windows_, std::memory_order_seq_cst);  // where all stand
+        RelayOf(rank_).copied.store(relay_begin_ + windows_, std::memory_order_release);  // where all stand
         relay_begin_ += windows_;
       }
       return Progress::kComplete;
     }
-    if ((!folded && !taken) || lost_ != kNoRank) return moved ? Progress::kMoved : Progress::kNothing;
+    if ((!folded && taken == 0) || lost_ != kNoRank) return moved ? Progress::kMoved : Progress::kNothing;
     moved = true;
   }
   return Progress::kMoved;
@@ -302,32 +314,35 @@ Result<bool> BoardPath::FoldOn() {
   operand_ = kNoRank;
   ++relay_folded_;
   if (shares_) {
-    RelayOf(rank_).folded.store(relay_begin_ + relay_folded_, std::memory_order_seq_cst);
+    RelayOf(rank_).folded.store(relay_begin_ + relay_folded_, std::memory_order_release);
     board_.RingSleepers();
   }
   return true;
 }
 
-// A window of each piece that can be had, each rank beginning with another one. True: there was one.
-Result<bool> BoardPath::TakeOn() {
-  bool any = false;
+// Some windows of each piece that can be had, each rank beginning with another one. Returns how many there were.
+Result<std::uint64_t> BoardPath::TakeOn() {
+  std::uint64_t taken = 0;
   for (Rank i = 1; i <= world_size_; ++i) {
     const Rank r = (rank_ + i) % world_size_;
     Lent& lent = lent_[static_cast<std::size_t>(r)];
-    if (!MayTake(r)) continue;
-    const Range window = PullWindow({lent.from, lent.bytes}, lent.taken);
-    std::byte* const destination = buffers_.output + lent.to + (window.begin - lent.from);
+    const std::uint64_t windows = MayTake(r);
+    if (windows == 0) continue;
+    const Range all{lent.from, lent.bytes};
+    const std::uint64_t begin = PullWindow(all, lent.taken).begin;
+    const std::uint64_t bytes = PullWindow(all, lent.taken + windows - 1).end() - begin;
+    std::byte* const destination = buffers_.output + lent.to + (begin - lent.from);
     const Place& place = shares_ ? lent.output : lent.input;
     if (maps_ || r == rank_) {
-      CopyOut(destination, place.here + window.begin, window.bytes);
+      CopyOut(destination, place.here + begin, bytes);
     } else {
-      RONDO_TRY(Read(r, place, window.begin, destination, window.bytes));
-      if (lost_ != kNoRank) return any;
+      RONDO_TRY(Read(r, place, begin, destination, bytes));
+      if (lost_ != kNoRank) return taken;
     }
-    ++lent.taken;
-    any = true;
+    lent.taken += windows;
+    taken += windows;
   }
-  return any;
+  return taken;
 }
 
 // Sets `lost_` where the memory has been given back, before or after it was read, or went with its process.
@@ -346,9 +361,12 @@ Status BoardPath::Read(Rank rank, const Place& place, std::uint64_t at, std::byt
                   .With([&](ErrorDetails& d) { d.culprit = is_own ? rank_ : rank; }));
 }
 
-bool BoardPath::MayTake(Rank rank) const {
+// How many windows.
+std::uint64_t BoardPath::MayTake(Rank rank) const {
   const Lent& lent = lent_[static_cast<std::size_t>(rank)];
-  return lent.bytes > 0 && lent.taken < windows_ && (!shares_ || lent.taken < FoldedBy(rank));
+  if (lent.bytes == 0 || (shares_ && relay_folded_ < windows_)) return 0;
+  const std::uint64_t ready = shares_ ? FoldedBy(rank) : windows_;
+  return std::min(ready - lent.taken, maps_ ? 1 : kWindowsAtOnce);
 }
 
 bool BoardPath::HasWithdrawn(Rank rank) const { return RelayOf(rank).withdrawn.load(std::memory_order_relaxed); }
@@ -371,7 +389,7 @@ bool BoardPath::PullWaitsFor(Rank peer) const {
   if (lost_ != kNoRank) return peer == lost_;
   if (relay_folded_ < windows_) return false;
   const Lent& lent = lent_[static_cast<std::size_t>(peer)];
-  return (lent.bytes > 0 && lent.taken < windows_ && !MayTake(peer)) || HasWithdrawn(peer);
+  return (lent.bytes > 0 && lent.taken < windows_ && MayTake(peer) == 0) || HasWithdrawn(peer);
 }
 
 bool BoardPath::PullHasNews() const {
@@ -380,7 +398,7 @@ bool BoardPath::PullHasNews() const {
   bool waits = false;
   for (Rank r = 0; r < world_size_; ++r) {
     const Lent& lent = lent_[static_cast<std::size_t>(r)];
-    if (MayTake(r)) return true;
+    if (MayTake(r) > 0) return true;
     waits = waits || (lent.bytes > 0 && lent.taken < windows_);
   }
   return !waits && !AnyHasWithdrawn();

@@ -28,10 +28,6 @@ constexpr int kWindowsPerPoll = 16;
 
 }  // namespace
 
-BoardPath::Relay& BoardPath::RelayOf(Rank rank) const {
-  return *reinterpret_cast<Relay*>(parts_[static_cast<std::size_t>(rank)] + 2 * (sizeof(Slot) + slot_bytes_));
-}
-
 BoardPath::Range BoardPath::RelayWindow(std::uint64_t window) const {
   const std::uint64_t begin = window * window_bytes_;
   return {begin, std::min(window_bytes_, bytes_ - begin)};
@@ -86,7 +82,7 @@ Progress BoardPath::PollRelay() {
       }
       if (fold_submitted_ && mover_.Done(kWrites) >= submitted_[kWrites]) {
         fold_submitted_ = idle = false;
-        own.folded.store(relay_begin_ + ++relay_folded_, std::memory_order_seq_cst);
+        own.folded.store(relay_begin_ + ++relay_folded_, std::memory_order_release);
         board_.RingSleepers();
       }
     }
@@ -98,12 +94,12 @@ Progress BoardPath::PollRelay() {
       }
       if (copy_submitted_ && mover_.Done(kCollects) >= submitted_[kCollects]) {
         copy_submitted_ = idle = false;
-        own.copied.store(relay_begin_ + ++relay_copied_, std::memory_order_seq_cst);
+        own.copied.store(relay_begin_ + ++relay_copied_, std::memory_order_release);
         board_.RingSleepers();
       }
     }
     if (relay_folded_ == windows_ && relay_copied_ == to_copy) {
-      if (to_copy == 0) own.copied.store(relay_begin_ + windows_, std::memory_order_seq_cst);  // where all stand
+      if (to_copy == 0) own.copied.store(relay_begin_ + windows_, std::memory_order_release);  // where all stand
       relay_begin_ += windows_;
       return Progress::kComplete;
     }

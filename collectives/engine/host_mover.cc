@@ -8,9 +8,11 @@
 namespace rondo {
 
 void HostMover::Start(const MoveContext& context, std::size_t streams) {
+  if (context.type != context_.type || context.op != context_.op || reduce_ == nullptr) {
+    element_bytes_ = SizeOf(context.type);
+    reduce_ = FindReduce(context.type, context.op);
+  }
   context_ = context;
-  element_bytes_ = SizeOf(context.type);
-  reduce_ = FindReduce(context.type, context.op);
   done_.assign(streams, 0);
 }
 

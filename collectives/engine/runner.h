@@ -18,7 +18,10 @@ class Runner {
       : rank_(options.rank), world_size_(options.world_size), mover_(mover), engine_(options, endpoint, mover) {}
 
   // REQUIRES: the board is ready, on all ranks before the same operation.
-  void UseBoard(Board& board) { board_.emplace(rank_, world_size_, board, mover_); }
+  void UseBoard(Board& board) {
+    board_.emplace(rank_, world_size_, board, mover_);
+    board_->RunsOn(core_);
+  }
   bool has_board() const { return board_.has_value(); }
 
   Status Start(const Plan& plan, const OperationDescriptor& operation, const OperationBuffers& buffers, double scale) {
@@ -53,6 +56,15 @@ class Runner {
       if (board_->HasNews()) return true;
     return false;
   }
+  // Of an operation on the board.
+  BoardPath::Awaited WhereAreAwaited() const {
+    return on_board() ? board_->WhereAreAwaited() : BoardPath::Awaited::kUnknown;
+  }
+  // Which core that is now (Waiter::Core).
+  void RunsOn(int core) {
+    core_ = core;
+    if (board_) board_->RunsOn(core);
+  }
   // For a sleeper's second look, beside Endpoint::Arm: whether the board could go on.
   bool HasNews() const { return on_board() && board_->HasNews(); }
 
@@ -62,6 +74,7 @@ class Runner {
   const Rank rank_;
   const int world_size_;
   Mover& mover_;
+  int core_ = -1;
   Engine engine_;
   std::optional<BoardPath> board_;
 };

@@ -3,6 +3,7 @@
 // One instruction set does: memory is the limit, not the width of a store.
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstring>
@@ -26,6 +27,15 @@ void CopyPastCaches(std::byte* destination, const std::byte* source, std::size_t
     for (std::size_t i = 0; i < kLine; i += hn::Lanes(d)) hn::Stream(hn::LoadU(d, from + i), d, to + i);
   hwy::FlushStream();
   std::memcpy(to, from, left);
+}
+
+std::size_t LastLevelCacheBytes() {
+  constexpr std::size_t kUsual = std::size_t{32} << 20;
+#ifdef _SC_LEVEL3_CACHE_SIZE  // glibc's own
+  const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  if (bytes > 0) return static_cast<std::size_t>(bytes);
+#endif
+  return kUsual;
 }
 
 }  // namespace rondo

@@ -11,4 +11,8 @@ namespace rondo {
 // Thread rule: any thread.
 void CopyPastCaches(std::byte* destination, const std::byte* source, std::size_t bytes);
 
+// Of this processor, where the system tells, else a usual size. What is as long has left it before anybody reads it.
+// Thread rule: any thread.
+std::size_t LastLevelCacheBytes();
+
 }  // namespace rondo

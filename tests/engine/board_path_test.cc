@@ -133,7 +133,7 @@ TEST_CASE("short vectors are read and folded whole, but not where that overwrite
   }
 }
 
-TEST_CASE("every collective but reduce uses memory where it lies, from some blocks' length on") {
+TEST_CASE("every collective uses memory where it lies, from some blocks' length on; a reduce among two alone") {
   for (const bool reads : {false, true}) {
     for (const bool late : {false, true}) {
       for (const int ranks : {2, 3, 4}) {
@@ -144,12 +144,38 @@ TEST_CASE("every collective but reduce uses memory where it lies, from some bloc
         RunAll(world, ranks, {33'333}, ReduceOp::kSum, DataType::kInt32);
         std::uint64_t pulls = 0;
         for (const Collective collective : kServed)
-          if (collective != Collective::kReduce && collective != Collective::kBarrier)
+          if (collective != Collective::kBarrier && (collective != Collective::kReduce || ranks == 2))
             pulls += HasInPlace(collective) ? 2 : 1;
         if (reads && ranks > 2) pulls -= 2;  // all_reduce: a relay is faster
         for (Rank r = 0; r < ranks; ++r) CHECK(world.board(r).pulls() == pulls);
       }
     }
+  }
+}
+
+TEST_CASE("a reduce among two is folded by its root from 16 KiB to 1 MiB, else by shares") {
+  for (const bool late : {false, true}) {
+    CAPTURE(late);
+    EngineWorld world({.ranks = 2, .late_mover = late, .board_part_bytes = 8192});
+    world.plain_board().AnswerQuestions(IsAboutReading);
+    std::uint64_t pulls = 0;
+    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kPremulSum}) {
+      for (const bool in_place : {true, false}) {
+        for (const Rank root : {0, 1}) {
+          for (const std::uint64_t count : {4095u, 4096u, 100'003u, 262'144u, 262'145u}) {
+            world.Expect({.collective = Collective::kReduce,
+                          .algorithm = Algorithm::kBoard,
+                          .count = count,
+                          .root = root,
+                          .in_place = in_place,
+                          .op = op,
+                          .type = op == ReduceOp::kPremulSum ? DataType::kFloat32 : DataType::kInt32});
+            pulls += op != ReduceOp::kPremulSum && count >= 4096 && count <= 262'144 ? 1 : 0;
+          }
+        }
+      }
+    }
+    for (const Rank r : {0, 1}) CHECK(world.board(r).pulls() == pulls);
   }
 }
 
@@ -538,6 +564,35 @@ TEST_CASE("who is waited for has a name, and who has come is not waited for") {
   CHECK(*world.PollOne(1) == Progress::kComplete);
   CHECK(world.board(0).HasNews());
   CHECK(*world.PollOne(0) == Progress::kComplete);
+}
+
+TEST_CASE("whether those who are waited for share a rank's core is known as soon as they have said where they run") {
+  using Awaited = BoardPath::Awaited;
+  EngineWorld world({.ranks = 3, .board_part_bytes = 1024});
+  const auto runs_on = [&](int core0, int core1, int core2) {
+    world.board(0).RunsOn(core0);
+    world.board(1).RunsOn(core1);
+    world.board(2).RunsOn(core2);
+    return world.board(0).WhereAreAwaited();
+  };
+  CHECK(runs_on(0, 0, 0) == Awaited::kUnknown);  // it waits for nobody
+  world.NextSequence();
+  std::array<std::int32_t, 3> memory{};
+  const auto start = [&](Rank rank) {
+    world.StartOne(rank, {.algorithm = Algorithm::kBoard, .count = 1}, nullptr,
+                   reinterpret_cast<std::byte*>(&memory[static_cast<std::size_t>(rank)]));
+    return *world.PollOne(rank);
+  };
+  CHECK(start(0) == Progress::kMoved);
+  CHECK(runs_on(0, 1, 2) == Awaited::kElsewhere);
+  CHECK(runs_on(0, 1, 0) == Awaited::kHere);
+  CHECK(runs_on(0, 0, -1) == Awaited::kHere);
+  CHECK(runs_on(0, -1, 0) == Awaited::kHere);
+  CHECK(runs_on(0, 1, -1) == Awaited::kUnknown);
+  CHECK(runs_on(-1, -1, -1) == Awaited::kUnknown);
+  CHECK(start(1) == Progress::kMoved);
+  CHECK(runs_on(0, 0, 1) == Awaited::kElsewhere);  // rank 1 has come, wherever it is
+  CHECK(runs_on(0, 1, 0) == Awaited::kHere);
 }
 
 }  // namespace

@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
+#include "collectives/waiter.h"
 #include "tests/transport_shm/ranks.h"
 #include "transport/shm/process_memory.h"
 
@@ -54,6 +56,71 @@ TEST_CASE("ranks of one host take the board unless another algorithm is asked fo
     if (c.rank() == 0) CHECK(c.DescribePaths().find("shm board") != std::string::npos);
     CHECK(c.Close());
   });
+}
+
+// Sleeps and yields as ever, on a core that it is told; counts the looks before the first yield.
+class WaiterOn final : public Waiter {
+ public:
+  explicit WaiterOn(int core) : core_(core) {}
+  void Sleep(Endpoint& endpoint, int kick_fd, TimePoint deadline) override {
+    kernel_.Sleep(endpoint, kick_fd, deadline);
+  }
+  void Yield() override {
+    has_yielded_.store(true);
+    has_yielded_.notify_all();
+    kernel_.Yield();
+  }
+  int Core() override {
+    if (!has_yielded_.load()) looks_.fetch_add(1);
+    return core_;
+  }
+  void CountFromHere() {
+    looks_.store(0);
+    has_yielded_.store(false);
+  }
+  int LooksBeforeYield() const {
+    has_yielded_.wait(false);
+    return looks_.load();
+  }
+
+ private:
+  const int core_;
+  const SteadyClock clock_;
+  KernelWaiter kernel_{clock_};
+  std::atomic<int> looks_{0};
+  std::atomic<bool> has_yielded_{false};
+};
+
+// Time that passes by reading it alone, however busy the machine is.
+struct ToldTime final : Clock {
+  TimePoint Now() const override { return TimePoint(std::chrono::nanoseconds(20) * reads.fetch_add(1)); }
+  mutable std::atomic<std::int64_t> reads{0};
+};
+
+TEST_CASE("the core is given away at once to who is waited for and shares it, and late where all those run elsewhere") {
+  const auto looks = [](int core0, int core1) {
+    const std::array waiters{std::make_shared<WaiterOn>(core0), std::make_shared<WaiterOn>(core1)};
+    int before_yield = 0;
+    std::barrier<> counting(2);
+    const auto adjust = [&](CommunicatorOptions& options) {
+      options.clock = std::make_shared<ToldTime>();
+      options.waiter = waiters[static_cast<std::size_t>(options.rank)];
+      options.wait_policy = WaitPolicy::YieldsAtOnce();
+      options.progress_thread = false;
+    };
+    OnShmRanks({.ranks = 2, .adjust = adjust}, [&](Communicator& c) {
+      CHECK(c.Barrier());  // each tells its core
+      if (c.rank() == 0) waiters[0]->CountFromHere();
+      counting.arrive_and_wait();
+      if (c.rank() == 1) before_yield = waiters[0]->LooksBeforeYield();
+      CHECK(c.Barrier());
+      CHECK(c.Close());
+    });
+    return before_yield;
+  };
+  CHECK(looks(3, 3) < 5);
+  CHECK(looks(3, 4) > 50);
+  CHECK(looks(-1, -1) < 5);
 }
 
 TEST_CASE("counts of each rank's own go over lanes, between operations on the board") {

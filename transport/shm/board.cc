@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "transport/shm/bell.h"
+#include "transport/shm/fences.h"
 #include "transport/shm/meeting.h"
 
 namespace rondo::shm {
@@ -30,10 +31,14 @@ struct ShmBoard::Head {
   alignas(kLineBytes) std::atomic<std::uint64_t> sleepers;
   alignas(kLineBytes) std::array<Witness, kMaxBoardRanks> witnesses;  // by rank, of those that others can look for
   std::atomic<std::uint64_t> unable;                                  // who cannot read all others' memory, a bit each
+  std::atomic<std::uint64_t> unfenced;  // who cannot join in light fences; final before there is a board
 };
 
 ShmBoard::ShmBoard(BoardContext context)
-    : context_(std::move(context)), talks_(context_.lanes.size()), regions_(context_.regions) {
+    : context_(std::move(context)),
+      talks_(context_.lanes.size()),
+      regions_(context_.regions),
+      joined_fences_(JoinFences()) {
   static_assert(sizeof(Head) <= kHeadBytes);
   RONDO_CHECK(context_.world_size >= 2 && context_.world_size <= kMaxBoardRanks, "{} ranks", context_.world_size);
 }
@@ -149,7 +154,7 @@ Status ShmBoard::MakeMemory() {
   Head* const head = new (memory_.bytes().data()) Head{};
   head->magic = kMagic;
   head->world_size = context_.world_size;
-  LeaveWitness();
+  Enrol();
   return {};
 }
 
@@ -179,12 +184,13 @@ Status ShmBoard::TakeMemory() {
   if (head().magic != kMagic || head().world_size != context_.world_size)
     return Fail(ErrorCode::kProtocol, "what came for a board is none of {} ranks", context_.world_size);
   for (std::size_t i = 1; i < due; ++i) signals_.push_back(std::move(received.descriptors[i]));
-  LeaveWitness();
+  Enrol();
   return {};
 }
 
 // Without a nonce nobody can be sure of what it reads: there is no witness then.
-void ShmBoard::LeaveWitness() {
+void ShmBoard::Enrol() {
+  if (!joined_fences_) head().unfenced.fetch_or(own_bit());
   if (context_.draw_nonce(nonce_)) head().witnesses[static_cast<std::size_t>(context_.rank)] = WitnessOf(nonce_);
 }
 
@@ -216,7 +222,10 @@ void ShmBoard::Settle(std::string why_not) {
   if (is_root() && state_ == BoardState::kReady)
     for (Talk& talk : talks_) signals_.push_back(std::move(talk.signal));
   memory_.ForgetFd();
-  if (state_ == BoardState::kReady) TryToRead();
+  if (state_ == BoardState::kReady) {
+    fences_are_light_ = head().unfenced.load() == 0;
+    TryToRead();
+  }
   if (state_ == BoardState::kNone) {
     memory_ = {};
     signals_.clear();
@@ -256,6 +265,8 @@ std::string ShmBoard::Describe() const {
       } else if (unable != 0) {
         how = fmt::format("rank {} cannot read large vectors where they lie", std::countr_zero(unable));
       }
+      if (const std::uint64_t unfenced = head().unfenced.load(); unfenced != 0)
+        how += fmt::format("; rank {} has no membarrier", std::countr_zero(unfenced));
       return fmt::format("shm board, {} KiB a rank; {}", kBoardPartBytes / 1024, how);
     }
     case BoardState::kNone: return fmt::format("no shm board: {}", why_);
@@ -266,7 +277,12 @@ std::string ShmBoard::Describe() const {
 // ---- sleeping ----
 
 void ShmBoard::RingSleepers() {
-  std::uint64_t sleepers = head().sleepers.load(std::memory_order_seq_cst) & ~own_bit();
+  if (fences_are_light_) {
+    LightFence();
+  } else {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
+  std::uint64_t sleepers = head().sleepers.load(std::memory_order_relaxed) & ~own_bit();
   for (; sleepers != 0; sleepers &= sleepers - 1) {
     const std::uint64_t bit = sleepers & -sleepers;
     if ((head().sleepers.fetch_and(~bit, std::memory_order_seq_cst) & bit) == 0) continue;  // somebody else woke it
@@ -278,7 +294,9 @@ bool ShmBoard::Arm() {
   // While it comes to be the lanes tell; but nobody tells when there is room in a queue.
   if (state_ == BoardState::kMaking)
     return phase_ == Phase::kCalling && !is_root() && context_.lanes[0]->state() != LaneState::kConnecting;
-  if (state_ == BoardState::kReady) head().sleepers.fetch_or(own_bit(), std::memory_order_seq_cst);
+  if (state_ != BoardState::kReady) return false;
+  head().sleepers.fetch_or(own_bit(), std::memory_order_seq_cst);
+  if (fences_are_light_) HeavyFence();
   return false;
 }
 

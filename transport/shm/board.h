@@ -17,8 +17,9 @@
 // the same to all. Then everybody tries whether it can read all others' memory (process_memory.h), whose witnesses were
 // left in this one before it was said to be mapped.
 //
-// Sleepers: a rank that arms sets its bit, then looks again; who publishes looks at the bits afterwards (both
-// sequentially consistent: transport/inproc/doorbell.h), and wakes those that it takes back.
+// Sleepers: a rank that arms sets its bit, then looks again; who publishes looks at the bits afterwards, and wakes
+// those that it takes back. Either sees the other (transport/inproc/doorbell.h), by fences between the store and the
+// look: light ones at who publishes (fences.h), which is often, unless a rank could not join in those.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -113,7 +114,7 @@ class ShmBoard final : public Board {
   Status MakeMemory();
   bool HandOut();
   Status TakeMemory();
-  void LeaveWitness();
+  void Enrol();
   void TryToRead();
   void Breach(std::size_t by, std::string_view what);
   void Settle(std::string why_not);
@@ -130,9 +131,11 @@ class ShmBoard final : public Board {
   SharedMemory memory_;
   std::vector<Fd> signals_;  // by rank
   RegionExchange regions_;
-  Nonce nonce_{};                          // a witness's
-  std::string why_not_read_;               // others' memory
-  std::vector<std::int32_t> processes_;    // by rank; as far as they can be read
+  Nonce nonce_{};                        // a witness's
+  std::string why_not_read_;             // others' memory
+  std::vector<std::int32_t> processes_;  // by rank; as far as they can be read
+  const bool joined_fences_;             // here, where all ranks do it at the same time
+  bool fences_are_light_ = false;
   std::array<Bytes, 8> found_readable_{};  // of this rank's memory, lately
   std::size_t next_found_ = 0;
 };

@@ -1,0 +1,81 @@
+// Of two processes that store each its own and then look at the other's, at least one sees it, though only one of them
+// has its processor fence.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "transport/shm/fences.h"
+
+#include <doctest/doctest.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <new>
+
+#include "base/bytes.h"
+
+namespace rondo::shm {
+namespace {
+
+constexpr int kRounds = 20'000;
+
+struct Shared {
+  alignas(kLineBytes) std::atomic<int> often;
+  alignas(kLineBytes) std::atomic<int> rarely;
+  alignas(kLineBytes) std::atomic<int> begun;
+  alignas(kLineBytes) std::atomic<int> ended;
+  alignas(kLineBytes) std::atomic<int> seen;  // by who fences lightly, in the round that ended last
+};
+
+void AwaitBoth(std::atomic<int>& count, int round) {
+  count.fetch_add(1);
+  for (int looks = 0; count.load() < 2 * round; ++looks)
+    if (looks % 1024 == 1023) sched_yield();  // there may be one core alone
+}
+
+// Returns how often neither saw the other.
+template <typename Fence>
+int RunRounds(Shared& shared, bool is_often, const Fence& fence) {
+  int misses = 0;
+  std::atomic<int>& own = is_often ? shared.often : shared.rarely;
+  const std::atomic<int>& other = is_often ? shared.rarely : shared.often;
+  for (int round = 1; round <= kRounds; ++round) {
+    AwaitBoth(shared.begun, round);
+    own.store(round, std::memory_order_relaxed);
+    fence();
+    const int seen = other.load(std::memory_order_relaxed);
+    if (is_often) shared.seen.store(seen);
+    AwaitBoth(shared.ended, round);
+    if (!is_often && seen != round && shared.seen.load() != round) ++misses;
+  }
+  return misses;
+}
+
+TEST_CASE("a light and a heavy fence together are as good as two of the processor's") {
+  void* const memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(memory != MAP_FAILED);
+  auto& shared = *new (memory) Shared{};
+  if (!JoinFences()) {
+    MESSAGE("skipped: the kernel refuses membarrier here");
+    return;
+  }
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    if (!JoinFences()) {
+      shared.begun.store(1 << 30);  // nobody waits for this one
+      shared.ended.store(1 << 30);
+      _exit(2);
+    }
+    RunRounds(shared, /*is_often=*/true, LightFence);
+    _exit(0);
+  }
+  CHECK(RunRounds(shared, /*is_often=*/false, HeavyFence) == 0);
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  munmap(memory, sizeof(Shared));
+}
+
+}  // namespace
+}  // namespace rondo::shm
