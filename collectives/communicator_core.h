@@ -216,7 +216,10 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   void ProgressThread();
   // For the progress thread, while nobody waits.
   bool WorkIsLeft() const;
-  void SayGoodbye();
+  // In Close, again and again: says goodbye to whoever is connected, also to who came only now, as soon as this rank
+  // may. Whether all have been told and heard (or are not to be told, because they did something else than this rank).
+  bool Part();
+  bool SayGoodbye();  // whether there was somebody to say it to
   void SayWhereWeStand();
   Error Disagreement(Rank peer, const OperationDescriptor& own, const OperationDescriptor& theirs) const;
   std::optional<Error> FindOddGoodbye();

@@ -300,22 +300,36 @@ void CommunicatorCore::Abort(std::string_view reason) {
   ProgressOnce();  // where nobody drives, end here and now; where somebody does, he has been woken
 }
 
-void CommunicatorCore::SayGoodbye() {
+// Parting is over when a look at everybody who is connected finds all of them heard, and the next one nobody untold:
+// who connects, or parts, between the two is seen by the look after. Told without a look, it would be left without a
+// word.
+bool CommunicatorCore::Part() {
+  const bool heard_all = NotParted().empty();
   // On a board a rank may have looked at few others, and is connected to rank 0 alone. So rank 0 lets nobody go before
   // it has compared what all of them did last.
-  if (rank() == 0 && runner_->has_board() && (!NotParted().empty() || FindOddGoodbye())) return;
+  if (rank() == 0 && runner_->has_board()) {
+    if (!heard_all) return false;
+    if (FindOddGoodbye()) return true;
+  }
+  return !SayGoodbye() && heard_all;
+}
+
+bool CommunicatorCore::SayGoodbye() {
   Goodbye goodbye;
   if (const Sequence last = completed_.load(); last > 0) goodbye.last = PendingOf(last).request.descriptor;
   const ControlMessage message{ControlKind::kGoodbye, Encode(goodbye)};
+  bool said = false;
   for (const Rank peer : endpoint_->ControlPeers()) {
     {
       const std::lock_guard lock(mutex_);
       if (said_goodbye_[static_cast<std::size_t>(peer)]) continue;
     }
     if (!endpoint_->SendControl(peer, message)) continue;
+    said = true;
     const std::lock_guard lock(mutex_);
     said_goodbye_[static_cast<std::size_t>(peer)] = true;
   }
+  return said;
 }
 
 std::optional<Error> CommunicatorCore::FindOddGoodbye() {
@@ -357,8 +371,7 @@ Status CommunicatorCore::Close() {
   if (status) {
     const bool parted = DriveUntil(until, 0, [&] {
       if (poisoned_.load()) return ended_.load();
-      SayGoodbye();  // a peer that connected to us only now is greeted too
-      return NotParted().empty();
+      return Part();
     });
     // Operations that only sent have returned without looking at anybody: here they are compared.
     if (const auto odd = FindOddGoodbye(); parted && odd && !poisoned_.load()) {
