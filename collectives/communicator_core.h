@@ -210,7 +210,8 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   void CallProgressThread();
   bool CallbacksDue() const { return callbacks_due_.load(std::memory_order_relaxed); }
 
-  void Poison(Error error);
+  // `origin`: the rank that found it, where that is another one.
+  void Poison(Error error, std::optional<Rank> origin = std::nullopt);
   Error WithIdentity(Error error) const;
   void RunCallbacks();
   void ProgressThread();

@@ -184,7 +184,7 @@ Error CommunicatorCore::WithIdentity(Error error) const {
   return error.With([&](ErrorDetails& d) { d.host = options_.peers[static_cast<std::size_t>(culprit)].host; });
 }
 
-void CommunicatorCore::Poison(Error error) {
+void CommunicatorCore::Poison(Error error, std::optional<Rank> origin) {
   error = WithIdentity(std::move(error));
   {
     const std::lock_guard lock(mutex_);
@@ -192,7 +192,7 @@ void CommunicatorCore::Poison(Error error) {
     failure_ = error;
     poisoned_.store(true, std::memory_order_release);
   }
-  const ControlMessage notice{ControlKind::kAbort, Encode(NoticeOf(error, rank()))};
+  const ControlMessage notice{ControlKind::kAbort, Encode(NoticeOf(error, origin.value_or(rank())))};
   {
     const std::lock_guard lock(endpoint_mutex_);
     if (endpoint_ == nullptr) return;
@@ -241,7 +241,8 @@ void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
     case ControlKind::kAbort: {
       const auto notice = DecodeAbortNotice(message.body);
       if (!notice) break;
-      Poison(ErrorOf(*notice, rank()));
+      // Repeated as it is: whom it convicts must hear who found it, not who came by.
+      Poison(ErrorOf(*notice, rank()), notice->origin);
       return;
     }
   }

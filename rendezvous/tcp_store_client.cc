@@ -16,7 +16,6 @@
 #include <utility>
 
 #include "base/random.h"
-#include "rendezvous/store_arguments.h"
 #include "rendezvous/tcp_store_protocol.h"
 
 namespace rondo {
@@ -218,7 +217,7 @@ Result<std::unique_ptr<TcpStoreClient>> TcpStoreClient::Connect(const Options& o
 
 TcpStoreClient::TcpStoreClient(const Options& options, const HostPort& place, std::shared_ptr<const Clock> clock,
                                int fd, int wake_fd, std::string unread)
-    : name_("tcp://" + place.ToString()),
+    : RemoteStore("tcp://" + place.ToString()),
       answer_grace_(options.answer_grace),
       clock_(std::move(clock)),
       fd_(fd),
@@ -230,94 +229,21 @@ TcpStoreClient::~TcpStoreClient() {
   close(wake_fd_);
 }
 
-// ---- calls ----
-
-Status TcpStoreClient::SetMany(std::span<const KeyValue> entries, TimePoint deadline) {
-  RONDO_TRY(CheckEntries(entries));
-  const std::string_view first = entries.empty() ? std::string_view() : std::string_view(entries.front().key);
-  RONDO_TRY(Ask([&](std::uint64_t id) { return store_protocol::EncodeSet(id, entries); }, deadline,
-                {.verb = "Set", .first_key = first, .keys = entries.size()}));
-  return {};
-}
-
-Result<std::vector<std::optional<std::string>>> TcpStoreClient::GetMany(std::span<const std::string> keys,
-                                                                        TimePoint deadline) {
-  RONDO_TRY(CheckKeys(keys));
-  RONDO_ASSIGN(const std::string payload, Ask([&](std::uint64_t id) { return store_protocol::EncodeGet(id, keys); },
-                                              deadline, Asked::For("Get", keys)));
-  auto values = store_protocol::DecodeValues(payload);
-  if (values && values->size() != keys.size()) {
-    values = Fail(ErrorCode::kProtocol, "it answered {} values for {} keys", values->size(), keys.size());
-  }
-  if (!values) return tl::unexpected(InStore(name_, values.error()));
-  return values;
-}
-
-Result<std::vector<std::string>> TcpStoreClient::Wait(std::span<const std::string> keys, const WaitOptions& options) {
-  RONDO_TRY(CheckWait(keys, options.cancel_key));
-  RONDO_ASSIGN(const std::string payload,
-               Ask([&](std::uint64_t id) { return store_protocol::EncodeWait(id, keys, options.cancel_key); },
-                   options.deadline, Asked::For("Wait", keys), /*abandon=*/true));
-  auto values = store_protocol::DecodeValues(payload);
-  if (!values) return tl::unexpected(InStore(name_, values.error()));
-  std::vector<std::string> all;
-  all.reserve(values->size());
-  for (auto& value : *values) {
-    if (value) all.push_back(std::move(*value));
-  }
-  if (all.size() != keys.size()) {
-    return Fail(ErrorCode::kProtocol, "store {}: it answered {} values for {} awaited keys", name_, all.size(),
-                keys.size());
-  }
-  return all;
-}
-
-Result<std::int64_t> TcpStoreClient::Add(std::string_view key, std::int64_t delta, TimePoint deadline) {
-  RONDO_TRY(CheckKey(key));
-  RONDO_ASSIGN(const std::string payload,
-               Ask([&](std::uint64_t id) { return store_protocol::EncodeAdd(id, key, delta); }, deadline,
-                   {.verb = "Add", .first_key = key, .keys = 1}));
-  auto sum = store_protocol::DecodeNumber(payload);
-  if (!sum) return tl::unexpected(InStore(name_, sum.error()));
-  return sum;
-}
-
-Result<CompareSetResult> TcpStoreClient::CompareSet(std::string_view key, std::optional<std::string_view> expected,
-                                                    std::string_view desired, TimePoint deadline) {
-  RONDO_TRY(CheckEntry(key, desired));
-  RONDO_TRY(CheckEntry(key, expected.value_or("")));
-  RONDO_ASSIGN(const std::string payload,
-               Ask([&](std::uint64_t id) { return store_protocol::EncodeCompareSet(id, key, expected, desired); },
-                   deadline, {.verb = "CompareSet", .first_key = key, .keys = 1}));
-  auto result = store_protocol::DecodeCompareSet(payload);
-  if (!result) return tl::unexpected(InStore(name_, result.error()));
-  return result;
-}
-
-Result<std::size_t> TcpStoreClient::DeleteMany(std::span<const std::string> keys, TimePoint deadline) {
-  RONDO_TRY(CheckKeys(keys));
-  RONDO_ASSIGN(const std::string payload, Ask([&](std::uint64_t id) { return store_protocol::EncodeDelete(id, keys); },
-                                              deadline, Asked::For("Delete", keys)));
-  auto count = store_protocol::DecodeNumber(payload);
-  if (!count) return tl::unexpected(InStore(name_, count.error()));
-  return static_cast<std::size_t>(*count);
-}
-
 // ---- one connection for all ----
 
-template <typename Encode>
-Result<std::string> TcpStoreClient::Ask(const Encode& encode, TimePoint deadline, const Asked& asked, bool abandon) {
+Result<std::string> TcpStoreClient::Ask(const Encoded& encoded, TimePoint deadline, const Asked& asked) {
   std::unique_lock lock(mutex_);
   if (lost_) return tl::unexpected(*lost_);
   if (unsent_.size() > store_protocol::kMaxFrameBytes) {
-    return Fail(ErrorCode::kStoreTimeout, "store {} has not taken {} bytes of earlier calls", name_, unsent_.size());
+    return Fail(ErrorCode::kStoreTimeout, "store {} has not taken {} bytes of earlier calls", Describe(),
+                unsent_.size());
   }
   const std::uint64_t id = ++last_id_;
   Call call;
   calls_.emplace(id, &call);
-  Send(encode(id));
+  Send(encoded(id));
   Await(lock, call, deadline);
-  if (!call.answer && abandon) {
+  if (!call.answer && asked.abandon) {
     // The server knows best which keys are missing.
     Send(store_protocol::EncodeAbandon(id));
     Await(lock, call, clock_->Now() + answer_grace_);
@@ -325,13 +251,7 @@ Result<std::string> TcpStoreClient::Ask(const Encode& encode, TimePoint deadline
   calls_.erase(id);
   PassReading();
   if (call.answer) return std::move(*call.answer);
-  ErrorDetails details;
-  details.code = ErrorCode::kStoreTimeout;
-  details.address = name_;
-  details.message = fmt::format("store {} did not answer {} of {} in time", name_, asked.verb,
-                                asked.keys == 1 ? fmt::format("key '{}'", asked.first_key)
-                                                : fmt::format("{} keys ('{}' ...)", asked.keys, asked.first_key));
-  return tl::unexpected(Error(std::move(details)));
+  return tl::unexpected(Unanswered(asked));
 }
 
 void TcpStoreClient::Await(std::unique_lock<std::mutex>& lock, Call& call, TimePoint deadline) {
@@ -416,13 +336,7 @@ void TcpStoreClient::HandOut() {
     done += store_protocol::kLengthBytes + (*frame)->size();
     const auto found = calls_.find(reply->id);
     if (found == calls_.end()) continue;  // whoever asked has met the deadline
-    if (!reply->error) {
-      found->second->answer = std::move(reply->payload);
-    } else if (*reply->error == ErrorCode::kAborted) {
-      found->second->answer = tl::unexpected(Error(ErrorCode::kAborted, std::move(reply->payload)));
-    } else {
-      found->second->answer = tl::unexpected(InStore(name_, Error(*reply->error, std::move(reply->payload))));
-    }
+    found->second->answer = PayloadOf(std::move(*reply));
     found->second->woken.notify_one();
   }
   unread_.erase(0, done);
@@ -430,11 +344,7 @@ void TcpStoreClient::HandOut() {
 
 void TcpStoreClient::Lose(const std::string& why) {
   if (lost_) return;
-  ErrorDetails details;
-  details.code = ErrorCode::kStoreLost;
-  details.address = name_;
-  details.message = fmt::format("the connection to store {} is lost: {}", name_, why);
-  lost_ = Error(std::move(details));
+  lost_ = Lost(why);
   unsent_.clear();
   for (const auto& [id, call] : calls_) {
     if (!call->answer) call->answer = tl::unexpected(*lost_);

@@ -17,12 +17,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "rendezvous/net_address.h"
-#include "rendezvous/store.h"
+#include "rendezvous/remote_store.h"
 
 namespace rondo {
 
 // Thread rule: any thread; the destructor after the last call.
-class TcpStoreClient final : public Store {
+class TcpStoreClient final : public RemoteStore {
  public:
   struct Options {
     HostPort address;
@@ -45,40 +45,17 @@ class TcpStoreClient final : public Store {
   static Result<std::unique_ptr<TcpStoreClient>> Connect(const Options& options);
   ~TcpStoreClient() override;
 
-  std::string Describe() const override { return name_; }
-  Status SetMany(std::span<const KeyValue> entries, TimePoint deadline) override;
-  Result<std::vector<std::optional<std::string>>> GetMany(std::span<const std::string> keys,
-                                                          TimePoint deadline) override;
-  // Returns at most Options::answer_grace after its deadline.
-  Result<std::vector<std::string>> Wait(std::span<const std::string> keys, const WaitOptions& options) override;
-  Result<std::int64_t> Add(std::string_view key, std::int64_t delta, TimePoint deadline) override;
-  Result<CompareSetResult> CompareSet(std::string_view key, std::optional<std::string_view> expected,
-                                      std::string_view desired, TimePoint deadline) override;
-  Result<std::size_t> DeleteMany(std::span<const std::string> keys, TimePoint deadline) override;
-
  private:
   // A call that awaits its answer; on its thread's stack.
   struct Call {
     std::condition_variable woken;  // answered, or its turn to read
     std::optional<Result<std::string>> answer;
   };
-  // What was asked, for the message when no answer comes.
-  struct Asked {
-    std::string_view verb;
-    std::string_view first_key;
-    std::size_t keys = 0;
-    static Asked For(std::string_view verb, std::span<const std::string> keys) {
-      return {.verb = verb, .first_key = keys.empty() ? std::string_view() : keys.front(), .keys = keys.size()};
-    }
-  };
-
   TcpStoreClient(const Options& options, const HostPort& place, std::shared_ptr<const Clock> clock, int fd, int wake_fd,
                  std::string unread);
 
-  // Sends the request that `encode(id)` gives and awaits the payload of its answer. `abandon`: at the deadline it is
-  // taken back, which the server answers with what is missing.
-  template <typename Encode>
-  Result<std::string> Ask(const Encode& encode, TimePoint deadline, const Asked& asked, bool abandon = false);
+  // A Wait returns at most Options::answer_grace after its deadline.
+  Result<std::string> Ask(const Encoded& encoded, TimePoint deadline, const Asked& asked) override;
   // Until call.answer is there or the deadline has passed. REQUIRES: `lock` holds mutex_; `call` is in calls_.
   void Await(std::unique_lock<std::mutex>& lock, Call& call, TimePoint deadline);
 
@@ -90,7 +67,6 @@ class TcpStoreClient final : public Store {
   void PassReading();
   void Lose(const std::string& why);
 
-  const std::string name_;
   const Duration answer_grace_;
   const std::shared_ptr<const Clock> clock_;
   const int fd_;

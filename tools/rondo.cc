@@ -52,6 +52,7 @@ int main(int argc, char** argv) {
   rondo::AddPerfCommand(app, exit_code);
   rondo::AddExplainCommand(app, exit_code);
   rondo::AddVerifyCommand(app, exit_code);
+  rondo::AddChaosCommand(app, exit_code);
   rondo::AddTuneCommand(app, exit_code);
   rondo::AddStoreCommand(app, exit_code);
 

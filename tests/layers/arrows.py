@@ -1,6 +1,6 @@
 """The arrows between folders, as data: tests/layers/check asks the build graph, tools/lint looks at every #include.
 
-    base <- transport <- collectives <- embed, tools     base <- rendezvous <- collectives
+    base <- transport <- collectives <- embed, tools     base <- rendezvous <- collectives <- simulation <- tools
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,8 @@ LAYERS = [
     Layer("collectives", ("base", "transport", "rendezvous")),
     Layer("cuda", ("base", "transport", "collectives"), required=False),
     Layer("embed", ("base", "transport", "rendezvous", "collectives", "cuda"), required=False),
-    Layer("tools", ("base", "transport", "rendezvous", "collectives", "cuda", "embed")),
+    Layer("simulation", ("base", "transport", "rendezvous", "collectives")),
+    Layer("tools", ("base", "transport", "rendezvous", "collectives", "cuda", "embed", "simulation")),
     Layer("examples", ("base", "transport", "rendezvous", "collectives", "cuda", "embed"), required=False),
 ]
 

@@ -70,6 +70,8 @@ SUITES = [
           full_only=True),
     Suite("seeds", "20,000 seeds of the simulation", 10,
           ["env", "RONDO_SEEDS=20000", "bazel-bin/tests/simulation/seeds_test"], count_step, full_only=True),
+    Suite("chaos", "20,000 whole jobs under faults, then healed", 10,
+          ["env", "RONDO_SEEDS=20000", "bazel-bin/tests/simulation/chaos_test"], count_step, full_only=True),
     Suite("message-seeds", "20,000 seeds of the simulation of messages", 10,
           ["env", "RONDO_SEEDS=20000", "bazel-bin/tests/simulation/messages_seeds_test"], count_step, full_only=True),
     Suite("verify", "every algorithm proved to 33 ranks, every mutation refused", 2,

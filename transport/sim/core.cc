@@ -24,7 +24,14 @@ SimCore::SimCore(const SimOptions& options)
       random_(options.seed),
       links_(options.world_size * options.world_size, options.link),
       link_free_(links_.size()),
-      killed_(options.world_size) {
+      killed_(options.world_size),
+      pauses_(options.world_size),
+      wait_to_run_(options.world_size),
+      blocks_(links_.size()),
+      block_numbers_(links_.size()),
+      held_back_(links_.size()),
+      touched_(options.world_size),
+      listening_(options.world_size) {
   RONDO_CHECK(options.world_size >= 1, "world size {}", options.world_size);
   RONDO_CHECK(options.buffer_bytes >= kLineBytes && options.buffer_bytes % kLineBytes == 0,
               "buffer_bytes {} is no multiple of {} above 0", options.buffer_bytes, kLineBytes);
@@ -32,18 +39,32 @@ SimCore::SimCore(const SimOptions& options)
 }
 
 SimCore::~SimCore() {
-  for (auto& [name, station] : stations_) station->peers.clear();  // they form cycles
+  for (auto& [name, station] : stations_) {  // they form cycles
+    station->peers.clear();
+    station->held.clear();
+  }
 }
 
 // ---- the queue ----
 
-bool SimCore::Later(const Event& a, const Event& b) {
+bool SimCore::IsLater(const Event& a, const Event& b) {
   return std::tie(a.at, a.tie, a.number) > std::tie(b.at, b.tie, b.number);
 }
 
+void SimCore::Push(Event event) {
+  queue_.push_back(std::move(event));
+  std::push_heap(queue_.begin(), queue_.end(), IsLater);
+}
+
+SimCore::Event SimCore::Pop() {
+  std::pop_heap(queue_.begin(), queue_.end(), IsLater);
+  Event event = std::move(queue_.back());
+  queue_.pop_back();
+  return event;
+}
+
 void SimCore::Schedule(TimePoint at, const Item& item, std::function<void()> action) {
-  queue_.push_back({std::max(at, clock()->Now()), random_.Next(), scheduled_++, item, std::move(action)});
-  std::push_heap(queue_.begin(), queue_.end(), Later);
+  Push({std::max(at, clock()->Now()), random_.Next(), scheduled_++, item, std::move(action)});
 }
 
 std::optional<TimePoint> SimCore::NextEventTime() const {
@@ -51,132 +72,116 @@ std::optional<TimePoint> SimCore::NextEventTime() const {
   return queue_.front().at;
 }
 
+void SimCore::Note(const Item& item) {
+  for (std::uint64_t part :
+       {static_cast<std::uint64_t>(clock()->Now().time_since_epoch().count()), static_cast<std::uint64_t>(item.kind),
+        static_cast<std::uint64_t>(item.from), static_cast<std::uint64_t>(item.to), item.value})
+    Mix(trace_hash_, part);
+}
+
 bool SimCore::Step() {
   if (queue_.empty()) return false;
-  std::pop_heap(queue_.begin(), queue_.end(), Later);
-  const Event event = std::move(queue_.back());
-  queue_.pop_back();
+  Event event = Pop();
   clock()->AdvanceTo(std::max(clock()->Now(), event.at));
   ++counters.events;
-  for (std::uint64_t part :
-       {static_cast<std::uint64_t>(event.at.time_since_epoch().count()), static_cast<std::uint64_t>(event.item.kind),
-        static_cast<std::uint64_t>(event.item.from), static_cast<std::uint64_t>(event.item.to), event.item.value})
-    Mix(trace_hash_, part);
+  if (IsNetworks(event.item.kind) && blocks_[LinkOf(event.item)] > 0) {
+    ++counters.held_back;
+    held_back_[LinkOf(event.item)].push_back(std::move(event));
+    return true;
+  }
+  Note(event.item);
   event.action();
+  while (!kills_at_event_.empty() && kills_at_event_.begin()->first <= counters.events) {
+    const Rank rank = kills_at_event_.begin()->second;
+    kills_at_event_.erase(kills_at_event_.begin());
+    Note({Kind::kKill, rank, rank, 0});
+    Kill(rank);
+  }
   return true;
 }
 
 // ---- stations ----
 
-Result<Rank> SimCore::ParseAddress(const std::string& address) const {
-  Rank rank = kNoRank;
-  const char* end = address.data() + address.size();
-  if (address.starts_with(kScheme)) {
-    const auto [stop, error] = std::from_chars(address.data() + kScheme.size(), end, rank);
-    if (error != std::errc() || stop != end) rank = kNoRank;
+SimCore::Place SimCore::StartProcess(Rank network_rank, SimProcess process) {
+  processes_.push_back(std::move(process));
+  listening_[network_rank] = static_cast<std::uint32_t>(processes_.size() - 1);
+  return {network_rank, listening_[network_rank]};
+}
+
+std::string SimCore::AddressOf(Place place) const {
+  if (place.process == 0) return fmt::format("{}{}", kScheme, place.network_rank);
+  return fmt::format("{}{}/{}", kScheme, place.network_rank, place.process);
+}
+
+Result<SimCore::Place> SimCore::ParseAddress(const std::string& address) const {
+  Place place;
+  const char* const end = address.data() + address.size();
+  bool good = address.starts_with(kScheme);
+  if (good) {
+    const auto [stop, error] = std::from_chars(address.data() + kScheme.size(), end, place.network_rank);
+    good = error == std::errc();
+    if (good && stop != end) {
+      const auto [last, wrong] = std::from_chars(stop + 1, end, place.process);
+      good = *stop == '/' && wrong == std::errc() && last == end;
+    }
   }
-  if (rank < 0 || rank >= options_.world_size)
+  if (!good || place.network_rank < 0 || place.network_rank >= options_.world_size ||
+      place.process >= processes_.size())
     return Fail(ErrorCode::kUnreachable, "address '{}' is not of this simulated network of {} ranks", address,
                 options_.world_size);
-  return rank;
+  return place;
 }
 
 const std::shared_ptr<SimStation>& SimCore::StationOf(const StationName& name, Rank rank) {
   auto& station = stations_[name];
   if (station == nullptr) {
     station = std::make_shared<SimStation>();
-    station->network_rank = name.network_rank;
+    station->touched = &touched_;
+    station->network_rank = name.place.network_rank;
+    station->communicator = name.communicator;
     station->rank = rank;
   }
   return station;
 }
 
-Result<SimCore::Seat> SimCore::OpenStation(Rank network_rank, const EndpointConfig& config) {
-  std::uint32_t& opened = incarnations_[{network_rank, config.communicator, config.rail, 0}];
-  if (opened > 0 && StationOf({network_rank, config.communicator, config.rail, opened - 1}, config.rank)->open)
+Result<SimCore::Seat> SimCore::OpenStation(Place place, const EndpointConfig& config, const std::vector<Place>& group) {
+  std::uint32_t& opened = incarnations_[{place, config.communicator, config.rail, 0}];
+  if (opened > 0 && StationOf({place, config.communicator, config.rail, opened - 1}, config.rank)->open)
     return Fail(ErrorCode::kInvalidArgument, "rank {} has an open endpoint of communicator {} rail {} already",
                 config.rank, config.communicator, config.rail);
-  const auto& station = StationOf({network_rank, config.communicator, config.rail, opened}, config.rank);
+  const auto& station = StationOf({place, config.communicator, config.rail, opened}, config.rank);
   station->open = true;
+  station->rank = config.rank;
+  station->observer = config.observer;
+  for (const Place& member : group) station->instances.push_back(processes_[member.process].instance);
   station->Touch();
-  return Seat{station, opened++};
+  // Not from inside here: the observer may not be ready before this has returned.
+  if (options_.control_thread || !station->held.empty())
+    Schedule(clock()->Now(), {Kind::kTimer, place.network_rank, place.network_rank, 0}, [this, station] {
+      for (const auto& caller : std::exchange(station->held, {})) caller();
+      TellObserver(*station);
+    });
+  return Seat{place, station, opened++};
 }
 
 void SimCore::CloseStation(const std::shared_ptr<SimStation>& station) {
   station->open = false;
   station->closed = true;
+  station->observer = nullptr;
   station->events.clear();
   cables_.erase(station.get());
   auto peers = std::exchange(station->peers, {});
   if (killed_[station->network_rank]) return;  // its peers have been told
   for (auto& [rank, peer] : peers)
-    if (!peer.goodbye_sent) SendLoss(station, peer, "its endpoint closed without a goodbye");
-}
-
-void SimCore::SendLoss(const std::shared_ptr<SimStation>& dead, SimStation::Peer& peer, const std::string& how) {
-  const Rank from = dead->network_rank;
-  const Rank to = peer.station->network_rank;
-  const TimePoint at = std::max(DrawArrival(from, to, 0) + Draw(options_.min_loss_delay, options_.max_loss_delay),
-                                peer.last_arrival + Duration(1));
-  Schedule(at, {Kind::kLoss, from, to, 0},
-           [this, station = peer.station, rank = dead->rank, how] { QueueLoss(*station, rank, how); });
-}
-
-void SimCore::QueueLoss(SimStation& station, Rank rank, const std::string& how) {
-  const auto found = station.peers.find(rank);
-  if (station.closed || killed_[station.network_rank] || found == station.peers.end() || found->second.lost) return;
-  found->second.lost = true;
-  SimStation::Event& event = station.events.emplace_back();
-  event.from = rank;
-  event.loss = Error(ErrorCode::kPeerLost, fmt::format("rank {} died: {}", rank, how)).With([&](ErrorDetails& details) {
-    details.rank = station.rank;
-    details.culprit = rank;
-  });
-  station.news = true;
-  station.Touch();
-  ++counters.losses;
-}
-
-bool SimCore::SendControl(SimStation& station, Rank rank, const ControlMessage& message) {
-  const auto found = station.peers.find(rank);
-  if (found == station.peers.end() || found->second.lost || station.shut_down || killed_[station.network_rank])
-    return false;
-  SimStation::Peer& peer = found->second;
-  if (message.kind == ControlKind::kGoodbye) peer.goodbye_sent = true;
-  const Rank from = station.network_rank;
-  const Rank to = peer.station->network_rank;
-  peer.last_arrival = std::max(DrawArrival(from, to, message.body.size()), peer.last_arrival + Duration(1));
-  Schedule(peer.last_arrival, {Kind::kControl, from, to, message.body.size()},
-           [this, target = peer.station, sender = station.rank, message] {
-             if (target->closed || killed_[target->network_rank]) return;
-             SimStation::Event& event = target->events.emplace_back();
-             event.from = sender;
-             event.message = message;
-             target->news = true;
-             target->Touch();
-           });
-  return true;
-}
-
-void SimCore::Kill(Rank rank) {
-  if (killed_[rank]) return;
-  killed_[rank] = true;
-  ++counters.kills;
-  for (auto& [name, station] : stations_) {
-    if (name.network_rank != rank || station->closed) continue;
-    if (const auto cables = cables_.find(station.get()); cables != cables_.end())
-      for (auto& [weak, side] : cables->second)
-        if (const auto cable = weak.lock()) End(cable, side, SimEnd::kGone);
-    for (auto& [peer_rank, peer] : station->peers)
-      if (!peer.goodbye_sent) SendLoss(station, peer, "it was killed");
-  }
+    if (!peer.goodbye_sent && peer.is_known_there()) SendLoss(station, peer, "its endpoint closed without a goodbye");
 }
 
 std::vector<Rank> SimCore::RanksToPoll() const {
   std::vector<Rank> ranks;
   for (const auto& [name, station] : stations_) {
-    if (!station->open || !station->needs_poll || killed_[name.network_rank]) continue;
-    if (ranks.empty() || ranks.back() != name.network_rank) ranks.push_back(name.network_rank);  // the map is in order
+    const Rank rank = name.place.network_rank;
+    if (!station->open || !station->needs_poll || killed_[rank] || paused(rank)) continue;
+    if (ranks.empty() || ranks.back() != rank) ranks.push_back(rank);  // the map is in order
   }
   return ranks;
 }
@@ -185,11 +190,11 @@ std::vector<Rank> SimCore::RanksToPoll() const {
 
 SimCore::Attached SimCore::Attach(const Seat& seat, const EndpointConfig& config, const LaneName& name) {
   const auto& self = seat.station;
-  const Rank low = std::min(self->network_rank, name.network_peer);
-  const Rank high = std::max(self->network_rank, name.network_peer);
-  const int side = self->network_rank == low ? 0 : 1;
+  const Place low = std::min(seat.place, name.place);
+  const Place high = std::max(seat.place, name.place);
+  const int side = seat.place == low ? 0 : 1;
   const CableName cable_name{low, high, config.communicator, config.rail, seat.incarnation, name.index};
-  const auto& peer = StationOf({name.network_peer, config.communicator, config.rail, seat.incarnation}, name.peer);
+  const auto& peer = StationOf({name.place, config.communicator, config.rail, seat.incarnation}, name.peer);
 
   std::shared_ptr<SimCable> cable;
   bool fresh = false;  // else the other side has made it, and has said on it how it stands
@@ -198,6 +203,8 @@ SimCore::Attached SimCore::Attach(const Seat& seat, const EndpointConfig& config
     half_open_.erase(found);
   } else {
     cable = std::make_shared<SimCable>();
+    cable->communicator = config.communicator;
+    cable->index = name.index;
     for (int s : {0, 1}) {
       cable->pipes[s].ring.resize(options_.buffer_bytes);
       cable->pipes[s].sender = s == side ? self : peer;
@@ -206,32 +213,14 @@ SimCore::Attached SimCore::Attach(const Seat& seat, const EndpointConfig& config
     half_open_.emplace(cable_name, cable);
     fresh = true;
   }
+  const Attached attached{cable, side};
   cables_[self.get()].emplace_back(cable, side);
-  if (killed_[self->network_rank]) return {cable, side};
-
-  // The control connection stands here at once, there when the connect has arrived.
-  if (self->peers.try_emplace(name.peer, SimStation::Peer{peer}).second) {
-    const TimePoint at = DrawConnectTime(self->network_rank, name.network_peer);
-    self->peers[name.peer].last_arrival = at;
-    Schedule(at, {Kind::kConnect, self->network_rank, name.network_peer, name.index},
-             [this, self, peer, here = config.rank, there = name.peer] {
-               if (self->closed || killed_[self->network_rank]) {
-                 if (!peer->closed) peer->peers.try_emplace(here, SimStation::Peer{self});
-               } else if (peer->closed || killed_[peer->network_rank]) {
-                 QueueLoss(*self, there, "it was gone before a connection could be made");
-               } else {
-                 peer->peers.try_emplace(here, SimStation::Peer{self});
-                 peer->Touch();
-               }
-             });
-  }
-  if (fresh && (peer->closed || killed_[name.network_peer])) End(cable, 1 - side, SimEnd::kGone);
-  return {cable, side};
-}
-
-TimePoint SimCore::DrawConnectTime(Rank from, Rank to) {
-  const SimLink& path = link(from, to);
-  return clock()->Now() + Draw(path.min_connect, path.max_connect);
+  if (killed_[seat.place.network_rank]) return attached;
+  // The control connection comes first.
+  BeginControl(seat, config, name, peer);
+  BeginLane(seat, config, name, attached);
+  if (fresh && (peer->closed || killed_[name.place.network_rank])) End(cable, 1 - side, SimEnd::kGone);
+  return attached;
 }
 
 void SimCore::Send(const std::shared_ptr<SimCable>& cable, int side) {
@@ -247,12 +236,32 @@ void SimCore::Send(const std::shared_ptr<SimCable>& cable, int side) {
     pipe.last_arrival = std::max(DrawArrival(from, to, bytes), pipe.last_arrival);
     Schedule(pipe.last_arrival, {Kind::kDeliver, from, to, bytes}, [this, cable, side, bytes] {
       SimPipe& arriving = cable->pipes[side];
-      if (killed_[arriving.receiver->network_rank]) return;
+      if (cable->broken || killed_[arriving.receiver->network_rank]) return;
+      if (!arriving.sources.empty()) {
+        ReadSources(arriving, arriving.delivered + bytes);
+        arriving.release_news = true;
+        arriving.sender->Touch();
+      }
+      if (!stream_faults_.empty() && MeetFaults(cable, side, bytes)) return;
       ++counters.deliveries;
       arriving.delivered += bytes;
       arriving.arrival_news = true;
       arriving.receiver->Touch();
     });
+  }
+}
+
+void SimCore::ReadSources(SimPipe& pipe, std::uint64_t until) {
+  while (!pipe.sources.empty() && pipe.sources.front().offset < until) {
+    SimPipe::Source& source = pipe.sources.front();
+    const Bytes due = source.bytes.first(std::min<std::uint64_t>(source.bytes.size(), until - source.offset));
+    const std::size_t at = source.offset % pipe.ring.size();
+    const std::size_t first = std::min(due.size(), pipe.ring.size() - at);
+    std::copy_n(due.data(), first, pipe.ring.data() + at);
+    std::copy_n(due.data() + first, due.size() - first, pipe.ring.data());
+    source.offset += due.size();
+    source.bytes = source.bytes.subspan(due.size());
+    if (source.bytes.empty()) pipe.sources.pop_front();
   }
 }
 
@@ -265,7 +274,7 @@ void SimCore::Acknowledge(const std::shared_ptr<SimCable>& cable, int side) {
   Schedule(DrawArrival(from, to, 0), {Kind::kAck, from, to, 0}, [this, cable, side] {
     SimPipe& acked = cable->pipes[side];
     acked.ack_under_way = false;
-    if (killed_[acked.sender->network_rank]) return;
+    if (cable->broken || killed_[acked.sender->network_rank]) return;
     acked.acked = acked.consumed;
     acked.room_news = acked.room_news || acked.short_write;
     acked.release_news = acked.release_news || options_.late_release;
@@ -277,6 +286,8 @@ void SimCore::End(const std::shared_ptr<SimCable>& cable, int side, SimEnd how) 
   SimPipe& pipe = cable->pipes[side];
   if (how <= pipe.end_sent) return;
   pipe.end_sent = how;
+  if (options_.sabotage.ignores_losses && how == SimEnd::kGone) return;
+  if (options_.handshakes && !cable->connected[0] && !cable->connected[1]) return;  // what never was cannot end
   const Rank from = pipe.sender->network_rank;
   const Rank to = pipe.receiver->network_rank;
   TimePoint at = DrawArrival(from, to, 0);
@@ -284,7 +295,7 @@ void SimCore::End(const std::shared_ptr<SimCable>& cable, int side, SimEnd how) 
   pipe.last_arrival = std::max(at, pipe.last_arrival + Duration(1));
   Schedule(pipe.last_arrival, {Kind::kEnd, from, to, static_cast<std::uint64_t>(how)}, [this, cable, side, how] {
     SimPipe& ended = cable->pipes[side];
-    if (killed_[ended.receiver->network_rank]) return;
+    if (cable->broken || killed_[ended.receiver->network_rank]) return;
     ended.end = std::max(ended.end, how);
     ended.arrival_news = true;
     ended.receiver->Touch();

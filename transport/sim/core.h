@@ -1,4 +1,5 @@
-// The simulated network: a queue of events on virtual time, the buffers of lanes, and who is connected to whom.
+// The simulated network: a queue of events on virtual time, the buffers of lanes, and who is connected to whom. core.cc
+// has the queue and the lanes, control.cc control connections and how they come to be, faults.cc what goes wrong.
 #pragma once
 
 #include <compare>
@@ -9,16 +10,38 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
 #include "transport/sim/sim.h"
+#include "transport/tcp/handshake.h"
 #include "transport/transport.h"
 
 namespace rondo {
 
 // How one side of a lane stands, as the other side has heard. Only ever grows.
-enum class SimEnd : std::uint8_t { kNone, kShutDown, kRevoked, kGone };
+enum class SimEnd : std::uint8_t { kNone, kShutDown, kRevoked, kCut, kGone };
+
+// The ranks to which something happened, once each.
+class SimTouched {
+ public:
+  explicit SimTouched(int world_size) : listed_(static_cast<std::size_t>(world_size)) {}
+  void Add(Rank rank) {
+    if (listed_[static_cast<std::size_t>(rank)]) return;
+    listed_[static_cast<std::size_t>(rank)] = true;
+    ranks_.push_back(rank);
+  }
+  std::vector<Rank> Take() {
+    for (const Rank rank : ranks_) listed_[static_cast<std::size_t>(rank)] = false;
+    return std::exchange(ranks_, {});
+  }
+
+ private:
+  std::vector<bool> listed_;
+  std::vector<Rank> ranks_;
+};
 
 // The addressable side of an endpoint: one (network rank, communicator, rail). Exists from the moment that anything is
 // sent to it.
@@ -32,26 +55,46 @@ struct SimStation {
     std::shared_ptr<SimStation> station;
     bool goodbye_sent = false;
     bool lost = false;
-    TimePoint last_arrival{};  // of what this station sent there: keeps control messages in order
+    TimePoint last_arrival{};     // of what this station sent there: keeps control messages in order
+    std::uint64_t arrived = 0;    // bytes from there
+    bool stands = true;           // with handshakes: a hello was accepted, and this side knows
+    bool accepted_there = false;  // with handshakes: this side's was, whether or not it knows
+    bool is_known_there() const { return stands || accepted_there; }
+    std::vector<std::function<void()>> once_it_stands;  // what waits for that, in order
   };
 
+  SimTouched* touched = nullptr;
   Rank network_rank = 0;
   Rank rank = kNoRank;  // of the communicator
-  bool open = false;    // an endpoint is there
-  bool closed = false;  // it was, and is gone
+  std::uint64_t communicator = 0;
+  PeerObserver* observer = nullptr;         // while open
+  std::vector<std::string> instances;       // of the group's processes, by rank, once open
+  std::vector<std::function<void()>> held;  // callers that wait for the opening
+  bool open = false;                        // an endpoint is there
+  bool closed = false;                      // it was, and is gone
   bool shut_down = false;
   bool needs_poll = false;  // something happened since the last Poll
   bool news = false;        // for Arm: a Wake, a message or a loss since the last Disarm
   std::map<Rank, Peer> peers;
   std::deque<Event> events;
 
-  void Touch() { needs_poll = true; }
+  void Touch() {
+    needs_poll = true;
+    touched->Add(network_rank);
+  }
 };
 
 // One direction of a lane. The byte at stream offset o lies at position o % capacity of the ring all the time; events
 // only move the offsets.
 struct SimPipe {
+  // What was written and is still to be read from where it lies (SimOptions::reads_late), in order.
+  struct Source {
+    std::uint64_t offset;
+    Bytes bytes;
+  };
+
   std::vector<std::byte> ring;
+  std::deque<Source> sources;
   std::shared_ptr<SimStation> sender;
   std::shared_ptr<SimStation> receiver;
   std::uint64_t accepted = 0;   // by the sender's lane
@@ -73,6 +116,11 @@ struct SimPipe {
 
 struct SimCable {
   SimPipe pipes[2];  // pipe s is written by side s; side 0 is the lower network rank
+  std::uint64_t communicator = 0;
+  std::uint32_t index = 0;
+  bool connected[2] = {false, false};  // by side
+  bool accepted = false;               // with handshakes: the hello for it was
+  bool broken = false;                 // nothing arrives any more
 };
 
 class SimCore {
@@ -85,7 +133,20 @@ class SimCore {
 
   // ---- the queue ----
 
-  enum class Kind : std::uint8_t { kAction, kDeliver, kAck, kEnd, kConnect, kControl, kLoss, kKill, kOpen };
+  enum class Kind : std::uint8_t {
+    kAction,
+    kDeliver,
+    kAck,
+    kEnd,
+    kConnect,
+    kControl,
+    kLoss,
+    kKill,
+    kOpen,
+    kReply,
+    kTimer,
+    kFault,
+  };
   // What an event is, for the trace.
   struct Item {
     Kind kind;
@@ -99,22 +160,47 @@ class SimCore {
 
   // ---- stations ----
 
-  Result<Rank> ParseAddress(const std::string& address) const;
+  // A process at a rank; 0 is the one without a name that every rank has.
+  struct Place {
+    Rank network_rank = kNoRank;
+    std::uint32_t process = 0;
+    auto operator<=>(const Place&) const = default;
+  };
+  Place StartProcess(Rank network_rank, SimProcess process);
+  std::string AddressOf(Place place) const;
+  Result<Place> ParseAddress(const std::string& address) const;
   struct Seat {
+    Place place;
     std::shared_ptr<SimStation> station;
     std::uint32_t incarnation = 0;
   };
-  Result<Seat> OpenStation(Rank network_rank, const EndpointConfig& config);
+  Result<Seat> OpenStation(Place place, const EndpointConfig& config, const std::vector<Place>& group);
   void CloseStation(const std::shared_ptr<SimStation>& station);
-  bool SendControl(SimStation& station, Rank peer, const ControlMessage& message);
-  void Kill(Rank rank);
-  bool killed(Rank rank) const { return killed_[rank]; }
+  bool SendControl(const std::shared_ptr<SimStation>& station, Rank peer, const ControlMessage& message);
+  // Hands what the station has heard to its observer.
+  void TellObserver(SimStation& station);
   std::vector<Rank> RanksToPoll() const;
+  std::vector<Rank> TakeTouched() { return touched_.Take(); }
+
+  // ---- faults ----
+
+  void Kill(Rank rank);
+  void KillAtEvent(Rank rank, std::uint64_t event) { kills_at_event_.emplace(event, rank); }
+  bool killed(Rank rank) const { return killed_[rank]; }
+  void Partition(std::vector<std::pair<Rank, Rank>> links, TimePoint at, TimePoint until);
+  void AddStreamFault(const SimStream& stream, std::optional<std::uint64_t> cut_at, SimFlip flip);
+  void Pause(Rank rank, TimePoint at, TimePoint until);
+  bool paused(Rank rank) const { return pauses_[rank] > 0; }
+  void Call(Rank to, std::vector<std::byte> bytes, TimePoint at, std::function<void(Bytes)> answer);
+  void Heal();
+  // Runs it at `at`, unless everything has been healed by then.
+  void ScheduleFault(TimePoint at, const Item& item, std::function<void()> action);
+  std::function<void(TimePoint, std::string_view)> teller;
 
   // ---- lanes ----
 
   struct LaneName {
-    Rank network_peer = 0;
+    Place place;  // of the peer
     Rank peer = 0;
     std::uint32_t index = 0;
   };
@@ -122,15 +208,17 @@ class SimCore {
     std::shared_ptr<SimCable> cable;
     int side = 0;
   };
-  // Both sides get the same cable; a control connection is under way to the peer as well.
+  // Both sides get the same cable; a control connection is under way to the peer as well. SimCable::connected becomes
+  // true later.
   Attached Attach(const Seat& seat, const EndpointConfig& config, const LaneName& name);
-  TimePoint DrawConnectTime(Rank from, Rank to);
   // Sends what was accepted.
   void Send(const std::shared_ptr<SimCable>& cable, int side);
   // Tells the sender what was consumed.
   void Acknowledge(const std::shared_ptr<SimCable>& cable, int side);
   // Tells the receiver, after what was sent, that nothing more will come.
   void End(const std::shared_ptr<SimCable>& cable, int side, SimEnd how);
+  // Reads what was lent, up to a stream offset: from then on its owner may do what he likes with it.
+  static void ReadSources(SimPipe& pipe, std::uint64_t until);
 
   void SetLink(Rank from, Rank to, const SimLink& link) { links_[from * options_.world_size + to] = link; }
 
@@ -145,18 +233,18 @@ class SimCore {
     Item item;
     std::function<void()> action;
   };
-  static bool Later(const Event& a, const Event& b);
+  static bool IsLater(const Event& a, const Event& b);
 
   struct StationName {
-    Rank network_rank;
+    Place place;
     std::uint64_t communicator;
     std::uint32_t rail;
     std::uint32_t incarnation;
     auto operator<=>(const StationName&) const = default;
   };
   struct CableName {
-    Rank low;
-    Rank high;
+    Place low;
+    Place high;
     std::uint64_t communicator;
     std::uint32_t rail;
     std::uint32_t incarnation;
@@ -165,11 +253,63 @@ class SimCore {
   };
   const std::shared_ptr<SimStation>& StationOf(const StationName& name, Rank rank);
   const SimLink& link(Rank from, Rank to) const { return links_[from * options_.world_size + to]; }
+  bool IsNetworks(Kind kind) const;
+  std::size_t LinkOf(const Item& item) const {
+    return static_cast<std::size_t>(item.from) * static_cast<std::size_t>(options_.world_size) +
+           static_cast<std::size_t>(item.to);
+  }
+  void Push(Event event);
+  Event Pop();
+  void Note(const Item& item);  // into the trace
+
+  // Connections (control.cc).
+  void BeginControl(const Seat& seat, const EndpointConfig& config, const LaneName& name,
+                    const std::shared_ptr<SimStation>& peer);
+  void BeginLane(const Seat& seat, const EndpointConfig& config, const LaneName& name, const Attached& attached);
+  TimePoint DrawConnectTime(Rank from, Rank to);
+  tcp::Hello HelloTo(const Seat& seat, const EndpointConfig& config, const LaneName& name) const;
+  // One call at a listener. `accepted` runs there when the hello is welcome, with the time at which the reply will be
+  // back; `answered` at the caller's: the reply, or nothing where the listener is gone or has dropped the caller.
+  struct Calling {
+    Rank from = kNoRank;
+    Rank to = kNoRank;
+    std::vector<std::byte> hello;
+    std::function<bool()> given_up;  // whether the caller waits no more: its hello is not heard then
+    std::function<void(SimStation&, TimePoint)> accepted;
+    std::function<void(const std::optional<tcp::Reply>&)> answered;
+  };
+  void Dial(Calling calling);
+  bool HasLeft(const Calling& calling) const;  // the caller died or waits no more, meanwhile
+  void Greet(const std::shared_ptr<Calling>& calling);
+  void Judge(const std::shared_ptr<Calling>& calling, SimStation& station, const tcp::Hello& hello);
+  TimePoint Answer(const std::shared_ptr<Calling>& calling, const tcp::Reply& reply);
+  void Stand(SimStation::Peer& peer);
+  void SendLoss(const std::shared_ptr<SimStation>& dead, SimStation::Peer& peer, const std::string& how);
+  void LoseControl(SimStation& station, Rank peer, ErrorCode code, const std::string& message);
+  void QueueLoss(SimStation& station, Rank peer, const std::string& how);
+  // Now, or when the rank's pause is over, or when it is killed: what is to be done there must look.
+  void WhenItRuns(Rank rank, std::function<void()> action);
+
+  // Faults (faults.cc).
+  struct StreamFault {
+    SimStream stream;
+    std::optional<std::uint64_t> cut_at;
+    SimFlip flip;
+  };
+  // Whether the stream that carries these bytes was cut by them.
+  bool MeetFaults(const std::shared_ptr<SimCable>& cable, int side, std::uint64_t bytes);
+  bool MeetFaults(SimStation& from, SimStation& to, std::uint64_t at, std::uint64_t bytes);
+  void Break(SimCable& cable);
+  void BreakControl(SimStation& one, SimStation& other, const std::string& how);
+  void Block(Rank from, Rank to);
+  void Unblock(Rank from, Rank to);
+  void FallSilent(Rank one, Rank other);
+  void Resume(Rank rank);
+  void Tell(const std::string& fault) const;
+
   Duration Draw(Duration low, Duration high);
   // The arrival of `bytes` that leave now, clogs and bandwidth included.
   TimePoint DrawArrival(Rank from, Rank to, std::uint64_t bytes);
-  void SendLoss(const std::shared_ptr<SimStation>& dead, SimStation::Peer& peer, const std::string& how);
-  void QueueLoss(SimStation& station, Rank peer, const std::string& how);
 
   SimOptions options_;
   Random random_;
@@ -179,6 +319,17 @@ class SimCore {
   std::vector<SimLink> links_;        // [from * world_size + to]
   std::vector<TimePoint> link_free_;  // when the link has sent what it was given, likewise
   std::vector<bool> killed_;
+  std::multimap<std::uint64_t, Rank> kills_at_event_;
+  std::vector<int> pauses_;                                      // by rank: how many are on
+  std::vector<std::vector<std::function<void()>>> wait_to_run_;  // by rank: for the end of its pause
+  std::vector<int> blocks_;                                      // by link: how many are on
+  std::vector<std::uint64_t> block_numbers_;                     // by link: of the one that began it
+  std::vector<std::vector<Event>> held_back_;                    // by link: what a block makes wait, in order
+  std::vector<StreamFault> stream_faults_;
+  std::uint64_t healings_ = 0;
+  SimTouched touched_;
+  std::vector<SimProcess> processes_{SimProcess{}};  // by number
+  std::vector<std::uint32_t> listening_;             // by rank: the process that answers there
   std::map<StationName, std::shared_ptr<SimStation>> stations_;
   std::map<StationName, std::uint32_t> incarnations_;
   std::map<CableName, std::shared_ptr<SimCable>> half_open_;  // waiting for the second side

@@ -37,17 +37,10 @@ SimLane::SimLane(std::shared_ptr<SimCore> core, SimCore::Attached attached, Rank
       peer_(peer),
       index_(index),
       out_(cable_->pipes[side_]),
-      in_(cable_->pipes[1 - side_]) {
-  const Rank from = out_.sender->network_rank;
-  const Rank to = out_.receiver->network_rank;
-  core_->Schedule(core_->DrawConnectTime(from, to), {SimCore::Kind::kOpen, from, to, index},
-                  [connected = connected_, station = out_.sender] {
-                    *connected = true;
-                    station->Touch();
-                  });
-}
+      in_(cable_->pipes[1 - side_]) {}
 
 SimLane::~SimLane() {
+  SimCore::ReadSources(out_, out_.accepted);
   if (out_.end_sent != SimEnd::kShutDown && !core_->killed(out_.sender->network_rank))
     core_->End(cable_, side_, SimEnd::kGone);
 }
@@ -76,10 +69,7 @@ std::size_t SimLane::Write(std::span<const Bytes> pieces) {
   out_.room_news = out_.short_write = false;
   for (Bytes piece : pieces) {
     const Bytes part = piece.first(std::min(piece.size(), Room()));
-    const std::size_t at = out_.accepted % out_.ring.size();
-    const std::size_t first = std::min(part.size(), out_.ring.size() - at);
-    std::copy_n(part.data(), first, out_.ring.data() + at);
-    std::copy_n(part.data() + first, part.size() - first, out_.ring.data());
+    if (!part.empty()) out_.sources.push_back({out_.accepted, part});
     out_.accepted += part.size();
     done += part.size();
     if (part.size() < piece.size()) {
@@ -88,6 +78,7 @@ std::size_t SimLane::Write(std::span<const Bytes> pieces) {
       break;
     }
   }
+  if (!core_->options().reads_late) SimCore::ReadSources(out_, out_.accepted);
   core_->Send(cable_, side_);
   return done;
 }
@@ -117,7 +108,9 @@ std::size_t SimLane::Offer(Bytes) {
 
 std::uint64_t SimLane::released() const {
   out_.release_news = false;
-  return core_->options().late_release ? out_.acked : out_.accepted;
+  if (core_->options().sabotage.releases_early) return out_.accepted;
+  if (core_->options().late_release) return out_.acked;
+  return out_.sources.empty() ? out_.accepted : out_.sources.front().offset;
 }
 
 std::size_t SimLane::Available() const { return open_ && !revoked_ ? in_.delivered - in_.consumed : 0; }
@@ -153,6 +146,7 @@ void SimLane::Advance(std::size_t bytes) {
 void SimLane::Revoke() {
   if (revoked_) return;
   revoked_ = failed_ = true;
+  SimCore::ReadSources(out_, out_.accepted);  // nobody touches what was lent any more
   if (!failure_)
     failure_ =
         Blame(ErrorCode::kClosed, fmt::format("lane {} to rank {} was revoked here", index_, peer_), self_, self_);
@@ -160,18 +154,31 @@ void SimLane::Revoke() {
 }
 
 void SimLane::Poll() {
-  open_ = *connected_;
+  open_ = cable_->connected[side_];
   if (end_ == in_.end) return;
   end_ = in_.end;
   if (failure_ || end_ == SimEnd::kShutDown) return;
-  failure_ =
-      end_ == SimEnd::kRevoked
-          ? Blame(ErrorCode::kConnectionReset, fmt::format("rank {} revoked lane {}", peer_, index_), self_, peer_)
-          : Blame(ErrorCode::kPeerLost, fmt::format("lane {} broke: rank {} is gone", index_, peer_), self_, peer_);
+  switch (end_) {
+    case SimEnd::kRevoked:
+      failure_ =
+          Blame(ErrorCode::kConnectionReset, fmt::format("rank {} revoked lane {}", peer_, index_), self_, peer_);
+      break;
+    case SimEnd::kCut:
+      failed_ = true;
+      failure_ =
+          Blame(ErrorCode::kConnectionReset, fmt::format("lane {} to rank {} was reset", index_, peer_), self_, peer_);
+      break;
+    case SimEnd::kGone:
+    case SimEnd::kNone:
+    case SimEnd::kShutDown:
+      failure_ =
+          Blame(ErrorCode::kPeerLost, fmt::format("lane {} broke: rank {} is gone", index_, peer_), self_, peer_);
+      break;
+  }
 }
 
 bool SimLane::HasNews() {
-  const bool news = open_ != *connected_ || in_.arrival_news || out_.room_news || out_.release_news;
+  const bool news = open_ != cable_->connected[side_] || in_.arrival_news || out_.room_news || out_.release_news;
   in_.arrival_news = out_.room_news = out_.release_news = false;
   return news && !revoked_;
 }
@@ -183,12 +190,12 @@ void SimLane::ShutDown() {
 // ---- SimEndpoint ----
 
 SimEndpoint::SimEndpoint(std::shared_ptr<SimCore> core, SimCore::Seat seat, EndpointConfig config,
-                         std::vector<Rank> network_ranks)
+                         std::vector<SimCore::Place> group)
     : core_(std::move(core)),
       seat_(std::move(seat)),
       station_(*seat_.station),
       config_(std::move(config)),
-      network_ranks_(std::move(network_ranks)) {}
+      group_(std::move(group)) {}
 
 SimEndpoint::~SimEndpoint() {
   lanes_.clear();
@@ -196,7 +203,7 @@ SimEndpoint::~SimEndpoint() {
 }
 
 Result<Lane*> SimEndpoint::Open(Rank peer, std::uint32_t index) {
-  const Rank world = static_cast<Rank>(network_ranks_.size());
+  const Rank world = static_cast<Rank>(group_.size());
   if (peer < 0 || peer >= world || peer == config_.rank)
     return Fail(ErrorCode::kInvalidArgument, "rank {} has no lane to rank {} in a world of {}", config_.rank, peer,
                 world);
@@ -204,8 +211,8 @@ Result<Lane*> SimEndpoint::Open(Rank peer, std::uint32_t index) {
   if (lanes_.size() >= core_->options().max_lanes)
     return Fail(ErrorCode::kResource, "lane {} to rank {} would be number {}; max_lanes is {}", index, peer,
                 lanes_.size() + 1, core_->options().max_lanes);
-  auto lane = std::make_unique<SimLane>(core_, core_->Attach(seat_, config_, {network_ranks_[peer], peer, index}),
-                                        config_.rank, peer, index);
+  auto lane = std::make_unique<SimLane>(core_, core_->Attach(seat_, config_, {group_[peer], peer, index}), config_.rank,
+                                        peer, index);
   return (lanes_[{peer, index}] = std::move(lane)).get();
 }
 
@@ -246,7 +253,7 @@ void SimEndpoint::Wake() {
 
 bool SimEndpoint::SendControl(Rank peer, const ControlMessage& message) {
   RONDO_CHECK(message.body.size() <= kMaxControlBodyBytes, "control body of {} bytes", message.body.size());
-  return core_->SendControl(station_, peer, message);
+  return core_->SendControl(seat_.station, peer, message);
 }
 
 std::vector<Rank> SimEndpoint::ControlPeers() const {
@@ -257,7 +264,7 @@ std::vector<Rank> SimEndpoint::ControlPeers() const {
 }
 
 std::string SimEndpoint::DescribePeer(Rank peer) const {
-  if (peer < 0 || peer >= static_cast<Rank>(network_ranks_.size())) return fmt::format("no rank {}", peer);
+  if (peer < 0 || peer >= static_cast<Rank>(group_.size())) return fmt::format("no rank {}", peer);
   return fmt::format("{}, on virtual time (buffers of {} bytes)", config_.addresses[peer],
                      core_->options().buffer_bytes);
 }

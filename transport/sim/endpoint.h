@@ -54,8 +54,6 @@ class SimLane final : public Lane {
   const std::uint32_t index_;
   SimPipe& out_;
   SimPipe& in_;
-  // Outlives the lane with the event that sets it.
-  const std::shared_ptr<bool> connected_ = std::make_shared<bool>(false);
   bool open_ = false;
   bool failed_ = false;
   bool revoked_ = false;
@@ -68,7 +66,7 @@ class SimLane final : public Lane {
 class SimEndpoint final : public Endpoint {
  public:
   SimEndpoint(std::shared_ptr<SimCore> core, SimCore::Seat seat, EndpointConfig config,
-              std::vector<Rank> network_ranks);
+              std::vector<SimCore::Place> group);
   ~SimEndpoint() override;
 
   Result<Lane*> Open(Rank peer, std::uint32_t index) override;
@@ -90,7 +88,7 @@ class SimEndpoint final : public Endpoint {
   const SimCore::Seat seat_;
   SimStation& station_;
   const EndpointConfig config_;
-  const std::vector<Rank> network_ranks_;
+  const std::vector<SimCore::Place> group_;  // by rank
   std::map<std::pair<Rank, std::uint32_t>, std::unique_ptr<SimLane>> lanes_;
 };
 

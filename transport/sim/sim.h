@@ -13,6 +13,14 @@
 // later, room comes back when the receiver's acknowledgement does. Order is kept within a lane and within the control
 // messages of a pair; nothing else has an order. Observers are called from inside Endpoint::Poll.
 //
+// Faults are methods beside Kill: partitions, resets at a byte, flipped bits, stopped processes. Each one counts when
+// it fires (SimCounters) and becomes part of the trace, so a test of a fault can prove that there was one. Heal() ends
+// them all; what is dead stays dead.
+//
+// Connections are made by name alone, or (SimOptions::handshakes) by the hellos and replies of transport/tcp, byte for
+// byte over the links, judged as a TCP listener judges them: then generations, restarted ranks and strangers are
+// simulated, too.
+//
 // Thread rule: one thread for the network and everything made from it, also where transport.h says any thread.
 #pragma once
 
@@ -21,8 +29,12 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/ids.h"
 #include "transport/transport.h"
@@ -44,17 +56,54 @@ struct SimLink {
   Duration max_clog = std::chrono::milliseconds(5);
 };
 
+// What is wrong on purpose, so that a test can show that it would be noticed.
+struct SimSabotage {
+  bool ignores_losses = false;  // nobody is told that a connection or a lane has ended
+  bool releases_early = false;  // released() says what was accepted, though the source is still to be read
+};
+
 struct SimOptions {
-  int world_size = 0;  // at least 1
+  int world_size = 0;  // at least 1; here "rank" is a place on this network, wherever a communicator counts it
   std::uint64_t seed = 1;
   SimLink link;                          // of every ordered pair, until SetLink
   std::size_t buffer_bytes = 64 * 1024;  // per direction of a lane: a multiple of kLineBytes, at least one
   bool late_release = false;             // released() follows the receiver's acknowledgement, as with retransmission
-  Duration min_loss_delay{};             // from a death to each peer's hearing of it, on top of the link's delay
+  // The source of a Write is read when its bytes arrive, as a network card may do; released() follows that. Whoever
+  // overwrites memory too early sends what it wrote there.
+  bool reads_late = false;
+  Duration min_loss_delay{};  // from a death to each peer's hearing of it, on top of the link's delay
   Duration max_loss_delay = std::chrono::milliseconds(1);
-  std::uint32_t max_lanes = 4096;      // per endpoint; one more gives kResource
+  std::uint32_t max_lanes = 4096;  // per endpoint; one more gives kResource
+  // Control messages and losses are told from inside Step, as by a transport's own thread, whether or not the rank
+  // polls; else from inside Endpoint::Poll.
+  bool control_thread = false;
+  // Connections begin with hellos that the other side judges (SimProcess); else they are made by name.
+  bool handshakes = false;
+  // A pair of ranks that cannot reach each other for so long loses its connections, as by TCP_USER_TIMEOUT and
+  // keepalive; both directions are needed for a connection to live.
+  Duration silence_timeout = std::chrono::seconds(30);
+  SimSabotage sabotage;
   std::shared_ptr<ManualClock> clock;  // moved by Step; null: a clock of its own
 };
+
+// Who a process says it is in its hellos, and by what it judges those of others (transport/tcp/handshake.h).
+struct SimProcess {
+  std::string job;
+  std::uint64_t generation = 0;
+  std::string instance;  // new in every process, and in every generation
+};
+
+// One direction of one connection between two ranks.
+struct SimStream {
+  Rank from = kNoRank;
+  Rank to = kNoRank;
+  std::optional<std::uint32_t> lane = 0;        // nullopt: the control connection
+  std::optional<std::uint64_t> communicator{};  // nullopt: any
+};
+
+// Shown the pieces of a stream as they arrive; says which bit to turn, counted from the piece's first, or none. After
+// it has chosen one it is not asked again.
+using SimFlip = std::function<std::optional<std::uint64_t>(std::uint64_t stream_offset, Bytes piece)>;
 
 // What happened so far. A test of a fault asserts that it fired.
 struct SimCounters {
@@ -65,6 +114,14 @@ struct SimCounters {
   std::uint64_t kills = 0;
   std::uint64_t losses = 0;       // OnPeerLost calls made
   std::uint64_t full_writes = 0;  // calls that took less than offered because the buffer was full
+  std::uint64_t held_back = 0;    // events that a partition made wait
+  std::uint64_t silences = 0;     // pairs of ranks whose connections ended by silence_timeout
+  std::uint64_t cuts = 0;         // connections reset
+  std::uint64_t flips = 0;        // bits turned
+  std::uint64_t pauses = 0;
+  std::uint64_t hellos = 0;     // judged
+  std::uint64_t refusals = 0;   // of them, answered with "refused"
+  std::uint64_t strangers = 0;  // callers that said no hello of this version
   auto operator<=>(const SimCounters&) const = default;
 };
 
@@ -78,8 +135,11 @@ class SimNetwork {
 
   int world_size() const;
   const std::shared_ptr<ManualClock>& clock() const;
-  // The same one at every call. REQUIRES: 0 <= rank < world_size().
+  // The same one at every call, of a process without a name. REQUIRES: 0 <= rank < world_size().
   std::shared_ptr<Transport> transport(Rank rank) const;
+  // Of a process that has started, or begun a new generation, at this rank: from now on it, and not an earlier one,
+  // answers who calls there. REQUIRES: as above.
+  std::shared_ptr<Transport> OpenTransport(Rank rank, SimProcess process);
 
   // For what is sent from now on.
   void SetLink(Rank from, Rank to, const SimLink& link);
@@ -88,6 +148,40 @@ class SimNetwork {
   // its peers' lanes fail and OnPeerLost is told (kPeerLost, culprit: the rank), to each peer after a delay of its own.
   // The dead rank itself notices nothing.
   void Kill(Rank rank, TimePoint at);
+  // The same at the first event from number `event` on (SimCounters::events): any step of anything can be hit so.
+  void KillAtEvent(Rank rank, std::uint64_t event);
+  bool killed(Rank rank) const;
+
+  // From `at` until `until` nothing gets from a rank of `from` to one of `to`: it waits and arrives afterwards, in
+  // order, as what is sent again and again. Both ways: two calls. What lasts for SimOptions::silence_timeout ends the
+  // connections of the pair, on both sides (kPeerLost, each names the other).
+  void Partition(std::span<const Rank> from, std::span<const Rank> to, TimePoint at,
+                 TimePoint until = TimePoint::max());
+
+  // Resets the first connection of that name of which byte `at_byte` of this direction would arrive: that byte and what
+  // follows are lost in both directions. Of a lane: both ends see it fail (kConnectionReset), and nobody is told of a
+  // death. Of a control connection: each side loses the other (kPeerLost).
+  void Cut(const SimStream& stream, std::uint64_t at_byte);
+
+  // Turns one bit on the way. Of lanes only.
+  void Corrupt(const SimStream& stream, SimFlip choose);
+  void Corrupt(const SimStream& stream, std::uint64_t byte, int bit);
+
+  // The process stands still, as by SIGSTOP: RanksToPoll leaves it out, its control messages and callers wait. Its side
+  // of the network goes on taking bytes until buffers are full.
+  void Pause(Rank rank, TimePoint at, TimePoint until = TimePoint::max());
+  bool paused(Rank rank) const;
+
+  // Somebody calls at a rank's port and says `bytes`: a stranger, a scanner, a hello of yesterday. `answer` gets the
+  // reply that comes back; nothing comes to whom the listener drops. REQUIRES: handshakes.
+  void Call(Rank to, std::vector<std::byte> bytes, TimePoint at, std::function<void(Bytes)> answer = nullptr);
+
+  // Ends partitions and pauses, and forgets all faults that have not fired.
+  void Heal();
+
+  // Told in words of every fault that fires.
+  void TellFaults(std::function<void(TimePoint, std::string_view)> teller);
+
   // Anything else that is to happen at a time, in the same queue.
   void At(TimePoint when, std::function<void()> action);
 
@@ -98,6 +192,9 @@ class SimNetwork {
 
   // The living ranks with an endpoint to which something happened since its last Poll, in order.
   std::vector<Rank> RanksToPoll() const;
+  // The ranks to which anything happened since the last call, once each: also death, and the end of a pause. What a
+  // scheduler asks after every step, for it costs nothing where nothing happened.
+  std::vector<Rank> TakeTouched();
 
   // Of every event so far: its time, what it was, whom it concerned, how many bytes.
   std::uint64_t trace_hash() const;

@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "tests/support/pattern.h"
+#include "transport/tcp/handshake.h"
 
 namespace rondo {
 namespace {
@@ -244,6 +245,319 @@ TEST_CASE("who wrote, said goodbye and left before the peer came has ended in or
   CHECK(lane->ReadInto(got) == 4);
   CHECK(lane->state() == LaneState::kEnded);
   CHECK(late_told.told == "0:bye ");
+}
+
+// ---- faults ----
+
+SimOptions Calm(int world_size) {
+  SimOptions options{.world_size = world_size, .clock = nullptr};
+  options.link = {.min_delay = milliseconds(1), .max_delay = milliseconds(1)};
+  options.max_loss_delay = {};
+  return options;
+}
+
+TEST_CASE("a partition holds back what is sent, in order, until it is over") {
+  World world(Calm(2));
+  world.Run();
+  const TimePoint start = world.network.clock()->Now();
+  const Rank from[] = {0}, to[] = {1};
+  world.network.Partition(from, to, start, start + milliseconds(50));
+  REQUIRE(world.Step());
+  Put(world.lane(0, 1), AsBytes("one "));
+  Put(world.lane(0, 1), AsBytes("two"));
+  world.endpoints[0]->SendControl(1, {ControlKind::kHeartbeat, "a"});
+  world.endpoints[0]->SendControl(1, {ControlKind::kHeartbeat, "b"});
+  Put(world.lane(1, 0), AsBytes("back"));
+  while (world.network.NextEventTime() < start + milliseconds(50)) world.Step();
+  CHECK(world.lane(1, 0).Peek(1).size() == 0);
+  CHECK(world.observers[1].told.empty());
+  CHECK(world.lane(0, 1).Peek(1).size() == 4);  // the other way is open
+  CHECK(world.network.counters().held_back >= 4);
+  world.Run();
+  std::byte got[10];
+  CHECK(world.lane(1, 0).ReadInto(got) == 7);
+  CHECK(ToText(Bytes(got).first(7)) == "one two");
+  CHECK(world.observers[1].told == "0:a 0:b ");
+  CHECK(world.network.counters().silences == 0);
+}
+
+TEST_CASE("a partition that lasts too long ends the connections of both sides") {
+  SimOptions options = Calm(3);
+  options.silence_timeout = milliseconds(100);
+  World world(options);
+  world.Run();
+  const Rank from[] = {2}, to[] = {0};
+  world.network.Partition(from, to, world.network.clock()->Now());
+  world.Run();
+  CHECK(world.network.counters().silences == 1);
+  CHECK(world.observers[0].told == "lost 2 ");
+  CHECK(world.observers[2].told == "lost 0 ");
+  CHECK(world.observers[1].told.empty());
+  CHECK(world.lane(0, 2).state() == LaneState::kFailed);
+  CHECK(world.lane(1, 2).state() == LaneState::kOpen);
+}
+
+TEST_CASE("healing ends partitions and pauses, and forgets faults that have not fired") {
+  World world(Calm(2));
+  world.Run();
+  const TimePoint start = world.network.clock()->Now();
+  const Rank from[] = {0}, to[] = {1};
+  world.network.Partition(from, to, start);
+  world.network.Pause(1, start);
+  world.network.Kill(1, start + milliseconds(500));
+  world.network.KillAtEvent(1, 100'000);
+  world.network.Cut({.from = 0, .to = 1}, 2);
+  REQUIRE(world.Step());
+  REQUIRE(world.Step());
+  CHECK(world.network.paused(1));
+  Put(world.lane(0, 1), AsBytes("waits"));
+  while (world.network.NextEventTime() < start + milliseconds(100)) world.Step();
+  world.network.Heal();
+  CHECK_FALSE(world.network.paused(1));
+  world.Run();
+  CHECK(world.lane(1, 0).Peek(1).size() == 5);
+  CHECK_FALSE(world.network.killed(1));
+  CHECK(world.network.counters().cuts == 0);
+}
+
+TEST_CASE("a lane that is cut at a byte fails on both sides, with what came before it, and nobody dies") {
+  World world(Calm(2));
+  world.Run();
+  world.network.Cut({.from = 0, .to = 1}, 6);
+  Put(world.lane(0, 1), AsBytes("four"));
+  world.Run();
+  CHECK(world.network.counters().cuts == 0);
+  Put(world.lane(0, 1), AsBytes("more"));
+  world.Run();
+  CHECK(world.network.counters().cuts == 1);
+  std::byte got[10];
+  CHECK(world.lane(1, 0).ReadInto(got) == 6);
+  for (const Rank rank : {0, 1}) {
+    CHECK(world.lane(rank, 1 - rank).state() == LaneState::kFailed);
+    CHECK(world.lane(rank, 1 - rank).failure()->code() == ErrorCode::kConnectionReset);
+    CHECK(world.observers[static_cast<std::size_t>(rank)].told.empty());
+  }
+  CHECK(Put(world.lane(0, 1), AsBytes("lost")) == 0);
+}
+
+TEST_CASE("a control connection that is cut is lost on both sides, with the message that was under way") {
+  World world(Calm(2));
+  world.Run();
+  world.network.Cut({.from = 0, .to = 1, .lane = std::nullopt}, 12);
+  world.endpoints[0]->SendControl(1, {ControlKind::kHeartbeat, "a"});
+  world.endpoints[0]->SendControl(1, {ControlKind::kHeartbeat, "b"});
+  world.Run();
+  CHECK(world.network.counters().cuts == 1);
+  CHECK(world.observers[1].told == "0:a lost 0 ");
+  CHECK(world.observers[0].told == "lost 1 ");
+}
+
+TEST_CASE("one bit is turned on the way, wherever the slices end") {
+  SimOptions options = Calm(2);
+  options.link.max_slice_bytes = 3;
+  World world(options);
+  world.Run();
+  world.network.Corrupt({.from = 0, .to = 1}, /*byte=*/7, /*bit=*/5);
+  Put(world.lane(0, 1), AsBytes("0123456789"));
+  Put(world.lane(1, 0), AsBytes("0123456789"));
+  world.Run();
+  CHECK(world.network.counters().flips == 1);
+  std::byte got[10];
+  REQUIRE(world.lane(1, 0).ReadInto(got) == 10);
+  CHECK(ToText(got) == std::string("0123456") + static_cast<char>('7' ^ 32) + "89");
+  REQUIRE(world.lane(0, 1).ReadInto(got) == 10);
+  CHECK(ToText(got) == "0123456789");
+}
+
+TEST_CASE("who is stopped is not to be polled, takes bytes until its buffer is full, and hears it all later") {
+  SimOptions options = Calm(2);
+  options.control_thread = true;
+  options.buffer_bytes = 64;
+  World world(options);
+  world.Run();
+  world.network.TakeTouched();
+  const TimePoint start = world.network.clock()->Now();
+  world.network.Pause(1, start, start + milliseconds(20));
+  REQUIRE(world.Step());
+  const std::vector<std::byte> bytes(100);
+  CHECK(Put(world.lane(0, 1), bytes) == 64);
+  world.endpoints[0]->SendControl(1, {ControlKind::kHeartbeat, "a"});
+  while (world.network.NextEventTime() < start + milliseconds(20)) {
+    world.Step();
+    for (const Rank rank : world.network.RanksToPoll()) CHECK(rank != 1);
+  }
+  CHECK(world.observers[1].told.empty());
+  CHECK(Put(world.lane(0, 1), bytes) == 0);
+  world.Run();
+  CHECK(world.network.counters().pauses == 1);
+  CHECK(world.observers[1].told == "0:a ");
+  CHECK(world.lane(1, 0).Peek(1).size() == 64);
+  CHECK(world.network.TakeTouched() == std::vector<Rank>{1});
+}
+
+TEST_CASE("a rank can be killed at any event") {
+  World world(Calm(2));
+  world.Run();
+  const std::uint64_t now = world.network.counters().events;
+  world.network.KillAtEvent(1, now + 2);
+  for (const char* word : {"a", "b", "c"}) world.endpoints[0]->SendControl(1, {ControlKind::kHeartbeat, word});
+  REQUIRE(world.network.Step());
+  CHECK_FALSE(world.network.killed(1));
+  REQUIRE(world.network.Step());
+  CHECK(world.network.killed(1));
+  world.Run();
+  CHECK(world.observers[0].told == "lost 1 ");
+}
+
+TEST_CASE("memory that is read late is released when it was read, and not a byte before") {
+  SimOptions options = Calm(2);
+  options.reads_late = true;
+  World world(options);
+  world.Run();
+  std::string source = "as it was";
+  CHECK(Put(world.lane(0, 1), AsBytes(source)) == 9);
+  CHECK(world.lane(0, 1).accepted() == 9);
+  CHECK(world.lane(0, 1).released() == 0);
+  world.Run();
+  CHECK(world.lane(0, 1).released() == 9);
+  source = "overwritten";
+  std::byte got[20];
+  REQUIRE(world.lane(1, 0).ReadInto(got) == 9);
+  CHECK(ToText(Bytes(got).first(9)) == "as it was");
+}
+
+TEST_CASE("released too early, what was overwritten is sent") {
+  SimOptions options = Calm(2);
+  options.reads_late = true;
+  options.sabotage.releases_early = true;
+  World world(options);
+  world.Run();
+  std::string source = "as it was";
+  CHECK(Put(world.lane(0, 1), AsBytes(source)) == 9);
+  CHECK(world.lane(0, 1).released() == 9);
+  source.replace(0, 2, "XX");
+  world.Run();
+  std::byte got[20];
+  REQUIRE(world.lane(1, 0).ReadInto(got) == 9);
+  CHECK(ToText(Bytes(got).first(9)) == "XX it was");
+}
+
+// ---- handshakes ----
+
+// Two processes of one job, each with an endpoint; generations and instances as the test has them.
+struct Pair {
+  explicit Pair(std::uint64_t generation_of_0 = 3) : network(Options()) {
+    const std::uint64_t generations[] = {generation_of_0, 3};
+    for (Rank rank : {0, 1})
+      transports.push_back(network.OpenTransport(
+          rank, {.job = "job", .generation = generations[rank], .instance = "process " + std::to_string(rank)}));
+  }
+  static SimOptions Options() {
+    SimOptions options = Calm(2);
+    options.handshakes = true;
+    options.control_thread = true;
+    return options;
+  }
+  void Open(Rank rank) {
+    EndpointConfig config;
+    config.rank = rank;
+    config.addresses = {transports[0]->Address(), transports[1]->Address()};
+    config.observer = &observers[rank];
+    config.connect_timeout = milliseconds(500);
+    endpoints[rank] = *transports[static_cast<std::size_t>(rank)]->OpenEndpoint(config);
+  }
+  Lane& lane(Rank rank) { return **endpoints[rank]->Open(1 - rank, 0); }
+  void Run() {
+    do {
+      for (Rank rank : network.RanksToPoll()) endpoints[rank]->Poll(network.clock()->Now());
+    } while (network.Step());
+  }
+
+  SimNetwork network;
+  Recorder observers[2];
+  std::vector<std::shared_ptr<Transport>> transports;
+  std::unique_ptr<Endpoint> endpoints[2];
+};
+
+TEST_CASE("with handshakes a lane opens once both sides have judged, and what was said before follows") {
+  Pair pair;
+  pair.Open(1);
+  pair.lane(1);
+  CHECK(pair.endpoints[1]->SendControl(0, {ControlKind::kHeartbeat, "early"}));
+  while (pair.network.NextEventTime() < pair.network.clock()->Now() + milliseconds(100)) pair.network.Step();
+  CHECK(pair.network.counters().hellos == 1);
+  CHECK(pair.lane(1).state() == LaneState::kConnecting);  // held: nobody is there yet
+  pair.Open(0);
+  pair.lane(0);
+  pair.Run();
+  CHECK(pair.lane(0).state() == LaneState::kOpen);
+  CHECK(pair.lane(1).state() == LaneState::kOpen);
+  CHECK(pair.observers[0].told == "1:early ");
+  CHECK(pair.network.counters().refusals == 0);
+  CHECK(Put(pair.lane(0), AsBytes("x")) == 1);
+  pair.Run();
+  CHECK(pair.lane(1).Peek(1).size() == 1);
+}
+
+TEST_CASE("another generation is refused, and both are told apart") {
+  Pair pair(/*generation_of_0=*/4);
+  pair.Open(0);
+  pair.Open(1);
+  pair.lane(1);
+  pair.Run();
+  CHECK(pair.network.counters().refusals == 1);
+  CHECK(pair.observers[1].told == "lost 0 ");
+  CHECK(pair.lane(1).state() == LaneState::kConnecting);
+}
+
+TEST_CASE("a process that took over somebody's port refuses who means the one before") {
+  Pair pair;
+  pair.Open(1);
+  pair.network.OpenTransport(0, {.job = "job", .generation = 3, .instance = "another process"});
+  pair.lane(1);
+  pair.Run();
+  CHECK(pair.network.counters().refusals == 1);
+  CHECK(pair.observers[1].told == "lost 0 ");
+}
+
+TEST_CASE("who is called and never comes is given up at the connect timeout") {
+  Pair pair;
+  pair.Open(1);
+  pair.lane(1);
+  const TimePoint start = pair.network.clock()->Now();
+  pair.Run();
+  CHECK(pair.observers[1].told == "lost 0 ");
+  CHECK(pair.network.clock()->Now() == start + milliseconds(500));
+}
+
+TEST_CASE("strangers are dropped without an answer; who claims a rank of another process is refused") {
+  Pair pair;
+  pair.Open(0);
+  pair.Open(1);
+  pair.lane(0);
+  pair.lane(1);
+  pair.Run();
+  std::vector<std::byte> answer;
+  const auto call = [&](Bytes bytes) {
+    answer.clear();
+    pair.network.Call(0, {bytes.begin(), bytes.end()}, pair.network.clock()->Now(),
+                      [&](Bytes said) { answer.assign(said.begin(), said.end()); });
+    pair.Run();
+  };
+  call(AsBytes("GET / HTTP/1.1"));
+  CHECK(answer.empty());
+  CHECK(pair.network.counters().strangers == 1);
+  call(tcp::Encode(tcp::Hello{.communicator = 0,
+                              .generation = 3,
+                              .from = 1,
+                              .to = 0,
+                              .job = "job",
+                              .from_instance = "a second rank 1",
+                              .to_instance = "process 0"}));
+  CHECK_FALSE(answer.empty());
+  CHECK(pair.network.counters().refusals == 1);
+  CHECK(pair.observers[0].told.empty());
+  CHECK(pair.lane(0).state() == LaneState::kOpen);
 }
 
 }  // namespace

@@ -1,0 +1,60 @@
+// A store behind a connection: what its calls say in the store's protocol and what the answers mean. How the bytes get
+// there and back is left to whoever derives from it: sockets (tcp_store_client.h), or the simulator's lanes.
+//
+// Thread rule: that of the derived class; what is here has no state.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/store.h"
+#include "rendezvous/tcp_store_protocol.h"
+
+namespace rondo {
+
+class RemoteStore : public Store {
+ public:
+  explicit RemoteStore(std::string name) : name_(std::move(name)) {}
+
+  std::string Describe() const override { return name_; }
+  Status SetMany(std::span<const KeyValue> entries, TimePoint deadline) override;
+  Result<std::vector<std::optional<std::string>>> GetMany(std::span<const std::string> keys,
+                                                          TimePoint deadline) override;
+  Result<std::vector<std::string>> Wait(std::span<const std::string> keys, const WaitOptions& options) override;
+  Result<std::int64_t> Add(std::string_view key, std::int64_t delta, TimePoint deadline) override;
+  Result<CompareSetResult> CompareSet(std::string_view key, std::optional<std::string_view> expected,
+                                      std::string_view desired, TimePoint deadline) override;
+  Result<std::size_t> DeleteMany(std::span<const std::string> keys, TimePoint deadline) override;
+
+ protected:
+  // A request as a frame, once it has an id.
+  using Encoded = std::function<std::string(std::uint64_t id)>;
+  // What was asked, for the message when no answer comes.
+  struct Asked {
+    std::string_view verb;
+    std::string_view first_key;
+    std::size_t keys = 0;
+    bool abandon = false;  // at the deadline it is taken back, which the server answers with what is missing
+    static Asked For(std::string_view verb, std::span<const std::string> keys, bool abandon = false) {
+      return {verb, keys.empty() ? std::string_view() : std::string_view(keys.front()), keys.size(), abandon};
+    }
+  };
+  // Sends the request and awaits the payload of its answer.
+  virtual Result<std::string> Ask(const Encoded& encoded, TimePoint deadline, const Asked& asked) = 0;
+
+  Result<std::string> PayloadOf(store_protocol::Reply reply) const;
+  Error Unanswered(const Asked& asked) const;
+  Error Lost(const std::string& why) const;
+
+ private:
+  const std::string name_;
+};
+
+}  // namespace rondo

@@ -1,0 +1,389 @@
+#include "simulation/chaos.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "base/check.h"
+#include "simulation/frame_flip.h"
+#include "simulation/plan.h"
+#include "simulation/rank_life.h"
+#include "simulation/store_node.h"
+#include "transport/tcp/handshake.h"
+
+namespace rondo::simulation {
+namespace {
+
+constexpr int kPorts = 2;  // of a store: for each of the two meetings one
+constexpr std::uint64_t kMainCommunicator = 1;
+// What a wait that must not fail has beyond what stops it.
+constexpr Duration kMargin = std::chrono::milliseconds(1500);
+constexpr Duration kHealedMost = std::chrono::seconds(200);
+
+class Chaos {
+ public:
+  Chaos(FiberStacks& stacks, const ChaosOptions& options)
+      : options_(options),
+        random_(options.seed),
+        plan_(DrawPlan(options, random_)),
+        network_(plan_.sim),
+        begin_(network_.clock()->Now()),
+        cluster_(network_, stacks, random_.Next()),
+        world_{.plan = plan_,
+               .negative = options.negative,
+               .network = network_,
+               .cluster = cluster_,
+               .violate = [this](const std::string& text) { Violate(text); },
+               .trace = [this](const std::string& text) { Trace(text); }} {
+    for (Rank rank = 0; rank < plan_.world_size; ++rank) lives_.push_back(std::make_unique<RankLife>(world_, rank));
+  }
+
+  ChaosOutcome Run() {
+    outcome_.world_size = plan_.world_size;
+    if (options_.trace) {
+      Trace(fmt::format("{} ranks, {}", plan_.world_size, plan_.sim.handshakes ? "with handshakes" : "by name"));
+      for (const Step& step : plan_.steps) Trace(fmt::format("planned: {}", Describe(step)));
+      for (const Fault& fault : plan_.faults) Trace(fmt::format("planned: {}", Describe(fault)));
+      network_.TellFaults([this](TimePoint, std::string_view text) { Trace(std::string(text)); });
+    }
+    StoreNode store(network_, cluster_, plan_.store(), plan_.world_size, kPorts);
+    Safety(store);
+    if (outcome_.violation.empty()) Liveness();
+    // Nobody may be left in the midst of a call.
+    for (Rank rank = 0; rank < network_.world_size(); ++rank) network_.Kill(rank, Now());
+    RONDO_CHECK(cluster_.Run(Now() + kHealedMost) == Cluster::End::kDone, "killed ranks go on waiting");
+    outcome_.stalled_requests = store.stalled();
+    outcome_.switches = cluster_.switches();
+    lives_.clear();
+    return outcome_;
+  }
+
+ private:
+  TimePoint Now() const { return network_.clock()->Now(); }
+  double Ms(Duration duration) const { return std::chrono::duration<double, std::milli>(duration).count(); }
+  RankLife& Life(Rank rank) { return *lives_[static_cast<std::size_t>(rank)]; }
+
+  void Trace(const std::string& text) {
+    if (options_.trace) options_.trace(fmt::format("{:>12.3f} ms  {}", Ms(Now() - begin_), text));
+  }
+  void Violate(const std::string& text) {
+    Trace("VIOLATION: " + text);
+    if (outcome_.violation.empty()) outcome_.violation = text;
+  }
+
+  // ---- safety ----
+
+  void Safety(StoreNode& store) {
+    for (const Fault& fault : plan_.faults) Arm(fault, store);
+    for (Rank rank = 0; rank < plan_.world_size; ++rank)
+      cluster_.Spawn(
+          rank, [this, rank] { Life(rank).First({.server = plan_.store(), .port = 0}); },
+          [this, rank] { Life(rank).Die(); });
+    Duration most = plan_.join_timeout + std::chrono::seconds(60);
+    for (const Step& step : plan_.steps) most += step.timeout + std::chrono::seconds(10);
+    for (const Fault& fault : plan_.faults) most += std::min<Duration>(fault.lasts, std::chrono::minutes(1));
+    if (const Cluster::End end = cluster_.Run(Now() + most); end != Cluster::End::kDone)
+      for (Rank rank = 0; rank < plan_.world_size; ++rank)
+        if (cluster_.Runs(rank) && !network_.killed(rank))
+          Violate(fmt::format("rank {} hangs in {}: {} s of virtual time have passed", rank, Life(rank).doing(),
+                              std::chrono::duration_cast<std::chrono::seconds>(Now() - begin_).count()));
+    for (Rank rank = 0; rank < plan_.world_size; ++rank) {
+      Life(rank).LookAtMemory();
+      if (network_.killed(rank)) continue;
+      survivors_.push_back(rank);
+      outcome_.met += Life(rank).met();
+      outcome_.unharmed += Life(rank).through();
+      outcome_.failed += Life(rank).failure().has_value();
+    }
+    outcome_.survivors = static_cast<int>(survivors_.size());
+    outcome_.counters = network_.counters();
+    outcome_.trace_hash = network_.trace_hash();
+    if (outcome_.violation.empty()) Judge(store);
+  }
+
+  // The store's machine may be rank 0's.
+  std::vector<Rank> Machines(std::vector<Rank> ranks) const {
+    if (plan_.store_beside_rank_0 && std::find(ranks.begin(), ranks.end(), 0) != ranks.end())
+      ranks.push_back(plan_.store());
+    return ranks;
+  }
+  std::vector<Rank> Others(const std::vector<Rank>& ranks) const {
+    std::vector<Rank> others;
+    for (Rank rank = 0; rank <= plan_.store(); ++rank)
+      if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) others.push_back(rank);
+    return others;
+  }
+
+  void Arm(const Fault& fault, StoreNode& store) {
+    using Kind = Fault::Kind;
+    const TimePoint at = begin_ + fault.at;
+    const TimePoint until = at + fault.lasts;
+    const Rank first = fault.ranks.front();
+    switch (fault.kind) {
+      case Kind::kKill:
+        for (const Rank rank : Machines(fault.ranks))
+          fault.at_event ? network_.KillAtEvent(rank, *fault.at_event) : network_.Kill(rank, at);
+        break;
+      case Kind::kPause:
+        for (const Rank rank : Machines(fault.ranks)) network_.Pause(rank, at, until);
+        break;
+      case Kind::kPartition:
+      case Kind::kOneWay: {
+        const std::vector<Rank> inside = Machines(fault.ranks);
+        const std::vector<Rank> outside = Others(inside);
+        network_.Partition(inside, outside, at, until);
+        if (fault.kind == Kind::kPartition) network_.Partition(outside, inside, at, until);
+        break;
+      }
+      case Kind::kCutLane:
+        network_.Cut({.from = first, .to = fault.ranks[1], .communicator = kMainCommunicator}, fault.number);
+        break;
+      case Kind::kCutControl:
+        network_.Cut({.from = first, .to = fault.ranks[1], .lane = std::nullopt, .communicator = kMainCommunicator},
+                     fault.number);
+        break;
+      case Kind::kFlipHeader:
+      case Kind::kFlipPayload:
+        network_.Corrupt({.from = first, .to = fault.ranks[1], .communicator = kMainCommunicator},
+                         FrameFlipper(fault.kind == Kind::kFlipHeader ? FrameFlip::kHeader : FrameFlip::kPayload,
+                                      fault.number, random_.Next()));
+        break;
+      case Kind::kStoreKill: network_.Kill(plan_.store(), at); break;
+      case Kind::kStorePause: network_.Pause(plan_.store(), at, until); break;
+      case Kind::kStoreCut: network_.Cut({.from = first, .to = plan_.store()}, fault.number); break;
+      case Kind::kStoreStall:
+        network_.At(at, [&store, first, until] { store.Stall(fmt::format("member/{}", first), until); });
+        break;
+      case Kind::kStranger:
+        network_.Call(first, Strange(fault), at,
+                      [this, first](Bytes) { Trace(fmt::format("rank {} has answered the stranger", first)); });
+        break;
+    }
+  }
+
+  std::vector<std::byte> Strange(const Fault& fault) {
+    tcp::Hello hello{.communicator = kMainCommunicator,
+                     .generation = 0,
+                     .from = (fault.ranks.front() + 1) % std::max(plan_.world_size, 2),
+                     .to = fault.ranks.front(),
+                     .job = "chaos",
+                     .from_instance = "somebody else",
+                     .to_instance = fmt::format("{}.0", fault.ranks.front())};
+    const auto text = [](std::string_view words) {
+      return std::vector<std::byte>(AsBytes(words).begin(), AsBytes(words).end());
+    };
+    switch (fault.number) {
+      case 0: return text("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+      case 1: {
+        std::vector<std::byte> noise(random_.Between(1, 200));
+        for (std::byte& byte : noise) byte = static_cast<std::byte>(random_.Below(256));
+        return noise;
+      }
+      case 2: hello.generation = 7; return Encode(hello);
+      case 3: {
+        std::vector<std::byte> cut_short = Encode(hello);
+        cut_short.resize(random_.Between(1, cut_short.size() - 1));
+        return cut_short;
+      }
+      default: return Encode(hello);  // a second process that claims a rank
+    }
+  }
+
+  // ---- judging ----
+
+  // What the faults that fired explain.
+  struct Explained {
+    std::set<ErrorCode> codes;
+    std::set<Rank> culprits;
+    std::set<Rank> away;   // stopped, for too long
+    bool anybody = false;  // a partition has two sides
+    bool harm = false;
+
+    void Add(std::initializer_list<ErrorCode> more, const std::vector<Rank>& by) {
+      harm = true;
+      codes.insert(more);
+      culprits.insert(by.begin(), by.end());
+    }
+  };
+
+  Explained Explain(const StoreNode& store) {
+    using Kind = Fault::Kind;
+    using enum ErrorCode;
+    Explained explained;
+    bool all_met = true;
+    TimePoint last_met = begin_;
+    for (const Rank rank : survivors_) {
+      all_met = all_met && Life(rank).met();
+      if (Life(rank).met()) last_met = std::max(last_met, Life(rank).met_at());
+    }
+    const auto store_harm = [&](bool fired) {
+      if (fired) explained.Add({kStoreLost, kStoreTimeout, kRendezvousTimeout, kUnreachable}, {});
+    };
+    Duration bearable = std::min<Duration>(plan_.shortest_timeout(), std::chrono::seconds(3)) * 8 / 10;
+    bearable = std::min(bearable, plan_.sim.silence_timeout) - kMargin;
+    const SimCounters counters = network_.counters();
+    for (const Fault& fault : plan_.faults) {
+      const bool fired = begin_ + fault.at <= Now();
+      const bool before_all_had_met = fired && (!all_met || begin_ + fault.at <= last_met);
+      const Rank first = fault.ranks.front();
+      switch (fault.kind) {
+        case Kind::kKill:
+          if (!network_.killed(first)) break;
+          explained.Add({kPeerLost}, {first});
+          if (!all_met) explained.Add({kRendezvousTimeout}, {first});
+          store_harm(!all_met && plan_.store_beside_rank_0 && first == 0);
+          break;
+        case Kind::kPause:
+          if (!fired || fault.lasts < bearable) break;
+          explained.Add({kTimeout, kRendezvousTimeout, kUnreachable}, {first});
+          explained.away.insert(first);
+          store_harm(before_all_had_met);
+          break;
+        case Kind::kPartition:
+        case Kind::kOneWay:
+          if (!fired || fault.lasts < bearable) break;
+          explained.Add({kTimeout, kRendezvousTimeout, kUnreachable, kPeerLost, kConnectionReset}, {});
+          explained.anybody = true;
+          store_harm(before_all_had_met);
+          break;
+        case Kind::kCutLane:
+          if (counters.cuts > 0) explained.Add({kConnectionReset}, fault.ranks);
+          break;
+        case Kind::kCutControl:
+          if (counters.cuts > 0) explained.Add({kPeerLost}, fault.ranks);
+          break;
+        case Kind::kFlipHeader:
+          // Of a mismatch nobody can say whose fault it is.
+          if (counters.flips > 0) explained.Add({kProtocol, kMismatch}, fault.ranks);
+          break;
+        case Kind::kStoreKill: store_harm(before_all_had_met); break;
+        case Kind::kStorePause: store_harm(before_all_had_met && fault.lasts >= bearable); break;
+        case Kind::kStoreCut: store_harm(counters.cuts > 0 && !all_met); break;
+        case Kind::kStoreStall: store_harm(store.stalled() > 0 && fault.lasts >= bearable); break;
+        case Kind::kFlipPayload:  // nothing explains what nobody can see
+        case Kind::kStranger: break;
+      }
+    }
+    // Who met waits in vain for who did not.
+    for (const Rank rank : survivors_)
+      if (Life(rank).failure() && !Life(rank).met()) explained.Add({kTimeout, kUnreachable}, {rank});
+    return explained;
+  }
+
+  void Judge(const StoreNode& store) {
+    const Explained explained = Explain(store);
+    for (const Rank rank : survivors_) {
+      const RankLife& life = Life(rank);
+      if (life.through()) continue;
+      if (!life.failure()) return Violate(fmt::format("rank {} ended in {} without an error", rank, life.doing()));
+      const Error& error = *life.failure();
+      const auto said = [&](std::string_view what) {
+        Violate(fmt::format("rank {} in {}: {}: {}", rank, life.doing(), what, error.ToString()));
+      };
+      if (!explained.harm) return said("no fault did harm, but it failed");
+      const Rank culprit = error.culprit();
+      // Who gave up had a reason, which is judged in its place: others may be told so, or wait for it in vain (in a
+      // part of a split that it never made), or find that it has left.
+      const bool gave_up = culprit >= 0 && !network_.killed(culprit) && Life(culprit).failure();
+      if (error.code() == ErrorCode::kPeerAborted && !gave_up) return said("it blames a rank that gave nothing up");
+      if (gave_up && (error.code() == ErrorCode::kPeerAborted || error.code() == ErrorCode::kClosed ||
+                      error.code() == ErrorCode::kTimeout || error.code() == ErrorCode::kUnreachable)) {
+        outcome_.blamed_next += error.code() != ErrorCode::kPeerAborted && explained.culprits.count(culprit) == 0;
+        continue;
+      }
+      // Who was away finds that the others have given it up.
+      if (explained.away.count(rank) != 0 && culprit >= 0 && Life(culprit).failure() &&
+          (error.code() == ErrorCode::kPeerLost || error.code() == ErrorCode::kConnectionReset ||
+           error.code() == ErrorCode::kClosed))
+        continue;
+      if (explained.codes.count(error.code()) == 0) return said("no fault that fired explains such an error");
+      if (explained.anybody || explained.culprits.count(culprit) != 0) continue;
+      const bool waited = error.code() == ErrorCode::kTimeout || error.code() == ErrorCode::kRendezvousTimeout ||
+                          error.code() == ErrorCode::kUnreachable;
+      const bool of_store = error.code() == ErrorCode::kStoreLost || error.code() == ErrorCode::kStoreTimeout;
+      if (!waited && !of_store) return said("it blames a rank that did nothing");
+      outcome_.blamed_next += waited && culprit != kNoRank;  // whom it waited for waited, too
+    }
+  }
+
+  // ---- liveness ----
+
+  void Liveness() {
+    Trace("all is healed");
+    network_.Heal();
+    SimLink calm;
+    for (Rank from = 0; from < network_.world_size(); ++from)
+      for (Rank to = 0; to < network_.world_size(); ++to) network_.SetLink(from, to, calm);
+    if (survivors_.empty()) return;
+    // Where the store has died, somebody starts another one elsewhere.
+    std::unique_ptr<StoreNode> spare;
+    StorePlace place{.server = plan_.store(), .port = 1};
+    if (network_.killed(plan_.store())) {
+      place.server = plan_.spare_store();
+      spare = std::make_unique<StoreNode>(network_, cluster_, place.server, plan_.world_size, kPorts);
+    }
+    const TimePoint begin = Now();
+    for (const Rank rank : survivors_)
+      cluster_.Spawn(
+          rank, [this, rank, place] { Life(rank).Again(place, survivors_); }, [this, rank] { Life(rank).Die(); });
+    const Cluster::End end = cluster_.Run(begin + kHealedMost);
+    for (const Rank rank : survivors_) {
+      RankLife& life = Life(rank);
+      life.LookAtMemory();
+      if (life.through()) continue;
+      Violate(fmt::format("all is healed, but rank {} makes no progress in {}: {}", rank, life.doing(),
+                          life.failure() ? life.failure()->ToString() : std::string("it still waits")));
+    }
+    if (end != Cluster::End::kDone)
+      for (const Rank rank : survivors_) network_.Kill(rank, Now());
+    (void)cluster_.Run(Now() + kHealedMost);
+    lives_.clear();  // before the store that they may know
+    outcome_.trace_hash = network_.trace_hash();
+    outcome_.counters = network_.counters();
+    cluster_.Serve(plan_.spare_store(), nullptr);
+  }
+
+  const ChaosOptions& options_;
+  Random random_;
+  const Plan plan_;
+  SimNetwork network_;
+  const TimePoint begin_;
+  Cluster cluster_;
+  World world_;
+  std::vector<std::unique_ptr<RankLife>> lives_;  // by rank
+  std::vector<Rank> survivors_;
+  ChaosOutcome outcome_;
+};
+
+constexpr std::array<Negative, 4> kNegatives = {Negative::kEofIgnored, Negative::kNoDeadline, Negative::kPayloadFlips,
+                                                Negative::kEarlyRelease};
+
+}  // namespace
+
+std::span<const Negative> AllNegatives() { return kNegatives; }
+
+std::string_view Name(Negative negative) {
+  switch (negative) {
+    case Negative::kNone: return "none";
+    case Negative::kEofIgnored: return "eof-ignored";
+    case Negative::kNoDeadline: return "no-deadline";
+    case Negative::kPayloadFlips: return "payload-flips";
+    case Negative::kEarlyRelease: return "early-release";
+  }
+  return "unknown";
+}
+
+ChaosOutcome RunChaos(FiberStacks& stacks, const ChaosOptions& options) { return Chaos(stacks, options).Run(); }
+
+std::string ReplayCommand(const ChaosOptions& options) {
+  std::string command = fmt::format("rondo chaos --seed {} --trace", options.seed);
+  if (options.world_size) command += fmt::format(" --world {}", *options.world_size);
+  if (options.negative != Negative::kNone) command += fmt::format(" --negative {}", Name(options.negative));
+  return command;
+}
+
+}  // namespace rondo::simulation

@@ -1,0 +1,67 @@
+// A story of chaos: a whole job on virtual time, drawn from one seed. Ranks run as processes do: they meet in a store,
+// make communicators, call collectives, exchange messages, split, close; while links are slow and clogged, and
+// processes are killed and stopped, connections cut, machines partitioned, headers spoilt, the store lost. Then
+// everything is healed, and whoever is left must meet again, in a new generation, and go on.
+//
+// What must hold, whatever happens (the outcome has the first violation in words):
+//   safety    a success has the right values, to the bit;
+//             an error is typed, of a kind that the faults that fired explain, and names a rank that was at fault; or
+//             one that was waited for, and has failed for its part; where no fault that could do harm fired, there is
+//             no error; later calls return the first cause; nobody waits longer than its deadline and a second; nobody
+//             writes into a buffer, nor beside it, once its call has returned.
+//   liveness  healed, the ranks that live meet under the next generation within its deadline, and their sums are right.
+//
+// The same seed gives the same story on every machine.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "simulation/fibers.h"
+#include "transport/sim/sim.h"
+
+namespace rondo::simulation {
+
+// A fault of Rondo itself, put in on purpose: each must be caught.
+enum class Negative : std::uint8_t {
+  kNone,
+  kEofIgnored,    // nobody is told that a connection has ended
+  kNoDeadline,    // operations never time out
+  kPayloadFlips,  // payload is spoilt, and no checksum looks
+  kEarlyRelease,  // memory is said to be free while it is still to be read
+};
+std::span<const Negative> AllNegatives();  // but kNone
+std::string_view Name(Negative negative);  // "eof-ignored"
+
+struct ChaosOptions {
+  std::uint64_t seed = 1;
+  std::optional<int> world_size;  // 1..kMostRanks; nullopt: drawn
+  Negative negative = Negative::kNone;
+  std::function<void(const std::string&)> trace;  // told the story line by line; null: nobody is
+};
+inline constexpr int kMostRanks = 16;
+
+struct ChaosOutcome {
+  std::string violation;  // empty: all is well
+  int world_size = 0;
+  int met = 0;          // ranks that met at first
+  int unharmed = 0;     // of them, those that did all they had to
+  int failed = 0;       // survivors that were told an error
+  int blamed_next = 0;  // of them, those that name whom they waited for, and not who was at fault
+  int survivors = 0;
+  std::uint64_t stalled_requests = 0;  // of the store
+  std::uint64_t switches = 0;          // of fibers
+  SimCounters counters;
+  std::uint64_t trace_hash = 0;
+};
+
+ChaosOutcome RunChaos(FiberStacks& stacks, const ChaosOptions& options);
+
+// The command line that tells it again.
+std::string ReplayCommand(const ChaosOptions& options);
+
+}  // namespace rondo::simulation

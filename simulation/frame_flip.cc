@@ -1,0 +1,41 @@
+#include "simulation/frame_flip.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace rondo::simulation {
+namespace {
+
+constexpr std::size_t kPayloadBytesAt = 24;  // in a header, also of messages
+
+}  // namespace
+
+std::optional<std::uint64_t> FrameFlipper::operator()(std::uint64_t stream_offset, Bytes piece) {
+  RONDO_CHECK(stream_offset == seen_, "byte {} of a stream was shown after byte {}", stream_offset, seen_);
+  const std::uint64_t end = seen_ = stream_offset + piece.size();
+  const auto choose = [&](std::uint64_t from, std::uint64_t until) {
+    return 8 * (from - stream_offset + random_.Below(until - from)) + random_.Below(8);
+  };
+  for (std::uint64_t at = stream_offset; at < end;) {
+    if (at < header_at_) {
+      const std::uint64_t payload = std::min(end, payload_end_);
+      if (what_ == FrameFlip::kPayload && at < payload && left_ == 0) return choose(at, payload);
+      at = std::min(end, header_at_);
+      continue;
+    }
+    const std::uint64_t until = std::min(end, header_at_ + kLineBytes);
+    if (what_ == FrameFlip::kHeader && left_ == 0) return choose(at, until);
+    std::copy_n(piece.begin() + static_cast<std::ptrdiff_t>(at - stream_offset), until - at,
+                header_.begin() + static_cast<std::ptrdiff_t>(at - header_at_));
+    at = until;
+    if (until < header_at_ + kLineBytes) continue;
+    if (left_ > 0) --left_;
+    const std::uint64_t bytes = LoadLittle<std::uint32_t>(header_.data() + kPayloadBytesAt);
+    payload_end_ = until + bytes;
+    header_at_ = until + RoundUp(bytes, kLineBytes);
+  }
+  return std::nullopt;
+}
+
+}  // namespace rondo::simulation

@@ -1,0 +1,224 @@
+#include "simulation/plan.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "collectives/algorithms/table.h"
+#include "collectives/schedule/layout.h"
+
+namespace rondo::simulation {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+constexpr std::uint64_t kMostElements = 1500;  // of all blocks of a collective together
+constexpr std::uint64_t kMostMessageBytes = 5000;
+
+double Ms(Duration duration) { return std::chrono::duration<double, std::milli>(duration).count(); }
+
+class Drawing {
+ public:
+  Drawing(const ChaosOptions& options, Random& random) : options_(options), random_(random) {}
+
+  Plan Draw() {
+    // Small worlds more often: there most goes wrong for its size.
+    plan_.world_size = options_.world_size.value_or(
+        static_cast<int>(random_.Chance(0.7) ? random_.Between(1, 6) : random_.Between(7, kMostRanks)));
+    DrawNetwork();
+    plan_.join_timeout = milliseconds(random_.Between(3000, 8000));
+    for (std::uint64_t i = random_.Between(1, 6); i > 0; --i) plan_.steps.push_back(DrawStep());
+    DrawFaults();
+    return std::move(plan_);
+  }
+
+ private:
+  template <typename T>
+  T Pick(std::initializer_list<T> from) {
+    return *(from.begin() + random_.Below(from.size()));
+  }
+  Rank AnyRank() { return static_cast<Rank>(random_.Below(static_cast<std::uint64_t>(plan_.world_size))); }
+  bool negative(Negative which) const { return options_.negative == which; }
+
+  void DrawNetwork() {
+    SimOptions& sim = plan_.sim;
+    sim.world_size = plan_.world_size + 2;
+    sim.seed = random_.Next();
+    sim.link.max_delay = microseconds(random_.Between(1, 500));
+    if (random_.Chance(0.5)) sim.link.max_slice_bytes = random_.Between(64, 1500);
+    if (random_.Chance(0.3)) sim.link.clog_probability = random_.Unit() * 0.05;
+    sim.buffer_bytes = kLineBytes * random_.Between(1, 64);
+    sim.late_release = random_.Chance(0.3);
+    sim.reads_late = random_.Chance(0.4) || negative(Negative::kEarlyRelease);
+    sim.control_thread = true;
+    sim.handshakes = random_.Chance(0.7);
+    sim.silence_timeout = milliseconds(random_.Between(3000, 30'000));
+    sim.sabotage.ignores_losses = negative(Negative::kEofIgnored);
+    sim.sabotage.releases_early = negative(Negative::kEarlyRelease);
+    plan_.store_beside_rank_0 = random_.Chance(0.5);
+    plan_.same_host = random_.Chance(0.3);
+    plan_.frame_bytes = static_cast<std::uint32_t>(kLineBytes * random_.Between(1, 32));
+    plan_.eager_bytes = random_.Below(3000);
+  }
+
+  Step DrawStep() {
+    Step step;
+    step.timeout = milliseconds(random_.Between(2000, 6000));
+    const double kind = random_.Unit();
+    if (kind < 0.75 || plan_.world_size == 1) {
+      step.collective = DrawCollective();
+    } else if (kind < 0.9) {
+      step.kind = Step::Kind::kShift;
+      step.shift = static_cast<Rank>(random_.Between(1, static_cast<std::uint64_t>(plan_.world_size) - 1));
+      step.bytes = random_.Below(kMostMessageBytes);
+      step.from_anybody = random_.Chance(0.3);
+    } else {
+      step.kind = Step::Kind::kSplit;
+      step.colors = static_cast<int>(random_.Between(1, 3));
+      step.count = random_.Below(200);
+    }
+    return step;
+  }
+
+  // Any algorithm of the table or the free choice, any root and placement; counts even, or each rank's its own.
+  plain::Case DrawCollective() {
+    const auto algorithms = AllAlgorithms();
+    const AlgorithmEntry& entry = algorithms[random_.Below(algorithms.size())];
+    const auto ranks = static_cast<std::uint64_t>(plan_.world_size);
+    plain::Case drawn;
+    drawn.salt = static_cast<std::int64_t>(plan_.steps.size());
+    drawn.collective = entry.collective;
+    if (random_.Chance(0.85)) drawn.algorithm = entry.algorithm;
+    if (HasRoot(entry.collective)) drawn.root = AnyRank();
+    drawn.in_place = random_.Chance(0.5);
+    const std::uint64_t blocks = BlocksOf(entry.collective, plan_.world_size) > 1 ? ranks : 1;
+    drawn.counts.assign(ranks, random_.Below(kMostElements / blocks));
+    drawn.varying = blocks > 1 && !entry.traits.needs_equal_counts && random_.Chance(0.5);
+    if (drawn.varying)
+      for (std::uint64_t& count : drawn.counts)
+        count = random_.Chance(0.2) ? 0 : random_.Below(2 * kMostElements / blocks);
+    return drawn;
+  }
+
+  // ---- faults ----
+
+  void DrawFaults() {
+    using Kind = Fault::Kind;
+    if (negative(Negative::kEofIgnored)) return AddFault(Kind::kKill);
+    if (negative(Negative::kPayloadFlips)) return AddFault(Kind::kFlipPayload);
+    if (negative(Negative::kEarlyRelease)) return;
+    if (negative(Negative::kNoDeadline)) {
+      AddFault(Kind::kPause);
+      plan_.faults.back().lasts = std::chrono::hours(1);
+      return;
+    }
+    const double many = random_.Unit();
+    const int count = many < 0.15 ? 0 : many < 0.6 ? 1 : many < 0.85 ? 2 : 3;
+    for (int i = 0; i < count; ++i)
+      AddFault(Pick({Kind::kKill, Kind::kKill, Kind::kKill, Kind::kPause, Kind::kPause, Kind::kPartition, Kind::kOneWay,
+                     Kind::kCutLane, Kind::kCutControl, Kind::kFlipHeader, Kind::kStoreKill, Kind::kStorePause,
+                     Kind::kStoreCut, Kind::kStoreStall, Kind::kStranger}));
+  }
+
+  void AddFault(Fault::Kind kind) {
+    using Kind = Fault::Kind;
+    const bool needs_two = kind == Kind::kCutLane || kind == Kind::kCutControl || kind == Kind::kFlipHeader ||
+                           kind == Kind::kFlipPayload || kind == Kind::kPartition || kind == Kind::kOneWay;
+    if (needs_two && plan_.world_size == 1) return;
+    if (kind == Kind::kStranger && !plan_.sim.handshakes) return;
+    Fault fault;
+    fault.kind = kind;
+    fault.ranks = {AnyRank()};
+    // Meetings take a few milliseconds, and what follows some more.
+    fault.at = microseconds(random_.Below(random_.Chance(0.4) ? 3000 : 25'000));
+    fault.lasts = random_.Chance(0.5) ? Duration(milliseconds(random_.Between(1, 700)))
+                                      : Duration(milliseconds(random_.Between(6500, 12'000)));
+    switch (kind) {
+      case Kind::kKill:
+        if (random_.Chance(0.5)) fault.at_event = random_.Below(3000);
+        break;
+      case Kind::kPartition:
+      case Kind::kOneWay:
+        for (Rank rank = 0; rank < plan_.world_size; ++rank)
+          if (rank != fault.ranks.front() && random_.Chance(0.3)) fault.ranks.push_back(rank);
+        break;
+      case Kind::kCutLane:
+      case Kind::kCutControl:
+      case Kind::kFlipHeader:
+      case Kind::kFlipPayload: {
+        const Rank from = fault.ranks.front();
+        const auto others = static_cast<std::uint64_t>(plan_.world_size) - 1;
+        // Neighbours meet in most algorithms.
+        const auto further = random_.Chance(0.6) ? 1 : random_.Between(1, others);
+        fault.ranks.push_back(static_cast<Rank>((static_cast<std::uint64_t>(from) + further) % (others + 1)));
+        fault.number = kind == Kind::kCutLane      ? random_.Below(4000)
+                       : kind == Kind::kCutControl ? random_.Below(200)
+                                                   : random_.Below(6);
+        break;
+      }
+      case Kind::kStoreCut: fault.number = random_.Below(400); break;
+      case Kind::kStranger: fault.number = random_.Below(5); break;
+      case Kind::kPause:
+      case Kind::kStoreKill:
+      case Kind::kStorePause:
+      case Kind::kStoreStall: break;
+    }
+    plan_.faults.push_back(std::move(fault));
+  }
+
+  const ChaosOptions& options_;
+  Random& random_;
+  Plan plan_;
+};
+
+}  // namespace
+
+std::string Describe(const Step& step) {
+  switch (step.kind) {
+    case Step::Kind::kCollective: return plain::Describe(step.collective);
+    case Step::Kind::kShift:
+      return fmt::format("messages of {} bytes to the rank {} further{}", step.bytes, step.shift,
+                         step.from_anybody ? ", received from anybody" : "");
+    case Step::Kind::kSplit:
+      return fmt::format("a split by {} colors, {} elements summed in each", step.colors, step.count);
+  }
+  return "";
+}
+
+std::string Describe(const Fault& fault) {
+  using Kind = Fault::Kind;
+  const std::string ranks = fmt::format("{}", fmt::join(fault.ranks, ", "));
+  const std::string when =
+      fault.at_event ? fmt::format("at event {}", *fault.at_event) : fmt::format("at {:.3f} ms", Ms(fault.at));
+  const std::string lasting = fmt::format("{} for {:.0f} ms", when, Ms(fault.lasts));
+  switch (fault.kind) {
+    case Kind::kKill: return fmt::format("kill rank {} {}", ranks, when);
+    case Kind::kPause: return fmt::format("stop rank {} {}", ranks, lasting);
+    case Kind::kPartition: return fmt::format("partition ranks {} from all others {}", ranks, lasting);
+    case Kind::kOneWay: return fmt::format("lose what ranks {} say to others {}", ranks, lasting);
+    case Kind::kCutLane: return fmt::format("cut the lane of ranks {} at byte {}", ranks, fault.number);
+    case Kind::kCutControl:
+      return fmt::format("cut the control connection of ranks {} at byte {}", ranks, fault.number);
+    case Kind::kFlipHeader: return fmt::format("spoil the header of frame {} between ranks {}", fault.number, ranks);
+    case Kind::kFlipPayload: return fmt::format("spoil the payload of frame {} between ranks {}", fault.number, ranks);
+    case Kind::kStoreKill: return fmt::format("kill the store {}", when);
+    case Kind::kStorePause: return fmt::format("stop the store {}", lasting);
+    case Kind::kStoreCut: return fmt::format("cut the store's connection to rank {} at byte {}", ranks, fault.number);
+    case Kind::kStoreStall: return fmt::format("stall what the store hears of rank {}'s claim {}", ranks, lasting);
+    case Kind::kStranger: return fmt::format("a stranger calls at rank {} {}", ranks, when);
+  }
+  return "";
+}
+
+Duration Plan::shortest_timeout() const {
+  Duration shortest = join_timeout;
+  for (const Step& step : steps) shortest = std::min(shortest, step.timeout);
+  return shortest;
+}
+
+Plan DrawPlan(const ChaosOptions& options, Random& random) { return Drawing(options, random).Draw(); }
+
+}  // namespace rondo::simulation

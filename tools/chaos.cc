@@ -1,0 +1,119 @@
+// rondo chaos: whole jobs on virtual time, with faults, from seeds.
+#include "simulation/chaos.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tools/commands.h"
+#include "tools/flags.h"
+
+namespace rondo {
+namespace {
+
+using simulation::ChaosOptions;
+using simulation::ChaosOutcome;
+using simulation::Negative;
+
+struct ChaosFlags {
+  std::uint64_t seed = 1;
+  std::uint64_t seeds = 1;
+  bool trace = false;
+  ChaosOptions options;
+};
+
+constexpr std::int64_t kMostSeeds = 1'000'000'000;
+
+struct Sums {
+  std::uint64_t stories = 0, violations = 0, unharmed = 0, failed = 0, blamed_next = 0;
+  SimCounters counters;
+
+  void Add(const ChaosOutcome& outcome) {
+    ++stories;
+    violations += !outcome.violation.empty();
+    unharmed += static_cast<std::uint64_t>(outcome.unharmed);
+    failed += static_cast<std::uint64_t>(outcome.failed);
+    blamed_next += static_cast<std::uint64_t>(outcome.blamed_next);
+    counters.kills += outcome.counters.kills;
+    counters.pauses += outcome.counters.pauses;
+    counters.cuts += outcome.counters.cuts;
+    counters.flips += outcome.counters.flips;
+    counters.held_back += outcome.counters.held_back;
+    counters.refusals += outcome.counters.refusals;
+    counters.strangers += outcome.counters.strangers;
+  }
+};
+
+void Print(const Sums& sums) {
+  fmt::print(
+      "{} stories, {} violations: {} ranks did all they had to, {} survivors were told an error ({} of them named whom "
+      "they waited for)\n"
+      "{} kills, {} pauses, {} connections cut, {} bits turned, {} events held back by partitions, {} callers refused, "
+      "{} strangers\n",
+      sums.stories, sums.violations, sums.unharmed, sums.failed, sums.blamed_next, sums.counters.kills,
+      sums.counters.pauses, sums.counters.cuts, sums.counters.flips, sums.counters.held_back, sums.counters.refusals,
+      sums.counters.strangers);
+}
+
+int RunChaos(const ChaosFlags& flags) {
+  simulation::FiberStacks stacks;
+  Sums sums;
+  for (std::uint64_t seed = flags.seed; seed < flags.seed + flags.seeds; ++seed) {
+    ChaosOptions options = flags.options;
+    options.seed = seed;
+    if (flags.trace) {
+      fmt::print("seed {}\n", seed);
+      options.trace = [](const std::string& line) { fmt::print("{}\n", line); };
+    }
+    const ChaosOutcome outcome = simulation::RunChaos(stacks, options);
+    sums.Add(outcome);
+    if (outcome.violation.empty()) {
+      if (flags.trace) fmt::print("all is well; trace {:016x}\n", outcome.trace_hash);
+      continue;
+    }
+    fmt::print("seed {}: {}\n  replay: {}\n", seed, outcome.violation, ReplayCommand(options));
+    if (flags.options.negative != Negative::kNone) {
+      fmt::print("{} was caught after {} seeds\n", Name(flags.options.negative), sums.stories);
+      return kExitDone;
+    }
+  }
+  if (flags.options.negative != Negative::kNone) {
+    fmt::print(stderr, "rondo chaos: {} was not caught in {} seeds\n", Name(flags.options.negative), sums.stories);
+    return kExitFailed;
+  }
+  Print(sums);
+  return sums.violations == 0 ? kExitDone : kExitFailed;
+}
+
+}  // namespace
+
+void AddChaosCommand(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<ChaosFlags>();
+  CLI::App* chaos = app.add_subcommand(
+      "chaos", "Simulate whole jobs under faults: safe while they last, and going on when they are healed");
+  AddNumber(
+      *chaos, "--seed", [flags](std::int64_t seed) { flags->seed = static_cast<std::uint64_t>(seed); }, 1, kMostSeeds,
+      "The story to tell; the same on every machine (default 1)");
+  AddNumber(
+      *chaos, "--seeds", [flags](std::int64_t seeds) { flags->seeds = static_cast<std::uint64_t>(seeds); }, 1,
+      kMostSeeds, "How many stories, from that seed on (default 1)");
+  AddNumber(
+      *chaos, "--world", [flags](std::int64_t ranks) { flags->options.world_size = static_cast<int>(ranks); }, 1,
+      simulation::kMostRanks, "So many ranks (default: drawn from the seed)");
+  chaos->add_flag("--trace", flags->trace, "Tell what was planned, which faults fired, and what each rank got");
+  std::vector<std::string> negatives;
+  for (const Negative negative : simulation::AllNegatives()) negatives.emplace_back(Name(negative));
+  AddChoice(
+      *chaos, "--negative",
+      [flags](const std::string& name) {
+        for (const Negative negative : simulation::AllNegatives())
+          if (name == Name(negative)) flags->options.negative = negative;
+      },
+      negatives, "Put a fault of Rondo's own in; it must be caught within the seeds, at which the run ends");
+  chaos->callback([flags, &exit_code] { exit_code = RunChaos(*flags); });
+}
+
+}  // namespace rondo

@@ -1,0 +1,357 @@
+// Control connections of the simulated network: how they and lanes come to be, what they carry, how they end.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "transport/sim/core.h"
+
+namespace rondo {
+
+namespace {
+
+constexpr std::size_t kControlHeaderBytes = 8;  // as TCP's (docs/WIRE.md), for cuts at a byte
+
+std::optional<tcp::Reply> Decode(Bytes bytes) {
+  tcp::MessageReader reader(tcp::MessageReader::Kind::kReply);
+  while (!reader.complete() && !bytes.empty()) {
+    const Bytes piece = bytes.first(std::min(bytes.size(), reader.wanted()));
+    if (!reader.Feed(piece)) return std::nullopt;
+    bytes = bytes.subspan(piece.size());
+  }
+  const auto reply = reader.complete() ? reader.reply() : Fail(ErrorCode::kProtocol, "cut short");
+  return reply ? std::optional(*reply) : std::nullopt;
+}
+
+}  // namespace
+
+TimePoint SimCore::DrawConnectTime(Rank from, Rank to) {
+  const SimLink& path = link(from, to);
+  return clock()->Now() + Draw(path.min_connect, path.max_connect);
+}
+
+// ---- making ----
+
+void SimCore::BeginControl(const Seat& seat, const EndpointConfig& config, const LaneName& name,
+                           const std::shared_ptr<SimStation>& peer) {
+  const auto& self = seat.station;
+  const auto [found, fresh] = self->peers.try_emplace(name.peer);
+  if (!fresh) return;
+  found->second.station = peer;
+  const Rank from = seat.place.network_rank;
+  const Rank to = name.place.network_rank;
+  if (!options_.handshakes) {
+    // It stands here at once, there when the connect has arrived.
+    found->second.last_arrival = DrawConnectTime(from, to);
+    Schedule(found->second.last_arrival, {Kind::kConnect, from, to, name.index},
+             [this, self, peer, here = config.rank, there = name.peer] {
+               if (self->closed || killed_[self->network_rank]) {
+                 if (!peer->closed) peer->peers.try_emplace(here).first->second.station = self;
+               } else if (peer->closed || killed_[peer->network_rank]) {
+                 QueueLoss(*self, there, "it was gone before a connection could be made");
+               } else {
+                 peer->peers.try_emplace(here).first->second.station = self;
+                 peer->Touch();
+               }
+             });
+    return;
+  }
+  found->second.stands = false;
+  const auto here = [this, self, there = name.peer]() -> SimStation::Peer* {
+    const auto at = self->peers.find(there);
+    const bool waits = !self->closed && !killed_[self->network_rank] && at != self->peers.end() && !at->second.stands &&
+                       !at->second.lost;
+    return waits ? &at->second : nullptr;
+  };
+  Schedule(Later(clock()->Now(), config.connect_timeout), {Kind::kTimer, from, from, name.index},
+           [this, self, here, there = name.peer] {
+             if (here() != nullptr)
+               LoseControl(*self, there, ErrorCode::kUnreachable,
+                           fmt::format("rank {} did not answer a call in time", there));
+           });
+  Dial({.from = from,
+        .to = to,
+        .hello = Encode(HelloTo(seat, config, name)),
+        .given_up =
+            [self, there = name.peer] {
+              const auto at = self->peers.find(there);
+              return self->closed || at == self->peers.end() || at->second.lost;
+            },
+        .accepted =
+            [this, self, rank = config.rank, there = name.peer](SimStation& target, TimePoint reply_at) {
+              if (const auto own = self->peers.find(there); own != self->peers.end()) own->second.accepted_there = true;
+              SimStation::Peer& link = target.peers[rank];
+              link.station = self;
+              link.last_arrival = std::max(link.last_arrival, reply_at);  // what is said follows the reply
+              Stand(link);
+              target.Touch();
+            },
+        .answered =
+            [this, self, here, there = name.peer](const std::optional<tcp::Reply>& reply) {
+              SimStation::Peer* const link = here();
+              if (link == nullptr) return;
+              if (!reply) return QueueLoss(*self, there, "it was gone before a connection could be made");
+              if (reply->verdict == tcp::Verdict::kAccepted) return Stand(*link);
+              if (reply->verdict == tcp::Verdict::kRefused)
+                LoseControl(*self, there, reply->code, fmt::format("rank {} refused a call: {}", there, reply->text));
+            }});
+}
+
+void SimCore::BeginLane(const Seat& seat, const EndpointConfig& config, const LaneName& name,
+                        const Attached& attached) {
+  const auto& self = seat.station;
+  const auto& cable = attached.cable;
+  const int side = attached.side;
+  const Rank from = seat.place.network_rank;
+  const Rank to = name.place.network_rank;
+  if (!options_.handshakes) {
+    Schedule(DrawConnectTime(from, to), {Kind::kOpen, from, to, name.index}, [cable, side, self] {
+      cable->connected[side] = true;
+      self->Touch();
+    });
+    return;
+  }
+  if (config.rank < name.peer) return;  // the higher rank calls; its hello may be here already
+  tcp::Hello hello = HelloTo(seat, config, name);
+  hello.kind = tcp::ConnectionKind::kLane;
+  hello.index = name.index;
+  auto call = [this, self, cable, side, from, to, bytes = Encode(hello)] {
+    Dial({.from = from,
+          .to = to,
+          .hello = bytes,
+          .given_up = [cable, side] { return cable->broken || cable->pipes[side].end_sent != SimEnd::kNone; },
+          .accepted =
+              [cable, side](SimStation& target, TimePoint) {
+                cable->connected[1 - side] = true;
+                target.Touch();
+              },
+          .answered =
+              [this, self, cable, side](const std::optional<tcp::Reply>& reply) {
+                if (self->closed) return;
+                if (reply && reply->verdict == tcp::Verdict::kAccepted) {
+                  cable->connected[side] = true;
+                  self->Touch();
+                } else if (!cable->broken) {
+                  Break(*cable);
+                }
+              }});
+  };
+  SimStation::Peer& link = self->peers.at(name.peer);
+  if (link.stands) return call();
+  link.once_it_stands.push_back(std::move(call));
+}
+
+tcp::Hello SimCore::HelloTo(const Seat& seat, const EndpointConfig& config, const LaneName& name) const {
+  const SimProcess& self = processes_[seat.place.process];
+  tcp::Hello hello;
+  hello.rail = config.rail;
+  hello.communicator = config.communicator;
+  hello.generation = self.generation;
+  hello.from = config.rank;
+  hello.to = name.peer;
+  hello.job = self.job;
+  hello.from_instance = self.instance;
+  hello.to_instance = processes_[name.place.process].instance;
+  return hello;
+}
+
+void SimCore::Stand(SimStation::Peer& peer) {
+  if (std::exchange(peer.stands, true)) return;
+  for (const auto& waiting : std::exchange(peer.once_it_stands, {})) waiting();
+}
+
+// ---- calls and their answers ----
+
+void SimCore::Dial(Calling calling) {
+  const Rank from = calling.from;
+  const Rank to = calling.to;
+  // A stranger calls from nowhere: on no link, and no partition keeps it away.
+  const Rank link_from = from == kNoRank ? to : from;
+  const Item item{from == kNoRank ? Kind::kTimer : Kind::kConnect, link_from, to, calling.hello.size()};
+  Schedule(DrawConnectTime(link_from, to), item, [this, call = std::make_shared<Calling>(std::move(calling))] {
+    if (call->from != kNoRank && killed_[call->from]) return;
+    WhenItRuns(call->to, [this, call] { Greet(call); });
+  });
+}
+
+bool SimCore::HasLeft(const Calling& calling) const {
+  if (calling.from != kNoRank && killed_[calling.from]) return true;
+  return calling.given_up && calling.given_up();
+}
+
+void SimCore::Greet(const std::shared_ptr<Calling>& calling) {
+  if (killed_[calling->to]) return calling->answered(std::nullopt);
+  if (HasLeft(*calling)) return;
+  tcp::MessageReader reader(tcp::MessageReader::Kind::kHello);
+  const auto drop = [&] {
+    ++counters.strangers;
+    calling->answered(std::nullopt);
+  };
+  for (Bytes left = calling->hello; !reader.complete();) {
+    const Bytes piece = left.first(std::min(left.size(), reader.wanted()));
+    if (piece.empty()) return drop();
+    if (const Status fed = reader.Feed(piece); !fed) {
+      if (fed.error().code() != ErrorCode::kVersionMismatch) return drop();
+      ++counters.refusals;
+      Answer(calling, {tcp::Verdict::kRefused, fed.error().code(), fed.error().message()});
+      return;
+    }
+    left = left.subspan(piece.size());
+  }
+  const Result<tcp::Hello> hello = reader.hello();
+  if (!hello) return drop();
+  ++counters.hellos;
+  const std::uint32_t process = listening_[calling->to];
+  const SimProcess& self = processes_[process];
+  const tcp::Reply reply =
+      tcp::JudgeCaller(*hello, {.job = self.job, .generation = self.generation, .instance = self.instance});
+  if (reply.verdict != tcp::Verdict::kAccepted) {
+    ++counters.refusals;
+    Answer(calling, reply);
+    return;
+  }
+  const Place place{calling->to, process};
+  const std::uint32_t opened = incarnations_[{place, hello->communicator, hello->rail, 0}];
+  const bool is_open = opened > 0 && StationOf({place, hello->communicator, hello->rail, opened - 1}, hello->to)->open;
+  const auto& station = StationOf({place, hello->communicator, hello->rail, is_open ? opened - 1 : opened}, hello->to);
+  if (is_open) return Judge(calling, *station, *hello);
+  station->held.push_back([this, calling, station, hello = *hello] { Judge(calling, *station, hello); });
+}
+
+void SimCore::Judge(const std::shared_ptr<Calling>& calling, SimStation& station, const tcp::Hello& hello) {
+  if (killed_[calling->to]) return calling->answered(std::nullopt);
+  if (HasLeft(*calling)) return;
+  tcp::Reply reply = tcp::JudgeRanks(hello, station.rank, station.instances);
+  if (reply.verdict == tcp::Verdict::kAccepted && hello.kind == tcp::ConnectionKind::kControl) {
+    const auto peer = station.peers.find(hello.from);
+    if (peer != station.peers.end() && peer->second.lost)
+      reply = {tcp::Verdict::kRefused, ErrorCode::kClosed, "the control connection has ended before"};
+    else if (peer != station.peers.end() && peer->second.stands)
+      reply = {tcp::Verdict::kTryAgain, ErrorCode::kNotReady, "a control connection stands already"};
+  }
+  counters.refusals += reply.verdict == tcp::Verdict::kRefused;
+  const TimePoint back = Answer(calling, reply);
+  if (reply.verdict == tcp::Verdict::kAccepted && calling->accepted) calling->accepted(station, back);
+}
+
+TimePoint SimCore::Answer(const std::shared_ptr<Calling>& calling, const tcp::Reply& reply) {
+  std::vector<std::byte> bytes = Encode(reply);
+  const Rank to = calling->from == kNoRank ? calling->to : calling->from;
+  const TimePoint at = DrawArrival(calling->to, to, bytes.size());
+  Schedule(at, {Kind::kReply, calling->to, to, bytes.size()}, [this, calling, bytes = std::move(bytes)] {
+    if (calling->from == kNoRank) return calling->answered(Decode(bytes));
+    WhenItRuns(calling->from, [this, calling, bytes] {
+      if (!killed_[calling->from]) calling->answered(Decode(bytes));
+    });
+  });
+  return at;
+}
+
+void SimCore::Call(Rank to, std::vector<std::byte> bytes, TimePoint at, std::function<void(Bytes)> answer) {
+  RONDO_CHECK(options_.handshakes, "Call without handshakes");
+  ScheduleFault(at, {Kind::kFault, kNoRank, to, bytes.size()}, [this, to, bytes = std::move(bytes), answer] {
+    Tell(fmt::format("somebody calls at rank {} and says {} bytes", to, bytes.size()));
+    Dial({.from = kNoRank,
+          .to = to,
+          .hello = bytes,
+          .given_up = nullptr,
+          .accepted = nullptr,
+          .answered = [answer](const auto& reply) {
+            if (answer && reply) answer(Encode(*reply));
+          }});
+  });
+}
+
+void SimCore::WhenItRuns(Rank rank, std::function<void()> action) {
+  if (!paused(rank) || killed_[rank]) return action();
+  wait_to_run_[static_cast<std::size_t>(rank)].push_back(std::move(action));
+}
+
+// ---- carrying and ending ----
+
+bool SimCore::SendControl(const std::shared_ptr<SimStation>& station, Rank rank, const ControlMessage& message) {
+  const auto found = station->peers.find(rank);
+  if (found == station->peers.end() || found->second.lost || station->shut_down || killed_[station->network_rank])
+    return false;
+  SimStation::Peer& peer = found->second;
+  if (message.kind == ControlKind::kGoodbye) peer.goodbye_sent = true;
+  const auto send = [this, station, rank, message] {
+    if (killed_[station->network_rank]) return;
+    const auto here = station->peers.find(rank);
+    if (here == station->peers.end()) return;
+    SimStation::Peer& link = here->second;
+    const Rank from = station->network_rank;
+    const Rank to = link.station->network_rank;
+    link.last_arrival = std::max(DrawArrival(from, to, message.body.size()), link.last_arrival + Duration(1));
+    Schedule(link.last_arrival, {Kind::kControl, from, to, message.body.size()},
+             [this, target = link.station, station, message] {
+               if (target->closed || killed_[target->network_rank]) return;
+               const auto there = target->peers.find(station->rank);
+               if (there != target->peers.end()) {
+                 if (there->second.lost) return;
+                 const std::uint64_t at = there->second.arrived;
+                 there->second.arrived += kControlHeaderBytes + message.body.size();
+                 if (!stream_faults_.empty() && MeetFaults(*station, *target, at, there->second.arrived - at)) return;
+               }
+               SimStation::Event& event = target->events.emplace_back();
+               event.from = station->rank;
+               event.message = message;
+               target->news = true;
+               target->Touch();
+               TellObserver(*target);
+             });
+  };
+  if (peer.stands) {
+    send();
+  } else {
+    peer.once_it_stands.push_back(send);
+  }
+  return true;
+}
+
+void SimCore::TellObserver(SimStation& station) {
+  if (!options_.control_thread || !station.open || paused(station.network_rank) || killed_[station.network_rank])
+    return;
+  while (station.observer != nullptr && !station.events.empty()) {
+    SimStation::Event event = std::move(station.events.front());
+    station.events.pop_front();
+    if (event.loss)
+      station.observer->OnPeerLost(event.from, std::move(*event.loss));
+    else
+      station.observer->OnControl(event.from, std::move(event.message));
+  }
+}
+
+void SimCore::SendLoss(const std::shared_ptr<SimStation>& dead, SimStation::Peer& peer, const std::string& how) {
+  const Rank from = dead->network_rank;
+  const Rank to = peer.station->network_rank;
+  const TimePoint at = std::max(DrawArrival(from, to, 0) + Draw(options_.min_loss_delay, options_.max_loss_delay),
+                                peer.last_arrival + Duration(1));
+  Schedule(at, {Kind::kLoss, from, to, 0},
+           [this, station = peer.station, rank = dead->rank, how] { QueueLoss(*station, rank, how); });
+}
+
+void SimCore::QueueLoss(SimStation& station, Rank rank, const std::string& how) {
+  LoseControl(station, rank, ErrorCode::kPeerLost, fmt::format("rank {} died: {}", rank, how));
+}
+
+void SimCore::LoseControl(SimStation& station, Rank rank, ErrorCode code, const std::string& message) {
+  const auto found = station.peers.find(rank);
+  if (station.closed || killed_[station.network_rank] || found == station.peers.end() || found->second.lost) return;
+  if (options_.sabotage.ignores_losses) return;
+  found->second.lost = true;
+  found->second.once_it_stands.clear();
+  SimStation::Event& event = station.events.emplace_back();
+  event.from = rank;
+  event.loss = Error(code, message).With([&](ErrorDetails& details) {
+    details.rank = station.rank;
+    details.culprit = rank;
+  });
+  station.news = true;
+  station.Touch();
+  ++counters.losses;
+  TellObserver(station);
+}
+
+}  // namespace rondo
