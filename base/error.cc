@@ -5,8 +5,19 @@
 #include <array>
 #include <utility>
 
+#include "base/printable.h"
+
 namespace rondo {
 namespace {
+
+// In place, since nearly all texts are printable.
+ErrorDetails Shown(ErrorDetails details) {
+  for (std::string* text : {&details.message, &details.host, &details.address, &details.interface, &details.collective,
+                            &details.first_cause}) {
+    if (!IsPrintable(*text, LineFeeds::kKeep)) *text = Printable(*text, LineFeeds::kKeep);
+  }
+  return details;
+}
 
 constexpr std::array kNames{
     std::string_view("ok"),  // no error has number 0
@@ -51,10 +62,10 @@ Error::Error(ErrorCode code, std::string message) {
   ErrorDetails details;
   details.code = code;
   details.message = std::move(message);
-  details_ = std::make_shared<const ErrorDetails>(std::move(details));
+  details_ = std::make_shared<const ErrorDetails>(Shown(std::move(details)));
 }
 
-Error::Error(ErrorDetails details) : details_(std::make_shared<const ErrorDetails>(std::move(details))) {}
+Error::Error(ErrorDetails details) : details_(std::make_shared<const ErrorDetails>(Shown(std::move(details)))) {}
 
 Error Error::With(const std::function<void(ErrorDetails&)>& change) const {
   ErrorDetails copy = *details_;

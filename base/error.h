@@ -3,6 +3,9 @@
 // An Error is a small immutable value (one shared pointer); copying it is cheap and allowed on any thread. It is
 // written once, where the fault is first detected; layers above add their line with With(). Programming mistakes are
 // not errors: they are RONDO_CHECKs.
+//
+// All texts of an Error can be shown as they are: what a peer, a file or a variable brought into them has been made
+// printable (printable.h), line by line.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // Where the library's few lines of text go. Handed in; a null pointer means silence. The library logs choices (which
-// address, which congestion control, what fell back and why) and refusals, never an error that it also returns.
+// address, which congestion control, what fell back and why) and refusals, never an error that it also returns. What it
+// writes is printable (printable.h), whatever strangers sent that it tells of.
 #pragma once
 
 #include <fmt/format.h>
@@ -7,6 +8,8 @@
 #include <cstdint>
 #include <string_view>
 #include <utility>
+
+#include "base/printable.h"
 
 namespace rondo {
 
@@ -21,7 +24,8 @@ class Logger {
 
 template <typename... Args>
 void Log(Logger* logger, LogLevel level, fmt::format_string<Args...> text, Args&&... args) {
-  if (logger != nullptr) logger->Write(level, fmt::format(text, std::forward<Args>(args)...));
+  if (logger == nullptr) return;
+  logger->Write(level, Printable(fmt::format(text, std::forward<Args>(args)...), LineFeeds::kKeep));
 }
 
 }  // namespace rondo

@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/printable.h"
 #include "rendezvous/store_arguments.h"
 
 namespace rondo {
@@ -88,8 +89,8 @@ TcpStoreService::Verdict TcpStoreService::TakeHello(Client& client) {
                                 store_protocol::kVersion, (*hello)->version));
   } else if (!options_.job.empty() && (*hello)->job != options_.job) {
     refused =
-        Error(ErrorCode::kVersionMismatch,
-              fmt::format("the store serves job '{}', this process belongs to job '{}'", options_.job, (*hello)->job));
+        Error(ErrorCode::kVersionMismatch, fmt::format("the store serves job '{}', this process belongs to job '{}'",
+                                                       options_.job, Printable((*hello)->job)));
   } else if (clients_after_hello_ >= options_.limits.max_clients) {
     refused = Error(ErrorCode::kResource,
                     fmt::format("the store has {} clients, as many as its limit allows", clients_after_hello_));
