@@ -61,7 +61,7 @@ std::optional<AbortNotice> DecodeAbortNotice(std::string_view body) {
   notice.origin = static_cast<Rank>(in.Number<std::uint32_t>());
   notice.sequence = in.Number<std::uint64_t>();
   for (std::string* text : {&notice.collective, &notice.host, &notice.address, &notice.message, &notice.first_cause})
-    *text = in.Text<std::uint16_t>();
+    *text = in.Text<std::uint16_t>(kMaxTextBytes);
   if (!in.AtEnd()) return std::nullopt;
   return notice;
 }

@@ -194,6 +194,16 @@ TEST_CASE("every cut and every wrong byte of an address is refused or decodes to
   }
 }
 
+TEST_CASE("an interface with a longer name than an address ever has is refused") {
+  const TcpAddress address{"a", "", "n", {{{Ip("10.0.0.1"), 1}, 24, AddressClass::kGlobal, std::string(32, 'x')}}};
+  std::string text = Encode(address);
+  CHECK(DecodeTcpAddress(text)->candidates.front().interface == std::string(32, 'x'));
+  text[text.size() - 33] = 33;
+  const auto decoded = DecodeTcpAddress(text + 'x');
+  REQUIRE_FALSE(decoded);
+  CHECK(decoded.error().message() == "candidate 0 of a TCP address has an interface of 33 bytes; at most 32");
+}
+
 TEST_CASE("an address of another version is told apart") {
   std::string text = Encode(AddressOf(Machine(), ""));
   text[3] = 9;

@@ -91,6 +91,21 @@ TEST_CASE("a reply survives the wire, and its text is bounded") {
   }
 }
 
+TEST_CASE("a reply whose text is longer than the format allows is refused") {
+  auto bytes = Encode(Reply{Verdict::kRefused, ErrorCode::kStale, std::string(512, 'x')});
+  const auto read = [&] {
+    MessageReader reader(MessageReader::Kind::kReply);
+    REQUIRE(FeedAll(reader, bytes, 100));
+    return reader.reply();
+  };
+  CHECK(read());
+  bytes.push_back(std::byte{'x'});
+  StoreLittle(bytes.data() + 10, static_cast<std::uint16_t>(bytes.size() - kPreambleBytes));
+  StoreLittle(bytes.data() + kPreambleBytes + 2, std::uint16_t{513});
+  REQUIRE_FALSE(read());
+  CHECK(read().error().code() == ErrorCode::kProtocol);
+}
+
 TEST_CASE("a reader never asks for a byte beyond its message") {
   const auto bytes = Encode(SomeHello());
   MessageReader reader(MessageReader::Kind::kHello);
@@ -181,6 +196,8 @@ TEST_CASE("callers of another job, generation or process are refused, and told s
     return reply.text;
   };
   CHECK(refusal([](Hello& h) { h.job = "other"; }) == "this process belongs to job 'job', the caller to 'other'");
+  CHECK(refusal([](Hello& h) { h.job = "x'\n\x1b[2J"; }) ==
+        "this process belongs to job 'job', the caller to 'x'\\x0a\\x1b[2J'");  // one line of a log, whatever it says
   CHECK(refusal([](Hello& h) { h.generation = 6; }) == "this process is of generation 7, the caller of generation 6");
   CHECK(refusal([](Hello& h) { h.generation = 8; }) == "this process is of generation 7, the caller of generation 8");
   CHECK(refusal([](Hello& h) { h.to_instance = "before"; }) ==

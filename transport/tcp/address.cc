@@ -38,7 +38,7 @@ std::string Encode(const TcpAddress& address) {
     writer.Number(candidate.at.port);
     writer.Number(static_cast<std::uint8_t>(candidate.prefix_bits));
     writer.Number(static_cast<std::uint8_t>(candidate.address_class));
-    WriteName(writer, std::string_view(candidate.interface).substr(0, 32));
+    WriteName(writer, std::string_view(candidate.interface).substr(0, kMaxInterfaceBytes));
   }
   std::string text = writer.Take();
   RONDO_CHECK(text.size() <= kMaxAddressBytes);
@@ -81,6 +81,10 @@ Result<TcpAddress> DecodeTcpAddress(std::string_view text) {
     }
     candidate.address_class = static_cast<AddressClass>(address_class);
     candidate.interface = reader.Text<std::uint8_t>();
+    if (candidate.interface.size() > kMaxInterfaceBytes) {
+      return Fail(ErrorCode::kInvalidArgument, "candidate {} of a TCP address has an interface of {} bytes; at most {}",
+                  i, candidate.interface.size(), kMaxInterfaceBytes);
+    }
     address.candidates.push_back(std::move(candidate));
   }
   if (!reader.ok()) {

@@ -16,7 +16,8 @@
 namespace rondo::tcp {
 
 inline constexpr std::size_t kMaxCandidates = 32;
-inline constexpr std::size_t kMaxNameBytes = 255;  // of host, host id, instance and interface
+inline constexpr std::size_t kMaxNameBytes = 255;      // of host, host id and instance
+inline constexpr std::size_t kMaxInterfaceBytes = 32;  // of an interface's name; Linux has 15
 
 struct Candidate {
   SocketAddress at;

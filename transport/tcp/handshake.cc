@@ -4,13 +4,13 @@
 
 #include "base/byte_codec.h"
 #include "base/check.h"
+#include "base/printable.h"
 
 namespace rondo::tcp {
 namespace {
 
 constexpr std::string_view kHelloMagic = "RONDOtcp";
 constexpr std::string_view kReplyMagic = "RONDOack";
-constexpr std::size_t kMaxReplyText = 512;
 
 std::vector<std::byte> Message(std::string_view magic, const ByteWriter& body) {
   ByteWriter message;
@@ -45,7 +45,7 @@ std::vector<std::byte> Encode(const Reply& reply) {
   ByteWriter body;
   body.Number(static_cast<std::uint8_t>(reply.verdict));
   body.Number(static_cast<std::uint8_t>(reply.code));
-  body.Text<std::uint16_t>(std::string_view(reply.text).substr(0, kMaxReplyText));
+  body.Text<std::uint16_t>(std::string_view(reply.text).substr(0, kMaxReplyTextBytes));
   return Message(kReplyMagic, body);
 }
 
@@ -109,7 +109,7 @@ Result<Reply> MessageReader::reply() const {
   Reply reply;
   const auto verdict = reader.Number<std::uint8_t>();
   reply.code = ErrorCodeFromNumber(reader.Number<std::uint8_t>());
-  reply.text = reader.Text<std::uint16_t>();
+  reply.text = reader.Text<std::uint16_t>(kMaxReplyTextBytes);
   if (!reader.AtEnd()) return Fail(ErrorCode::kProtocol, "a reply whose fields do not fill its {} bytes", body_bytes_);
   if (verdict < 1 || verdict > 4) return Fail(ErrorCode::kProtocol, "a reply with verdict {}", verdict);
   reply.verdict = static_cast<Verdict>(verdict);
@@ -119,7 +119,7 @@ Result<Reply> MessageReader::reply() const {
 Reply JudgeCaller(const Hello& hello, const Identity& self) {
   if (hello.job != self.job) {
     return Refuse(ErrorCode::kStale,
-                  fmt::format("this process belongs to job '{}', the caller to '{}'", self.job, hello.job));
+                  fmt::format("this process belongs to job '{}', the caller to '{}'", self.job, Printable(hello.job)));
   }
   if (hello.generation != self.generation) {
     return Refuse(ErrorCode::kStale, fmt::format("this process is of generation {}, the caller of generation {}",

@@ -22,6 +22,7 @@ namespace rondo::tcp {
 inline constexpr std::uint16_t kWireVersion = 1;
 inline constexpr std::size_t kPreambleBytes = 12;  // magic, version, length of the rest; the same in every version
 inline constexpr std::size_t kMaxHandshakeBytes = 1024;  // of the rest; no length from the wire drives an allocation
+inline constexpr std::size_t kMaxReplyTextBytes = 512;
 
 enum class ConnectionKind : std::uint8_t { kControl = 1, kLane = 2 };
 
@@ -52,7 +53,7 @@ enum class Verdict : std::uint8_t {
 struct Reply {
   Verdict verdict = Verdict::kAccepted;
   ErrorCode code = ErrorCode::kInternal;  // meaningful for kTryAgain and kRefused
-  std::string text;                       // likewise; cut to 512 bytes on the wire
+  std::string text;                       // likewise; cut to kMaxReplyTextBytes on the wire
 
   friend bool operator==(const Reply&, const Reply&) = default;
 };

@@ -1,0 +1,50 @@
+// The bodies of control messages, byte by byte: what a peer says of its end, and of a failure.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "collectives/control.h"
+#include "transport/transport.h"
+
+namespace rondo {
+namespace {
+
+AbortNotice Notice(std::string message) {
+  AbortNotice notice;
+  notice.code = ErrorCode::kPeerLost;
+  notice.culprit = 2;
+  notice.origin = 1;
+  notice.sequence = 17;
+  notice.collective = "all_reduce";
+  notice.message = std::move(message);
+  return notice;
+}
+
+TEST_CASE("An abort notice survives the wire, its texts cut to their limit") {
+  const auto back = DecodeAbortNotice(Encode(Notice(std::string(2000, 'm'))));
+  REQUIRE(back);
+  CHECK(back->code == ErrorCode::kPeerLost);
+  CHECK(back->culprit == 2);
+  CHECK(back->origin == 1);
+  CHECK(back->sequence == 17);
+  CHECK(back->message == std::string(760, 'm'));
+}
+
+TEST_CASE("A notice with a text longer than the format allows is none: it would not be passed on as it came") {
+  std::string body = Encode(Notice(std::string(760, 'm')));
+  const std::size_t length_at = body.find(std::string("\xf8\x02m", 3));
+  REQUIRE(length_at != std::string::npos);
+  body[length_at] = '\xf9';
+  body.insert(length_at + 2, 1, 'm');
+  CHECK(body.size() <= kMaxControlBodyBytes);
+  CHECK(!DecodeAbortNotice(body));
+}
+
+TEST_CASE("What a peer says of a failure can be shown on any terminal") {
+  const auto heard = DecodeAbortNotice(Encode(Notice("\x1b[31mrank 2 died\xff")));
+  REQUIRE(heard);
+  CHECK(ErrorOf(*heard, 0).message() == "\\x1b[31mrank 2 died\\xff");
+}
+
+}  // namespace
+}  // namespace rondo
