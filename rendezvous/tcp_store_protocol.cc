@@ -318,7 +318,8 @@ Result<Reply> DecodeReply(std::string_view frame) {
 Result<std::vector<std::optional<std::string>>> DecodeValues(std::string_view payload) {
   ByteReader in(payload);
   const auto count = in.Number<std::uint32_t>();
-  if (count > in.remaining()) return Broken("{} values in {} bytes", count, payload.size());
+  // A value takes one byte on the wire and forty in memory, so the bytes alone do not bound what a count can ask for.
+  if (count > kMaxBatch || count > in.remaining()) return Broken("{} values in {} bytes", count, payload.size());
   std::vector<std::optional<std::string>> values;
   values.reserve(count);
   for (std::uint32_t i = 0; i < count; ++i) {

@@ -356,5 +356,24 @@ TEST_CASE("Random answers never do more than be refused by the client's decoders
   }
 }
 
+TEST_CASE("A count of values beyond what a batch may have is refused, though the answer has a byte for each") {
+  const auto payload = [](std::uint32_t count) {
+    std::string bytes(4 + std::size_t{count}, '\0');  // each of them absent
+    StoreLittle(reinterpret_cast<std::byte*>(bytes.data()), count);
+    return bytes;
+  };
+  CHECK(DecodeValues(payload(kMaxBatch))->size() == kMaxBatch);
+  const auto beyond = DecodeValues(payload(kMaxBatch + 1));
+  REQUIRE(!beyond);
+  CHECK(beyond.error().code() == ErrorCode::kProtocol);
+}
+
+TEST_CASE("A stranger's job is told in one line that a terminal can show") {
+  Conversation conversation({.job = "ours", .limits = {}});
+  const auto verdict = conversation.Say(Encode(Hello{.version = 1, .job = "x'\n\x1b[2J", .token = ""}));
+  CHECK(verdict.fate == Fate::kClose);
+  CHECK(verdict.reason == "the store serves job 'ours', this process belongs to job 'x'\\x0a\\x1b[2J'");
+}
+
 }  // namespace
 }  // namespace rondo::store_protocol
