@@ -33,10 +33,13 @@ Status StoreState::CheckRoom(std::size_t new_bytes, std::size_t old_bytes) const
 }
 
 Status StoreState::Set(std::span<const KeyValue> entries) {
+  // By key: one that stands there twice replaces only one old value, and only its last value stays.
+  std::map<std::string_view, std::size_t> bytes_of;
+  for (const auto& [key, value] : entries) bytes_of[key] = EntryBytes(key, value);
   std::size_t new_bytes = 0;
   std::size_t old_bytes = 0;
-  for (const auto& [key, value] : entries) {
-    new_bytes += EntryBytes(key, value);
+  for (const auto& [key, bytes] : bytes_of) {
+    new_bytes += bytes;
     if (const Value* old = Find(key)) old_bytes += EntryBytes(key, **old);
   }
   RONDO_TRY(CheckRoom(new_bytes, old_bytes));

@@ -85,6 +85,19 @@ TEST_CASE("What does not fit is refused whole, and room comes back with deletion
   REQUIRE(state.Set(batch));
 }
 
+TEST_CASE("A key that stands in a batch twice makes the room of its old value only once") {
+  StoreState state({.max_bytes = 2048, .max_wait_bytes = 0});
+  Set(state, "a", std::string(1000, 'x'));
+  const std::vector<KeyValue> batch{{"a", ""}, {"a", ""}, {"a", "1"}, {"b", std::string(1900, 'y')}};
+  REQUIRE(!state.Set(batch));  // b alone would fit once a is gone, both together do not
+  CHECK(*state.Get(Keys{"a"})[0] == std::string(1000, 'x'));
+  CHECK(state.bytes() <= 2048);
+  const std::vector<KeyValue> smaller{{"a", std::string(1000, 'z')}, {"a", "1"}, {"b", std::string(1600, 'y')}};
+  REQUIRE(state.Set(smaller));  // of a only the last value stays
+  CHECK(*state.Get(Keys{"a"})[0] == "1");
+  CHECK(state.bytes() <= 2048);
+}
+
 TEST_CASE("Waits beyond their limit are refused, and room comes back as they end") {
   StoreState state({.max_bytes = 1000, .max_wait_bytes = 600});
   const auto first = state.Wait(Keys{std::string(100, 'k')}, "");
