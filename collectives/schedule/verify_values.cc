@@ -10,6 +10,8 @@ namespace {
 
 using Value = std::uint32_t;  // an expression; equal numbers are equal expressions
 constexpr Value kUndefined = 0;
+// How many contributions for each rank a result may hold to be told which of them is one too many.
+constexpr std::uint64_t kMostTimes = 16;
 
 // Expressions over the ranks' contributions, each built once. All chunks share them: a step never mixes chunks.
 class Expressions {
@@ -17,13 +19,14 @@ class Expressions {
   enum class Kind : std::uint8_t { kUndefined, kContribution, kScaled, kCombined, kFinished };
   struct Node {
     Kind kind = Kind::kUndefined;
-    std::uint32_t left = 0;   // of a contribution: the rank
-    std::uint32_t right = 0;  // of combined
-    std::uint32_t contributions = 0;
-    Rank lowest = 0;  // of the ranks whose contributions it holds
+    std::uint32_t left = 0;           // of a contribution: the rank
+    std::uint32_t right = 0;          // of combined
+    std::uint32_t contributions = 0;  // at most kCountedTo
+    Rank lowest = 0;                  // of the ranks whose contributions it holds
     Rank highest = 0;
     bool finished = false;  // somewhere inside
   };
+  static constexpr std::uint64_t kCountedTo = 0xffffffff;
 
   Expressions() : nodes_(1) {}
 
@@ -34,8 +37,9 @@ class Expressions {
   Value Finished(Value of) { return Around(Kind::kFinished, of, true); }
   Value Combined(Value left, Value right) {
     const Node &l = nodes_[left], &r = nodes_[right];
-    return Make({Kind::kCombined, left, right, l.contributions + r.contributions, std::min(l.lowest, r.lowest),
-                 std::max(l.highest, r.highest), l.finished || r.finished});
+    const std::uint64_t contributions = std::uint64_t{l.contributions} + r.contributions;
+    return Make({Kind::kCombined, left, right, static_cast<std::uint32_t>(std::min(contributions, kCountedTo)),
+                 std::min(l.lowest, r.lowest), std::max(l.highest, r.highest), l.finished || r.finished});
   }
 
   const Node& operator[](Value value) const { return nodes_[value]; }
@@ -203,6 +207,12 @@ class Machine {
   // Each contribution once, scaled or not as the key says, the whole finished.
   Status CheckReduction(std::uint32_t chunk, Rank holder, Value value, Proof& proof) {
     const ScheduleKey& key = schedule_.key;
+    // Ranks that combine each other's sums again and again double them: an expression can be exponentially larger than
+    // the schedule. One that must be wrong is not looked through.
+    if (expressions_[value].contributions > kMostTimes * static_cast<std::uint64_t>(key.world_size)) {
+      return CounterExample("chunk {} of rank {}'s output is {}, of {} ranks", chunk, holder,
+                            expressions_.ToShortText(value), key.world_size);
+    }
     if (static_cast<int>(proof.order.size()) < static_cast<int>(window_.count) && key.world_size <= kMaxPrintedWorld) {
       Value printed = value;
       if (expressions_[printed].kind == Expressions::Kind::kFinished) printed = expressions_[printed].left;

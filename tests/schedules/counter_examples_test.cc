@@ -2,6 +2,7 @@
 // machine, every mutation of mutate.h on every algorithm; then by hand, one for each thing that is proved.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <map>
 #include <string>
@@ -361,6 +362,30 @@ TEST_CASE("of one lane alone, both ends must agree") {
   while (shorter.steps.back().kind != StepKind::kSend) shorter.steps.pop_back();
   shorter.steps.pop_back();
   CHECK(VerifyLane(shorter, whole.ranks[3]).error().message().find("nothing meets") != std::string::npos);
+}
+
+TEST_CASE("sums that double again and again are refused, in no more time than the schedule is long") {
+  // Two ranks add each other's sum to their own eighty times, then one takes the other's: what both hold are some 10^33
+  // contributions in one expression.
+  std::string one = "schedule all_reduce ring world 2 root 0 in_place chunks 1\nrank 0\n", other = "rank 1\n";
+  constexpr int kTimes = 80;
+  for (int i = 0; i < kTimes; ++i) {
+    const int s = 2 * i;
+    const std::string after_last = i == 0 ? "" : fmt::format("{} raw, ", s - 1);
+    one += fmt::format("  {0}: send output[0] to 1 transfer {0}{1}\n", s,
+                       i == 0 ? "" : fmt::format(" after {} raw", s - 1));
+    one += fmt::format("  {0}: recv_reduce output[0] = output[0] op rank 1 transfer {0} after {1}{2} war\n", s + 1,
+                       after_last, s);
+    other += fmt::format("  {0}: recv_reduce output[0] = rank 0 op output[0] transfer {0}{1}\n", s,
+                         i == 0 ? "" : fmt::format(" after {} raw, {} war", s - 2, s - 1));
+    other += fmt::format("  {0}: send output[0] to 0 transfer {0} after {1} raw\n", s + 1, s);
+  }
+  constexpr int kLast = 2 * kTimes;
+  one += fmt::format("  {0}: send output[0] to 1 transfer {0} after {1} raw\n", kLast, kLast - 1);
+  other +=
+      fmt::format("  {0}: recv output[0] from 0 transfer {0} after {1} waw, {2} war\n", kLast, kLast - 2, kLast - 1);
+  CHECK(CounterExample(one + other) ==
+        "counter-example: chunk 0 of rank 0's output is an expression of 4294967295 contributions, of 2 ranks");
 }
 
 }  // namespace
