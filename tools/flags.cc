@@ -70,7 +70,8 @@ CLI::Option* AddSize(CLI::App& app, const std::string& names, std::function<void
 Result<Duration> ParseSeconds(const std::string& text) {
   double seconds = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (error != std::errc() || end != text.data() + text.size() || !(seconds > 0) || seconds > 1e6) {
+  // Less than a nanosecond would become none at all.
+  if (error != std::errc() || end != text.data() + text.size() || !(seconds >= 1e-9) || seconds > 1e6) {
     return Fail(ErrorCode::kInvalidArgument, "wants seconds, more than 0 and at most a million, not '{}'", text);
   }
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));

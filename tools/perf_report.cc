@@ -98,10 +98,28 @@ RowIdentity IdentityOf(const PerfRow& row) {
 }
 
 RowIdentity IdentityOf(const Json& row) {
+  // The library would make any number a whole one of any size, so that some number is found.
+  const auto whole = [&](const char* key) -> std::int64_t {
+    const Json& value = row.at(key);
+    if (value.is_number_unsigned() ? value.get<std::uint64_t>() <= INT64_MAX : value.is_number_integer()) return value;
+    throw Json::type_error::create(302, fmt::format("{} must be a whole number", key), &row);
+  };
+  const auto rank = [&](const char* key) {
+    return static_cast<int>(std::clamp<std::int64_t>(whole(key), INT32_MIN, INT32_MAX));
+  };
   const auto mode = [&](const char* key) { return row.value(key, false); };  // files of 0.1 have none
-  return {row.at("collective"), row.at("algorithm"), row.at("transport"),  row.at("ranks"),
-          row.at("bytes"),      row.at("dtype"),     row.at("op"),         row.at("root"),
-          row.at("in_place"),   mode("uneven"),      mode("reproducible"), mode("wide_partials")};
+  return {row.at("collective"),
+          row.at("algorithm"),
+          row.at("transport"),
+          rank("ranks"),
+          static_cast<std::uint64_t>(whole("bytes")),
+          row.at("dtype"),
+          row.at("op"),
+          rank("root"),
+          row.at("in_place"),
+          mode("uneven"),
+          mode("reproducible"),
+          mode("wide_partials")};
 }
 
 // What reproducible mode takes: per row its time over that of the free choice.

@@ -39,9 +39,19 @@ constexpr std::array kCostFields{
 // Names come from users, and may be no UTF-8.
 std::string Quoted(const std::string& text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
 
+// For messages. Of lists and objects only that they are such: text nested deeply enough would overflow the stack.
+std::string Shown(const Json& json) { return json.is_structured() ? json.type_name() : json.dump(); }
+
 // Beyond any machine, and far from where sums and products of doubles would overflow.
 constexpr double kLeast = 1e-6, kMost = 1e12;
 bool IsSane(double value) { return value >= kLeast && value <= kMost; }
+
+// The JSON library would cut a fraction off, and numbers of 64 bits down to what is asked for.
+Result<std::int64_t> WholeNumber(const Json& json, const std::string& field) {
+  const bool fits = json.is_number_integer() && (!json.is_number_unsigned() || json.get<std::uint64_t>() <= INT64_MAX);
+  if (fits) return json.get<std::int64_t>();
+  return Fail(ErrorCode::kInvalidArgument, "{} must be a whole number, not {}", field, Shown(json));
+}
 
 Result<MachineCosts> CostsFrom(const Json& json) {
   MachineCosts costs;
@@ -60,19 +70,20 @@ Result<MeasuredWorld> WorldFrom(const Json& json) {
   const auto parsed = ParseCollective(collective);
   if (!parsed) return Fail(ErrorCode::kInvalidArgument, "measured.collective: there is no '{}'", collective);
   world.collective = *parsed;
-  const auto ranks = json.at("ranks").get<std::int64_t>();
+  RONDO_ASSIGN(const std::int64_t ranks, WholeNumber(json.at("ranks"), "measured.ranks"));
   world.crowded = json.at("crowded").get<bool>();
   const std::string where = fmt::format("measured {} of {} ranks", collective, ranks);
   if (ranks < 1 || ranks > kMaxRanks)
     return Fail(ErrorCode::kInvalidArgument, "{}: ranks must be within 1..{}", where, kMaxRanks);
   world.world_size = static_cast<int>(ranks);
-  const auto hosts = json.value("hosts", std::int64_t{1});
+  RONDO_ASSIGN(const std::int64_t hosts,
+               json.contains("hosts") ? WholeNumber(json.at("hosts"), "measured.hosts") : Result<std::int64_t>(1));
   if (hosts < 1 || ranks % hosts != 0)
     return Fail(ErrorCode::kInvalidArgument, "{}: hosts must divide them, {} does not", where, hosts);
   world.hosts = static_cast<int>(hosts);
   for (const Json& size : json.at("bytes")) {
     if (!size.is_number_unsigned())
-      return Fail(ErrorCode::kInvalidArgument, "{}: bytes must be whole numbers, not {}", where, size.dump());
+      return Fail(ErrorCode::kInvalidArgument, "{}: bytes must be whole numbers, not {}", where, Shown(size));
     world.bytes.push_back(size.get<std::uint64_t>());
   }
   if (world.bytes.empty() ||
@@ -151,7 +162,8 @@ std::string Print(const Profile& profile) {
 Result<Profile> ParseProfile(std::string_view json) {
   try {
     const Json parsed = Json::parse(json);
-    if (const int format = parsed.at("rondo_profile").get<int>(); format != kFormat)
+    RONDO_ASSIGN(const std::int64_t format, WholeNumber(parsed.at("rondo_profile"), "rondo_profile"));
+    if (format != kFormat)
       return Fail(ErrorCode::kInvalidArgument, "rondo_profile is {}, this version reads {}", format, kFormat);
     Profile profile;
     profile.name = parsed.at("name").get<std::string>();

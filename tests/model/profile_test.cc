@@ -90,6 +90,23 @@ TEST_CASE("what cannot be a profile is refused by the field that is wrong") {
   CHECK(refused("[10, 11, 20]", "[1e-320, 11, 20]").find("us.ring") != std::string::npos);
   CHECK(refused("\"byte_ns\": 0.1", "\"byte_ns\": 1e308").find("costs.byte_ns") != std::string::npos);
   CHECK(refused("]\n}", "").find("not a profile") != std::string::npos);
+  CHECK(refused("\"rondo_profile\": 1", "\"rondo_profile\": 4294967297") ==
+        "rondo_profile is 4294967297, this version reads 1");
+  CHECK(refused("\"rondo_profile\": 1", "\"rondo_profile\": 1.5") == "rondo_profile must be a whole number, not 1.5");
+  CHECK(refused("\"ranks\": 2", "\"ranks\": 2.5") == "measured.ranks must be a whole number, not 2.5");
+  CHECK(refused("\"ranks\": 2", "\"ranks\": 1e300") == "measured.ranks must be a whole number, not 1e+300");
+  CHECK(refused("\"ranks\": 2", "\"ranks\": 18446744073709551615").find("must be a whole number") != std::string::npos);
+  CHECK(refused("\"hosts\": 2", "\"hosts\": \"two\"") == "measured.hosts must be a whole number, not \"two\"");
+}
+
+TEST_CASE("lists in lists, however deep, are refused by the field, and their depth costs no stack") {
+  constexpr std::size_t kDepth = 1'000'000;
+  const std::string deep = std::string(kDepth, '[') + std::string(kDepth, ']');
+  std::string text = Print(Sample());
+  const std::string bytes = "[4, 64, 4096]";
+  text.replace(text.find(bytes), bytes.size(), "[" + deep + "]");
+  CHECK(ParseProfile(text).error().message() ==
+        "measured all_reduce of 2 ranks: bytes must be whole numbers, not array");
 }
 
 TEST_CASE("a world that is there twice is refused") {

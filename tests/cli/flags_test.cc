@@ -1,0 +1,38 @@
+// Values behind flags, as people write them. What the tool says of wrong ones as a process is tested by `run`.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "tools/flags.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tools/sizes.h"
+
+namespace rondo {
+namespace {
+
+TEST_CASE("Seconds are more than none, to the nanosecond, and at most a million") {
+  CHECK(ParseSeconds("1.5") == std::chrono::milliseconds(1500));
+  CHECK(ParseSeconds("1e-9") == std::chrono::nanoseconds(1));
+  CHECK(ParseSeconds("1000000") == std::chrono::seconds(1'000'000));
+  // Less than a nanosecond is none on our clock: a deadline that has passed before anything began.
+  for (const char* wrong : {"0", "-1", "1e-10", "1e-300", "nan", "inf", "1000001", "", "1s", " 1"}) {
+    CAPTURE(wrong);
+    REQUIRE(!ParseSeconds(wrong));
+    CHECK(ParseSeconds(wrong).error().code() == ErrorCode::kInvalidArgument);
+  }
+}
+
+TEST_CASE("Sizes are whole bytes that 64 bits hold") {
+  CHECK(ParseSize("1.5M") == std::uint64_t{3} << 19);
+  CHECK(ParseSize("18446744073709551615") == ~std::uint64_t{0});
+  CHECK(ParseSize("16777215T") == std::uint64_t{16777215} << 40);
+  for (const char* wrong :
+       {"", ".", "1.5", "0.3K", "16777216T", "18446744073709551616", "8388608.0T", "4KiBB", "1e3", "-1"}) {
+    CAPTURE(wrong);
+    CHECK(!ParseSize(wrong));
+  }
+}
+
+}  // namespace
+}  // namespace rondo
