@@ -30,8 +30,9 @@ std::string Unescaped(std::string_view text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
     unsigned byte = 0;
-    const bool escape = text[i] == '%' && i + 2 < text.size() &&
-                        std::from_chars(&text[i + 1], &text[i + 1] + 2, byte, 16).ec == std::errc{};
+    const char* const digits = text.data() + i + 1;
+    const bool escape =
+        text[i] == '%' && i + 2 < text.size() && std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2;
     plain += escape ? static_cast<char>(byte) : text[i];
     if (escape) i += 2;
   }
@@ -56,6 +57,7 @@ Result<StoreLine> DecodeStoreLine(std::string_view text) {
   StoreLine line;
   if (text.starts_with(kFailed)) {
     line.failure = Unescaped(text.substr(kFailed.size()));
+    if (line.failure.empty()) return Fail(ErrorCode::kProtocol, "'{}' does not say why rank 0 has no store", text);
     return line;
   }
   std::string_view rest = text.substr(std::min(text.size(), kAt.size()));

@@ -20,7 +20,7 @@ struct StoreLine {
 
 // At most `max_bytes` come out: addresses that have no room are left out, a failure is cut.
 std::string Encode(const StoreLine& line, std::size_t max_bytes);
-// kProtocol: it is no such line.
+// kProtocol: it is no such line. Else it has addresses or a failure, never neither.
 Result<StoreLine> DecodeStoreLine(std::string_view text);
 
 }  // namespace rondo

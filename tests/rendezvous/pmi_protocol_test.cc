@@ -169,5 +169,21 @@ TEST_CASE("Words that say nothing are refused") {
   }
 }
 
+TEST_CASE("A failure without words is refused: whoever hears a line has an address or a reason") {
+  for (const char* word : {"failed:", "at:"}) {
+    CAPTURE(word);
+    const auto line = DecodeStoreLine(word);
+    REQUIRE(!line);
+    CHECK(line.error().code() == ErrorCode::kProtocol);
+  }
+}
+
+TEST_CASE("What only looks like an escape is taken as it stands") {
+  CHECK(DecodeStoreLine("failed:%4g")->failure == "%4g");
+  CHECK(DecodeStoreLine("failed:100%")->failure == "100%");
+  CHECK(DecodeStoreLine("failed:%2")->failure == "%2");
+  CHECK(DecodeStoreLine("failed:%41")->failure == "A");
+}
+
 }  // namespace
 }  // namespace rondo
