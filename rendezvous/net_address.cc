@@ -104,6 +104,11 @@ Result<HostPort> ParseHostPort(std::string_view text) {
     parsed.host = text.substr(0, colon);
     port = text.substr(colon + 1);
   }
+  const auto never_in_a_host = [](unsigned char c) { return c <= ' ' || c == 0x7f || c == '[' || c == ']'; };
+  if (std::any_of(parsed.host.begin(), parsed.host.end(), never_in_a_host)) {
+    return Fail(ErrorCode::kInvalidArgument, "the host of '{}' has a bracket, a blank or a control character in it",
+                text);
+  }
   if (parsed.host.empty()) return Fail(ErrorCode::kInvalidArgument, "'{}' lacks a host before the port", text);
   if (parsed.host.size() > 255) {
     return Fail(ErrorCode::kInvalidArgument, "the host of '{}...' has {} bytes; 255 are allowed", text.substr(0, 40),
