@@ -38,12 +38,17 @@ constexpr std::size_t kMaxMemberCpusBytes = 4096;
 constexpr std::size_t kMaxJobBytes = 256;
 constexpr std::size_t kMaxFailureBytes = 64 << 10;
 constexpr std::size_t kPartBytes = 512 << 10;
+constexpr std::size_t kMaxMemberBytes = 3 * kMaxHostBytes + kMaxMemberAddressBytes + kMaxMemberCpusBytes + 64;
 constexpr int kClaimsAtOnce = 4096;
 constexpr std::size_t kListedRanks = 32;
 
 enum class OutcomeKind : std::uint8_t { kTable = 1, kFailure = 2 };
 
 std::string ClaimKey(Rank rank) { return fmt::format("member/{}", rank); }
+// Of a table, so that what a store says of it is bounded before it is fetched.
+std::uint64_t MostParts(int world_size) {
+  return DivCeil(static_cast<std::uint64_t>(world_size) * kMaxMemberBytes, kPartBytes);
+}
 std::string PartKey(std::uint32_t part) { return fmt::format("table/{}", part); }
 
 // "host a, pid 17"
@@ -256,6 +261,7 @@ class Meeting {
       return {};
     }
     RONDO_ASSIGN(const std::int64_t arrivals, store_.Add(kArrivals, 1, options_.deadline));
+    if (arrivals < 1) return tl::unexpected(Unreadable(store_, "count of arrivals"));
     if (arrivals > options_.world_size) {
       return FailMeeting(
           {}, ErrorCode::kWorldSizeMismatch,
@@ -327,6 +333,7 @@ class Meeting {
       return tl::unexpected(FailureIn(*outcome));
     }
     const auto parts = in.Number<std::uint32_t>();
+    if (parts > MostParts(options_.world_size)) return tl::unexpected(Unreadable(store_, "outcome"));
     std::string table(in.Raw(in.remaining()));
     for (std::uint32_t part = 1; part < parts; ++part) {
       RONDO_ASSIGN(const std::string bytes, store_.WaitFor(PartKey(part), options_.deadline));

@@ -382,5 +382,28 @@ TEST_CASE("When the store dies during the meeting, everybody hears of the store,
   for (std::thread& thread : threads) thread.join();
 }
 
+TEST_CASE("A count of arrivals that no meeting has is an error, never a rank") {
+  MemoryWorld world;
+  const auto store = world.Open();
+  for (const char* count : {"-1", "-7", "-9223372036854775808"}) {
+    CAPTURE(count);
+    REQUIRE(store->Set("rondo/job/0/arrivals", count, Soon()));
+    const auto results = Meet(world, {Number(0, 2, false)});
+    REQUIRE(!results[0]);
+    CHECK(results[0].error().code() == ErrorCode::kProtocol);
+    CHECK_SAYS(results[0].error(), "the count of arrivals of the meeting");
+  }
+}
+
+TEST_CASE("A table in more parts than a world has room for is refused before they are fetched") {
+  MemoryWorld world;
+  const auto store = world.Open();
+  REQUIRE(store->Set("rondo/job/0/outcome", std::string("\x01\xff\xff\xff\xff", 5), Soon()));
+  const auto results = Meet(world, {Number(1, 2)});
+  REQUIRE(!results[0]);
+  CHECK(results[0].error().code() == ErrorCode::kProtocol);
+  CHECK_SAYS(results[0].error(), "the outcome of the meeting");
+}
+
 }  // namespace
 }  // namespace rondo
