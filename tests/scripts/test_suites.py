@@ -98,6 +98,27 @@ class Budgets(unittest.TestCase):
         self.assertLess(sum(suite.budget_min for suite in SUITES if not suite.full_only), 90)
 
 
+class Fuzzing(unittest.TestCase):
+    """tests/fuzz/run is tested in test_fuzz.py; this is how tools/test runs it."""
+
+    def suite(self, name):
+        return next(suite for suite in SUITES if suite.name == name)
+
+    def test_every_run_has_it_and_the_full_one_ten_times_as_much_with_other_inputs(self):
+        self.assertFalse(self.suite("fuzz").full_only)
+        self.assertTrue(self.suite("fuzz-long").full_only)
+        self.assertEqual(self.suite("fuzz").command, ["tests/fuzz/run"])
+        self.assertEqual(self.suite("fuzz-long").command, ["tests/fuzz/run", "--times", "10", "--seed", "2"])
+
+    def test_a_finding_fails_the_suite_and_its_input_stays_in_the_output(self):
+        said = ["FAIL  pmi  7 inputs: crash", "      the input: 52ff", "21 passed, 1 failed, 0 skipped"]
+        script = "; ".join(f"echo '{line}'" for line in said) + "; exit 1"
+        status, text = run_suites(shell("fuzz", script, counting.count_end_line))
+        self.assertEqual(status, 1)
+        self.assertIn("the input: 52ff", text)
+        self.assertEqual(text.splitlines()[-1], "21 passed, 1 failed, 0 skipped")
+
+
 class Interrupt(unittest.TestCase):
     def test_ends_the_children_and_exits_130(self):
         with tempfile.TemporaryDirectory() as folder:

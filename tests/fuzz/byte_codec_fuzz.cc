@@ -1,0 +1,76 @@
+// base/byte_codec: fields read in an order that the input decides, out of the rest of it.
+//
+// An input is a list of what to read (its first byte says how many, then a byte each), then the bytes to read from.
+#include <algorithm>
+#include <cstdint>
+
+#include "base/byte_codec.h"
+#include "tests/fuzz/harness.h"
+
+namespace rondo::fuzz {
+namespace {
+
+enum class Read : std::uint8_t { kNumber8, kNumber16, kNumber32, kNumber64, kText8, kText16, kText32, kRaw };
+
+// Reads one field and writes it again.
+void Copy(ByteReader& in, std::uint8_t what, ByteWriter& out) {
+  const std::size_t limit = what >> 3;  // of a text, and bytes of a raw field
+  switch (static_cast<Read>(what & 7)) {
+    case Read::kNumber8: out.Number(in.Number<std::uint8_t>()); break;
+    case Read::kNumber16: out.Number(in.Number<std::uint16_t>()); break;
+    case Read::kNumber32: out.Number(in.Number<std::uint32_t>()); break;
+    case Read::kNumber64: out.Number(in.Number<std::uint64_t>()); break;
+    case Read::kText8: out.Text<std::uint8_t>(in.Text<std::uint8_t>(limit)); break;
+    case Read::kText16: out.Text<std::uint16_t>(in.Text<std::uint16_t>()); break;
+    case Read::kText32: out.Text<std::uint32_t>(in.Text(limit)); break;
+    case Read::kRaw: out.Raw(in.Raw(limit)); break;
+  }
+}
+
+}  // namespace
+
+Corpus HarnessCorpus() {
+  const std::string all("\x08\x00\x01\x02\x03\x24\x05\x26\x3f", 9);
+  const std::string fields = ByteWriter()
+                                 .Number(std::uint8_t{1})
+                                 .Number(std::uint16_t{2})
+                                 .Number(std::uint32_t{3})
+                                 .Number(std::uint64_t{4})
+                                 .Text<std::uint8_t>("t8")
+                                 .Text<std::uint16_t>("text")
+                                 .Text("t32")
+                                 .Raw("seven 7")
+                                 .Take();
+  return {.seeds = {all + fields, all + fields.substr(0, 20)}, .words = {std::string(4, '\xff')}};
+}
+
+void CheckInput(std::string_view input) {
+  const std::size_t count = input.empty() ? 0 : static_cast<unsigned char>(input.front());
+  const std::string_view list = input.substr(std::min<std::size_t>(input.size(), 1), count);
+  const std::string_view bytes = input.substr(std::min(input.size(), 1 + count));
+
+  ByteReader in(bytes);
+  ByteWriter out;
+  bool was_ok = true;
+  for (const char what : list) {
+    const std::size_t remaining = in.remaining();
+    ByteWriter field;
+    Copy(in, static_cast<std::uint8_t>(what), field);
+    RONDO_HOLDS(was_ok || !in.ok(), "a reader that failed is well again");
+    RONDO_HOLDS(in.remaining() <= remaining);
+    if (in.ok()) {
+      RONDO_HOLDS(field.size() == remaining - in.remaining(), "{} bytes gave {}", remaining - in.remaining(),
+                  field.size());
+      out.Raw(field.bytes());
+    } else {
+      const std::string& read = field.bytes();  // nothing but zeros: no field of what is not there
+      RONDO_HOLDS(std::all_of(read.begin(), read.end(), [](char c) { return c == 0; }));
+      RONDO_HOLDS(in.remaining() == 0 && !in.AtEnd());
+    }
+    was_ok = in.ok();
+  }
+  RONDO_HOLDS(out.bytes() == bytes.substr(0, out.size()));
+  if (in.ok()) RONDO_HOLDS(in.AtEnd() == (out.size() == bytes.size()));
+}
+
+}  // namespace rondo::fuzz

@@ -1,0 +1,70 @@
+// collectives/control: bodies of goodbyes, standpoints and abort notices, as a peer's control connection carries them.
+#include "base/printable.h"
+#include "collectives/control.h"
+#include "tests/fuzz/harness.h"
+#include "transport/transport.h"
+
+namespace rondo::fuzz {
+namespace {
+
+constexpr Rank kSelf = 1;
+
+AbortNotice SomeNotice() {
+  return {.code = ErrorCode::kPeerLost,
+          .culprit = 2,
+          .origin = 0,
+          .sequence = 17,
+          .collective = "all_reduce float32 x 1000 sum",
+          .host = "b",
+          .address = "10.0.0.2:4711",
+          .message = "rank 2 died",
+          .first_cause = ""};
+}
+
+void CheckNotice(const AbortNotice& notice, std::string_view body) {
+  const std::string bytes = Encode(notice);
+  RONDO_HOLDS(bytes.size() <= kMaxControlBodyBytes, "{} bytes", bytes.size());
+  // The code's number is the one byte that may differ: numbers that are none of ours are read as kInternal.
+  RONDO_HOLDS(bytes.size() == body.size() && std::string_view(bytes).substr(1) == body.substr(1));
+  RONDO_HOLDS(ErrorCodeFromNumber(static_cast<std::uint8_t>(body.front())) == notice.code);
+
+  const Error error = ErrorOf(notice, kSelf);
+  RONDO_HOLDS(error.code() == notice.code);
+  RONDO_HOLDS(!error.details().first_cause.empty(), "an error that was heard of says from whom");
+  RONDO_HOLDS(IsPrintable(error.ToString(), LineFeeds::kKeep));
+  // It is repeated to others: with its cause it still is one notice.
+  RONDO_HOLDS(DecodeAbortNotice(Encode(NoticeOf(error, kSelf))).has_value());
+}
+
+}  // namespace
+
+Corpus HarnessCorpus() {
+  AbortNotice long_notice = SomeNotice();
+  long_notice.message = std::string(2000, 'm');
+  long_notice.first_cause = std::string(760, 'c');
+  AbortNotice mismatch = SomeNotice();
+  mismatch.code = ErrorCode::kMismatch;
+  mismatch.culprit = kSelf;
+  const OperationDescriptor operation{.sequence = 3, .count = 5, .collective = Collective::kBroadcast, .root = 1};
+  return {.seeds = {Encode(SomeNotice()), Encode(mismatch), Encode(long_notice), Encode(Goodbye{operation}),
+                    Encode(Standpoint{})},
+          .words = {std::string("\xf8\x02", 2), std::string("\xff\xff", 2)}};
+}
+
+void CheckInput(std::string_view input) {
+  const Allocations allocations;
+  const std::string_view body = input.substr(0, kMaxControlBodyBytes);  // more does not pass a control connection
+  const auto goodbye = DecodeGoodbye(body);
+  const auto standpoint = DecodeStandpoint(body);
+  RONDO_HOLDS(goodbye.has_value() == (body.size() == kDescriptorBytes));
+  RONDO_HOLDS(standpoint.has_value() == goodbye.has_value());
+  if (goodbye) {
+    RONDO_HOLDS(Encode(*goodbye) == body && Encode(*standpoint) == body);
+    RONDO_HOLDS(IsPrintable(goodbye->last.ToString()));
+  }
+  if (const auto notice = DecodeAbortNotice(body)) CheckNotice(*notice, body);
+  // Every text of a notice is printed with up to four characters a byte.
+  allocations.CheckLargest(64 * kMaxControlBodyBytes);
+}
+
+}  // namespace rondo::fuzz

@@ -1,0 +1,9 @@
+// Our commands, before libFuzzer, which has the main function, looks at the arguments.
+#include <cstdlib>
+
+#include "tests/fuzz/commands.h"
+
+extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
+  if (const auto status = rondo::fuzz::RunCommand(*argc, *argv)) std::exit(*status);
+  return 0;
+}

@@ -1,0 +1,54 @@
+// A harness as an ordinary test: its seeds, whole, cut short anywhere, twice in a row, and with any one byte changed.
+// Not a search, but every run of the tests has it, under every compiler and sanitizer.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+#include "tests/fuzz/commands.h"
+#include "tests/fuzz/harness.h"
+
+namespace {
+
+constexpr std::size_t kMostInputsOfASeed = 4000;
+
+// Of a byte: its neighbours, a bit of its low and high half, and the ends of its range.
+std::string Changed(const std::string& seed, std::size_t at, int how) {
+  const auto byte = static_cast<unsigned char>(seed[at]);
+  const unsigned changes[] = {byte ^ 1u, byte ^ 0x80u, byte + 1u, 0x00, 0xff};
+  std::string changed = seed;
+  changed[at] = static_cast<char>(changes[how]);
+  return changed;
+}
+
+std::size_t Replay(const std::string& seed) {
+  constexpr int kChanges = 5;
+  // Long seeds are gone through in strides, so that a test stays within seconds under a sanitizer too.
+  const std::size_t stride = 1 + seed.size() * (kChanges + 1) / kMostInputsOfASeed;
+  rondo::fuzz::RunInput(seed);
+  rondo::fuzz::RunInput(seed + seed);
+  std::size_t inputs = 2;
+  for (std::size_t at = 0; at < seed.size(); at += stride) {
+    rondo::fuzz::RunInput(std::string_view(seed).substr(0, at));
+    for (int how = 0; how < kChanges; ++how) rondo::fuzz::RunInput(Changed(seed, at, how));
+    inputs += 1 + kChanges;
+  }
+  return inputs;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (const auto status = rondo::fuzz::RunCommand(argc, argv)) return *status;
+  if (argc != 1) {
+    fmt::print(stderr, "wants nothing, --hex HEX or --write-corpus FOLDER\n");
+    return 2;
+  }
+  const rondo::fuzz::Corpus corpus = rondo::fuzz::HarnessCorpus();
+  rondo::fuzz::RunInput("");
+  std::size_t inputs = 1;
+  for (const std::string& seed : corpus.seeds) inputs += Replay(seed);
+  fmt::print("{} inputs of {} seeds\n", inputs, corpus.seeds.size());
+  return corpus.seeds.empty() ? 1 : 0;
+}

@@ -1,0 +1,50 @@
+// rendezvous/launchers/store_line: the word in a launcher's key-value space that says where rank 0's store is.
+#include <algorithm>
+
+#include "rendezvous/launchers/pmi_reply.h"
+#include "rendezvous/launchers/store_line.h"
+#include "tests/fuzz/harness.h"
+
+namespace rondo::fuzz {
+namespace {
+
+bool Same(const StoreLine& a, const StoreLine& b) {
+  const auto same = [](const HostPort& x, const HostPort& y) { return x.host == y.host && x.port == y.port; };
+  return a.failure == b.failure &&
+         std::equal(a.addresses.begin(), a.addresses.end(), b.addresses.begin(), b.addresses.end(), same);
+}
+
+// A failure in any words goes through, cut where there is no room, in one word of printable ASCII.
+void CheckFailure(std::string_view words) {
+  if (words.empty()) return;
+  const std::string line = Encode({.addresses = {}, .failure = std::string(words)}, kMaxPmiValueBytes);
+  RONDO_HOLDS(line.size() <= kMaxPmiValueBytes);
+  RONDO_HOLDS(std::all_of(line.begin(), line.end(), [](char c) { return c > ' ' && c <= '~' && c != ';'; }), "{}",
+              line);
+  const auto heard = DecodeStoreLine(line);
+  RONDO_HOLDS(heard && heard->addresses.empty() && !heard->failure.empty());
+  RONDO_HOLDS(words.starts_with(heard->failure), "'{}' was heard as '{}'", words, heard->failure);
+}
+
+}  // namespace
+
+Corpus HarnessCorpus() {
+  return {.seeds = {"at:10.0.0.1:40211,[fe80::1%eth0]:40211", "at:127.0.0.1:1", "failed:no%20address%20is%20left",
+                    "failed:", "failed:%4g%", "at:", "at:,"},
+          .words = {"at:", "failed:", "%0a", "%zz", "]:", ","}};
+}
+
+void CheckInput(std::string_view input) {
+  const Allocations allocations;
+  CheckFailure(input);
+  const Result<StoreLine> line = DecodeStoreLine(input);
+  CheckError(line);
+  allocations.CheckLargest(8192 + 64 * input.size());
+  if (!line) return;
+  // Whoever hears it either connects or tells why not.
+  RONDO_HOLDS(line->failure.empty() != line->addresses.empty());
+  const auto again = DecodeStoreLine(Encode(*line, 8 * input.size() + 64));
+  RONDO_HOLDS(again && Same(*again, *line));
+}
+
+}  // namespace rondo::fuzz

@@ -1,0 +1,164 @@
+// rendezvous/tcp_store_service (and the store_state behind it): everything that clients of a store's server can send
+// it, in whatever order they do.
+//
+// An input is a play: (client, bytes) again and again, a byte that names the client, two with the number of bytes, and
+// these. It is played three times, with each speech cut differently, and must end alike.
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "base/byte_codec.h"
+#include "base/printable.h"
+#include "rendezvous/tcp_store_service.h"
+#include "tests/fuzz/harness.h"
+
+namespace rondo::fuzz {
+namespace {
+
+using Fate = TcpStoreService::Fate;
+
+constexpr std::size_t kClients = 3;
+// Small, so that plays of a few hundred bytes meet them.
+constexpr TcpStoreService::Limits kLimits{.state = {.max_bytes = 2048, .max_wait_bytes = 1024},
+                                          .max_clients = 2,
+                                          .max_input_bytes = 1 << 20,
+                                          .max_client_output_bytes = 256,
+                                          .max_client_waits = 3};
+
+class Play {
+ public:
+  explicit Play(Cut cut) : cut_(cut), service_({.job = "", .limits = kLimits}) {
+    for (Client& client : clients_) client.id = service_.Connect();
+  }
+
+  void Speak(std::size_t who, std::string_view bytes) {
+    for (const std::string_view piece : Pieces(bytes, cut_)) {
+      if (clients_[who].gone) return;
+      Judge(who, service_.Receive(clients_[who].id, AsBytes(piece)));
+      Settle();
+    }
+  }
+
+  // Everybody goes; nothing of them is left behind.
+  std::string End() {
+    std::string all;
+    for (std::size_t who = 0; who < kClients; ++who) {
+      Client& client = clients_[who];
+      if (!client.gone) service_.Disconnect(client.id);
+      CheckAnswers(client.heard);
+      all += client.heard + (client.gone ? "|gone|" : "|there|");
+    }
+    RONDO_HOLDS(service_.input_bytes() == 0 && service_.clients_after_hello() == 0);
+    RONDO_HOLDS(service_.state().pending_waits() == 0);
+    return all + std::to_string(service_.state().size());
+  }
+
+ private:
+  struct Client {
+    TcpStoreService::ClientId id = 0;
+    bool gone = false;
+    std::string heard;
+  };
+
+  void Judge(std::size_t who, const TcpStoreService::Verdict& verdict) {
+    if (verdict.fate == Fate::kKeep) return;
+    Client& client = clients_[who];
+    RONDO_HOLDS(!verdict.reason.empty() && IsPrintable(verdict.reason), "{}", Printable(verdict.reason));
+    Hear(client);
+    client.gone = true;
+    service_.Disconnect(client.id);
+  }
+
+  void Hear(Client& client) {
+    store_protocol::Outgoing& output = service_.output(client.id);
+    Bytes piece;
+    while (output.Front(std::span(&piece, 1)) == 1) {
+      client.heard += ToText(piece);
+      output.Consume(piece.size());
+    }
+  }
+
+  // Takes all answers, and lets those go on whom a full output had stopped.
+  void Settle() {
+    RONDO_HOLDS(service_.state().bytes() <= kLimits.state.max_bytes, "the store holds {} bytes",
+                service_.state().bytes());
+    RONDO_HOLDS(service_.clients_after_hello() <= kLimits.max_clients);
+    RONDO_HOLDS(service_.state().pending_waits() <= kLimits.max_clients * kLimits.max_client_waits);
+    for (bool again = true; again;) {
+      again = false;
+      for (std::size_t who = 0; who < kClients; ++who) {
+        Client& client = clients_[who];
+        if (client.gone) continue;
+        Hear(client);
+        if (!service_.LeftOff(client.id)) continue;
+        again = true;
+        Judge(who, service_.Resume(client.id));
+      }
+    }
+  }
+
+  // Whole replies to a hello and to requests, and nothing else.
+  static void CheckAnswers(std::string heard) {
+    if (heard.empty()) return;
+    const auto hello = store_protocol::TakeHelloReply(heard);
+    RONDO_HOLDS(hello && *hello);
+    for (std::string_view rest = heard; !rest.empty();) {
+      const auto frame = store_protocol::FirstFrame(rest);
+      RONDO_HOLDS(frame && *frame);
+      const auto reply = store_protocol::DecodeReply(**frame);
+      RONDO_HOLDS(reply);
+      // What a cancelled wait is told is the value of its cancel key, which may be empty.
+      if (reply->error && *reply->error != ErrorCode::kAborted) CheckError(Error(*reply->error, reply->payload));
+      rest.remove_prefix(store_protocol::kLengthBytes + (*frame)->size());
+    }
+  }
+
+  const Cut cut_;
+  TcpStoreService service_;
+  std::array<Client, kClients> clients_;
+};
+
+std::string Speech(std::size_t who, std::string_view bytes) {
+  return ByteWriter().Number(static_cast<std::uint8_t>(who)).Text<std::uint16_t>(bytes).Take();
+}
+
+}  // namespace
+
+Corpus HarnessCorpus() {
+  using namespace store_protocol;
+  const std::string hello = Encode(Hello{.job = "j", .token = ""});
+  const std::string hellos = Speech(0, hello) + Speech(1, hello);
+  const std::vector<std::string> ab{"a", "b"};
+  const std::vector<std::string> just_a{"a"};
+  const std::vector<KeyValue> a{{"a", "1"}};
+  const std::vector<KeyValue> old{{"a", std::string(600, 'x')}};
+  // Too much for the limit, were it not that the old value made room twice.
+  const std::vector<KeyValue> twice{{"a", ""}, {"a", ""}, {"b", std::string(1900, 'z')}};
+  return {.seeds = {hellos + Speech(0, EncodeWait(1, ab, "stop")) + Speech(1, EncodeSet(1, a)) +
+                        Speech(1, EncodeDelete(2, just_a)) + Speech(1, EncodeCompareSet(3, "b", std::nullopt, "2")) +
+                        Speech(1, EncodeSet(4, a)) + Speech(0, EncodeGet(2, ab)),
+                    hellos + Speech(0, EncodeWait(1, ab, "stop") + EncodeWait(2, ab, "a")) +
+                        Speech(1, EncodeAdd(1, "stop", 5) + EncodeAdd(2, "stop", -6)) + Speech(0, EncodeAbandon(1)),
+                    hellos + Speech(0, EncodeSet(1, old)) + Speech(0, EncodeSet(2, twice)) +
+                        Speech(1, EncodeGet(1, ab) + EncodeGet(2, ab) + EncodeGet(3, ab)),
+                    hellos + Speech(2, hello), Speech(0, "GET / HTTP/1.1\r\n")},
+          .words = {std::string(kMagic), hello, "stop", EncodeAbandon(1), EncodeWait(9, just_a, "")}};
+}
+
+void CheckInput(std::string_view input) {
+  std::string first;
+  for (const Cut cut : kCuts) {
+    Play play(cut);
+    ByteReader in(input);
+    while (in.remaining() > 0) {
+      const std::size_t who = in.Number<std::uint8_t>() % kClients;
+      const std::size_t bytes = in.Number<std::uint16_t>();
+      play.Speak(who, in.Raw(std::min(bytes, in.remaining())));
+    }
+    const std::string end = play.End();
+    if (cut == Cut::kWhole) first = end;
+    RONDO_HOLDS(end == first, "the end depends on how the bytes came");
+  }
+}
+
+}  // namespace rondo::fuzz

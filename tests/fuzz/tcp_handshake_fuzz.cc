@@ -1,0 +1,119 @@
+// transport/tcp/handshake: the first bytes that anybody who reaches a port can send, and what a called side answers.
+#include <algorithm>
+
+#include "base/printable.h"
+#include "tests/fuzz/harness.h"
+#include "transport/tcp/handshake.h"
+
+namespace rondo::fuzz {
+namespace {
+
+using tcp::MessageReader;
+
+// Where a message ends, and what it was taken for.
+struct Verdict {
+  std::size_t taken = 0;
+  bool complete = false;
+  std::string error;
+  friend bool operator==(const Verdict&, const Verdict&) = default;
+};
+
+Verdict Feed(MessageReader& reader, const std::vector<std::string_view>& pieces) {
+  Verdict verdict;
+  for (std::string_view piece : pieces) {
+    while (!piece.empty() && reader.wanted() != 0) {
+      const std::string_view part = piece.substr(0, reader.wanted());
+      piece.remove_prefix(part.size());
+      verdict.taken += part.size();
+      const Status fed = reader.Feed(AsBytes(part));
+      if (!fed) {
+        CheckError(fed);
+        verdict.error = fed.error().ToString();
+        verdict.taken = 0;  // how much of a wrong message was looked at depends on how it came
+        return verdict;
+      }
+      RONDO_HOLDS(reader.complete() == (reader.wanted() == 0));
+    }
+  }
+  verdict.complete = reader.complete();
+  return verdict;
+}
+
+// The message is the same when it is written again; and the same bytes, where those that the format reserves are zero.
+template <typename Message>
+void CheckAgain(const Message& message, MessageReader::Kind kind, Result<Message> (MessageReader::*decoded)() const) {
+  const std::vector<std::byte> bytes = tcp::Encode(message);
+  RONDO_HOLDS(bytes.size() <= tcp::kPreambleBytes + tcp::kMaxHandshakeBytes);
+  MessageReader again(kind);
+  const std::string text = ToText(bytes);
+  RONDO_HOLDS(Feed(again, {text}).complete);
+  const Result<Message> same = (again.*decoded)();
+  RONDO_HOLDS(same && *same == message);
+}
+
+void CheckHello(const tcp::Hello& hello) {
+  CheckAgain(hello, MessageReader::Kind::kHello, &MessageReader::hello);
+  const tcp::Identity self{.job = "job", .generation = 7, .instance = "called"};
+  const std::vector<std::string> instances{"called", "caller"};
+  for (const tcp::Reply& reply : {JudgeCaller(hello, self), JudgeRanks(hello, 0, instances)}) {
+    if (reply.verdict == tcp::Verdict::kAccepted) continue;
+    // It goes into a log, on one line, and to whoever called.
+    RONDO_HOLDS(!reply.text.empty() && IsPrintable(reply.text), "{}", Printable(reply.text));
+    tcp::Reply sent = reply;
+    sent.text = sent.text.substr(0, tcp::kMaxReplyTextBytes);
+    CheckAgain(sent, MessageReader::Kind::kReply, &MessageReader::reply);
+  }
+}
+
+}  // namespace
+
+Corpus HarnessCorpus() {
+  tcp::Hello hello;
+  hello.kind = tcp::ConnectionKind::kLane;
+  hello.streams = 2;
+  hello.stream = 1;
+  hello.index = 3;
+  hello.generation = 7;
+  hello.communicator = 0x1122334455667788;
+  hello.from = 1;
+  hello.to = 0;
+  hello.job = "job";
+  hello.from_instance = "caller";
+  hello.to_instance = "called";
+  const tcp::Reply refusal{tcp::Verdict::kRefused, ErrorCode::kStale, "this process belongs to another job"};
+  tcp::Hello stranger = hello;
+  stranger.job = "other\n\x1b[31m";
+  return {
+      .seeds = {ToText(tcp::Encode(hello)), ToText(tcp::Encode(stranger)), ToText(tcp::Encode(tcp::Reply{})),
+                ToText(tcp::Encode(refusal)), ToText(tcp::Encode(refusal)) + "and what follows",
+                "GET / HTTP/1.1\r\nHost: 10.0.0.1:29500\r\n\r\n", std::string("\x16\x03\x01\x02\x00\x01\x00\x01", 8)},
+      .words = {"RONDOtcp", "RONDOack", std::string("\x01\x00", 2), "job", "caller", "called"}};
+}
+
+void CheckInput(std::string_view input) {
+  for (const MessageReader::Kind kind : {MessageReader::Kind::kHello, MessageReader::Kind::kReply}) {
+    const Allocations allocations;
+    Verdict first;
+    for (const Cut cut : kCuts) {
+      MessageReader reader(kind);
+      const Verdict verdict = Feed(reader, Pieces(input, cut));
+      if (cut == Cut::kWhole) first = verdict;
+      RONDO_HOLDS(verdict == first, "'{}' and '{}', {} and {} bytes", first.error, verdict.error, first.taken,
+                  verdict.taken);
+      if (!verdict.complete) continue;
+      if (kind == MessageReader::Kind::kHello) {
+        const auto hello = reader.hello();
+        CheckError(hello);
+        if (hello) CheckHello(*hello);
+      } else {
+        const auto reply = reader.reply();
+        CheckError(reply);
+        if (reply) CheckAgain(*reply, kind, &MessageReader::reply);
+      }
+    }
+    // Texts are shown with four characters a byte at most, and vectors grow by doubling.
+    allocations.CheckLargest(32 * (tcp::kPreambleBytes + tcp::kMaxHandshakeBytes) + 64 * input.size());
+  }
+}
+
+}  // namespace rondo::fuzz
