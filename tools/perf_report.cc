@@ -18,6 +18,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// For Json::parse: an object that grows copies its values, which takes stack for every level that a baseline does not
+// have.
+bool RefuseDepth(int depth, Json::parse_event_t, const Json&) {
+  constexpr int kMaxDepth = 16;
+  if (depth > kMaxDepth) throw Json::other_error::create(500, "lists in lists, too deep", nullptr);
+  return true;
+}
+
 std::string CpuName() {
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);) {
@@ -226,7 +234,7 @@ Result<BaselineReport> CompareWithBaseline(const std::vector<PerfRow>& rows, std
                                            double max_regression) {
   std::map<RowIdentity, double> baseline;
   try {
-    const Json parsed = Json::parse(baseline_json);
+    const Json parsed = Json::parse(baseline_json, RefuseDepth);
     for (const Json& row : parsed.at("rows")) baseline[IdentityOf(row)] = row.at("time_us").at("median");
   } catch (const Json::exception& error) {
     return Fail(ErrorCode::kInvalidArgument, "not what `rondo perf --json` writes: {}", error.what());

@@ -19,6 +19,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// For Json::parse: an object that grows copies its values, which takes stack for every level that a profile does not
+// have.
+bool RefuseDepth(int depth, Json::parse_event_t, const Json&) {
+  constexpr int kMaxDepth = 16;
+  if (depth > kMaxDepth) throw Json::other_error::create(500, "lists in lists, too deep", nullptr);
+  return true;
+}
+
 constexpr int kFormat = 1;
 constexpr std::int64_t kMaxRanks = 1 << 16;
 
@@ -161,7 +169,7 @@ std::string Print(const Profile& profile) {
 
 Result<Profile> ParseProfile(std::string_view json) {
   try {
-    const Json parsed = Json::parse(json);
+    const Json parsed = Json::parse(json, RefuseDepth);
     RONDO_ASSIGN(const std::int64_t format, WholeNumber(parsed.at("rondo_profile"), "rondo_profile"));
     if (format != kFormat)
       return Fail(ErrorCode::kInvalidArgument, "rondo_profile is {}, this version reads {}", format, kFormat);

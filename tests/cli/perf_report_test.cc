@@ -51,6 +51,9 @@ TEST_CASE("Numbers that are none of ours are refused by their field, or are no r
   CHECK(CompareWithBaseline({Row(10)}, Baseline("\"ranks\": 4", "\"ranks\": 4294967300"), 0.1)->compared == 0);
   CHECK(!CompareWithBaseline({Row(10)}, "{\"rows\": 7}", 0.1));
   CHECK(!CompareWithBaseline({Row(10)}, "", 0.1));
+  CHECK(!CompareWithBaseline({Row(10)}, "{\"a\": " + std::string(1'000'000, '['), 0.1));
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  CHECK(!CompareWithBaseline({Row(10)}, "{\"a\": " + deep + ", \"rows\": []}", 0.1));
 }
 
 }  // namespace
