@@ -10,6 +10,7 @@ from dataclasses import dataclass
 class Layer:
     folder: str
     sees: tuple[str, ...]  # folders it may reach besides itself and third_party; those below them included
+    shuns: tuple[str, ...] = ()  # but for these
     sans_io: bool = False  # reaches no Asio
     required: bool = True  # a folder without a BUILD file is a failure; else it does not exist yet
 
@@ -17,6 +18,7 @@ class Layer:
 LAYERS = [
     Layer("base", (), sans_io=True),
     Layer("transport", ("base",)),
+    Layer("transport/fault", ("base", "transport")),
     Layer("rendezvous", ("base",)),
     Layer("collectives/schedule", ("base", "collectives/algorithms"), sans_io=True),
     Layer("collectives/algorithms", ("base", "collectives/schedule"), sans_io=True),
@@ -28,10 +30,10 @@ LAYERS = [
         sans_io=True,
     ),
     Layer("collectives/point_to_point", ("base", "transport"), sans_io=True),
-    Layer("collectives", ("base", "transport", "rendezvous")),
+    Layer("collectives", ("base", "transport", "rendezvous"), shuns=("transport/fault",)),
     Layer("cuda", ("base", "transport", "collectives"), required=False),
-    Layer("embed", ("base", "transport", "rendezvous", "collectives", "cuda"), required=False),
-    Layer("simulation", ("base", "transport", "rendezvous", "collectives")),
+    Layer("embed", ("base", "transport", "rendezvous", "collectives", "cuda"), shuns=("transport/fault",), required=False),
+    Layer("simulation", ("base", "transport", "rendezvous", "collectives"), shuns=("transport/fault",)),
     Layer("tools", ("base", "transport", "rendezvous", "collectives", "cuda", "embed", "simulation")),
     Layer("examples", ("base", "transport", "rendezvous", "collectives", "cuda", "embed"), required=False),
 ]
@@ -47,4 +49,6 @@ def layers_of(path: str) -> list[Layer]:
 
 
 def may_see(layer: Layer, path: str) -> bool:
+    if any(within(path, folder) for folder in layer.shuns):
+        return False
     return any(within(path, folder) for folder in (layer.folder, *layer.sees, "third_party"))

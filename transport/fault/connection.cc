@@ -1,0 +1,201 @@
+#include "transport/fault/connection.h"
+
+#include <algorithm>
+#include <asio/buffer.hpp>
+#include <asio/error.hpp>
+#include <asio/post.hpp>
+#include <optional>
+#include <utility>
+
+namespace rondo::fault {
+namespace {
+
+using Socket = asio::ip::tcp::socket;
+
+constexpr int kStepsPerTurn = 64;  // then the proxy looks after its other connections
+
+void SetUp(Socket& socket) {
+  asio::error_code ignored;
+  socket.non_blocking(true, ignored);
+  socket.set_option(asio::ip::tcp::no_delay(true), ignored);  // or slices would be put together again
+}
+
+void CloseWithReset(Socket& socket) {
+  asio::error_code ignored;
+  socket.set_option(asio::socket_base::linger(true, 0), ignored);
+  socket.close(ignored);
+}
+
+}  // namespace
+
+Connection::Connection(asio::io_context& io, const Clock& clock, ProxyCounters& counters, Socket caller,
+                       ConnectionSetUp set_up, std::function<void()> ended)
+    : io_(io),
+      clock_(clock),
+      counters_(counters),
+      set_up_(std::move(set_up)),
+      ended_(std::move(ended)),
+      caller_(std::move(caller)),
+      server_(io),
+      to_server_(io, IdentityOf(Way::kToServer), set_up_.buffer_bytes, Way::kToServer, caller_, server_),
+      to_caller_(io, IdentityOf(Way::kToCaller), set_up_.buffer_bytes, Way::kToCaller, server_, caller_) {}
+
+FlowIdentity Connection::IdentityOf(Way way) const {
+  // The two ways draw from streams of their own.
+  const std::uint64_t seed = set_up_.seed ^ (way == Way::kToServer ? 0x9E3779B97F4A7C15u : 0);
+  return {.listener = set_up_.listener, .way = way, .connection = set_up_.number, .seed = seed};
+}
+
+void Connection::Start() {
+  server_.async_connect(set_up_.target, [self = shared_from_this()](const asio::error_code& error) {
+    if (self->closed_) return;
+    if (error) {
+      self->counters_.unreachable.fetch_add(1, std::memory_order_release);
+      return self->Reset();
+    }
+    SetUp(self->caller_);
+    SetUp(self->server_);
+    self->connected_ = true;
+    self->DriveBoth();
+  });
+}
+
+void Connection::Add(const std::shared_ptr<Toxicity>& toxicity) {
+  for (Pump* const pump : {&to_server_, &to_caller_}) pump->flow.Add(toxicity);
+  DriveBoth();
+}
+
+void Connection::Remove(const Toxicity& toxicity) {
+  for (Pump* const pump : {&to_server_, &to_caller_}) pump->flow.Remove(toxicity);
+  DriveBoth();
+}
+
+void Connection::Hold(bool held) {
+  for (Pump* const pump : {&to_server_, &to_caller_}) {
+    pump->flow.Hold(held);
+    pump->counted_hold = false;
+  }
+  DriveBoth();
+}
+
+void Connection::DriveBoth() {
+  if (!connected_) return;
+  Drive(to_server_);
+  Drive(to_caller_);
+}
+
+void Connection::Drive(Pump& pump) {
+  for (int i = 0; i < kStepsPerTurn; ++i) {
+    if (closed_) return;
+    if (!Step(pump)) return WatchSource(pump);
+  }
+  asio::post(io_, [self = shared_from_this(), &pump] { self->Drive(pump); });
+}
+
+bool Connection::Step(Pump& pump) {
+  const TimePoint now = clock_.Now();
+  const Flow::Step step = pump.flow.Next(now);
+  switch (step.kind) {
+    case Flow::Step::Kind::kNothing:
+      // By a Timeout its own counter says so.
+      if (pump.flow.held() && pump.flow.withholds() && !std::exchange(pump.counted_hold, true)) counters_.paused.Fire();
+      return false;
+    case Flow::Step::Kind::kWait:
+      pump.timer.expires_after(step.until - now);
+      pump.timer.async_wait([self = shared_from_this(), &pump](const asio::error_code& error) {
+        if (!error) self->Drive(pump);
+      });
+      return false;
+    case Flow::Step::Kind::kSend: return Send(pump, step.bytes);
+    case Flow::Step::Kind::kEnd: {
+      asio::error_code ignored;
+      pump.sink.shutdown(Socket::shutdown_send, ignored);
+      CloseIfOver();
+      return true;
+    }
+    case Flow::Step::Kind::kReset: Reset(); return false;
+    case Flow::Step::Kind::kOver: return false;
+  }
+  return false;
+}
+
+bool Connection::Send(Pump& pump, Bytes bytes) {
+  if (pump.writing) return false;
+  asio::error_code error;
+  const std::size_t sent = pump.sink.write_some(asio::buffer(bytes.data(), bytes.size()), error);
+  if (!error) {
+    counters_.bytes.fetch_add(sent, std::memory_order_relaxed);
+    pump.flow.Sent(sent, clock_.Now());
+    return true;
+  }
+  if (error != asio::error::would_block && error != asio::error::try_again) {
+    Reset();  // the sink is gone without having read all: that is what the source must see, too
+    return false;
+  }
+  pump.writing = true;
+  pump.sink.async_wait(Socket::wait_write, [self = shared_from_this(), &pump](const asio::error_code& failed) {
+    pump.writing = false;
+    if (!failed) self->Drive(pump);
+  });
+  return false;
+}
+
+void Connection::WatchSource(Pump& pump) {
+  if (closed_ || pump.reading || pump.source_ended || pump.flow.room() == 0) return;
+  pump.reading = true;
+  pump.source.async_wait(Socket::wait_read, [self = shared_from_this(), &pump](const asio::error_code& error) {
+    pump.reading = false;
+    if (!error && !self->closed_) self->ReadSource(pump);
+  });
+}
+
+void Connection::ReadSource(Pump& pump) {
+  const std::size_t room = std::min(pump.flow.room(), buffer_.size());
+  asio::error_code error;
+  const std::size_t got = pump.source.read_some(asio::buffer(buffer_.data(), room), error);
+  if (error == asio::error::would_block || error == asio::error::try_again) return WatchSource(pump);
+  if (error) {
+    pump.source_ended = true;
+    pump.flow.ArriveEnd(error == asio::error::eof ? Flow::End::kFin : Flow::End::kReset, clock_.Now());
+    Drive(pump);
+    return CloseIfOver();
+  }
+  LookAt(pump.way, Bytes(buffer_).first(got));
+  pump.flow.Arrive(Bytes(buffer_).first(got), clock_.Now());
+  Drive(pump);
+}
+
+void Connection::LookAt(Way way, Bytes bytes) {
+  if (!set_up_.recogniser) return;
+  set_up_.recogniser->Look(way, bytes);
+  Flow& flow = (way == Way::kToServer ? to_server_ : to_caller_).flow;
+  if (flow.has_name()) return;
+  if (const auto& stream = set_up_.recogniser->stream(way)) flow.Name(stream->name, stream->begin);
+}
+
+void Connection::CloseIfOver() {
+  if (closed_ || !to_server_.flow.over() || !to_caller_.flow.over()) return;
+  // Closing before a source has said its last would reset it; an end that it cannot see any more ends it by itself.
+  if (!to_server_.source_ended || !to_caller_.source_ended) return;
+  asio::error_code ignored;
+  caller_.close(ignored);
+  server_.close(ignored);
+  End();
+}
+
+void Connection::Reset() {
+  if (closed_) return;
+  CloseWithReset(caller_);
+  CloseWithReset(server_);
+  End();
+}
+
+void Connection::End() {
+  closed_ = true;
+  to_server_.timer.cancel();
+  to_caller_.timer.cancel();
+  // The proxy forgets this connection; what is still queued holds it a little longer.
+  if (const auto ended = std::exchange(ended_, nullptr)) ended();
+}
+
+}  // namespace rondo::fault

@@ -1,0 +1,49 @@
+// The endpoint of a faulty transport: that of the transport inside, whose lanes are wrapped when they are opened.
+//
+// Thread rule: as transport.h says.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "transport/fault/fault_injector.h"
+#include "transport/fault/faulty_lane.h"
+#include "transport/transport.h"
+
+namespace rondo::fault {
+
+class FaultyEndpoint final : public Endpoint {
+ public:
+  FaultyEndpoint(std::unique_ptr<Endpoint> inner, Rank self, std::shared_ptr<FaultInjector> injector)
+      : inner_(std::move(inner)), self_(self), injector_(std::move(injector)) {}
+
+  Result<Lane*> Open(Rank peer, std::uint32_t index) override;
+  bool MayHaveBoard() const override { return injector_->plan().faults.empty() && inner_->MayHaveBoard(); }
+  Result<Board*> OpenBoard() override { return inner_->OpenBoard(); }
+  void Poll(TimePoint now) override;
+  bool Arm() override;
+  void Disarm() override { inner_->Disarm(); }
+  int wait_fd() const override { return inner_->wait_fd(); }
+  void Revoke() override { inner_->Revoke(); }
+  void ShutDown() override { inner_->ShutDown(); }
+
+  void Wake() override { inner_->Wake(); }
+  bool SendControl(Rank peer, const ControlMessage& message) override;
+  std::vector<Rank> ControlPeers() const override { return inner_->ControlPeers(); }
+  bool ControlFlushed() const override { return inner_->ControlFlushed(); }
+  std::string_view TransportTo(Rank peer) const override { return inner_->TransportTo(peer); }
+  std::string DescribePeer(Rank peer) const override { return inner_->DescribePeer(peer); }
+
+ private:
+  const std::unique_ptr<Endpoint> inner_;  // outlives the lanes
+  const Rank self_;
+  const std::shared_ptr<FaultInjector> injector_;
+  std::map<std::pair<Rank, std::uint32_t>, std::unique_ptr<FaultyLane>> lanes_;
+};
+
+}  // namespace rondo::fault

@@ -1,0 +1,39 @@
+// How often a fault fired: the proof without which a test of a fault proves nothing.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+#include "base/clock.h"
+
+namespace rondo::fault {
+
+// Thread rule: any thread. What happened before Fire is visible to whoever saw the count that it made.
+class FireCount {
+ public:
+  std::uint64_t count() const { return count_.load(std::memory_order_acquire); }
+
+  // Waits until it has fired `times` times, for at most `patience` of real time; says whether it has.
+  bool Await(std::uint64_t times, Duration patience) const {
+    std::unique_lock lock(mutex_);
+    return fired_.wait_for(lock, patience, [&] { return count() >= times; });
+  }
+
+  void Fire() {
+    {
+      // Under the lock, or a waiter between its look and its sleep would miss it.
+      const std::lock_guard lock(mutex_);
+      count_.fetch_add(1, std::memory_order_release);
+    }
+    fired_.notify_all();
+  }
+
+ private:
+  std::atomic<std::uint64_t> count_{0};
+  mutable std::mutex mutex_;
+  mutable std::condition_variable fired_;
+};
+
+}  // namespace rondo::fault

@@ -1,0 +1,126 @@
+// One way of one proxied connection: what came in, what the toxics do to it, what may go out and when. Sans-I/O: the
+// proxy moves the bytes and says the time, so every toxic is tested without a socket and without waiting.
+//
+// Random values (a jitter, the bit to turn over) depend on the flow's seed, the toxic's number and the stream offset
+// alone, never on how the kernel cut the stream into reads.
+//
+// Thread rule: one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "transport/fault/toxic.h"
+
+namespace rondo::fault {
+
+// What a scope is held against. The stream's name comes later, if ever (Flow::Name).
+struct FlowIdentity {
+  std::string listener;
+  Way way = Way::kToServer;      // not kBoth
+  std::uint64_t connection = 1;  // the k-th of its listener
+  std::uint64_t seed = 1;
+};
+
+class Flow {
+ public:
+  enum class End : std::uint8_t { kFin, kReset };
+
+  struct Step {
+    enum class Kind : std::uint8_t {
+      kNothing,  // until something arrives or the toxics change
+      kWait,     // until `until`
+      kSend,     // `bytes`, or some from their front; then Sent
+      kEnd,      // shut down writing; once
+      kReset,    // reset both ends; once
+      kOver,     // after one of the two
+    };
+    Kind kind = Kind::kNothing;
+    TimePoint until{};
+    Bytes bytes{};  // valid until the next call of anything but Next
+  };
+
+  Flow(FlowIdentity identity, std::size_t buffer_bytes);
+
+  // ---- the toxics ----
+  // One whose scope cannot be about this flow is ignored.
+  void Add(std::shared_ptr<Toxicity> toxicity);
+  void Remove(const Toxicity& toxicity);
+  // The stream is called `stream`, and its byte 0 is byte `begin` of this way.
+  void Name(std::string stream, std::uint64_t begin);
+  bool has_name() const { return stream_.has_value(); }
+  // Nothing passes while it is held; as Timeout, but of the whole listener.
+  void Hold(bool held) { held_ = held; }
+  bool held() const { return held_; }
+
+  // ---- what comes in ----
+  // How many bytes may arrive now. What arrives after the flow is over is swallowed.
+  std::size_t room() const;
+  // REQUIRES: at most room() bytes.
+  void Arrive(Bytes bytes, TimePoint now);
+  void ArriveEnd(End end, TimePoint now);
+
+  // ---- what goes out ----
+  Step Next(TimePoint now);
+  // REQUIRES: at most what the last Next gave, and nothing was called in between.
+  void Sent(std::size_t bytes, TimePoint now);
+
+  // As of the last Next: something is being kept back by a Hold or a Timeout.
+  bool withholds() const { return withholds_; }
+  bool over() const { return over_; }
+
+ private:
+  struct Use {
+    std::shared_ptr<Toxicity> toxicity;
+    bool noted = false;              // fired for this flow, where that is once
+    std::optional<TimePoint> since;  // when its waiting began
+  };
+  struct Piece {
+    std::vector<std::byte> bytes;
+    std::size_t begin = 0;  // what lies before has been sent
+    TimePoint due{};
+    std::size_t size() const { return bytes.size() - begin; }
+  };
+
+  // Offset 0 of what the scope counts, where that is known and about this stream.
+  std::optional<std::uint64_t> OriginFor(const Scope& scope) const;
+  bool IsAt(const Scope& scope, std::uint64_t offset) const;
+  // The first toxic of that kind that works on the byte at `offset`.
+  template <typename Kind>
+  Use* Find(std::uint64_t offset);
+  // The next offset behind `offset` at which a toxic begins or ends.
+  std::uint64_t NextEdge(std::uint64_t offset) const;
+  TimePoint DueAt(std::uint64_t offset, TimePoint now);
+  std::uint64_t Draw(const Toxicity& toxicity, std::uint64_t offset) const;
+  Step Withhold(Use& use, TimePoint now);
+  Step NextEnd(TimePoint now);
+  Step Finish(Step::Kind kind);
+  void CorruptFront();
+
+  const FlowIdentity identity_;
+  const std::size_t buffer_bytes_;
+  std::vector<Use> uses_;
+  std::optional<std::string> stream_;
+  std::uint64_t stream_begin_ = 0;
+  bool held_ = false;
+  bool withholds_ = false;
+
+  std::deque<Piece> pieces_;
+  std::size_t buffered_ = 0;
+  std::uint64_t arrived_ = 0;  // stream offsets: sent_ <= arrived_
+  std::uint64_t sent_ = 0;
+  TimePoint last_due_{};  // latencies never let bytes overtake each other
+  TimePoint free_at_{};   // slices and a bandwidth leave the link busy until then
+  std::optional<End> end_;
+  TimePoint end_due_{};
+  bool over_ = false;
+};
+
+}  // namespace rondo::fault

@@ -1,0 +1,369 @@
+#include "transport/fault/proxy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
+#include <asio/ip/address.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <deque>
+#include <functional>
+#include <future>
+#include <list>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "transport/fault/connection.h"
+
+namespace rondo::fault {
+namespace {
+
+using Tcp = asio::ip::tcp;
+
+constexpr int kBacklog = 128;
+constexpr auto kAcceptPause = std::chrono::milliseconds(20);
+
+Result<asio::ip::address> ParseAddress(std::string_view text) {
+  asio::error_code error;
+  const auto address = asio::ip::make_address(std::string(text), error);
+  if (error) return Fail(ErrorCode::kInvalidArgument, "'{}' is no numeric address for a proxy", text);
+  return address;
+}
+
+// "10.0.0.1:29500", "[::1]:29500"
+Result<Tcp::endpoint> ParseEndpoint(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  std::uint16_t port = 0;
+  const std::string_view digits = colon == std::string_view::npos ? "" : text.substr(colon + 1);
+  const auto [end, wrong] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  if (digits.empty() || wrong != std::errc() || end != digits.data() + digits.size() || port == 0) {
+    return Fail(ErrorCode::kInvalidArgument, "'{}' is no target for a proxy: it wants a port, as in 127.0.0.1:29500",
+                text);
+  }
+  std::string_view host = text.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  RONDO_ASSIGN(const asio::ip::address address, ParseAddress(host));
+  return Tcp::endpoint(address, port);
+}
+
+Error SystemFailure(const Tcp::endpoint& at, std::string_view what, const asio::error_code& error) {
+  // Asio's category does not know std::errc.
+  const bool taken = error.value() == EADDRINUSE;
+  const bool not_ours = error.value() == EADDRNOTAVAIL;
+  return Error(taken      ? ErrorCode::kAddressInUse
+               : not_ours ? ErrorCode::kInvalidArgument
+                          : ErrorCode::kResource,
+               fmt::format("a proxy cannot {} {}:{}: {}", what, at.address().to_string(), at.port(), error.message()));
+}
+
+// Opens and binds; SO_REUSEADDR lets a listener stand beside the socket that holds its port.
+template <typename AnySocket>
+asio::error_code BindTo(AnySocket& socket, const Tcp::endpoint& at) {
+  asio::error_code error;
+  socket.open(at.protocol(), error);
+  if (!error) socket.set_option(Tcp::acceptor::reuse_address(true), error);
+  if (!error) socket.bind(at, error);
+  return error;
+}
+
+}  // namespace
+
+struct Proxy::Impl {
+  struct Listener {
+    Listener(asio::io_context& io, ProxyRoute from, Tcp::endpoint to)
+        : route(std::move(from)), target(std::move(to)), holder(io), acceptor(io), retry(io) {}
+    const ProxyRoute route;
+    const Tcp::endpoint target;
+    Tcp::socket holder;      // bound and never listening: keeps the port while nobody listens there
+    Tcp::acceptor acceptor;  // one accept is under way while it is open and nobody waits
+    asio::steady_timer retry;
+    Tcp::endpoint at;
+    bool paused = false;
+    std::optional<Tcp::socket> waiting;  // accepted while paused; others wait in the kernel
+  };
+
+  Impl(ProxyOptions given, std::shared_ptr<const Clock> time)
+      : options(std::move(given)), clock(std::move(time)), work(io.get_executor()) {}
+
+  // Runs it on the proxy's thread and waits for what it gives.
+  template <typename F>
+  auto Do(F action) {
+    using Value = decltype(action());
+    std::promise<Value> done;
+    asio::post(io, [&] {
+      if constexpr (std::is_void_v<Value>) {
+        action();
+        done.set_value();
+      } else {
+        done.set_value(action());
+      }
+    });
+    return done.get_future().get();
+  }
+
+  // On the proxy's thread:
+  Result<std::uint16_t> Listen(ProxyRoute route);
+  Status Open(Listener& listener);
+  void Accept(Listener& listener);
+  void Take(Listener& listener, Tcp::socket caller);
+  Result<std::vector<Listener*>> Named(const std::string& name);
+  std::vector<std::shared_ptr<Connection>> ConnectionsOf(const std::string& name) const;
+  Result<ToxicHandle> Add(Scope scope, Toxic toxic);
+  void Remove(const ToxicHandle& toxic);
+  Status SetPaused(const std::string& name, bool paused);
+  Status Refuse(const std::string& name);
+  Status AcceptAgain(const std::string& name);
+
+  const ProxyOptions options;
+  const std::shared_ptr<const Clock> clock;
+  ProxyCounters counters;
+
+  asio::io_context io{1};
+  asio::executor_work_guard<asio::io_context::executor_type> work;
+
+  // The proxy's thread's:
+  std::list<Listener> listeners;
+  std::map<std::string, std::uint64_t> accepted;  // by the listener's name
+  std::vector<std::shared_ptr<Connection>> connections;
+  std::vector<std::shared_ptr<Toxicity>> toxics;
+  std::uint64_t last_toxic = 0;
+
+  std::thread thread;
+};
+
+Result<std::uint16_t> Proxy::Impl::Listen(ProxyRoute route) {
+  RONDO_ASSIGN(const asio::ip::address at, ParseAddress(route.at));
+  RONDO_ASSIGN(Tcp::endpoint target, ParseEndpoint(route.to));
+  auto& listener = listeners.emplace_back(io, std::move(route), std::move(target));
+  const Tcp::endpoint any_port(at, 0);
+  asio::error_code error = BindTo(listener.holder, any_port);
+  if (!error) listener.at = listener.holder.local_endpoint(error);
+  const Status opened = error ? Fail(SystemFailure(any_port, "bind to", error)) : Open(listener);
+  if (!opened) {
+    listeners.pop_back();
+    return Fail(opened.error());
+  }
+  return listener.at.port();
+}
+
+Status Proxy::Impl::Open(Listener& listener) {
+  asio::error_code error = BindTo(listener.acceptor, listener.at);
+  if (!error) listener.acceptor.listen(kBacklog, error);
+  if (error) {
+    asio::error_code ignored;
+    listener.acceptor.close(ignored);
+    return Fail(SystemFailure(listener.at, "listen on", error));
+  }
+  if (!listener.waiting) Accept(listener);
+  return {};
+}
+
+void Proxy::Impl::Accept(Listener& listener) {
+  listener.acceptor.async_accept([this, &listener](const asio::error_code& error, Tcp::socket caller) {
+    if (error == asio::error::operation_aborted) return;
+    if (error) {  // without a pause, want of descriptors would make this spin
+      listener.retry.expires_after(kAcceptPause);
+      listener.retry.async_wait([this, &listener](const asio::error_code& ended) {
+        if (!ended && listener.acceptor.is_open()) Accept(listener);
+      });
+      return;
+    }
+    counters.connections.fetch_add(1, std::memory_order_release);
+    if (listener.paused) {
+      counters.paused.Fire();
+      listener.waiting = std::move(caller);
+      return;
+    }
+    Take(listener, std::move(caller));
+    Accept(listener);
+  });
+}
+
+void Proxy::Impl::Take(Listener& listener, Tcp::socket caller) {
+  const std::uint64_t number = ++accepted[listener.route.name];
+  if (connections.size() >= options.max_connections) {
+    counters.beyond_limit.fetch_add(1, std::memory_order_release);
+    asio::error_code ignored;
+    caller.set_option(asio::socket_base::linger(true, 0), ignored);
+    caller.close(ignored);
+    return;
+  }
+  ConnectionSetUp set_up;
+  set_up.listener = listener.route.name;
+  set_up.number = number;
+  set_up.seed = Random(options.seed ^ Random(number).Next()).Next();
+  set_up.buffer_bytes = options.buffer_bytes;
+  set_up.target = listener.target;
+  if (listener.route.recognise) set_up.recogniser = listener.route.recognise();
+  // It does not exist yet when it is told how to be forgotten.
+  const auto self = std::make_shared<Connection*>(nullptr);
+  auto connection = std::make_shared<Connection>(
+      io, *clock, counters, std::move(caller), std::move(set_up),
+      [this, self] { std::erase_if(connections, [&](const auto& other) { return other.get() == *self; }); });
+  *self = connection.get();
+  connections.push_back(connection);
+  for (const auto& toxicity : toxics) connection->Add(toxicity);
+  connection->Start();
+}
+
+Result<std::vector<Proxy::Impl::Listener*>> Proxy::Impl::Named(const std::string& name) {
+  std::vector<Listener*> named;
+  for (Listener& listener : listeners)
+    if (name.empty() || listener.route.name == name) named.push_back(&listener);
+  if (named.empty() && !name.empty()) {
+    return Fail(ErrorCode::kInvalidArgument, "this proxy has no listener called '{}'", name);
+  }
+  return named;
+}
+
+std::vector<std::shared_ptr<Connection>> Proxy::Impl::ConnectionsOf(const std::string& name) const {
+  std::vector<std::shared_ptr<Connection>> named;  // a copy: what is done to them may end them
+  for (const auto& connection : connections)
+    if (name.empty() || connection->listener() == name) named.push_back(connection);
+  return named;
+}
+
+Result<ToxicHandle> Proxy::Impl::Add(Scope scope, Toxic toxic) {
+  RONDO_TRY(Check(scope, toxic));
+  RONDO_TRY(Named(scope.listener));
+  const auto toxicity = std::make_shared<Toxicity>(std::move(scope), toxic, ++last_toxic);
+  toxics.push_back(toxicity);
+  for (const auto& connection : ConnectionsOf(toxicity->scope.listener)) connection->Add(toxicity);
+  return toxicity;
+}
+
+void Proxy::Impl::Remove(const ToxicHandle& toxic) {
+  if (std::erase_if(toxics, [&](const auto& other) { return other == toxic; }) == 0) return;
+  for (const auto& connection : ConnectionsOf(toxic->scope.listener)) connection->Remove(*toxic);
+}
+
+Status Proxy::Impl::SetPaused(const std::string& name, bool paused) {
+  RONDO_ASSIGN(const std::vector<Listener*> named, Named(name));
+  for (Listener* const listener : named) {
+    listener->paused = paused;
+    if (paused || !listener->waiting) continue;
+    Tcp::socket caller = std::move(*listener->waiting);
+    listener->waiting.reset();
+    Take(*listener, std::move(caller));
+    if (listener->acceptor.is_open()) Accept(*listener);
+  }
+  for (const auto& connection : ConnectionsOf(name)) connection->Hold(paused);
+  return {};
+}
+
+Status Proxy::Impl::Refuse(const std::string& name) {
+  RONDO_ASSIGN(const std::vector<Listener*> named, Named(name));
+  for (Listener* const listener : named) {
+    asio::error_code ignored;
+    listener->retry.cancel();
+    listener->acceptor.close(ignored);
+    // Only the kernel can say that callers are refused, so it is asked.
+    Tcp::socket probe(io);
+    asio::error_code answer;
+    probe.connect(listener->at, answer);
+    if (answer != asio::error::connection_refused) {
+      return Fail(SystemFailure(listener->at, "give up listening on", answer));
+    }
+    counters.refused.Fire();
+  }
+  return {};
+}
+
+Status Proxy::Impl::AcceptAgain(const std::string& name) {
+  RONDO_ASSIGN(const std::vector<Listener*> named, Named(name));
+  for (Listener* const listener : named)
+    if (!listener->acceptor.is_open()) RONDO_TRY(Open(*listener));
+  return {};
+}
+
+// ---- any thread ----
+
+Proxy::Proxy(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Result<std::shared_ptr<Proxy>> Proxy::Start(ProxyOptions options) {
+  if (options.buffer_bytes == 0) return Fail(ErrorCode::kInvalidArgument, "a proxy with buffer_bytes 0 moves nothing");
+  if (options.max_connections == 0) {
+    return Fail(ErrorCode::kInvalidArgument, "a proxy with max_connections 0 takes nobody");
+  }
+  try {  // Asio and std::thread throw where the system runs out of descriptors, memory or threads
+    std::shared_ptr<const Clock> clock = options.clock ? options.clock : std::make_shared<const SteadyClock>();
+    auto impl = std::make_unique<Impl>(std::move(options), std::move(clock));
+    // Signals belong to the application's threads.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    std::error_code failed;
+    try {
+      impl->thread = std::thread([io = &impl->io] { io->run(); });
+    } catch (const std::system_error& error) {
+      failed = error.code();
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (failed) return Fail(ErrorCode::kResource, "the proxy's thread cannot be started: {}", failed.message());
+    return std::shared_ptr<Proxy>(new Proxy(std::move(impl)));
+  } catch (const std::system_error& error) {
+    return Fail(ErrorCode::kResource, "a proxy cannot be set up: {}", error.what());
+  }
+}
+
+Proxy::~Proxy() {
+  impl_->Do([this] {
+    for (const auto& connection : impl_->ConnectionsOf("")) connection->Reset();
+  });
+  impl_->work.reset();
+  impl_->io.stop();
+  impl_->thread.join();
+}
+
+Result<std::uint16_t> Proxy::Listen(ProxyRoute route) {
+  return impl_->Do([&] { return impl_->Listen(std::move(route)); });
+}
+
+Result<ToxicHandle> Proxy::Add(Scope scope, Toxic toxic) {
+  return impl_->Do([&] { return impl_->Add(std::move(scope), toxic); });
+}
+
+void Proxy::Remove(const ToxicHandle& toxic) {
+  impl_->Do([&] { impl_->Remove(toxic); });
+}
+
+void Proxy::RemoveAll() {
+  impl_->Do([&] {
+    const std::vector<std::shared_ptr<Toxicity>> all = impl_->toxics;
+    for (const auto& toxicity : all) impl_->Remove(toxicity);
+  });
+}
+
+Status Proxy::Pause(const std::string& listener) {
+  return impl_->Do([&] { return impl_->SetPaused(listener, true); });
+}
+
+Status Proxy::Resume(const std::string& listener) {
+  return impl_->Do([&] { return impl_->SetPaused(listener, false); });
+}
+
+Status Proxy::Refuse(const std::string& listener) {
+  return impl_->Do([&] { return impl_->Refuse(listener); });
+}
+
+Status Proxy::AcceptAgain(const std::string& listener) {
+  return impl_->Do([&] { return impl_->AcceptAgain(listener); });
+}
+
+const ProxyCounters& Proxy::counters() const { return impl_->counters; }
+
+}  // namespace rondo::fault

@@ -1,0 +1,83 @@
+#include "transport/fault/tcp_streams.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "transport/tcp/handshake.h"
+
+namespace rondo::fault {
+namespace {
+
+class TcpRecogniser final : public Recogniser {
+ public:
+  void Look(Way way, Bytes bytes) override { way == Way::kToServer ? LookAtHello(bytes) : LookAtReplies(bytes); }
+  const std::optional<Stream>& stream(Way way) const override {
+    return way == Way::kToServer ? to_server_ : to_caller_;
+  }
+
+ private:
+  // Feeds a reader what it wants; false when it has not got all of it yet, or this is no handshake.
+  bool Feed(tcp::MessageReader& reader, Bytes& bytes, std::uint64_t& offset) {
+    while (!reader.complete()) {
+      const std::size_t size = std::min(reader.wanted(), bytes.size());
+      if (size == 0) return false;
+      if (!reader.Feed(bytes.first(size))) {
+        given_up_ = true;
+        return false;
+      }
+      offset += size;
+      bytes = bytes.subspan(size);
+    }
+    return true;
+  }
+
+  void LookAtHello(Bytes bytes) {
+    if (given_up_ || to_server_ || !Feed(hello_reader_, bytes, hello_end_)) return;
+    const auto hello = hello_reader_.hello();
+    given_up_ = !hello;
+    if (!hello) return;
+    hello_ = *hello;
+    to_server_ = Stream{NameOf(hello_->from, hello_->to), hello_end_};
+  }
+
+  void LookAtReplies(Bytes bytes) {
+    while (!given_up_ && !to_caller_ && Feed(reply_reader_, bytes, replies_end_)) {
+      const auto reply = reply_reader_.reply();
+      const bool goes_on =
+          reply && (reply->verdict == tcp::Verdict::kHeld || reply->verdict == tcp::Verdict::kAccepted);
+      given_up_ = !goes_on || !hello_;
+      if (given_up_) return;
+      if (reply->verdict == tcp::Verdict::kAccepted)
+        to_caller_ = Stream{NameOf(hello_->to, hello_->from), replies_end_};
+      reply_reader_ = tcp::MessageReader(tcp::MessageReader::Kind::kReply);  // after "held" another one follows
+    }
+  }
+
+  std::string NameOf(Rank from, Rank to) const {
+    return hello_->kind == tcp::ConnectionKind::kControl ? ControlStream(from, to)
+                                                         : LaneStream(from, to, hello_->index);
+  }
+
+  tcp::MessageReader hello_reader_{tcp::MessageReader::Kind::kHello};
+  tcp::MessageReader reply_reader_{tcp::MessageReader::Kind::kReply};
+  std::uint64_t hello_end_ = 0;
+  std::uint64_t replies_end_ = 0;
+  std::optional<tcp::Hello> hello_;
+  bool given_up_ = false;
+  std::optional<Stream> to_server_;
+  std::optional<Stream> to_caller_;
+};
+
+}  // namespace
+
+std::string LaneStream(Rank from, Rank to, std::uint32_t index) {
+  return fmt::format("lane({}->{}){}", from, to, index == 0 ? "" : fmt::format("#{}", index));
+}
+
+std::string ControlStream(Rank from, Rank to) { return fmt::format("control({}->{})", from, to); }
+
+std::unique_ptr<Recogniser> RecogniseTcpTransport() { return std::make_unique<TcpRecogniser>(); }
+
+}  // namespace rondo::fault

@@ -1,0 +1,25 @@
+// The streams of the TCP transport by name, for Scope::stream: read off the handshake (transport/tcp/handshake.h).
+//
+//   lane(0->1)      what rank 0 writes to lane 0 with rank 1, from the first frame's first byte on
+//   lane(0->1)#1    of lane 1, which carries messages
+//   control(0->1)   what rank 0 says to rank 1 on their control connection, from the first control frame on
+//
+// Ranks are those of their communicator. The streams of several communicators or rails have the same names.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/ids.h"
+#include "transport/fault/recogniser.h"
+
+namespace rondo::fault {
+
+std::string LaneStream(Rank from, Rank to, std::uint32_t index = 0);
+std::string ControlStream(Rank from, Rank to);
+
+// For ProxyRoute::recognise. A connection that speaks anything else, or is refused, has no names.
+std::unique_ptr<Recogniser> RecogniseTcpTransport();
+
+}  // namespace rondo::fault
