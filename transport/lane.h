@@ -86,6 +86,10 @@ class Lane {
   // ordinary way.
   virtual bool Expect(std::uint64_t stream_offset, MutableBytes destination) = 0;
 
+  // The peer has shut down writing and nothing more will arrive: what Peek shows is all there is left, and perhaps not
+  // what is due. (state() is kEnded only when that, too, is consumed.) False where a lane cannot tell.
+  virtual bool end_arrived() const { return false; }
+
   // The receiving direction's consumed offset.
   virtual std::uint64_t consumed() const = 0;
 

@@ -59,7 +59,9 @@ std::optional<Engine::Trouble> Engine::FindTrouble() const {
     const Lane& lane = *queue_use_[q]->lane;
     if (!HasStepsLeft(q) && (!queue.sending || lane.released() == lane.accepted())) continue;
     const LaneState lane_state = lane.state();
-    if (lane_state != LaneState::kFailed && (lane_state != LaneState::kEnded || queue.sending)) continue;
+    // Where its end has arrived in the midst of a header or of an element, the rest is never consumed.
+    const bool ended = !queue.sending && (lane_state == LaneState::kEnded || lane.end_arrived());
+    if (lane_state != LaneState::kFailed && !ended) continue;
     return Trouble{queue.peer, lane.failure()};
   }
   return std::nullopt;

@@ -193,7 +193,7 @@ std::optional<MessageEngine::Trouble> MessageEngine::FindTrouble() const {
   for (const MessageLane* lane : open_) {
     const LaneState state = lane->lane().state();
     if (lane->abandoned() || departed_[static_cast<std::size_t>(lane->peer())]) continue;
-    if (state != LaneState::kFailed && state != LaneState::kEnded) continue;
+    if (state != LaneState::kFailed && state != LaneState::kEnded && !lane->lane().end_arrived()) continue;
     const bool receives = lane->HasMatched() || matching_.posted().Find([&](const MessageOperation& one) {
       return one.peer == lane->peer();
     }) != nullptr;

@@ -53,6 +53,7 @@ class TcpLane final : public Lane {
   void Consume(std::size_t bytes) override;
   std::size_t ReadInto(MutableBytes destination) override;
   bool Expect(std::uint64_t, MutableBytes) override { return false; }
+  bool end_arrived() const override { return ended_; }
   std::uint64_t consumed() const override { return consumed_; }
   void Revoke() override;
 
