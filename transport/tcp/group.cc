@@ -293,6 +293,13 @@ void Group::WatchFlush(Rank rank) {
 void Group::EndPeer(const PeerPtr& peer, std::optional<Error> lost) {
   if (closed_ || peer->state == PeerState::kEnded) return;
   peer->state = PeerState::kEnded;
+  // Who broke the protocol lives, and would take a connection that just ends for our death. The observer is told while
+  // it can still say why; what is unread must not turn the end into a reset, which might destroy that.
+  const bool lives = lost && lost->code() == ErrorCode::kProtocol;
+  if (lives) {
+    config_.observer->OnPeerLost(peer->rank, *lost);
+    Drain(peer->socket.native_handle());
+  }
   peer->channel->End();
   if (peer->connector) peer->connector->Cancel();
   peer->connector.reset();
@@ -302,7 +309,7 @@ void Group::EndPeer(const PeerPtr& peer, std::optional<Error> lost) {
       lost ? *lost
            : Blame(peer->rank, ErrorCode::kClosed, fmt::format("{} has left", NameOf(peer->rank)), peer->address);
   for (const auto& [index, lane] : peer->lanes) FailLane(peer, index, *peer->lane_error);
-  if (lost) config_.observer->OnPeerLost(peer->rank, std::move(*lost));
+  if (lost && !lives) config_.observer->OnPeerLost(peer->rank, std::move(*lost));
   config_.mailbox->Wake();
 }
 
