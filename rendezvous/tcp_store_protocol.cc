@@ -311,6 +311,7 @@ Result<Reply> DecodeReply(std::string_view frame) {
   const auto code = in.Number<std::uint8_t>();
   if (!in.ok()) return Broken("a reply of {} bytes", frame.size());
   if (code != 0) reply.error = ErrorCodeFromNumber(code);
+  if (reply.error && static_cast<std::uint8_t>(*reply.error) != code) return Broken("a reply of kind {}", code);
   reply.payload = in.Raw(in.remaining());
   return reply;
 }

@@ -342,6 +342,15 @@ TEST_CASE("Random bytes never do more than end their own connection") {
   }
 }
 
+TEST_CASE("An answer of a kind that is no error's is refused, not taken for a fault of Rondo") {
+  const std::string id(8, '\1');
+  CHECK(DecodeReply(id + '\0'));
+  CHECK(DecodeReply(id + static_cast<char>(ErrorCode::kStoreTimeout))->error == ErrorCode::kStoreTimeout);
+  const auto unknown = DecodeReply(id + '\x80');
+  REQUIRE(!unknown);
+  CHECK(unknown.error().code() == ErrorCode::kProtocol);
+}
+
 TEST_CASE("Random answers never do more than be refused by the client's decoders") {
   for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
     Random random(seed);
