@@ -14,6 +14,9 @@ namespace {
 // A lane may break an instant before the control connection tells why (dead, aborted, mismatch): the reason is waited
 // for this long before the broken lane itself becomes the error.
 constexpr Duration kReasonGrace = std::chrono::milliseconds(300);
+// Both ends of a lane that breaks see it, and each has only the other to name. The higher rank, which connected it and
+// knows more where it could not be made, speaks first, so that all ranks hear one account.
+constexpr Duration kHigherRankSpeaksFirst = std::chrono::milliseconds(200);
 constexpr Duration kRankZeroSpeaksFirst = std::chrono::milliseconds(200);
 // How long a failed communicator that is destroyed waits for its reason to leave, and how often it looks.
 constexpr Duration kLastWordsEvery = std::chrono::milliseconds(5);
@@ -41,7 +44,8 @@ bool CommunicatorCore::LookForTrouble(TimePoint now, Sequence waited) {
     trouble = {board_->failure()->culprit(), board_->failure()};
   if (trouble) {
     if (!trouble_since_) trouble_since_ = now;
-    if (now - *trouble_since_ >= kReasonGrace) {
+    const bool other_speaks_first = trouble->peer > rank();
+    if (now - *trouble_since_ >= kReasonGrace + (other_speaks_first ? kHigherRankSpeaksFirst : Duration::zero())) {
       const Error error =
           trouble->error != nullptr
               ? *trouble->error
@@ -152,14 +156,17 @@ void CommunicatorCore::SayWhereWeStand() {
 Error CommunicatorCore::Expired(const Pending& operation) const {
   std::vector<std::string> missing;
   Rank culprit = kNoRank;
+  const double seconds = std::chrono::duration<double>(operation.request.timeout).count();
   for (const Standing& standing : runner_->Waiting()) {
     if (culprit == kNoRank) culprit = standing.peer;
-    missing.push_back(standing.started
-                          ? fmt::format("rank {} ({} of {} bytes of step {} {})", standing.peer, standing.bytes_done,
-                                        standing.bytes_due, standing.step, standing.sending ? "sent" : "arrived")
-                          : fmt::format("rank {} (nothing of this operation {}; {})", standing.peer,
-                                        standing.sending ? "could be sent" : "arrived",
-                                        endpoint_->DescribePeer(standing.peer)));
+    // With the rate, so that a slow link can be told from a dead one.
+    missing.push_back(
+        standing.started
+            ? fmt::format("rank {} ({} of {} bytes of step {} {}, {:.3g} MB/s)", standing.peer, standing.bytes_done,
+                          standing.bytes_due, standing.step, standing.sending ? "sent" : "arrived",
+                          static_cast<double>(standing.bytes_done) / seconds / 1e6)
+            : fmt::format("rank {} (nothing of this operation {}; {})", standing.peer,
+                          standing.sending ? "could be sent" : "arrived", endpoint_->DescribePeer(standing.peer)));
   }
   if (IsSettlingBoard()) {
     for (const Rank peer : board_->Missing()) {
@@ -170,8 +177,7 @@ Error CommunicatorCore::Expired(const Pending& operation) const {
   const OperationDescriptor& d = operation.request.descriptor;
   return WithCulprit(
       ErrorCode::kTimeout,
-      fmt::format("#{} {} did not end within {:.3f} s: rank {} waits for {}", d.sequence, d.ToString(),
-                  std::chrono::duration<double>(operation.request.timeout).count(), rank(),
+      fmt::format("#{} {} did not end within {:.3f} s: rank {} waits for {}", d.sequence, d.ToString(), seconds, rank(),
                   missing.empty() ? std::string("an earlier operation") : fmt::format("{}", fmt::join(missing, ", "))),
       culprit);
 }
