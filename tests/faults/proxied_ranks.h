@@ -1,0 +1,160 @@
+// N ranks as threads, each with a TCP transport of its own behind a proxy: what communicators make of faults of real
+// sockets.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <barrier>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "collectives/communicator.h"
+#include "transport/fault/proxied_transport.h"
+#include "transport/fault/proxy.h"
+#include "transport/fault/tcp_streams.h"
+#include "transport/tcp/tcp.h"
+
+namespace rondo::fault {
+
+inline constexpr std::chrono::seconds kFiring{20};  // for a fault to fire, where something waits for it
+
+struct JobOptions {
+  int ranks = 2;
+  Duration timeout = std::chrono::seconds(20);  // far from anything that should happen
+  std::uint64_t seed = 1;
+  std::function<void(Rank, TcpOptions&)> adjust_tcp = nullptr;
+  std::function<void(Rank, CommunicatorOptions&)> adjust = nullptr;
+};
+
+class ProxiedJob {
+ public:
+  explicit ProxiedJob(JobOptions options = {}) : options_(std::move(options)) {
+    auto proxy = Proxy::Start({.seed = options_.seed});
+    REQUIRE_MESSAGE(proxy, proxy.error().ToString());
+    proxy_ = *proxy;
+    for (Rank r = 0; r < options_.ranks; ++r) {
+      TcpOptions tcp;
+      tcp.job = "faults";
+      tcp.host_id = LocalHostId();
+      tcp.addresses = {"127.0.0.1"};
+      if (options_.adjust_tcp) options_.adjust_tcp(r, tcp);
+      auto own = MakeTcpTransport(std::move(tcp));
+      REQUIRE_MESSAGE(own, own.error().ToString());
+      auto transport = MakeProxiedTransport(*own, proxy_, "rank " + std::to_string(r));
+      REQUIRE_MESSAGE(transport, transport.error().ToString());
+      transports_.push_back(*transport);
+      peers_.push_back(
+          {.host = "host" + std::to_string(r), .host_id = "", .pid = 1, .address = (*transport)->Address()});
+    }
+  }
+
+  Proxy& proxy() { return *proxy_; }
+  ToxicHandle Add(Scope scope, Toxic toxic) {
+    auto handle = proxy_->Add(std::move(scope), toxic);
+    REQUIRE_MESSAGE(handle, handle.error().ToString());
+    return *handle;
+  }
+
+  // Runs `body` on a thread per rank and gives what each returned. No body begins before all communicators are there,
+  // and no communicator ends before all bodies have: as in a job whose ranks come and go together.
+  std::vector<Status> Run(const std::function<Status(Communicator&)>& body) {
+    std::vector<Status> statuses(static_cast<std::size_t>(options_.ranks));
+    std::vector<std::thread> threads;
+    std::barrier<> all(options_.ranks);
+    const std::uint64_t id = ++runs_;  // what an earlier run left on the wire belongs to another communicator
+    for (Rank r = 0; r < options_.ranks; ++r) {
+      threads.emplace_back([&, r] {
+        CommunicatorOptions communicator_options;
+        communicator_options.rank = r;
+        communicator_options.id = id;
+        communicator_options.peers = peers_;
+        communicator_options.transport = transports_[static_cast<std::size_t>(r)];
+        communicator_options.timeout = options_.timeout;
+        if (options_.adjust) options_.adjust(r, communicator_options);
+        auto communicator = Communicator::Create(std::move(communicator_options));
+        all.arrive_and_wait();
+        if (communicator) {
+          statuses[static_cast<std::size_t>(r)] = body(**communicator);
+        } else {
+          statuses[static_cast<std::size_t>(r)] = tl::unexpected(communicator.error());
+        }
+        all.arrive_and_wait();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return statuses;
+  }
+
+ private:
+  const JobOptions options_;
+  std::uint64_t runs_ = 0;
+  std::shared_ptr<Proxy> proxy_;
+  std::vector<std::shared_ptr<Transport>> transports_;
+  std::vector<PeerIdentity> peers_;
+};
+
+inline std::string TextOf(const Status& status) { return status ? "ok" : status.error().ToString(); }
+inline std::string TextOf(const std::vector<Status>& statuses) {
+  std::string text;
+  for (const Status& status : statuses) text += "\n  " + TextOf(status);
+  return text;
+}
+inline ErrorCode CodeOf(const Status& status) { return status ? ErrorCode{} : status.error().code(); }
+
+// A sum over all ranks by ring, every element checked where it succeeds.
+inline Status SumByRing(Communicator& communicator, std::size_t count, Duration timeout = std::chrono::seconds(20)) {
+  const int world = communicator.world_size();
+  std::vector<float> input(count), output(count, -1);
+  for (std::size_t i = 0; i < count; ++i) input[i] = static_cast<float>(i % 1000) + communicator.rank();
+  const Status status = communicator.AllReduce(input.data(), output.data(), count, DataType::kFloat32, ReduceOp::kSum,
+                                               {.timeout = timeout, .algorithm = Algorithm::kRing});
+  if (!status) return status;
+  for (std::size_t i = 0; i < count; ++i) {
+    const float expected = static_cast<float>(world * static_cast<int>(i % 1000) + world * (world - 1) / 2);
+    if (output[i] != expected) return Fail(ErrorCode::kInternal, "element {} is {}, not {}", i, output[i], expected);
+  }
+  return {};
+}
+
+// What rank 0 sends reaches every rank by a lane of its own, every element checked.
+inline Status BroadcastDirectly(Communicator& communicator, std::size_t count, Duration timeout) {
+  std::vector<std::uint32_t> values(count, 0);
+  if (communicator.rank() == 0)
+    for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<std::uint32_t>(i * 2654435761u);
+  const Status status = communicator.Broadcast(values.data(), values.data(), count, DataType::kUint32, 0,
+                                               {.timeout = timeout, .algorithm = Algorithm::kDirect});
+  if (!status) return status;
+  for (std::size_t i = 0; i < count; ++i)
+    if (values[i] != static_cast<std::uint32_t>(i * 2654435761u)) return Fail(ErrorCode::kInternal, "element {}", i);
+  return {};
+}
+
+// An operation's outcome, or what came to light when all ranks met once more.
+inline Status ThenMeet(Communicator& communicator, const Status& status) {
+  return status ? communicator.Barrier() : status;
+}
+
+// An operation's outcome, or what came to light when its communicator closed.
+inline Status ThenClose(Communicator& communicator, const Status& status) {
+  return status ? communicator.Close() : status;
+}
+
+// Every rank failed by that code, names that culprit, and gives the same account.
+inline void CheckAllName(const std::vector<Status>& statuses, ErrorCode code, Rank culprit) {
+  CAPTURE(TextOf(statuses));
+  for (const Status& status : statuses) {
+    REQUIRE_FALSE(status.has_value());
+    CHECK(status.error().code() == code);
+    CHECK(status.error().culprit() == culprit);
+    CHECK(status.error().message() == statuses.front().error().message());
+  }
+}
+
+}  // namespace rondo::fault

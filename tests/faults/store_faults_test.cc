@@ -1,0 +1,245 @@
+// A rendezvous store behind a proxy that is late, refuses, is slow, is cut off or falls silent: what ranks that meet
+// through it are told, and that a job which has met needs it no more.
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collectives/connect.h"
+#include "rendezvous/net_address.h"
+#include "rendezvous/tcp_store_client.h"
+#include "rendezvous/tcp_store_server.h"
+#include "tests/faults/proxied_ranks.h"
+
+namespace rondo::fault {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A store, and for each rank a listener of its own in front of it, "store of rank 1".
+struct Scene {
+  explicit Scene(int world_size) : ranks(world_size) {
+    TcpStoreServer::Options options;
+    options.host = "127.0.0.1";
+    options.deadline = SteadyClock().Now() + 20s;
+    auto started = TcpStoreServer::Start(options);
+    REQUIRE_MESSAGE(started, started.error().ToString());
+    server = std::move(*started);
+    auto running = Proxy::Start({});
+    REQUIRE_MESSAGE(running, running.error().ToString());
+    proxy = *running;
+    for (Rank r = 0; r < ranks; ++r) {
+      const auto port = proxy->Listen({.name = NameFor(r), .to = server->address()});
+      REQUIRE_MESSAGE(port, port.error().ToString());
+      urls.push_back("tcp://127.0.0.1:" + std::to_string(*port));
+    }
+  }
+  static std::string NameFor(Rank rank) { return "store of rank " + std::to_string(rank); }
+  std::string AddressFor(Rank rank) const { return urls[static_cast<std::size_t>(rank)].substr(6); }
+  ToxicHandle Add(Scope scope, Toxic toxic) {
+    auto handle = proxy->Add(std::move(scope), toxic);
+    REQUIRE_MESSAGE(handle, handle.error().ToString());
+    return *handle;
+  }
+  Result<std::unique_ptr<Communicator>> Meet(Rank rank, Duration timeout, Logger* logger = nullptr) const {
+    ConnectOptions options;
+    options.rendezvous = urls[static_cast<std::size_t>(rank)];
+    options.rank = rank;
+    options.world_size = ranks;
+    options.external_store = true;
+    options.addresses = {"127.0.0.1"};
+    options.path = Path::kTcp;
+    options.timeout = timeout;
+    options.logger = logger;
+    return Connect(options);
+  }
+  // Every rank meets the others on a thread of its own, and then does `body`.
+  std::vector<Status> Run(Duration timeout, const std::function<Status(Communicator&)>& body,
+                          Logger* logger = nullptr) {
+    std::vector<Status> statuses(static_cast<std::size_t>(ranks));
+    std::vector<std::thread> threads;
+    for (Rank r = 0; r < ranks; ++r) {
+      threads.emplace_back([&, r] {
+        const auto communicator = Meet(r, timeout, logger);
+        Status& status = statuses[static_cast<std::size_t>(r)];
+        status = communicator ? body(**communicator) : Status(tl::unexpected(communicator.error()));
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return statuses;
+  }
+
+  const int ranks;
+  std::unique_ptr<TcpStoreServer> server;
+  std::shared_ptr<Proxy> proxy;
+  std::vector<std::string> urls;
+};
+
+Status SumAndClose(Communicator& c) { return ThenClose(c, SumByRing(c, 1000)); }
+
+bool Has(const Status& status, std::string_view part) {
+  return !status && status.error().message().find(part) != std::string::npos;
+}
+
+void CheckAllWell(const std::vector<Status>& statuses) {
+  CAPTURE(TextOf(statuses));
+  for (const Status& status : statuses) CHECK(status.has_value());
+}
+
+// Calls back when a line says that the store is not there yet.
+class WhenNotThere final : public Logger {
+ public:
+  explicit WhenNotThere(std::function<void()> react) : react_(std::move(react)) {}
+  void Write(LogLevel, std::string_view text) override {
+    if (text.find("is not there yet") == std::string_view::npos) return;
+    const std::lock_guard lock(mutex_);
+    react_();
+  }
+
+ private:
+  std::mutex mutex_;
+  const std::function<void()> react_;
+};
+
+TEST_CASE("a store that refuses at first is called again until it is there") {
+  Scene scene(2);
+  for (const Rank r : {0, 1}) REQUIRE(scene.proxy->Refuse(Scene::NameFor(r)));
+  int refusals = 0;
+  WhenNotThere logger([&] {
+    ++refusals;
+    CHECK(scene.proxy->AcceptAgain(""));
+  });
+  CheckAllWell(scene.Run(20s, SumAndClose, &logger));
+  CHECK(scene.proxy->counters().refused.count() == 2);
+  CHECK(refusals > 0);
+}
+
+TEST_CASE("a store that goes on refusing is unreachable at the deadline, with its address and the reason") {
+  Scene scene(2);
+  REQUIRE(scene.proxy->Refuse(Scene::NameFor(1)));
+  const auto alone = scene.Meet(1, 300ms);
+  CHECK(scene.proxy->counters().refused.count() == 1);
+  REQUIRE_FALSE(alone.has_value());
+  CAPTURE(alone.error().ToString());
+  CHECK(alone.error().code() == ErrorCode::kUnreachable);
+  CHECK(alone.error().message().find(scene.AddressFor(1) + ": Connection refused") != std::string::npos);
+}
+
+TEST_CASE("a store that accepts and says nothing is unreachable at the deadline, and that is what it says") {
+  Scene scene(2);
+  const auto hole = scene.Add({.listener = Scene::NameFor(1)}, Timeout{});
+  const auto alone = scene.Meet(1, 400ms);
+  CHECK(hole->fired.count() > 0);
+  REQUIRE_FALSE(alone.has_value());
+  CAPTURE(alone.error().ToString());
+  CHECK(alone.error().code() == ErrorCode::kUnreachable);
+  CHECK(alone.error().message().find(scene.AddressFor(1) + ": it accepted, but did not answer our hello in time") !=
+        std::string::npos);
+}
+
+TEST_CASE("a store lost in the midst of the meeting is told at once, with its address") {
+  Scene scene(2);
+  Result<std::unique_ptr<Communicator>> waiting = Fail(ErrorCode::kInternal, "did not run");
+  const auto before = std::chrono::steady_clock::now();
+  std::thread rank([&] { waiting = scene.Meet(0, 20s); });
+  // Once its claim is there, what it waits for is the others.
+  TcpStoreClient::Options direct;
+  direct.address = *ParseHostPort(scene.server->address());
+  direct.deadline = SteadyClock().Now() + 20s;
+  const auto observer = TcpStoreClient::Connect(direct);
+  REQUIRE(observer);
+  REQUIRE((*observer)->WaitFor("rondo/default/0/member/0", direct.deadline));
+  const auto cut = scene.Add({.listener = Scene::NameFor(0)}, ResetPeer{});
+  rank.join();
+  CHECK(std::chrono::steady_clock::now() - before < 5s);
+  CHECK(cut->fired.count() > 0);
+  REQUIRE_FALSE(waiting.has_value());
+  CAPTURE(waiting.error().ToString());
+  CHECK(waiting.error().code() == ErrorCode::kStoreLost);
+  CHECK(waiting.error().message().find(scene.AddressFor(0)) != std::string::npos);
+}
+
+TEST_CASE("a slow store makes the meeting slow, nothing else") {
+  Scene scene(3);
+  const auto late = scene.Add({}, Latency{.delay = 15ms, .jitter = 10ms});
+  const auto narrow = scene.Add({}, Bandwidth{.bytes_per_second = 50'000});
+  CheckAllWell(scene.Run(20s, SumAndClose));
+  CHECK(late->fired.count() > 10);
+  CHECK(narrow->fired.count() > 10);
+}
+
+TEST_CASE("a store in slices of one byte, and one that falls silent for a while, do for a meeting") {
+  Scene scene(2);
+  const auto slicer = scene.Add({}, Slicer{.slice_bytes = 1});
+  const auto hole = scene.Add({.listener = Scene::NameFor(1), .way = Way::kToCaller, .from_byte = 30}, Timeout{});
+  std::thread healer([&] {
+    CHECK(hole->fired.Await(1, kFiring));
+    scene.proxy->Remove(hole);
+  });
+  CheckAllWell(scene.Run(20s, SumAndClose));
+  healer.join();
+  CHECK(slicer->fired.count() > 200);
+}
+
+TEST_CASE("a store that answers all but one rank: that one names store and key, the others name that rank") {
+  Scene scene(3);
+  // After the answer to the hello (14 bytes) nothing reaches rank 1.
+  const auto hole = scene.Add({.listener = Scene::NameFor(1), .way = Way::kToCaller, .from_byte = 14}, Timeout{});
+  const auto statuses = scene.Run(1200ms, SumAndClose);
+  CHECK(hole->fired.count() == 1);
+  CAPTURE(TextOf(statuses));
+  CHECK(CodeOf(statuses[1]) == ErrorCode::kStoreTimeout);
+  CHECK(Has(statuses[1], scene.AddressFor(1)));
+  CHECK(Has(statuses[1], "did not answer CompareSet of key 'rondo/default/0/founding' in time"));
+  for (const std::size_t other : {0, 2}) {
+    CHECK(CodeOf(statuses[other]) == ErrorCode::kRendezvousTimeout);
+    REQUIRE_FALSE(statuses[other].has_value());
+    CHECK(statuses[other].error().culprit() == 1);
+    CHECK(Has(statuses[other], "absent: 1"));
+  }
+}
+
+TEST_CASE("a bit turned over in what the store says is never taken for an answer of another length") {
+  Scene scene(1);
+  // The first answer's length, id and kind (docs/WIRE.md, "Store protocol"), behind the 14 bytes of the hello's.
+  for (const std::uint64_t byte : {14, 16, 17, 18, 25, 26}) {
+    CAPTURE(byte);
+    const auto flip = scene.Add({.way = Way::kToCaller, .from_byte = byte}, Corrupt{.bit = 7});
+    const auto before = std::chrono::steady_clock::now();
+    const auto alone = scene.Meet(0, 300ms);
+    CHECK(std::chrono::steady_clock::now() - before < 2s);
+    CHECK(flip->fired.count() == 1);
+    scene.proxy->Remove(flip);
+    REQUIRE_FALSE(alone.has_value());
+    CAPTURE(alone.error().ToString());
+    const ErrorCode code = alone.error().code();
+    CHECK((code == ErrorCode::kStoreLost || code == ErrorCode::kStoreTimeout || code == ErrorCode::kProtocol));
+    CHECK(alone.error().ToString().find("127.0.0.1:") != std::string::npos);
+  }
+}
+
+TEST_CASE("after the meeting the store may die: operations go on") {
+  Scene scene(2);
+  std::mutex once;
+  std::vector<ToxicHandle> cuts;
+  const auto statuses = scene.Run(20s, [&](Communicator& c) -> Status {
+    if (const Status met = c.Barrier(); !met) return met;
+    {
+      const std::lock_guard lock(once);
+      scene.server.reset();
+      cuts.push_back(scene.Add({}, ResetPeer{}));
+      CHECK(scene.proxy->Refuse(""));
+    }
+    return SumAndClose(c);
+  });
+  CheckAllWell(statuses);
+  CHECK(scene.proxy->counters().refused.count() > 0);
+}
+
+}  // namespace
+}  // namespace rondo::fault

@@ -1,0 +1,86 @@
+// How a user tests that a training loop survives its network: the program of docs/FAULTS.md. Two ranks train over
+// connections that the test cuts in the midst of a step; both learn who is gone, meet again and end where an
+// undisturbed run would have ended.
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "collectives/communicator.h"
+#include "transport/fault/proxied_transport.h"
+#include "transport/fault/proxy.h"
+#include "transport/fault/tcp_streams.h"
+#include "transport/tcp/tcp.h"
+
+namespace rondo {
+namespace {
+
+constexpr int kSteps = 10;
+constexpr std::size_t kWeights = 50'000;
+
+// What stands for your training loop: goes on from `step` as far as it gets.
+Status Train(Communicator& communicator, std::vector<float>& weights, int& step) {
+  while (step < kSteps) {
+    std::vector<float> gradient(kWeights, static_cast<float>(communicator.rank() + 1));
+    const Status status = communicator.AllReduce(gradient.data(), gradient.data(), kWeights, DataType::kFloat32,
+                                                 ReduceOp::kSum, {.algorithm = Algorithm::kRing});
+    if (!status) return status;  // the weights are still those of the last whole step
+    for (std::size_t i = 0; i < kWeights; ++i) weights[i] += gradient[i];
+    ++step;
+  }
+  return communicator.Close();
+}
+
+TEST_CASE("a training loop whose connection is cut in the midst of a step goes on from there in a new group") {
+  auto proxy = fault::Proxy::Start({.seed = 1});
+  REQUIRE(proxy);
+  std::vector<std::shared_ptr<Transport>> transports;
+  std::vector<PeerIdentity> peers;
+  for (const Rank rank : {0, 1}) {
+    auto tcp = MakeTcpTransport({.job = "training", .addresses = {"127.0.0.1"}});
+    REQUIRE(tcp);
+    auto transport = fault::MakeProxiedTransport(*tcp, *proxy, "rank " + std::to_string(rank));
+    REQUIRE(transport);
+    transports.push_back(*transport);
+    peers.push_back({.host = "host" + std::to_string(rank), .address = (*transport)->Address()});
+  }
+  // Byte 500,000 of what rank 0 sends rank 1 lies in the third step.
+  auto cut = (*proxy)->Add({.stream = fault::LaneStream(0, 1), .from_byte = 500'000}, fault::ResetPeer{});
+  REQUIRE(cut);
+
+  std::vector<float> weights[2];
+  std::vector<std::thread> ranks;
+  for (const Rank rank : {0, 1}) {
+    ranks.emplace_back([&, rank] {
+      std::vector<float>& own = weights[rank];
+      own.assign(kWeights, 0);
+      int step = 0;
+      for (std::uint64_t group = 1; step < kSteps && group <= 2; ++group) {
+        auto communicator = Communicator::Create({.rank = rank,
+                                                  .peers = peers,
+                                                  .id = group,
+                                                  .transport = transports[static_cast<std::size_t>(rank)],
+                                                  .timeout = std::chrono::seconds(20)});
+        REQUIRE(communicator);
+        const Status status = Train(**communicator, own, step);
+        if (group == 1) {
+          CHECK_FALSE(status.has_value());
+          if (!status) CHECK(status.error().code() == ErrorCode::kConnectionReset);
+          if (!status) CHECK(status.error().culprit() == 0);
+          (*proxy)->Remove(*cut);
+        }
+      }
+      CHECK(step == kSteps);
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+
+  CHECK((*cut)->fired.count() == 1);  // or nothing was tested
+  for (const auto& own : weights) CHECK(own == std::vector<float>(kWeights, 3.0f * kSteps));
+}
+
+}  // namespace
+}  // namespace rondo
