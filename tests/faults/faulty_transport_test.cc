@@ -166,7 +166,7 @@ TEST_CASE("a lane that stalls for good is a timeout that names it") {
     REQUIRE_FALSE(status.has_value());
     CHECK(status.error().code() == ErrorCode::kTimeout);
     CHECK(status.error().culprit() == 0);
-    CHECK(status.error().message().find("rank 1 waits for rank 0 (2936 of 4000 bytes of step") != std::string::npos);
+    CHECK(status.error().message().find("rank 1 waits for rank 0 (2936 of 3968 bytes of step") != std::string::npos);
   }
 }
 
