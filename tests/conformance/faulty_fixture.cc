@@ -114,6 +114,7 @@ Fixture OverSim(const std::string& plan, const SimOptions& options) {
 
 Fixture OverTcp(const std::string& plan, bool with_shared_memory) {
   Fixture fixture = Named((with_shared_memory ? "shm, plan '" : "tcp, plan '") + plan + "'");
+  if (!plan.empty()) fixture.traffic_bytes = 64 * 1024;
   TcpOptions options{.job = "conformance", .host_id = LocalHostId(), .socket_buffer_bytes = 64 * 1024};
   fixture.make = [=](int world_size) {
     return std::make_unique<TcpInside>(world_size, plan, options, with_shared_memory);
@@ -132,7 +133,8 @@ std::vector<Fixture> Fixtures() {
                               .pull = true,
                               .refuse_windows = 0.3,
                               .slow_connect_polls = 5};
-  // A stall of no time lasts until its owner has polled: the suite takes a lane that takes nothing for longer for full.
+  // A stall of no time lasts until its owner has polled: the suite takes a lane that takes nothing for longer for full,
+  // and a fresh one that does not take the first byte for broken.
   return {
       OverInproc("", {}),
       OverInproc("", awkward),
@@ -144,7 +146,7 @@ std::vector<Fixture> Fixtures() {
       OverTcp("", false),
       OverTcp("slice@all:1000; stall@all:bytes=2000,for_ms=0", false),
       OverTcp("", true),
-      OverTcp("slice@all:1000; stall@lane(0->1):bytes=0,for_ms=0", true),
+      OverTcp("slice@all:1000; stall@lane(0->1):bytes=1500,for_ms=0", true),
   };
 }
 
