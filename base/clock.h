@@ -25,6 +25,9 @@ class Clock {
   // At most kCoarse behind Now, for less: what deadlines far away are counted from.
   virtual TimePoint CoarseNow() const { return Now(); }
   static constexpr Duration kCoarse = std::chrono::milliseconds(20);
+  // Time since 1970-01-01 UTC: for people, and for laying side by side what several machines recorded. It may be set,
+  // so nothing is ever waited for by it. Virtual time is its own.
+  virtual Duration WallNow() const { return Now().time_since_epoch(); }
 };
 
 // The machine's monotonic clock.
@@ -36,6 +39,7 @@ class SteadyClock final : public Clock {
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);  // of the last timer tick; 10 ms behind at most
     return TimePoint(std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec));
   }
+  Duration WallNow() const override { return std::chrono::system_clock::now().time_since_epoch(); }
 };
 
 // A clock that stands still until somebody moves it.

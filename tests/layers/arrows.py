@@ -30,6 +30,7 @@ LAYERS = [
         sans_io=True,
     ),
     Layer("collectives/point_to_point", ("base", "transport"), sans_io=True),
+    Layer("collectives/recorder", ("base", "collectives/schedule", "collectives/point_to_point"), sans_io=True),
     Layer("collectives", ("base", "transport", "rendezvous"), shuns=("transport/fault",)),
     Layer("cuda", ("base", "transport", "collectives"), required=False),
     Layer("embed", ("base", "transport", "rendezvous", "collectives", "cuda"), shuns=("transport/fault",), required=False),
