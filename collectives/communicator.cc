@@ -226,6 +226,9 @@ std::string Communicator::Transports() const { return core_->Transports(); }
 
 std::string Communicator::DescribePaths() const { return core_->DescribePaths(); }
 
+std::string Communicator::DumpRecords(std::string_view reason) const { return core_->DumpRecords(reason); }
+Result<std::string> Communicator::WriteRecords(std::string_view reason) const { return core_->WriteRecords(reason); }
+
 const Place& Communicator::place() const { return core_->place(); }
 
 Result<Communicator::Choice> Communicator::Choose(const Question& question, const OperationOptions& options) const {

@@ -116,6 +116,14 @@ struct CommunicatorOptions {
   // What algorithms are chosen by, where a call names none (model/selector.h); equal on all ranks. Null:
   // DefaultProfile().
   std::shared_ptr<const Profile> profile = {};
+  // The flight recorder (docs/DIAGNOSING.md) keeps that many collectives, and as many messages, rounded up to a power
+  // of two; 0: none. Each takes 128 bytes. Groups that are split from this one have recorders of their own.
+  std::uint32_t recorded_operations = 1024;
+  // Where it is written when the communicator fails, once: a file per rank, DumpRecords's text. The caller that ends
+  // the failed operations writes it, after all that wait have been told. "": nowhere. It must be there.
+  std::string record_dir = {};
+  std::string job = {};  // this and the next name records and their files; Connect fills them in
+  std::uint64_t generation = 0;
 };
 
 struct OperationOptions {
@@ -354,6 +362,14 @@ class Communicator {
 
   // The path to each peer as chosen, one line each, for `explain` and logs.
   std::string DescribePaths() const;
+
+  // What the flight recorder holds, of this communicator and of those split from it that still live: JSON text with the
+  // field names of c10d's recorder (docs/DIAGNOSING.md), for `rondo trace`. Any thread, at any time; nothing waits for
+  // it. `reason` stands in it: why it was asked for.
+  std::string DumpRecords(std::string_view reason = "call") const;
+  // The same into a file in options.record_dir; gives its path. A later one replaces it. kInvalidArgument: there is no
+  // record_dir. kResource: the system refused, and how. Any thread.
+  Result<std::string> WriteRecords(std::string_view reason = "call") const;
 
  private:
   explicit Communicator(std::shared_ptr<CommunicatorCore> core);

@@ -93,12 +93,13 @@ WaitPolicy WaitPolicy::For(int local_ranks, int cores) {
 
 // ---- creation ----
 
-CommunicatorCore::CommunicatorCore(CommunicatorOptions options)
+CommunicatorCore::CommunicatorCore(CommunicatorOptions options, GroupName group)
     : options_(std::move(options)),
+      group_(std::move(group)),
       plans_(options_.rank, options_.max_cached_plans),
       wide_partials_(options_.max_scratch_bytes) {}
 
-Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Create(CommunicatorOptions options) {
+Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Create(CommunicatorOptions options, GroupName group) {
   const std::size_t world = options.peers.size();
   if (world == 0) return Fail(ErrorCode::kInvalidArgument, "a communicator needs at least one rank in options.peers");
   if (options.rank < 0 || static_cast<std::size_t>(options.rank) >= world)
@@ -111,8 +112,15 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Create(CommunicatorO
     return Fail(ErrorCode::kInvalidArgument, "max_pending_operations must be at least 1");
   if (options.timeout <= Duration::zero()) return Fail(ErrorCode::kInvalidArgument, "the timeout must be positive");
 
-  std::shared_ptr<CommunicatorCore> core(new CommunicatorCore(std::move(options)));
+  std::shared_ptr<CommunicatorCore> core(new CommunicatorCore(std::move(options), std::move(group)));
   CommunicatorOptions& own = core->options_;
+  if (core->group_.ranks.empty()) {
+    core->group_.ranks.resize(world);
+    std::iota(core->group_.ranks.begin(), core->group_.ranks.end(), 0);
+  }
+  if (own.recorded_operations > 0) {
+    RONDO_ASSIGN(core->recorder_, FlightRecorder::Create(own.recorded_operations));
+  }
   core->clock_ = own.clock != nullptr ? own.clock : std::make_shared<SteadyClock>();
   core->waiter_ = own.waiter != nullptr ? own.waiter : std::make_shared<KernelWaiter>(*core->clock_);
   const int local_ranks = LocalRanks(own);
@@ -161,7 +169,8 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Create(CommunicatorO
                                       .max_announced_messages = own.max_announced_messages,
                                       .body_frame_bytes = std::min(own.frame_bytes, MessageLimits{}.body_frame_bytes),
                                       .offer_from_bytes = own.windows_from_bytes,
-                                      .can_offer = own.transport->capabilities().pull}},
+                                      .can_offer = own.transport->capabilities().pull},
+                           .observer = core->recorder_ != nullptr ? core.get() : nullptr},
       *core->endpoint_);
   return core;
 }
@@ -221,21 +230,31 @@ Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request, bool a
   if (at_once && request.descriptor.algorithm == Algorithm::kBoard && gate_.TryEnter()) {
     const bool idle = MayRunAtOnce(request);
     issued_.store(sequence, std::memory_order_release);
-    // The deadline is the owner's to read: of an operation that ends at once there is none.
-    if (!idle || !RunAtOnce()) pending.deadline = DeadlineAfter(request.timeout);
+    if (idle && RunAtOnce()) {
+      // The deadline is the owner's to read: of an operation that ends at once there is none.
+      if (recorder_ != nullptr) recorder_->RanAtOnce(pending.request.recorded(), clock_->CoarseNow());
+    } else {
+      NoteIssue(pending);
+      if (idle && runner_->running()) RecordStart(/*looked=*/false);
+    }
     gate_.Leave(/*work=*/false);  // what is left is this thread's, which waits next
   } else {
-    pending.deadline = DeadlineAfter(request.timeout);
+    NoteIssue(pending);
     issued_.store(sequence, std::memory_order_release);
   }
   issuing_.store(false, std::memory_order_release);
   return sequence;
 }
 
-TimePoint CommunicatorCore::DeadlineAfter(Duration timeout) const {
+void CommunicatorCore::NoteIssue(Pending& pending) {
   // Reading the clock takes as long as half a small operation in shared memory.
-  const bool far = timeout >= 100 * Clock::kCoarse;
-  return Later(far ? clock_->CoarseNow() : clock_->Now(), timeout);
+  const OperationRequest& request = pending.request;
+  const bool far = request.timeout >= 100 * Clock::kCoarse;
+  pending.issued = far ? clock_->CoarseNow() : clock_->Now();
+  pending.deadline = Later(pending.issued, request.timeout);
+  if (recorder_ == nullptr) return;
+  if (recorder_->HasRoomFor(request.descriptor.sequence, completed_.load(std::memory_order_acquire)))
+    recorder_->Issued(request.recorded(), pending.issued);
 }
 
 Status CommunicatorCore::Run(OperationRequest&& request, const OperationOptions& options) {
@@ -326,16 +345,19 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Split(int color, int
 
   CommunicatorOptions options = options_;
   options.peers.clear();
+  GroupName group{.name = fmt::format("{}.{}.{}", group_.name, splits_, color),
+                  .description = fmt::format("split {} of {}, color {}", splits_, group_.name, color)};
   for (const Member& member : members) {
     if (member.rank == rank()) options.rank = static_cast<Rank>(options.peers.size());
     options.peers.push_back(options_.peers[static_cast<std::size_t>(member.rank)]);
+    group.ranks.push_back(group_.ranks[static_cast<std::size_t>(member.rank)]);
   }
   ShareCores(options_.peers, options.peers);
   // The same on all members, different for every split and color of this parent.
   Random mix(options_.id ^ (splits_ << 32) ^ static_cast<std::uint64_t>(color));
   options.id = mix.Next();
   options.wait_policy = wait_policy_;  // the parent's ranks share the cores, whatever group they are in
-  RONDO_ASSIGN(auto child, Create(std::move(options)));
+  RONDO_ASSIGN(auto child, Create(std::move(options), std::move(group)));
   child->user_operations_ = user_operations_;
   std::optional<Error> failed;
   {

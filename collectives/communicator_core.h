@@ -26,6 +26,8 @@
 #include "collectives/engine/runner.h"
 #include "collectives/model/selector.h"
 #include "collectives/point_to_point/message_engine.h"
+#include "collectives/recorder/dump.h"
+#include "collectives/recorder/flight_recorder.h"
 #include "collectives/user_operation_mover.h"
 #include "collectives/waiter.h"
 #include "collectives/wide_partials.h"
@@ -54,6 +56,22 @@ struct OperationRequest {
   bool algorithm_is_asked = false;
 
   bool wide() const { return type != descriptor.type; }  // 16-bit floats that are reduced in float32
+  // As the flight recorder takes it.
+  CollectiveCall recorded() const {
+    return {.sequence = descriptor.sequence,
+            .collective = descriptor.collective,
+            .algorithm = descriptor.algorithm,
+            .op = descriptor.op,
+            .type = type,
+            .wide_partials = wide(),
+            .varying = descriptor.varying,
+            .in_place = in_place,
+            .root = descriptor.root,
+            .count = descriptor.count,
+            .input_elements = input_elements,
+            .output_elements = output_elements,
+            .timeout = timeout};
+  }
 };
 
 // What a driver drives for. A reference to a callable that outlives the call it is handed to; never allocates.
@@ -72,9 +90,18 @@ class Condition {
 // A sleeping driver looks around this often, should nothing wake it.
 inline constexpr Duration kLookAroundEvery = std::chrono::milliseconds(100);
 
-class CommunicatorCore final : public PeerObserver, public std::enable_shared_from_this<CommunicatorCore> {
+// How a communicator is called among those of its job, the same on all its ranks.
+struct GroupName {
+  std::string name = "0";
+  std::string description = "default_pg";  // c10d's word for the group of all ranks
+  std::vector<Rank> ranks = {};            // of the job, by rank of the group; empty: these are the same
+};
+
+class CommunicatorCore final : public PeerObserver,
+                               public MessageObserver,
+                               public std::enable_shared_from_this<CommunicatorCore> {
  public:
-  static Result<std::shared_ptr<CommunicatorCore>> Create(CommunicatorOptions options);
+  static Result<std::shared_ptr<CommunicatorCore>> Create(CommunicatorOptions options, GroupName group = {});
   ~CommunicatorCore() override;
 
   const CommunicatorOptions& options() const { return options_; }
@@ -136,9 +163,14 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   std::string DescribePaths() const;
   TimePoint Now() const { return clock_->Now(); }
 
+  // ---- records (communicator_record.cc): any thread ----
+  std::string DumpRecords(std::string_view reason) const;
+  Result<std::string> WriteRecords(std::string_view reason) const;
+
  private:
   struct Pending {
     OperationRequest request;
+    TimePoint issued;  // this one and the next are not set of what runs at once
     TimePoint deadline;
   };
   // Counts of a varying operation, kept for the operation that was last given them.
@@ -153,7 +185,11 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
     std::function<void(const Status&)> done;
   };
 
-  explicit CommunicatorCore(CommunicatorOptions options);
+  CommunicatorCore(CommunicatorOptions options, GroupName group);
+
+  // MessageObserver
+  void OnBegun(const MessageOperation& operation) override;
+  void OnEnded(const MessageOperation& operation) override;
 
   // PeerObserver
   void OnControl(Rank from, ControlMessage message) override;
@@ -182,7 +218,24 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   Status CheckCounts(OperationRequest& request) const;
   Status CheckBuffers(OperationRequest& request) const;
   TimePoint DeadlineOf(Sequence sequence);
-  TimePoint DeadlineAfter(Duration timeout) const;
+  // Issuer: when the operation was issued, and what follows from it.
+  void NoteIssue(Pending& pending);
+
+  // Owner: the clock, and what it said last.
+  TimePoint Look() { return last_look_ = clock_->Now(); }
+  // Owner, of the operation that has just started or is about to complete. `looked`: at the clock, a moment ago. Else
+  // they look themselves, unless that would take as long as the operation does.
+  void RecordStart(bool looked);
+  void RecordEnd(bool looked);
+  // Owner, at that look: nothing has moved yet.
+  void RecordWaiting();
+  // Owner: everything that was issued has failed; `running`: the first of them in the midst of what the error tells.
+  void RecordFailure(const Error& cause, bool running);
+  // Into options.record_dir, if there is one; where that fails the log hears of it.
+  void WriteRecordsOfFailure() const;
+  DumpedGroup RecordsOfGroup() const;
+  void AddRecords(std::vector<DumpedGroup>& groups) const;
+  DumpOrigin Origin(std::string_view reason) const;
   Pending& PendingOf(Sequence sequence) { return pending_[(sequence - 1) & (pending_.size() - 1)]; }
 
   // Drives until `ready()` or `until`. `background`: gives way to threads that wait.
@@ -227,6 +280,7 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   std::vector<Rank> NotParted() const;  // peers whose goodbye is still to come
 
   CommunicatorOptions options_;
+  GroupName group_;
   std::shared_ptr<const Clock> clock_;
   std::shared_ptr<Waiter> waiter_;
   WaitPolicy wait_policy_;
@@ -241,6 +295,8 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   PlanCache plans_;
   WidePartials wide_partials_;
   std::uint32_t board_polls_ = 0;
+  TimePoint last_look_{};
+  bool start_is_coarse_ = false;  // of the running operation, as it is recorded
   bool armed_ = false;
   std::optional<TimePoint> trouble_since_;  // a needed lane is broken
   std::optional<TimePoint> still_since_;    // nothing has moved, or strangers were last looked for
@@ -273,8 +329,13 @@ class CommunicatorCore final : public PeerObserver, public std::enable_shared_fr
   std::atomic<bool> submissions_waiting_{false};
   std::optional<Error> submit_refusal_;  // why nothing is taken any more
 
-  std::mutex endpoint_mutex_;  // taken by OnControl, Poison and the end of endpoint_; never while holding mutex_
-  mutable std::mutex mutex_;   // guards what follows
+  // Null: nothing is to be recorded. What it can be asked by whom is its own to say.
+  std::unique_ptr<FlightRecorder> recorder_;
+  mutable std::mutex dump_mutex_;  // one file is written at a time; taken before all other locks
+
+  // Taken by OnControl, Poison, DumpRecords and the end of endpoint_; never while holding mutex_.
+  mutable std::mutex endpoint_mutex_;
+  mutable std::mutex mutex_;  // guards what follows
   std::optional<Error> failure_;
   std::vector<std::optional<Goodbye>> goodbyes_;        // by peer: what it said
   std::vector<std::optional<Standpoint>> standpoints_;  // by peer: where it last said it stands

@@ -33,7 +33,7 @@ bool CommunicatorCore::Advance() {
   if (endpoint_ == nullptr) return false;  // destroyed, but a Work or a parent's Abort still holds this core
   if (poisoned_.load(std::memory_order_acquire)) {
     if (ended_.load(std::memory_order_relaxed)) {
-      endpoint_->Poll(clock_->Now());  // late comers are still heard, and told
+      endpoint_->Poll(Look());  // late comers are still heard, and told
       return false;
     }
     EndAfterFailure();
@@ -42,8 +42,8 @@ bool CommunicatorCore::Advance() {
   runner_->RunsOn(waiter_->Core());
   // The board's turns need nothing of the endpoint, and its clock would take longer than they do.
   const bool messages = messages_in_use_.load(std::memory_order_relaxed);
-  if (!runner_->is_on_board_alone() || messages || ++board_polls_ % kBoardPollsPerEndpointPoll == 0)
-    endpoint_->Poll(clock_->Now());
+  const bool look = !runner_->is_on_board_alone() || messages || ++board_polls_ % kBoardPollsPerEndpointPoll == 0;
+  if (look) endpoint_->Poll(Look());
   bool moved = false;
   if (messages) [[unlikely]] {
     moved = AdvanceMessages(/*glance_is_due=*/false);
@@ -58,6 +58,7 @@ bool CommunicatorCore::Advance() {
         return true;
       }
       if (!*started) return moved;
+      RecordStart(look);
       moved = true;
     }
     const Result<Progress> progress = runner_->Poll();
@@ -70,6 +71,7 @@ bool CommunicatorCore::Advance() {
     if (*progress == Progress::kMoved) return true;
     trouble_since_.reset();
     CompleteCurrent();
+    RecordEnd(look);
     completed_.store(completed_.load(std::memory_order_relaxed) + 1);
     if (callback_count_.load() > 0) callbacks_due_.store(true);
     gate_.Announce(/*work=*/false);
@@ -199,7 +201,7 @@ void CommunicatorCore::CompleteCurrent() {
 void CommunicatorCore::Yield() {
   const TimePoint before = clock_->Now();
   waiter_->Yield();
-  contention_.Yielded(clock_->Now() - before);
+  contention_.Yielded(Look() - before);
 }
 
 // Ranks on the board have said where they run. Who is to sleep at once does so all the same.
@@ -226,7 +228,7 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
       idle_polls = 0;
       // A long operation on a slow machine may always have something to move.
       if (++moved_polls % kPollsBetweenClockReads == 0) {
-        const TimePoint now = clock_->Now();
+        const TimePoint now = Look();
         if (now >= until) break;
         if (!poisoned_.load(std::memory_order_acquire)) LookAtDeadlines(now, waited);
       }
@@ -237,7 +239,8 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
     // At most every other time, so that the clock is looked at whatever the board shows.
     glanced = !glanced && policy.spin > Duration::zero() && runner_->GlanceAtBoard();
     if (glanced) continue;
-    const TimePoint now = clock_->Now();
+    const TimePoint now = Look();
+    if (start_is_coarse_) RecordWaiting();
     if (!idle_since) idle_since = now;
     if (LookForTrouble(now, waited)) continue;
     if (now >= until) break;
@@ -278,6 +281,7 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
     }
     if (!gate_.TryEnter()) return;
     if (std::exchange(armed_, false)) endpoint_->Disarm();
+    Look();  // what completes now, on the board, does so without another look
     // Idle still: who was woken to look around or to hear where a peer stands would otherwise poll and yield first, at
     // 2% of a core. Bytes end the idleness by moving.
   }
@@ -329,7 +333,7 @@ bool CommunicatorCore::ProgressOnce() {
   if (!gate_.TryEnter()) return false;
   if (std::exchange(armed_, false)) endpoint_->Disarm();
   const bool advanced = Advance();
-  const TimePoint now = clock_->Now();
+  const TimePoint now = Look();
   const bool moved =
       endpoint_ != nullptr && !ended_.load() && (advanced ? (LookAtDeadlines(now, 0), true) : LookForTrouble(now, 0));
   gate_.Leave(WorkIsLeft());

@@ -70,6 +70,14 @@ Status CommunicatorCore::Submit(std::initializer_list<MessageOperation*> operati
                 pending, options_.max_pending_messages);
   for (MessageOperation* operation : operations) {
     operation->deadline = Later(now, operation->timeout);
+    if (recorder_ != nullptr)
+      operation->record = recorder_->MessageIssued({.sends = operation->sends,
+                                                    .peer = operation->peer,
+                                                    .tag = operation->tag,
+                                                    .type = operation->type,
+                                                    .count = operation->bytes / SizeOf(operation->type),
+                                                    .timeout = operation->timeout},
+                                                   now);
     submitted_.PushBack(*operation);
   }
   messages_pending_.fetch_add(static_cast<std::uint32_t>(operations.size()));

@@ -288,9 +288,11 @@ void CommunicatorCore::EndAfterFailure() {
     });
     cause = failure_;
   }
+  RecordFailure(*cause, running);
   EndMessages(*cause);
   ended_.store(true);
   gate_.Announce();
+  WriteRecordsOfFailure();  // whoever waits has been told already
 }
 
 // ---- ending ----

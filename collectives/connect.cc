@@ -166,6 +166,8 @@ Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options) {
   communicator.clock = clock;
   communicator.logger = options.logger;
   communicator.timeout = options.timeout;
+  communicator.job = std::move(job);
+  communicator.generation = options.generation;
   return Communicator::Create(std::move(communicator));
 }
 

@@ -39,7 +39,7 @@ struct ConnectOptions {
   // Looks an environment variable up; null where there is no environment. The library itself never reads it.
   std::function<std::optional<std::string>(const std::string&)> environment = {};
   Logger* logger = nullptr;
-  CommunicatorOptions communicator = {};  // rank, peers, transport, logger and timeout are filled in
+  CommunicatorOptions communicator = {};  // rank, peers, transport, logger, timeout, job and generation are filled in
 };
 
 // The environment of this process, for ConnectOptions::environment. For main() and other edges.

@@ -12,6 +12,7 @@ namespace rondo {
 MessageEngine::MessageEngine(const MessageEngineOptions& options, Endpoint& endpoint)
     : options_(options),
       endpoint_(endpoint),
+      completions_(options.observer),
       matching_(options.world_size),
       lanes_(static_cast<std::size_t>(options.world_size)),
       departed_(static_cast<std::size_t>(options.world_size)) {}

@@ -32,6 +32,7 @@ struct MessageEngineOptions {
   Rank rank = 0;
   int world_size = 1;
   MessageLimits limits;
+  MessageObserver* observer = nullptr;  // outlives the engine
 };
 
 class MessageEngine {

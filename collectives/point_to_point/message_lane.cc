@@ -88,6 +88,7 @@ void MessageLane::Match(MessageOperation& receive, Tag tag, DataType type, std::
   receive.message_bytes = bytes;
   receive.done = 0;
   receive.stage = MessageStage::kReceiving;
+  completions_.Begin(receive);
 }
 
 void MessageLane::Withdraw(MessageOperation& send) {
@@ -267,6 +268,7 @@ Status MessageLane::OnAnswer(const MessageHeader& header) {
   StageList::Remove(*send);
   if (header.type == MessageFrameType::kClear) {
     send->stage = MessageStage::kSending;
+    completions_.Begin(*send);
     bodies_.PushBack(*send);
     return {};
   }
@@ -469,6 +471,7 @@ bool MessageLane::NextMessage(MessageHeader& header) {
     spent_bytes_ += CreditOf(send->bytes);
     header.type = MessageFrameType::kMessage;
     send->stage = MessageStage::kSending;
+    completions_.Begin(*send);
     outgoing_.send = send;
     outgoing_.payload = Bytes(send->buffer, send->bytes);
   } else {

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -97,6 +98,7 @@ struct MessageOperation {
   std::uint64_t bytes = 0;      // of a receive: room
   Duration timeout{};
   TimePoint deadline{};
+  std::uint32_t record = std::numeric_limits<std::uint32_t>::max();  // where its observer keeps it; most: nowhere
 
   // ---- the engine's ----
   OperationLink stage_link{.operation = this};
@@ -126,9 +128,26 @@ using ActiveList = OperationList<&MessageOperation::active_link>;
 std::string Describe(const MessageOperation& operation);
 std::string DescribeTag(Tag tag);  // "tag 7", "any tag"
 
+// Hears what becomes of operations, in the engine's thread.
+class MessageObserver {
+ public:
+  virtual ~MessageObserver() = default;
+  // A receive has matched its message; a send was asked for, or goes out unasked. What ends in the same moment may do
+  // so without it.
+  virtual void OnBegun(const MessageOperation& operation) = 0;
+  // Just before `final` is set.
+  virtual void OnEnded(const MessageOperation& operation) = 0;
+};
+
 // Ends operations: the one place where `final` is set.
 class Completions {
  public:
+  // The observer, if there is one, outlives it.
+  explicit Completions(MessageObserver* observer = nullptr) : observer_(observer) {}
+
+  void Begin(const MessageOperation& operation) {
+    if (observer_ != nullptr) observer_->OnBegun(operation);
+  }
   // Takes the operation out of whatever list it is in.
   void Succeed(MessageOperation& operation) { Finish(operation, std::nullopt); }
   void Fail(MessageOperation& operation, Error error) { Finish(operation, std::move(error)); }
@@ -137,6 +156,7 @@ class Completions {
 
  private:
   void Finish(MessageOperation& operation, std::optional<Error> error);
+  MessageObserver* const observer_;
   std::uint32_t finished_ = 0;
 };
 
