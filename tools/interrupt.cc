@@ -17,6 +17,7 @@ InterruptWatch::InterruptWatch(Duration patience) : patience_(patience) {
   ::sigemptyset(&set);
   ::sigaddset(&set, SIGINT);
   ::sigaddset(&set, SIGTERM);
+  ::sigaddset(&set, SIGUSR1);
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signal_fd_ = ::signalfd(-1, &set, SFD_CLOEXEC);
   end_fd_ = ::eventfd(0, EFD_CLOEXEC);
@@ -36,6 +37,11 @@ void InterruptWatch::OnInterrupt(std::function<void(int)> tell) {
   tell_ = std::move(tell);
 }
 
+void InterruptWatch::OnReport(std::function<void()> report) {
+  const std::lock_guard lock(mutex_);
+  report_ = std::move(report);
+}
+
 void InterruptWatch::Watch() {
   std::array<pollfd, 2> fds{{{signal_fd_, POLLIN, 0}, {end_fd_, POLLIN, 0}}};
   int timeout_ms = -1;
@@ -48,6 +54,10 @@ void InterruptWatch::Watch() {
     if (::read(signal_fd_, &info, sizeof info) != sizeof info) continue;
     const int signal = static_cast<int>(info.ssi_signo);
     const std::lock_guard lock(mutex_);
+    if (signal == SIGUSR1) {
+      if (report_) report_();
+      continue;
+    }
     if (signal_.load() != 0 || !tell_) ::_exit(128 + signal);
     signal_.store(signal, std::memory_order_release);
     tell_(signal);

@@ -1,4 +1,4 @@
-// SIGINT and SIGTERM as an event that a program can answer in its own time.
+// SIGINT, SIGTERM and SIGUSR1 as events that a program can answer in its own time.
 #pragma once
 
 #include <atomic>
@@ -10,9 +10,10 @@
 
 namespace rondo {
 
-// Takes both signals away from every thread that is started after it and waits for them on a thread of its own. While
-// nobody has said what to do, a signal ends the process with code 128 + signal; so does a second signal, and so does
-// the program's failure to end within `patience` of the first. REQUIRES: made before any other thread; one per process.
+// Takes these signals away from every thread that is started after it and waits for them on a thread of its own. While
+// nobody has said what to do, an interrupt (one of the first two) ends the process with code 128 + signal; so does a
+// second one, and so does the program's failure to end within `patience` of the first. SIGUSR1 asks for a report: it
+// ends nothing and may come any number of times. REQUIRES: made before any other thread; one per process.
 class InterruptWatch {
  public:
   explicit InterruptWatch(Duration patience = std::chrono::seconds(3));
@@ -22,6 +23,8 @@ class InterruptWatch {
 
   // Called with the signal, at most once, from the watch's thread. Null: nothing is to be told any more.
   void OnInterrupt(std::function<void(int signal)> tell);
+  // Called from the watch's thread whenever SIGUSR1 comes. Null: nobody answers.
+  void OnReport(std::function<void()> report);
   // The signal that came, else 0.
   int signal() const { return signal_.load(std::memory_order_acquire); }
 
@@ -34,6 +37,7 @@ class InterruptWatch {
   std::atomic<int> signal_{0};
   std::mutex mutex_;
   std::function<void(int)> tell_;
+  std::function<void()> report_;
   std::thread thread_;
 };
 

@@ -31,7 +31,7 @@ class Signals {
   Signals() {
     sigset_t set;
     ::sigemptyset(&set);
-    for (int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&set, signal);
+    for (int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1}) ::sigaddset(&set, signal);
     ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
     ::signal(SIGPIPE, SIG_IGN);
     fd_ = ::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -116,6 +116,10 @@ class Job {
   void TakeSignals() {
     for (int signal = signals_.Next(); signal != 0; signal = signals_.Next()) {
       if (signal == SIGCHLD) continue;
+      if (signal == SIGUSR1) {  // a request for a report, where the ranks know how
+        SignalAll(signal);
+        continue;
+      }
       if (interrupted_by_ != 0) {  // asked twice: at once
         SignalAll(SIGKILL);
         continue;

@@ -7,7 +7,8 @@
 // RONDO_TIMEOUT, in seconds, is added where a timeout is given; rondo perf takes it for its own.
 //
 // The first rank that fails ends the others: they get a moment to see it and say what they know, then SIGTERM, then
-// SIGKILL. An interrupt is passed on to all. Whatever happens to the launcher, its ranks end with it.
+// SIGKILL. An interrupt is passed on to all, and so is SIGUSR1, by which `rondo perf` leaves its records. Whatever
+// happens to the launcher, its ranks end with it.
 #pragma once
 
 #include <optional>

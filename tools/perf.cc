@@ -94,6 +94,21 @@ int Complain(const std::string& text, int exit_code) {
 
 bool SharesMemory(const Flags& flags) { return flags.transport == "auto" || flags.transport == "shm"; }
 
+// What the flight recorder holds, for --record-dir. A result is none the worse for it when that fails.
+void LeaveRecords(const Communicator& communicator, const char* reason, bool say_where) {
+  const Result<std::string> written = communicator.WriteRecords(reason);
+  if (!written)
+    fmt::print(stderr, "rondo perf: rank {}: --record-dir: {}\n", communicator.rank(), written.error().message());
+  else if (say_where)
+    fmt::print(stderr, "rondo perf: rank {}: records in {}\n", communicator.rank(), *written);
+}
+
+void AnswerReport(const Communicator& communicator, const Flags& flags) {
+  if (!flags.outputs.record_dir.empty()) return LeaveRecords(communicator, "signal", /*say_where=*/true);
+  fmt::print(stderr, "rondo perf: rank {}: SIGUSR1: there is no --record-dir to leave records in\n",
+             communicator.rank());
+}
+
 // Everything that one rank does once it has a communicator.
 int MeasureOnRank(Communicator& communicator, const Clock& clock, const Flags& flags) {
   const auto report = [&](const Error& error, int exit_code) {
@@ -109,6 +124,9 @@ int MeasureOnRank(Communicator& communicator, const Clock& clock, const Flags& f
       return Complain(files.error().message(), kExitWrongUsage);
   }
   const auto verdict = MeasureAll(communicator, clock, measure, *cases, flags.outputs);
+  // What has failed has left them itself.
+  if (!flags.outputs.record_dir.empty() && !communicator.failure())
+    LeaveRecords(communicator, "end", /*say_where=*/false);
   if (!verdict) return report(verdict.error(), kExitFailed);
   if (const Status closed = communicator.Close(); !closed) return report(closed.error(), kExitFailed);
   return verdict->good() ? kExitDone : kExitFailed;
@@ -144,6 +162,11 @@ int MeasureInProcess(const Flags& flags) {
     for (const auto& communicator : communicators)
       if (communicator) communicator->Abort(ReasonOf(signal));
   });
+  interrupts.OnReport([&] {
+    const std::lock_guard lock(mutex);
+    for (const auto& communicator : communicators)
+      if (communicator) AnswerReport(*communicator, flags);
+  });
   std::vector<std::thread> threads;
   for (Rank rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
@@ -154,6 +177,7 @@ int MeasureInProcess(const Flags& flags) {
       options.clock = clock;
       options.timeout = flags.timeout;
       options.profile = flags.profile;
+      options.record_dir = flags.outputs.record_dir;
       auto created = Communicator::Create(std::move(options));
       if (!created) {
         Complain(fmt::format("rank {}: {}", rank, created.error().ToString()), kExitFailed);
@@ -170,6 +194,7 @@ int MeasureInProcess(const Flags& flags) {
   }
   for (std::thread& thread : threads) thread.join();
   interrupts.OnInterrupt(nullptr);
+  interrupts.OnReport(nullptr);
   return AsExitCode(interrupts, *std::max_element(exit_codes.begin(), exit_codes.end()));
 }
 
@@ -200,6 +225,7 @@ int MeasureAsRank(Flags& flags) {
   options.path = flags.transport == "tcp" ? Path::kTcp : flags.transport == "shm" ? Path::kShm : Path::kAuto;
   options.timeout = flags.timeout;
   options.communicator.profile = flags.profile;
+  options.communicator.record_dir = flags.outputs.record_dir;
   const auto communicator = Connect(options);
   if (!communicator) {
     const std::optional<Rank> rank = flags.rank ? flags.rank : method ? method->rank : std::nullopt;
@@ -208,8 +234,10 @@ int MeasureAsRank(Flags& flags) {
                     usage ? kExitWrongUsage : kExitFailed);
   }
   interrupts.OnInterrupt([&](int signal) { (*communicator)->Abort(ReasonOf(signal)); });
+  interrupts.OnReport([&] { AnswerReport(**communicator, flags); });
   const int exit_code = MeasureOnRank(**communicator, clock, flags);
   interrupts.OnInterrupt(nullptr);
+  interrupts.OnReport(nullptr);
   return AsExitCode(interrupts, exit_code);
 }
 
@@ -253,6 +281,8 @@ int RunPerf(Flags& flags) {
   if (flags.outputs.json == "-" && flags.outputs.csv == "-") {
     return Complain("--json and --csv: only one of them can have stdout", kExitWrongUsage);
   }
+  if (const Status folder = PrepareRecordDir(flags.outputs); !folder)
+    return Complain(folder.error().message(), kExitWrongUsage);
   if (flags.local_ranks && !flags.launched) {  // usage errors once, before anything starts
     flags.measure.board = SharesMemory(flags) && *flags.local_ranks <= kMaxBoardRanks;
     const auto cases = PlanCases(flags.measure, *flags.local_ranks);
@@ -392,6 +422,10 @@ void AddOutputs(CLI::App& perf, PerfOutputs& outputs) {
   perf.add_option("--json", outputs.json, "Write the rows as JSON; - is stdout")->type_name("FILE|-");
   perf.add_option("--csv", outputs.csv, "Write the rows as CSV; - is stdout")->type_name("FILE|-");
   perf.add_option("--html", outputs.html, "Write a page with charts")->type_name("FILE");
+  perf.add_option("--record-dir", outputs.record_dir,
+                  "Leave the last operations of every rank there for rondo trace: at the end, when the job fails, and "
+                  "on SIGUSR1")
+      ->type_name("DIR");
   CLI::Option* baseline =
       perf.add_option("--baseline", outputs.baseline, "Compare with what --json wrote earlier")->type_name("FILE");
   AddText(

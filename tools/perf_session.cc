@@ -1,14 +1,17 @@
 #include "tools/perf_session.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
 #include <sstream>
+#include <system_error>
 
 #include "tools/perf_bench.h"
 #include "tools/perf_html.h"
@@ -139,6 +142,19 @@ Status CheckFiles(const PerfOutputs& outputs) {
       return Fail(ErrorCode::kInvalidArgument, "{}: {} cannot be written: {}", flag, *path, std::strerror(errno));
     }
   }
+  return {};
+}
+
+Status PrepareRecordDir(const PerfOutputs& outputs) {
+  if (outputs.record_dir.empty()) return {};
+  std::error_code failed;
+  std::filesystem::create_directories(outputs.record_dir, failed);
+  if (failed)
+    return Fail(ErrorCode::kInvalidArgument, "--record-dir: {} cannot be made: {}", outputs.record_dir,
+                failed.message());
+  if (::access(outputs.record_dir.c_str(), W_OK | X_OK) != 0)
+    return Fail(ErrorCode::kInvalidArgument, "--record-dir: {} cannot be written: {}", outputs.record_dir,
+                std::strerror(errno));
   return {};
 }
 

@@ -66,7 +66,7 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
       "  RONDO_JOB                     an id new in every launch\n"
       "  RONDO_TIMEOUT                 the seconds of --timeout, where that is given\n"
       "What a launcher around it said of rondo run itself (its rank under mpirun, srun, torchrun) they do not find.\n"
-      "The first rank that fails ends the others, and its exit code is ours.\n"
+      "The first rank that fails ends the others, and its exit code is ours. SIGUSR1 is passed on to all ranks.\n"
       "Example: rondo run -N 4 -- ./train --epochs 3");
   AddNumber(
       *run, "-N,--ranks", [flags](std::int64_t n) { flags->launch.ranks = static_cast<int>(n); }, 1, kMaxWorldSize,
