@@ -22,6 +22,7 @@ void AddVerifyCommand(CLI::App& app, int& exit_code);
 void AddChaosCommand(CLI::App& app, int& exit_code);
 void AddTuneCommand(CLI::App& app, int& exit_code);
 void AddStoreCommand(CLI::App& app, int& exit_code);
+void AddTraceCommand(CLI::App& app, int& exit_code);
 
 // Puts the "--" in front of the command of `rondo run -N 2 CMD --flags-of-CMD`, so that its flags are not taken for
 // ours.

@@ -54,6 +54,7 @@ int main(int argc, char** argv) {
   rondo::AddVerifyCommand(app, exit_code);
   rondo::AddChaosCommand(app, exit_code);
   rondo::AddTuneCommand(app, exit_code);
+  rondo::AddTraceCommand(app, exit_code);
   rondo::AddStoreCommand(app, exit_code);
 
   std::vector<std::string> arguments(argv + 1, argv + argc);

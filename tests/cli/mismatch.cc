@@ -1,5 +1,5 @@
 // A program with a bug that only one rank has: what the others do, it does differently. Every rank must be told what
-// each of both sides called. Usage: rondo run -N 3 -- mismatch collective|count|type|op|root|order|stuck
+// each of both sides called. Usage: rondo run -N 3 -- mismatch collective|count|type|op|root|order|stuck [RECORD_DIR]
 #include <cstdio>
 #include <set>
 #include <string>
@@ -49,11 +49,14 @@ int main(int argc, char** argv) {
   const std::set<std::string> bugs{"collective", "count", "type", "op", "root", "order", "stuck"};
   const std::string bug = argc > 1 ? argv[1] : "";
   if (bugs.count(bug) == 0) {
-    return std::fprintf(stderr, "usage: mismatch collective|count|type|op|root|order|stuck\n"), 2;
+    return std::fprintf(stderr, "usage: mismatch collective|count|type|op|root|order|stuck [RECORD_DIR]\n"), 2;
   }
+  rondo::CommunicatorOptions options;
+  if (argc > 2) options.record_dir = argv[2];
   const auto communicator = rondo::Connect({.rendezvous = "env://",
                                             .timeout = std::chrono::seconds(bug == "stuck" ? 2 : 20),
-                                            .environment = rondo::ProcessEnvironment});
+                                            .environment = rondo::ProcessEnvironment,
+                                            .communicator = options});
   if (!communicator) return std::fprintf(stderr, "%s\n", communicator.error().ToString().c_str()), 3;
   const rondo::Status status = CallWithBug(**communicator, bug);
   if (status) return std::fprintf(stderr, "rank %d noticed nothing\n", (*communicator)->rank()), 0;

@@ -1,0 +1,95 @@
+// rondo trace: merges the dumps of ranks' flight recorders, says what is wrong, and draws the timeline.
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "tools/commands.h"
+#include "tools/trace_dump.h"
+#include "tools/trace_events.h"
+#include "tools/trace_findings.h"
+#include "tools/trace_merge.h"
+#include "tools/trace_report.h"
+
+namespace rondo {
+namespace {
+
+struct TraceFlags {
+  std::vector<std::string> files;
+  std::string out;
+  std::string json;
+};
+
+int Complain(const std::string& text, int exit_code) {
+  fmt::print(stderr, "rondo trace: {}\n", text);
+  return exit_code;
+}
+
+Status WriteText(const char* flag, const std::string& path, const std::string& text) {
+  if (path == "-") {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    if (std::fflush(stdout) == 0) return {};
+    return Fail(ErrorCode::kResource, "{}: stdout cannot be written: {}", flag, std::strerror(errno));
+  }
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.flush();
+  if (!file) return Fail(ErrorCode::kResource, "{}: {} cannot be written: {}", flag, path, std::strerror(errno));
+  return {};
+}
+
+Result<Trace> ReadTrace(const std::vector<std::string>& arguments) {
+  RONDO_ASSIGN(const std::vector<std::string> files, FindDumps(arguments));
+  std::vector<Dump> dumps;
+  for (const std::string& file : files) {
+    RONDO_ASSIGN(Dump dump, ReadDump(file));
+    dumps.push_back(std::move(dump));
+  }
+  return MergeDumps(std::move(dumps));
+}
+
+int RunTrace(const TraceFlags& flags) {
+  if (flags.out == "-" && flags.json == "-")
+    return Complain("--out and --json: only one of them can have stdout", kExitWrongUsage);
+  const Result<Trace> trace = ReadTrace(flags.files);
+  if (!trace) return Complain(trace.error().message(), kExitWrongUsage);
+  const std::vector<GroupFindings> findings = FindingsOf(*trace);
+  const bool data_on_stdout = flags.out == "-" || flags.json == "-";
+  fmt::print(data_on_stdout ? stderr : stdout, "{}", TraceText(*trace, findings));
+  Status written;
+  if (!flags.out.empty()) written = WriteText("--out", flags.out, TraceEvents(*trace));
+  if (written && !flags.json.empty()) written = WriteText("--json", flags.json, TraceJson(*trace, findings));
+  if (!written) return Complain(written.error().message(), kExitWrongUsage);
+  for (const GroupFindings& group : findings)
+    if (!group.IsHealthy()) return kExitFailed;
+  return kExitDone;
+}
+
+}  // namespace
+
+void AddTraceCommand(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<TraceFlags>();
+  CLI::App* trace = app.add_subcommand("trace", "Merge what ranks recorded: who is missing, stuck, wrong or late");
+  trace->footer(
+      "Ranks leave their records when they fail, when they are asked by SIGUSR1 and at the end, where they were given\n"
+      "a folder (rondo perf --record-dir, CommunicatorOptions::record_dir). Give the files or the folder.\n"
+      "Exit code 1 if something is wrong with the job: a rank without records, operations that do not match, a rank\n"
+      "that others wait for, an error. 2 if the files cannot be read or do not belong together.\n"
+      "Example: rondo trace records --out trace.json, then open trace.json in ui.perfetto.dev");
+  trace->add_option("files", flags->files, "Dumps, or folders of dumps (rondo-*.json)")
+      ->required()
+      ->type_name("FILE|DIR");
+  trace->add_option("--out", flags->out, "Write the timeline for chrome://tracing or ui.perfetto.dev; - is stdout")
+      ->type_name("FILE|-");
+  trace->add_option("--json", flags->json, "Write the findings as JSON; - is stdout")->type_name("FILE|-");
+  trace->callback([flags, &exit_code] { exit_code = RunTrace(*flags); });
+}
+
+}  // namespace rondo

@@ -1,0 +1,248 @@
+#include "tools/trace_dump.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include "collectives/recorder/dump.h"
+
+namespace rondo {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::array<std::string_view, 4> kStates{"scheduled", "started", "completed", "failed"};
+constexpr std::array<std::string_view, 5> kMeetingAll{"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
+                                                      "barrier"};
+
+// What is wrong with a value that is JSON, for ParseDump to put file and place in front.
+struct Unfit {
+  std::string what;
+};
+
+template <typename Names>
+bool IsOneOf(const Names& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+std::uint64_t CountAt(const Json& object, const char* key) {
+  const Json& value = object.at(key);
+  if (!value.is_number_unsigned()) throw Unfit{fmt::format("{} wants a whole number, not {}", key, value.dump())};
+  return value.get<std::uint64_t>();
+}
+
+Duration TimeAt(const Json& object, const char* key) {
+  const Json& value = object.at(key);
+  if (!value.is_number_integer()) throw Unfit{fmt::format("{} wants nanoseconds, not {}", key, value.dump())};
+  return Duration(value.get<std::int64_t>());
+}
+
+std::optional<Duration> TimeOrNull(const Json& object, const char* key) {
+  return object.at(key).is_null() ? std::nullopt : std::optional(TimeAt(object, key));
+}
+
+std::string TextAt(const Json& object, const char* key) { return object.at(key).get<std::string>(); }
+// "" where it is null or not there.
+std::string TextOrNull(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? "" : found->get<std::string>();
+}
+
+std::optional<std::uint64_t> CountIfThere(const Json& object, const char* key) {
+  return object.contains(key) ? std::optional(CountAt(object, key)) : std::nullopt;
+}
+
+// "all_reduce float32 x 1000 sum", "broadcast int8 x 3 from rank 2", "barrier"; as OperationDescriptor::ToString.
+std::string InWords(const Json& ours) {
+  const std::string collective = TextAt(ours, "collective");
+  const bool varying = ours.at("varying").get<bool>();
+  std::string text = collective + (varying ? "_v" : "");
+  if (collective == "barrier") return text;
+  text += " " + TextAt(ours, "dtype");
+  const std::uint64_t count = CountAt(ours, "count");
+  if (!varying || count != 0) text += fmt::format(" x {}", count);
+  if (const std::string op = TextOrNull(ours, "op"); !op.empty()) text += " " + op;
+  if (!ours.at("root").is_null()) {
+    const bool from_root = collective == "broadcast" || collective == "scatter";
+    text += fmt::format(" {} rank {}", from_root ? "from" : "to", CountAt(ours, "root"));
+  }
+  if (ours.at("wide_partials").get<bool>()) text += " in wide partials";
+  return text;
+}
+
+// "send float32 x 10 to rank 3 with tag 7", "recv float32 x 10 from any rank with any tag"
+std::string MessageInWords(const Json& ours) {
+  const bool sends = TextAt(ours, "message") == "send";
+  const auto or_any = [&](const char* key, const char* word) {
+    return ours.at(key).is_null() ? fmt::format("any {}", word) : fmt::format("{} {}", word, CountAt(ours, key));
+  };
+  return fmt::format("{} {} x {} {} {} with {}", sends ? "send" : "recv", TextAt(ours, "dtype"), CountAt(ours, "count"),
+                     sends ? "to" : "from", or_any("peer", "rank"), or_any("tag", "tag"));
+}
+
+TracedOperation OperationFrom(const Json& entry) {
+  TracedOperation operation;
+  const Json& ours = entry.at("rondo");
+  const bool message = entry.at("is_p2p").get<bool>();
+  operation.number = CountAt(entry, message ? "p2p_seq_id" : "collective_seq_id");
+  operation.state = TextAt(entry, "state");
+  if (!IsOneOf(kStates, operation.state)) throw Unfit{fmt::format("there is no state '{}'", operation.state)};
+  operation.created = TimeAt(entry, "time_created_ns");
+  operation.started = TimeOrNull(entry, "time_discovered_started_ns");
+  operation.ended = TimeOrNull(entry, "time_discovered_completed_ns");
+  if (operation.state == "failed") operation.ended = TimeAt(ours, "time_failed_ns");
+  if (operation.state == "completed" && (!operation.started || !operation.ended))
+    throw Unfit{"completed, but not when"};
+  if (message) {
+    operation.what = MessageInWords(ours);
+  } else {
+    operation.what = InWords(ours);
+    operation.algorithm = TextAt(ours, "algorithm");
+    operation.coarse = ours.at("coarse").get<bool>();
+    operation.meets_all = IsOneOf(kMeetingAll, TextAt(ours, "collective"));
+    operation.step = CountIfThere(ours, "step");
+  }
+  operation.bytes_done = CountIfThere(ours, "bytes_done");
+  operation.bytes_due = CountIfThere(ours, "bytes_due");
+  operation.error = TextOrNull(ours, "error");
+  return operation;
+}
+
+std::vector<Rank> RanksFrom(const std::string& list) {
+  const Json parsed = Json::parse(list, nullptr, /*allow_exceptions=*/false);
+  const auto is_rank = [](const Json& one) { return one.is_number_unsigned(); };
+  if (!parsed.is_array() || parsed.empty() || !std::all_of(parsed.begin(), parsed.end(), is_rank))
+    throw Unfit{fmt::format("ranks wants a list of ranks, not '{}'", list)};
+  return parsed.get<std::vector<Rank>>();
+}
+
+// All but the entries. `where` says what is looked at.
+Dump HeadFrom(const Json& json, std::string& where) {
+  Dump dump;
+  where = "rondo";
+  const Json& ours = json.at("rondo");
+  if (const std::uint64_t format = CountAt(ours, "format"); format != std::uint64_t{kDumpFormat})
+    throw Unfit{fmt::format("format is {}, this version reads {}", format, kDumpFormat)};
+  dump.job = TextAt(ours, "job");
+  dump.generation = CountAt(ours, "generation");
+  RankTrace origin;
+  origin.rank = static_cast<Rank>(CountAt(ours, "rank"));
+  origin.host = TextAt(ours, "host");
+  origin.host_id = TextAt(ours, "host_id");
+  origin.pid = CountAt(ours, "pid");
+  origin.reason = TextAt(ours, "reason");
+  where = "rondo.clock";
+  const Json& clock = ours.at("clock");
+  origin.dumped_at = TimeAt(clock, "wall_ns");
+  origin.clock_offset = origin.dumped_at - TimeAt(clock, "monotonic_ns");
+  origin.clock_error = TimeAt(clock, "error_ns");
+  origin.coarse = TimeAt(clock, "coarse_ns");
+  const Json& groups = ours.at("groups");
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    where = fmt::format("rondo.groups[{}]", i);
+    const Json& group = groups.at(i);
+    DumpedPart part;
+    part.trace = origin;
+    part.group = TextAt(group, "name");
+    part.trace.transport = TextOrNull(group, "transport");
+    part.trace.failure = TextOrNull(group, "failure");
+    where = fmt::format("pg_config of {}", part.group);
+    const Json& config = json.at("pg_config").at(part.group);
+    part.description = TextAt(config, "desc");
+    part.ranks = RanksFrom(TextAt(config, "ranks"));
+    if (std::find(part.ranks.begin(), part.ranks.end(), origin.rank) == part.ranks.end())
+      throw Unfit{fmt::format("rank {} of the job is none of its ranks", origin.rank)};
+    where = fmt::format("pg_status of {}", i);
+    const Json& status = json.at("pg_status").at(std::to_string(i));
+    part.trace.last_enqueued = CountAt(status, "last_enqueued_collective");
+    part.trace.last_started = CountAt(status, "last_started_collective");
+    part.trace.last_completed = CountAt(status, "last_completed_collective");
+    dump.parts.push_back(std::move(part));
+  }
+  return dump;
+}
+
+Dump DumpFrom(const Json& json, std::string& where) {
+  Dump dump = HeadFrom(json, where);
+  const Json& entries = json.at("entries");
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    where = fmt::format("entries[{}]", i);
+    const Json& entry = entries.at(i);
+    const std::uint64_t group = CountAt(entry, "pg_id");
+    if (group >= dump.parts.size()) throw Unfit{fmt::format("pg_id {} is none of rondo.groups", group)};
+    RankTrace& trace = dump.parts[group].trace;
+    (entry.at("is_p2p").get<bool>() ? trace.messages : trace.collectives).push_back(OperationFrom(entry));
+  }
+  const auto by_number = [](const TracedOperation& a, const TracedOperation& b) { return a.number < b.number; };
+  for (DumpedPart& part : dump.parts) {
+    std::sort(part.trace.collectives.begin(), part.trace.collectives.end(), by_number);
+    std::sort(part.trace.messages.begin(), part.trace.messages.end(), by_number);
+  }
+  return dump;
+}
+
+// nlohmann's words without its own name in front.
+std::string Reason(const Json::exception& error) {
+  const std::string_view text = error.what();
+  const std::size_t end = text.find("] ");
+  return std::string(end == std::string_view::npos ? text : text.substr(end + 2));
+}
+
+}  // namespace
+
+Result<Dump> ParseDump(const std::string& file, std::string_view text) {
+  std::string where;
+  try {
+    Dump dump = DumpFrom(Json::parse(text), where);
+    dump.file = file;
+    for (DumpedPart& part : dump.parts) part.trace.file = file;
+    return dump;
+  } catch (const Json::parse_error& error) {  // says line and column itself
+    return Fail(ErrorCode::kInvalidArgument, "{}: {}", file, Reason(error));
+  } catch (const Json::exception& error) {
+    return Fail(ErrorCode::kInvalidArgument, "{}: {}: {}", file, where, Reason(error));
+  } catch (const Unfit& unfit) {
+    return Fail(ErrorCode::kInvalidArgument, "{}: {}: {}", file, where, unfit.what);
+  }
+}
+
+Result<Dump> ReadDump(const std::string& file) {
+  const std::ifstream stream(file, std::ios::binary);
+  std::ostringstream text;
+  text << stream.rdbuf();  // a folder can be opened, but not read
+  if (!stream || !text) return Fail(ErrorCode::kInvalidArgument, "{}: cannot be read: {}", file, std::strerror(errno));
+  return ParseDump(file, text.str());
+}
+
+Result<std::vector<std::string>> FindDumps(const std::vector<std::string>& arguments) {
+  std::vector<std::string> files;
+  for (const std::string& argument : arguments) {
+    std::error_code failed;
+    if (!std::filesystem::is_directory(argument, failed)) {
+      files.push_back(argument);
+      continue;
+    }
+    std::vector<std::string> found;
+    for (std::filesystem::directory_iterator at(argument, failed), end; !failed && at != end; at.increment(failed)) {
+      const std::string name = at->path().filename().string();
+      if (name.rfind("rondo-", 0) == 0 && at->path().extension() == ".json") found.push_back(at->path().string());
+    }
+    if (failed) return Fail(ErrorCode::kInvalidArgument, "{}: cannot be read: {}", argument, failed.message());
+    if (found.empty())
+      return Fail(ErrorCode::kInvalidArgument, "{}: there is no rondo-*.json in this folder", argument);
+    std::sort(found.begin(), found.end());
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  return files;
+}
+
+}  // namespace rondo

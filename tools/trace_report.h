@@ -1,0 +1,17 @@
+// What `rondo trace` says: text for people, JSON for programs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/trace_findings.h"
+#include "tools/trace_merge.h"
+
+namespace rondo {
+
+// Ends with a line that sums it up.
+std::string TraceText(const Trace& trace, const std::vector<GroupFindings>& findings);
+// {"rondo": version, "job": ..., "generation": ..., "healthy": ..., "hosts": [...], "groups": [...]}
+std::string TraceJson(const Trace& trace, const std::vector<GroupFindings>& findings);
+
+}  // namespace rondo
