@@ -82,7 +82,8 @@ struct Parent {
     auto opened = endpoint->Open(1, 0);
     REQUIRE(opened);
     lane = *opened;
-    REQUIRE(DriveOne(*endpoint, [&] { return lane->state() == LaneState::kOpen; }));
+    // A child that leaves at once may have ended it before it is looked at here.
+    REQUIRE(DriveOne(*endpoint, [&] { return lane->state() != LaneState::kConnecting; }));
   }
   std::shared_ptr<Transport> transport;
   std::vector<std::string> addresses;
