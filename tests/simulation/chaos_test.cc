@@ -1,7 +1,7 @@
 // Hundreds of whole jobs under faults: whoever survives is told the truth in time, and goes on when all is healed
 // (simulation/chaos.h). A failing seed prints the command that replays it.
 //
-//   RONDO_SEEDS=20000   how many (500 unless said otherwise)
+//   RONDO_SEEDS=20000   how many (500 unless said otherwise, fewer under a sanitizer)
 //   RONDO_SEED=17       the first of them
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "simulation/chaos.h"
@@ -9,27 +9,16 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <string>
+
+#include "tests/simulation/seeds.h"
 
 namespace rondo::simulation {
 namespace {
 
-// Sanitizers make a story twenty times as long.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kSeeds = 100;
-#else
-constexpr std::uint64_t kSeeds = 500;
-#endif
-
-std::uint64_t NumberFrom(const char* variable, std::uint64_t otherwise) {
-  const char* text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
-
 TEST_CASE("every seed is safe under its faults, and goes on once they are healed") {
-  const std::uint64_t first = NumberFrom("RONDO_SEED", 1);
-  const std::uint64_t seeds = NumberFrom("RONDO_SEEDS", kSeeds);
+  const std::uint64_t first = test::NumberFrom("RONDO_SEED", 1);
+  const std::uint64_t seeds = test::SeedsFrom(500);
   FiberStacks stacks;
   SimCounters sum;
   std::uint64_t unharmed = 0, failed = 0, blamed_next = 0, stalled = 0;

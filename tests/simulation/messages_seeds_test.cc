@@ -1,28 +1,23 @@
 // Thousands of simulated jobs that exchange messages under delay, slicing, clogs and kills. A failing seed prints the
 // command that replays it.
 //
-//   RONDO_SEEDS=20000   how many (1000 unless said otherwise)
+//   RONDO_SEEDS=20000   how many (1000 unless said otherwise, fewer under a sanitizer)
 //   RONDO_SEED=17       only this one
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <string>
 
 #include "tests/simulation/messages_story.h"
+#include "tests/simulation/seeds.h"
 
 namespace rondo {
 namespace {
 
-std::uint64_t NumberFrom(const char* variable, std::uint64_t otherwise) {
-  const char* text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
-
 TEST_CASE("every seed delivers every message in order or names the dead rank, and never hangs") {
-  const std::uint64_t only = NumberFrom("RONDO_SEED", 0);
+  const std::uint64_t only = test::NumberFrom("RONDO_SEED", 0);
   const std::uint64_t first = only != 0 ? only : 1;
-  const std::uint64_t last = only != 0 ? only : NumberFrom("RONDO_SEEDS", 1000);
+  const std::uint64_t last = only != 0 ? only : test::SeedsFrom(1000);
   std::uint64_t kills = 0, failed = 0, received = 0, clogs = 0, full_writes = 0;
   for (std::uint64_t seed = first; seed <= last; ++seed) {
     const MessagesOutcome outcome = RunMessagesStory(seed);

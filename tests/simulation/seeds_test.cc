@@ -1,12 +1,13 @@
 // Thousands of simulated jobs under delay, slicing, clogs and kills: right sums or an error that names the dead rank,
 // never a hang. A failing seed prints the command that replays it.
 //
-//   RONDO_SEEDS=20000   how many (2000 unless said otherwise)
+//   RONDO_SEEDS=20000   how many (2000 unless said otherwise, fewer under a sanitizer)
 //   RONDO_SEED=17       only this one
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "tests/simulation/seeds.h"
+
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <string>
 
 #include "tests/simulation/story.h"
@@ -14,15 +15,10 @@
 namespace rondo {
 namespace {
 
-std::uint64_t NumberFrom(const char* variable, std::uint64_t otherwise) {
-  const char* text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
-
 TEST_CASE("every seed gives right sums or an error that names the dead rank, and never a hang") {
-  const std::uint64_t only = NumberFrom("RONDO_SEED", 0);
+  const std::uint64_t only = test::NumberFrom("RONDO_SEED", 0);
   const std::uint64_t first = only != 0 ? only : 1;
-  const std::uint64_t last = only != 0 ? only : NumberFrom("RONDO_SEEDS", 2000);
+  const std::uint64_t last = only != 0 ? only : test::SeedsFrom(2000);
   std::uint64_t kills = 0, failed_ranks = 0, slices = 0, clogs = 0, full_writes = 0;
   for (std::uint64_t seed = first; seed <= last; ++seed) {
     const StoryOutcome outcome = RunStory({.seed = seed});

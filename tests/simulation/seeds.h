@@ -1,0 +1,26 @@
+// Which stories a test tells: from the environment, or as many as it says itself.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+
+namespace rondo::test {
+
+inline std::uint64_t NumberFrom(const char* variable, std::uint64_t otherwise) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+// Under AddressSanitizer a story takes twenty times as long.
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr std::uint64_t kSeedsAreFewerBy = 5;
+#else
+inline constexpr std::uint64_t kSeedsAreFewerBy = 1;
+#endif
+
+// RONDO_SEEDS, or `ordinarily`.
+inline std::uint64_t SeedsFrom(std::uint64_t ordinarily) {
+  return NumberFrom("RONDO_SEEDS", ordinarily / kSeedsAreFewerBy);
+}
+
+}  // namespace rondo::test
