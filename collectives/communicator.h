@@ -24,7 +24,8 @@
 //   Errors     A wrong argument found locally (kInvalidArgument, kUnsupported) starts nothing and poisons nothing. A
 //              failed operation poisons the communicator on all ranks that share it: they are told, and every later
 //              call returns the first cause. Ranks that disagree about an operation get kMismatch with both
-//              descriptors.
+//              descriptors. Bytes that arrived damaged give kCorrupt where checksums are on, and go unnoticed where
+//              not, but for what the transport checks (TCP: 16 bits a segment).
 //   Deadlines  Every operation ends within its timeout, counted from the call. Expiry says who is missing.
 //   Messages   Send and Recv are outside the order of collectives: all in flight at once, issued by any thread, ordered
 //              per (sender, tag). A message that its receive cannot take (longer, another type), a receive that nobody
@@ -107,12 +108,24 @@ struct CommunicatorOptions {
   std::uint64_t eager_credit_bytes = 256 << 10;  // equal on all ranks
   std::uint32_t max_announced_messages = 1024;   // equal on all ranks
   std::uint32_t max_pending_messages = 4096;     // issued here and not complete; one more gives kResource
-  // The next two stand for every operation that does not say otherwise; equal on all ranks.
+  // CRC-32C of every frame on lanes, header and payload, of collectives and of messages; equal on all ranks. What does
+  // not match is never summed, passed on or reported as a result: the rank that finds it fails with kCorrupt, which
+  // names peer, lane and place, and with it the communicator. Not covered: what ranks of a host read in each other's
+  // memory (algorithm board), which is no wire. Takes two passes over the data, at the speed of a cache, and 64 KiB a
+  // lane.
+  bool checksums = false;
+  // The next three stand for every operation that does not say otherwise; equal on all ranks.
   bool reproducible = false;  // every reduction is the left fold in rank order, ((0 op 1) op 2) op ...
   // Reductions of 16-bit floats travel and combine in float32, and round once at the end (sum, prod, avg, premul_sum;
   // not users' operations). Errors then speak of float32, because that is what travels. Takes 4 bytes of scratch an
   // element.
   bool wide_partials = false;
+  // After every collective that gives all ranks the same (all_reduce, broadcast, all_gather, all_gather_v) they compare
+  // its checksum, by an all_gather of 4 bytes; elsewhere this does nothing. A difference is kCorrupt on all ranks: it
+  // names those whose result differs from that of more than half of the ranks, else tells all checksums. For what no
+  // checksum of a wire finds: memory and processors that err, functions of users that are not the same everywhere. Such
+  // an operation counts as two (max_pending_operations, Work::sequence).
+  bool compare_results = false;
   // What algorithms are chosen by, where a call names none (model/selector.h); equal on all ranks. Null:
   // DefaultProfile().
   std::shared_ptr<const Profile> profile = {};
@@ -133,6 +146,7 @@ struct OperationOptions {
   // nullopt: the communicator's; must be equal on all ranks.
   std::optional<bool> reproducible = {};
   std::optional<bool> wide_partials = {};
+  std::optional<bool> compare_results = {};
 };
 
 struct MessageOptions {

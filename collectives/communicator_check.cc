@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "collectives/communicator_core.h"
+#include "collectives/integrity/result_digest.h"
 #include "collectives/schedule/layout.h"
 
 namespace rondo {
@@ -233,6 +234,11 @@ Status CommunicatorCore::Check(OperationRequest& request, const OperationOptions
   d.algorithm = selection.algorithm;
   request.algorithm_is_asked = options.algorithm.has_value();
   request.reproducible = IsReproducible(options);
+  request.compares =
+      options.compare_results.value_or(options_.compare_results) && world_size() > 1 && HasEqualResults(d.collective);
+  if (request.compares && options_.max_pending_operations < 2)
+    return Fail(ErrorCode::kInvalidArgument, "compare_results takes two of max_pending_operations, which is {}",
+                options_.max_pending_operations);
   return {};
 }
 

@@ -157,7 +157,8 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Create(CommunicatorO
                                                          .max_scratch_bytes = own.max_scratch_bytes,
                                                          .capabilities = own.transport->capabilities(),
                                                          .windows_from_bytes = own.windows_from_bytes,
-                                                         .slices = core->place().host_count() == 1},
+                                                         .slices = core->place().host_count() == 1,
+                                                         .checksums = own.checksums},
                                            *core->endpoint_, *core->mover_);
   core->may_have_board_ = core->endpoint_->MayHaveBoard();
   core->board_settled_ = !core->may_have_board_;
@@ -169,7 +170,8 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Create(CommunicatorO
                                       .max_announced_messages = own.max_announced_messages,
                                       .body_frame_bytes = std::min(own.frame_bytes, MessageLimits{}.body_frame_bytes),
                                       .offer_from_bytes = own.windows_from_bytes,
-                                      .can_offer = own.transport->capabilities().pull},
+                                      .can_offer = own.transport->capabilities().pull,
+                                      .checksums = own.checksums},
                            .observer = core->recorder_ != nullptr ? core.get() : nullptr},
       *core->endpoint_);
   return core;
@@ -207,6 +209,26 @@ const BlockCounts* CommunicatorCore::Keep(const OperationRequest& request, Seque
   return &kept.counts;
 }
 
+void CommunicatorCore::PutComparison(Sequence sequence, OperationRequest& of) {
+  const auto unused = std::find_if(comparisons_.begin(), comparisons_.end(), [&](const ResultComparison& one) {
+    return one.sequence <= completed_.load(std::memory_order_acquire);
+  });
+  ResultComparison& comparison = unused != comparisons_.end() ? *unused : comparisons_.emplace_back();
+  comparison.sequence = sequence;
+  comparison.all.resize(static_cast<std::size_t>(world_size()));
+  of.comparison = &comparison;
+
+  OperationRequest request;
+  request.descriptor = {.count = 1, .collective = Collective::kAllGather, .type = DataType::kUint32};
+  request.input = &comparison.own;
+  request.output = comparison.all.data();
+  const Status sound = Check(request, {.timeout = of.timeout, .compare_results = false});
+  RONDO_CHECK(sound, "{}", sound.error().ToString());
+  request.descriptor.sequence = sequence;
+  request.comparison = &comparison;
+  PendingOf(sequence).request = request;
+}
+
 Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request, bool at_once) {
   if (issuing_.exchange(true, std::memory_order_acquire))
     return Fail(ErrorCode::kInvalidArgument, "two threads issue operations on one communicator at the same time");
@@ -218,8 +240,9 @@ Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request, bool a
   if (closing_.load(std::memory_order_acquire))
     return refuse(Fail(ErrorCode::kClosed, "rank {} has closed this communicator", rank()));
   const Sequence sequence = issued_.load(std::memory_order_relaxed) + 1;
+  const Sequence last = request.compares ? sequence + 1 : sequence;
   const std::size_t most = options_.max_pending_operations;
-  if (sequence - completed_.load(std::memory_order_acquire) > most)
+  if (last - completed_.load(std::memory_order_acquire) > most)
     return refuse(
         Fail(ErrorCode::kResource, "{} operations are pending, the limit (max_pending_operations) is {}", most, most));
   Pending& pending = PendingOf(sequence);
@@ -227,7 +250,8 @@ Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request, bool a
   pending.request.descriptor.sequence = sequence;
   pending.request.counts = request.descriptor.varying ? Keep(request, sequence) : nullptr;
   pending.request.input_counts = pending.request.output_counts = {};
-  if (at_once && request.descriptor.algorithm == Algorithm::kBoard && gate_.TryEnter()) {
+  if (request.compares) PutComparison(last, pending.request);
+  if (at_once && !request.compares && request.descriptor.algorithm == Algorithm::kBoard && gate_.TryEnter()) {
     const bool idle = MayRunAtOnce(request);
     issued_.store(sequence, std::memory_order_release);
     if (idle && RunAtOnce()) {
@@ -240,10 +264,11 @@ Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request, bool a
     gate_.Leave(/*work=*/false);  // what is left is this thread's, which waits next
   } else {
     NoteIssue(pending);
-    issued_.store(sequence, std::memory_order_release);
+    if (request.compares) NoteIssue(PendingOf(last));
+    issued_.store(last, std::memory_order_release);
   }
   issuing_.store(false, std::memory_order_release);
-  return sequence;
+  return last;
 }
 
 void CommunicatorCore::NoteIssue(Pending& pending) {

@@ -34,6 +34,14 @@
 
 namespace rondo {
 
+// The checksums of all ranks' results of one operation; the next operation is the all_gather that fills `all`.
+struct ResultComparison {
+  Sequence sequence = 0;  // of that all_gather
+  OperationDescriptor of;
+  std::uint32_t own = 0;
+  std::vector<std::uint32_t> all;  // by rank
+};
+
 // One call of the user. The first part is what was asked for; Check completes it.
 struct OperationRequest {
   OperationDescriptor descriptor;  // sequence is filled in when it is issued
@@ -54,6 +62,10 @@ struct OperationRequest {
   // How the algorithm was chosen.
   bool reproducible = false;
   bool algorithm_is_asked = false;
+
+  bool compares = false;  // its result is to be compared among the ranks
+  // Once issued: of an operation that compares where its checksum goes, of the all_gather behind it what that fills.
+  ResultComparison* comparison = nullptr;
 
   bool wide() const { return type != descriptor.type; }  // 16-bit floats that are reduced in float32
   // As the flight recorder takes it.
@@ -122,7 +134,8 @@ class CommunicatorCore final : public PeerObserver,
   bool IsReproducible(const OperationOptions& options) const {
     return options.reproducible.value_or(options_.reproducible);
   }
-  // Puts the operation into the queue and gives its number; `at_once`: runs it to its end instead, if nobody keeps it
+  // Puts the operation into the queue, with the comparison of its results behind it where it is to be compared, and
+  // gives the number of the last; `at_once`: runs it to its end instead, if nobody keeps it
   // waiting. kInvalidArgument for a second issuing thread; kResource when the queue is full; the first cause once
   // poisoned; kClosed after Close.
   Result<Sequence> Issue(const OperationRequest& request, bool at_once = false);
@@ -207,12 +220,16 @@ class CommunicatorCore final : public PeerObserver,
   Status Settle(OperationRequest& request) const;
   bool IsSettlingBoard() const { return !board_settled_ && board_ != nullptr; }
   void CompleteCurrent();
+  // kCorrupt: the current operation has gathered the checksums of results, and they differ. None such runs at once.
+  Status CompareResults();
   void EndAfterFailure();
   // Owner, when nothing moves: deadlines, broken lanes, peers that left. True if it poisoned.
   bool LookForTrouble(TimePoint now, Sequence waited);
   bool LookAtPeers();
   bool LookAtDeadlines(TimePoint now, Sequence waited);
   Error Expired(const Pending& operation) const;
+  // Issuer: queues the all_gather that compares the results of the operation before it.
+  void PutComparison(Sequence sequence, OperationRequest& of);
   // Issuer: copies the request's counts to where they stay until its operation has ended.
   const BlockCounts* Keep(const OperationRequest& request, Sequence sequence);
   Status CheckCounts(OperationRequest& request) const;
@@ -266,6 +283,8 @@ class CommunicatorCore final : public PeerObserver,
   // `origin`: the rank that found it, where that is another one.
   void Poison(Error error, std::optional<Rank> origin = std::nullopt);
   Error WithIdentity(Error error) const;
+  // What the engine has found, with the operation in which it did: ranks that are in another one by now name it, too.
+  Error InOperation(const Error& found) const;
   void RunCallbacks();
   void ProgressThread();
   // For the progress thread, while nobody waits.
@@ -354,7 +373,8 @@ class CommunicatorCore final : public PeerObserver,
   // Issuer's.
   std::uint64_t splits_ = 0;
   std::vector<std::shared_ptr<const UserOperation>> user_operations_;  // by UserOpIndex
-  std::deque<KeptCounts> counts_;  // never shrinks: the owner holds pointers into it
+  std::deque<KeptCounts> counts_;             // never shrinks: the owner holds pointers into it
+  std::deque<ResultComparison> comparisons_;  // likewise
 
   std::vector<int> hosts_;  // by rank: ScheduleKey::hosts
   std::unique_ptr<Selector> selector_;

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/crc32c.h"
 #include "collectives/communicator_core.h"
+#include "collectives/integrity/result_digest.h"
 #include "collectives/schedule/layout.h"
 
 namespace rondo {
@@ -63,7 +65,7 @@ bool CommunicatorCore::Advance() {
     }
     const Result<Progress> progress = runner_->Poll();
     if (!progress) {
-      Poison(progress.error());
+      Poison(InOperation(progress.error()));
       return true;
     }
     if (*progress == Progress::kNothing) return moved;
@@ -71,6 +73,10 @@ bool CommunicatorCore::Advance() {
     if (*progress == Progress::kMoved) return true;
     trouble_since_.reset();
     CompleteCurrent();
+    if (const Status equal = CompareResults(); !equal) {
+      Poison(equal.error());
+      return true;
+    }
     RecordEnd(look);
     completed_.store(completed_.load(std::memory_order_relaxed) + 1);
     if (callback_count_.load() > 0) callbacks_due_.store(true);
@@ -170,7 +176,7 @@ bool CommunicatorCore::RunAtOnce() {
     }
     const Result<Progress> progress = runner_->Poll();
     if (!progress) {
-      Poison(progress.error());
+      Poison(InOperation(progress.error()));
       return false;
     }
     if (*progress == Progress::kMoved) continue;
@@ -192,10 +198,34 @@ bool CommunicatorCore::RunAtOnce() {
   return false;
 }
 
+Error CommunicatorCore::InOperation(const Error& found) const {
+  return found.With([&](ErrorDetails& d) {
+    const OperationDescriptor operation = runner_->operation();
+    if (d.collective.empty()) d.collective = operation.ToString();
+    if (!d.sequence) d.sequence = operation.sequence;
+  });
+}
+
 void CommunicatorCore::CompleteCurrent() {
   const OperationRequest& request = PendingOf(completed_.load(std::memory_order_relaxed) + 1).request;
   const std::uint64_t first = request.output_elements < request.input_elements ? request.own_at : 0;
   if (request.wide()) wide_partials_.End(request.output, first, request.output_elements, request.type);
+  if (request.compares) [[unlikely]] {  // before the memory is the user's again
+    request.comparison->of = request.descriptor;
+    request.comparison->own =
+        Crc32c(Bytes(static_cast<const std::byte*>(request.output), request.output_elements * SizeOf(request.type)));
+  }
+}
+
+Status CommunicatorCore::CompareResults() {
+  const OperationRequest& request = PendingOf(completed_.load(std::memory_order_relaxed) + 1).request;
+  if (request.compares || request.comparison == nullptr) return {};
+  const auto odd = FindOddResults(request.comparison->all);
+  if (!odd) return {};
+  return Fail(odd->With([&](ErrorDetails& d) {
+    d.collective = request.comparison->of.ToString();
+    d.sequence = request.comparison->of.sequence;
+  }));
 }
 
 void CommunicatorCore::Yield() {

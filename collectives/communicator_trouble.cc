@@ -279,6 +279,7 @@ void CommunicatorCore::EndAfterFailure() {
       if (!running) return;
       if (d.collective.empty()) d.collective = operation.ToString();
       if (!d.sequence) d.sequence = operation.sequence;
+      if (d.sequence != operation.sequence) return;  // of another operation, which has no step here
       auto at = std::find_if(waiting.begin(), waiting.end(), [&](const Standing& s) { return s.peer == d.culprit; });
       if (at == waiting.end()) at = waiting.begin();
       if (at == waiting.end() || d.step) return;

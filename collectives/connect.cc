@@ -35,10 +35,11 @@ std::string ConfigOf(const CommunicatorOptions& options, Path path) {
   return fmt::format(
       "path={}\nframe_version=1\nframe_bytes={}\nwindows_from_bytes={}\neager_credit_bytes={}\nmax_announced_messages={"
       "}\n"
-      "reproducible={}\nwide_partials={}\nprofile={}\nchoice_version={}\nleast_slices={}\n",
+      "checksums={}\ncompare_results={}\nreproducible={}\nwide_partials={}\nprofile={}\nchoice_version={}\nleast_"
+      "slices={}\n",
       path == Path::kTcp ? "tcp" : "shm", options.frame_bytes, options.windows_from_bytes, options.eager_credit_bytes,
-      options.max_announced_messages, options.reproducible, options.wide_partials, Fingerprint(*options.profile),
-      kChoiceVersion, kLeastSlices);
+      options.max_announced_messages, options.checksums, options.compare_results, options.reproducible,
+      options.wide_partials, Fingerprint(*options.profile), kChoiceVersion, kLeastSlices);
 }
 
 // By host; a rank that cannot say where it is counts alone. Launchers bind ranks to cores of their own, or all to all:

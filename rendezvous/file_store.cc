@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "base/byte_codec.h"
-#include "rendezvous/crc32c.h"
+#include "base/crc32c.h"
 #include "rendezvous/store_arguments.h"
 
 // Layout, integers little-endian, a text being a 32-bit length and its bytes:

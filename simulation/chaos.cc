@@ -45,7 +45,8 @@ class Chaos {
   ChaosOutcome Run() {
     outcome_.world_size = plan_.world_size;
     if (options_.trace) {
-      Trace(fmt::format("{} ranks, {}", plan_.world_size, plan_.sim.handshakes ? "with handshakes" : "by name"));
+      Trace(fmt::format("{} ranks, {}{}{}", plan_.world_size, plan_.sim.handshakes ? "with handshakes" : "by name",
+                        plan_.checksums ? ", checksums" : "", plan_.compare_results ? ", results compared" : ""));
       for (const Step& step : plan_.steps) Trace(fmt::format("planned: {}", Describe(step)));
       for (const Fault& fault : plan_.faults) Trace(fmt::format("planned: {}", Describe(fault)));
       network_.TellFaults([this](TimePoint, std::string_view text) { Trace(std::string(text)); });
@@ -98,6 +99,7 @@ class Chaos {
       outcome_.met += Life(rank).met();
       outcome_.unharmed += Life(rank).through();
       outcome_.failed += Life(rank).failure().has_value();
+      outcome_.corrupt += Life(rank).failure() && Life(rank).failure()->code() == ErrorCode::kCorrupt;
     }
     outcome_.survivors = static_cast<int>(survivors_.size());
     outcome_.counters = network_.counters();
@@ -148,9 +150,9 @@ class Chaos {
         break;
       case Kind::kFlipHeader:
       case Kind::kFlipPayload:
-        network_.Corrupt({.from = first, .to = fault.ranks[1], .communicator = kMainCommunicator},
+        network_.Corrupt({.from = first, .to = fault.ranks[1], .lane = fault.lane, .communicator = kMainCommunicator},
                          FrameFlipper(fault.kind == Kind::kFlipHeader ? FrameFlip::kHeader : FrameFlip::kPayload,
-                                      fault.number, random_.Next()));
+                                      plan_.checksums, fault.number, random_.Next()));
         break;
       case Kind::kStoreKill: network_.Kill(plan_.store(), at); break;
       case Kind::kStorePause: network_.Pause(plan_.store(), at, until); break;
@@ -257,14 +259,19 @@ class Chaos {
           if (counters.cuts > 0) explained.Add({kPeerLost}, fault.ranks);
           break;
         case Kind::kFlipHeader:
-          // Of a mismatch nobody can say whose fault it is.
-          if (counters.flips > 0) explained.Add({kProtocol, kMismatch}, fault.ranks);
+        case Kind::kFlipPayload:
+          if (counters.flips == 0) break;
+          if (plan_.checksums) {
+            explained.Add({kCorrupt}, {first});
+          } else if (fault.kind == Kind::kFlipHeader) {
+            // Of a mismatch nobody can say whose fault it is.
+            explained.Add({kProtocol, kMismatch}, fault.ranks);
+          }
           break;
         case Kind::kStoreKill: store_harm(before_all_had_met); break;
         case Kind::kStorePause: store_harm(before_all_had_met && fault.lasts >= bearable); break;
         case Kind::kStoreCut: store_harm(counters.cuts > 0 && !all_met); break;
         case Kind::kStoreStall: store_harm(store.stalled() > 0 && fault.lasts >= bearable); break;
-        case Kind::kFlipPayload:  // nothing explains what nobody can see
         case Kind::kStranger: break;
       }
     }

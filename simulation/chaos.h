@@ -1,7 +1,8 @@
 // A story of chaos: a whole job on virtual time, drawn from one seed. Ranks run as processes do: they meet in a store,
 // make communicators, call collectives, exchange messages, split, close; while links are slow and clogged, and
-// processes are killed and stopped, connections cut, machines partitioned, headers spoilt, the store lost. Then
-// everything is healed, and whoever is left must meet again, in a new generation, and go on.
+// processes are killed and stopped, connections cut, machines partitioned, frames spoilt, the store lost. Then
+// everything is healed, and whoever is left must meet again, in a new generation, and go on. Half of the stories have
+// checksums: there a turned bit anywhere in a frame must be told as damage, or have changed nothing.
 //
 // What must hold, whatever happens (the outcome has the first violation in words):
 //   safety    a success has the right values, to the bit;
@@ -31,7 +32,7 @@ enum class Negative : std::uint8_t {
   kNone,
   kEofIgnored,    // nobody is told that a connection has ended
   kNoDeadline,    // operations never time out
-  kPayloadFlips,  // payload is spoilt, and no checksum looks
+  kPayloadFlips,  // payload is spoilt, and nobody looks: neither checksums nor compared results
   kEarlyRelease,  // memory is said to be free while it is still to be read
 };
 std::span<const Negative> AllNegatives();  // but kNone
@@ -51,7 +52,8 @@ struct ChaosOutcome {
   int met = 0;          // ranks that met at first
   int unharmed = 0;     // of them, those that did all they had to
   int failed = 0;       // survivors that were told an error
-  int blamed_next = 0;  // of them, those that name whom they waited for, and not who was at fault
+  int corrupt = 0;      // of them, those that were told of damaged frames
+  int blamed_next = 0;  // those that name whom they waited for, and not who was at fault
   int survivors = 0;
   std::uint64_t stalled_requests = 0;  // of the store
   std::uint64_t switches = 0;          // of fibers

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "collectives/integrity/frame_check.h"
 
 namespace rondo::simulation {
 namespace {
@@ -19,7 +20,7 @@ std::optional<std::uint64_t> FrameFlipper::operator()(std::uint64_t stream_offse
   };
   for (std::uint64_t at = stream_offset; at < end;) {
     if (at < header_at_) {
-      const std::uint64_t payload = std::min(end, payload_end_);
+      const std::uint64_t payload = std::min(end, spoils_until_);
       if (what_ == FrameFlip::kPayload && at < payload && left_ == 0) return choose(at, payload);
       at = std::min(end, header_at_);
       continue;
@@ -32,8 +33,8 @@ std::optional<std::uint64_t> FrameFlipper::operator()(std::uint64_t stream_offse
     if (until < header_at_ + kLineBytes) continue;
     if (left_ > 0) --left_;
     const std::uint64_t bytes = LoadLittle<std::uint32_t>(header_.data() + kPayloadBytesAt);
-    payload_end_ = until + bytes;
-    header_at_ = until + RoundUp(bytes, kLineBytes);
+    header_at_ = until + (checksums_ ? bytes + CheckedTailOf(bytes) : RoundUp(bytes, kLineBytes));
+    spoils_until_ = checksums_ ? header_at_ : until + bytes;
   }
   return std::nullopt;
 }

@@ -1,5 +1,5 @@
 // Which bit of a lane to turn: frames are followed through the stream (docs/WIRE.md), so that a story can spoil
-// headers, which must be noticed, or payload, which without checksums cannot be.
+// headers, which must be noticed, or payload, which can be with checksums only.
 #pragma once
 
 #include <array>
@@ -14,19 +14,21 @@ namespace rondo::simulation {
 enum class FrameFlip : std::uint8_t { kHeader, kPayload };
 
 // A SimFlip for one direction of one lane, from its first byte on: turns a random bit of the first frame from number
-// `frame` on that has such bytes.
+// `frame` on that has such bytes. With checksums what follows the payload counts as payload.
 class FrameFlipper {
  public:
-  FrameFlipper(FrameFlip what, std::uint64_t frame, std::uint64_t seed) : what_(what), left_(frame), random_(seed) {}
+  FrameFlipper(FrameFlip what, bool checksums, std::uint64_t frame, std::uint64_t seed)
+      : what_(what), checksums_(checksums), left_(frame), random_(seed) {}
   std::optional<std::uint64_t> operator()(std::uint64_t stream_offset, Bytes piece);
 
  private:
   FrameFlip what_;
+  bool checksums_;
   std::uint64_t left_;  // frames to let pass
   Random random_;
   std::uint64_t seen_ = 0;
-  std::uint64_t header_at_ = 0;    // of the frame that is being read, or the next
-  std::uint64_t payload_end_ = 0;  // of the one before
+  std::uint64_t header_at_ = 0;     // of the frame that is being read, or the next
+  std::uint64_t spoils_until_ = 0;  // where the payload of the one before it ends
   std::array<std::byte, kLineBytes> header_{};
 };
 

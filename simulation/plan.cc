@@ -62,6 +62,8 @@ class Drawing {
     plan_.same_host = random_.Chance(0.3);
     plan_.frame_bytes = static_cast<std::uint32_t>(kLineBytes * random_.Between(1, 32));
     plan_.eager_bytes = random_.Below(3000);
+    plan_.checksums = random_.Chance(0.5) && !negative(Negative::kPayloadFlips);
+    plan_.compare_results = random_.Chance(0.2) && !negative(Negative::kPayloadFlips);
   }
 
   Step DrawStep() {
@@ -117,9 +119,11 @@ class Drawing {
     }
     const double many = random_.Unit();
     const int count = many < 0.15 ? 0 : many < 0.6 ? 1 : many < 0.85 ? 2 : 3;
+    // Without checksums a payload may be anything, so only a negative control spoils it there.
+    const Kind flip = plan_.checksums ? Kind::kFlipPayload : Kind::kFlipHeader;
     for (int i = 0; i < count; ++i)
       AddFault(Pick({Kind::kKill, Kind::kKill, Kind::kKill, Kind::kPause, Kind::kPause, Kind::kPartition, Kind::kOneWay,
-                     Kind::kCutLane, Kind::kCutControl, Kind::kFlipHeader, Kind::kStoreKill, Kind::kStorePause,
+                     Kind::kCutLane, Kind::kCutControl, Kind::kFlipHeader, flip, Kind::kStoreKill, Kind::kStorePause,
                      Kind::kStoreCut, Kind::kStoreStall, Kind::kStranger}));
   }
 
@@ -157,6 +161,8 @@ class Drawing {
         fault.number = kind == Kind::kCutLane      ? random_.Below(4000)
                        : kind == Kind::kCutControl ? random_.Below(200)
                                                    : random_.Below(6);
+        const bool flips = kind == Kind::kFlipHeader || kind == Kind::kFlipPayload;
+        if (flips && plan_.checksums && random_.Chance(0.2)) fault.lane = 1;
         break;
       }
       case Kind::kStoreCut: fault.number = random_.Below(400); break;
@@ -202,8 +208,10 @@ std::string Describe(const Fault& fault) {
     case Kind::kCutLane: return fmt::format("cut the lane of ranks {} at byte {}", ranks, fault.number);
     case Kind::kCutControl:
       return fmt::format("cut the control connection of ranks {} at byte {}", ranks, fault.number);
-    case Kind::kFlipHeader: return fmt::format("spoil the header of frame {} between ranks {}", fault.number, ranks);
-    case Kind::kFlipPayload: return fmt::format("spoil the payload of frame {} between ranks {}", fault.number, ranks);
+    case Kind::kFlipHeader:
+    case Kind::kFlipPayload:
+      return fmt::format("spoil the {} of frame {} on lane {} between ranks {}",
+                         fault.kind == Kind::kFlipHeader ? "header" : "payload", fault.number, fault.lane, ranks);
     case Kind::kStoreKill: return fmt::format("kill the store {}", when);
     case Kind::kStorePause: return fmt::format("stop the store {}", lasting);
     case Kind::kStoreCut: return fmt::format("cut the store's connection to rank {} at byte {}", ranks, fault.number);

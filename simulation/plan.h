@@ -52,6 +52,7 @@ struct Fault {
   std::optional<std::uint64_t> at_event;  // instead, of kills
   Duration lasts{};                       // of pauses, partitions and stalls
   std::uint64_t number = 0;               // byte of a cut, frame of a flip, kind of a stranger
+  std::uint32_t lane = 0;                 // of a flip: 1 is that of messages
 };
 std::string Describe(const Fault& fault);
 
@@ -62,6 +63,8 @@ struct Plan {
   bool same_host = false;
   std::uint32_t frame_bytes = 64;
   std::uint64_t eager_bytes = 0;
+  bool checksums = false;
+  bool compare_results = false;
   Duration join_timeout{};
   std::vector<Step> steps;
   std::vector<Fault> faults;

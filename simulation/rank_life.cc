@@ -135,6 +135,8 @@ Result<std::unique_ptr<Communicator>> RankLife::Meet(const StorePlace& place, st
   options.progress_thread = false;
   options.frame_bytes = world_.plan.frame_bytes;
   options.eager_message_bytes = world_.plan.eager_bytes;
+  options.checksums = world_.plan.checksums;
+  options.compare_results = world_.plan.compare_results;
   return Communicator::Create(std::move(options));
 }
 

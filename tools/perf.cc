@@ -21,6 +21,7 @@
 #include "rendezvous/membership.h"
 #include "tools/commands.h"
 #include "tools/flags.h"
+#include "tools/integrity_flags.h"
 #include "tools/interrupt.h"
 #include "tools/launch.h"
 #include "tools/perf_case.h"
@@ -46,6 +47,7 @@ struct Flags {
   std::optional<Duration> given_timeout;
   Duration timeout = std::chrono::seconds(60);  // that holds; see TakeTimeout
   std::shared_ptr<const Profile> profile;
+  IntegrityFlags integrity;
   bool in_place = false;
   bool out_of_place = false;
 };
@@ -178,6 +180,7 @@ int MeasureInProcess(const Flags& flags) {
       options.timeout = flags.timeout;
       options.profile = flags.profile;
       options.record_dir = flags.outputs.record_dir;
+      flags.integrity.ApplyTo(options);
       auto created = Communicator::Create(std::move(options));
       if (!created) {
         Complain(fmt::format("rank {}: {}", rank, created.error().ToString()), kExitFailed);
@@ -226,6 +229,7 @@ int MeasureAsRank(Flags& flags) {
   options.timeout = flags.timeout;
   options.communicator.profile = flags.profile;
   options.communicator.record_dir = flags.outputs.record_dir;
+  flags.integrity.ApplyTo(options.communicator);
   const auto communicator = Connect(options);
   if (!communicator) {
     const std::optional<Rank> rank = flags.rank ? flags.rank : method ? method->rank : std::nullopt;
@@ -269,6 +273,8 @@ int RunPerf(Flags& flags) {
   if (const Status timeout = TakeTimeout(flags); !timeout) return Complain(timeout.error().message(), kExitWrongUsage);
   if (const Status profile = TakeProfileOfEnvironment(flags.profile); !profile)
     return Complain(profile.error().message(), kExitWrongUsage);
+  flags.measure.checksums = flags.integrity.checksums;
+  flags.measure.compare_results = flags.integrity.compare_results;
   flags.measure.in_place = flags.in_place || !flags.out_of_place;
   flags.measure.out_of_place = flags.out_of_place || !flags.in_place;
   const bool in_process = flags.transport == "inproc";
@@ -373,6 +379,7 @@ void AddWhatToMeasure(CLI::App& perf, Flags& flags) {
                 "Reductions in reproducible mode (left fold in rank order) beside the free choice, and what it costs");
   perf.add_flag("--wide-partials", measure.wide_partials,
                 "Reductions of 16-bit floats travel and combine in float32, and round once");
+  AddIntegrity(perf, flags.integrity);
   AddProfile(perf, flags.profile);
   perf.add_flag(
       "--predicted", flags.outputs.predicted,

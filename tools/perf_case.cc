@@ -193,6 +193,10 @@ Result<std::vector<PerfCase>> PlanCases(const PerfOptions& options, int world_si
     return Fail(ErrorCode::kInvalidArgument, "--wide-partials: wants a reduction of float16 or bfloat16");
   if (cases.empty())
     return Fail(ErrorCode::kInvalidArgument, "nothing to measure: no pairing of these flags makes sense");
+  for (PerfCase& one : cases) {
+    one.checksums = options.checksums;
+    one.compare_results = options.compare_results;
+  }
   return cases;
 }
 

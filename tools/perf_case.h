@@ -44,7 +44,9 @@ struct PerfOptions {
   bool board = false;          // ranks share memory of one host, so there is one
   bool reproducible = false;   // reductions in reproducible mode too, beside the free choice
   bool wide_partials = false;  // reductions of 16-bit floats only: see CommunicatorOptions
-  bool allocate = false;       // buffers from Communicator::Allocate
+  bool checksums = false;      // what every case is measured with; said in its row
+  bool compare_results = false;
+  bool allocate = false;  // buffers from Communicator::Allocate
   bool check = true;
 };
 
@@ -62,6 +64,8 @@ struct PerfCase {
   bool uneven = false;
   bool reproducible = false;
   bool wide_partials = false;
+  bool checksums = false;  // this and the next: of the communicator
+  bool compare_results = false;
 
   // Of the largest buffer of a rank, as nccl-tests count.
   std::uint64_t bytes() const { return HasData(collective) ? count * blocks * SizeOf(type) : 0; }

@@ -49,7 +49,8 @@ Status WriteText(const char* flag, const std::string& path, const std::string& t
 // Rank 0's voice; the other ranks keep silent.
 class Reporter {
  public:
-  Reporter(const Communicator& communicator, const Clock& clock, const PerfOutputs& outputs, std::size_t cases)
+  Reporter(const Communicator& communicator, const Clock& clock, const PerfOptions& options, const PerfOutputs& outputs,
+           std::size_t cases)
       : communicator_(communicator),
         outputs_(outputs),
         speaks_(communicator.rank() == 0),
@@ -58,9 +59,14 @@ class Reporter {
     if (!speaks_) return;
     const HostFacts host = ThisHost();
     const std::string ranks = outputs.launch.empty() ? "" : "\n# Ranks: " + outputs.launch;
-    Print(TableHead(fmt::format("rondo {}: {} ranks over {}, seen from {} ({} cores){}", kRondoVersion,
-                                communicator.world_size(), communicator.Transports(), host.name, host.cores, ranks),
-                    outputs.predicted));
+    const char* const checks = options.checksums && options.compare_results ? " with checksums, results compared"
+                               : options.checksums                          ? " with checksums"
+                               : options.compare_results                    ? ", results compared"
+                                                                            : "";
+    Print(TableHead(
+        fmt::format("rondo {}: {} ranks over {}{}, seen from {} ({} cores){}", kRondoVersion, communicator.world_size(),
+                    communicator.Transports(), checks, host.name, host.cores, ranks),
+        outputs.predicted));
   }
 
   void Next(const PerfCase& which) {
@@ -165,7 +171,7 @@ Result<PerfVerdict> MeasureAll(Communicator& communicator, const Clock& clock, c
   };
   PerfBench bench(communicator, clock, complain);
   RONDO_TRY(bench.Prepare(options, cases));
-  Reporter reporter(communicator, clock, outputs, cases.size());
+  Reporter reporter(communicator, clock, options, outputs, cases.size());
   std::vector<PerfRow> rows;
   for (const PerfCase& which : cases) {
     reporter.Next(which);

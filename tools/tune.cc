@@ -25,6 +25,7 @@
 #include "rendezvous/membership.h"
 #include "tools/commands.h"
 #include "tools/flags.h"
+#include "tools/integrity_flags.h"
 #include "tools/interrupt.h"
 #include "tools/launch.h"
 #include "tools/perf_report.h"
@@ -45,6 +46,7 @@ struct Flags {
   std::string out;
   std::string name;
   std::shared_ptr<const Profile> profile;
+  IntegrityFlags integrity;
   Duration timeout = std::chrono::seconds(60);
   bool launched = false;  // this process is one of the ranks
 };
@@ -100,6 +102,7 @@ ConnectOptions MeetingOf(const Flags& flags) {
   options.path = Path::kTcp;
   options.timeout = flags.timeout;
   options.communicator.profile = flags.profile;
+  flags.integrity.ApplyTo(options.communicator);
   return options;
 }
 
@@ -367,6 +370,7 @@ void AddTuneCommand(CLI::App& app, int& exit_code) {
   tune->add_option("--name", flags->name, "The profile's name (default: made of transport, cores and CPU)");
   tune->add_flag("--check", flags->check, "Judge the choices by --profile, RONDO_PROFILE or what ships");
   AddProfile(*tune, flags->profile);
+  AddIntegrity(*tune, flags->integrity);
   AddSeconds(
       *tune, "--timeout", [flags](Duration timeout) { flags->timeout = timeout; },
       "For the ranks to meet, and for each operation (default 60)");

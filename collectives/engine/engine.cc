@@ -20,7 +20,12 @@ constexpr std::uint64_t kLocalPieceBytes = 256 * 1024;
 }  // namespace
 
 Engine::Engine(const EngineOptions& options, Endpoint& endpoint, Mover& mover)
-    : options_(options), endpoint_(endpoint), mover_(mover), uses_(static_cast<std::size_t>(options.world_size)) {
+    : options_(options),
+      frame_bytes_(options.checksums ? std::min(options.frame_bytes, kMostCheckedPayload) : options.frame_bytes),
+      frame_stride_(FrameBytesOf(frame_bytes_)),
+      endpoint_(endpoint),
+      mover_(mover),
+      uses_(static_cast<std::size_t>(options.world_size)) {
   RONDO_CHECK(options.frame_bytes >= kLineBytes && options.frame_bytes % kLineBytes == 0, "frame_bytes {}",
               options.frame_bytes);
 }
@@ -31,6 +36,7 @@ Result<Engine::LaneUse*> Engine::UseOf(Rank peer) {
     RONDO_ASSIGN(Lane * lane, endpoint_.Open(peer, 0));
     use = std::make_unique<LaneUse>();
     use->lane = lane;
+    if (options_.checksums) use->checks = std::make_unique<Checks>(LaneUse::kHeaders);
     // Whoever meets a peer for the first time greets it: a peer that has failed already answers with the reason.
     endpoint_.SendControl(peer, {ControlKind::kHeartbeat, {}});
   }
@@ -54,6 +60,8 @@ Status Engine::Start(const Plan& plan, const OperationDescriptor& operation, con
   for (std::size_t q = 0; q < plan.queues.size(); ++q) {
     if (plan.queues[q].peer == kNoRank) continue;
     RONDO_ASSIGN(queue_use_[q], UseOf(plan.queues[q].peer));
+    if (options_.checksums && !plan.queues[q].sending && Reduces(operation.collective))
+      RONDO_TRY(PrepareAside(*queue_use_[q]));
   }
   steps_.resize(std::max(steps_.size(), plan.steps.size()));
   Encode(operation, descriptor_);
@@ -175,10 +183,9 @@ std::uint64_t Engine::Released(std::uint32_t index) const {
   if (released <= state.stream_begin) return 0;
   // Full frames lie at a fixed distance from each other; only the last one may be shorter.
   const std::uint64_t passed = released - state.stream_begin;
-  const std::uint64_t frame = options_.frame_bytes + kFrameHeaderBytes;
-  const std::uint64_t rest = passed % frame;
-  const std::uint64_t payload =
-      passed / frame * options_.frame_bytes + (rest > kFrameHeaderBytes ? rest - kFrameHeaderBytes : 0);
+  const std::uint64_t rest = passed % frame_stride_;
+  const std::uint64_t begun = rest > kFrameHeaderBytes ? rest - kFrameHeaderBytes : 0;
+  const std::uint64_t payload = passed / frame_stride_ * frame_bytes_ + std::min<std::uint64_t>(begun, frame_bytes_);
   return std::min(payload, state.done);
 }
 
@@ -262,6 +269,8 @@ Result<Progress> Engine::Advance(std::uint32_t queue) {
 }
 
 Result<bool> Engine::Receive(std::uint32_t index, LaneUse& use) {
+  if (options_.checksums) [[unlikely]]
+    return ReceiveChecked(index, use);
   StepState& state = steps_[index];
   const bool reduces = plan_->steps[index].kind == StepKind::kRecvReduce;
   // A signal is heard after those before it; what has chunks and no bytes waits for nothing.
@@ -292,6 +301,9 @@ Result<bool> Engine::ReadHeader(std::uint32_t index, LaneUse& use) {
   const StepState& state = steps_[index];
   HeaderArray bytes;
   if (!PeekHeader(*use.lane, bytes)) return false;
+  if (options_.checksums) [[unlikely]] {
+    RONDO_TRY(CheckHeader(bytes, use));
+  }
   const Rank peer = use.lane->peer();
   FrameHeader header;
   if (!DecodeOf(descriptor_, bytes, header)) {
@@ -303,7 +315,7 @@ Result<bool> Engine::ReadHeader(std::uint32_t index, LaneUse& use) {
   }
   if (header.transfer == plan_->steps[index].transfer && header.transfer_bytes != state.bytes)
     return Fail(AnotherLength(peer, header, state.bytes));
-  const std::uint64_t payload = std::min<std::uint64_t>(options_.frame_bytes, state.bytes - state.done);
+  const std::uint64_t payload = std::min<std::uint64_t>(frame_bytes_, state.bytes - state.done);
   if (header.transfer != plan_->steps[index].transfer || header.payload_offset != state.done ||
       header.payload_bytes != payload || header.stream_offset != use.lane->consumed())
     return Fail(
@@ -317,8 +329,10 @@ Result<bool> Engine::ReadHeader(std::uint32_t index, LaneUse& use) {
   use.lane->Consume(kFrameHeaderBytes);
   use.receiving_frame = true;
   use.incoming_end = state.done + payload;
-  use.incoming_padding = PaddingOf(payload);
+  use.incoming_padding = TailOf(payload);
   use.stepped_over = 0;
+  if (options_.checksums) [[unlikely]]
+    BeginFrameToVerify(index, use);
   return true;
 }
 
@@ -328,13 +342,13 @@ void Engine::Grant(std::uint32_t index, LaneUse& use) {
   // Windows for all frames of the transfer, also those whose header is still to come: their places in the stream are
   // known. Only as far as nothing there is still to be read or sent.
   if (state.done == 0 && !use.receiving_frame) use.incoming_begin = use.lane->consumed();
-  const std::uint64_t frame = options_.frame_bytes;
+  const std::uint64_t frame = frame_bytes_;
   const std::uint64_t limit = Limit(index);
-  while (std::max(use.granted, state.done) < limit) {
-    const std::uint64_t from = std::max(use.granted, state.done);
+  const std::uint64_t here = options_.checksums && use.receiving_frame ? use.checks->arrived_end : state.done;
+  while (std::max(use.granted, here) < limit) {
+    const std::uint64_t from = std::max(use.granted, here);
     const std::uint64_t end = std::min(limit, (from / frame + 1) * frame);
-    const std::uint64_t offset =
-        use.incoming_begin + from / frame * (frame + kFrameHeaderBytes) + kFrameHeaderBytes + from % frame;
+    const std::uint64_t offset = use.incoming_begin + from / frame * frame_stride_ + kFrameHeaderBytes + from % frame;
     use.windows_refused = !use.lane->Expect(offset, MutableBytes(state.destination + from, end - from));
     if (use.windows_refused) return;
     use.granted = end;

@@ -9,6 +9,9 @@
 // positions are those of the virtual vector (grid.h), the same in input, output and scratch, so one comparison serves
 // all kinds; where a step's bytes lie in each buffer is worked out once, at Start.
 //
+// With checksums `done` counts verified frames only. So nobody sends on, folds or reports what turns out damaged, and
+// who needs bytes from a rank that has found damage does not get to its end either (engine_checked.cc).
+//
 // Thread rule: one thread at a time (the owner of the endpoint).
 #pragma once
 
@@ -24,6 +27,7 @@
 #include "collectives/engine/frame.h"
 #include "collectives/engine/mover.h"
 #include "collectives/engine/plan.h"
+#include "collectives/integrity/frame_check.h"
 #include "collectives/schedule/grid.h"
 #include "transport/transport.h"
 
@@ -40,6 +44,8 @@ struct EngineOptions {
   std::uint64_t windows_from_bytes = 64 << 10;
   bool slices =
       false;  // large vectors are worked off in slices where the plan allows it (slices.h); equal on all ranks
+  // Frames carry checksums, and have at most kMostCheckedPayload of payload; equal on all ranks.
+  bool checksums = false;
 };
 
 // How a transfer's payload gets into the receiver's memory (transport/lane.h).
@@ -83,7 +89,7 @@ class Engine {
   bool running() const { return plan_ != nullptr; }
 
   // Moves what can move. An error (kMismatch: the peer is in another operation, or its transfer is of another length
-  // than due here; kProtocol) is final for the lanes: Drain, and never Start again.
+  // than due here; kProtocol; kCorrupt: a checksum did not match) is final for the lanes: Drain, and never Start again.
   Result<Progress> Poll();
 
   // Ends the running operation after an error: returns once nothing touches its memory. REQUIRES: the lanes have been
@@ -126,6 +132,23 @@ class Engine {
     bool complete = false;  // done == bytes and the last frame's padding is through
   };
 
+  // What a lane needs more where frames have checksums. Positions are those within the transfer.
+  struct Checks {
+    explicit Checks(std::size_t headers) : tails(headers) {}
+    // Sending.
+    std::vector<OutgoingTail> tails;  // each takes turns with a header
+    std::size_t slot = 0;             // of header and tail of the frame being sent
+    std::uint32_t sent_sum = 0;       // of its header and the payload up to summed_end
+    std::uint64_t summed_end = 0;
+    // Receiving.
+    std::uint32_t arrived_sum = 0;  // of the header and what has arrived of the payload
+    std::uint64_t frame_begin = 0;
+    std::uint64_t arrived_end = 0;  // what has arrived, verified or not; >= done until then
+    bool verified = false;
+    IncomingTail tail;
+    std::unique_ptr<std::byte[]> aside;  // payload to be reduced, until it may be
+  };
+
   // A lane as the engine drives it: headers in flight and the frame at the head of either direction. A rank may have
   // many lanes and use each for a moment, so what one direction touches stands in as few cache lines as can be.
   struct alignas(kLineBytes) LaneUse {
@@ -152,6 +175,7 @@ class Engine {
         kLineBytes) std::array<std::uint64_t, kHeaders> header_end{};  // stream offset after the header last put there
     alignas(kLineBytes) std::array<std::array<std::byte, kFrameHeaderBytes>, kHeaders> headers;
     alignas(16) std::array<std::byte, 16> split_element{};  // an element that lies across Peek's two views
+    std::unique_ptr<Checks> checks;                         // null without checksums
   };
 
   Result<LaneUse*> UseOf(Rank peer);
@@ -205,12 +229,33 @@ class Engine {
   bool TakePayload(std::uint32_t index, LaneUse& use, std::uint64_t end);
   bool ReducePayload(std::uint32_t index, LaneUse& use, std::uint64_t end);
   bool FinishFrame(std::uint32_t index, LaneUse& use);
+
+  // ---- with checksums (engine_checked.cc) ----
+  std::uint64_t TailOf(std::uint64_t payload) const {
+    if (options_.checksums) [[unlikely]]  // here and below: kept off the path of those who have none
+      return CheckedTailOf(payload);
+    return PaddingOf(payload);
+  }
+  std::uint64_t FrameBytesOf(std::uint64_t payload) const { return kFrameHeaderBytes + payload + TailOf(payload); }
+  Status PrepareAside(LaneUse& use) const;
+  // Sending: the tail of a frame that goes whole, `ahead` as in PutHeader.
+  Bytes PutTail(Bytes payload, std::size_t ahead, LaneUse& use) const;
+  void BeginSum(bool whole, LaneUse& use) const;
+  void SumUpTo(std::uint64_t end, const StepState& state, LaneUse& use) const;
+  // Receiving.
+  Status CheckHeader(HeaderArray& header, LaneUse& use) const;
+  void BeginFrameToVerify(std::uint32_t index, LaneUse& use) const;
+  Result<bool> ReceiveChecked(std::uint32_t index, LaneUse& use);
+  Result<bool> TakeUnverified(std::uint32_t index, LaneUse& use);
+  bool ReduceVerified(std::uint32_t index, LaneUse& use);
   bool RunLocally(std::uint32_t index);
   Error Mismatch(Rank peer, std::string message) const;
   Error Disagreement(Rank peer, const FrameHeader& header) const;
   Error AnotherLength(Rank peer, const FrameHeader& header, std::uint64_t expected_bytes) const;
 
   const EngineOptions options_;
+  const std::uint32_t frame_bytes_;   // payload of one frame at most
+  const std::uint64_t frame_stride_;  // from one full frame to the next
   Endpoint& endpoint_;
   Mover& mover_;
   std::vector<std::unique_ptr<LaneUse>> uses_;  // by peer

@@ -32,6 +32,8 @@ Bytes Engine::PutHeader(std::uint32_t index, std::uint64_t payload, std::uint64_
           .stream_offset = offset,
       },
       descriptor_, FrameHeaderBytes(header));
+  if (options_.checksums) [[unlikely]]
+    SealHeader(header);
   return header;
 }
 
@@ -43,6 +45,8 @@ void Engine::BeginFrame(std::uint32_t index, std::uint64_t payload, std::uint64_
   use.frame_sent = 0;
   use.header = use.headers[use.next_header].data();
   use.header_end[use.next_header] = offset + kFrameHeaderBytes;
+  if (options_.checksums) [[unlikely]]  // what follows the payload is lent as well
+    use.header_end[use.next_header] = offset + FrameBytesOf(payload);
   use.next_header = (use.next_header + 1) % LaneUse::kHeaders;
   use.sending_frame = true;
 }
@@ -52,15 +56,14 @@ void Engine::TookOfFrame(std::uint32_t index, std::uint64_t bytes, LaneUse& use)
   use.frame_sent += bytes;
   if (use.frame_sent > kFrameHeaderBytes)
     state.done = use.frame_begin + std::min(use.frame_sent - kFrameHeaderBytes, use.frame_payload);
-  if (use.frame_sent < FrameBytes(use.frame_payload)) return;
+  if (use.frame_sent < FrameBytesOf(use.frame_payload)) return;
   use.sending_frame = false;
   state.complete = state.done == state.bytes;
 }
 
 bool Engine::IsSmall(std::uint32_t index) const {
   const StepState& state = steps_[index];
-  return state.bytes <= std::min<std::uint64_t>(kWholeBytes, options_.frame_bytes) &&
-         state.placement != Placement::kPull;
+  return state.bytes <= std::min<std::uint64_t>(kWholeBytes, frame_bytes_) && state.placement != Placement::kPull;
 }
 
 std::span<const std::uint32_t> Engine::Together(std::uint32_t queue) const {
@@ -97,14 +100,18 @@ bool Engine::SendTogether(std::span<const std::uint32_t> steps, LaneUse& use) {
     pieces[3 * i] = PutHeader(steps[i], state.bytes, offset, i, use);
     pieces[3 * i + 1] = Bytes(state.source, state.bytes);
     pieces[3 * i + 2] = Bytes(kZeros.data(), PaddingOf(state.bytes));
-    offset += FrameBytes(state.bytes);
+    if (options_.checksums) [[unlikely]]
+      pieces[3 * i + 2] = PutTail(pieces[3 * i + 1], i, use);
+    offset += FrameBytesOf(state.bytes);
   }
   offset = use.lane->accepted();
   const std::size_t accepted = use.lane->Write(std::span(pieces.data(), 3 * steps.size()));
   std::uint64_t left = accepted;
   for (std::size_t i = 0; left > 0; ++i) {
-    const std::uint64_t frame_bytes = FrameBytes(steps_[steps[i]].bytes);
+    const std::uint64_t frame_bytes = FrameBytesOf(steps_[steps[i]].bytes);
     const std::uint64_t taken = std::min(left, frame_bytes);
+    if (options_.checksums) [[unlikely]]
+      BeginSum(/*whole=*/true, use);
     BeginFrame(steps[i], steps_[steps[i]].bytes, offset, use);
     TookOfFrame(steps[i], taken, use);
     offset += frame_bytes;
@@ -130,16 +137,18 @@ bool Engine::Send(std::uint32_t queue, LaneUse& use) {
       if (state.bytes > 0 && limit <= state.done) return moved;  // no header before it has bytes to lead
       if (state.bytes == 0 && !DependenciesComplete(index)) return moved;
       if (!HeaderIsFree(use, 0)) return moved;
-      const std::uint64_t payload = std::min<std::uint64_t>(options_.frame_bytes, state.bytes - state.done);
+      const std::uint64_t payload = std::min<std::uint64_t>(frame_bytes_, state.bytes - state.done);
       const std::uint64_t offset = use.lane->accepted();
       PutHeader(index, payload, offset, 0, use);
+      if (options_.checksums) [[unlikely]]
+        BeginSum(/*whole=*/false, use);
       BeginFrame(index, payload, offset, use);
     }
 
     // Header, payload and padding of this frame, as far as the payload may go, in one call.
     std::array<Bytes, 3> pieces;
     std::size_t count = 0;
-    const std::uint64_t frame_bytes = FrameBytes(use.frame_payload);
+    const std::uint64_t frame_bytes = FrameBytesOf(use.frame_payload);
     std::uint64_t at = use.frame_sent;
     if (at < kFrameHeaderBytes) {
       pieces[count++] = Bytes(use.header + at, kFrameHeaderBytes - at);
@@ -151,10 +160,14 @@ bool Engine::Send(std::uint32_t queue, LaneUse& use) {
       const std::uint64_t to = std::min({limit, use.frame_begin + use.frame_payload, from + kTurnBytes});
       if (to > from) {
         pieces[count++] = Bytes(state.source + from, to - from);
+        if (options_.checksums) [[unlikely]]
+          SumUpTo(to, state, use);
         at += to - from;
       }
     }
-    if (at >= payload_end && at < frame_bytes) pieces[count++] = Bytes(kZeros.data(), frame_bytes - at);
+    if (at >= payload_end && at < frame_bytes)
+      pieces[count++] = options_.checksums ? use.checks->tails[use.checks->slot].Last(frame_bytes - at)
+                                           : Bytes(kZeros.data(), frame_bytes - at);
     if (count == 0) return moved;
 
     std::size_t asked = 0;

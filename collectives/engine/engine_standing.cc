@@ -95,8 +95,11 @@ std::optional<Error> Engine::FindStranger() {
     if (expected) continue;
     HeaderArray bytes;
     FrameHeader header;
-    if (PeekHeader(*(*use)->lane, bytes) && !Decode(bytes, header) && header.operation.sequence <= operation_.sequence)
-      return Disagreement(peer, header);
+    if (!PeekHeader(*(*use)->lane, bytes)) continue;
+    if (options_.checksums) {
+      if (const Status sound = CheckHeader(bytes, **use); !sound) return sound.error();
+    }
+    if (!Decode(bytes, header) && header.operation.sequence <= operation_.sequence) return Disagreement(peer, header);
   }
   return std::nullopt;
 }

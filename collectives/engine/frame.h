@@ -3,6 +3,7 @@
 // of the stream. Every frame carries the descriptor of its operation, so that ranks that disagree can be told in words.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -42,6 +43,7 @@ OperationDescriptor DecodeDescriptor(std::span<const std::byte, kDescriptorBytes
 
 inline constexpr std::size_t kFrameHeaderBytes = kLineBytes;
 using FrameHeaderBytes = std::span<std::byte, kFrameHeaderBytes>;
+using HeaderArray = std::array<std::byte, kFrameHeaderBytes>;
 
 struct FrameHeader {
   OperationDescriptor operation;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstring>
 
@@ -10,8 +9,6 @@
 #include "transport/lane.h"
 
 namespace rondo {
-
-using HeaderArray = std::array<std::byte, kFrameHeaderBytes>;
 
 // The header at the front of the lane, left there; false until all of it has arrived.
 inline bool PeekHeader(Lane& lane, HeaderArray& bytes) {

@@ -51,7 +51,8 @@ class MessageEngine {
   // peers are told the end, so that their receives from this rank end too.
   void BeginEnd();
 
-  // Moves what can move; true if anything did. An error (kProtocol, kOutOfMemory) is final: revoke, then FailAll.
+  // Moves what can move; true if anything did. An error (kProtocol, kOutOfMemory, kCorrupt) is final: revoke, then
+  // FailAll.
   Result<bool> Poll();
   // How many operations have ended since the last call.
   std::uint32_t TakeFinished() { return completions_.Take(); }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/crc32c.h"
 
 namespace rondo {
 namespace {
@@ -18,7 +19,11 @@ constexpr std::uint64_t kTurnBytes = 1024 * 1024;
 // Credit goes back with whatever is sent; by itself once this part of it is owed.
 constexpr std::uint64_t kReturnFraction = 4;
 
-std::uint64_t PaddingOf(std::uint64_t payload) { return RoundUp(payload, kLineBytes) - payload; }
+// Bodies in frames that are verified while they are still in the cache.
+MessageLimits WithFrames(MessageLimits limits) {
+  if (limits.checksums) limits.body_frame_bytes = std::min(limits.body_frame_bytes, kMostCheckedPayload);
+  return limits;
+}
 
 }  // namespace
 
@@ -37,7 +42,7 @@ std::optional<Error> Misfit(const MessageOperation& receive, Rank source, Tag ta
 
 MessageLane::MessageLane(const MessageLimits& limits, Lane& lane, Rank self, Matching& matching,
                          Completions& completions)
-    : limits_(limits), lane_(lane), self_(self), matching_(matching), completions_(completions) {
+    : limits_(WithFrames(limits)), lane_(lane), self_(self), matching_(matching), completions_(completions) {
   RONDO_CHECK(limits.body_frame_bytes >= kLineBytes && limits.body_frame_bytes % kLineBytes == 0, "body_frame_bytes {}",
               limits.body_frame_bytes);
 }
@@ -138,6 +143,12 @@ Result<bool> MessageLane::ReceiveFrames() {
       const std::size_t first = std::min(arrived.first.size(), bytes.size());
       std::copy_n(arrived.first.data(), first, bytes.data());
       std::copy_n(arrived.second.data(), bytes.size() - first, bytes.data() + first);
+      Sums sums;
+      if (limits_.checksums) {
+        sums = OpenHeader(bytes);
+        if (!sums.match())
+          return Fail(DamagedFrame(peer(), kMessageLaneIndex, lane_.consumed(), "in its header", sums));
+      }
       MessageHeader header;
       if (const auto fault = Decode(bytes, header)) return Breach(std::string(*fault));
       if (header.stream_offset != lane_.consumed())
@@ -146,7 +157,9 @@ Result<bool> MessageLane::ReceiveFrames() {
       incoming_ = {.active = true,
                    .type = header.type,
                    .payload = header.payload_bytes,
-                   .padding = PaddingOf(header.payload_bytes)};
+                   .padding = TailOf(header.payload_bytes),
+                   .sum = sums.found};
+      tail_.Begin();
       RONDO_TRY(OnHeader(header));
       moved = true;
     }
@@ -155,10 +168,8 @@ Result<bool> MessageLane::ReceiveFrames() {
       moved = true;
     }
     if (incoming_.padding > 0) {
-      const std::size_t there = std::min<std::uint64_t>(lane_.Peek(incoming_.padding).size(), incoming_.padding);
-      lane_.Consume(there);
-      incoming_.padding -= there;
-      moved |= there > 0;
+      RONDO_ASSIGN(const bool took, TakeTail());
+      moved |= took;
       if (incoming_.padding > 0) return moved;
     }
     FinishIncoming();
@@ -166,21 +177,50 @@ Result<bool> MessageLane::ReceiveFrames() {
   return moved;
 }
 
+std::uint64_t MessageLane::TailOf(std::uint64_t payload) const {
+  return limits_.checksums ? CheckedTailOf(payload) : RoundUp(payload, kLineBytes) - payload;
+}
+
 bool MessageLane::TakePayload() {
   const std::uint64_t left = incoming_.payload - incoming_.taken;
+  const auto sum = [&](Bytes bytes) {
+    if (limits_.checksums) incoming_.sum = Crc32c(bytes, incoming_.sum);
+  };
   std::size_t taken;
   if (MessageOperation* const receive = incoming_.receive) {
-    taken = lane_.ReadInto(MutableBytes(receive->buffer + receive->done, left));
+    std::byte* const place = receive->buffer + receive->done;
+    taken = lane_.ReadInto(MutableBytes(place, left));
+    sum(Bytes(place, taken));
     receive->done += taken;
   } else if (HeldMessage* const held = incoming_.held) {
-    taken = lane_.ReadInto(MutableBytes(held->data.get() + held->arrived, left));
+    std::byte* const place = held->data.get() + held->arrived;
+    taken = lane_.ReadInto(MutableBytes(place, left));
+    sum(Bytes(place, taken));
     held->arrived += taken;
   } else {
-    taken = std::min<std::uint64_t>(lane_.Peek(left).size(), left);
+    const Arrived arrived = lane_.Peek(left);
+    taken = std::min<std::uint64_t>(arrived.size(), left);
+    const std::size_t first = std::min(arrived.first.size(), taken);
+    sum(arrived.first.first(first));
+    sum(arrived.second.first(taken - first));
     lane_.Consume(taken);
   }
   incoming_.taken += taken;
   return taken > 0;
+}
+
+Result<bool> MessageLane::TakeTail() {
+  const Arrived arrived = lane_.Peek(incoming_.padding);
+  const std::size_t there = limits_.checksums ? tail_.Take(arrived, incoming_.padding)
+                                              : std::min<std::uint64_t>(arrived.size(), incoming_.padding);
+  lane_.Consume(there);
+  incoming_.padding -= there;
+  if (!limits_.checksums || incoming_.padding > 0) return there > 0;
+  const Sums sums = tail_.Verify(incoming_.sum);
+  if (sums.match()) return true;
+  const std::uint64_t frame_bytes = kMessageHeaderBytes + incoming_.payload + TailOf(incoming_.payload);
+  return Fail(DamagedFrame(peer(), kMessageLaneIndex, lane_.consumed() - frame_bytes,
+                           fmt::format("in {} bytes of a message", incoming_.payload), sums));
 }
 
 Status MessageLane::OnHeader(const MessageHeader& header) {
@@ -365,7 +405,7 @@ bool MessageLane::SendFrames() {
   while (lane_.accepted() < turn_end) {
     if (!outgoing_.active && !NextFrame()) break;
     const std::uint64_t payload_end = kMessageHeaderBytes + outgoing_.payload.size();
-    const std::uint64_t frame_end = kMessageHeaderBytes + RoundUp(outgoing_.payload.size(), kLineBytes);
+    const std::uint64_t frame_end = payload_end + outgoing_.tail.size();
     std::array<Bytes, 3> pieces;
     std::size_t count = 0;
     std::uint64_t at = outgoing_.sent;
@@ -386,7 +426,7 @@ bool MessageLane::SendFrames() {
           pieces[count++] = outgoing_.payload.subspan(at - kMessageHeaderBytes);
           at = payload_end;
         }
-        if (at < frame_end) pieces[count++] = Bytes(kZeros.data(), frame_end - at);
+        if (at < frame_end) pieces[count++] = outgoing_.tail.subspan(at - payload_end);
       }
       accepted = lane_.Write(std::span(pieces.data(), count));
     }
@@ -424,12 +464,24 @@ bool MessageLane::NextFrame() {
   header.returned_bytes = returned_bytes_ = owed_bytes_;
   auto& place = headers_[next_header_];
   Encode(header, place);
+  outgoing_.tail = MakeTail(outgoing_.payload, place);
   header_end_[next_header_] = header.stream_offset + kMessageHeaderBytes;
+  if (limits_.checksums) header_end_[next_header_] += outgoing_.payload.size() + outgoing_.tail.size();
   next_header_ = (next_header_ + 1) % kHeaders;
   outgoing_.active = true;
   outgoing_.type = header.type;
   outgoing_.header = place.data();
   return true;
+}
+
+// Seals the header of the next frame, and what follows its payload.
+Bytes MessageLane::MakeTail(Bytes payload, std::array<std::byte, kMessageHeaderBytes>& header) {
+  if (!limits_.checksums) return Bytes(kZeros.data(), TailOf(payload.size()));
+  SealHeader(header);
+  if (payload.empty()) return {};
+  OutgoingTail& tail = tails_[next_header_];
+  tail.Seal(payload.size(), Crc32c(payload, SumOfHeader(header)));
+  return tail.Last(TailOf(payload.size()));
 }
 
 bool MessageLane::NextAnswer(MessageHeader& header) {

@@ -9,6 +9,9 @@
 // used up, sends wait here, in their order. What comes in is always read: no lane is ever stopped by a message that
 // nobody wants.
 //
+// With checksums a header is believed when it has matched, and a message ends with success when all of its frames have:
+// what a receive, or the memory of a held message, gets before is looked at by nobody.
+//
 // Sans-I/O, and knows the lane only by its interface. Thread rule: the engine's thread.
 #pragma once
 
@@ -20,6 +23,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "collectives/integrity/frame_check.h"
 #include "collectives/point_to_point/matching.h"
 #include "collectives/point_to_point/message_frame.h"
 #include "collectives/point_to_point/operation.h"
@@ -39,6 +43,8 @@ struct MessageLimits {
   // Pieces of bodies from this size on are offered (Lane::Offer) where the transport can.
   std::uint64_t offer_from_bytes = 64 << 10;
   bool can_offer = false;
+  // Frames carry checksums, and those of announced messages have at most kMostCheckedPayload. Equal on all ranks.
+  bool checksums = false;
 };
 
 class MessageLane {
@@ -66,7 +72,7 @@ class MessageLane {
   void Abandon();
   bool abandoned() const { return abandoned_; }
 
-  // Moves what can move. An error (kProtocol, kOutOfMemory) is final.
+  // Moves what can move. An error (kProtocol, kOutOfMemory; kCorrupt: a checksum did not match) is final.
   Result<bool> Poll();
 
   // ---- how it stands ----
@@ -87,7 +93,8 @@ class MessageLane {
     MessageFrameType type = MessageFrameType::kCredit;
     const std::byte* header = nullptr;
     Bytes payload;
-    std::uint64_t sent = 0;  // of header, payload and padding
+    Bytes tail;              // padding, or with checksums more
+    std::uint64_t sent = 0;  // of header, payload and tail
     MessageOperation* send = nullptr;
     bool offer = false;
   };
@@ -97,7 +104,8 @@ class MessageLane {
     MessageFrameType type = MessageFrameType::kCredit;
     std::uint64_t payload = 0;  // bytes of the frame
     std::uint64_t taken = 0;    // of these
-    std::uint64_t padding = 0;  // still to come
+    std::uint64_t padding = 0;  // of the tail: still to come
+    std::uint32_t sum = 0;      // with checksums: of the header and what was taken
     // At most one of them: where the payload goes. Neither: nowhere.
     MessageOperation* receive = nullptr;
     HeldMessage* held = nullptr;
@@ -116,10 +124,13 @@ class MessageLane {
   Status OnAnswer(const MessageHeader& header);
   Status OnWithdrawal(const MessageHeader& header);
   bool TakePayload();
+  // Puts as much of what follows the payload behind it as has come; verifies all of it.
+  Result<bool> TakeTail();
   void FinishIncoming();
 
   bool SendFrames();
   bool NextFrame();
+  Bytes MakeTail(Bytes payload, std::array<std::byte, kMessageHeaderBytes>& header);
   bool NextAnswer(MessageHeader& header);
   bool NextMessage(MessageHeader& header);
   bool NextBody(MessageHeader& header);
@@ -131,6 +142,7 @@ class MessageLane {
   bool CanAnnounce() const { return announced_count_ < limits_.max_announced_messages; }
   bool OwesMuchCredit() const;
   bool FitsEagerly(const MessageOperation& send) const;
+  std::uint64_t TailOf(std::uint64_t payload) const;
   tl::unexpected<Error> Breach(std::string what) const;
 
   const MessageLimits limits_;
@@ -142,7 +154,8 @@ class MessageLane {
   // ---- outgoing ----
   static constexpr std::size_t kHeaders = 16;
   alignas(kLineBytes) std::array<std::array<std::byte, kMessageHeaderBytes>, kHeaders> headers_;
-  std::array<std::uint64_t, kHeaders> header_end_{};  // stream offset after the header last put there
+  std::array<std::uint64_t, kHeaders> header_end_{};  // stream offset after what was last lent from there
+  std::array<OutgoingTail, kHeaders> tails_;          // each takes turns with a header
   std::uint32_t next_header_ = 0;
   Outgoing outgoing_;
   StageList queued_;
@@ -162,6 +175,7 @@ class MessageLane {
 
   // ---- incoming ----
   Incoming incoming_;
+  IncomingTail tail_;        // of it
   StageList clearing_;       // receives whose message is to be cleared
   StageList awaiting_body_;  // and has been
   std::uint64_t last_incoming_id_ = 0;

@@ -40,6 +40,18 @@ class SimRanks {
 
   Communicator& communicator(Rank rank) { return *communicators_[static_cast<std::size_t>(rank)]; }
 
+  // Lets time pass until all have ended; how each did.
+  std::vector<Status> FinishAll(std::vector<Work>& works) {
+    while (true) {
+      std::vector<Status> statuses;
+      for (Work& work : works)
+        if (const auto status = work.Test()) statuses.push_back(*status);
+      for (const auto& communicator : communicators_) communicator->Progress();
+      if (statuses.size() == works.size()) return statuses;
+      if (!network_.Step()) network_.clock()->Advance(std::chrono::milliseconds(20));
+    }
+  }
+
   // Lets time pass until all have ended. The first error, or "".
   std::string Finish(std::vector<Work>& works) {
     while (true) {

@@ -11,40 +11,11 @@
 #include "base/random.h"
 #include "collectives/algorithms/table.h"
 #include "collectives/engine/slices.h"
+#include "tests/engine/modes.h"
 #include "tests/engine/world.h"
 
 namespace rondo {
 namespace {
-
-struct Mode {
-  const char* name;
-  InprocOptions network;
-  bool late_mover = false;
-};
-
-std::vector<Mode> AwkwardModes() {
-  return {
-      {"plain", {}},
-      {"late mover", {}, true},
-      {"late release", {.late_release = true}},
-      {"one byte at a time", {.ring_bytes = 1024, .slice_bytes = 1}},
-      {"pieces of up to 13 bytes, smallest ring", {.ring_bytes = 64, .slice_bytes = 13}},
-      {"reluctant", {.reluctant = true}},
-      {"reluctant in pieces, late mover", {.slice_bytes = 200, .reluctant = true}, true},
-      {"push", {.push = true}},
-      {"push in pieces, windows refused at random", {.slice_bytes = 300, .push = true, .refuse_windows = 0.5}},
-      {"pull", {.pull = true}},
-      {"pull, late mover", {.pull = true}, true},
-      {"reluctant push and pull, late release, slow to connect, late mover",
-       {.late_release = true,
-        .slice_bytes = 500,
-        .reluctant = true,
-        .push = true,
-        .pull = true,
-        .slow_connect_polls = 9},
-       true},
-  };
-}
 
 // Every algorithm in and out of place; roots take turns.
 void RunEveryAlgorithm(const Mode& mode, int ranks, const std::vector<std::uint64_t>& counts, std::uint64_t seed) {

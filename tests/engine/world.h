@@ -6,8 +6,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,7 @@
 #include "collectives/engine/host_mover.h"
 #include "tests/engine/late_mover.h"
 #include "tests/engine/plain_board.h"
+#include "tests/support/flipping.h"
 #include "transport/inproc/inproc.h"
 
 namespace rondo {
@@ -39,6 +42,8 @@ struct WorldOptions {
   std::uint32_t frame_bytes = 1 << 20;
   std::uint64_t windows_from_bytes = 256;
   bool slices = false;
+  bool checksums = false;
+  FlippedBit* flipped = nullptr;     // outlives the world
   std::size_t board_part_bytes = 0;  // 0: no board
   std::uint64_t seed = 1;
 };
@@ -84,6 +89,8 @@ class EngineWorld : private PeerObserver {
       auto endpoint = network_.transport(r)->OpenEndpoint(config);
       REQUIRE(endpoint);
       rank->endpoint = std::move(*endpoint);
+      if (options.flipped != nullptr)
+        rank->endpoint = std::make_unique<FlippingEndpoint>(std::move(rank->endpoint), r, *options.flipped);
       if (options.late_mover) {
         rank->mover = std::make_unique<LateMover>(random_.Next());
       } else {
@@ -94,7 +101,8 @@ class EngineWorld : private PeerObserver {
                                                             .frame_bytes = options.frame_bytes,
                                                             .capabilities = network_.transport(r)->capabilities(),
                                                             .windows_from_bytes = options.windows_from_bytes,
-                                                            .slices = options.slices},
+                                                            .slices = options.slices,
+                                                            .checksums = options.checksums},
                                               *rank->endpoint, *rank->mover);
       if (options.board_part_bytes > 0)
         rank->board = std::make_unique<BoardPath>(r, options.ranks, board_, *rank->mover);
@@ -117,38 +125,49 @@ class EngineWorld : private PeerObserver {
     CAPTURE(c.in_place);
     CAPTURE(Name(c.op));
     CAPTURE(c.block_counts.empty());
-    ++sequence_;
-    floating_ = c.type == DataType::kFloat32;
-    const ScheduleKey key = KeyOf(c);
-    std::vector<Lent> lent;
-    for (Rank r = 0; r < options_.ranks; ++r) {
-      lent.push_back(Lend(c, r));
-      Lent& mine = lent.back();
-      // Whatever is not this rank's input is poisoned with values of nobody.
-      Fill(c, Holds(key, r, BufferId::kInput), r, InputBlocks(key, r), mine.input.data());
-      Fill(c, Holds(key, r, BufferId::kOutput), r, InPlaceAt(key, r) ? InputBlocks(key, r) : BlockSet{},
-           mine.output.data());
-    }
-    for (Rank r = 0; r < options_.ranks; ++r) {
-      Lent& mine = lent[static_cast<std::size_t>(r)];
-      StartOne(r, c, mine.input.data(), mine.output.data(), mine.counts());
-    }
+    std::vector<Lent> lent = StartAll(c);
     RunToEnd();
-    bool right = true, untouched = true, walls = true;
     for (Rank r = 0; r < options_.ranks; ++r) {
       Lent& mine = lent[static_cast<std::size_t>(r)];
-      const BlockSet input = Holds(key, r, BufferId::kInput), owed = OutputBlocks(key, r);
-      ForEachElement(c, input, [&](std::uint32_t block, std::uint64_t e, std::uint64_t at) {
-        untouched &= Element(mine.input.data(), at) == Value(r, block, e);
-      });
-      ForEachElement(c, Holds(key, r, BufferId::kOutput), [&](std::uint32_t block, std::uint64_t e, std::uint64_t at) {
-        right &= !owed.Contains(block) || Element(mine.output.data(), at) == Expected(c, block, e);
-      });
-      walls &= mine.input.intact() && mine.output.intact();
+      CHECK(IsRight(c, r, mine));
+      CHECK(IsUntouched(c, r, mine));
+      CHECK((mine.input.intact() && mine.output.intact()));
     }
-    CHECK(right);
-    CHECK(untouched);
-    CHECK(walls);
+  }
+
+  // How an operation went on one rank that may have found something wrong.
+  struct Outcome {
+    std::optional<Error> error;  // what it found; it was not polled any more
+    bool complete = false;
+    bool right = false;  // every element of the result
+  };
+
+  // The same where something may go wrong: polls the ranks that have found nothing until they are complete or nothing
+  // moves any more. The world is of no use afterwards.
+  std::vector<Outcome> Attempt(const Case& c) {
+    std::vector<Lent> lent = StartAll(c);
+    std::vector<Outcome> outcomes(ranks_.size());
+    const auto over = [](const Outcome& outcome) { return outcome.complete || outcome.error; };
+    for (int idle = 0; idle < 2000 && !std::all_of(outcomes.begin(), outcomes.end(), over);) {
+      const std::size_t r = random_.Below(ranks_.size());
+      ++idle;
+      if (over(outcomes[r])) continue;
+      const auto progress = PollOne(static_cast<Rank>(r));
+      if (!progress) {
+        outcomes[r].error = progress.error();
+      } else {
+        outcomes[r].complete = *progress == Progress::kComplete;
+        if (*progress != Progress::kNothing) idle = 0;
+      }
+    }
+    for (Rank r = 0; r < options_.ranks; ++r) {
+      const auto at = static_cast<std::size_t>(r);
+      outcomes[at].right = IsRight(c, r, lent[at]);
+      // As who fails does: nobody touches the memory any more.
+      ranks_[at]->endpoint->Revoke();
+      ranks_[at]->engine->Drain();
+    }
+    return outcomes;
   }
 
   // Polls all ranks, in random order, until all are complete; `look` is told of a rank that has just been polled.
@@ -245,6 +264,44 @@ class EngineWorld : private PeerObserver {
       const std::uint32_t block = set.first + i * set.stride;
       for (std::uint64_t e = 0; e < CountOf(c, block); ++e) function(block, e, at++);
     }
+  }
+
+  std::vector<Lent> StartAll(const Case& c) {
+    ++sequence_;
+    floating_ = c.type == DataType::kFloat32;
+    const ScheduleKey key = KeyOf(c);
+    std::vector<Lent> lent;
+    for (Rank r = 0; r < options_.ranks; ++r) {
+      lent.push_back(Lend(c, r));
+      Lent& mine = lent.back();
+      // Whatever is not this rank's input is poisoned with values of nobody.
+      Fill(c, Holds(key, r, BufferId::kInput), r, InputBlocks(key, r), mine.input.data());
+      Fill(c, Holds(key, r, BufferId::kOutput), r, InPlaceAt(key, r) ? InputBlocks(key, r) : BlockSet{},
+           mine.output.data());
+    }
+    for (Rank r = 0; r < options_.ranks; ++r) {
+      Lent& mine = lent[static_cast<std::size_t>(r)];
+      StartOne(r, c, mine.input.data(), mine.output.data(), mine.counts());
+    }
+    return lent;
+  }
+
+  bool IsRight(const Case& c, Rank r, Lent& mine) const {
+    const ScheduleKey key = KeyOf(c);
+    const BlockSet owed = OutputBlocks(key, r);
+    bool right = true;
+    ForEachElement(c, Holds(key, r, BufferId::kOutput), [&](std::uint32_t block, std::uint64_t e, std::uint64_t at) {
+      right &= !owed.Contains(block) || Element(mine.output.data(), at) == Expected(c, block, e);
+    });
+    return right;
+  }
+  bool IsUntouched(const Case& c, Rank r, Lent& mine) const {
+    bool untouched = true;
+    ForEachElement(c, Holds(KeyOf(c), r, BufferId::kInput),
+                   [&](std::uint32_t block, std::uint64_t e, std::uint64_t at) {
+                     untouched &= Element(mine.input.data(), at) == Value(r, block, e);
+                   });
+    return untouched;
   }
 
   Lent Lend(const Case& c, Rank r) {

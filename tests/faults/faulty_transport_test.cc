@@ -44,6 +44,7 @@ struct Job {
           REQUIRE(faulty);
           options.transport = *faulty;
           options.timeout = timeout;
+          options.checksums = checksums;
           // A lane in slices makes its owner look again for each; giving the core away each time, on a busy machine,
           // would take milliseconds a byte.
           options.wait_policy = WaitPolicy{};
@@ -55,6 +56,7 @@ struct Job {
 
   InprocNetwork network;
   std::shared_ptr<FaultInjector> injector;
+  bool checksums = false;
 };
 
 Status Sum(Communicator& c, Duration timeout = 20s) {
@@ -139,19 +141,31 @@ TEST_CASE("a corrupted header is a protocol error that names who sent it") {
   }
 }
 
-TEST_CASE("a corrupted payload byte arrives with that bit turned over, whoever the lane lends its memory to") {
+TEST_CASE(
+    "a corrupted payload byte arrives with that bit turned over, whoever the lane lends its memory to; checksums "
+    "tell") {
   const InprocOptions kinds[] = {{}, {.reluctant = true}, {.pull = true}, {.push = true}, {.late_release = true}};
   for (const InprocOptions& kind : kinds) {
-    Job job(2, "corrupt@lane(0->1):bytes=164,bit=6", kind);  // 64 bytes of header, then element 25
-    std::vector<std::uint32_t> got(100, 0);
-    const auto statuses = job.Run([&](Communicator& c) -> Status {
-      std::vector<std::uint32_t> zeros(100, 0);
-      std::uint32_t* const values = c.rank() == 1 ? got.data() : zeros.data();
-      return c.Broadcast(values, values, 100, DataType::kUint32, 0, {.algorithm = Algorithm::kDirect});
-    });
-    CHECK(job.fired() == 1);
-    for (const Status& status : statuses) CHECK(status.has_value());
-    for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i] == (i == 25 ? 64u : 0u));
+    for (const bool checksums : {false, true}) {
+      Job job(2, "corrupt@lane(0->1):bytes=164,bit=6", kind);  // 64 bytes of header, then element 25
+      job.checksums = checksums;
+      std::vector<std::uint32_t> got(100, 0);
+      const auto statuses = job.Run([&](Communicator& c) -> Status {
+        std::vector<std::uint32_t> zeros(100, 0);
+        std::uint32_t* const values = c.rank() == 1 ? got.data() : zeros.data();
+        const Status status = c.Broadcast(values, values, 100, DataType::kUint32, 0, {.algorithm = Algorithm::kDirect});
+        return status ? c.Barrier() : status;
+      });
+      CHECK(job.fired() == 1);
+      CAPTURE(TextOf(statuses));
+      for (const Status& status : statuses) {
+        CHECK(status.has_value() == !checksums);
+        if (status) continue;
+        CHECK(status.error().code() == ErrorCode::kCorrupt);
+        CHECK(status.error().culprit() == 0);
+      }
+      for (std::size_t i = 0; i < got.size() && !checksums; ++i) CHECK(got[i] == (i == 25 ? 64u : 0u));
+    }
   }
 }
 
@@ -221,15 +235,17 @@ TEST_CASE("harmless random plans harm nobody") {
 
 TEST_CASE("under any random plan every rank ends in time, with the right sum or a typed error") {
   int failed = 0;
-  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     Random random(seed);
-    // Corrupted payloads may be wrong sums: no checksum was asked for.
+    // Without checksums corrupted payloads may be wrong sums.
+    const bool checksums = seed % 2 == 0;
     FaultPlan drawn = RandomFaultPlan({.world_size = 3, .max_faults = 2, .max_bytes = 8'000, .kills = true}, random);
-    std::erase_if(drawn.faults, [](const Fault& f) { return f.kind == FaultKind::kCorrupt; });
+    if (!checksums) std::erase_if(drawn.faults, [](const Fault& f) { return f.kind == FaultKind::kCorrupt; });
     CAPTURE(seed);
     const std::string plan = ToString(drawn);
     CAPTURE(plan);
     Job job(3, plan);
+    job.checksums = checksums;
     const auto before = std::chrono::steady_clock::now();
     const auto statuses = job.Run(
         [](Communicator& c) {

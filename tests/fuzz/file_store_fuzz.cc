@@ -12,7 +12,7 @@
 #include <span>
 
 #include "base/byte_codec.h"
-#include "rendezvous/crc32c.h"
+#include "base/crc32c.h"
 #include "rendezvous/file_store.h"
 #include "tests/fuzz/harness.h"
 

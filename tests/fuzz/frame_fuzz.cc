@@ -1,10 +1,11 @@
-// collectives/engine/frame: headers of a lane's stream, from a peer that may be anything.
+// collectives/engine/frame: headers of a lane's stream, from a peer that may be anything; plain, and with checksums.
 #include <algorithm>
 #include <array>
 #include <optional>
 
 #include "base/printable.h"
 #include "collectives/engine/frame.h"
+#include "tests/fuzz/checked_frame.h"
 #include "tests/fuzz/harness.h"
 
 namespace rondo::fuzz {
@@ -67,13 +68,18 @@ Corpus HarnessCorpus() {
   const FrameHeader header = SomeHeader();
   FrameHeader gather = header;
   gather.operation = {.sequence = 18, .collective = Collective::kGather, .op = UserOp(5), .root = 2, .varying = true};
+  FrameHeader small = header;
+  small.payload_bytes = 100;
   FrameHeader barrier;
   barrier.operation.sequence = 1;
-  return {.seeds = {Text(header), Text(gather), Text(barrier), Text(header) + std::string(64, 'x') + Text(gather)},
+  return {.seeds = {Text(header), Text(gather), Text(barrier), Text(header) + std::string(64, 'x') + Text(gather),
+                    CheckedFrame(Text(small), std::string(small.payload_bytes, 'x')),
+                    CheckedFrame(Text(barrier), "") + Text(gather)},
           .words = {std::string("RO\x01\x01\0\0\0\0", 8)}};
 }
 
 void CheckInput(std::string_view input) {
+  CheckCheckedFrame(input);
   const Allocations allocations;
   for (; input.size() >= kFrameHeaderBytes; input.remove_prefix(kFrameHeaderBytes)) {
     HeaderBytes bytes;

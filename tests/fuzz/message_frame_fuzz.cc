@@ -1,9 +1,11 @@
-// collectives/point_to_point/message_frame: headers of a message lane, and the call that opens one.
+// collectives/point_to_point/message_frame: headers of a message lane, plain and with checksums, and the call that
+// opens one.
 #include <algorithm>
 #include <array>
 
 #include "base/printable.h"
 #include "collectives/point_to_point/message_frame.h"
+#include "tests/fuzz/checked_frame.h"
 #include "tests/fuzz/harness.h"
 
 namespace rondo::fuzz {
@@ -56,6 +58,7 @@ Corpus HarnessCorpus() {
     header.payload_bytes = type == MessageFrameType::kMessage || type == MessageFrameType::kBody ? 12 : 0;
     header.refusal = type == MessageFrameType::kRefusal ? Refusal::kTooLong : Refusal::kNone;
     corpus.seeds.push_back(Text(header));
+    corpus.seeds.push_back(CheckedFrame(Text(header), std::string(header.payload_bytes, 'x')));
   }
   corpus.seeds.push_back(LaneCall());
   corpus.words.push_back(std::string("RO\x01\x02\0\0\0\0", 8));
@@ -63,6 +66,7 @@ Corpus HarnessCorpus() {
 }
 
 void CheckInput(std::string_view input) {
+  CheckCheckedFrame(input);
   const Allocations allocations;
   RONDO_HOLDS(IsLaneCall(input) == (input == LaneCall()));
   for (; input.size() >= kMessageHeaderBytes; input.remove_prefix(kMessageHeaderBytes)) {

@@ -19,6 +19,7 @@
 #include "base/random.h"
 #include "collectives/point_to_point/message_engine.h"
 #include "collectives/point_to_point/message_frame.h"
+#include "tests/support/flipping.h"
 #include "transport/inproc/inproc.h"
 
 namespace rondo {
@@ -28,6 +29,7 @@ struct MessageWorldOptions {
   InprocOptions network = {};
   MessageLimits limits = {};
   std::uint64_t seed = 1;
+  FlippedBit* flipped = nullptr;  // outlives the world
 };
 
 // A send or receive with memory of its own, between two walls that must stand afterwards.
@@ -86,6 +88,8 @@ class MessageWorld {
       auto endpoint = network_.transport(r)->OpenEndpoint(config);
       REQUIRE(endpoint);
       rank.endpoint = std::move(*endpoint);
+      if (options.flipped != nullptr)
+        rank.endpoint = std::make_unique<FlippingEndpoint>(std::move(rank.endpoint), r, *options.flipped);
       MessageLimits limits = options.limits;
       limits.can_offer = network_.transport(r)->capabilities().pull;
       rank.engine = std::make_unique<MessageEngine>(

@@ -19,6 +19,7 @@
 #include "tests/communicator/ranks.h"
 #include "tests/recorder/json.h"
 #include "tests/transport_shm/ranks.h"
+#include "transport/fault/faulty_transport.h"
 
 namespace rondo {
 namespace {
@@ -174,6 +175,49 @@ TEST_CASE("when a rank dies, the others' operation failed, and each leaves its r
     CHECK(Text(dump["rondo"]["rank"]) == std::to_string(rank));
     CHECK(Text(dump["rondo"]["host"]) == "host" + std::to_string(rank));
     CHECK(Text(dump["rondo"]["groups"][0]["failure"]).find("caused by rank 1") != std::string::npos);
+  }
+}
+
+TEST_CASE("records of damage say whose frame it was, and of results that differ, which operation's and whose") {
+  struct Case {
+    bool checksums;  // else results are compared
+    std::string failed;
+    std::string error;
+  };
+  const Case cases[] = {
+      {true, "rondo:broadcast", "corrupt: a frame from rank 0 arrived damaged on lane 0"},
+      {false, "rondo:all_gather", "corrupt: the ranks got different results; checksums: rank 1 "},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.failed);
+    InprocNetwork network(3);
+    const auto injector =
+        std::make_shared<fault::FaultInjector>(*fault::ParseFaultPlan("corrupt@lane(0->1):bytes=100,bit=0"));
+    OnRanks(
+        network,
+        [&](Communicator& communicator) {
+          std::vector<std::int32_t> values(100, 1);
+          const Status status = communicator.Broadcast(values.data(), values.data(), values.size(), kInt, 0,
+                                                       {.algorithm = Algorithm::kDirect});
+          CHECK_FALSE((status && communicator.Barrier()));  // who only sent may have been through
+          const Json dump = DumpOf(communicator);
+          const std::string failure = Text(dump["rondo"]["groups"][0]["failure"]);
+          CHECK(failure.find(c.error) == 0);
+          CHECK(failure.find("broadcast int32 x 100") != std::string::npos);
+          if (communicator.rank() != 1) return;
+          for (const Json& entry : Collectives(dump)) {
+            if (Text(entry["state"]) == "completed") continue;
+            CHECK(Text(entry["profiling_name"]) == c.failed);
+            CHECK(Text(entry["state"]) == "failed");
+            CHECK(Text(entry["rondo"]["error"]).find(c.error) == 0);
+          }
+        },
+        [&](CommunicatorOptions& options) {
+          options.transport = *fault::MakeFaultyTransport(options.transport, injector);
+          options.checksums = c.checksums;
+          options.compare_results = !c.checksums;
+        });
+    CHECK(injector->fired(0).count() == 1);
   }
 }
 

@@ -21,7 +21,7 @@ TEST_CASE("every seed is safe under its faults, and goes on once they are healed
   const std::uint64_t seeds = test::SeedsFrom(500);
   FiberStacks stacks;
   SimCounters sum;
-  std::uint64_t unharmed = 0, failed = 0, blamed_next = 0, stalled = 0;
+  std::uint64_t unharmed = 0, failed = 0, corrupt = 0, blamed_next = 0, stalled = 0;
   int largest = 0;
   for (std::uint64_t seed = first; seed < first + seeds; ++seed) {
     const ChaosOptions options{.seed = seed};
@@ -41,14 +41,16 @@ TEST_CASE("every seed is safe under its faults, and goes on once they are healed
     sum.full_writes += outcome.counters.full_writes;
     unharmed += static_cast<std::uint64_t>(outcome.unharmed);
     failed += static_cast<std::uint64_t>(outcome.failed);
+    corrupt += static_cast<std::uint64_t>(outcome.corrupt);
     blamed_next += static_cast<std::uint64_t>(outcome.blamed_next);
     stalled += outcome.stalled_requests;
     largest = std::max(largest, outcome.world_size);
   }
   // The faults really happened.
   if (seeds >= 200) {
-    for (const std::uint64_t fired : {sum.kills, sum.pauses, sum.cuts, sum.flips, sum.held_back, sum.clogs,
-                                      sum.silences, sum.hellos, sum.refusals, sum.strangers, sum.full_writes, stalled})
+    for (const std::uint64_t fired :
+         {sum.kills, sum.pauses, sum.cuts, sum.flips, sum.held_back, sum.clogs, sum.silences, sum.hellos, sum.refusals,
+          sum.strangers, sum.full_writes, stalled, corrupt})
       CHECK(fired > 0);
     CHECK(sum.kills > seeds / 10);
     CHECK(unharmed > seeds);
@@ -56,10 +58,10 @@ TEST_CASE("every seed is safe under its faults, and goes on once they are healed
     CHECK(largest == kMostRanks);
   }
   MESSAGE(seeds, " seeds: ", unharmed, " ranks did all they had to, ", failed, " survivors were told an error, ",
-          blamed_next, " of them of whom they waited for; ", sum.kills, " kills, ", sum.pauses, " pauses, ", sum.cuts,
-          " connections cut, ", sum.flips, " bits turned, ", sum.held_back, " events held back, ", sum.silences,
-          " silences, ", sum.refusals, " callers refused, ", sum.strangers, " strangers, ", stalled,
-          " requests of the store stalled");
+          corrupt, " of them of damaged frames, ", blamed_next, " of whom they waited for; ", sum.kills, " kills, ",
+          sum.pauses, " pauses, ", sum.cuts, " connections cut, ", sum.flips, " bits turned, ", sum.held_back,
+          " events held back, ", sum.silences, " silences, ", sum.refusals, " callers refused, ", sum.strangers,
+          " strangers, ", stalled, " requests of the store stalled");
 }
 
 TEST_CASE("a seed tells one story, and another seed another") {

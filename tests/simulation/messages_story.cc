@@ -94,6 +94,7 @@ class MessagesStory {
     common.eager_credit_bytes = kLineBytes * random_.Between(1, 40);
     common.max_announced_messages = static_cast<std::uint32_t>(random_.Between(40, 60));
     common.frame_bytes = static_cast<std::uint32_t>(kLineBytes * random_.Between(1, 32));
+    common.checksums = random_.Chance(0.5);
     ranks_.resize(static_cast<std::size_t>(world_));
     for (Rank r = 0; r < world_; ++r) {
       CommunicatorOptions options = common;

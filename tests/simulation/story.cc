@@ -65,6 +65,7 @@ class Story {
       network_->Kill(victim_, network_->clock()->Now() + std::chrono::microseconds(random_.Below(10'000)));
     }
     one_host_ = random_.Chance(0.5);
+    checksums_ = random_.Chance(0.5);
   }
 
   // Any algorithm of the table, any root and placement; counts even, or each rank's its own, some zero.
@@ -103,6 +104,7 @@ class Story {
       options.timeout = kTimeout;
       options.progress_thread = false;
       options.frame_bytes = frame_bytes_;
+      options.checksums = checksums_;
       auto communicator = Communicator::Create(std::move(options));
       if (!communicator) return Violate(communicator.error().ToString());
       ranks_.emplace_back();
@@ -192,6 +194,7 @@ class Story {
   std::optional<bool> kills_;
   int world_ = 1;
   std::uint32_t frame_bytes_ = 0;
+  bool checksums_ = false;
   bool one_host_ = false;  // where large vectors go in slices
   Rank victim_ = kNoRank;
   std::vector<plain::Case> plan_;

@@ -1,7 +1,9 @@
 // Runs N ranks over TCP on loopback and counts, in every rank, what the steady state of the blocking path allocates:
 // malloc itself is interposed, so every thread and every library counts.
 //
-//   steady_state RANKS OPERATIONS BYTES
+//   steady_state RANKS OPERATIONS BYTES [checksums]
+//
+// The last word: over sockets alone, every frame with checksums.
 //
 // Prints a line per rank, "rank 0: 10000 operations, 0 allocations", and exits 1 if there was one. It marks the
 // measured window by writing "steady begin" and "steady end" to descriptor 99 (bad on purpose: the call fails, a tracer
@@ -70,8 +72,11 @@ namespace {
 constexpr int kNoDescriptor = 99;
 void Mark(const char* text) { [[maybe_unused]] const ssize_t failed = write(kNoDescriptor, text, std::strlen(text)); }
 
-int RunRank(const std::string& rendezvous, int rank, int ranks, int operations, std::size_t bytes) {
-  auto connected = rondo::Connect({.rendezvous = rendezvous, .rank = rank, .world_size = ranks});
+int RunRank(const std::string& rendezvous, int rank, int ranks, int operations, std::size_t bytes, bool checksums) {
+  rondo::ConnectOptions options{.rendezvous = rendezvous, .rank = rank, .world_size = ranks};
+  if (checksums) options.path = rondo::Path::kTcp;
+  options.communicator.checksums = checksums;
+  auto connected = rondo::Connect(options);
   if (!connected) {
     std::fprintf(stderr, "rank %d: %s\n", rank, connected.error().ToString().c_str());
     return 1;
@@ -118,14 +123,15 @@ int RunRank(const std::string& rendezvous, int rank, int ranks, int operations, 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) {
-    std::fprintf(stderr, "usage: steady_state RANKS OPERATIONS BYTES\n");
+  const bool checksums = argc == 5 && std::strcmp(argv[4], "checksums") == 0;
+  if (argc != 4 && !checksums) {
+    std::fprintf(stderr, "usage: steady_state RANKS OPERATIONS BYTES [checksums]\n");
     return 2;
   }
   const auto ranks = static_cast<int>(std::strtol(argv[1], nullptr, 10));
   const auto operations = static_cast<int>(std::strtol(argv[2], nullptr, 10));
   const std::size_t bytes = std::strtoull(argv[3], nullptr, 10);
   return rondo::RunForked(ranks, [&](const std::string& rendezvous, int rank) {
-    return RunRank(rendezvous, rank, ranks, operations, bytes);
+    return RunRank(rendezvous, rank, ranks, operations, bytes, checksums);
   });
 }

@@ -1,6 +1,9 @@
 // What travels on a control connection after the handshake: the communicator's control messages, and the transport's
 // own request for a lane. Layout: docs/WIRE.md, "Control connections". Sans-I/O.
 //
+// Every frame has its checksum, whatever the communicators ask of their lanes: they are few and short, so it costs
+// nothing, and what goes wrong with the data is told here.
+//
 // Thread rule: values and one-thread objects.
 #pragma once
 
@@ -17,7 +20,7 @@
 
 namespace rondo::tcp {
 
-inline constexpr std::size_t kControlHeaderBytes = 8;
+inline constexpr std::size_t kControlHeaderBytes = 12;
 
 // Either a message for the observer, or (when set) the index of a lane that the lower rank asks the higher to make.
 struct ControlFrame {
@@ -32,8 +35,8 @@ std::string EncodeLaneRequest(std::uint32_t index);
 // Cuts the stream into frames, however it is cut itself. Holds at most one frame's bytes.
 class ControlReader {
  public:
-  // Appends the frames that `bytes` completes. kProtocol: an unknown kind or an impossible length; nothing after it may
-  // be fed.
+  // Appends the frames that `bytes` completes. kProtocol: an unknown kind or an impossible length; kCorrupt: a checksum
+  // that does not match. Nothing after these may be fed.
   Status Feed(Bytes bytes, std::vector<ControlFrame>& frames);
 
  private:

@@ -293,9 +293,10 @@ void Group::WatchFlush(Rank rank) {
 void Group::EndPeer(const PeerPtr& peer, std::optional<Error> lost) {
   if (closed_ || peer->state == PeerState::kEnded) return;
   peer->state = PeerState::kEnded;
-  // Who broke the protocol lives, and would take a connection that just ends for our death. The observer is told while
-  // it can still say why; what is unread must not turn the end into a reset, which might destroy that.
-  const bool lives = lost && lost->code() == ErrorCode::kProtocol;
+  // Who broke the protocol lives, as does who was heard damaged, and would take a connection that just ends for our
+  // death. The observer is told while it can still say why; what is unread must not turn the end into a reset, which
+  // might destroy that.
+  const bool lives = lost && (lost->code() == ErrorCode::kProtocol || lost->code() == ErrorCode::kCorrupt);
   if (lives) {
     config_.observer->OnPeerLost(peer->rank, *lost);
     Drain(peer->socket.native_handle());

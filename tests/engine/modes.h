@@ -1,0 +1,40 @@
+// Lanes and movers that use every freedom their contracts leave.
+#pragma once
+
+#include <vector>
+
+#include "transport/inproc/inproc.h"
+
+namespace rondo {
+
+struct Mode {
+  const char* name;
+  InprocOptions network;
+  bool late_mover = false;
+};
+
+inline std::vector<Mode> AwkwardModes() {
+  return {
+      {"plain", {}},
+      {"late mover", {}, true},
+      {"late release", {.late_release = true}},
+      {"one byte at a time", {.ring_bytes = 1024, .slice_bytes = 1}},
+      {"pieces of up to 13 bytes, smallest ring", {.ring_bytes = 64, .slice_bytes = 13}},
+      {"reluctant", {.reluctant = true}},
+      {"reluctant in pieces, late mover", {.slice_bytes = 200, .reluctant = true}, true},
+      {"push", {.push = true}},
+      {"push in pieces, windows refused at random", {.slice_bytes = 300, .push = true, .refuse_windows = 0.5}},
+      {"pull", {.pull = true}},
+      {"pull, late mover", {.pull = true}, true},
+      {"reluctant push and pull, late release, slow to connect, late mover",
+       {.late_release = true,
+        .slice_bytes = 500,
+        .reluctant = true,
+        .push = true,
+        .pull = true,
+        .slow_connect_polls = 9},
+       true},
+  };
+}
+
+}  // namespace rondo

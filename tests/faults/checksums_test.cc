@@ -1,0 +1,140 @@
+// Bits turned over between real sockets, by a proxy and by a faulty transport, where somebody looks: with checksums
+// every rank is told of the damage, comparing results alone finds what differs, and with neither it is a result.
+// (flipped_bits_test.cc has what is noticed without any of this.)
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/faults/proxied_ranks.h"
+#include "transport/fault/fault_plan.h"
+#include "transport/fault/faulty_transport.h"
+
+namespace rondo::fault {
+namespace {
+
+constexpr int kRanks = 3;
+constexpr std::uint64_t kCount = 100, kElement = 10;
+constexpr std::uint64_t kSpoiltByte = 64 + 4 * kElement + 2;  // behind a header: of the payload
+
+struct Looks {
+  bool checksums = false;
+  bool compare_results = false;
+};
+
+enum class By : std::uint8_t { kProxy, kPlan };
+
+struct Outcome {
+  std::vector<Status> statuses;                 // by rank
+  std::vector<std::vector<std::uint32_t>> got;  // by rank: zeros, as rank 0 has sent them, unless somebody spoilt them
+  std::uint64_t fired = 0;
+};
+
+// Rank 0 sends zeros to all others; a bit of element kElement is turned over on the way to rank 1.
+Outcome BroadcastSpoilt(By by, Looks looks) {
+  const auto injector = std::make_shared<FaultInjector>(
+      *ParseFaultPlan("corrupt@lane(0->1):bytes=" + std::to_string(kSpoiltByte) + ",bit=3"));
+  ProxiedJob job({.ranks = kRanks, .adjust = [&](Rank, CommunicatorOptions& options) {
+                    options.checksums = looks.checksums;
+                    options.compare_results = looks.compare_results;
+                    if (by == By::kPlan) options.transport = *MakeFaultyTransport(options.transport, injector);
+                  }});
+  ToxicHandle flip;
+  if (by == By::kProxy) flip = job.Add({.stream = LaneStream(0, 1), .from_byte = kSpoiltByte}, Corrupt{.bit = 3});
+  Outcome outcome;
+  outcome.got.resize(kRanks);
+  outcome.statuses = job.Run([&](Communicator& c) {
+    std::vector<std::uint32_t>& values = outcome.got[static_cast<std::size_t>(c.rank())];
+    values.assign(kCount, 0);
+    const Status status =
+        c.Broadcast(values.data(), values.data(), kCount, DataType::kUint32, 0, {.algorithm = Algorithm::kDirect});
+    return ThenMeet(c, status);  // a sender is through before its receivers look
+  });
+  outcome.fired = by == By::kProxy ? flip->fired.count() : injector->fired(0).count();
+  return outcome;
+}
+
+TEST_CASE("with checksums a bit of a payload turned over is told to every rank, and who sent it is named") {
+  for (const By by : {By::kProxy, By::kPlan}) {
+    const Outcome outcome = BroadcastSpoilt(by, {.checksums = true});
+    CHECK(outcome.fired == 1);
+    CheckAllName(outcome.statuses, ErrorCode::kCorrupt, 0);
+    CHECK(
+        TextOf(outcome.statuses[2])
+            .find("a frame from rank 0 arrived damaged on lane 0, at stream offset 0, in 400 bytes at 0 of transfer") !=
+        std::string::npos);
+  }
+}
+
+TEST_CASE("comparing results alone, the rank whose result differs is named on every rank") {
+  for (const By by : {By::kProxy, By::kPlan}) {
+    const Outcome outcome = BroadcastSpoilt(by, {.compare_results = true});
+    CHECK(outcome.fired == 1);
+    CheckAllName(outcome.statuses, ErrorCode::kCorrupt, 1);
+    CHECK(TextOf(outcome.statuses[2]).find("the ranks got different results; checksums: rank 1 ") != std::string::npos);
+  }
+}
+
+TEST_CASE("with neither, nobody is told, and the bit is in the result of whom it reached") {
+  for (const By by : {By::kProxy, By::kPlan}) {
+    const Outcome outcome = BroadcastSpoilt(by, {});
+    CHECK(outcome.fired == 1);
+    CAPTURE(TextOf(outcome.statuses));
+    for (const Status& status : outcome.statuses) CHECK(status.has_value());
+    for (Rank rank = 0; rank < kRanks; ++rank)
+      for (std::uint64_t i = 0; i < kCount; ++i) {
+        const bool spoilt = rank == 1 && i == kElement;
+        CHECK(outcome.got[static_cast<std::size_t>(rank)][i] == (spoilt ? std::uint32_t{1} << (16 + 3) : 0));
+      }
+  }
+}
+
+// Ring's first transfer of 1000 elements among three ranks: 333 or 334 of them, then padding and checksum.
+constexpr std::uint64_t kFirstFrameBytes = 64 + 1344;
+
+std::vector<Status> SumSpoiltAt(ProxiedJob& job, std::uint64_t byte) {
+  const auto flip =
+      job.Add({.stream = LaneStream(0, 1), .from_byte = byte}, Corrupt{.bit = static_cast<int>(byte % 8)});
+  auto statuses = job.Run([](Communicator& c) { return ThenMeet(c, SumByRing(c, 1000)); });
+  CHECK(flip->fired.count() == 1);
+  job.proxy().Remove(flip);
+  return statuses;
+}
+
+TEST_CASE("with checksums damage anywhere in a frame is told as damage, never as a disagreement or a timeout") {
+  ProxiedJob job({.ranks = kRanks, .adjust = [](Rank, CommunicatorOptions& options) { options.checksums = true; }});
+  std::vector<std::uint64_t> bytes;
+  for (std::uint64_t byte = 0; byte < 64; byte += 3) bytes.push_back(byte);  // every field of a header
+  for (const std::uint64_t byte : {std::uint64_t{64}, std::uint64_t{700}, kFirstFrameBytes - 5, kFirstFrameBytes - 1,
+                                   kFirstFrameBytes + 26, 2 * kFirstFrameBytes + 100})
+    bytes.push_back(byte);
+  for (const std::uint64_t byte : bytes) {
+    CAPTURE(byte);
+    CheckAllName(SumSpoiltAt(job, byte), ErrorCode::kCorrupt, 0);
+  }
+}
+
+TEST_CASE("a message damaged on its way is told to both ends, whether it went unasked or was announced") {
+  for (const std::uint64_t bytes : {100, 300'000}) {
+    CAPTURE(bytes);
+    ProxiedJob job({.adjust = [](Rank, CommunicatorOptions& options) { options.checksums = true; }});
+    const auto flip = job.Add({.stream = LaneStream(0, 1, 1), .from_byte = 150}, Corrupt{.bit = 0});
+    const auto statuses = job.Run([&](Communicator& c) -> Status {
+      std::vector<std::byte> data(bytes);
+      if (c.rank() == 0) {
+        RONDO_TRY(c.Send(data.data(), bytes, DataType::kUint8, 1, 7));
+      } else if (const auto got = c.Recv(data.data(), bytes, DataType::kUint8, 0, 7); !got) {
+        return tl::unexpected(got.error());
+      }
+      return c.Barrier();
+    });
+    CHECK(flip->fired.count() == 1);
+    CheckAllName(statuses, ErrorCode::kCorrupt, 0);
+    CHECK(TextOf(statuses[0]).find("on lane 1") != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace rondo::fault

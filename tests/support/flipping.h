@@ -1,0 +1,138 @@
+// A transport around another one, of which a single bit flips in the stream from one rank to another: what a bad cable,
+// card or memory does. It happens where the sender's lane takes the byte, so every way in which a receiver gets at it
+// (copied, pushed into its memory, read from the sender's) sees the same damage.
+//
+//   FlippedBit bit{.from = 1, .to = 0, .offset = 64, .mask = 1};
+//   options.transport = std::make_shared<FlippingTransport>(network.transport(rank), bit);
+//   ... CHECK(bit.fired == 1);
+//
+// Thread rule: that of what it wraps; `fired` is read when all is quiet.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "transport/transport.h"
+
+namespace rondo {
+
+struct FlippedBit {
+  Rank from = 0, to = 0;
+  std::uint32_t lane = 0;
+  std::uint64_t offset = 0;  // in the stream of that lane direction
+  unsigned char mask = 1;
+  int fired = 0;                   // 1 once the lane has taken the byte
+  std::uint64_t stream_bytes = 0;  // that the lane has taken so far
+};
+
+class FlippingLane final : public Lane {
+ public:
+  FlippingLane(Lane& lane, FlippedBit& bit) : lane_(lane), bit_(bit) {}
+
+  Rank peer() const override { return lane_.peer(); }
+  LaneState state() const override { return lane_.state(); }
+  const Error* failure() const override { return lane_.failure(); }
+  std::size_t Write(std::span<const Bytes> pieces) override {
+    std::array<Bytes, 32> damaged;
+    RONDO_CHECK(pieces.size() <= damaged.size());
+    std::uint64_t at = lane_.accepted();
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      damaged[i] = Damage(pieces[i], at);
+      at += pieces[i].size();
+    }
+    return Count(lane_.Write(std::span(damaged.data(), pieces.size())));
+  }
+  MutableBytes Reserve(std::size_t bytes) override { return lane_.Reserve(bytes); }
+  void Commit(std::size_t bytes) override { lane_.Commit(bytes); }
+  std::size_t Offer(Bytes source) override { return Count(lane_.Offer(Damage(source, lane_.accepted()))); }
+  std::uint64_t accepted() const override { return lane_.accepted(); }
+  std::uint64_t released() const override { return lane_.released(); }
+  Arrived Peek(std::size_t want) override { return lane_.Peek(want); }
+  void Consume(std::size_t bytes) override { lane_.Consume(bytes); }
+  std::size_t ReadInto(MutableBytes destination) override { return lane_.ReadInto(destination); }
+  bool Expect(std::uint64_t offset, MutableBytes to) override { return lane_.Expect(offset, to); }
+  bool end_arrived() const override { return lane_.end_arrived(); }
+  std::uint64_t consumed() const override { return lane_.consumed(); }
+  void Revoke() override { lane_.Revoke(); }
+
+ private:
+  // The piece that begins at stream offset `at`, or a copy with the damage. Copies stay: they are lent to the lane.
+  Bytes Damage(Bytes piece, std::uint64_t at) {
+    if (bit_.offset < at || bit_.offset >= at + piece.size()) return piece;
+    std::vector<std::byte>& copy = copies_.emplace_back(piece.begin(), piece.end());
+    copy[bit_.offset - at] ^= std::byte{bit_.mask};
+    return copy;
+  }
+  std::size_t Count(std::size_t accepted) {
+    bit_.stream_bytes = lane_.accepted();
+    if (bit_.stream_bytes > bit_.offset) bit_.fired = 1;
+    return accepted;
+  }
+
+  Lane& lane_;
+  FlippedBit& bit_;
+  std::deque<std::vector<std::byte>> copies_;
+};
+
+class FlippingEndpoint final : public Endpoint {
+ public:
+  // `bit` outlives it.
+  FlippingEndpoint(std::unique_ptr<Endpoint> endpoint, Rank rank, FlippedBit& bit)
+      : endpoint_(std::move(endpoint)), rank_(rank), bit_(bit) {}
+
+  Result<Lane*> Open(Rank peer, std::uint32_t index) override {
+    RONDO_ASSIGN(Lane * lane, endpoint_->Open(peer, index));
+    if (rank_ != bit_.from || peer != bit_.to || index != bit_.lane) return lane;
+    if (lane_ == nullptr) lane_ = std::make_unique<FlippingLane>(*lane, bit_);
+    return lane_.get();
+  }
+  bool MayHaveBoard() const override { return endpoint_->MayHaveBoard(); }
+  Result<Board*> OpenBoard() override { return endpoint_->OpenBoard(); }
+  void Poll(TimePoint now) override { endpoint_->Poll(now); }
+  bool Arm() override { return endpoint_->Arm(); }
+  void Disarm() override { endpoint_->Disarm(); }
+  int wait_fd() const override { return endpoint_->wait_fd(); }
+  void Revoke() override { endpoint_->Revoke(); }
+  void ShutDown() override { endpoint_->ShutDown(); }
+  void Wake() override { endpoint_->Wake(); }
+  bool SendControl(Rank peer, const ControlMessage& message) override { return endpoint_->SendControl(peer, message); }
+  std::vector<Rank> ControlPeers() const override { return endpoint_->ControlPeers(); }
+  bool ControlFlushed() const override { return endpoint_->ControlFlushed(); }
+  std::string_view TransportTo(Rank peer) const override { return endpoint_->TransportTo(peer); }
+  std::string DescribePeer(Rank peer) const override { return endpoint_->DescribePeer(peer); }
+
+ private:
+  std::unique_ptr<FlippingLane> lane_;  // what it has lent must outlive what it wraps: see the order of destruction
+  std::unique_ptr<Endpoint> endpoint_;
+  const Rank rank_;
+  FlippedBit& bit_;
+};
+
+class FlippingTransport final : public Transport {
+ public:
+  // `bit` outlives it and its endpoints.
+  FlippingTransport(std::shared_ptr<Transport> transport, FlippedBit& bit)
+      : transport_(std::move(transport)), bit_(bit) {}
+
+  std::string_view name() const override { return transport_->name(); }
+  const Capabilities& capabilities() const override { return transport_->capabilities(); }
+  std::string Address() const override { return transport_->Address(); }
+  std::string DescribeAddress() const override { return transport_->DescribeAddress(); }
+  Result<std::unique_ptr<Endpoint>> OpenEndpoint(const EndpointConfig& config) override {
+    RONDO_ASSIGN(auto endpoint, transport_->OpenEndpoint(config));
+    return std::unique_ptr<Endpoint>(std::make_unique<FlippingEndpoint>(std::move(endpoint), config.rank, bit_));
+  }
+  Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) override { return transport_->Allocate(bytes); }
+  Result<std::unique_ptr<Registration>> Register(MutableBytes memory) override { return transport_->Register(memory); }
+
+ private:
+  const std::shared_ptr<Transport> transport_;
+  FlippedBit& bit_;
+};
+
+}  // namespace rondo

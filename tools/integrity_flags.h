@@ -1,0 +1,22 @@
+// --checksums and --compare-results: what a communicator does so that nobody goes on with damaged data.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "collectives/communicator.h"
+
+namespace rondo {
+
+struct IntegrityFlags {
+  bool checksums = false;
+  bool compare_results = false;
+
+  void ApplyTo(CommunicatorOptions& options) const {
+    options.checksums = checksums;
+    options.compare_results = compare_results;
+  }
+};
+
+void AddIntegrity(CLI::App& app, IntegrityFlags& flags);
+
+}  // namespace rondo
