@@ -47,8 +47,9 @@ constexpr std::array kNames{
     std::string_view("peer_aborted"),
     std::string_view("closed"),
     std::string_view("internal"),
+    std::string_view("rebuild_failed"),
 };
-static_assert(kNames.size() == static_cast<std::size_t>(ErrorCode::kInternal) + 1);
+static_assert(kNames.size() == static_cast<std::size_t>(ErrorCode::kRebuildFailed) + 1);
 
 }  // namespace
 

@@ -46,6 +46,8 @@ enum class ErrorCode : std::uint8_t {
   kPeerAborted,  // Abort() was called on another rank
   kClosed,       // used after Close(), or a peer closed while it was still needed
   kInternal,     // a fault of Rondo itself
+  // Ranks were lost, and those left could not agree on going on without them; the first cause says why.
+  kRebuildFailed,
 };
 
 // The code's name as printed: "peer_lost".

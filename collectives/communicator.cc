@@ -220,6 +220,10 @@ Result<std::unique_ptr<Registration>> Communicator::Register(MutableBytes memory
 
 void Communicator::Abort(std::string_view reason) { core_->Abort(reason); }
 Status Communicator::Close() { return core_->Close(); }
+Result<std::unique_ptr<Communicator>> Communicator::Rebuild(const RebuildOptions& options) {
+  return core_->Rebuild(options);
+}
+const RebuildReport& Communicator::report() const { return core_->options().report; }
 bool Communicator::Progress() { return core_->ProgressOnce(); }
 std::optional<Error> Communicator::failure() const { return core_->failure(); }
 std::string Communicator::Transports() const { return core_->Transports(); }

@@ -52,6 +52,7 @@
 #include "collectives/model/cost.h"
 #include "collectives/model/profile.h"
 #include "collectives/point_to_point/message.h"
+#include "collectives/rebuild.h"
 #include "collectives/schedule/step.h"
 #include "collectives/user_operation.h"
 #include "transport/transport.h"
@@ -137,6 +138,10 @@ struct CommunicatorOptions {
   std::string record_dir = {};
   std::string job = {};  // this and the next name records and their files; Connect fills them in
   std::uint64_t generation = 0;
+  // What Rebuild stands on, and how this communicator came about (its generation is the one above); Connect fills in
+  // both. Null: it cannot be rebuilt.
+  std::shared_ptr<Rebuilder> rebuilder = {};
+  RebuildReport report = {};
 };
 
 struct OperationOptions {
@@ -341,6 +346,22 @@ class Communicator {
   // Waits for issued operations, says goodbye, and waits until every connected peer has too. Reports a failure that the
   // last call could not see yet. Later operations give kClosed. A second Close returns what the first did.
   Status Close();
+
+  // Goes on after ranks were lost: the communicator of those who are left, and of newcomers where the options give them
+  // room, one generation later. Every rank that goes on calls this, on its own time; none waits for one that is known
+  // to be dead. This communicator ends with it: one in order is closed (by all ranks, as by Close), one that has failed
+  // or was aborted needs nothing; communicators split from it are aborted. Nothing of it reaches the new one:
+  // transport, lanes, shared memory and addresses are made anew, and the old one's are refused. It stays the caller's
+  // to destroy, which is best done at once. Operations defined by users are to be defined anew; buffers from Allocate
+  // stay valid, and are ordinary memory to the new one.
+  //
+  // Errors: kStale: the others have gone on without this rank (it came too late, or they took it for dead); it can only
+  // join them as a new process. kRebuildFailed: too few came, or the store is gone, or every try lost another rank, by
+  // the deadline; the first cause says which, and the call may be repeated. kUnsupported: there is no rebuilder, or
+  // this is a group (Split). kInvalidArgument: the options; or it was rebuilt already.
+  Result<std::unique_ptr<Communicator>> Rebuild(const RebuildOptions& options = {});
+  // How this communicator came about: its generation, and of a rebuilt one who came from where and who is gone.
+  const RebuildReport& report() const;
 
   // Drives the engine once; true if anything moved. Only needed without a progress thread (event loops, simulation).
   bool Progress();

@@ -114,6 +114,7 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Create(CommunicatorO
 
   std::shared_ptr<CommunicatorCore> core(new CommunicatorCore(std::move(options), std::move(group)));
   CommunicatorOptions& own = core->options_;
+  own.report.generation = own.generation;
   if (core->group_.ranks.empty()) {
     core->group_.ranks.resize(world);
     std::iota(core->group_.ranks.begin(), core->group_.ranks.end(), 0);
@@ -137,6 +138,8 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Create(CommunicatorO
   core->goodbyes_.resize(world);
   core->standpoints_.resize(world);
   core->said_goodbye_.resize(world);
+  core->has_failed_.resize(world);
+  core->lost_.resize(world);
   if (core->gate_.kick_fd() < 0)
     return Fail(ErrorCode::kResource, "no file descriptor is left for an eventfd (RLIMIT_NOFILE)");
 
@@ -381,6 +384,8 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Split(int color, int
   // The same on all members, different for every split and color of this parent.
   Random mix(options_.id ^ (splits_ << 32) ^ static_cast<std::uint64_t>(color));
   options.id = mix.Next();
+  options.rebuilder = nullptr;  // what is left of a group only its parent can tell
+  options.report = {};
   options.wait_policy = wait_policy_;  // the parent's ranks share the cores, whatever group they are in
   RONDO_ASSIGN(auto child, Create(std::move(options), std::move(group)));
   child->user_operations_ = user_operations_;

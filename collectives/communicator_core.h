@@ -168,6 +168,9 @@ class CommunicatorCore final : public PeerObserver,
   // Ends everything at once; for ~Communicator.
   void Destroy();
 
+  // Ends this one; gives the next generation's (rebuild.cc).
+  Result<std::unique_ptr<Communicator>> Rebuild(const RebuildOptions& options);
+
   // ---- the rest ----
   Result<ReduceOp> DefineOperation(UserOperation operation);            // issuer
   Result<std::shared_ptr<CommunicatorCore>> Split(int color, int key);  // issuer
@@ -293,6 +296,12 @@ class CommunicatorCore final : public PeerObserver,
   // may. Whether all have been told and heard (or are not to be told, because they did something else than this rank).
   bool Part();
   bool SayGoodbye();  // whether there was somebody to say it to
+  // The two halves of Close: the meeting, and the end, which leaves `status` behind.
+  Status PartBy(TimePoint until);
+  void ShutDown(const Status& status);
+  void AbortChildren(std::string_view reason);
+  Result<std::unique_ptr<Communicator>> RebuildBy(const RebuildOptions& options, TimePoint deadline);
+  std::vector<Rank> LostPeers() const;  // that died, as far as is known here
   void SayWhereWeStand();
   Error Disagreement(Rank peer, const OperationDescriptor& own, const OperationDescriptor& theirs) const;
   std::optional<Error> FindOddGoodbye();
@@ -335,6 +344,7 @@ class CommunicatorCore final : public PeerObserver,
   std::atomic<bool> poisoned_{false};   // failure_ is set
   std::atomic<bool> ended_{false};      // poisoned, and nobody touches any buffer any more
   std::atomic<bool> closing_{false};
+  std::atomic<bool> rebuilding_{false};      // a Rebuild is under way, or was successful
   std::atomic<bool> may_have_board_{false};  // until it has turned out that there is none
   std::atomic<std::uint64_t> words_{0};      // control messages that may concern the running operation: "look again"
 
@@ -359,6 +369,8 @@ class CommunicatorCore final : public PeerObserver,
   std::vector<std::optional<Goodbye>> goodbyes_;        // by peer: what it said
   std::vector<std::optional<Standpoint>> standpoints_;  // by peer: where it last said it stands
   std::vector<bool> said_goodbye_;                      // by peer: we did
+  std::vector<bool> has_failed_;                        // by peer: it said so; when it then leaves it need not be dead
+  std::vector<bool> lost_;                              // by peer: it went without a word
   std::vector<Rank> message_calls_;                     // who has opened a lane of messages to us, not yet met
   std::atomic<bool> message_calls_waiting_{false};
   std::vector<Callback> callbacks_;

@@ -247,6 +247,10 @@ void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
     case ControlKind::kAbort: {
       const auto notice = DecodeAbortNotice(message.body);
       if (!notice) break;
+      {
+        const std::lock_guard lock(mutex_);
+        has_failed_[static_cast<std::size_t>(from)] = true;
+      }
       // Repeated as it is: whom it convicts must hear who found it, not who came by.
       Poison(ErrorOf(*notice, rank()), notice->origin);
       return;
@@ -256,6 +260,10 @@ void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
 }
 
 void CommunicatorCore::OnPeerLost(Rank peer, Error error) {
+  if (error.code() == ErrorCode::kPeerLost) {  // not one that merely cannot be reached
+    const std::lock_guard lock(mutex_);
+    lost_[static_cast<std::size_t>(peer)] = !has_failed_[static_cast<std::size_t>(peer)];
+  }
   Poison(error.With([&](ErrorDetails& d) { d.culprit = peer; }));
 }
 
@@ -298,15 +306,19 @@ void CommunicatorCore::EndAfterFailure() {
 
 // ---- ending ----
 
-void CommunicatorCore::Abort(std::string_view reason) {
+void CommunicatorCore::AbortChildren(std::string_view reason) {
   std::vector<std::shared_ptr<CommunicatorCore>> children;
   {
     const std::lock_guard lock(mutex_);
     for (const std::weak_ptr<CommunicatorCore>& child : children_)
       if (auto core = child.lock()) children.push_back(std::move(core));
   }
-  Poison(WithCulprit(ErrorCode::kAborted, fmt::format("rank {} aborted: {}", rank(), reason), rank()));
   for (const auto& child : children) child->Abort(reason);
+}
+
+void CommunicatorCore::Abort(std::string_view reason) {
+  Poison(WithCulprit(ErrorCode::kAborted, fmt::format("rank {} aborted: {}", rank(), reason), rank()));
+  AbortChildren(reason);
   ProgressOnce();  // where nobody drives, end here and now; where somebody does, he has been woken
 }
 
@@ -370,10 +382,16 @@ Status CommunicatorCore::Close() {
     const std::lock_guard lock(mutex_);
     if (close_status_) return *close_status_;
   }
+  const Status status = PartBy(Later(clock_->Now(), options_.timeout));
+  ShutDown(status);
+  return status;
+}
+
+Status CommunicatorCore::PartBy(TimePoint until) {
+  const TimePoint began = clock_->Now();
   closing_.store(true, std::memory_order_release);
   RefuseMessages(Error(ErrorCode::kClosed, fmt::format("rank {} has closed this communicator", rank())));
   messages_ending_.store(true);
-  const TimePoint until = Later(clock_->Now(), options_.timeout);
   Status status = WaitFor(issued_.load(std::memory_order_acquire), until);
   if (status && !DriveUntil(until, 0, [&] { return messages_pending_.load() == 0; })) {
     status = Fail(ErrorCode::kNotReady, "{} sends and receives are still under way", messages_pending_.load());
@@ -392,11 +410,15 @@ Status CommunicatorCore::Close() {
       status = Fail(*failure());
     } else if (!parted) {
       status = Fail(ErrorCode::kTimeout, "rank {} waited {:.3f} s for others to close too; missing: rank {}", rank(),
-                    std::chrono::duration<double>(options_.timeout).count(), fmt::join(NotParted(), ", "));
+                    std::chrono::duration<double>(until - began).count(), fmt::join(NotParted(), ", "));
     }
   } else if (status.error().code() == ErrorCode::kNotReady) {
     status = Fail(ErrorCode::kTimeout, "operations were still under way at the end of Close's timeout");
   }
+  return status;
+}
+
+void CommunicatorCore::ShutDown(const Status& status) {
   while (!gate_.TryEnter()) gate_.Park(clock_->Now() + kLookAroundEvery, [] { return false; });
   if (const std::size_t left = messages_->held_messages(); left > 0)
     Log(options_.logger, LogLevel::kWarning, "rank {} closed with {} messages that it never received", rank(), left);
@@ -404,7 +426,6 @@ Status CommunicatorCore::Close() {
   gate_.Leave(WorkIsLeft());
   const std::lock_guard lock(mutex_);
   close_status_ = status;
-  return status;
 }
 
 void CommunicatorCore::Destroy() {

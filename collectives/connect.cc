@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/connect_parts.h"
+#include "collectives/connect_rebuilder.h"
 #include "collectives/cpu_list.h"
 #include "collectives/engine/slices.h"
 #include "collectives/model/selector.h"
@@ -23,12 +25,6 @@ namespace {
 
 // How long a rank that serves the store goes on doing so after the meeting has failed.
 constexpr Duration kTellOthers = std::chrono::seconds(1);
-
-// New in every process, so that a restarted rank is told from the one before.
-std::string NewInstance() {
-  std::random_device device;
-  return fmt::format("{:08x}{:08x}", device(), device());
-}
 
 // What all ranks must agree on for their frames, and their choices of algorithm, to fit together.
 std::string ConfigOf(const CommunicatorOptions& options, Path path) {
@@ -70,18 +66,79 @@ Status AllOnOneHost(const Membership& membership) {
 
 }  // namespace
 
+std::string NewInstance() {
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}", device(), device());
+}
+
+Result<Presence> MakePresence(const ConnectOptions& options, const std::string& job, std::uint64_t generation,
+                              const std::shared_ptr<const Clock>& clock) {
+  TcpOptions tcp;
+  tcp.job = job;
+  tcp.generation = generation;
+  tcp.instance = NewInstance();
+  tcp.host_id = LocalHostId();
+  tcp.clock = clock;
+  tcp.logger = options.logger;
+  tcp.addresses = options.addresses;
+  tcp.interface = options.interface;
+  Presence presence;
+  Member& self = presence.self;
+  self.host = LocalHostName();
+  self.host_id = tcp.host_id;
+  self.pid = static_cast<std::uint64_t>(getpid());
+  self.instance = tcp.instance;
+  self.config = ConfigOf(options.communicator, options.path);
+  RONDO_ASSIGN(presence.transport, MakeTcpTransport(std::move(tcp)));
+  presence.hosts = PublishedHosts(presence.transport->Address());
+  if (options.path != Path::kTcp) {
+    RONDO_ASSIGN(presence.transport,
+                 MakeShmTransport(presence.transport, {.host_id = self.host_id, .logger = options.logger}));
+  }
+  self.address = presence.transport->Address();
+  self.cpus = UsableCpus();
+  return presence;
+}
+
+Result<CommunicatorOptions> OptionsAfterMeeting(const ConnectOptions& options, const std::string& job,
+                                                const Membership& membership, std::shared_ptr<Transport> transport,
+                                                std::shared_ptr<const Clock> clock) {
+  if (options.path == Path::kShm) RONDO_TRY(AllOnOneHost(membership));
+  CommunicatorOptions communicator = options.communicator;
+  communicator.rank = membership.rank;
+  communicator.peers.clear();
+  const std::map<std::string_view, int> cores = CoresOfHosts(membership);
+  for (const Member& member : membership.members)
+    communicator.peers.push_back(
+        {.host = member.host,
+         .host_id = member.host_id,
+         .pid = member.pid,
+         .address = member.address,
+         .cores = member.host_id.empty() ? CountCpus({member.cpus}) : cores.at(member.host_id)});
+  communicator.transport = std::move(transport);
+  communicator.clock = std::move(clock);
+  communicator.logger = options.logger;
+  communicator.timeout = options.timeout;
+  communicator.job = job;
+  communicator.generation = membership.generation;
+  return communicator;
+}
+
 std::optional<std::string> ProcessEnvironment(const std::string& name) {
   const char* value = std::getenv(name.c_str());
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
-Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options) {
+Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& given) {
+  ConnectOptions options = given;
   if (options.timeout <= Duration::zero()) return Fail(ErrorCode::kInvalidArgument, "the timeout must be positive");
   const auto clock =
       options.communicator.clock != nullptr ? options.communicator.clock : std::make_shared<const SteadyClock>();
   const TimePoint deadline = Later(clock->Now(), options.timeout);
+  if (options.communicator.profile == nullptr) options.communicator.profile = DefaultProfile();
 
   RONDO_ASSIGN(const InitMethod method, ParseInitMethod(options.rendezvous, options.environment));
+  if (options.join || method.join) return ConnectAsNewcomer(options, method, clock, deadline);
   // A launcher's rank belongs to its own world.
   const bool same_world = !options.world_size || !method.world_size || options.world_size == method.world_size;
   const std::optional<Rank> rank = options.rank ? options.rank : same_world ? method.rank : std::nullopt;
@@ -99,38 +156,16 @@ Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options) {
   if (job.empty()) job = method.job;
   if (job.empty()) job = exchange != nullptr ? exchange->job() : "default";
 
-  TcpOptions tcp;
-  tcp.job = job;
-  tcp.generation = options.generation;
-  tcp.instance = NewInstance();
-  tcp.host_id = LocalHostId();
-  tcp.clock = clock;
-  tcp.logger = options.logger;
-  tcp.addresses = options.addresses;
-  tcp.interface = options.interface;
-  Member self;
-  self.host = LocalHostName();
-  self.host_id = tcp.host_id;
-  self.pid = static_cast<std::uint64_t>(getpid());
-  self.instance = tcp.instance;
-  CommunicatorOptions communicator = options.communicator;
-  if (communicator.profile == nullptr) communicator.profile = DefaultProfile();
-  self.config = ConfigOf(communicator, options.path);
-  RONDO_ASSIGN(std::shared_ptr<Transport> transport, MakeTcpTransport(std::move(tcp)));
-  const std::vector<std::string> hosts = PublishedHosts(transport->Address());
-  if (options.path != Path::kTcp) {
-    RONDO_ASSIGN(transport, MakeShmTransport(transport, {.host_id = self.host_id, .logger = options.logger}));
-  }
-  self.address = transport->Address();
-  self.cpus = UsableCpus();
-
+  RONDO_ASSIGN(Presence presence, MakePresence(options, job, options.generation, clock));
+  const bool external_store = options.external_store || method.external_store;
+  const std::string who = fmt::format("host {}, pid {}", presence.self.host, presence.self.pid);
   RONDO_ASSIGN(OpenedStore opened, OpenStore(method, {.job = job,
                                                       .generation = options.generation,
                                                       .rank = rank,
-                                                      .external_store = options.external_store || method.external_store,
+                                                      .external_store = external_store,
                                                       .exchange = exchange,
-                                                      .hosts = hosts,
-                                                      .who = fmt::format("host {}, pid {}", self.host, self.pid),
+                                                      .hosts = presence.hosts,
+                                                      .who = who,
                                                       .deadline = deadline,
                                                       .clock = clock,
                                                       .logger = options.logger}));
@@ -139,7 +174,7 @@ Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options) {
                                           .world_size = *world_size,
                                           .job = job,
                                           .generation = options.generation,
-                                          .self = std::move(self),
+                                          .self = std::move(presence.self),
                                           .deadline = deadline,
                                           .logger = options.logger});
   if (!joined) {
@@ -147,28 +182,16 @@ Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options) {
     (void)opened.Leave(clock->Now() + kTellOthers);
     return Fail(joined.error());
   }
-  const Membership& membership = *joined;
+  if (options.rebuildable) {
+    opened.Keep();
+    const bool served_by_a_rank = !external_store && ServedByARank(method);
+    auto home = std::make_shared<RebuildHome>(options, job, std::move(opened), served_by_a_rank, clock);
+    return CreateRebuildable(std::move(home), *joined, presence.transport, Running(*joined), deadline);
+  }
   // Everybody has met. Somebody who died since will be named by the first collective, better than here.
   if (const Status left = opened.Leave(deadline); !left)
     Log(options.logger, LogLevel::kWarning, "leaving the store: {}", left.error().ToString());
-  if (options.path == Path::kShm) RONDO_TRY(AllOnOneHost(membership));
-
-  communicator.rank = membership.rank;
-  communicator.peers.clear();
-  const std::map<std::string_view, int> cores = CoresOfHosts(membership);
-  for (const Member& member : membership.members)
-    communicator.peers.push_back(
-        {.host = member.host,
-         .host_id = member.host_id,
-         .pid = member.pid,
-         .address = member.address,
-         .cores = member.host_id.empty() ? CountCpus({member.cpus}) : cores.at(member.host_id)});
-  communicator.transport = transport;
-  communicator.clock = clock;
-  communicator.logger = options.logger;
-  communicator.timeout = options.timeout;
-  communicator.job = std::move(job);
-  communicator.generation = options.generation;
+  RONDO_ASSIGN(CommunicatorOptions communicator, OptionsAfterMeeting(options, job, *joined, presence.transport, clock));
   return Communicator::Create(std::move(communicator));
 }
 

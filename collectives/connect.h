@@ -39,15 +39,24 @@ struct ConnectOptions {
   // Looks an environment variable up; null where there is no environment. The library itself never reads it.
   std::function<std::optional<std::string>(const std::string&)> environment = {};
   Logger* logger = nullptr;
-  CommunicatorOptions communicator = {};  // rank, peers, transport, logger, timeout, job and generation are filled in
+  CommunicatorOptions communicator = {};  // rank, peers, transport, logger, timeout, job, generation are filled in
+  // Keeps the store when the ranks have met, so that Communicator::Rebuild can go on after ranks were lost: one idle
+  // connection (or one open file) a rank. Equal on all ranks. What is rebuilt is rebuildable too. The store must
+  // outlive ranks: rondo run, rondo store and file:// do; one that a rank serves dies with it.
+  bool rebuildable = false;
+  // This process comes to a job that runs (`generation` is that of its first meeting), and is admitted when its ranks
+  // rebuild with room for more: Connect waits for that, for `timeout`. Rank and world size are then given to it.
+  // Implies rebuildable. The environment says it too: RONDO_JOIN=1, which rondo run --restarts sets.
+  bool join = false;
 };
 
 // The environment of this process, for ConnectOptions::environment. For main() and other edges.
 std::optional<std::string> ProcessEnvironment(const std::string& name);
 
-// Meets the other ranks within options.timeout and gives this rank's communicator. The store is given up again: nothing
-// needs it afterwards (a rank that serves it does so until the others have met too). Errors: those of ParseInitMethod,
-// OpenStore, Join, MakeTcpTransport and Communicator::Create; each names the part at fault.
+// Meets the other ranks within options.timeout and gives this rank's communicator. Unless that is to be rebuildable the
+// store is given up again: nothing needs it afterwards (a rank that serves it does so until the others have met too).
+// Errors: those of ParseInitMethod, OpenStore, Join, MakeTcpTransport and Communicator::Create, and to newcomers those
+// of RegroupAsNewcomer; each names the part at fault.
 Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options);
 
 }  // namespace rondo

@@ -229,6 +229,10 @@ Result<InitMethod> ParseInitMethod(std::string_view url, const Environment& envi
       RONDO_ASSIGN(const int flag, ParseNumber("variable RONDO_EXTERNAL_STORE", *external, 0, 1));
       method.external_store = flag == 1;
     }
+    if (const auto join = Lookup(environment, "RONDO_JOIN")) {
+      RONDO_ASSIGN(const int flag, ParseNumber("variable RONDO_JOIN", *join, 0, 1));
+      method.join = flag == 1;
+    }
   }
   if (method.rank && method.world_size && *method.rank >= *method.world_size) {
     return Fail(ErrorCode::kInvalidArgument, "rank {} is outside 0..{}, which rendezvous '{}' gives with it",

@@ -11,6 +11,7 @@
 // were set by hand, and for every URL from the launcher, unless the world is given and has another size than its. Each
 // variable is also read, and first, with RONDO_ in front (RONDO_RANK, RONDO_MASTER_ADDR ...), always as by hand.
 // RONDO_EXTERNAL_STORE=1, whatever the URL, says that somebody else serves the store (rondo store), so rank 0 need not.
+// RONDO_JOIN=1 says that the job runs already and this process is a newcomer to it (rondo run --restarts).
 //
 // A launcher that names the place names the job too, so that two of its jobs do not mix.
 #pragma once
@@ -44,6 +45,7 @@ struct InitMethod {
   std::optional<Rank> rank;
   std::optional<int> world_size;
   bool external_store = false;
+  bool join = false;
   std::string job;  // the job's id: RONDO_JOB, or the launcher's where it names the place; "": none is said
   std::optional<Launched> launch;  // who started this process, where known; kLaunch: and how ranks meet
 
@@ -89,6 +91,10 @@ class OpenedStore {
   Store& store() const { return *store_; }
   bool serves() const { return server_ != nullptr; }
   const std::shared_ptr<TcpStoreServer>& server() const { return server_; }
+
+  // Keeps the store beyond the meeting, and gives up only what the launcher lent for finding it. Call it when all have
+  // met; nothing of Leave's promises to others is made: a server ends with the last copy of this.
+  void Keep() { exchange_.reset(); }
 
   // Gives the store up. Where this process serves it: first waits until all others have given it up too, at most until
   // `deadline`, and says whether they had (kStoreTimeout says how many had not); then the server ends. Call it after

@@ -152,8 +152,9 @@ std::map<std::string, std::string, std::less<>> Fields(std::string_view config) 
   return fields;
 }
 
-// "version is '1' here and '2' there; ..."; empty where both say the same.
-std::string Differences(std::string_view here, std::string_view there) {
+}  // namespace
+
+std::string ConfigDifferences(std::string_view here, std::string_view there) {
   const auto ours = Fields(here);
   const auto theirs = Fields(there);
   std::string text;
@@ -173,6 +174,8 @@ std::string Differences(std::string_view here, std::string_view there) {
   }
   return text;
 }
+
+namespace {
 
 Status CheckOptions(const JoinOptions& options) {
   if (options.world_size < 1 || options.world_size > kMaxWorldSize) {
@@ -247,7 +250,7 @@ class Meeting {
                          fmt::format("{} {}, but {}, who came first, {}; all must do alike", Self(),
                                      how(options_.rank.has_value()), Who(first), how(founding.ranks_given)));
     }
-    if (const std::string differences = Differences(self_.config, founding.config); !differences.empty()) {
+    if (const std::string differences = ConfigDifferences(self_.config, founding.config); !differences.empty()) {
       return FailMeeting(
           first, ErrorCode::kVersionMismatch,
           fmt::format("configurations differ between {} (here) and {} (there): {}", Self(), Who(first), differences));

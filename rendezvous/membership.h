@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -53,5 +54,8 @@ struct Membership {
 // - kStale: the store holds the meeting of an earlier run;
 // - kInvalidArgument: the rank is outside 0..world_size-1.
 Result<Membership> Join(Store& store, const Clock& clock, const JoinOptions& options);
+
+// How two of Member::config differ, in words: "version is '1' here and '2' there; ..."; empty where both say the same.
+std::string ConfigDifferences(std::string_view here, std::string_view there);
 
 }  // namespace rondo

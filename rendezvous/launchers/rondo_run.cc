@@ -13,9 +13,10 @@ constexpr std::array<std::string_view, 13> kPrefixes{
     "OMPI_COMM_WORLD_", "OMPI_MCA_ess",  "OMPI_MCA_orte_", "PMIX_NAMESPACE", "PMIX_RANK",
     "PMIX_ID",          "PMIX_SERVER_",  "PMIX_DSTORE_",   "PMI_",           "HYDI_",
     "MPI_LOCAL",        "TORCHELASTIC_", "SLURM_STEP"};
-constexpr std::array<std::string_view, 11> kWholeNames{
-    "SLURM_PROCID", "SLURM_LOCALID",    "SLURM_NODEID",    "SLURM_GTIDS", "SLURM_TASK_PID",  "GROUP_RANK",
-    "ROLE_RANK",    "GROUP_WORLD_SIZE", "ROLE_WORLD_SIZE", "RONDO_RANK",  "RONDO_WORLD_SIZE"};
+constexpr std::array<std::string_view, 13> kWholeNames{
+    "SLURM_PROCID",     "SLURM_LOCALID", "SLURM_NODEID",     "SLURM_GTIDS",     "SLURM_TASK_PID",
+    "GROUP_RANK",       "ROLE_RANK",     "GROUP_WORLD_SIZE", "ROLE_WORLD_SIZE", "RONDO_RANK",
+    "RONDO_WORLD_SIZE", "RONDO_JOIN",    "RONDO_RESTART"};
 
 }  // namespace
 

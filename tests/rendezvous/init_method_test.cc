@@ -109,12 +109,14 @@ TEST_CASE("The environment gives address, rank and world size; RONDO_ goes first
   both["RONDO_MASTER_PORT"] = "1";
   both["RONDO_WORLD_SIZE"] = "";  // an empty variable is none
   both["RONDO_EXTERNAL_STORE"] = "1";
+  both["RONDO_JOIN"] = "1";
   method = Parse("env://?world_size=16", both);
   REQUIRE(method);
   CHECK(method->address.port == 1);
   CHECK(method->rank == 5);
   CHECK(method->world_size == 16);
   CHECK(method->external_store);
+  CHECK(method->join);
 
   both["RONDO_RENDEZVOUS"] = "file:///tmp/x?rank=7";
   method = Parse("env://", both);

@@ -1,0 +1,152 @@
+#include "collectives/connect_rebuilder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "collectives/connect_parts.h"
+
+namespace rondo {
+namespace {
+
+// How long a rank that serves the store waits for the others to read of a meeting that has succeeded; one that does not
+// has died since.
+constexpr Duration kMeetingIsRead = std::chrono::seconds(5);
+
+RebuildReport ReportOf(const Roster& roster) {
+  RebuildReport report{.generation = roster.generation, .old_generation = roster.last_run};
+  for (const RosterEntry& member : roster.members) report.old_ranks.push_back(member.old_rank);
+  for (const Departed& one : roster.departed)
+    report.gone.push_back({.old_rank = one.who.old_rank, .host = one.who.host, .pid = one.who.pid, .why = one.why});
+  return report;
+}
+
+// A rank that serves the store and ends at once must not take it away from those who have yet to read of their meeting.
+// What goes wrong here takes nothing from the meeting, which was a success.
+Status AwaitReaders(const RebuildHome& home, const Membership& membership, TimePoint deadline) {
+  Store& store = home.opened.store();
+  const std::string readers =
+      fmt::format("rebuild/{}/{}/{}/readers", home.options.generation, home.job, membership.generation);
+  const std::string all = readers + "/all";
+  RONDO_ASSIGN(const std::int64_t count, store.Add(readers, 1, deadline));
+  if (count == static_cast<std::int64_t>(membership.members.size())) RONDO_TRY(store.Set(all, "", deadline));
+  if (home.opened.serves()) RONDO_TRY(store.WaitFor(all, std::min(deadline, Later(home.clock->Now(), kMeetingIsRead))));
+  return {};
+}
+
+RegroupOptions OptionsOf(const RebuildHome& home, TimePoint deadline) {
+  RegroupOptions options;
+  options.job = home.job;
+  options.first_generation = home.options.generation;
+  options.deadline = deadline;
+  options.logger = home.options.logger;
+  if (home.served_by_a_rank)
+    options.if_store_is_lost =
+        "the store lived in one of the ranks and has died with it; to go on without any rank, let the store outlive "
+        "them: "
+        "start them by rondo run, or give them file:///PATH or a rondo store with RONDO_EXTERNAL_STORE=1";
+  return options;
+}
+
+// How this process was last presented, beside what a regrouping wants to know of it.
+RegroupOptions Presenting(RegroupOptions options, const RebuildHome& home, Presence& presence) {
+  options.make_self = [&](std::uint64_t generation) -> Result<Member> {
+    RONDO_ASSIGN(presence, MakePresence(home.options, home.job, generation, home.clock));
+    return presence.self;
+  };
+  return options;
+}
+
+class ConnectedRebuilder final : public Rebuilder {
+ public:
+  ConnectedRebuilder(std::shared_ptr<RebuildHome> home, Standing standing, std::string config)
+      : home_(std::move(home)), standing_(std::move(standing)), config_(std::move(config)) {}
+
+  Result<std::unique_ptr<Communicator>> Rebuild(const RebuildRequest& request) override {
+    Presence presence;
+    RegroupOptions options = Presenting(OptionsOf(*home_, request.deadline), *home_, presence);
+    options.config = config_;
+    options.cause = request.failure ? request.failure->ToString() : "";
+    options.lost = request.lost;
+    options.rules = {.min_ranks = request.options.min_ranks,
+                     .max_ranks = request.options.max_ranks,
+                     .settle = request.options.settle};
+    RONDO_ASSIGN(const Membership membership, Regroup(home_->opened.store(), *home_->clock, options, standing_));
+    return CreateRebuildable(home_, membership, presence.transport, standing_, request.deadline);
+  }
+
+ private:
+  const std::shared_ptr<RebuildHome> home_;
+  Standing standing_;  // the last roster that has this process
+  const std::string config_;
+};
+
+}  // namespace
+
+bool ServedByARank(const InitMethod& method) {
+  switch (method.kind) {
+    case InitMethod::Kind::kFile: return false;
+    case InitMethod::Kind::kTcp: return true;
+    case InitMethod::Kind::kLaunch: break;
+  }
+  return method.launch->way != Launched::Way::kFile && !method.launch->external_store;
+}
+
+Result<std::unique_ptr<Communicator>> CreateRebuildable(std::shared_ptr<RebuildHome> home, const Membership& membership,
+                                                        std::shared_ptr<Transport> transport, Standing standing,
+                                                        TimePoint deadline) {
+  if (home->served_by_a_rank) {
+    if (const Status read = AwaitReaders(*home, membership, deadline); !read)
+      Log(home->options.logger, LogLevel::kWarning, "not all ranks may have heard of generation {}: {}",
+          membership.generation, read.error().ToString());
+  }
+  RONDO_ASSIGN(CommunicatorOptions options,
+               OptionsAfterMeeting(home->options, home->job, membership, std::move(transport), home->clock));
+  const bool first = membership.generation == home->options.generation;
+  if (!first) options.report = ReportOf(standing.roster);
+  options.rebuilder =
+      std::make_shared<ConnectedRebuilder>(home, Running(std::move(standing.roster), membership.rank),
+                                           membership.members[static_cast<std::size_t>(membership.rank)].config);
+  return Communicator::Create(std::move(options));
+}
+
+Result<std::unique_ptr<Communicator>> ConnectAsNewcomer(const ConnectOptions& options, const InitMethod& method,
+                                                        const std::shared_ptr<const Clock>& clock, TimePoint deadline) {
+  using Way = Launched::Way;
+  InitMethod served = method;
+  if (served.kind == InitMethod::Kind::kLaunch) {
+    if (served.launch->way == Way::kPmi1 || served.launch->way == Way::kPmi2 || served.launch->way == Way::kPmix)
+      return Fail(
+          ErrorCode::kUnsupported,
+          "a newcomer cannot find a job through {}, which tells where its store is once, to those it started; give "
+          "all of them RONDO_RENDEZVOUS",
+          served.launch->launcher);
+    served.launch->external_store = true;  // whoever serves it, a newcomer does not
+  }
+  std::string job = options.job;
+  if (job.empty()) job = method.job.empty() ? "default" : method.job;
+
+  // Only for its words: the transport is made anew when the generation is known.
+  RONDO_ASSIGN(const Presence now, MakePresence(options, job, options.generation, clock));
+  RONDO_ASSIGN(OpenedStore opened,
+               OpenStore(served, {.job = job,
+                                  .generation = options.generation,
+                                  .rank = std::nullopt,
+                                  .external_store = true,
+                                  .exchange = nullptr,
+                                  .who = fmt::format("host {}, pid {}, a newcomer", now.self.host, now.self.pid),
+                                  .deadline = deadline,
+                                  .clock = clock,
+                                  .logger = options.logger}));
+  const bool served_by_a_rank = !options.external_store && !method.external_store && ServedByARank(method);
+  auto home = std::make_shared<RebuildHome>(options, job, std::move(opened), served_by_a_rank, clock);
+  Presence presence;
+  RegroupOptions regroup = Presenting(OptionsOf(*home, deadline), *home, presence);
+  regroup.config = now.self.config;
+  const RosterEntry self{.instance = now.self.instance, .host = now.self.host, .pid = now.self.pid};
+  Standing standing;
+  RONDO_ASSIGN(const Membership membership, RegroupAsNewcomer(home->opened.store(), *clock, regroup, self, standing));
+  return CreateRebuildable(std::move(home), membership, presence.transport, std::move(standing), deadline);
+}
+
+}  // namespace rondo

@@ -1,0 +1,98 @@
+// A communicator's part of a rebuild: it ends for good, says whom it has seen die, and leaves the rest to its
+// rebuilder.
+#include "collectives/rebuild.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "collectives/communicator_core.h"
+
+namespace rondo {
+namespace {
+
+Status CheckOptions(const RebuildOptions& options) {
+  if (options.min_ranks < 1)
+    return Fail(ErrorCode::kInvalidArgument, "min_ranks {} is not at least 1", options.min_ranks);
+  if (options.max_ranks < 0 || (options.max_ranks > 0 && options.max_ranks < options.min_ranks))
+    return Fail(ErrorCode::kInvalidArgument, "max_ranks {} is neither 0 nor at least min_ranks {}", options.max_ranks,
+                options.min_ranks);
+  if (options.settle <= Duration::zero()) return Fail(ErrorCode::kInvalidArgument, "settle must be positive");
+  if (options.timeout && *options.timeout <= Duration::zero())
+    return Fail(ErrorCode::kInvalidArgument, "the timeout must be positive");
+  return {};
+}
+
+}  // namespace
+
+Rank RebuildReport::NewRankOf(Rank old_rank) const {
+  const auto now = std::find(old_ranks.begin(), old_ranks.end(), old_rank);
+  return old_rank < 0 || now == old_ranks.end() ? kNoRank : static_cast<Rank>(now - old_ranks.begin());
+}
+
+int RebuildReport::newcomers() const {
+  return static_cast<int>(std::count(old_ranks.begin(), old_ranks.end(), kNoRank));
+}
+
+std::string RebuildReport::ToString() const {
+  if (old_ranks.empty()) return fmt::format("generation {}, not rebuilt", generation);
+  std::string text = fmt::format("generation {} of {} ranks; ", generation, old_ranks.size());
+  for (std::size_t rank = 0; rank < old_ranks.size(); ++rank) {
+    if (rank > 0) text += ", ";
+    text +=
+        old_ranks[rank] == kNoRank ? fmt::format("{} is new", rank) : fmt::format("{} was {}", rank, old_ranks[rank]);
+  }
+  for (std::size_t i = 0; i < gone.size(); ++i)
+    text += fmt::format("{}rank {} (host {}, pid {}): {}", i == 0 ? "; gone: " : "; ", gone[i].old_rank, gone[i].host,
+                        gone[i].pid, gone[i].why);
+  return text;
+}
+
+Result<std::unique_ptr<Communicator>> CommunicatorCore::Rebuild(const RebuildOptions& options) {
+  RONDO_TRY(CheckOptions(options));
+  if (options_.rebuilder == nullptr)
+    return Fail(
+        ErrorCode::kUnsupported,
+        "this communicator cannot be rebuilt: it is a group, whose parent is to be rebuilt and split again, or it "
+        "was made without a rebuilder (Connect gives one where ConnectOptions::rebuildable is set)");
+  if (rebuilding_.exchange(true))
+    return Fail(ErrorCode::kInvalidArgument, "rank {} has rebuilt this communicator already, or is about to", rank());
+  const TimePoint deadline = Later(clock_->Now(), options.timeout.value_or(options_.timeout));
+  auto next = RebuildBy(options, deadline);
+  if (!next) rebuilding_.store(false);
+  return next;
+}
+
+Result<std::unique_ptr<Communicator>> CommunicatorCore::RebuildBy(const RebuildOptions& options, TimePoint deadline) {
+  // A communicator in order ends in order, so that nobody loses an operation that another rank has already seen end.
+  // Who has not come after the time to settle is told, and may still come to the agreement.
+  const bool in_order = !poisoned_.load() && !closing_.load();
+  if (in_order) {
+    const Status parted = PartBy(std::min(deadline, Later(clock_->Now(), options.settle)));
+    if (parted) ShutDown(parted);
+    if (!parted && !poisoned_.load()) Abort("it rebuilds, and not all ranks came to do so");
+  }
+  AbortChildren(fmt::format("rank {} rebuilds the communicator that this one was split from", rank()));
+  // Until nobody touches any buffer any more: the caller is going to reuse them.
+  if (poisoned_.load() && !DriveUntil(deadline, 0, [&] { return ended_.load(); }))
+    return Fail(ErrorCode::kTimeout, "operations were still under way at the end of the rebuild's timeout");
+
+  std::optional<Error> cause = failure();
+  if (cause && cause->code() == ErrorCode::kAborted && in_order) cause = std::nullopt;
+  return options_.rebuilder->Rebuild(
+      {.options = options, .deadline = deadline, .failure = std::move(cause), .lost = [this] { return LostPeers(); }});
+}
+
+std::vector<Rank> CommunicatorCore::LostPeers() const {
+  std::vector<Rank> lost;
+  const std::lock_guard lock(mutex_);
+  for (Rank peer = 0; peer < world_size(); ++peer) {
+    // What others saw counts too: of a dead rank that was no neighbour of ours we only hear.
+    const bool told = failure_ && failure_->code() == ErrorCode::kPeerLost && failure_->culprit() == peer;
+    if (peer != rank() && (told || lost_[static_cast<std::size_t>(peer)])) lost.push_back(peer);
+  }
+  return lost;
+}
+
+}  // namespace rondo

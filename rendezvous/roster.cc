@@ -1,0 +1,317 @@
+#include "rendezvous/roster.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "rendezvous/membership.h"
+#include "rendezvous/prefix_store.h"
+#include "rendezvous/roster_records.h"
+
+namespace rondo {
+namespace {
+
+using namespace roster;
+
+constexpr std::size_t kListedRanks = 16;
+// Between two looks at who has come: deaths that others noticed, newcomers, and time itself do not wake a Wait.
+// Growing, so that a thousand ranks that wait for one do not keep the store busy.
+constexpr Duration kFirstPause = std::chrono::milliseconds(50);
+constexpr Duration kLongestPause = std::chrono::seconds(1);
+
+std::string Who(const RosterEntry& entry) { return fmt::format("host {}, pid {}", entry.host, entry.pid); }
+
+double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+// ---- those who are left ----
+
+class Agreement {
+ public:
+  Agreement(Store& store, const Clock& clock, const RosterOptions& options)
+      : store_(store, Prefix(options.first_generation, options.job)),
+        clock_(clock),
+        options_(options),
+        generation_(options.previous.generation + 1),
+        began_(clock.Now()) {
+    // Where the whole budget is hardly more than that while, half of it is left for the meeting that follows.
+    const Duration budget = std::max(options.deadline - began_, Duration::zero());
+    settled_at_ = Later(began_, std::min(options.rules.settle, budget / 2));
+  }
+
+  Result<Roster> Agree() {
+    RONDO_TRY(PutClaim());
+    for (Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+      RONDO_TRY(Look());
+      if (standing_) return Enter(*standing_);
+      const TimePoint now = clock_.Now();
+      if (IsTime(now)) return Propose();
+      if (now >= options_.deadline) return tl::unexpected(TooFew());
+      RONDO_TRY(AwaitNews(
+          std::min({Later(now, pause), now < settled_at_ ? settled_at_ : TimePoint::max(), options_.deadline})));
+      RONDO_TRY(ClaimAgainIfMoreAreLost());
+    }
+  }
+
+ private:
+  const std::vector<RosterEntry>& previous() const { return options_.previous.members; }
+  const RosterEntry& self() const { return previous()[static_cast<std::size_t>(options_.rank)]; }
+
+  Status PutClaim() {
+    lost_ = options_.lost ? options_.lost() : std::vector<Rank>();
+    std::sort(lost_.begin(), lost_.end());
+    const Claim claim{.instance = self().instance, .cause = options_.cause, .lost = lost_};
+    return store_.Set(ClaimKey(generation_, static_cast<std::size_t>(options_.rank)), Encode(claim), options_.deadline);
+  }
+
+  Status ClaimAgainIfMoreAreLost() {
+    if (!options_.lost) return {};
+    std::vector<Rank> lost = options_.lost();
+    std::sort(lost.begin(), lost.end());
+    return lost == lost_ ? Status{} : PutClaim();
+  }
+
+  // Brings claims_, waiting_ and standing_ up to date.
+  Status Look() {
+    std::vector<std::string> keys{RosterKey(generation_), kNewcomers};
+    for (std::size_t rank = 0; rank < previous().size(); ++rank) keys.push_back(ClaimKey(generation_, rank));
+    RONDO_ASSIGN(auto values, store_.GetMany(keys, options_.deadline));
+    if (values[0]) {
+      RONDO_ASSIGN(standing_, Decode(*values[0], store_));
+      return {};
+    }
+    claims_.assign(previous().size(), std::nullopt);
+    for (std::size_t rank = 0; rank < previous().size(); ++rank) {
+      if (!values[rank + 2]) continue;
+      auto claim = DecodeClaim(*values[rank + 2]);
+      // Somebody else's under this number: a process that believes in another roster, which is none of ours.
+      if (claim && claim->instance == previous()[rank].instance) claims_[rank] = std::move(claim);
+    }
+    dead_.clear();
+    for (const auto& claim : claims_)
+      if (claim) dead_.insert(claim->lost.begin(), claim->lost.end());
+    waiting_.clear();
+    if (Room() <= 0 || !values[1]) return {};
+    std::uint64_t newcomers = 0;
+    std::from_chars(values[1]->data(), values[1]->data() + values[1]->size(), newcomers);
+    return LookAtNewcomers(newcomers);
+  }
+
+  Status LookAtNewcomers(std::uint64_t count) {
+    std::vector<std::string> keys;
+    for (std::uint64_t number = 1; number <= count; ++number) {
+      keys.push_back(NewcomerKey(number));
+      keys.push_back(AdmissionKey(number));
+    }
+    RONDO_ASSIGN(auto values, store_.GetMany(keys, options_.deadline));
+    for (std::uint64_t number = 1; number <= count && static_cast<int>(waiting_.size()) < Room(); ++number) {
+      const auto& asked = values[2 * (number - 1)];
+      const auto& answered = values[2 * (number - 1) + 1];
+      if (!asked || answered) continue;
+      auto newcomer = DecodeNewcomer(number, *asked);
+      const std::string differences =
+          newcomer ? ConfigDifferences(newcomer->config, options_.config) : "its record is of another version";
+      if (differences.empty()) {
+        waiting_.push_back(std::move(*newcomer));
+      } else {
+        RONDO_TRY(store_.CompareSet(AdmissionKey(number), std::nullopt,
+                                    Encode(Admission{.admitted = false, .generation = 0, .why = differences}),
+                                    options_.deadline));
+      }
+    }
+    return {};
+  }
+
+  int Present() const {
+    return static_cast<int>(
+        std::count_if(claims_.begin(), claims_.end(), [](const auto& claim) { return claim.has_value(); }));
+  }
+  int Room() const { return options_.rules.max_ranks - Present(); }
+
+  bool IsTime(TimePoint now) const {
+    const int ranks = Present() + static_cast<int>(waiting_.size());
+    if (ranks < options_.rules.min_ranks) return false;
+    if (now >= settled_at_) return true;
+    return Awaited().empty() && static_cast<int>(waiting_.size()) >= Room();
+  }
+
+  // Those who have not come and may still be alive.
+  std::vector<std::string> Awaited() const {
+    std::vector<std::string> keys;
+    for (std::size_t rank = 0; rank < previous().size(); ++rank)
+      if (!claims_[rank] && dead_.count(previous()[rank].old_rank) == 0) keys.push_back(ClaimKey(generation_, rank));
+    return keys;
+  }
+
+  Status AwaitNews(TimePoint until) {
+    const std::vector<std::string> awaited = Awaited();
+    const std::string roster = RosterKey(generation_);
+    const auto news = awaited.empty() ? store_.Wait({&roster, 1}, {.deadline = until, .cancel_key = {}})
+                                      : store_.Wait(awaited, {.deadline = until, .cancel_key = roster});
+    // An answer that does not come is no news either; whether the store still answers the next look will tell.
+    if (news || news.error().code() == ErrorCode::kAborted || news.error().code() == ErrorCode::kStoreTimeout)
+      return {};
+    return Fail(news.error());
+  }
+
+  std::string WhyNot(std::size_t rank) const {
+    for (std::size_t other = 0; other < claims_.size(); ++other) {
+      const auto& claim = claims_[other];
+      if (!claim || std::find(claim->lost.begin(), claim->lost.end(), previous()[rank].old_rank) == claim->lost.end())
+        continue;
+      return fmt::format("found dead by rank {}{}{}", previous()[other].old_rank, claim->cause.empty() ? "" : ": ",
+                         claim->cause);
+    }
+    return fmt::format("did not come within {:.3g} s", Seconds(clock_.Now() - began_));
+  }
+
+  Result<Roster> Propose() {
+    Roster roster{.generation = generation_, .last_run = options_.previous.last_run, .members = {}, .departed = {}};
+    roster.departed = options_.previous.departed;
+    for (std::size_t rank = 0; rank < previous().size(); ++rank) {
+      if (claims_[rank]) {
+        roster.members.push_back(previous()[rank]);
+      } else if (previous()[rank].old_rank != kNoRank) {
+        roster.departed.push_back({.who = previous()[rank], .why = WhyNot(rank)});
+      }
+    }
+    std::stable_sort(roster.departed.begin(), roster.departed.end(),
+                     [](const Departed& a, const Departed& b) { return a.who.old_rank < b.who.old_rank; });
+    for (const Newcomer& newcomer : waiting_) {
+      roster.members.push_back(newcomer.who);
+      roster.members.back().old_rank = kNoRank;
+      roster.members.back().newcomer = newcomer.number;
+    }
+    const std::string record = Encode(roster);
+    if (record.size() > kMaxValueBytes)
+      return Fail(ErrorCode::kResource, "a roster of {} ranks takes {} bytes; the store's values have at most {}",
+                  roster.members.size(), record.size(), kMaxValueBytes);
+    RONDO_ASSIGN(const CompareSetResult result,
+                 store_.CompareSet(RosterKey(generation_), std::nullopt, record, options_.deadline));
+    if (result.swapped) return Enter(roster);
+    RONDO_ASSIGN(const Roster standing, Decode(result.current, store_));
+    return Enter(standing);
+  }
+
+  Result<Roster> Enter(const Roster& roster) {
+    const auto own = std::find_if(roster.members.begin(), roster.members.end(),
+                                  [&](const RosterEntry& member) { return member.instance == self().instance; });
+    if (own == roster.members.end()) return tl::unexpected(LeftOut(roster));
+    std::vector<KeyValue> admissions;
+    for (const RosterEntry& member : roster.members)
+      if (member.newcomer != 0)
+        admissions.push_back(
+            {AdmissionKey(member.newcomer), Encode(Admission{.admitted = true, .generation = generation_, .why = {}})});
+    if (!admissions.empty()) RONDO_TRY(store_.SetMany(admissions, options_.deadline));
+    Log(options_.logger, LogLevel::kInfo, "job '{}': {} of {} ranks go on in generation {}", options_.job,
+        roster.members.size(), previous().size(), generation_);
+    return roster;
+  }
+
+  Error LeftOut(const Roster& roster) const {
+    const auto own = std::find_if(roster.departed.begin(), roster.departed.end(),
+                                  [&](const Departed& one) { return one.who.instance == self().instance; });
+    ErrorDetails details;
+    details.code = ErrorCode::kStale;
+    details.message = fmt::format(
+        "generation {} of job '{}' has gone on with {} ranks and without this process ({}, rank {} before): it {}; "
+        "start "
+        "a new process that joins",
+        generation_, options_.job, roster.members.size(), Who(self()), self().old_rank,
+        own == roster.departed.end() ? "did not come in time" : own->why);
+    details.rank = self().old_rank;
+    return Error(std::move(details));
+  }
+
+  Error TooFew() const {
+    std::string absent;
+    std::size_t listed = 0;
+    for (std::size_t rank = 0; rank < previous().size(); ++rank) {
+      if (claims_[rank] || ++listed > kListedRanks) continue;
+      absent += fmt::format("{}rank {} ({}): {}", absent.empty() ? "" : "; ", previous()[rank].old_rank,
+                            Who(previous()[rank]), WhyNot(rank));
+    }
+    if (listed > kListedRanks) absent += fmt::format("; and {} more", listed - kListedRanks);
+    ErrorDetails details;
+    details.code = ErrorCode::kRebuildFailed;
+    details.message = fmt::format(
+        "{} ranks are there to go on after generation {} of job '{}', but at least {} are wanted, and no more came "
+        "within "
+        "{:.3g} s; absent: {}",
+        Present() + static_cast<int>(waiting_.size()), options_.previous.last_run, options_.job,
+        options_.rules.min_ranks, Seconds(clock_.Now() - began_), absent.empty() ? "nobody" : absent);
+    details.rank = self().old_rank;
+    return Error(std::move(details));
+  }
+
+  PrefixStore store_;
+  const Clock& clock_;
+  const RosterOptions& options_;
+  const std::uint64_t generation_;
+  const TimePoint began_;
+  TimePoint settled_at_;
+
+  std::vector<Rank> lost_;  // as last claimed
+  // As of the last look.
+  std::optional<Roster> standing_;
+  std::vector<std::optional<Claim>> claims_;  // by rank
+  std::set<Rank> dead_;                       // old ranks that somebody takes for dead
+  std::vector<Newcomer> waiting_;             // those there is room for
+};
+
+// ---- newcomers ----
+
+Result<Roster> ReadAdmission(Store& store, const std::string& bytes, const NewcomerOptions& options) {
+  const std::optional<Admission> admission = DecodeAdmission(bytes);
+  if (!admission)
+    return Fail(ErrorCode::kProtocol, "the admission in store {} is not one of this version", store.Describe());
+  if (!admission->admitted)
+    return Fail(ErrorCode::kVersionMismatch, "this process ({}) cannot join job '{}': {} (there: the ranks that run)",
+                Who(options.self), options.job, admission->why);
+  RONDO_ASSIGN(const std::string record, store.WaitFor(RosterKey(admission->generation), options.deadline));
+  return Decode(record, store);
+}
+
+}  // namespace
+
+Result<Roster> AgreeOnRoster(Store& store, const Clock& clock, const RosterOptions& options) {
+  const RosterRules& rules = options.rules;
+  if (rules.min_ranks < 1 || rules.max_ranks < 0 || (rules.max_ranks > 0 && rules.max_ranks < rules.min_ranks))
+    return Fail(ErrorCode::kInvalidArgument, "min_ranks {} and max_ranks {} leave no number of ranks", rules.min_ranks,
+                rules.max_ranks);
+  if (options.rank < 0 || static_cast<std::size_t>(options.rank) >= options.previous.members.size())
+    return Fail(ErrorCode::kInvalidArgument, "rank {} is outside 0..{}", options.rank,
+                options.previous.members.size() - 1);
+  return Agreement(store, clock, options).Agree();
+}
+
+Result<Roster> AwaitAdmission(Store& store, const Clock& clock, const NewcomerOptions& options) {
+  const TimePoint began = clock.Now();
+  PrefixStore own(store, Prefix(options.first_generation, options.job));
+  RONDO_ASSIGN(const std::int64_t number, own.Add(kNewcomers, 1, options.deadline));
+  const auto at = static_cast<std::uint64_t>(number);
+  const std::string key = NewcomerKey(at);
+  RONDO_TRY(
+      own.Set(key, Encode(Newcomer{.number = at, .who = options.self, .config = options.config}), options.deadline));
+  // A tenth of the time is kept back for taking the request back.
+  const TimePoint until =
+      options.deadline - std::min<Duration>((options.deadline - began) / 10, std::chrono::milliseconds(500));
+  const auto answer = own.WaitFor(AdmissionKey(at), until);
+  if (answer) return ReadAdmission(own, *answer, options);
+  if (answer.error().code() != ErrorCode::kStoreTimeout) return Fail(answer.error());
+  RONDO_TRY(own.DeleteMany({&key, 1}, options.deadline));
+  // Whoever looked before that may have admitted it all the same.
+  RONDO_ASSIGN(const auto late, own.Get(AdmissionKey(at), options.deadline));
+  if (late) return ReadAdmission(own, *late, options);
+  return Fail(
+      ErrorCode::kRendezvousTimeout,
+      "no rank of job '{}' admitted this process ({}) through store {} within {:.3g} s: it joins when those that run "
+      "rebuild their communicator with room for more (RebuildOptions::max_ranks)",
+      options.job, Who(options.self), store.Describe(), Seconds(clock.Now() - began));
+}
+
+}  // namespace rondo

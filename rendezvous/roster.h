@@ -1,0 +1,95 @@
+// Who goes on when ranks were lost: those who are left of one generation agree, through the store, on the roster of the
+// next. Their meeting (membership.h) follows; regroup.h holds both.
+//
+// Everybody who goes on claims its place. As soon as all of the last roster have done so who are not known to be dead,
+// or after a while that is given to them, somebody writes the roster, by one compare-and-set of a key that is never
+// written again. What holds, whoever dies or sleeps between any two of these calls:
+//   - A generation has at most one roster, the same for everybody who ever reads it.
+//   - Only who is in the roster of generation G asks for one of G + 1, so of the processes that went apart at G at most
+//     one set goes on. A rank that comes when the roster stands, and is not in it, gets kStale.
+//   - Who claimed before the one who wrote the roster last looked is in it, although others took it for dead.
+// This stands on the store being one place: a store that was emptied or that another process began anew is another
+// place. So whoever may have to agree keeps the store open from the first meeting on.
+//
+// A roster is one value in the store, of about 100 bytes a member: kMaxValueBytes are enough for some 10,000.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/log.h"
+#include "base/result.h"
+#include "rendezvous/store.h"
+
+namespace rondo {
+
+// A process on its way through the generations of a job.
+struct RosterEntry {
+  std::string instance;  // random, since the process came to the job; it keeps it through all generations
+  std::string host;      // for people
+  std::uint64_t pid = 0;
+  Rank old_rank = kNoRank;     // in the generation that ran last; kNoRank: a newcomer
+  std::uint64_t newcomer = 0;  // which newcomer it was, from 1; 0: none
+};
+
+// Somebody who does not go on.
+struct Departed {
+  RosterEntry who;
+  std::string why;  // "found dead by rank 0: ...", "did not come within 5.0 s"
+};
+
+struct Roster {
+  std::uint64_t generation = 0;
+  std::uint64_t last_run = 0;        // the generation that old ranks belong to
+  std::vector<RosterEntry> members;  // by rank: those who stayed in the order of their old ranks, then newcomers
+  std::vector<Departed> departed;    // since last_run, by old rank; newcomers that were lost again are not told
+};
+
+struct RosterRules {
+  int min_ranks = 1;  // of the new generation
+  // Newcomers are admitted up to so many ranks in all, in the order of their arrival. 0, or no more than are left:
+  // none.
+  int max_ranks = 0;
+  Duration settle = std::chrono::seconds(5);  // how long is waited for those who are not known to be dead
+};
+
+struct RosterOptions {
+  std::string job;
+  std::uint64_t first_generation = 0;  // of the job's first meeting: separates several on one store
+  Roster previous;                     // the last one; the same on all who take part
+  Rank rank = kNoRank;                 // of this process in `previous`
+  std::string cause;                   // why it does not just go on as it was, for people
+  // The old ranks that this process knows to be dead; asked again while it waits. Null: none.
+  std::function<std::vector<Rank>()> lost;
+  std::string config;  // Member::config; newcomers with another one are refused
+  RosterRules rules;   // equal on all; those of whoever writes the roster count
+  TimePoint deadline;
+  Logger* logger = nullptr;
+};
+
+// The roster of generation previous.generation + 1. Errors:
+// - kStale: it stands, without this process; the message says why and who wrote it;
+// - kRebuildFailed: at the deadline there were fewer than rules.min_ranks; the message lists who came and who did not;
+// - those of the store.
+// Thread rule: one call at a time for a process; it may be repeated after an error.
+Result<Roster> AgreeOnRoster(Store& store, const Clock& clock, const RosterOptions& options);
+
+struct NewcomerOptions {
+  std::string job;
+  std::uint64_t first_generation = 0;
+  RosterEntry self;    // instance, host, pid
+  std::string config;  // Member::config
+  TimePoint deadline;
+};
+
+// For a process that is in no roster yet: asks to be admitted and waits for the roster that does. Errors:
+// - kRendezvousTimeout: nobody did by the deadline; the request is taken back;
+// - kVersionMismatch: its configuration is not that of the ranks that are there; the message has both values;
+// - those of the store.
+Result<Roster> AwaitAdmission(Store& store, const Clock& clock, const NewcomerOptions& options);
+
+}  // namespace rondo

@@ -1,0 +1,322 @@
+// Ranks as processes that are killed, stopped and replaced: those who are left go on, with right sums, over sockets and
+// shared memory, whatever store they met in; and nobody else can.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "collectives/connect.h"
+#include "rendezvous/tcp_store_server.h"
+#include "tests/communicator/process_ranks.h"
+
+namespace rondo {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Where the ranks of a test meet.
+class Place {
+ public:
+  enum class Kind { kFile, kOutside, kRankZero };  // in a file, in a store of its own process, in rank 0
+
+  explicit Place(Kind kind) {
+    std::string name = (std::filesystem::temp_directory_path() / "rondo_XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    directory_ = name;
+    options_.rendezvous = "file://" + directory_ + "/store";
+    options_.timeout = 20s;
+    if (kind == Kind::kFile) return;
+    // Asked of the kernel by the process that will serve there; whoever serves reuses addresses.
+    server_.emplace([kind](const ToTest& test) {
+      auto server = TcpStoreServer::Start({.host = "127.0.0.1"});
+      test.Say(server ? std::to_string((*server)->port()) : "no store");
+      if (kind == Kind::kRankZero && server) server->reset();
+      test.Await();
+    });
+    options_.rendezvous = "tcp://127.0.0.1:" + server_->Hear();
+    options_.external_store = kind == Kind::kOutside;
+  }
+  ~Place() { std::filesystem::remove_all(directory_); }
+
+  ConnectOptions For(Rank rank, int world_size, Path path) const {
+    ConnectOptions options = options_;
+    options.rank = rank;
+    options.world_size = world_size;
+    options.path = path;
+    options.addresses = {"127.0.0.1"};
+    options.rebuildable = true;
+    return options;
+  }
+
+ private:
+  std::string directory_;
+  std::optional<Process> server_;
+  ConnectOptions options_;
+};
+
+std::string TextOf(const Status& status) { return status ? "ok" : status.error().ToString(); }
+
+// Every rank brings 1 << its first rank, in many elements, so that a sum says who was in it.
+Result<std::int64_t> SumOfAll(Communicator& communicator, int first_rank) {
+  std::vector<std::int64_t> values(20'000, std::int64_t{1} << first_rank);
+  RONDO_TRY(communicator.AllReduce(values.data(), values.data(), values.size(), DataType::kInt64, ReduceOp::kSum));
+  for (const std::int64_t value : values)
+    if (value != values.front()) return Fail(ErrorCode::kCorrupt, "{} beside {}", value, values.front());
+  return values.front();
+}
+
+// Sums until one fails; gives its error.
+Error WorkUntilItFails(Communicator& communicator, int first_rank, std::int64_t expected) {
+  for (;;) {
+    const auto sum = SumOfAll(communicator, first_rank);
+    if (!sum) return sum.error();
+    if (*sum != expected) return Error(ErrorCode::kCorrupt, fmt::format("a sum of {}", *sum));
+  }
+}
+
+// Goes on once more and says what came of it: "rank 1 of 2: sum 5; generation 1 ...".
+std::unique_ptr<Communicator> GoOn(Communicator& communicator, int first_rank, const ToTest& test,
+                                   const RebuildOptions& options = {}) {
+  auto next = communicator.Rebuild(options);
+  if (!next) {
+    test.Say(next.error().ToString());
+    return nullptr;
+  }
+  const auto sum = SumOfAll(**next, first_rank);
+  test.Say(sum ? fmt::format("rank {} of {}: sum {}; {}", (*next)->rank(), (*next)->world_size(), *sum,
+                             (*next)->report().ToString())
+               : sum.error().ToString());
+  return *std::move(next);
+}
+
+using Body = std::function<void(Communicator&, Rank, const ToTest&)>;
+
+std::vector<Process> Start(const Place& place, int ranks, Path path, const Body& body,
+                           const std::function<void(ConnectOptions&)>& adjust = nullptr) {
+  std::vector<Process> processes;
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    ConnectOptions options = place.For(rank, ranks, path);
+    if (adjust) adjust(options);
+    processes.emplace_back([&body, options, rank, ranks](const ToTest& test) {
+      auto communicator = Connect(options);
+      if (!communicator) return test.Say("not met: " + communicator.error().ToString());
+      const auto sum = SumOfAll(**communicator, rank);
+      if (!sum || *sum != (std::int64_t{1} << ranks) - 1) return test.Say("no sum");
+      test.Say("runs");
+      body(**communicator, rank, test);
+    });
+  }
+  for (Process& process : processes) REQUIRE(process.Hear() == "runs");
+  return processes;
+}
+
+#define CHECK_HAS(text, part) CHECK_MESSAGE((text).find(part) != std::string::npos, text)
+
+TEST_CASE(
+    "Whichever rank is killed, the others go on without it, over every path and in every store that outlives it") {
+  for (const Path path : {Path::kTcp, Path::kShm})
+    for (const Place::Kind kind : {Place::Kind::kFile, Place::Kind::kOutside})
+      for (const Rank victim : {0, 1, 2}) {
+        CAPTURE(static_cast<int>(path));
+        CAPTURE(static_cast<int>(kind));
+        CAPTURE(victim);
+        const Place place(kind);
+        auto processes = Start(place, 3, path, [](Communicator& communicator, Rank rank, const ToTest& test) {
+          const Error error = WorkUntilItFails(communicator, rank, 7);
+          if (error.code() != ErrorCode::kPeerLost) return test.Say(error.ToString());
+          const auto next = GoOn(communicator, rank, test);
+          if (next != nullptr) test.Say(TextOf(next->Close()));
+        });
+        const pid_t pid = processes[static_cast<std::size_t>(victim)].pid();
+        processes[static_cast<std::size_t>(victim)].Kill();
+        Rank now = 0;
+        for (Rank rank = 0; rank < 3; ++rank) {
+          if (rank == victim) continue;
+          const std::string said = processes[static_cast<std::size_t>(rank)].Hear();
+          CHECK_HAS(said, fmt::format("rank {} of 2: sum {}; generation 1 of 2 ranks", now, 7 - (1 << victim)));
+          CHECK_HAS(said, fmt::format("{} was {}", now, rank));
+          CHECK_HAS(said, fmt::format("gone: rank {} (host ", victim));
+          CHECK_HAS(said, fmt::format("pid {}): found dead by rank", pid));
+          CHECK(processes[static_cast<std::size_t>(rank)].Hear() == "ok");
+          ++now;
+        }
+      }
+}
+
+TEST_CASE("Two that die together cost one rebuild, and the last one goes on alone") {
+  const Place place(Place::Kind::kFile);
+  auto processes = Start(place, 4, Path::kAuto, [](Communicator& communicator, Rank rank, const ToTest& test) {
+    WorkUntilItFails(communicator, rank, 15);
+    const auto next = GoOn(communicator, rank, test, {.settle = 2s});
+    if (next == nullptr) return;
+    WorkUntilItFails(*next, rank, 9);
+    (void)GoOn(*next, rank, test, {.settle = 2s});
+  });
+  processes[2].Signal(SIGSTOP);  // so that it does not answer the first death before its own
+  processes[1].Kill();
+  processes[2].Kill();
+  CHECK_HAS(processes[0].Hear(), "rank 0 of 2: sum 9; generation 1 of 2 ranks; 0 was 0, 1 was 3; gone: rank 1 ");
+  CHECK_HAS(processes[3].Hear(), "rank 1 of 2: sum 9; generation 1 of 2 ranks; 0 was 0, 1 was 3; gone: rank 1 ");
+  processes[0].Kill();
+  CHECK_HAS(processes[3].Hear(), "rank 0 of 1: sum 8; generation 2 of 1 ranks; 0 was 1; gone: rank 0 ");
+}
+
+TEST_CASE("A rank that dies when it has seen the failure, in the midst of the rebuild, is left out as well") {
+  const Place place(Place::Kind::kOutside);
+  auto processes = Start(place, 3, Path::kTcp, [](Communicator& communicator, Rank rank, const ToTest& test) {
+    WorkUntilItFails(communicator, rank, 7);
+    if (rank == 1) kill(getpid(), SIGKILL);  // others know that it failed, not that it died
+    (void)GoOn(communicator, rank, test, {.settle = 1s});
+  });
+  processes[2].Kill();
+  const std::string said = processes[0].Hear();
+  CHECK_HAS(said, "rank 0 of 1: sum 1; generation 1 of 1 ranks");
+  CHECK_HAS(said, "gone: rank 1 (host ");
+  CHECK_HAS(said, "did not come within");
+  CHECK_HAS(said, "; rank 2 (host ");
+}
+
+TEST_CASE("A rank that was stopped for too long is told that the others went on, and can touch nothing of theirs") {
+  for (const Path path : {Path::kTcp, Path::kShm}) {
+    CAPTURE(static_cast<int>(path));
+    const Place place(Place::Kind::kFile);
+    auto processes = Start(
+        place, 3, path,
+        [](Communicator& communicator, Rank rank, const ToTest& test) {
+          test.Await();
+          const Error error = WorkUntilItFails(communicator, rank, 7);
+          if (rank == 1) {
+            test.Say(error.ToString());
+            (void)GoOn(communicator, rank, test);
+            const auto again = SumOfAll(communicator, rank);
+            return test.Say(again ? "it could" : again.error().ToString());
+          }
+          const auto next = GoOn(communicator, rank, test, {.settle = 500ms});
+          if (next == nullptr) return;
+          // While the resumed rank does what it can.
+          bool right = true;
+          for (bool goes_on = true; goes_on && right;) {
+            const auto sum = SumOfAll(*next, rank);
+            std::int32_t last = rank == 0 && test.Heard() ? 1 : 0;  // both leave the loop in the same round
+            right = sum && *sum == 5 && next->AllReduce(&last, &last, 1, DataType::kInt32, ReduceOp::kMax).has_value();
+            goes_on = last == 0;
+          }
+          test.Say(right ? "right" : "wrong");
+          test.Await();
+        },
+        [](ConnectOptions& options) { options.timeout = 3s; });
+    processes[1].Signal(SIGSTOP);
+    for (Process& process : processes) process.Tell();
+    for (const std::size_t rank : {0u, 2u}) CHECK_HAS(processes[rank].Hear(), "of 2: sum 5; generation 1 of 2 ranks");
+    processes[1].Signal(SIGCONT);
+    const std::string error = processes[1].Hear();
+    CHECK(!error.empty());
+    const std::string stale = processes[1].Hear();
+    CHECK_HAS(stale, "stale: generation 1 of job 'default' has gone on with 2 ranks and without this process");
+    CHECK_HAS(stale, "did not come within");
+    const std::string again = processes[1].Hear();
+    CHECK_MESSAGE(again.find("it could") == std::string::npos, again);
+    processes[0].Tell();
+    for (const std::size_t rank : {0u, 2u}) CHECK(processes[rank].Hear() == "right");
+  }
+}
+
+TEST_CASE("A store that a rank serves is as good as that rank: while it lives the others go on, with it they cannot") {
+  {
+    const Place place(Place::Kind::kRankZero);
+    auto processes = Start(place, 3, Path::kTcp, [](Communicator& communicator, Rank rank, const ToTest& test) {
+      WorkUntilItFails(communicator, rank, 7);
+      const auto next = GoOn(communicator, rank, test);
+      test.Await();
+    });
+    processes[1].Kill();
+    for (const std::size_t rank : {0u, 2u}) CHECK_HAS(processes[rank].Hear(), "of 2: sum 5; generation 1 of 2 ranks");
+  }
+  {
+    const Place place(Place::Kind::kRankZero);
+    auto processes = Start(place, 3, Path::kTcp, [](Communicator& communicator, Rank rank, const ToTest& test) {
+      WorkUntilItFails(communicator, rank, 7);
+      (void)GoOn(communicator, rank, test);
+    });
+    processes[0].Kill();
+    for (const std::size_t rank : {1u, 2u}) {
+      const std::string said = processes[rank].Hear();
+      CHECK_HAS(said, "rebuild_failed: ");
+      CHECK_HAS(said, "the store lived in one of the ranks and has died with it");
+      CHECK_HAS(said, "rondo run");
+      CHECK_HAS(said, "first cause: store_lost");
+    }
+  }
+}
+
+TEST_CASE("A newcomer joins ranks that are in order, and one that died is replaced") {
+  for (const Place::Kind kind : {Place::Kind::kFile, Place::Kind::kOutside, Place::Kind::kRankZero}) {
+    CAPTURE(static_cast<int>(kind));
+    const Place place(kind);
+    const auto newcomer = [&](int mark) {
+      ConnectOptions options = place.For(0, 0, Path::kAuto);
+      options.rank = std::nullopt;
+      options.world_size = std::nullopt;
+      options.join = true;
+      return Process([options, mark](const ToTest& test) {
+        auto communicator = Connect(options);
+        if (!communicator) return test.Say(communicator.error().ToString());
+        const auto sum = SumOfAll(**communicator, mark);
+        if (!sum) return test.Say(sum.error().ToString());
+        test.Say(fmt::format("rank {} of {}: sum {}; {}", (*communicator)->rank(), (*communicator)->world_size(), *sum,
+                             (*communicator)->report().ToString()));
+        WorkUntilItFails(**communicator, mark, 7);
+        const auto next = GoOn(**communicator, mark, test, {.max_ranks = 3, .settle = 9s});
+        test.Await();
+      });
+    };
+    auto processes = Start(place, 2, Path::kAuto, [](Communicator& communicator, Rank rank, const ToTest& test) {
+      const auto grown = GoOn(communicator, rank, test, {.max_ranks = 3, .settle = 9s});
+      if (grown == nullptr) return;
+      const Error error = WorkUntilItFails(*grown, rank, 7);
+      if (error.code() != ErrorCode::kPeerLost) return test.Say(error.ToString());
+      const auto next = GoOn(*grown, rank, test, {.max_ranks = 3, .settle = 9s});
+      test.Await();
+    });
+    Process first = newcomer(2);
+    for (Process* process : {&processes[0], &processes[1], &first}) {
+      const std::string said = process->Hear();
+      CHECK_HAS(said, "of 3: sum 7; generation 1 of 3 ranks; 0 was 0, 1 was 1, 2 is new");
+    }
+    processes[1].Kill();
+    Process second = newcomer(3);
+    for (Process* process : {&processes[0], &first, &second}) {
+      const std::string said = process->Hear();
+      CHECK_HAS(said, "of 3: sum 13; generation 2 of 3 ranks; 0 was 0, 1 was 2, 2 is new; gone: rank 1 ");
+    }
+  }
+}
+
+TEST_CASE("A part that is too small for min_ranks does not go on, and says who is missing") {
+  const Place place(Place::Kind::kFile);
+  auto processes = Start(place, 2, Path::kTcp, [](Communicator& communicator, Rank rank, const ToTest& test) {
+    WorkUntilItFails(communicator, rank, 3);
+    (void)GoOn(communicator, rank, test, {.min_ranks = 2, .settle = 100ms, .timeout = 1s});
+    const auto next = GoOn(communicator, rank, test);  // it may be asked for less
+    const auto twice = communicator.Rebuild();
+    test.Say(twice ? "twice" : twice.error().ToString());
+  });
+  processes[1].Kill();
+  const std::string said = processes[0].Hear();
+  CHECK_HAS(said, "rebuild_failed: 1 ranks are there to go on after generation 0");
+  CHECK_HAS(said, "absent: rank 1 (host ");
+  CHECK_HAS(processes[0].Hear(), "rank 0 of 1: sum 1; generation 1 of 1 ranks");
+  CHECK_HAS(processes[0].Hear(), "invalid_argument: rank 0 has rebuilt this communicator already");
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,138 @@
+// A store whose every call is a step of an Explorer, on a clock that moves only as the schedule says: for agreements
+// under every order of their calls, with a process that dies between any two of them.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "rendezvous/store.h"
+#include "rendezvous/store_state.h"
+#include "tests/support/explorer.h"
+
+namespace rondo {
+
+// Who dies before which of its calls; calls count from 0.
+struct Death {
+  std::size_t process = 0;
+  int before_call = 0;
+};
+
+class ExploredStore final : public Store {
+ public:
+  // Thrown in the process that dies, through everything, as if it were not there any more.
+  struct Died {};
+
+  // `patient`: time passes only when nobody can do anything else, so that whoever lives comes in time. Otherwise a Wait
+  // for what is not there ends at once, at its deadline: every process may be as slow as it likes.
+  ExploredStore(Explorer& explorer, ManualClock& clock, std::size_t processes, std::optional<Death> death, bool patient)
+      : explorer_(explorer), clock_(clock), death_(death), patient_(patient), processes_(processes) {}
+
+  // The process makes no more calls.
+  void End() { Self().ended = true; }
+  bool death_came() const { return death_came_; }
+
+  std::string Describe() const override { return "explored"; }
+  Status SetMany(std::span<const KeyValue> entries, TimePoint) override {
+    Enter();
+    return state_.Set(entries);
+  }
+  Result<std::vector<std::optional<std::string>>> GetMany(std::span<const std::string> keys, TimePoint) override {
+    Enter();
+    std::vector<std::optional<std::string>> values;
+    for (const StoreState::Value& value : state_.Get(keys))
+      values.push_back(value == nullptr ? std::nullopt : std::optional(*value));
+    return values;
+  }
+  Result<std::vector<std::string>> Wait(std::span<const std::string> keys, const WaitOptions& options) override {
+    Enter();
+    Process& self = Self();
+    self.wait = PendingWait{{keys.begin(), keys.end()}, options.cancel_key, options.deadline};
+    if (patient_) {
+      const std::size_t id = explorer_.self();
+      explorer_.BlockUntil([this, id] { return IsOver(*processes_[id].wait) || TimeMayPassFor(id); });
+    }
+    const PendingWait wait = *self.wait;
+    self.wait.reset();
+    const auto values = state_.Get(keys);
+    if (std::find(values.begin(), values.end(), nullptr) == values.end()) {
+      std::vector<std::string> copies;
+      for (const StoreState::Value& value : values) copies.push_back(*value);
+      return copies;
+    }
+    if (IsOver(wait)) return Fail(ErrorCode::kAborted, "{}", *state_.Get({&wait.cancel_key, 1}).front());
+    if (clock_.Now() < wait.deadline) clock_.AdvanceTo(wait.deadline);
+    return Fail(ErrorCode::kStoreTimeout, "missing: {}", keys.front());
+  }
+  Result<std::int64_t> Add(std::string_view key, std::int64_t delta, TimePoint) override {
+    Enter();
+    return state_.Add(key, delta);
+  }
+  Result<CompareSetResult> CompareSet(std::string_view key, std::optional<std::string_view> expected,
+                                      std::string_view desired, TimePoint) override {
+    Enter();
+    return state_.CompareSet(key, expected, desired);
+  }
+  Result<std::size_t> DeleteMany(std::span<const std::string> keys, TimePoint) override {
+    Enter();
+    return state_.Delete(keys);
+  }
+
+ private:
+  struct PendingWait {
+    std::vector<std::string> keys;
+    std::string cancel_key;
+    TimePoint deadline;
+  };
+  struct Process {
+    int calls = 0;
+    bool ended = false;
+    std::optional<PendingWait> wait;
+  };
+
+  Process& Self() { return processes_[explorer_.self()]; }
+
+  void Enter() {
+    explorer_.Step();
+    Process& self = Self();
+    if (death_ && death_->process == explorer_.self() && death_->before_call == self.calls) {
+      death_came_ = true;
+      throw Died();
+    }
+    ++self.calls;
+  }
+
+  bool IsOver(const PendingWait& wait) const {
+    if (!wait.cancel_key.empty() && state_.Get({&wait.cancel_key, 1}).front() != nullptr) return true;
+    const auto values = state_.Get(wait.keys);
+    return std::find(values.begin(), values.end(), nullptr) == values.end();
+  }
+
+  // Everybody who lives waits in vain, and nobody for less long.
+  bool TimeMayPassFor(std::size_t id) const {
+    for (std::size_t other = 0; other < processes_.size(); ++other) {
+      const Process& one = processes_[other];
+      if (one.ended || other == id) continue;
+      if (!one.wait || IsOver(*one.wait)) return false;
+      const TimePoint theirs = one.wait->deadline, ours = processes_[id].wait->deadline;
+      if (theirs < ours || (theirs == ours && other < id)) return false;
+    }
+    return true;
+  }
+
+  Explorer& explorer_;
+  ManualClock& clock_;
+  const std::optional<Death> death_;
+  const bool patient_;
+  // Touched by the running process only; handed over through the explorer.
+  std::vector<Process> processes_;
+  StoreState state_{StoreState::Limits{}};
+  bool death_came_ = false;
+};
+
+}  // namespace rondo

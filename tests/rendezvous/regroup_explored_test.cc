@@ -1,0 +1,229 @@
+// The agreement under every order of the processes' calls (up to a number of preemptions), with one of them dying
+// before any of its calls, in two worlds: one where whoever lives is in time, and one where anybody may be arbitrarily
+// slow. In both, nobody ever sees two rosters or two meetings of one generation; in the first, whoever lives goes on.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/regroup.h"
+#include "rendezvous/roster.h"
+#include "tests/rendezvous/explored_store.h"
+
+namespace rondo {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kMostCalls = 40;  // of one process before which it dies; only who is slow for ever makes more
+
+Roster RunningRoster(int ranks) {
+  Roster roster{.generation = 1, .last_run = 1, .members = {}, .departed = {}};
+  for (Rank rank = 0; rank < ranks; ++rank)
+    roster.members.push_back({.instance = "i" + std::to_string(rank), .host = "h", .pid = 1, .old_rank = rank});
+  return roster;
+}
+
+// What became of a process: nullopt, it died (or has not ended).
+struct Ends {
+  std::vector<std::optional<Result<Roster>>> rosters;
+  std::vector<std::optional<Result<Membership>>> meetings;
+  bool death_came = false;
+};
+
+struct Story {
+  int ranks = 3;      // that run in generation 1
+  int newcomers = 0;  // beside them
+  RosterRules rules = {.min_ranks = 1, .max_ranks = 0, .settle = 200ms};
+  bool meets = false;  // the whole regrouping; else the roster alone
+  int preemptions = 2;
+  std::vector<Rank> absent = {};  // dead from the beginning, and nobody knows
+};
+
+void Live(const Story& story, std::size_t id, ExploredStore& store, ManualClock& clock, Ends& ends) {
+  const Roster running = RunningRoster(story.ranks);
+  const TimePoint deadline = clock.Now() + 60s;
+  RegroupOptions regroup{.job = "j", .first_generation = 1, .cause = "", .lost = nullptr, .rules = story.rules};
+  regroup.make_self = [id](std::uint64_t generation) -> Result<Member> {
+    Member self;
+    self.instance = std::to_string(id) + " in " + std::to_string(generation);
+    return self;
+  };
+  regroup.deadline = deadline;
+  const bool is_new = static_cast<int>(id) >= story.ranks;
+  const RosterEntry self{.instance = "i" + std::to_string(id), .host = "h", .pid = 1};
+  Standing standing{.roster = running, .rank = static_cast<Rank>(id)};
+  if (story.meets) {
+    ends.meetings[id] =
+        is_new ? RegroupAsNewcomer(store, clock, regroup, self, standing) : Regroup(store, clock, regroup, standing);
+  } else if (is_new) {
+    ends.rosters[id] = AwaitAdmission(
+        store, clock, {.job = "j", .first_generation = 1, .self = self, .config = "", .deadline = deadline});
+  } else {
+    ends.rosters[id] = AgreeOnRoster(store, clock,
+                                     {.job = "j",
+                                      .first_generation = 1,
+                                      .previous = running,
+                                      .rank = static_cast<Rank>(id),
+                                      .cause = "",
+                                      .lost = nullptr,
+                                      .config = "",
+                                      .rules = story.rules,
+                                      .deadline = deadline});
+  }
+}
+
+// Every schedule; gives how many there were.
+int ExploreOne(const Story& story, std::optional<Death> death, bool patient,
+               const std::function<void(const Ends&)>& judge) {
+  const auto processes = static_cast<std::size_t>(story.ranks + story.newcomers);
+  Explorer explorer(story.preemptions);
+  do {
+    ManualClock clock;
+    ExploredStore store(explorer, clock, processes, death, patient);
+    Ends ends;
+    ends.rosters.resize(processes);
+    ends.meetings.resize(processes);
+    std::vector<std::function<void()>> bodies;
+    for (std::size_t id = 0; id < processes; ++id)
+      bodies.push_back([&, id] {
+        const bool absent =
+            std::find(story.absent.begin(), story.absent.end(), static_cast<Rank>(id)) != story.absent.end();
+        try {
+          if (!absent) Live(story, id, store, clock, ends);
+        } catch (const ExploredStore::Died&) {
+        }
+        store.End();
+      });
+    explorer.Run(std::move(bodies));
+    ends.death_came = store.death_came();
+    judge(ends);
+  } while (explorer.NextSchedule());
+  CHECK(explorer.deadlocks() == 0);
+  return explorer.schedules();
+}
+
+// Without a death, then with every process dying before each of its calls.
+void Explore(const Story& story, bool patient, const std::function<void(const Ends&, std::optional<Death>)>& judge) {
+  CAPTURE(patient);
+  int schedules = ExploreOne(story, std::nullopt, patient, [&](const Ends& ends) { judge(ends, std::nullopt); });
+  for (std::size_t process = 0; process < static_cast<std::size_t>(story.ranks + story.newcomers); ++process) {
+    int call = 0;
+    for (bool came = true; came && call < kMostCalls; ++call) {
+      came = false;
+      const Death death{process, call};
+      CAPTURE(process);
+      CAPTURE(call);
+      schedules += ExploreOne(story, death, patient, [&](const Ends& ends) {
+        came = came || ends.death_came;
+        judge(ends, ends.death_came ? std::optional(death) : std::nullopt);
+      });
+    }
+  }
+  MESSAGE(schedules << " schedules");
+  CHECK(schedules > 500);
+}
+
+std::vector<std::string> Instances(const Roster& roster) {
+  std::vector<std::string> instances;
+  for (const RosterEntry& member : roster.members) instances.push_back(member.instance);
+  return instances;
+}
+
+// What holds in every world: one roster, and whoever has it is in it; all others were told that they are out.
+void CheckOneRoster(const Ends& ends) {
+  std::optional<std::vector<std::string>> the_roster;
+  for (std::size_t id = 0; id < ends.rosters.size(); ++id) {
+    const auto& end = ends.rosters[id];
+    if (!end) continue;
+    if (!*end) {
+      const ErrorCode code = end->error().code();
+      CHECK((code == ErrorCode::kStale || code == ErrorCode::kRendezvousTimeout));
+      continue;
+    }
+    CHECK((*end)->generation == 2);
+    const auto instances = Instances(**end);
+    if (!the_roster) the_roster = instances;
+    CHECK(instances == *the_roster);
+    CHECK(std::count(instances.begin(), instances.end(), "i" + std::to_string(id)) == 1);
+  }
+  if (!the_roster) return;
+  // (A newcomer that gives up is as good as dead, whatever roster it is in.)
+  for (std::size_t id = 0; id < ends.rosters.size(); ++id)
+    if (ends.rosters[id] && !*ends.rosters[id] && ends.rosters[id]->error().code() == ErrorCode::kStale)
+      CHECK(std::count(the_roster->begin(), the_roster->end(), "i" + std::to_string(id)) == 0);
+}
+
+// The same of whole regroupings: whoever goes on is in one and the same meeting, of one generation.
+void CheckOneMeeting(const Ends& ends) {
+  std::optional<std::uint64_t> generation;
+  std::vector<std::string> members;
+  for (std::size_t id = 0; id < ends.meetings.size(); ++id) {
+    const auto& end = ends.meetings[id];
+    if (!end) continue;
+    if (!*end) {
+      const ErrorCode code = end->error().code();
+      CHECK((code == ErrorCode::kStale || code == ErrorCode::kRebuildFailed || code == ErrorCode::kRendezvousTimeout));
+      continue;
+    }
+    std::vector<std::string> instances;
+    for (const Member& member : (*end)->members) instances.push_back(member.instance);
+    if (!generation) {
+      generation = (*end)->generation;
+      members = instances;
+    }
+    CHECK((*end)->generation == *generation);
+    CHECK(instances == members);
+    CHECK(instances[static_cast<std::size_t>((*end)->rank)] ==
+          std::to_string(id) + " in " + std::to_string(*generation));
+  }
+}
+
+TEST_CASE("There is one roster, whoever is slow and whoever dies before whatever call") {
+  Explore({}, /*patient=*/false, [](const Ends& ends, std::optional<Death>) { CheckOneRoster(ends); });
+}
+
+TEST_CASE("Whoever lives and is in time is in the roster, whoever dies before whatever call") {
+  Explore({}, /*patient=*/true, [](const Ends& ends, std::optional<Death> death) {
+    CheckOneRoster(ends);
+    for (std::size_t id = 0; id < ends.rosters.size(); ++id) {
+      if (death && death->process == id) continue;
+      REQUIRE(ends.rosters[id].has_value());
+      CHECK(ends.rosters[id]->has_value());
+    }
+  });
+}
+
+TEST_CASE("A newcomer is in the one roster or in none") {
+  const Story story{
+      .ranks = 2, .newcomers = 1, .rules = {.min_ranks = 1, .max_ranks = 3, .settle = 200ms}, .preemptions = 1};
+  for (const bool patient : {false, true})
+    Explore(story, patient, [&](const Ends& ends, std::optional<Death> death) {
+      CheckOneRoster(ends);
+      if (patient && !death) CHECK((ends.rosters[2].has_value() && ends.rosters[2]->has_value()));
+    });
+}
+
+TEST_CASE("There is one meeting, whoever is slow and whoever dies before whatever call") {
+  const Story story{.ranks = 3, .meets = true, .preemptions = 1};
+  Explore(story, /*patient=*/false, [](const Ends& ends, std::optional<Death>) { CheckOneMeeting(ends); });
+}
+
+TEST_CASE("Whoever lives and is in time goes on, though another dies before whatever call of the rebuild") {
+  const Story story{.ranks = 4, .meets = true, .preemptions = 1, .absent = {1}};
+  Explore(story, /*patient=*/true, [](const Ends& ends, std::optional<Death> death) {
+    CheckOneMeeting(ends);
+    for (const std::size_t id : {0u, 2u, 3u}) {
+      if (death && death->process == id) continue;
+      REQUIRE(ends.meetings[id].has_value());
+      CHECK_MESSAGE(ends.meetings[id]->has_value(), ends.meetings[id]->error().ToString());
+    }
+  });
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,385 @@
+// Who goes on after ranks were lost, told as stories over every kind of store; regroup_explored_test.cc has the orders
+// in which things can happen.
+#include "rendezvous/roster.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/regroup.h"
+#include "tests/rendezvous/stores.h"
+
+namespace rondo {
+namespace {
+
+using namespace std::chrono_literals;
+
+const SteadyClock kClock;
+constexpr char kConfig[] = "version=1\n";
+
+// The roster of `ranks` that run in generation 7, of a job whose first one it is.
+Roster RunningRoster(int ranks) {
+  Roster roster{.generation = 7, .last_run = 7, .members = {}, .departed = {}};
+  for (Rank rank = 0; rank < ranks; ++rank)
+    roster.members.push_back({.instance = "instance" + std::to_string(rank),
+                              .host = "host" + std::to_string(rank),
+                              .pid = 100 + static_cast<std::uint64_t>(rank),
+                              .old_rank = rank});
+  return roster;
+}
+
+// One rank that is left.
+struct Left {
+  Rank rank = 0;
+  std::vector<Rank> lost = {};
+  RosterRules rules = {.min_ranks = 1, .max_ranks = 0, .settle = 20s};  // longer than any test: it is not waited for
+  int timeout_ms = 60'000;
+};
+
+RosterOptions OptionsOf(const Roster& previous, const Left& left) {
+  RosterOptions options;
+  options.job = "job";
+  options.first_generation = 7;
+  options.previous = previous;
+  options.rank = left.rank;
+  options.cause = left.lost.empty() ? "" : "peer_lost: it died";
+  options.lost = [lost = left.lost] { return lost; };
+  options.config = kConfig;
+  options.rules = left.rules;
+  options.deadline = InMs(left.timeout_ms);
+  return options;
+}
+
+// All at once, each on its own thread with its own handle.
+std::vector<Result<Roster>> Agree(StoreWorld& world, const Roster& previous, const std::vector<Left>& all) {
+  std::vector<Result<Roster>> results(all.size(), Fail(ErrorCode::kInternal, "did not run"));
+  std::vector<std::shared_ptr<Store>> stores;
+  for (std::size_t i = 0; i < all.size(); ++i) stores.push_back(world.Open());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    threads.emplace_back([&, i] { results[i] = AgreeOnRoster(*stores[i], kClock, OptionsOf(previous, all[i])); });
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
+std::vector<Rank> OldRanks(const Roster& roster) {
+  std::vector<Rank> ranks;
+  for (const RosterEntry& member : roster.members) ranks.push_back(member.old_rank);
+  return ranks;
+}
+
+std::string TextOf(const Result<Roster>& result) { return result ? "a roster" : result.error().ToString(); }
+bool Says(const Result<Roster>& result, const std::string& text) {
+  return TextOf(result).find(text) != std::string::npos;
+}
+#define CHECK_SAYS(result, text) CHECK_MESSAGE(Says(result, text), TextOf(result))
+
+TEST_CASE("Those who are left get one roster, in the order of their old ranks, without waiting for the dead") {
+  ForEachStore([](StoreWorld& world) {
+    const auto results = Agree(world, RunningRoster(4), {{.rank = 3}, {.rank = 0, .lost = {1}}, {.rank = 2}});
+    for (const auto& result : results) {
+      REQUIRE_MESSAGE(result.has_value(), TextOf(result));
+      CHECK(result->generation == 8);
+      CHECK(result->last_run == 7);
+      CHECK(OldRanks(*result) == std::vector<Rank>{0, 2, 3});
+      REQUIRE(result->departed.size() == 1);
+      CHECK(result->departed[0].who.old_rank == 1);
+      CHECK(result->departed[0].who.host == "host1");
+      CHECK(result->departed[0].why == "found dead by rank 0: peer_lost: it died");
+    }
+  });
+}
+
+TEST_CASE("Where nobody is dead everybody goes on") {
+  MemoryWorld world;
+  const auto results = Agree(world, RunningRoster(3), {{.rank = 0}, {.rank = 1}, {.rank = 2}});
+  for (const auto& result : results) {
+    REQUIRE(result);
+    CHECK(OldRanks(*result) == std::vector<Rank>{0, 1, 2});
+    CHECK(result->departed.empty());
+  }
+}
+
+TEST_CASE("A rank of whom nothing is known is waited for, and left out when the time to settle is over") {
+  ForEachStore([](StoreWorld& world) {
+    const RosterRules rules{.min_ranks = 1, .max_ranks = 0, .settle = 300ms};
+    const TimePoint began = kClock.Now();
+    const auto results = Agree(world, RunningRoster(3), {{.rank = 0, .rules = rules}, {.rank = 2, .rules = rules}});
+    CHECK(kClock.Now() - began >= 300ms);
+    for (const auto& result : results) {
+      REQUIRE_MESSAGE(result.has_value(), TextOf(result));
+      CHECK(OldRanks(*result) == std::vector<Rank>{0, 2});
+      REQUIRE(result->departed.size() == 1);
+      CHECK(result->departed[0].why.find("did not come within 0.3") == 0);
+    }
+  });
+}
+
+TEST_CASE("A rank that comes when the roster stands is told which generation went on without it, and why") {
+  ForEachStore([](StoreWorld& world) {
+    const Roster previous = RunningRoster(3);
+    const auto keeps_it_open = world.Open();  // as every rank does: a file store that all have left begins anew
+    const RosterRules rules{.min_ranks = 1, .max_ranks = 0, .settle = 100ms};
+    REQUIRE(Agree(world, previous, {{.rank = 0, .rules = rules}, {.rank = 1, .rules = rules}})[0]);
+    const auto late = Agree(world, previous, {{.rank = 2}})[0];
+    REQUIRE(!late);
+    CHECK(late.error().code() == ErrorCode::kStale);
+    CHECK_SAYS(
+        late,
+        "generation 8 of job 'job' has gone on with 2 ranks and without this process (host host2, pid 102, rank 2");
+    CHECK_SAYS(late, "did not come within");
+    CHECK_FALSE(Agree(world, previous, {{.rank = 2}})[0]);  // and again
+  });
+}
+
+TEST_CASE("A rank that others took for dead is in the roster if it came in time") {
+  MemoryWorld world;
+  const auto results =
+      Agree(world, RunningRoster(3), {{.rank = 1}, {.rank = 0, .lost = {2}}, {.rank = 2, .lost = {0}}});
+  int in = 0;
+  for (const auto& result : results) in += result ? 1 : 0;
+  // Ranks 0 and 2 take each other for dead: whoever came before the roster is in it, the other is told.
+  CHECK(in >= 2);
+  for (const auto& result : results) {
+    if (result) {
+      CHECK(result->members.size() == static_cast<std::size_t>(in));
+    } else {
+      CHECK(result.error().code() == ErrorCode::kStale);
+    }
+  }
+}
+
+TEST_CASE("A death that is noticed while one waits ends the wait") {
+  MemoryWorld world;
+  const auto store = world.Open();
+  const Roster previous = RunningRoster(2);
+  RosterOptions options = OptionsOf(previous, {.rank = 0});
+  std::atomic<int> asked{0};
+  options.lost = [&] { return ++asked > 2 ? std::vector<Rank>{1} : std::vector<Rank>{}; };
+  const auto result = AgreeOnRoster(*store, kClock, options);  // its time to settle is far beyond the test's
+  REQUIRE(result);
+  CHECK(OldRanks(*result) == std::vector<Rank>{0});
+}
+
+TEST_CASE("Fewer than min_ranks never go on: the part that was cut off says so at its deadline") {
+  MemoryWorld world;
+  const RosterRules majority{.min_ranks = 2, .max_ranks = 0, .settle = 50ms};
+  const auto alone =
+      Agree(world, RunningRoster(3), {{.rank = 2, .lost = {0}, .rules = majority, .timeout_ms = 300}})[0];
+  REQUIRE(!alone);
+  CHECK(alone.error().code() == ErrorCode::kRebuildFailed);
+  CHECK_SAYS(alone, "1 ranks are there to go on after generation 7");
+  CHECK_SAYS(alone, "at least 2 are wanted");
+  CHECK_SAYS(alone, "rank 0 (host host0, pid 100): found dead by rank 2");
+  CHECK_SAYS(alone, "rank 1 (host host1, pid 101): did not come");
+  // Its claim stands, so the others find it when they come.
+  const auto others = Agree(world, RunningRoster(3), {{.rank = 1, .rules = majority}});
+  REQUIRE(others[0]);
+  CHECK(OldRanks(*others[0]) == std::vector<Rank>{1, 2});
+}
+
+TEST_CASE("Rules that leave no number of ranks are refused") {
+  MemoryWorld world;
+  for (const RosterRules& rules : {RosterRules{.min_ranks = 0}, RosterRules{.min_ranks = 3, .max_ranks = 2},
+                                   RosterRules{.min_ranks = 1, .max_ranks = -1}}) {
+    const auto result = Agree(world, RunningRoster(2), {{.rank = 0, .rules = rules}})[0];
+    REQUIRE(!result);
+    CHECK(result.error().code() == ErrorCode::kInvalidArgument);
+  }
+}
+
+TEST_CASE("A store that is gone is said") {
+  auto server = StartServer();
+  const auto store = ClientOf(*server);
+  server.reset();
+  const auto result = AgreeOnRoster(*store, kClock, OptionsOf(RunningRoster(2), {.rank = 0}));
+  REQUIRE(!result);
+  CHECK(result.error().code() == ErrorCode::kStoreLost);
+}
+
+// ---- newcomers ----
+
+NewcomerOptions Newcomer(const std::string& instance, int timeout_ms = 60'000) {
+  NewcomerOptions options;
+  options.job = "job";
+  options.first_generation = 7;
+  options.self = {.instance = instance, .host = "new", .pid = 900};
+  options.config = kConfig;
+  options.deadline = InMs(timeout_ms);
+  return options;
+}
+
+TEST_CASE("Newcomers are admitted behind those who stayed, in the order of their arrival, as far as there is room") {
+  ForEachStore([](StoreWorld& world) {
+    const auto store = world.Open();
+    std::vector<Result<Roster>> admitted(3, Fail(ErrorCode::kInternal, "did not run"));
+    std::vector<std::thread> threads;
+    for (std::size_t i = 0; i < 3; ++i) {
+      threads.emplace_back([&, i] {
+        admitted[i] = AwaitAdmission(*store, kClock, Newcomer("new" + std::to_string(i), i == 2 ? 1500 : 60'000));
+      });
+      // One after the other, so that the order is known.
+      REQUIRE(store->WaitFor("rebuild/7/job/newcomer/" + std::to_string(i + 1), Soon()));
+    }
+    const RosterRules rules{.min_ranks = 1, .max_ranks = 4, .settle = 20s};
+    const auto results =
+        Agree(world, RunningRoster(3), {{.rank = 0, .lost = {1}, .rules = rules}, {.rank = 2, .rules = rules}});
+    for (std::thread& thread : threads) thread.join();
+    for (const Result<Roster>* result :
+         std::initializer_list<const Result<Roster>*>{&results[0], &results[1], &admitted[0], &admitted[1]}) {
+      REQUIRE_MESSAGE(result->has_value(), TextOf(*result));
+      CHECK(OldRanks(**result) == std::vector<Rank>{0, 2, kNoRank, kNoRank});
+      CHECK((*result)->members[2].instance == "new0");
+      CHECK((*result)->members[3].instance == "new1");
+    }
+    REQUIRE(!admitted[2]);
+    CHECK(admitted[2].error().code() == ErrorCode::kRendezvousTimeout);
+    CHECK_SAYS(admitted[2], "no rank of job 'job' admitted this process (host new, pid 900)");
+  });
+}
+
+TEST_CASE("Without room nobody is admitted; a newcomer that gave up is not admitted later") {
+  MemoryWorld world;
+  const auto store = world.Open();
+  const auto result = AwaitAdmission(*store, kClock, Newcomer("gone", 50));
+  REQUIRE(!result);
+  const RosterRules rules{.min_ranks = 1, .max_ranks = 2, .settle = 50ms};
+  const auto roster = Agree(world, RunningRoster(1), {{.rank = 0, .rules = rules}})[0];
+  REQUIRE(roster);
+  CHECK(OldRanks(*roster) == std::vector<Rank>{0});
+}
+
+TEST_CASE("A newcomer with another configuration is refused at once, with both values, and takes nobody's place") {
+  MemoryWorld world;
+  const auto store = world.Open();
+  NewcomerOptions other = Newcomer("other");
+  other.config = "version=2\n";
+  Result<Roster> refused = Fail(ErrorCode::kInternal, "did not run");
+  std::thread asks([&] { refused = AwaitAdmission(*store, kClock, other); });
+  REQUIRE(store->WaitFor("rebuild/7/job/newcomer/1", Soon()));
+  Result<Roster> admitted = Fail(ErrorCode::kInternal, "did not run");
+  std::thread too([&] { admitted = AwaitAdmission(*store, kClock, Newcomer("good")); });
+  REQUIRE(store->WaitFor("rebuild/7/job/newcomer/2", Soon()));
+  const RosterRules rules{.min_ranks = 1, .max_ranks = 2, .settle = 20s};
+  const auto roster = Agree(world, RunningRoster(1), {{.rank = 0, .rules = rules}})[0];
+  asks.join();
+  too.join();
+  REQUIRE(roster);
+  CHECK(roster->members.back().instance == "good");
+  CHECK(admitted.has_value());
+  REQUIRE(!refused);
+  CHECK(refused.error().code() == ErrorCode::kVersionMismatch);
+  CHECK_SAYS(refused, "version is '2' here and '1' there");
+}
+
+// ---- roster and meeting together ----
+
+RegroupOptions Regrouping(Rank rank, std::vector<Rank> lost, Duration settle = 20s) {
+  RegroupOptions options;
+  options.job = "job";
+  options.first_generation = 7;
+  options.lost = [lost = std::move(lost)] { return lost; };
+  options.rules = {.min_ranks = 1, .max_ranks = 0, .settle = settle};
+  options.config = kConfig;
+  options.make_self = [rank](std::uint64_t generation) -> Result<Member> {
+    Member self;
+    self.host = "host" + std::to_string(rank);
+    self.instance = "of rank " + std::to_string(rank) + " in generation " + std::to_string(generation);
+    self.address = self.instance;
+    self.config = kConfig;
+    return self;
+  };
+  options.deadline = InMs(60'000);
+  return options;
+}
+
+TEST_CASE("Those of the roster meet in its generation, with addresses that are new in it") {
+  ForEachStore([](StoreWorld& world) {
+    std::vector<std::thread> threads;
+    std::vector<std::shared_ptr<Store>> stores{world.Open(), world.Open()};
+    for (const Rank rank : {0, 2})
+      threads.emplace_back([&, rank] {
+        Standing standing{.roster = RunningRoster(3), .rank = rank};
+        const auto met = Regroup(*stores[static_cast<std::size_t>(rank / 2)], kClock, Regrouping(rank, {1}), standing);
+        REQUIRE_MESSAGE(met.has_value(), met.error().ToString());
+        CHECK(met->generation == 8);
+        CHECK(met->rank == rank / 2);
+        REQUIRE(met->members.size() == 2);
+        CHECK(met->members[1].address == "of rank 2 in generation 8");
+        CHECK(standing.rank == rank / 2);
+      });
+    for (std::thread& thread : threads) thread.join();
+  });
+}
+
+TEST_CASE("A rank that dies between the roster and its meeting costs a generation, and the others go on without it") {
+  MemoryStore store;
+  // Rank 1 claims and is in the roster of generation 8, but never comes to the meeting.
+  std::thread dies([&] { CHECK(AgreeOnRoster(store, kClock, OptionsOf(RunningRoster(3), {.rank = 1}))); });
+  std::vector<std::thread> threads;
+  for (const Rank rank : {0, 2})
+    threads.emplace_back([&, rank] {
+      Standing standing{.roster = RunningRoster(3), .rank = rank};
+      // Its death is noticed only when it was in the roster already.
+      RegroupOptions options = Regrouping(rank, {});
+      options.lost = [&] {
+        const auto stands = store.Get("rebuild/7/job/8/roster", Soon());
+        return stands && *stands ? std::vector<Rank>{1} : std::vector<Rank>{};
+      };
+      const auto met = Regroup(store, kClock, options, standing);
+      REQUIRE_MESSAGE(met.has_value(), met.error().ToString());
+      CHECK(met->generation == 9);
+      CHECK(met->members.size() == 2);
+      CHECK(OldRanks(standing.roster) == std::vector<Rank>{0, 2});
+      CHECK(standing.roster.last_run == 7);
+      REQUIRE(standing.roster.departed.size() == 1);
+      CHECK(standing.roster.departed[0].who.old_rank == 1);
+    });
+  dies.join();
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_CASE("A regrouping that has lost too many ends at its deadline, and a later one goes on from where it ended") {
+  MemoryStore store;
+  std::thread dies([&] { CHECK(AgreeOnRoster(store, kClock, OptionsOf(RunningRoster(2), {.rank = 1}))); });
+  Standing standing{.roster = RunningRoster(2), .rank = 0};
+  RegroupOptions options = Regrouping(0, {});
+  options.rules.min_ranks = 2;
+  options.deadline = InMs(1500);
+  const auto met = Regroup(store, kClock, options, standing);
+  dies.join();
+  REQUIRE(!met);
+  CHECK(met.error().code() == ErrorCode::kRebuildFailed);
+  CHECK(met.error().message().find("at least 2 are wanted") != std::string::npos);
+  CHECK(standing.roster.generation == 8);  // that roster stands, although its meeting was in vain
+  options.rules = {.min_ranks = 1, .max_ranks = 0, .settle = 100ms};
+  options.deadline = InMs(20'000);
+  const auto again = Regroup(store, kClock, options, standing);
+  REQUIRE_MESSAGE(again.has_value(), again.error().ToString());
+  CHECK(again->members.size() == 1);
+  CHECK(again->generation == 9);
+}
+
+TEST_CASE("A store that is gone fails the regrouping, and the hint says how it could have lived") {
+  auto server = StartServer();
+  const auto store = ClientOf(*server);
+  server.reset();
+  Standing standing{.roster = RunningRoster(2), .rank = 0};
+  RegroupOptions options = Regrouping(0, {1});
+  options.if_store_is_lost = "it lived in rank 0";
+  const auto met = Regroup(*store, kClock, options, standing);
+  REQUIRE(!met);
+  CHECK(met.error().code() == ErrorCode::kRebuildFailed);
+  CHECK(met.error().message().find("it lived in rank 0") != std::string::npos);
+  CHECK(met.error().details().first_cause.find("store_lost") == 0);
+}
+
+}  // namespace
+}  // namespace rondo
