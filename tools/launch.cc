@@ -56,20 +56,12 @@ class Job {
   Job(const LaunchOptions& options, const Clock& clock, const Signals& signals)
       : options_(options), clock_(clock), signals_(signals) {}
 
-  Status Start(const std::vector<std::pair<std::string, std::string>>& common_environment) {
-    const std::string world = std::to_string(options_.ranks);
+  using Variables = std::vector<std::pair<std::string, std::string>>;
+
+  Status Start(const Variables& common_environment) {
+    common_environment_ = common_environment;
     for (Rank rank = 0; rank < options_.ranks; ++rank) {
-      RankProcessOptions process;
-      process.rank = rank;
-      process.command = options_.command;
-      process.tag_output = options_.tag_output;
-      process.environment = common_environment;
-      process.leave_out = DescribesOneProcess;
-      process.environment.insert(process.environment.end(), {{"RANK", std::to_string(rank)},
-                                                             {"WORLD_SIZE", world},
-                                                             {"LOCAL_RANK", std::to_string(rank)},
-                                                             {"LOCAL_WORLD_SIZE", world}});
-      RONDO_ASSIGN(std::unique_ptr<RankProcess> started, RankProcess::Start(process));
+      RONDO_ASSIGN(std::unique_ptr<RankProcess> started, StartRank(rank, {}));
       processes_.push_back(std::move(started));
     }
     return {};
@@ -85,6 +77,8 @@ class Job {
     }
     for (auto& process : processes_) process->FinishOutput();
     if (interrupted_by_ != 0) return 128 + interrupted_by_;
+    if (KeepsGoing() && !lost_.empty()) SayWhoWasLost();
+    if (KeepsGoing() && ended_well_ > 0) return output_lost_ ? 1 : 0;
     return first_failure_ ? first_failure_->AsExitCode() : (output_lost_ ? 1 : 0);
   }
 
@@ -138,8 +132,71 @@ class Job {
     Enter(Phase::kTerminating, options_.grace);
   }
 
-  // Of several that ended since the last look, one killed by a signal came first: the others saw it and gave up.
+  bool KeepsGoing() const { return options_.keep_going || options_.restarts > 0; }
+
+  Result<std::unique_ptr<RankProcess>> StartRank(Rank rank, const Variables& more) const {
+    const std::string world = std::to_string(options_.ranks);
+    RankProcessOptions process;
+    process.rank = rank;
+    process.command = options_.command;
+    process.tag_output = options_.tag_output;
+    process.environment = common_environment_;
+    process.leave_out = DescribesOneProcess;
+    process.environment.insert(process.environment.end(), {{"RANK", std::to_string(rank)},
+                                                           {"WORLD_SIZE", world},
+                                                           {"LOCAL_RANK", std::to_string(rank)},
+                                                           {"LOCAL_WORLD_SIZE", world}});
+    process.environment.insert(process.environment.end(), more.begin(), more.end());
+    return RankProcess::Start(process);
+  }
+
   void ReapEnded() {
+    if (KeepsGoing()) {
+      ReapAndGoOn();
+    } else {
+      ReapAndEndOthers();
+    }
+  }
+
+  void ReapAndGoOn() {
+    for (auto& process : processes_) {
+      if (!process->running()) continue;
+      const std::optional<ExitStatus> status = process->Reap();
+      if (!status) continue;
+      if (!status->failed()) {
+        ++ended_well_;
+        continue;
+      }
+      if (interrupted_by_ != 0 || output_lost_) continue;
+      if (!first_failure_) first_failure_ = *status;
+      lost_.push_back(fmt::format("rank {} (pid {}) {}", process->rank(), process->pid(), status->ToString()));
+      const int left = Running();
+      // Whoever is left has gone on without it, or has ended: a newcomer would find nobody.
+      const bool again = restarts_done_ < options_.restarts && left > 0 && ended_well_ == 0;
+      Say("{}; {}{}", lost_.back(), left > 0 ? fmt::format("going on with {}", left) : "no rank is left",
+          again ? ", and starting it again" : "");
+      if (again) Restart(process);
+    }
+  }
+
+  void Restart(std::unique_ptr<RankProcess>& process) {
+    process->FinishOutput();
+    ++restarts_done_;
+    auto again = StartRank(process->rank(), {{"RONDO_JOIN", "1"}, {"RONDO_RESTART", std::to_string(restarts_done_)}});
+    if (again) {
+      process = *std::move(again);
+    } else {
+      Say("rank {} cannot be started again: {}", process->rank(), again.error().message());
+    }
+  }
+
+  void SayWhoWasLost() const {
+    Say("{} lost: {}; {} ended well", lost_.size() == 1 ? "one rank was" : fmt::format("{} ranks were", lost_.size()),
+        fmt::join(lost_, "; "), ended_well_);
+  }
+
+  // Of several that ended since the last look, one killed by a signal came first: the others saw it and gave up.
+  void ReapAndEndOthers() {
     std::optional<std::pair<const RankProcess*, ExitStatus>> culprit;
     for (auto& process : processes_) {
       if (!process->running()) continue;
@@ -181,12 +238,17 @@ class Job {
   const LaunchOptions& options_;
   const Clock& clock_;
   const Signals& signals_;
-  std::vector<std::unique_ptr<RankProcess>> processes_;  // by rank
+  Variables common_environment_;
+  std::vector<std::unique_ptr<RankProcess>> processes_;  // by rank; a restarted one in its place
   Phase phase_ = Phase::kRunning;
   TimePoint next_phase_at_;
   std::optional<ExitStatus> first_failure_;
   int interrupted_by_ = 0;
   bool output_lost_ = false;
+  // Where the job goes on without ranks that fail.
+  std::vector<std::string> lost_;  // each in words
+  int ended_well_ = 0;
+  int restarts_done_ = 0;
 };
 
 }  // namespace

@@ -7,7 +7,9 @@
 // RONDO_TIMEOUT, in seconds, is added where a timeout is given; rondo perf takes it for its own.
 //
 // The first rank that fails ends the others: they get a moment to see it and say what they know, then SIGTERM, then
-// SIGKILL. An interrupt is passed on to all, and so is SIGUSR1, by which `rondo perf` leaves its records. Whatever
+// SIGKILL. With keep_going it does not: the others are left alone, for they can rebuild their communicator in the
+// store, which is here, and the rank may be started again, as a newcomer (RONDO_JOIN=1, RONDO_RESTART: the how manyth
+// of the job). An interrupt is passed on to all, and so is SIGUSR1, by which `rondo perf` leaves its records. Whatever
 // happens to the launcher, its ranks end with it.
 #pragma once
 
@@ -23,18 +25,21 @@ namespace rondo {
 struct LaunchOptions {
   int ranks = 1;
   std::vector<std::string> command;
-  std::string program = "rondo run";              // the launcher's name in its own messages
-  bool tag_output = true;                         // false: ranks write to our stdout and stderr themselves
-  std::optional<int> explained_exit_code;         // a rank that exits with it has said why itself
-  std::optional<Duration> timeout;                // for the ranks to meet, and for each operation
+  std::string program = "rondo run";       // the launcher's name in its own messages
+  bool tag_output = true;                  // false: ranks write to our stdout and stderr themselves
+  std::optional<int> explained_exit_code;  // a rank that exits with it has said why itself
+  std::optional<Duration> timeout;         // for the ranks to meet, and for each operation
+  bool keep_going = false;                 // a rank that fails does not end the others
+  int restarts = 0;  // ranks that fail are started again, so often in all; more than 0 implies keep_going
   Duration last_words = std::chrono::seconds(2);  // from the first failure to SIGTERM
   Duration grace = std::chrono::seconds(5);       // from SIGTERM to SIGKILL
 };
 
 // Returns when every rank has ended, with the exit code: 0, the one of the rank that failed first (128 + signal where
-// one killed it; 127 where the command cannot be run), or 130 when interrupted. An error means that nothing was
-// started. Messages go to stderr. REQUIRES: called from the main thread while no other thread runs, once per process
-// (it takes the process's signals).
+// one killed it; 127 where the command cannot be run), or 130 when interrupted. With keep_going it is 0 if any rank
+// ended with 0: those who had to go on without the others did. An error means that nothing was started. Messages go to
+// stderr. REQUIRES: called from the main thread while no other thread runs, once per process (it takes the process's
+// signals).
 Result<int> Launch(const LaunchOptions& options, const Clock& clock);
 
 // This process again, as it was called, and told by --launched that it is one of the ranks.

@@ -65,8 +65,11 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
       "  RONDO_EXTERNAL_STORE          1: no rank is to serve it\n"
       "  RONDO_JOB                     an id new in every launch\n"
       "  RONDO_TIMEOUT                 the seconds of --timeout, where that is given\n"
+      "  RONDO_JOIN, RONDO_RESTART     of a rank that was started again: 1, and the how manyth restart it is\n"
       "What a launcher around it said of rondo run itself (its rank under mpirun, srun, torchrun) they do not find.\n"
-      "The first rank that fails ends the others, and its exit code is ours. SIGUSR1 is passed on to all ranks.\n"
+      "The first rank that fails ends the others, and its exit code is ours. With --keep-going it does not: programs\n"
+      "that rebuild their communicator go on, and the exit code is 0 if any rank ends with 0.\n"
+      "SIGUSR1 is passed on to all ranks.\n"
       "Example: rondo run -N 4 -- ./train --epochs 3");
   AddNumber(
       *run, "-N,--ranks", [flags](std::int64_t n) { flags->launch.ranks = static_cast<int>(n); }, 1, kMaxWorldSize,
@@ -81,6 +84,11 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
   AddSeconds(
       *run, "--grace", [flags](Duration grace) { flags->launch.grace = grace; },
       "From SIGTERM to SIGKILL for ranks that do not end (default 5)");
+  run->add_flag("--keep-going", flags->launch.keep_going,
+                "Leave the other ranks alone when one fails: they can go on without it (Communicator::Rebuild)");
+  AddNumber(
+      *run, "--restarts", [flags](std::int64_t n) { flags->launch.restarts = static_cast<int>(n); }, 0, 1'000'000,
+      "Start ranks that fail again, so often in all, as newcomers to the job that runs; implies --keep-going");
   run->add_option("command", flags->launch.command, "The command and its arguments")->required()->type_name("CMD");
   run->callback([flags, &exit_code] {
     flags->launch.tag_output = !flags->no_tag;
