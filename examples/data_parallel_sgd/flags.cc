@@ -1,6 +1,7 @@
 #include "examples/data_parallel_sgd/flags.h"
 
 #include <CLI/CLI.hpp>
+#include <map>
 
 namespace sgd {
 
@@ -11,6 +12,7 @@ Parsed ParseFlags(int argc, char** argv) {
   std::string gradient_type(Name(flags.gradient_type));
   const auto within = [](auto low, auto high) { return CLI::Range(low, high).description(""); };
   double timeout_s = flags.timeout.count();
+  double settle_s = flags.settle.count();
 
   CLI::App app(
       "Trains a small model on shards of a data set that it makes itself, the gradients averaged by Rondo,\n"
@@ -42,8 +44,22 @@ Parsed ParseFlags(int argc, char** argv) {
   app.add_option("--seed", flags.seed, "Of the data and the start values");
   app.add_option("--rendezvous", flags.rendezvous, "Where the ranks meet: env://, tcp://host:port, file:///path")
       ->type_name("URL");
+  const std::map<std::string, rondo::Path> paths{
+      {"auto", rondo::Path::kAuto}, {"tcp", rondo::Path::kTcp}, {"shm", rondo::Path::kShm}};
+  std::string path = "auto";
+  app.add_option("--transport", path, "Sockets alone, shared memory alone, or what serves best")
+      ->check(CLI::IsMember({"auto", "tcp", "shm"}))
+      ->type_name("NAME");
   app.add_option("--timeout", timeout_s, "Of the meeting and of every operation, in seconds")
       ->envname("RONDO_TIMEOUT")
+      ->check(within(0.001, 1e6))
+      ->type_name("SECONDS");
+  app.add_flag("--survive", flags.survive,
+               "Go on without ranks that are lost, from the last step that any of the others has taken\n"
+               "(under rondo run --keep-going)");
+  app.add_option("--refill", flags.refill, "With --survive: admit newcomers up to so many ranks (rondo run --restarts)")
+      ->check(within(0, 1 << 16));
+  app.add_option("--settle", settle_s, "With --survive: wait for ranks not known to be lost, and newcomers, in seconds")
       ->check(within(0.001, 1e6))
       ->type_name("SECONDS");
   try {
@@ -53,6 +69,8 @@ Parsed ParseFlags(int argc, char** argv) {
   }
   flags.gradient_type = rondo::ParseDataType(gradient_type).value_or(flags.gradient_type);
   flags.timeout = std::chrono::duration<double>(timeout_s);
+  flags.path = paths.count(path) == 0 ? flags.path : paths.at(path);
+  flags.settle = std::chrono::duration<double>(settle_s);
   return parsed;
 }
 

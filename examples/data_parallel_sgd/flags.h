@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "collectives/connect.h"
 
 namespace sgd {
 
@@ -23,7 +24,11 @@ struct Flags {
   float momentum = 0.9f;
   std::uint64_t seed = 1;
   std::string rendezvous = "env://";
+  rondo::Path path = rondo::Path::kAuto;
   std::chrono::duration<double> timeout = std::chrono::seconds(60);
+  bool survive = false;  // go on without ranks that are lost
+  int refill = 0;        // and admit newcomers up to this many ranks
+  std::chrono::duration<double> settle = std::chrono::seconds(5);
 };
 
 // The flags, or the exit code with which to end at once: 0 after --help, 2 after wrong usage, which has been told on

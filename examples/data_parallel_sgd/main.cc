@@ -1,21 +1,26 @@
 // Data-parallel training on Rondo, whole: how a framework embeds it, with the proof that the result is right.
 //
 //   rondo run -N 4 -- data_parallel_sgd        or, by hand, with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set
+//   rondo run -N 4 --keep-going -- data_parallel_sgd --survive        and it goes on when ranks are killed
 //
-// Read trainer.h and buckets.h: they are what a framework would write. model.h, data_set.h and optimizer.h stand for
-// the framework itself; lone_process.h, bounds.h and proof.h hold every step against one process on the whole batch.
+// Read trainer.h, buckets.h and recovery.h: they are what a framework would write. model.h, data_set.h and optimizer.h
+// stand for the framework itself; lone_process.h, bounds.h and proof.h hold every step against one process on the whole
+// batch.
 #include <fmt/format.h>
 
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/random.h"
 #include "base/result.h"
 #include "collectives/connect.h"
 #include "examples/data_parallel_sgd/flags.h"
 #include "examples/data_parallel_sgd/proof.h"
+#include "examples/data_parallel_sgd/recovery.h"
 #include "examples/data_parallel_sgd/trainer.h"
 
 namespace sgd {
@@ -23,6 +28,7 @@ namespace {
 
 constexpr std::uint64_t kFirstUnseenRow = std::uint64_t{1} << 48;  // beyond every row that is trained on
 constexpr std::uint64_t kUnseenRows = 3000;
+constexpr int kMaxRebuilds = 100;  // a job that loses ranks faster than it takes steps is to end
 
 void PrintHead(const rondo::Communicator& communicator, const Flags& flags, const Mlp& model, const Trainer& trainer) {
   fmt::print("ranks       {}, the {} samples of a batch cut into as many shards, each into {} micro-batches\n",
@@ -42,8 +48,25 @@ void PrintStep(std::uint64_t step, double loss, const StepReport& report) {
   std::fflush(stdout);
 }
 
-// Whether every step stood the proof: the same answer on every rank. Rank 0 prints.
-rondo::Result<bool> Train(rondo::Communicator& communicator, const Flags& flags) {
+// From the start, or from where the ranks of a rebuilt communicator were.
+rondo::Status BeginOrResume(rondo::Communicator& communicator, Trainer& trainer, Checkpoint& checkpoint) {
+  checkpoint.state.parameters.resize(trainer.state().parameters.size());
+  checkpoint.state.velocity.resize(trainer.state().velocity.size());
+  bool resumes = false;
+  if (!communicator.report().old_ranks.empty()) {
+    RONDO_ASSIGN(resumes, ShareFarthest(communicator, checkpoint));
+  }
+  if (resumes) {
+    trainer.Restore(checkpoint.state);
+    return {};
+  }
+  RONDO_TRY(trainer.ShareStart());
+  checkpoint = {0, trainer.state()};
+  return {};
+}
+
+// Whether every step stood the proof: the same answer on every rank. Rank 0 prints. `checkpoint` is kept up to date.
+rondo::Result<bool> Train(rondo::Communicator& communicator, const Flags& flags, Checkpoint& checkpoint) {
   const bool prints = communicator.rank() == 0;
   const Mlp model(flags.hidden);
   const Spirals data(flags.seed);
@@ -60,14 +83,16 @@ rondo::Result<bool> Train(rondo::Communicator& communicator, const Flags& flags)
   const DescentOptions descent{flags.learning_rate, flags.momentum};
   Trainer trainer(communicator, model, data, {descent, {flags.gradient_type, flags.bucket_bytes}, flags.accumulation},
                   model.StartValues(random));
-  RONDO_TRY(trainer.ShareStart());
+  RONDO_TRY(BeginOrResume(communicator, trainer, checkpoint));
+  const auto first_step = static_cast<std::uint64_t>(checkpoint.steps);
+  if (prints && first_step > 0) fmt::print("resumed     after step {}\n", first_step);
 
   std::optional<Proof> proof;
   if (prints) {
     proof.emplace(model, data, descent, sharing, trainer.state());
     PrintHead(communicator, flags, model, trainer);
   }
-  for (std::uint64_t step = 0; step < flags.steps; ++step) {
+  for (std::uint64_t step = first_step; step < flags.steps; ++step) {
     const Rows batch{step * flags.batch, (step + 1) * flags.batch};
     const TrainingState before = trainer.state();
     RONDO_ASSIGN(const double loss, trainer.TakeStep(batch));
@@ -81,15 +106,45 @@ rondo::Result<bool> Train(rondo::Communicator& communicator, const Flags& flags)
     }
     RONDO_TRY(communicator.AllReduce(&good, &good, 1, rondo::DataType::kBool, rondo::ReduceOp::kBand));
     if (!good) return false;
+    // Not before: what any rank goes on from has been proved, and printed.
+    checkpoint = {static_cast<std::int64_t>(step + 1), trainer.state()};
   }
   if (prints) {
     const auto unseen = data.Load({kFirstUnseenRow, kFirstUnseenRow + kUnseenRows});
     fmt::print("\naccuracy    {:.1f} % of {} samples that nobody trained on\n",
                100 * model.Accuracy(trainer.state().parameters, unseen), kUnseenRows);
     fmt::print("overlap     {} of {} reductions were over when their backward pass was\n",
-               trainer.buckets().reduced_before_finish(), trainer.buckets().size() * flags.steps);
+               trainer.buckets().reduced_before_finish(), trainer.buckets().size() * (flags.steps - first_step));
   }
   return true;
+}
+
+// Whether the others may be there to go on with. What ranks disagree about, or one of them lacks, would fail again.
+bool MayBeSurvived(rondo::ErrorCode code) {
+  using enum rondo::ErrorCode;
+  return code == kPeerLost || code == kPeerAborted || code == kTimeout || code == kConnectionReset ||
+         code == kUnreachable || code == kClosed;
+}
+
+// Trains to the end and closes, going on without ranks that are lost where the flags say so. `communicator` is then the
+// last one. A rank that has finished goes on too: others may need its state, and its part in what follows.
+rondo::Result<bool> TrainAndClose(std::unique_ptr<rondo::Communicator>& communicator, const Flags& flags) {
+  Checkpoint checkpoint;
+  for (int rebuilds = 0;; ++rebuilds) {
+    rondo::Result<bool> good = Train(*communicator, flags, checkpoint);
+    if (good) {
+      const rondo::Status closed = communicator->Close();
+      if (closed) return good;
+      good = rondo::Fail(closed.error());
+    }
+    if (!flags.survive || !MayBeSurvived(good.error().code()) || rebuilds == kMaxRebuilds) return good;
+    fmt::print(stderr, "data_parallel_sgd: rank {} goes on after: {}\n", communicator->rank(), good.error().ToString());
+    auto next = communicator->Rebuild(
+        {.max_ranks = flags.refill, .settle = std::chrono::duration_cast<rondo::Duration>(flags.settle)});
+    if (!next) return rondo::Fail(next.error());
+    communicator = *std::move(next);
+    if (communicator->rank() == 0) fmt::print("rebuilt     {}\n", communicator->report().ToString());
+  }
 }
 
 int Main(int argc, char** argv) {
@@ -102,12 +157,14 @@ int Main(int argc, char** argv) {
   };
 
   const auto timeout = std::chrono::duration_cast<rondo::Duration>(flags.timeout);
-  const auto communicator =
-      rondo::Connect({.rendezvous = flags.rendezvous, .timeout = timeout, .environment = rondo::ProcessEnvironment});
+  auto communicator = rondo::Connect({.rendezvous = flags.rendezvous,
+                                      .path = flags.path,
+                                      .timeout = timeout,
+                                      .environment = rondo::ProcessEnvironment,
+                                      .rebuildable = flags.survive});
   if (!communicator) return complain(communicator.error());
-  const rondo::Result<bool> good = Train(**communicator, flags);
+  const rondo::Result<bool> good = TrainAndClose(*communicator, flags);
   if (!good) return complain(good.error());
-  if (const rondo::Status closed = (*communicator)->Close(); !closed) return complain(closed.error());
   if ((*communicator)->rank() == 0) {
     fmt::print("verdict     {}\n",
                *good ? "every step is one process's step up to rounding, with the same bits on all ranks" : "FAILED");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -30,6 +31,8 @@ class Trainer {
           std::vector<float> start);
 
   rondo::Status ShareStart();
+  // Goes on from another state than the start. REQUIRES: the same on all ranks, of as many elements.
+  void Restore(TrainingState state) { state_ = std::move(state); }
   // One step on a batch of all ranks together, of at least one row. Returns the mean loss over it, before the step.
   rondo::Result<double> TakeStep(Rows batch);
   // Whether this rank's parameters are rank 0's, bit by bit.

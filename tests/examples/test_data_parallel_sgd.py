@@ -120,6 +120,64 @@ class DataParallelSgd(unittest.TestCase):
         for rank in (0, 1):
             self.assertRegex(said, rf"(?m)^\[{rank}\] data_parallel_sgd: peer_lost: rank 2 ")
 
+    def survive(self, victim, *flags, launcher=(), steps=200):
+        """A training of three ranks of which one is killed when all are at work. Its lines without their tags."""
+        script = f"echo pid $$; exec {PROGRAM} --survive --steps {steps} {' '.join(map(str, flags))}"
+        job = subprocess.Popen([RONDO, "run", "-N", "3", "--keep-going", *launcher, "--", "sh", "-c", script],
+                               env=environment(), text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+        pid = None
+        at_work = False
+        lines = []
+        with job:
+            for line in job.stdout:
+                lines.append(line)
+                pid = pid or re.match(rf"\[{victim}\] pid (\d+)", line)
+                at_work = at_work or re.match(r"\[0\] +5 ", line)
+                if pid and at_work:
+                    os.kill(int(pid[1]), signal.SIGKILL)
+                    break
+            rest, said = job.communicate(timeout=PATIENCE_S)
+        text = re.sub(r"(?m)^\[\d\] ", "", "".join(lines) + rest)
+        self.assertEqual(job.returncode, 0, text + said)
+        self.assertIn(VERDICT, text)
+        self.assertRegex(said, rf"rank {victim} \(pid {pid[1]}\) was killed by SIGKILL; going on with 2")
+        return text
+
+    def same_training(self, text, steps=200):
+        """Every step was taken, some perhaps twice, and led where one process alone is led."""
+        alone = {line["step"]: line for line in map(self.numbers, STEP.finditer(self.alone(steps)))}
+        taken = [self.numbers(match) for match in STEP.finditer(text)]
+        self.assertEqual({line["step"] for line in taken}, set(range(1, steps + 1)))
+        self.assertLessEqual(len(taken), steps + 2)  # at most the step that was lost, for each rank that printed
+        for line in taken:
+            self.assertAlmostEqual(line["loss"], alone[line["step"]]["loss"], delta=1e-3)
+
+    @staticmethod
+    def numbers(match):
+        return {name: float(value) for name, value in match.groupdict().items()}
+
+    def alone(self, steps):
+        outcome = run(1, "--steps", steps)
+        self.assertEqual(outcome.returncode, 0, outcome)
+        return outcome.stdout
+
+    def test_whichever_rank_is_killed_the_others_finish_the_same_training(self):
+        for transport in ("tcp", "shm"):
+            for victim in (0, 1, 2):
+                with self.subTest(transport=transport, victim=victim):
+                    text = self.survive(victim, "--transport", transport)
+                    self.assertRegex(text, rf"rebuilt +generation 1 of 2 ranks; .*gone: rank {victim} \(host ")
+                    self.assertRegex(text, r"resumed +after step \d+")
+                    self.same_training(text)
+
+    def test_a_rank_that_is_started_again_takes_part_in_the_rest(self):
+        for victim in (0, 2):
+            with self.subTest(victim=victim):
+                text = self.survive(victim, "--refill", 3, "--settle", 20, launcher=("--restarts", "1"))
+                self.assertRegex(text, r"rebuilt +generation 1 of 3 ranks; .*2 is new; gone: rank")
+                self.same_training(text)
+
     def test_it_starts_by_the_environment_alone(self):
         with socket.socket() as held:  # bound, without listening, so that nobody else is given the port
             held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -141,7 +199,7 @@ class DataParallelSgd(unittest.TestCase):
         outcome = program("--help")
         self.assertEqual(outcome.returncode, 0)
         for flag in ("--steps --batch --accumulation --bucket-bytes --gradient-type --hidden --learning-rate --momentum "
-                     "--seed --rendezvous --timeout").split():
+                     "--seed --rendezvous --transport --timeout --survive --refill --settle").split():
             self.assertIn(flag, outcome.stdout)
 
     def test_wrong_usage_names_the_flag_and_what_it_wants(self):
