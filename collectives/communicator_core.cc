@@ -138,6 +138,7 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Create(CommunicatorO
   core->goodbyes_.resize(world);
   core->standpoints_.resize(world);
   core->said_goodbye_.resize(world);
+  core->heard_.resize(world);
   core->has_failed_.resize(world);
   core->lost_.resize(world);
   if (core->gate_.kick_fd() < 0)

@@ -230,7 +230,7 @@ class CommunicatorCore final : public PeerObserver,
   bool LookForTrouble(TimePoint now, Sequence waited);
   bool LookAtPeers();
   bool LookAtDeadlines(TimePoint now, Sequence waited);
-  Error Expired(const Pending& operation) const;
+  Error Expired(const Pending& operation, TimePoint now) const;
   // Issuer: queues the all_gather that compares the results of the operation before it.
   void PutComparison(Sequence sequence, OperationRequest& of);
   // Issuer: copies the request's counts to where they stay until its operation has ended.
@@ -303,6 +303,11 @@ class CommunicatorCore final : public PeerObserver,
   Result<std::unique_ptr<Communicator>> RebuildBy(const RebuildOptions& options, TimePoint deadline);
   std::vector<Rank> LostPeers() const;  // that died, as far as is known here
   void SayWhereWeStand();
+  // Owner: how long nothing has come from a peer that is waited for, neither words nor bytes.
+  Duration SilenceOf(Rank peer, TimePoint now) const;
+  std::string DescribeSilence(Rank peer, TimePoint now) const;
+  // Owner: whether all that this rank waits for have spoken just now, so that they wait themselves.
+  bool WaitsForWitnesses(TimePoint now) const;
   Error Disagreement(Rank peer, const OperationDescriptor& own, const OperationDescriptor& theirs) const;
   std::optional<Error> FindOddGoodbye();
   std::vector<Rank> NotParted() const;  // peers whose goodbye is still to come
@@ -327,7 +332,9 @@ class CommunicatorCore final : public PeerObserver,
   bool start_is_coarse_ = false;  // of the running operation, as it is recorded
   bool armed_ = false;
   std::optional<TimePoint> trouble_since_;  // a needed lane is broken
-  std::optional<TimePoint> still_since_;    // nothing has moved, or strangers were last looked for
+  std::optional<TimePoint> still_since_;    // nothing has moved
+  TimePoint looked_around_at_{};            // while still: strangers were looked for, and peers told where we stand
+  Sequence given_time_ = 0;                 // the operation whose end was put off for others to speak first; 0: none
   std::uint64_t words_seen_ = 0;
   TimePoint next_deadline_look_{};
 
@@ -368,6 +375,7 @@ class CommunicatorCore final : public PeerObserver,
   std::optional<Error> failure_;
   std::vector<std::optional<Goodbye>> goodbyes_;        // by peer: what it said
   std::vector<std::optional<Standpoint>> standpoints_;  // by peer: where it last said it stands
+  std::vector<TimePoint> heard_;                        // by peer: when it last said anything
   std::vector<bool> said_goodbye_;                      // by peer: we did
   std::vector<bool> has_failed_;                        // by peer: it said so; when it then leaves it need not be dead
   std::vector<bool> lost_;                              // by peer: it went without a word

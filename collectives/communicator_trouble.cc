@@ -18,6 +18,11 @@ constexpr Duration kReasonGrace = std::chrono::milliseconds(300);
 // knows more where it could not be made, speaks first, so that all ranks hear one account.
 constexpr Duration kHigherRankSpeaksFirst = std::chrono::milliseconds(200);
 constexpr Duration kRankZeroSpeaksFirst = std::chrono::milliseconds(200);
+// Who waits says so every kLookAroundEvery, so who has been mute for longer than this does not wait for anybody.
+constexpr Duration kSilence = 3 * kLookAroundEvery;
+// A rank that waits only for ranks which wait themselves knows nobody to blame. At its deadline it leaves the word for
+// so long to those who do, whose deadlines are about the same, so that all ranks name the one that everybody waits for.
+constexpr Duration kWitnessesSpeakFirst = std::chrono::milliseconds(300);
 // How long a failed communicator that is destroyed waits for its reason to leave, and how often it looks.
 constexpr Duration kLastWordsEvery = std::chrono::milliseconds(5);
 constexpr int kLastWordsLooks = 100;
@@ -55,22 +60,23 @@ bool CommunicatorCore::LookForTrouble(TimePoint now, Sequence waited) {
       return true;
     }
   }
-  if (!still_since_) still_since_ = now;
-  if (now - *still_since_ >= kLookAroundEvery) {
+  if (!still_since_) still_since_ = looked_around_at_ = now;
+  if (now - looked_around_at_ >= kLookAroundEvery) {
     if (auto stranger = runner_->FindStranger()) {
       Poison(*std::move(stranger));
       return true;
     }
     SayWhereWeStand();
-    still_since_ = now;
+    looked_around_at_ = now;
   }
   return LookAtDeadlines(now, waited);
 }
 
 // Until there is a board the others know of rank 0 only. That one knows who is missing, and may say so first.
 TimePoint CommunicatorCore::DeadlineOf(Sequence sequence) {
-  return Later(PendingOf(sequence).deadline,
-               IsSettlingBoard() && rank() != 0 ? kRankZeroSpeaksFirst : Duration::zero());
+  return Later(PendingOf(sequence).deadline, IsSettlingBoard() && rank() != 0 ? kRankZeroSpeaksFirst
+                                             : sequence == given_time_        ? kWitnessesSpeakFirst
+                                                                              : Duration::zero());
 }
 
 bool CommunicatorCore::LookAtDeadlines(TimePoint now, Sequence waited) {
@@ -97,8 +103,13 @@ bool CommunicatorCore::LookAtDeadlines(TimePoint now, Sequence waited) {
     for (Sequence sequence = first; sequence <= issued && !late; ++sequence)
       if (expired(sequence)) late = sequence;
   }
-  if (late) Poison(Expired(PendingOf(*late)));
-  return late.has_value();
+  if (!late) return false;
+  if (*late == first && given_time_ != first && WaitsForWitnesses(now)) {
+    given_time_ = first;
+    return false;
+  }
+  Poison(Expired(PendingOf(*late), now));
+  return true;
 }
 
 Error CommunicatorCore::Disagreement(Rank peer, const OperationDescriptor& own,
@@ -153,25 +164,56 @@ void CommunicatorCore::SayWhereWeStand() {
   for (const Rank peer : endpoint_->ControlPeers()) endpoint_->SendControl(peer, message);
 }
 
-Error CommunicatorCore::Expired(const Pending& operation) const {
+Duration CommunicatorCore::SilenceOf(Rank peer, TimePoint now) const {
+  const std::lock_guard lock(mutex_);
+  return now - std::min(now, std::max(heard_[static_cast<std::size_t>(peer)], still_since_.value_or(now)));
+}
+
+std::string CommunicatorCore::DescribeSilence(Rank peer, TimePoint now) const {
+  const std::vector<Rank> connected = endpoint_->ControlPeers();
+  const bool shares_memory = runner_->has_board();
+  if (!shares_memory && std::find(connected.begin(), connected.end(), peer) == connected.end()) return "";
+  const Duration silence = SilenceOf(peer, now);
+  const double seconds = std::chrono::duration<double>(silence).count();
+  return silence >= kSilence ? fmt::format("; connected and silent for {:.3f} s", seconds)
+                             : fmt::format("; connected and heard {:.3f} s ago", seconds);
+}
+
+bool CommunicatorCore::WaitsForWitnesses(TimePoint now) const {
+  const std::vector<Standing> waiting = runner_->Waiting();
+  const std::lock_guard lock(mutex_);
+  const auto speaks = [&](const Standing& standing) {
+    return now < Later(heard_[static_cast<std::size_t>(standing.peer)], kSilence);
+  };
+  return world_size() > 2 && !waiting.empty() && std::all_of(waiting.begin(), waiting.end(), speaks);
+}
+
+Error CommunicatorCore::Expired(const Pending& operation, TimePoint now) const {
   std::vector<std::string> missing;
   Rank culprit = kNoRank;
   const double seconds = std::chrono::duration<double>(operation.request.timeout).count();
+  Duration longest_silence = Duration::zero();
   for (const Standing& standing : runner_->Waiting()) {
-    if (culprit == kNoRank) culprit = standing.peer;
+    const Duration silence = SilenceOf(standing.peer, now);
+    if (culprit == kNoRank || silence > longest_silence + kSilence) {
+      culprit = standing.peer;
+      longest_silence = silence;
+    }
+    const std::string silent = DescribeSilence(standing.peer, now);
     // With the rate, so that a slow link can be told from a dead one.
-    missing.push_back(
-        standing.started
-            ? fmt::format("rank {} ({} of {} bytes of step {} {}, {:.3g} MB/s)", standing.peer, standing.bytes_done,
-                          standing.bytes_due, standing.step, standing.sending ? "sent" : "arrived",
-                          static_cast<double>(standing.bytes_done) / seconds / 1e6)
-            : fmt::format("rank {} (nothing of this operation {}; {})", standing.peer,
-                          standing.sending ? "could be sent" : "arrived", endpoint_->DescribePeer(standing.peer)));
+    missing.push_back(standing.started ? fmt::format("rank {} ({} of {} bytes of step {} {}, {:.3g} MB/s{})",
+                                                     standing.peer, standing.bytes_done, standing.bytes_due,
+                                                     standing.step, standing.sending ? "sent" : "arrived",
+                                                     static_cast<double>(standing.bytes_done) / seconds / 1e6, silent)
+                                       : fmt::format("rank {} (nothing of this operation {}{}; {})", standing.peer,
+                                                     standing.sending ? "could be sent" : "arrived", silent,
+                                                     endpoint_->DescribePeer(standing.peer)));
   }
   if (IsSettlingBoard()) {
     for (const Rank peer : board_->Missing()) {
       if (culprit == kNoRank) culprit = peer;
-      missing.push_back(fmt::format("rank {} (to share memory with; {})", peer, endpoint_->DescribePeer(peer)));
+      missing.push_back(fmt::format("rank {} (to share memory with{}; {})", peer, DescribeSilence(peer, now),
+                                    endpoint_->DescribePeer(peer)));
     }
   }
   const OperationDescriptor& d = operation.request.descriptor;
@@ -209,6 +251,10 @@ void CommunicatorCore::Poison(Error error, std::optional<Rank> origin) {
 }
 
 void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
+  {
+    const std::lock_guard lock(mutex_);
+    heard_[static_cast<std::size_t>(from)] = clock_->Now();
+  }
   switch (message.kind) {
     case ControlKind::kHeartbeat: {
       // Whoever speaks to a communicator that has failed already, a late comer say, is told why.

@@ -127,6 +127,29 @@ TEST_CASE("an operation ends within its timeout and says who is missing") {
   });
 }
 
+TEST_CASE("ranks that wait for one another all name the silent one whom one of them waits for, and since when it is") {
+  InprocNetwork network(4);
+  std::barrier<> told(4);
+  OnRanks(network, [&](Communicator& communicator) {
+    std::vector<float> values(1000, 1);
+    const auto sum = [&](Duration timeout) {
+      return communicator.AllReduce(values.data(), values.data(), values.size(), DataType::kFloat32, ReduceOp::kSum,
+                                    {.timeout = timeout, .algorithm = Algorithm::kRing});
+    };
+    CHECK(sum(std::chrono::seconds(20)));
+    if (communicator.rank() != 1) {
+      // Rank 2 waits for rank 1, rank 3 for rank 2, and rank 3 is the first to be at its deadline.
+      const Status status = sum(std::chrono::milliseconds(communicator.rank() == 3 ? 900 : 1000));
+      CAPTURE(TextOf(status));
+      CHECK((!status && status.error().code() == ErrorCode::kTimeout));
+      CHECK((!status && status.error().culprit() == 1));
+      CHECK(TextOf(status).find("rank 1 (nothing of this operation ") != std::string::npos);
+      CHECK(TextOf(status).find("; connected and silent for ") != std::string::npos);
+    }
+    told.arrive_and_wait();
+  });
+}
+
 TEST_CASE("an operation queued behind a longer one still ends within its own timeout") {
   InprocNetwork network(2);
   OnRanks(network, [&](Communicator& communicator) {
