@@ -301,6 +301,38 @@ TEST_CASE("A newcomer joins ranks that are in order, and one that died is replac
   }
 }
 
+TEST_CASE("The flight recorder's files carry the generation in which their operations ran") {
+  const Place place(Place::Kind::kFile);
+  std::string name = (std::filesystem::temp_directory_path() / "rondo_XXXXXX").string();
+  REQUIRE(mkdtemp(name.data()) != nullptr);
+  const std::filesystem::path records = name;
+  auto processes = Start(
+      place, 3, Path::kTcp,
+      [](Communicator& communicator, Rank rank, const ToTest& test) {
+        WorkUntilItFails(communicator, rank, 7);
+        const auto next = GoOn(communicator, rank, test);
+        if (next == nullptr) return;
+        const std::string dump = next->DumpRecords();
+        test.Say(dump.substr(dump.find("\"generation\":"), 17));
+        WorkUntilItFails(*next, rank, 5);
+        test.Say(TextOf(next->Barrier()));  // by then the file has been written
+        test.Await();
+      },
+      [&](ConnectOptions& options) { options.communicator.record_dir = records; });
+  processes[1].Kill();
+  for (const std::size_t rank : {0u, 2u}) {
+    CHECK_HAS(processes[rank].Hear(), "of 2: sum 5; generation 1 of 2 ranks");
+    CHECK(processes[rank].Hear() == R"("generation": 1, )");
+  }
+  CHECK(std::filesystem::exists(records / "rondo-default-g0-group0-rank0.json"));
+  CHECK(std::filesystem::exists(records / "rondo-default-g0-group0-rank2.json"));
+  CHECK_FALSE(std::filesystem::exists(records / "rondo-default-g1-group0-rank0.json"));
+  processes[2].Kill();
+  CHECK_HAS(processes[0].Hear(), "peer_lost: ");
+  CHECK(std::filesystem::exists(records / "rondo-default-g1-group0-rank0.json"));
+  std::filesystem::remove_all(records);
+}
+
 TEST_CASE("A part that is too small for min_ranks does not go on, and says who is missing") {
   const Place place(Place::Kind::kFile);
   auto processes = Start(place, 2, Path::kTcp, [](Communicator& communicator, Rank rank, const ToTest& test) {
