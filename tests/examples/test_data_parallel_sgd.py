@@ -9,6 +9,7 @@ import re
 import signal
 import socket
 import subprocess
+import threading
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -129,16 +130,24 @@ class DataParallelSgd(unittest.TestCase):
         pid = None
         at_work = False
         lines = []
+        complaints = []
         with job:
-            for line in job.stdout:
+            patience = threading.Timer(PATIENCE_S, job.kill)
+            patience.start()
+            told = threading.Thread(target=lambda: complaints.append(job.stderr.read()))
+            told.start()
+            killed = False
+            for line in job.stdout:  # to its end: what a loop that is left has read ahead would be lost
                 lines.append(line)
                 pid = pid or re.match(rf"\[{victim}\] pid (\d+)", line)
                 at_work = at_work or re.match(r"\[0\] +5 ", line)
-                if pid and at_work:
+                if pid and at_work and not killed:
                     os.kill(int(pid[1]), signal.SIGKILL)
-                    break
-            rest, said = job.communicate(timeout=PATIENCE_S)
-        text = re.sub(r"(?m)^\[\d\] ", "", "".join(lines) + rest)
+                    killed = True
+            told.join()
+            patience.cancel()
+            said = "".join(complaints)
+        text = re.sub(r"(?m)^\[\d\] ", "", "".join(lines))
         self.assertEqual(job.returncode, 0, text + said)
         self.assertIn(VERDICT, text)
         self.assertRegex(said, rf"rank {victim} \(pid {pid[1]}\) was killed by SIGKILL; going on with 2")

@@ -4,7 +4,7 @@
 //
 //   NS pid PID                     before the meeting
 //   NS runs RANK                   a sum among all ranks was right
-//   NS failed CODE CULPRIT TEXT    a sum failed; TEXT is the error
+//   NS failed CODE CULPRIT TEXT    a sum failed, or the closing; TEXT is the error
 //   NS rebuilt GENERATION RANK WORLD_SIZE REPORT
 //   NS left CODE TEXT              the rebuild failed
 //   NS after CODE TEXT             what the old communicator says to one more sum, when the rebuild has failed
@@ -142,38 +142,34 @@ Result<bool> IsOver(Communicator& communicator, const Sums& sums, const Flags& f
   return over != 0;
 }
 
+// Until it is over, which the first generation never is: it is there to be hurt.
 Status SumUntilOver(Communicator& communicator, Sums& sums, const Flags& flags) {
-  for (;;) {
+  for (bool over = false; !over;) {
     RONDO_TRY(sums.TakeOne(communicator));
-    RONDO_ASSIGN(const bool over, IsOver(communicator, sums, flags));
-    if (over) return {};
+    if (communicator.report().old_ranks.empty()) {
+      if (sums.taken() == 1) Say("runs {}", communicator.rank());
+      continue;
+    }
+    RONDO_ASSIGN(over, IsOver(communicator, sums, flags));
   }
+  return communicator.Close();
 }
 
-int GoOnAfterFailure(std::unique_ptr<Communicator> communicator, Sums& sums, const Flags& flags) {
-  auto next = communicator->Rebuild({.settle = DurationOf(flags.settle_s)});
+// The next generation, with its sums begun; null when there is none for this rank.
+std::unique_ptr<Communicator> GoOn(Communicator& communicator, Sums& sums, const Flags& flags) {
+  auto next = communicator.Rebuild({.settle = DurationOf(flags.settle_s)});
   if (!next) {
     Say("left {} {}", Name(next.error().code()), next.error().ToString());
-    const Status again = sums.TakeOne(*communicator);
+    const Status again = sums.TakeOne(communicator);
     Say("after {}", again ? "ok it could" : fmt::format("{} {}", Name(again.error().code()), again.error().ToString()));
-    return 1;
+    return nullptr;
   }
-  communicator = *std::move(next);
-  const RebuildReport& report = communicator->report();
+  const RebuildReport& report = (*next)->report();
   std::vector<std::int64_t> marks;
   for (const Rank old_rank : report.old_ranks) marks.push_back(sums.marks()[static_cast<std::size_t>(old_rank)]);
-  Say("rebuilt {} {} {} {}", report.generation, communicator->rank(), communicator->world_size(), report.ToString());
+  Say("rebuilt {} {} {} {}", report.generation, (*next)->rank(), (*next)->world_size(), report.ToString());
   sums.Begin(std::move(marks), report.generation);
-  if (const Status status = SumUntilOver(*communicator, sums, flags); !status) {
-    Say("wrong {}", status.error().ToString());
-    return 1;
-  }
-  if (const Status closed = communicator->Close(); !closed) {
-    Say("wrong at Close: {}", closed.error().ToString());
-    return 1;
-  }
-  Say("ended {}", sums.taken());
-  return 0;
+  return *std::move(next);
 }
 
 int Main(const Flags& flags) {
@@ -185,26 +181,28 @@ int Main(const Flags& flags) {
   options.environment = ProcessEnvironment;
   options.addresses = {"127.0.0.1"};
   options.rebuildable = true;
-  auto communicator = Connect(options);
-  if (!communicator) {
-    Say("wrong: not met: {}", communicator.error().ToString());
+  auto connected = Connect(options);
+  if (!connected) {
+    Say("wrong: not met: {}", connected.error().ToString());
     return 1;
   }
+  std::unique_ptr<Communicator> communicator = *std::move(connected);
   Sums sums(flags);
-  sums.Begin(FirstMarks((*communicator)->world_size()), 0);
+  sums.Begin(FirstMarks(communicator->world_size()), 0);
   for (;;) {
-    const Status status = sums.TakeOne(**communicator);
-    if (!status && status.error().code() == ErrorCode::kCorrupt) {
-      Say("wrong {}", status.error().ToString());
+    const Status status = SumUntilOver(*communicator, sums, flags);
+    if (status) break;
+    const Error& error = status.error();
+    if (error.code() == ErrorCode::kCorrupt) {
+      Say("wrong {}", error.ToString());
       return 1;
     }
-    if (!status) {
-      const Error& error = status.error();
-      Say("failed {} {} {}", Name(error.code()), error.culprit(), error.ToString());
-      return GoOnAfterFailure(*std::move(communicator), sums, flags);
-    }
-    if (sums.taken() == 1) Say("runs {}", (*communicator)->rank());
+    Say("failed {} {} {}", Name(error.code()), error.culprit(), error.ToString());
+    communicator = GoOn(*communicator, sums, flags);
+    if (communicator == nullptr) return 1;
   }
+  Say("ended {}", sums.taken());
+  return 0;
 }
 
 }  // namespace
