@@ -23,6 +23,9 @@ constexpr std::size_t kListedRanks = 16;
 // Growing, so that a thousand ranks that wait for one do not keep the store busy.
 constexpr Duration kFirstPause = std::chrono::milliseconds(50);
 constexpr Duration kLongestPause = std::chrono::seconds(1);
+// Newcomers are counted through the whole life of a job, so only the latest are looked at: a look then fits into one
+// batch, whatever the count says.
+constexpr std::uint64_t kNewcomersLookedAt = 4096;
 
 std::string Who(const RosterEntry& entry) { return fmt::format("host {}, pid {}", entry.host, entry.pid); }
 
@@ -81,7 +84,7 @@ class Agreement {
     for (std::size_t rank = 0; rank < previous().size(); ++rank) keys.push_back(ClaimKey(generation_, rank));
     RONDO_ASSIGN(auto values, store_.GetMany(keys, options_.deadline));
     if (values[0]) {
-      RONDO_ASSIGN(standing_, Decode(*values[0], store_));
+      RONDO_ASSIGN(standing_, Decode(*values[0], generation_, store_));
       return {};
     }
     claims_.assign(previous().size(), std::nullopt);
@@ -96,21 +99,22 @@ class Agreement {
       if (claim) dead_.insert(claim->lost.begin(), claim->lost.end());
     waiting_.clear();
     if (Room() <= 0 || !values[1]) return {};
-    std::uint64_t newcomers = 0;
+    std::int64_t newcomers = 0;  // as Add counts them
     std::from_chars(values[1]->data(), values[1]->data() + values[1]->size(), newcomers);
-    return LookAtNewcomers(newcomers);
+    return newcomers > 0 ? LookAtNewcomers(static_cast<std::uint64_t>(newcomers)) : Status{};
   }
 
   Status LookAtNewcomers(std::uint64_t count) {
+    const std::uint64_t first = count > kNewcomersLookedAt ? count - kNewcomersLookedAt + 1 : 1;
     std::vector<std::string> keys;
-    for (std::uint64_t number = 1; number <= count; ++number) {
+    for (std::uint64_t number = first; number <= count; ++number) {
       keys.push_back(NewcomerKey(number));
       keys.push_back(AdmissionKey(number));
     }
     RONDO_ASSIGN(auto values, store_.GetMany(keys, options_.deadline));
-    for (std::uint64_t number = 1; number <= count && static_cast<int>(waiting_.size()) < Room(); ++number) {
-      const auto& asked = values[2 * (number - 1)];
-      const auto& answered = values[2 * (number - 1) + 1];
+    for (std::uint64_t number = first; number <= count && static_cast<int>(waiting_.size()) < Room(); ++number) {
+      const auto& asked = values[2 * (number - first)];
+      const auto& answered = values[2 * (number - first) + 1];
       if (!asked || answered) continue;
       auto newcomer = DecodeNewcomer(number, *asked);
       const std::string differences =
@@ -193,7 +197,7 @@ class Agreement {
     RONDO_ASSIGN(const CompareSetResult result,
                  store_.CompareSet(RosterKey(generation_), std::nullopt, record, options_.deadline));
     if (result.swapped) return Enter(roster);
-    RONDO_ASSIGN(const Roster standing, Decode(result.current, store_));
+    RONDO_ASSIGN(const Roster standing, Decode(result.current, generation_, store_));
     return Enter(standing);
   }
 
@@ -273,7 +277,7 @@ Result<Roster> ReadAdmission(Store& store, const std::string& bytes, const Newco
     return Fail(ErrorCode::kVersionMismatch, "this process ({}) cannot join job '{}': {} (there: the ranks that run)",
                 Who(options.self), options.job, admission->why);
   RONDO_ASSIGN(const std::string record, store.WaitFor(RosterKey(admission->generation), options.deadline));
-  return Decode(record, store);
+  return Decode(record, admission->generation, store);
 }
 
 }  // namespace
@@ -293,6 +297,7 @@ Result<Roster> AwaitAdmission(Store& store, const Clock& clock, const NewcomerOp
   const TimePoint began = clock.Now();
   PrefixStore own(store, Prefix(options.first_generation, options.job));
   RONDO_ASSIGN(const std::int64_t number, own.Add(kNewcomers, 1, options.deadline));
+  if (number < 1) return Fail(ErrorCode::kProtocol, "store {} counts {} newcomers", store.Describe(), number);
   const auto at = static_cast<std::uint64_t>(number);
   const std::string key = NewcomerKey(at);
   RONDO_TRY(

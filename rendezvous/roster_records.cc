@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/byte_codec.h"
@@ -75,7 +76,7 @@ std::string Encode(const Roster& roster) {
   return out.Take();
 }
 
-Result<Roster> Decode(std::string_view bytes, const Store& store) {
+Result<Roster> Decode(std::string_view bytes, std::uint64_t generation, const Store& store) {
   ByteReader in(bytes);
   Roster roster;
   const bool known = in.Number<std::uint8_t>() == kRecordVersion;
@@ -89,8 +90,11 @@ Result<Roster> Decode(std::string_view bytes, const Store& store) {
     one.why = in.Text(kMaxWhyBytes);
     roster.departed.push_back(std::move(one));
   }
-  if (known && in.AtEnd()) return roster;
-  return Fail(ErrorCode::kProtocol, "the roster in store {} is not one of this version", store.Describe());
+  const bool ranked = std::all_of(roster.members.begin(), roster.members.end(),
+                                  [](const RosterEntry& member) { return member.old_rank >= kNoRank; });
+  if (known && in.AtEnd() && ranked && roster.generation == generation) return roster;
+  return Fail(ErrorCode::kProtocol, "the roster of generation {} in store {} is not one of this version", generation,
+              store.Describe());
 }
 
 std::string Encode(const Newcomer& newcomer) {

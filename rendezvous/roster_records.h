@@ -43,8 +43,8 @@ std::string Encode(const Claim& claim);
 std::optional<Claim> DecodeClaim(std::string_view bytes);  // nullopt: of another version
 
 std::string Encode(const Roster& roster);
-// kProtocol names the store.
-Result<Roster> Decode(std::string_view bytes, const Store& store);
+// kProtocol names the store: the bytes are of another version, or of another generation's roster.
+Result<Roster> Decode(std::string_view bytes, std::uint64_t generation, const Store& store);
 
 struct Newcomer {
   std::uint64_t number = 0;  // not in the record: its key says it

@@ -256,6 +256,39 @@ TEST_CASE("Without room nobody is admitted; a newcomer that gave up is not admit
   CHECK(OldRanks(*roster) == std::vector<Rank>{0});
 }
 
+TEST_CASE("However many newcomers the store counts, only the latest are looked at, and one of them is admitted") {
+  MemoryWorld world;
+  const auto store = world.Open();
+  REQUIRE(store->Add("rebuild/7/job/newcomers", 1'000'000'000'000, InMs(1000)));
+  Result<Roster> admitted = Fail(ErrorCode::kInternal, "did not run");
+  std::thread newcomer([&] {
+    admitted = AwaitAdmission(*world.Open(), kClock,
+                              {.job = "job",
+                               .first_generation = 7,
+                               .self = {.instance = "new", .host = "host", .pid = 1},
+                               .config = kConfig,
+                               .deadline = InMs(60'000)});
+  });
+  const auto results = Agree(world, RunningRoster(1), {{.rank = 0, .rules = {.max_ranks = 2, .settle = 20s}}});
+  newcomer.join();
+  REQUIRE_MESSAGE(results[0].has_value(), TextOf(results[0]));
+  CHECK(OldRanks(*results[0]) == std::vector<Rank>{0, kNoRank});
+  CHECK(admitted.has_value());
+}
+
+TEST_CASE("A roster that says it is another generation's is not believed") {
+  MemoryWorld world;
+  REQUIRE(Agree(world, RunningRoster(1), {{.rank = 0}})[0].has_value());
+  const auto store = world.Open();
+  const auto record = store->Get("rebuild/7/job/8/roster", InMs(1000));
+  REQUIRE((record && *record));
+  REQUIRE(store->Set("rebuild/7/job/9/roster", **record, InMs(1000)));
+  Roster previous = RunningRoster(1);
+  previous.generation = 8;
+  const auto results = Agree(world, previous, {{.rank = 0}});
+  CHECK_SAYS(results[0], "protocol: the roster of generation 9 in store ");
+}
+
 TEST_CASE("A newcomer with another configuration is refused at once, with both values, and takes nobody's place") {
   MemoryWorld world;
   const auto store = world.Open();
