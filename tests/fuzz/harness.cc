@@ -27,8 +27,8 @@ void Freed(const volatile void*) {}
 }  // namespace
 
 void CheckError(const Error& error) {
-  RONDO_HOLDS(error.code() >= ErrorCode::kInvalidArgument && error.code() <= ErrorCode::kInternal, "code {}",
-              static_cast<int>(error.code()));
+  const auto number = static_cast<std::uint8_t>(error.code());
+  RONDO_HOLDS(ErrorCodeFromNumber(number) == error.code(), "code {}", number);
   RONDO_HOLDS(!error.message().empty(), "{}", Name(error.code()));
   const std::string text = error.ToString();
   RONDO_HOLDS(IsPrintable(text, LineFeeds::kKeep), "{}", Printable(text));
