@@ -202,9 +202,13 @@ Result<std::shared_ptr<const Profile>> ReadProfile(const std::string& path) {
 }
 
 std::shared_ptr<const Profile> DefaultProfile() {
-  auto profile = ParseProfile(kDefaultProfileJson);
-  RONDO_CHECK(profile.has_value());
-  return std::make_shared<const Profile>(std::move(*profile));
+  // A constant, read once per process: reading takes longer than all the rest of making a communicator.
+  static const std::shared_ptr<const Profile> profile = [] {
+    auto parsed = ParseProfile(kDefaultProfileJson);
+    RONDO_CHECK(parsed.has_value());
+    return std::make_shared<const Profile>(std::move(*parsed));
+  }();
+  return profile;
 }
 
 std::string Fingerprint(const Profile& profile) {

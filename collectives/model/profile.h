@@ -54,7 +54,8 @@ Result<Profile> ParseProfile(std::string_view json);
 // kInvalidArgument names the file.
 Result<std::shared_ptr<const Profile>> ReadProfile(const std::string& path);
 
-// The one that holds where nobody gives another: default_profile.json, as it was when the library was built.
+// The one that holds where nobody gives another: default_profile.json, as it was when the library was built; one for
+// the whole process. Any thread may ask.
 std::shared_ptr<const Profile> DefaultProfile();
 
 // "name, 0123456789abcdef": equal for equal profiles. By this ranks find out that they hold different ones.

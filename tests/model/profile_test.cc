@@ -41,6 +41,7 @@ TEST_CASE("the profile that ships parses, and says where it comes from") {
   CHECK_FALSE(profile->provenance.empty());
   CHECK(profile->costs.hop_us > 0);
   CHECK(profile->costs.byte_ns > 0);
+  CHECK_MESSAGE(DefaultProfile() == profile, "read once per process, not for every communicator");
 }
 
 TEST_CASE("fingerprints are equal for equal profiles and differ by a single time") {
