@@ -332,6 +332,7 @@ class CommunicatorCore final : public PeerObserver,
   bool start_is_coarse_ = false;  // of the running operation, as it is recorded
   bool armed_ = false;
   std::optional<TimePoint> trouble_since_;  // a needed lane is broken
+  Rank trouble_with_ = kNoRank;             // whose
   std::optional<TimePoint> still_since_;    // nothing has moved
   TimePoint looked_around_at_{};            // while still: strangers were looked for, and peers told where we stand
   Sequence given_time_ = 0;                 // the operation whose end was put off for others to speak first; 0: none

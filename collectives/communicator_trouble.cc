@@ -48,7 +48,11 @@ bool CommunicatorCore::LookForTrouble(TimePoint now, Sequence waited) {
   if (!trouble && IsSettlingBoard() && board_->failure() != nullptr)
     trouble = {board_->failure()->culprit(), board_->failure()};
   if (trouble) {
-    if (!trouble_since_) trouble_since_ = now;
+    // Each has its own time: a rank that takes its lanes away because it was told of the first is about to say so.
+    if (!trouble_since_ || trouble_with_ != trouble->peer) {
+      trouble_since_ = now;
+      trouble_with_ = trouble->peer;
+    }
     const bool other_speaks_first = trouble->peer > rank();
     if (now - *trouble_since_ >= kReasonGrace + (other_speaks_first ? kHigherRankSpeaksFirst : Duration::zero())) {
       const Error error =

@@ -1,9 +1,11 @@
 #include "simulation/chaos.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
 #include <set>
 #include <utility>
@@ -23,6 +25,7 @@ constexpr std::uint64_t kMainCommunicator = 1;
 // What a wait that must not fail has beyond what stops it.
 constexpr Duration kMargin = std::chrono::milliseconds(1500);
 constexpr Duration kHealedMost = std::chrono::seconds(200);
+constexpr Duration kRebuildsMost = std::chrono::seconds(300);
 
 class Chaos {
  public:
@@ -45,8 +48,9 @@ class Chaos {
   ChaosOutcome Run() {
     outcome_.world_size = plan_.world_size;
     if (options_.trace) {
-      Trace(fmt::format("{} ranks, {}{}{}", plan_.world_size, plan_.sim.handshakes ? "with handshakes" : "by name",
-                        plan_.checksums ? ", checksums" : "", plan_.compare_results ? ", results compared" : ""));
+      Trace(fmt::format("{} ranks, {}{}{}{}", plan_.world_size, plan_.sim.handshakes ? "with handshakes" : "by name",
+                        plan_.checksums ? ", checksums" : "", plan_.compare_results ? ", results compared" : "",
+                        plan_.rebuild ? fmt::format(", going on with {} or more", plan_.min_ranks) : ""));
       for (const Step& step : plan_.steps) Trace(fmt::format("planned: {}", Describe(step)));
       for (const Fault& fault : plan_.faults) Trace(fmt::format("planned: {}", Describe(fault)));
       network_.TellFaults([this](TimePoint, std::string_view text) { Trace(std::string(text)); });
@@ -87,6 +91,7 @@ class Chaos {
     Duration most = plan_.join_timeout + std::chrono::seconds(60);
     for (const Step& step : plan_.steps) most += step.timeout + std::chrono::seconds(10);
     for (const Fault& fault : plan_.faults) most += std::min<Duration>(fault.lasts, std::chrono::minutes(1));
+    if (plan_.rebuild) most += kRebuildsMost;
     if (const Cluster::End end = cluster_.Run(Now() + most); end != Cluster::End::kDone)
       for (Rank rank = 0; rank < plan_.world_size; ++rank)
         if (cluster_.Runs(rank) && !network_.killed(rank))
@@ -99,12 +104,15 @@ class Chaos {
       outcome_.met += Life(rank).met();
       outcome_.unharmed += Life(rank).through();
       outcome_.failed += Life(rank).failure().has_value();
+      outcome_.went_on += Life(rank).went_on();
+      outcome_.stopped += Life(rank).stopped_by().has_value();
       outcome_.corrupt += Life(rank).failure() && Life(rank).failure()->code() == ErrorCode::kCorrupt;
     }
     outcome_.survivors = static_cast<int>(survivors_.size());
     outcome_.counters = network_.counters();
     outcome_.trace_hash = network_.trace_hash();
     if (outcome_.violation.empty()) Judge(store);
+    if (outcome_.violation.empty()) JudgeRebuilds();
   }
 
   // The store's machine may be rank 0's.
@@ -295,13 +303,15 @@ class Chaos {
       const Rank culprit = error.culprit();
       // Who gave up had a reason, which is judged in its place: others may be told so, or wait for it in vain (in a
       // part of a split that it never made), or find that it has left.
-      const bool gave_up = culprit >= 0 && !network_.killed(culprit) && Life(culprit).failure();
+      const bool gave_up = culprit >= 0 && Life(culprit).failure();  // and may have died since
       if (error.code() == ErrorCode::kPeerAborted && !gave_up) return said("it blames a rank that gave nothing up");
       if (gave_up && (error.code() == ErrorCode::kPeerAborted || error.code() == ErrorCode::kClosed ||
                       error.code() == ErrorCode::kTimeout || error.code() == ErrorCode::kUnreachable)) {
         outcome_.blamed_next += error.code() != ErrorCode::kPeerAborted && explained.culprits.count(culprit) == 0;
         continue;
       }
+      // Who is slow calls somebody who has gone on already.
+      if (error.code() == ErrorCode::kStale && culprit >= 0 && !Life(culprit).generations().empty()) continue;
       // Who was away finds that the others have given it up.
       if (explained.away.count(rank) != 0 && culprit >= 0 && Life(culprit).failure() &&
           (error.code() == ErrorCode::kPeerLost || error.code() == ErrorCode::kConnectionReset ||
@@ -315,6 +325,47 @@ class Chaos {
       if (!waited && !of_store) return said("it blames a rank that did nothing");
       outcome_.blamed_next += waited && culprit != kNoRank;  // whom it waited for waited, too
     }
+  }
+
+  // No two sets of ranks go on apart: a generation's number stands for one roster, and each roster lies within the one
+  // before.
+  void JudgeRebuilds() {
+    std::map<std::uint64_t, std::vector<Rank>> rosters;
+    for (Rank rank = 0; rank < plan_.world_size; ++rank)
+      for (const RankLife::Generation& generation : Life(rank).generations()) {
+        const auto [known, fresh] = rosters.try_emplace(generation.number, generation.members);
+        if (!fresh && known->second != generation.members)
+          return Violate(fmt::format("generation {} is ranks {} to rank {}, and ranks {} to another", generation.number,
+                                     fmt::join(generation.members, ", "), rank, fmt::join(known->second, ", ")));
+      }
+    const std::vector<Rank>* before = nullptr;
+    for (const auto& [number, members] : rosters) {
+      const auto old = [&](Rank rank) { return std::find(before->begin(), before->end(), rank) != before->end(); };
+      if (before != nullptr && !std::all_of(members.begin(), members.end(), old))
+        return Violate(fmt::format("generation {} has ranks {}, of whom not all were in the generation before", number,
+                                   fmt::join(members, ", ")));
+      before = &members;
+    }
+    for (const Rank rank : survivors_) {
+      const auto& why = Life(rank).stopped_by();
+      if (!why) continue;
+      const auto said = [&](std::string_view what) {
+        Violate(fmt::format("rank {}: {}: {}", rank, what, why->ToString()));
+      };
+      if (why->code() != ErrorCode::kRebuildFailed && why->code() != ErrorCode::kStale)
+        return said("a rebuild ends so with neither rebuild_failed nor stale");
+      if (OnlyRanksWereLost()) return said("the store was there, and all who are left, but it did not go on");
+    }
+  }
+
+  // Nothing that stood in the way of those who are left, or of the store, for any time.
+  bool OnlyRanksWereLost() const {
+    using Kind = Fault::Kind;
+    const auto harmless = [&](const Fault& fault) {
+      if (fault.kind == Kind::kKill) return !plan_.store_beside_rank_0 || fault.ranks.front() != 0;
+      return fault.kind == Kind::kStranger;
+    };
+    return plan_.min_ranks == 1 && std::all_of(plan_.faults.begin(), plan_.faults.end(), harmless);
   }
 
   // ---- liveness ----
@@ -366,8 +417,8 @@ class Chaos {
   ChaosOutcome outcome_;
 };
 
-constexpr std::array<Negative, 4> kNegatives = {Negative::kEofIgnored, Negative::kNoDeadline, Negative::kPayloadFlips,
-                                                Negative::kEarlyRelease};
+constexpr std::array<Negative, 5> kNegatives = {Negative::kEofIgnored, Negative::kNoDeadline, Negative::kPayloadFlips,
+                                                Negative::kEarlyRelease, Negative::kTwoRosters};
 
 }  // namespace
 
@@ -380,6 +431,7 @@ std::string_view Name(Negative negative) {
     case Negative::kNoDeadline: return "no-deadline";
     case Negative::kPayloadFlips: return "payload-flips";
     case Negative::kEarlyRelease: return "early-release";
+    case Negative::kTwoRosters: return "two-rosters";
   }
   return "unknown";
 }

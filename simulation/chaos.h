@@ -9,7 +9,10 @@
 //             an error is typed, of a kind that the faults that fired explain, and names a rank that was at fault; or
 //             one that was waited for, and has failed for its part; where no fault that could do harm fired, there is
 //             no error; later calls return the first cause; nobody waits longer than its deadline and a second; nobody
-//             writes into a buffer, nor beside it, once its call has returned.
+//             writes into a buffer, nor beside it, once its call has returned;
+//             where ranks go on without others (Communicator::Rebuild, in a third of the stories), each generation has
+//             one roster, within that of the generation before; and where nothing but ranks was lost, all who are left
+//             do go on.
 //   liveness  healed, the ranks that live meet under the next generation within its deadline, and their sums are right.
 //
 // The same seed gives the same story on every machine.
@@ -34,6 +37,7 @@ enum class Negative : std::uint8_t {
   kNoDeadline,    // operations never time out
   kPayloadFlips,  // payload is spoilt, and nobody looks: neither checksums nor compared results
   kEarlyRelease,  // memory is said to be free while it is still to be read
+  kTwoRosters,    // whoever writes the roster of the next generation takes its own for the one that stands
 };
 std::span<const Negative> AllNegatives();  // but kNone
 std::string_view Name(Negative negative);  // "eof-ignored"
@@ -55,6 +59,8 @@ struct ChaosOutcome {
   int corrupt = 0;      // of them, those that were told of damaged frames
   int blamed_next = 0;  // those that name whom they waited for, and not who was at fault
   int survivors = 0;
+  int went_on = 0;  // of them, those that rebuilt and did all they then had to, before anything was healed
+  int stopped = 0;  // those that could not
   std::uint64_t stalled_requests = 0;  // of the store
   std::uint64_t switches = 0;          // of fibers
   SimCounters counters;

@@ -13,6 +13,8 @@ constexpr std::size_t kPayloadBytesAt = 24;  // in a header, also of messages
 }  // namespace
 
 std::optional<std::uint64_t> FrameFlipper::operator()(std::uint64_t stream_offset, Bytes piece) {
+  over_ = over_ || (stream_offset == 0 && seen_ > 0);  // the lane of a later generation
+  if (over_) return std::nullopt;
   RONDO_CHECK(stream_offset == seen_, "byte {} of a stream was shown after byte {}", stream_offset, seen_);
   const std::uint64_t end = seen_ = stream_offset + piece.size();
   const auto choose = [&](std::uint64_t from, std::uint64_t until) {

@@ -14,7 +14,8 @@ namespace rondo::simulation {
 enum class FrameFlip : std::uint8_t { kHeader, kPayload };
 
 // A SimFlip for one direction of one lane, from its first byte on: turns a random bit of the first frame from number
-// `frame` on that has such bytes. With checksums what follows the payload counts as payload.
+// `frame` on that has such bytes. With checksums what follows the payload counts as payload. Of the lanes that two
+// ranks have one after the other, in several generations, the first alone is followed.
 class FrameFlipper {
  public:
   FrameFlipper(FrameFlip what, bool checksums, std::uint64_t frame, std::uint64_t seed)
@@ -27,6 +28,7 @@ class FrameFlipper {
   std::uint64_t left_;  // frames to let pass
   Random random_;
   std::uint64_t seen_ = 0;
+  bool over_ = false;               // the first stream is
   std::uint64_t header_at_ = 0;     // of the frame that is being read, or the next
   std::uint64_t spoils_until_ = 0;  // where the payload of the one before it ends
   std::array<std::byte, kLineBytes> header_{};

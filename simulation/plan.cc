@@ -32,6 +32,7 @@ class Drawing {
     plan_.join_timeout = milliseconds(random_.Between(3000, 8000));
     for (std::uint64_t i = random_.Between(1, 6); i > 0; --i) plan_.steps.push_back(DrawStep());
     DrawFaults();
+    DrawRebuild();
     return std::move(plan_);
   }
 
@@ -125,6 +126,21 @@ class Drawing {
       AddFault(Pick({Kind::kKill, Kind::kKill, Kind::kKill, Kind::kPause, Kind::kPause, Kind::kPartition, Kind::kOneWay,
                      Kind::kCutLane, Kind::kCutControl, Kind::kFlipHeader, flip, Kind::kStoreKill, Kind::kStorePause,
                      Kind::kStoreCut, Kind::kStoreStall, Kind::kStranger}));
+  }
+
+  // By name alone a call could not tell one generation's process from another's.
+  void DrawRebuild() {
+    const bool demanded = negative(Negative::kTwoRosters);
+    if (options_.negative != Negative::kNone && !demanded) return;
+    plan_.rebuild = plan_.sim.handshakes && (demanded || random_.Chance(0.5));
+    if (!plan_.rebuild) return;
+    if (random_.Chance(0.3)) plan_.min_ranks = plan_.world_size / 2 + 1;
+    if (!random_.Chance(0.4)) return;
+    AddFault(Pick({Fault::Kind::kKill, Fault::Kind::kKill, Fault::Kind::kPause, Fault::Kind::kPartition}));
+    if (plan_.faults.empty()) return;
+    Fault& second = plan_.faults.back();  // while those who are left find each other
+    second.at_event.reset();
+    second.at += milliseconds(random_.Below(random_.Chance(0.5) ? 100 : 15'000));
   }
 
   void AddFault(Fault::Kind kind) {

@@ -65,6 +65,8 @@ struct Plan {
   std::uint64_t eager_bytes = 0;
   bool checksums = false;
   bool compare_results = false;
+  bool rebuild = false;  // who fails goes on with those who are left, while the faults last
+  int min_ranks = 1;     // of them
   Duration join_timeout{};
   std::vector<Step> steps;
   std::vector<Fault> faults;

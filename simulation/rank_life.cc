@@ -1,6 +1,7 @@
 #include "simulation/rank_life.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
@@ -11,13 +12,15 @@
 namespace rondo::simulation {
 namespace {
 
-constexpr char kJob[] = "chaos";
-// Of Close, Split and connecting.
-constexpr Duration kTimeout = std::chrono::seconds(5);
 constexpr Duration kSlack = std::chrono::seconds(1);
-// Healed, and with nothing else to do.
+// Who is told nothing finds out by its operation's deadline, of 6 s at most.
+constexpr Duration kSettle = std::chrono::seconds(10);
+constexpr Duration kRebuildTimeout = std::chrono::seconds(40);
+constexpr int kMostRebuilds = 4;
+// Healed, and with nothing else to do. Of a number that no rebuild gets to.
+constexpr std::uint64_t kHealedGeneration = 1000;
 constexpr Duration kHealedTimeout = std::chrono::seconds(30);
-constexpr std::uint64_t kHealedCounts[] = {1, 1000, 37};
+constexpr std::uint64_t kCounts[] = {1, 1000, 37};
 
 constexpr std::size_t kGuards = 8;
 constexpr std::int64_t kGuard = 0x5AFE'5AFE'5AFE'5AFE;
@@ -51,16 +54,66 @@ void RankLife::First(const StorePlace& place) {
   if (!communicator) return Fail(communicator.error());
   communicator_ = std::move(*communicator);
   met_at_ = Now();
+  const Status worked = Work();
+  if (world_.cluster.dying()) return;
+  if (worked) {
+    through_ = true;
+    world_.trace(fmt::format("rank {} is through", rank_));
+    return;
+  }
+  Fail(worked.error());
+  if (world_.plan.rebuild) GoOn();
+}
+
+Status RankLife::Work() {
   for (const Step& step : world_.plan.steps) {
     doing_ = Describe(step);
-    if (const Status done = Do(step); !done) return Fail(done.error());
-    if (world_.cluster.dying()) return;
+    RONDO_TRY(Do(step));
+    if (world_.cluster.dying()) return {};
   }
   doing_ = "Close";
-  if (const Status closed = Timed(kTimeout, [&] { return communicator_->Close(); }); !closed)
-    return Fail(closed.error());
-  through_ = true;
-  world_.trace(fmt::format("rank {} is through", rank_));
+  return Timed(kTimeout, [&] { return communicator_->Close(); });
+}
+
+void RankLife::GoOn() {
+  for (int rebuilds = 0; rebuilds < kMostRebuilds && !world_.cluster.dying(); ++rebuilds) {
+    doing_ = fmt::format("rebuild {}", rebuilds + 1);
+    part_.reset();
+    failing_in_.clear();
+    // The control's ranks wait for nobody, so that their rosters differ; a store in order lets one of them stand.
+    const Duration settle = world_.negative == Negative::kTwoRosters ? std::chrono::microseconds(1) : kSettle;
+    const Status rebuilt = Timed(kRebuildTimeout, [&]() -> Status {
+      RONDO_ASSIGN(
+          communicator_,
+          communicator_->Rebuild({.min_ranks = world_.plan.min_ranks, .settle = settle, .timeout = kRebuildTimeout}));
+      return {};
+    });
+    if (world_.cluster.dying()) return;
+    if (!rebuilt) {
+      stopped_by_ = rebuilt.error();
+      world_.trace(fmt::format("rank {} does not go on: {}", rank_, stopped_by_->ToString()));
+      return;
+    }
+    const Generation& now = generations_.back();
+    world_.trace(
+        fmt::format("rank {} goes on in generation {} of ranks {}", rank_, now.number, fmt::join(now.members, ", ")));
+    Status status;
+    for (const std::uint64_t count : kCounts) {
+      doing_ = fmt::format("the sum of {} elements in generation {}", count, now.number);
+      if (status) status = SumOf(*communicator_, now.members, count, kTimeout);
+    }
+    if (status) {
+      doing_ = fmt::format("Close of generation {}", now.number);
+      status = Timed(kTimeout, [&] { return communicator_->Close(); });
+    }
+    if (world_.cluster.dying()) return;
+    if (status) {
+      went_on_ = true;
+      return;
+    }
+    world_.trace(fmt::format("rank {} fails in {}: {}", rank_, doing_, status.error().ToString()));
+    GiveUp();
+  }
 }
 
 void RankLife::Again(const StorePlace& place, const std::vector<Rank>& survivors) {
@@ -70,11 +123,12 @@ void RankLife::Again(const StorePlace& place, const std::vector<Rank>& survivors
   failing_in_.clear();
   part_.reset();
   communicator_.reset();
+  store_.reset();
   doing_ = "the meeting of the next generation";
-  auto communicator = Meet(place, 1, survivors, kHealedTimeout);
+  auto communicator = Meet(place, kHealedGeneration, survivors, kHealedTimeout);
   if (!communicator) return Fail(communicator.error());
   communicator_ = std::move(*communicator);
-  for (const std::uint64_t count : kHealedCounts) {
+  for (const std::uint64_t count : kCounts) {
     doing_ = fmt::format("the sum of {} elements in the next generation", count);
     if (const Status summed = SumOf(*communicator_, survivors, count, kHealedTimeout); !summed)
       return Fail(summed.error());
@@ -94,50 +148,36 @@ void RankLife::Die() {
 Result<std::unique_ptr<Communicator>> RankLife::Meet(const StorePlace& place, std::uint64_t generation,
                                                      const std::vector<Rank>& members, Duration timeout) {
   const TimePoint deadline = Now() + timeout;
-  const std::string instance = fmt::format("{}.{}", rank_, generation);
-  const auto transport =
-      world_.network.OpenTransport(rank_, {.job = kJob, .generation = generation, .instance = instance});
-  Member self;
-  self.host = world_.plan.same_host ? "host" : fmt::format("host{}", rank_);
-  self.host_id = world_.plan.same_host ? "one" : "";
-  self.instance = instance;
-  self.address = transport->Address();
-  self.config = "frame_version=1\n";
+  const Presence presence = MakePresence(world_, rank_, generation);
   const auto rank = static_cast<Rank>(std::find(members.begin(), members.end(), rank_) - members.begin());
 
   std::optional<Membership> membership;
   RONDO_TRY(Timed(timeout, [&]() -> Status {
     RONDO_ASSIGN(
-        const auto store,
+        store_,
         StoreClient::Connect(
             world_.network, world_.cluster,
             {.place = place, .self = rank_, .clients = world_.plan.world_size, .job = kJob, .deadline = deadline}));
-    RONDO_ASSIGN(membership, Join(*store, *world_.network.clock(),
+    RONDO_ASSIGN(membership, Join(*store_, *world_.network.clock(),
                                   {.rank = rank,
                                    .world_size = static_cast<int>(members.size()),
                                    .job = kJob,
                                    .generation = generation,
-                                   .self = self,
+                                   .self = presence.self,
                                    .deadline = deadline}));
     return {};
   }));
   if (world_.cluster.dying()) return rondo::Fail(ErrorCode::kAborted, "killed");
 
-  CommunicatorOptions options;
-  options.rank = membership->rank;
-  for (const Member& member : membership->members)
-    options.peers.push_back({.host = member.host, .host_id = member.host_id, .address = member.address});
-  options.transport = transport;
-  options.clock = world_.network.clock();
-  options.waiter = world_.cluster.waiter();
-  options.wait_policy = WaitPolicy{};  // virtual time stands still while somebody spins
-  options.timeout = world_.negative == Negative::kNoDeadline ? std::chrono::hours(1000) : kTimeout;
-  options.progress_thread = false;
-  options.frame_bytes = world_.plan.frame_bytes;
-  options.eager_message_bytes = world_.plan.eager_bytes;
-  options.checksums = world_.plan.checksums;
-  options.compare_results = world_.plan.compare_results;
-  return Communicator::Create(std::move(options));
+  std::shared_ptr<Rebuilder> rebuilder;
+  if (world_.plan.rebuild && generation != kHealedGeneration) {
+    rebuilder = MakeRebuilder(world_, rank_, *store_, *membership, [this](const Membership& met) {
+      generations_.push_back({.number = met.generation, .members = RanksOf(met)});
+    });
+  } else {
+    store_.reset();
+  }
+  return MakeCommunicator(world_, *membership, presence.transport, std::move(rebuilder));
 }
 
 Status RankLife::Do(const Step& step) {
@@ -266,7 +306,10 @@ void RankLife::Fail(const Error& error) {
     details.culprit = at < failing_in_.size() ? failing_in_[at] : kNoRank;
   });
   world_.trace(fmt::format("rank {} fails in {}: {}", rank_, doing_, failure_->ToString()));
-  if (communicator_ == nullptr) return;
+  if (communicator_ != nullptr) GiveUp();
+}
+
+void RankLife::GiveUp() {
   // What fails alone (a message, a part) ends this rank's job all the same; the others must not wait for it.
   if (!communicator_->failure()) communicator_->Abort(fmt::format("{} failed", doing_));
   const auto cause = communicator_->failure();

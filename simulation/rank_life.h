@@ -1,6 +1,7 @@
 // What one rank of a story lives through: it meets the others, does what the plan says in ordinary blocking calls,
-// closes; and later, healed, meets whoever is left. It checks what can be checked on the spot: values, guard bytes, and
-// that no call takes longer than its deadline. What its errors may be is judged where the whole story is known
+// closes; where the plan says so it goes on after a failure with whoever is left, while the faults last; and later,
+// healed, meets whoever is left. It checks what can be checked on the spot: values, guard bytes, and that no call takes
+// longer than its deadline. What its errors may be, and who went on with whom, is judged where the whole story is known
 // (chaos.cc).
 #pragma once
 
@@ -12,21 +13,11 @@
 #include <vector>
 
 #include "collectives/communicator.h"
-#include "simulation/cluster.h"
+#include "simulation/meeting.h"
 #include "simulation/plan.h"
 #include "simulation/store_node.h"
 
 namespace rondo::simulation {
-
-// What all lives of a story share. Outlives them.
-struct World {
-  const Plan& plan;
-  Negative negative = Negative::kNone;
-  SimNetwork& network;
-  Cluster& cluster;
-  std::function<void(const std::string&)> violate;
-  std::function<void(const std::string&)> trace;
-};
 
 class RankLife {
  public:
@@ -44,6 +35,16 @@ class RankLife {
   // Why it is not; the culprit as a rank of the network.
   const std::optional<Error>& failure() const { return failure_; }
   const std::string& doing() const { return doing_; }  // now, or last
+
+  // A generation that this rank was in after the first, in order.
+  struct Generation {
+    std::uint64_t number = 0;
+    std::vector<Rank> members;  // as ranks of the network
+  };
+  const std::vector<Generation>& generations() const { return generations_; }
+  bool went_on() const { return went_on_; }  // and did all that there was to do, in the last of them
+  // Why it did not, once it tried.
+  const std::optional<Error>& stopped_by() const { return stopped_by_; }
   // Whether memory that was given back has changed since; says so.
   void LookAtMemory();
 
@@ -57,6 +58,9 @@ class RankLife {
 
   Result<std::unique_ptr<Communicator>> Meet(const StorePlace& place, std::uint64_t generation,
                                              const std::vector<Rank>& members, Duration timeout);
+  Status Work();
+  // With those who are left, until that is done or nothing helps.
+  void GoOn();
   Status Do(const Step& step);
   Status Collective(const Step& step);
   Status Shift(const Step& step, Tag tag);
@@ -64,6 +68,8 @@ class RankLife {
   Status SumOf(Communicator& communicator, const std::vector<Rank>& members, std::uint64_t count, Duration timeout);
   Status Timed(Duration most, const std::function<Status()>& call);
   void Fail(const Error& error);
+  // Ends the communicator for all, and looks whether later calls say why.
+  void GiveUp();
   // Puts guards around, takes them into account, and poisons what was lent.
   std::int64_t* Lend(std::size_t words, std::int64_t fill);
   void GiveBack(Kept& kept);
@@ -78,6 +84,10 @@ class RankLife {
   std::string doing_;
   std::deque<Kept> memory_;       // all that was ever lent; outlives the communicators
   std::vector<Rank> failing_in_;  // members of the group whose error is on its way up
+  std::unique_ptr<Store> store_;  // for as long as a rebuild may need it
+  std::vector<Generation> generations_;
+  bool went_on_ = false;
+  std::optional<Error> stopped_by_;
   std::unique_ptr<Communicator> communicator_;
   std::unique_ptr<Communicator> part_;  // of a split
 };

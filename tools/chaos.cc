@@ -28,7 +28,8 @@ struct ChaosFlags {
 constexpr std::int64_t kMostSeeds = 1'000'000'000;
 
 struct Sums {
-  std::uint64_t stories = 0, violations = 0, unharmed = 0, failed = 0, corrupt = 0, blamed_next = 0;
+  std::uint64_t stories = 0, violations = 0, unharmed = 0, failed = 0, corrupt = 0, blamed_next = 0, went_on = 0,
+                stopped = 0;
   SimCounters counters;
 
   void Add(const ChaosOutcome& outcome) {
@@ -38,6 +39,8 @@ struct Sums {
     failed += static_cast<std::uint64_t>(outcome.failed);
     corrupt += static_cast<std::uint64_t>(outcome.corrupt);
     blamed_next += static_cast<std::uint64_t>(outcome.blamed_next);
+    went_on += static_cast<std::uint64_t>(outcome.went_on);
+    stopped += static_cast<std::uint64_t>(outcome.stopped);
     counters.kills += outcome.counters.kills;
     counters.pauses += outcome.counters.pauses;
     counters.cuts += outcome.counters.cuts;
@@ -51,12 +54,12 @@ struct Sums {
 void Print(const Sums& sums) {
   fmt::print(
       "{} stories, {} violations: {} ranks did all they had to, {} survivors were told an error ({} of them of damaged "
-      "frames; {} named whom they waited for)\n"
+      "frames; {} named whom they waited for), {} rebuilt and went on under the faults, {} could not\n"
       "{} kills, {} pauses, {} connections cut, {} bits turned, {} events held back by partitions, {} callers refused, "
       "{} strangers\n",
-      sums.stories, sums.violations, sums.unharmed, sums.failed, sums.corrupt, sums.blamed_next, sums.counters.kills,
-      sums.counters.pauses, sums.counters.cuts, sums.counters.flips, sums.counters.held_back, sums.counters.refusals,
-      sums.counters.strangers);
+      sums.stories, sums.violations, sums.unharmed, sums.failed, sums.corrupt, sums.blamed_next, sums.went_on,
+      sums.stopped, sums.counters.kills, sums.counters.pauses, sums.counters.cuts, sums.counters.flips,
+      sums.counters.held_back, sums.counters.refusals, sums.counters.strangers);
 }
 
 int RunChaos(const ChaosFlags& flags) {

@@ -38,6 +38,7 @@ class SimRanks {
     }
   }
 
+  SimNetwork& network() { return network_; }
   Communicator& communicator(Rank rank) { return *communicators_[static_cast<std::size_t>(rank)]; }
 
   // Lets time pass until all have ended; how each did.

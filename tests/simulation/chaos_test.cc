@@ -21,7 +21,7 @@ TEST_CASE("every seed is safe under its faults, and goes on once they are healed
   const std::uint64_t seeds = test::SeedsFrom(500);
   FiberStacks stacks;
   SimCounters sum;
-  std::uint64_t unharmed = 0, failed = 0, corrupt = 0, blamed_next = 0, stalled = 0;
+  std::uint64_t unharmed = 0, failed = 0, corrupt = 0, blamed_next = 0, stalled = 0, went_on = 0, stopped = 0;
   int largest = 0;
   for (std::uint64_t seed = first; seed < first + seeds; ++seed) {
     const ChaosOptions options{.seed = seed};
@@ -44,13 +44,15 @@ TEST_CASE("every seed is safe under its faults, and goes on once they are healed
     corrupt += static_cast<std::uint64_t>(outcome.corrupt);
     blamed_next += static_cast<std::uint64_t>(outcome.blamed_next);
     stalled += outcome.stalled_requests;
+    went_on += static_cast<std::uint64_t>(outcome.went_on);
+    stopped += static_cast<std::uint64_t>(outcome.stopped);
     largest = std::max(largest, outcome.world_size);
   }
   // The faults really happened.
   if (seeds >= 200) {
     for (const std::uint64_t fired :
          {sum.kills, sum.pauses, sum.cuts, sum.flips, sum.held_back, sum.clogs, sum.silences, sum.hellos, sum.refusals,
-          sum.strangers, sum.full_writes, stalled, corrupt})
+          sum.strangers, sum.full_writes, stalled, corrupt, went_on, stopped})
       CHECK(fired > 0);
     CHECK(sum.kills > seeds / 10);
     CHECK(unharmed > seeds);
@@ -58,10 +60,11 @@ TEST_CASE("every seed is safe under its faults, and goes on once they are healed
     CHECK(largest == kMostRanks);
   }
   MESSAGE(seeds, " seeds: ", unharmed, " ranks did all they had to, ", failed, " survivors were told an error, ",
-          corrupt, " of them of damaged frames, ", blamed_next, " of whom they waited for; ", sum.kills, " kills, ",
-          sum.pauses, " pauses, ", sum.cuts, " connections cut, ", sum.flips, " bits turned, ", sum.held_back,
-          " events held back, ", sum.silences, " silences, ", sum.refusals, " callers refused, ", sum.strangers,
-          " strangers, ", stalled, " requests of the store stalled");
+          corrupt, " of them of damaged frames, ", blamed_next, " of whom they waited for; ", went_on,
+          " rebuilt and went on, ", stopped, " could not; ", sum.kills, " kills, ", sum.pauses, " pauses, ", sum.cuts,
+          " connections cut, ", sum.flips, " bits turned, ", sum.held_back, " events held back, ", sum.silences,
+          " silences, ", sum.refusals, " callers refused, ", sum.strangers, " strangers, ", stalled,
+          " requests of the store stalled");
 }
 
 TEST_CASE("a seed tells one story, and another seed another") {

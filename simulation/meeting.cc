@@ -1,0 +1,135 @@
+#include "simulation/meeting.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <utility>
+
+namespace rondo::simulation {
+namespace {
+
+// Rondo's own fault, for the negative control: whoever proposes a roster takes its own for the one that stands.
+class TwoRosterStore final : public Store {
+ public:
+  explicit TwoRosterStore(Store& inner) : inner_(inner) {}
+
+  std::string Describe() const override { return inner_.Describe(); }
+  Status SetMany(std::span<const KeyValue> entries, TimePoint deadline) override {
+    return inner_.SetMany(entries, deadline);
+  }
+  Result<std::vector<std::optional<std::string>>> GetMany(std::span<const std::string> keys,
+                                                          TimePoint deadline) override {
+    return inner_.GetMany(keys, deadline);
+  }
+  Result<std::vector<std::string>> Wait(std::span<const std::string> keys, const WaitOptions& options) override {
+    return inner_.Wait(keys, options);
+  }
+  Result<std::int64_t> Add(std::string_view key, std::int64_t delta, TimePoint deadline) override {
+    return inner_.Add(key, delta, deadline);
+  }
+  Result<CompareSetResult> CompareSet(std::string_view key, std::optional<std::string_view>, std::string_view desired,
+                                      TimePoint deadline) override {
+    const KeyValue entry{std::string(key), std::string(desired)};
+    RONDO_TRY(inner_.SetMany({&entry, 1}, deadline));
+    return CompareSetResult{.swapped = true, .current = std::string(desired)};
+  }
+  Result<std::size_t> DeleteMany(std::span<const std::string> keys, TimePoint deadline) override {
+    return inner_.DeleteMany(keys, deadline);
+  }
+
+ private:
+  Store& inner_;
+};
+
+class SimRebuilder final : public Rebuilder {
+ public:
+  SimRebuilder(World& world, Rank rank, Store& store, Standing standing, std::function<void(const Membership&)> met)
+      : world_(world),
+        rank_(rank),
+        store_(store),
+        two_rosters_(store),
+        standing_(std::move(standing)),
+        met_(std::move(met)) {}
+
+  Result<std::unique_ptr<Communicator>> Rebuild(const RebuildRequest& request) override {
+    Presence presence;
+    RegroupOptions options;
+    options.job = kJob;
+    options.cause = request.failure ? request.failure->ToString() : "";
+    options.lost = request.lost;
+    options.rules = {.min_ranks = request.options.min_ranks,
+                     .max_ranks = request.options.max_ranks,
+                     .settle = request.options.settle};
+    options.make_self = [&](std::uint64_t generation) -> Result<Member> {
+      presence = MakePresence(world_, rank_, generation);
+      return presence.self;
+    };
+    options.config = MakeConfig();
+    options.deadline = request.deadline;
+    Store& store = world_.negative == Negative::kTwoRosters ? static_cast<Store&>(two_rosters_) : store_;
+    RONDO_ASSIGN(const Membership membership, Regroup(store, *world_.network.clock(), options, standing_));
+    met_(membership);
+    auto next = std::make_shared<SimRebuilder>(world_, rank_, store_, Running(standing_.roster, membership.rank), met_);
+    return MakeCommunicator(world_, membership, presence.transport, std::move(next));
+  }
+
+  static std::string MakeConfig() { return "frame_version=1\n"; }
+
+ private:
+  World& world_;
+  const Rank rank_;
+  Store& store_;
+  TwoRosterStore two_rosters_;
+  Standing standing_;
+  const std::function<void(const Membership&)> met_;
+};
+
+}  // namespace
+
+Presence MakePresence(World& world, Rank rank, std::uint64_t generation) {
+  Presence presence;
+  Member& self = presence.self;
+  self.instance = fmt::format("{}.{}", rank, generation);
+  presence.transport =
+      world.network.OpenTransport(rank, {.job = kJob, .generation = generation, .instance = self.instance});
+  self.host = world.plan.same_host ? "host" : fmt::format("host{}", rank);
+  self.host_id = world.plan.same_host ? "one" : "";
+  self.address = presence.transport->Address();
+  self.config = SimRebuilder::MakeConfig();
+  return presence;
+}
+
+std::vector<Rank> RanksOf(const Membership& membership) {
+  std::vector<Rank> ranks;
+  for (const Member& member : membership.members) ranks.push_back(std::atoi(member.instance.c_str()));
+  return ranks;
+}
+
+Result<std::unique_ptr<Communicator>> MakeCommunicator(World& world, const Membership& membership,
+                                                       std::shared_ptr<Transport> transport,
+                                                       std::shared_ptr<Rebuilder> rebuilder) {
+  CommunicatorOptions options;
+  options.rank = membership.rank;
+  for (const Member& member : membership.members)
+    options.peers.push_back({.host = member.host, .host_id = member.host_id, .address = member.address});
+  options.transport = std::move(transport);
+  options.clock = world.network.clock();
+  options.waiter = world.cluster.waiter();
+  options.wait_policy = WaitPolicy{};  // virtual time stands still while somebody spins
+  options.timeout = world.negative == Negative::kNoDeadline ? std::chrono::hours(1000) : kTimeout;
+  options.progress_thread = false;
+  options.frame_bytes = world.plan.frame_bytes;
+  options.eager_message_bytes = world.plan.eager_bytes;
+  options.checksums = world.plan.checksums;
+  options.compare_results = world.plan.compare_results;
+  options.generation = membership.generation;
+  options.rebuilder = std::move(rebuilder);
+  return Communicator::Create(std::move(options));
+}
+
+std::shared_ptr<Rebuilder> MakeRebuilder(World& world, Rank rank, Store& store, const Membership& membership,
+                                         std::function<void(const Membership&)> met) {
+  return std::make_shared<SimRebuilder>(world, rank, store, Running(membership), std::move(met));
+}
+
+}  // namespace rondo::simulation
