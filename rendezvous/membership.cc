@@ -437,7 +437,7 @@ class Meeting {
     details.message = in.Text(kMaxFailureBytes);
     details.host = in.Text(kMaxHostBytes);
     details.rank = self_.rank;
-    if (!in.AtEnd()) return Unreadable(store_, "outcome");
+    if (!in.AtEnd() || details.message.empty()) return Unreadable(store_, "outcome");
     return Error(std::move(details));
   }
 

@@ -64,10 +64,10 @@ std::string Table(std::uint32_t parts, std::initializer_list<const char*> instan
   return out.Take();
 }
 
-std::string Failure() {
+std::string Failure(std::string_view message) {
   ByteWriter out;
   out.Number(std::uint8_t{2}).Number(static_cast<std::uint8_t>(ErrorCode::kDuplicateRank)).Number(std::uint32_t{1});
-  return out.Text("two processes claim rank 1").Text("a").Take();
+  return out.Text(message).Text("a").Take();
 }
 
 std::string Entry(Key key, std::string_view value) {
@@ -80,15 +80,17 @@ Corpus HarnessCorpus() {
   const std::string two(1, 1), two_by_arrival(1, 5), one(1, 0);  // rank 0 of two, one of two by arrival, one alone
   const std::string agreed = Entry(kFounding, Founding(2, true));
   const std::string by_arrival = Entry(kFounding, Founding(2, false));
-  return {.seeds = {one, two + agreed, two + Entry(kFounding, Founding(3, true)),
-                    two + agreed + Entry(kMember1, Claim("other")),
-                    two + agreed + Entry(kMember0, Claim("other")) + Entry(kOutcome, Failure()),
-                    two + agreed + Entry(kMember1, Claim("other")) + Entry(kOutcome, Table(1, {"self", "other"})),
-                    two + agreed + Entry(kOutcome, Table(1, {"other", "self"})),
-                    two + agreed + Entry(kOutcome, Table(3, {"self"})) + Entry(Key{6}, Claim("other")),
-                    two_by_arrival + by_arrival + Entry(kArrivals, "1"),
-                    two_by_arrival + by_arrival + Entry(kArrivals, "-7") + Entry(kOutcome, Table(1, {"a", "b"}))},
-          .words = {"-9223372036854775808", "version=1\n", std::string("\xff\xff\xff\xff", 4)}};
+  return {
+      .seeds = {one, two + agreed, two + Entry(kFounding, Founding(3, true)),
+                two + agreed + Entry(kMember1, Claim("other")),
+                two + agreed + Entry(kMember0, Claim("other")) + Entry(kOutcome, Failure("two processes claim rank 1")),
+                two + Entry(kOutcome, Failure("")),  // which nobody writes
+                two + agreed + Entry(kMember1, Claim("other")) + Entry(kOutcome, Table(1, {"self", "other"})),
+                two + agreed + Entry(kOutcome, Table(1, {"other", "self"})),
+                two + agreed + Entry(kOutcome, Table(3, {"self"})) + Entry(Key{6}, Claim("other")),
+                two_by_arrival + by_arrival + Entry(kArrivals, "1"),
+                two_by_arrival + by_arrival + Entry(kArrivals, "-7") + Entry(kOutcome, Table(1, {"a", "b"}))},
+      .words = {"-9223372036854775808", "version=1\n", std::string("\xff\xff\xff\xff", 4)}};
 }
 
 void CheckInput(std::string_view input) {
