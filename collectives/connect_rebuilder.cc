@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "collectives/connect_parts.h"
+#include "collectives/regroup_request.h"
 
 namespace rondo {
 namespace {
@@ -34,11 +35,10 @@ Status AwaitReaders(const RebuildHome& home, const Membership& membership, TimeP
   return {};
 }
 
-RegroupOptions OptionsOf(const RebuildHome& home, TimePoint deadline) {
+RegroupOptions OptionsOf(const RebuildHome& home) {
   RegroupOptions options;
   options.job = home.job;
   options.first_generation = home.options.generation;
-  options.deadline = deadline;
   options.logger = home.options.logger;
   if (home.served_by_a_rank)
     options.if_store_is_lost =
@@ -64,13 +64,8 @@ class ConnectedRebuilder final : public Rebuilder {
 
   Result<std::unique_ptr<Communicator>> Rebuild(const RebuildRequest& request) override {
     Presence presence;
-    RegroupOptions options = Presenting(OptionsOf(*home_, request.deadline), *home_, presence);
+    RegroupOptions options = Presenting(Asked(request, OptionsOf(*home_)), *home_, presence);
     options.config = config_;
-    options.cause = request.failure ? request.failure->ToString() : "";
-    options.lost = request.lost;
-    options.rules = {.min_ranks = request.options.min_ranks,
-                     .max_ranks = request.options.max_ranks,
-                     .settle = request.options.settle};
     RONDO_ASSIGN(const Membership membership, Regroup(home_->opened.store(), *home_->clock, options, standing_));
     return CreateRebuildable(home_, membership, presence.transport, standing_, request.deadline);
   }
@@ -141,8 +136,9 @@ Result<std::unique_ptr<Communicator>> ConnectAsNewcomer(const ConnectOptions& op
   const bool served_by_a_rank = !options.external_store && !method.external_store && ServedByARank(method);
   auto home = std::make_shared<RebuildHome>(options, job, std::move(opened), served_by_a_rank, clock);
   Presence presence;
-  RegroupOptions regroup = Presenting(OptionsOf(*home, deadline), *home, presence);
+  RegroupOptions regroup = Presenting(OptionsOf(*home), *home, presence);
   regroup.config = now.self.config;
+  regroup.deadline = deadline;
   const RosterEntry self{.instance = now.self.instance, .host = now.self.host, .pid = now.self.pid};
   Standing standing;
   RONDO_ASSIGN(const Membership membership, RegroupAsNewcomer(home->opened.store(), *clock, regroup, self, standing));

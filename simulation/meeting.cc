@@ -5,8 +5,12 @@
 #include <cstdlib>
 #include <utility>
 
+#include "collectives/regroup_request.h"
+
 namespace rondo::simulation {
 namespace {
+
+constexpr char kConfig[] = "frame_version=1\n";  // the same of all ranks
 
 // Rondo's own fault, for the negative control: whoever proposes a roster takes its own for the one that stands.
 class TwoRosterStore final : public Store {
@@ -53,27 +57,17 @@ class SimRebuilder final : public Rebuilder {
 
   Result<std::unique_ptr<Communicator>> Rebuild(const RebuildRequest& request) override {
     Presence presence;
-    RegroupOptions options;
-    options.job = kJob;
-    options.cause = request.failure ? request.failure->ToString() : "";
-    options.lost = request.lost;
-    options.rules = {.min_ranks = request.options.min_ranks,
-                     .max_ranks = request.options.max_ranks,
-                     .settle = request.options.settle};
+    RegroupOptions options = Asked(request, {.job = kJob, .config = kConfig});
     options.make_self = [&](std::uint64_t generation) -> Result<Member> {
       presence = MakePresence(world_, rank_, generation);
       return presence.self;
     };
-    options.config = MakeConfig();
-    options.deadline = request.deadline;
     Store& store = world_.negative == Negative::kTwoRosters ? static_cast<Store&>(two_rosters_) : store_;
     RONDO_ASSIGN(const Membership membership, Regroup(store, *world_.network.clock(), options, standing_));
     met_(membership);
     auto next = std::make_shared<SimRebuilder>(world_, rank_, store_, Running(standing_.roster, membership.rank), met_);
     return MakeCommunicator(world_, membership, presence.transport, std::move(next));
   }
-
-  static std::string MakeConfig() { return "frame_version=1\n"; }
 
  private:
   World& world_;
@@ -95,7 +89,7 @@ Presence MakePresence(World& world, Rank rank, std::uint64_t generation) {
   self.host = world.plan.same_host ? "host" : fmt::format("host{}", rank);
   self.host_id = world.plan.same_host ? "one" : "";
   self.address = presence.transport->Address();
-  self.config = SimRebuilder::MakeConfig();
+  self.config = kConfig;
   return presence;
 }
 
