@@ -16,6 +16,7 @@
 #include "collectives/engine/slices.h"
 #include "collectives/model/selector.h"
 #include "rendezvous/init_method.h"
+#include "rendezvous/job_token.h"
 #include "rendezvous/membership.h"
 #include "transport/shm/shm.h"
 #include "transport/tcp/tcp.h"
@@ -26,16 +27,18 @@ namespace {
 // How long a rank that serves the store goes on doing so after the meeting has failed.
 constexpr Duration kTellOthers = std::chrono::seconds(1);
 
-// What all ranks must agree on for their frames, and their choices of algorithm, to fit together.
-std::string ConfigOf(const CommunicatorOptions& options, Path path) {
+// What all ranks must agree on for their frames, and their choices of algorithm, to fit together. A token is told by
+// its fingerprint: over file:// nothing else asks for it before ranks call each other.
+std::string ConfigOf(const CommunicatorOptions& options, Path path, const JobToken* token) {
   return fmt::format(
       "path={}\nframe_version=1\nframe_bytes={}\nwindows_from_bytes={}\neager_credit_bytes={}\nmax_announced_messages={"
       "}\n"
       "checksums={}\ncompare_results={}\nreproducible={}\nwide_partials={}\nprofile={}\nchoice_version={}\nleast_"
-      "slices={}\n",
+      "slices={}\ntoken_fingerprint={}\n",
       path == Path::kTcp ? "tcp" : "shm", options.frame_bytes, options.windows_from_bytes, options.eager_credit_bytes,
       options.max_announced_messages, options.checksums, options.compare_results, options.reproducible,
-      options.wide_partials, Fingerprint(*options.profile), kChoiceVersion, kLeastSlices);
+      options.wide_partials, Fingerprint(*options.profile), kChoiceVersion, kLeastSlices,
+      token != nullptr ? token->Fingerprint() : "none");
 }
 
 // By host; a rank that cannot say where it is counts alone. Launchers bind ranks to cores of their own, or all to all:
@@ -74,6 +77,7 @@ std::string NewInstance() {
 Result<Presence> MakePresence(const ConnectOptions& options, const std::string& job, std::uint64_t generation,
                               const std::shared_ptr<const Clock>& clock) {
   TcpOptions tcp;
+  RONDO_ASSIGN(tcp.token, MakeJobToken(options.token));
   tcp.job = job;
   tcp.generation = generation;
   tcp.instance = NewInstance();
@@ -88,7 +92,7 @@ Result<Presence> MakePresence(const ConnectOptions& options, const std::string& 
   self.host_id = tcp.host_id;
   self.pid = static_cast<std::uint64_t>(getpid());
   self.instance = tcp.instance;
-  self.config = ConfigOf(options.communicator, options.path);
+  self.config = ConfigOf(options.communicator, options.path, tcp.token.get());
   RONDO_ASSIGN(presence.transport, MakeTcpTransport(std::move(tcp)));
   presence.hosts = PublishedHosts(presence.transport->Address());
   if (options.path != Path::kTcp) {
@@ -137,6 +141,7 @@ Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& given) {
   const TimePoint deadline = Later(clock->Now(), options.timeout);
   if (options.communicator.profile == nullptr) options.communicator.profile = DefaultProfile();
 
+  RONDO_ASSIGN(options.token, TokenText(options.token, options.environment));
   RONDO_ASSIGN(const InitMethod method, ParseInitMethod(options.rendezvous, options.environment));
   if (options.join || method.join) return ConnectAsNewcomer(options, method, clock, deadline);
   // A launcher's rank belongs to its own world.
@@ -159,7 +164,9 @@ Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& given) {
   RONDO_ASSIGN(Presence presence, MakePresence(options, job, options.generation, clock));
   const bool external_store = options.external_store || method.external_store;
   const std::string who = fmt::format("host {}, pid {}", presence.self.host, presence.self.pid);
+  RONDO_ASSIGN(const std::shared_ptr<const JobToken> token, MakeJobToken(options.token));
   RONDO_ASSIGN(OpenedStore opened, OpenStore(method, {.job = job,
+                                                      .token = token,
                                                       .generation = options.generation,
                                                       .rank = rank,
                                                       .external_store = external_store,

@@ -29,6 +29,11 @@ struct ConnectOptions {
   std::string rendezvous = {};
   std::optional<Rank> rank = {};       // nullopt: the URL's or the environment's, else by arrival
   std::optional<int> world_size = {};  // nullopt: the URL's or the environment's
+  // The job's secret, equal on all ranks: printable ASCII without blanks, at most 1024 bytes; 32 random bytes in
+  // hexadecimal are good (base/access.h). Who cannot prove to know it becomes no peer and no client of a store over
+  // TCP, and is not believed to be one; over file:// the file's permissions guard the store (docs/SECURITY.md). "": the
+  // environment's RONDO_TOKEN, which rondo run makes for its ranks; where that is not set either, there is none.
+  std::string token = {};
   std::string job = {};          // processes of different jobs refuse each other; "": the launcher's, or "default"
   std::uint64_t generation = 0;  // counts the meetings of one job on one store
   bool external_store = false;
@@ -55,8 +60,9 @@ std::optional<std::string> ProcessEnvironment(const std::string& name);
 
 // Meets the other ranks within options.timeout and gives this rank's communicator. Unless that is to be rebuildable the
 // store is given up again: nothing needs it afterwards (a rank that serves it does so until the others have met too).
-// Errors: those of ParseInitMethod, OpenStore, Join, MakeTcpTransport and Communicator::Create, and to newcomers those
-// of RegroupAsNewcomer; each names the part at fault.
+// kAuth: this process and a peer, or the store, do not know the same token, or one of them has none.
+// Other errors: those of ParseInitMethod, OpenStore, Join, MakeTcpTransport and Communicator::Create, and to newcomers
+// those of RegroupAsNewcomer; each names the part at fault.
 Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options);
 
 }  // namespace rondo

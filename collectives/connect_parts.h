@@ -22,8 +22,8 @@ struct Presence {
   std::vector<std::string> hosts;  // the numeric addresses that its transport publishes
 };
 
-// A transport made for this generation alone, and the words for it. REQUIRES: options.communicator.profile. Errors:
-// those of the transports.
+// A transport made for this generation alone, and the words for it. REQUIRES: options.communicator.profile, and
+// options.token is what TokenText gave. Errors: those of the transports.
 Result<Presence> MakePresence(const ConnectOptions& options, const std::string& job, std::uint64_t generation,
                               const std::shared_ptr<const Clock>& clock);
 

@@ -6,6 +6,7 @@
 
 #include "collectives/connect_parts.h"
 #include "collectives/regroup_request.h"
+#include "rendezvous/job_token.h"
 
 namespace rondo {
 namespace {
@@ -123,8 +124,10 @@ Result<std::unique_ptr<Communicator>> ConnectAsNewcomer(const ConnectOptions& op
 
   // Only for its words: the transport is made anew when the generation is known.
   RONDO_ASSIGN(const Presence now, MakePresence(options, job, options.generation, clock));
+  RONDO_ASSIGN(const std::shared_ptr<const JobToken> token, MakeJobToken(options.token));
   RONDO_ASSIGN(OpenedStore opened,
                OpenStore(served, {.job = job,
+                                  .token = token,
                                   .generation = options.generation,
                                   .rank = std::nullopt,
                                   .external_store = true,

@@ -35,6 +35,7 @@
 
 namespace rondo {
 
+class JobToken;
 class TcpStoreServer;
 
 struct InitMethod {
@@ -66,6 +67,8 @@ Result<std::shared_ptr<Exchange>> OpenExchange(const InitMethod& method, std::sh
 
 struct OpenStoreOptions {
   std::string job;  // at most 256 bytes
+  // Of stores over TCP: nobody else is served, and no other server is believed. Null: there is none.
+  std::shared_ptr<const JobToken> token = nullptr;
   std::uint64_t generation = 0;
   std::optional<Rank> rank;             // nullopt: by arrival
   bool external_store = false;          // tcp: somebody serves it already

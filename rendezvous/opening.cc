@@ -10,6 +10,7 @@ TcpStoreClient::Options ClientOptions(const HostPort& address, const OpenStoreOp
   TcpStoreClient::Options client;
   client.address = address;
   client.job = options.job;
+  client.token = options.token;
   client.deadline = options.deadline;
   client.clock = options.clock;
   client.logger = options.logger;
@@ -28,6 +29,7 @@ Result<std::shared_ptr<TcpStoreServer>> StartStoreServer(const std::string& host
   server.host = host;
   server.port = port;
   server.job = options.job;
+  server.token = options.token;
   server.deadline = options.deadline;
   server.logger = options.logger;
   server.clock = options.clock;

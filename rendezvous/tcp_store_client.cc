@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "base/random.h"
+#include "rendezvous/tcp_store_greeting.h"
 #include "rendezvous/tcp_store_protocol.h"
 
 namespace rondo {
@@ -98,12 +99,19 @@ tl::expected<Socket, TryFailure> ConnectTo(const SocketAddress& address, const C
   return socket;
 }
 
-// Says hello and reads the answer; what came after it is left in `unread`.
-tl::expected<void, TryFailure> SayHello(int fd, const std::string& job, const Clock& clock, TimePoint deadline,
-                                        std::string& unread) {
-  const std::string hello = store_protocol::Encode(store_protocol::Hello{.job = job, .token = {}});
-  // A fresh connection's buffer takes it whole.
-  if (send(fd, hello.data(), hello.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(hello.size())) {
+// A fresh connection's buffer takes it whole.
+bool SendWhole(int fd, const std::string& bytes) {
+  return send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+}
+
+// Says hello, proves what is asked for, and reads the answer; what came after it is left in `unread`.
+tl::expected<void, TryFailure> SayHello(int fd, const TcpStoreClient::Options& options, const Clock& clock,
+                                        TimePoint deadline, std::string& unread) {
+  using Next = store_protocol::ClientGreeting::Next;
+  const auto final = [](const Error& error) { return tl::unexpected(TryFailure{.final = true, .error = error}); };
+  auto greeting = store_protocol::ClientGreeting::Begin(options.job, options.token);
+  if (!greeting) return final(greeting.error());
+  if (!SendWhole(fd, greeting->hello())) {
     return Again(fmt::format("it closed before our hello: {}", std::strerror(errno)));
   }
   for (;;) {
@@ -114,11 +122,14 @@ tl::expected<void, TryFailure> SayHello(int fd, const std::string& job, const Cl
     if (bytes < 0) return Again(fmt::format("it closed at our hello: {}", std::strerror(errno)));
     if (bytes == 0) return Again("it closed at our hello");
     unread.append(buffer.data(), static_cast<std::size_t>(bytes));
-    auto reply = store_protocol::TakeHelloReply(unread);
-    if (!reply) return tl::unexpected(TryFailure{.final = true, .error = reply.error()});
-    if (!*reply) continue;
-    if ((*reply)->refused) return tl::unexpected(TryFailure{.final = true, .error = *(*reply)->refused});
-    return {};
+    auto next = greeting->Take(unread);
+    if (next && *next == Next::kSend) {
+      if (!SendWhole(fd, greeting->proof()))
+        return Again(fmt::format("it closed at our proof: {}", std::strerror(errno)));
+      next = greeting->Take(unread);
+    }
+    if (!next) return final(next.error());
+    if (*next == Next::kWelcome) return {};
   }
 }
 
@@ -183,7 +194,7 @@ Result<std::unique_ptr<TcpStoreClient>> TcpStoreClient::Connect(const Options& o
           last_hope ? options.deadline : std::min(options.deadline, clock->Now() + kConnectPatience);
       auto socket = ConnectTo(address, *clock, until);
       std::string unread;
-      const auto hello = socket ? SayHello(socket->get(), options.job, *clock, until, unread)
+      const auto hello = socket ? SayHello(socket->get(), options, *clock, until, unread)
                                 : tl::expected<void, TryFailure>(tl::unexpected(socket.error()));
       if (hello) {
         const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

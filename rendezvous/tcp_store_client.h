@@ -30,6 +30,7 @@ class TcpStoreClient final : public RemoteStore {
     // With others: what answers wrongly at one address (another job's store, a stranger) is passed over, since it was
     // to be expected there. Without: it is final.
     bool expect_strangers = false;
+    std::shared_ptr<const JobToken> token = nullptr;         // null: a server that has one refuses us
     std::string job;                                         // at most 256 bytes; a server of another job refuses us
     TimePoint deadline;                                      // of the connection, its hello included
     Duration answer_grace = std::chrono::milliseconds(200);  // how long past its deadline a Wait stays for the server's
@@ -40,8 +41,8 @@ class TcpStoreClient final : public RemoteStore {
 
   // Tries every address of every host, again with growing pauses (a server may come later than its clients), until the
   // deadline. kUnreachable lists every address and why it failed. At once, when no other address was better: kProtocol
-  // (what listens there is no store of ours), kVersionMismatch (another version or job), kResource (the server has no
-  // room).
+  // (what listens there is no store of ours), kVersionMismatch (another version or job), kAuth (server and process do
+  // not know the same token), kResource (the server has no room).
   static Result<std::unique_ptr<TcpStoreClient>> Connect(const Options& options);
   ~TcpStoreClient() override;
 

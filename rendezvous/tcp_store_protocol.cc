@@ -1,6 +1,7 @@
 #include "rendezvous/tcp_store_protocol.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/byte_codec.h"
@@ -11,6 +12,8 @@ namespace {
 
 constexpr std::size_t kSharedPieceBytes = 1024;  // below it a copy costs less than a piece
 constexpr std::size_t kGatheredPieceBytes = 16 << 10;
+
+enum HelloReplyKind : std::uint8_t { kPlain = 0, kChallenge = 1, kProved = 2 };
 
 enum Kind : std::uint8_t { kSet = 1, kGet, kWait, kAdd, kCompareSet, kDelete, kAbandon };
 
@@ -54,6 +57,14 @@ bool CanBeMagic(std::string_view bytes) {
   return bytes.substr(0, seen) == kMagic.substr(0, seen);
 }
 
+// REQUIRES: a text of that size.
+template <std::size_t size>
+std::array<std::byte, size> ArrayOf(std::string_view text) {
+  std::array<std::byte, size> array;
+  std::copy_n(AsBytes(text).begin(), size, array.begin());
+  return array;
+}
+
 std::string Printable(std::string_view bytes) {
   std::string text(bytes.substr(0, 16));
   std::replace_if(
@@ -66,11 +77,11 @@ std::string Printable(std::string_view bytes) {
 // ---- hello ----
 
 std::string Encode(const Hello& hello) {
-  RONDO_CHECK(hello.job.size() <= kMaxJobBytes && hello.token.size() <= kMaxTokenBytes);
+  RONDO_CHECK(hello.job.size() <= kMaxJobBytes && hello.nonce.size() <= kMaxOtherNonceBytes);
   ByteWriter out;
   out.Raw(kMagic).Number(hello.version).Number(std::uint16_t{0});
-  out.Number(static_cast<std::uint16_t>(hello.job.size())).Number(static_cast<std::uint16_t>(hello.token.size()));
-  out.Raw(hello.job).Raw(hello.token);
+  out.Number(static_cast<std::uint16_t>(hello.job.size())).Number(static_cast<std::uint16_t>(hello.nonce.size()));
+  out.Raw(hello.job).Raw(hello.nonce);
   return out.Take();
 }
 
@@ -83,25 +94,29 @@ Result<std::optional<Hello>> TakeHello(std::string& bytes) {
   hello.version = in.Number<std::uint16_t>();
   in.Number<std::uint16_t>();  // flags: none are defined
   const std::size_t job_bytes = in.Number<std::uint16_t>();
-  const std::size_t token_bytes = in.Number<std::uint16_t>();
-  if (job_bytes > kMaxJobBytes || token_bytes > kMaxTokenBytes) {
-    return Broken("a hello announces {} bytes of job and {} of token", job_bytes, token_bytes);
+  const std::size_t nonce_bytes = in.Number<std::uint16_t>();
+  const bool nonce_fits =
+      hello.version == kVersion ? nonce_bytes == 0 || nonce_bytes == kNonceBytes : nonce_bytes <= kMaxOtherNonceBytes;
+  if (job_bytes > kMaxJobBytes || !nonce_fits) {
+    return Broken("a hello announces {} bytes of job and {} of nonce", job_bytes, nonce_bytes);
   }
-  if (in.remaining() < job_bytes + token_bytes) return std::nullopt;
+  if (in.remaining() < job_bytes + nonce_bytes) return std::nullopt;
   hello.job = in.Raw(job_bytes);
-  hello.token = in.Raw(token_bytes);
-  bytes.erase(0, kHelloHeadBytes + job_bytes + token_bytes);
+  hello.nonce = in.Raw(nonce_bytes);
+  bytes.erase(0, kHelloHeadBytes + job_bytes + nonce_bytes);
   return hello;
 }
 
 std::string Encode(const HelloReply& reply) {
+  RONDO_CHECK(!reply.challenge || (!reply.refused && !reply.proof));
   const std::string_view text = reply.refused ? std::string_view(reply.refused->message()) : std::string_view();
-  const std::string_view sent = text.substr(0, kMaxHelloTextBytes);
+  const std::string sent = reply.challenge ? ToText(*reply.challenge) : std::string(text.substr(0, kMaxHelloTextBytes));
+  const HelloReplyKind kind = reply.challenge ? kChallenge : reply.proof ? kProved : kPlain;
   ByteWriter out;
   out.Raw(kMagic).Number(reply.version);
-  out.Number(reply.refused ? static_cast<std::uint8_t>(reply.refused->code()) : std::uint8_t{0})
-      .Number(std::uint8_t{0});
-  out.Number(static_cast<std::uint16_t>(sent.size())).Raw(sent);
+  out.Number(reply.refused ? static_cast<std::uint8_t>(reply.refused->code()) : std::uint8_t{0});
+  out.Number(static_cast<std::uint8_t>(kind)).Number(static_cast<std::uint16_t>(sent.size())).Raw(sent);
+  if (reply.proof) out.Raw(Bytes(*reply.proof));
   return out.Take();
 }
 
@@ -113,12 +128,19 @@ Result<std::optional<HelloReply>> TakeHelloReply(std::string& bytes) {
   HelloReply reply;
   reply.version = in.Number<std::uint16_t>();
   const auto code = in.Number<std::uint8_t>();
-  in.Number<std::uint8_t>();
+  const auto kind = in.Number<std::uint8_t>();
   const std::size_t text_bytes = in.Number<std::uint16_t>();
   if (text_bytes > kMaxHelloTextBytes) return Broken("its hello announces {} bytes of text", text_bytes);
-  if (in.remaining() < text_bytes) return std::nullopt;
-  if (code != 0) reply.refused = Error(ErrorCodeFromNumber(code), std::string(in.Raw(text_bytes)));
-  bytes.erase(0, kHelloReplyHeadBytes + text_bytes);
+  if (kind > kProved || (kind == kChallenge && (code != 0 || text_bytes != kNonceBytes))) {
+    return Broken("it answered with a hello of kind {} that has code {} and {} bytes", kind, code, text_bytes);
+  }
+  const std::size_t proof_bytes = kind == kProved ? kProofBytes : 0;
+  if (in.remaining() < text_bytes + proof_bytes) return std::nullopt;
+  const std::string_view text = in.Raw(text_bytes);
+  if (kind == kChallenge) reply.challenge = ArrayOf<kNonceBytes>(text);
+  if (kind == kProved) reply.proof = ArrayOf<kProofBytes>(in.Raw(proof_bytes));
+  if (code != 0) reply.refused = Error(ErrorCodeFromNumber(code), std::string(text));
+  bytes.erase(0, kHelloReplyHeadBytes + text_bytes + proof_bytes);
   return reply;
 }
 

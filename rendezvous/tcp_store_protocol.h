@@ -4,6 +4,8 @@
 //   client -> server   hello, then requests
 //   server -> client   hello reply, then replies, in any order; each names its request
 //
+// What goes to and fro before the hello reply where there is a token: tcp_store_greeting.h.
+//
 // A request or reply is a frame: its length (32 bits), then an id (64 bits), a kind (8 bits) and the kind's fields.
 // Integers are little-endian. Everything that has a length has a limit, checked before anything is allocated for it.
 #pragma once
@@ -19,6 +21,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/access.h"
 #include "base/bytes.h"
 #include "base/result.h"
 #include "rendezvous/store.h"
@@ -26,11 +29,11 @@
 namespace rondo::store_protocol {
 
 inline constexpr std::string_view kMagic{"RONDO\0KV", 8};
-inline constexpr std::uint16_t kVersion = 1;
+inline constexpr std::uint16_t kVersion = 2;
 
 inline constexpr std::size_t kHelloHeadBytes = 16;
 inline constexpr std::size_t kMaxJobBytes = 256;
-inline constexpr std::size_t kMaxTokenBytes = 1024;
+inline constexpr std::size_t kMaxOtherNonceBytes = 1024;  // in the hello of another version, which is told so
 inline constexpr std::size_t kHelloReplyHeadBytes = 14;
 inline constexpr std::size_t kMaxHelloTextBytes = 1024;
 
@@ -44,13 +47,16 @@ inline constexpr std::size_t kMaxFrameBytes = kMaxBatchBytes + kMaxBatch * 8 + k
 struct Hello {
   std::uint16_t version = kVersion;
   std::string job;    // processes of different jobs must not meet
-  std::string token;  // reserved for proving membership; version 1 sends none and ignores one
+  std::string nonce;  // kNonceBytes where the client has a job token, else none
 };
 std::string Encode(const Hello& hello);
 
+// One of a welcome, a refusal and a challenge.
 struct HelloReply {
   std::uint16_t version = kVersion;
   std::optional<Error> refused;
+  std::optional<Nonce> challenge;  // prove that you know the job's token: a proof is wanted, another reply follows
+  std::optional<Proof> proof;      // that the server knows it, where the client has proved itself
 };
 std::string Encode(const HelloReply& reply);
 

@@ -132,7 +132,7 @@ class TcpStoreServer::Loop {
       : limits_(options.limits),
         logger_(options.logger),
         clock_(std::move(clock)),
-        service_({.job = options.job, .limits = options.limits.service}),
+        service_({.job = options.job, .token = options.token, .limits = options.limits.service}),
         name_(std::move(name)),
         acceptor_(io_),
         accept_pause_(io_),
@@ -316,7 +316,7 @@ class TcpStoreServer::Loop {
     }
     if (verdict.fate == TcpStoreService::Fate::kClose && !connection.closing) {
       connection.closing = true;  // stays in before_hello_, which ends its patience
-      Count(&Stats::refused);
+      Count(verdict.denied ? &Stats::denied : &Stats::refused);
       LogRarely(fmt::format("refused {}: {}", connection.peer, verdict.reason));
     }
     if (service_.SaidHello(id) && connection.hello != before_hello_.end()) {

@@ -1,8 +1,9 @@
 // The TCP store's server: a listener, one thread, and a TcpStoreService behind it.
 //
 // It meets strangers (port scanners, browsers, TLS clients) without harm: who does not say a correct hello within
-// hello_timeout_ms is dropped without an answer, counted, and logged at most once a second. It never trusts a length it
-// was told with memory, and when descriptors run out it pauses accepting instead of spinning.
+// hello_timeout_ms, the proof of the job's token included, is dropped without an answer, counted, and logged at most
+// once a second. It never trusts a length it was told with memory, and when descriptors run out it pauses accepting
+// instead of spinning.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +35,8 @@ class TcpStoreServer {
     // A bound stream socket to use instead of host and port (listening or not yet). The server owns it from Start on,
     // also if that fails.
     std::optional<int> listen_fd;
-    std::string job;  // refuses processes of another job; empty: serves all
+    std::string job;                        // refuses processes of another job; empty: serves all
+    std::shared_ptr<const JobToken> token;  // refuses who cannot prove to know it; null: who has one
     Limits limits;
     TimePoint deadline;                  // of looking up `host`; a number needs none
     Logger* logger = nullptr;            // outlives the server
@@ -42,10 +44,11 @@ class TcpStoreServer {
   };
 
   struct Stats {
-    std::uint64_t accepted = 0;       // connections
-    std::uint64_t strangers = 0;      // dropped: no hello in time, or not ours
-    std::uint64_t refused = 0;        // said hello and were told why not: version, job, limit
-    std::uint64_t broken = 0;         // dropped after their hello for breaking the protocol or a limit
+    std::uint64_t accepted = 0;   // connections
+    std::uint64_t strangers = 0;  // dropped: no hello in time, or not ours
+    std::uint64_t refused = 0;    // said hello and were told why not: version, job, limit
+    std::uint64_t denied = 0;     // likewise: could not prove to know the job's token, or has one that is not wanted
+    std::uint64_t broken = 0;     // dropped after their hello for breaking the protocol or a limit
     std::uint64_t accept_pauses = 0;  // accept found no descriptor or memory
     std::size_t clients = 0;          // now, after hello
   };

@@ -25,7 +25,7 @@ Overloaded(Handlers...) -> Overloaded<Handlers...>;
 }  // namespace
 
 TcpStoreService::ClientId TcpStoreService::Connect() {
-  clients_.try_emplace(++last_client_);
+  clients_.try_emplace(++last_client_, options_.token);
   return last_client_;
 }
 
@@ -79,30 +79,38 @@ TcpStoreService::Verdict TcpStoreService::Process(ClientId id, Client& client) {
 }
 
 TcpStoreService::Verdict TcpStoreService::TakeHello(Client& client) {
-  auto hello = store_protocol::TakeHello(client.input);
-  if (!hello) return {.fate = Fate::kDrop, .reason = hello.error().message()};
-  if (!*hello) return {};
-  std::optional<Error> refused;
-  if ((*hello)->version != store_protocol::kVersion) {
-    refused = Error(ErrorCode::kVersionMismatch,
-                    fmt::format("the store speaks version {} of its protocol, this process version {}",
-                                store_protocol::kVersion, (*hello)->version));
-  } else if (!options_.job.empty() && (*hello)->job != options_.job) {
-    refused =
-        Error(ErrorCode::kVersionMismatch, fmt::format("the store serves job '{}', this process belongs to job '{}'",
-                                                       options_.job, Printable((*hello)->job)));
-  } else if (clients_after_hello_ >= options_.limits.max_clients) {
-    refused = Error(ErrorCode::kResource,
-                    fmt::format("the store has {} clients, as many as its limit allows", clients_after_hello_));
+  using Next = store_protocol::ServerGreeting::Next;
+  auto next = client.greeting.Take(client.input);
+  if (next && *next == Next::kSend) {
+    client.output.Append(client.greeting.challenge());
+    next = client.greeting.Take(client.input);
   }
-  client.output.Append(Encode(store_protocol::HelloReply{.version = store_protocol::kVersion, .refused = refused}));
-  if (refused) {
-    client.closing = true;
-    return {.fate = Fate::kClose, .reason = refused->message()};
+  if (!next && next.error().code() == ErrorCode::kProtocol) {
+    return {.fate = Fate::kDrop, .reason = next.error().message()};
   }
+  if (!next) return Refuse(client, next.error());
+  if (*next == Next::kRead) return {};
+  const std::string& job = client.greeting.hello().job;
+  if (!options_.job.empty() && job != options_.job) {
+    return Refuse(client, Error(ErrorCode::kVersionMismatch,
+                                fmt::format("the store serves job '{}', this process belongs to job '{}'", options_.job,
+                                            Printable(job))));
+  }
+  if (clients_after_hello_ >= options_.limits.max_clients) {
+    return Refuse(client,
+                  Error(ErrorCode::kResource,
+                        fmt::format("the store has {} clients, as many as its limit allows", clients_after_hello_)));
+  }
+  client.output.Append(client.greeting.Encode({}));
   client.said_hello = true;
   ++clients_after_hello_;
   return {};
+}
+
+TcpStoreService::Verdict TcpStoreService::Refuse(Client& client, const Error& error) {
+  client.output.Append(client.greeting.Encode({.refused = error}));
+  client.closing = true;
+  return {.fate = Fate::kClose, .reason = error.message(), .denied = error.code() == ErrorCode::kAuth};
 }
 
 void TcpStoreService::Disconnect(ClientId id) {

@@ -11,12 +11,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/bytes.h"
 #include "base/result.h"
 #include "rendezvous/store_state.h"
+#include "rendezvous/tcp_store_greeting.h"
 #include "rendezvous/tcp_store_protocol.h"
 
 namespace rondo {
@@ -35,6 +37,8 @@ class TcpStoreService {
 
   struct Options {
     std::string job;  // serves clients of this job only; empty: of any
+    // Serves only who proves to know it (base/access.h); null: whoever has a token is refused.
+    std::shared_ptr<const JobToken> token;
     Limits limits;
   };
 
@@ -47,7 +51,8 @@ class TcpStoreService {
   };
   struct Verdict {
     Fate fate = Fate::kKeep;
-    std::string reason;  // for the log, unless kKeep
+    std::string reason;   // for the log, unless kKeep
+    bool denied = false;  // kClose: it did not prove to know the job's token
   };
 
   ClientId Connect();
@@ -63,6 +68,7 @@ class TcpStoreService {
   bool WantsInput(ClientId id) const;
   // Whether requests have arrived that wait for the output to drain; then Resume.
   bool LeftOff(ClientId id) const { return clients_.at(id).left_off; }
+  // And was welcomed, so that it may ask.
   bool SaidHello(ClientId id) const { return clients_.at(id).said_hello; }
 
   // Clients to whom answers were written since the last call, by anybody's request. May name disconnected ones.
@@ -74,10 +80,13 @@ class TcpStoreService {
 
  private:
   struct Client {
-    bool said_hello = false;
-    bool closing = false;   // nothing more is read
-    bool left_off = false;  // because the output was full
-    std::string input;      // an unfinished hello or request, and what followed a full output
+    explicit Client(std::shared_ptr<const JobToken> token) : greeting(std::move(token)) {}
+
+    store_protocol::ServerGreeting greeting;
+    bool said_hello = false;  // and was welcomed
+    bool closing = false;     // nothing more is read
+    bool left_off = false;    // because the output was full
+    std::string input;        // an unfinished hello or request, and what followed a full output
     store_protocol::Outgoing output;
     std::map<std::uint64_t, StoreState::WaitId> waits;  // by request id
   };
@@ -88,6 +97,7 @@ class TcpStoreService {
 
   Verdict Process(ClientId id, Client& client);
   Verdict TakeHello(Client& client);
+  Verdict Refuse(Client& client, const Error& error);
   Status Answer(ClientId id, Client& client, const store_protocol::Request& request);
   void AnswerWait(ClientId id, std::uint64_t request, const Result<std::vector<StoreState::Value>>& values);
   void AnswerValues(std::uint64_t request, const std::vector<StoreState::Value>& values, store_protocol::Outgoing& out);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "rendezvous/tcp_store_greeting.h"
 
 namespace rondo::simulation {
 namespace {
@@ -180,13 +181,12 @@ Result<std::unique_ptr<StoreClient>> StoreClient::Connect(SimNetwork& network, C
                                                              client->observer_.get())));
   RONDO_ASSIGN(client->lane_, client->endpoint_->Open(0, 0));
   client->endpoint_->SendControl(0, {ControlKind::kHeartbeat, {}});
-  client->unsent_ = Encode(store_protocol::Hello{.job = options.job, .token = {}});
+  RONDO_ASSIGN(auto greeting, store_protocol::ClientGreeting::Begin(options.job, nullptr));
+  client->unsent_ = greeting.hello();
   while (true) {
     RONDO_TRY(client->Move());
-    auto welcome = store_protocol::TakeHelloReply(client->unread_);
-    if (!welcome) return tl::unexpected(welcome.error());
-    if (*welcome && (*welcome)->refused) return tl::unexpected(*(*welcome)->refused);
-    if (*welcome) return client;
+    RONDO_ASSIGN(const auto next, greeting.Take(client->unread_));
+    if (next == store_protocol::ClientGreeting::Next::kWelcome) return client;
     if (network.clock()->Now() >= options.deadline)
       return Fail(ErrorCode::kUnreachable, "no store at {} in time", client->Describe());
     cluster.Block(options.deadline);

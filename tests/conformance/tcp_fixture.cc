@@ -1,4 +1,5 @@
 // The TCP transport over loopback: every rank has a transport of its own, as if in a process of its own.
+#include "base/access.h"
 #include "base/check.h"
 #include "tests/conformance/conformance.h"
 #include "transport/tcp/tcp.h"
@@ -35,6 +36,7 @@ std::vector<Fixture> Fixtures() {
   return {
       Of("same host", {.host_id = LocalHostId()}),
       Of("same host, two sockets per lane", {.host_id = LocalHostId(), .split_local_lanes = true}),
+      Of("same host, with a token", {.token = *JobToken::Make("secret", "the token"), .host_id = LocalHostId()}),
       Of("hosts unknown, small socket buffers", {.socket_buffer_bytes = 64 * 1024}),
       Of("over IPv6", {.host_id = LocalHostId(), .addresses = {"::1"}}),
   };

@@ -136,7 +136,8 @@ Corpus HarnessCorpus() {
   const std::string requests = EncodeSet(1, entries) + EncodeGet(2, keys) + EncodeWait(3, keys, "cancel") +
                                EncodeAdd(4, "n", -1) + EncodeCompareSet(5, "a", std::nullopt, "2") +
                                EncodeCompareSet(6, "a", "2", "") + EncodeDelete(7, keys) + EncodeAbandon(3);
-  return {.seeds = {Encode(Hello{.job = "j1", .token = "t"}), Encode(HelloReply{}),
+  return {.seeds = {Encode(Hello{.job = "j1", .nonce = std::string(16, 'n')}), Encode(HelloReply{}),
+                    Encode(HelloReply{.challenge = Nonce{}}), Encode(HelloReply{.proof = Proof{}}),
                     Encode(HelloReply{.refused = Error(ErrorCode::kVersionMismatch, "another job")}), requests,
                     Taken(replies), std::string("\x02\x00\x00\x00\x00\x01\x01\x00\x00\x00v", 11)},
           .words = {std::string(kMagic), std::string("\x00\x00\x10\x00", 4), std::string("\xff\xff\xff\xff", 4)}};

@@ -2,13 +2,16 @@
 // it, in whatever order they do.
 //
 // An input is a play: (client, bytes) again and again, a byte that names the client, two with the number of bytes, and
-// these. It is played three times, with each speech cut differently, and must end alike.
+// these. It is played three times, with each speech cut differently, and must end alike; and all of that again before a
+// server that demands proof of a token, where nobody may have anything without.
 #include <algorithm>
 #include <array>
 #include <span>
 
+#include "base/access.h"
 #include "base/byte_codec.h"
 #include "base/printable.h"
+#include "rendezvous/tcp_store_greeting.h"
 #include "rendezvous/tcp_store_service.h"
 #include "tests/fuzz/harness.h"
 
@@ -25,9 +28,29 @@ constexpr TcpStoreService::Limits kLimits{.state = {.max_bytes = 2048, .max_wait
                                           .max_client_output_bytes = 256,
                                           .max_client_waits = 3};
 
+// Its nonces are always the same, so that a seed can have the right proof.
+std::shared_ptr<const JobToken> Token() {
+  return *JobToken::Make("secret", "the token", [](MutableBytes bytes) {
+    std::fill(bytes.begin(), bytes.end(), std::byte{7});
+    return true;
+  });
+}
+
+// All that a client says before its first request: hello and proof.
+std::string ProvedHello() {
+  auto client = store_protocol::ClientGreeting::Begin("j", Token());
+  store_protocol::ServerGreeting server(Token());
+  std::string hello = client->hello();
+  RONDO_HOLDS(server.Take(hello) == store_protocol::ServerGreeting::Next::kSend);
+  std::string challenge = server.challenge();
+  RONDO_HOLDS(client->Take(challenge) == store_protocol::ClientGreeting::Next::kSend);
+  return client->hello() + client->proof();
+}
+
 class Play {
  public:
-  explicit Play(Cut cut) : cut_(cut), service_({.job = "", .limits = kLimits}) {
+  Play(Cut cut, std::shared_ptr<const JobToken> token)
+      : cut_(cut), with_token_(token != nullptr), service_({.job = "", .token = std::move(token), .limits = kLimits}) {
     for (Client& client : clients_) client.id = service_.Connect();
   }
 
@@ -98,10 +121,19 @@ class Play {
   }
 
   // Whole replies to a hello and to requests, and nothing else.
-  static void CheckAnswers(std::string heard) {
+  void CheckAnswers(std::string heard) const {
     if (heard.empty()) return;
-    const auto hello = store_protocol::TakeHelloReply(heard);
+    auto hello = store_protocol::TakeHelloReply(heard);
     RONDO_HOLDS(hello && *hello);
+    if ((*hello)->challenge) {
+      RONDO_HOLDS(with_token_);
+      if (heard.empty()) return;
+      hello = store_protocol::TakeHelloReply(heard);
+      RONDO_HOLDS(hello && *hello && !(*hello)->challenge);
+    }
+    const bool welcome = !(*hello)->refused;
+    RONDO_HOLDS(welcome || heard.empty());
+    RONDO_HOLDS(!welcome || (*hello)->proof.has_value() == with_token_, "nobody is welcome without a proof");
     for (std::string_view rest = heard; !rest.empty();) {
       const auto frame = store_protocol::FirstFrame(rest);
       RONDO_HOLDS(frame && *frame);
@@ -114,6 +146,7 @@ class Play {
   }
 
   const Cut cut_;
+  const bool with_token_;
   TcpStoreService service_;
   std::array<Client, kClients> clients_;
 };
@@ -126,7 +159,8 @@ std::string Speech(std::size_t who, std::string_view bytes) {
 
 Corpus HarnessCorpus() {
   using namespace store_protocol;
-  const std::string hello = Encode(Hello{.job = "j", .token = ""});
+  const std::string hello = Encode(Hello{.job = "j"});
+  const std::string proved = ProvedHello();
   const std::string hellos = Speech(0, hello) + Speech(1, hello);
   const std::vector<std::string> ab{"a", "b"};
   const std::vector<std::string> just_a{"a"};
@@ -141,14 +175,18 @@ Corpus HarnessCorpus() {
                         Speech(1, EncodeAdd(1, "stop", 5) + EncodeAdd(2, "stop", -6)) + Speech(0, EncodeAbandon(1)),
                     hellos + Speech(0, EncodeSet(1, old)) + Speech(0, EncodeSet(2, twice)) +
                         Speech(1, EncodeGet(1, ab) + EncodeGet(2, ab) + EncodeGet(3, ab)),
-                    hellos + Speech(2, hello), Speech(0, "GET / HTTP/1.1\r\n")},
+                    hellos + Speech(2, hello), Speech(0, "GET / HTTP/1.1\r\n"),
+                    Speech(0, proved + EncodeSet(1, a)) + Speech(1, proved + EncodeGet(1, ab)) + Speech(2, proved),
+                    Speech(0, proved.substr(0, proved.size() - 1) + "?" + EncodeGet(1, ab))},
           .words = {std::string(kMagic), hello, "stop", EncodeAbandon(1), EncodeWait(9, just_a, "")}};
 }
 
-void CheckInput(std::string_view input) {
+namespace {
+
+void CheckPlay(std::string_view input, const std::shared_ptr<const JobToken>& token) {
   std::string first;
   for (const Cut cut : kCuts) {
-    Play play(cut);
+    Play play(cut, token);
     ByteReader in(input);
     while (in.remaining() > 0) {
       const std::size_t who = in.Number<std::uint8_t>() % kClients;
@@ -159,6 +197,14 @@ void CheckInput(std::string_view input) {
     if (cut == Cut::kWhole) first = end;
     RONDO_HOLDS(end == first, "the end depends on how the bytes came");
   }
+}
+
+}  // namespace
+
+void CheckInput(std::string_view input) {
+  static const std::shared_ptr<const JobToken> token = Token();
+  CheckPlay(input, nullptr);
+  CheckPlay(input, token);
 }
 
 }  // namespace rondo::fuzz

@@ -1,9 +1,12 @@
-// transport/tcp/handshake: the first bytes that anybody who reaches a port can send, and what a called side answers.
+// transport/tcp/handshake and handshake_sides: the first bytes that anybody who reaches a port can send, what a called
+// side answers, and who is let in or believed where there is a token.
 #include <algorithm>
 
+#include "base/access.h"
 #include "base/printable.h"
 #include "tests/fuzz/harness.h"
 #include "transport/tcp/handshake.h"
+#include "transport/tcp/handshake_sides.h"
 
 namespace rondo::fuzz {
 namespace {
@@ -65,9 +68,95 @@ void CheckHello(const tcp::Hello& hello) {
   }
 }
 
+// ---- with a token ----
+
+// Its nonces are always the same, so that a seed can have the right proof.
+std::shared_ptr<const JobToken> Token() {
+  static const std::shared_ptr<const JobToken> token = *JobToken::Make("secret", "the token", [](MutableBytes bytes) {
+    std::fill(bytes.begin(), bytes.end(), std::byte{7});
+    return true;
+  });
+  return token;
+}
+
+tcp::Hello SomeHello() {
+  tcp::Hello hello;
+  hello.from = 1;
+  hello.to = 0;
+  hello.job = "job";
+  hello.from_instance = "caller";
+  hello.to_instance = "called";
+  return hello;
+}
+
+// What a side makes of all that it hears.
+struct Heard {
+  bool believes = false;  // the called judges the hello; the caller takes a reply for one
+  std::string error;
+};
+
+template <typename Side>
+Heard Listen(Side& side, const std::vector<std::string_view>& pieces, typename Side::Next belief) {
+  Heard heard;
+  for (std::string_view piece : pieces) {
+    while (!piece.empty() && side.wanted() != 0) {
+      const std::string_view part = piece.substr(0, side.wanted());
+      piece.remove_prefix(part.size());
+      const auto next = side.Feed(AsBytes(part));
+      CheckError(next);
+      if (!next) {
+        heard.error = next.error().ToString();
+        return heard;
+      }
+      heard.believes = heard.believes || *next == belief;
+    }
+  }
+  return heard;
+}
+
+// What both sides say when all goes well: the caller's hello and proof, the called's challenge and acceptance.
+struct Script {
+  std::string caller, challenge, called;
+};
+Script WellKnown() {
+  Script script;
+  auto calling = tcp::CallingSide::Begin(SomeHello(), Token());
+  tcp::CalledSide called(Token());
+  const std::string hello = ToText(calling->hello_bytes());
+  RONDO_HOLDS(Listen(called, {hello}, tcp::CalledSide::Next::kSend).believes);
+  script.challenge = ToText(called.challenge());
+  RONDO_HOLDS(Listen(*calling, {script.challenge}, tcp::CallingSide::Next::kSend).believes);
+  const std::string proof = ToText(calling->proof());
+  RONDO_HOLDS(Listen(called, {proof}, tcp::CalledSide::Next::kJudge).believes);
+  script.caller = hello + proof;
+  script.called = script.challenge + ToText(called.Encode({})) + ToText(called.Encode({tcp::Verdict::kHeld, {}, ""}));
+  return script;
+}
+
+// Whoever is let in has said the whole of the right words; so has whoever is believed.
+void CheckSides(std::string_view input) {
+  static const Script script = WellKnown();
+  Heard called_first, caller_first;
+  for (const Cut cut : kCuts) {
+    tcp::CalledSide called(Token());
+    const Heard by_called = Listen(called, Pieces(input, cut), tcp::CalledSide::Next::kJudge);
+    auto calling = tcp::CallingSide::Begin(SomeHello(), Token());
+    const Heard by_caller = Listen(*calling, Pieces(input, cut), tcp::CallingSide::Next::kReply);
+    if (cut == Cut::kWhole) {
+      called_first = by_called;
+      caller_first = by_caller;
+    }
+    RONDO_HOLDS(by_called.error == called_first.error && by_called.believes == called_first.believes);
+    RONDO_HOLDS(by_caller.error == caller_first.error && by_caller.believes == caller_first.believes);
+    RONDO_HOLDS(!by_called.believes || input.starts_with(script.caller), "let in without the right proof");
+    RONDO_HOLDS(!by_caller.believes || input.starts_with(script.challenge), "believed without a challenge");
+  }
+}
+
 }  // namespace
 
 Corpus HarnessCorpus() {
+  const Script script = WellKnown();
   tcp::Hello hello;
   hello.kind = tcp::ConnectionKind::kLane;
   hello.streams = 2;
@@ -86,12 +175,15 @@ Corpus HarnessCorpus() {
   return {
       .seeds = {ToText(tcp::Encode(hello)), ToText(tcp::Encode(stranger)), ToText(tcp::Encode(tcp::Reply{})),
                 ToText(tcp::Encode(refusal)), ToText(tcp::Encode(refusal)) + "and what follows",
-                "GET / HTTP/1.1\r\nHost: 10.0.0.1:29500\r\n\r\n", std::string("\x16\x03\x01\x02\x00\x01\x00\x01", 8)},
-      .words = {"RONDOtcp", "RONDOack", std::string("\x01\x00", 2), "job", "caller", "called"}};
+                "GET / HTTP/1.1\r\nHost: 10.0.0.1:29500\r\n\r\n", std::string("\x16\x03\x01\x02\x00\x01\x00\x01", 8),
+                script.caller, script.called, script.called + script.called},
+      .words = {"RONDOtcp", "RONDOack", "RONDOprf", std::string("\x02\x00", 2), "job", "caller", "called"}};
 }
 
 void CheckInput(std::string_view input) {
-  for (const MessageReader::Kind kind : {MessageReader::Kind::kHello, MessageReader::Kind::kReply}) {
+  CheckSides(input);
+  for (const MessageReader::Kind kind :
+       {MessageReader::Kind::kHello, MessageReader::Kind::kReply, MessageReader::Kind::kProof}) {
     const Allocations allocations;
     Verdict first;
     for (const Cut cut : kCuts) {
@@ -105,10 +197,14 @@ void CheckInput(std::string_view input) {
         const auto hello = reader.hello();
         CheckError(hello);
         if (hello) CheckHello(*hello);
-      } else {
+      } else if (kind == MessageReader::Kind::kReply) {
         const auto reply = reader.reply();
         CheckError(reply);
         if (reply) CheckAgain(*reply, kind, &MessageReader::reply);
+      } else {
+        const auto proof = reader.proof();
+        CheckError(proof);
+        if (proof) CheckAgain(*proof, kind, &MessageReader::proof);
       }
     }
     // Texts are shown with four characters a byte at most, and vectors grow by doubling.

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "base/access.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "rendezvous/file_store.h"
@@ -140,8 +141,10 @@ inline std::unique_ptr<TcpStoreServer> StartServer(TcpStoreServer::Options optio
 }
 
 inline Result<std::unique_ptr<TcpStoreClient>> ConnectTo(const TcpStoreServer& server, const std::string& job = "",
-                                                         TimePoint deadline = Soon()) {
+                                                         TimePoint deadline = Soon(),
+                                                         std::shared_ptr<const JobToken> token = nullptr) {
   TcpStoreClient::Options options;
+  options.token = std::move(token);
   options.address = *ParseHostPort(server.address());
   options.job = job;
   options.deadline = deadline;
@@ -154,19 +157,28 @@ inline std::shared_ptr<TcpStoreClient> ClientOf(const TcpStoreServer& server) {
   return std::move(*client);
 }
 
+inline std::shared_ptr<const JobToken> TokenOf(std::string_view text) { return *JobToken::Make(text, "the token"); }
+
 class TcpWorld : public StoreWorld {
  public:
-  TcpWorld(const char* name, std::string host) : name_(name), server_(Start(std::move(host))) {}
+  TcpWorld(const char* name, std::string host, std::shared_ptr<const JobToken> token = nullptr)
+      : name_(name), token_(std::move(token)), server_(Start(std::move(host), token_)) {}
   const char* name() const override { return name_; }
-  std::shared_ptr<Store> Open() override { return ClientOf(*server_); }
+  std::shared_ptr<Store> Open() override {
+    auto client = ConnectTo(*server_, "", Soon(), token_);
+    REQUIRE_MESSAGE(client.has_value(), client.error().ToString());
+    return std::move(*client);
+  }
 
  private:
-  static std::unique_ptr<TcpStoreServer> Start(std::string host) {
+  static std::unique_ptr<TcpStoreServer> Start(std::string host, std::shared_ptr<const JobToken> token) {
     TcpStoreServer::Options options;
     options.host = std::move(host);
+    options.token = std::move(token);
     return StartServer(std::move(options));
   }
   const char* const name_;
+  const std::shared_ptr<const JobToken> token_;
   const std::unique_ptr<TcpStoreServer> server_;
 };
 
@@ -179,6 +191,7 @@ inline std::vector<MakeWorld> AllStoreWorlds() {
       [] { return std::make_unique<FileWorld>(); },
       [] { return std::make_unique<TcpWorld>("tcp over IPv4", "127.0.0.1"); },
       [] { return std::make_unique<TcpWorld>("tcp over IPv6", "::1"); },
+      [] { return std::make_unique<TcpWorld>("tcp with a token", "127.0.0.1", TokenOf("secret")); },
   };
 }
 

@@ -68,9 +68,9 @@ std::string Hex(std::string_view bytes) {
 }
 
 TEST_CASE("The example of docs/WIRE.md") {
-  CHECK(Hex(Encode(Hello{.version = 1, .job = "j1", .token = ""})) == "524f4e444f004b5601000000020000006a31");
+  CHECK(Hex(Encode(Hello{.job = "j1"})) == "524f4e444f004b5602000000020000006a31");
   CHECK(Hex(kWelcome) ==
-        "524f4e444f004b560100"
+        "524f4e444f004b560200"
         "00"
         "00"
         "0000");
@@ -101,11 +101,43 @@ TEST_CASE("A hello is answered, fed whole or byte by byte") {
   CHECK(slow.service.clients_after_hello() == 1);
 }
 
-TEST_CASE("A token is room for later versions: it is read and ignored") {
-  Conversation conversation;
-  CHECK(conversation.SayByteByByte(Encode(Hello{.version = 1, .job = "j", .token = std::string(1024, 't')})).fate ==
-        Fate::kKeep);
-  CHECK(conversation.Hear() == kWelcome);
+TEST_CASE("A nonce has 16 bytes or there is none; what another version has in its place is let pass, to be told so") {
+  for (const std::size_t bytes : {1u, 15u, 17u, 1024u}) {
+    std::string hello = Encode(Hello{.nonce = std::string(bytes, 'n')});
+    CHECK_FALSE(TakeHello(hello));
+    hello = Encode(Hello{.version = 1, .nonce = std::string(bytes, 'n')});
+    CHECK(TakeHello(hello));
+    CHECK(hello.empty());
+  }
+  std::string hello = Encode(Hello{.version = 1});
+  hello[14] = 1;
+  hello[15] = 4;  // 1025
+  CHECK_FALSE(TakeHello(hello));
+}
+
+TEST_CASE("A challenge and a proved reply survive the wire, and nothing else may look like them") {
+  Nonce nonce{};
+  nonce.fill(std::byte{1});
+  Proof proof{};
+  proof.fill(std::byte{2});
+  std::string challenge = Encode(HelloReply{.challenge = nonce});
+  std::string refusal = Encode(HelloReply{.refused = Error(ErrorCode::kResource, "full"), .proof = proof}) + "and more";
+  const std::string good = challenge;
+  const auto taken = TakeHelloReply(challenge);
+  REQUIRE((taken && *taken));
+  CHECK((*taken)->challenge == nonce);
+  CHECK_FALSE((*taken)->proof.has_value());
+  const auto refused = TakeHelloReply(refusal);
+  REQUIRE((refused && *refused));
+  CHECK((*refused)->proof == proof);
+  CHECK((*refused)->refused->message() == "full");
+  CHECK(refusal == "and more");
+  // Kind 3; a challenge with a code; a nonce of 15 bytes.
+  for (const auto& [at, value] : {std::pair<std::size_t, char>{11, 3}, {10, 1}, {12, 15}}) {
+    std::string wrong = good;
+    wrong[at] = value;
+    CHECK_FALSE(TakeHelloReply(wrong));
+  }
 }
 
 TEST_CASE("Every request survives one byte at a time, and all of them in one piece") {
@@ -180,16 +212,16 @@ TEST_CASE("Another version, another job or a full store is refused in words") {
     REQUIRE((*reply)->refused.has_value());
     return *(*reply)->refused;
   };
-  const Error version = refusal({.version = 9, .job = "mine", .token = ""});
+  const Error version = refusal({.version = 9, .job = "mine"});
   CHECK(version.code() == ErrorCode::kVersionMismatch);
-  CHECK(version.message().find("version 1 ") != std::string::npos);
+  CHECK(version.message().find("version 2 ") != std::string::npos);
   CHECK(version.message().find("version 9") != std::string::npos);
-  const Error job = refusal({.version = 1, .job = "yours", .token = ""});
+  const Error job = refusal({.job = "yours"});
   CHECK(job.code() == ErrorCode::kVersionMismatch);
   CHECK(job.message().find("'mine'") != std::string::npos);
   CHECK(job.message().find("'yours'") != std::string::npos);
-  CHECK(conversation.Say(Encode(Hello{.version = 1, .job = "mine", .token = ""})).fate == Fate::kKeep);
-  CHECK(refusal({.version = 1, .job = "mine", .token = ""}).code() == ErrorCode::kResource);
+  CHECK(conversation.Say(Encode(Hello{.job = "mine"})).fate == Fate::kKeep);
+  CHECK(refusal({.job = "mine"}).code() == ErrorCode::kResource);
 }
 
 TEST_CASE("A frame that is too short, too long, of unknown kind, or does not add up ends the connection") {
@@ -379,7 +411,7 @@ TEST_CASE("A count of values beyond what a batch may have is refused, though the
 
 TEST_CASE("A stranger's job is told in one line that a terminal can show") {
   Conversation conversation({.job = "ours", .limits = {}});
-  const auto verdict = conversation.Say(Encode(Hello{.version = 1, .job = "x'\n\x1b[2J", .token = ""}));
+  const auto verdict = conversation.Say(Encode(Hello{.job = "x'\n\x1b[2J"}));
   CHECK(verdict.fate == Fate::kClose);
   CHECK(verdict.reason == "the store serves job 'ours', this process belongs to job 'x'\\x0a\\x1b[2J'");
 }

@@ -367,6 +367,83 @@ TEST_CASE("A client that asks for much and reads nothing holds up nobody and is 
   CHECK(glutton.Hear(14 + kRequests * answer_bytes).size() == 14 + kRequests * answer_bytes);
 }
 
+// ---- the job's token ----
+
+std::unique_ptr<TcpStoreServer> ServerWithToken(std::string_view token) {
+  TcpStoreServer::Options options;
+  if (!token.empty()) options.token = TokenOf(token);
+  return StartServer(std::move(options));
+}
+
+TEST_CASE("Who knows the server's token uses the store; who has another one, or none, is told so at once") {
+  struct Case {
+    const char* server;
+    const char* client;
+    const char* words;
+  };
+  for (const auto& [of_server, of_client, words] :
+       {Case{"secret", "Secret", "this process's job token (RONDO_TOKEN) is not the store's"},
+        Case{"secret", "", "the store has a job token, and this process has none (RONDO_TOKEN)"},
+        Case{"", "secret", "this process has a job token (RONDO_TOKEN), and the store has none"}}) {
+    CAPTURE(words);
+    const auto server = ServerWithToken(of_server);
+    const TimePoint before = SteadyClock().Now();
+    const auto client =
+        ConnectTo(*server, "", Soon(), std::string_view(of_client).empty() ? nullptr : TokenOf(of_client));
+    REQUIRE_FALSE(client);
+    CHECK(client.error().code() == ErrorCode::kAuth);
+    CHECK_MESSAGE(Has(client.error().message(), words), client.error().ToString());
+    CHECK(client.error().details().address == server->address());
+    CHECK(SteadyClock().Now() - before < std::chrono::seconds(20));  // not the deadline
+    CHECK(Reaches(*server, [](const auto& stats) { return stats.denied == 1; }));
+    CHECK(server->stats().clients == 0);
+  }
+  const auto server = ServerWithToken("secret");
+  const auto client = ConnectTo(*server, "", Soon(), TokenOf("secret"));
+  REQUIRE_MESSAGE(client, client.error().ToString());
+  CHECK((*client)->Set("key", "value", Soon()));
+  CHECK(*(*client)->Get("key", Soon()) == "value");
+  CHECK(server->stats().denied == 0);
+}
+
+TEST_CASE("Requests that come before the proof are answered by nobody, and change nothing") {
+  const auto server = ServerWithToken("secret");
+  const auto member = ConnectTo(*server, "", Soon(), TokenOf("secret"));
+  REQUIRE(member);
+  const std::vector<KeyValue> entries{{"key", "stranger's"}};
+  RawClient stranger(*server);
+  stranger.Say(store_protocol::Encode(store_protocol::Hello{.nonce = std::string(16, 'n')}) +
+               store_protocol::EncodeSet(1, entries) + store_protocol::EncodeGet(2, Keys{"key"}));
+  // The beginning of the requests is taken for a proof, which it is not.
+  const std::string heard = stranger.Hear();
+  std::string rest = heard;
+  const auto challenge = store_protocol::TakeHelloReply(rest);
+  REQUIRE((challenge && *challenge));
+  CHECK((*challenge)->challenge.has_value());
+  const auto refusal = store_protocol::TakeHelloReply(rest);
+  REQUIRE((refusal && *refusal));
+  REQUIRE((*refusal)->refused.has_value());
+  CHECK((*refusal)->refused->code() == ErrorCode::kAuth);
+  CHECK_FALSE((*refusal)->proof.has_value());
+  CHECK(rest.empty());
+  CHECK(*(*member)->Add("key", 1, Soon()) == 1);  // it was absent
+}
+
+TEST_CASE("Who is challenged and says nothing goes when the patience for hellos ends") {
+  TcpStoreServer::Options options;
+  options.token = TokenOf("secret");
+  options.limits.hello_timeout_ms = 50;
+  const auto server = StartServer(std::move(options));
+  RawClient silent(*server);
+  silent.Say(store_protocol::Encode(store_protocol::Hello{.nonce = std::string(16, 'n')}));
+  std::string heard = silent.Hear();  // until it is closed
+  const auto challenge = store_protocol::TakeHelloReply(heard);
+  REQUIRE((challenge && *challenge));
+  CHECK((*challenge)->challenge.has_value());
+  CHECK(heard.empty());
+  CHECK(server->stats().strangers == 1);
+}
+
 // ---- death ----
 
 TEST_CASE("When the server goes, blocked waiters and later calls hear of it at once, with the address") {

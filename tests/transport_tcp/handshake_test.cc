@@ -67,7 +67,7 @@ TEST_CASE("a hello has exactly the bytes that the format says") {
   for (const std::byte byte : Encode(hello)) hex += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
   CHECK(hex ==
         "524f4e444f746370"
-        "0100"
+        "0200"
         "2a00"
         "020100000000000000000000"
         "0100000000000000"
@@ -88,6 +88,52 @@ TEST_CASE("a reply survives the wire, and its text is bounded") {
     CHECK(read->verdict == verdict);
     CHECK(read->code == ErrorCode::kStale);
     CHECK(read->text == reply.text.substr(0, 512));
+  }
+}
+
+TEST_CASE("a hello with a nonce, a request for a proof, a proof and a proved reply survive the wire") {
+  Hello hello = SomeHello();
+  hello.nonce = Nonce{std::byte{1}, std::byte{2}};
+  MessageReader hellos(MessageReader::Kind::kHello);
+  REQUIRE(FeedAll(hellos, Encode(hello), 1));
+  CHECK(*hellos.hello() == hello);
+
+  const Reply request{.verdict = Verdict::kProve, .nonce = Nonce{std::byte{3}}};
+  const Reply proved{
+      .verdict = Verdict::kTryAgain, .code = ErrorCode::kNotReady, .text = "x", .proof = Proof{std::byte{4}}};
+  for (const Reply& reply : {request, proved}) {
+    MessageReader replies(MessageReader::Kind::kReply);
+    REQUIRE(FeedAll(replies, Encode(reply), 1));
+    CHECK(*replies.reply() == reply);
+  }
+
+  MessageReader proofs(MessageReader::Kind::kProof);
+  REQUIRE(FeedAll(proofs, Encode(Proof{std::byte{5}}), 1));
+  CHECK(*proofs.proof() == Proof{std::byte{5}});
+}
+
+TEST_CASE("a nonce or proof that is cut short, or that has more behind it, is refused") {
+  Hello hello = SomeHello();
+  hello.nonce = Nonce{};
+  const std::vector<std::pair<MessageReader::Kind, std::vector<std::byte>>> messages{
+      {MessageReader::Kind::kHello, Encode(hello)},
+      {MessageReader::Kind::kReply, Encode(Reply{.verdict = Verdict::kProve, .nonce = Nonce{}})},
+      {MessageReader::Kind::kReply, Encode(Reply{.proof = Proof{}})},
+      {MessageReader::Kind::kProof, Encode(Proof{})}};
+  for (const auto& [kind, good] : messages) {
+    for (const int more : {-15, -1, 1, 16}) {
+      CAPTURE(static_cast<int>(kind));
+      CAPTURE(more);
+      auto bytes = good;
+      bytes.resize(static_cast<std::size_t>(static_cast<int>(good.size()) + more));
+      StoreLittle(bytes.data() + 10, static_cast<std::uint16_t>(bytes.size() - kPreambleBytes));
+      MessageReader reader(kind);
+      REQUIRE(FeedAll(reader, bytes, 9));
+      const ErrorCode code = kind == MessageReader::Kind::kHello   ? reader.hello().error().code()
+                             : kind == MessageReader::Kind::kReply ? reader.reply().error().code()
+                                                                   : reader.proof().error().code();
+      CHECK(code == ErrorCode::kProtocol);
+    }
   }
 }
 
@@ -135,7 +181,7 @@ TEST_CASE("another version is told with both numbers, whatever follows its pream
   REQUIRE_FALSE(fed);
   CHECK(fed.error().code() == ErrorCode::kVersionMismatch);
   CHECK(fed.error().message().find("version 42") != std::string::npos);
-  CHECK(fed.error().message().find("version 1") != std::string::npos);
+  CHECK(fed.error().message().find("version 2") != std::string::npos);
 }
 
 TEST_CASE("a huge length is refused before anything is kept for it") {

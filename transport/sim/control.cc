@@ -183,40 +183,41 @@ bool SimCore::HasLeft(const Calling& calling) const {
 void SimCore::Greet(const std::shared_ptr<Calling>& calling) {
   if (killed_[calling->to]) return calling->answered(std::nullopt);
   if (HasLeft(*calling)) return;
-  tcp::MessageReader reader(tcp::MessageReader::Kind::kHello);
+  tcp::CalledSide side(nullptr);  // nobody here has a token
   const auto drop = [&] {
     ++counters.strangers;
     calling->answered(std::nullopt);
   };
-  for (Bytes left = calling->hello; !reader.complete();) {
-    const Bytes piece = left.first(std::min(left.size(), reader.wanted()));
+  for (Bytes left = calling->hello;;) {
+    const Bytes piece = left.first(std::min(left.size(), side.wanted()));
     if (piece.empty()) return drop();
-    if (const Status fed = reader.Feed(piece); !fed) {
-      if (fed.error().code() != ErrorCode::kVersionMismatch) return drop();
+    const auto next = side.Feed(piece);
+    if (!next) {
+      if (next.error().code() == ErrorCode::kProtocol) return drop();
       ++counters.refusals;
-      Answer(calling, {tcp::Verdict::kRefused, fed.error().code(), fed.error().message()});
+      Answer(calling, {tcp::Verdict::kRefused, next.error().code(), next.error().message()});
       return;
     }
+    if (*next == tcp::CalledSide::Next::kJudge) break;
     left = left.subspan(piece.size());
   }
-  const Result<tcp::Hello> hello = reader.hello();
-  if (!hello) return drop();
+  const tcp::Hello& hello = side.hello();
   ++counters.hellos;
   const std::uint32_t process = listening_[calling->to];
   const SimProcess& self = processes_[process];
   const tcp::Reply reply =
-      tcp::JudgeCaller(*hello, {.job = self.job, .generation = self.generation, .instance = self.instance});
+      tcp::JudgeCaller(hello, {.job = self.job, .generation = self.generation, .instance = self.instance});
   if (reply.verdict != tcp::Verdict::kAccepted) {
     ++counters.refusals;
     Answer(calling, reply);
     return;
   }
   const Place place{calling->to, process};
-  const std::uint32_t opened = incarnations_[{place, hello->communicator, hello->rail, 0}];
-  const bool is_open = opened > 0 && StationOf({place, hello->communicator, hello->rail, opened - 1}, hello->to)->open;
-  const auto& station = StationOf({place, hello->communicator, hello->rail, is_open ? opened - 1 : opened}, hello->to);
-  if (is_open) return Judge(calling, *station, *hello);
-  station->held.push_back([this, calling, station, hello = *hello] { Judge(calling, *station, hello); });
+  const std::uint32_t opened = incarnations_[{place, hello.communicator, hello.rail, 0}];
+  const bool is_open = opened > 0 && StationOf({place, hello.communicator, hello.rail, opened - 1}, hello.to)->open;
+  const auto& station = StationOf({place, hello.communicator, hello.rail, is_open ? opened - 1 : opened}, hello.to);
+  if (is_open) return Judge(calling, *station, hello);
+  station->held.push_back([this, calling, station, hello] { Judge(calling, *station, hello); });
 }
 
 void SimCore::Judge(const std::shared_ptr<Calling>& calling, SimStation& station, const tcp::Hello& hello) {

@@ -17,6 +17,7 @@
 #include "base/random.h"
 #include "transport/sim/sim.h"
 #include "transport/tcp/handshake.h"
+#include "transport/tcp/handshake_sides.h"
 #include "transport/transport.h"
 
 namespace rondo {

@@ -129,12 +129,10 @@ void Connector::OnConnected(const TryPtr& attempt) {
 void Connector::Shake(const TryPtr& attempt) {
   shaking_ = attempt;
   SetNoDelay(attempt->socket.native_handle());
-  const std::vector<std::byte> hello = Encode(plan_.hello);
-  // A fresh connection has room for far more than the 1 KiB that a hello may have.
-  const ssize_t sent = send(attempt->socket.native_handle(), hello.data(), hello.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  if (sent != static_cast<ssize_t>(hello.size())) {
-    return GiveUp(attempt, fmt::format("the hello could not be sent: {}", SystemMessage(errno)));
-  }
+  auto side = CallingSide::Begin(plan_.hello, plan_.token);
+  if (!side) return GiveUp(attempt, side.error().message());
+  attempt->side = *std::move(side);
+  if (!Send(attempt, attempt->side->hello_bytes())) return;
   reply_timer_.expires_after(plan_.handshake_timeout);
   reply_timer_.async_wait([self = shared_from_this(), attempt](const asio::error_code& error) {
     if (error || !self->done_ || self->shaking_ != attempt || attempt->held) return;
@@ -143,30 +141,46 @@ void Connector::Shake(const TryPtr& attempt) {
   ReadReply(attempt);
 }
 
+bool Connector::Send(const TryPtr& attempt, Bytes bytes) {
+  // A fresh connection has room for far more than the 1 KiB that a message may have.
+  const ssize_t sent = send(attempt->socket.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent == static_cast<ssize_t>(bytes.size())) return true;
+  GiveUp(attempt, fmt::format("the handshake could not be sent: {}", SystemMessage(errno)));
+  return false;
+}
+
 void Connector::ReadReply(const TryPtr& attempt) {
   attempt->socket.async_wait(
       asio::posix::stream_descriptor::wait_read, [self = shared_from_this(), attempt](const asio::error_code& error) {
         if (error || !self->done_) return;
         while (true) {
           std::array<std::byte, kMaxHandshakeBytes> bytes;
-          const std::size_t wanted = std::min(attempt->reader.wanted(), bytes.size());
+          const std::size_t wanted = std::min(attempt->side->wanted(), bytes.size());
           const ssize_t got = recv(attempt->socket.native_handle(), bytes.data(), wanted, MSG_DONTWAIT);
           if (got < 0 && (errno == EAGAIN || errno == EINTR)) return self->ReadReply(attempt);
           if (got < 0) return self->GiveUp(attempt, fmt::format("handshake: {}", SystemMessage(errno)));
           if (got == 0) return self->GiveUp(attempt, "the other side closed the connection during the handshake");
-          if (const Status fed = attempt->reader.Feed(Bytes(bytes).first(static_cast<std::size_t>(got))); !fed) {
-            self->refusal_ =
-                fed.error().code() == ErrorCode::kVersionMismatch ? std::optional(fed.error()) : self->refusal_;
-            return self->GiveUp(attempt, fed.error().message());
+          const auto next = attempt->side->Feed(Bytes(bytes).first(static_cast<std::size_t>(got)));
+          if (!next) return self->OnBroken(attempt, next.error());
+          if (*next == CallingSide::Next::kRead) continue;
+          if (*next == CallingSide::Next::kSend) {
+            if (!self->Send(attempt, attempt->side->proof())) return;
+            continue;
           }
-          if (!attempt->reader.complete()) continue;
-          const Result<Reply> reply = attempt->reader.reply();
-          if (!reply) return self->GiveUp(attempt, reply.error().message());
-          attempt->reader = MessageReader(MessageReader::Kind::kReply);
-          self->OnReply(attempt, *reply);
-          if (reply->verdict != Verdict::kHeld) return;
+          const Reply reply = attempt->side->reply();
+          self->OnReply(attempt, reply);
+          if (reply.verdict != Verdict::kHeld) return;
         }
       });
+}
+
+void Connector::OnBroken(const TryPtr& attempt, const Error& error) {
+  if (error.code() == ErrorCode::kVersionMismatch) refusal_ = error;
+  if (error.code() == ErrorCode::kAuth) {
+    refusal_ = Error(error.code(), fmt::format("{} at {}: {}", plan_.peer_name,
+                                               plan_.attempts[attempt->index].at.ToString(), error.message()));
+  }
+  GiveUp(attempt, error.message());
 }
 
 void Connector::OnReply(const TryPtr& attempt, const Reply& reply) {
@@ -185,6 +199,7 @@ void Connector::OnReply(const TryPtr& attempt, const Reply& reply) {
                                                plan_.attempts[attempt->index].at.ToString(), reply.text));
       [[fallthrough]];
     case Verdict::kTryAgain: return GiveUp(attempt, reply.text);
+    case Verdict::kProve: RONDO_CHECK(false, "CallingSide answers it");
   }
 }
 

@@ -17,6 +17,7 @@
 #include "base/result.h"
 #include "transport/tcp/address.h"
 #include "transport/tcp/handshake.h"
+#include "transport/tcp/handshake_sides.h"
 #include "transport/tcp/socket.h"
 
 namespace rondo::tcp {
@@ -24,7 +25,8 @@ namespace rondo::tcp {
 struct ConnectPlan {
   std::vector<Attempt> attempts;
   Hello hello;
-  std::optional<IpAddress> source;  // the local address to connect from, where the family and the path fit
+  std::shared_ptr<const JobToken> token;  // null: this process has none
+  std::optional<IpAddress> source;        // the local address to connect from, where the family and the path fit
   int buffer_bytes = 0;
   std::vector<std::string> congestion_control;
   Duration timeout{};            // for everything
@@ -50,10 +52,10 @@ class Connector : public std::enable_shared_from_this<Connector> {
 
  private:
   struct Try {
-    Try(asio::io_context& io, std::size_t index) : index(index), socket(io), reader(MessageReader::Kind::kReply) {}
+    Try(asio::io_context& io, std::size_t index) : index(index), socket(io) {}
     const std::size_t index;  // into plan_.attempts
     asio::posix::stream_descriptor socket;
-    MessageReader reader;
+    std::optional<CallingSide> side;  // once its hello is out
     bool held = false;
   };
   using TryPtr = std::shared_ptr<Try>;
@@ -62,7 +64,9 @@ class Connector : public std::enable_shared_from_this<Connector> {
   void TryNext();
   void OnConnected(const TryPtr& attempt);
   void Shake(const TryPtr& attempt);
+  bool Send(const TryPtr& attempt, Bytes bytes);
   void ReadReply(const TryPtr& attempt);
+  void OnBroken(const TryPtr& attempt, const Error& error);
   void OnReply(const TryPtr& attempt, const Reply& reply);
   void GiveUp(const TryPtr& attempt, std::string why);
   void EndRound();

@@ -18,8 +18,7 @@ constexpr auto kLogInterval = std::chrono::seconds(10);
 
 // ---- Caller ----
 
-bool Caller::Send(const Reply& reply) {
-  const std::vector<std::byte> bytes = Encode(reply);
+bool Caller::SendBytes(Bytes bytes) {
   // The first bytes on this connection from our side: there is room for them.
   return send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
          static_cast<ssize_t>(bytes.size());
@@ -123,7 +122,7 @@ void Greeter::Greet(Fd fd, const SocketAddress& remote) {
     ++options_.counters->evicted;
     Drop(oldest, "too many connections are pending");
   }
-  const auto caller = std::make_shared<Caller>(io_);
+  const auto caller = std::make_shared<Caller>(io_, options_.token);
   caller->remote_ = remote.ToString();
   asio::error_code error;
   caller->socket_.assign(fd.get(), error);
@@ -134,6 +133,10 @@ void Greeter::Greet(Fd fd, const SocketAddress& remote) {
   caller->timer_.expires_after(options_.handshake_timeout);
   caller->timer_.async_wait([this, caller](const asio::error_code& failed) {
     if (failed || std::find(pending_.begin(), pending_.end(), caller) == pending_.end()) return;
+    if (caller->side_.challenged()) {
+      ++options_.counters->denied;
+      return Drop(caller, "it did not prove in time that it knows the job's token", LogLevel::kWarning);
+    }
     ++options_.counters->strangers;
     Drop(caller, caller->spoke_ ? "its hello was not complete in time" : "it said nothing");
   });
@@ -143,53 +146,61 @@ void Greeter::Greet(Fd fd, const SocketAddress& remote) {
 void Greeter::Read(const CallerPtr& caller) {
   caller->socket_.async_wait(asio::posix::stream_descriptor::wait_read, [this, caller](const asio::error_code& error) {
     if (error || !caller->socket_.is_open()) return;
-    while (!caller->reader_.complete()) {
+    while (true) {
       std::array<std::byte, kMaxHandshakeBytes> bytes;
-      const std::size_t wanted = std::min(caller->reader_.wanted(), bytes.size());
+      const std::size_t wanted = std::min(caller->side_.wanted(), bytes.size());
       const ssize_t got = recv(caller->socket_.native_handle(), bytes.data(), wanted, MSG_DONTWAIT);
       if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Read(caller);
+      if (got <= 0 && caller->side_.challenged()) {
+        // A peer does so too, when both call at once and the other call counts.
+        return Drop(caller, "it went away before it had proved that it knows the job's token");
+      }
       if (got <= 0) {
         ++options_.counters->strangers;
         return Drop(caller, "it went away before its hello was complete");
       }
       caller->spoke_ = true;
-      const Status fed = caller->reader_.Feed(Bytes(bytes).first(static_cast<std::size_t>(got)));
-      if (fed) continue;
-      if (fed.error().code() == ErrorCode::kVersionMismatch) {
-        ++options_.counters->refused;
-        caller->Send({Verdict::kRefused, ErrorCode::kVersionMismatch, "seen from there, " + fed.error().message()});
-      } else {
-        ++options_.counters->strangers;
-      }
-      return Drop(caller, fed.error().message());
+      const auto next = caller->side_.Feed(Bytes(bytes).first(static_cast<std::size_t>(got)));
+      if (!next) return OnBroken(caller, next.error());
+      if (*next == CalledSide::Next::kJudge) return OnHello(caller);
+      if (*next == CalledSide::Next::kSend) caller->SendBytes(caller->side_.challenge());
     }
-    OnHello(caller);
   });
+}
+
+void Greeter::OnBroken(const CallerPtr& caller, const Error& error) {
+  switch (error.code()) {
+    case ErrorCode::kVersionMismatch:
+      ++options_.counters->refused;
+      caller->Send({Verdict::kRefused, error.code(), "seen from there, " + error.message()});
+      break;
+    case ErrorCode::kAuth:
+      ++options_.counters->denied;
+      caller->Send({Verdict::kRefused, error.code(), error.message()});
+      break;
+    case ErrorCode::kResource: break;  // it tries again
+    default: ++options_.counters->strangers;
+  }
+  Drop(caller, error.message(), error.code() == ErrorCode::kAuth ? LogLevel::kWarning : LogLevel::kInfo);
 }
 
 void Greeter::OnHello(const CallerPtr& caller) {
   pending_.erase(std::remove(pending_.begin(), pending_.end(), caller), pending_.end());
   caller->timer_.cancel();
-  Result<Hello> hello = caller->reader_.hello();
-  if (!hello) {
-    ++options_.counters->strangers;
-    return Drop(caller, hello.error().message());
-  }
-  caller->hello_ = std::move(*hello);
-  if (const Reply reply = JudgeCaller(caller->hello_, identity_); reply.verdict != Verdict::kAccepted) {
-    CountRefusal(caller->hello_, caller->remote_, reply);
+  if (const Reply reply = JudgeCaller(caller->hello(), identity_); reply.verdict != Verdict::kAccepted) {
+    CountRefusal(caller->hello(), caller->remote_, reply);
     return caller->Dismiss(reply);
   }
   on_caller_(caller);
 }
 
-void Greeter::Drop(const CallerPtr& caller, std::string_view why) {
+void Greeter::Drop(const CallerPtr& caller, std::string_view why, LogLevel level) {
   pending_.erase(std::remove(pending_.begin(), pending_.end(), caller), pending_.end());
   caller->timer_.cancel();
   if (caller->socket_.is_open()) Drain(caller->socket_.native_handle());
   asio::error_code ignored;
   caller->socket_.close(ignored);
-  LogNowAndThen(LogLevel::kInfo, fmt::format("dropped a connection from {}: {}", caller->remote_, why));
+  LogNowAndThen(level, fmt::format("dropped a connection from {}: {}", caller->remote_, why));
 }
 
 void Greeter::CountRefusal(const Hello& hello, std::string_view from, const Reply& reply) {

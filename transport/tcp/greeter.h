@@ -1,6 +1,6 @@
 // The listening side: accepts connections and reads their hello, in bounded number and time. Strangers (other
 // protocols, random bytes, silence) are dropped, counted and logged now and then; they never get a reply and never
-// disturb the job.
+// disturb the job. Nor does who cannot prove to know the job's token, who is told no more than that.
 //
 // Thread rule: the control thread; the constructor and the destructor while it does not run.
 #pragma once
@@ -18,6 +18,7 @@
 
 #include "base/result.h"
 #include "transport/tcp/handshake.h"
+#include "transport/tcp/handshake_sides.h"
 #include "transport/tcp/socket.h"
 #include "transport/tcp/tcp.h"
 
@@ -26,9 +27,10 @@ namespace rondo::tcp {
 // A connection whose hello was read and that waits for our verdict.
 class Caller : public std::enable_shared_from_this<Caller> {
  public:
-  explicit Caller(asio::io_context& io) : socket_(io), timer_(io), reader_(MessageReader::Kind::kHello) {}
+  Caller(asio::io_context& io, std::shared_ptr<const JobToken> token)
+      : socket_(io), timer_(io), side_(std::move(token)) {}
 
-  const Hello& hello() const { return hello_; }
+  const Hello& hello() const { return side_.hello(); }
   const std::string& remote() const { return remote_; }
 
   // Sends the acceptance and gives the socket away. Empty: the caller is gone.
@@ -41,12 +43,12 @@ class Caller : public std::enable_shared_from_this<Caller> {
 
  private:
   friend class Greeter;
-  bool Send(const Reply& reply);
+  bool Send(const Reply& reply) { return SendBytes(side_.Encode(reply)); }
+  bool SendBytes(Bytes bytes);
 
   asio::posix::stream_descriptor socket_;
   asio::steady_timer timer_;
-  MessageReader reader_;
-  Hello hello_;
+  CalledSide side_;
   std::string remote_;
   bool spoke_ = false;  // at least one byte came
 };
@@ -72,8 +74,9 @@ class Greeter {
   void Pause(asio::posix::stream_descriptor& listener, int error);
   void Greet(Fd fd, const SocketAddress& remote);
   void Read(const CallerPtr& caller);
+  void OnBroken(const CallerPtr& caller, const Error& error);
   void OnHello(const CallerPtr& caller);
-  void Drop(const CallerPtr& caller, std::string_view why);
+  void Drop(const CallerPtr& caller, std::string_view why, LogLevel level = LogLevel::kInfo);
   void LogNowAndThen(LogLevel level, std::string_view text);
 
   asio::io_context& io_;

@@ -129,6 +129,7 @@ std::shared_ptr<Connector> Group::MakeConnector(Rank peer, ConnectionKind kind, 
   plan.hello.job = context_.options.job;
   plan.hello.from_instance = context_.self.instance;
   plan.hello.to_instance = AddressOf(peer).instance;
+  plan.token = context_.options.token;
   if (!context_.options.addresses.empty()) plan.source = context_.self.candidates.front().at.ip;
   plan.buffer_bytes = kind == ConnectionKind::kLane ? context_.options.socket_buffer_bytes : 0;
   plan.congestion_control = CongestionControlFor(peer, /*we_called=*/true);

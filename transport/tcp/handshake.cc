@@ -11,6 +11,26 @@ namespace {
 
 constexpr std::string_view kHelloMagic = "RONDOtcp";
 constexpr std::string_view kReplyMagic = "RONDOack";
+constexpr std::string_view kProofMagic = "RONDOprf";
+
+std::string_view MagicOf(MessageReader::Kind kind) {
+  switch (kind) {
+    case MessageReader::Kind::kHello: return kHelloMagic;
+    case MessageReader::Kind::kReply: return kReplyMagic;
+    case MessageReader::Kind::kProof: break;
+  }
+  return kProofMagic;
+}
+
+// A nonce or proof, if all of it is there.
+template <std::size_t size>
+std::optional<std::array<std::byte, size>> ReadArray(ByteReader& reader) {
+  const Bytes bytes = AsBytes(reader.Raw(size));
+  if (bytes.size() != size) return std::nullopt;
+  std::array<std::byte, size> array;
+  std::copy(bytes.begin(), bytes.end(), array.begin());
+  return array;
+}
 
 std::vector<std::byte> Message(std::string_view magic, const ByteWriter& body) {
   ByteWriter message;
@@ -28,7 +48,7 @@ std::vector<std::byte> Encode(const Hello& hello) {
   body.Number(static_cast<std::uint8_t>(hello.kind));
   body.Number(hello.streams);
   body.Number(hello.stream);
-  body.Number(std::uint8_t{0});
+  body.Number(static_cast<std::uint8_t>(hello.nonce.has_value()));
   body.Number(hello.index);
   body.Number(hello.rail);
   body.Number(static_cast<std::uint32_t>(hello.from));
@@ -38,16 +58,22 @@ std::vector<std::byte> Encode(const Hello& hello) {
   body.Text<std::uint8_t>(hello.job);
   body.Text<std::uint8_t>(hello.from_instance);
   body.Text<std::uint8_t>(hello.to_instance);
+  if (hello.nonce) body.Raw(Bytes(*hello.nonce));
   return Message(kHelloMagic, body);
 }
 
 std::vector<std::byte> Encode(const Reply& reply) {
+  RONDO_CHECK(reply.nonce.has_value() == (reply.verdict == Verdict::kProve));
   ByteWriter body;
   body.Number(static_cast<std::uint8_t>(reply.verdict));
   body.Number(static_cast<std::uint8_t>(reply.code));
   body.Text<std::uint16_t>(std::string_view(reply.text).substr(0, kMaxReplyTextBytes));
+  if (reply.nonce) body.Raw(Bytes(*reply.nonce));
+  if (reply.proof) body.Raw(Bytes(*reply.proof));
   return Message(kReplyMagic, body);
 }
+
+std::vector<std::byte> Encode(const Proof& proof) { return Message(kProofMagic, ByteWriter().Raw(Bytes(proof))); }
 
 std::size_t MessageReader::wanted() const {
   return (body_bytes_known_ ? kPreambleBytes + body_bytes_ : kPreambleBytes) - collected_.size();
@@ -57,7 +83,7 @@ Status MessageReader::Feed(Bytes bytes) {
   RONDO_CHECK(bytes.size() <= wanted());
   collected_.insert(collected_.end(), bytes.begin(), bytes.end());
   if (body_bytes_known_) return {};
-  const Bytes magic = AsBytes(kind_ == Kind::kHello ? kHelloMagic : kReplyMagic);
+  const Bytes magic = AsBytes(MagicOf(kind_));
   const std::size_t seen = std::min(collected_.size(), magic.size());
   if (!std::equal(magic.begin(), magic.begin() + static_cast<std::ptrdiff_t>(seen), collected_.begin())) {
     return Fail(ErrorCode::kProtocol, "the other side does not speak Rondo");
@@ -84,7 +110,7 @@ Result<Hello> MessageReader::hello() const {
   const auto kind = reader.Number<std::uint8_t>();
   hello.streams = reader.Number<std::uint8_t>();
   hello.stream = reader.Number<std::uint8_t>();
-  reader.Number<std::uint8_t>();  // reserved
+  const auto proves = reader.Number<std::uint8_t>();
   hello.index = reader.Number<std::uint32_t>();
   hello.rail = reader.Number<std::uint32_t>();
   hello.from = static_cast<Rank>(reader.Number<std::uint32_t>());
@@ -94,6 +120,8 @@ Result<Hello> MessageReader::hello() const {
   hello.job = reader.Text<std::uint8_t>();
   hello.from_instance = reader.Text<std::uint8_t>();
   hello.to_instance = reader.Text<std::uint8_t>();
+  if (proves > 1) return Fail(ErrorCode::kProtocol, "a hello that says {} of its token", proves);
+  if (proves == 1) hello.nonce = ReadArray<kNonceBytes>(reader);
   if (!reader.AtEnd()) return Fail(ErrorCode::kProtocol, "a hello whose fields do not fill its {} bytes", body_bytes_);
   if (kind != 1 && kind != 2) return Fail(ErrorCode::kProtocol, "a hello of kind {}", kind);
   hello.kind = static_cast<ConnectionKind>(kind);
@@ -110,10 +138,23 @@ Result<Reply> MessageReader::reply() const {
   const auto verdict = reader.Number<std::uint8_t>();
   reply.code = ErrorCodeFromNumber(reader.Number<std::uint8_t>());
   reply.text = reader.Text<std::uint16_t>(kMaxReplyTextBytes);
+  if (verdict == static_cast<std::uint8_t>(Verdict::kProve)) {
+    reply.nonce = ReadArray<kNonceBytes>(reader);
+  } else if (reader.remaining() > 0) {
+    reply.proof = ReadArray<kProofBytes>(reader);
+  }
   if (!reader.AtEnd()) return Fail(ErrorCode::kProtocol, "a reply whose fields do not fill its {} bytes", body_bytes_);
-  if (verdict < 1 || verdict > 4) return Fail(ErrorCode::kProtocol, "a reply with verdict {}", verdict);
+  if (verdict < 1 || verdict > 5) return Fail(ErrorCode::kProtocol, "a reply with verdict {}", verdict);
   reply.verdict = static_cast<Verdict>(verdict);
   return reply;
+}
+
+Result<Proof> MessageReader::proof() const {
+  RONDO_CHECK(complete() && kind_ == Kind::kProof);
+  ByteReader reader(Bytes(collected_).subspan(kPreambleBytes));
+  const auto proof = ReadArray<kProofBytes>(reader);
+  if (!reader.AtEnd()) return Fail(ErrorCode::kProtocol, "a proof of {} bytes", body_bytes_);
+  return *proof;
 }
 
 Reply JudgeCaller(const Hello& hello, const Identity& self) {

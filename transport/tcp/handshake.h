@@ -1,25 +1,28 @@
 // The first bytes on every TCP connection: who is calling, for what, and whether that is welcome. Sans-I/O: bytes in,
 // bytes out; the control plane moves them. Layout: docs/WIRE.md, "Handshake".
 //
-// Both messages say how long they are, and a reader takes exactly that many bytes (`wanted`), so that what follows on
-// the connection stays in the socket for whoever owns it afterwards.
+// These are the messages and the judgement on them; handshake_sides.h has the order in which they go, and the proofs of
+// knowing the job's token. Each says how long it is, and a reader takes exactly that many bytes (`wanted`), so that
+// what follows on the connection stays in the socket for whoever owns it afterwards.
 //
 // Thread rule: values and one-thread objects.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/access.h"
 #include "base/bytes.h"
 #include "base/ids.h"
 #include "base/result.h"
 
 namespace rondo::tcp {
 
-inline constexpr std::uint16_t kWireVersion = 1;
+inline constexpr std::uint16_t kWireVersion = 2;
 inline constexpr std::size_t kPreambleBytes = 12;  // magic, version, length of the rest; the same in every version
 inline constexpr std::size_t kMaxHandshakeBytes = 1024;  // of the rest; no length from the wire drives an allocation
 inline constexpr std::size_t kMaxReplyTextBytes = 512;
@@ -36,9 +39,10 @@ struct Hello {
   std::uint64_t generation = 0;
   Rank from = kNoRank;
   Rank to = kNoRank;
-  std::string job;            // at most 255 bytes, like the two below
-  std::string from_instance;  // of the calling process
-  std::string to_instance;    // of the process that it means to reach
+  std::string job;             // at most 255 bytes, like the two below
+  std::string from_instance;   // of the calling process
+  std::string to_instance;     // of the process that it means to reach
+  std::optional<Nonce> nonce;  // the caller has a job token, and can prove it
 
   friend bool operator==(const Hello&, const Hello&) = default;
 };
@@ -48,23 +52,29 @@ enum class Verdict : std::uint8_t {
   kHeld = 2,      // a genuine Rondo, whose endpoint is not open yet: wait, another reply follows
   kTryAgain = 3,  // not now (a limit, or the two called each other at once): `text` says why
   kRefused = 4,   // never: `code` and `text` say why
+  kProve = 5,     // prove that you know the job's token, over `nonce`: a proof is wanted, another reply follows
 };
 
 struct Reply {
   Verdict verdict = Verdict::kAccepted;
   ErrorCode code = ErrorCode::kInternal;  // meaningful for kTryAgain and kRefused
   std::string text;                       // likewise; cut to kMaxReplyTextBytes on the wire
+  std::optional<Nonce> nonce = {};        // kProve: the called's; else none
+  std::optional<Proof> proof = {};        // where the caller has proved itself: that the called knows the token, too
 
   friend bool operator==(const Reply&, const Reply&) = default;
 };
 
 std::vector<std::byte> Encode(const Hello& hello);
+// REQUIRES: a nonce for kProve, and for nothing else.
 std::vector<std::byte> Encode(const Reply& reply);
+// The caller's answer to kProve.
+std::vector<std::byte> Encode(const Proof& proof);
 
 // Collects one message, however finely it is cut.
 class MessageReader {
  public:
-  enum class Kind : std::uint8_t { kHello, kReply };
+  enum class Kind : std::uint8_t { kHello, kReply, kProof };
   explicit MessageReader(Kind kind) : kind_(kind) {}
 
   // How many bytes to read next at most; 0 when the message is complete.
@@ -77,6 +87,9 @@ class MessageReader {
   // REQUIRES: complete(), and the reader's kind. kProtocol names the field.
   Result<Hello> hello() const;
   Result<Reply> reply() const;
+  Result<Proof> proof() const;
+  // Everything that came, the preamble too.
+  Bytes bytes() const { return collected_; }
 
  private:
   Kind kind_;

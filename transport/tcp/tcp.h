@@ -27,21 +27,27 @@
 
 namespace rondo {
 
+class JobToken;
+
 // What came in; for tests and statistics. Hand one in to look at it.
 struct TcpCounters {
   std::atomic<std::uint64_t> accepted{0};       // connections taken from the listeners
   std::atomic<std::uint64_t> welcomed{0};       // handshakes that ended well
   std::atomic<std::uint64_t> strangers{0};      // no Rondo: wrong bytes, silence, or gone before saying anything
   std::atomic<std::uint64_t> refused{0};        // a Rondo that does not belong here
+  std::atomic<std::uint64_t> denied{0};         // a Rondo that did not prove to know the job's token
   std::atomic<std::uint64_t> evicted{0};        // dropped as the oldest silent one when too many were pending
   std::atomic<std::uint64_t> held{0};           // had to wait for their endpoint to open
   std::atomic<std::uint64_t> accept_errors{0};  // times accepting paused for want of descriptors or memory
 };
 
 struct TcpOptions {
-  std::string job = {};                          // processes of different jobs refuse each other; at most 255 bytes
-  std::uint64_t generation = 0;                  // of the group; other generations are refused as stale
-  std::string instance = {};                     // this process, new in every process; empty: a random one
+  std::string job = {};          // processes of different jobs refuse each other; at most 255 bytes
+  std::uint64_t generation = 0;  // of the group; other generations are refused as stale
+  std::string instance = {};     // this process, new in every process; empty: a random one
+  // Processes that cannot prove to know it are refused, and believed in nothing (base/access.h); equal in all of the
+  // job. Null: who has a token is refused.
+  std::shared_ptr<const JobToken> token = nullptr;
   std::string host_id = {};                      // LocalHostId(); empty: no process counts as being on the same host
   std::shared_ptr<const Clock> clock = nullptr;  // paces repeated log lines; null: the machine's. (Time limits of
                                                  // connections are real time, as connections are)

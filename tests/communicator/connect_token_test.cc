@@ -1,0 +1,190 @@
+// Ranks that meet with the job's token, and who does not belong to them, by Connect alone: threads as if processes.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/access.h"
+#include "collectives/connect.h"
+#include "rendezvous/tcp_store_server.h"
+
+namespace rondo {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Directory {
+ public:
+  Directory() {
+    std::string name = (std::filesystem::temp_directory_path() / "rondo_XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  ~Directory() { std::filesystem::remove_all(path_); }
+  std::string Url() const { return "file://" + path_ + "/store"; }
+
+ private:
+  std::string path_;
+};
+
+std::unique_ptr<TcpStoreServer> ServerWith(std::string_view token) {
+  TcpStoreServer::Options options;
+  options.host = "127.0.0.1";
+  if (!token.empty()) options.token = *JobToken::Make(token, "the token");
+  auto server = TcpStoreServer::Start(options);
+  REQUIRE(server);
+  return *std::move(server);
+}
+
+ConnectOptions At(const std::string& rendezvous) {
+  ConnectOptions options;
+  options.rendezvous = rendezvous;
+  options.external_store = true;
+  options.addresses = {"127.0.0.1"};
+  return options;
+}
+
+using Connected = Result<std::unique_ptr<Communicator>>;
+
+// Every rank as it is, with the token at its place.
+std::vector<Connected> ConnectAll(const ConnectOptions& common, const std::vector<std::string>& tokens) {
+  std::vector<std::optional<Connected>> results(tokens.size());
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < tokens.size(); ++rank) {
+    ConnectOptions options = common;
+    options.rank = static_cast<Rank>(rank);
+    options.world_size = static_cast<int>(tokens.size());
+    options.token = tokens[rank];
+    threads.emplace_back([options, &result = results[rank]] { result = Connect(options); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::vector<Connected> all;
+  for (auto& result : results) all.push_back(*std::move(result));
+  return all;
+}
+
+// All of them have a communicator, and each rank's number is in the sum.
+void CheckTheySum(std::vector<Connected>& ranks) {
+  std::vector<std::int64_t> sums(ranks.size(), 0);
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    REQUIRE_MESSAGE(ranks[rank], ranks[rank].error().ToString());
+    threads.emplace_back([&communicator = **ranks[rank], &sum = sums[rank], rank] {
+      const std::int64_t mine = std::int64_t{1} << rank;
+      if (!communicator.AllReduce(&mine, &sum, 1, DataType::kInt64, ReduceOp::kSum)) sum = -1;
+      if (!communicator.Close()) sum = -2;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::int64_t sum : sums) CHECK(sum == (std::int64_t{1} << ranks.size()) - 1);
+}
+
+#define CHECK_HAS(text, part) CHECK_MESSAGE((text).find(part) != std::string::npos, text)
+
+TEST_CASE("Three ranks that know the same token meet and sum, over every path, in a store over TCP and in a file") {
+  for (const Path path : {Path::kTcp, Path::kAuto}) {
+    const Directory directory;
+    const auto server = ServerWith("secret");
+    for (const std::string& url : {directory.Url(), server->Describe()}) {
+      CAPTURE(url);
+      ConnectOptions options = At(url);
+      options.path = path;
+      auto ranks = ConnectAll(options, {"secret", "secret", "secret"});
+      CheckTheySum(ranks);
+    }
+  }
+}
+
+TEST_CASE("A store that rank 0 serves has the token, too") {
+  auto held = ServerWith("");  // for a port that is free when it has gone
+  ConnectOptions options = At(held->Describe());
+  options.external_store = false;
+  held.reset();
+  auto ranks = ConnectAll(options, {"secret", "secret"});
+  CheckTheySum(ranks);
+}
+
+TEST_CASE("A rank with another token is told so at the store, and the others whom they miss") {
+  for (const std::string wrong : {"Secret", ""}) {
+    CAPTURE(wrong);
+    const auto server = ServerWith("secret");
+    ConnectOptions options = At(server->Describe());
+    options.timeout = 2s;
+    const auto ranks = ConnectAll(options, {"secret", "secret", wrong});
+    REQUIRE_FALSE(ranks[2]);
+    CHECK(ranks[2].error().code() == ErrorCode::kAuth);
+    CHECK_HAS(ranks[2].error().message(), server->address());
+    CHECK_HAS(ranks[2].error().message(), wrong.empty() ? "the store has a job token, and this process has none"
+                                                        : "this process's job token (RONDO_TOKEN) is not the store's");
+    for (const Rank rank : {0, 1}) {
+      const Connected& other = ranks[static_cast<std::size_t>(rank)];
+      REQUIRE_FALSE(other);
+      CHECK(other.error().code() == ErrorCode::kRendezvousTimeout);
+      CHECK_HAS(other.error().ToString(), "2");
+    }
+  }
+}
+
+// Red without the token's line in what ranks compare when they meet: then they do meet, and fail at their first call.
+TEST_CASE("Over a file ranks with another token, or without one, are told by its fingerprint, all of them") {
+  for (const std::string wrong : {"Secret", ""}) {
+    CAPTURE(wrong);
+    const Directory directory;
+    const auto ranks = ConnectAll(At(directory.Url()), {"secret", wrong});
+    for (const Connected& rank : ranks) {
+      REQUIRE_FALSE(rank);
+      CHECK(rank.error().code() == ErrorCode::kVersionMismatch);
+      CHECK_HAS(rank.error().ToString(), "token_fingerprint is '");
+      CHECK_HAS(rank.error().ToString(), (*JobToken::Make("secret", ""))->Fingerprint());
+      CHECK_HAS(rank.error().ToString(), wrong.empty() ? "'none'" : (*JobToken::Make("Secret", ""))->Fingerprint());
+      CHECK(rank.error().ToString().find("ecret'") == std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("The token comes from the environment, where the caller gives none") {
+  const auto server = ServerWith("env-secret");
+  ConnectOptions options = At(server->Describe());
+  options.world_size = 1;
+  options.rank = 0;
+  options.environment = [](const std::string& name) -> std::optional<std::string> {
+    if (name == "RONDO_TOKEN") return "env-secret";
+    return std::nullopt;
+  };
+  const auto one = Connect(options);
+  REQUIRE_MESSAGE(one, one.error().ToString());
+  CHECK((*one)->Close());
+  options.token = "given";
+  options.generation = 1;
+  CHECK(Connect(options).error().code() == ErrorCode::kAuth);
+}
+
+TEST_CASE("A token of a wrong shape is refused before anything is done with it") {
+  const Directory directory;
+  ConnectOptions options = At(directory.Url());
+  options.world_size = 1;
+  options.environment = [](const std::string& name) -> std::optional<std::string> {
+    if (name == "RONDO_TOKEN") return "";
+    return std::nullopt;
+  };
+  const auto empty = Connect(options);
+  REQUIRE_FALSE(empty);
+  CHECK(empty.error().code() == ErrorCode::kInvalidArgument);
+  CHECK_HAS(empty.error().message(), "RONDO_TOKEN");
+  options.token = std::string(2000, 'x');
+  const auto long_one = Connect(options);
+  REQUIRE_FALSE(long_one);
+  CHECK(long_one.error().code() == ErrorCode::kInvalidArgument);
+  CHECK(long_one.error().message().find("xxx") == std::string::npos);
+}
+
+}  // namespace
+}  // namespace rondo

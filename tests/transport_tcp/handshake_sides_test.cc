@@ -1,0 +1,303 @@
+// Who is let in by the job's token, and who is believed: both sides of a handshake over their bytes, without a socket.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "transport/tcp/handshake_sides.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace rondo::tcp {
+namespace {
+
+using Message = std::vector<std::byte>;
+using Token = std::shared_ptr<const JobToken>;
+
+// Its nonces are 16 times 1, then 2, and so on: the same in every run.
+Token TokenOf(std::string_view text) {
+  auto token = JobToken::Make(text, "the token", [next = std::byte{0}](MutableBytes bytes) mutable {
+    next = static_cast<std::byte>(std::to_integer<int>(next) + 1);
+    std::fill(bytes.begin(), bytes.end(), next);
+    return true;
+  });
+  REQUIRE(token);
+  return *token;
+}
+
+Hello SomeHello() {
+  Hello hello;
+  hello.from = 1;
+  hello.to = 0;
+  hello.job = "job";
+  hello.from_instance = "caller";
+  hello.to_instance = "called";
+  return hello;
+}
+
+// Everything that both sides say, and what each makes of it.
+struct Handshake {
+  std::vector<Message> said;         // in order: hello, reply, proof, reply ...
+  std::optional<Error> called_says;  // why the called refuses
+  std::optional<Error> caller_says;  // why the caller gives up
+  bool judged = false;               // the called has come to judging the hello
+  std::vector<Reply> replies;        // that the caller believes
+};
+
+template <typename Side>
+Result<typename Side::Next> FeedAll(Side& side, const Message& message, std::size_t step) {
+  Result<typename Side::Next> next = Side::Next::kRead;
+  for (Bytes rest = message; !rest.empty() && next && *next == Side::Next::kRead;) {
+    const Bytes part = rest.first(std::min({step, rest.size(), side.wanted()}));
+    next = side.Feed(part);
+    rest = rest.subspan(part.size());
+  }
+  return next;
+}
+
+using Change = std::function<void(std::size_t number, Message&)>;  // what a message becomes on its way
+
+// The called answers "held" and then an acceptance.
+Handshake Shake(const Token& caller_token, const Token& called_token, const Change& change = nullptr,
+                std::size_t step = 1000) {
+  Handshake shake;
+  const auto carry = [&](Message message) {
+    if (change) change(shake.said.size(), message);
+    shake.said.push_back(message);
+    return message;
+  };
+  auto calling = CallingSide::Begin(SomeHello(), caller_token);
+  REQUIRE(calling);
+  CalledSide called(called_token);
+  std::vector<Message> to_called{carry(calling->hello_bytes())}, to_caller;
+  while (!to_called.empty() || !to_caller.empty()) {
+    if (!to_called.empty()) {
+      const auto next = FeedAll(called, to_called.front(), step);
+      to_called.erase(to_called.begin());
+      if (!next) {
+        shake.called_says = next.error();
+        to_caller.push_back(carry(Encode(Reply{Verdict::kRefused, next.error().code(), next.error().message()})));
+      } else if (*next == CalledSide::Next::kSend) {
+        to_caller.push_back(carry(called.challenge()));
+      } else if (*next == CalledSide::Next::kJudge) {
+        shake.judged = true;
+        CHECK(called.hello().job == "job");
+        to_caller.push_back(carry(called.Encode({Verdict::kHeld, ErrorCode::kNotReady, ""})));
+        to_caller.push_back(carry(called.Encode({})));
+      }
+      continue;
+    }
+    const auto next = FeedAll(*calling, to_caller.front(), step);
+    to_caller.erase(to_caller.begin());
+    if (!next) {
+      shake.caller_says = next.error();
+      return shake;
+    }
+    if (*next == CallingSide::Next::kSend) to_called.push_back(carry(calling->proof()));
+    if (*next == CallingSide::Next::kReply) shake.replies.push_back(calling->reply());
+  }
+  return shake;
+}
+
+bool Has(const std::optional<Error>& error, std::string_view part) {
+  return error && error->code() == ErrorCode::kAuth && error->message().find(part) != std::string::npos;
+}
+
+bool EndedWell(const Handshake& shake) {
+  return shake.judged && shake.replies.size() == 2 && shake.replies[0].verdict == Verdict::kHeld &&
+         shake.replies[1].verdict == Verdict::kAccepted;
+}
+
+TEST_CASE("without tokens there are a hello and replies alone, with the bytes of a hello and replies") {
+  const Handshake shake = Shake(nullptr, nullptr);
+  CHECK(EndedWell(shake));
+  REQUIRE(shake.said.size() == 3);
+  CHECK(shake.said[0] == Encode(SomeHello()));
+  CHECK(shake.said[2] == Encode(Reply{}));
+}
+
+TEST_CASE("who knows the same token is let in and believed, however finely the bytes are cut") {
+  for (std::size_t step : {1u, 2u, 11u, 12u, 13u, 1000u}) {
+    const Handshake shake = Shake(TokenOf("secret"), TokenOf("secret"), nullptr, step);
+    CHECK(EndedWell(shake));
+    CHECK(shake.said.size() == 5);
+    CHECK(shake.replies[1].proof.has_value());
+  }
+}
+
+// docs/WIRE.md has these bytes; computed by Python's hmac module.
+TEST_CASE("a handshake with a token has exactly the bytes that the format says") {
+  Hello hello;
+  hello.from = 1;
+  hello.to = 0;
+  hello.communicator = 1;
+  hello.job = "j";
+  hello.from_instance = "b";
+  hello.to_instance = "a";
+  const auto hex = [](Bytes bytes) {
+    std::string text;
+    for (const std::byte byte : bytes) text += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
+    return text;
+  };
+  const std::string nonce = hex(std::vector<std::byte>(16, std::byte{1}));
+  auto calling = CallingSide::Begin(hello, TokenOf("secret"));
+  CalledSide called(TokenOf("secret"));
+  CHECK(hex(calling->hello_bytes()) ==
+        "524f4e444f746370"
+        "0200"
+        "3a00"
+        "010100010000000000000000"
+        "0100000000000000"
+        "0100000000000000"
+        "0000000000000000"
+        "016a"
+        "0162"
+        "0161" +
+            nonce);
+  REQUIRE(*FeedAll(called, calling->hello_bytes(), 1000) == CalledSide::Next::kSend);
+  CHECK(hex(called.challenge()) ==
+        "524f4e444f61636b"
+        "0200"
+        "1400"
+        "051a0000" +
+            nonce);
+  REQUIRE(*FeedAll(*calling, called.challenge(), 1000) == CallingSide::Next::kSend);
+  CHECK(hex(calling->proof()) ==
+        "524f4e444f707266"
+        "0200"
+        "2000"
+        "43f39e5488a4ff9135ad5e72d7d98ea0556b1ad90f83756bf1dc1b90dbc52212");
+  REQUIRE(*FeedAll(called, calling->proof(), 1000) == CalledSide::Next::kJudge);
+  CHECK(hex(called.Encode({})) ==
+        "524f4e444f61636b"
+        "0200"
+        "2400"
+        "011a0000"
+        "bb9e1497b5d0c2848cec06bc8ed8c1982fdb7b57bdb2cded60a1bc5d586f8900");
+}
+
+TEST_CASE("another token is refused before anything is judged, and the caller hears it as kAuth") {
+  const Handshake shake = Shake(TokenOf("secret"), TokenOf("Secret"));
+  CHECK_FALSE(shake.judged);
+  CHECK(Has(shake.called_says, "the caller's job token is not this process's"));
+  CHECK(Has(shake.caller_says, "it refused the connection: the caller's job token is not"));
+}
+
+TEST_CASE("where one side alone has a token, both are told which") {
+  const Handshake none_here = Shake(nullptr, TokenOf("secret"));
+  CHECK_FALSE(none_here.judged);
+  CHECK(Has(none_here.called_says, "this process has a job token (RONDO_TOKEN), and the caller has none"));
+  CHECK(Has(none_here.caller_says, "it refused the connection: this process has a job token"));
+  const Handshake none_there = Shake(TokenOf("secret"), nullptr);
+  CHECK_FALSE(none_there.judged);
+  CHECK(Has(none_there.called_says, "the caller has a job token, and this process has none"));
+  CHECK(Has(none_there.caller_says, "the caller has a job token, and this process has none"));
+}
+
+TEST_CASE("a called that hides its lack of a token, or only claims to know one, is not believed") {
+  // Says "accepted" to a caller who would prove itself, at once or after asking for a proof.
+  const auto at_once = [](std::size_t number, Message& message) {
+    if (number == 1) message = Encode(Reply{});
+  };
+  CHECK(Has(Shake(TokenOf("secret"), TokenOf("secret"), at_once).caller_says, "it did not ask this process to prove"));
+  for (const Reply& claim : {Reply{}, Reply{.proof = Proof{}}, Reply{Verdict::kHeld, ErrorCode::kNotReady, ""},
+                             Reply{Verdict::kRefused, ErrorCode::kStale, "another job"}}) {
+    const Handshake shake = Shake(TokenOf("secret"), TokenOf("secret"), [&](std::size_t number, Message& message) {
+      if (number == 3) message = Encode(claim);
+    });
+    CHECK(shake.replies.empty());
+    CHECK(Has(shake.caller_says, "it did not prove that it knows"));
+  }
+}
+
+TEST_CASE("what was heard of one handshake is worth nothing in another one, to either side") {
+  const Token caller = TokenOf("secret"), called = TokenOf("secret");  // their nonces go on counting
+  const Handshake first = Shake(caller, called);
+  REQUIRE(EndedWell(first));
+  // Somebody says again to the called what the caller said.
+  CalledSide again(called);
+  REQUIRE(*FeedAll(again, first.said[0], 1000) == CalledSide::Next::kSend);
+  CHECK(again.challenge() != first.said[1]);
+  const auto replayed = FeedAll(again, first.said[2], 1000);
+  REQUIRE_FALSE(replayed);
+  CHECK(replayed.error().code() == ErrorCode::kAuth);
+  // Somebody answers another call as the called answered this one: the caller's nonce is another.
+  const Handshake lured = Shake(caller, called, [&](std::size_t number, Message& message) {
+    if (number == 1 || number >= 3) message = first.said[number];
+  });
+  CHECK(lured.replies.empty());
+  CHECK(lured.caller_says.has_value());
+}
+
+TEST_CASE("a caller's proof is not one of the called, so nobody's words can be sent back to him") {
+  // The attacker knows no token: it answers the caller's own hello and proof with themselves.
+  const Token token = TokenOf("secret");
+  auto calling = CallingSide::Begin(SomeHello(), token);
+  REQUIRE(calling);
+  REQUIRE(*FeedAll(*calling, Encode(Reply{.verdict = Verdict::kProve, .nonce = Nonce{}}), 1000) ==
+          CallingSide::Next::kSend);
+  MessageReader proof(MessageReader::Kind::kProof);
+  REQUIRE(proof.Feed(Bytes(calling->proof()).first(kPreambleBytes)));
+  REQUIRE(proof.Feed(Bytes(calling->proof()).subspan(kPreambleBytes)));
+  const auto next = FeedAll(*calling, Encode(Reply{.proof = *proof.proof()}), 1000);
+  REQUIRE_FALSE(next);
+  CHECK(next.error().code() == ErrorCode::kAuth);
+}
+
+TEST_CASE("a second request for a proof is a broken protocol, not another chance") {
+  auto calling = CallingSide::Begin(SomeHello(), TokenOf("secret"));
+  const Message request = Encode(Reply{.verdict = Verdict::kProve, .nonce = Nonce{}});
+  REQUIRE(*FeedAll(*calling, request, 1000) == CallingSide::Next::kSend);
+  const auto next = FeedAll(*calling, request, 1000);
+  REQUIRE_FALSE(next);
+  CHECK(next.error().code() == ErrorCode::kProtocol);
+}
+
+TEST_CASE("with any bit of any message another, no handshake ends well") {
+  const std::vector<Message> good = Shake(TokenOf("secret"), TokenOf("secret")).said;
+  for (std::size_t message = 0; message < good.size(); ++message) {
+    for (std::size_t bit = 0; bit < 8 * good[message].size(); ++bit) {
+      CAPTURE(message);
+      CAPTURE(bit);
+      const Handshake shake = Shake(TokenOf("secret"), TokenOf("secret"), [&](std::size_t number, Message& bytes) {
+        if (number == message && bit / 8 < bytes.size()) bytes[bit / 8] ^= std::byte{1} << bit % 8;
+      });
+      CHECK_FALSE(EndedWell(shake));
+      if (message < 3) CHECK(shake.replies.empty());
+    }
+  }
+}
+
+TEST_CASE("a message cut short makes its reader wait, and says nothing") {
+  const std::vector<Message> good = Shake(TokenOf("secret"), TokenOf("secret")).said;
+  for (std::size_t length = 1; length < good[0].size(); ++length) {
+    CalledSide called(TokenOf("secret"));
+    const auto next =
+        FeedAll(called, Message(good[0].begin(), good[0].begin() + static_cast<std::ptrdiff_t>(length)), 7);
+    REQUIRE(next);
+    CHECK(*next == CalledSide::Next::kRead);
+    CHECK_FALSE(called.challenged());
+  }
+  for (std::size_t length = 1; length < good[2].size(); ++length) {
+    CalledSide called(TokenOf("secret"));
+    REQUIRE(*FeedAll(called, good[0], 1000) == CalledSide::Next::kSend);
+    const auto next =
+        FeedAll(called, Message(good[2].begin(), good[2].begin() + static_cast<std::ptrdiff_t>(length)), 7);
+    REQUIRE(next);
+    CHECK(*next == CalledSide::Next::kRead);
+  }
+}
+
+TEST_CASE("without random bytes nobody is called or answered") {
+  const Token dry = *JobToken::Make("secret", "", [](MutableBytes) { return false; });
+  CHECK(CallingSide::Begin(SomeHello(), dry).error().code() == ErrorCode::kResource);
+  CalledSide called(dry);
+  const auto next = FeedAll(called, CallingSide::Begin(SomeHello(), TokenOf("secret"))->hello_bytes(), 1000);
+  REQUIRE_FALSE(next);
+  CHECK(next.error().code() == ErrorCode::kResource);
+}
+
+}  // namespace
+}  // namespace rondo::tcp

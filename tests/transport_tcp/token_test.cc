@@ -1,0 +1,223 @@
+// The job's token over real sockets: who has it becomes a peer, and nobody else.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <sys/socket.h>
+
+#include "base/access.h"
+#include "tests/transport_tcp/world.h"
+#include "transport/tcp/address.h"
+#include "transport/tcp/handshake.h"
+#include "transport/tcp/socket.h"
+
+namespace rondo::test {
+namespace {
+
+using tcp::Fd;
+
+std::shared_ptr<const JobToken> Token(std::string_view text) { return *JobToken::Make(text, "the token"); }
+
+// Two ranks; "": that one has none.
+struct Pair {
+  Pair(std::string_view of_0, std::string_view of_1, Duration handshake_timeout = std::chrono::seconds(5))
+      : world(2, [&](int rank, TcpOptions& options) {
+          const std::string_view text = rank == 0 ? of_0 : of_1;
+          if (!text.empty()) options.token = Token(text);
+          options.instance = std::to_string(rank);
+          options.addresses = {"127.0.0.1"};
+          options.handshake_timeout = handshake_timeout;
+          options.counters = counters[rank] = std::make_shared<TcpCounters>();
+          options.logger = &lines[rank];
+        }) {}
+
+  std::shared_ptr<TcpCounters> counters[2];
+  Lines lines[2];
+  World world;
+};
+
+void CheckTheyWork(World& world) {
+  Lane& a = world.Open(0, 1);
+  Lane& b = world.Open(1, 0);
+  REQUIRE(world.Drive([&] { return a.state() == LaneState::kOpen && b.state() == LaneState::kOpen; }));
+  const Bytes piece = AsBytes("the first byte of a lane is the first one behind the handshake");
+  REQUIRE(a.Write({&piece, 1}) == piece.size());
+  CHECK(world.Drive([&] { return b.Peek(piece.size()).size() == piece.size(); }));
+  std::string heard(piece.size(), ' ');
+  CHECK(b.ReadInto(std::as_writable_bytes(std::span(heard))) == piece.size());
+  CHECK(heard == ToText(piece));
+  for (const Rank rank : {0, 1}) CHECK(world[rank].SendControl(1 - rank, {ControlKind::kGoodbye, ""}));
+  for (const Rank rank : {0, 1}) CHECK(world.Heard(rank).WaitForMessages(1));
+}
+
+TEST_CASE("ranks that know the same token work as ever, whoever calls first, and also if both do") {
+  for (int round = 0; round < 20; ++round) {
+    Pair pair("secret", "secret");
+    pair.world.OpenAll();
+    CheckTheyWork(pair.world);
+    CHECK(pair.counters[0]->denied + pair.counters[1]->denied == 0);
+  }
+}
+
+TEST_CASE("a caller whose endpoint is not open yet is held and accepted with proofs, too") {
+  Pair pair("secret", "secret");
+  pair.world.OpenRank(1);
+  Lane& lane = pair.world.Open(1, 0);
+  REQUIRE(pair.world.Drive([&] { return pair.counters[0]->held == 1; }));
+  pair.world.OpenRank(0);
+  pair.world.Open(0, 1);
+  CHECK(pair.world.Drive([&] { return lane.state() == LaneState::kOpen; }));
+}
+
+TEST_CASE("two sockets a lane are two handshakes") {
+  World world(2, [](int, TcpOptions& options) {
+    options.token = Token("secret");
+    options.split_local_lanes = true;
+  });
+  world.OpenAll();
+  CheckTheyWork(world);
+}
+
+// The error of the lane that `rank` opens to the other.
+Error ErrorOf(Pair& pair, Rank rank) {
+  pair.world.OpenAll();
+  Lane& lane = pair.world.Open(rank, 1 - rank);
+  REQUIRE(pair.world.Drive([&] { return lane.state() == LaneState::kFailed; }));
+  return *lane.failure();
+}
+
+TEST_CASE("a rank with another token, or with none, gets a typed error that says which side lacks what, and where") {
+  struct Case {
+    const char* caller;
+    const char* called;
+    const char* words;
+  };
+  for (const auto& [caller, called, words] :
+       {Case{"Secret", "secret", "the caller's job token is not this process's"},
+        Case{"", "secret", "this process has a job token (RONDO_TOKEN), and the caller has none"},
+        Case{"secret", "", "the caller has a job token, and this process has none"}}) {
+    for (const Rank rank : {0, 1}) {
+      CAPTURE(words);
+      CAPTURE(rank);
+      Pair pair(rank == 0 ? caller : called, rank == 0 ? called : caller);
+      const Error error = ErrorOf(pair, rank);
+      CHECK(error.code() == ErrorCode::kAuth);
+      CHECK(error.culprit() == 1 - rank);
+      CHECK(error.details().host == LocalHostName());
+      CHECK_MESSAGE(error.message().find(words) != std::string::npos, error.ToString());
+      CHECK_MESSAGE(error.message().find("127.0.0.1:") != std::string::npos, error.ToString());
+      CHECK(pair.counters[1 - rank]->denied >= 1);
+      CHECK(pair.counters[1 - rank]->welcomed == 0);
+      CHECK(pair.lines[1 - rank].Contains(words));
+      for (const Lines& lines : pair.lines) CHECK_FALSE(lines.Contains("ecret"));
+    }
+  }
+}
+
+// ---- strangers ----
+
+Fd Call(const Transport& transport) {
+  const auto address = tcp::DecodeTcpAddress(transport.Address());
+  REQUIRE(address);
+  for (const tcp::Candidate& candidate : address->candidates) {
+    if (!candidate.at.ip.IsLoopback() || !candidate.at.ip.is_v4()) continue;
+    Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const tcp::RawSocketAddress raw = tcp::ToRaw(candidate.at);
+    REQUIRE(connect(fd.get(), raw.get(), raw.bytes) == 0);
+    return fd;
+  }
+  FAIL("no IPv4 loopback address");
+  return {};
+}
+
+void Say(const Fd& fd, Bytes bytes) {
+  REQUIRE(send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
+}
+
+tcp::Reply HearReply(const Fd& fd) {
+  tcp::MessageReader reader(tcp::MessageReader::Kind::kReply);
+  while (!reader.complete()) {
+    std::byte byte;
+    REQUIRE(recv(fd.get(), &byte, 1, 0) == 1);
+    REQUIRE(reader.Feed({&byte, 1}));
+  }
+  const auto reply = reader.reply();
+  REQUIRE(reply);
+  return *reply;
+}
+
+bool Closes(const Fd& fd) {
+  std::byte byte;
+  return recv(fd.get(), &byte, 1, 0) <= 0;
+}
+
+// What a stranger may know of rank 1, who has not called yet.
+tcp::Hello HelloOfRank1() {
+  tcp::Hello hello;
+  hello.communicator = 1;
+  hello.from = 1;
+  hello.to = 0;
+  hello.job = "test";
+  hello.from_instance = "1";
+  hello.to_instance = "0";
+  return hello;
+}
+
+TEST_CASE("a stranger who knows job, rank and instance hears the same as one who knows nothing, and the job goes on") {
+  Pair pair("secret", "secret");
+  pair.world.OpenAll();
+  tcp::Hello right = HelloOfRank1();
+  tcp::Hello wrong = right;
+  wrong.job = "another";
+  wrong.generation = 9;
+  for (const bool with_nonce : {false, true}) {
+    right.nonce = wrong.nonce = with_nonce ? std::optional(Nonce{}) : std::nullopt;
+    std::vector<std::string> heard;
+    for (const tcp::Hello& hello : {right, wrong}) {
+      const Fd fd = Call(*pair.world.transports[0]);
+      Say(fd, tcp::Encode(hello));
+      tcp::Reply reply = HearReply(fd);
+      if (with_nonce) {
+        REQUIRE(reply.verdict == tcp::Verdict::kProve);
+        Say(fd, tcp::Encode(Proof{}));
+        reply = HearReply(fd);
+      }
+      CHECK(reply.verdict == tcp::Verdict::kRefused);
+      CHECK(reply.code == ErrorCode::kAuth);
+      CHECK_FALSE(reply.proof.has_value());
+      heard.push_back(reply.text);
+      CHECK(Closes(fd));
+    }
+    CHECK(heard[0] == heard[1]);
+  }
+  CHECK(pair.counters[0]->denied == 4);
+  CHECK(pair.counters[0]->strangers == 0);
+  CheckTheyWork(pair.world);
+}
+
+TEST_CASE("who is asked for a proof and says nothing is dropped after the handshake's time, and counted") {
+  Pair pair("secret", "secret", std::chrono::milliseconds(50));
+  tcp::Hello hello = HelloOfRank1();
+  hello.nonce = Nonce{};
+  const Fd fd = Call(*pair.world.transports[0]);
+  Say(fd, tcp::Encode(hello));
+  CHECK(HearReply(fd).verdict == tcp::Verdict::kProve);
+  CHECK(Closes(fd));
+  CHECK(pair.counters[0]->denied == 1);
+  CHECK(pair.counters[0]->strangers == 0);
+}
+
+TEST_CASE("a flood of callers who never prove anything costs a bounded number of descriptors and keeps no peer out") {
+  Pair pair("secret", "secret");
+  tcp::Hello hello = HelloOfRank1();
+  hello.nonce = Nonce{};
+  std::vector<Fd> flood;
+  for (int i = 0; i < 300; ++i) {
+    flood.push_back(Call(*pair.world.transports[0]));
+    Say(flood.back(), tcp::Encode(hello));
+  }
+  REQUIRE(pair.world.Drive([&] { return pair.counters[0]->accepted == 300; }));
+  CHECK(pair.counters[0]->evicted == 300 - 64);
+  pair.world.OpenAll();
+  CheckTheyWork(pair.world);
+}
+
+}  // namespace
+}  // namespace rondo::test
