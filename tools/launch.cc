@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -18,6 +19,7 @@
 #include <random>
 #include <utility>
 
+#include "rendezvous/job_token.h"
 #include "rendezvous/launchers/rondo_run.h"
 #include "rendezvous/tcp_store_server.h"
 #include "tools/rank_process.h"
@@ -141,7 +143,9 @@ class Job {
     process.command = options_.command;
     process.tag_output = options_.tag_output;
     process.environment = common_environment_;
-    process.leave_out = DescribesOneProcess;
+    process.leave_out = [with_token = options_.with_token](std::string_view variable) {
+      return DescribesOneProcess(variable) || (!with_token && variable == kTokenVariable);
+    };
     process.environment.insert(process.environment.end(), {{"RANK", std::to_string(rank)},
                                                            {"WORLD_SIZE", world},
                                                            {"LOCAL_RANK", std::to_string(rank)},
@@ -251,12 +255,26 @@ class Job {
   int restarts_done_ = 0;
 };
 
+// Ours, if we have one, else a new one; "": none.
+Result<std::string> TokenOfRanks(const LaunchOptions& options) {
+  if (!options.with_token) return "";
+  const auto ours = [](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  };
+  RONDO_ASSIGN(std::string token, TokenText("", ours));
+  if (!token.empty()) return token;
+  return MakeTokenText();
+}
+
 }  // namespace
 
 Result<int> Launch(const LaunchOptions& options, const Clock& clock) {
   const Signals signals;  // before the store's thread, which must not take them
+  RONDO_ASSIGN(const std::string token, TokenOfRanks(options));
   TcpStoreServer::Options serve;
   serve.host = "127.0.0.1";
+  RONDO_ASSIGN(serve.token, MakeJobToken(token));
   RONDO_ASSIGN(const std::unique_ptr<TcpStoreServer> store, TcpStoreServer::Start(serve));
   std::random_device entropy;
   Job job(options, clock, signals);
@@ -267,6 +285,7 @@ Result<int> Launch(const LaunchOptions& options, const Clock& clock) {
       {"RONDO_EXTERNAL_STORE", "1"},
       {"RONDO_JOB", fmt::format("{:08x}{:08x}", entropy(), entropy())},
   };
+  if (!token.empty()) environment.emplace_back(kTokenVariable, token);
   if (options.timeout) {
     const double timeout_s = std::chrono::duration<double>(*options.timeout).count();
     environment.emplace_back("RONDO_TIMEOUT", fmt::format("{}", timeout_s));

@@ -4,7 +4,9 @@
 // in every launch), RONDO_LAUNCHER and RONDO_EXTERNAL_STORE=1: the launcher itself serves the store there, on a
 // loopback port that the kernel chose, so that no rank has to be first. Variables by which another launcher described
 // this process (of mpirun, srun, torchrun) are taken away from the ranks: what it said is not true of them.
-// RONDO_TIMEOUT, in seconds, is added where a timeout is given; rondo perf takes it for its own.
+// RONDO_TOKEN, the job's secret, is made anew for each launch unless this process has one already, which is then handed
+// on; the store is served by it (base/access.h). RONDO_TIMEOUT, in seconds, is added where a timeout is given; rondo
+// perf takes it for its own.
 //
 // The first rank that fails ends the others: they get a moment to see it and say what they know, then SIGTERM, then
 // SIGKILL. With keep_going it does not: the others are left alone, for they can rebuild their communicator in the
@@ -29,6 +31,7 @@ struct LaunchOptions {
   bool tag_output = true;                  // false: ranks write to our stdout and stderr themselves
   std::optional<int> explained_exit_code;  // a rank that exits with it has said why itself
   std::optional<Duration> timeout;         // for the ranks to meet, and for each operation
+  bool with_token = true;                  // false: the job has none, whatever RONDO_TOKEN says
   bool keep_going = false;                 // a rank that fails does not end the others
   int restarts = 0;  // ranks that fail are started again, so often in all; more than 0 implies keep_going
   Duration last_words = std::chrono::seconds(2);  // from the first failure to SIGTERM
@@ -37,9 +40,9 @@ struct LaunchOptions {
 
 // Returns when every rank has ended, with the exit code: 0, the one of the rank that failed first (128 + signal where
 // one killed it; 127 where the command cannot be run), or 130 when interrupted. With keep_going it is 0 if any rank
-// ended with 0: those who had to go on without the others did. An error means that nothing was started. Messages go to
-// stderr. REQUIRES: called from the main thread while no other thread runs, once per process (it takes the process's
-// signals).
+// ended with 0: those who had to go on without the others did. An error means that nothing was started (among others
+// kInvalidArgument: RONDO_TOKEN has a wrong shape). Messages go to stderr. REQUIRES: called from the main thread while
+// no other thread runs, once per process (it takes the process's signals).
 Result<int> Launch(const LaunchOptions& options, const Clock& clock);
 
 // This process again, as it was called, and told by --launched that it is one of the ranks.

@@ -53,6 +53,7 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
   struct Flags {
     LaunchOptions launch;
     bool no_tag = false;
+    bool no_token = false;
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* run = app.add_subcommand("run", "Start the ranks of a job on this host and see them through");
@@ -64,6 +65,9 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
       "  RONDO_LAUNCHER                rondo run\n"
       "  RONDO_EXTERNAL_STORE          1: no rank is to serve it\n"
       "  RONDO_JOB                     an id new in every launch\n"
+      "  RONDO_TOKEN                   a secret new in every launch, or ours: who does not know it cannot join the "
+      "job\n"
+      "                                or use its store (docs/SECURITY.md)\n"
       "  RONDO_TIMEOUT                 the seconds of --timeout, where that is given\n"
       "  RONDO_JOIN, RONDO_RESTART     of a rank that was started again: 1, and the how manyth restart it is\n"
       "What a launcher around it said of rondo run itself (its rank under mpirun, srun, torchrun) they do not find.\n"
@@ -78,6 +82,7 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
   AddText(*run, "--hosts", RefuseRemoteHosts, "HOST[:RANKS],...", "Where; in this version localhost only");
   run->add_flag("--no-tag", flags->no_tag,
                 "Leave the ranks' output alone instead of putting \"[rank] \" before every line");
+  run->add_flag("--no-token", flags->no_token, "Start the job without a token, even if RONDO_TOKEN is set");
   AddSeconds(
       *run, "--timeout", [flags](Duration timeout) { flags->launch.timeout = timeout; },
       "For the ranks to meet, and for each operation, as RONDO_TIMEOUT (default: theirs; rondo perf has 60)");
@@ -92,6 +97,7 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
   run->add_option("command", flags->launch.command, "The command and its arguments")->required()->type_name("CMD");
   run->callback([flags, &exit_code] {
     flags->launch.tag_output = !flags->no_tag;
+    flags->launch.with_token = !flags->no_token;
     const SteadyClock clock;
     const Result<int> code = Launch(flags->launch, clock);
     if (!code) fmt::print(stderr, "rondo run: {}\n", code.error().ToString());

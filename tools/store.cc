@@ -9,6 +9,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "collectives/connect.h"
+#include "rendezvous/job_token.h"
 #include "rendezvous/net_address.h"
 #include "rendezvous/tcp_store_server.h"
 #include "tools/commands.h"
@@ -26,7 +28,7 @@ class StderrLogger final : public Logger {
 };
 
 // Serves until SIGINT or SIGTERM and gives the exit code.
-int Serve(const HostPort& address, const std::string& job) {
+int Serve(const HostPort& address, const std::string& job, std::shared_ptr<const JobToken> token) {
   // Taken by sigwait below; blocked before the server's thread starts, which inherits this.
   sigset_t ends;
   sigemptyset(&ends);
@@ -39,6 +41,7 @@ int Serve(const HostPort& address, const std::string& job) {
   options.host = address.host == "*" ? "" : address.host;
   options.port = address.port;
   options.job = job;
+  options.token = std::move(token);
   options.deadline = SteadyClock().Now() + kNamePatience;
   options.logger = &logger;
   const auto server = TcpStoreServer::Start(options);
@@ -46,6 +49,8 @@ int Serve(const HostPort& address, const std::string& job) {
     fmt::print(stderr, "rondo store: {}\n", server.error().ToString());
     return kExitFailed;
   }
+  if (options.token)
+    fmt::print(stderr, "rondo store: only for who knows the token of fingerprint {}\n", options.token->Fingerprint());
   fmt::print("listening on {}\n", (*server)->Describe());
   std::fflush(stdout);
 
@@ -65,7 +70,9 @@ void AddStoreCommand(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("store", "Serve a rendezvous store until SIGINT or SIGTERM");
   command->footer(
       "The first line on standard output is 'listening on tcp://HOST:PORT', with the port that was bound.\n"
-      "Ranks meet there with --rendezvous tcp://HOST:PORT and RONDO_EXTERNAL_STORE=1.");
+      "Ranks meet there with --rendezvous tcp://HOST:PORT and RONDO_EXTERNAL_STORE=1.\n"
+      "With variable RONDO_TOKEN set only processes that know the same token are served; the line on standard error\n"
+      "that says so has its fingerprint. 'openssl rand -hex 32' makes one.");
   command
       ->add_option("--listen", flags->listen,
                    "Address to serve, HOST:PORT or [IPV6]:PORT; host * is every interface, port 0 any free one")
@@ -79,7 +86,13 @@ void AddStoreCommand(CLI::App& app, int& exit_code) {
       exit_code = kExitWrongUsage;
       return;
     }
-    exit_code = Serve(*address, flags->job);
+    const auto token = TokenText("", ProcessEnvironment).and_then(MakeJobToken);
+    if (!token) {
+      fmt::print(stderr, "rondo store: {}\n", token.error().message());
+      exit_code = kExitWrongUsage;
+      return;
+    }
+    exit_code = Serve(*address, flags->job, *token);
   });
 }
 
