@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/access.h"
 #include "collectives/connect.h"
 #include "rendezvous/tcp_store_server.h"
 #include "tests/communicator/process_ranks.h"
@@ -28,16 +29,20 @@ class Place {
  public:
   enum class Kind { kFile, kOutside, kRankZero };  // in a file, in a store of its own process, in rank 0
 
-  explicit Place(Kind kind) {
+  // `token` "": none.
+  explicit Place(Kind kind, const std::string& token = "") {
     std::string name = (std::filesystem::temp_directory_path() / "rondo_XXXXXX").string();
     REQUIRE(mkdtemp(name.data()) != nullptr);
     directory_ = name;
     options_.rendezvous = "file://" + directory_ + "/store";
     options_.timeout = 20s;
+    options_.token = token;
     if (kind == Kind::kFile) return;
     // Asked of the kernel by the process that will serve there; whoever serves reuses addresses.
-    server_.emplace([kind](const ToTest& test) {
-      auto server = TcpStoreServer::Start({.host = "127.0.0.1"});
+    server_.emplace([kind, token](const ToTest& test) {
+      TcpStoreServer::Options options{.host = "127.0.0.1"};
+      if (!token.empty()) options.token = *JobToken::Make(token, "the token");
+      auto server = TcpStoreServer::Start(options);
       test.Say(server ? std::to_string((*server)->port()) : "no store");
       if (kind == Kind::kRankZero && server) server->reset();
       test.Await();
@@ -297,6 +302,69 @@ TEST_CASE("A newcomer joins ranks that are in order, and one that died is replac
     for (Process* process : {&processes[0], &first, &second}) {
       const std::string said = process->Hear();
       CHECK_HAS(said, "of 3: sum 13; generation 2 of 3 ranks; 0 was 0, 1 was 2, 2 is new; gone: rank 1 ");
+    }
+  }
+}
+
+// What a newcomer that does not belong here says when it has been turned away.
+std::string HearWrongNewcomer(const Place& place, const std::string& token) {
+  ConnectOptions options = place.For(0, 0, Path::kAuto);
+  options.rank = std::nullopt;
+  options.world_size = std::nullopt;
+  options.join = true;
+  options.timeout = 50s;
+  options.token = token;
+  return Process([options](const ToTest& test) {
+           auto communicator = Connect(options);
+           test.Say(communicator ? "it got in" : communicator.error().ToString());
+         })
+      .Hear();
+}
+
+TEST_CASE("With a token ranks go on and take newcomers who know it; who does not know it gets into no roster") {
+  for (const Place::Kind kind : {Place::Kind::kFile, Place::Kind::kOutside}) {
+    CAPTURE(static_cast<int>(kind));
+    const Place place(kind, "secret");
+    auto processes = Start(
+        place, 2, Path::kAuto,
+        [](Communicator& communicator, Rank rank, const ToTest& test) {
+          const auto grown = GoOn(communicator, rank, test, {.max_ranks = 3, .settle = 40s});
+          if (grown == nullptr) return;
+          WorkUntilItFails(*grown, rank, 7);
+          const auto next = GoOn(*grown, rank, test);
+          test.Await();
+        },
+        [](ConnectOptions& options) { options.timeout = 50s; });
+    // They look for a third rank by now, and go on looking.
+    for (const std::string wrong : {"Secret", ""}) {
+      const std::string said = HearWrongNewcomer(place, wrong);
+      if (kind == Place::Kind::kFile) {
+        CHECK_HAS(said, "version_mismatch: ");
+        CHECK_HAS(said, "token_fingerprint is '");
+      } else {
+        CHECK_HAS(said, "auth: store at 127.0.0.1:");
+      }
+    }
+    ConnectOptions options = place.For(0, 0, Path::kAuto);
+    options.rank = std::nullopt;
+    options.world_size = std::nullopt;
+    options.join = true;
+    options.timeout = 50s;
+    Process newcomer([options](const ToTest& test) {
+      auto communicator = Connect(options);
+      if (!communicator) return test.Say(communicator.error().ToString());
+      const auto sum = SumOfAll(**communicator, 2);
+      test.Say(sum ? fmt::format("sum {}", *sum) : sum.error().ToString());
+      WorkUntilItFails(**communicator, 2, 7);
+      const auto next = GoOn(**communicator, 2, test);
+      test.Await();
+    });
+    CHECK(newcomer.Hear() == "sum 7");
+    for (Process& process : processes) CHECK_HAS(process.Hear(), "of 3: sum 7; generation 1 of 3 ranks");
+    processes[1].Kill();
+    for (Process* process : {&processes[0], &newcomer}) {
+      const std::string said = process->Hear();
+      CHECK_HAS(said, "of 2: sum 5; generation 2 of 2 ranks; 0 was 0, 1 was 2; gone: rank 1 ");
     }
   }
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/access.h"
 #include "tests/faults/proxied_ranks.h"
 
 namespace rondo::fault {
@@ -108,13 +109,21 @@ TEST_CASE("a bit of any field of a hello turned over: the call is repeated, or r
     std::uint64_t byte;
   };
   const HelloField fields[] = {
-      {"magic", 0},        {"version", 8},
-      {"body_bytes", 10},  {"body_bytes, high", 11},
-      {"kind", 12},        {"stream", 14},
-      {"index", 16},       {"rail", 20},
-      {"from", 24},        {"to", 28},
-      {"generation", 40},  {"job's length", 48},
-      {"job", 49},         {"from_instance", 57},
+      {"magic", 0},
+      {"version", 8},
+      {"body_bytes", 10},
+      {"body_bytes, high", 11},
+      {"kind", 12},
+      {"stream", 14},
+      {"proves", 15},
+      {"index", 16},
+      {"rail", 20},
+      {"from", 24},
+      {"to", 28},
+      {"generation", 40},
+      {"job's length", 48},
+      {"job", 49},
+      {"from_instance", 57},
       {"to_instance", 91},
   };
   for (const HelloField& field : fields) {
@@ -139,21 +148,56 @@ TEST_CASE("a bit of any field of a hello turned over: the call is repeated, or r
   }
 }
 
+TEST_CASE("a bit of any field of a handshake with tokens turned over: refused in words, or the call is repeated") {
+  // docs/WIRE.md, "The job's token": behind a hello of 121 bytes the nonce, then the proof's message.
+  struct HandshakeField {
+    std::string name;
+    std::uint64_t byte;
+  };
+  for (const HandshakeField& field : {HandshakeField{"proves", 15}, HandshakeField{"from", 24},
+                                      HandshakeField{"nonce", 130}, HandshakeField{"magic of the proof", 137},
+                                      HandshakeField{"version of the proof", 145}, HandshakeField{"proof", 160}}) {
+    CAPTURE(field.name);
+    ProxiedJob job({.timeout = 500ms, .adjust_tcp = [](Rank, TcpOptions& tcp) {
+                      tcp.handshake_timeout = 100ms;
+                      tcp.token = *JobToken::Make("secret", "the token");
+                    }});
+    const auto flip = job.Add({.listener = "rank 0", .way = Way::kToServer, .connection = 1, .from_byte = field.byte},
+                              Corrupt{.bit = 2});
+    const auto statuses = job.Run([&](Communicator& c) -> Status {
+      if (c.rank() == 0 && !flip->fired.Await(1, kFiring)) return Fail(ErrorCode::kInternal, "nobody called");
+      return SumByRing(c, 1000, 500ms);
+    });
+    CHECK(flip->fired.count() == 1);
+    CAPTURE(TextOf(statuses));
+    for (const Status& status : statuses) {
+      if (status) continue;
+      CHECK(status.error().code() != ErrorCode::kInternal);
+      CHECK_FALSE(status.error().message().empty());
+    }
+  }
+}
+
+// With a token a lane's first byte is behind the proof.
 TEST_CASE("a bit of a payload turned over is not noticed: it arrives, alone, in the result") {
-  ProxiedJob job;
-  const std::uint64_t element = 10;
-  const auto flip = job.Add({.stream = LaneStream(0, 1), .from_byte = 64 + 4 * element + 2}, Corrupt{.bit = 3});
-  std::vector<std::uint32_t> got(100, 0);
-  const auto statuses = job.Run([&](Communicator& c) {
-    std::vector<std::uint32_t> zeros(100, 0);
-    std::uint32_t* const values = c.rank() == 1 ? got.data() : zeros.data();
-    const Status status = c.Broadcast(values, values, 100, DataType::kUint32, 0, {.algorithm = Algorithm::kDirect});
-    return ThenClose(c, status);
-  });
-  CHECK(flip->fired.count() == 1);
-  CAPTURE(TextOf(statuses));
-  for (const Status& status : statuses) CHECK(status.has_value());
-  for (std::uint64_t i = 0; i < got.size(); ++i) CHECK(got[i] == (i == element ? std::uint32_t{1} << (16 + 3) : 0));
+  for (const bool with_token : {false, true}) {
+    ProxiedJob job({.adjust_tcp = [&](Rank, TcpOptions& tcp) {
+      if (with_token) tcp.token = *JobToken::Make("secret", "the token");
+    }});
+    const std::uint64_t element = 10;
+    const auto flip = job.Add({.stream = LaneStream(0, 1), .from_byte = 64 + 4 * element + 2}, Corrupt{.bit = 3});
+    std::vector<std::uint32_t> got(100, 0);
+    const auto statuses = job.Run([&](Communicator& c) {
+      std::vector<std::uint32_t> zeros(100, 0);
+      std::uint32_t* const values = c.rank() == 1 ? got.data() : zeros.data();
+      const Status status = c.Broadcast(values, values, 100, DataType::kUint32, 0, {.algorithm = Algorithm::kDirect});
+      return ThenClose(c, status);
+    });
+    CHECK(flip->fired.count() == 1);
+    CAPTURE(TextOf(statuses));
+    for (const Status& status : statuses) CHECK(status.has_value());
+    for (std::uint64_t i = 0; i < got.size(); ++i) CHECK(got[i] == (i == element ? std::uint32_t{1} << (16 + 3) : 0));
+  }
 }
 
 }  // namespace
