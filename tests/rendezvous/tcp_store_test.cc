@@ -432,7 +432,7 @@ TEST_CASE("Requests that come before the proof are answered by nobody, and chang
 TEST_CASE("Who is challenged and says nothing goes when the patience for hellos ends") {
   TcpStoreServer::Options options;
   options.token = TokenOf("secret");
-  options.limits.hello_timeout_ms = 50;
+  options.limits.hello_timeout_ms = 1000;
   const auto server = StartServer(std::move(options));
   RawClient silent(*server);
   silent.Say(store_protocol::Encode(store_protocol::Hello{.nonce = std::string(16, 'n')}));

@@ -193,7 +193,7 @@ TEST_CASE("a stranger who knows job, rank and instance hears the same as one who
 }
 
 TEST_CASE("who is asked for a proof and says nothing is dropped after the handshake's time, and counted") {
-  Pair pair("secret", "secret", std::chrono::milliseconds(50));
+  Pair pair("secret", "secret", std::chrono::seconds(1));
   tcp::Hello hello = HelloOfRank1();
   hello.nonce = Nonce{};
   const Fd fd = Call(*pair.world.transports[0]);
@@ -213,8 +213,7 @@ TEST_CASE("a flood of callers who never prove anything costs a bounded number of
     flood.push_back(Call(*pair.world.transports[0]));
     Say(flood.back(), tcp::Encode(hello));
   }
-  REQUIRE(pair.world.Drive([&] { return pair.counters[0]->accepted == 300; }));
-  CHECK(pair.counters[0]->evicted == 300 - 64);
+  CHECK(pair.world.Drive([&] { return pair.counters[0]->evicted == 300 - 64; }));
   pair.world.OpenAll();
   CheckTheyWork(pair.world);
 }
