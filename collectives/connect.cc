@@ -84,6 +84,7 @@ Result<Presence> MakePresence(const ConnectOptions& options, const std::string& 
   tcp.host_id = LocalHostId();
   tcp.clock = clock;
   tcp.logger = options.logger;
+  tcp.counters = options.tcp_counters;
   tcp.addresses = options.addresses;
   tcp.interface = options.interface;
   Presence presence;

@@ -12,6 +12,8 @@
 
 namespace rondo {
 
+struct TcpCounters;  // transport/tcp/tcp.h
+
 // How ranks reach each other.
 enum class Path : std::uint8_t {
   kAuto,  // shared memory between ranks of one host, TCP to others
@@ -44,6 +46,8 @@ struct ConnectOptions {
   // Looks an environment variable up; null where there is no environment. The library itself never reads it.
   std::function<std::optional<std::string>(const std::string&)> environment = {};
   Logger* logger = nullptr;
+  // Counts who calls at this process's TCP port, strangers too; of all its generations together. Null: nobody looks.
+  std::shared_ptr<TcpCounters> tcp_counters = nullptr;
   CommunicatorOptions communicator = {};  // rank, peers, transport, logger, timeout, job, generation are filled in
   // Keeps the store when the ranks have met, so that Communicator::Rebuild can go on after ranks were lost: one idle
   // connection (or one open file) a rank. Equal on all ranks. What is rebuilt is rebuildable too. The store must

@@ -1,6 +1,7 @@
 #include "rendezvous/tcp_store_server.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/uio.h>
@@ -279,7 +280,7 @@ class TcpStoreServer::Loop {
       Connection* found = Find(id);
       if (found == nullptr) return;
       found->reading = false;
-      if (error) return Close(id);
+      if (error) return Leave(id);
       OnReadable(id, *found);
     });
   }
@@ -293,7 +294,7 @@ class TcpStoreServer::Loop {
       std::error_code error;
       const std::size_t bytes = connection.socket.read_some(asio::buffer(scratch_), error);
       if (error == asio::error::would_block || error == asio::error::try_again) break;
-      if (error || bytes == 0) return Close(id);
+      if (error || bytes == 0) return Leave(id);
       if (connection.closing) continue;  // refused: what it still says is thrown away, so that it reads our reason
       if (!Heed(id, connection, service_.Receive(id, std::as_bytes(std::span(scratch_.data(), bytes))))) return;
       if (bytes < scratch_.size()) break;
@@ -408,6 +409,12 @@ class TcpStoreServer::Loop {
     CountClients();
   }
 
+  // The client has gone.
+  void Leave(Id id) {
+    if (service_.SaidHello(id)) return Close(id);
+    DropStranger(id, "it went away before its hello was complete");
+  }
+
   void DropStranger(Id id, const std::string& reason) {
     const Connection& connection = *Find(id);
     if (!connection.closing) {  // else it was counted as refused
@@ -487,6 +494,18 @@ Result<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Start(const Options& opt
 }
 
 TcpStoreServer::Stats TcpStoreServer::stats() const { return loop_->stats(); }
+
+std::string TcpStoreServer::Stats::Uninvited() const {
+  std::vector<std::string> parts;
+  const auto tell = [&](std::uint64_t count, std::string_view one, std::string_view what) {
+    if (count != 0) parts.push_back(fmt::format("{} {}{} {}", count, one, count == 1 ? "" : "s", what));
+  };
+  tell(strangers, "stranger", "dropped");
+  tell(refused, "caller", "refused");
+  tell(denied, "caller", "denied");
+  tell(broken, "client", "dropped for breaking the protocol");
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
 
 bool TcpStoreServer::WaitUntilNoClients(TimePoint deadline) const { return loop_->WaitUntilNoClients(deadline); }
 

@@ -45,12 +45,15 @@ class TcpStoreServer {
 
   struct Stats {
     std::uint64_t accepted = 0;   // connections
-    std::uint64_t strangers = 0;  // dropped: no hello in time, or not ours
+    std::uint64_t strangers = 0;  // no hello in time, or not ours, or gone before it
     std::uint64_t refused = 0;    // said hello and were told why not: version, job, limit
     std::uint64_t denied = 0;     // likewise: could not prove to know the job's token, or has one that is not wanted
     std::uint64_t broken = 0;     // dropped after their hello for breaking the protocol or a limit
     std::uint64_t accept_pauses = 0;  // accept found no descriptor or memory
     std::size_t clients = 0;          // now, after hello
+
+    // Who had no business there, in words: "7 strangers dropped, 2 callers refused"; "" where nobody came.
+    std::string Uninvited() const;
   };
 
   // Binds and begins to serve. kAddressInUse names the address, at once; kInvalidArgument one that is not this

@@ -296,7 +296,10 @@ Result<int> Launch(const LaunchOptions& options, const Clock& clock) {
     return 127;
   }
   if (!started) return Fail(started.error());
-  return job.SeeThrough();
+  const int code = job.SeeThrough();
+  if (const std::string uninvited = store->stats().Uninvited(); !uninvited.empty())
+    fmt::print(stderr, "{}: at its store: {}\n", options.program, uninvited);
+  return code;
 }
 
 std::vector<std::string> CommandOfARank() {

@@ -74,6 +74,7 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
       "The first rank that fails ends the others, and its exit code is ours. With --keep-going it does not: programs\n"
       "that rebuild their communicator go on, and the exit code is 0 if any rank ends with 0.\n"
       "SIGUSR1 is passed on to all ranks.\n"
+      "Strangers at the store's port are dropped; how many came is said at the end.\n"
       "Example: rondo run -N 4 -- ./train --epochs 3");
   AddNumber(
       *run, "-N,--ranks", [flags](std::int64_t n) { flags->launch.ranks = static_cast<int>(n); }, 1, kMaxWorldSize,

@@ -56,6 +56,8 @@ int Serve(const HostPort& address, const std::string& job, std::shared_ptr<const
 
   int signal = 0;
   sigwait(&ends, &signal);
+  if (const std::string uninvited = (*server)->stats().Uninvited(); !uninvited.empty())
+    fmt::print(stderr, "rondo store: {}\n", uninvited);
   return signal == SIGINT ? kExitInterrupted : kExitDone;
 }
 
@@ -72,7 +74,8 @@ void AddStoreCommand(CLI::App& app, int& exit_code) {
       "The first line on standard output is 'listening on tcp://HOST:PORT', with the port that was bound.\n"
       "Ranks meet there with --rendezvous tcp://HOST:PORT and RONDO_EXTERNAL_STORE=1.\n"
       "With variable RONDO_TOKEN set only processes that know the same token are served; the line on standard error\n"
-      "that says so has its fingerprint. 'openssl rand -hex 32' makes one.");
+      "that says so has its fingerprint. 'openssl rand -hex 32' makes one.\n"
+      "How many strangers were dropped, and who was refused, is said at the end.");
   command
       ->add_option("--listen", flags->listen,
                    "Address to serve, HOST:PORT or [IPV6]:PORT; host * is every interface, port 0 any free one")

@@ -192,6 +192,40 @@ TEST_CASE("hellos for groups that nobody opens are held up to the limit and forg
   }));
 }
 
+TEST_CASE("every connection that was taken ends in exactly one count") {
+  Watched watched([](TcpOptions& options) {
+    options.max_held_connections = 1;
+    options.instance = "me";
+  });
+  tcp::Hello ours;
+  ours.job = "test";
+  ours.to_instance = "me";
+  ours.communicator = 99;
+  tcp::Hello others = ours;
+  others.job = "another";
+  { const Fd gone_at_once = Call(watched.transport()); }
+  const Fd browser = Call(watched.transport());
+  Say(browser, AsBytes("GET / HTTP/1.1\r\n\r\n"));
+  const Fd of_another_job = Call(watched.transport());
+  Say(of_another_job, tcp::Encode(others));
+  Fd held = Call(watched.transport());
+  Say(held, tcp::Encode(ours));
+  CHECK(Eventually([&] { return watched.counters->held == 1; }));
+  const Fd beyond_the_limit = Call(watched.transport());
+  Say(beyond_the_limit, tcp::Encode(ours));
+  CHECK(Listen(beyond_the_limit).find("1 connections wait") != std::string::npos);
+  held = {};
+  TcpCounters& counters = *watched.counters;
+  CHECK(Eventually([&] { return counters.strangers == 2 && counters.refused == 1 && counters.gave_up == 1; }));
+  CHECK(counters.turned_away == 1);
+  CHECK(counters.accepted == 5);
+  CheckTheJobWorks(watched.world, 1);
+  CHECK(Eventually([&] {
+    return counters.accepted == counters.welcomed + counters.strangers + counters.refused + counters.denied +
+                                    counters.evicted + counters.turned_away + counters.gave_up;
+  }));
+}
+
 // UBSan looks whether memory is readable by opening a pipe, and takes its failure for a broken object: it cannot work
 // where no descriptor is left. The same code runs there in the plain and the thread-sanitizer builds.
 #if defined(__SANITIZE_ADDRESS__)

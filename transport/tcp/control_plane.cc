@@ -228,17 +228,17 @@ void ControlPlane::Impl::OnCaller(const CallerPtr& caller) {
   if (std::find(closed_names.begin(), closed_names.end(), name) != closed_names.end()) {
     const Reply reply{Verdict::kRefused, ErrorCode::kClosed,
                       fmt::format("communicator {} rail {} is closed here", name.first, name.second)};
-    greeter.CountRefusal(caller->hello(), caller->remote(), reply);
-    return caller->Dismiss(reply);
+    return greeter.TurnAway(caller, reply);
   }
   if (held_count >= options.max_held_connections) {
-    return caller->Dismiss({Verdict::kTryAgain, ErrorCode::kResource,
-                            fmt::format("{} connections wait for endpoints already", held_count)});
+    return greeter.TurnAway(caller, {Verdict::kTryAgain, ErrorCode::kResource,
+                                     fmt::format("{} connections wait for endpoints already", held_count)});
   }
   ++options.counters->held;
   ++held_count;
   held[name].push_back(caller);
   caller->Hold(options.held_timeout, [this, name, caller = caller.get()] {
+    ++options.counters->gave_up;
     const auto found = held.find(name);
     if (found == held.end()) return;
     held_count -= std::erase_if(found->second, [&](const CallerPtr& other) { return other.get() == caller; });

@@ -152,7 +152,7 @@ void Greeter::Read(const CallerPtr& caller) {
       const ssize_t got = recv(caller->socket_.native_handle(), bytes.data(), wanted, MSG_DONTWAIT);
       if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Read(caller);
       if (got <= 0 && caller->side_.challenged()) {
-        // A peer does so too, when both call at once and the other call counts.
+        ++options_.counters->gave_up;  // a peer does so too, when both call at once and the other call counts
         return Drop(caller, "it went away before it had proved that it knows the job's token");
       }
       if (got <= 0) {
@@ -178,7 +178,7 @@ void Greeter::OnBroken(const CallerPtr& caller, const Error& error) {
       ++options_.counters->denied;
       caller->Send({Verdict::kRefused, error.code(), error.message()});
       break;
-    case ErrorCode::kResource: break;  // it tries again
+    case ErrorCode::kResource: ++options_.counters->turned_away; break;  // it tries again
     default: ++options_.counters->strangers;
   }
   Drop(caller, error.message(), error.code() == ErrorCode::kAuth ? LogLevel::kWarning : LogLevel::kInfo);
@@ -188,8 +188,7 @@ void Greeter::OnHello(const CallerPtr& caller) {
   pending_.erase(std::remove(pending_.begin(), pending_.end(), caller), pending_.end());
   caller->timer_.cancel();
   if (const Reply reply = JudgeCaller(caller->hello(), identity_); reply.verdict != Verdict::kAccepted) {
-    CountRefusal(caller->hello(), caller->remote_, reply);
-    return caller->Dismiss(reply);
+    return TurnAway(caller, reply);
   }
   on_caller_(caller);
 }
@@ -203,9 +202,15 @@ void Greeter::Drop(const CallerPtr& caller, std::string_view why, LogLevel level
   LogNowAndThen(level, fmt::format("dropped a connection from {}: {}", caller->remote_, why));
 }
 
-void Greeter::CountRefusal(const Hello& hello, std::string_view from, const Reply& reply) {
-  ++options_.counters->refused;
-  LogNowAndThen(LogLevel::kInfo, fmt::format("refused rank {} at {}: {}", hello.from, from, reply.text));
+void Greeter::TurnAway(const CallerPtr& caller, const Reply& reply) {
+  if (reply.verdict == Verdict::kTryAgain) {
+    ++options_.counters->turned_away;
+  } else {
+    ++options_.counters->refused;
+    LogNowAndThen(LogLevel::kInfo,
+                  fmt::format("refused rank {} at {}: {}", caller->hello().from, caller->remote(), reply.text));
+  }
+  caller->Dismiss(reply);
 }
 
 void Greeter::LogNowAndThen(LogLevel level, std::string_view text) {

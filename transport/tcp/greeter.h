@@ -66,7 +66,8 @@ class Greeter {
   Status Add(Fd listener);
   void Start();
 
-  void CountRefusal(const Hello& hello, std::string_view from, const Reply& reply);
+  // Dismisses a caller with a verdict that ends its connection, and counts it.
+  void TurnAway(const CallerPtr& caller, const Reply& reply);
 
  private:
   void WaitForCallers(asio::posix::stream_descriptor& listener);

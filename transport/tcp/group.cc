@@ -160,8 +160,7 @@ void Group::OnCaller(const CallerPtr& caller) {
              fmt::format("lane {} asked for; at most {} per peer", hello.index, context_.options.max_lanes_per_peer)};
   }
   if (reply.verdict != Verdict::kAccepted) {
-    context_.greeter.CountRefusal(hello, caller->remote(), reply);
-    return caller->Dismiss(reply);
+    return context_.greeter.TurnAway(caller, reply);
   }
   const PeerPtr peer = PeerAt(hello.from);
   hello.kind == ConnectionKind::kControl ? OnControlCaller(peer, caller) : OnLaneCaller(peer, caller);
@@ -172,22 +171,25 @@ void Group::OnControlCaller(const PeerPtr& peer, const CallerPtr& caller) {
     case PeerState::kIdle: break;
     case PeerState::kConnecting:
       if (config_.rank > peer->rank && peer->connector && peer->connector->said_hello()) {
-        return caller->Dismiss(
-            {Verdict::kTryAgain, ErrorCode::kNotReady, "both called at once; the higher rank's counts"});
+        return context_.greeter.TurnAway(
+            caller, {Verdict::kTryAgain, ErrorCode::kNotReady, "both called at once; the higher rank's counts"});
       }
       if (peer->connector) peer->connector->Cancel();
       peer->connector.reset();
       break;
     case PeerState::kOpen:
-      return caller->Dismiss({Verdict::kTryAgain, ErrorCode::kNotReady, "a control connection stands already"});
+      return context_.greeter.TurnAway(
+          caller, {Verdict::kTryAgain, ErrorCode::kNotReady, "a control connection stands already"});
     case PeerState::kEnded:
-      return caller->Dismiss({Verdict::kRefused, ErrorCode::kClosed, "the control connection has ended before"});
+      return context_.greeter.TurnAway(
+          caller, {Verdict::kRefused, ErrorCode::kClosed, "the control connection has ended before"});
   }
   Fd fd = caller->Accept();
   if (fd) {
     ++context_.options.counters->welcomed;
     return ControlStands(peer, std::move(fd), nullptr);
   }
+  ++context_.options.counters->gave_up;
   // The caller went away. Where we were calling too, go on.
   if (peer->state == PeerState::kConnecting) BeginControl(peer);
 }
@@ -367,9 +369,7 @@ void Group::BeginLane(const PeerPtr& peer, std::uint32_t index) {
 void Group::OnLaneCaller(const PeerPtr& peer, const CallerPtr& caller) {
   const Hello& hello = caller->hello();
   const auto refuse = [&](ErrorCode code, std::string text) {
-    const Reply reply{Verdict::kRefused, code, std::move(text)};
-    context_.greeter.CountRefusal(hello, caller->remote(), reply);
-    caller->Dismiss(reply);
+    context_.greeter.TurnAway(caller, {Verdict::kRefused, code, std::move(text)});
   };
   if (peer->state == PeerState::kEnded) return refuse(ErrorCode::kClosed, "the control connection has ended before");
   if (hello.from < config_.rank) return refuse(ErrorCode::kProtocol, "lanes are connected by the higher rank");
@@ -378,7 +378,10 @@ void Group::OnLaneCaller(const PeerPtr& peer, const CallerPtr& caller) {
     return refuse(ErrorCode::kProtocol, fmt::format("lane {} is connected already", hello.index));
   }
   Fd fd = caller->Accept();
-  if (!fd) return;  // it went away, and will try again
+  if (!fd) {
+    ++context_.options.counters->gave_up;  // and will try again
+    return;
+  }
   ++context_.options.counters->welcomed;
   HandOver(peer, hello.index, hello.streams, hello.stream, /*we_called=*/false, std::move(fd));
 }

@@ -1,0 +1,238 @@
+"""Strangers: what they say at a port, and a crowd of them that comes at a given rate."""
+
+import collections
+import contextlib
+import heapq
+import os
+import random
+import select
+import socket
+import ssl
+import struct
+import time
+from dataclasses import dataclass
+
+PORTION = 64  # events taken at once, so that beginnings stay punctual
+LORIS_S = 8  # for a whole hello: longer than anybody waits for one
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What one stranger does once it is connected.
+
+    Steps: ("say", bytes), ("pause", seconds), ("hear",): until something has come, ("end",): no more will be said,
+    ("reset",), ("stay",): until the other side closes. After the last step it closes.
+    """
+
+    name: str
+    steps: tuple
+    unanswered: bool = True  # nothing may ever be said to it
+    member: bool = False  # what it says first is right, so the store takes it for a client
+
+
+@dataclass(frozen=True)
+class Port:
+    """A port of the job, with the first words that an insider could say there: {name: bytes}."""
+
+    who: str
+    host: str
+    number: int
+    right: dict
+    wrong: dict
+
+    @classmethod
+    def from_json(cls, port):
+        words = {side: {name: bytes.fromhex(text) for name, text in port[side].items()} for side in ("right", "wrong")}
+        return cls(port["who"], port["host"], port["port"], **words)
+
+
+def client_hello_of_tls():
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        tls.do_handshake()
+    return outgoing.read()
+
+
+def kinds_for(port, dice):
+    """Every kind that can call at this port. A new kind is a line here; new words are a line in hellos.cc."""
+    hello = next(iter(port.right.values()))
+    half = len(hello) // 2
+    store = port.who == "store"
+    yield Kind("connects and closes", ())
+    yield Kind("connects and is silent", (("stay",),))
+    yield Kind("connects, says that no more will come", (("end",), ("stay",)))
+    yield Kind("connects and resets", (("reset",),))
+    yield Kind("says the right hello, a byte at a time",
+               tuple(step for byte in hello for step in (("say", bytes([byte])), ("pause", LORIS_S / len(hello)))))
+    yield Kind("says half of the right hello and closes", (("say", hello[:half]),))
+    yield Kind("says half of the right hello and no more", (("say", hello[:half]), ("end",), ("stay",)))
+    yield Kind("says half of the right hello and resets", (("say", hello[:half]), ("reset",)))
+    yield Kind("says half of the right hello and is silent", (("say", hello[:half]), ("stay",)))
+    yield Kind("HTTP", (("say", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), ("stay",)))
+    yield Kind("TLS", (("say", client_hello_of_tls()), ("stay",)))
+    yield Kind("random bytes", (("say", dice.randbytes(dice.randrange(1, 2000))), ("stay",)))
+    for name, words in port.right.items():
+        yield Kind(f"replays the right hello ({name})", (("say", words), ("hear",), ("pause", 0.05)), unanswered=False,
+                   member=store)
+        yield Kind(f"replays the right hello ({name}), then random bytes",
+                   (("say", words + dice.randbytes(100)), ("pause", 0.2)), unanswered=False, member=store)
+    for name, words in port.wrong.items():
+        yield Kind(f"wrong: {name}", (("say", words), ("stay",)), unanswered=name == "a huge length")
+
+
+class HalfOpen:
+    """Sends a SYN and never the third packet: our kernel, which knows of no such connection, resets it. Needs raw sockets."""
+
+    def __init__(self):
+        try:
+            self.raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_TCP)
+        except PermissionError:
+            self.raw = None
+
+    def call(self, port, dice):
+        if self.raw is None:
+            return
+        host = socket.inet_aton(port.host)
+        segment = struct.pack("!HHIIBBHHH", dice.randrange(1024, 10000), port.number, dice.getrandbits(32), 0, 5 << 4, 2, 1024, 0, 0)
+        words = struct.unpack("!16H", host + host + struct.pack("!HH", socket.IPPROTO_TCP, len(segment)) + segment)
+        total = sum(words)
+        total = (total & 0xffff) + (total >> 16)
+        total = (total & 0xffff) + (total >> 16)
+        self.raw.sendto(segment[:16] + struct.pack("!H", ~total & 0xffff) + segment[18:], (port.host, 0))
+
+
+class Stranger:
+    """One connection on its way through the steps of its kind."""
+
+    __slots__ = ("kind", "port", "sock", "steps", "heard", "staying", "hearing")
+
+    def __init__(self, kind, port, sock):
+        self.kind, self.port, self.sock = kind, port, sock
+        self.steps = iter(kind.steps)
+        self.heard = 0
+        self.staying = self.hearing = False
+
+
+class Crowd:
+    """Strangers that come at a rate and each do what their kind does."""
+
+    def __init__(self):
+        self.open = {}  # by descriptor
+        self.poll = select.epoll()
+        self.timers = []  # (when, tie, descriptor, stranger)
+        self.tie = 0
+        self.connected = collections.Counter()  # by port's name
+        self.kinds = collections.Counter()  # by kind's name: how many were connected
+        self.members = 0  # of them, those that the store takes for clients
+        self.answered = []  # strangers that were told something, and must not be
+
+    def throw(self, callers, rate):
+        """Begins one connection after the other, `rate` a second; `callers` are (port, kind)."""
+        begun = time.monotonic()
+        for number, (port, kind) in enumerate(callers):
+            while (left := begun + number / rate - time.monotonic()) > 0:
+                self._serve(left)
+            self._begin(port, kind)
+            if number % PORTION == 0:
+                self._serve(0)
+        return begun, time.monotonic()
+
+    def wait(self, patience):
+        """Until all have gone; those who have not in time close. How many had not."""
+        deadline = time.monotonic() + patience
+        while self.open and time.monotonic() < deadline:
+            self._serve(0.05)
+        left = len(self.open)
+        for stranger in list(self.open.values()):
+            self._close(stranger)
+        return left
+
+    def _begin(self, port, kind):
+        sock = socket.socket()
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with contextlib.suppress(BlockingIOError):
+            sock.connect((port.host, port.number))
+        stranger = Stranger(kind, port, sock)
+        self.open[sock.fileno()] = stranger
+        self.poll.register(sock.fileno(), select.EPOLLOUT)  # connected, or refused
+
+    def _serve(self, seconds):
+        now = time.monotonic()
+        if self.timers:
+            seconds = min(seconds, max(0, self.timers[0][0] - now))
+        for fd, event in self.poll.poll(seconds, PORTION):
+            stranger = self.open.get(fd)
+            if stranger is None:
+                continue
+            if event & select.EPOLLOUT and (number := stranger.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)):
+                raise ConnectionError(f"{stranger.port.who} at port {stranger.port.number}: {os.strerror(number)}")
+            if event & select.EPOLLOUT:
+                self.poll.modify(fd, select.EPOLLIN)
+                self.connected[stranger.port.who] += 1
+                self.kinds[stranger.kind.name] += 1
+                self.members += stranger.kind.member
+                self._go_on(stranger)
+            else:
+                self._listen(stranger)
+        now = time.monotonic()
+        while self.timers and self.timers[0][0] <= now:
+            _, _, fd, stranger = heapq.heappop(self.timers)
+            if self.open.get(fd) is stranger:
+                self._go_on(stranger)
+
+    def _go_on(self, stranger):
+        sock = stranger.sock
+        try:
+            for step in stranger.steps:
+                if step[0] == "say":
+                    sock.send(step[1])  # little enough for the socket's buffer
+                elif step[0] == "pause":
+                    self.tie += 1
+                    heapq.heappush(self.timers, (time.monotonic() + step[1], self.tie, sock.fileno(), stranger))
+                    return
+                elif step[0] == "end":
+                    sock.shutdown(socket.SHUT_WR)
+                elif step[0] == "reset":
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                elif step[0] == "hear" and not stranger.heard:
+                    stranger.hearing = True
+                    return
+                elif step[0] == "stay":
+                    return
+        except OSError:
+            pass  # it was thrown out
+        self._close(stranger)
+
+    def _listen(self, stranger):
+        try:
+            got = len(stranger.sock.recv(4096))
+        except BlockingIOError:
+            return
+        except OSError:
+            got = 0
+        if not got:
+            return self._close(stranger)
+        if stranger.kind.unanswered and not stranger.heard:
+            self.answered.append(stranger)
+        stranger.heard += got
+        if stranger.hearing:
+            stranger.hearing = False
+            self._go_on(stranger)
+
+    def _close(self, stranger):
+        fd = stranger.sock.fileno()
+        self.open.pop(fd, None)
+        with contextlib.suppress(OSError, ValueError):
+            self.poll.unregister(fd)
+        stranger.sock.close()
+
+
+def callers(ports, count, seed, kinds_of):
+    """`count` strangers, spread over ports and kinds: each kind as often at each port, in an order from the seed."""
+    dice = random.Random(seed)
+    every = [(port, kind) for port in ports for kind in kinds_of[port.who]]
+    chosen = [every[i % len(every)] for i in range(count)]
+    dice.shuffle(chosen)
+    return chosen

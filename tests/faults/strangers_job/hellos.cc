@@ -1,0 +1,149 @@
+// What an insider could say at the ports of a job that runs, in hexadecimal, as one JSON object on standard output:
+// where every rank and the store listen, the right first words there, and such as are wrong in one thing. Run in the
+// environment of a rank under `rondo run`: it reads the meeting in the job's store, as whoever reaches the store can.
+//
+//   {"ports": [{"who": "rank 0", "host": "127.0.0.1", "port": 4711, "right": {"control": HEX, ...},
+//               "wrong": {"another job": HEX, ...}}, ...]}
+//
+// All that tests/faults/strangers knows of layouts and versions is here, and here it is the library that knows.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/byte_codec.h"
+#include "base/clock.h"
+#include "base/result.h"
+#include "collectives/connect.h"
+#include "rendezvous/init_method.h"
+#include "rendezvous/net_address.h"
+#include "rendezvous/tcp_store_protocol.h"
+#include "transport/tcp/address.h"
+#include "transport/tcp/handshake.h"
+
+namespace rondo {
+namespace {
+
+constexpr auto kPatience = std::chrono::seconds(20);
+
+std::string Hex(std::string_view bytes) {
+  std::string text;
+  for (const char byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return text;
+}
+std::string Hex(const std::vector<std::byte>& bytes) {
+  return Hex(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
+
+// What a rank wrote when it claimed its place (rendezvous/membership.cc): host, host id, pid, instance, address.
+Result<tcp::TcpAddress> AddressIn(std::string_view claim) {
+  ByteReader in(claim);
+  in.Text();
+  in.Text();
+  in.Number<std::uint64_t>();
+  in.Text();
+  return tcp::DecodeTcpAddress(in.Text());
+}
+
+nlohmann::json Port(const std::string& who, const std::string& host, std::uint16_t port,
+                    const std::map<std::string, std::string>& right, const std::map<std::string, std::string>& wrong) {
+  return {{"who", who}, {"host", host}, {"port", port}, {"right", right}, {"wrong", wrong}};
+}
+
+// Said at rank `to`, as if by a neighbour that it is connected with.
+nlohmann::json PortOfRank(Rank to, const std::vector<tcp::TcpAddress>& ranks, const std::string& job) {
+  const int world = static_cast<int>(ranks.size());
+  const tcp::TcpAddress& called = ranks[static_cast<std::size_t>(to)];
+  tcp::Hello hello;
+  hello.communicator = 1;
+  hello.from = to + 1 < world ? to + 1 : to - 1;
+  hello.to = to;
+  hello.job = job;
+  hello.from_instance = ranks[static_cast<std::size_t>(hello.from)].instance;
+  hello.to_instance = called.instance;
+  std::map<std::string, std::string> right{{"control", Hex(tcp::Encode(hello))}};
+  if (hello.from > to) {  // who calls for lanes
+    tcp::Hello lane = hello;
+    lane.kind = tcp::ConnectionKind::kLane;
+    right["lane"] = Hex(tcp::Encode(lane));
+  }
+  tcp::Hello later = hello;
+  later.communicator = 4711;
+  right["communicator that nobody opens"] = Hex(tcp::Encode(later));
+
+  std::map<std::string, std::string> wrong;
+  const auto but = [&](const std::string& name, auto change) {
+    tcp::Hello changed = hello;
+    change(changed);
+    wrong[name] = Hex(tcp::Encode(changed));
+  };
+  but("another job", [](tcp::Hello& h) { h.job = "another"; });
+  but("another generation", [](tcp::Hello& h) { h.generation += 1; });
+  but("another process called", [](tcp::Hello& h) { h.to_instance = "0123456789abcdef"; });
+  but("another process calls", [](tcp::Hello& h) { h.from_instance = "0123456789abcdef"; });
+  but("a rank that is none", [](tcp::Hello& h) { h.from = 4711; });
+  but("itself", [&](tcp::Hello& h) { h.from = to; });
+  std::vector<std::byte> version = tcp::Encode(hello);
+  version[8] ^= std::byte{0x40};  // behind the magic, in every version
+  wrong["another version"] = Hex(version);
+  std::vector<std::byte> length = tcp::Encode(hello);
+  length[tcp::kPreambleBytes - 2] = length[tcp::kPreambleBytes - 1] = std::byte{0xff};  // of what follows the preamble
+  wrong["a huge length"] = Hex(length);
+  return Port(fmt::format("rank {}", to), "127.0.0.1", called.candidates.front().at.port, right, wrong);
+}
+
+nlohmann::json PortOfStore(const HostPort& address, const std::string& job) {
+  using store_protocol::Encode;
+  store_protocol::Hello another{.version = store_protocol::kVersion + 1, .job = job};
+  // What follows a right hello is damaged: the client is one until then.
+  const std::string right = Encode(store_protocol::Hello{.job = job});
+  std::string length = right;
+  length.replace(store_protocol::kHelloHeadBytes - 4, 4, "\xff\xff\xff\xff");  // of job and token
+  return Port(
+      "store", "127.0.0.1", address.port, {{"client", Hex(right)}},
+      {{"another version", Hex(Encode(another))}, {"a huge request", Hex(right + std::string("\xff\xff\xff\xff", 4))}});
+}
+
+Result<nlohmann::json> Ports() {
+  SteadyClock clock;
+  RONDO_ASSIGN(const InitMethod method, ParseInitMethod("env://", ProcessEnvironment));
+  const TimePoint deadline = clock.Now() + kPatience;
+  RONDO_ASSIGN(const OpenedStore opened, OpenStore(method, {.job = method.job,
+                                                            .rank = method.rank,
+                                                            .external_store = true,
+                                                            .who = "tests/faults/strangers",
+                                                            .deadline = deadline}));
+  std::vector<tcp::TcpAddress> ranks;
+  for (Rank rank = 0; rank < method.world_size.value_or(0); ++rank) {
+    const std::string key = fmt::format("rondo/{}/0/member/{}", method.job, rank);
+    RONDO_ASSIGN(const std::string claim, opened.store().WaitFor(key, deadline));
+    RONDO_ASSIGN(tcp::TcpAddress address, AddressIn(claim));
+    ranks.push_back(std::move(address));
+  }
+  nlohmann::json ports = nlohmann::json::array();
+  for (Rank rank = 0; rank < static_cast<Rank>(ranks.size()); ++rank)
+    ports.push_back(PortOfRank(rank, ranks, method.job));
+  // "tcp://127.0.0.1:4711"
+  RONDO_ASSIGN(const HostPort store, ParseHostPort(opened.store().Describe().substr(sizeof "tcp://" - 1)));
+  ports.push_back(PortOfStore(store, method.job));
+  return nlohmann::json{{"ports", ports}};
+}
+
+}  // namespace
+}  // namespace rondo
+
+int main() {
+  const auto ports = rondo::Ports();
+  if (!ports) {
+    fmt::print(stderr, "hellos: {}\n", ports.error().ToString());
+    return 1;
+  }
+  fmt::print("{}\n", ports->dump());
+  return 0;
+}

@@ -1,0 +1,152 @@
+// A rank that sums until it is told to stop, and says how many sums there were and who called at its port;
+// tests/faults/strangers starts four under `rondo run` and sends strangers. Each line begins with the monotonic clock,
+// which all processes of a host share, in nanoseconds:
+//
+//   NS pid PID
+//   NS sums N                      by rank 0, now and then: so many were right, in all
+//   NS idle N COUNTERS             no sum runs: somebody has made the file FOLDER/idle. COUNTERS: "accepted 7 welcomed
+//   3" NS ended N COUNTERS            after FOLDER/over was there, and the communicator was closed NS wrong TEXT a
+//   value, or memory beside one, that is not as it should be; or any error
+//
+// Exit code 0 after "ended", 1 otherwise.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "collectives/communicator.h"
+#include "collectives/connect.h"
+#include "transport/tcp/tcp.h"
+
+namespace rondo {
+namespace {
+
+constexpr std::size_t kGuardElements = 8;
+constexpr std::int64_t kGuard = 0x5a5a5a5a5a5a5a5a;
+constexpr std::uint64_t kLookEvery = 16;  // sums
+constexpr auto kTellEvery = std::chrono::milliseconds(50);
+constexpr auto kIdleNap = std::chrono::milliseconds(20);
+enum Order : std::int64_t { kGoOn = 0, kIdle = 1, kEnd = 2 };  // what rank 0 has found in the folder
+
+struct Flags {
+  std::filesystem::path folder;
+  std::size_t elements = 2048;
+};
+
+template <typename... Args>
+void Say(fmt::format_string<Args...> text, Args&&... args) {
+  const auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(SteadyClock().Now().time_since_epoch());
+  fmt::print("{} {}\n", now.count(), fmt::format(text, std::forward<Args>(args)...));
+  std::fflush(stdout);
+}
+
+std::string Words(const TcpCounters& counters) {
+  return fmt::format(
+      "accepted {} welcomed {} strangers {} refused {} denied {} evicted {} turned_away {} gave_up {} held {} "
+      "accept_errors {}",
+      counters.accepted.load(), counters.welcomed.load(), counters.strangers.load(), counters.refused.load(),
+      counters.denied.load(), counters.evicted.load(), counters.turned_away.load(), counters.gave_up.load(),
+      counters.held.load(), counters.accept_errors.load());
+}
+
+// Sums whose every element depends on its place, its rank and the round.
+class Sums {
+ public:
+  explicit Sums(std::size_t elements) : elements_(elements), memory_(elements + 2 * kGuardElements, kGuard) {}
+
+  std::uint64_t taken() const { return taken_; }
+
+  Status TakeOne(Communicator& communicator, const OperationOptions& options = {}) {
+    std::int64_t* const values = memory_.data() + kGuardElements;
+    const std::int64_t round = static_cast<std::int64_t>(taken_ % 1'000);
+    const std::int64_t world = communicator.world_size();
+    for (std::size_t i = 0; i < elements_; ++i) values[i] = At(i) * (communicator.rank() + 1) + round;
+    RONDO_TRY(communicator.AllReduce(values, values, elements_, DataType::kInt64, ReduceOp::kSum, options));
+    for (std::size_t i = 0; i < elements_; ++i) {
+      const std::int64_t right = At(i) * world * (world + 1) / 2 + round * world;
+      if (values[i] != right)
+        return Fail(ErrorCode::kCorrupt, "element {} of sum {} is {}, not {}", i, taken_, values[i], right);
+    }
+    const auto touched = [](std::int64_t element) { return element != kGuard; };
+    if (std::any_of(memory_.data(), values, touched) || std::any_of(values + elements_, &*memory_.end(), touched))
+      return Fail(ErrorCode::kCorrupt, "memory beside the elements of sum {} was written", taken_);
+    ++taken_;
+    return {};
+  }
+
+ private:
+  static std::int64_t At(std::size_t i) { return static_cast<std::int64_t>(i % 251) + 1; }
+
+  const std::size_t elements_;
+  std::vector<std::int64_t> memory_;
+  std::uint64_t taken_ = 0;
+};
+
+Order Look(const Flags& flags) {
+  if (std::filesystem::exists(flags.folder / "over")) return kEnd;
+  return std::filesystem::exists(flags.folder / "idle") ? kIdle : kGoOn;
+}
+
+Status Work(Communicator& communicator, const Flags& flags, const TcpCounters& counters) {
+  Sums sums(flags.elements);
+  // Every pair of ranks is connected from now on, so a hello that is said once more finds its connection standing.
+  RONDO_TRY(sums.TakeOne(communicator, {.algorithm = Algorithm::kDirect}));
+  SteadyClock clock;
+  for (TimePoint told = clock.Now();;) {
+    RONDO_TRY(sums.TakeOne(communicator));
+    if (communicator.rank() == 0 && clock.Now() - told >= kTellEvery) {
+      told = clock.Now();
+      Say("sums {}", sums.taken());
+    }
+    if (sums.taken() % kLookEvery != 0) continue;
+    std::int64_t order = communicator.rank() == 0 ? Look(flags) : kGoOn;
+    RONDO_TRY(communicator.Broadcast(&order, &order, 1, DataType::kInt64, 0));
+    if (order == kEnd) break;
+    if (order != kIdle) continue;
+    Say("idle {} {}", sums.taken(), Words(counters));
+    while (Look(flags) == kIdle) std::this_thread::sleep_for(kIdleNap);
+  }
+  RONDO_TRY(communicator.Close());
+  Say("ended {} {}", sums.taken(), Words(counters));
+  return {};
+}
+
+int Main(const Flags& flags) {
+  Say("pid {}", getpid());
+  const auto counters = std::make_shared<TcpCounters>();
+  ConnectOptions options;
+  options.rendezvous = "env://";
+  options.path = Path::kTcp;
+  options.environment = ProcessEnvironment;
+  options.addresses = {"127.0.0.1"};
+  options.tcp_counters = counters;
+  options.rebuildable = true;  // so that each rank stays a client of the store
+  const auto communicator = Connect(options);
+  const Status done = communicator ? Work(**communicator, flags, *counters) : Fail(communicator.error());
+  if (!done) Say("wrong {}", done.error().ToString());
+  return done ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace rondo
+
+int main(int argc, char** argv) {
+  rondo::Flags flags;
+  CLI::App app("A rank that sums until it is told to stop; for tests/faults/strangers.");
+  app.add_option("--folder", flags.folder, "Where the files idle and over will be")->required();
+  app.add_option("--elements", flags.elements, "Of 8 bytes, in each sum");
+  CLI11_PARSE(app, argc, argv);
+  return rondo::Main(flags);
+}
