@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
@@ -123,6 +125,15 @@ Result<OwnedFd> OpenListener(const TcpStoreServer::Options& options, const Clock
   return Listen(addresses.front(), options.limits.backlog, false);
 }
 
+TcpStoreServer::Limits WithinDescriptors(TcpStoreServer::Limits limits) {
+  rlimit descriptors{};
+  if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0) {
+    const auto share = static_cast<std::size_t>(std::max<rlim_t>(descriptors.rlim_cur / 4, 1));
+    limits.max_before_hello = std::min(limits.max_before_hello, share);
+  }
+  return limits;
+}
+
 }  // namespace
 
 // Lives on its own thread; what other threads see is under `mutex_`. Sockets are used in readiness style (wait, then a
@@ -130,7 +141,7 @@ Result<OwnedFd> OpenListener(const TcpStoreServer::Options& options, const Clock
 class TcpStoreServer::Loop {
  public:
   Loop(const Options& options, std::string name, std::shared_ptr<const Clock> clock)
-      : limits_(options.limits),
+      : limits_(WithinDescriptors(options.limits)),
         logger_(options.logger),
         clock_(std::move(clock)),
         service_({.job = options.job, .token = options.token, .limits = options.limits.service}),

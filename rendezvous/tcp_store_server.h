@@ -23,7 +23,9 @@ class TcpStoreServer {
  public:
   struct Limits {
     TcpStoreService::Limits service;
-    std::size_t max_before_hello = 1024;  // connections that have not said hello; one more pushes out the oldest
+    // Connections that have not said hello; one more pushes out the oldest. Never more than a quarter of the
+    // descriptors that the process may have (RLIMIT_NOFILE when the server starts): the rest is for who belongs here.
+    std::size_t max_before_hello = 1024;
     int hello_timeout_ms = 5000;
     int accept_pause_ms = 50;  // after accept failed for want of descriptors or memory
     int backlog = 4096;        // connections the kernel completes before we accept them

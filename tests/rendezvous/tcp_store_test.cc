@@ -323,6 +323,26 @@ TEST_CASE("A crowd of silent strangers pushes out its own, not the members") {
   CHECK(member->Set("still", "here", Soon()));
 }
 
+TEST_CASE("A crowd of silent strangers takes a quarter of the process's descriptors, not all of them") {
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  rlimit few = before;
+  few.rlim_cur = 256;
+  setrlimit(RLIMIT_NOFILE, &few);
+  {
+    TcpStoreServer::Options options;  // with its limit of 1024 for them
+    options.limits.hello_timeout_ms = 60'000;
+    const auto server = StartServer(std::move(options));
+    std::vector<RawClient> crowd;
+    for (int i = 0; i < 120; ++i) crowd.emplace_back(*server);
+    CHECK(
+        Reaches(*server, [](const auto& stats) { return stats.accepted == 120 && stats.strangers == 120 - 256 / 4; }));
+    CHECK(server->stats().accept_pauses == 0);
+    CheckWorks(*server);
+  }
+  setrlimit(RLIMIT_NOFILE, &before);
+}
+
 TEST_CASE("Out of descriptors the server pauses accepting, does not spin, and goes on when there are some") {
   TcpStoreServer::Options options;
   options.limits.accept_pause_ms = 20;
