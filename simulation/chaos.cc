@@ -53,8 +53,11 @@ class Chaos {
                         plan_.rebuild ? fmt::format(", going on with {} or more", plan_.min_ranks) : ""));
       for (const Step& step : plan_.steps) Trace(fmt::format("planned: {}", Describe(step)));
       for (const Fault& fault : plan_.faults) Trace(fmt::format("planned: {}", Describe(fault)));
-      network_.TellFaults([this](TimePoint, std::string_view text) { Trace(std::string(text)); });
     }
+    network_.TellFaults([this](TimePoint now, std::string_view text) {
+      if (!first_fault_at_) first_fault_at_ = now;
+      Trace(std::string(text));
+    });
     StoreNode store(network_, cluster_, plan_.store(), plan_.world_size, kPorts);
     Safety(store);
     if (outcome_.violation.empty()) Liveness();
@@ -111,8 +114,64 @@ class Chaos {
     outcome_.survivors = static_cast<int>(survivors_.size());
     outcome_.counters = network_.counters();
     outcome_.trace_hash = network_.trace_hash();
+    outcome_.lone = Lone(store);
     if (outcome_.violation.empty()) Judge(store);
     if (outcome_.violation.empty()) JudgeRebuilds();
+  }
+
+  // nullopt: several faults, of which nobody could say which did what.
+  std::optional<LoneFault> Lone(const StoreNode& store) const {
+    const std::vector<Fault>& faults = plan_.faults;
+    const bool two_kills = faults.size() == 2 && faults[0].kind == Fault::Kind::kKill &&
+                           faults[1].kind == Fault::Kind::kKill && faults[0].ranks != faults[1].ranks;
+    if (faults.size() > 1 && !two_kills) return std::nullopt;
+    LoneFault lone;
+    lone.fired = Fired(store);
+    lone.kind = faults.empty() ? "delays" : two_kills && lone.fired == 2 ? "two_kills" : KindOf(faults.front());
+    TimePoint told = TimePoint::min();
+    for (const Rank rank : survivors_) {
+      const RankLife& life = *lives_[static_cast<std::size_t>(rank)];
+      lone.unharmed += life.through();
+      if (!life.failure()) continue;
+      lone.errors.push_back(life.failure()->code());
+      const bool slept =
+          !faults.empty() && faults.front().kind == Fault::Kind::kPause && rank == faults.front().ranks.front();
+      if (!slept) told = std::max(told, life.failed_at());  // who was stopped learns it when it goes on
+    }
+    const TimePoint since = first_fault_at_.value_or(faults.empty() ? begin_ : begin_ + faults.front().at);
+    if (told != TimePoint::min()) lone.told_after = std::max(told - since, Duration::zero());
+    return lone;
+  }
+
+  std::string_view KindOf(const Fault& fault) const {
+    if (fault.kind == Fault::Kind::kPause && fault.lasts < plan_.shortest_timeout()) return "short_pause";
+    return Name(fault.kind);
+  }
+
+  // How often the one fault of the plan did something, or two kills.
+  std::uint64_t Fired(const StoreNode& store) const {
+    using Kind = Fault::Kind;
+    const SimCounters counters = network_.counters();
+    if (plan_.faults.empty()) return counters.slices + counters.clogs;
+    switch (plan_.faults.front().kind) {
+      case Kind::kKill:  // the store's machine may be counted with rank 0's
+        return static_cast<std::uint64_t>(
+            std::count_if(plan_.faults.begin(), plan_.faults.end(),
+                          [&](const Fault& fault) { return network_.killed(fault.ranks.front()); }));
+      case Kind::kPause:
+      case Kind::kStorePause: return counters.pauses;
+      case Kind::kPartition:
+      case Kind::kOneWay: return counters.held_back;
+      case Kind::kCutLane:
+      case Kind::kCutControl:
+      case Kind::kStoreCut: return counters.cuts;
+      case Kind::kFlipHeader:
+      case Kind::kFlipPayload: return counters.flips;
+      case Kind::kStoreKill: return network_.killed(plan_.store()) ? 1 : 0;
+      case Kind::kStoreStall: return store.stalled();
+      case Kind::kStranger: return counters.strangers + counters.refusals;
+    }
+    return 0;
   }
 
   // The store's machine may be rank 0's.
@@ -414,6 +473,7 @@ class Chaos {
   World world_;
   std::vector<std::unique_ptr<RankLife>> lives_;  // by rank
   std::vector<Rank> survivors_;
+  std::optional<TimePoint> first_fault_at_;
   ChaosOutcome outcome_;
 };
 

@@ -24,7 +24,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "base/clock.h"
+#include "base/error.h"
 #include "simulation/fibers.h"
 #include "transport/sim/sim.h"
 
@@ -50,6 +53,18 @@ struct ChaosOptions {
 };
 inline constexpr int kMostRanks = 16;
 
+// What came of a fault in a story that has no other, so that there is no doubt whose doing it was.
+struct LoneFault {
+  // As in tables: "kill", "two_kills", "short_pause" (shorter than every deadline), "pause", "partition", "one_way",
+  // "cut_lane", "cut_control", "flip_header", "flip_payload", "store_kill", "store_pause", "store_cut", "store_stall",
+  // "stranger". Where there is no fault at all, "delays": links that are slow, clogged, and deliver in slices.
+  std::string_view kind;
+  std::uint64_t fired = 0;        // what the network and the store counted of it
+  int unharmed = 0;               // survivors that did all they had to
+  std::vector<ErrorCode> errors;  // of the others
+  Duration told_after{};          // from the fault to the last of these errors, but for a rank's that was stopped
+};
+
 struct ChaosOutcome {
   std::string violation;  // empty: all is well
   int world_size = 0;
@@ -64,6 +79,7 @@ struct ChaosOutcome {
   std::uint64_t stalled_requests = 0;  // of the store
   std::uint64_t switches = 0;          // of fibers
   SimCounters counters;
+  std::optional<LoneFault> lone;
   std::uint64_t trace_hash = 0;
 };
 

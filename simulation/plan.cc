@@ -237,6 +237,26 @@ std::string Describe(const Fault& fault) {
   return "";
 }
 
+std::string_view Name(Fault::Kind kind) {
+  using Kind = Fault::Kind;
+  switch (kind) {
+    case Kind::kKill: return "kill";
+    case Kind::kPause: return "pause";
+    case Kind::kPartition: return "partition";
+    case Kind::kOneWay: return "one_way";
+    case Kind::kCutLane: return "cut_lane";
+    case Kind::kCutControl: return "cut_control";
+    case Kind::kFlipHeader: return "flip_header";
+    case Kind::kFlipPayload: return "flip_payload";
+    case Kind::kStoreKill: return "store_kill";
+    case Kind::kStorePause: return "store_pause";
+    case Kind::kStoreCut: return "store_cut";
+    case Kind::kStoreStall: return "store_stall";
+    case Kind::kStranger: return "stranger";
+  }
+  return "unknown";
+}
+
 Duration Plan::shortest_timeout() const {
   Duration shortest = join_timeout;
   for (const Step& step : steps) shortest = std::min(shortest, step.timeout);

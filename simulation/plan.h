@@ -55,6 +55,7 @@ struct Fault {
   std::uint32_t lane = 0;                 // of a flip: 1 is that of messages
 };
 std::string Describe(const Fault& fault);
+std::string_view Name(Fault::Kind kind);  // "cut_lane"
 
 struct Plan {
   int world_size = 1;

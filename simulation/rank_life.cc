@@ -299,6 +299,7 @@ Status RankLife::SumOf(Communicator& communicator, const std::vector<Rank>& memb
 
 void RankLife::Fail(const Error& error) {
   if (world_.cluster.dying()) return;
+  failed_at_ = Now();
   // A part counts its ranks in its own way.
   failure_ = error.With([&](ErrorDetails& details) {
     if (failing_in_.empty() || details.culprit < 0) return;

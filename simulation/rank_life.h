@@ -34,6 +34,7 @@ class RankLife {
   bool through() const { return through_; }  // did all that the present body had to do
   // Why it is not; the culprit as a rank of the network.
   const std::optional<Error>& failure() const { return failure_; }
+  TimePoint failed_at() const { return failed_at_; }   // of failure()
   const std::string& doing() const { return doing_; }  // now, or last
 
   // A generation that this rank was in after the first, in order.
@@ -81,6 +82,7 @@ class RankLife {
   std::optional<TimePoint> met_at_;
   bool through_ = false;
   std::optional<Error> failure_;
+  TimePoint failed_at_{};
   std::string doing_;
   std::deque<Kept> memory_;       // all that was ever lent; outlives the communicators
   std::vector<Rank> failing_in_;  // members of the group whose error is on its way up

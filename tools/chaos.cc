@@ -3,8 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -22,15 +25,35 @@ struct ChaosFlags {
   std::uint64_t seed = 1;
   std::uint64_t seeds = 1;
   bool trace = false;
+  bool json = false;
   ChaosOptions options;
 };
 
 constexpr std::int64_t kMostSeeds = 1'000'000'000;
 
+// Of the stories with one fault and no other, by its kind.
+struct LoneSums {
+  std::uint64_t stories = 0, fired = 0;        // in so many of them it fired; what follows is of these
+  std::uint64_t times = 0;                     // it fired, in all
+  std::map<std::string, std::uint64_t> ranks;  // survivors by outcome: "correct", or the error's name
+  Duration longest{};                          // from a fault to the last survivor's error
+
+  void Add(const simulation::LoneFault& lone) {
+    ++stories;
+    if (lone.fired == 0) return;
+    ++fired;
+    times += lone.fired;
+    if (lone.unharmed > 0) ranks["correct"] += static_cast<std::uint64_t>(lone.unharmed);
+    for (const ErrorCode code : lone.errors) ++ranks[std::string(Name(code))];
+    longest = std::max(longest, lone.told_after);
+  }
+};
+
 struct Sums {
   std::uint64_t stories = 0, violations = 0, unharmed = 0, failed = 0, corrupt = 0, blamed_next = 0, went_on = 0,
                 stopped = 0;
   SimCounters counters;
+  std::map<std::string, LoneSums> lone;
 
   void Add(const ChaosOutcome& outcome) {
     ++stories;
@@ -41,6 +64,7 @@ struct Sums {
     blamed_next += static_cast<std::uint64_t>(outcome.blamed_next);
     went_on += static_cast<std::uint64_t>(outcome.went_on);
     stopped += static_cast<std::uint64_t>(outcome.stopped);
+    if (outcome.lone) lone[std::string(outcome.lone->kind)].Add(*outcome.lone);
     counters.kills += outcome.counters.kills;
     counters.pauses += outcome.counters.pauses;
     counters.cuts += outcome.counters.cuts;
@@ -62,6 +86,20 @@ void Print(const Sums& sums) {
       sums.counters.held_back, sums.counters.refusals, sums.counters.strangers);
 }
 
+void PrintJson(const Sums& sums) {
+  nlohmann::ordered_json faults = nlohmann::ordered_json::array();
+  for (const auto& [kind, of] : sums.lone) {
+    nlohmann::ordered_json fault{{"kind", kind}, {"stories", of.stories}, {"fired", of.fired}, {"times", of.times}};
+    fault["ranks"] = of.ranks;
+    fault["longest_ms"] = std::chrono::duration<double, std::milli>(of.longest).count();
+    faults.push_back(std::move(fault));
+  }
+  const nlohmann::ordered_json all{
+      {"stories", sums.stories}, {"violations", sums.violations}, {"unharmed", sums.unharmed}, {"failed", sums.failed},
+      {"corrupt", sums.corrupt}, {"went_on", sums.went_on},       {"stopped", sums.stopped},   {"lone_faults", faults}};
+  fmt::print("{}\n", all.dump(2));
+}
+
 int RunChaos(const ChaosFlags& flags) {
   simulation::FiberStacks stacks;
   Sums sums;
@@ -78,7 +116,8 @@ int RunChaos(const ChaosFlags& flags) {
       if (flags.trace) fmt::print("all is well; trace {:016x}\n", outcome.trace_hash);
       continue;
     }
-    fmt::print("seed {}: {}\n  replay: {}\n", seed, outcome.violation, ReplayCommand(options));
+    fmt::print(flags.json ? stderr : stdout, "seed {}: {}\n  replay: {}\n", seed, outcome.violation,
+               ReplayCommand(options));
     if (flags.options.negative != Negative::kNone) {
       fmt::print("{} was caught after {} seeds\n", Name(flags.options.negative), sums.stories);
       return kExitDone;
@@ -88,7 +127,7 @@ int RunChaos(const ChaosFlags& flags) {
     fmt::print(stderr, "rondo chaos: {} was not caught in {} seeds\n", Name(flags.options.negative), sums.stories);
     return kExitFailed;
   }
-  Print(sums);
+  flags.json ? PrintJson(sums) : Print(sums);
   return sums.violations == 0 ? kExitDone : kExitFailed;
 }
 
@@ -107,7 +146,11 @@ void AddChaosCommand(CLI::App& app, int& exit_code) {
   AddNumber(
       *chaos, "--world", [flags](std::int64_t ranks) { flags->options.world_size = static_cast<int>(ranks); }, 1,
       simulation::kMostRanks, "So many ranks (default: drawn from the seed)");
-  chaos->add_flag("--trace", flags->trace, "Tell what was planned, which faults fired, and what each rank got");
+  CLI::Option* trace =
+      chaos->add_flag("--trace", flags->trace, "Tell what was planned, which faults fired, and what each rank got");
+  CLI::Option* json = chaos->add_flag("--json", flags->json,
+                                      "The sums as JSON, and of stories with a single fault what came of each kind");
+  json->excludes(trace);
   std::vector<std::string> negatives;
   for (const Negative negative : simulation::AllNegatives()) negatives.emplace_back(Name(negative));
   AddChoice(
@@ -117,6 +160,7 @@ void AddChaosCommand(CLI::App& app, int& exit_code) {
           if (name == Name(negative)) flags->options.negative = negative;
       },
       negatives, "Put a fault of Rondo's own in; it must be caught within the seeds, at which the run ends");
+  json->excludes(chaos->get_option("--negative"));
   chaos->callback([flags, &exit_code] { exit_code = RunChaos(*flags); });
 }
 

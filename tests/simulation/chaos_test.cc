@@ -9,7 +9,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
+#include <string_view>
 
 #include "tests/simulation/seeds.h"
 
@@ -65,6 +67,32 @@ TEST_CASE("every seed is safe under its faults, and goes on once they are healed
           " connections cut, ", sum.flips, " bits turned, ", sum.held_back, " events held back, ", sum.silences,
           " silences, ", sum.refusals, " callers refused, ", sum.strangers, " strangers, ", stalled,
           " requests of the store stalled");
+}
+
+TEST_CASE("of a story's only fault it is told whether it fired, what the survivors got, and how late") {
+  FiberStacks stacks;
+  std::map<std::string_view, std::uint64_t> fired;
+  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+    const ChaosOutcome outcome = RunChaos(stacks, {.seed = seed});
+    if (!outcome.lone) continue;
+    CAPTURE(seed);
+    const LoneFault& lone = *outcome.lone;
+    CHECK(lone.unharmed == outcome.unharmed);
+    CHECK(static_cast<int>(lone.errors.size()) == outcome.failed);
+    CHECK((lone.told_after == Duration::zero() || !lone.errors.empty()));
+    if (lone.fired == 0) CHECK(lone.errors.empty());
+    fired[lone.kind] += lone.fired;
+    for (const std::string_view harmless : {"short_pause", "delays", "stranger"})
+      if (lone.kind == harmless) CHECK(lone.errors.empty());
+    if (lone.kind != "kill") continue;
+    for (const ErrorCode code : lone.errors)
+      CHECK((code == ErrorCode::kPeerLost || code == ErrorCode::kRendezvousTimeout || code == ErrorCode::kStoreLost));
+  }
+  for (const std::string_view kind :
+       {"kill", "pause", "short_pause", "delays", "cut_lane", "flip_header", "store_kill"}) {
+    CAPTURE(kind);
+    CHECK(fired[kind] > 0);
+  }
 }
 
 TEST_CASE("a seed tells one story, and another seed another") {
