@@ -12,6 +12,7 @@
 
 #include "collectives/communicator.h"
 #include "tests/communicator/ranks.h"
+#include "tests/support/fault_row.h"
 
 namespace rondo {
 namespace {
@@ -70,6 +71,7 @@ TEST_CASE("a communicator destroyed without Close tells its peers") {
     const Status status = (*child)->Barrier();
     CAPTURE(TextOf(status));
     CHECK(TextOf(status).find("rank 0 destroyed its communicator without closing it") != std::string::npos);
+    StateFault(33, 1, {status}, {.path = "inproc"});
   });
 }
 
@@ -91,6 +93,7 @@ TEST_CASE("abort fails pending and later operations here and on all other ranks,
     first = communicator.AllReduce(values.data(), values.data(), 1000, DataType::kFloat32, ReduceOp::kSum);
     const Status second = communicator.Barrier();
     const std::lock_guard lock(mutex);
+    StateFault(32, 1, {first}, {.path = "inproc"});
     pending[at] = TextOf(first);
     later[at] = TextOf(second);
   });
@@ -152,6 +155,7 @@ TEST_CASE("a rank that dies is named by all survivors, in this call or the next"
                                         {.algorithm = algorithm});
       if (status) status = communicator.Close();
       const std::lock_guard lock(mutex);
+      StateFault(1, 1, {status}, {.path = "inproc"});
       texts.push_back(TextOf(status));
     });
     CHECK(texts.size() == 3);

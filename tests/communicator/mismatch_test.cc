@@ -12,6 +12,7 @@
 
 #include "collectives/communicator.h"
 #include "tests/communicator/ranks.h"
+#include "tests/support/fault_row.h"
 
 namespace rondo {
 namespace {
@@ -72,8 +73,10 @@ TEST_CASE("ranks that disagree all end with an error that names both sides, at t
     OnRanks(network, [&](Communicator& communicator) {
       std::vector<float> values(32);
       const Status called = about.call(communicator, values.data());
-      const std::string text = TextOf(called ? communicator.Close() : called);
+      const Status told = called ? communicator.Close() : called;
+      const std::string text = TextOf(told);
       const std::lock_guard lock(mutex);
+      StateFault(18, 1, {told}, {.path = "inproc"});
       outcomes.emplace_back(called.has_value(), text);
     });
     REQUIRE(outcomes.size() == static_cast<std::size_t>(about.ranks));

@@ -18,6 +18,7 @@
 #include "collectives/connect.h"
 #include "rendezvous/tcp_store_server.h"
 #include "tests/communicator/process_ranks.h"
+#include "tests/support/fault_row.h"
 
 namespace rondo {
 namespace {
@@ -152,6 +153,7 @@ TEST_CASE(
           CHECK_HAS(said, fmt::format("gone: rank {} (host ", victim));
           CHECK_HAS(said, fmt::format("pid {}): found dead by rank", pid));
           CHECK(processes[static_cast<std::size_t>(rank)].Hear() == "ok");
+          StateFault(1, 1, "typed_error peer_lost", {.path = path == Path::kTcp ? "tcp" : "shm", .layer = "processes"});
           ++now;
         }
       }
@@ -173,6 +175,7 @@ TEST_CASE("Two that die together cost one rebuild, and the last one goes on alon
   CHECK_HAS(processes[3].Hear(), "rank 1 of 2: sum 9; generation 1 of 2 ranks; 0 was 0, 1 was 3; gone: rank 1 ");
   processes[0].Kill();
   CHECK_HAS(processes[3].Hear(), "rank 0 of 1: sum 8; generation 2 of 1 ranks; 0 was 1; gone: rank 0 ");
+  StateFault(2, 2, "correct", {.path = "shm", .layer = "processes"});
 }
 
 TEST_CASE("A rank that dies when it has seen the failure, in the midst of the rebuild, is left out as well") {
@@ -188,6 +191,7 @@ TEST_CASE("A rank that dies when it has seen the failure, in the midst of the re
   CHECK_HAS(said, "gone: rank 1 (host ");
   CHECK_HAS(said, "did not come within");
   CHECK_HAS(said, "; rank 2 (host ");
+  StateFault(2, 2, "correct", {.path = "tcp", .layer = "processes"});
 }
 
 TEST_CASE("A rank that was stopped for too long is told that the others went on, and can touch nothing of theirs") {
@@ -232,6 +236,7 @@ TEST_CASE("A rank that was stopped for too long is told that the others went on,
     CHECK_MESSAGE(again.find("it could") == std::string::npos, again);
     processes[0].Tell();
     for (const std::size_t rank : {0u, 2u}) CHECK(processes[rank].Hear() == "right");
+    StateFault(4, 1, "typed_error stale", {.path = path == Path::kTcp ? "tcp" : "shm", .layer = "processes"});
   }
 }
 

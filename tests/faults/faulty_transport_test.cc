@@ -16,6 +16,7 @@
 
 #include "collectives/communicator.h"
 #include "tests/communicator/ranks.h"
+#include "tests/support/fault_row.h"
 #include "transport/fault/fault_plan.h"
 #include "transport/inproc/inproc.h"
 
@@ -106,6 +107,7 @@ TEST_CASE("slices and stalls that end change no bit, on every kind of lane") {
       const auto statuses = job.Run(SumAndClose);
       CAPTURE(TextOf(statuses));
       CAPTURE(job.injector->Describe());
+      StateFault(12, job.injector->fired(), statuses, {.path = "inproc"});
       for (const Status& status : statuses) CHECK(status.has_value());
       for (std::size_t fault = 0; fault < job.injector->plan().faults.size(); ++fault)
         CHECK(job.injector->fired(fault).count() > 0);
@@ -119,6 +121,7 @@ TEST_CASE("a lane that is cut fails all ranks with one account, after exactly so
     Job job(3, plan);
     const auto statuses = job.Run(SumAndClose);
     CHECK(job.fired() == 1);
+    StateFault(8, job.fired(), statuses, {.path = "inproc"});
     CAPTURE(TextOf(statuses));
     for (const Status& status : statuses) {
       REQUIRE_FALSE(status.has_value());
@@ -133,6 +136,7 @@ TEST_CASE("a corrupted header is a protocol error that names who sent it") {
   Job job(2, "corrupt@lane(0->1):bytes=0,bit=0");
   const auto statuses = job.Run([](Communicator& c) { return Sum(c); });
   CHECK(job.fired() == 1);
+  StateFault(10, job.fired(), statuses, {.path = "inproc"});
   CAPTURE(TextOf(statuses));
   for (const Status& status : statuses) {
     REQUIRE_FALSE(status.has_value());
@@ -157,6 +161,7 @@ TEST_CASE(
         return status ? c.Barrier() : status;
       });
       CHECK(job.fired() == 1);
+      if (checksums) StateFault(9, job.fired(), statuses, {.path = "inproc"});
       CAPTURE(TextOf(statuses));
       for (const Status& status : statuses) {
         CHECK(status.has_value() == !checksums);
@@ -175,6 +180,7 @@ TEST_CASE("a lane that stalls for good is a timeout that names it") {
   const auto statuses =
       job.Run([](Communicator& c) { return Sum(c, c.rank() == 1 ? Duration(300ms) : Duration(20s)); });
   CHECK(job.fired() == 1);
+  StateFault(6, job.fired(), statuses, {.path = "inproc"});
   CAPTURE(TextOf(statuses));
   for (const Status& status : statuses) {
     REQUIRE_FALSE(status.has_value());
@@ -188,6 +194,7 @@ TEST_CASE("a rank killed after so many bytes is named by the others") {
   Job job(3, "kill@rank(2):bytes=5000");
   const auto statuses = job.Run(SumAndClose);
   CHECK(job.fired() == 1);
+  StateFault(1, job.fired(), {statuses[0], statuses[1]}, {.path = "inproc"});
   CAPTURE(TextOf(statuses));
   for (const std::size_t survivor : {0, 1}) {
     REQUIRE_FALSE(statuses[survivor].has_value());
@@ -212,6 +219,7 @@ TEST_CASE("a lane that cannot be opened fails with the code of the plan") {
   const auto statuses =
       job.Run([](Communicator& c) { return Sum(c, c.rank() == 0 ? Duration(300ms) : Duration(20s)); });
   CHECK(job.fired() >= 1);
+  StateFault(26, job.fired(), statuses, {.path = "inproc"});
   CAPTURE(TextOf(statuses));
   REQUIRE_FALSE(statuses[1].has_value());
   CHECK(statuses[1].error().code() == ErrorCode::kResource);

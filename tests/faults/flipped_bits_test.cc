@@ -9,6 +9,7 @@
 
 #include "base/access.h"
 #include "tests/faults/proxied_ranks.h"
+#include "tests/support/fault_row.h"
 
 namespace rondo::fault {
 namespace {
@@ -65,6 +66,7 @@ TEST_CASE("a bit of any field of a frame's header turned over is a typed error o
     CHECK(flip->fired.count() == 1);
     job.proxy().Remove(flip);
     CAPTURE(TextOf(statuses));
+    StateFault(10, flip->fired.count(), statuses, {.took = job.took()});
     for (const Status& status : statuses) CHECK(CodeOf(status) == field.code);
     if (statuses[0] || statuses[1]) continue;
     // In a disagreement each rank names the one that it disagrees with.
@@ -88,6 +90,7 @@ TEST_CASE("a bit of any byte of a control message's header turned over hangs nob
     CHECK(flip->fired.count() == 1);
     job.proxy().Remove(flip);
     CAPTURE(TextOf(statuses));
+    StateFault(10, flip->fired.count(), statuses, {.took = job.took()});
     const bool is_kind = byte == 0, is_absurd_length = byte == 6 || byte == 7;
     if (is_kind || is_absurd_length) {
       CheckAllName(statuses, ErrorCode::kProtocol, 1);
@@ -140,6 +143,7 @@ TEST_CASE("a bit of any field of a hello turned over: the call is repeated, or r
     CHECK(std::chrono::steady_clock::now() - before < 3s);
     CHECK(flip->fired.count() == 1);
     CAPTURE(TextOf(statuses));
+    StateFault(10, flip->fired.count(), statuses, {.took = job.took()});
     for (const Status& status : statuses) {
       if (status) continue;
       CHECK(status.error().code() != ErrorCode::kInternal);
@@ -195,6 +199,7 @@ TEST_CASE("a bit of a payload turned over is not noticed: it arrives, alone, in 
     });
     CHECK(flip->fired.count() == 1);
     CAPTURE(TextOf(statuses));
+    StateFault(9, flip->fired.count(), "documented: undetected without checksums");
     for (const Status& status : statuses) CHECK(status.has_value());
     for (std::uint64_t i = 0; i < got.size(); ++i) CHECK(got[i] == (i == element ? std::uint32_t{1} << (16 + 3) : 0));
   }

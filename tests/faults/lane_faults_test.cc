@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/faults/proxied_ranks.h"
+#include "tests/support/fault_row.h"
 
 namespace rondo::fault {
 namespace {
@@ -41,6 +42,7 @@ TEST_CASE(
     const auto cut = job.Add({.stream = LaneStream(0, 1), .from_byte = kMidst}, ResetPeer{});
     const auto statuses = job.Run([](Communicator& c) { return SumByRing(c, kMuch); });
     CHECK(cut->fired.count() == 1);
+    StateFault(8, cut->fired.count(), statuses, {.took = job.took()});
     // Both ends see the same reset; the higher rank's account is the one that all hear.
     CheckAllName(statuses, ErrorCode::kConnectionReset, 0);
     CheckSequence(statuses, 1);
@@ -63,6 +65,7 @@ TEST_CASE("a lane that ends (FIN) before a header, in it, in an element or later
     const auto limit = job.Add({.stream = LaneStream(0, 1), .from_byte = after}, LimitData{});
     const auto statuses = job.Run([](Communicator& c) { return SumByRing(c, kMuch); });
     CHECK(limit->fired.count() == 1);
+    for (const int fault : {8, 11}) StateFault(fault, limit->fired.count(), statuses, {.took = job.took()});
     CheckAllName(statuses, ErrorCode::kConnectionReset, 0);
     CheckSequence(statuses, 1);
     CHECK(Has(statuses[1], "rank 0 ended its lane to rank 1 while bytes are due"));
@@ -82,6 +85,7 @@ TEST_CASE("a message's lane reset in the midst of its body fails the receive, an
     return received ? Status{} : Status(tl::unexpected(received.error()));
   });
   CHECK(cut->fired.count() == 1);
+  StateFault(8, cut->fired.count(), statuses, {.took = job.took()});
   CheckAllName(statuses, ErrorCode::kConnectionReset, 0);
 }
 
@@ -104,6 +108,8 @@ TEST_CASE("a rank whose connections are all reset is dead to all others, who nam
   CHECK(std::chrono::steady_clock::now() - before < 5s);  // far below the deadline
   CAPTURE(TextOf(statuses));
   for (const ToxicHandle& cut : cuts) CHECK(cut->fired.count() == 1);
+  StateFault(1, cuts.front()->fired.count() + cuts.back()->fired.count(), {statuses[0], statuses[1]},
+             {.took = job.took()});
   for (const std::size_t survivor : {0, 1}) {
     REQUIRE_FALSE(statuses[survivor].has_value());
     const Error& error = statuses[survivor].error();
@@ -122,6 +128,7 @@ TEST_CASE("bytes of one way vanish: who waits for them says from whom and how ma
   const auto hole = job.Add({.stream = LaneStream(0, 1), .from_byte = 1000}, Timeout{});
   const auto statuses = job.Run([](Communicator& c) { return ThenMeet(c, BroadcastDirectly(c, 5000, 500ms)); });
   CHECK(hole->fired.count() == 1);
+  StateFault(6, hole->fired.count(), statuses, {.took = job.took()});
   CheckAllName(statuses, ErrorCode::kTimeout, 0);
   CHECK(Has(statuses[2], "#1 broadcast"));
   CHECK(Has(statuses[2], "rank 1 waits for rank 0 (936 of 20000 bytes of step"));
@@ -139,6 +146,7 @@ TEST_CASE("a black hole both ways, control connection included: each side says w
   CHECK(std::chrono::steady_clock::now() - before < 3s);
   CAPTURE(TextOf(statuses));
   for (const ToxicHandle& hole : holes) CHECK(hole->fired.count() == 1);
+  for (const int fault : {6, 14}) StateFault(fault, holes.front()->fired.count(), statuses, {.took = job.took()});
   // Nobody can know more: the cut is symmetric, and nothing can be told across it.
   for (const Rank r : {0, 1}) {
     const Status& status = statuses[static_cast<std::size_t>(r)];
@@ -158,6 +166,7 @@ TEST_CASE("a black hole that heals inside the deadline costs time and nothing el
   });
   const auto statuses = job.Run([](Communicator& c) { return ThenClose(c, SumByRing(c, kMuch)); });
   healer.join();
+  StateFault(6, hole->fired.count(), statuses, {.took = job.took()});
   CAPTURE(TextOf(statuses));
   for (const Status& status : statuses) CHECK(status.has_value());
 }
@@ -184,6 +193,7 @@ TEST_CASE("every connection in slices of one byte: handshakes, control, collecti
   CAPTURE(TextOf(statuses));
   for (const Status& status : statuses) CHECK(status.has_value());
   CHECK(slicer->fired.count() > 10'000);
+  StateFault(12, slicer->fired.count(), statuses, {.took = job.took()});
 }
 
 TEST_CASE("late, jittering links change no bit") {
@@ -193,6 +203,7 @@ TEST_CASE("late, jittering links change no bit") {
   CAPTURE(TextOf(statuses));
   for (const Status& status : statuses) CHECK(status.has_value());
   CHECK(late->fired.count() > 20);
+  StateFault(13, late->fired.count(), statuses, {.took = job.took()});
 }
 
 TEST_CASE("a link of 1 Mbit is slow inside the deadline, and outside of it is named with its rate") {
@@ -205,6 +216,7 @@ TEST_CASE("a link of 1 Mbit is slow inside the deadline, and outside of it is na
 
   // 200 KB: for rank 0 they are gone at once, into the buffers on the way.
   const auto outside = job.Run([](Communicator& c) { return ThenMeet(c, BroadcastDirectly(c, 50'000, 500ms)); });
+  StateFault(13, slow->fired.count(), outside, {.took = job.took()});
   CheckAllName(outside, ErrorCode::kTimeout, 0);
   CHECK(Has(outside[2], "rank 1 waits for rank 0 ("));
   CHECK(Has(outside[2], "of 200000 bytes of step"));
@@ -222,6 +234,7 @@ TEST_CASE("a listener that does not answer for a while is waited for") {
   });
   const auto statuses = job.Run([](Communicator& c) { return ThenClose(c, SumByRing(c, 1000)); });
   late.join();
+  StateFault(24, job.proxy().counters().paused.count(), statuses, {.took = job.took()});
   CAPTURE(TextOf(statuses));
   for (const Status& status : statuses) CHECK(status.has_value());
 }
@@ -238,6 +251,7 @@ TEST_CASE("a listener that refuses is named with every address tried and the rea
   CHECK(job.proxy().counters().refused.count() == 1);
   CAPTURE(TextOf(status));
   CHECK(CodeOf(status) == ErrorCode::kPeerLost);
+  StateFault(24, job.proxy().counters().refused.count(), {status}, {.took = job.took()});
   REQUIRE_FALSE(status.has_value());
   CHECK(status.error().culprit() == 0);
   CHECK(Has(status, "nobody listens at any of its addresses: 127.0.0.1:"));
@@ -251,6 +265,7 @@ TEST_CASE("a listener that accepts and never answers is named with its address, 
   CHECK(job.proxy().counters().paused.count() > 0);
   CAPTURE(TextOf(status));
   CHECK(CodeOf(status) == ErrorCode::kUnreachable);
+  StateFault(24, job.proxy().counters().paused.count(), {status}, {.took = job.took()});
   REQUIRE_FALSE(status.has_value());
   CHECK(status.error().culprit() == 0);
   CHECK(Has(status, "127.0.0.1:"));

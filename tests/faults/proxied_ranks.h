@@ -62,12 +62,17 @@ class ProxiedJob {
     return *handle;
   }
 
+  // How long the last Run took, its communicators' making included: what a rank was told it was told within that.
+  Duration took() const { return took_; }
+
   // Runs `body` on a thread per rank and gives what each returned. No body begins before all communicators are there,
   // and no communicator ends before all bodies have: as in a job whose ranks come and go together.
   std::vector<Status> Run(const std::function<Status(Communicator&)>& body) {
     std::vector<Status> statuses(static_cast<std::size_t>(options_.ranks));
     std::vector<std::thread> threads;
     std::barrier<> all(options_.ranks);
+    const SteadyClock clock;
+    const TimePoint begun = clock.Now();
     const std::uint64_t id = ++runs_;  // what an earlier run left on the wire belongs to another communicator
     for (Rank r = 0; r < options_.ranks; ++r) {
       threads.emplace_back([&, r] {
@@ -89,12 +94,14 @@ class ProxiedJob {
       });
     }
     for (std::thread& thread : threads) thread.join();
+    took_ = clock.Now() - begun;
     return statuses;
   }
 
  private:
   const JobOptions options_;
   std::uint64_t runs_ = 0;
+  Duration took_{};
   std::shared_ptr<Proxy> proxy_;
   std::vector<std::shared_ptr<Transport>> transports_;
   std::vector<PeerIdentity> peers_;

@@ -15,6 +15,7 @@
 #include "rendezvous/tcp_store_client.h"
 #include "rendezvous/tcp_store_server.h"
 #include "tests/faults/proxied_ranks.h"
+#include "tests/support/fault_row.h"
 
 namespace rondo::fault {
 namespace {
@@ -114,8 +115,10 @@ TEST_CASE("a store that refuses at first is called again until it is there") {
     ++refusals;
     CHECK(scene.proxy->AcceptAgain(""));
   });
-  CheckAllWell(scene.Run(20s, SumAndClose, &logger));
+  const auto statuses = scene.Run(20s, SumAndClose, &logger);
+  CheckAllWell(statuses);
   CHECK(scene.proxy->counters().refused.count() == 2);
+  StateFault(24, scene.proxy->counters().refused.count(), statuses);
   CHECK(refusals > 0);
 }
 
@@ -125,6 +128,7 @@ TEST_CASE("a store that goes on refusing is unreachable at the deadline, with it
   const auto alone = scene.Meet(1, 300ms);
   CHECK(scene.proxy->counters().refused.count() == 1);
   REQUIRE_FALSE(alone.has_value());
+  StateFault(20, scene.proxy->counters().refused.count(), alone.error());
   CAPTURE(alone.error().ToString());
   CHECK(alone.error().code() == ErrorCode::kUnreachable);
   CHECK(alone.error().message().find(scene.AddressFor(1) + ": Connection refused") != std::string::npos);
@@ -136,6 +140,7 @@ TEST_CASE("a store that accepts and says nothing is unreachable at the deadline,
   const auto alone = scene.Meet(1, 400ms);
   CHECK(hole->fired.count() > 0);
   REQUIRE_FALSE(alone.has_value());
+  StateFault(21, hole->fired.count(), alone.error());
   CAPTURE(alone.error().ToString());
   CHECK(alone.error().code() == ErrorCode::kUnreachable);
   CHECK(alone.error().message().find(scene.AddressFor(1) + ": it accepted, but did not answer our hello in time") !=
@@ -159,6 +164,7 @@ TEST_CASE("a store lost in the midst of the meeting is told at once, with its ad
   CHECK(std::chrono::steady_clock::now() - before < 5s);
   CHECK(cut->fired.count() > 0);
   REQUIRE_FALSE(waiting.has_value());
+  StateFault(20, cut->fired.count(), waiting.error(), {.took = std::chrono::steady_clock::now() - before});
   CAPTURE(waiting.error().ToString());
   CHECK(waiting.error().code() == ErrorCode::kStoreLost);
   CHECK(waiting.error().message().find(scene.AddressFor(0)) != std::string::npos);
@@ -168,7 +174,9 @@ TEST_CASE("a slow store makes the meeting slow, nothing else") {
   Scene scene(3);
   const auto late = scene.Add({}, Latency{.delay = 15ms, .jitter = 10ms});
   const auto narrow = scene.Add({}, Bandwidth{.bytes_per_second = 50'000});
-  CheckAllWell(scene.Run(20s, SumAndClose));
+  const auto statuses = scene.Run(20s, SumAndClose);
+  CheckAllWell(statuses);
+  StateFault(21, late->fired.count(), statuses);
   CHECK(late->fired.count() > 10);
   CHECK(narrow->fired.count() > 10);
 }
@@ -181,8 +189,11 @@ TEST_CASE("a store in slices of one byte, and one that falls silent for a while,
     CHECK(hole->fired.Await(1, kFiring));
     scene.proxy->Remove(hole);
   });
-  CheckAllWell(scene.Run(20s, SumAndClose));
+  const auto statuses = scene.Run(20s, SumAndClose);
+  CheckAllWell(statuses);
   healer.join();
+  StateFault(12, slicer->fired.count(), statuses);
+  StateFault(21, hole->fired.count(), statuses);
   CHECK(slicer->fired.count() > 200);
 }
 
@@ -192,6 +203,7 @@ TEST_CASE("a store that answers all but one rank: that one names store and key, 
   const auto hole = scene.Add({.listener = Scene::NameFor(1), .way = Way::kToCaller, .from_byte = 14}, Timeout{});
   const auto statuses = scene.Run(1200ms, SumAndClose);
   CHECK(hole->fired.count() == 1);
+  StateFault(21, hole->fired.count(), statuses);
   CAPTURE(TextOf(statuses));
   CHECK(CodeOf(statuses[1]) == ErrorCode::kStoreTimeout);
   CHECK(Has(statuses[1], scene.AddressFor(1)));
@@ -216,6 +228,7 @@ TEST_CASE("a bit turned over in what the store says is never taken for an answer
     CHECK(flip->fired.count() == 1);
     scene.proxy->Remove(flip);
     REQUIRE_FALSE(alone.has_value());
+    StateFault(10, flip->fired.count(), alone.error(), {.took = std::chrono::steady_clock::now() - before});
     CAPTURE(alone.error().ToString());
     const ErrorCode code = alone.error().code();
     CHECK((code == ErrorCode::kStoreLost || code == ErrorCode::kStoreTimeout || code == ErrorCode::kProtocol));
@@ -239,6 +252,7 @@ TEST_CASE("after the meeting the store may die: operations go on") {
   });
   CheckAllWell(statuses);
   CHECK(scene.proxy->counters().refused.count() > 0);
+  StateFault(20, scene.proxy->counters().refused.count(), statuses);
 }
 
 }  // namespace

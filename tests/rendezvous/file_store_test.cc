@@ -18,6 +18,7 @@
 
 #include "base/random.h"
 #include "tests/rendezvous/stores.h"
+#include "tests/support/fault_row.h"
 
 namespace rondo {
 namespace {
@@ -83,6 +84,7 @@ TEST_CASE("A file that a process of another run still has open is stale: path, m
     CHECK(Has(other.error().message(), "host a, pid 17"));
     CHECK(Has(other.error().message(), " UTC"));
     CHECK(Has(other.error().message(), "another path"));
+    StateFault(22, 1, other.error(), {.path = "file"});
   }
   CHECK(*living->Get("key", Soon()) == "value");  // untouched
 }
@@ -163,6 +165,7 @@ TEST_CASE("Paths that can hold no file are errors with the path and the system's
   const Error device = error_of("/dev/null");
   CHECK(device.code() == ErrorCode::kStoreIo);
   CHECK(Has(device.message(), "no regular file"));
+  StateFault(22, 1, nowhere, {.path = "file"});
 }
 
 TEST_CASE("A change left half written is ignored by readers and cut off by the next writer, wherever it was cut") {
@@ -183,6 +186,7 @@ TEST_CASE("A change left half written is ignored by readers and cut off by the n
     CHECK(*reader->Get("b", Soon()) == std::nullopt);
     REQUIRE(reader->Set("c", "3", Soon()));
     const auto second = Open(torn);
+    StateFault(22, 1, "correct", {.path = "file"});
     CHECK(*second->Get("a", Soon()) == "1");
     CHECK(*second->Get("b", Soon()) == std::nullopt);
     CHECK(*second->Get("c", Soon()) == "3");
@@ -243,6 +247,7 @@ TEST_CASE("A file removed, replaced or cut while in use is an error that says wh
       const auto value = store->WaitFor("never", Soon());
       REQUIRE(!value);
       CHECK(value.error().code() == ErrorCode::kStoreIo);
+      StateFault(22, 1, value.error(), {.path = "file"});
       CHECK_MESSAGE(Has(value.error().message(), words), value.error().ToString());
       CHECK(Has(value.error().message(), path));
     });
@@ -280,6 +285,7 @@ TEST_CASE("A full disk is an error with the system's words, and what was there s
 
   REQUIRE(!set);
   CHECK(set.error().code() == ErrorCode::kStoreIo);
+  StateFault(22, 1, set.error(), {.path = "file"});
   CHECK(Has(set.error().message(), path));
   CHECK(Has(set.error().message(), "File too large"));
   CHECK(Content(path) == before);
@@ -315,6 +321,7 @@ TEST_CASE("A lock that somebody holds for good costs a call its deadline, and th
   REQUIRE(!set);
   CHECK(set.error().code() == ErrorCode::kStoreTimeout);
   CHECK(Has(set.error().message(), "lock"));
+  StateFault(22, 1, set.error(), {.path = "file"});
   close(fd);
   CHECK(store->Set("key", "value", Soon()));
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/rendezvous/stores.h"
+#include "tests/support/fault_row.h"
 
 namespace rondo {
 namespace {
@@ -132,6 +133,7 @@ TEST_CASE("Two processes that claim one rank: everybody is told, with both hosts
       CHECK(result.error().culprit() == 1);
       CHECK_SAYS(result.error(), "host host1, pid 101");
       CHECK_SAYS(result.error(), "host twin, pid 777");
+      StateFault(15, 1, result.error(), {.path = "store"});
     }
   });
 }
@@ -154,6 +156,7 @@ TEST_CASE("A rank that died in the meeting and was started again is a duplicate:
   CHECK(result.error().code() == ErrorCode::kDuplicateRank);
   CHECK_SAYS(result.error(), "pid 101");
   CHECK_SAYS(result.error(), "pid 999");
+  StateFault(17, 1, result.error(), {.path = "store"});
 }
 
 TEST_CASE("Who comes after a meeting has failed is told why it failed") {
@@ -189,6 +192,7 @@ TEST_CASE("Different world sizes: everybody is told at once, with both numbers")
       CHECK_SAYS(result.error(), "4");
       CHECK_SAYS(result.error(), "3");
       CHECK_SAYS(result.error(), "host2, pid 102");
+      StateFault(16, 1, result.error(), {.path = "store", .took = kClock.Now() - before});
     }
   });
 }
@@ -214,6 +218,7 @@ TEST_CASE("Different configurations: the field and the values of both are named,
       CHECK_SAYS(result.error(), "'2'");
       CHECK_SAYS(result.error(), "frame");
       CHECK(!Says(result.error(), "algorithms"));
+      StateFault(19, 1, result.error(), {.path = "store"});
       CHECK_SAYS(result.error(), "host0, pid 100");
       CHECK_SAYS(result.error(), "host1, pid 101");
     }
@@ -241,6 +246,7 @@ TEST_CASE("At the deadline everybody who came is told who is absent and who came
       CHECK(result.error().code() == ErrorCode::kRendezvousTimeout);
       CHECK(result.error().culprit() == 1);
       CHECK_SAYS(result.error(), "3 of 6 ranks");
+      StateFault(16, 1, result.error(), {.path = "store", .took = kClock.Now() - before});
       CHECK_SAYS(result.error(), "absent: 1, 3..4");
       CHECK_SAYS(result.error(), "0 (host host0, pid 100)");
       CHECK_SAYS(result.error(), "2 (host host2, pid 102)");
@@ -284,6 +290,7 @@ TEST_CASE("A store that holds the meeting of an earlier run is refused as stale;
       CHECK(result.error().code() == ErrorCode::kStale);
       CHECK_SAYS(result.error(), "generation 0");
       CHECK_SAYS(result.error(), keep->Describe());
+      StateFault(17, 1, result.error(), {.path = "store"});
     }
     for (Process& process : next) process.generation = 1;
     for (const auto& result : Meet(world, next)) CHECK(result);

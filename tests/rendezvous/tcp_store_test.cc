@@ -14,6 +14,7 @@
 #include "rendezvous/net_address.h"
 #include "rendezvous/tcp_store_protocol.h"
 #include "tests/rendezvous/stores.h"
+#include "tests/support/fault_row.h"
 
 namespace rondo {
 namespace {
@@ -111,6 +112,7 @@ TEST_CASE("A taken port is an error at once that names the address") {
   const auto second = TcpStoreServer::Start(options);
   REQUIRE(!second);
   CHECK(second.error().code() == ErrorCode::kAddressInUse);
+  StateFault(25, 1, second.error(), {.took = SteadyClock().Now() - before});
   CHECK(Has(second.error().message(), first->address()));
   CHECK(SteadyClock().Now() - before < std::chrono::seconds(2));
 }
@@ -122,6 +124,7 @@ TEST_CASE("A port is free again as soon as its server has gone, connections or n
   options.port = server->port();
   server.reset();
   CheckWorks(*StartServer(std::move(options)));
+  StateFault(25, 1, "correct");
 }
 
 TEST_CASE("An address of somebody else cannot be served") {
@@ -296,6 +299,7 @@ TEST_CASE("Strangers are dropped without an answer and counted, while members me
   const auto lines = logger.lines();
   CHECK(!lines.empty());
   CHECK(lines.size() <= words.size());
+  StateFault(23, server->stats().strangers, "correct");
   CHECK(Has(lines.front(), "GET / HTTP/1.1"));
 }
 
@@ -308,6 +312,7 @@ TEST_CASE("A huge length after a right hello ends that connection only") {
   CHECK(liar.Hear().empty());
   CHECK(server->stats().broken == 1);
   CheckWorks(*server);
+  StateFault(23, server->stats().broken, "correct");
 }
 
 TEST_CASE("A crowd of silent strangers pushes out its own, not the members") {
@@ -339,6 +344,7 @@ TEST_CASE("A crowd of silent strangers takes a quarter of the process's descript
         Reaches(*server, [](const auto& stats) { return stats.accepted == 120 && stats.strangers == 120 - 256 / 4; }));
     CHECK(server->stats().accept_pauses == 0);
     CheckWorks(*server);
+    StateFault(23, server->stats().strangers, "correct");
   }
   setrlimit(RLIMIT_NOFILE, &before);
 }
@@ -369,6 +375,7 @@ TEST_CASE("Out of descriptors the server pauses accepting, does not spin, and go
   caller.Say(store_protocol::Encode(store_protocol::Hello{}));
   CHECK(caller.Hear(14) == store_protocol::Encode(store_protocol::HelloReply{}));
   CheckWorks(*server);
+  StateFault(26, server->stats().accept_pauses, "correct");
 }
 
 TEST_CASE("A client that asks for much and reads nothing holds up nobody and is bounded") {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <thread>
 
+#include "tests/support/fault_row.h"
 #include "tests/transport_tcp/world.h"
 
 namespace rondo::test {
@@ -224,6 +225,7 @@ TEST_CASE("a peer that cannot be reached is an error that lists every address tr
   const Error error = world.Heard(0).lost()[0].second;
   CHECK(error.code() == ErrorCode::kUnreachable);
   CHECK(error.culprit() == 1);
+  StateFault(24, 1, error);
   for (const char* part : {"127.0.0.5:", "127.0.0.6:", "Connection refused", "tries", "--interface"}) {
     CAPTURE(part);
     CHECK(error.message().find(part) != std::string::npos);
@@ -242,6 +244,7 @@ TEST_CASE("processes of different jobs and generations refuse each other at once
     REQUIRE(world.Heard(0).WaitForLost(1));
     const Error error = world.Heard(0).lost()[0].second;
     CHECK(error.code() == ErrorCode::kStale);
+    StateFault(17, 1, error);
     CHECK(error.message().find(job ? "belongs to job 'test', the caller to 'other'"
                                    : "of generation 0, the caller of generation 3") != std::string::npos);
     CHECK(world.Heard(1).lost().empty());
@@ -264,6 +267,7 @@ TEST_CASE("a process that took over a dead one's port is not taken for it") {
   world.Open(0, 1);
   REQUIRE(world.Heard(0).WaitForLost(1));
   CHECK(world.Heard(0).lost()[0].second.code() == ErrorCode::kStale);
+  StateFault(17, 1, world.Heard(0).lost()[0].second);
 }
 
 TEST_CASE("an endpoint that is closed refuses late callers at once") {
@@ -289,6 +293,7 @@ TEST_CASE("a fixed port that is taken is an error with the address") {
   const auto second = MakeTcpTransport(options);
   REQUIRE_FALSE(second);
   CHECK(second.error().code() == ErrorCode::kAddressInUse);
+  StateFault(25, 1, second.error());
   CHECK(second.error().details().address == "127.0.0.8:" + std::to_string(options.port));
 }
 

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "tests/support/fault_row.h"
 #include "tests/transport_tcp/world.h"
 
 namespace rondo::test {
@@ -156,6 +157,7 @@ TEST_CASE("a killed process is noticed at once, by name") {
   CHECK(error.culprit() == 1);
   CHECK_FALSE(error.details().address.empty());
   CHECK(error.details().host == LocalHostName());
+  StateFault(1, 1, error, {.took = clock.Now() - killed});
   CHECK(DriveOne(*parent.endpoint, [&] {
     parent.lane->Peek(1);
     return parent.lane->state() == LaneState::kEnded || parent.lane->state() == LaneState::kFailed;
@@ -216,6 +218,7 @@ TEST_CASE("a forked child may destroy its copies without disturbing the parent")
   CHECK(world[0].SendControl(1, {ControlKind::kHeartbeat, "beat"}));
   CHECK(world.Heard(1).WaitForMessages(1));
   CHECK(world.Heard(1).lost().empty());
+  StateFault(34, 1, "correct");
 }
 
 }  // namespace

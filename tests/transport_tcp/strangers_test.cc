@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "tests/support/fault_row.h"
 #include "tests/transport_tcp/world.h"
 #include "transport/tcp/address.h"
 #include "transport/tcp/handshake.h"
@@ -105,6 +106,7 @@ TEST_CASE("other protocols are dropped without an answer, counted and logged") {
   CHECK(watched.counters->strangers == static_cast<std::uint64_t>(strangers));
   CHECK(watched.lines.Contains("does not speak Rondo"));
   CheckTheJobWorks(watched.world, 1);
+  StateFault(23, watched.counters->strangers, "correct");
 }
 
 TEST_CASE("whoever connects and goes away is dropped") {
@@ -163,6 +165,7 @@ TEST_CASE("a flood of silent connections costs a bounded number of descriptors a
   CHECK(Eventually([&] { return watched.counters->accepted == 500; }));
   CHECK(watched.counters->evicted == 500 - 64);
   CheckTheJobWorks(watched.world, 1);
+  StateFault(23, watched.counters->evicted, "correct");
 }
 
 TEST_CASE("hellos for groups that nobody opens are held up to the limit and forgotten when the caller goes") {
@@ -273,6 +276,7 @@ TEST_CASE("a machine out of descriptors pauses accepting, says so, does not spin
   }
   CHECK(Eventually([&] { return watched.counters->accepted == 1; }));
   CheckTheJobWorks(watched.world, 1);
+  StateFault(26, watched.counters->accept_errors, "correct");
 }
 
 TEST_CASE("a lane beyond the limit of descriptors is refused before anything is made, with need and limit" *
@@ -284,6 +288,7 @@ TEST_CASE("a lane beyond the limit of descriptors is refused before anything is 
     const auto lane = world[0].Open(1, 0);
     REQUIRE_FALSE(lane);
     CHECK(lane.error().code() == ErrorCode::kResource);
+    StateFault(26, 1, lane.error());
     CHECK(lane.error().message().find("needs 2 file descriptors") != std::string::npos);
     CHECK(lane.error().message().find("256") != std::string::npos);
     CHECK(MakeTcpTransport(LocalOptions()).error().code() == ErrorCode::kResource);
