@@ -73,6 +73,8 @@ SUITES = [
           ["sh", "-c", "tools/packages/install compare && tools/lint --tidy"], count_step, full_only=True),
     Suite("rebuild-long", "a hundred ranks killed over each transport", 10,
           ["tests/rebuild/run", "bazel-bin/tools/rondo", "--times", "100"], count_end_line, full_only=True),
+    Suite("fault-table", "every fault of the list on every layer: fired, and what came of it, or why it is not staged", 8,
+          ["tests/faults/table", "bazel-bin/tools/rondo"], count_end_line, full_only=True),
     Suite("strangers-long", "ten thousand strangers; what they cost the job (measured, not judged)", 3,
           ["tests/faults/strangers", "bazel-bin/tools/rondo"], count_end_line, full_only=True),
     Suite("slurm", "jobs as srun starts them, on a Slurm of one node that is set up for it", 5,
