@@ -1,5 +1,7 @@
 """tests/faults/table: what counts as proof, what is missing, and how rows become lines."""
 
+import importlib.machinery
+import importlib.util
 import json
 import subprocess
 import sys
@@ -74,6 +76,34 @@ class TheTableTest(unittest.TestCase):
         self.assertEqual(code, 0, text)
         self.assertRegex(text, r"sockets +2/4 +300 ms  correct; typed: connection_reset")
         self.assertIn("tcp: a lane is cut: fired 3", text)
+
+
+class TheSourcesTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        loader = importlib.machinery.SourceFileLoader("fault_table", str(REPOSITORY / "tests/faults/table"))
+        cls.table = importlib.util.module_from_spec(importlib.util.spec_from_loader("fault_table", loader))
+        loader.exec_module(cls.table)
+
+    def test_a_story_s_only_fault_becomes_a_row_under_its_numbers(self):
+        told = {"stories": 9, "violations": 0, "lone_faults": [
+            {"kind": "one_way", "stories": 3, "fired": 2, "times": 40, "ranks": {"correct": 1, "timeout": 5}, "longest_ms": 7.5},
+            {"kind": "short_pause", "stories": 2, "fired": 1, "times": 1, "ranks": {"correct": 4}, "longest_ms": 0.0}]}
+        every, one_way, pause = self.table.rows_of_chaos(json.dumps(told))
+        self.assertEqual((every["fault"], every["fired"], every["outcome"]), (39, 9, "correct"))
+        self.assertEqual((one_way["fault"], one_way["fired"], one_way["outcome"], one_way["detected_ms"]),
+                         ([6], 40, "correct; typed_error timeout", 7.5))
+        self.assertEqual((pause["fault"], pause["outcome"], pause["detected_ms"]), ([3], "correct", None))
+
+    def test_a_kind_of_fault_that_the_list_does_not_know_is_not_passed_over(self):
+        told = {"stories": 1, "violations": 0, "lone_faults": [{"kind": "moth", "stories": 1, "fired": 1, "times": 1, "ranks": {},
+                                                                "longest_ms": 0.0}]}
+        with self.assertRaisesRegex(ValueError, "moth"):
+            self.table.rows_of_chaos(json.dumps(told))
+
+    def test_a_soak_s_line_becomes_a_row_that_its_kills_prove(self):
+        rows = self.table.rows_of_soak("tcp: 90 s, seed 1: 4711 operations checked at rank 0, 17 generations, 9 kills, 2 stops\nand more\n")
+        self.assertEqual([(row["fault"], row["path"], row["fired"]) for row in rows], [(39, "tcp", 9)])
 
 
 if __name__ == "__main__":
