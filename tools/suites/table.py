@@ -55,6 +55,8 @@ SUITES = [
           ["tests/rebuild/run", "bazel-bin/tools/rondo"], count_end_line),
     Suite("strangers", "a thousand strangers of every kind at all ports of a job: sums right, everything given back", 1,
           ["tests/faults/strangers", "bazel-bin/tools/rondo", "--clients", "1000", "--rounds", "2"], count_end_line),
+    Suite("processes", "faults on real processes: killed, stopped, forked, starved, disagreeing; three outcomes, no leak", 3,
+          ["tests/faults/run", "bazel-bin/tools/rondo"], count_end_line),
     Suite("steady", "the blocking path's steady state: no allocation, no futex call; waiting for a late rank takes no core", 1,
           ["tests/steady/check", "bazel-bin/tests/steady"], count_end_line),
     Suite("step", "what a step of the engine costs on a null transport (ns_per_step; measured, not judged)", 1,

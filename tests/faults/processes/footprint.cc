@@ -1,0 +1,61 @@
+#include "tests/faults/processes/footprint.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+namespace rondo::processes {
+
+namespace fs = std::filesystem;
+
+Footprint Footprint::Take() {
+  Footprint now;
+  std::vector<int> numbers;
+  for (const auto& entry : fs::directory_iterator("/proc/self/fd"))
+    numbers.push_back(std::atoi(entry.path().filename().c_str()));
+  for (const int number : numbers) {
+    std::error_code gone;  // the descriptor by which the folder was read is one of them
+    const fs::path what = fs::read_symlink(fmt::format("/proc/self/fd/{}", number), gone);
+    if (!gone) now.descriptors[number] = what.string();
+  }
+  for (const auto& entry : fs::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(entry.path() / "comm"), name);
+    now.threads[std::atoi(entry.path().filename().c_str())] = name;
+  }
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);)
+    if (line.find("memfd:rondo") != std::string::npos) ++now.shared_mappings;
+  std::uint64_t pages = 0;
+  std::uint64_t resident = 0;
+  std::ifstream("/proc/self/statm") >> pages >> resident;
+  now.resident_bytes = resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  return now;
+}
+
+std::vector<std::string> Footprint::MoreThan(const Footprint& before) const {
+  std::vector<std::string> more;
+  for (const auto& [number, what] : descriptors)
+    if (before.descriptors.count(number) == 0) more.push_back(fmt::format("descriptor {}: {}", number, what));
+  for (const auto& [id, name] : threads)
+    if (before.threads.count(id) == 0) more.push_back(fmt::format("thread {} '{}'", id, name));
+  if (shared_mappings > before.shared_mappings)
+    more.push_back(fmt::format("{} mappings of shared memory", shared_mappings - before.shared_mappings));
+  return more;
+}
+
+double CpuSeconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+}  // namespace rondo::processes
