@@ -126,8 +126,9 @@ def killed_while_it_waits_for_another_in_an_operation(stage):
 
 @case(1)
 def killed_in_a_barrier(stage):
-    ranks = stage.job(f"connect sums:3 barrier {GO_ON}", f"connect sums:3 barrier {GO_ON}",
-                      f"connect sums:3 hold:late barrier {GO_ON}")
+    """Who comes last may pass it, since the dead one had come; then the sum behind it fails."""
+    ranks = stage.job(f"connect sums:3 barrier sums:1 {GO_ON}", f"connect sums:3 barrier sums:1 {GO_ON}",
+                      f"connect sums:3 hold:late barrier sums:1 {GO_ON}")
     ranks[2].awaits("held")
     for rank in ranks[:2]:
         rank.awaits_inside(3)

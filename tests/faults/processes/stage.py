@@ -72,21 +72,21 @@ class Rank:
                     found.append(event)
         return found
 
-    def said(self, name, **fields):
-        return next((e for e in self.events(name) if all(e.get(k) == v for k, v in fields.items())), None)
+    def said(self, event_name, **fields):
+        return next((e for e in self.events(event_name) if all(e.get(k) == v for k, v in fields.items())), None)
 
-    def awaits(self, name, **fields):
+    def awaits(self, event_name, **fields):
         """The event, once it has been said. A rank that ends without it fails the case."""
         deadline = time.monotonic() + PATIENCE_S
-        while (event := self.said(name, **fields)) is None:
+        while (event := self.said(event_name, **fields)) is None:
             if self.running.process.poll() is not None:
                 for reader in self.running.readers:
                     reader.join(5)
-                if (event := self.said(name, **fields)) is not None:
+                if (event := self.said(event_name, **fields)) is not None:
                     break
-                raise Failed(f"rank {self.number} ended without saying '{name}' {fields or ''}")
+                raise Failed(f"rank {self.number} ended without saying '{event_name}' {fields or ''}")
             if time.monotonic() > deadline:
-                raise Failed(f"rank {self.number} does not say '{name}' {fields or ''}")
+                raise Failed(f"rank {self.number} does not say '{event_name}' {fields or ''}")
             time.sleep(0.002)
         return event
 
@@ -181,13 +181,13 @@ class Stage:
         self.others.append(running)
         return running
 
-    def rank(self, number, world, script, *flags, url=None, before=(), **options):
-        """Starts one; options are its flags (rank.cc): timeout=3 is --timeout 3."""
+    def rank(self, number, world, script, *flags, url=None, before=(), serves=False, **options):
+        """Starts one; options are its flags (rank.cc): timeout=3 is --timeout 3. `serves`: rank 0 is the store at url."""
         witness = self.folder / f"witness-{len(self.ranks)}"
-        named = {"rendezvous": url or self.file_store(), "rank": number, "world-size": world, "script": script,
+        named = {"rendezvous": self.file_store() if url is None else url, "rank": number, "world-size": world, "script": script,
                  "folder": self.folder, "witness": witness, "path": self.path if self.path in ("tcp", "shm") else "auto",
                  "seed": self.seed, **{key.replace("_", "-"): value for key, value in options.items()}}
-        if url is not None and url.startswith("tcp:"):
+        if url is not None and url.startswith("tcp:") and not serves:
             flags = (*flags, "--external-store")
         command = [*before, Programs.rank, *flags]
         for key, value in named.items():
