@@ -1,5 +1,6 @@
 #include "collectives/communicator.h"
 
+#include <new>
 #include <utility>
 
 #include "collectives/communicator_core.h"
@@ -38,7 +39,15 @@ OperationRequest&& Varying(OperationRequest&& request, Counts input_counts, Coun
 }  // namespace
 
 Communicator::Communicator(std::shared_ptr<CommunicatorCore> core) : core_(std::move(core)) {}
-Communicator::~Communicator() { core_->Destroy(); }
+Communicator::~Communicator() {
+  if (core_->IsInItsProcess()) {
+    core_->Destroy();
+    return;
+  }
+  // A forked child. Its threads are not here, its sockets and shared memory are the parent's as well: no word may leave
+  // and nothing be let go of. So all of it stays, never to be destroyed.
+  (void)new (std::nothrow) std::shared_ptr(core_);
+}
 
 Result<std::unique_ptr<Communicator>> Communicator::Create(CommunicatorOptions options) {
   RONDO_ASSIGN(auto core, CommunicatorCore::Create(std::move(options)));

@@ -4,6 +4,8 @@
 // "issuer" methods belong to the one thread that issues, all others may be called by any thread.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <deque>
 #include <functional>
@@ -167,6 +169,8 @@ class CommunicatorCore final : public PeerObserver,
   Status Close();
   // Ends everything at once; for ~Communicator.
   void Destroy();
+  // Not in a child that was forked since.
+  bool IsInItsProcess() const;
 
   // Ends this one; gives the next generation's (rebuild.cc).
   Result<std::unique_ptr<Communicator>> Rebuild(const RebuildOptions& options);
@@ -312,6 +316,7 @@ class CommunicatorCore final : public PeerObserver,
   std::optional<Error> FindOddGoodbye();
   std::vector<Rank> NotParted() const;  // peers whose goodbye is still to come
 
+  const int process_ = getpid();
   CommunicatorOptions options_;
   GroupName group_;
   std::shared_ptr<const Clock> clock_;

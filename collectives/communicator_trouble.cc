@@ -2,6 +2,7 @@
 // destruction.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -40,6 +41,10 @@ bool CommunicatorCore::LookForTrouble(TimePoint now, Sequence waited) {
   if (words_.load(std::memory_order_acquire) != words_seen_ && LookAtPeers()) return true;
 
   if (messages_in_use_.load(std::memory_order_relaxed) && LookAtMessages()) return true;
+  if (mover_->failure()) {
+    Poison(WithCulprit(ErrorCode::kAborted, fmt::format("rank {}: {}", rank(), *mover_->failure()), rank()));
+    return true;
+  }
 
   auto trouble = runner_->FindTrouble();
   if (!trouble) {
@@ -60,7 +65,8 @@ bool CommunicatorCore::LookForTrouble(TimePoint now, Sequence waited) {
               ? *trouble->error
               : Error(ErrorCode::kConnectionReset,
                       fmt::format("rank {} ended its lane to rank {} while bytes are due", trouble->peer, rank()));
-      Poison(error.With([&](ErrorDetails& d) { d.culprit = trouble->peer; }));
+      // What the system refuses is refused to this rank.
+      Poison(error.With([&](ErrorDetails& d) { d.culprit = d.code == ErrorCode::kResource ? rank() : trouble->peer; }));
       return true;
     }
   }
@@ -477,6 +483,8 @@ void CommunicatorCore::ShutDown(const Status& status) {
   const std::lock_guard lock(mutex_);
   close_status_ = status;
 }
+
+bool CommunicatorCore::IsInItsProcess() const { return getpid() == process_; }
 
 void CommunicatorCore::Destroy() {
   bool parted;

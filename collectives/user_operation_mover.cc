@@ -1,8 +1,11 @@
 #include "collectives/user_operation_mover.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <exception>
 
 namespace rondo {
 namespace {
@@ -20,9 +23,16 @@ void UserOperationMover::Start(const MoveContext& context, std::size_t streams) 
 }
 
 void UserOperationMover::Submit(std::uint32_t stream, const Move& move) {
+  if (failure_) return;
   if (operation_ == nullptr || move.kind != MoveKind::kReduce) return mover_->Submit(stream, move);
-  Combine(move);
-  combined_[stream] += move.bytes;
+  try {
+    Combine(move);
+    combined_[stream] += move.bytes;
+  } catch (const std::exception& thrown) {
+    failure_ = fmt::format("the function of operation '{}' threw: {}", operation_->name, thrown.what());
+  } catch (...) {
+    failure_ = fmt::format("the function of operation '{}' threw something", operation_->name);
+  }
 }
 
 std::uint64_t UserOperationMover::Done(std::uint32_t stream) {

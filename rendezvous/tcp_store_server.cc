@@ -483,9 +483,12 @@ class TcpStoreServer::Loop {
 };
 
 TcpStoreServer::TcpStoreServer(std::unique_ptr<Loop> loop, std::string address, std::uint16_t port)
-    : loop_(std::move(loop)), address_(std::move(address)), port_(port) {}
+    : owner_pid_(getpid()), loop_(std::move(loop)), address_(std::move(address)), port_(port) {}
 
-TcpStoreServer::~TcpStoreServer() = default;
+TcpStoreServer::~TcpStoreServer() {
+  // A forked child has no thread that serves, and its epoll set is the parent's, who serves on: it is left alone.
+  if (getpid() != owner_pid_) (void)loop_.release();
+}
 
 Result<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Start(const Options& options) {
   const std::shared_ptr<const Clock> clock =

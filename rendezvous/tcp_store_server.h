@@ -82,7 +82,8 @@ class TcpStoreServer {
   class Loop;
   TcpStoreServer(std::unique_ptr<Loop> loop, std::string address, std::uint16_t port);
 
-  const std::unique_ptr<Loop> loop_;
+  const int owner_pid_;
+  std::unique_ptr<Loop> loop_;
   const std::string address_;
   const std::uint16_t port_;
 };

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,30 @@ Map Composed(int world, std::size_t i) {
   Map all = MapOf(0, i);
   for (Rank rank = 1; rank < world; ++rank) all = After(all, MapOf(rank, i));
   return all;
+}
+
+TEST_CASE("a function that throws fails the operation: here with what was thrown, elsewhere as this rank's abort") {
+  for (const Rank thrower : {0, 1, 2}) {
+    InprocNetwork network(3, {.ring_bytes = 1024});
+    OnRanks(network, [&](Communicator& communicator) {
+      const Rank rank = communicator.rank();
+      const auto add = [&](const void* left, const void* right, void* output, std::size_t elements, DataType) {
+        if (rank == thrower) throw std::runtime_error("no more");
+        for (std::size_t i = 0; i < elements; ++i)
+          static_cast<float*>(output)[i] = static_cast<const float*>(left)[i] + static_cast<const float*>(right)[i];
+      };
+      const auto op = communicator.DefineOperation({.name = "thrower", .combine = add});
+      REQUIRE(op);
+      std::vector<float> values(1000, 1);
+      const Status status = communicator.AllReduce(values.data(), values.data(), values.size(), DataType::kFloat32, *op,
+                                                   {.algorithm = Algorithm::kRing});  // in which every rank reduces
+      REQUIRE_FALSE(status);
+      CHECK(status.error().code() == (rank == thrower ? ErrorCode::kAborted : ErrorCode::kPeerAborted));
+      CHECK(status.error().culprit() == thrower);
+      CHECK_MESSAGE(status.error().ToString().find("operation 'thrower' threw: no more") != std::string::npos,
+                    status.error().ToString());
+    });
+  }
 }
 
 TEST_CASE(

@@ -55,7 +55,7 @@ void ShmLane::Agree() {
     if (is_caller()) {
       // A called that shares memory by now would never hear that this side does not.
       if (const Status taken = TakeAnswer(theirs); !taken)
-        return FailWith(ErrorCode::kProtocol, taken.error().message());
+        return FailWith(taken.error().code(), taken.error().message());
       return Settle(0);
     }
     if (const Status answered = AnswerCall(theirs); !answered) why_plain_ = answered.error().message();

@@ -1,5 +1,6 @@
 #include "transport/shm/meeting.h"
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -110,6 +111,16 @@ Result<Received> ReceiveWith(int fd, MutableBytes message, std::size_t most_desc
       std::memcpy(&descriptor, CMSG_DATA(head) + i * sizeof(int), sizeof descriptor);
       received.descriptors.emplace_back(descriptor);
     }
+  }
+  // The system drops descriptors that this process has no room for, and says so only by this flag.
+  if (got == static_cast<ssize_t>(message.size()) && (packet.msg_flags & MSG_CTRUNC) != 0 &&
+      received.descriptors.size() < most_descriptors) {
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    return Fail(ErrorCode::kResource,
+                "{} of the {} file descriptors that the other side passed could be taken, the limit is {} open ones; "
+                "raise it (ulimit -n)",
+                received.descriptors.size(), most_descriptors, limit.rlim_cur);
   }
   if (got != static_cast<ssize_t>(message.size()) || (packet.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0)
     return Fail(ErrorCode::kProtocol, "an unreadable message where descriptors were due ({} bytes)", got);

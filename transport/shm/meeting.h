@@ -34,7 +34,8 @@ struct Received {
   bool came = false;  // false: nothing yet
   std::vector<Fd> descriptors;
 };
-// Reads exactly message.size() bytes, sent by one SendWith. kProtocol: something else came, or the end.
+// Reads exactly message.size() bytes, sent by one SendWith. kProtocol: something else came, or the end. kResource: this
+// process has no room for all the descriptors that came with it.
 Result<Received> ReceiveWith(int fd, MutableBytes message, std::size_t most_descriptors);
 
 }  // namespace rondo::shm

@@ -1,5 +1,7 @@
 #include "transport/shm/regions.h"
 
+#include <unistd.h>
+
 #include <new>
 #include <span>
 
@@ -27,12 +29,14 @@ class Regions::Allocated final : public Memory {
  public:
   Allocated(std::shared_ptr<Regions> all, SharedMemory memory) : all_(std::move(all)), memory_(std::move(memory)) {}
   ~Allocated() override {
+    if (getpid() != owner_pid_) return;  // a forked child: the memory, and what its peers read of it, is the parent's
     all_->Forget(bytes().data());
     reinterpret_cast<Head*>(memory_.bytes().data())->freed.store(1, std::memory_order_release);
   }
   MutableBytes bytes() const override { return memory_.bytes().subspan(kHeadBytes); }
 
  private:
+  const int owner_pid_ = getpid();
   const std::shared_ptr<Regions> all_;
   const SharedMemory memory_;
 };

@@ -1,0 +1,109 @@
+// A process that forks between its operations: the child's copies of communicator, memory and store's server do nothing
+// and destroy nothing, and the parent goes on as if there had been no child.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "collectives/connect.h"
+#include "rendezvous/tcp_store_server.h"
+#include "tests/communicator/process_ranks.h"
+
+namespace rondo {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kElements = 50'000;
+
+// How the child ended that runs `body` and then ends.
+std::string InChild(const std::function<void()>& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    body();
+    _exit(0);
+  }
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child) return "no child";
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? "ok" : "status " + std::to_string(status);
+}
+
+// Sums in memory of the communicator's; "ok" if every element is right.
+std::string SumOnce(Communicator& communicator, Memory& memory) {
+  auto* const values = reinterpret_cast<std::int64_t*>(memory.bytes().data());
+  for (std::size_t i = 0; i < kElements; ++i) values[i] = communicator.rank() + 1;
+  const Status status = communicator.AllReduce(values, values, kElements, DataType::kInt64, ReduceOp::kSum);
+  if (!status) return status.error().ToString();
+  const std::int64_t due = std::int64_t{communicator.world_size()} * (communicator.world_size() + 1) / 2;
+  for (std::size_t i = 0; i < kElements; ++i)
+    if (values[i] != due) return "a wrong sum";
+  return "ok";
+}
+
+void ForkOnce(Communicator& communicator, std::unique_ptr<Communicator>& owner, const ToTest& test) {
+  auto memory = communicator.Allocate(kElements * sizeof(std::int64_t));
+  if (!memory) return test.Say("no memory");
+  test.Say(SumOnce(communicator, **memory));
+  test.Say(InChild([&] {
+    memory->reset();
+    owner.reset();
+  }));
+  test.Say(SumOnce(communicator, **memory));
+  test.Say(SumOnce(communicator, **memory));
+  const Status closed = communicator.Close();
+  test.Say(closed ? "ok" : closed.error().ToString());
+}
+
+TEST_CASE("A forked child destroys its copies, and no rank notices, whatever the path") {
+  for (const Path path : {Path::kTcp, Path::kShm}) {
+    CAPTURE(static_cast<int>(path));
+    std::string folder = (std::filesystem::temp_directory_path() / "rondo_XXXXXX").string();
+    REQUIRE(mkdtemp(folder.data()) != nullptr);
+    std::vector<Process> ranks;
+    for (Rank rank = 0; rank < 3; ++rank)
+      ranks.emplace_back([&folder, path, rank](const ToTest& test) {
+        auto communicator = Connect({.rendezvous = "file://" + folder + "/store",
+                                     .rank = rank,
+                                     .world_size = 3,
+                                     .addresses = {"127.0.0.1"},
+                                     .path = path,
+                                     .timeout = 30s,
+                                     .rebuildable = true});
+        if (!communicator) return test.Say(communicator.error().ToString());
+        ForkOnce(**communicator, *communicator, test);
+      });
+    for (int said = 0; said < 5; ++said)
+      for (Process& rank : ranks) CHECK(rank.Hear() == "ok");
+    std::filesystem::remove_all(folder);
+  }
+}
+
+TEST_CASE("The store that a process serves goes on when a forked child destroys its copy of the server") {
+  Process process([](const ToTest& test) {
+    auto server = TcpStoreServer::Start({.host = "127.0.0.1"});
+    if (!server) return test.Say(server.error().ToString());
+    test.Say(InChild([&] { server->reset(); }));
+    const auto communicator = Connect({.rendezvous = "tcp://127.0.0.1:" + std::to_string((*server)->port()),
+                                       .rank = 0,
+                                       .world_size = 1,
+                                       .external_store = true,
+                                       .addresses = {"127.0.0.1"},
+                                       .timeout = 30s});
+    test.Say(communicator ? "ok" : communicator.error().ToString());
+  });
+  CHECK(process.Hear() == "ok");
+  CHECK(process.Hear() == "ok");
+}
+
+}  // namespace
+}  // namespace rondo

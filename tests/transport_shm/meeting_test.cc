@@ -1,0 +1,45 @@
+// Descriptors on their way from one process to another, and a process that has no room for them.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "transport/shm/meeting.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <string>
+
+namespace rondo::shm {
+namespace {
+
+TEST_CASE("Descriptors that a process has no room for are told as its limit, not as a peer's bad message") {
+  std::array<int, 2> pair{};
+  REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair.data()) == 0);
+  const Fd here(pair[0]);
+  const Fd there(pair[1]);
+  std::array<std::byte, 8> message{};
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+
+  for (const int room : {0, 1, 2}) {
+    CAPTURE(room);
+    REQUIRE(SendWith(there.get(), message, {STDIN_FILENO, STDERR_FILENO}));
+    const int lowest_free = fcntl(STDERR_FILENO, F_DUPFD, 0);
+    close(lowest_free);
+    rlimit low = before;
+    low.rlim_cur = static_cast<rlim_t>(lowest_free + room);
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &low) == 0);
+    const Result<Received> received = ReceiveWith(here.get(), message, 2);
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+    CHECK(received.has_value() == (room == 2));
+    if (received) continue;
+    CHECK(received.error().code() == ErrorCode::kResource);
+    const std::string due = std::to_string(room) + " of the 2 file descriptors that the other side passed";
+    CHECK_MESSAGE(received.error().message().find(due) != std::string::npos, received.error().message());
+  }
+}
+
+}  // namespace
+}  // namespace rondo::shm
