@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "base/printable.h"
 
 namespace rondo {
@@ -51,6 +52,10 @@ constexpr std::array kNames{
 };
 static_assert(kNames.size() == static_cast<std::size_t>(ErrorCode::kRebuildFailed) + 1);
 
+// So short that a string holds them in itself.
+constexpr char kMemoryRanOut[] = "memory ran out";
+static_assert(sizeof kMemoryRanOut <= 16);
+
 }  // namespace
 
 std::string_view Name(ErrorCode code) { return kNames[static_cast<std::size_t>(code)]; }
@@ -67,6 +72,19 @@ Error::Error(ErrorCode code, std::string message) {
 }
 
 Error::Error(ErrorDetails details) : details_(std::make_shared<const ErrorDetails>(Shown(std::move(details)))) {}
+
+Error Error::MemoryRanOut() noexcept {
+  static const ErrorDetails details{.code = ErrorCode::kOutOfMemory, .message = kMemoryRanOut};
+  return Error(std::shared_ptr<const ErrorDetails>(std::shared_ptr<const ErrorDetails>(), &details));
+}
+
+Error OutOfMemoryWhile(std::string_view doing) noexcept {
+  try {
+    return Error(ErrorCode::kOutOfMemory, fmt::format("memory ran out while {}", doing));
+  } catch (const std::bad_alloc&) {
+    return Error::MemoryRanOut();
+  }
+}
 
 Error Error::With(const std::function<void(ErrorDetails&)>& change) const {
   ErrorDetails copy = *details_;

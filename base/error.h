@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/ids.h"
 
@@ -75,6 +76,8 @@ class Error {
  public:
   Error(ErrorCode code, std::string message);
   explicit Error(ErrorDetails details);
+  // kOutOfMemory without a word of where; the one error that takes no memory to make.
+  static Error MemoryRanOut() noexcept;
 
   ErrorCode code() const { return details_->code; }
   const std::string& message() const { return details_->message; }
@@ -88,6 +91,8 @@ class Error {
   std::string ToString() const;
 
  private:
+  explicit Error(std::shared_ptr<const ErrorDetails> details) noexcept : details_(std::move(details)) {}
+
   std::shared_ptr<const ErrorDetails> details_;
 };
 

@@ -51,7 +51,15 @@ Communicator::~Communicator() {
 
 Result<std::unique_ptr<Communicator>> Communicator::Create(CommunicatorOptions options) {
   RONDO_ASSIGN(auto core, CommunicatorCore::Create(std::move(options)));
-  return std::unique_ptr<Communicator>(new Communicator(std::move(core)));
+  return Own(std::move(core));
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::Own(std::shared_ptr<CommunicatorCore> core) {
+  std::unique_ptr<Communicator> owner(new (std::nothrow) Communicator(core));
+  if (owner != nullptr) return owner;
+  core->Abort("memory ran out");
+  core->Destroy();
+  return Fail(OutOfMemoryWhile("making a communicator"));
 }
 
 Rank Communicator::rank() const { return core_->rank(); }
@@ -217,14 +225,14 @@ Result<Message> Communicator::SendRecv(const Outgoing& out, const Incoming& in, 
 Result<std::unique_ptr<Communicator>> Communicator::Split(int color, int key) {
   RONDO_ASSIGN(auto child, core_->Split(color, key));
   if (child == nullptr) return std::unique_ptr<Communicator>();
-  return std::unique_ptr<Communicator>(new Communicator(std::move(child)));
+  return Own(std::move(child));
 }
 
 Result<std::unique_ptr<Memory>> Communicator::Allocate(std::size_t bytes) {
-  return core_->options().transport->Allocate(bytes);
+  return OrOutOfMemory("allocating", [&] { return core_->options().transport->Allocate(bytes); });
 }
 Result<std::unique_ptr<Registration>> Communicator::Register(MutableBytes memory) {
-  return core_->options().transport->Register(memory);
+  return OrOutOfMemory("registering", [&] { return core_->options().transport->Register(memory); });
 }
 
 void Communicator::Abort(std::string_view reason) { core_->Abort(reason); }
@@ -240,7 +248,9 @@ std::string Communicator::Transports() const { return core_->Transports(); }
 std::string Communicator::DescribePaths() const { return core_->DescribePaths(); }
 
 std::string Communicator::DumpRecords(std::string_view reason) const { return core_->DumpRecords(reason); }
-Result<std::string> Communicator::WriteRecords(std::string_view reason) const { return core_->WriteRecords(reason); }
+Result<std::string> Communicator::WriteRecords(std::string_view reason) const {
+  return OrOutOfMemory("writing records", [&] { return core_->WriteRecords(reason); });
+}
 
 const Place& Communicator::place() const { return core_->place(); }
 

@@ -408,6 +408,7 @@ class Communicator {
 
  private:
   explicit Communicator(std::shared_ptr<CommunicatorCore> core);
+  static Result<std::unique_ptr<Communicator>> Own(std::shared_ptr<CommunicatorCore> core);
   std::shared_ptr<CommunicatorCore> core_;
 };
 

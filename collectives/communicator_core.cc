@@ -112,6 +112,11 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Create(CommunicatorO
     return Fail(ErrorCode::kInvalidArgument, "max_pending_operations must be at least 1");
   if (options.timeout <= Duration::zero()) return Fail(ErrorCode::kInvalidArgument, "the timeout must be positive");
 
+  return OrOutOfMemory("making a communicator", [&] { return Make(std::move(options), std::move(group)); });
+}
+
+Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOptions&& options, GroupName&& group) {
+  const std::size_t world = options.peers.size();
   std::shared_ptr<CommunicatorCore> core(new CommunicatorCore(std::move(options), std::move(group)));
   CommunicatorOptions& own = core->options_;
   own.report.generation = own.generation;
@@ -181,7 +186,10 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Create(CommunicatorO
   return core;
 }
 
-CommunicatorCore::~CommunicatorCore() { RONDO_CHECK(!progress_.joinable(), "a core outlived its communicator"); }
+CommunicatorCore::~CommunicatorCore() {
+  RONDO_CHECK(!progress_.joinable(), "a core outlived its communicator");
+  endpoint_.reset();  // there is one only where Make came to no end: nothing of the core may go before it
+}
 
 // ---- issuing ----
 
@@ -236,19 +244,19 @@ void CommunicatorCore::PutComparison(Sequence sequence, OperationRequest& of) {
 Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request, bool at_once) {
   if (issuing_.exchange(true, std::memory_order_acquire))
     return Fail(ErrorCode::kInvalidArgument, "two threads issue operations on one communicator at the same time");
-  const auto refuse = [&](tl::unexpected<Error> error) {
-    issuing_.store(false, std::memory_order_release);
-    return error;
-  };
-  if (poisoned_.load(std::memory_order_acquire)) return refuse(Fail(*failure()));
+  struct Issuing {
+    ~Issuing() { flag.store(false, std::memory_order_release); }
+    std::atomic<bool>& flag;
+  } const issuing{issuing_};
+  if (poisoned_.load(std::memory_order_acquire)) return Fail(*failure());
   if (closing_.load(std::memory_order_acquire))
-    return refuse(Fail(ErrorCode::kClosed, "rank {} has closed this communicator", rank()));
+    return Fail(ErrorCode::kClosed, "rank {} has closed this communicator", rank());
   const Sequence sequence = issued_.load(std::memory_order_relaxed) + 1;
   const Sequence last = request.compares ? sequence + 1 : sequence;
   const std::size_t most = options_.max_pending_operations;
   if (last - completed_.load(std::memory_order_acquire) > most)
-    return refuse(
-        Fail(ErrorCode::kResource, "{} operations are pending, the limit (max_pending_operations) is {}", most, most));
+    return Fail(ErrorCode::kResource, "{} operations are pending, the limit (max_pending_operations) is {}", most,
+                most);
   Pending& pending = PendingOf(sequence);
   pending.request = request;
   pending.request.descriptor.sequence = sequence;
@@ -271,7 +279,6 @@ Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request, bool a
     if (request.compares) NoteIssue(PendingOf(last));
     issued_.store(last, std::memory_order_release);
   }
-  issuing_.store(false, std::memory_order_release);
   return last;
 }
 
@@ -287,8 +294,10 @@ void CommunicatorCore::NoteIssue(Pending& pending) {
 }
 
 Status CommunicatorCore::Run(OperationRequest&& request, const OperationOptions& options) {
-  RONDO_TRY(Check(request, options));
-  const Result<Sequence> sequence = Issue(request, /*at_once=*/true);
+  const Result<Sequence> sequence = OrFail("issuing an operation", [&]() -> Result<Sequence> {
+    RONDO_TRY(Check(request, options));
+    return Issue(request, /*at_once=*/true);
+  });
   if (!sequence) return Fail(sequence.error());
   if (completed_.load(std::memory_order_acquire) >= *sequence) return {};
   return WaitForGood(*sequence);
@@ -297,11 +306,10 @@ Status CommunicatorCore::Run(OperationRequest&& request, const OperationOptions&
 Work CommunicatorCore::RunAsync(OperationRequest&& request, const OperationOptions& options) {
   Work work;
   work.core_ = shared_from_this();
-  if (Status checked = Check(request, options); !checked) {
-    work.refused_ = checked.error();
-    return work;
-  }
-  const Result<Sequence> sequence = Issue(request);
+  const Result<Sequence> sequence = OrFail("issuing an operation", [&]() -> Result<Sequence> {
+    RONDO_TRY(Check(request, options));
+    return Issue(request);
+  });
   if (!sequence) {
     work.refused_ = sequence.error();
     return work;
@@ -314,17 +322,25 @@ Work CommunicatorCore::RunAsync(OperationRequest&& request, const OperationOptio
 void CommunicatorCore::CallProgressThread() {
   if (!options_.progress_thread) return;
   if (progress_running_.exchange(true)) return gate_.Announce();
-  try {
-    progress_ = std::thread([this] { ProgressThread(); });
-  } catch (const std::system_error& error) {
-    progress_running_.store(false);
-    Poison(Error(ErrorCode::kResource, fmt::format("the progress thread cannot be made: {}", error.what())));
-  }
+  OrPoison("making the progress thread", [&] {
+    try {
+      progress_ = std::thread([this] { ProgressThread(); });
+      return true;
+    } catch (const std::system_error& error) {
+      Poison(Error(ErrorCode::kResource, fmt::format("the progress thread cannot be made: {}", error.what())));
+    }
+    return false;
+  });
+  if (!progress_.joinable()) progress_running_.store(false);
 }
 
 // ---- the rest ----
 
 Result<ReduceOp> CommunicatorCore::DefineOperation(UserOperation operation) {
+  return OrFail("defining an operation", [&] { return Define(std::move(operation)); });
+}
+
+Result<ReduceOp> CommunicatorCore::Define(UserOperation&& operation) {
   const std::size_t index = user_operations_.size();
   if (operation.name.empty() || operation.name.size() > kMaxUserOperationNameBytes)
     return Fail(ErrorCode::kInvalidArgument, "the name of an operation has 1 to {} bytes, not {}",
@@ -349,6 +365,10 @@ Result<ReduceOp> CommunicatorCore::DefineOperation(UserOperation operation) {
 }
 
 Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Split(int color, int key) {
+  return OrFail("splitting a communicator", [&] { return SplitBy(color, key); });
+}
+
+Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::SplitBy(int color, int key) {
   // Everybody tells everybody its color and key by a sum to which each contributes its own entry.
   const auto world = static_cast<std::size_t>(world_size());
   std::vector<std::int64_t> table(2 * world, 0);

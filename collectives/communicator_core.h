@@ -12,13 +12,16 @@
 #include <initializer_list>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
+#include "base/out_of_memory.h"
 #include "collectives/communicator.h"
 #include "collectives/contention.h"
 #include "collectives/control.h"
@@ -206,6 +209,10 @@ class CommunicatorCore final : public PeerObserver,
   };
 
   CommunicatorCore(CommunicatorOptions options, GroupName group);
+  // Create, where the options are sound.
+  static Result<std::shared_ptr<CommunicatorCore>> Make(CommunicatorOptions&& options, GroupName&& group);
+  Result<ReduceOp> Define(UserOperation&& operation);
+  Result<std::shared_ptr<CommunicatorCore>> SplitBy(int color, int key);
 
   // MessageObserver
   void OnBegun(const MessageOperation& operation) override;
@@ -214,14 +221,37 @@ class CommunicatorCore final : public PeerObserver,
   // PeerObserver
   void OnControl(Rank from, ControlMessage message) override;
   void OnPeerLost(Rank peer, Error error) override;
+  void OnTransportFailed(const Error& error) override;
 
   // Owner: starts, polls and completes operations; true if anything moved. Ends everything once poisoned.
   bool Advance();
+  bool AdvanceOperations();
+  // Owner: what `step` says, whether it has changed anything. Where memory runs out in it, everything fails: true.
+  template <typename Step>
+  bool OrPoison(std::string_view doing, Step&& step) {
+    try {
+      return step();
+    } catch (const std::bad_alloc&) {
+      Poison(OutOfMemoryWhile(doing));
+      return true;
+    }
+  }
+  // What an outermost call returns. Where memory runs out in it everything fails, since the other ranks count on it.
+  template <typename Call>
+  auto OrFail(std::string_view doing, Call&& call) -> decltype(call()) {
+    auto result = OrOutOfMemory(doing, std::forward<Call>(call));
+    if (result || result.error().code() != ErrorCode::kOutOfMemory) return result;
+    Error error = result.error();
+    IfMemoryAllows([&] { error = WithIdentity(error); });
+    Poison(error);
+    return Fail(std::move(error));
+  }
   // False: not yet, the board is coming to be.
   Result<bool> StartNext();
   // Begins the operation issued last, a short one on the board, and goes on with it for a moment. Whether it has ended.
   // REQUIRES: ownership, MayRunAtOnce before it was issued.
   bool RunAtOnce();
+  bool StartAndPoll();
   bool MayRunAtOnce(const OperationRequest& request);
   Result<bool> SettleBoard();
   Status Settle(OperationRequest& request) const;
@@ -229,11 +259,14 @@ class CommunicatorCore final : public PeerObserver,
   void CompleteCurrent();
   // kCorrupt: the current operation has gathered the checksums of results, and they differ. None such runs at once.
   Status CompareResults();
-  void EndAfterFailure();
+  void EndAfterFailure() noexcept;
+  Error WithPlace(const Error& error, const OperationDescriptor* operation, const std::vector<Standing>& waiting) const;
   // Owner, when nothing moves: deadlines, broken lanes, peers that left. True if it poisoned.
   bool LookForTrouble(TimePoint now, Sequence waited);
+  bool LookAtAll(TimePoint now, Sequence waited);
   bool LookAtPeers();
   bool LookAtDeadlines(TimePoint now, Sequence waited);
+  bool LookAtClock(TimePoint now, Sequence waited);
   Error Expired(const Pending& operation, TimePoint now) const;
   // Issuer: queues the all_gather that compares the results of the operation before it.
   void PutComparison(Sequence sequence, OperationRequest& of);
@@ -264,6 +297,7 @@ class CommunicatorCore final : public PeerObserver,
 
   // Drives until `ready()` or `until`. `background`: gives way to threads that wait.
   void Drive(TimePoint until, Sequence waited, bool background, Condition ready);
+  void Disarm();  // where it is armed
   void Yield();
   WaitPolicy PolicyFor(BoardPath::Awaited awaited) const;
   bool DriveUntil(TimePoint until, Sequence waited, Condition ready);
@@ -280,7 +314,8 @@ class CommunicatorCore final : public PeerObserver,
   Status PrepareCommon(MessageOperation& operation, std::uint64_t count, const MessageOptions& options) const;
   // All of them or none.
   Status Submit(std::initializer_list<MessageOperation*> operations);
-  Work SubmitAsync(std::shared_ptr<MessageOperation> operation, const Status& prepared);
+  template <typename Prepared>
+  Work SubmitAsync(Prepared&& prepare);
   void RefuseMessages(Error error);
   void OnLaneCall(Rank from);
   // The progress thread, made when first needed, has something new to do.
@@ -288,7 +323,8 @@ class CommunicatorCore final : public PeerObserver,
   bool CallbacksDue() const { return callbacks_due_.load(std::memory_order_relaxed); }
 
   // `origin`: the rank that found it, where that is another one.
-  void Poison(Error error, std::optional<Rank> origin = std::nullopt);
+  void Poison(Error error, std::optional<Rank> origin = std::nullopt) noexcept;
+  void TellPeers(const Error& error, Rank origin);
   Error WithIdentity(Error error) const;
   // What the engine has found, with the operation in which it did: ranks that are in another one by now name it, too.
   Error InOperation(const Error& found) const;

@@ -32,6 +32,10 @@ constexpr WaitPolicy kSharedCore = WaitPolicy::YieldsAtOnce();
 }  // namespace
 
 bool CommunicatorCore::Advance() {
+  return OrPoison("driving an operation", [&] { return AdvanceOperations(); });
+}
+
+bool CommunicatorCore::AdvanceOperations() {
   if (endpoint_ == nullptr) return false;  // destroyed, but a Work or a parent's Abort still holds this core
   if (poisoned_.load(std::memory_order_acquire)) {
     if (ended_.load(std::memory_order_relaxed)) {
@@ -161,6 +165,12 @@ bool CommunicatorCore::MayRunAtOnce(const OperationRequest& request) {
 }
 
 bool CommunicatorCore::RunAtOnce() {
+  bool ended = false;
+  OrPoison("running an operation", [&] { return ended = StartAndPoll(); });
+  return ended;
+}
+
+bool CommunicatorCore::StartAndPoll() {
   still_since_.reset();
   trouble_since_.reset();
   const bool spins = wait_policy_.spin > Duration::zero() && !contention_.is_wanted();
@@ -228,6 +238,14 @@ Status CommunicatorCore::CompareResults() {
   }));
 }
 
+void CommunicatorCore::Disarm() {
+  if (!std::exchange(armed_, false)) return;
+  OrPoison("waking up", [&] {
+    endpoint_->Disarm();
+    return true;
+  });
+}
+
 void CommunicatorCore::Yield() {
   const TimePoint before = clock_->Now();
   waiter_->Yield();
@@ -246,7 +264,7 @@ WaitPolicy CommunicatorCore::PolicyFor(BoardPath::Awaited awaited) const {
 
 void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, Condition ready) {
   // REQUIRES ownership; gives it up in every way out.
-  if (std::exchange(armed_, false)) endpoint_->Disarm();
+  Disarm();
   std::optional<TimePoint> idle_since;
   std::uint32_t idle_polls = 0, moved_polls = 0;
   bool glanced = false;
@@ -292,12 +310,12 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
       continue;
     }
     const bool messages = messages_in_use_.load(std::memory_order_relaxed);
-    if (messages && AdvanceMessages(/*glance_is_due=*/true)) continue;
-    if (endpoint_->Arm() || runner_->HasNews()) {
-      endpoint_->Disarm();
+    if (messages && OrPoison("driving messages", [&] { return AdvanceMessages(/*glance_is_due=*/true); })) continue;
+    armed_ = true;
+    if (OrPoison("falling asleep", [&] { return endpoint_->Arm() || runner_->HasNews(); })) {
+      Disarm();
       continue;
     }
-    armed_ = true;
     TimePoint wake = std::min(until, now + kLookAroundEvery);
     if (messages) wake = std::min(wake, messages_->next_deadline());
     const Sequence current = completed_.load(std::memory_order_relaxed) + 1;
@@ -310,7 +328,7 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
       gate_.EndSleep();
     }
     if (!gate_.TryEnter()) return;
-    if (std::exchange(armed_, false)) endpoint_->Disarm();
+    Disarm();
     Look();  // what completes now, on the board, does so without another look
     // Idle still: who was woken to look around or to hear where a peer stands would otherwise poll and yield first, at
     // 2% of a core. Bytes end the idleness by moving.
@@ -361,7 +379,7 @@ std::optional<Status> CommunicatorCore::FinalStatus(Sequence sequence) const {
 
 bool CommunicatorCore::ProgressOnce() {
   if (!gate_.TryEnter()) return false;
-  if (std::exchange(armed_, false)) endpoint_->Disarm();
+  Disarm();
   const bool advanced = Advance();
   const TimePoint now = Look();
   const bool moved =
@@ -373,12 +391,16 @@ bool CommunicatorCore::ProgressOnce() {
 
 void CommunicatorCore::Then(Sequence sequence, std::shared_ptr<MessageOperation> message,
                             std::function<void(const Status&)> done) {
-  {
+  Callback callback{sequence, std::move(message), std::move(done)};
+  const bool kept = IfMemoryAllows([&] {
     const std::lock_guard lock(mutex_);
-    callbacks_.push_back({sequence, std::move(message), std::move(done)});
+    callbacks_.push_back(std::move(callback));
     callback_count_.store(callbacks_.size());
-  }
+  });
   RunCallbacks();
+  if (kept) return;
+  Poison(OutOfMemoryWhile("keeping what is to be called"));
+  callback.done(Fail(*failure()));
 }
 
 void CommunicatorCore::RunCallbacks() {

@@ -102,15 +102,19 @@ void CommunicatorCore::RefuseMessages(Error error) {
 
 Status CommunicatorCore::Send(const Outgoing& out, DataType type, const MessageOptions& options) {
   MessageOperation send;
-  RONDO_TRY(Prepare(send, out, type, options));
-  RONDO_TRY(Submit({&send}));
+  RONDO_TRY(OrOutOfMemory("issuing a message", [&]() -> Status {
+    RONDO_TRY(Prepare(send, out, type, options));
+    return Submit({&send});
+  }));
   return WaitForMessage(send, TimePoint::max());
 }
 
 Result<Message> CommunicatorCore::Recv(const Incoming& in, DataType type, const MessageOptions& options) {
   MessageOperation receive;
-  RONDO_TRY(Prepare(receive, in, type, options));
-  RONDO_TRY(Submit({&receive}));
+  RONDO_TRY(OrOutOfMemory("issuing a message", [&]() -> Status {
+    RONDO_TRY(Prepare(receive, in, type, options));
+    return Submit({&receive});
+  }));
   RONDO_TRY(WaitForMessage(receive, TimePoint::max()));
   return receive.message;
 }
@@ -118,9 +122,11 @@ Result<Message> CommunicatorCore::Recv(const Incoming& in, DataType type, const 
 Result<Message> CommunicatorCore::SendRecv(const Outgoing& out, const Incoming& in, DataType type,
                                            const MessageOptions& options) {
   MessageOperation send, receive;
-  RONDO_TRY(Prepare(send, out, type, options));
-  RONDO_TRY(Prepare(receive, in, type, options));
-  RONDO_TRY(Submit({&receive, &send}));
+  RONDO_TRY(OrOutOfMemory("issuing messages", [&]() -> Status {
+    RONDO_TRY(Prepare(send, out, type, options));
+    RONDO_TRY(Prepare(receive, in, type, options));
+    return Submit({&receive, &send});
+  }));
   const Status sent = WaitForMessage(send, TimePoint::max());
   const Status received = WaitForMessage(receive, TimePoint::max());  // lent until then, whatever became of the other
   RONDO_TRY(sent);
@@ -128,30 +134,35 @@ Result<Message> CommunicatorCore::SendRecv(const Outgoing& out, const Incoming& 
   return receive.message;
 }
 
+template <typename Prepared>
+Work CommunicatorCore::SubmitAsync(Prepared&& prepare) {
+  Work work;
+  work.core_ = shared_from_this();
+  const Status submitted = OrOutOfMemory("issuing a message", [&]() -> Status {
+    const auto operation = std::make_shared<MessageOperation>();
+    RONDO_TRY(prepare(*operation));
+    operation->keep_alive = operation;
+    if (Status taken = Submit({operation.get()}); !taken) {
+      operation->keep_alive.reset();
+      return taken;
+    }
+    work.operation_ = operation;
+    return {};
+  });
+  if (submitted) {
+    CallProgressThread();
+  } else {
+    work.refused_ = submitted.error();
+  }
+  return work;
+}
+
 Work CommunicatorCore::SendAsync(const Outgoing& out, DataType type, const MessageOptions& options) {
-  auto send = std::make_shared<MessageOperation>();
-  const Status prepared = Prepare(*send, out, type, options);
-  return SubmitAsync(std::move(send), prepared);
+  return SubmitAsync([&](MessageOperation& send) { return Prepare(send, out, type, options); });
 }
 
 Work CommunicatorCore::RecvAsync(const Incoming& in, DataType type, const MessageOptions& options) {
-  auto receive = std::make_shared<MessageOperation>();
-  const Status prepared = Prepare(*receive, in, type, options);
-  return SubmitAsync(std::move(receive), prepared);
-}
-
-Work CommunicatorCore::SubmitAsync(std::shared_ptr<MessageOperation> operation, const Status& prepared) {
-  Work work;
-  work.core_ = shared_from_this();
-  operation->keep_alive = operation;
-  if (const Status submitted = prepared ? Submit({operation.get()}) : prepared; !submitted) {
-    operation->keep_alive.reset();
-    work.refused_ = submitted.error();
-    return work;
-  }
-  work.operation_ = std::move(operation);
-  CallProgressThread();
-  return work;
+  return SubmitAsync([&](MessageOperation& receive) { return Prepare(receive, in, type, options); });
 }
 
 // ---- waiting ----
@@ -165,7 +176,9 @@ Status CommunicatorCore::WaitForMessage(MessageOperation& operation, TimePoint u
 std::optional<Status> CommunicatorCore::FinalStatus(const MessageOperation& operation) const {
   if (!operation.final.load()) return std::nullopt;
   if (!operation.error) return Status{};
-  return Status(Fail(WithIdentity(*operation.error).With([&](ErrorDetails& d) { d.rank = rank(); })));
+  Error error = *operation.error;
+  IfMemoryAllows([&] { error = WithIdentity(error).With([&](ErrorDetails& d) { d.rank = rank(); }); });
+  return Status(Fail(std::move(error)));
 }
 
 // ---- driving ----

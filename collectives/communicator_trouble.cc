@@ -37,6 +37,10 @@ Error WithCulprit(ErrorCode code, std::string message, Rank culprit) {
 // ---- looking ----
 
 bool CommunicatorCore::LookForTrouble(TimePoint now, Sequence waited) {
+  return OrPoison("looking for trouble", [&] { return LookAtAll(now, waited); });
+}
+
+bool CommunicatorCore::LookAtAll(TimePoint now, Sequence waited) {
   if (poisoned_.load(std::memory_order_acquire)) return false;
   if (words_.load(std::memory_order_acquire) != words_seen_ && LookAtPeers()) return true;
 
@@ -79,7 +83,7 @@ bool CommunicatorCore::LookForTrouble(TimePoint now, Sequence waited) {
     SayWhereWeStand();
     looked_around_at_ = now;
   }
-  return LookAtDeadlines(now, waited);
+  return LookAtClock(now, waited);
 }
 
 // Until there is a board the others know of rank 0 only. That one knows who is missing, and may say so first.
@@ -90,6 +94,10 @@ TimePoint CommunicatorCore::DeadlineOf(Sequence sequence) {
 }
 
 bool CommunicatorCore::LookAtDeadlines(TimePoint now, Sequence waited) {
+  return OrPoison("looking at deadlines", [&] { return LookAtClock(now, waited); });
+}
+
+bool CommunicatorCore::LookAtClock(TimePoint now, Sequence waited) {
   if (now >= messages_->next_deadline()) {
     auto late = messages_->Expire(now);
     const bool settled = SettleMessages();
@@ -237,27 +245,37 @@ Error CommunicatorCore::Expired(const Pending& operation, TimePoint now) const {
 // ---- failure ----
 
 Error CommunicatorCore::WithIdentity(Error error) const {
+  if (error.code() == ErrorCode::kOutOfMemory && error.culprit() == kNoRank)  // whoever it is told to, it was here
+    error = error.With([&](ErrorDetails& d) { d.culprit = rank(); });
   const Rank culprit = error.culprit();
   if (culprit < 0 || culprit >= world_size() || !error.details().host.empty()) return error;
   return error.With([&](ErrorDetails& d) { d.host = options_.peers[static_cast<std::size_t>(culprit)].host; });
 }
 
-void CommunicatorCore::Poison(Error error, std::optional<Rank> origin) {
-  error = WithIdentity(std::move(error));
+// Where there is no memory for the words of it, it fails all the same: peers then learn it by their lanes, which end.
+void CommunicatorCore::Poison(Error error, std::optional<Rank> origin) noexcept {
+  IfMemoryAllows([&] { error = WithIdentity(error); });
   {
     const std::lock_guard lock(mutex_);
     if (failure_) return;
     failure_ = error;
     poisoned_.store(true, std::memory_order_release);
   }
-  const ControlMessage notice{ControlKind::kAbort, Encode(NoticeOf(error, origin.value_or(rank())))};
+  if (!IfMemoryAllows([&] { TellPeers(error, origin.value_or(rank())); }))
+    IfMemoryAllows([&] { TellPeers(Error::MemoryRanOut(), rank()); });
   {
     const std::lock_guard lock(endpoint_mutex_);
     if (endpoint_ == nullptr) return;
-    for (const Rank peer : endpoint_->ControlPeers()) endpoint_->SendControl(peer, notice);
     endpoint_->Wake();
   }
   gate_.Announce();
+}
+
+void CommunicatorCore::TellPeers(const Error& error, Rank origin) {
+  const ControlMessage notice{ControlKind::kAbort, Encode(NoticeOf(error, origin))};
+  const std::lock_guard lock(endpoint_mutex_);
+  if (endpoint_ == nullptr) return;
+  for (const Rank peer : endpoint_->ControlPeers()) endpoint_->SendControl(peer, notice);
 }
 
 void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
@@ -323,57 +341,76 @@ void CommunicatorCore::OnPeerLost(Rank peer, Error error) {
   Poison(error.With([&](ErrorDetails& d) { d.culprit = peer; }));
 }
 
+void CommunicatorCore::OnTransportFailed(const Error& error) { Poison(error); }
+
 std::optional<Error> CommunicatorCore::failure() const {
   const std::lock_guard lock(mutex_);
   return failure_;
 }
 
-void CommunicatorCore::EndAfterFailure() {
+// What this rank knows of the operation that `error` has ended here; null: none was running.
+Error CommunicatorCore::WithPlace(const Error& error, const OperationDescriptor* operation,
+                                  const std::vector<Standing>& waiting) const {
+  return error.With([&](ErrorDetails& d) {
+    d.rank = rank();
+    if (operation == nullptr) return;
+    if (d.collective.empty()) d.collective = operation->ToString();
+    if (!d.sequence) d.sequence = operation->sequence;
+    if (d.sequence != operation->sequence) return;  // of another operation, which has no step here
+    auto at = std::find_if(waiting.begin(), waiting.end(), [&](const Standing& s) { return s.peer == d.culprit; });
+    if (at == waiting.end()) at = waiting.begin();
+    if (at == waiting.end() || d.step) return;
+    d.step = at->step;
+    d.bytes_done = at->bytes_done;
+    d.bytes_due = at->bytes_due;
+  });
+}
+
+void CommunicatorCore::EndAfterFailure() noexcept {
   // The order matters: first nobody can reach the buffers, then the waiters learn that they are theirs again.
   endpoint_->Revoke();
-  const std::vector<Standing> waiting = runner_->Waiting();
+  std::vector<Standing> waiting;
+  IfMemoryAllows([&] { waiting = runner_->Waiting(); });
   const bool running = runner_->running();
   const OperationDescriptor operation = runner_->operation();  // of the board it is forgotten when that is drained
   runner_->Drain();
   std::optional<Error> cause;
   {
     const std::lock_guard lock(mutex_);
-    failure_ = failure_->With([&](ErrorDetails& d) {
-      d.rank = rank();
-      if (!running) return;
-      if (d.collective.empty()) d.collective = operation.ToString();
-      if (!d.sequence) d.sequence = operation.sequence;
-      if (d.sequence != operation.sequence) return;  // of another operation, which has no step here
-      auto at = std::find_if(waiting.begin(), waiting.end(), [&](const Standing& s) { return s.peer == d.culprit; });
-      if (at == waiting.end()) at = waiting.begin();
-      if (at == waiting.end() || d.step) return;
-      d.step = at->step;
-      d.bytes_done = at->bytes_done;
-      d.bytes_due = at->bytes_due;
-    });
+    IfMemoryAllows([&] { failure_ = WithPlace(*failure_, running ? &operation : nullptr, waiting); });
     cause = failure_;
   }
   RecordFailure(*cause, running);
   EndMessages(*cause);
   ended_.store(true);
   gate_.Announce();
-  WriteRecordsOfFailure();  // whoever waits has been told already
+  IfMemoryAllows([&] { WriteRecordsOfFailure(); });  // whoever waits has been told already
 }
 
 // ---- ending ----
 
+// One after the other, and not all of them under the lock: a child's end may call functions of the user.
 void CommunicatorCore::AbortChildren(std::string_view reason) {
-  std::vector<std::shared_ptr<CommunicatorCore>> children;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const std::weak_ptr<CommunicatorCore>& child : children_)
-      if (auto core = child.lock()) children.push_back(std::move(core));
+  while (true) {
+    std::shared_ptr<CommunicatorCore> child;
+    {
+      const std::lock_guard lock(mutex_);
+      for (const std::weak_ptr<CommunicatorCore>& one : children_) {
+        child = one.lock();
+        if (child != nullptr && !child->poisoned_.load()) break;
+        child = nullptr;
+      }
+    }
+    if (child == nullptr) return;
+    child->Abort(reason);
   }
-  for (const auto& child : children) child->Abort(reason);
 }
 
 void CommunicatorCore::Abort(std::string_view reason) {
-  Poison(WithCulprit(ErrorCode::kAborted, fmt::format("rank {} aborted: {}", rank(), reason), rank()));
+  Error error = Error::MemoryRanOut();
+  IfMemoryAllows(
+      [&] { error = WithCulprit(ErrorCode::kAborted, fmt::format("rank {} aborted: {}", rank(), reason), rank()); });
+  Poison(std::move(error));
   AbortChildren(reason);
   ProgressOnce();  // where nobody drives, end here and now; where somebody does, he has been woken
 }
@@ -438,7 +475,10 @@ Status CommunicatorCore::Close() {
     const std::lock_guard lock(mutex_);
     if (close_status_) return *close_status_;
   }
-  const Status status = PartBy(Later(clock_->Now(), options_.timeout));
+  const TimePoint until = Later(clock_->Now(), options_.timeout);
+  const Status status = OrFail("closing", [&] { return PartBy(until); });
+  // Whatever it is that has failed, nobody touches any buffer any more when this returns.
+  if (poisoned_.load()) DriveUntil(until, 0, [&] { return ended_.load(); });
   ShutDown(status);
   return status;
 }
@@ -455,7 +495,7 @@ Status CommunicatorCore::PartBy(TimePoint until) {
   if (status) {
     const bool parted = DriveUntil(until, 0, [&] {
       if (poisoned_.load()) return ended_.load();
-      return Part();
+      return OrPoison("closing", [&] { return Part(); });
     });
     // Operations that only sent have returned without looking at anybody: here they are compared.
     if (const auto odd = FindOddGoodbye(); parted && odd && !poisoned_.load()) {
@@ -476,9 +516,11 @@ Status CommunicatorCore::PartBy(TimePoint until) {
 
 void CommunicatorCore::ShutDown(const Status& status) {
   while (!gate_.TryEnter()) gate_.Park(clock_->Now() + kLookAroundEvery, [] { return false; });
-  if (const std::size_t left = messages_->held_messages(); left > 0)
-    Log(options_.logger, LogLevel::kWarning, "rank {} closed with {} messages that it never received", rank(), left);
-  endpoint_->ShutDown();
+  IfMemoryAllows([&] {
+    if (const std::size_t left = messages_->held_messages(); left > 0)
+      Log(options_.logger, LogLevel::kWarning, "rank {} closed with {} messages that it never received", rank(), left);
+  });
+  IfMemoryAllows([&] { endpoint_->ShutDown(); });  // else it ends with its destructor, all at once
   gate_.Leave(WorkIsLeft());
   const std::lock_guard lock(mutex_);
   close_status_ = status;
@@ -492,9 +534,14 @@ void CommunicatorCore::Destroy() {
     const std::lock_guard lock(mutex_);
     parted = close_status_ && close_status_->has_value();
   }
-  if (!parted)
-    Poison(WithCulprit(ErrorCode::kAborted,
-                       fmt::format("rank {} destroyed its communicator without closing it", rank()), rank()));
+  if (!parted) {
+    Error error = Error::MemoryRanOut();
+    IfMemoryAllows([&] {
+      error = WithCulprit(ErrorCode::kAborted,
+                          fmt::format("rank {} destroyed its communicator without closing it", rank()), rank());
+    });
+    Poison(std::move(error));
+  }
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/out_of_memory.h"
 #include "collectives/connect_parts.h"
 #include "collectives/connect_rebuilder.h"
 #include "collectives/cpu_list.h"
@@ -134,7 +135,9 @@ std::optional<std::string> ProcessEnvironment(const std::string& name) {
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
-Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& given) {
+namespace {
+
+Result<std::unique_ptr<Communicator>> ConnectOrThrow(const ConnectOptions& given) {
   ConnectOptions options = given;
   if (options.timeout <= Duration::zero()) return Fail(ErrorCode::kInvalidArgument, "the timeout must be positive");
   const auto clock =
@@ -201,6 +204,12 @@ Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& given) {
     Log(options.logger, LogLevel::kWarning, "leaving the store: {}", left.error().ToString());
   RONDO_ASSIGN(CommunicatorOptions communicator, OptionsAfterMeeting(options, job, *joined, presence.transport, clock));
   return Communicator::Create(std::move(communicator));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options) {
+  return OrOutOfMemory("connecting", [&] { return ConnectOrThrow(options); });
 }
 
 }  // namespace rondo

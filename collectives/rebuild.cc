@@ -59,7 +59,7 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::Rebuild(const RebuildOpt
   if (rebuilding_.exchange(true))
     return Fail(ErrorCode::kInvalidArgument, "rank {} has rebuilt this communicator already, or is about to", rank());
   const TimePoint deadline = Later(clock_->Now(), options.timeout.value_or(options_.timeout));
-  auto next = RebuildBy(options, deadline);
+  auto next = OrOutOfMemory("rebuilding", [&] { return RebuildBy(options, deadline); });
   if (!next) rebuilding_.store(false);
   return next;
 }

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <new>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -140,7 +142,13 @@ Result<std::unique_ptr<FileStore>> FileStore::Open(Options options) {
                 "file store {}: opening failed: {}", options.path, std::strerror(errno));
   }
   const TimePoint deadline = options.deadline;
-  std::unique_ptr<FileStore> store(new FileStore(std::move(options), fd));
+  std::unique_ptr<FileStore> store;
+  try {
+    store.reset(new FileStore(std::move(options), fd));
+  } catch (const std::bad_alloc&) {
+    close(fd);
+    throw;
+  }
   struct stat file {};
   if (fstat(fd, &file) != 0) return store->IoError("looking at it", errno);
   if (!S_ISREG(file.st_mode)) {
@@ -335,9 +343,15 @@ auto FileStore::Locked(Access access, TimePoint deadline, const Work& work) -> d
       RONDO_ASSIGN(const bool locked,
                    TryLock(fd_, kChangeLock, access == Access::kWrite ? F_WRLCK : F_RDLCK, options_.path));
       if (locked) {
-        auto result = work();
+        std::optional<decltype(work())> result;
+        try {
+          result = work();
+        } catch (const std::bad_alloc&) {  // the lock must not stay behind
+          (void)TryLock(fd_, kChangeLock, F_UNLCK, options_.path);
+          throw;
+        }
         RONDO_TRY(TryLock(fd_, kChangeLock, F_UNLCK, options_.path));
-        return result;
+        return *std::move(result);
       }
     }
     if (options_.clock->Now() >= deadline) {

@@ -16,6 +16,8 @@
 #include <system_error>
 #include <thread>
 
+#include "base/out_of_memory.h"
+
 namespace rondo {
 namespace {
 
@@ -59,7 +61,8 @@ std::optional<Lookup> LookUpUntil(const HostPort& host_port, ResolveFor purpose,
   auto shared = std::make_shared<Shared>();
   try {
     std::thread([shared, host_port, purpose] {
-      Lookup lookup = LookUp(host_port, purpose, 0);
+      Lookup lookup{.error = EAI_MEMORY, .system = 0, .addresses = {}};
+      IfMemoryAllows([&] { lookup = LookUp(host_port, purpose, 0); });
       const std::lock_guard lock(shared->mutex);
       shared->lookup = std::move(lookup);
       shared->done.notify_all();

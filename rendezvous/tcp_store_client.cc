@@ -197,12 +197,15 @@ Result<std::unique_ptr<TcpStoreClient>> TcpStoreClient::Connect(const Options& o
       const auto hello = socket ? SayHello(socket->get(), options, *clock, until, unread)
                                 : tl::expected<void, TryFailure>(tl::unexpected(socket.error()));
       if (hello) {
-        const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        if (wake_fd < 0) {
+        Socket wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+        if (wake.get() < 0) {
           return Fail(ErrorCode::kResource, "no descriptor for the store's client: {}", std::strerror(errno));
         }
-        return std::unique_ptr<TcpStoreClient>(
-            new TcpStoreClient(options, place, clock, socket->Release(), wake_fd, std::move(unread)));
+        std::unique_ptr<TcpStoreClient> client(
+            new TcpStoreClient(options, place, clock, socket->get(), wake.get(), std::move(unread)));
+        socket->Release();  // the client's from here on
+        wake.Release();
+        return client;
       }
       note(address.ToString(), hello.error().error.message());
       if (hello.error().final && !options.expect_strangers && !final) {
@@ -251,6 +254,14 @@ Result<std::string> TcpStoreClient::Ask(const Encoded& encoded, TimePoint deadli
   }
   const std::uint64_t id = ++last_id_;
   Call call;
+  struct Forget {
+    ~Forget() {
+      client.calls_.erase(id);
+      client.PassReading();
+    }
+    TcpStoreClient& client;
+    const std::uint64_t id;
+  } const forget{*this, id};  // whatever becomes of it
   calls_.emplace(id, &call);
   Send(encoded(id));
   Await(lock, call, deadline);
@@ -259,8 +270,6 @@ Result<std::string> TcpStoreClient::Ask(const Encoded& encoded, TimePoint deadli
     Send(store_protocol::EncodeAbandon(id));
     Await(lock, call, clock_->Now() + answer_grace_);
   }
-  calls_.erase(id);
-  PassReading();
   if (call.answer) return std::move(*call.answer);
   return tl::unexpected(Unanswered(asked));
 }

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/out_of_memory.h"
 #include "rendezvous/net_address.h"
 
 namespace rondo {
@@ -164,10 +165,10 @@ class TcpStoreServer::Loop {
     acceptor_.assign(family == AF_INET6 ? tcp::v6() : tcp::v4(), fd, error);
     if (!error) acceptor_.non_blocking(true, error);
     if (error) return Fail(ErrorCode::kResource, "the store's listener could not be set up: {}", error.message());
-    Accept();
     try {
+      Accept();
       thread_ = std::thread([this] { Run(); });
-    } catch (const std::system_error& failure) {
+    } catch (const std::exception& failure) {  // no thread, or no memory
       acceptor_.release(error);
       return Fail(ErrorCode::kResource, "no thread for the store's server: {}", failure.what());
     }
@@ -203,17 +204,34 @@ class TcpStoreServer::Loop {
         io_.run();
         return;
       } catch (const std::exception& failure) {  // out of memory in one handler must not take the store from everybody
-        Log(logger_, LogLevel::kWarning, "store {}: {}", name_, failure.what());
+        IfMemoryAllows([&] { Log(logger_, LogLevel::kWarning, "store {}: {}", name_, failure.what()); });
+        IfMemoryAllows([&] { GoOn(); });
       }
     }
+  }
+
+  // After an exception from a handler: who is not listened to any more, or was not answered, is told so by the end of
+  // its connection.
+  void GoOn() {
+    std::vector<Id> deserted;
+    for (const auto& [id, connection] : connections_) {
+      const bool deaf = !connection.reading && !connection.paused;
+      const bool mute = !connection.writing && !service_.output(id).empty();
+      if (deaf || mute) deserted.push_back(id);
+    }
+    for (const Id id : deserted) Close(id);
+    AwaitHello();
+    if (!accepting_) Accept();
   }
 
   // ---- accepting ----
 
   void Accept() {
     acceptor_.async_wait(tcp::acceptor::wait_read, [this](std::error_code error) {
+      accepting_ = false;
       if (!error) AcceptAll();
     });
+    accepting_ = true;
   }
 
   void AcceptAll() {
@@ -233,8 +251,10 @@ class TcpStoreServer::Loop {
     LogRarely(fmt::format("cannot accept connections for now: {}", why.message()));
     accept_pause_.expires_after(std::chrono::milliseconds(limits_.accept_pause_ms));
     accept_pause_.async_wait([this](std::error_code error) {
+      accepting_ = false;
       if (!error) AcceptAll();
     });
+    accepting_ = true;
   }
 
   void Adopt(tcp::socket socket) {
@@ -286,7 +306,6 @@ class TcpStoreServer::Loop {
 
   void Read(Id id, Connection& connection) {
     if (connection.reading) return;
-    connection.reading = true;
     connection.socket.async_wait(tcp::socket::wait_read, [this, id](std::error_code error) {
       Connection* found = Find(id);
       if (found == nullptr) return;
@@ -294,6 +313,7 @@ class TcpStoreServer::Loop {
       if (error) return Leave(id);
       OnReadable(id, *found);
     });
+    connection.reading = true;
   }
 
   void OnReadable(Id id, Connection& connection) {
@@ -479,6 +499,7 @@ class TcpStoreServer::Loop {
   mutable std::condition_variable no_clients_;
   Stats stats_;  // guarded by mutex_
 
+  bool accepting_ = false;  // AcceptAll is going to be called
   std::thread thread_;
 };
 

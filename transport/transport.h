@@ -54,6 +54,9 @@ class PeerObserver {
   // The control connection with `peer` ended without a goodbye, or could not be made before its deadline. At most once
   // per peer. The error's culprit is the peer.
   virtual void OnPeerLost(Rank peer, Error error) = 0;
+  // The transport cannot serve this endpoint any more, for a reason that is no peer's: its own thread ran out of
+  // memory, and may have left anything undone.
+  virtual void OnTransportFailed(const Error& error) { static_cast<void>(error); }
 };
 
 struct EndpointConfig {

@@ -11,22 +11,17 @@
 #include <sstream>
 
 #include "base/check.h"
+#include "base/out_of_memory.h"
 #include "collectives/algorithms/table.h"
 #include "collectives/model/default_profile.h"
+#include "collectives/model/json_tree.h"
 
 namespace rondo {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-// For Json::parse: an object that grows copies its values, which takes stack for every level that a profile does not
-// have.
-bool RefuseDepth(int depth, Json::parse_event_t, const Json&) {
-  constexpr int kMaxDepth = 16;
-  if (depth > kMaxDepth) throw Json::other_error::create(500, "lists in lists, too deep", nullptr);
-  return true;
-}
-
+constexpr int kMaxDepth = 16;  // more than a profile has
 constexpr int kFormat = 1;
 constexpr std::int64_t kMaxRanks = 1 << 16;
 
@@ -47,24 +42,15 @@ constexpr std::array kCostFields{
 // Names come from users, and may be no UTF-8.
 std::string Quoted(const std::string& text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-// For messages. Of lists and objects only that they are such: text nested deeply enough would overflow the stack.
-std::string Shown(const Json& json) { return json.is_structured() ? json.type_name() : json.dump(); }
-
 // Beyond any machine, and far from where sums and products of doubles would overflow.
 constexpr double kLeast = 1e-6, kMost = 1e12;
 bool IsSane(double value) { return value >= kLeast && value <= kMost; }
 
-// The JSON library would cut a fraction off, and numbers of 64 bits down to what is asked for.
-Result<std::int64_t> WholeNumber(const Json& json, const std::string& field) {
-  const bool fits = json.is_number_integer() && (!json.is_number_unsigned() || json.get<std::uint64_t>() <= INT64_MAX);
-  if (fits) return json.get<std::int64_t>();
-  return Fail(ErrorCode::kInvalidArgument, "{} must be a whole number, not {}", field, Shown(json));
-}
-
-Result<MachineCosts> CostsFrom(const Json& json) {
+Result<MachineCosts> CostsFrom(const JsonTree& json) {
   MachineCosts costs;
   for (const CostField& field : kCostFields) {
-    costs.*field.value = json.at(field.key).get<double>();
+    RONDO_ASSIGN(const JsonTree* const value, json.At(field.key));
+    RONDO_ASSIGN(costs.*field.value, value->Number(fmt::format("costs.{}", field.key)));
     if (costs.*field.value != 0 && !IsSane(costs.*field.value))
       return Fail(ErrorCode::kInvalidArgument, "costs.{} must be 0 or within {}..{}", field.key, kLeast, kMost);
   }
@@ -72,39 +58,58 @@ Result<MachineCosts> CostsFrom(const Json& json) {
   return costs;
 }
 
-Result<MeasuredWorld> WorldFrom(const Json& json) {
+// json.at(name) as what the function says.
+template <typename T>
+Result<T> Field(const JsonTree& json, const char* name, Result<T> (JsonTree::*as)(std::string_view) const,
+                std::string_view field) {
+  RONDO_ASSIGN(const JsonTree* const value, json.At(name));
+  return (value->*as)(field);
+}
+
+Result<MeasuredWorld> WorldFrom(const JsonTree& json) {
   MeasuredWorld world;
-  const std::string collective = json.at("collective").get<std::string>();
+  RONDO_ASSIGN(const std::string collective, Field(json, "collective", &JsonTree::String, "measured.collective"));
   const auto parsed = ParseCollective(collective);
   if (!parsed) return Fail(ErrorCode::kInvalidArgument, "measured.collective: there is no '{}'", collective);
   world.collective = *parsed;
-  RONDO_ASSIGN(const std::int64_t ranks, WholeNumber(json.at("ranks"), "measured.ranks"));
-  world.crowded = json.at("crowded").get<bool>();
+  RONDO_ASSIGN(const std::int64_t ranks, Field(json, "ranks", &JsonTree::WholeNumber, "measured.ranks"));
+  RONDO_ASSIGN(world.crowded, Field(json, "crowded", &JsonTree::Boolean, "measured.crowded"));
   const std::string where = fmt::format("measured {} of {} ranks", collective, ranks);
   if (ranks < 1 || ranks > kMaxRanks)
     return Fail(ErrorCode::kInvalidArgument, "{}: ranks must be within 1..{}", where, kMaxRanks);
   world.world_size = static_cast<int>(ranks);
+  const JsonTree* const given_hosts = json.Find("hosts");
   RONDO_ASSIGN(const std::int64_t hosts,
-               json.contains("hosts") ? WholeNumber(json.at("hosts"), "measured.hosts") : Result<std::int64_t>(1));
+               given_hosts != nullptr ? given_hosts->WholeNumber("measured.hosts") : Result<std::int64_t>(1));
   if (hosts < 1 || ranks % hosts != 0)
     return Fail(ErrorCode::kInvalidArgument, "{}: hosts must divide them, {} does not", where, hosts);
   world.hosts = static_cast<int>(hosts);
-  for (const Json& size : json.at("bytes")) {
-    if (!size.is_number_unsigned())
-      return Fail(ErrorCode::kInvalidArgument, "{}: bytes must be whole numbers, not {}", where, Shown(size));
-    world.bytes.push_back(size.get<std::uint64_t>());
+  RONDO_ASSIGN(const auto* const sizes, Field(json, "bytes", &JsonTree::List, where + ": bytes"));
+  for (const JsonTree& size : *sizes) {
+    RONDO_ASSIGN(const std::uint64_t bytes, size.SizeNumber(where + ": bytes"));
+    world.bytes.push_back(bytes);
   }
   if (world.bytes.empty() ||
       std::adjacent_find(world.bytes.begin(), world.bytes.end(), std::greater_equal<>()) != world.bytes.end())
     return Fail(ErrorCode::kInvalidArgument, "{}: bytes must be a rising list", where);
-  for (const auto& [name, values] : json.at("us").items()) {
+  RONDO_ASSIGN(const auto* const measured, Field(json, "us", &JsonTree::Object, where + ": us"));
+  for (const auto& [name, values] : *measured) {
     const auto algorithm = ParseAlgorithm(name);
     if (!algorithm || FindAlgorithm(world.collective, *algorithm) == nullptr)
       return Fail(ErrorCode::kInvalidArgument, "{}: no algorithm '{}' serves it", where, name);
-    MeasuredWorld::Times times{*algorithm, values.get<std::vector<double>>()};
+    MeasuredWorld::Times times{*algorithm, {}};
+    const std::string field = fmt::format("{}: us.{}", where, name);
+    const auto same = [&](const MeasuredWorld::Times& other) { return other.algorithm == *algorithm; };
+    if (std::any_of(world.times.begin(), world.times.end(), same))
+      return Fail(ErrorCode::kInvalidArgument, "{} is there twice", field);
+    RONDO_ASSIGN(const auto* const list, values.List(field));
+    for (const JsonTree& value : *list) {
+      RONDO_ASSIGN(const double us, value.Number(field));
+      times.us.push_back(us);
+    }
     const auto wrong = [](double us) { return !IsSane(us); };
     if (times.us.size() != world.bytes.size() || std::any_of(times.us.begin(), times.us.end(), wrong))
-      return Fail(ErrorCode::kInvalidArgument, "{}: us.{} must have a positive time for each of bytes", where, name);
+      return Fail(ErrorCode::kInvalidArgument, "{} must have a positive time for each of bytes", field);
     world.times.push_back(std::move(times));
   }
   return world;
@@ -167,28 +172,41 @@ std::string Print(const Profile& profile) {
   return text + "]\n}\n";
 }
 
-Result<Profile> ParseProfile(std::string_view json) {
-  try {
-    const Json parsed = Json::parse(json, RefuseDepth);
-    RONDO_ASSIGN(const std::int64_t format, WholeNumber(parsed.at("rondo_profile"), "rondo_profile"));
-    if (format != kFormat)
-      return Fail(ErrorCode::kInvalidArgument, "rondo_profile is {}, this version reads {}", format, kFormat);
-    Profile profile;
-    profile.name = parsed.at("name").get<std::string>();
-    for (const auto& [what, value] : parsed.at("provenance").items())
-      profile.provenance.emplace_back(what, value.get<std::string>());
-    RONDO_ASSIGN(profile.costs, CostsFrom(parsed.at("costs")));
-    for (const Json& world : parsed.at("measured")) {
-      RONDO_ASSIGN(MeasuredWorld one, WorldFrom(world));
-      if (profile.Find(one.collective, one.world_size, one.hosts, one.crowded) != nullptr)
-        return Fail(ErrorCode::kInvalidArgument, "measured {} of {} ranks{} is there twice", Name(one.collective),
-                    one.world_size, one.hosts == 1 ? "" : fmt::format(" on {} hosts", one.hosts));
-      profile.measured.push_back(std::move(one));
-    }
-    return profile;
-  } catch (const Json::exception& error) {
-    return Fail(ErrorCode::kInvalidArgument, "not a profile as `rondo tune` writes it: {}", error.what());
+namespace {
+
+Result<Profile> ProfileFrom(const JsonTree& json) {
+  RONDO_ASSIGN(const std::int64_t format, Field(json, "rondo_profile", &JsonTree::WholeNumber, "rondo_profile"));
+  if (format != kFormat)
+    return Fail(ErrorCode::kInvalidArgument, "rondo_profile is {}, this version reads {}", format, kFormat);
+  Profile profile;
+  RONDO_ASSIGN(profile.name, Field(json, "name", &JsonTree::String, "name"));
+  RONDO_ASSIGN(const auto* const provenance, Field(json, "provenance", &JsonTree::Object, "provenance"));
+  for (const auto& [what, value] : *provenance) {
+    RONDO_ASSIGN(std::string said, value.String("provenance." + what));
+    profile.provenance.emplace_back(what, std::move(said));
   }
+  RONDO_ASSIGN(const JsonTree* const costs, json.At("costs"));
+  RONDO_ASSIGN(profile.costs, CostsFrom(*costs));
+  RONDO_ASSIGN(const auto* const measured, Field(json, "measured", &JsonTree::List, "measured"));
+  for (const JsonTree& world : *measured) {
+    RONDO_ASSIGN(MeasuredWorld one, WorldFrom(world));
+    if (profile.Find(one.collective, one.world_size, one.hosts, one.crowded) != nullptr)
+      return Fail(ErrorCode::kInvalidArgument, "measured {} of {} ranks{} is there twice", Name(one.collective),
+                  one.world_size, one.hosts == 1 ? "" : fmt::format(" on {} hosts", one.hosts));
+    profile.measured.push_back(std::move(one));
+  }
+  return profile;
+}
+
+}  // namespace
+
+Result<Profile> ParseProfile(std::string_view json) {
+  return OrOutOfMemory("reading a profile", [&]() -> Result<Profile> {
+    const auto parsed = JsonTree::Parse(json, kMaxDepth);
+    if (!parsed)
+      return Fail(ErrorCode::kInvalidArgument, "not a profile as `rondo tune` writes it: {}", parsed.error().message());
+    return ProfileFrom(*parsed);
+  });
 }
 
 Result<std::shared_ptr<const Profile>> ReadProfile(const std::string& path) {
@@ -205,6 +223,7 @@ std::shared_ptr<const Profile> DefaultProfile() {
   // A constant, read once per process: reading takes longer than all the rest of making a communicator.
   static const std::shared_ptr<const Profile> profile = [] {
     auto parsed = ParseProfile(kDefaultProfileJson);
+    if (!parsed && parsed.error().code() == ErrorCode::kOutOfMemory) throw std::bad_alloc();  // another try may have it
     RONDO_CHECK(parsed.has_value());
     return std::make_shared<const Profile>(std::move(*parsed));
   }();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/out_of_memory.h"
 
 namespace rondo {
 
@@ -263,7 +264,9 @@ std::string MessageEngine::Explain(const MessageOperation& operation) const {
 }
 
 void MessageEngine::Fail(MessageOperation& operation, const Error& error) {
-  completions_.Fail(operation, error.With([&](ErrorDetails& d) { d.collective = Describe(operation); }));
+  Error words = error;
+  IfMemoryAllows([&] { words = error.With([&](ErrorDetails& d) { d.collective = Describe(operation); }); });
+  completions_.Fail(operation, std::move(words));
 }
 
 void MessageEngine::FailAll(const Error& error) {

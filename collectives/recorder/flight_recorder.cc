@@ -4,6 +4,8 @@
 #include <bit>
 #include <new>
 
+#include "base/out_of_memory.h"
+
 namespace rondo {
 
 std::string_view Name(RecordState state) {
@@ -90,9 +92,11 @@ void FlightRecorder::MessageEnded(std::uint32_t place, Rank peer, Tag tag, std::
   MessageRing& ring = *messages_.load(std::memory_order_acquire);
   RecordSlot& slot = ring.slots[place];
   if (error != nullptr) {
-    const std::lock_guard lock(errors_mutex_);
-    if (errors_.size() == kMostErrors) errors_.pop_front();
-    errors_.emplace_back(slot.Get(kNumber), error->ToString());
+    IfMemoryAllows([&] {
+      const std::lock_guard lock(errors_mutex_);
+      if (errors_.size() == kMostErrors) errors_.pop_front();
+      errors_.emplace_back(slot.Get(kNumber), error->ToString());
+    });
   }
   slot.Open();
   const std::uint64_t ended = std::max({Number(now), slot.Get(kStarted), slot.Get(kCreated)});

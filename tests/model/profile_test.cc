@@ -77,6 +77,9 @@ TEST_CASE("what cannot be a profile is refused by the field that is wrong") {
   CHECK(refused("\"hop_us\": 1.5", "\"hop\": 1.5").find("hop_us") != std::string::npos);
   CHECK(refused("\"wire_gbit_per_s\": 100", "\"wire_gbit_per_s\": 0").find("wire_gbit_per_s") != std::string::npos);
   CHECK(refused("\"all_reduce\"", "\"all_reduse\"").find("there is no 'all_reduse'") != std::string::npos);
+  CHECK(refused("\"tree\"", "\"ring\"").find("us.ring is there twice") != std::string::npos);
+  CHECK(refused("\"crowded\": false", "\"crowded\": 1") == "measured.crowded must be true or false, not 1");
+  CHECK(refused("\"name\": ", "\"name\": [").find("not a profile") != std::string::npos);
   CHECK(refused("\"ring\"", "\"dissemination\"").find("no algorithm 'dissemination'") != std::string::npos);
   CHECK(refused("[4, 64, 4096]", "[4, 4, 4096]").find("bytes must be a rising list") != std::string::npos);
   CHECK(refused("[10, 11, 20]", "[10, 11]").find("us.ring must have a positive time for each") != std::string::npos);

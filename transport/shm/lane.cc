@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/out_of_memory.h"
 #include "transport/shm/meeting.h"
 
 namespace rondo::shm {
@@ -308,7 +309,10 @@ std::uint64_t ShmLane::consumed() const {
 void ShmLane::Revoke() {
   revoked_ = true;
   may_send_ = false;
-  FailWith(ErrorCode::kClosed, "it was given up");
+  if (!IfMemoryAllows([&] { FailWith(ErrorCode::kClosed, "it was given up"); })) {
+    failure_ = Error::MemoryRanOut();
+    state_ = LaneState::kFailed;
+  }
   base_.Revoke();
 }
 

@@ -98,11 +98,12 @@ Result<Received> ReceiveWith(int fd, MutableBytes message, std::size_t most_desc
   packet.msg_iovlen = 1;
   packet.msg_control = space.data();
   packet.msg_controllen = CMSG_SPACE(most_descriptors * sizeof(int));
+  Received received;
+  received.descriptors.reserve(most_descriptors);  // first: what has come must have an owner
   ssize_t got;
   do got = recvmsg(fd, &packet, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   while (got < 0 && errno == EINTR);
-  if (got < 0 && errno == EAGAIN) return Received{};
-  Received received;
+  if (got < 0 && errno == EAGAIN) return received;
   for (cmsghdr* head = got < 0 ? nullptr : CMSG_FIRSTHDR(&packet); head != nullptr; head = CMSG_NXTHDR(&packet, head)) {
     if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
     const std::size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);

@@ -4,20 +4,25 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <array>
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
+#include <condition_variable>
 #include <csignal>
+#include <cstddef>
 #include <deque>
-#include <future>
 #include <map>
 #include <mutex>
+#include <new>
 #include <set>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
+#include "base/out_of_memory.h"
 #include "transport/tcp/address.h"
 #include "transport/tcp/greeter.h"
 #include "transport/tcp/group.h"
@@ -27,6 +32,36 @@ namespace rondo::tcp {
 namespace {
 
 using Name = std::pair<std::uint64_t, std::uint32_t>;  // communicator, rail
+
+// What Asio queues one small handler with.
+struct HandlerMemory {
+  alignas(std::max_align_t) std::array<std::byte, 256> bytes;
+};
+
+// Asio's allocator for it.
+template <typename T>
+class CallerMemory {
+ public:
+  using value_type = T;
+  explicit CallerMemory(HandlerMemory& memory) : memory_(&memory) {}
+  template <typename Other>
+  CallerMemory(const CallerMemory<Other>& other) : memory_(other.memory_) {}  // NOLINT(google-explicit-constructor)
+
+  T* allocate(std::size_t count) const {
+    RONDO_CHECK(count * sizeof(T) <= memory_->bytes.size(), "a handler of {} bytes", count * sizeof(T));
+    return reinterpret_cast<T*>(memory_->bytes.data());
+  }
+  void deallocate(T*, std::size_t) const {}
+  template <typename Other>
+  bool operator==(const CallerMemory<Other>& other) const {
+    return memory_ == other.memory_;
+  }
+
+ private:
+  template <typename Other>
+  friend class CallerMemory;
+  HandlerMemory* memory_;
+};
 
 constexpr std::size_t kRememberedNames = 1024;  // of closed groups, to refuse their late callers at once
 
@@ -87,6 +122,7 @@ struct ControlPlane::Impl {
         greeter(io, options, *options.clock, {options.job, options.generation, self.instance},
                 [this](const CallerPtr& caller) { OnCaller(caller); }) {}
 
+  void Run();
   void OnCaller(const CallerPtr& caller);
   void Adopt(const Name& name, const std::shared_ptr<Group>& group);
 
@@ -142,7 +178,9 @@ Result<std::shared_ptr<ControlPlane>> ControlPlane::Start(TcpOptions options) {
   description += left_out;
 
   try {  // Asio and std::thread throw where the system runs out of descriptors, memory or threads
-    auto impl = std::make_unique<Impl>(std::move(options), std::move(self), std::move(local));
+    auto made = std::make_unique<Impl>(std::move(options), std::move(self), std::move(local));
+    Impl* const impl = made.get();
+    const std::shared_ptr<ControlPlane> plane(new ControlPlane(std::move(made)));
     impl->description = std::move(description);
     for (Fd& fd : listening.sockets) RONDO_TRY(impl->greeter.Add(std::move(fd)));
     impl->greeter.Start();
@@ -152,13 +190,15 @@ Result<std::shared_ptr<ControlPlane>> ControlPlane::Start(TcpOptions options) {
     pthread_sigmask(SIG_SETMASK, &all, &before);
     std::error_code failed;
     try {
-      impl->thread = std::thread([io = &impl->io] { io->run(); });
+      impl->thread = std::thread([impl] { impl->Run(); });
     } catch (const std::system_error& error) {
       failed = error.code();
+    } catch (const std::bad_alloc&) {
+      failed = std::make_error_code(std::errc::not_enough_memory);
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (failed) return Fail(ErrorCode::kResource, "the TCP control thread cannot be started: {}", failed.message());
-    return std::shared_ptr<ControlPlane>(new ControlPlane(std::move(impl)));
+    return plane;
   } catch (const std::system_error& error) {
     return Fail(ErrorCode::kResource, "the TCP control thread cannot be set up: {}", error.what());
   }
@@ -167,7 +207,7 @@ Result<std::shared_ptr<ControlPlane>> ControlPlane::Start(TcpOptions options) {
 ControlPlane::~ControlPlane() {
   impl_->work.reset();
   impl_->io.stop();
-  impl_->thread.join();
+  if (impl_->thread.joinable()) impl_->thread.join();
 }
 
 const TcpOptions& ControlPlane::options() const { return impl_->options; }
@@ -176,6 +216,8 @@ std::string ControlPlane::Describe() const { return impl_->description; }
 
 Result<std::shared_ptr<Group>> ControlPlane::OpenGroup(GroupConfig config) {
   const Name name{config.communicator, config.rail};
+  const GroupContext context{impl_->io, impl_->options, impl_->self, impl_->local, impl_->greeter};
+  auto group = std::make_shared<Group>(context, std::move(config));
   {
     const std::lock_guard lock(impl_->names_mutex);
     if (!impl_->names.insert(name).second) {
@@ -183,25 +225,57 @@ Result<std::shared_ptr<Group>> ControlPlane::OpenGroup(GroupConfig config) {
                   name.second);
     }
   }
-  const GroupContext context{impl_->io, impl_->options, impl_->self, impl_->local, impl_->greeter};
-  auto group = std::make_shared<Group>(context, std::move(config));
-  asio::post(impl_->io, [impl = impl_.get(), name, group] { impl->Adopt(name, group); });
+  try {
+    asio::post(impl_->io, [impl = impl_.get(), name, group] { impl->Adopt(name, group); });
+  } catch (const std::bad_alloc&) {
+    const std::lock_guard lock(impl_->names_mutex);
+    impl_->names.erase(name);
+    throw;
+  }
   return group;
 }
 
+// Runs on the control thread without taking memory: what it is queued with is the caller's.
+class ControlPlane::Closing {
+ public:
+  Closing(Impl& impl, Group& group) : impl_(impl), group_(group) {}
+
+  struct Call {
+    using allocator_type = CallerMemory<void>;
+    allocator_type get_allocator() const { return allocator_type(closing->memory_); }
+    void operator()() const { closing->Run(); }
+    Closing* closing;
+  };
+  void RunAndWait() {
+    asio::post(impl_.io, Call{this});
+    std::unique_lock lock(mutex_);
+    over_.wait(lock, [this] { return is_over_; });
+  }
+
+ private:
+  void Run() {
+    const Name name{group_.config().communicator, group_.config().rail};
+    group_.Close();
+    impl_.groups.erase(name);
+    IfMemoryAllows([&] { impl_.closed_names.push_back(name); });
+    if (impl_.closed_names.size() > kRememberedNames) impl_.closed_names.pop_front();
+    const std::lock_guard lock(mutex_);
+    is_over_ = true;
+    over_.notify_one();  // under the lock: who waits destroys all this
+  }
+
+  Impl& impl_;
+  Group& group_;
+  HandlerMemory memory_;
+  std::mutex mutex_;
+  std::condition_variable over_;
+  bool is_over_ = false;
+};
+
 void ControlPlane::CloseGroup(const std::shared_ptr<Group>& group) {
-  const Name name{group->config().communicator, group->config().rail};
-  std::promise<void> done;
-  asio::post(impl_->io, [impl = impl_.get(), name, &group, &done] {
-    group->Close();
-    impl->groups.erase(name);
-    impl->closed_names.push_back(name);
-    if (impl->closed_names.size() > kRememberedNames) impl->closed_names.pop_front();
-    done.set_value();
-  });
-  done.get_future().wait();
+  Closing(*impl_, *group).RunAndWait();
   const std::lock_guard lock(impl_->names_mutex);
-  impl_->names.erase(name);
+  impl_->names.erase({group->config().communicator, group->config().rail});
 }
 
 void ControlPlane::OpenLane(const std::shared_ptr<Group>& group, Rank peer, std::uint32_t index) {
@@ -211,6 +285,21 @@ void ControlPlane::OpenLane(const std::shared_ptr<Group>& group, Rank peer, std:
 
 void ControlPlane::ShutDown(const std::shared_ptr<Group>& group) {
   asio::post(impl_->io, [group] { group->ShutDown(); });
+}
+
+// What a handler left undone when it ran out of memory nobody knows: a connection that is not read any more, say. So
+// all groups are told, and callers of later ones are greeted on.
+void ControlPlane::Impl::Run() {
+  while (true) {
+    try {
+      io.run();
+      return;
+    } catch (const std::bad_alloc&) {
+      const Error error = OutOfMemoryWhile("serving control connections");
+      for (const auto& [name, group] : groups) group->config().observer->OnTransportFailed(error);
+      IfMemoryAllows([&] { greeter.GoOn(); });
+    }
+  }
 }
 
 void ControlPlane::Impl::Adopt(const Name& name, const std::shared_ptr<Group>& group) {

@@ -39,6 +39,7 @@ class ControlPlane {
 
  private:
   struct Impl;
+  class Closing;
   explicit ControlPlane(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

@@ -54,7 +54,12 @@ Result<std::unique_ptr<Endpoint>> TcpEndpoint::Create(std::shared_ptr<ControlPla
     return Fail(SystemError(errno, "no epoll set for an endpoint", ErrorCode::kResource));
   }
   RONDO_ASSIGN(std::shared_ptr<Group> opened, plane->OpenGroup(std::move(group)));
-  return std::make_unique<TcpEndpoint>(std::move(plane), std::move(opened), mailbox, std::move(poll_set));
+  try {
+    return std::make_unique<TcpEndpoint>(plane, opened, mailbox, std::move(poll_set));
+  } catch (const std::bad_alloc&) {
+    plane->CloseGroup(opened);  // it knows the observer
+    throw;
+  }
 }
 
 TcpEndpoint::TcpEndpoint(std::shared_ptr<ControlPlane> plane, std::shared_ptr<Group> group,

@@ -68,28 +68,36 @@ Greeter::~Greeter() = default;
 
 Status Greeter::Add(Fd listener) {
   asio::error_code error;
-  listeners_.emplace_back(io_).assign(listener.get(), error);
+  listeners_.emplace_back(io_).socket.assign(listener.get(), error);
   if (error) return Fail(ErrorCode::kResource, "cannot watch a listening socket: {}", error.message());
   listener.Release();
   return {};
 }
 
 void Greeter::Start() {
-  for (asio::posix::stream_descriptor& listener : listeners_) WaitForCallers(listener);
+  for (Listener& listener : listeners_) WaitForCallers(listener);
 }
 
-void Greeter::WaitForCallers(asio::posix::stream_descriptor& listener) {
-  listener.async_wait(asio::posix::stream_descriptor::wait_read, [this, &listener](const asio::error_code& error) {
-    if (!error) AcceptAll(listener);
-  });
+void Greeter::GoOn() {
+  for (Listener& listener : listeners_)
+    if (!listener.waits) WaitForCallers(listener);
 }
 
-void Greeter::AcceptAll(asio::posix::stream_descriptor& listener) {
+void Greeter::WaitForCallers(Listener& listener) {
+  listener.socket.async_wait(asio::posix::stream_descriptor::wait_read,
+                             [this, &listener](const asio::error_code& error) {
+                               listener.waits = false;
+                               if (!error) AcceptAll(listener);
+                             });
+  listener.waits = true;
+}
+
+void Greeter::AcceptAll(Listener& listener) {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
     sockaddr_storage storage{};
     socklen_t bytes = sizeof storage;
-    Fd fd(
-        accept4(listener.native_handle(), reinterpret_cast<sockaddr*>(&storage), &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    Fd fd(accept4(listener.socket.native_handle(), reinterpret_cast<sockaddr*>(&storage), &bytes,
+                  SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd) {
       ++options_.counters->accepted;
       Greet(std::move(fd), FromRaw(reinterpret_cast<const sockaddr*>(&storage)).value_or(SocketAddress{}));
@@ -102,15 +110,17 @@ void Greeter::AcceptAll(asio::posix::stream_descriptor& listener) {
   WaitForCallers(listener);
 }
 
-void Greeter::Pause(asio::posix::stream_descriptor& listener, int error) {
+void Greeter::Pause(Listener& listener, int error) {
   // The listener stays readable, so waiting for it would spin; callers wait in its backlog meanwhile.
   ++options_.counters->accept_errors;
   LogNowAndThen(LogLevel::kWarning,
                 SystemError(error, "cannot accept connections for now", ErrorCode::kResource).ToString());
   const auto timer = std::make_shared<asio::steady_timer>(io_, kAcceptPause);
   timer->async_wait([this, timer, &listener](const asio::error_code& failed) {
+    listener.waits = false;
     if (!failed) AcceptAll(listener);
   });
+  listener.waits = true;
 }
 
 void Greeter::Greet(Fd fd, const SocketAddress& remote) {

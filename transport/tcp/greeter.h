@@ -68,11 +68,19 @@ class Greeter {
 
   // Dismisses a caller with a verdict that ends its connection, and counts it.
   void TurnAway(const CallerPtr& caller, const Reply& reply);
+  // After an exception from a handler: waits for callers wherever that has left nobody waiting.
+  void GoOn();
 
  private:
-  void WaitForCallers(asio::posix::stream_descriptor& listener);
-  void AcceptAll(asio::posix::stream_descriptor& listener);
-  void Pause(asio::posix::stream_descriptor& listener, int error);
+  struct Listener {
+    explicit Listener(asio::io_context& io) : socket(io) {}
+    asio::posix::stream_descriptor socket;
+    bool waits = false;  // something is going to call AcceptAll
+  };
+
+  void WaitForCallers(Listener& listener);
+  void AcceptAll(Listener& listener);
+  void Pause(Listener& listener, int error);
   void Greet(Fd fd, const SocketAddress& remote);
   void Read(const CallerPtr& caller);
   void OnBroken(const CallerPtr& caller, const Error& error);
@@ -85,7 +93,7 @@ class Greeter {
   const Clock& clock_;
   const Identity identity_;
   const std::function<void(CallerPtr)> on_caller_;
-  std::list<asio::posix::stream_descriptor> listeners_;
+  std::list<Listener> listeners_;
   std::deque<CallerPtr> pending_;  // oldest first, at most max_pending_handshakes
   TimePoint next_log_{};
   std::uint64_t unlogged_ = 0;

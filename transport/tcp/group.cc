@@ -54,14 +54,13 @@ Error Group::Blame(Rank peer, ErrorCode code, std::string message, const std::st
 
 std::shared_ptr<ControlChannel> Group::ChannelTo(Rank rank) {
   const std::lock_guard lock(view_mutex_);
-  std::shared_ptr<ControlChannel>& channel = channels_[rank];
-  if (!channel) {
-    channel = std::make_shared<ControlChannel>([weak = weak_from_this(), rank, &io = context_.io] {
-      asio::post(io, [weak, rank] {
-        if (const auto self = weak.lock()) self->WatchFlush(rank);
-      });
+  if (const auto found = channels_.find(rank); found != channels_.end()) return found->second;
+  const auto channel = std::make_shared<ControlChannel>([weak = weak_from_this(), rank, &io = context_.io] {
+    asio::post(io, [weak, rank] {
+      if (const auto self = weak.lock()) self->WatchFlush(rank);
     });
-  }
+  });
+  channels_.emplace(rank, channel);
   return channel;
 }
 
@@ -105,11 +104,10 @@ std::string Group::DescribePeer(Rank peer) const {
 // ---- control connections ----
 
 Group::PeerPtr Group::PeerAt(Rank rank) {
-  PeerPtr& peer = peers_[rank];
-  if (!peer) {
-    peer = std::make_shared<Peer>(context_.io, rank);
-    peer->channel = ChannelTo(rank);
-  }
+  if (const auto found = peers_.find(rank); found != peers_.end()) return found->second;
+  const auto peer = std::make_shared<Peer>(context_.io, rank);
+  peer->channel = ChannelTo(rank);
+  peers_.emplace(rank, peer);
   return peer;
 }
 
@@ -320,9 +318,9 @@ void Group::EndPeer(const PeerPtr& peer, std::optional<Error> lost) {
 // ---- lanes ----
 
 std::shared_ptr<Group::LaneInProgress> Group::LaneAt(const PeerPtr& peer, std::uint32_t index) {
-  std::shared_ptr<LaneInProgress>& lane = peer->lanes[index];
-  if (lane) return lane;
-  lane = std::make_shared<LaneInProgress>(context_.io);
+  if (const auto found = peer->lanes.find(index); found != peer->lanes.end()) return found->second;
+  const auto lane = std::make_shared<LaneInProgress>(context_.io);
+  peer->lanes.emplace(index, lane);
   lane->deadline.expires_after(config_.connect_timeout);
   lane->deadline.async_wait([self = shared_from_this(), peer, index, lane](const asio::error_code& failed) {
     // A connection of ours that is under way has a deadline and better words of its own.

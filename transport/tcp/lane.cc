@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/out_of_memory.h"
 
 namespace rondo::tcp {
 namespace {
@@ -143,7 +144,10 @@ std::size_t TcpLane::ReadInto(MutableBytes destination) {
 }
 
 void TcpLane::Revoke() {
-  FailWith(Error(ErrorCode::kClosed, fmt::format("lane {} with rank {} was given up", index_, names_.peer)));
+  Error why = Error::MemoryRanOut();
+  IfMemoryAllows(
+      [&] { why = Error(ErrorCode::kClosed, fmt::format("lane {} with rank {} was given up", index_, names_.peer)); });
+  FailWith(std::move(why));
   can_send_ = can_receive_ = false;
   receiver_.Close();
   sender_.Close();
