@@ -10,6 +10,7 @@
 #include "tests/transport_tcp/world.h"
 #include "transport/tcp/address.h"
 #include "transport/tcp/handshake.h"
+#include "transport/tcp/interfaces.h"
 #include "transport/tcp/socket.h"
 
 namespace rondo::test {
@@ -291,7 +292,14 @@ TEST_CASE("a lane beyond the limit of descriptors is refused before anything is 
     StateFault(26, 1, lane.error());
     CHECK(lane.error().message().find("needs 2 file descriptors") != std::string::npos);
     CHECK(lane.error().message().find("256") != std::string::npos);
-    CHECK(MakeTcpTransport(LocalOptions()).error().code() == ErrorCode::kResource);
+    const auto transport = MakeTcpTransport(LocalOptions());
+    REQUIRE_FALSE(transport);
+    const auto interfaces = tcp::EnumerateInterfaces();
+    REQUIRE_FALSE(interfaces);
+    for (const Error& error : {transport.error(), interfaces.error()}) {
+      CHECK(error.code() == ErrorCode::kResource);
+      CHECK_MESSAGE(error.message().find("of 256 file descriptors are open") != std::string::npos, error.message());
+    }
   }
   Lane& lane = world.Open(0, 1);
   CHECK(world.Drive([&] { return lane.state() == LaneState::kOpen; }));

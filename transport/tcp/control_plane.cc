@@ -27,6 +27,7 @@
 #include "transport/tcp/greeter.h"
 #include "transport/tcp/group.h"
 #include "transport/tcp/interfaces.h"
+#include "transport/tcp/socket.h"
 
 namespace rondo::tcp {
 namespace {
@@ -200,7 +201,7 @@ Result<std::shared_ptr<ControlPlane>> ControlPlane::Start(TcpOptions options) {
     if (failed) return Fail(ErrorCode::kResource, "the TCP control thread cannot be started: {}", failed.message());
     return plane;
   } catch (const std::system_error& error) {
-    return Fail(ErrorCode::kResource, "the TCP control thread cannot be set up: {}", error.what());
+    return Fail(SystemError(error.code().value(), "the TCP control thread cannot be set up", ErrorCode::kResource));
   }
 }
 

@@ -15,6 +15,8 @@
 #include <memory>
 #include <utility>
 
+#include "transport/tcp/socket.h"
+
 namespace rondo::tcp {
 namespace {
 
@@ -77,7 +79,7 @@ std::string List(const std::vector<LocalAddress>& all) {
 Result<std::vector<LocalAddress>> EnumerateInterfaces() {
   ifaddrs* raw = nullptr;
   if (getifaddrs(&raw) != 0) {
-    return Fail(ErrorCode::kResource, "cannot list the network interfaces: {}", std::strerror(errno));
+    return Fail(SystemError(errno, "cannot list the network interfaces", ErrorCode::kResource));
   }
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> list(raw, &freeifaddrs);
   const auto devices = RdmaDevices();
