@@ -140,7 +140,8 @@ def killed_in_a_barrier(stage):
 @case(1)
 def killed_while_it_closes(stage):
     """It has said goodbye and needs nobody any more; those who still sum are told that it has gone."""
-    ranks = stage.job("connect sums:5 close", f"connect sums:5 hold:late sums:1 {GO_ON}", f"connect sums:5 hold:late sums:1 {GO_ON}")
+    ranks = stage.job("connect sums:5 close", f"connect sums:5 hold:late sums:1 {GO_ON}",
+                      f"connect sums:5 hold:late sums:1 {GO_ON}")
     for rank in ranks[1:]:
         rank.awaits("held")
     ranks[0].awaits_inside(3)

@@ -316,8 +316,10 @@ class Stage:
                 if running.process.poll() is None:
                     running.signal(signal.SIGTERM)
                 running.end()
-            if left := self.leftovers():
-                raise Failed(f"left over: {left}")
+            deadline = time.monotonic() + 5  # who was just killed may need a moment
+            while (left := self.leftovers()) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            self.expect(not left, f"left over: {left}")
             shm_now = {entry.name for entry in pathlib.Path("/dev/shm").iterdir() if "rondo" in entry.name}
             self.expect(shm_now <= shm_before, f"left in /dev/shm: {shm_now - shm_before}")
             self.expect(self.fired, "the fault did not fire: nothing said so")

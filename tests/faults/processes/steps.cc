@@ -323,6 +323,17 @@ class Player {
     return {};
   }
 
+  Status ForkOn(const Step& step) {
+    const pid_t child = fork();
+    if (child == 0) {
+      sleep(static_cast<unsigned>(step.Number(0, 0)));
+      _exit(0);
+    }
+    ++witness_.fired;
+    Say("spawned", {{"child", child}});
+    return {};
+  }
+
   Status Exec(const Step& step) {
     std::string seconds = step.Text(0);
     std::string program = "sleep";
@@ -445,8 +456,9 @@ const std::map<std::string, Player::Method>& Player::Methods() {
       {"kill_in", &Player::KillIn},   {"abort", &Player::Abort},
       {"abort_in", &Player::AbortIn}, {"abort_callback", &Player::AbortCallback},
       {"on_term", &Player::OnTerm},   {"fork", &Player::Fork},
-      {"exec", &Player::Exec},        {"jump", &Player::Jump},
-      {"limit", &Player::Limit},      {"user", &Player::User},
+      {"fork_on", &Player::ForkOn},   {"exec", &Player::Exec},
+      {"jump", &Player::Jump},        {"limit", &Player::Limit},
+      {"user", &Player::User},
   };
   return methods;
 }

@@ -18,6 +18,7 @@
 //   abort:REASON, abort_in:US:REASON[:TIMES]    Abort, now or by other threads
 //   abort_callback:REASON            Abort from the callback of a sum
 //   fork                             a child that has a copy of everything, destroys it and ends as main does
+//   fork_on:SECONDS                  a child that has a copy of everything and sleeps, beyond the end of this process
 //   exec:SECONDS                     a child that is another program, and outlives this one
 //   on_term                          SIGTERM is answered by Abort from now on, as tools/interrupt.h does
 //   jump:SECONDS                     the wall clock, for this process
