@@ -60,7 +60,8 @@ def too_few_descriptors_in_the_store(stage):
     for rank in ranks:
         rank.awaits_inside(1)
     now = time.monotonic_ns()
-    stage.failed(ranks, ("store_timeout", "unreachable", "rendezvous_timeout", "store_lost"), since_ns=now, within_s=WAIT_S, alike=False)
+    stage.failed(ranks, ("store_timeout", "unreachable", "rendezvous_timeout", "store_lost"), since_ns=now, within_s=WAIT_S,
+                 alike=False)
     stage.fire(1, "they could not all get in")
     stage.clean(ranks, cpu_s=CPU_S)
     ticks = open(f"/proc/{store.process.pid}/stat", encoding="utf-8").read().rsplit(")", 1)[1].split()[11:13]

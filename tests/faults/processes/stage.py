@@ -162,9 +162,8 @@ class Stage:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rondo_fault_"))
         self.ranks, self.others, self.mounts = [], [], []
         self.fired = 0
-        self.row = {"fault": case_.faults[0] if len(case_.faults) == 1 else list(case_.faults), "case": case_.name,
-                    "layer": "processes", "path": path, "fired": 0, "outcome": "", "detected_ms": None, "survivors": 0}
-        self.note = ""
+        self.row = {"fault": case_.faults[0], "case": case_.name, "layer": "processes", "path": path, "fired": 0, "outcome": "",
+                    "detected_ms": None, "survivors": 0}
 
     # ---- setting up ----
 
@@ -288,14 +287,20 @@ class Stage:
     def text(self):
         return "".join(rank.text() for rank in self.ranks) + "".join(running.text() for running in self.others)
 
-    def leftovers(self):
-        """What of the case still runs, or lies about."""
-        found = []
+    def processes(self):
+        """What of the case still runs, as folders in /proc."""
         mark = f"RONDO_FAULT_CASE={self.mark}".encode()
         for folder in pathlib.Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 if mark in (folder / "environ").read_bytes().split(b"\0") and process_alive(int(folder.name)):
-                    found.append(f"process {folder.name}: {(folder / 'cmdline').read_bytes().decode().split(chr(0))[:2]}")
+                    yield folder
+
+    def leftovers(self):
+        """What of the case still runs, or lies about."""
+        found = []
+        for folder in self.processes():
+            with contextlib.suppress(OSError):
+                found.append(f"process {folder.name}: {(folder / 'cmdline').read_bytes().decode().split(chr(0))[:2]}")
         pids = {str(rank.pid) for rank in self.ranks}
         for entry in pathlib.Path("/dev/shm").iterdir():
             if "rondo" in entry.name and any(pid in entry.name for pid in pids):
@@ -337,6 +342,14 @@ class Stage:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(running.process.pid, signal.SIGCONT)
                 running.kill()
+        for folder in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(folder.name), signal.SIGKILL)
+        for running in [rank.running for rank in self.ranks] + self.others:
+            for reader, stream in zip(running.readers, (running.process.stdout, running.process.stderr)):
+                reader.join(5)
+                if not reader.is_alive():  # whoever holds the other end has gone
+                    stream.close()
         for mount in reversed(self.mounts):
             mount()
         shutil.rmtree(self.folder, ignore_errors=True)

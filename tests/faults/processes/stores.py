@@ -78,7 +78,8 @@ def small_disk(stage):
     """A file system of 64 KiB that is the case's own."""
     folder = stage.folder / "disk"
     folder.mkdir()
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)], capture_output=True, text=True, check=False)
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)], capture_output=True, text=True,
+                          check=False)
     if made.returncode != 0:
         raise Skipped(f"a file system of the case's own cannot be mounted: {made.stderr.strip()}")
     stage.mounts.append(lambda: subprocess.run(["umount", "-l", str(folder)], check=False))
