@@ -39,7 +39,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kDeadline = 20s;  // of an operation, on a busy machine
-constexpr Duration kSettle = 2s;     // of a rebuild: nobody is ever away from Rondo for so long
+constexpr Duration kSettle = 5s;     // of a rebuild: nobody is ever away from Rondo for so long
 constexpr std::uint64_t kMostElements = 1 << 17;
 constexpr std::uint64_t kLookForEndEvery = 32;           // operations
 constexpr std::uint64_t kOperationsAGeneration = 1'500;  // then all rebuild though nobody died
@@ -186,11 +186,13 @@ class Soaker {
   }
 
   Status OneOf(Random& random) {
-    const std::uint64_t what = random.Below(10);
-    if (what < 5) return AnyCollective(random);
-    if (what < 8) return AnyType(random);
-    if (what < 9) return Several(random);
-    return Messages(random);
+    const std::uint64_t what = random.Below(40);
+    if (what < 20) return AnyCollective(random);
+    if (what < 30) return AnyType(random);
+    if (what < 34) return Several(random);
+    if (what < 38) return Messages(random);
+    if (what < 39) return Allocated(random);
+    return InGroups(random);
   }
 
   Status AnyCollective(Random& random) {
@@ -265,6 +267,39 @@ class Soaker {
         if (value != world * (world - 1) / 2 + world * static_cast<std::int64_t>(i)) EndAsWrong("one of several sums");
     checked_ += works;
     return {};
+  }
+
+  // In memory that ranks of a host map, and which goes again.
+  Status Allocated(Random& random) {
+    const std::size_t elements = (64 << 10) / sizeof(std::int64_t) + Length(random, kMostElements);
+    RONDO_ASSIGN(const std::unique_ptr<Memory> memory, communicator_->Allocate(elements * sizeof(std::int64_t)));
+    auto* const values = reinterpret_cast<std::int64_t*>(memory->bytes().data());
+    std::fill_n(values, elements, communicator_->rank());
+    RONDO_TRY(
+        communicator_->AllReduce(values, values, elements, DataType::kInt64, ReduceOp::kSum, {.timeout = kDeadline}));
+    const int world = communicator_->world_size();
+    if (std::any_of(values, values + elements, [world](std::int64_t v) { return v != world * (world - 1) / 2; }))
+      EndAsWrong("a sum in allocated memory");
+    ++checked_;
+    return {};
+  }
+
+  // Even and odd ranks by themselves, for one sum; closed by all, or destroyed as it is.
+  Status InGroups(Random& random) {
+    const bool closes = random.Chance(0.5);
+    const std::uint64_t count = Length(random, kMostElements);
+    RONDO_ASSIGN(const std::unique_ptr<Communicator> group,
+                 communicator_->Split(communicator_->rank() % 2, communicator_->rank()));
+    std::vector<std::int64_t> values(count, group->rank() + 1);
+    RONDO_TRY(group->AllReduce(values.data(), values.data(), count, DataType::kInt64, ReduceOp::kSum,
+                               {.timeout = kDeadline}));
+    const std::int64_t due = std::int64_t{group->world_size()} * (group->world_size() + 1) / 2;
+    if (std::any_of(values.begin(), values.end(), [due](std::int64_t v) { return v != due; }))
+      EndAsWrong("a sum in a group");
+    ++checked_;
+    // Destroyed without a word a group fails for those who still need it; by then all have what they came for.
+    RONDO_TRY(communicator_->Barrier({.timeout = kDeadline}));
+    return closes ? group->Close() : Status();
   }
 
   // Round the circle.
