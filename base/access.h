@@ -5,7 +5,7 @@
 // hears a proof can try guesses at a secret that people thought up, but not at 32 random bytes: MakeTokenText draws
 // them.
 //
-// Thread rule: values; a JobToken is constant, any thread.
+// Thread rule: values; a JobToken is constant, any thread, as its RandomSource must be.
 #pragma once
 
 #include <array>
