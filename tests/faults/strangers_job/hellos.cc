@@ -105,9 +105,10 @@ nlohmann::json PortOfStore(const HostPort& address, const std::string& job) {
   const std::string right = Encode(store_protocol::Hello{.job = job});
   std::string length = right;
   length.replace(store_protocol::kHelloHeadBytes - 4, 4, "\xff\xff\xff\xff");  // of job and token
-  return Port(
-      "store", "127.0.0.1", address.port, {{"client", Hex(right)}},
-      {{"another version", Hex(Encode(another))}, {"a huge request", Hex(right + std::string("\xff\xff\xff\xff", 4))}});
+  return Port("store", "127.0.0.1", address.port, {{"client", Hex(right)}},
+              {{"another version", Hex(Encode(another))},
+               {"a huge length", Hex(length)},
+               {"a huge request", Hex(right + std::string("\xff\xff\xff\xff", 4))}});
 }
 
 Result<nlohmann::json> Ports() {
