@@ -1,0 +1,417 @@
+// TLS of two ends in one thread, whose bytes the test carries: all at once, one by one, cut off, or spoilt.
+#include "base/tls.h"
+
+#include <doctest/doctest.h>
+#include <openssl/ssl.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/support/tls_files.h"
+
+namespace rondo {
+namespace {
+
+using testing::PskOf;
+using testing::TlsFiles;
+
+using Role = TlsSession::Role;
+
+std::shared_ptr<const TlsContext> ContextOf(const TlsOptions& options) {
+  auto made = TlsContext::Make(options);
+  REQUIRE_MESSAGE(made, made.error().ToString());
+  REQUIRE(*made != nullptr);
+  return *made;
+}
+
+std::unique_ptr<TlsSession> Session(const TlsOptions& options, Role role, std::size_t buffer = kTlsSmallBuffer) {
+  auto made = TlsSession::Make(ContextOf(options), role, role == Role::kCaller ? "10.0.0.2:1" : "10.0.0.1:1", buffer);
+  REQUIRE(made);
+  return std::move(*made);
+}
+
+// Carries at most `most` bytes; returns how many.
+std::size_t Carry(TlsSession& from, TlsSession& to, std::size_t most) {
+  const Bytes front = from.Unsent();
+  const MutableBytes room = to.Room();
+  const std::size_t bytes = std::min({front.size(), room.size(), most});
+  std::copy_n(front.begin(), bytes, room.begin());
+  to.Received(bytes);
+  from.Sent(bytes);
+  return bytes;
+}
+
+struct Pair {
+  std::unique_ptr<TlsSession> caller, called;
+  std::optional<Error> caller_error, called_error;
+
+  Pair(const TlsOptions& a, const TlsOptions& b, std::size_t buffer = kTlsSmallBuffer)
+      : caller(Session(a, Role::kCaller, buffer)), called(Session(b, Role::kCalled, buffer)) {}
+
+  // Until nothing moves any more. A side that has failed still sends its alert; one that is through also looks for what
+  // the other says of it.
+  void Shake(std::size_t piece = SIZE_MAX) {
+    const auto step = [](TlsSession& session, std::optional<Error>& error) {
+      if (error) return;
+      const auto shaken = session.Handshake();
+      if (!shaken) error = shaken.error();
+      if (!shaken || !*shaken) return;
+      std::byte none;
+      if (const auto read = session.Read({&none, 1}); !read) error = read.error();
+    };
+    for (bool moved = true; moved;) {
+      step(*caller, caller_error);
+      moved = Carry(*caller, *called, piece) != 0;
+      step(*called, called_error);
+      moved = Carry(*called, *caller, piece) != 0 || moved;
+    }
+    step(*caller, caller_error);
+  }
+  bool established() const { return caller->established() && called->established() && !caller_error && !called_error; }
+};
+
+std::string Everything(TlsSession& session) {
+  std::string text;
+  std::array<std::byte, 1000> some;
+  for (auto got = session.Read(some); got && *got != 0; got = session.Read(some))
+    text += ToText(Bytes(some).first(*got));
+  return text;
+}
+
+// Moves all of `text` over, in whatever records it takes.
+std::string Through(TlsSession& from, TlsSession& to, const std::string& text, std::size_t piece = SIZE_MAX) {
+  std::string arrived;
+  std::size_t done = 0;
+  while (arrived.size() < text.size()) {
+    const std::array<Bytes, 1> rest{AsBytes(text).subspan(done)};
+    const auto taken = from.Write(rest);
+    REQUIRE(taken);
+    done += *taken;
+    while (Carry(from, to, piece) != 0) arrived += Everything(to);
+  }
+  return arrived;
+}
+
+void RequireAuth(const std::optional<Error>& error, std::string_view word) {
+  REQUIRE(error);
+  CAPTURE(error->ToString());
+  CHECK(error->code() == ErrorCode::kAuth);
+  CHECK(error->message().find(word) != std::string::npos);
+  CHECK(error->details().address.starts_with("10.0.0."));
+}
+
+}  // namespace
+
+TEST_CASE("tls: two that hold the same key find each other, and bytes arrive as they were sent") {
+  Pair pair(PskOf('k'), PskOf('k'));
+  pair.Shake();
+  REQUIRE(pair.established());
+  CHECK(pair.caller->Describe() == "TLS 1.3, TLS_AES_128_GCM_SHA256, psk");
+  std::string text(100'000, 'a');
+  for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 7);
+  CHECK(Through(*pair.caller, *pair.called, text) == text);
+  CHECK(Through(*pair.called, *pair.caller, text) == text);
+}
+
+TEST_CASE("tls: what crosses the wire is not what was said") {
+  Pair pair(PskOf('k'), PskOf('k'));
+  pair.Shake();
+  const std::string secret = "the gradient of the loss";
+  const std::array<Bytes, 1> pieces{AsBytes(secret)};
+  REQUIRE(pair.caller->Write(pieces) == secret.size());
+  CHECK(ToText(pair.caller->Unsent()).find("gradient") == std::string::npos);
+}
+
+TEST_CASE("tls: byte by byte all is the same") {
+  TlsFiles files;
+  for (const TlsOptions& options : {PskOf('k'), files.Member("ca", "rank")}) {
+    Pair pair(options, options);
+    pair.Shake(1);
+    REQUIRE(pair.established());
+    CHECK(Through(*pair.caller, *pair.called, "in the end all bytes are equal", 1) == "in the end all bytes are equal");
+  }
+}
+
+TEST_CASE("tls: small pieces share a record, and a buffer's room bounds what is taken") {
+  Pair pair(PskOf('k'), PskOf('k'));
+  pair.Shake();
+  const std::string header(64, 'h');
+  const std::string payload(100'000, 'p');
+  const std::array<Bytes, 2> pieces{AsBytes(header), AsBytes(payload)};
+  CHECK(pair.caller->Write(pieces) == kTlsRecordBytes);
+  CHECK(pair.caller->Write(pieces) == 0);
+}
+
+TEST_CASE("tls: another key is refused, and both sides say so") {
+  Pair pair(PskOf('k'), PskOf('j'));
+  pair.Shake();
+  RequireAuth(pair.called_error, "another pre-shared key");
+  RequireAuth(pair.caller_error, "it refused the pre-shared key");
+}
+
+TEST_CASE("tls: another identity of a key is refused") {
+  TlsOptions other = PskOf('k');
+  other.psk_identity = "another-job";
+  Pair pair(other, PskOf('k'));
+  pair.Shake();
+  RequireAuth(pair.called_error, "identity is not ours");
+  RequireAuth(pair.caller_error, "refused the pre-shared key");
+}
+
+TEST_CASE("tls: two certificates of one authority find each other") {
+  TlsFiles files;
+  Pair pair(files.Member("ca", "rank0"), files.Member("ca", "rank1"));
+  pair.Shake();
+  REQUIRE(pair.established());
+  CHECK(Through(*pair.called, *pair.caller, "hello") == "hello");
+  CHECK(pair.caller->Describe().ends_with("certificates"));
+}
+
+TEST_CASE("tls: an expired certificate is refused on either side, with its date") {
+  TlsFiles files;
+  const TlsOptions fresh = files.Member("ca", "fresh");
+  const TlsOptions stale =
+      files.Member("ca", "stale", {.from = -std::chrono::hours(48), .until = -std::chrono::hours(24)});
+  SUBCASE("the called's") {
+    Pair pair(fresh, stale);
+    pair.Shake();
+    RequireAuth(pair.caller_error, "certificate '/CN=stale': it expired on ");
+    CHECK(pair.caller_error->message().find(" GMT") != std::string::npos);
+    RequireAuth(pair.called_error, "refused this process's certificate: it has expired");
+  }
+  SUBCASE("the caller's") {
+    Pair pair(stale, fresh);
+    pair.Shake();
+    RequireAuth(pair.called_error, "certificate '/CN=stale': it expired on ");
+    RequireAuth(pair.caller_error, "refused this process's certificate: it has expired");
+    CHECK(pair.caller_error->message().find("'/CN=stale', valid until ") != std::string::npos);
+  }
+}
+
+TEST_CASE("tls: a certificate that is not valid yet is refused") {
+  TlsFiles files;
+  Pair pair(files.Member("ca", "a"),
+            files.Member("ca", "early", {.from = std::chrono::hours(5), .until = std::chrono::hours(9)}));
+  pair.Shake();
+  RequireAuth(pair.caller_error, "valid only from ");
+}
+
+TEST_CASE("tls: a certificate of another authority is refused") {
+  TlsFiles files;
+  const TlsOptions ours = files.Member("ca", "ours");
+  const TlsOptions theirs = files.Member("another", "theirs");
+  Pair pair(ours, theirs);
+  pair.Shake();
+  RequireAuth(pair.caller_error, "not signed by the job's CA");
+  RequireAuth(pair.called_error, "not signed by a CA that is known there");
+}
+
+TEST_CASE("tls: who shows no certificate is refused") {
+  TlsFiles files;
+  const TlsOptions ours = files.Member("ca", "ours");
+  // No options of ours leave the certificate out, so this caller is OpenSSL's alone.
+  SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
+  SSL* const ssl = SSL_new(context);
+  BIO* near = nullptr;
+  BIO* wire = nullptr;
+  REQUIRE(BIO_new_bio_pair(&near, 0, &wire, 0) == 1);
+  SSL_set_bio(ssl, near, near);
+  SSL_set_connect_state(ssl);
+  const auto called = Session(ours, Role::kCalled);
+  std::optional<Error> error;
+  for (int i = 0; i < 10 && !error; ++i) {
+    SSL_do_handshake(ssl);
+    const MutableBytes room = called->Room();
+    const int sent = BIO_read(wire, room.data(), static_cast<int>(room.size()));
+    if (sent > 0) called->Received(static_cast<std::size_t>(sent));
+    if (const auto shaken = called->Handshake(); !shaken) error = shaken.error();
+    for (Bytes front = called->Unsent(); !front.empty(); front = called->Unsent()) {
+      const int got = BIO_write(wire, front.data(), static_cast<int>(front.size()));
+      REQUIRE(got > 0);
+      called->Sent(static_cast<std::size_t>(got));
+    }
+  }
+  RequireAuth(error, "it showed no certificate");
+  SSL_free(ssl);
+  BIO_free(wire);
+  SSL_CTX_free(context);
+}
+
+TEST_CASE("tls: who offers TLS 1.2 at most is refused") {
+  const auto called = Session(PskOf('k'), Role::kCalled);
+  SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
+  SSL_CTX_set_max_proto_version(context, TLS1_2_VERSION);
+  SSL* const ssl = SSL_new(context);
+  BIO* near = nullptr;
+  BIO* wire = nullptr;
+  REQUIRE(BIO_new_bio_pair(&near, 0, &wire, 0) == 1);
+  SSL_set_bio(ssl, near, near);
+  SSL_set_connect_state(ssl);
+  SSL_do_handshake(ssl);
+  const MutableBytes room = called->Room();
+  const int sent = BIO_read(wire, room.data(), static_cast<int>(room.size()));
+  REQUIRE(sent > 0);
+  called->Received(static_cast<std::size_t>(sent));
+  const auto shaken = called->Handshake();
+  REQUIRE(!shaken);
+  RequireAuth(shaken.error(), "older than 1.3");
+  SSL_free(ssl);
+  BIO_free(wire);
+  SSL_CTX_free(context);
+}
+
+TEST_CASE("tls: who knows no key is not believed for a certificate of its own") {
+  TlsFiles files;
+  Pair called_has_certificate(PskOf('k'), files.Member("ca", "rank"));
+  called_has_certificate.Shake();
+  RequireAuth(called_has_certificate.caller_error, "a certificate instead of knowing the pre-shared key");
+  Pair caller_has_certificate(files.Member("ca", "rank"), PskOf('k'));
+  caller_has_certificate.Shake();
+  RequireAuth(caller_has_certificate.called_error, "it offers no pre-shared key");
+  RequireAuth(caller_has_certificate.caller_error, "wants no certificates");
+}
+
+TEST_CASE("tls: who speaks no TLS is refused at its first bytes") {
+  for (const std::string_view said : {std::string_view("RONDOtcp\1\0aa", 12), std::string_view("GET / HTTP/1.1\r\n"),
+                                      std::string_view("\0\0\0\0\0\0\0\0", 8), std::string_view("SSH-2.0-x")}) {
+    CAPTURE(said);
+    for (const Role role : {Role::kCaller, Role::kCalled}) {
+      const auto session = Session(PskOf('k'), role);
+      REQUIRE(session->Handshake() == false);
+      const MutableBytes room = session->Room();
+      std::copy_n(AsBytes(said).begin(), said.size(), room.begin());
+      session->Received(said.size());
+      const auto shaken = session->Handshake();
+      REQUIRE(!shaken);
+      RequireAuth(shaken.error(), "does not speak TLS");
+    }
+  }
+}
+
+TEST_CASE("tls: a caller that meets a side without TLS learns so from its answer") {
+  const auto caller = Session(PskOf('k'), Role::kCaller);
+  REQUIRE(caller->Handshake() == false);
+  CHECK(LooksLikeTls(caller->Unsent()));
+  const MutableBytes room = caller->Room();
+  std::copy(kTlsNotSpoken.begin(), kTlsNotSpoken.end(), room.begin());
+  caller->Received(kTlsNotSpoken.size());
+  const auto shaken = caller->Handshake();
+  REQUIRE(!shaken);
+  RequireAuth(shaken.error(), "does not speak TLS, and this process does");
+}
+
+TEST_CASE("tls: a stream that is cut off anywhere in the handshake ends it with an error") {
+  Pair whole(PskOf('k'), PskOf('k'));
+  whole.Shake(1);
+  for (std::size_t cut = 0;; cut += 13) {
+    CAPTURE(cut);
+    Pair pair(PskOf('k'), PskOf('k'));
+    std::size_t carried = 0;
+    bool cut_here = false;
+    for (int quiet = 0; quiet < 3 && !cut_here;) {
+      (void)pair.caller->Handshake();
+      (void)pair.called->Handshake();
+      const bool to_called = carried < cut && Carry(*pair.caller, *pair.called, 1) != 0;
+      carried += to_called;
+      const bool to_caller = Carry(*pair.called, *pair.caller, 1) != 0;
+      quiet = to_called || to_caller ? 0 : quiet + 1;
+      cut_here = carried == cut && !pair.called->established() && quiet == 2;
+    }
+    if (pair.called->established()) break;
+    pair.called->ReceivedEnd();
+    const auto shaken = pair.called->Handshake();
+    REQUIRE(!shaken);
+    CHECK(shaken.error().code() == ErrorCode::kConnectionReset);
+  }
+}
+
+TEST_CASE("tls: a byte that changes on the way is found, wherever it is") {
+  for (std::size_t place = 0; place < 60; place += 3) {
+    CAPTURE(place);
+    Pair pair(PskOf('k'), PskOf('k'));
+    pair.Shake();
+    const std::string text = "thirty-eight bytes of no great interest";
+    const std::array<Bytes, 1> pieces{AsBytes(text)};
+    REQUIRE(pair.caller->Write(pieces) == text.size());
+    const Bytes front = pair.caller->Unsent();
+    REQUIRE(front.size() > place);
+    const MutableBytes room = pair.called->Room();
+    std::copy(front.begin(), front.end(), room.begin());
+    room[place] ^= std::byte{0x10};
+    pair.called->Received(front.size());
+    pair.called->ReceivedEnd();
+    std::array<std::byte, 100> some;
+    const auto got = pair.called->Read(some);
+    REQUIRE(!got);
+    const ErrorCode code = got.error().code();  // a length may be what changed: then the end comes too soon
+    CHECK((code == ErrorCode::kCorrupt || code == ErrorCode::kProtocol || code == ErrorCode::kConnectionReset));
+    CHECK(pair.called->Read(some).error().ToString() == got.error().ToString());
+  }
+}
+
+TEST_CASE("tls: an end that was announced is one, and one that was not is an error after the last byte") {
+  for (const bool announced : {true, false}) {
+    CAPTURE(announced);
+    Pair pair(PskOf('k'), PskOf('k'));
+    pair.Shake();
+    const std::array<Bytes, 1> pieces{AsBytes("last words")};
+    REQUIRE(pair.caller->Write(pieces) == 10);
+    if (announced) pair.caller->Finish();
+    Carry(*pair.caller, *pair.called, SIZE_MAX);
+    pair.called->ReceivedEnd();
+    std::array<std::byte, 100> some;
+    CHECK(pair.called->Read(some) == 10);
+    const auto end = pair.called->Read(some);
+    CHECK(pair.called->ended() == announced);
+    REQUIRE(end.has_value() == announced);
+    if (!announced) CHECK(end.error().code() == ErrorCode::kConnectionReset);
+  }
+}
+
+TEST_CASE("tls: keys change as often as wanted, and nobody notices") {
+  Pair pair(PskOf('k'), PskOf('k'));
+  pair.Shake();
+  pair.caller->ChangeKeysAfter(2);
+  for (int i = 0; i < 300; ++i) {
+    const std::string text = "record " + std::to_string(i);
+    REQUIRE(Through(*pair.caller, *pair.called, text) == text);
+  }
+}
+
+TEST_CASE("tls: options that cannot serve are refused by name") {
+  TlsFiles files;
+  const TlsOptions good = files.Member("ca", "rank");
+  const auto refuse = [](const TlsOptions& options, std::string_view word) {
+    const auto made = TlsContext::Make(options);
+    REQUIRE(!made);
+    CAPTURE(made.error().ToString());
+    CHECK(made.error().code() == ErrorCode::kInvalidArgument);
+    CHECK(made.error().message().find(word) != std::string::npos);
+  };
+  TlsOptions bad = PskOf('k');
+  bad.psk.pop_back();
+  refuse(bad, "it has 31");
+  bad = good;
+  bad.ca_file = "";
+  refuse(bad, "CA file");
+  bad = good;
+  bad.ca_file = "/nowhere/ca.pem";
+  refuse(bad, "CA file '/nowhere/ca.pem': No such file");
+  bad = good;
+  bad.certificate_file = files.Write("junk.pem", "no certificate");
+  refuse(bad, "certificate file '");
+  bad = good;
+  bad.key_file = files.Member("ca", "other").key_file;
+  refuse(bad, "key values mismatch");
+  CHECK(*TlsContext::Make({}) == nullptr);
+}
+
+TEST_CASE("tls: modes are known by their names") {
+  for (const TlsMode mode : {TlsMode::kOff, TlsMode::kPsk, TlsMode::kCertificates}) {
+    CHECK(ParseTlsMode("--tls", Name(mode)) == mode);
+  }
+  CHECK(ParseTlsMode("--tls", "yes").error().message() == "--tls is 'yes'; off, psk or certificates is wanted");
+}
+
+}  // namespace rondo
