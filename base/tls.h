@@ -76,11 +76,11 @@ inline constexpr std::size_t kTlsOverheadBytes = 128;
 inline constexpr std::size_t kTlsSmallBuffer = kTlsRecordBytes + 2 * kTlsOverheadBytes;
 
 // What a side without TLS answers to one that begins with TLS, so that this one need not guess: a fatal alert,
-// unexpected_message, in the clear. And how to know such a beginning.
+// unexpected_message, in the clear. And how to know such a beginning: a handshake record, by its first bytes.
 inline constexpr std::array<std::byte, 7> kTlsNotSpoken{std::byte{0x15}, std::byte{0x03}, std::byte{0x03}, std::byte{0},
                                                         std::byte{2},    std::byte{2},    std::byte{10}};
-inline bool LooksLikeTls(Bytes first) {  // a handshake or an alert, by its first byte, which none of ours begins with
-  return !first.empty() && (first[0] == std::byte{0x16} || first[0] == std::byte{0x15});
+inline bool BeginsTls(Bytes first) {
+  return first.size() >= 2 && first[0] == std::byte{0x16} && first[1] == std::byte{0x03};
 }
 
 // One connection's TLS: bytes in, bytes out, no socket. Whoever owns the connection moves

@@ -27,6 +27,7 @@
 #include "base/ids.h"
 #include "base/log.h"
 #include "base/result.h"
+#include "base/tls.h"
 #include "rendezvous/environment.h"
 #include "rendezvous/launchers/exchange.h"
 #include "rendezvous/launchers/launched.h"
@@ -76,8 +77,9 @@ struct OpenStoreOptions {
   std::vector<std::string> hosts = {};  // with an exchange: addresses of this host to tell others, best first
   std::string who;                      // this process for people: "host a, pid 17"
   TimePoint deadline;
-  std::shared_ptr<const Clock> clock;  // null: the machine's
-  Logger* logger = nullptr;            // outlives the opened store
+  std::shared_ptr<const Clock> clock;               // null: the machine's
+  Logger* logger = nullptr;                         // outlives the opened store
+  std::shared_ptr<const TlsContext> tls = nullptr;  // of a TCP store; null: in the clear
 };
 
 // A store, and its server where this process has it.

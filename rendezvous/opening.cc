@@ -14,6 +14,7 @@ TcpStoreClient::Options ClientOptions(const HostPort& address, const OpenStoreOp
   client.deadline = options.deadline;
   client.clock = options.clock;
   client.logger = options.logger;
+  client.tls = options.tls;
   return client;
 }
 
@@ -33,6 +34,7 @@ Result<std::shared_ptr<TcpStoreServer>> StartStoreServer(const std::string& host
   server.deadline = options.deadline;
   server.logger = options.logger;
   server.clock = options.clock;
+  server.tls = options.tls;
   RONDO_ASSIGN(std::shared_ptr<TcpStoreServer> started, TcpStoreServer::Start(server));
   return started;
 }

@@ -99,32 +99,31 @@ tl::expected<Socket, TryFailure> ConnectTo(const SocketAddress& address, const C
   return socket;
 }
 
-// A fresh connection's buffer takes it whole.
-bool SendWhole(int fd, const std::string& bytes) {
-  return send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
-}
-
-// Says hello, proves what is asked for, and reads the answer; what came after it is left in `unread`.
-tl::expected<void, TryFailure> SayHello(int fd, const TcpStoreClient::Options& options, const Clock& clock,
+// Says hello, proves what is asked for, and reads the answer; what came after it is left in `unread`. A fresh
+// connection's buffer takes what we say whole.
+tl::expected<void, TryFailure> SayHello(int fd, Wire& wire, const TcpStoreClient::Options& options, const Clock& clock,
                                         TimePoint deadline, std::string& unread) {
   using Next = store_protocol::ClientGreeting::Next;
   const auto final = [](const Error& error) { return tl::unexpected(TryFailure{.final = true, .error = error}); };
   auto greeting = store_protocol::ClientGreeting::Begin(options.job, options.token);
   if (!greeting) return final(greeting.error());
-  if (!SendWhole(fd, greeting->hello())) {
+  if (!wire.SendAll(fd, AsBytes(greeting->hello()))) {
     return Again(fmt::format("it closed before our hello: {}", std::strerror(errno)));
   }
   for (;;) {
-    if (!PollUntil(fd, POLLIN, clock, deadline)) return Again("it accepted, but did not answer our hello in time");
     std::array<char, 4096> buffer;
-    const ssize_t bytes = recv(fd, buffer.data(), buffer.size(), 0);
-    if (bytes < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    const ssize_t bytes = wire.Receive(fd, std::as_writable_bytes(std::span(buffer)));
+    if (bytes < 0 && errno == EAGAIN) {
+      if (!PollUntil(fd, POLLIN, clock, deadline)) return Again("it accepted, but did not answer our hello in time");
+      continue;
+    }
+    if (bytes < 0 && wire.failure()) return final(*wire.failure());
     if (bytes < 0) return Again(fmt::format("it closed at our hello: {}", std::strerror(errno)));
     if (bytes == 0) return Again("it closed at our hello");
     unread.append(buffer.data(), static_cast<std::size_t>(bytes));
     auto next = greeting->Take(unread);
     if (next && *next == Next::kSend) {
-      if (!SendWhole(fd, greeting->proof()))
+      if (!wire.SendAll(fd, AsBytes(greeting->proof())))
         return Again(fmt::format("it closed at our proof: {}", std::strerror(errno)));
       next = greeting->Take(unread);
     }
@@ -194,7 +193,12 @@ Result<std::unique_ptr<TcpStoreClient>> TcpStoreClient::Connect(const Options& o
           last_hope ? options.deadline : std::min(options.deadline, clock->Now() + kConnectPatience);
       auto socket = ConnectTo(address, *clock, until);
       std::string unread;
-      const auto hello = socket ? SayHello(socket->get(), options, *clock, until, unread)
+      Wire wire;
+      if (socket && options.tls) {
+        RONDO_ASSIGN(auto session, TlsSession::Make(options.tls, TlsSession::Role::kCaller, address.ToString()));
+        wire = Wire(std::move(session));
+      }
+      const auto hello = socket ? SayHello(socket->get(), wire, options, *clock, until, unread)
                                 : tl::expected<void, TryFailure>(tl::unexpected(socket.error()));
       if (hello) {
         Socket wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -202,7 +206,7 @@ Result<std::unique_ptr<TcpStoreClient>> TcpStoreClient::Connect(const Options& o
           return Fail(ErrorCode::kResource, "no descriptor for the store's client: {}", std::strerror(errno));
         }
         std::unique_ptr<TcpStoreClient> client(
-            new TcpStoreClient(options, place, clock, socket->get(), wake.get(), std::move(unread)));
+            new TcpStoreClient(options, place, clock, socket->get(), wake.get(), std::move(wire), std::move(unread)));
         socket->Release();  // the client's from here on
         wake.Release();
         return client;
@@ -230,12 +234,13 @@ Result<std::unique_ptr<TcpStoreClient>> TcpStoreClient::Connect(const Options& o
 }
 
 TcpStoreClient::TcpStoreClient(const Options& options, const HostPort& place, std::shared_ptr<const Clock> clock,
-                               int fd, int wake_fd, std::string unread)
+                               int fd, int wake_fd, Wire wire, std::string unread)
     : RemoteStore("tcp://" + place.ToString()),
       answer_grace_(options.answer_grace),
       clock_(std::move(clock)),
       fd_(fd),
       wake_fd_(wake_fd),
+      wire_(std::move(wire)),
       unread_(std::move(unread)) {}
 
 TcpStoreClient::~TcpStoreClient() {
@@ -284,7 +289,7 @@ void TcpStoreClient::Await(std::unique_lock<std::mutex>& lock, Call& call, TimeP
     }
     someone_reads_ = true;
     std::array<pollfd, 2> entries{
-        pollfd{.fd = fd_, .events = static_cast<short>(unsent_.empty() ? POLLIN : POLLIN | POLLOUT), .revents = 0},
+        pollfd{.fd = fd_, .events = static_cast<short>(Unsent() ? POLLIN | POLLOUT : POLLIN), .revents = 0},
         pollfd{.fd = wake_fd_, .events = POLLIN, .revents = 0},
     };
     lock.unlock();
@@ -309,7 +314,7 @@ void TcpStoreClient::Send(std::string frame) {
     unsent_ += frame;
   }
   Flush();
-  if (!unsent_.empty() && someone_reads_) {
+  if (Unsent() && someone_reads_) {
     const std::uint64_t one = 1;
     [[maybe_unused]] const ssize_t woken = write(wake_fd_, &one, sizeof one);
   }
@@ -318,11 +323,10 @@ void TcpStoreClient::Send(std::string frame) {
 void TcpStoreClient::Flush() {
   std::size_t done = 0;
   while (done < unsent_.size()) {
-    const ssize_t sent = send(fd_, unsent_.data() + done, unsent_.size() - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const std::array<Bytes, 1> rest{AsBytes(unsent_).subspan(done)};
+    const ssize_t sent = wire_.Send(fd_, rest);
     if (sent > 0) {
       done += static_cast<std::size_t>(sent);
-    } else if (sent < 0 && errno == EINTR) {
-      continue;
     } else if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
       break;
     } else {
@@ -330,14 +334,15 @@ void TcpStoreClient::Flush() {
     }
   }
   unsent_.erase(0, done);
+  wire_.Flush(fd_);
 }
 
 void TcpStoreClient::ReadAnswers() {
   std::array<char, kReadBytes> buffer;
   for (;;) {
     if (lost_) return;
-    const ssize_t bytes = recv(fd_, buffer.data(), buffer.size(), MSG_DONTWAIT);
-    if (bytes < 0 && errno == EINTR) continue;
+    const ssize_t bytes = wire_.Receive(fd_, std::as_writable_bytes(std::span(buffer)));
+    if (bytes < 0 && wire_.failure()) return Lose(wire_.failure()->message());
     if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (bytes < 0) return Lose(std::strerror(errno));
     if (bytes == 0) return Lose("it closed the connection");

@@ -16,6 +16,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/tls.h"
+#include "base/wire.h"
 #include "rendezvous/net_address.h"
 #include "rendezvous/remote_store.h"
 
@@ -37,12 +39,14 @@ class TcpStoreClient final : public RemoteStore {
                                                              // list of the missing keys
     std::shared_ptr<const Clock> clock;                      // null: the machine's
     Logger* logger = nullptr;                                // outlives the client
+    std::shared_ptr<const TlsContext> tls = nullptr;         // null: in the clear
   };
 
   // Tries every address of every host, again with growing pauses (a server may come later than its clients), until the
   // deadline. kUnreachable lists every address and why it failed. At once, when no other address was better: kProtocol
   // (what listens there is no store of ours), kVersionMismatch (another version or job), kAuth (server and process do
-  // not know the same token), kResource (the server has no room).
+  // not know the same token, or could not prove by TLS to belong to one job, or one of them speaks no TLS), kResource
+  // (the server has no room).
   static Result<std::unique_ptr<TcpStoreClient>> Connect(const Options& options);
   ~TcpStoreClient() override;
 
@@ -53,7 +57,7 @@ class TcpStoreClient final : public RemoteStore {
     std::optional<Result<std::string>> answer;
   };
   TcpStoreClient(const Options& options, const HostPort& place, std::shared_ptr<const Clock> clock, int fd, int wake_fd,
-                 std::string unread);
+                 Wire wire, std::string unread);
 
   // A Wait returns at most Options::answer_grace after its deadline.
   Result<std::string> Ask(const Encoded& encoded, TimePoint deadline, const Asked& asked) override;
@@ -63,6 +67,7 @@ class TcpStoreClient final : public RemoteStore {
   // All of these: REQUIRES mutex_.
   void Send(std::string frame);
   void Flush();
+  bool Unsent() const { return !unsent_.empty() || wire_.unsent(); }
   void ReadAnswers();
   void HandOut();
   void PassReading();
@@ -78,6 +83,7 @@ class TcpStoreClient final : public RemoteStore {
   std::uint64_t last_id_ = 0;
   std::map<std::uint64_t, Call*> calls_;
   bool someone_reads_ = false;
+  Wire wire_;
   std::string unsent_;
   std::string unread_;  // the beginning of an answer
   std::optional<Error> lost_;

@@ -5,7 +5,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>
-#include <sys/uio.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,6 +28,7 @@
 
 #include "base/bytes.h"
 #include "base/out_of_memory.h"
+#include "base/wire.h"
 #include "rendezvous/net_address.h"
 
 namespace rondo {
@@ -145,6 +146,7 @@ class TcpStoreServer::Loop {
       : limits_(WithinDescriptors(options.limits)),
         logger_(options.logger),
         clock_(std::move(clock)),
+        tls_(options.tls),
         service_({.job = options.job, .token = options.token, .limits = options.limits.service}),
         name_(std::move(name)),
         acceptor_(io_),
@@ -189,6 +191,7 @@ class TcpStoreServer::Loop {
   struct Connection {
     explicit Connection(tcp::socket connected) : socket(std::move(connected)) {}
     tcp::socket socket;
+    Wire wire;
     std::string peer;
     bool reading = false;  // a wait for readability is pending
     bool writing = false;  // likewise for room
@@ -216,7 +219,7 @@ class TcpStoreServer::Loop {
     std::vector<Id> deserted;
     for (const auto& [id, connection] : connections_) {
       const bool deaf = !connection.reading && !connection.paused;
-      const bool mute = !connection.writing && !service_.output(id).empty();
+      const bool mute = !connection.writing && (!service_.output(id).empty() || connection.wire.unsent());
       if (deaf || mute) deserted.push_back(id);
     }
     for (const Id id : deserted) Close(id);
@@ -278,7 +281,19 @@ class TcpStoreServer::Loop {
     const TimePoint until = SteadyNow() + std::chrono::milliseconds(limits_.hello_timeout_ms);
     connection.hello = before_hello_.insert(before_hello_.end(), {until, id});
     if (before_hello_.size() == 1) AwaitHello();
+    if (tls_) {
+      auto session = TlsSession::Make(tls_, TlsSession::Role::kCalled, connection.peer);
+      if (!session) return DropStranger(id, session.error().message());
+      connection.wire = Wire(std::move(*session));
+    }
     Read(id, connection);
+  }
+
+  // Unread bytes would turn the close into a reset, which may overtake what was said.
+  static void Drain(tcp::socket& socket) {
+    std::array<char, 4096> waste;
+    for (int i = 0; i < 16 && recv(socket.native_handle(), waste.data(), waste.size(), MSG_DONTWAIT) > 0; ++i) {
+    }
   }
 
   static void SetNumber(tcp::socket& socket, int name, int value) {
@@ -317,19 +332,55 @@ class TcpStoreServer::Loop {
   }
 
   void OnReadable(Id id, Connection& connection) {
+    const MutableBytes scratch = std::as_writable_bytes(std::span(scratch_));
     for (std::size_t i = 0; i < kReadsInARow; ++i) {
       if (!connection.closing && !service_.WantsInput(id)) {
         connection.paused = true;
         return;
       }
-      std::error_code error;
-      const std::size_t bytes = connection.socket.read_some(asio::buffer(scratch_), error);
-      if (error == asio::error::would_block || error == asio::error::try_again) break;
-      if (error || bytes == 0) return Leave(id);
+      const ssize_t got = connection.wire.Receive(connection.socket.native_handle(), scratch);
+      if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Read(id, connection);
+      if (got < 0 && connection.wire.failure() && !connection.closing) return OnTlsFailure(id, connection);
+      if (got <= 0) return Leave(id);
       if (connection.closing) continue;  // refused: what it still says is thrown away, so that it reads our reason
-      if (!Heed(id, connection, service_.Receive(id, std::as_bytes(std::span(scratch_.data(), bytes))))) return;
-      if (bytes < scratch_.size()) break;
+      const Bytes bytes = scratch.first(static_cast<std::size_t>(got));
+      if (!Heed(id, connection, service_.Receive(id, bytes))) return;
+      if (!connection.wire.has_tls() && bytes.size() < scratch.size()) break;
     }
+    // The others have their turn. What TLS holds already makes no socket readable.
+    if (!connection.wire.HasReceived()) return Read(id, connection);
+    asio::post(io_, [this, id] {
+      Connection* found = Find(id);
+      if (found == nullptr) return;
+      found->reading = false;
+      OnReadable(id, *found);
+    });
+    connection.reading = true;
+  }
+
+  // It heard why, by TLS's alert; a client of ours that speaks none, by the reply that it waits for.
+  void OnTlsFailure(Id id, Connection& connection) {
+    const Error& why = *connection.wire.failure();
+    if (service_.SaidHello(id)) {
+      Count(&Stats::broken);
+      LogRarely(fmt::format("dropped {}: {}", connection.peer, why.message()));
+      return Close(id);
+    }
+    const int fd = connection.socket.native_handle();
+    std::string beginning = ToText(connection.wire.beginning());
+    const bool ours = store_protocol::TakeHello(beginning).has_value();
+    if (!ours && !BeginsTls(connection.wire.beginning())) return DropStranger(id, why.message());
+    Count(&Stats::refused);
+    LogRarely(fmt::format("refused {}: {}", connection.peer, why.message()));
+    if (ours) {
+      const Error refusal(ErrorCode::kAuth, "the store wants TLS, and this process does not speak it");
+      Wire().SendAll(fd, AsBytes(Encode(store_protocol::HelloReply{.refused = refusal})));
+    }
+    // What it still says is thrown away, so that it hears ours; before_hello_ ends its patience.
+    connection.closing = true;
+    connection.wire = Wire();
+    std::error_code ignored;
+    connection.socket.shutdown(tcp::socket::shutdown_send, ignored);
     Read(id, connection);
   }
 
@@ -337,6 +388,11 @@ class TcpStoreServer::Loop {
   bool Heed(Id id, Connection& connection, const TcpStoreService::Verdict& verdict) {
     if (verdict.fate == TcpStoreService::Fate::kDrop) {
       if (!service_.SaidHello(id)) {
+        // A caller that begins with TLS need not guess why nobody answers.
+        if (!tls_ && BeginsTls(connection.wire.beginning())) {
+          connection.wire.SendAll(connection.socket.native_handle(), kTlsNotSpoken);
+          Drain(connection.socket);
+        }
         DropStranger(id, verdict.reason);
       } else {
         Count(&Stats::broken);
@@ -375,19 +431,12 @@ class TcpStoreServer::Loop {
     while (!output.empty()) {
       std::array<Bytes, kWritePieces> pieces;
       const std::size_t count = output.Front(pieces);
-      std::array<iovec, kWritePieces> vectors;
-      for (std::size_t i = 0; i < count; ++i) {
-        vectors[i] = {.iov_base = const_cast<std::byte*>(pieces[i].data()), .iov_len = pieces[i].size()};
-      }
-      msghdr message{};
-      message.msg_iov = vectors.data();
-      message.msg_iovlen = count;
-      const ssize_t sent = sendmsg(connection.socket.native_handle(), &message, MSG_NOSIGNAL);
-      if (sent < 0 && errno == EINTR) continue;
+      const ssize_t sent = connection.wire.Send(connection.socket.native_handle(), std::span(pieces).first(count));
       if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return AwaitRoom(id, connection);
       if (sent < 0) return Close(id);
       output.Consume(static_cast<std::size_t>(sent));
     }
+    if (!connection.wire.Flush(connection.socket.native_handle())) return AwaitRoom(id, connection);
     if (connection.closing) {
       // The reason is sent; our end of the stream follows it. The client closes when it has read both.
       std::error_code ignored;
@@ -405,7 +454,7 @@ class TcpStoreServer::Loop {
       Connection* found = Find(id);
       if (found == nullptr || found->closing || !Heed(id, *found, service_.Resume(id))) return;
       if (service_.WantsInput(id)) {
-        Read(id, *found);
+        if (!found->reading) found->wire.HasReceived() ? OnReadable(id, *found) : Read(id, *found);
       } else {
         found->paused = true;
       }
@@ -481,6 +530,7 @@ class TcpStoreServer::Loop {
   const Limits limits_;
   Logger* const logger_;
   const std::shared_ptr<const Clock> clock_;
+  const std::shared_ptr<const TlsContext> tls_;
 
   // Of the loop's thread alone.
   TcpStoreService service_;

@@ -1,9 +1,10 @@
 // The TCP store's server: a listener, one thread, and a TcpStoreService behind it.
 //
 // It meets strangers (port scanners, browsers, TLS clients) without harm: who does not say a correct hello within
-// hello_timeout_ms, the proof of the job's token included, is dropped without an answer, counted, and logged at most
-// once a second. It never trusts a length it was told with memory, and when descriptors run out it pauses accepting
-// instead of spinning.
+// hello_timeout_ms, the proof of the job's token included, is dropped, counted, and logged at most once a second. None
+// gets an answer, but for the alert by which who speaks TLS learns that the other side does not, or why it is not let
+// in. It never trusts a length it was told with memory, and when descriptors run out it pauses accepting instead of
+// spinning.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/result.h"
+#include "base/tls.h"
 #include "rendezvous/tcp_store_service.h"
 
 namespace rondo {
@@ -43,12 +45,14 @@ class TcpStoreServer {
     TimePoint deadline;                  // of looking up `host`; a number needs none
     Logger* logger = nullptr;            // outlives the server
     std::shared_ptr<const Clock> clock;  // of the log's rate; null: the machine's
+    // null: in the clear. Else who does not speak TLS is refused, and told so if it is a client of ours.
+    std::shared_ptr<const TlsContext> tls = nullptr;
   };
 
   struct Stats {
     std::uint64_t accepted = 0;   // connections
     std::uint64_t strangers = 0;  // no hello in time, or not ours, or gone before it
-    std::uint64_t refused = 0;    // said hello and were told why not: version, job, limit
+    std::uint64_t refused = 0;    // said hello, or began TLS, and were told why not: version, job, limit, TLS
     std::uint64_t denied = 0;     // likewise: could not prove to know the job's token, or has one that is not wanted
     std::uint64_t broken = 0;     // dropped after their hello for breaking the protocol or a limit
     std::uint64_t accept_pauses = 0;  // accept found no descriptor or memory

@@ -292,7 +292,7 @@ TEST_CASE("tls: who speaks no TLS is refused at its first bytes") {
 TEST_CASE("tls: a caller that meets a side without TLS learns so from its answer") {
   const auto caller = Session(PskOf('k'), Role::kCaller);
   REQUIRE(caller->Handshake() == false);
-  CHECK(LooksLikeTls(caller->Unsent()));
+  CHECK(BeginsTls(caller->Unsent()));
   const MutableBytes room = caller->Room();
   std::copy(kTlsNotSpoken.begin(), kTlsNotSpoken.end(), room.begin());
   caller->Received(kTlsNotSpoken.size());

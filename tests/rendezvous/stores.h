@@ -24,6 +24,7 @@
 #include "rendezvous/prefix_store.h"
 #include "rendezvous/tcp_store_client.h"
 #include "rendezvous/tcp_store_server.h"
+#include "tests/support/tls_files.h"
 
 namespace rondo {
 
@@ -142,43 +143,56 @@ inline std::unique_ptr<TcpStoreServer> StartServer(TcpStoreServer::Options optio
 
 inline Result<std::unique_ptr<TcpStoreClient>> ConnectTo(const TcpStoreServer& server, const std::string& job = "",
                                                          TimePoint deadline = Soon(),
-                                                         std::shared_ptr<const JobToken> token = nullptr) {
+                                                         std::shared_ptr<const JobToken> token = nullptr,
+                                                         std::shared_ptr<const TlsContext> tls = nullptr) {
   TcpStoreClient::Options options;
   options.token = std::move(token);
   options.address = *ParseHostPort(server.address());
   options.job = job;
   options.deadline = deadline;
+  options.tls = std::move(tls);
   return TcpStoreClient::Connect(options);
 }
 
-inline std::shared_ptr<TcpStoreClient> ClientOf(const TcpStoreServer& server) {
-  auto client = ConnectTo(server);
+inline std::shared_ptr<TcpStoreClient> ClientOf(const TcpStoreServer& server,
+                                                std::shared_ptr<const TlsContext> tls = nullptr) {
+  auto client = ConnectTo(server, "", Soon(), nullptr, std::move(tls));
   REQUIRE_MESSAGE(client.has_value(), client.error().ToString());
   return std::move(*client);
 }
 
 inline std::shared_ptr<const JobToken> TokenOf(std::string_view text) { return *JobToken::Make(text, "the token"); }
 
+inline std::shared_ptr<const TlsContext> TlsOf(const TlsOptions& options) {
+  auto made = TlsContext::Make(options);
+  REQUIRE_MESSAGE(made.has_value(), made.error().ToString());
+  return *made;
+}
+
 class TcpWorld : public StoreWorld {
  public:
-  TcpWorld(const char* name, std::string host, std::shared_ptr<const JobToken> token = nullptr)
-      : name_(name), token_(std::move(token)), server_(Start(std::move(host), token_)) {}
+  TcpWorld(const char* name, std::string host, std::shared_ptr<const JobToken> token = nullptr,
+           std::shared_ptr<const TlsContext> tls = nullptr)
+      : name_(name), token_(std::move(token)), tls_(std::move(tls)), server_(Start(std::move(host), token_, tls_)) {}
   const char* name() const override { return name_; }
   std::shared_ptr<Store> Open() override {
-    auto client = ConnectTo(*server_, "", Soon(), token_);
+    auto client = ConnectTo(*server_, "", Soon(), token_, tls_);
     REQUIRE_MESSAGE(client.has_value(), client.error().ToString());
     return std::move(*client);
   }
 
  private:
-  static std::unique_ptr<TcpStoreServer> Start(std::string host, std::shared_ptr<const JobToken> token) {
+  static std::unique_ptr<TcpStoreServer> Start(std::string host, std::shared_ptr<const JobToken> token,
+                                               std::shared_ptr<const TlsContext> tls) {
     TcpStoreServer::Options options;
     options.host = std::move(host);
     options.token = std::move(token);
+    options.tls = std::move(tls);
     return StartServer(std::move(options));
   }
   const char* const name_;
   const std::shared_ptr<const JobToken> token_;
+  const std::shared_ptr<const TlsContext> tls_;
   const std::unique_ptr<TcpStoreServer> server_;
 };
 
@@ -192,6 +206,11 @@ inline std::vector<MakeWorld> AllStoreWorlds() {
       [] { return std::make_unique<TcpWorld>("tcp over IPv4", "127.0.0.1"); },
       [] { return std::make_unique<TcpWorld>("tcp over IPv6", "::1"); },
       [] { return std::make_unique<TcpWorld>("tcp with a token", "127.0.0.1", TokenOf("secret")); },
+      [] { return std::make_unique<TcpWorld>("tcp with TLS", "127.0.0.1", nullptr, TlsOf(testing::PskOf('k'))); },
+      [] {
+        return std::make_unique<TcpWorld>("tcp with a token and TLS", "127.0.0.1", TokenOf("secret"),
+                                          TlsOf(testing::PskOf('k')));
+      },
   };
 }
 
