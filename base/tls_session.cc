@@ -95,6 +95,9 @@ void TlsSession::Sent(std::size_t bytes) {
 Result<bool> TlsSession::Handshake() {
   if (failure_) return rondo::Fail(*failure_);
   if (established_) return true;
+  if (input_ended_ && !HasReceived()) {
+    return rondo::Fail(Broken(ErrorCode::kConnectionReset, "it closed the connection during the handshake"));
+  }
   ERR_clear_error();
   const int result = SSL_do_handshake(ssl_);
   if (result == 1) {
@@ -160,8 +163,12 @@ Status TlsSession::PutRecord(Bytes bytes) {
 Result<std::size_t> TlsSession::Read(MutableBytes destination) {
   std::size_t done = 0;
   while (!failure_ && !ended_ && done < destination.size()) {
-    // Nothing is there: the commonest answer, and no business of OpenSSL's.
-    if (!input_ended_ && !HasReceived()) break;
+    if (!HasReceived()) {
+      // The commonest answer, and no business of OpenSSL's. Nor is an end, which it would complain of to the peer.
+      if (!input_ended_) break;
+      Broken(ErrorCode::kConnectionReset, "its stream ended without saying so");
+      continue;
+    }
     ERR_clear_error();
     std::size_t part = 0;
     if (SSL_read_ex(ssl_, destination.data() + done, destination.size() - done, &part) == 1) {
@@ -210,9 +217,8 @@ Error TlsSession::Fail() {
   const char* const text = ERR_reason_error_string(first);
   const std::string theirs = text != nullptr ? text : "no reason given";
   ERR_clear_error();
-  if (first == 0 || (ours && reason == SSL_R_UNEXPECTED_EOF_WHILE_READING)) {
-    return Broken(ErrorCode::kConnectionReset, established_ ? "its stream ended without saying so"
-                                                            : "it closed the connection during the handshake");
+  if (first == 0 || (ours && reason == SSL_R_UNEXPECTED_EOF_WHILE_READING)) {  // in the midst of a record
+    return Broken(ErrorCode::kConnectionReset, "its stream ended in the midst of something");
   }
   if (ours && established_ && reason == SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC) {
     return Broken(ErrorCode::kCorrupt, "bytes were changed on the way: a record's tag does not match");

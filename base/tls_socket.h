@@ -9,16 +9,22 @@
 
 namespace rondo {
 
-enum class Moved : std::uint8_t {
-  kAll,      // nothing is left unsent / bytes were received
-  kBlocked,  // the socket has no room, so that an edge for writing follows / has no bytes now, or the session no room
-  kEnded,    // of receiving: the stream has ended; the session knows
+enum class Sending : std::uint8_t {
+  kDone,     // nothing is left unsent
+  kBlocked,  // the socket has no room, so that an edge for writing follows
   kBroken,   // errno says why
 };
-
 // Sends what the session has for the peer.
-Moved SendUnsent(int fd, TlsSession& session);
+Sending SendUnsent(int fd, TlsSession& session);
+
+enum class Receiving : std::uint8_t {
+  kSome,     // the socket is empty now, so that an edge for reading follows when there is more
+  kFull,     // as much as there was room for; there may be more
+  kNothing,  // the socket has nothing now, or the session no room
+  kEnded,    // the stream has ended; the session knows
+  kBroken,   // errno says why
+};
 // One recv into the session.
-Moved ReceiveInto(int fd, TlsSession& session);
+Receiving ReceiveInto(int fd, TlsSession& session);
 
 }  // namespace rondo

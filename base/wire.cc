@@ -59,7 +59,7 @@ ssize_t Wire::Receive(int fd, MutableBytes to) {
       const Result<std::size_t> got = tls_->Read(to);
       if (!got) {
         failure_ = got.error();
-        SendUnsent(fd, *tls_);
+        if (failure_->code() != ErrorCode::kConnectionReset) SendUnsent(fd, *tls_);
         // The end of the stream, unannounced. Who talks in messages knows by itself whether one was cut.
         return failure_->code() == ErrorCode::kConnectionReset ? 0 : Failed(EPROTO);
       }
@@ -124,7 +124,7 @@ ssize_t Wire::Send(int fd, std::span<const Bytes> pieces) {
     failure_ = taken.error();
     return Failed(EPIPE);
   }
-  return SendUnsent(fd, *tls_) == Moved::kBroken ? -1 : static_cast<ssize_t>(*taken);
+  return SendUnsent(fd, *tls_) == Sending::kBroken ? -1 : static_cast<ssize_t>(*taken);
 }
 
 bool Wire::SendAll(int fd, Bytes bytes) {
@@ -132,12 +132,6 @@ bool Wire::SendAll(int fd, Bytes bytes) {
   return Send(fd, pieces) == static_cast<ssize_t>(bytes.size());
 }
 
-bool Wire::Flush(int fd) { return !tls_ || SendUnsent(fd, *tls_) != Moved::kBlocked; }
-
-void Wire::Finish(int fd) {
-  if (!tls_) return;
-  tls_->Finish();
-  SendUnsent(fd, *tls_);
-}
+bool Wire::Flush(int fd) { return !tls_ || SendUnsent(fd, *tls_) != Sending::kBlocked; }
 
 }  // namespace rondo

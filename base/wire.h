@@ -48,9 +48,6 @@ class Wire {
   // Bytes have been taken from the socket that Receive has not given.
   bool HasReceived() const { return tls_ != nullptr && tls_->HasReceived(); }
 
-  // Announces the end of what is sent, after a Flush that was true.
-  void Finish(int fd);
-
   // Why TLS failed; kAuth mostly.
   const std::optional<Error>& failure() const { return failure_; }
   // The first bytes that came, at most 12: what it is that is no TLS.

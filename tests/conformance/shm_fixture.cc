@@ -1,6 +1,7 @@
 // Shared memory beside TCP over loopback: every rank has a transport of its own, as if in a process of its own.
 #include "base/check.h"
 #include "tests/conformance/conformance.h"
+#include "tests/support/tls_files.h"
 #include "transport/shm/shm.h"
 #include "transport/tcp/tcp.h"
 
@@ -9,11 +10,14 @@ namespace {
 
 class ShmTestNetwork final : public TestNetwork {
  public:
-  ShmTestNetwork(int world_size, const ShmOptions& options, bool ranks_know_their_host) {
+  ShmTestNetwork(int world_size, const ShmOptions& options, bool ranks_know_their_host, const TlsOptions& tls_options) {
+    auto tls = TlsContext::Make(tls_options);
+    RONDO_CHECK(tls, "{}", tls.error().ToString());
     for (int rank = 0; rank < world_size; ++rank) {
       TcpOptions tcp;
       tcp.job = "conformance";
       tcp.host_id = LocalHostId();
+      tcp.tls = *tls;
       auto base = MakeTcpTransport(tcp);
       RONDO_CHECK(base, "{}", base.error().ToString());
       ShmOptions own = options;
@@ -29,11 +33,11 @@ class ShmTestNetwork final : public TestNetwork {
   std::vector<std::shared_ptr<Transport>> transports_;
 };
 
-Fixture Of(std::string name, const ShmOptions& options, bool ranks_know_their_host = true) {
+Fixture Of(std::string name, const ShmOptions& options, bool ranks_know_their_host = true, const TlsOptions& tls = {}) {
   Fixture fixture;
   fixture.name = std::move(name);
   fixture.make = [=](int world_size) {
-    return std::make_unique<ShmTestNetwork>(world_size, options, ranks_know_their_host);
+    return std::make_unique<ShmTestNetwork>(world_size, options, ranks_know_their_host, tls);
   };
   return fixture;
 }
@@ -45,6 +49,8 @@ std::vector<Fixture> Fixtures() {
       Of("same host", {}),
       Of("smallest rings", {.ring_bytes = 4096}),
       Of("hosts unknown: the base transport alone", {}, false),
+      Of("beside TLS", {}, true, testing::PskOf('k')),
+      Of("hosts unknown: TLS alone", {}, false, testing::PskOf('k')),
   };
 }
 

@@ -2,6 +2,7 @@
 #include "base/access.h"
 #include "base/check.h"
 #include "tests/conformance/conformance.h"
+#include "tests/support/tls_files.h"
 #include "transport/tcp/tcp.h"
 
 namespace rondo::conformance {
@@ -30,15 +31,25 @@ Fixture Of(std::string name, TcpOptions options) {
   return fixture;
 }
 
+std::shared_ptr<const TlsContext> Tls(const TlsOptions& options) {
+  auto made = TlsContext::Make(options);
+  RONDO_CHECK(made, "{}", made.error().ToString());
+  return *made;
+}
+
 }  // namespace
 
 std::vector<Fixture> Fixtures() {
+  testing::TlsFiles files;  // read at once
   return {
       Of("same host", {.host_id = LocalHostId()}),
       Of("same host, two sockets per lane", {.host_id = LocalHostId(), .split_local_lanes = true}),
       Of("same host, with a token", {.token = *JobToken::Make("secret", "the token"), .host_id = LocalHostId()}),
       Of("hosts unknown, small socket buffers", {.socket_buffer_bytes = 64 * 1024}),
       Of("over IPv6", {.host_id = LocalHostId(), .addresses = {"::1"}}),
+      Of("TLS by a key", {.host_id = LocalHostId(), .tls = Tls(testing::PskOf('k'))}),
+      Of("TLS by a key, small socket buffers", {.tls = Tls(testing::PskOf('k')), .socket_buffer_bytes = 64 * 1024}),
+      Of("TLS by certificates", {.host_id = LocalHostId(), .tls = Tls(files.Member("ca", "rank"))}),
   };
 }
 

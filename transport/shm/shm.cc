@@ -25,7 +25,10 @@ constexpr std::size_t kLeastRegionBytes = 64 * 1024;
 class ShmTransport final : public Transport {
  public:
   ShmTransport(std::shared_ptr<Transport> base, ShmOptions options, std::string instance)
-      : base_(std::move(base)), options_(std::move(options)), instance_(std::move(instance)) {}
+      : base_(std::move(base)),
+        options_(std::move(options)),
+        instance_(std::move(instance)),
+        capabilities_{.late_release = base_->capabilities().late_release} {}
 
   std::string_view name() const override { return "shm"; }
   const Capabilities& capabilities() const override { return capabilities_; }
@@ -85,7 +88,7 @@ class ShmTransport final : public Transport {
   const ShmOptions options_;
   const std::string instance_;
   const std::shared_ptr<Regions> regions_ = std::make_shared<Regions>();
-  const Capabilities capabilities_{};
+  const Capabilities capabilities_;          // of its own none; lanes may be the base's
   std::atomic<bool> may_have_board_{false};  // some endpoint of it
 };
 

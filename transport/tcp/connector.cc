@@ -129,6 +129,12 @@ void Connector::OnConnected(const TryPtr& attempt) {
 void Connector::Shake(const TryPtr& attempt) {
   shaking_ = attempt;
   SetNoDelay(attempt->socket.native_handle());
+  if (plan_.tls) {
+    auto session = TlsSession::Make(plan_.tls, TlsSession::Role::kCaller, plan_.attempts[attempt->index].at.ToString(),
+                                    plan_.tls_buffer_bytes);
+    if (!session) return GiveUp(attempt, session.error().message());
+    attempt->wire = Wire(std::move(*session));
+  }
   auto side = CallingSide::Begin(plan_.hello, plan_.token);
   if (!side) return GiveUp(attempt, side.error().message());
   attempt->side = *std::move(side);
@@ -143,8 +149,7 @@ void Connector::Shake(const TryPtr& attempt) {
 
 bool Connector::Send(const TryPtr& attempt, Bytes bytes) {
   // A fresh connection has room for far more than the 1 KiB that a message may have.
-  const ssize_t sent = send(attempt->socket.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  if (sent == static_cast<ssize_t>(bytes.size())) return true;
+  if (attempt->wire.SendAll(attempt->socket.native_handle(), bytes)) return true;
   GiveUp(attempt, fmt::format("the handshake could not be sent: {}", SystemMessage(errno)));
   return false;
 }
@@ -156,8 +161,15 @@ void Connector::ReadReply(const TryPtr& attempt) {
         while (true) {
           std::array<std::byte, kMaxHandshakeBytes> bytes;
           const std::size_t wanted = std::min(attempt->side->wanted(), bytes.size());
-          const ssize_t got = recv(attempt->socket.native_handle(), bytes.data(), wanted, MSG_DONTWAIT);
+          const ssize_t got = attempt->wire.Receive(attempt->socket.native_handle(), MutableBytes(bytes).first(wanted));
           if (got < 0 && (errno == EAGAIN || errno == EINTR)) return self->ReadReply(attempt);
+          if (got < 0 && attempt->wire.failure()) {
+            // Final, as another try would end the same way.
+            self->refusal_ = attempt->wire.failure()->With([&](ErrorDetails& details) {
+              details.message = fmt::format("{}: {}", self->plan_.peer_name, details.message);
+            });
+            return self->GiveUp(attempt, attempt->wire.failure()->message());
+          }
           if (got < 0) return self->GiveUp(attempt, fmt::format("handshake: {}", SystemMessage(errno)));
           if (got == 0) return self->GiveUp(attempt, "the other side closed the connection during the handshake");
           const auto next = attempt->side->Feed(Bytes(bytes).first(static_cast<std::size_t>(got)));
@@ -191,7 +203,7 @@ void Connector::OnReply(const TryPtr& attempt, const Reply& reply) {
       return;
     case Verdict::kAccepted: {
       Fd fd(attempt->socket.release());
-      Finish(Connected{std::move(fd), plan_.attempts[attempt->index]});
+      Finish(Connected{std::move(fd), std::move(attempt->wire), plan_.attempts[attempt->index]});
       return;
     }
     case Verdict::kRefused:

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/wire.h"
 #include "transport/tcp/address.h"
 #include "transport/tcp/handshake.h"
 #include "transport/tcp/handshake_sides.h"
@@ -26,7 +27,9 @@ struct ConnectPlan {
   std::vector<Attempt> attempts;
   Hello hello;
   std::shared_ptr<const JobToken> token;  // null: this process has none
-  std::optional<IpAddress> source;        // the local address to connect from, where the family and the path fit
+  std::shared_ptr<const TlsContext> tls;  // null: in the clear
+  std::size_t tls_buffer_bytes = kTlsSmallBuffer;
+  std::optional<IpAddress> source;  // the local address to connect from, where the family and the path fit
   int buffer_bytes = 0;
   std::vector<std::string> congestion_control;
   Duration timeout{};            // for everything
@@ -36,6 +39,7 @@ struct ConnectPlan {
 
 struct Connected {
   Fd fd;
+  Wire wire;
   Attempt via;
 };
 
@@ -55,6 +59,7 @@ class Connector : public std::enable_shared_from_this<Connector> {
     Try(asio::io_context& io, std::size_t index) : index(index), socket(io) {}
     const std::size_t index;  // into plan_.attempts
     asio::posix::stream_descriptor socket;
+    Wire wire;
     std::optional<CallingSide> side;  // once its hello is out
     bool held = false;
   };

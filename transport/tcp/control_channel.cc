@@ -2,7 +2,9 @@
 
 #include <sys/socket.h>
 
+#include <array>
 #include <cerrno>
+#include <utility>
 
 namespace rondo::tcp {
 
@@ -12,28 +14,41 @@ bool ControlChannel::Send(std::string_view bytes) {
   backlog_.append(bytes);
   if (fd_ < 0) return true;  // Begin sends it
   FlushLocked();
-  if (!backlog_.empty()) ask_flush_();
+  if (!IdleLocked()) ask_flush_();
   return true;
 }
 
-void ControlChannel::Begin(int fd) {
+void ControlChannel::Begin(int fd, Wire wire) {
   const std::lock_guard lock(mutex_);
   fd_ = fd;
+  wire_ = std::move(wire);
   FlushLocked();
-  if (!backlog_.empty()) ask_flush_();
+  if (!IdleLocked()) ask_flush_();
+}
+
+ssize_t ControlChannel::Receive(MutableBytes to, std::string& why) {
+  const std::lock_guard lock(mutex_);
+  const ssize_t got = wire_.Receive(fd_, to);
+  if (got < 0 && wire_.failure()) why = wire_.failure()->message();
+  return got;
+}
+
+bool ControlChannel::HasReceived() const {
+  const std::lock_guard lock(mutex_);
+  return wire_.HasReceived();
 }
 
 bool ControlChannel::Flush() {
   const std::lock_guard lock(mutex_);
   FlushLocked();
-  return backlog_.empty();
+  return IdleLocked();
 }
 
 void ControlChannel::FinishWriting() {
   const std::lock_guard lock(mutex_);
   finishing_ = true;
   FlushLocked();
-  if (!backlog_.empty() && fd_ >= 0) ask_flush_();
+  if (!IdleLocked() && fd_ >= 0) ask_flush_();
 }
 
 void ControlChannel::End() {
@@ -45,7 +60,7 @@ void ControlChannel::End() {
 
 bool ControlChannel::flushed() const {
   const std::lock_guard lock(mutex_);
-  return ended_ || backlog_.empty();
+  return ended_ || IdleLocked();
 }
 
 bool ControlChannel::ended() const {
@@ -56,15 +71,16 @@ bool ControlChannel::ended() const {
 void ControlChannel::FlushLocked() {
   if (fd_ < 0) return;
   while (!backlog_.empty()) {
-    const ssize_t sent = send(fd_, backlog_.data(), backlog_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const std::array<Bytes, 1> pieces{AsBytes(backlog_)};
+    const ssize_t sent = wire_.Send(fd_, pieces);
     if (sent < 0) {
-      if (errno == EINTR) continue;
       if (errno != EAGAIN) backlog_.clear();  // the connection broke; who reads it will say so
       break;
     }
     backlog_.erase(0, static_cast<std::size_t>(sent));
   }
-  if (finishing_ && backlog_.empty()) shutdown(fd_, SHUT_WR);
+  wire_.Flush(fd_);
+  if (finishing_ && IdleLocked()) shutdown(fd_, SHUT_WR);
 }
 
 }  // namespace rondo::tcp

@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/wire.h"
+
 namespace rondo::tcp {
 
 inline constexpr std::size_t kMaxControlBacklogBytes = 1 << 20;
@@ -29,7 +31,11 @@ class ControlChannel {
   // ---- the control thread's part ----
 
   // The connection stands: sends what was queued. The descriptor stays the caller's, who calls End before closing it.
-  void Begin(int fd);
+  void Begin(int fd, Wire wire);
+  // What has arrived, as Wire::Receive; where TLS failed, `why` says so.
+  ssize_t Receive(MutableBytes to, std::string& why);
+  // Whether Receive has something that makes no descriptor readable.
+  bool HasReceived() const;
   // True when nothing is left.
   bool Flush();
   // Shuts down writing once everything queued is out.
@@ -39,13 +45,15 @@ class ControlChannel {
 
  private:
   void FlushLocked();
+  bool IdleLocked() const { return backlog_.empty() && !wire_.unsent(); }
 
   const std::function<void()> ask_flush_;
   mutable std::mutex mutex_;
   int fd_ = -1;  // guarded by mutex_, like all below; -1 before Begin and after End
+  Wire wire_;
   bool ended_ = false;
   bool finishing_ = false;
-  std::string backlog_;
+  std::string backlog_;  // not taken by the wire yet
 };
 
 }  // namespace rondo::tcp

@@ -11,13 +11,15 @@
 #include <utility>
 
 #include "transport/tcp/address.h"
+#include "transport/tcp/lane.h"
+#include "transport/tcp/tls_lane.h"
 
 namespace rondo::tcp {
 namespace {
 
 constexpr Duration kHarvestInterval = std::chrono::milliseconds(1);
 
-bool Watch(int poll_set, int fd, std::uint32_t events, TcpLane* lane) {
+bool Watch(int poll_set, int fd, std::uint32_t events, SocketLane* lane) {
   epoll_event event{};
   event.events = events;
   event.data.ptr = lane;  // null: the mailbox's wake-up
@@ -115,9 +117,15 @@ Result<Lane*> TcpEndpoint::Open(Rank peer, std::uint32_t index) {
   TakeDeliveries();
   const auto waiting = unclaimed_.find(name);
   if (waiting == unclaimed_.end()) RONDO_TRY(CheckDescriptors(peer));
-  auto lane =
-      std::make_unique<TcpLane>(LanePeer{config.rank, peer, config.peers[static_cast<std::size_t>(peer)].host}, index);
-  TcpLane* const raw = lane.get();
+  LanePeer names{config.rank, peer, config.peers[static_cast<std::size_t>(peer)].host};
+  std::unique_ptr<SocketLane> lane;
+  if (plane_->options().tls) {
+    lane = std::make_unique<TlsLane>(std::move(names), index);
+    flushed_.push_back(lane.get());
+  } else {
+    lane = std::make_unique<TcpLane>(std::move(names), index);
+  }
+  SocketLane* const raw = lane.get();
   lanes_.emplace(name, std::move(lane));
   if (waiting != unclaimed_.end()) {
     for (Delivery& delivery : waiting->second) Adopt(*raw, std::move(delivery));
@@ -132,6 +140,7 @@ Result<Lane*> TcpEndpoint::Open(Rank peer, std::uint32_t index) {
 // here; once in a while is soon enough, and keeps system calls out of a spinning owner's way.
 void TcpEndpoint::Poll(TimePoint now) {
   if (mailbox_->has_deliveries()) TakeDeliveries();
+  for (SocketLane* const lane : flushed_) lane->Flush();
   if (now < next_harvest_) return;
   next_harvest_ = now + kHarvestInterval;
   unseen_news_ = Harvest() || unseen_news_;
@@ -148,13 +157,15 @@ void TcpEndpoint::TakeDeliveries() {
   }
 }
 
-void TcpEndpoint::Adopt(TcpLane& lane, Delivery delivery) {
+void TcpEndpoint::Adopt(SocketLane& lane, Delivery delivery) {
   if (delivery.failure) return lane.FailWith(std::move(*delivery.failure));
   // Added once, for good: from here on every change is an edge. What is there already counts as the first one.
   if (!Watch(poll_set_.get(), delivery.fd.get(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, &lane)) {
     return lane.FailWith(SystemError(errno, "a lane's socket cannot be watched", ErrorCode::kResource));
   }
-  lane.Adopt(std::move(delivery.fd), delivery.sends, delivery.receives);
+  // What TLS has taken from the socket already makes no edge.
+  unseen_news_ = unseen_news_ || (delivery.tls != nullptr && delivery.tls->HasReceived());
+  lane.Adopt(std::move(delivery));
 }
 
 // Why no wake-up is lost. Every lane socket is in the poll set, edge-triggered, from the day it was adopted; nobody
@@ -177,7 +188,7 @@ bool TcpEndpoint::Harvest() {
     const int count = epoll_wait(poll_set_.get(), events.data(), static_cast<int>(events.size()), 0);
     for (int i = 0; i < count; ++i) {
       const epoll_event& event = events[static_cast<std::size_t>(i)];
-      auto* const lane = static_cast<TcpLane*>(event.data.ptr);
+      auto* const lane = static_cast<SocketLane*>(event.data.ptr);
       const bool is_news = lane == nullptr || lane->Note(event.events);
       news = news || is_news;
     }

@@ -10,8 +10,8 @@
 
 #include "transport/tcp/control_plane.h"
 #include "transport/tcp/group.h"
-#include "transport/tcp/lane.h"
 #include "transport/tcp/mailbox.h"
+#include "transport/tcp/socket_lane.h"
 #include "transport/transport.h"
 
 namespace rondo::tcp {
@@ -43,7 +43,7 @@ class TcpEndpoint final : public Endpoint {
 
   Status CheckDescriptors(Rank peer) const;
   void TakeDeliveries();
-  void Adopt(TcpLane& lane, Delivery delivery);
+  void Adopt(SocketLane& lane, Delivery delivery);
   // Takes the pending edges from the poll set and tells their lanes. True: one of them is news.
   bool Harvest();
 
@@ -52,7 +52,8 @@ class TcpEndpoint final : public Endpoint {
   const std::shared_ptr<Group> group_;
   const std::shared_ptr<Mailbox> mailbox_;
   const Fd poll_set_;
-  std::map<LaneName, std::unique_ptr<TcpLane>> lanes_;
+  std::map<LaneName, std::unique_ptr<SocketLane>> lanes_;
+  std::vector<SocketLane*> flushed_;  // those that keep what they accepted until it is sent, which Poll goes on with
   std::map<LaneName, std::vector<Delivery>> unclaimed_;  // connected by the peer, not opened here yet
   TimePoint next_harvest_{};
   bool unseen_news_ = false;  // Poll harvested some; the next Arm says so

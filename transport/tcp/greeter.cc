@@ -7,6 +7,8 @@
 #include <array>
 #include <utility>
 
+#include "transport/tcp/tls_lane.h"
+
 namespace rondo::tcp {
 namespace {
 
@@ -20,8 +22,7 @@ constexpr auto kLogInterval = std::chrono::seconds(10);
 
 bool Caller::SendBytes(Bytes bytes) {
   // The first bytes on this connection from our side: there is room for them.
-  return send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
-         static_cast<ssize_t>(bytes.size());
+  return wire_.SendAll(socket_.native_handle(), bytes);
 }
 
 Fd Caller::Accept() {
@@ -139,6 +140,11 @@ void Greeter::Greet(Fd fd, const SocketAddress& remote) {
   if (error) return;  // the socket closes; the caller tries again
   fd.Release();
   SetNoDelay(caller->socket_.native_handle());
+  if (options_.tls) {
+    auto session = TlsSession::Make(options_.tls, TlsSession::Role::kCalled, caller->remote_, kTlsLaneBufferBytes);
+    if (!session) return;  // likewise
+    caller->wire_ = Wire(std::move(*session));
+  }
   pending_.push_back(caller);
   caller->timer_.expires_after(options_.handshake_timeout);
   caller->timer_.async_wait([this, caller](const asio::error_code& failed) {
@@ -159,8 +165,10 @@ void Greeter::Read(const CallerPtr& caller) {
     while (true) {
       std::array<std::byte, kMaxHandshakeBytes> bytes;
       const std::size_t wanted = std::min(caller->side_.wanted(), bytes.size());
-      const ssize_t got = recv(caller->socket_.native_handle(), bytes.data(), wanted, MSG_DONTWAIT);
+      const ssize_t got = caller->wire_.Receive(caller->socket_.native_handle(), MutableBytes(bytes).first(wanted));
+      caller->spoke_ = !caller->wire_.beginning().empty();
       if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Read(caller);
+      if (got < 0 && caller->wire_.failure()) return OnTlsFailure(caller);
       if (got <= 0 && caller->side_.challenged()) {
         ++options_.counters->gave_up;  // a peer does so too, when both call at once and the other call counts
         return Drop(caller, "it went away before it had proved that it knows the job's token");
@@ -169,7 +177,6 @@ void Greeter::Read(const CallerPtr& caller) {
         ++options_.counters->strangers;
         return Drop(caller, "it went away before its hello was complete");
       }
-      caller->spoke_ = true;
       const auto next = caller->side_.Feed(Bytes(bytes).first(static_cast<std::size_t>(got)));
       if (!next) return OnBroken(caller, next.error());
       if (*next == CalledSide::Next::kJudge) return OnHello(caller);
@@ -189,9 +196,27 @@ void Greeter::OnBroken(const CallerPtr& caller, const Error& error) {
       caller->Send({Verdict::kRefused, error.code(), error.message()});
       break;
     case ErrorCode::kResource: ++options_.counters->turned_away; break;  // it tries again
-    default: ++options_.counters->strangers;
+    default:
+      ++options_.counters->strangers;
+      // A caller that begins with TLS need not guess why nobody answers.
+      if (!options_.tls && BeginsTls(caller->wire_.beginning())) caller->SendBytes(kTlsNotSpoken);
   }
   Drop(caller, error.message(), error.code() == ErrorCode::kAuth ? LogLevel::kWarning : LogLevel::kInfo);
+}
+
+// It has TLS's alert, which says why; a Rondo that speaks none gets the reply that it waits for.
+void Greeter::OnTlsFailure(const CallerPtr& caller) {
+  const Bytes beginning = caller->wire_.beginning();
+  const std::string why = caller->wire_.failure()->message();
+  MessageReader plain(MessageReader::Kind::kHello);
+  if (!plain.Feed(beginning)) {
+    ++(BeginsTls(beginning) ? options_.counters->refused : options_.counters->strangers);
+    return Drop(caller, why, BeginsTls(beginning) ? LogLevel::kWarning : LogLevel::kInfo);
+  }
+  ++options_.counters->refused;
+  caller->wire_ = Wire();
+  caller->Send({Verdict::kRefused, ErrorCode::kAuth, "this process wants TLS, and the caller does not speak it"});
+  Drop(caller, why, LogLevel::kWarning);
 }
 
 void Greeter::OnHello(const CallerPtr& caller) {

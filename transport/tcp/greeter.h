@@ -1,6 +1,7 @@
 // The listening side: accepts connections and reads their hello, in bounded number and time. Strangers (other
-// protocols, random bytes, silence) are dropped, counted and logged now and then; they never get a reply and never
-// disturb the job. Nor does who cannot prove to know the job's token, who is told no more than that.
+// protocols, random bytes, silence) are dropped, counted and logged now and then; they never get a reply (but for TLS's
+// own alerts) and never disturb the job. Nor does who cannot prove to know the job's token, who is told no more than
+// that.
 //
 // Thread rule: the control thread; the constructor and the destructor while it does not run.
 #pragma once
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/wire.h"
 #include "transport/tcp/handshake.h"
 #include "transport/tcp/handshake_sides.h"
 #include "transport/tcp/socket.h"
@@ -35,6 +37,8 @@ class Caller : public std::enable_shared_from_this<Caller> {
 
   // Sends the acceptance and gives the socket away. Empty: the caller is gone.
   Fd Accept();
+  // What to read and write it through, after Accept.
+  Wire TakeWire() { return std::move(wire_); }
   // Sends a reply that ends the connection.
   void Dismiss(const Reply& reply);
   // Tells the caller to wait; `gone` is called if it goes away (or breaks the protocol by talking) meanwhile, or when
@@ -49,6 +53,7 @@ class Caller : public std::enable_shared_from_this<Caller> {
   asio::posix::stream_descriptor socket_;
   asio::steady_timer timer_;
   CalledSide side_;
+  Wire wire_;
   std::string remote_;
   bool spoke_ = false;  // at least one byte came
 };
@@ -85,6 +90,7 @@ class Greeter {
   void Read(const CallerPtr& caller);
   void OnBroken(const CallerPtr& caller, const Error& error);
   void OnHello(const CallerPtr& caller);
+  void OnTlsFailure(const CallerPtr& caller);
   void Drop(const CallerPtr& caller, std::string_view why, LogLevel level = LogLevel::kInfo);
   void LogNowAndThen(LogLevel level, std::string_view text);
 

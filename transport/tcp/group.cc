@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "transport/tcp/tls_lane.h"
 
 namespace rondo::tcp {
 namespace {
@@ -31,6 +32,10 @@ std::string Group::NameOf(Rank peer) const {
 }
 
 bool Group::SameHostAs(Rank peer) const { return SameHost(context_.self, AddressOf(peer)); }
+
+bool Group::SplitsLanesTo(Rank peer) const {
+  return context_.options.split_local_lanes && context_.options.tls == nullptr && SameHostAs(peer);
+}
 
 const std::vector<std::string>& Group::CongestionControlFor(Rank peer, bool we_called) const {
   const TcpOptions& options = context_.options;
@@ -131,6 +136,8 @@ std::shared_ptr<Connector> Group::MakeConnector(Rank peer, ConnectionKind kind, 
   if (!context_.options.addresses.empty()) plan.source = context_.self.candidates.front().at.ip;
   plan.buffer_bytes = kind == ConnectionKind::kLane ? context_.options.socket_buffer_bytes : 0;
   plan.congestion_control = CongestionControlFor(peer, /*we_called=*/true);
+  plan.tls = context_.options.tls;
+  plan.tls_buffer_bytes = kind == ConnectionKind::kLane ? kTlsLaneBufferBytes : kTlsSmallBuffer;
   plan.timeout = config_.connect_timeout;
   plan.handshake_timeout = context_.options.handshake_timeout;
   plan.peer_name = NameOf(peer);
@@ -146,7 +153,7 @@ void Group::BeginControl(const PeerPtr& peer) {
       const Error& error = result.error();
       return self->EndPeer(peer, self->Blame(peer->rank, error.code(), error.message(), ""));
     }
-    self->ControlStands(peer, std::move(result->fd), &result->via);
+    self->ControlStands(peer, std::move(result->fd), std::move(result->wire), &result->via);
   });
 }
 
@@ -185,14 +192,14 @@ void Group::OnControlCaller(const PeerPtr& peer, const CallerPtr& caller) {
   Fd fd = caller->Accept();
   if (fd) {
     ++context_.options.counters->welcomed;
-    return ControlStands(peer, std::move(fd), nullptr);
+    return ControlStands(peer, std::move(fd), caller->TakeWire(), nullptr);
   }
   ++context_.options.counters->gave_up;
   // The caller went away. Where we were calling too, go on.
   if (peer->state == PeerState::kConnecting) BeginControl(peer);
 }
 
-void Group::ControlStands(const PeerPtr& peer, Fd fd, const Attempt* way) {
+void Group::ControlStands(const PeerPtr& peer, Fd fd, Wire wire, const Attempt* way) {
   const SocketAddress remote = PeerSocketAddress(fd.get());
   const bool same_host = SameHostAs(peer->rank);
   const std::string reason = way != nullptr ? way->reason : same_host ? "same host" : "it connected to us";
@@ -207,8 +214,8 @@ void Group::ControlStands(const PeerPtr& peer, Fd fd, const Attempt* way) {
   const std::string congestion =
       SetCongestionControl(fd.get(), CongestionControlFor(peer->rank, /*we_called=*/way != nullptr));
   const std::string path =
-      fmt::format("{}{} ({}; {}{})", peer->address, local_interface.empty() ? "" : " via " + local_interface, reason,
-                  congestion, same_host && context_.options.split_local_lanes ? "; two sockets per lane" : "");
+      fmt::format("{}{} ({}; {}{}{})", peer->address, local_interface.empty() ? "" : " via " + local_interface, reason,
+                  congestion, SplitsLanesTo(peer->rank) ? "; two sockets per lane" : "", wire.Describe());
   {
     const std::lock_guard lock(view_mutex_);
     paths_[peer->rank] = path;
@@ -224,7 +231,7 @@ void Group::ControlStands(const PeerPtr& peer, Fd fd, const Attempt* way) {
   }
   fd.Release();
   peer->state = PeerState::kOpen;
-  peer->channel->Begin(peer->socket.native_handle());
+  peer->channel->Begin(peer->socket.native_handle(), std::move(wire));
   for (const auto& [index, lane] : peer->lanes) {
     if (!lane->over) BeginLane(peer, index);
   }
@@ -232,29 +239,40 @@ void Group::ControlStands(const PeerPtr& peer, Fd fd, const Attempt* way) {
 }
 
 void Group::ReadControl(const PeerPtr& peer) {
-  peer->socket.async_wait(asio::posix::stream_descriptor::wait_read, [self = shared_from_this(),
-                                                                      peer](const asio::error_code& failed) {
-    if (failed || self->closed_ || peer->state != PeerState::kOpen) return;
-    for (int i = 0; i < kReadsPerTurn; ++i) {
-      std::array<std::byte, 16384> bytes;
-      const ssize_t got = recv(peer->socket.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT);
-      if (got < 0 && (errno == EAGAIN || errno == EINTR)) break;
-      if (got <= 0) {
-        if (peer->goodbye || self->shut_down_) return self->EndPeer(peer, std::nullopt);
-        const std::string how = got == 0 ? "its control connection closed without a goodbye" : SystemMessage(errno);
-        return self->EndPeer(peer,
-                             self->Blame(peer->rank, ErrorCode::kPeerLost,
-                                         fmt::format("{} died: {}", self->NameOf(peer->rank), how), peer->address));
-      }
-      std::vector<ControlFrame> frames;
-      const Status fed = peer->reader.Feed(Bytes(bytes).first(static_cast<std::size_t>(got)), frames);
-      if (!self->OnFrames(peer, frames)) return;
-      if (!fed) {
-        return self->EndPeer(peer, self->Blame(peer->rank, fed.error().code(), fed.error().message(), peer->address));
-      }
+  // What TLS has taken from the socket makes it readable no more.
+  if (peer->channel->HasReceived()) {
+    return asio::post(context_.io, [self = shared_from_this(), peer] { self->OnControlReadable(peer); });
+  }
+  peer->socket.async_wait(asio::posix::stream_descriptor::wait_read,
+                          [self = shared_from_this(), peer](const asio::error_code& failed) {
+                            if (!failed) self->OnControlReadable(peer);
+                          });
+}
+
+void Group::OnControlReadable(const PeerPtr& peer) {
+  if (closed_ || peer->state != PeerState::kOpen) return;
+  for (int i = 0; i < kReadsPerTurn; ++i) {
+    std::array<std::byte, 16384> bytes;
+    std::string tls_failure;
+    const ssize_t got = peer->channel->Receive(bytes, tls_failure);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) break;
+    if (!tls_failure.empty()) {
+      return EndPeer(
+          peer, Blame(peer->rank, ErrorCode::kCorrupt,
+                      fmt::format("the control connection of {}: {}", NameOf(peer->rank), tls_failure), peer->address));
     }
-    self->ReadControl(peer);
-  });
+    if (got <= 0) {
+      if (peer->goodbye || shut_down_) return EndPeer(peer, std::nullopt);
+      const std::string how = got == 0 ? "its control connection closed without a goodbye" : SystemMessage(errno);
+      return EndPeer(peer, Blame(peer->rank, ErrorCode::kPeerLost, fmt::format("{} died: {}", NameOf(peer->rank), how),
+                                 peer->address));
+    }
+    std::vector<ControlFrame> frames;
+    const Status fed = peer->reader.Feed(Bytes(bytes).first(static_cast<std::size_t>(got)), frames);
+    if (!OnFrames(peer, frames)) return;
+    if (!fed) return EndPeer(peer, Blame(peer->rank, fed.error().code(), fed.error().message(), peer->address));
+  }
+  ReadControl(peer);
 }
 
 bool Group::OnFrames(const PeerPtr& peer, std::vector<ControlFrame>& frames) {
@@ -350,7 +368,7 @@ void Group::BeginLane(const PeerPtr& peer, std::uint32_t index) {
     peer->channel->Send(EncodeLaneRequest(index));
     return;
   }
-  const std::uint8_t streams = context_.options.split_local_lanes && SameHostAs(peer->rank) ? 2 : 1;
+  const std::uint8_t streams = SplitsLanesTo(peer->rank) ? 2 : 1;
   for (std::uint8_t stream = 0; stream < streams; ++stream) {
     const auto connector = MakeConnector(peer->rank, ConnectionKind::kLane, index, streams, stream);
     lane->connectors.push_back(connector);
@@ -359,7 +377,7 @@ void Group::BeginLane(const PeerPtr& peer, std::uint32_t index) {
         const Error& error = result.error();
         return self->FailLane(peer, index, self->Blame(peer->rank, error.code(), error.message(), peer->address));
       }
-      self->HandOver(peer, index, streams, stream, /*we_called=*/true, std::move(result->fd));
+      self->HandOver(peer, index, streams, stream, /*we_called=*/true, std::move(result->fd), std::move(result->wire));
     });
   }
 }
@@ -370,6 +388,9 @@ void Group::OnLaneCaller(const PeerPtr& peer, const CallerPtr& caller) {
     context_.greeter.TurnAway(caller, {Verdict::kRefused, code, std::move(text)});
   };
   if (peer->state == PeerState::kEnded) return refuse(ErrorCode::kClosed, "the control connection has ended before");
+  if (context_.options.tls && hello.streams != 1) {
+    return refuse(ErrorCode::kProtocol, "a lane of two sockets; with TLS it has one");
+  }
   if (hello.from < config_.rank) return refuse(ErrorCode::kProtocol, "lanes are connected by the higher rank");
   const std::shared_ptr<LaneInProgress> lane = LaneAt(peer, hello.index);
   if (lane->over || (lane->streams_seen & (1u << hello.stream)) != 0) {
@@ -381,11 +402,11 @@ void Group::OnLaneCaller(const PeerPtr& peer, const CallerPtr& caller) {
     return;
   }
   ++context_.options.counters->welcomed;
-  HandOver(peer, hello.index, hello.streams, hello.stream, /*we_called=*/false, std::move(fd));
+  HandOver(peer, hello.index, hello.streams, hello.stream, /*we_called=*/false, std::move(fd), caller->TakeWire());
 }
 
 void Group::HandOver(const PeerPtr& peer, std::uint32_t index, std::uint8_t streams, std::uint8_t stream,
-                     bool we_called, Fd fd) {
+                     bool we_called, Fd fd, Wire wire) {
   const std::shared_ptr<LaneInProgress> lane = LaneAt(peer, index);
   if (closed_ || lane->over) return;
   SetNoDelay(fd.get());
@@ -405,6 +426,7 @@ void Group::HandOver(const PeerPtr& peer, std::uint32_t index, std::uint8_t stre
   delivery.sends = CarriesOurs(streams, stream, we_called);
   delivery.receives = CarriesOurs(streams, stream, !we_called);
   delivery.fd = std::move(fd);
+  delivery.tls = wire.ReleaseTls();
   config_.mailbox->Deliver(std::move(delivery));
 }
 

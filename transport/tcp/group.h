@@ -72,6 +72,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::string DescribePeer(Rank peer) const;
   const GroupConfig& config() const { return config_; }
   bool SameHostAs(Rank peer) const;
+  bool SplitsLanesTo(Rank peer) const;  // a lane is two sockets
   // Of a connection with `peer`. What came to us has begun with this host's, so that of others gets the system's back.
   const std::vector<std::string>& CongestionControlFor(Rank peer, bool we_called) const;
 
@@ -112,8 +113,9 @@ class Group : public std::enable_shared_from_this<Group> {
   void BeginControl(const PeerPtr& peer);
   void OnControlCaller(const PeerPtr& peer, const CallerPtr& caller);
   // `way`: how we reached it; null: it reached us.
-  void ControlStands(const PeerPtr& peer, Fd fd, const Attempt* way);
+  void ControlStands(const PeerPtr& peer, Fd fd, Wire wire, const Attempt* way);
   void ReadControl(const PeerPtr& peer);
+  void OnControlReadable(const PeerPtr& peer);
   void WatchFlush(Rank rank);
   // False: the peer has ended meanwhile.
   bool OnFrames(const PeerPtr& peer, std::vector<ControlFrame>& frames);
@@ -125,7 +127,7 @@ class Group : public std::enable_shared_from_this<Group> {
   void BeginLane(const PeerPtr& peer, std::uint32_t index);
   void OnLaneCaller(const PeerPtr& peer, const CallerPtr& caller);
   void HandOver(const PeerPtr& peer, std::uint32_t index, std::uint8_t streams, std::uint8_t stream, bool we_called,
-                Fd fd);
+                Fd fd, Wire wire);
   void FailLane(const PeerPtr& peer, std::uint32_t index, const Error& error);
 
   const GroupContext context_;

@@ -22,15 +22,6 @@ constexpr std::size_t kMaxPieces = 16;  // of one system call; the rest goes wit
 
 }  // namespace
 
-void TcpLane::FreeStaging::operator()(std::byte* bytes) const {
-  ::operator delete(bytes, std::align_val_t(kLineBytes));
-}
-
-TcpLane::TcpLane(LanePeer names, std::uint32_t index)
-    : names_(std::move(names)),
-      index_(index),
-      staging_(static_cast<std::byte*>(::operator new(kStagingBytes, std::align_val_t(kLineBytes)))) {}
-
 std::size_t TcpLane::Write(std::span<const Bytes> pieces) {
   if (!can_send_ || state_ == LaneState::kFailed || state_ == LaneState::kConnecting) return 0;
   std::array<iovec, kMaxPieces> vectors;
@@ -68,30 +59,25 @@ std::size_t TcpLane::Write(std::span<const Bytes> pieces) {
 void TcpLane::Commit(std::size_t bytes) { RONDO_CHECK(bytes == 0, "a TCP lane reserves no room to commit"); }
 
 Arrived TcpLane::Peek(std::size_t want) {
-  if (staged() < want && can_receive_) Fetch(want - staged());
-  const std::size_t size = staged();
-  const std::size_t place = Place(consumed_);
-  const std::size_t first = std::min(size, kStagingBytes - place);
-  return {Bytes(staging_.get() + place, first), Bytes(staging_.get(), size - first)};
+  if (staging_.staged() < want && can_receive_) Fetch(want - staging_.staged());
+  return staging_.Shown();
 }
 
 void TcpLane::Fetch(std::size_t bytes) {
-  if (staged() == 0) origin_ = received_ / kLineBytes * kLineBytes;
-  const std::size_t room = kStagingBytes - staged();
-  const std::size_t size = std::min(room, std::max(bytes, kLeastFetchBytes));
-  const std::size_t place = Place(received_);
-  const std::size_t first = std::min(size, kStagingBytes - place);
-  ssize_t result;
-  if (first == size) {
-    result = recv(receiver_.get(), staging_.get() + place, size, MSG_DONTWAIT);
-  } else {
-    std::array<iovec, 2> vectors{iovec{staging_.get() + place, first}, iovec{staging_.get(), size - first}};
-    msghdr message{};
-    message.msg_iov = vectors.data();
-    message.msg_iovlen = vectors.size();
-    result = recvmsg(receiver_.get(), &message, MSG_DONTWAIT);
+  const std::array<MutableBytes, 2> room = staging_.Room(bytes);
+  if (!room[0].empty()) {
+    ssize_t result;
+    if (room[1].empty()) {
+      result = recv(receiver_.get(), room[0].data(), room[0].size(), MSG_DONTWAIT);
+    } else {
+      std::array<iovec, 2> vectors{iovec{room[0].data(), room[0].size()}, iovec{room[1].data(), room[1].size()}};
+      msghdr message{};
+      message.msg_iov = vectors.data();
+      message.msg_iovlen = vectors.size();
+      result = recvmsg(receiver_.get(), &message, MSG_DONTWAIT);
+    }
+    staging_.Received(Received(result));
   }
-  if (size != 0) received_ += Received(result);
   LookForEnd();
 }
 
@@ -108,7 +94,7 @@ std::size_t TcpLane::Received(ssize_t result) {
 }
 
 void TcpLane::LookForEnd() {
-  if (staged() != 0) return;
+  if (staging_.staged() != 0) return;
   if (end_announced_ && can_receive_) {
     std::byte next;
     const ssize_t result = recv(receiver_.get(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -118,25 +104,16 @@ void TcpLane::LookForEnd() {
 }
 
 void TcpLane::Consume(std::size_t bytes) {
-  RONDO_CHECK(bytes <= staged(), "{} bytes consumed of {} that Peek showed", bytes, staged());
-  consumed_ += bytes;
+  staging_.Consume(bytes);
   LookForEnd();
 }
 
 std::size_t TcpLane::ReadInto(MutableBytes destination) {
-  std::size_t done = 0;
-  while (done < destination.size() && staged() != 0) {  // at most twice: the ring may wrap
-    const std::size_t place = Place(consumed_);
-    const std::size_t part = std::min({destination.size() - done, staged(), kStagingBytes - place});
-    std::memcpy(destination.data() + done, staging_.get() + place, part);
-    consumed_ += part;
-    done += part;
-  }
+  std::size_t done = staging_.MoveTo(destination);
   if (done < destination.size() && can_receive_) {
     const std::size_t part =
         Received(recv(receiver_.get(), destination.data() + done, destination.size() - done, MSG_DONTWAIT));
-    received_ += part;
-    consumed_ += part;
+    staging_.Passed(part);
     done += part;
   }
   LookForEnd();
@@ -153,18 +130,12 @@ void TcpLane::Revoke() {
   sender_.Close();
 }
 
-void TcpLane::Adopt(Fd fd, bool sends, bool receives) {
+void TcpLane::Adopt(Delivery delivery) {
   if (state_ != LaneState::kConnecting) return;  // revoked or failed meanwhile: the socket closes here
-  can_send_ = can_send_ || sends;
-  can_receive_ = can_receive_ || receives;
-  (receives ? receiver_ : sender_) = std::move(fd);
+  can_send_ = can_send_ || delivery.sends;
+  can_receive_ = can_receive_ || delivery.receives;
+  (delivery.receives ? receiver_ : sender_) = std::move(delivery.fd);
   if (can_send_ && can_receive_) state_ = LaneState::kOpen;
-}
-
-void TcpLane::FailWith(Error error) {
-  if (state_ == LaneState::kFailed) return;
-  state_ = LaneState::kFailed;
-  failure_ = std::move(error);
 }
 
 void TcpLane::ShutDownWriting() {
@@ -185,19 +156,6 @@ bool TcpLane::Note(std::uint32_t events) {
     return news;
   }
   return ((events & EPOLLIN) != 0 && can_receive_) || ((events & EPOLLOUT) != 0 && write_blocked_);
-}
-
-void TcpLane::Broke(std::string_view doing, int error) {
-  const SocketAddress address = PeerSocketAddress(sender());
-  ErrorDetails details;
-  details.code = ErrorCode::kConnectionReset;
-  details.message = fmt::format("lane {} with rank {} broke while {}: {} ({} bytes sent, {} received)", index_,
-                                names_.peer, doing, SystemMessage(error), accepted_, received_);
-  details.rank = names_.self;
-  details.culprit = names_.peer;
-  details.host = names_.host;
-  if (address.port != 0) details.address = address.ToString();
-  FailWith(Error(std::move(details)));
 }
 
 }  // namespace rondo::tcp

@@ -19,28 +19,14 @@
 #include <optional>
 #include <string>
 
-#include "transport/lane.h"
-#include "transport/tcp/socket.h"
+#include "transport/tcp/socket_lane.h"
+#include "transport/tcp/staging.h"
 
 namespace rondo::tcp {
 
-inline constexpr std::size_t kStagingBytes = 256 * 1024;  // a power of two
-inline constexpr std::size_t kLeastFetchBytes = 4096;     // a frame header brings a small payload along
-
-// Who is at the other end, for errors.
-struct LanePeer {
-  Rank self = kNoRank;
-  Rank peer = kNoRank;
-  std::string host;
-};
-
-class TcpLane final : public Lane {
+class TcpLane final : public SocketLane {
  public:
-  TcpLane(LanePeer names, std::uint32_t index);
-
-  Rank peer() const override { return names_.peer; }
-  LaneState state() const override { return state_; }
-  const Error* failure() const override { return failure_ ? &*failure_ : nullptr; }
+  using SocketLane::SocketLane;
 
   std::size_t Write(std::span<const Bytes> pieces) override;
   MutableBytes Reserve(std::size_t) override { return {}; }
@@ -54,38 +40,26 @@ class TcpLane final : public Lane {
   std::size_t ReadInto(MutableBytes destination) override;
   bool Expect(std::uint64_t, MutableBytes) override { return false; }
   bool end_arrived() const override { return ended_; }
-  std::uint64_t consumed() const override { return consumed_; }
+  std::uint64_t consumed() const override { return staging_.consumed(); }
   void Revoke() override;
 
   // ---- for the endpoint ----
 
-  // Takes a connected socket for one or both directions; the lane opens when both directions have theirs.
-  void Adopt(Fd fd, bool sends, bool receives);
-  void FailWith(Error error);
-  void ShutDownWriting();
-  // Throws away what has arrived, so that closing is no reset for a peer that shut down too.
-  void DrainBeforeClose();
-  // Takes note of an epoll event. True when it is news to the owner: bytes or an end to read, or room after a Write
-  // that was cut short.
-  bool Note(std::uint32_t events);
+  // One or both directions; the lane opens when both have their socket.
+  void Adopt(Delivery delivery) override;
+  void ShutDownWriting() override;
+  void DrainBeforeClose() override;
+  bool Note(std::uint32_t events) override;
 
  private:
-  std::size_t staged() const { return static_cast<std::size_t>(received_ - consumed_); }
-  std::size_t Place(std::uint64_t offset) const {
-    return static_cast<std::size_t>(offset - origin_) & (kStagingBytes - 1);
-  }
   void Fetch(std::size_t bytes);
   // Judges what recv returned; gives the bytes received.
   std::size_t Received(ssize_t result);
   // Once the kernel has announced the end of the peer's stream: whether the owner has got there.
   void LookForEnd();
-  void Broke(std::string_view doing, int error);
+  void Broke(std::string_view doing, int error) { SocketLane::Broke(doing, error, sender(), staging_.received()); }
   int sender() const { return sender_ ? sender_.get() : receiver_.get(); }
 
-  const LanePeer names_;
-  const std::uint32_t index_;
-  LaneState state_ = LaneState::kConnecting;
-  std::optional<Error> failure_;
   Fd receiver_;            // carries the peer's bytes, and ours too while sender_ is empty
   Fd sender_;              // where there are two sockets
   bool can_send_ = false;  // a socket for our bytes is here and works
@@ -95,16 +69,7 @@ class TcpLane final : public Lane {
   bool write_blocked_ = false;  // the last Write was cut short for want of room
 
   std::uint64_t accepted_ = 0;
-  // Stream offsets consumed_ <= received_: what lies between is staged, at Place(offset). While nothing is staged the
-  // origin moves along, so that short messages always use the same few cache lines; it stays a multiple of 64, so that
-  // payload at an aligned stream offset is aligned in memory.
-  std::uint64_t consumed_ = 0;
-  std::uint64_t received_ = 0;
-  std::uint64_t origin_ = 0;
-  struct FreeStaging {
-    void operator()(std::byte* bytes) const;
-  };
-  std::unique_ptr<std::byte, FreeStaging> staging_;
+  Staging staging_;
 };
 
 }  // namespace rondo::tcp

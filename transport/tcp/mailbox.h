@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/ids.h"
 #include "base/result.h"
+#include "base/tls.h"
 #include "transport/tcp/socket.h"
 
 namespace rondo::tcp {
@@ -28,6 +29,7 @@ struct Delivery {
   bool sends = true;     // this socket carries our bytes
   bool receives = true;  // this socket carries the peer's bytes
   Fd fd;
+  std::unique_ptr<TlsSession> tls;  // established; may hold some of those bytes already. Null: in the clear
   std::optional<Error> failure;
 };
 

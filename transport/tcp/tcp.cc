@@ -37,7 +37,10 @@ class NoRegistration final : public Registration {};
 
 class TcpTransport final : public Transport {
  public:
-  explicit TcpTransport(std::shared_ptr<ControlPlane> plane) : owner_pid_(getpid()), plane_(std::move(plane)) {}
+  explicit TcpTransport(std::shared_ptr<ControlPlane> plane)
+      : owner_pid_(getpid()),
+        plane_(std::move(plane)),
+        capabilities_{.late_release = plane_->options().tls != nullptr} {}
   ~TcpTransport() override {
     // A forked child has no control thread to end: the plane is never destroyed there.
     if (getpid() != owner_pid_) (void)new (std::nothrow) std::shared_ptr(plane_);
@@ -62,7 +65,7 @@ class TcpTransport final : public Transport {
  private:
   const int owner_pid_;
   const std::shared_ptr<ControlPlane> plane_;
-  const Capabilities capabilities_{};
+  const Capabilities capabilities_;
 };
 
 Result<std::string> RandomInstance() {

@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/result.h"
+#include "base/tls.h"
 #include "transport/transport.h"
 
 namespace rondo {
@@ -35,7 +36,7 @@ struct TcpCounters {
   std::atomic<std::uint64_t> accepted{0};       // connections taken from the listeners
   std::atomic<std::uint64_t> welcomed{0};       // handshakes that ended well
   std::atomic<std::uint64_t> strangers{0};      // no Rondo: wrong bytes, silence, or gone before saying anything
-  std::atomic<std::uint64_t> refused{0};        // a Rondo that does not belong here
+  std::atomic<std::uint64_t> refused{0};        // a Rondo, or one that spoke TLS, that does not belong here
   std::atomic<std::uint64_t> denied{0};         // a Rondo that did not prove to know the job's token
   std::atomic<std::uint64_t> evicted{0};        // dropped as the oldest silent one when too many were pending
   std::atomic<std::uint64_t> turned_away{0};    // a Rondo that is to come again: a limit, or one such connection stands
@@ -55,6 +56,9 @@ struct TcpOptions {
   std::shared_ptr<const Clock> clock = nullptr;  // paces repeated log lines; null: the machine's. (Time limits of
                                                  // connections are real time, as connections are)
   Logger* logger = nullptr;                      // outlives the transport
+  // Every connection is TLS's: who cannot prove to belong is refused (kAuth), and so is who does not speak it. Equal on
+  // all processes of the job. Null: in the clear. With it split_local_lanes has no effect.
+  std::shared_ptr<const TlsContext> tls = nullptr;
   std::shared_ptr<TcpCounters> counters = nullptr;
 
   std::vector<std::string> addresses = {};  // numeric local addresses to publish and listen on; empty: choose

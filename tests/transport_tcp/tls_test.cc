@@ -1,0 +1,268 @@
+// The TCP transport with TLS: what ranks that do not belong are told, how lanes send and end, what an eavesdropper
+// sees. What every transport promises is tested over TLS too (tests/conformance).
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <sys/socket.h>
+
+#include <cstring>
+#include <thread>
+
+#include "tests/support/tls_files.h"
+#include "tests/transport_tcp/world.h"
+#include "transport/tcp/address.h"
+#include "transport/tcp/handshake.h"
+#include "transport/tcp/socket.h"
+#include "transport/tcp/tls_lane.h"
+
+namespace rondo::test {
+namespace {
+
+using tcp::Fd;
+using testing::PskOf;
+using testing::TlsFiles;
+
+std::shared_ptr<const TlsContext> Tls(const TlsOptions& options) {
+  auto made = TlsContext::Make(options);
+  REQUIRE_MESSAGE(made, made.error().ToString());
+  return *made;
+}
+
+// Two ranks, each with TLS of its own; off: in the clear.
+World RanksWith(const TlsOptions& first, const TlsOptions& second,
+                const std::function<void(int, TcpOptions&)>& adjust = nullptr) {
+  World world(2, [&](int rank, TcpOptions& options) {
+    options.tls = Tls(rank == 0 ? first : second);
+    if (adjust) adjust(rank, options);
+  });
+  world.OpenAll();
+  return world;
+}
+
+bool AreOpen(const Lane& a, const Lane& b) { return a.state() == LaneState::kOpen && b.state() == LaneState::kOpen; }
+
+bool Has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+// The lane of `rank` fails long before any deadline, and its observer hears the same.
+Error RefusedOn(World& world, Rank rank) {
+  const Rank peer = 1 - rank;
+  Lane& lane = world.Open(rank, peer);
+  REQUIRE(world.Drive([&] { return lane.state() == LaneState::kFailed; }));
+  const Error error = *lane.failure();
+  CAPTURE(error.ToString());
+  CHECK(error.code() == ErrorCode::kAuth);
+  CHECK(error.culprit() == peer);
+  REQUIRE(world.Heard(rank).WaitForLost(1));
+  CHECK(world.Heard(rank).lost()[0].second.code() == ErrorCode::kAuth);
+  return error;
+}
+
+// A blocking connection to a transport on loopback.
+Fd Call(const Transport& transport) {
+  const auto address = tcp::DecodeTcpAddress(transport.Address());
+  REQUIRE(address);
+  for (const tcp::Candidate& candidate : address->candidates) {
+    if (!candidate.at.ip.IsLoopback() || !candidate.at.ip.is_v4()) continue;
+    Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const tcp::RawSocketAddress raw = tcp::ToRaw(candidate.at);
+    REQUIRE(connect(fd.get(), raw.get(), raw.bytes) == 0);
+    return fd;
+  }
+  FAIL("no IPv4 loopback address");
+  return {};
+}
+
+std::string Listen(const Fd& fd) {
+  std::string heard;
+  char bytes[4096];
+  for (ssize_t got; (got = recv(fd.get(), bytes, sizeof bytes, 0)) > 0;)
+    heard.append(bytes, static_cast<std::size_t>(got));
+  return heard;
+}
+
+TEST_CASE("the path to a peer says that it is TLS, and by what") {
+  TlsFiles files;
+  const TlsOptions both[] = {PskOf('k'), files.Member("ca", "rank")};
+  for (const TlsOptions& options : both) {
+    World world = RanksWith(options, options);
+    Lane& a = world.Open(0, 1);
+    Lane& b = world.Open(1, 0);
+    REQUIRE(world.Drive([&] { return AreOpen(a, b); }));
+    const std::string path = world[0].DescribePeer(1);
+    CAPTURE(path);
+    CHECK(Has(path, std::string("TLS 1.3, TLS_AES_128_GCM_SHA256, ") + std::string(Name(options.mode))));
+  }
+}
+
+TEST_CASE("ranks whose keys differ refuse each other at once, whoever calls") {
+  for (const Rank caller : {0, 1}) {
+    World world = RanksWith(PskOf('k'), PskOf('j'));
+    CHECK(Has(RefusedOn(world, caller).message(), "refused the pre-shared key"));
+  }
+}
+
+TEST_CASE("a rank in the clear and one with TLS refuse each other at once, whoever calls") {
+  for (const Rank with_tls : {0, 1}) {
+    CAPTURE(with_tls);
+    World world = with_tls == 0 ? RanksWith(PskOf('k'), {}) : RanksWith({}, PskOf('k'));
+    CHECK(Has(RefusedOn(world, with_tls).message(), "does not speak TLS, and this process does"));
+    World again = with_tls == 0 ? RanksWith(PskOf('k'), {}) : RanksWith({}, PskOf('k'));
+    CHECK(Has(RefusedOn(again, 1 - with_tls).message(), "wants TLS, and the caller does not speak it"));
+  }
+}
+
+TEST_CASE("an expired certificate is refused by name and date on the side that looks at it, and told to the other") {
+  TlsFiles files;
+  const TlsOptions fresh = files.Member("ca", "fresh");
+  const TlsOptions old = files.Member("ca", "old", {.from = -std::chrono::hours(9), .until = -std::chrono::hours(1)});
+  World called = RanksWith(fresh, old);
+  CHECK(Has(RefusedOn(called, 0).message(), "'/CN=old': it expired on "));
+  World caller = RanksWith(fresh, old);
+  CHECK(Has(RefusedOn(caller, 1).message(), "refused this process's certificate: it has expired"));
+}
+
+TEST_CASE("strangers at a TLS port get no answer of ours and do not disturb the job; who began TLS counts as refused") {
+  const auto counters = std::make_shared<TcpCounters>();
+  World world = RanksWith(PskOf('k'), PskOf('k'), [&](int rank, TcpOptions& options) {
+    if (rank == 0) options.counters = counters;
+  });
+  {
+    const Fd browser = Call(*world.transports[0]);
+    const std::string said = "GET / HTTP/1.1\r\n\r\n";
+    REQUIRE(send(browser.get(), said.data(), said.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(said.size()));
+    CHECK(Listen(browser).empty());
+    CHECK(counters->strangers == 1);
+  }
+  {
+    auto session = TlsSession::Make(Tls(PskOf('x')), TlsSession::Role::kCaller, "test");
+    REQUIRE(session);
+    REQUIRE((*session)->Handshake() == false);
+    const Fd other = Call(*world.transports[0]);
+    const Bytes hello = (*session)->Unsent();
+    REQUIRE(send(other.get(), hello.data(), hello.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(hello.size()));
+    CHECK(Listen(other).starts_with("\x15\x03"));  // an alert
+    CHECK(counters->refused == 1);
+  }
+  Lane& a = world.Open(0, 1);
+  Lane& b = world.Open(1, 0);
+  CHECK(world.Drive([&] { return AreOpen(a, b); }));
+}
+
+TEST_CASE("who begins TLS and falls silent is dropped when the handshake's time is over") {
+  const auto counters = std::make_shared<TcpCounters>();
+  World world = RanksWith(PskOf('k'), PskOf('k'), [&](int rank, TcpOptions& options) {
+    if (rank != 0) return;
+    options.counters = counters;
+    options.handshake_timeout = std::chrono::milliseconds(50);
+  });
+  auto session = TlsSession::Make(Tls(PskOf('k')), TlsSession::Role::kCaller, "test");
+  REQUIRE(session);
+  REQUIRE((*session)->Handshake() == false);
+  const Fd slow = Call(*world.transports[0]);
+  REQUIRE(send(slow.get(), (*session)->Unsent().data(), 20, MSG_NOSIGNAL) == 20);
+  CHECK(Listen(slow).empty());
+  CHECK(counters->strangers == 1);
+}
+
+TEST_CASE("what is accepted is released when the kernel has it, and a batch at most is not") {
+  World world = RanksWith(PskOf('k'), PskOf('k'));
+  Lane& a = world.Open(0, 1);
+  Lane& b = world.Open(1, 0);
+  REQUIRE(world.Drive([&] { return AreOpen(a, b); }));
+  CHECK(world.transports[0]->capabilities().late_release);
+  const auto data = Pattern(64 << 20, 1);
+  std::size_t written = 0;
+  // Until nobody has room: the peer reads nothing.
+  for (int idle = 0; idle < 100 && written < data.size();) {
+    const Bytes rest = Bytes(data).subspan(written);
+    const std::size_t sent = a.Write({&rest, 1});
+    written += sent;
+    idle = sent == 0 ? idle + 1 : 0;
+    CHECK(a.released() <= a.accepted());
+    CHECK(a.accepted() - a.released() <= tcp::kTlsLaneBatchRecords * kTlsRecordBytes);
+    world[0].Poll(SteadyClock().Now());
+  }
+  REQUIRE(written < data.size());
+  std::vector<std::byte> got(written);
+  std::size_t read = 0;
+  CHECK(world.Drive([&] {
+    for (std::size_t part; (part = b.ReadInto(MutableBytes(got).subspan(read))) != 0;) read += part;
+    return read == written && a.released() == a.accepted();
+  }));
+  CHECK(std::memcmp(got.data(), data.data(), written) == 0);
+}
+
+TEST_CASE("an owner that has nothing left to write still sends what it gave, awake or asleep") {
+  World world =
+      RanksWith(PskOf('k'), PskOf('k'), [](int, TcpOptions& options) { options.socket_buffer_bytes = 16384; });
+  Lane& a = world.Open(0, 1);
+  Lane& b = world.Open(1, 0);
+  REQUIRE(world.Drive([&] { return AreOpen(a, b); }));
+  const auto data = Pattern(8 << 20, 2);
+  std::size_t written = 0;
+  for (int idle = 0; idle < 100;) {
+    const Bytes rest = Bytes(data).subspan(written);
+    const std::size_t sent = a.Write({&rest, 1});
+    written += sent;
+    idle = sent == 0 ? idle + 1 : 0;
+  }
+  REQUIRE(a.released() < a.accepted());
+  std::thread reader([&] {
+    std::vector<std::byte> got(written);
+    std::size_t read = 0;
+    CHECK(DriveOne(world[1], [&] {
+      for (std::size_t part; (part = b.ReadInto(MutableBytes(got).subspan(read))) != 0;) read += part;
+      return read == written;
+    }));
+  });
+  CHECK(DriveOne(world[0], [&] { return a.released() == a.accepted(); }));
+  reader.join();
+}
+
+TEST_CASE("a stream that ends without an announcement is a failed lane, one that was announced has ended") {
+  for (const bool announced : {true, false}) {
+    CAPTURE(announced);
+    World world = RanksWith(PskOf('k'), PskOf('k'));
+    Lane& a = world.Open(0, 1);
+    Lane& b = world.Open(1, 0);
+    REQUIRE(world.Drive([&] { return AreOpen(a, b); }));
+    const Bytes piece = AsBytes("last words");
+    REQUIRE(a.Write({&piece, 1}) == piece.size());
+    REQUIRE(world.Drive([&] { return a.released() == a.accepted(); }));
+    for (const Rank rank : {0, 1}) REQUIRE(world[rank].SendControl(1 - rank, {ControlKind::kGoodbye, ""}));
+    REQUIRE(world.Heard(0).WaitForMessages(1));
+    REQUIRE(world.Heard(1).WaitForMessages(1));
+    if (announced) world[0].ShutDown();
+    world.endpoints[0].reset();
+    REQUIRE(world.Drive([&] { return b.Peek(100).size() == piece.size(); }));
+    b.Consume(piece.size());
+    REQUIRE(world.Drive([&] { return b.state() != LaneState::kOpen; }));
+    CHECK(b.state() == (announced ? LaneState::kEnded : LaneState::kFailed));
+    if (!announced) {
+      CAPTURE(b.failure()->ToString());
+      CHECK(b.failure()->code() == ErrorCode::kConnectionReset);
+      CHECK(b.failure()->culprit() == 0);
+    }
+    CHECK(world.Heard(1).lost().empty());
+  }
+}
+
+TEST_CASE("lanes that were to be two sockets are one with TLS") {
+  World world = RanksWith(PskOf('k'), PskOf('k'), [](int, TcpOptions& options) { options.split_local_lanes = true; });
+  Lane& a = world.Open(0, 1);
+  Lane& b = world.Open(1, 0);
+  REQUIRE(world.Drive([&] { return AreOpen(a, b); }));
+  CHECK(!Has(world[0].DescribePeer(1), "two sockets"));
+}
+
+TEST_CASE("both calling at once ends in one connection") {
+  for (int i = 0; i < 30; ++i) {
+    World world = RanksWith(PskOf('k'), PskOf('k'));
+    Lane& a = world.Open(0, 1);
+    Lane& b = world.Open(1, 0);
+    REQUIRE(world.Drive([&] { return AreOpen(a, b); }));
+    CHECK(world.Heard(0).lost().empty());
+    CHECK(world.Heard(1).lost().empty());
+  }
+}
+
+}  // namespace
+}  // namespace rondo::test
