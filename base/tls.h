@@ -37,6 +37,8 @@ std::string_view Name(TlsMode mode);  // "off", "psk", "certificates"
 Result<TlsMode> ParseTlsMode(std::string_view what, std::string_view text);
 
 inline constexpr std::size_t kTlsPskBytes = 32;
+// A new key. kResource: the machine has no random bytes.
+Result<std::string> NewTlsPsk();
 
 struct TlsOptions {
   TlsMode mode = TlsMode::kOff;

@@ -19,6 +19,7 @@
 #include "rendezvous/init_method.h"
 #include "rendezvous/job_token.h"
 #include "rendezvous/membership.h"
+#include "rendezvous/tls_settings.h"
 #include "transport/shm/shm.h"
 #include "transport/tcp/tcp.h"
 
@@ -30,16 +31,16 @@ constexpr Duration kTellOthers = std::chrono::seconds(1);
 
 // What all ranks must agree on for their frames, and their choices of algorithm, to fit together. A token is told by
 // its fingerprint: over file:// nothing else asks for it before ranks call each other.
-std::string ConfigOf(const CommunicatorOptions& options, Path path, const JobToken* token) {
+std::string ConfigOf(const CommunicatorOptions& options, Path path, const JobToken* token, TlsMode tls) {
   return fmt::format(
       "path={}\nframe_version=1\nframe_bytes={}\nwindows_from_bytes={}\neager_credit_bytes={}\nmax_announced_messages={"
       "}\n"
       "checksums={}\ncompare_results={}\nreproducible={}\nwide_partials={}\nprofile={}\nchoice_version={}\nleast_"
-      "slices={}\ntoken_fingerprint={}\n",
+      "slices={}\ntoken_fingerprint={}\ntls={}\n",
       path == Path::kTcp ? "tcp" : "shm", options.frame_bytes, options.windows_from_bytes, options.eager_credit_bytes,
       options.max_announced_messages, options.checksums, options.compare_results, options.reproducible,
       options.wide_partials, Fingerprint(*options.profile), kChoiceVersion, kLeastSlices,
-      token != nullptr ? token->Fingerprint() : "none");
+      token != nullptr ? token->Fingerprint() : "none", Name(tls));
 }
 
 // By host; a rank that cannot say where it is counts alone. Launchers bind ranks to cores of their own, or all to all:
@@ -88,13 +89,14 @@ Result<Presence> MakePresence(const ConnectOptions& options, const std::string& 
   tcp.counters = options.tcp_counters;
   tcp.addresses = options.addresses;
   tcp.interface = options.interface;
+  RONDO_ASSIGN(tcp.tls, TlsContext::Make(*options.tls));
   Presence presence;
   Member& self = presence.self;
   self.host = LocalHostName();
   self.host_id = tcp.host_id;
   self.pid = static_cast<std::uint64_t>(getpid());
   self.instance = tcp.instance;
-  self.config = ConfigOf(options.communicator, options.path, tcp.token.get());
+  self.config = ConfigOf(options.communicator, options.path, tcp.token.get(), options.tls->mode);
   RONDO_ASSIGN(presence.transport, MakeTcpTransport(std::move(tcp)));
   presence.hosts = PublishedHosts(presence.transport->Address());
   if (options.path != Path::kTcp) {
@@ -146,6 +148,8 @@ Result<std::unique_ptr<Communicator>> ConnectOrThrow(const ConnectOptions& given
   if (options.communicator.profile == nullptr) options.communicator.profile = DefaultProfile();
 
   RONDO_ASSIGN(options.token, TokenText(options.token, options.environment));
+  RONDO_ASSIGN(const std::shared_ptr<const JobToken> token, MakeJobToken(options.token));
+  RONDO_ASSIGN(options.tls, FindTls(options.tls, options.environment, token.get()));
   RONDO_ASSIGN(const InitMethod method, ParseInitMethod(options.rendezvous, options.environment));
   if (options.join || method.join) return ConnectAsNewcomer(options, method, clock, deadline);
   // A launcher's rank belongs to its own world.
@@ -168,7 +172,7 @@ Result<std::unique_ptr<Communicator>> ConnectOrThrow(const ConnectOptions& given
   RONDO_ASSIGN(Presence presence, MakePresence(options, job, options.generation, clock));
   const bool external_store = options.external_store || method.external_store;
   const std::string who = fmt::format("host {}, pid {}", presence.self.host, presence.self.pid);
-  RONDO_ASSIGN(const std::shared_ptr<const JobToken> token, MakeJobToken(options.token));
+  RONDO_ASSIGN(const std::shared_ptr<const TlsContext> tls, TlsContext::Make(*options.tls));
   RONDO_ASSIGN(OpenedStore opened, OpenStore(method, {.job = job,
                                                       .token = token,
                                                       .generation = options.generation,
@@ -179,7 +183,8 @@ Result<std::unique_ptr<Communicator>> ConnectOrThrow(const ConnectOptions& given
                                                       .who = who,
                                                       .deadline = deadline,
                                                       .clock = clock,
-                                                      .logger = options.logger}));
+                                                      .logger = options.logger,
+                                                      .tls = tls}));
   const Result<Membership> joined = Join(opened.store(), *clock,
                                          {.rank = rank,
                                           .world_size = *world_size,

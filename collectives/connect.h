@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/tls.h"
 #include "collectives/communicator.h"
 
 namespace rondo {
@@ -40,8 +41,12 @@ struct ConnectOptions {
   std::uint64_t generation = 0;  // counts the meetings of one job on one store
   bool external_store = false;
   std::vector<std::string> addresses = {};  // forces local addresses, an IPoIB one too; empty: chosen by reachability
-  std::string interface = {};               // forces interfaces: "eth0,ib0", "^docker0,lo", "=eth0", "10.0.0.0/8"
-  Path path = Path::kAuto;                  // equal on all ranks
+  // TLS 1.3 on all TCP connections, to ranks and to the store; the same mode on all ranks (base/tls.h, docs/TLS.md).
+  // Fields left empty are the environment's; nullopt: all of it is (RONDO_TLS and others: rendezvous/tls_settings.h).
+  // Files are read anew when the communicator is rebuilt. Bytes in shared memory are not encrypted.
+  std::optional<TlsOptions> tls = {};
+  std::string interface = {};                   // forces interfaces: "eth0,ib0", "^docker0,lo", "=eth0", "10.0.0.0/8"
+  Path path = Path::kAuto;                      // equal on all ranks
   Duration timeout = std::chrono::seconds(60);  // of the meeting, and of every operation
   // Looks an environment variable up; null where there is no environment. The library itself never reads it.
   std::function<std::optional<std::string>(const std::string&)> environment = {};
@@ -64,9 +69,9 @@ std::optional<std::string> ProcessEnvironment(const std::string& name);
 
 // Meets the other ranks within options.timeout and gives this rank's communicator. Unless that is to be rebuildable the
 // store is given up again: nothing needs it afterwards (a rank that serves it does so until the others have met too).
-// kAuth: this process and a peer, or the store, do not know the same token, or one of them has none.
-// Other errors: those of ParseInitMethod, OpenStore, Join, MakeTcpTransport and Communicator::Create, and to newcomers
-// those of RegroupAsNewcomer; each names the part at fault.
+// kAuth: this process and a peer, or the store, do not know the same token or could not prove by TLS to belong to one
+// job, or one of them has none. Other errors: those of ParseInitMethod, FindTls, TlsContext::Make, OpenStore, Join,
+// MakeTcpTransport and Communicator::Create, and to newcomers those of RegroupAsNewcomer; each names the part at fault.
 Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options);
 
 }  // namespace rondo

@@ -23,7 +23,8 @@ struct Presence {
 };
 
 // A transport made for this generation alone, and the words for it. REQUIRES: options.communicator.profile, and
-// options.token is what TokenText gave. Errors: those of the transports.
+// options.token and options.tls are what TokenText and FindTls gave. Errors: those of TlsContext::Make and the
+// transports.
 Result<Presence> MakePresence(const ConnectOptions& options, const std::string& job, std::uint64_t generation,
                               const std::shared_ptr<const Clock>& clock);
 

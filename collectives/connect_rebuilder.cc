@@ -125,6 +125,7 @@ Result<std::unique_ptr<Communicator>> ConnectAsNewcomer(const ConnectOptions& op
   // Only for its words: the transport is made anew when the generation is known.
   RONDO_ASSIGN(const Presence now, MakePresence(options, job, options.generation, clock));
   RONDO_ASSIGN(const std::shared_ptr<const JobToken> token, MakeJobToken(options.token));
+  RONDO_ASSIGN(const std::shared_ptr<const TlsContext> tls, TlsContext::Make(*options.tls));
   RONDO_ASSIGN(OpenedStore opened,
                OpenStore(served, {.job = job,
                                   .token = token,
@@ -135,7 +136,8 @@ Result<std::unique_ptr<Communicator>> ConnectAsNewcomer(const ConnectOptions& op
                                   .who = fmt::format("host {}, pid {}, a newcomer", now.self.host, now.self.pid),
                                   .deadline = deadline,
                                   .clock = clock,
-                                  .logger = options.logger}));
+                                  .logger = options.logger,
+                                  .tls = tls}));
   const bool served_by_a_rank = !options.external_store && !method.external_store && ServedByARank(method);
   auto home = std::make_shared<RebuildHome>(options, job, std::move(opened), served_by_a_rank, clock);
   Presence presence;

@@ -11,7 +11,8 @@
 // were set by hand, and for every URL from the launcher, unless the world is given and has another size than its. Each
 // variable is also read, and first, with RONDO_ in front (RONDO_RANK, RONDO_MASTER_ADDR ...), always as by hand.
 // RONDO_EXTERNAL_STORE=1, whatever the URL, says that somebody else serves the store (rondo store), so rank 0 need not.
-// RONDO_JOIN=1 says that the job runs already and this process is a newcomer to it (rondo run --restarts).
+// RONDO_TLS and what goes with it: tls_settings.h. RONDO_JOIN=1 says that the job runs already and this process is a
+// newcomer to it (rondo run --restarts).
 //
 // A launcher that names the place names the job too, so that two of its jobs do not mix.
 #pragma once

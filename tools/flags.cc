@@ -100,6 +100,14 @@ CLI::Option* AddChoice(CLI::App& app, const std::string& names, std::function<vo
   return AddText(app, names, parse, "NAME", fmt::format("{}: {}", help, fmt::join(choices, ", ")));
 }
 
+CLI::Option* AddTls(CLI::App& app, std::optional<TlsMode>& take) {
+  return AddChoice(
+      app, "--tls", [&take](const std::string& name) { take = *ParseTlsMode("--tls", name); },
+      {"off", "psk", "certificates"},
+      "TLS 1.3 between ranks over TCP and with their store (default: variable RONDO_TLS, else off). psk: by a key, "
+      "RONDO_TLS_PSK; certificates: by the files that RONDO_TLS_CA, RONDO_TLS_CERTIFICATE and RONDO_TLS_KEY name");
+}
+
 std::vector<std::string> SplitAtCommas(std::string_view list) {
   std::vector<std::string> items;
   for (std::size_t at = 0; at <= list.size();) {

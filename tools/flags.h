@@ -5,12 +5,14 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "base/tls.h"
 
 namespace rondo {
 
@@ -31,6 +33,9 @@ CLI::Option* AddChoice(CLI::App& app, const std::string& names, std::function<vo
 // Text that `take` understands; what it returns, when not empty, is the error: "wants ...".
 CLI::Option* AddText(CLI::App& app, const std::string& names, std::function<std::string(const std::string&)> take,
                      const std::string& type_name, const std::string& help);
+
+// --tls off|psk|certificates.
+CLI::Option* AddTls(CLI::App& app, std::optional<TlsMode>& take);
 
 // "ring, tree": what anything with a Name() is called, for help and errors.
 template <typename Values>

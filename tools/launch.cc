@@ -22,6 +22,7 @@
 #include "rendezvous/job_token.h"
 #include "rendezvous/launchers/rondo_run.h"
 #include "rendezvous/tcp_store_server.h"
+#include "rendezvous/tls_settings.h"
 #include "tools/rank_process.h"
 
 namespace rondo {
@@ -255,16 +256,32 @@ class Job {
   int restarts_done_ = 0;
 };
 
-// Ours, if we have one, else a new one; "": none.
-Result<std::string> TokenOfRanks(const LaunchOptions& options) {
-  if (!options.with_token) return "";
-  const auto ours = [](const std::string& name) -> std::optional<std::string> {
+Environment Ours() {
+  return [](const std::string& name) -> std::optional<std::string> {
     const char* value = std::getenv(name.c_str());
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
   };
-  RONDO_ASSIGN(std::string token, TokenText("", ours));
+}
+
+// Ours, if we have one, else a new one; "": none.
+Result<std::string> TokenOfRanks(const LaunchOptions& options) {
+  if (!options.with_token) return "";
+  RONDO_ASSIGN(std::string token, TokenText("", Ours()));
   if (!token.empty()) return token;
   return MakeTokenText();
+}
+
+// What ranks and store have in common. A key that neither flag nor environment names comes from the token, and is a
+// new one where there is none.
+Result<TlsOptions> TlsOfRanks(const LaunchOptions& options, const JobToken* token) {
+  std::optional<TlsOptions> given;
+  if (options.tls) given = TlsOptions{.mode = *options.tls};
+  if (token != nullptr) return FindTls(given, Ours(), token);
+  RONDO_ASSIGN(const std::string new_psk, NewTlsPsk());
+  return FindTls(given, [&, ours = Ours()](const std::string& name) {
+    auto value = ours(name);
+    return !value && name == kTlsPskVariable ? TlsPskText(new_psk) : value;
+  });
 }
 
 }  // namespace
@@ -275,6 +292,8 @@ Result<int> Launch(const LaunchOptions& options, const Clock& clock) {
   TcpStoreServer::Options serve;
   serve.host = "127.0.0.1";
   RONDO_ASSIGN(serve.token, MakeJobToken(token));
+  RONDO_ASSIGN(const TlsOptions tls, TlsOfRanks(options, serve.token.get()));
+  RONDO_ASSIGN(serve.tls, TlsContext::Make(tls));
   RONDO_ASSIGN(const std::unique_ptr<TcpStoreServer> store, TcpStoreServer::Start(serve));
   std::random_device entropy;
   Job job(options, clock, signals);
@@ -286,6 +305,9 @@ Result<int> Launch(const LaunchOptions& options, const Clock& clock) {
       {"RONDO_JOB", fmt::format("{:08x}{:08x}", entropy(), entropy())},
   };
   if (!token.empty()) environment.emplace_back(kTokenVariable, token);
+  if (options.tls) environment.emplace_back(kTlsVariable, Name(*options.tls));
+  // With a token they have it from there, or find ours.
+  if (token.empty() && tls.mode == TlsMode::kPsk) environment.emplace_back(kTlsPskVariable, TlsPskText(tls.psk));
   if (options.timeout) {
     const double timeout_s = std::chrono::duration<double>(*options.timeout).count();
     environment.emplace_back("RONDO_TIMEOUT", fmt::format("{}", timeout_s));

@@ -5,8 +5,9 @@
 // loopback port that the kernel chose, so that no rank has to be first. Variables by which another launcher described
 // this process (of mpirun, srun, torchrun) are taken away from the ranks: what it said is not true of them.
 // RONDO_TOKEN, the job's secret, is made anew for each launch unless this process has one already, which is then handed
-// on; the store is served by it (base/access.h). RONDO_TIMEOUT, in seconds, is added where a timeout is given; rondo
-// perf takes it for its own.
+// on; the store is served by it (base/access.h). RONDO_TLS is handed on and the store speaks it too; a pre-shared key
+// comes from the token, and where there is none ranks get RONDO_TLS_PSK, a new one unless this process has one.
+// RONDO_TIMEOUT, in seconds, is added where a timeout is given; rondo perf takes it for its own.
 //
 // The first rank that fails ends the others: they get a moment to see it and say what they know, then SIGTERM, then
 // SIGKILL. With keep_going it does not: the others are left alone, for they can rebuild their communicator in the
@@ -21,6 +22,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "base/tls.h"
 
 namespace rondo {
 
@@ -32,6 +34,7 @@ struct LaunchOptions {
   std::optional<int> explained_exit_code;  // a rank that exits with it has said why itself
   std::optional<Duration> timeout;         // for the ranks to meet, and for each operation
   bool with_token = true;                  // false: the job has none, whatever RONDO_TOKEN says
+  std::optional<TlsMode> tls;              // of ranks and store; nullopt: what RONDO_TLS says
   bool keep_going = false;                 // a rank that fails does not end the others
   int restarts = 0;  // ranks that fail are started again, so often in all; more than 0 implies keep_going
   Duration last_words = std::chrono::seconds(2);  // from the first failure to SIGTERM

@@ -44,6 +44,7 @@ struct Flags {
   std::optional<int> world_size;
   std::vector<std::string> addresses;
   std::string interface;
+  std::optional<TlsMode> tls;
   std::optional<Duration> given_timeout;
   Duration timeout = std::chrono::seconds(60);  // that holds; see TakeTimeout
   std::shared_ptr<const Profile> profile;
@@ -225,6 +226,8 @@ int MeasureAsRank(Flags& flags) {
   options.environment = ProcessEnvironment;
   options.addresses = flags.addresses;
   options.interface = flags.interface;
+  // Whoever launched us has put it into the environment, with the key.
+  if (flags.tls && !flags.launched) options.tls = TlsOptions{.mode = *flags.tls};
   options.path = flags.transport == "tcp" ? Path::kTcp : flags.transport == "shm" ? Path::kShm : Path::kAuto;
   options.timeout = flags.timeout;
   options.communicator.profile = flags.profile;
@@ -250,6 +253,7 @@ int MeasureOnLocalRanks(const Flags& flags) {
   launch.ranks = *flags.local_ranks;
   launch.command = CommandOfARank();
   launch.program = "rondo perf";
+  launch.tls = flags.tls;
   launch.tag_output = false;  // rank 0 alone prints, and errors name their rank
   launch.explained_exit_code = kExitFailed;
   const SteadyClock clock;
@@ -279,7 +283,10 @@ int RunPerf(Flags& flags) {
   flags.measure.out_of_place = flags.out_of_place || !flags.in_place;
   const bool in_process = flags.transport == "inproc";
   if (in_process && !flags.local_ranks) return Complain("--transport inproc: wants -N RANKS too", kExitWrongUsage);
-  const char* unused = !flags.addresses.empty() ? "--address" : !flags.interface.empty() ? "--interface" : nullptr;
+  const char* unused = !flags.addresses.empty()   ? "--address"
+                       : !flags.interface.empty() ? "--interface"
+                       : flags.tls                ? "--tls"
+                                                  : nullptr;
   if (in_process && unused != nullptr) {
     return Complain(fmt::format("{}: --transport inproc has no addresses and uses no network", unused),
                     kExitWrongUsage);
@@ -419,6 +426,7 @@ void AddRanks(CLI::App& perf, Flags& flags) {
   AddText(
       perf, "--interface", [&flags](const std::string& expr) { return flags.interface = expr, std::string(); }, "EXPR",
       "Local interfaces to use: eth0,ib0 or ^docker0,lo or =eth0 or 10.0.0.0/8");
+  AddTls(perf, flags.tls);
   AddSeconds(
       perf, "--timeout", [&flags](Duration timeout) { flags.given_timeout = timeout; },
       "For the ranks to meet, and for each operation (default: variable RONDO_TIMEOUT, else 60)");

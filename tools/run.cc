@@ -68,6 +68,8 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
       "  RONDO_TOKEN                   a secret new in every launch, or ours: who does not know it cannot join the "
       "job\n"
       "                                or use its store (docs/SECURITY.md)\n"
+      "  RONDO_TLS                     the word of --tls; the key for psk comes from RONDO_TOKEN unless RONDO_TLS_PSK\n"
+      "                                says one, and with --no-token RONDO_TLS_PSK is new in every launch\n"
       "  RONDO_TIMEOUT                 the seconds of --timeout, where that is given\n"
       "  RONDO_JOIN, RONDO_RESTART     of a rank that was started again: 1, and the how manyth restart it is\n"
       "What a launcher around it said of rondo run itself (its rank under mpirun, srun, torchrun) they do not find.\n"
@@ -87,6 +89,7 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
   AddSeconds(
       *run, "--timeout", [flags](Duration timeout) { flags->launch.timeout = timeout; },
       "For the ranks to meet, and for each operation, as RONDO_TIMEOUT (default: theirs; rondo perf has 60)");
+  AddTls(*run, flags->launch.tls);
   AddSeconds(
       *run, "--grace", [flags](Duration grace) { flags->launch.grace = grace; },
       "From SIGTERM to SIGKILL for ranks that do not end (default 5)");

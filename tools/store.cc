@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/clock.h"
@@ -13,7 +14,9 @@
 #include "rendezvous/job_token.h"
 #include "rendezvous/net_address.h"
 #include "rendezvous/tcp_store_server.h"
+#include "rendezvous/tls_settings.h"
 #include "tools/commands.h"
+#include "tools/flags.h"
 
 namespace rondo {
 namespace {
@@ -28,7 +31,8 @@ class StderrLogger final : public Logger {
 };
 
 // Serves until SIGINT or SIGTERM and gives the exit code.
-int Serve(const HostPort& address, const std::string& job, std::shared_ptr<const JobToken> token) {
+int Serve(const HostPort& address, const std::string& job, std::shared_ptr<const JobToken> token,
+          std::shared_ptr<const TlsContext> tls) {
   // Taken by sigwait below; blocked before the server's thread starts, which inherits this.
   sigset_t ends;
   sigemptyset(&ends);
@@ -44,6 +48,7 @@ int Serve(const HostPort& address, const std::string& job, std::shared_ptr<const
   options.token = std::move(token);
   options.deadline = SteadyClock().Now() + kNamePatience;
   options.logger = &logger;
+  options.tls = std::move(tls);
   const auto server = TcpStoreServer::Start(options);
   if (!server) {
     fmt::print(stderr, "rondo store: {}\n", server.error().ToString());
@@ -67,6 +72,7 @@ void AddStoreCommand(CLI::App& app, int& exit_code) {
   struct Flags {
     std::string listen;
     std::string job;
+    std::optional<TlsMode> tls;
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("store", "Serve a rendezvous store until SIGINT or SIGTERM");
@@ -75,6 +81,8 @@ void AddStoreCommand(CLI::App& app, int& exit_code) {
       "Ranks meet there with --rendezvous tcp://HOST:PORT and RONDO_EXTERNAL_STORE=1.\n"
       "With variable RONDO_TOKEN set only processes that know the same token are served; the line on standard error\n"
       "that says so has its fingerprint. 'openssl rand -hex 32' makes one.\n"
+      "With TLS they need the same RONDO_TLS and key, or certificates of the same CA; without RONDO_TLS_PSK the key\n"
+      "for psk comes from the token.\n"
       "How many strangers were dropped, and who was refused, is said at the end.");
   command
       ->add_option("--listen", flags->listen,
@@ -82,6 +90,7 @@ void AddStoreCommand(CLI::App& app, int& exit_code) {
       ->required()
       ->type_name("HOST:PORT");
   command->add_option("--job", flags->job, "Serve processes of this job only (default: of any)")->type_name("ID");
+  AddTls(*command, flags->tls);
   command->callback([flags, &exit_code] {
     const auto address = ParseHostPort(flags->listen);
     if (!address) {
@@ -95,7 +104,15 @@ void AddStoreCommand(CLI::App& app, int& exit_code) {
       exit_code = kExitWrongUsage;
       return;
     }
-    exit_code = Serve(*address, flags->job, *token);
+    std::optional<TlsOptions> given;
+    if (flags->tls) given = TlsOptions{.mode = *flags->tls};
+    const auto tls = FindTls(given, ProcessEnvironment, token->get()).and_then(TlsContext::Make);
+    if (!tls) {
+      fmt::print(stderr, "rondo store: {}\n", tls.error().message());
+      exit_code = kExitWrongUsage;
+      return;
+    }
+    exit_code = Serve(*address, flags->job, *token, *tls);
   });
 }
 
