@@ -14,6 +14,7 @@ struct TlsCallbacks {
   static int FindPsk(SSL* ssl, const unsigned char* identity, std::size_t identity_bytes, SSL_SESSION** session);
   // Puts into words what is wrong with a certificate, which OpenSSL would give as a number.
   static int Judge(int fine, X509_STORE_CTX* store);
+  static void SayWhatIsWrong(X509_STORE_CTX* store);
 };
 
 // "certificate '/CN=x'", and when it ends: "Nov 23 15:00:00 2026 GMT".

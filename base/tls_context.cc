@@ -1,12 +1,14 @@
 #include <fmt/format.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <openssl/rand.h>
 #include <openssl/ssl.h>
 
 #include <array>
 #include <cstring>
 #include <system_error>
 
+#include "base/out_of_memory.h"
 #include "base/tls.h"
 #include "base/tls_callbacks.h"
 
@@ -45,6 +47,12 @@ Result<TlsMode> ParseTlsMode(std::string_view what, std::string_view text) {
     if (text == Name(mode)) return mode;
   }
   return Fail(ErrorCode::kInvalidArgument, "{} is '{}'; off, psk or certificates is wanted", what, text);
+}
+
+Result<std::string> NewTlsPsk() {
+  std::string psk(kTlsPskBytes, '\0');
+  if (RAND_priv_bytes(reinterpret_cast<unsigned char*>(psk.data()), static_cast<int>(psk.size())) == 1) return psk;
+  return Fail(ErrorCode::kResource, "no random bytes for a pre-shared key: {}", FirstReason());
 }
 
 Result<std::shared_ptr<const TlsContext>> TlsContext::Make(const TlsOptions& options) {
@@ -162,6 +170,12 @@ int TlsCallbacks::FindPsk(SSL* ssl, const unsigned char* identity, std::size_t i
 
 int TlsCallbacks::Judge(int fine, X509_STORE_CTX* store) {
   if (fine == 1) return 1;
+  // No exception may pass OpenSSL, and the verdict needs no words.
+  IfMemoryAllows([&] { SayWhatIsWrong(store); });
+  return 0;
+}
+
+void TlsCallbacks::SayWhatIsWrong(X509_STORE_CTX* store) {
   const auto* const ssl = static_cast<SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
   auto& session = *static_cast<TlsSession*>(SSL_get_app_data(ssl));
   X509* const certificate = X509_STORE_CTX_get_current_cert(store);
@@ -183,7 +197,6 @@ int TlsCallbacks::Judge(int fine, X509_STORE_CTX* store) {
     default: break;
   }
   session.judgement_ = fmt::format("certificate '{}': {}", certificate != nullptr ? SubjectOf(certificate) : "", why);
-  return 0;
 }
 
 std::string SubjectOf(X509* certificate) {
@@ -193,14 +206,15 @@ std::string SubjectOf(X509* certificate) {
 }
 
 std::string TimeText(const ASN1_TIME* time) {
-  BIO* const memory = BIO_new(BIO_s_mem());
-  if (memory == nullptr) return "";
-  ASN1_TIME_print(memory, time);
+  struct Free {
+    void operator()(BIO* bio) const { BIO_free(bio); }
+  };
+  const std::unique_ptr<BIO, Free> memory(BIO_new(BIO_s_mem()));
+  if (!memory) return "";
+  ASN1_TIME_print(memory.get(), time);
   char* text = nullptr;
-  const long bytes = BIO_get_mem_data(memory, &text);
-  std::string copy(text, bytes > 0 ? static_cast<std::size_t>(bytes) : 0);
-  BIO_free(memory);
-  return copy;
+  const long bytes = BIO_get_mem_data(memory.get(), &text);
+  return {text, bytes > 0 ? static_cast<std::size_t>(bytes) : 0};
 }
 
 }  // namespace rondo

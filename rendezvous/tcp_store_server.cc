@@ -370,7 +370,7 @@ class TcpStoreServer::Loop {
     std::string beginning = ToText(connection.wire.beginning());
     const bool ours = store_protocol::TakeHello(beginning).has_value();
     if (!ours && !BeginsTls(connection.wire.beginning())) return DropStranger(id, why.message());
-    Count(&Stats::refused);
+    Count(&Stats::denied);
     LogRarely(fmt::format("refused {}: {}", connection.peer, why.message()));
     if (ours) {
       const Error refusal(ErrorCode::kAuth, "the store wants TLS, and this process does not speak it");

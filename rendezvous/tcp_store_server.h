@@ -52,8 +52,8 @@ class TcpStoreServer {
   struct Stats {
     std::uint64_t accepted = 0;   // connections
     std::uint64_t strangers = 0;  // no hello in time, or not ours, or gone before it
-    std::uint64_t refused = 0;    // said hello, or began TLS, and were told why not: version, job, limit, TLS
-    std::uint64_t denied = 0;     // likewise: could not prove to know the job's token, or has one that is not wanted
+    std::uint64_t refused = 0;    // said hello and were told why not: version, job, limit
+    std::uint64_t denied = 0;     // did not prove to know the job's token, or to belong by TLS; or offer what we lack
     std::uint64_t broken = 0;     // dropped after their hello for breaking the protocol or a limit
     std::uint64_t accept_pauses = 0;  // accept found no descriptor or memory
     std::size_t clients = 0;          // now, after hello

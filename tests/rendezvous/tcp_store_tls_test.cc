@@ -68,7 +68,7 @@ void CheckWorks(const TcpStoreServer& server, const std::shared_ptr<const TlsCon
 TEST_CASE("tcp store with TLS: who has another key is refused at once, in words, and others are served") {
   const auto server = ServerWith(TlsOf(PskOf('k')));
   CHECK(Has(Refused(*server, TlsOf(PskOf('j'))).message(), "refused the pre-shared key"));
-  CHECK(server->stats().refused == 1);
+  CHECK(server->stats().denied == 1);
   CheckWorks(*server, TlsOf(PskOf('k')));
 }
 
@@ -87,7 +87,7 @@ TEST_CASE("tcp store with TLS: certificates of one authority serve, an expired o
 TEST_CASE("tcp store with TLS: a client without it is told so at once") {
   const auto server = ServerWith(TlsOf(PskOf('k')));
   CHECK(Has(Refused(*server, nullptr).message(), "the store wants TLS"));
-  CHECK(server->stats().refused == 1);
+  CHECK(server->stats().denied == 1);
   CHECK(server->stats().clients == 0);
 }
 

@@ -119,7 +119,7 @@ TEST_CASE("an expired certificate is refused by name and date on the side that l
   CHECK(Has(RefusedOn(caller, 1).message(), "refused this process's certificate: it has expired"));
 }
 
-TEST_CASE("strangers at a TLS port get no answer of ours and do not disturb the job; who began TLS counts as refused") {
+TEST_CASE("strangers at a TLS port get no answer of ours and do not disturb the job; who began TLS counts as denied") {
   const auto counters = std::make_shared<TcpCounters>();
   World world = RanksWith(PskOf('k'), PskOf('k'), [&](int rank, TcpOptions& options) {
     if (rank == 0) options.counters = counters;
@@ -139,7 +139,7 @@ TEST_CASE("strangers at a TLS port get no answer of ours and do not disturb the 
     const Bytes hello = (*session)->Unsent();
     REQUIRE(send(other.get(), hello.data(), hello.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(hello.size()));
     CHECK(Listen(other).starts_with("\x15\x03"));  // an alert
-    CHECK(counters->refused == 1);
+    CHECK(counters->denied == 1);
   }
   Lane& a = world.Open(0, 1);
   Lane& b = world.Open(1, 0);

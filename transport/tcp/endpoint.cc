@@ -121,12 +121,13 @@ Result<Lane*> TcpEndpoint::Open(Rank peer, std::uint32_t index) {
   std::unique_ptr<SocketLane> lane;
   if (plane_->options().tls) {
     lane = std::make_unique<TlsLane>(std::move(names), index);
-    flushed_.push_back(lane.get());
+    flushed_.reserve(flushed_.size() + 1);
   } else {
     lane = std::make_unique<TcpLane>(std::move(names), index);
   }
   SocketLane* const raw = lane.get();
   lanes_.emplace(name, std::move(lane));
+  if (plane_->options().tls) flushed_.push_back(raw);
   if (waiting != unclaimed_.end()) {
     for (Delivery& delivery : waiting->second) Adopt(*raw, std::move(delivery));
     unclaimed_.erase(waiting);

@@ -137,12 +137,12 @@ void Greeter::Greet(Fd fd, const SocketAddress& remote) {
   caller->remote_ = remote.ToString();
   asio::error_code error;
   caller->socket_.assign(fd.get(), error);
-  if (error) return;  // the socket closes; the caller tries again
+  if (error) return void(++options_.counters->turned_away);  // the socket closes; the caller tries again
   fd.Release();
   SetNoDelay(caller->socket_.native_handle());
   if (options_.tls) {
     auto session = TlsSession::Make(options_.tls, TlsSession::Role::kCalled, caller->remote_, kTlsLaneBufferBytes);
-    if (!session) return;  // likewise
+    if (!session) return void(++options_.counters->turned_away);  // likewise
     caller->wire_ = Wire(std::move(*session));
   }
   pending_.push_back(caller);
@@ -174,7 +174,9 @@ void Greeter::Read(const CallerPtr& caller) {
         return Drop(caller, "it went away before it had proved that it knows the job's token");
       }
       if (got <= 0) {
-        ++options_.counters->strangers;
+        // Of two that call each other at once one gives up, and may be in the midst of TLS's handshake.
+        const bool spoke_tls = options_.tls && BeginsTls(caller->wire_.beginning());
+        ++(spoke_tls ? options_.counters->gave_up : options_.counters->strangers);
         return Drop(caller, "it went away before its hello was complete");
       }
       const auto next = caller->side_.Feed(Bytes(bytes).first(static_cast<std::size_t>(got)));
@@ -210,10 +212,10 @@ void Greeter::OnTlsFailure(const CallerPtr& caller) {
   const std::string why = caller->wire_.failure()->message();
   MessageReader plain(MessageReader::Kind::kHello);
   if (!plain.Feed(beginning)) {
-    ++(BeginsTls(beginning) ? options_.counters->refused : options_.counters->strangers);
+    ++(BeginsTls(beginning) ? options_.counters->denied : options_.counters->strangers);
     return Drop(caller, why, BeginsTls(beginning) ? LogLevel::kWarning : LogLevel::kInfo);
   }
-  ++options_.counters->refused;
+  ++options_.counters->denied;
   caller->wire_ = Wire();
   caller->Send({Verdict::kRefused, ErrorCode::kAuth, "this process wants TLS, and the caller does not speak it"});
   Drop(caller, why, LogLevel::kWarning);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/out_of_memory.h"
 #include "base/tls_socket.h"
 
 namespace rondo::tcp {
@@ -142,7 +143,10 @@ std::size_t TlsLane::ReadInto(MutableBytes destination) {
 }
 
 void TlsLane::Revoke() {
-  FailWith(Error(ErrorCode::kClosed, fmt::format("lane {} with rank {} was given up", index_, names_.peer)));
+  Error why = Error::MemoryRanOut();
+  IfMemoryAllows(
+      [&] { why = Error(ErrorCode::kClosed, fmt::format("lane {} with rank {} was given up", index_, names_.peer)); });
+  FailWith(std::move(why));
   can_send_ = can_receive_ = unsent_ = false;
   fd_.Close();
 }
