@@ -17,6 +17,7 @@
 #include "collectives/communicator.h"
 #include "collectives/waiter.h"
 #include "tests/communicator/ranks.h"
+#include "tests/support/fault_row.h"
 
 namespace rondo {
 namespace {
@@ -124,6 +125,7 @@ TEST_CASE("an operation ends within its timeout and says who is missing") {
     CHECK(TextOf(status).find("rank 0 waits for rank 1 (nothing of this operation arrived") != std::string::npos);
     CHECK(took >= std::chrono::milliseconds(200));
     CHECK(took < std::chrono::seconds(5));
+    StateFault(5, 1, {status}, {.path = "inproc", .took = took});
   });
 }
 
@@ -145,6 +147,7 @@ TEST_CASE("ranks that wait for one another all name the silent one whom one of t
       CHECK((!status && status.error().culprit() == 1));
       CHECK(TextOf(status).find("rank 1 (nothing of this operation ") != std::string::npos);
       CHECK(TextOf(status).find("; connected and silent for ") != std::string::npos);
+      StateFault(5, 1, {status}, {.path = "inproc"});
     }
     told.arrive_and_wait();
   });

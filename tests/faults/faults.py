@@ -34,7 +34,7 @@ FAULTS = [
     Fault(3, "a rank stopped for less than the deadline", "correct", same(THREADS, "sockets")),
     Fault(4, "a rank stopped for longer", "timeout naming it; it gets stale when it wakes up", same(THREADS, "sockets")),
     Fault(5, "alive, but stuck outside of Rondo", "timeout: connected, and silent since when",
-          {"simulation": "to the others a fiber that is stuck is one that is stopped (4)", **same(THREADS, "sockets")}),
+          {"simulation": "to the others a fiber that is stuck is one that is stopped (4)"}),
     Fault(6, "a black hole, one way or both", "timeout or unreachable; correct if it heals in time",
           same("a process cannot lose packets without harm to others; the proxy and the simulation can", "processes")),
     Fault(7, "half open: the other host is switched off", "peer_lost by keepalive",
@@ -103,5 +103,5 @@ ROW_TESTS = {
         "tests/rendezvous/file_store_test", "tests/rendezvous/tcp_store_test", "tests/transport_tcp/endpoint_test",
         "tests/transport_tcp/process_test", "tests/transport_tcp/strangers_test", "tests/communicator/communicator_test",
     ],
-    "processes": ["tests/communicator/rebuild_processes_test"],
+    "processes": ["tests/communicator/rebuild_processes_test", "tests/transport_shm/crash_test"],
 }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "tests/support/fault_row.h"
 #include "transport/shm/address.h"
 #include "transport/shm/shm.h"
 #include "transport/tcp/tcp.h"
@@ -256,6 +257,9 @@ TEST_CASE("whoever is killed, and wherever: the others name it, and nothing is l
       deaths += job.Check() ? 1 : 0;
     }
     CHECK(deaths >= 1);  // a step that nobody takes tests nothing
+    for (const int fault : {1, 29})
+      StateFault(fault, static_cast<std::uint64_t>(deaths), "named by all others, nothing left over",
+                 {.path = "shm", .layer = "processes"});
   }
 }
 
