@@ -587,7 +587,7 @@ std::string TcpStoreServer::Stats::Uninvited() const {
   };
   tell(strangers, "stranger", "dropped");
   tell(refused, "caller", "refused");
-  tell(denied, "caller", "denied");
+  tell(denied, "caller", "that did not prove to belong");
   tell(broken, "client", "dropped for breaking the protocol");
   return fmt::format("{}", fmt::join(parts, ", "));
 }

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/access.h"
 #include "tests/support/fault_row.h"
 #include "tests/transport_tcp/world.h"
 #include "transport/tcp/address.h"
@@ -229,6 +230,34 @@ TEST_CASE("every connection that was taken ends in exactly one count") {
     return counters.accepted == counters.welcomed + counters.strangers + counters.refused + counters.denied +
                                     counters.evicted + counters.turned_away + counters.gave_up;
   }));
+}
+
+TEST_CASE(
+    "every connection to a process with a token ends in exactly one count, also who goes when it is to prove itself") {
+  Watched watched([](TcpOptions& options) {
+    options.instance = "me";
+    options.token = *JobToken::Make("secret", "the token");
+  });
+  tcp::Hello hello;
+  hello.job = "test";
+  hello.to_instance = "me";
+  hello.nonce = Nonce{};
+  Fd goes = Call(watched.transport());
+  Say(goes, tcp::Encode(hello));
+  char challenged = 0;
+  REQUIRE(recv(goes.get(), &challenged, 1, 0) == 1);
+  goes = {};
+  const Fd guesses = Call(watched.transport());
+  Say(guesses, tcp::Encode(hello));
+  REQUIRE(recv(guesses.get(), &challenged, 1, 0) == 1);
+  Say(guesses, tcp::Encode(Proof{}));
+  const Fd has_none = Call(watched.transport());
+  hello.nonce.reset();
+  Say(has_none, tcp::Encode(hello));
+  TcpCounters& counters = *watched.counters;
+  CHECK(Eventually([&] { return counters.gave_up == 1 && counters.denied == 2; }));
+  CHECK(counters.accepted == 3);
+  CHECK(counters.strangers + counters.refused + counters.evicted + counters.turned_away + counters.welcomed == 0);
 }
 
 // UBSan looks whether memory is readable by opening a pipe, and takes its failure for a broken object: it cannot work

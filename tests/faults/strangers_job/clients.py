@@ -32,17 +32,18 @@ class Kind:
 
 @dataclass(frozen=True)
 class Port:
-    """A port of the job, with the first words that an insider could say there: {name: bytes}."""
+    """A port of the job, with the first words that an insider could say there, and what next: {name: bytes}."""
 
     who: str
     host: str
     number: int
     right: dict
     wrong: dict
+    then: dict
 
     @classmethod
     def from_json(cls, port):
-        words = {side: {name: bytes.fromhex(text) for name, text in port[side].items()} for side in ("right", "wrong")}
+        words = {side: {name: bytes.fromhex(text) for name, text in port[side].items()} for side in ("right", "wrong", "then")}
         return cls(port["who"], port["host"], port["port"], **words)
 
 
@@ -78,6 +79,9 @@ def kinds_for(port, dice):
                    member=store)
         yield Kind(f"replays the right hello ({name}), then random bytes",
                    (("say", words + dice.randbytes(100)), ("pause", 0.2)), unanswered=False, member=store)
+        for next_name, next_words in port.then.items():
+            yield Kind(f"says the right hello ({name}), then {next_name}",
+                       (("say", words), ("hear",), ("say", next_words), ("stay",)), unanswered=False)
     for name, words in port.wrong.items():
         yield Kind(f"wrong: {name}", (("say", words), ("stay",)), unanswered=name == "a huge length")
 

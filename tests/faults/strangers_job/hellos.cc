@@ -3,13 +3,16 @@
 // environment of a rank under `rondo run`: it reads the meeting in the job's store, as whoever reaches the store can.
 //
 //   {"ports": [{"who": "rank 0", "host": "127.0.0.1", "port": 4711, "right": {"control": HEX, ...},
-//               "wrong": {"another job": HEX, ...}}, ...]}
+//               "wrong": {"another job": HEX, ...}, "then": {"a wrong proof": HEX}}, ...]}
+//
+// "then" is what may follow a right hello where the job has a token, once it has been answered.
 //
 // All that tests/faults/strangers knows of layouts and versions is here, and here it is the library that knows.
 #include <fmt/format.h>
 
 #include <cstdio>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -17,11 +20,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/access.h"
 #include "base/byte_codec.h"
 #include "base/clock.h"
 #include "base/result.h"
 #include "collectives/connect.h"
 #include "rendezvous/init_method.h"
+#include "rendezvous/job_token.h"
 #include "rendezvous/net_address.h"
 #include "rendezvous/tcp_store_protocol.h"
 #include "transport/tcp/address.h"
@@ -51,23 +56,33 @@ Result<tcp::TcpAddress> AddressIn(std::string_view claim) {
   return tcp::DecodeTcpAddress(in.Text());
 }
 
-nlohmann::json Port(const std::string& who, const std::string& host, std::uint16_t port,
-                    const std::map<std::string, std::string>& right, const std::map<std::string, std::string>& wrong) {
-  return {{"who", who}, {"host", host}, {"port", port}, {"right", right}, {"wrong", wrong}};
+using Words = std::map<std::string, std::string>;
+
+nlohmann::json Port(const std::string& who, std::uint16_t port, const Words& right, const Words& wrong,
+                    const Words& then) {
+  return {{"who", who}, {"host", "127.0.0.1"}, {"port", port}, {"right", right}, {"wrong", wrong}, {"then", then}};
 }
 
+// The job as this process finds it.
+struct Job {
+  std::string name;
+  std::shared_ptr<const JobToken> token;  // null: it has none
+  Nonce nonce{};                          // where there is one: who says a hello once more says the same one
+};
+
 // Said at rank `to`, as if by a neighbour that it is connected with.
-nlohmann::json PortOfRank(Rank to, const std::vector<tcp::TcpAddress>& ranks, const std::string& job) {
+nlohmann::json PortOfRank(Rank to, const std::vector<tcp::TcpAddress>& ranks, const Job& job) {
   const int world = static_cast<int>(ranks.size());
   const tcp::TcpAddress& called = ranks[static_cast<std::size_t>(to)];
   tcp::Hello hello;
   hello.communicator = 1;
   hello.from = to + 1 < world ? to + 1 : to - 1;
   hello.to = to;
-  hello.job = job;
+  hello.job = job.name;
+  if (job.token != nullptr) hello.nonce = job.nonce;
   hello.from_instance = ranks[static_cast<std::size_t>(hello.from)].instance;
   hello.to_instance = called.instance;
-  std::map<std::string, std::string> right{{"control", Hex(tcp::Encode(hello))}};
+  Words right{{"control", Hex(tcp::Encode(hello))}};
   if (hello.from > to) {  // who calls for lanes
     tcp::Hello lane = hello;
     lane.kind = tcp::ConnectionKind::kLane;
@@ -77,7 +92,7 @@ nlohmann::json PortOfRank(Rank to, const std::vector<tcp::TcpAddress>& ranks, co
   later.communicator = 4711;
   right["communicator that nobody opens"] = Hex(tcp::Encode(later));
 
-  std::map<std::string, std::string> wrong;
+  Words wrong;
   const auto but = [&](const std::string& name, auto change) {
     tcp::Hello changed = hello;
     change(changed);
@@ -95,27 +110,46 @@ nlohmann::json PortOfRank(Rank to, const std::vector<tcp::TcpAddress>& ranks, co
   std::vector<std::byte> length = tcp::Encode(hello);
   length[tcp::kPreambleBytes - 2] = length[tcp::kPreambleBytes - 1] = std::byte{0xff};  // of what follows the preamble
   wrong["a huge length"] = Hex(length);
-  return Port(fmt::format("rank {}", to), "127.0.0.1", called.candidates.front().at.port, right, wrong);
+  Words then;
+  if (job.token != nullptr) {
+    but("no token", [](tcp::Hello& h) { h.nonce.reset(); });
+    then["a wrong proof"] = Hex(tcp::Encode(Proof{}));
+  }
+  return Port(fmt::format("rank {}", to), called.candidates.front().at.port, right, wrong, then);
 }
 
-nlohmann::json PortOfStore(const HostPort& address, const std::string& job) {
+nlohmann::json PortOfStore(const HostPort& address, const Job& job) {
   using store_protocol::Encode;
-  store_protocol::Hello another{.version = store_protocol::kVersion + 1, .job = job};
-  // What follows a right hello is damaged: the client is one until then.
-  const std::string right = Encode(store_protocol::Hello{.job = job});
+  store_protocol::Hello hello{.job = job.name};
+  Words wrong, then;
+  if (job.token != nullptr) {
+    wrong["no token"] = Hex(Encode(hello));
+    hello.nonce.assign(reinterpret_cast<const char*>(job.nonce.data()), job.nonce.size());
+    then["a wrong proof"] = Hex(std::string(kProofBytes, '\0'));
+  }
+  const std::string right = Encode(hello);
+  store_protocol::Hello another = hello;
+  another.version += 1;
+  wrong["another version"] = Hex(Encode(another));
   std::string length = right;
-  length.replace(store_protocol::kHelloHeadBytes - 4, 4, "\xff\xff\xff\xff");  // of job and token
-  return Port("store", "127.0.0.1", address.port, {{"client", Hex(right)}},
-              {{"another version", Hex(Encode(another))},
-               {"a huge length", Hex(length)},
-               {"a huge request", Hex(right + std::string("\xff\xff\xff\xff", 4))}});
+  length.replace(store_protocol::kHelloHeadBytes - 4, 4, "\xff\xff\xff\xff");  // of job and nonce
+  wrong["a huge length"] = Hex(length);
+  wrong["a huge request"] = Hex(right + "\xff\xff\xff\xff");  // behind the hello; what it says is a frame's length
+  return Port("store", address.port, {{"client", Hex(right)}}, wrong, then);
 }
 
 Result<nlohmann::json> Ports() {
   SteadyClock clock;
   RONDO_ASSIGN(const InitMethod method, ParseInitMethod("env://", ProcessEnvironment));
   const TimePoint deadline = clock.Now() + kPatience;
+  Job job{.name = method.job};
+  RONDO_ASSIGN(const std::string text, TokenText("", ProcessEnvironment));
+  RONDO_ASSIGN(job.token, MakeJobToken(text));
+  if (job.token != nullptr) {
+    RONDO_ASSIGN(job.nonce, job.token->DrawNonce());
+  }
   RONDO_ASSIGN(const OpenedStore opened, OpenStore(method, {.job = method.job,
+                                                            .token = job.token,
                                                             .rank = method.rank,
                                                             .external_store = true,
                                                             .who = "tests/faults/strangers",
@@ -128,11 +162,10 @@ Result<nlohmann::json> Ports() {
     ranks.push_back(std::move(address));
   }
   nlohmann::json ports = nlohmann::json::array();
-  for (Rank rank = 0; rank < static_cast<Rank>(ranks.size()); ++rank)
-    ports.push_back(PortOfRank(rank, ranks, method.job));
+  for (Rank rank = 0; rank < static_cast<Rank>(ranks.size()); ++rank) ports.push_back(PortOfRank(rank, ranks, job));
   // "tcp://127.0.0.1:4711"
   RONDO_ASSIGN(const HostPort store, ParseHostPort(opened.store().Describe().substr(sizeof "tcp://" - 1)));
-  ports.push_back(PortOfStore(store, method.job));
+  ports.push_back(PortOfStore(store, job));
   return nlohmann::json{{"ports", ports}};
 }
 
