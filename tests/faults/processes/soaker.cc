@@ -290,6 +290,8 @@ class Soaker {
     const std::uint64_t count = Length(random, kMostElements);
     RONDO_ASSIGN(const std::unique_ptr<Communicator> group,
                  communicator_->Split(communicator_->rank() % 2, communicator_->rank()));
+    // A rank whose Split fails has no group that could tell the others: they would wait for it to their deadline.
+    RONDO_TRY(communicator_->Barrier({.timeout = kDeadline}));
     std::vector<std::int64_t> values(count, group->rank() + 1);
     RONDO_TRY(group->AllReduce(values.data(), values.data(), count, DataType::kInt64, ReduceOp::kSum,
                                {.timeout = kDeadline}));
