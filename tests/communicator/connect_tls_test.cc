@@ -15,6 +15,7 @@
 #include "collectives/rebuild.h"
 #include "rendezvous/tcp_store_server.h"
 #include "rendezvous/tls_settings.h"
+#include "tests/support/fault_row.h"
 #include "tests/support/tls_files.h"
 
 namespace rondo {
@@ -153,6 +154,7 @@ TEST_CASE("a rank in the clear is told at the store at once, and the others whom
   REQUIRE(!*ranks[1]);
   CHECK(ranks[1]->error().code() == ErrorCode::kAuth);
   CHECK_MESSAGE(Has(ranks[1]->error().ToString(), "the store wants TLS"), ranks[1]->error().ToString());
+  StateFault(38, store->stats().denied, ranks[1]->error());
   for (const std::size_t rank : {std::size_t{0}, std::size_t{2}}) {
     REQUIRE(!*ranks[rank]);
     const Error& error = ranks[rank]->error();
@@ -177,6 +179,7 @@ TEST_CASE("a rank with another key, or an expired certificate, is told so at the
     REQUIRE(!*ranks[1]);
     CHECK(ranks[1]->error().code() == ErrorCode::kAuth);
     CHECK_MESSAGE(Has(ranks[1]->error().ToString(), each.words), ranks[1]->error().ToString());
+    StateFault(38, store->stats().denied, ranks[1]->error());
     REQUIRE(!*ranks[0]);
     CHECK(ranks[0]->error().code() == ErrorCode::kRendezvousTimeout);
   }

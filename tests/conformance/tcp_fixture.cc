@@ -49,6 +49,8 @@ std::vector<Fixture> Fixtures() {
       Of("over IPv6", {.host_id = LocalHostId(), .addresses = {"::1"}}),
       Of("TLS by a key", {.host_id = LocalHostId(), .tls = Tls(testing::PskOf('k'))}),
       Of("TLS by a key, small socket buffers", {.tls = Tls(testing::PskOf('k')), .socket_buffer_bytes = 64 * 1024}),
+      Of("TLS by a key, with a token",
+         {.token = *JobToken::Make("secret", "the token"), .host_id = LocalHostId(), .tls = Tls(testing::PskOf('k'))}),
       Of("TLS by certificates", {.host_id = LocalHostId(), .tls = Tls(files.Member("ca", "rank"))}),
   };
 }

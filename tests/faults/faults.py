@@ -83,7 +83,7 @@ FAULTS = [
     Fault(36, "InfiniBand: link, port, queue pair", "a decoded error, or failover", same(NO_VERBS)),
     Fault(37, "a device: kernel fault, late stream", "an error of the device", same(NO_DEVICE)),
     Fault(38, "TLS: wrong or expired certificate, plaintext peer", "an error of access that says why",
-          {"simulation": "a story has no TLS", **same("no test of it states a row yet", "sockets", "processes")}),
+          {"simulation": "a story has no TLS", "processes": "what is shown and heard is a connection's; ranks are threads"}),
     Fault(39, "soak: everything at random, for long", "nothing grows, every result right",
           same("what grows is a process's: tests/faults/soak", "sockets")),
 ]
@@ -102,6 +102,7 @@ ROW_TESTS = {
         "tests/faults/flipped_bits_test", "tests/faults/faulty_transport_test", "tests/rendezvous/membership_test",
         "tests/rendezvous/file_store_test", "tests/rendezvous/tcp_store_test", "tests/transport_tcp/endpoint_test",
         "tests/transport_tcp/process_test", "tests/transport_tcp/strangers_test", "tests/communicator/communicator_test",
+        "tests/communicator/connect_tls_test",
     ],
     "processes": ["tests/communicator/rebuild_processes_test", "tests/transport_shm/crash_test"],
 }

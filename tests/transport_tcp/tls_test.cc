@@ -1,11 +1,16 @@
 // The TCP transport with TLS: what ranks that do not belong are told, how lanes send and end, what an eavesdropper
 // sees. What every transport promises is tested over TLS too (tests/conformance).
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <poll.h>
 #include <sys/socket.h>
 
+#include <cerrno>
 #include <cstring>
+#include <span>
 #include <thread>
 
+#include "base/access.h"
+#include "base/wire.h"
 #include "tests/support/tls_files.h"
 #include "tests/transport_tcp/world.h"
 #include "transport/tcp/address.h"
@@ -78,6 +83,15 @@ std::string Listen(const Fd& fd) {
   return heard;
 }
 
+bool Eventually(const std::function<bool()>& condition) {
+  const SteadyClock clock;
+  for (const TimePoint deadline = clock.Now() + kPatience; clock.Now() < deadline;) {
+    if (condition()) return true;
+    poll(nullptr, 0, 1);
+  }
+  return false;
+}
+
 TEST_CASE("the path to a peer says that it is TLS, and by what") {
   TlsFiles files;
   const TlsOptions both[] = {PskOf('k'), files.Member("ca", "rank")};
@@ -144,6 +158,76 @@ TEST_CASE("strangers at a TLS port get no answer of ours and do not disturb the 
   Lane& a = world.Open(0, 1);
   Lane& b = world.Open(1, 0);
   CHECK(world.Drive([&] { return AreOpen(a, b); }));
+}
+
+TEST_CASE("with TLS and a token every connection that was taken ends in exactly one count") {
+  const auto shared = std::make_shared<TcpCounters>();
+  TcpCounters& counters = *shared;
+  World world = RanksWith(PskOf('k'), PskOf('k'), [&](int rank, TcpOptions& options) {
+    options.token = *JobToken::Make("secret", "the token");
+    if (rank != 0) return;
+    options.counters = shared;
+    options.instance = "me";
+  });
+  const Transport& called = *world.transports[0];
+  const auto say = [](const Fd& fd, Bytes bytes) {
+    REQUIRE(send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
+  };
+  const auto session = [](char key) {
+    auto made = TlsSession::Make(Tls(PskOf(key)), TlsSession::Role::kCaller, "test");
+    REQUIRE(made);
+    return *std::move(made);
+  };
+  tcp::Hello hello;
+  hello.job = "test";
+  hello.to_instance = "me";
+
+  { const Fd gone_at_once = Call(called); }
+  const Fd browser = Call(called);
+  say(browser, AsBytes("GET / HTTP/1.1\r\n\r\n"));
+  CHECK(Listen(browser).empty());
+  CHECK(Eventually([&] { return counters.strangers == 2; }));
+
+  {
+    const auto tls = session('k');
+    REQUIRE(tls->Handshake() == false);
+    const Fd leaves_in_the_handshake = Call(called);
+    say(leaves_in_the_handshake, tls->Unsent().first(100));
+  }
+  CHECK(Eventually([&] { return counters.gave_up == 1; }));
+
+  const Fd plain = Call(called);
+  say(plain, tcp::Encode(hello));
+  CHECK(Has(Listen(plain), "wants TLS"));
+  CHECK(counters.denied == 1);
+  for (const auto& [key, words] : {std::pair{'j', ""}, std::pair{'k', "has a job token"}}) {
+    const Fd fd = Call(called);
+    Wire wire(session(key));
+    REQUIRE(wire.SendAll(fd.get(), tcp::Encode(hello)));
+    std::string heard;
+    char bytes[4096];
+    for (ssize_t got; (got = wire.Receive(fd.get(), std::as_writable_bytes(std::span(bytes)))) != 0;) {
+      if (got < 0 && errno != EAGAIN) break;
+      if (got < 0) {
+        pollfd entry{.fd = fd.get(), .events = POLLIN, .revents = 0};
+        poll(&entry, 1, -1);
+      } else {
+        heard.append(bytes, static_cast<std::size_t>(got));
+      }
+    }
+    CHECK_MESSAGE(Has(heard, words), heard);
+  }
+  CHECK(counters.denied == 3);
+
+  Lane& a = world.Open(0, 1);
+  Lane& b = world.Open(1, 0);
+  CHECK(world.Drive([&] { return AreOpen(a, b); }));
+  CHECK(Eventually([&] {
+    return counters.accepted == counters.welcomed + counters.strangers + counters.refused + counters.denied +
+                                    counters.evicted + counters.turned_away + counters.gave_up;
+  }));
+  CHECK(counters.strangers == 2);
+  CHECK(counters.denied == 3);
 }
 
 TEST_CASE("who begins TLS and falls silent is dropped when the handshake's time is over") {
