@@ -1,7 +1,7 @@
 // What becomes of a job where one allocation fails: the k-th of the whole process, whichever thread makes it, for every
 // k. Two ranks live here, each on a thread of its own: they connect, reduce, exchange, split and close.
 //
-//   out_of_memory [--path tcp|shm] [--every N] [--from K] [--to K]
+//   out_of_memory [--path tcp|tls|shm] [--every N] [--from K] [--to K]
 //
 // So is reading a profile. Each k must end in right results or in typed errors on both ranks, one of which tells of
 // memory; in bounded time, with no memory, descriptor or thread left behind. Prints a line per path and exits 1 at the
@@ -19,6 +19,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <new>
@@ -239,8 +240,15 @@ struct Try {
   std::string left;  // behind, in words
 };
 
+struct Way {
+  const char* name;
+  Path path;
+  bool tls = false;
+};
+constexpr Way kWays[] = {{"tcp", Path::kTcp}, {"tls", Path::kTcp, true}, {"shm", Path::kAuto}};
+
 // One whole job of which the k-th allocation fails; 0: none does.
-Try Run(std::vector<RankMemory>& memory, const std::string& rendezvous, Path path, std::int64_t k) {
+Try Run(std::vector<RankMemory>& memory, const std::string& rendezvous, const Way& way, std::int64_t k) {
   Try result;
   const int descriptors = CountEntries("/proc/self/fd"), threads = CountEntries("/proc/self/task");
   for (Rank rank = 0; rank < kRanks; ++rank) {
@@ -248,8 +256,11 @@ Try Run(std::vector<RankMemory>& memory, const std::string& rendezvous, Path pat
     options = {.rendezvous = rendezvous,
                .rank = rank,
                .world_size = kRanks,
-               .path = path,
+               .path = way.path,
                .timeout = k > 0 ? kTimeout : kTimeoutOfSound};
+    if (!way.tls) continue;
+    options.token = "secret";  // which gives the key
+    options.tls = rondo::TlsOptions{.mode = rondo::TlsMode::kPsk};
   }
   std::atomic<int> ready{0};
   std::atomic<bool> go{false};
@@ -306,8 +317,8 @@ bool TellsOfMemory(const Outcome& outcome) {
          outcome.words.find("bad_alloc") != std::string::npos;
 }
 
-bool Sweep(Path path, std::int64_t every, std::int64_t from, std::int64_t to) {
-  const char* const name = path == Path::kTcp ? "tcp" : "shm";
+bool Sweep(const Way& way, std::int64_t every, std::int64_t from, std::int64_t to) {
+  const char* const name = way.name;
   trying_path = name;
   std::vector<RankMemory> memory(kRanks);
   std::string folder = "/tmp/rondo-out-of-memory-XXXXXX";
@@ -315,7 +326,7 @@ bool Sweep(Path path, std::int64_t every, std::int64_t from, std::int64_t to) {
   std::int64_t stores = 0;
   const auto run = [&](std::int64_t k) {
     const std::string file = fmt::format("{}/{}", folder, ++stores);
-    Try result = Run(memory, "file://" + file, path, k);
+    Try result = Run(memory, "file://" + file, way, k);
     unlink(file.c_str());
     return result;
   };
@@ -375,11 +386,13 @@ int main(int argc, char** argv) {
   std::set_terminate(TellAndDie);
   std::signal(SIGSEGV, [](int) { TellAndDie(); });
   std::map<std::string, std::int64_t> numbers{{"--every", 1}, {"--from", 1}, {"--to", 0}};
-  std::vector<Path> paths{Path::kTcp, Path::kAuto};
+  std::vector<Way> ways(std::begin(kWays), std::end(kWays));
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string flag = argv[i], value = argv[i + 1];
-    if (flag == "--path" && (value == "tcp" || value == "shm")) {
-      paths = {value == "tcp" ? Path::kTcp : Path::kAuto};
+    const auto way =
+        std::find_if(std::begin(kWays), std::end(kWays), [&](const Way& one) { return value == one.name; });
+    if (flag == "--path" && way != std::end(kWays)) {
+      ways = {*way};
       continue;
     }
     const auto number = numbers.find(flag);
@@ -391,7 +404,7 @@ int main(int argc, char** argv) {
     }
   }
   bool sound = SweepProfile(std::max<std::int64_t>(numbers["--every"], 1));
-  for (const Path path : paths)
-    sound = Sweep(path, std::max<std::int64_t>(numbers["--every"], 1), numbers["--from"], numbers["--to"]) && sound;
+  for (const Way& way : ways)
+    sound = Sweep(way, std::max<std::int64_t>(numbers["--every"], 1), numbers["--from"], numbers["--to"]) && sound;
   return sound ? 0 : 1;
 }
