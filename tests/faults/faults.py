@@ -66,7 +66,7 @@ FAULTS = [
     Fault(25, "the port is taken, or was a moment ago", "address_in_use at once; correct", same("a story has no ports", "simulation")),
     Fault(26, "no descriptors left", "resource with need and limit; no spin", same(NO_LIMITS, "simulation")),
     Fault(27, "no memory left", "out_of_memory here, the others told",
-          {"simulation": NO_LIMITS, **same("no allocator fails on purpose in this layer yet", "sockets", "processes")}),
+          {"simulation": NO_LIMITS, "processes": "its own allocator fails in the process that stages it: ranks are threads"}),
     Fault(28, "memory cannot be locked or registered", "resource naming the limit", same(NO_VERBS)),
     Fault(29, "shared memory is full, absent, left over", "sockets serve instead, or an error; no SIGBUS",
           {"simulation": "stories have no shared memory", **same("ranks that are threads cannot die in it alone", "sockets")}),
@@ -95,14 +95,14 @@ OF_STORIES = {
     "store_pause": [21], "store_stall": [21], "stranger": [23],
 }
 
-# Where tests state rows (tests/support/fault_row.h).
+# Where tests state rows (tests/support/fault_row.h), with what they are to be told.
 ROW_TESTS = {
     "sockets": [
         "tests/faults/lane_faults_test", "tests/faults/store_faults_test", "tests/faults/checksums_test",
         "tests/faults/flipped_bits_test", "tests/faults/faulty_transport_test", "tests/rendezvous/membership_test",
         "tests/rendezvous/file_store_test", "tests/rendezvous/tcp_store_test", "tests/transport_tcp/endpoint_test",
         "tests/transport_tcp/process_test", "tests/transport_tcp/strangers_test", "tests/communicator/communicator_test",
-        "tests/communicator/connect_tls_test",
+        "tests/communicator/connect_tls_test", "tests/faults/out_of_memory --every 97",
     ],
     "processes": ["tests/communicator/rebuild_processes_test", "tests/transport_shm/crash_test"],
 }

@@ -3,9 +3,9 @@
 //
 //   out_of_memory [--path tcp|tls|shm] [--every N] [--from K] [--to K]
 //
-// So is reading a profile. Each k must end in right results or in typed errors on both ranks, one of which tells of
-// memory; in bounded time, with no memory, descriptor or thread left behind. Prints a line per path and exits 1 at the
-// first k that does not.
+// Each k must end in right results or in typed errors, one of which tells of memory, in bounded time, with no memory,
+// descriptor or thread left behind. Reading a profile is tried in the same way, alone. Prints a line per path, and
+// exits 1 at the first k that does not. In RONDO_FAULT_ROWS it states a row for each path (tests/faults/table).
 #include <dirent.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -19,6 +19,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <fstream>
 #include <iterator>
 #include <map>
 #include <mutex>
@@ -332,6 +333,7 @@ bool Sweep(const Way& way, std::int64_t every, std::int64_t from, std::int64_t t
   };
   bool sound = true;
   std::int64_t tries = 0, failures = 0, unharmed = 0, unfired = 0;
+  std::map<std::string, int> kinds;
   {
     Watchdog watchdog;
     const auto complain = [&](std::int64_t k, const std::string& what) {
@@ -345,7 +347,6 @@ bool Sweep(const Way& way, std::int64_t every, std::int64_t from, std::int64_t t
       if (outcome.code || outcome.wrong || !whole.left.empty())
         complain(0, "without any fault: " + (outcome.code ? outcome.words : "wrong, or left behind" + whole.left));
     const std::int64_t last = to > 0 ? to : whole.allocations;
-    std::map<std::string, int> kinds;
     for (std::int64_t k = from; k <= last && sound; k += every) {
       watchdog.Begin(k);
       const Try one = run(k);
@@ -377,6 +378,15 @@ bool Sweep(const Way& way, std::int64_t every, std::int64_t from, std::int64_t t
                 words.c_str());
   }
   rmdir(folder.c_str());
+  if (const char* const rows = std::getenv("RONDO_FAULT_ROWS"); rows != nullptr) {
+    std::string outcome = unharmed > 0 ? "correct; typed_error" : "typed_error";
+    for (const auto& [kind, count] : kinds) outcome += " " + kind;
+    std::ofstream(rows, std::ios::app) << fmt::format(
+        R"({{"fault": 27, "case": "one allocation in {} fails", "layer": "sockets", "path": "{}", "fired": {}, )"
+        R"("outcome": "{}", "detected_ms": null}})"
+        "\n",
+        every, name, tries - unfired, outcome);
+  }
   return sound;
 }
 
