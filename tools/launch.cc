@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -19,6 +18,7 @@
 #include <random>
 #include <utility>
 
+#include "collectives/connect.h"
 #include "rendezvous/job_token.h"
 #include "rendezvous/launchers/rondo_run.h"
 #include "rendezvous/tcp_store_server.h"
@@ -256,17 +256,10 @@ class Job {
   int restarts_done_ = 0;
 };
 
-Environment Ours() {
-  return [](const std::string& name) -> std::optional<std::string> {
-    const char* value = std::getenv(name.c_str());
-    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-  };
-}
-
 // Ours, if we have one, else a new one; "": none.
 Result<std::string> TokenOfRanks(const LaunchOptions& options) {
   if (!options.with_token) return "";
-  RONDO_ASSIGN(std::string token, TokenText("", Ours()));
+  RONDO_ASSIGN(std::string token, TokenText("", ProcessEnvironment));
   if (!token.empty()) return token;
   return MakeTokenText();
 }
@@ -276,10 +269,10 @@ Result<std::string> TokenOfRanks(const LaunchOptions& options) {
 Result<TlsOptions> TlsOfRanks(const LaunchOptions& options, const JobToken* token) {
   std::optional<TlsOptions> given;
   if (options.tls) given = TlsOptions{.mode = *options.tls};
-  if (token != nullptr) return FindTls(given, Ours(), token);
+  if (token != nullptr) return FindTls(given, ProcessEnvironment, token);
   RONDO_ASSIGN(const std::string new_psk, NewTlsPsk());
-  return FindTls(given, [&, ours = Ours()](const std::string& name) {
-    auto value = ours(name);
+  return FindTls(given, [&](const std::string& name) {
+    auto value = ProcessEnvironment(name);
     return !value && name == kTlsPskVariable ? TlsPskText(new_psk) : value;
   });
 }
