@@ -391,7 +391,8 @@ class CommunicatorCore final : public PeerObserver,
   std::atomic<bool> issuing_{false};    // catches a second issuing thread
   std::atomic<int> waiters_{0};         // threads in WaitFor; the progress thread gives way to them
   std::atomic<bool> poisoned_{false};   // failure_ is set
-  std::atomic<bool> ended_{false};      // poisoned, and nobody touches any buffer any more
+  std::atomic<bool> told_{false};       // poisoned, and the peers have been told, as far as they could be
+  std::atomic<bool> ended_{false};      // all that, and nobody touches any buffer any more
   std::atomic<bool> closing_{false};
   std::atomic<bool> rebuilding_{false};      // a Rebuild is under way, or was successful
   std::atomic<bool> may_have_board_{false};  // until it has turned out that there is none

@@ -42,6 +42,8 @@ bool CommunicatorCore::AdvanceOperations() {
       endpoint_->Poll(Look());  // late comers are still heard, and told
       return false;
     }
+    // Whoever was the first to fail tells the peers, which is to be done when a call returns: its process may end then.
+    if (!told_.load()) return false;
     EndAfterFailure();
     return true;
   }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "collectives/communicator_core.h"
@@ -263,6 +264,7 @@ void CommunicatorCore::Poison(Error error, std::optional<Rank> origin) noexcept 
   }
   if (!IfMemoryAllows([&] { TellPeers(error, origin.value_or(rank())); }))
     IfMemoryAllows([&] { TellPeers(Error::MemoryRanOut(), rank()); });
+  told_.store(true);
   {
     const std::lock_guard lock(endpoint_mutex_);
     if (endpoint_ == nullptr) return;
@@ -550,6 +552,7 @@ void CommunicatorCore::Destroy() {
   if (progress_.joinable()) progress_.join();
   // Whatever was pending ends before the endpoint goes.
   while (!gate_.TryEnter()) gate_.Park(clock_->Now() + kLookAroundEvery, [] { return false; });
+  while (poisoned_.load() && !told_.load()) std::this_thread::yield();  // another thread is about to have told them
   if (poisoned_.load() && !ended_.load()) EndAfterFailure();
   // A connection that was still being made when the reason was sent gets a moment to carry it.
   for (int look = 0; poisoned_.load() && !endpoint_->ControlFlushed() && look < kLastWordsLooks; ++look)

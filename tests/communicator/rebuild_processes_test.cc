@@ -190,10 +190,7 @@ TEST_CASE("A rank that dies when it has seen the failure, in the midst of the re
   const std::string said = processes[0].Hear();
   CHECK_HAS(said, "rank 0 of 1: sum 1; generation 1 of 1 ranks");
   CHECK_HAS(said, "gone: rank 1 (host ");
-  const std::string why = said.substr(0, said.find("; rank 2 (host "));
-  const bool either =
-      why.find("did not come within") != std::string::npos || why.find("found dead by") != std::string::npos;
-  CHECK_MESSAGE(either, said);
+  CHECK_HAS(said, "did not come within");
   CHECK_HAS(said, "; rank 2 (host ");
   StateFault(2, 2, "correct", {.path = "tcp", .layer = "processes"});
 }
