@@ -196,7 +196,7 @@ def two_die_together(stage):
 @case(2)
 def a_second_one_dies_while_the_others_rebuild(stage):
     ranks = stage.job(f"connect sums:3 hold:on sums:200 {GO_ON}", f"connect sums:3 hold:on sums:200 {GO_ON}",
-                      f"connect sums:3 hold:on sums:200 recover kill_in:{stage.dice.randrange(20_000)} rebuild sums:100000",
+                      f"connect sums:3 hold:on sums:200 recover kill_in:{stage.dice.randrange(1_500)} rebuild sums:100000",
                       "connect sums:3 hold:on kill", settle=1, deadline=DEADLINE_S)
     stage.release("on")
     for victim in ranks[2:]:
