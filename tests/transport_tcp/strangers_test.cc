@@ -8,6 +8,7 @@
 
 #include "base/access.h"
 #include "tests/support/fault_row.h"
+#include "tests/transport_tcp/caller.h"
 #include "tests/transport_tcp/world.h"
 #include "transport/tcp/address.h"
 #include "transport/tcp/handshake.h"
@@ -18,36 +19,6 @@ namespace rondo::test {
 namespace {
 
 using tcp::Fd;
-
-// A blocking connection to a transport on loopback.
-Fd Call(const Transport& transport) {
-  const auto address = tcp::DecodeTcpAddress(transport.Address());
-  REQUIRE(address);
-  for (const tcp::Candidate& candidate : address->candidates) {
-    if (!candidate.at.ip.IsLoopback() || !candidate.at.ip.is_v4()) continue;
-    Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const tcp::RawSocketAddress raw = tcp::ToRaw(candidate.at);
-    REQUIRE(connect(fd.get(), raw.get(), raw.bytes) == 0);
-    return fd;
-  }
-  FAIL("no IPv4 loopback address");
-  return {};
-}
-
-void Say(const Fd& fd, Bytes bytes) {
-  REQUIRE(send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
-}
-
-// Everything the other side says until it closes.
-std::string Listen(const Fd& fd) {
-  std::string heard;
-  char bytes[4096];
-  while (true) {
-    const ssize_t got = recv(fd.get(), bytes, sizeof bytes, 0);
-    if (got <= 0) return heard;
-    heard.append(bytes, static_cast<std::size_t>(got));
-  }
-}
 
 bool Eventually(const std::function<bool()>& condition) {
   const SteadyClock clock;

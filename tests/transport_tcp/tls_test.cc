@@ -12,6 +12,7 @@
 #include "base/access.h"
 #include "base/wire.h"
 #include "tests/support/tls_files.h"
+#include "tests/transport_tcp/caller.h"
 #include "tests/transport_tcp/world.h"
 #include "transport/tcp/address.h"
 #include "transport/tcp/handshake.h"
@@ -58,29 +59,6 @@ Error RefusedOn(World& world, Rank rank) {
   REQUIRE(world.Heard(rank).WaitForLost(1));
   CHECK(world.Heard(rank).lost()[0].second.code() == ErrorCode::kAuth);
   return error;
-}
-
-// A blocking connection to a transport on loopback.
-Fd Call(const Transport& transport) {
-  const auto address = tcp::DecodeTcpAddress(transport.Address());
-  REQUIRE(address);
-  for (const tcp::Candidate& candidate : address->candidates) {
-    if (!candidate.at.ip.IsLoopback() || !candidate.at.ip.is_v4()) continue;
-    Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const tcp::RawSocketAddress raw = tcp::ToRaw(candidate.at);
-    REQUIRE(connect(fd.get(), raw.get(), raw.bytes) == 0);
-    return fd;
-  }
-  FAIL("no IPv4 loopback address");
-  return {};
-}
-
-std::string Listen(const Fd& fd) {
-  std::string heard;
-  char bytes[4096];
-  for (ssize_t got; (got = recv(fd.get(), bytes, sizeof bytes, 0)) > 0;)
-    heard.append(bytes, static_cast<std::size_t>(got));
-  return heard;
 }
 
 bool Eventually(const std::function<bool()>& condition) {

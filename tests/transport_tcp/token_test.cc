@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include "base/access.h"
+#include "tests/transport_tcp/caller.h"
 #include "tests/transport_tcp/world.h"
 #include "transport/tcp/address.h"
 #include "transport/tcp/handshake.h"
@@ -112,24 +113,6 @@ TEST_CASE("a rank with another token, or with none, gets a typed error that says
 }
 
 // ---- strangers ----
-
-Fd Call(const Transport& transport) {
-  const auto address = tcp::DecodeTcpAddress(transport.Address());
-  REQUIRE(address);
-  for (const tcp::Candidate& candidate : address->candidates) {
-    if (!candidate.at.ip.IsLoopback() || !candidate.at.ip.is_v4()) continue;
-    Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const tcp::RawSocketAddress raw = tcp::ToRaw(candidate.at);
-    REQUIRE(connect(fd.get(), raw.get(), raw.bytes) == 0);
-    return fd;
-  }
-  FAIL("no IPv4 loopback address");
-  return {};
-}
-
-void Say(const Fd& fd, Bytes bytes) {
-  REQUIRE(send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
-}
 
 tcp::Reply HearReply(const Fd& fd) {
   tcp::MessageReader reader(tcp::MessageReader::Kind::kReply);

@@ -1,0 +1,44 @@
+// A caller that is no transport: a plain socket that says what a test wants at a transport's port, and hears the
+// answer.
+#pragma once
+
+#include <doctest/doctest.h>
+#include <sys/socket.h>
+
+#include <string>
+
+#include "tests/transport_tcp/world.h"
+#include "transport/tcp/address.h"
+#include "transport/tcp/socket.h"
+
+namespace rondo::test {
+
+// A blocking connection to a transport on loopback.
+inline tcp::Fd Call(const Transport& transport) {
+  const auto address = tcp::DecodeTcpAddress(transport.Address());
+  REQUIRE(address);
+  for (const tcp::Candidate& candidate : address->candidates) {
+    if (!candidate.at.ip.IsLoopback() || !candidate.at.ip.is_v4()) continue;
+    tcp::Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const tcp::RawSocketAddress raw = tcp::ToRaw(candidate.at);
+    REQUIRE(connect(fd.get(), raw.get(), raw.bytes) == 0);
+    return fd;
+  }
+  FAIL("no IPv4 loopback address");
+  return {};
+}
+
+inline void Say(const tcp::Fd& fd, Bytes bytes) {
+  REQUIRE(send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
+}
+
+// Everything the other side says until it closes.
+inline std::string Listen(const tcp::Fd& fd) {
+  std::string heard;
+  char bytes[4096];
+  for (ssize_t got; (got = recv(fd.get(), bytes, sizeof bytes, 0)) > 0;)
+    heard.append(bytes, static_cast<std::size_t>(got));
+  return heard;
+}
+
+}  // namespace rondo::test
