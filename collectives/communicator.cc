@@ -50,11 +50,11 @@ Communicator::~Communicator() {
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::Create(CommunicatorOptions options) {
-  RONDO_ASSIGN(auto core, CommunicatorCore::Create(std::move(options)));
-  return Own(std::move(core));
+  RONDO_ASSIGN(const auto core, CommunicatorCore::Create(std::move(options)));
+  return Own(core);
 }
 
-Result<std::unique_ptr<Communicator>> Communicator::Own(std::shared_ptr<CommunicatorCore> core) {
+Result<std::unique_ptr<Communicator>> Communicator::Own(const std::shared_ptr<CommunicatorCore>& core) {
   std::unique_ptr<Communicator> owner(new (std::nothrow) Communicator(core));
   if (owner != nullptr) return owner;
   core->Abort("memory ran out");
@@ -222,11 +222,7 @@ Result<Message> Communicator::SendRecv(const Outgoing& out, const Incoming& in, 
   return core_->SendRecv(out, in, type, options);
 }
 
-Result<std::unique_ptr<Communicator>> Communicator::Split(int color, int key) {
-  RONDO_ASSIGN(auto child, core_->Split(color, key));
-  if (child == nullptr) return std::unique_ptr<Communicator>();
-  return Own(std::move(child));
-}
+Result<std::unique_ptr<Communicator>> Communicator::Split(int color, int key) { return core_->Split(color, key); }
 
 Result<std::unique_ptr<Memory>> Communicator::Allocate(std::size_t bytes) {
   return OrOutOfMemory("allocating", [&] { return core_->options().transport->Allocate(bytes); });

@@ -329,7 +329,9 @@ class Communicator {
   Result<ReduceOp> DefineOperation(UserOperation operation);
 
   // Collective. Ranks with the same color form a communicator of their own, ordered by (key, rank); a negative color
-  // joins none and gets null. Same transport, own lanes. Aborting a communicator aborts those split from it.
+  // joins none and gets null. Same transport, own lanes. All ranks get their groups or none does: where one has no
+  // descriptor or memory left for its own, this communicator fails on all of them and names that rank. Aborting a
+  // communicator aborts those split from it; one that fails takes along those in which no collective has ended yet.
   Result<std::unique_ptr<Communicator>> Split(int color, int key);
 
   // Memory that the transport moves without a copy where it can; freed by its destructor, which REQUIRES that no
@@ -407,8 +409,9 @@ class Communicator {
   Result<std::string> WriteRecords(std::string_view reason = "call") const;
 
  private:
+  friend class CommunicatorCore;  // Split
   explicit Communicator(std::shared_ptr<CommunicatorCore> core);
-  static Result<std::unique_ptr<Communicator>> Own(std::shared_ptr<CommunicatorCore> core);
+  static Result<std::unique_ptr<Communicator>> Own(const std::shared_ptr<CommunicatorCore>& core);
   std::shared_ptr<CommunicatorCore> core_;
 };
 

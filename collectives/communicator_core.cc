@@ -1,5 +1,5 @@
-// A core's beginning and its ordinary life: creation, issuing, groups. Driving is in communicator_drive.cc, failing and
-// ending in communicator_trouble.cc.
+// A core's beginning and its ordinary life: creation, issuing. Driving is in communicator_drive.cc, failing and ending
+// in communicator_trouble.cc, groups in communicator_split.cc.
 #include "collectives/communicator_core.h"
 
 #include <fmt/format.h>
@@ -7,14 +7,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <map>
 #include <numeric>
 #include <set>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
-#include "base/random.h"
 #include "collectives/cpu_list.h"
 #include "collectives/engine/host_mover.h"
 
@@ -51,16 +49,6 @@ Place PlaceOf(std::vector<int> hosts, const std::vector<PeerIdentity>& peers) {
     if (cores == 0) cores = peers[rank].cores;
   }
   return place;
-}
-
-// A group has its part of the cores: the others of `all` run on them too.
-void ShareCores(const std::vector<PeerIdentity>& all, std::vector<PeerIdentity>& group) {
-  std::map<std::string_view, int> of_all, of_group;
-  for (const PeerIdentity& one : all) ++of_all[one.host_id];
-  for (const PeerIdentity& one : group) ++of_group[one.host_id];
-  for (PeerIdentity& one : group)
-    if (one.cores > 0 && !one.host_id.empty())  // who does not say its host is alone on it
-      one.cores = std::max(1, one.cores * of_group[one.host_id] / of_all[one.host_id]);
 }
 
 // What ranks compare when they define an operation: index, commutativity, name.
@@ -362,64 +350,6 @@ Result<ReduceOp> CommunicatorCore::Define(UserOperation&& operation) {
                   other, InWords(all[other]));
   user_operations_.push_back(std::make_shared<const UserOperation>(std::move(operation)));
   return UserOp(static_cast<int>(index));
-}
-
-Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Split(int color, int key) {
-  return OrFail("splitting a communicator", [&] { return SplitBy(color, key); });
-}
-
-Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::SplitBy(int color, int key) {
-  // Everybody tells everybody its color and key by a sum to which each contributes its own entry.
-  const auto world = static_cast<std::size_t>(world_size());
-  std::vector<std::int64_t> table(2 * world, 0);
-  table[2 * static_cast<std::size_t>(rank())] = color;
-  table[2 * static_cast<std::size_t>(rank()) + 1] = key;
-  OperationRequest request;
-  request.descriptor = {
-      .count = table.size(), .collective = Collective::kAllReduce, .type = DataType::kInt64, .op = ReduceOp::kSum};
-  request.input = request.output = table.data();
-  RONDO_TRY(Run(std::move(request), {}));
-  ++splits_;
-  if (color < 0) return std::shared_ptr<CommunicatorCore>();
-
-  struct Member {
-    std::int64_t key;
-    Rank rank;
-  };
-  std::vector<Member> members;
-  for (Rank r = 0; r < world_size(); ++r)
-    if (table[2 * static_cast<std::size_t>(r)] == color)
-      members.push_back({table[2 * static_cast<std::size_t>(r) + 1], r});
-  std::stable_sort(members.begin(), members.end(), [](const Member& a, const Member& b) { return a.key < b.key; });
-
-  CommunicatorOptions options = options_;
-  options.peers.clear();
-  GroupName group{.name = fmt::format("{}.{}.{}", group_.name, splits_, color),
-                  .description = fmt::format("split {} of {}, color {}", splits_, group_.name, color)};
-  for (const Member& member : members) {
-    if (member.rank == rank()) options.rank = static_cast<Rank>(options.peers.size());
-    options.peers.push_back(options_.peers[static_cast<std::size_t>(member.rank)]);
-    group.ranks.push_back(group_.ranks[static_cast<std::size_t>(member.rank)]);
-  }
-  ShareCores(options_.peers, options.peers);
-  // The same on all members, different for every split and color of this parent.
-  Random mix(options_.id ^ (splits_ << 32) ^ static_cast<std::uint64_t>(color));
-  options.id = mix.Next();
-  options.rebuilder = nullptr;  // what is left of a group only its parent can tell
-  options.report = {};
-  options.wait_policy = wait_policy_;  // the parent's ranks share the cores, whatever group they are in
-  RONDO_ASSIGN(auto child, Create(std::move(options), std::move(group)));
-  child->user_operations_ = user_operations_;
-  std::optional<Error> failed;
-  {
-    const std::lock_guard lock(mutex_);
-    std::erase_if(children_, [](const auto& weak) { return weak.expired(); });
-    children_.push_back(child);
-    failed = failure_;
-  }
-  // An Abort of this communicator that came a moment too early to find the child.
-  if (failed && failed->code() == ErrorCode::kAborted) child->Poison(*failed);
-  return child;
 }
 
 std::string CommunicatorCore::Transports() const {

@@ -107,11 +107,14 @@ class Condition {
 // A sleeping driver looks around this often, should nothing wake it.
 inline constexpr Duration kLookAroundEvery = std::chrono::milliseconds(100);
 
-// How a communicator is called among those of its job, the same on all its ranks.
+class CommunicatorCore;
+
+// What a communicator is among those of its job, and how it is called there, the same on all its ranks.
 struct GroupName {
   std::string name = "0";
-  std::string description = "default_pg";  // c10d's word for the group of all ranks
-  std::vector<Rank> ranks = {};            // of the job, by rank of the group; empty: these are the same
+  std::string description = "default_pg";             // c10d's word for the group of all ranks
+  std::vector<Rank> ranks = {};                       // of the job, by rank of the group; empty: these are the same
+  std::weak_ptr<const CommunicatorCore> parent = {};  // that it was split from
 };
 
 class CommunicatorCore final : public PeerObserver,
@@ -179,8 +182,8 @@ class CommunicatorCore final : public PeerObserver,
   Result<std::unique_ptr<Communicator>> Rebuild(const RebuildOptions& options);
 
   // ---- the rest ----
-  Result<ReduceOp> DefineOperation(UserOperation operation);            // issuer
-  Result<std::shared_ptr<CommunicatorCore>> Split(int color, int key);  // issuer
+  Result<ReduceOp> DefineOperation(UserOperation operation);        // issuer
+  Result<std::unique_ptr<Communicator>> Split(int color, int key);  // issuer (communicator_split.cc)
   std::optional<Error> failure() const;
   std::string Transports() const;
   std::string DescribePaths() const;
@@ -212,7 +215,12 @@ class CommunicatorCore final : public PeerObserver,
   // Create, where the options are sound.
   static Result<std::shared_ptr<CommunicatorCore>> Make(CommunicatorOptions&& options, GroupName&& group);
   Result<ReduceOp> Define(UserOperation&& operation);
-  Result<std::shared_ptr<CommunicatorCore>> SplitBy(int color, int key);
+  Result<std::unique_ptr<Communicator>> SplitBy(int color, int key);
+  struct ColorAndKey {
+    std::int64_t color = 0, key = 0;
+  };
+  // `table`: of each rank here.
+  Result<std::unique_ptr<Communicator>> MakeGroup(int color, const std::vector<ColorAndKey>& table);
 
   // MessageObserver
   void OnBegun(const MessageOperation& operation) override;
@@ -265,6 +273,8 @@ class CommunicatorCore final : public PeerObserver,
   bool LookForTrouble(TimePoint now, Sequence waited);
   bool LookAtAll(TimePoint now, Sequence waited);
   bool LookAtPeers();
+  // Any thread: fails for the reason of its parent, where that has failed and this is a group that not all may have.
+  bool FollowParent();
   bool LookAtDeadlines(TimePoint now, Sequence waited);
   bool LookAtClock(TimePoint now, Sequence waited);
   Error Expired(const Pending& operation, TimePoint now) const;

@@ -81,6 +81,7 @@ bool CommunicatorCore::LookAtAll(TimePoint now, Sequence waited) {
       Poison(*std::move(stranger));
       return true;
     }
+    if (FollowParent()) return true;
     SayWhereWeStand();
     looked_around_at_ = now;
   }
@@ -336,6 +337,7 @@ void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
 }
 
 void CommunicatorCore::OnPeerLost(Rank peer, Error error) {
+  if (FollowParent()) return;                  // it is not lost: it gave its group up
   if (error.code() == ErrorCode::kPeerLost) {  // not one that merely cannot be reached
     const std::lock_guard lock(mutex_);
     lost_[static_cast<std::size_t>(peer)] = !has_failed_[static_cast<std::size_t>(peer)];
@@ -478,7 +480,7 @@ Status CommunicatorCore::Close() {
     if (close_status_) return *close_status_;
   }
   const TimePoint until = Later(clock_->Now(), options_.timeout);
-  const Status status = OrFail("closing", [&] { return PartBy(until); });
+  Status status = OrFail("closing", [&] { return PartBy(until); });
   // Whatever it is that has failed, nobody touches any buffer any more when this returns.
   if (poisoned_.load()) DriveUntil(until, 0, [&] { return ended_.load(); });
   ShutDown(status);

@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "rendezvous/membership.h"
@@ -38,6 +40,14 @@ bool All(const std::vector<std::int64_t>& words, std::size_t from, std::size_t u
   return std::all_of(words.begin() + static_cast<std::ptrdiff_t>(from),
                      words.begin() + static_cast<std::ptrdiff_t>(until),
                      [&](std::int64_t word) { return word == value; });
+}
+
+Rank NamedAsCulprit(std::string_view text) {
+  constexpr std::string_view kWords = "caused by rank ";
+  Rank rank = kNoRank;
+  if (const auto at = text.find(kWords); at != std::string_view::npos)
+    std::from_chars(text.data() + at + kWords.size(), text.data() + text.size(), rank);
+  return rank;
 }
 
 }  // namespace
@@ -191,7 +201,7 @@ Status RankLife::Do(const Step& step) {
 
 Status RankLife::Timed(Duration most, const std::function<Status()>& call) {
   const TimePoint begin = Now();
-  const Status status = call();
+  Status status = call();
   if (world_.cluster.dying()) return rondo::Fail(ErrorCode::kAborted, "killed");
   const Duration took = Now() - begin;
   // Who is stopped cannot keep a deadline.
@@ -218,7 +228,7 @@ Status RankLife::Collective(const Step& step) {
   buffers.input_at += kGuards;  // counts in place only
   OperationOptions options;
   if (world_.negative != Negative::kNoDeadline) options.timeout = step.timeout;
-  const Status done = Timed(step.timeout, [&] {
+  Status done = Timed(step.timeout, [&] {
     return plain::Issue(*communicator_, c, buffers.in(), buffers.out(), DataType::kInt64, ReduceOp::kSum, options)
         .Wait();
   });
@@ -239,7 +249,7 @@ Status RankLife::Shift(const Step& step, Tag tag) {
   for (std::size_t i = 0; i < step.bytes; ++i) out[i] = MessageByte(rank_, tag, i);
   MessageOptions options;
   if (world_.negative != Negative::kNoDeadline) options.timeout = step.timeout;
-  const Status done = Timed(step.timeout, [&]() -> Status {
+  Status done = Timed(step.timeout, [&]() -> Status {
     RONDO_ASSIGN(
         const Message message,
         communicator_->SendRecv({out, step.bytes, to, tag}, {in, step.bytes, step.from_anybody ? kAnyRank : from, tag},
@@ -282,7 +292,7 @@ Status RankLife::SumOf(Communicator& communicator, const std::vector<Rank>& memb
   for (std::uint64_t i = 0; i < count; ++i) words[i] = Element(rank_, i);
   OperationOptions options;
   if (world_.negative != Negative::kNoDeadline) options.timeout = timeout;
-  const Status done = Timed(
+  Status done = Timed(
       timeout, [&] { return communicator.AllReduce(words, words, count, DataType::kInt64, ReduceOp::kSum, options); });
   for (std::uint64_t i = 0; i < count && done; ++i) {
     std::int64_t due = 0;
@@ -302,7 +312,9 @@ void RankLife::Fail(const Error& error) {
   failed_at_ = Now();
   // A part counts its ranks in its own way.
   failure_ = error.With([&](ErrorDetails& details) {
-    if (failing_in_.empty() || details.culprit < 0) return;
+    if (failing_in_.empty()) return;
+    // Of somebody outside of it, with whom the whole has failed, only the cause of that speaks.
+    if (details.culprit < 0) return void(details.culprit = NamedAsCulprit(details.first_cause));
     const auto at = static_cast<std::size_t>(details.culprit);
     details.culprit = at < failing_in_.size() ? failing_in_[at] : kNoRank;
   });

@@ -176,32 +176,5 @@ TEST_CASE("allocated memory serves as a buffer and registrations end with their 
   });
 }
 
-TEST_CASE("split makes groups by color, ordered by key, that work side by side with their parent") {
-  InprocNetwork network(5);
-  OnRanks(network, [&](Communicator& communicator) {
-    const Rank rank = communicator.rank();
-    auto group = communicator.Split(rank == 4 ? -1 : rank % 2, -rank);
-    REQUIRE(group);
-    if (rank == 4) {
-      CHECK(*group == nullptr);
-    } else {
-      CHECK((*group)->world_size() == 2);
-      CHECK((*group)->rank() == (rank < 2 ? 1 : 0));  // the higher old rank has the lower key
-      std::int32_t value = rank;
-      CHECK((*group)->AllReduce(&value, &value, 1, DataType::kInt32, ReduceOp::kSum));
-      CHECK(value == (rank % 2 == 0 ? 2 : 4));
-    }
-    CHECK(communicator.Barrier());
-    auto all = communicator.Split(7, rank);
-    REQUIRE(all);
-    std::int32_t one = 1;
-    CHECK((*all)->AllReduce(&one, &one, 1, DataType::kInt32, ReduceOp::kSum));
-    CHECK(one == 5);
-    if (*group != nullptr) CHECK((*group)->Close());
-    CHECK((*all)->Close());
-    CHECK(communicator.Close());
-  });
-}
-
 }  // namespace
 }  // namespace rondo

@@ -1,0 +1,116 @@
+// Groups: communicators that are split from another one. All ranks get theirs, or none does.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "base/random.h"
+#include "collectives/communicator_core.h"
+
+namespace rondo {
+namespace {
+
+// A group has its part of the cores: the others of `all` run on them too.
+void ShareCores(const std::vector<PeerIdentity>& all, std::vector<PeerIdentity>& group) {
+  std::map<std::string_view, int> of_all, of_group;
+  for (const PeerIdentity& one : all) ++of_all[one.host_id];
+  for (const PeerIdentity& one : group) ++of_group[one.host_id];
+  for (PeerIdentity& one : group)
+    if (one.cores > 0 && !one.host_id.empty())  // who does not say its host is alone on it
+      one.cores = std::max(1, one.cores * of_group[one.host_id] / of_all[one.host_id]);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> CommunicatorCore::Split(int color, int key) {
+  return OrFail("splitting a communicator", [&] { return SplitBy(color, key); });
+}
+
+Result<std::unique_ptr<Communicator>> CommunicatorCore::SplitBy(int color, int key) {
+  const TimePoint until = Later(clock_->Now(), options_.timeout);
+  // Everybody tells everybody its color and key by a sum to which each contributes its own entry.
+  std::vector<ColorAndKey> table(static_cast<std::size_t>(world_size()));
+  table[static_cast<std::size_t>(rank())] = {color, key};
+  OperationRequest request;
+  request.descriptor = {.count = table.size() * sizeof(ColorAndKey) / sizeof(std::int64_t),
+                        .collective = Collective::kAllReduce,
+                        .type = DataType::kInt64,
+                        .op = ReduceOp::kSum};
+  request.input = request.output = table.data();
+  RONDO_TRY(Run(std::move(request), {}));
+  ++splits_;
+
+  std::unique_ptr<Communicator> group;
+  if (color >= 0) {
+    auto made = MakeGroup(color, table);
+    if (!made) {  // the others are told why, where they wait below
+      const Error error = made.error().With([&](ErrorDetails& d) { d.culprit = rank(); });
+      Poison(error);
+      return Fail(error);
+    }
+    group = *std::move(made);
+  }
+  // Where one rank has no group, nobody shall have one and wait in it for that rank.
+  OperationRequest barrier;
+  barrier.descriptor = {.collective = Collective::kBarrier, .type = DataType::kUint8};
+  RONDO_TRY(Run(std::move(barrier), {.timeout = std::max(until - clock_->Now(), Duration(1))}));
+  return group;
+}
+
+Result<std::unique_ptr<Communicator>> CommunicatorCore::MakeGroup(int color, const std::vector<ColorAndKey>& table) {
+  std::vector<Rank> members;
+  for (Rank r = 0; r < world_size(); ++r)
+    if (table[static_cast<std::size_t>(r)].color == color) members.push_back(r);
+  std::stable_sort(members.begin(), members.end(), [&](Rank a, Rank b) {
+    return table[static_cast<std::size_t>(a)].key < table[static_cast<std::size_t>(b)].key;
+  });
+
+  CommunicatorOptions options = options_;
+  options.peers.clear();
+  GroupName name{.name = fmt::format("{}.{}.{}", group_.name, splits_, color),
+                 .description = fmt::format("split {} of {}, color {}", splits_, group_.name, color),
+                 .parent = weak_from_this()};
+  for (const Rank member : members) {
+    if (member == rank()) options.rank = static_cast<Rank>(options.peers.size());
+    options.peers.push_back(options_.peers[static_cast<std::size_t>(member)]);
+    name.ranks.push_back(group_.ranks[static_cast<std::size_t>(member)]);
+  }
+  ShareCores(options_.peers, options.peers);
+  // The same on all members, different for every split and color of this parent.
+  Random mix(options_.id ^ (splits_ << 32) ^ static_cast<std::uint64_t>(color));
+  options.id = mix.Next();
+  options.rebuilder = nullptr;  // what is left of a group only its parent can tell
+  options.report = {};
+  options.wait_policy = wait_policy_;  // the parent's ranks share the cores, whatever group they are in
+  RONDO_ASSIGN(const auto child, Create(std::move(options), std::move(name)));
+  child->user_operations_ = user_operations_;
+  RONDO_ASSIGN(auto group, Communicator::Own(child));
+  const std::lock_guard lock(mutex_);
+  std::erase_if(children_, [](const auto& weak) { return weak.expired(); });
+  children_.push_back(child);
+  return group;
+}
+
+// A rank may die in the last step of a Split: some ranks then have their groups, and wait in them for others that do
+// not. All of them know that the communicator which they split has failed, and why.
+bool CommunicatorCore::FollowParent() {
+  if (completed_.load() > 0) return false;  // so the others have the group as well
+  const auto parent = group_.parent.lock();
+  const auto failed = parent != nullptr ? parent->failure() : std::nullopt;
+  if (!failed) return false;
+  ErrorDetails details{.code = failed->code(),
+                       .message = "what this group was split from failed before its first operation ended",
+                       .host = failed->details().host,
+                       .address = failed->details().address,
+                       .first_cause = failed->ToString()};
+  for (Rank r = 0; r < world_size(); ++r)
+    if (failed->culprit() >= 0 &&
+        group_.ranks[static_cast<std::size_t>(r)] == parent->group_.ranks[static_cast<std::size_t>(failed->culprit())])
+      details.culprit = r;
+  Poison(Error(std::move(details)));
+  return true;
+}
+
+}  // namespace rondo

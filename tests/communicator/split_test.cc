@@ -1,0 +1,136 @@
+// Groups: who is in them, and that all ranks have theirs or none does.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "collectives/communicator.h"
+#include "tests/communicator/ranks.h"
+
+namespace rondo {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Has what is left of a process's descriptors: enough for so many endpoints.
+class ScarceTransport final : public Transport {
+ public:
+  ScarceTransport(std::shared_ptr<Transport> real, int endpoints) : real_(std::move(real)), endpoints_(endpoints) {}
+
+  std::string_view name() const override { return real_->name(); }
+  const Capabilities& capabilities() const override { return real_->capabilities(); }
+  std::string Address() const override { return real_->Address(); }
+  std::string DescribeAddress() const override { return real_->DescribeAddress(); }
+  Result<std::unique_ptr<Endpoint>> OpenEndpoint(const EndpointConfig& config) override {
+    if (endpoints_ == 0) return Fail(ErrorCode::kResource, "no file descriptor is left (RLIMIT_NOFILE)");
+    --endpoints_;
+    return real_->OpenEndpoint(config);
+  }
+  Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) override { return real_->Allocate(bytes); }
+  Result<std::unique_ptr<Registration>> Register(MutableBytes memory) override { return real_->Register(memory); }
+
+ private:
+  const std::shared_ptr<Transport> real_;
+  int endpoints_;
+};
+
+TEST_CASE("split makes groups by color, ordered by key, that work side by side with their parent") {
+  InprocNetwork network(5);
+  OnRanks(network, [&](Communicator& communicator) {
+    const Rank rank = communicator.rank();
+    auto group = communicator.Split(rank == 4 ? -1 : rank % 2, -rank);
+    REQUIRE(group);
+    if (rank == 4) {
+      CHECK(*group == nullptr);
+    } else {
+      CHECK((*group)->world_size() == 2);
+      CHECK((*group)->rank() == (rank < 2 ? 1 : 0));  // the higher old rank has the lower key
+      std::int32_t value = rank;
+      CHECK((*group)->AllReduce(&value, &value, 1, DataType::kInt32, ReduceOp::kSum));
+      CHECK(value == (rank % 2 == 0 ? 2 : 4));
+    }
+    CHECK(communicator.Barrier());
+    auto all = communicator.Split(7, rank);
+    REQUIRE(all);
+    std::int32_t one = 1;
+    CHECK((*all)->AllReduce(&one, &one, 1, DataType::kInt32, ReduceOp::kSum));
+    CHECK(one == 5);
+    if (*group != nullptr) CHECK((*group)->Close());
+    CHECK((*all)->Close());
+    CHECK(communicator.Close());
+  });
+}
+
+TEST_CASE("where one rank cannot make its group no rank gets one, and all name it at once") {
+  for (const Rank poor : {0, 2}) {
+    InprocNetwork network(4);
+    OnRanks(
+        network,
+        [&](Communicator& communicator) {
+          const auto began = std::chrono::steady_clock::now();
+          const Rank rank = communicator.rank();
+          const auto group = communicator.Split(rank == 3 ? -1 : rank % 2, rank);
+          REQUIRE(!group);
+          CAPTURE(group.error().ToString());
+          CHECK(group.error().code() == ErrorCode::kResource);
+          CHECK(group.error().message().find("no file descriptor is left") != std::string::npos);
+          CHECK(group.error().culprit() == poor);
+          CHECK(communicator.failure());
+          CHECK(std::chrono::steady_clock::now() - began < 5s);  // of the 20 of the deadline
+        },
+        [&](CommunicatorOptions& options) {
+          if (options.rank == poor) options.transport = std::make_shared<ScarceTransport>(options.transport, 1);
+        });
+  }
+}
+
+TEST_CASE("a group that not all can have come by fails with what it was split from, for the same reason") {
+  // As after a death in Split's last step: rank 0 has a group and waits in it, and rank 1 does not come.
+  InprocNetwork network(3);
+  std::array<Result<std::unique_ptr<Communicator>>, 3> groups;  // rank 1 does not use its own
+  OnRanks(network, [&](Communicator& communicator) {
+    const Rank rank = communicator.rank();
+    auto& group = groups[static_cast<std::size_t>(rank)];
+    group = communicator.Split(rank == 2 ? -1 : 0, -rank);
+    REQUIRE(group);
+    CHECK(communicator.Barrier());
+    if (rank == 2) return network.Kill(2);
+    CHECK_FALSE(communicator.Barrier());
+    if (rank == 1) return;
+    const auto began = std::chrono::steady_clock::now();
+    const Status status = (*group)->Barrier();
+    CAPTURE(TextOf(status));
+    REQUIRE(!status);
+    CHECK(status.error().code() == ErrorCode::kPeerLost);
+    CHECK(status.error().message().find("what this group was split from failed") != std::string::npos);
+    CHECK(status.error().details().first_cause.find("caused by rank 2") != std::string::npos);
+    CHECK(status.error().culprit() == kNoRank);  // who died is not of this group
+    CHECK(std::chrono::steady_clock::now() - began < 5s);
+  });
+}
+
+TEST_CASE("a group at work does without those who are not in it") {
+  InprocNetwork network(3);
+  OnRanks(network, [&](Communicator& communicator) {
+    const Rank rank = communicator.rank();
+    auto group = communicator.Split(rank == 2 ? -1 : 0, rank);
+    REQUIRE(group);
+    if (rank != 2) CHECK((*group)->Barrier());
+    CHECK(communicator.Barrier());
+    if (rank == 2) return network.Kill(2);
+    CHECK_FALSE(communicator.Barrier());
+    std::this_thread::sleep_for(rank * 250ms);  // rank 0 waits, and looks around
+    CHECK((*group)->Barrier());
+    CHECK((*group)->Close());
+  });
+}
+
+}  // namespace
+}  // namespace rondo
