@@ -16,6 +16,7 @@
 #include "rendezvous/tcp_store_server.h"
 #include "rendezvous/tls_settings.h"
 #include "tests/support/fault_row.h"
+#include "tests/support/own_places.h"
 #include "tests/support/tls_files.h"
 
 namespace rondo {
@@ -126,15 +127,14 @@ TEST_CASE("three ranks with certificates of one authority sum, and paths say how
 }
 
 TEST_CASE("a store that rank 0 serves speaks TLS too, and all of it may stand in the environment") {
-  auto held = StoreWith({});  // for a port that is free when it has gone
-  ConnectOptions options = At(held->Describe());
+  const HeldPort port;
+  ConnectOptions options = At(port.StoreUrl());
   options.external_store = false;
   options.environment = [](const std::string& name) -> std::optional<std::string> {
     if (name == "RONDO_TLS") return "psk";
     if (name == "RONDO_TLS_PSK") return std::string(64, 'e');
     return std::nullopt;
   };
-  held.reset();
   Ranks ranks(2);
   ForEach(2, [&](std::size_t rank) {
     ConnectOptions own = options;
@@ -272,11 +272,10 @@ TEST_CASE("psk and a token are enough: three ranks sum by the key that the token
 }
 
 TEST_CASE("psk and a token: what the ranks say to each other is TLS, and the store that rank 0 serves is too") {
-  auto held = StoreWith({});  // for a port that is free when it has gone
-  ConnectOptions options = Told(At(held->Describe()), "psk", "secret");
+  const HeldPort port;
+  ConnectOptions options = Told(At(port.StoreUrl()), "psk", "secret");
   options.external_store = false;
   options.path = Path::kTcp;
-  held.reset();
   Ranks ranks = MeetEach({options, options});
   for (auto& rank : ranks) REQUIRE_MESSAGE(*rank, rank->error().ToString());
   std::vector<std::string> sums(2);

@@ -1,15 +1,9 @@
 // Ranks that meet with the job's token, and who does not belong to them, by Connect alone: threads as if processes.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
-#include <arpa/inet.h>
 #include <doctest/doctest.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,49 +13,12 @@
 #include "base/access.h"
 #include "collectives/connect.h"
 #include "rendezvous/tcp_store_server.h"
+#include "tests/support/own_places.h"
 
 namespace rondo {
 namespace {
 
 using namespace std::chrono_literals;
-
-class Directory {
- public:
-  Directory() {
-    std::string name = (std::filesystem::temp_directory_path() / "rondo_XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~Directory() { std::filesystem::remove_all(path_); }
-  std::string Url() const { return "file://" + path_ + "/store"; }
-
- private:
-  std::string path_;
-};
-
-// A port of 127.0.0.1 that nobody else is given while this lives; a store, which reuses addresses, can listen there.
-class HeldPort {
- public:
-  HeldPort() {
-    const int on = 1;
-    REQUIRE(setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    REQUIRE(bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
-    socklen_t bytes = sizeof address;
-    REQUIRE(getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &bytes) == 0);
-    port_ = ntohs(address.sin_port);
-  }
-  HeldPort(const HeldPort&) = delete;
-  HeldPort& operator=(const HeldPort&) = delete;
-  ~HeldPort() { close(fd_); }
-  std::string Url() const { return fmt::format("tcp://127.0.0.1:{}", port_); }
-
- private:
-  const int fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  std::uint16_t port_ = 0;
-};
 
 std::unique_ptr<TcpStoreServer> ServerWith(std::string_view token) {
   TcpStoreServer::Options options;
@@ -119,9 +76,9 @@ void CheckTheySum(std::vector<Connected>& ranks) {
 
 TEST_CASE("Three ranks that know the same token meet and sum, over every path, in a store over TCP and in a file") {
   for (const Path path : {Path::kTcp, Path::kAuto}) {
-    const Directory directory;
+    const TemporaryDirectory directory;
     const auto server = ServerWith("secret");
-    for (const std::string& url : {directory.Url(), server->Describe()}) {
+    for (const std::string& url : {directory.StoreUrl(), server->Describe()}) {
       CAPTURE(url);
       ConnectOptions options = At(url);
       options.path = path;
@@ -133,7 +90,7 @@ TEST_CASE("Three ranks that know the same token meet and sum, over every path, i
 
 TEST_CASE("A store that rank 0 serves has the token, too") {
   const HeldPort port;
-  ConnectOptions options = At(port.Url());
+  ConnectOptions options = At(port.StoreUrl());
   options.external_store = false;
   auto ranks = ConnectAll(options, {"secret", "secret"});
   CheckTheySum(ranks);
@@ -164,8 +121,8 @@ TEST_CASE("A rank with another token is told so at the store, and the others who
 TEST_CASE("Over a file ranks with another token, or without one, are told by its fingerprint, all of them") {
   for (const std::string wrong : {"Secret", ""}) {
     CAPTURE(wrong);
-    const Directory directory;
-    const auto ranks = ConnectAll(At(directory.Url()), {"secret", wrong});
+    const TemporaryDirectory directory;
+    const auto ranks = ConnectAll(At(directory.StoreUrl()), {"secret", wrong});
     for (const Connected& rank : ranks) {
       REQUIRE_FALSE(rank);
       CHECK(rank.error().code() == ErrorCode::kVersionMismatch);
@@ -195,8 +152,8 @@ TEST_CASE("The token comes from the environment, where the caller gives none") {
 }
 
 TEST_CASE("A token of a wrong shape is refused before anything is done with it") {
-  const Directory directory;
-  ConnectOptions options = At(directory.Url());
+  const TemporaryDirectory directory;
+  ConnectOptions options = At(directory.StoreUrl());
   options.world_size = 1;
   options.environment = [](const std::string& name) -> std::optional<std::string> {
     if (name == "RONDO_TOKEN") return "";

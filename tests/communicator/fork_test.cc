@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -18,6 +17,7 @@
 #include "collectives/connect.h"
 #include "rendezvous/tcp_store_server.h"
 #include "tests/communicator/process_ranks.h"
+#include "tests/support/own_places.h"
 
 namespace rondo {
 namespace {
@@ -67,12 +67,11 @@ void ForkOnce(Communicator& communicator, std::unique_ptr<Communicator>& owner, 
 TEST_CASE("A forked child destroys its copies, and no rank notices, whatever the path") {
   for (const Path path : {Path::kTcp, Path::kShm}) {
     CAPTURE(static_cast<int>(path));
-    std::string folder = (std::filesystem::temp_directory_path() / "rondo_XXXXXX").string();
-    REQUIRE(mkdtemp(folder.data()) != nullptr);
+    const TemporaryDirectory folder;
     std::vector<Process> ranks;
     for (Rank rank = 0; rank < 3; ++rank)
       ranks.emplace_back([&folder, path, rank](const ToTest& test) {
-        auto communicator = Connect({.rendezvous = "file://" + folder + "/store",
+        auto communicator = Connect({.rendezvous = folder.StoreUrl(),
                                      .rank = rank,
                                      .world_size = 3,
                                      .addresses = {"127.0.0.1"},
@@ -84,7 +83,6 @@ TEST_CASE("A forked child destroys its copies, and no rank notices, whatever the
       });
     for (int said = 0; said < 5; ++said)
       for (Process& rank : ranks) CHECK(rank.Hear() == "ok");
-    std::filesystem::remove_all(folder);
   }
 }
 

@@ -80,7 +80,8 @@ TEST_CASE("a bit that flips anywhere, under any timing: every rank fails with it
   for (const Algorithm algorithm : SumAlgorithms()) {
     CAPTURE(Name(algorithm));
     std::uint64_t seed = 1;
-    for (const auto& [from, to] : {std::pair<Rank, Rank>{0, 1}, {1, 0}, {2, 3}, {3, 0}}) {
+    for (const auto& pair : {std::pair<Rank, Rank>{0, 1}, {1, 0}, {2, 3}, {3, 0}}) {
+      const Rank from = pair.first, to = pair.second;  // a structured binding cannot be captured
       FlippedBit never{.from = from, .to = to, .offset = UINT64_MAX};
       {
         World sound(Network(1, 0), never, true);
@@ -121,7 +122,8 @@ TEST_CASE("without checksums such a bit ends up in the sum of every rank it is p
   for (const Algorithm algorithm : SumAlgorithms()) {
     CAPTURE(Name(algorithm));
     int wrong = 0;
-    for (const auto& [from, to] : {std::pair<Rank, Rank>{0, 1}, {1, 0}, {2, 3}, {3, 0}}) {
+    for (const auto& pair : {std::pair<Rank, Rank>{0, 1}, {1, 0}, {2, 3}, {3, 0}}) {
+      const Rank from = pair.first, to = pair.second;  // a structured binding cannot be captured
       FlippedBit bit{.from = from, .to = to, .offset = 64, .mask = 64};
       World world(Network(1, 200), bit, false);
       for (const std::string& outcome : SumOnAll(world, algorithm)) wrong += outcome == "wrong";

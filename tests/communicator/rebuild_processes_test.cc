@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -19,6 +18,7 @@
 #include "rendezvous/tcp_store_server.h"
 #include "tests/communicator/process_ranks.h"
 #include "tests/support/fault_row.h"
+#include "tests/support/own_places.h"
 
 namespace rondo {
 namespace {
@@ -32,26 +32,20 @@ class Place {
 
   // `token` "": none.
   explicit Place(Kind kind, const std::string& token = "") {
-    std::string name = (std::filesystem::temp_directory_path() / "rondo_XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    directory_ = name;
-    options_.rendezvous = "file://" + directory_ + "/store";
+    options_.rendezvous = kind == Kind::kFile ? directory_.StoreUrl() : port_.StoreUrl();
+    options_.external_store = kind == Kind::kOutside;
     options_.timeout = 20s;
     options_.token = token;
-    if (kind == Kind::kFile) return;
-    // Asked of the kernel by the process that will serve there; whoever serves reuses addresses.
-    server_.emplace([kind, token](const ToTest& test) {
-      TcpStoreServer::Options options{.host = "127.0.0.1"};
+    if (kind != Kind::kOutside) return;
+    server_.emplace([this, token](const ToTest& test) {
+      TcpStoreServer::Options options{.host = "127.0.0.1", .port = port_.port()};
       if (!token.empty()) options.token = *JobToken::Make(token, "the token");
       auto server = TcpStoreServer::Start(options);
-      test.Say(server ? std::to_string((*server)->port()) : "no store");
-      if (kind == Kind::kRankZero && server) server->reset();
+      test.Say(server ? "serves" : server.error().ToString());
       test.Await();
     });
-    options_.rendezvous = "tcp://127.0.0.1:" + server_->Hear();
-    options_.external_store = kind == Kind::kOutside;
+    REQUIRE(server_->Hear() == "serves");
   }
-  ~Place() { std::filesystem::remove_all(directory_); }
 
   ConnectOptions For(Rank rank, int world_size, Path path) const {
     ConnectOptions options = options_;
@@ -64,7 +58,8 @@ class Place {
   }
 
  private:
-  std::string directory_;
+  TemporaryDirectory directory_;
+  HeldPort port_;
   std::optional<Process> server_;
   ConnectOptions options_;
 };
@@ -377,9 +372,7 @@ TEST_CASE("With a token ranks go on and take newcomers who know it; who does not
 
 TEST_CASE("The flight recorder's files carry the generation in which their operations ran") {
   const Place place(Place::Kind::kFile);
-  std::string name = (std::filesystem::temp_directory_path() / "rondo_XXXXXX").string();
-  REQUIRE(mkdtemp(name.data()) != nullptr);
-  const std::filesystem::path records = name;
+  const TemporaryDirectory records;
   auto processes = Start(
       place, 3, Path::kTcp,
       [](Communicator& communicator, Rank rank, const ToTest& test) {
@@ -392,19 +385,18 @@ TEST_CASE("The flight recorder's files carry the generation in which their opera
         test.Say(TextOf(next->Barrier()));  // by then the file has been written
         test.Await();
       },
-      [&](ConnectOptions& options) { options.communicator.record_dir = records; });
+      [&](ConnectOptions& options) { options.communicator.record_dir = records.path(); });
   processes[1].Kill();
   for (const std::size_t rank : {0u, 2u}) {
     CHECK_HAS(processes[rank].Hear(), "of 2: sum 5; generation 1 of 2 ranks");
     CHECK(processes[rank].Hear() == R"("generation": 1, )");
   }
-  CHECK(std::filesystem::exists(records / "rondo-default-g0-group0-rank0.json"));
-  CHECK(std::filesystem::exists(records / "rondo-default-g0-group0-rank2.json"));
-  CHECK_FALSE(std::filesystem::exists(records / "rondo-default-g1-group0-rank0.json"));
+  CHECK(std::filesystem::exists(records.File("rondo-default-g0-group0-rank0.json")));
+  CHECK(std::filesystem::exists(records.File("rondo-default-g0-group0-rank2.json")));
+  CHECK_FALSE(std::filesystem::exists(records.File("rondo-default-g1-group0-rank0.json")));
   processes[2].Kill();
   CHECK_HAS(processes[0].Hear(), "peer_lost: ");
-  CHECK(std::filesystem::exists(records / "rondo-default-g1-group0-rank0.json"));
-  std::filesystem::remove_all(records);
+  CHECK(std::filesystem::exists(records.File("rondo-default-g1-group0-rank0.json")));
 }
 
 TEST_CASE("A part that is too small for min_ranks does not go on, and says who is missing") {

@@ -1,11 +1,7 @@
 // The stores under test, each behind one face: a world that opens any number of handles on one store.
 #pragma once
 
-#include <arpa/inet.h>
 #include <doctest/doctest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -24,6 +20,7 @@
 #include "rendezvous/prefix_store.h"
 #include "rendezvous/tcp_store_client.h"
 #include "rendezvous/tcp_store_server.h"
+#include "tests/support/own_places.h"
 #include "tests/support/tls_files.h"
 
 namespace rondo {
@@ -47,47 +44,6 @@ class RecordingLogger final : public Logger {
  private:
   mutable std::mutex mutex_;
   std::vector<std::string> lines_;
-};
-
-// A directory that goes with the test.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string name = (std::filesystem::temp_directory_path() / "rondo_XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
-  std::string File(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
-
-// A port of 127.0.0.1 that nobody listens on and that no other process is given while this lives. A server that reuses
-// addresses, as ours do, can still listen there. (A port that was merely free a moment ago may be somebody's by now.)
-class HeldPort {
- public:
-  HeldPort() {
-    REQUIRE(fd_ >= 0);
-    const int on = 1;
-    REQUIRE(setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    REQUIRE(bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
-    socklen_t bytes = sizeof address;
-    REQUIRE(getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &bytes) == 0);
-    port_ = ntohs(address.sin_port);
-  }
-  HeldPort(const HeldPort&) = delete;
-  HeldPort& operator=(const HeldPort&) = delete;
-  ~HeldPort() { close(fd_); }
-  std::uint16_t port() const { return port_; }
-
- private:
-  const int fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  std::uint16_t port_ = 0;
 };
 
 class StoreWorld {
