@@ -232,7 +232,7 @@ Error TlsSession::Fail() {
 // Empty: OpenSSL's own words must do.
 std::string TlsSession::WordsFor(int reason) const {
   const bool psk = context_->mode() == TlsMode::kPsk;
-  const std::string other_mode =
+  std::string other_mode =
       psk ? "it refused the pre-shared key: it has another one, or none" : "it refused: it wants no certificates";
   const auto refused = [&](std::string_view why) {
     if (psk) return other_mode;

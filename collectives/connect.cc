@@ -201,8 +201,8 @@ Result<std::unique_ptr<Communicator>> ConnectOrThrow(const ConnectOptions& given
   if (options.rebuildable) {
     opened.Keep();
     const bool served_by_a_rank = !external_store && ServedByARank(method);
-    auto home = std::make_shared<RebuildHome>(options, job, std::move(opened), served_by_a_rank, clock);
-    return CreateRebuildable(std::move(home), *joined, presence.transport, Running(*joined), deadline);
+    const auto home = std::make_shared<RebuildHome>(options, job, std::move(opened), served_by_a_rank, clock);
+    return CreateRebuildable(home, *joined, presence.transport, Running(*joined), deadline);
   }
   // Everybody has met. Somebody who died since will be named by the first collective, better than here.
   if (const Status left = opened.Leave(deadline); !left)

@@ -88,7 +88,8 @@ bool ServedByARank(const InitMethod& method) {
   return method.launch->way != Launched::Way::kFile && !method.launch->external_store;
 }
 
-Result<std::unique_ptr<Communicator>> CreateRebuildable(std::shared_ptr<RebuildHome> home, const Membership& membership,
+Result<std::unique_ptr<Communicator>> CreateRebuildable(const std::shared_ptr<RebuildHome>& home,
+                                                        const Membership& membership,
                                                         std::shared_ptr<Transport> transport, Standing standing,
                                                         TimePoint deadline) {
   if (home->served_by_a_rank) {
@@ -147,7 +148,7 @@ Result<std::unique_ptr<Communicator>> ConnectAsNewcomer(const ConnectOptions& op
   const RosterEntry self{.instance = now.self.instance, .host = now.self.host, .pid = now.self.pid};
   Standing standing;
   RONDO_ASSIGN(const Membership membership, RegroupAsNewcomer(home->opened.store(), *clock, regroup, self, standing));
-  return CreateRebuildable(std::move(home), membership, presence.transport, std::move(standing), deadline);
+  return CreateRebuildable(home, membership, presence.transport, std::move(standing), deadline);
 }
 
 }  // namespace rondo

@@ -36,7 +36,8 @@ bool ServedByARank(const InitMethod& method);
 
 // The communicator of those who have met, with a rebuilder. Where this process serves the store it returns when the
 // others have met too.
-Result<std::unique_ptr<Communicator>> CreateRebuildable(std::shared_ptr<RebuildHome> home, const Membership& membership,
+Result<std::unique_ptr<Communicator>> CreateRebuildable(const std::shared_ptr<RebuildHome>& home,
+                                                        const Membership& membership,
                                                         std::shared_ptr<Transport> transport, Standing standing,
                                                         TimePoint deadline);
 

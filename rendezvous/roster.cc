@@ -16,7 +16,20 @@
 namespace rondo {
 namespace {
 
-using namespace roster;
+using roster::Admission;
+using roster::AdmissionKey;
+using roster::Claim;
+using roster::ClaimKey;
+using roster::Decode;
+using roster::DecodeAdmission;
+using roster::DecodeClaim;
+using roster::DecodeNewcomer;
+using roster::Encode;
+using roster::kNewcomers;
+using roster::Newcomer;
+using roster::NewcomerKey;
+using roster::Prefix;
+using roster::RosterKey;
 
 constexpr std::size_t kListedRanks = 16;
 // Between two looks at who has come: deaths that others noticed, newcomers, and time itself do not wake a Wait.

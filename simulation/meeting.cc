@@ -95,7 +95,7 @@ Presence MakePresence(World& world, Rank rank, std::uint64_t generation) {
 
 std::vector<Rank> RanksOf(const Membership& membership) {
   std::vector<Rank> ranks;
-  for (const Member& member : membership.members) ranks.push_back(std::atoi(member.instance.c_str()));
+  for (const Member& member : membership.members) ranks.push_back(std::stoi(member.instance));
   return ranks;
 }
 

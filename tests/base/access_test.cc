@@ -66,7 +66,7 @@ TEST_CASE("A token of a wrong shape is refused by name, and never shown") {
     const auto token = JobToken::Make(text, "variable RONDO_TOKEN");
     REQUIRE_FALSE(token);
     CHECK(token.error().code() == ErrorCode::kInvalidArgument);
-    const std::string said = token.error().ToString();
+    std::string said = token.error().ToString();
     CHECK(said.find("variable RONDO_TOKEN") != std::string::npos);
     if (text.size() > 4) CHECK(said.find(text.substr(0, 4)) == std::string::npos);
     return said;

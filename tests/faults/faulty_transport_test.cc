@@ -63,8 +63,8 @@ struct Job {
 Status Sum(Communicator& c, Duration timeout = 20s) {
   std::vector<std::int32_t> values(kCount);
   for (std::size_t i = 0; i < kCount; ++i) values[i] = static_cast<std::int32_t>(i) + c.rank();
-  const Status status = c.AllReduce(values.data(), values.data(), kCount, DataType::kInt32, ReduceOp::kSum,
-                                    {.timeout = timeout, .algorithm = Algorithm::kRing});
+  Status status = c.AllReduce(values.data(), values.data(), kCount, DataType::kInt32, ReduceOp::kSum,
+                              {.timeout = timeout, .algorithm = Algorithm::kRing});
   if (!status) return status;
   const int world = c.world_size();
   for (std::size_t i = 0; i < kCount; ++i)

@@ -350,7 +350,7 @@ TEST_CASE("toxics work together") {
 }
 
 TEST_CASE("what makes no sense is refused by name") {
-  const auto why = [](Scope scope, Toxic toxic) {
+  const auto why = [](const Scope& scope, Toxic toxic) {
     const Status status = Check(scope, toxic);
     REQUIRE(!status);
     CHECK(status.error().code() == ErrorCode::kInvalidArgument);

@@ -177,8 +177,8 @@ TEST_CASE("every connection in slices of one byte: handshakes, control, collecti
   ProxiedJob job({.ranks = 3});
   const auto slicer = job.Add({}, Slicer{.slice_bytes = 1});
   const auto statuses = job.Run([](Communicator& c) -> Status {
-    if (const Status sum = SumByRing(c, 500); !sum) return sum;
-    if (const Status cast = BroadcastDirectly(c, 500, 20s); !cast) return cast;
+    if (Status sum = SumByRing(c, 500); !sum) return sum;
+    if (Status cast = BroadcastDirectly(c, 500, 20s); !cast) return cast;
     const Rank right = (c.rank() + 1) % 3, left = (c.rank() + 2) % 3;
     std::array<std::int32_t, 100> mine{}, theirs{};
     mine.fill(c.rank() + 100);

@@ -101,7 +101,6 @@ void operator delete[](void* memory, const std::nothrow_t&) noexcept { Give(memo
 
 namespace {
 
-using rondo::Communicator;
 using rondo::DataType;
 using rondo::ErrorCode;
 using rondo::Path;

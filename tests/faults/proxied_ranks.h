@@ -118,13 +118,14 @@ inline ErrorCode CodeOf(const Status& status) { return status ? ErrorCode{} : st
 // A sum over all ranks by ring, every element checked where it succeeds.
 inline Status SumByRing(Communicator& communicator, std::size_t count, Duration timeout = std::chrono::seconds(20)) {
   const int world = communicator.world_size();
+  const int sum_of_ranks = world * (world - 1) / 2;
   std::vector<float> input(count), output(count, -1);
   for (std::size_t i = 0; i < count; ++i) input[i] = static_cast<float>(i % 1000) + communicator.rank();
-  const Status status = communicator.AllReduce(input.data(), output.data(), count, DataType::kFloat32, ReduceOp::kSum,
-                                               {.timeout = timeout, .algorithm = Algorithm::kRing});
+  Status status = communicator.AllReduce(input.data(), output.data(), count, DataType::kFloat32, ReduceOp::kSum,
+                                         {.timeout = timeout, .algorithm = Algorithm::kRing});
   if (!status) return status;
   for (std::size_t i = 0; i < count; ++i) {
-    const float expected = static_cast<float>(world * static_cast<int>(i % 1000) + world * (world - 1) / 2);
+    const float expected = static_cast<float>(sum_of_ranks + world * static_cast<int>(i % 1000));
     if (output[i] != expected) return Fail(ErrorCode::kInternal, "element {} is {}, not {}", i, output[i], expected);
   }
   return {};
@@ -135,8 +136,8 @@ inline Status BroadcastDirectly(Communicator& communicator, std::size_t count, D
   std::vector<std::uint32_t> values(count, 0);
   if (communicator.rank() == 0)
     for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<std::uint32_t>(i * 2654435761u);
-  const Status status = communicator.Broadcast(values.data(), values.data(), count, DataType::kUint32, 0,
-                                               {.timeout = timeout, .algorithm = Algorithm::kDirect});
+  Status status = communicator.Broadcast(values.data(), values.data(), count, DataType::kUint32, 0,
+                                         {.timeout = timeout, .algorithm = Algorithm::kDirect});
   if (!status) return status;
   for (std::size_t i = 0; i < count; ++i)
     if (values[i] != static_cast<std::uint32_t>(i * 2654435761u)) return Fail(ErrorCode::kInternal, "element {}", i);

@@ -241,7 +241,7 @@ TEST_CASE("after the meeting the store may die: operations go on") {
   std::mutex once;
   std::vector<ToxicHandle> cuts;
   const auto statuses = scene.Run(20s, [&](Communicator& c) -> Status {
-    if (const Status met = c.Barrier(); !met) return met;
+    if (Status met = c.Barrier(); !met) return met;
     {
       const std::lock_guard lock(once);
       scene.server.reset();

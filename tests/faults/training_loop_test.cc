@@ -27,8 +27,8 @@ constexpr std::size_t kWeights = 50'000;
 Status Train(Communicator& communicator, std::vector<float>& weights, int& step) {
   while (step < kSteps) {
     std::vector<float> gradient(kWeights, static_cast<float>(communicator.rank() + 1));
-    const Status status = communicator.AllReduce(gradient.data(), gradient.data(), kWeights, DataType::kFloat32,
-                                                 ReduceOp::kSum, {.algorithm = Algorithm::kRing});
+    Status status = communicator.AllReduce(gradient.data(), gradient.data(), kWeights, DataType::kFloat32,
+                                           ReduceOp::kSum, {.algorithm = Algorithm::kRing});
     if (!status) return status;  // the weights are still those of the last whole step
     for (std::size_t i = 0; i < kWeights; ++i) weights[i] += gradient[i];
     ++step;

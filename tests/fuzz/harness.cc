@@ -8,6 +8,7 @@
 #include "base/random.h"
 
 // Of the sanitizers' runtimes (sanitizer/allocator_interface.h); null where there is none.
+// NOLINTNEXTLINE(bugprone-reserved-identifier): theirs
 extern "C" __attribute__((weak)) int __sanitizer_install_malloc_and_free_hooks(void (*allocated)(const volatile void*,
                                                                                                  std::size_t),
                                                                                void (*freed)(const volatile void*));

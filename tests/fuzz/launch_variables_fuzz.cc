@@ -3,6 +3,9 @@
 // An input is lines NAME=VALUE; the first line of a name counts.
 #include <algorithm>
 #include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/printable.h"
 #include "rendezvous/launchers/find_launch.h"
@@ -40,18 +43,26 @@ void CheckLaunch(const Launched& launch) {
 }  // namespace
 
 Corpus HarnessCorpus() {
-  return {.seeds = {"SLURM_STEP_ID=0\nSLURM_PROCID=1\nSLURM_STEP_NUM_TASKS=4\nSLURM_STEP_NUM_NODES=2\n"
-                    "SLURM_STEP_TASKS_PER_NODE=2(x2)\nSLURM_NODEID=0\nSLURM_LOCALID=1\nSLURM_JOB_ID=6\n"
-                    "SLURM_STEP_NODELIST=n[007-012,20],login\n",
-                    "SLURM_STEP_ID=0\nSLURM_PROCID=1\nSLURM_STEP_NUM_TASKS=2\nSLURM_STEP_NUM_NODES=1\nSLURM_JOB_ID=6\n"
-                    "PMI_FD=7\nPMI_JOBID=6.0\n",
-                    "PMI_FD=7\nPMI_RANK=1\nPMI_SIZE=2\nMPI_LOCALRANKID=1\nMPI_LOCALNRANKS=2\n",
-                    "OMPI_COMM_WORLD_RANK=1\nOMPI_COMM_WORLD_SIZE=2\nOMPI_COMM_WORLD_LOCAL_RANK=1\n"
-                    "OMPI_COMM_WORLD_LOCAL_SIZE=2\nPMIX_NAMESPACE=1\nPMIX_RANK=1\n",
-                    "TORCHELASTIC_RUN_ID=none\nRANK=1\nWORLD_SIZE=2\nLOCAL_RANK=1\nLOCAL_WORLD_SIZE=2\n"
-                    "MASTER_ADDR=127.0.0.1\nMASTER_PORT=29500\nTORCHELASTIC_USE_AGENT_STORE=True\n",
-                    "RONDO_LAUNCHER=rondo run\nRANK=1\nWORLD_SIZE=2\nMASTER_ADDR=127.0.0.1\nMASTER_PORT=29500\n"
-                    "RONDO_JOB=j\n"},
+  // One by one, since each is several lines of a launcher's environment.
+  std::vector<std::string> seeds;
+  seeds.emplace_back(
+      "SLURM_STEP_ID=0\nSLURM_PROCID=1\nSLURM_STEP_NUM_TASKS=4\nSLURM_STEP_NUM_NODES=2\n"
+      "SLURM_STEP_TASKS_PER_NODE=2(x2)\nSLURM_NODEID=0\nSLURM_LOCALID=1\nSLURM_JOB_ID=6\n"
+      "SLURM_STEP_NODELIST=n[007-012,20],login\n");
+  seeds.emplace_back(
+      "SLURM_STEP_ID=0\nSLURM_PROCID=1\nSLURM_STEP_NUM_TASKS=2\nSLURM_STEP_NUM_NODES=1\nSLURM_JOB_ID=6\n"
+      "PMI_FD=7\nPMI_JOBID=6.0\n");
+  seeds.emplace_back("PMI_FD=7\nPMI_RANK=1\nPMI_SIZE=2\nMPI_LOCALRANKID=1\nMPI_LOCALNRANKS=2\n");
+  seeds.emplace_back(
+      "OMPI_COMM_WORLD_RANK=1\nOMPI_COMM_WORLD_SIZE=2\nOMPI_COMM_WORLD_LOCAL_RANK=1\n"
+      "OMPI_COMM_WORLD_LOCAL_SIZE=2\nPMIX_NAMESPACE=1\nPMIX_RANK=1\n");
+  seeds.emplace_back(
+      "TORCHELASTIC_RUN_ID=none\nRANK=1\nWORLD_SIZE=2\nLOCAL_RANK=1\nLOCAL_WORLD_SIZE=2\n"
+      "MASTER_ADDR=127.0.0.1\nMASTER_PORT=29500\nTORCHELASTIC_USE_AGENT_STORE=True\n");
+  seeds.emplace_back(
+      "RONDO_LAUNCHER=rondo run\nRANK=1\nWORLD_SIZE=2\nMASTER_ADDR=127.0.0.1\nMASTER_PORT=29500\n"
+      "RONDO_JOB=j\n");
+  return {.seeds = std::move(seeds),
           .words = {"SLURM_", "PMI_", "OMPI_COMM_WORLD_", "PMIX_", "TORCHELASTIC_RUN_ID=", "RONDO_LAUNCHER=", "(x",
                     "[0-", "65536", "=-1\n"}};
 }

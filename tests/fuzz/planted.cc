@@ -30,7 +30,7 @@ void Parse(std::string_view input) {
     case 'u': g_read = static_cast<char>(static_cast<int>(length) << (length % 64)); break;  // shifts by too much
     case 'p': RONDO_HOLDS(in.remaining() == length, "says {}, has {}", length, in.remaining()); break;
     case 'l':
-      while (length == 0x6c6c) g_read = g_read + 1;  // never ends
+      while (length == 0x6c6c) g_read = g_read + 1;  // never ends NOLINT(bugprone-infinite-loop): as is planted
       break;
     default: break;
   }

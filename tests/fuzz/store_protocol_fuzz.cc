@@ -12,7 +12,7 @@
 namespace rondo::fuzz {
 namespace {
 
-using namespace store_protocol;
+using namespace store_protocol;  // NOLINT(google-build-using-namespace): all of it is under test here
 
 constexpr std::size_t kStretchedBytes = 1 << 20;
 

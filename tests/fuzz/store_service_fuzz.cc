@@ -158,7 +158,16 @@ std::string Speech(std::size_t who, std::string_view bytes) {
 }  // namespace
 
 Corpus HarnessCorpus() {
-  using namespace store_protocol;
+  using store_protocol::Encode;
+  using store_protocol::EncodeAbandon;
+  using store_protocol::EncodeAdd;
+  using store_protocol::EncodeCompareSet;
+  using store_protocol::EncodeDelete;
+  using store_protocol::EncodeGet;
+  using store_protocol::EncodeSet;
+  using store_protocol::EncodeWait;
+  using store_protocol::Hello;
+  using store_protocol::kMagic;
   const std::string hello = Encode(Hello{.job = "j"});
   const std::string proved = ProvedHello();
   const std::string hellos = Speech(0, hello) + Speech(1, hello);

@@ -5,12 +5,13 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace rondo {
 namespace {
 
 Environment Saying(std::optional<std::string> value) {
-  return [value](const std::string& name) { return name == "RONDO_TOKEN" ? value : std::nullopt; };
+  return [value = std::move(value)](const std::string& name) { return name == "RONDO_TOKEN" ? value : std::nullopt; };
 }
 
 TEST_CASE("What the caller gives goes before the variable, and without either there is no token") {

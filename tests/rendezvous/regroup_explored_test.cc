@@ -42,6 +42,7 @@ struct Story {
   bool meets = false;  // the whole regrouping; else the roster alone
   int preemptions = 2;
   std::vector<Rank> absent = {};  // dead from the beginning, and nobody knows
+  std::size_t processes() const { return static_cast<std::size_t>(ranks) + static_cast<std::size_t>(newcomers); }
 };
 
 void Live(const Story& story, std::size_t id, ExploredStore& store, ManualClock& clock, Ends& ends) {
@@ -80,7 +81,7 @@ void Live(const Story& story, std::size_t id, ExploredStore& store, ManualClock&
 // Every schedule; gives how many there were.
 int ExploreOne(const Story& story, std::optional<Death> death, bool patient,
                const std::function<void(const Ends&)>& judge) {
-  const auto processes = static_cast<std::size_t>(story.ranks + story.newcomers);
+  const std::size_t processes = story.processes();
   Explorer explorer(story.preemptions);
   do {
     ManualClock clock;
@@ -111,7 +112,7 @@ int ExploreOne(const Story& story, std::optional<Death> death, bool patient,
 void Explore(const Story& story, bool patient, const std::function<void(const Ends&, std::optional<Death>)>& judge) {
   CAPTURE(patient);
   int schedules = ExploreOne(story, std::nullopt, patient, [&](const Ends& ends) { judge(ends, std::nullopt); });
-  for (std::size_t process = 0; process < static_cast<std::size_t>(story.ranks + story.newcomers); ++process) {
+  for (std::size_t process = 0; process < story.processes(); ++process) {
     int call = 0;
     for (bool came = true; came && call < kMostCalls; ++call) {
       came = false;

@@ -411,18 +411,17 @@ TEST_CASE("Who knows the server's token uses the store; who has another one, or 
     const char* client;
     const char* words;
   };
-  for (const auto& [of_server, of_client, words] :
-       {Case{"secret", "Secret", "this process's job token (RONDO_TOKEN) is not the store's"},
-        Case{"secret", "", "the store has a job token, and this process has none (RONDO_TOKEN)"},
-        Case{"", "secret", "this process has a job token (RONDO_TOKEN), and the store has none"}}) {
-    CAPTURE(words);
-    const auto server = ServerWithToken(of_server);
+  for (const Case& each : {Case{"secret", "Secret", "this process's job token (RONDO_TOKEN) is not the store's"},
+                           Case{"secret", "", "the store has a job token, and this process has none (RONDO_TOKEN)"},
+                           Case{"", "secret", "this process has a job token (RONDO_TOKEN), and the store has none"}}) {
+    CAPTURE(each.words);
+    const auto server = ServerWithToken(each.server);
     const TimePoint before = SteadyClock().Now();
     const auto client =
-        ConnectTo(*server, "", Soon(), std::string_view(of_client).empty() ? nullptr : TokenOf(of_client));
+        ConnectTo(*server, "", Soon(), std::string_view(each.client).empty() ? nullptr : TokenOf(each.client));
     REQUIRE_FALSE(client);
     CHECK(client.error().code() == ErrorCode::kAuth);
-    CHECK_MESSAGE(Has(client.error().message(), words), client.error().ToString());
+    CHECK_MESSAGE(Has(client.error().message(), each.words), client.error().ToString());
     CHECK(client.error().details().address == server->address());
     CHECK(SteadyClock().Now() - before < std::chrono::seconds(20));  // not the deadline
     CHECK(Reaches(*server, [](const auto& stats) { return stats.denied == 1; }));

@@ -37,7 +37,7 @@ TEST_CASE("Descriptors that a process has no room for are told as its limit, not
     const int lowest_free = fcntl(STDERR_FILENO, F_DUPFD, 0);
     close(lowest_free);
     rlimit low = before;
-    low.rlim_cur = static_cast<rlim_t>(lowest_free + room);
+    low.rlim_cur = static_cast<rlim_t>(lowest_free) + static_cast<rlim_t>(room);
     REQUIRE(setrlimit(RLIMIT_NOFILE, &low) == 0);
     const Result<Received> received = ReceiveWith(here.get(), message, 2);
     REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);

@@ -120,12 +120,13 @@ TEST_CASE("a nonce or proof that is cut short, or that has more behind it, is re
       {MessageReader::Kind::kReply, Encode(Reply{.verdict = Verdict::kProve, .nonce = Nonce{}})},
       {MessageReader::Kind::kReply, Encode(Reply{.proof = Proof{}})},
       {MessageReader::Kind::kProof, Encode(Proof{})}};
-  for (const auto& [kind, good] : messages) {
+  for (const auto& message : messages) {
+    const MessageReader::Kind kind = message.first;
     for (const int more : {-15, -1, 1, 16}) {
       CAPTURE(static_cast<int>(kind));
       CAPTURE(more);
-      auto bytes = good;
-      bytes.resize(static_cast<std::size_t>(static_cast<int>(good.size()) + more));
+      auto bytes = message.second;
+      bytes.resize(bytes.size() + static_cast<std::size_t>(more));
       StoreLittle(bytes.data() + 10, static_cast<std::uint16_t>(bytes.size() - kPreambleBytes));
       MessageReader reader(kind);
       REQUIRE(FeedAll(reader, bytes, 9));

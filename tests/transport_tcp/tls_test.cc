@@ -52,7 +52,7 @@ Error RefusedOn(World& world, Rank rank) {
   const Rank peer = 1 - rank;
   Lane& lane = world.Open(rank, peer);
   REQUIRE(world.Drive([&] { return lane.state() == LaneState::kFailed; }));
-  const Error error = *lane.failure();
+  Error error = *lane.failure();
   CAPTURE(error.ToString());
   CHECK(error.code() == ErrorCode::kAuth);
   CHECK(error.culprit() == peer);

@@ -90,23 +90,22 @@ TEST_CASE("a rank with another token, or with none, gets a typed error that says
     const char* called;
     const char* words;
   };
-  for (const auto& [caller, called, words] :
-       {Case{"Secret", "secret", "the caller's job token is not this process's"},
-        Case{"", "secret", "this process has a job token (RONDO_TOKEN), and the caller has none"},
-        Case{"secret", "", "the caller has a job token, and this process has none"}}) {
+  for (const Case& each : {Case{"Secret", "secret", "the caller's job token is not this process's"},
+                           Case{"", "secret", "this process has a job token (RONDO_TOKEN), and the caller has none"},
+                           Case{"secret", "", "the caller has a job token, and this process has none"}}) {
     for (const Rank rank : {0, 1}) {
-      CAPTURE(words);
+      CAPTURE(each.words);
       CAPTURE(rank);
-      Pair pair(rank == 0 ? caller : called, rank == 0 ? called : caller);
+      Pair pair(rank == 0 ? each.caller : each.called, rank == 0 ? each.called : each.caller);
       const Error error = ErrorOf(pair, rank);
       CHECK(error.code() == ErrorCode::kAuth);
       CHECK(error.culprit() == 1 - rank);
       CHECK(error.details().host == LocalHostName());
-      CHECK_MESSAGE(error.message().find(words) != std::string::npos, error.ToString());
+      CHECK_MESSAGE(error.message().find(each.words) != std::string::npos, error.ToString());
       CHECK_MESSAGE(error.message().find("127.0.0.1:") != std::string::npos, error.ToString());
       CHECK(pair.counters[1 - rank]->denied >= 1);
       CHECK(pair.counters[1 - rank]->welcomed == 0);
-      CHECK(pair.world.Drive([&] { return pair.lines[1 - rank].Contains(words); }));  // said after the refusal
+      CHECK(pair.world.Drive([&] { return pair.lines[1 - rank].Contains(each.words); }));  // said after the refusal
       for (const Lines& lines : pair.lines) CHECK_FALSE(lines.Contains("ecret"));
     }
   }

@@ -238,9 +238,10 @@ void SimCore::Judge(const std::shared_ptr<Calling>& calling, SimStation& station
 
 TimePoint SimCore::Answer(const std::shared_ptr<Calling>& calling, const tcp::Reply& reply) {
   std::vector<std::byte> bytes = Encode(reply);
+  const std::size_t size = bytes.size();
   const Rank to = calling->from == kNoRank ? calling->to : calling->from;
-  const TimePoint at = DrawArrival(calling->to, to, bytes.size());
-  Schedule(at, {Kind::kReply, calling->to, to, bytes.size()}, [this, calling, bytes = std::move(bytes)] {
+  const TimePoint at = DrawArrival(calling->to, to, size);
+  Schedule(at, {Kind::kReply, calling->to, to, size}, [this, calling, bytes = std::move(bytes)] {
     if (calling->from == kNoRank) return calling->answered(Decode(bytes));
     WhenItRuns(calling->from, [this, calling, bytes] {
       if (!killed_[calling->from]) calling->answered(Decode(bytes));
@@ -251,17 +252,19 @@ TimePoint SimCore::Answer(const std::shared_ptr<Calling>& calling, const tcp::Re
 
 void SimCore::Call(Rank to, std::vector<std::byte> bytes, TimePoint at, std::function<void(Bytes)> answer) {
   RONDO_CHECK(options_.handshakes, "Call without handshakes");
-  ScheduleFault(at, {Kind::kFault, kNoRank, to, bytes.size()}, [this, to, bytes = std::move(bytes), answer] {
-    Tell(fmt::format("somebody calls at rank {} and says {} bytes", to, bytes.size()));
-    Dial({.from = kNoRank,
-          .to = to,
-          .hello = bytes,
-          .given_up = nullptr,
-          .accepted = nullptr,
-          .answered = [answer](const auto& reply) {
-            if (answer && reply) answer(Encode(*reply));
-          }});
-  });
+  const std::size_t size = bytes.size();
+  ScheduleFault(at, {Kind::kFault, kNoRank, to, size},
+                [this, to, bytes = std::move(bytes), answer = std::move(answer)] {
+                  Tell(fmt::format("somebody calls at rank {} and says {} bytes", to, bytes.size()));
+                  Dial({.from = kNoRank,
+                        .to = to,
+                        .hello = bytes,
+                        .given_up = nullptr,
+                        .accepted = nullptr,
+                        .answered = [answer](const auto& reply) {
+                          if (answer && reply) answer(Encode(*reply));
+                        }});
+                });
 }
 
 void SimCore::WhenItRuns(Rank rank, std::function<void()> action) {

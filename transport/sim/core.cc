@@ -213,7 +213,7 @@ SimCore::Attached SimCore::Attach(const Seat& seat, const EndpointConfig& config
     half_open_.emplace(cable_name, cable);
     fresh = true;
   }
-  const Attached attached{cable, side};
+  Attached attached{cable, side};
   cables_[self.get()].emplace_back(cable, side);
   if (killed_[seat.place.network_rank]) return attached;
   // The control connection comes first.

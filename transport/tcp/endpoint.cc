@@ -28,7 +28,7 @@ bool Watch(int poll_set, int fd, std::uint32_t events, SocketLane* lane) {
 
 }  // namespace
 
-Result<std::unique_ptr<Endpoint>> TcpEndpoint::Create(std::shared_ptr<ControlPlane> plane,
+Result<std::unique_ptr<Endpoint>> TcpEndpoint::Create(const std::shared_ptr<ControlPlane>& plane,
                                                       const EndpointConfig& config) {
   GroupConfig group;
   group.communicator = config.communicator;

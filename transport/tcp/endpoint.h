@@ -18,7 +18,8 @@ namespace rondo::tcp {
 
 class TcpEndpoint final : public Endpoint {
  public:
-  static Result<std::unique_ptr<Endpoint>> Create(std::shared_ptr<ControlPlane> plane, const EndpointConfig& config);
+  static Result<std::unique_ptr<Endpoint>> Create(const std::shared_ptr<ControlPlane>& plane,
+                                                  const EndpointConfig& config);
   TcpEndpoint(std::shared_ptr<ControlPlane> plane, std::shared_ptr<Group> group, std::shared_ptr<Mailbox> mailbox,
               Fd poll_set);
   ~TcpEndpoint() override;

@@ -60,7 +60,7 @@ Error Group::Blame(Rank peer, ErrorCode code, std::string message, const std::st
 std::shared_ptr<ControlChannel> Group::ChannelTo(Rank rank) {
   const std::lock_guard lock(view_mutex_);
   if (const auto found = channels_.find(rank); found != channels_.end()) return found->second;
-  const auto channel = std::make_shared<ControlChannel>([weak = weak_from_this(), rank, &io = context_.io] {
+  auto channel = std::make_shared<ControlChannel>([weak = weak_from_this(), rank, &io = context_.io] {
     asio::post(io, [weak, rank] {
       if (const auto self = weak.lock()) self->WatchFlush(rank);
     });
@@ -110,7 +110,7 @@ std::string Group::DescribePeer(Rank peer) const {
 
 Group::PeerPtr Group::PeerAt(Rank rank) {
   if (const auto found = peers_.find(rank); found != peers_.end()) return found->second;
-  const auto peer = std::make_shared<Peer>(context_.io, rank);
+  auto peer = std::make_shared<Peer>(context_.io, rank);
   peer->channel = ChannelTo(rank);
   peers_.emplace(rank, peer);
   return peer;
@@ -337,7 +337,7 @@ void Group::EndPeer(const PeerPtr& peer, std::optional<Error> lost) {
 
 std::shared_ptr<Group::LaneInProgress> Group::LaneAt(const PeerPtr& peer, std::uint32_t index) {
   if (const auto found = peer->lanes.find(index); found != peer->lanes.end()) return found->second;
-  const auto lane = std::make_shared<LaneInProgress>(context_.io);
+  auto lane = std::make_shared<LaneInProgress>(context_.io);
   peer->lanes.emplace(index, lane);
   lane->deadline.expires_after(config_.connect_timeout);
   lane->deadline.async_wait([self = shared_from_this(), peer, index, lane](const asio::error_code& failed) {

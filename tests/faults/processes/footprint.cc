@@ -17,7 +17,7 @@ Footprint Footprint::Take() {
   Footprint now;
   std::vector<int> numbers;
   for (const auto& entry : fs::directory_iterator("/proc/self/fd"))
-    numbers.push_back(std::atoi(entry.path().filename().c_str()));
+    numbers.push_back(std::stoi(entry.path().filename()));
   for (const int number : numbers) {
     std::error_code gone;  // the descriptor by which the folder was read is one of them
     const fs::path what = fs::read_symlink(fmt::format("/proc/self/fd/{}", number), gone);
@@ -26,7 +26,7 @@ Footprint Footprint::Take() {
   for (const auto& entry : fs::directory_iterator("/proc/self/task")) {
     std::string name;
     std::getline(std::ifstream(entry.path() / "comm"), name);
-    now.threads[std::atoi(entry.path().filename().c_str())] = name;
+    now.threads[std::stoi(entry.path().filename())] = name;
   }
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);)

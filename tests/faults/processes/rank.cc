@@ -1,10 +1,10 @@
 // One rank of a job, which does what its script says (steps.h) and says what came of it (saying.h); tests/faults/run
 // starts it, and hurts it.
-#include <signal.h>
 #include <sys/prctl.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <csignal>
 #include <string>
 #include <vector>
 

@@ -8,7 +8,6 @@
 //   wrong    a value that nobody should have written; the process ends
 //   over     all have left together
 #include <malloc.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <memory>

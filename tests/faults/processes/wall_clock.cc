@@ -1,9 +1,9 @@
 #include "tests/faults/processes/wall_clock.h"
 
 #include <dlfcn.h>
-#include <time.h>
 
 #include <atomic>
+#include <ctime>
 
 namespace rondo::processes {
 namespace {
