@@ -396,8 +396,8 @@ int main(int argc, char** argv) {
   std::signal(SIGSEGV, [](int) { TellAndDie(); });
   std::map<std::string, std::int64_t> numbers{{"--every", 1}, {"--from", 1}, {"--to", 0}};
   std::vector<Way> ways(std::begin(kWays), std::end(kWays));
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string flag = argv[i], value = argv[i + 1];
+  for (int i = 1; i < argc; i += 2) {
+    const std::string flag = argv[i], value = i + 1 < argc ? argv[i + 1] : "";
     const auto way =
         std::find_if(std::begin(kWays), std::end(kWays), [&](const Way& one) { return value == one.name; });
     if (flag == "--path" && way != std::end(kWays)) {
@@ -406,9 +406,12 @@ int main(int argc, char** argv) {
     }
     const auto number = numbers.find(flag);
     const auto end = value.data() + value.size();
-    if (number == numbers.end() || std::from_chars(value.data(), end, number->second).ptr != end ||
+    if (number == numbers.end() || value.empty() || std::from_chars(value.data(), end, number->second).ptr != end ||
         number->second < 0) {
-      std::fprintf(stderr, "out_of_memory: %s %s is not understood\n", flag.c_str(), value.c_str());
+      std::fprintf(stderr,
+                   "out_of_memory: %s %s is not understood; --every N, --from N and --to N say which allocations fail, "
+                   "--path tcp|tls|shm where\n",
+                   flag.c_str(), value.c_str());
       return 2;
     }
   }

@@ -180,4 +180,13 @@ inline void ForEachStore(const std::function<void(StoreWorld&)>& test) {
   }
 }
 
+// Until the server's counters satisfy `wanted`; looking is all one can do from outside.
+template <typename Wanted>
+bool Reaches(const TcpStoreServer& server, const Wanted& wanted) {
+  for (const TimePoint deadline = Soon(); SteadyClock().Now() < deadline; std::this_thread::yield()) {
+    if (wanted(server.stats())) return true;
+  }
+  return false;
+}
+
 }  // namespace rondo
