@@ -115,7 +115,11 @@ Standing Running(Roster roster, Rank rank) {
 }
 
 Standing Running(const Membership& membership) {
-  Roster roster{.generation = membership.generation, .last_run = membership.generation, .members = {}, .departed = {}};
+  Roster roster{.generation = membership.generation,
+                .last_run = membership.generation,
+                .members = {},
+                .departed = {},
+                .rules = {}};
   for (const Member& member : membership.members)
     roster.members.push_back({.instance = member.instance, .host = member.host, .pid = member.pid});
   return Running(std::move(roster), membership.rank);
@@ -138,7 +142,9 @@ Result<Membership> RegroupAsNewcomer(Store& store, const Clock& clock, const Reg
     return Fail(ErrorCode::kProtocol,
                 "store {} says that generation {} of job '{}' admitted this process, whose roster lacks it",
                 store.Describe(), standing.roster.generation, options.job);
-  Regrouping regrouping(store, clock, options, standing);
+  RegroupOptions joined = options;
+  joined.rules = standing.roster.rules;
+  Regrouping regrouping(store, clock, joined, standing);
   auto membership = regrouping.Meet();
   if (membership || !MeetingFailed(membership.error().code())) return membership;
   return regrouping.Try();

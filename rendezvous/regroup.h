@@ -55,7 +55,8 @@ struct RegroupOptions {
 // - kInvalidArgument: the rules.
 Result<Membership> Regroup(Store& store, const Clock& clock, const RegroupOptions& options, Standing& standing);
 
-// For a process that is in no generation yet: waits until it is admitted, then goes through with it like all others.
+// For a process that is in no generation yet: waits until it is admitted, then goes through with it like all others, by
+// the rules of the roster that admitted it (those of `options` are not asked).
 // Errors: those of AwaitAdmission, and of Regroup once it was admitted.
 Result<Membership> RegroupAsNewcomer(Store& store, const Clock& clock, const RegroupOptions& options,
                                      const RosterEntry& self, Standing& standing);

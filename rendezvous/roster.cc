@@ -187,8 +187,11 @@ class Agreement {
   }
 
   Result<Roster> Propose() {
-    Roster roster{.generation = generation_, .last_run = options_.previous.last_run, .members = {}, .departed = {}};
-    roster.departed = options_.previous.departed;
+    Roster roster{.generation = generation_,
+                  .last_run = options_.previous.last_run,
+                  .members = {},
+                  .departed = options_.previous.departed,
+                  .rules = options_.rules};
     for (std::size_t rank = 0; rank < previous().size(); ++rank) {
       if (claims_[rank]) {
         roster.members.push_back(previous()[rank]);
@@ -297,7 +300,7 @@ Result<Roster> ReadAdmission(Store& store, const std::string& bytes, const Newco
 
 Result<Roster> AgreeOnRoster(Store& store, const Clock& clock, const RosterOptions& options) {
   const RosterRules& rules = options.rules;
-  if (rules.min_ranks < 1 || rules.max_ranks < 0 || (rules.max_ranks > 0 && rules.max_ranks < rules.min_ranks))
+  if (!rules.LeaveANumber())
     return Fail(ErrorCode::kInvalidArgument, "min_ranks {} and max_ranks {} leave no number of ranks", rules.min_ranks,
                 rules.max_ranks);
   if (options.rank < 0 || static_cast<std::size_t>(options.rank) >= options.previous.members.size())

@@ -10,7 +10,7 @@
 namespace rondo::roster {
 namespace {
 
-constexpr std::uint8_t kRecordVersion = 1;
+constexpr std::uint8_t kRecordVersion = 2;
 constexpr std::size_t kMaxNameBytes = 1024;
 constexpr std::size_t kMaxConfigBytes = 64 << 10;
 
@@ -66,6 +66,9 @@ std::optional<Claim> DecodeClaim(std::string_view bytes) {
 std::string Encode(const Roster& roster) {
   ByteWriter out;
   out.Number(kRecordVersion).Number(roster.generation).Number(roster.last_run);
+  out.Number(static_cast<std::uint32_t>(roster.rules.min_ranks));
+  out.Number(static_cast<std::uint32_t>(roster.rules.max_ranks));
+  out.Number(static_cast<std::uint64_t>(roster.rules.settle.count()));
   out.Number(static_cast<std::uint32_t>(roster.members.size()));
   for (const RosterEntry& member : roster.members) WriteEntry(out, member);
   out.Number(static_cast<std::uint32_t>(roster.departed.size()));
@@ -82,6 +85,9 @@ Result<Roster> Decode(std::string_view bytes, std::uint64_t generation, const St
   const bool known = in.Number<std::uint8_t>() == kRecordVersion;
   roster.generation = in.Number<std::uint64_t>();
   roster.last_run = in.Number<std::uint64_t>();
+  roster.rules.min_ranks = static_cast<int>(in.Number<std::uint32_t>());
+  roster.rules.max_ranks = static_cast<int>(in.Number<std::uint32_t>());
+  roster.rules.settle = Duration(in.Number<std::uint64_t>());
   const auto members = in.Number<std::uint32_t>();
   for (std::uint32_t i = 0; i < members && in.ok(); ++i) roster.members.push_back(ReadEntry(in));
   const auto departed = in.Number<std::uint32_t>();
@@ -92,7 +98,8 @@ Result<Roster> Decode(std::string_view bytes, std::uint64_t generation, const St
   }
   const bool ranked = std::all_of(roster.members.begin(), roster.members.end(),
                                   [](const RosterEntry& member) { return member.old_rank >= kNoRank; });
-  if (known && in.AtEnd() && ranked && roster.generation == generation) return roster;
+  const bool ruled = roster.rules.LeaveANumber() && roster.rules.settle >= Duration::zero();
+  if (known && in.AtEnd() && ranked && ruled && roster.generation == generation) return roster;
   return Fail(ErrorCode::kProtocol, "the roster of generation {} in store {} is not one of this version", generation,
               store.Describe());
 }

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <initializer_list>
@@ -398,6 +399,47 @@ TEST_CASE("A regrouping that has lost too many ends at its deadline, and a later
   REQUIRE_MESSAGE(again.has_value(), again.error().ToString());
   CHECK(again->members.size() == 1);
   CHECK(again->generation == 9);
+}
+
+// A newcomer, whom nobody but the roster tells the rules.
+Result<Membership> JoinAs(Rank number, Store& store, Duration within = 60s) {
+  RegroupOptions options = Regrouping(number, {});
+  options.rules = {};
+  options.deadline = Soon(within);
+  Standing standing;
+  const std::string instance = "newcomer " + std::to_string(number);
+  return RegroupAsNewcomer(store, kClock, options, {.instance = instance, .host = "there", .pid = 9}, standing);
+}
+
+TEST_CASE("A newcomer whose meeting fails has room for others who wait, as those who admitted it had") {
+  MemoryStore store;
+  std::array<Result<Membership>, 2> joined;
+  std::thread first([&] { joined[0] = JoinAs(8, store); });
+  REQUIRE(store.WaitFor("rebuild/7/job/newcomer/1", Soon()));
+  // Rank 0 admits it, and dies before they meet.
+  const RosterRules rules{.min_ranks = 2, .max_ranks = 2, .settle = 200ms};
+  REQUIRE(AgreeOnRoster(store, kClock, OptionsOf(RunningRoster(1), {.rank = 0, .rules = rules})));
+  std::thread second([&] { joined[1] = JoinAs(9, store); });
+  first.join();
+  second.join();
+  for (const auto& membership : joined) {
+    REQUIRE_MESSAGE(membership.has_value(), membership.error().ToString());
+    CHECK(membership->generation == 9);
+    CHECK(membership->members.size() == 2);
+  }
+}
+
+TEST_CASE("A newcomer whose meeting fails does not go on with fewer ranks than those who admitted it wanted") {
+  MemoryStore store;
+  Result<Membership> joined;
+  std::thread newcomer([&] { joined = JoinAs(9, store, 6500ms); });
+  REQUIRE(store.WaitFor("rebuild/7/job/newcomer/1", Soon()));
+  const RosterRules rules{.min_ranks = 2, .max_ranks = 2, .settle = 200ms};
+  REQUIRE(AgreeOnRoster(store, kClock, OptionsOf(RunningRoster(1), {.rank = 0, .rules = rules})));
+  newcomer.join();
+  REQUIRE(!joined);
+  CHECK(joined.error().code() == ErrorCode::kRebuildFailed);
+  CHECK(joined.error().message().find("at least 2 are wanted") != std::string::npos);
 }
 
 TEST_CASE("A store that is gone fails the regrouping, and the hint says how it could have lived") {
