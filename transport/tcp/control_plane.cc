@@ -304,7 +304,11 @@ void ControlPlane::Impl::Run() {
 }
 
 void ControlPlane::Impl::Adopt(const Name& name, const std::shared_ptr<Group>& group) {
-  groups[name] = group;
+  try {
+    groups[name] = group;
+  } catch (const std::bad_alloc&) {  // Run would tell all others, and not this one, to which no caller will come
+    return group->config().observer->OnTransportFailed(OutOfMemoryWhile("opening a communicator"));
+  }
   closed_names.erase(std::remove(closed_names.begin(), closed_names.end(), name), closed_names.end());
   const auto waiting = held.extract(name);
   if (waiting.empty()) return;
