@@ -82,7 +82,9 @@ SUITES = [
           ["sh", "-c", "tools/packages/install compare && tools/lint --tidy"], count_step, full_only=True),
     Suite("rebuild-long", "a hundred ranks killed over each transport", 10,
           ["tests/rebuild/run", "bazel-bin/tools/rondo", "--times", "100"], count_end_line, full_only=True),
-    Suite("memory-long", "every allocation of a job fails once", 60, ["bazel-bin/tests/faults/out_of_memory"], count_step,
+    # A failed allocation is mostly waited for, so eight parts of the sweep wait side by side.
+    Suite("memory-long", "every allocation of a job fails once", 30,
+          ["sh", "-c", "seq 8 | xargs -P 8 -I {} bazel-bin/tests/faults/out_of_memory --every 8 --from {}"], count_step,
           full_only=True),
     Suite("fault-table", "every fault of the list on every layer: fired, and what came of it, or why it is not staged", 8,
           ["tests/faults/table", "bazel-bin/tools/rondo"], count_end_line, full_only=True),
