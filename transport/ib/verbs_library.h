@@ -25,6 +25,19 @@ struct VerbsLibrary {
   ssize_t (*query_gid_table)(ibv_context* context, ibv_gid_entry* entries, std::size_t most, std::uint32_t flags,
                              std::size_t entry_bytes) = nullptr;
   const char* (*port_state_str)(ibv_port_state state) = nullptr;
+  ibv_pd* (*alloc_pd)(ibv_context* context) = nullptr;
+  int (*dealloc_pd)(ibv_pd* domain) = nullptr;
+  ibv_mr* (*reg_mr)(ibv_pd* domain, void* address, std::size_t bytes, int access) = nullptr;
+  int (*dereg_mr)(ibv_mr* region) = nullptr;
+  ibv_comp_channel* (*create_comp_channel)(ibv_context* context) = nullptr;
+  int (*destroy_comp_channel)(ibv_comp_channel* channel) = nullptr;
+  ibv_cq* (*create_cq)(ibv_context* context, int entries, void* own, ibv_comp_channel* channel, int vector) = nullptr;
+  int (*destroy_cq)(ibv_cq* queue) = nullptr;
+  int (*get_cq_event)(ibv_comp_channel* channel, ibv_cq** queue, void** own) = nullptr;
+  void (*ack_cq_events)(ibv_cq* queue, unsigned count) = nullptr;
+  ibv_qp* (*create_qp)(ibv_pd* domain, ibv_qp_init_attr* attributes) = nullptr;
+  int (*destroy_qp)(ibv_qp* pair) = nullptr;
+  int (*modify_qp)(ibv_qp* pair, ibv_qp_attr* attributes, int mask) = nullptr;
 
   // errno, or 0. Newer providers answer in full, older ones by the library.
   int QueryPort(ibv_context* context, std::uint8_t port, ibv_port_attr& attributes) const;

@@ -1,0 +1,34 @@
+#include "transport/ib/address.h"
+
+#include "base/byte_codec.h"
+#include "base/printable.h"
+
+namespace rondo::ib {
+namespace {
+
+constexpr std::string_view kMagic = "ib01";
+constexpr std::size_t kMostFieldBytes = 255;
+
+}  // namespace
+
+std::string Encode(const IbAddress& address) {
+  ByteWriter writer;
+  writer.Raw(kMagic);
+  writer.Text<std::uint8_t>(std::string_view(address.host_id).substr(0, kMostFieldBytes));
+  writer.Text<std::uint8_t>(std::string_view(address.port).substr(0, kMostFieldBytes));
+  writer.Raw(address.base);
+  return writer.Take();
+}
+
+Result<IbAddress> DecodeIbAddress(std::string_view text) {
+  ByteReader reader(text);
+  if (reader.Raw(kMagic.size()) != kMagic) return Fail(ErrorCode::kInvalidArgument, "no address of RDMA");
+  IbAddress address;
+  address.host_id = reader.Text<std::uint8_t>();
+  address.port = Printable(reader.Text<std::uint8_t>());
+  address.base = reader.Raw(reader.remaining());
+  if (!reader.ok()) return Fail(ErrorCode::kInvalidArgument, "an address of RDMA that is cut short");
+  return address;
+}
+
+}  // namespace rondo::ib

@@ -1,0 +1,71 @@
+#include "transport/ib/device.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace rondo::ib {
+namespace {
+
+std::string KiB(rlim_t bytes) { return bytes == RLIM_INFINITY ? "no limit" : fmt::format("{} KiB", bytes / 1024); }
+
+// Pinned memory counts against a limit that few have raised who use RDMA for the first time.
+Error NotRegistered(std::string_view device, std::size_t bytes, int why) {
+  rlimit limit{};
+  getrlimit(RLIMIT_MEMLOCK, &limit);
+  std::string message = fmt::format("{} does not register {} bytes: {}", device, bytes, std::strerror(why));
+  if (why == ENOMEM && limit.rlim_cur != RLIM_INFINITY)
+    message += fmt::format(
+        "; this process may lock {} of memory (ulimit -l), all its lanes together: raise 'memlock' in "
+        "/etc/security/limits.conf, or LimitMEMLOCK= of the service that starts it",
+        KiB(limit.rlim_cur));
+  return Error(ErrorCode::kResource, std::move(message));
+}
+
+}  // namespace
+
+Error NotMade(std::string_view device, std::string_view what) {
+  return Error(ErrorCode::kResource, fmt::format("{} gives no {}: {}", device, what, std::strerror(errno)));
+}
+
+void UnmapPages::operator()(std::byte* pages) const { munmap(pages, bytes); }
+
+Result<std::shared_ptr<const Device>> Device::Open(const VerbsLibrary& library, ChosenPort chosen) {
+  const std::shared_ptr<Device> device(new Device(library, std::move(chosen)));
+  const std::string& name = device->port().device;
+  int count = 0;
+  const auto free_list = [&](ibv_device** list) { library.free_device_list(list); };
+  const std::unique_ptr<ibv_device*, decltype(free_list)> list(library.get_device_list(&count), free_list);
+  for (int i = 0; list != nullptr && i < count && device->context_ == nullptr; ++i)
+    if (name == library.get_device_name(list.get()[i])) {
+      device->context_ = {library.open_device(list.get()[i]), {library.close_device}};
+      if (device->context_ == nullptr) return Fail(NotMade(name, "context"));
+    }
+  if (device->context_ == nullptr) return Fail(ErrorCode::kUnsupported, "RDMA device {} is gone", name);
+  device->domain_ = {library.alloc_pd(device->context()), {library.dealloc_pd}};
+  if (device->domain_ == nullptr) return Fail(NotMade(name, "protection domain"));
+  return device;
+}
+
+Result<RegisteredMemory> Device::Allocate(std::size_t bytes, bool remote) const {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  bytes = (bytes + page - 1) / page * page;
+  void* const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) return Fail(ErrorCode::kOutOfMemory, "no {} bytes for a lane of {}", bytes, port().Name());
+  RegisteredMemory memory;
+  memory.pages_ = {static_cast<std::byte*>(pages), {bytes}};
+  // A child of a fork must not make the parent's pages others than those that the device knows.
+  madvise(pages, bytes, MADV_DONTFORK);
+  const int access = IBV_ACCESS_LOCAL_WRITE | (remote ? IBV_ACCESS_REMOTE_WRITE : 0);
+  memory.region_ = {verbs_.reg_mr(domain(), pages, bytes, access), {verbs_.dereg_mr}};
+  if (memory.region_ == nullptr) return Fail(NotRegistered(port().Name(), bytes, errno));
+  return memory;
+}
+
+}  // namespace rondo::ib

@@ -1,0 +1,70 @@
+// The endpoint of RDMA: that of the base transport, whose lanes get reliable connections beside them.
+//
+// Thread rule: as transport.h says.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "transport/fd.h"
+#include "transport/ib/address.h"
+#include "transport/ib/device.h"
+#include "transport/ib/lane.h"
+#include "transport/transport.h"
+
+namespace rondo::ib {
+
+struct EndpointSetUp {
+  EndpointConfig config;                 // whose addresses are ours
+  std::vector<IbAddress> peers;          // by rank
+  std::shared_ptr<const Device> device;  // null: none
+  std::string why_none;
+  StreamOptions stream;
+  bool may_be_plain = true;
+};
+
+class IbEndpoint final : public Endpoint {
+ public:
+  // `base` is open already.
+  static Result<std::unique_ptr<Endpoint>> Create(EndpointSetUp set_up, std::unique_ptr<Endpoint> base);
+  ~IbEndpoint() override;
+
+  Result<Lane*> Open(Rank peer, std::uint32_t index) override;
+  void Poll(TimePoint now) override;
+  bool Arm() override;
+  void Disarm() override;
+  int wait_fd() const override { return poll_set_.get(); }
+  void Revoke() override;
+  void ShutDown() override;
+
+  void Wake() override { base_->Wake(); }
+  bool SendControl(Rank peer, const ControlMessage& message) override { return base_->SendControl(peer, message); }
+  std::vector<Rank> ControlPeers() const override { return base_->ControlPeers(); }
+  bool ControlFlushed() const override { return base_->ControlFlushed(); }
+  std::string_view TransportTo(Rank peer) const override;
+  std::string DescribePeer(Rank peer) const override;
+
+ private:
+  IbEndpoint(EndpointSetUp set_up, std::unique_ptr<Endpoint> base, VerbsHandle<ibv_comp_channel> channel, Fd poll_set);
+  bool IsByRdma(Rank peer) const;
+  void Note(const IbLane& lane);
+
+  const EndpointSetUp set_up_;
+  const std::unique_ptr<Endpoint> base_;         // outlives the lanes
+  const VerbsHandle<ibv_comp_channel> channel_;  // likewise; none without a device
+  const Fd poll_set_;
+  std::map<std::pair<Rank, std::uint32_t>, IbLane*> by_name_;
+  std::vector<std::unique_ptr<IbLane>> lanes_;
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::map<Rank, std::string> described_;
+  std::set<Rank> plain_;
+};
+
+}  // namespace rondo::ib

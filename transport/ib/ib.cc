@@ -1,0 +1,119 @@
+#include "transport/ib/ib.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <utility>
+#include <vector>
+
+#include "transport/ib/address.h"
+#include "transport/ib/device.h"
+#include "transport/ib/endpoint.h"
+#include "transport/ib/ports.h"
+#include "transport/ib/verbs_library.h"
+#include "transport/tcp/interfaces.h"
+
+namespace rondo {
+namespace ib {
+namespace {
+
+Result<std::shared_ptr<const Device>> OpenPort(const std::string& wish) {
+  RONDO_ASSIGN(const VerbsLibrary library, LoadVerbs());
+  RONDO_ASSIGN(const std::vector<Port> ports, EnumeratePorts(library));
+  RONDO_ASSIGN(const auto addresses, tcp::EnumerateInterfaces());
+  RONDO_ASSIGN(ChosenPort chosen, ChoosePort(ports, addresses, wish));
+  return Device::Open(library, std::move(chosen));
+}
+
+class IbTransport final : public Transport {
+ public:
+  IbTransport(std::shared_ptr<Transport> base, IbOptions options, std::shared_ptr<const Device> device,
+              std::string why_none)
+      : base_(std::move(base)),
+        options_(std::move(options)),
+        device_(std::move(device)),
+        why_none_(std::move(why_none)),
+        capabilities_{.late_release = base_->capabilities().late_release} {}
+
+  std::string_view name() const override { return "ib"; }
+  const Capabilities& capabilities() const override { return capabilities_; }
+  std::string Address() const override {
+    return Encode(IbAddress{
+        .host_id = options_.host_id,
+        .port = device_ == nullptr ? "" : fmt::format("{} {}", device_->port().Name(), device_->gid().ToString()),
+        .base = base_->Address()});
+  }
+  std::string DescribeAddress() const override {
+    return device_ == nullptr ? fmt::format("ib: {}, so\n{}", why_none_, base_->DescribeAddress())
+                              : fmt::format("ib: {} ({}), else\n{}", device_->port().ToString(), device_->reason(),
+                                            base_->DescribeAddress());
+  }
+
+  Result<std::unique_ptr<Endpoint>> OpenEndpoint(const EndpointConfig& config) override {
+    EndpointSetUp set_up{.config = config,
+                         .peers = {},
+                         .device = device_,
+                         .why_none = why_none_,
+                         .stream = {.ring_bytes = options_.ring_bytes, .connection = Connection()},
+                         .may_be_plain = options_.may_fall_back};
+    EndpointConfig of_base = config;
+    for (std::size_t rank = 0; rank < config.addresses.size(); ++rank) {
+      auto address = DecodeIbAddress(config.addresses[rank]);
+      if (!address)
+        return Fail(ErrorCode::kInvalidArgument, "rank {}: {} (it has another transport)", rank,
+                    address.error().message());
+      of_base.addresses[rank] = address->base;
+      set_up.peers.push_back(std::move(*address));
+    }
+    RONDO_ASSIGN(auto base, base_->OpenEndpoint(of_base));
+    return IbEndpoint::Create(std::move(set_up), std::move(base));
+  }
+
+  Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) override { return base_->Allocate(bytes); }
+  Result<std::unique_ptr<Registration>> Register(MutableBytes memory) override { return base_->Register(memory); }
+
+ private:
+  QueuePairOptions Connection() const {
+    return {.timeout_exponent = static_cast<std::uint8_t>(options_.timeout_exponent),
+            .retries = static_cast<std::uint8_t>(options_.retries),
+            .service_level = static_cast<std::uint8_t>(options_.service_level),
+            .traffic_class = static_cast<std::uint8_t>(options_.traffic_class)};
+  }
+
+  const std::shared_ptr<Transport> base_;
+  const IbOptions options_;
+  const std::shared_ptr<const Device> device_;  // null: none
+  const std::string why_none_;
+  const Capabilities capabilities_;
+};
+
+Status Check(const IbOptions& options) {
+  if (!std::has_single_bit(options.ring_bytes) || options.ring_bytes < 4096 || options.ring_bytes > (1u << 30))
+    return Fail(ErrorCode::kInvalidArgument, "ring_bytes {} is not a power of two from 4096 to 2^30",
+                options.ring_bytes);
+  if (options.host_id.size() > 255)
+    return Fail(ErrorCode::kInvalidArgument, "host_id has {} bytes; at most 255", options.host_id.size());
+  const auto within = [](std::string_view name, int value, int least, int most) -> Status {
+    if (value >= least && value <= most) return {};
+    return Fail(ErrorCode::kInvalidArgument, "{} {} is not from {} to {}", name, value, least, most);
+  };
+  RONDO_TRY(within("timeout_exponent", options.timeout_exponent, 1, 31));
+  RONDO_TRY(within("retries", options.retries, 0, 6));
+  RONDO_TRY(within("service_level", options.service_level, 0, 15));
+  return within("traffic_class", options.traffic_class, 0, 255);
+}
+
+}  // namespace
+}  // namespace ib
+
+Result<std::shared_ptr<Transport>> MakeIbTransport(std::shared_ptr<Transport> base, IbOptions options) {
+  RONDO_TRY(ib::Check(options));
+  auto device = ib::OpenPort(options.port);
+  // A wish that means nothing is a mistake, whatever may serve instead.
+  if (!device && (!options.may_fall_back || device.error().code() == ErrorCode::kInvalidArgument))
+    return tl::unexpected(std::move(device).error());
+  const std::string why_none = device ? "" : device.error().message();
+  return std::make_shared<ib::IbTransport>(std::move(base), std::move(options), device ? *device : nullptr, why_none);
+}
+
+}  // namespace rondo

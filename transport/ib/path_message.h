@@ -1,0 +1,49 @@
+// What two ranks say to each other over a lane of the base transport, in front of everything else, to agree on a
+// reliable connection between their RDMA ports. Three lines long, so that what follows is as aligned as before.
+//
+// Encoding: docs/WIRE.md, "Agreeing on RDMA". Thread rule: values; functions are pure.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "transport/ib/queue_pair.h"
+
+namespace rondo::ib {
+
+enum class PathWord : std::uint8_t {
+  kOffer = 1,   // the caller: my end
+  kAnswer = 2,  // the called: my end, and it is connected to yours
+  kReady = 3,   // the caller: mine is connected to yours
+  kPlain = 4,   // either, instead of any of these: the base lane is to carry the bytes, and why
+};
+
+// Where one end lets the other write (stream.h).
+struct Landing {
+  std::uint64_t address = 0;  // of the ring; credit lies behind it
+  std::uint32_t key = 0;
+  std::uint32_t notices = 0;  // outstanding at most
+  std::uint64_t ring_bytes = 0;
+  friend bool operator==(const Landing&, const Landing&) = default;
+};
+
+struct PathMessage {
+  PathWord word = PathWord::kPlain;
+  PathEnd end;
+  Landing landing;
+  std::string why;  // of kPlain; cut at kMaxWhyBytes
+  friend bool operator==(const PathMessage&, const PathMessage&) = default;
+};
+inline constexpr std::size_t kPathMessageBytes = 3 * kLineBytes;
+inline constexpr std::size_t kMaxWhyBytes = 120;
+
+using PathMessageBytes = std::array<std::byte, kPathMessageBytes>;
+void Encode(const PathMessage& message, PathMessageBytes& bytes);
+// kProtocol: these are other bytes. What the other end says of itself has been made printable.
+Result<PathMessage> Decode(const PathMessageBytes& bytes);
+
+}  // namespace rondo::ib

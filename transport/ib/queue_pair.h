@@ -1,0 +1,75 @@
+// A reliable connection: one queue pair and its completion queue, and the table of its states (InfiniBand Architecture
+// Specification 1, 10.3.1):
+//
+//   Make      RESET -> INIT   receives may be posted, nothing is received yet
+//   Connect   -> RTR -> RTS   to the other end, whose name came some other way; then sends may be posted
+//   Break     -> ERR          everything posted completes with an error; the device touches no memory any more
+//
+// Thread rule: one thread at a time.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "transport/ib/device.h"
+
+namespace rondo::ib {
+
+// One end of a connection, as the other end has to know it.
+struct PathEnd {
+  std::uint32_t queue_pair = 0;
+  std::uint32_t first_packet = 0;  // its sequence number, 24 bits
+  std::uint16_t lid = 0;
+  std::uint16_t mtu_bytes = 0;
+  bool ethernet = false;
+  std::array<std::byte, 16> gid{};
+  friend bool operator==(const PathEnd&, const PathEnd&) = default;
+};
+
+struct QueuePairOptions {
+  std::uint32_t sends = 0;         // outstanding at most
+  std::uint32_t receives = 0;      // likewise
+  std::uint32_t inline_bytes = 0;  // wished for; inline_bytes() says what there is
+  // A packet that is not acknowledged is sent again after 4.096 us x 2^timeout_exponent, so often.
+  std::uint8_t timeout_exponent = 16;
+  std::uint8_t retries = 6;  // 7 means for ever to some drivers
+  std::uint8_t service_level = 0;
+  std::uint8_t traffic_class = 0;
+};
+
+class QueuePair {
+ public:
+  // Completions are announced on `channel` with `own`.
+  static Result<QueuePair> Make(std::shared_ptr<const Device> device, ibv_comp_channel* channel, void* own,
+                                const QueuePairOptions& options);
+  QueuePair() = default;  // none
+  QueuePair(QueuePair&&) = default;
+  QueuePair& operator=(QueuePair&&) = default;
+
+  const PathEnd& end() const { return end_; }
+  // kUnreachable says which end is not to be reached and what to look at. kProtocol: the other end makes no sense.
+  Status Connect(const PathEnd& peer);
+  void Break();
+
+  ibv_qp* get() const { return pair_.get(); }
+  ibv_cq* completions() const { return queue_.get(); }
+  std::uint32_t inline_bytes() const { return inline_bytes_; }
+  // Of both ends, the smaller. Known when connected.
+  int mtu_bytes() const { return mtu_bytes_; }
+
+ private:
+  QueuePair(std::shared_ptr<const Device> device, const QueuePairOptions& options)
+      : device_(std::move(device)), options_(options) {}
+
+  std::shared_ptr<const Device> device_;
+  QueuePairOptions options_;
+  VerbsHandle<ibv_cq> queue_;
+  VerbsHandle<ibv_qp> pair_;  // ends before its queue
+  PathEnd end_;
+  std::uint32_t inline_bytes_ = 0;
+  int mtu_bytes_ = 0;
+};
+
+}  // namespace rondo::ib
