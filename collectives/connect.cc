@@ -20,6 +20,7 @@
 #include "rendezvous/job_token.h"
 #include "rendezvous/membership.h"
 #include "rendezvous/tls_settings.h"
+#include "transport/ib/ib.h"
 #include "transport/shm/shm.h"
 #include "transport/tcp/tcp.h"
 
@@ -29,6 +30,16 @@ namespace {
 // How long a rank that serves the store goes on doing so after the meeting has failed.
 constexpr Duration kTellOthers = std::chrono::seconds(1);
 
+std::string_view NameOf(Path path) {
+  switch (path) {
+    case Path::kAuto: return "auto";
+    case Path::kTcp: return "tcp";
+    case Path::kShm: return "shm";
+    case Path::kIb: return "ib";
+  }
+  return "?";
+}
+
 // What all ranks must agree on for their frames, and their choices of algorithm, to fit together. A token is told by
 // its fingerprint: over file:// nothing else asks for it before ranks call each other.
 std::string ConfigOf(const CommunicatorOptions& options, Path path, const JobToken* token, TlsMode tls) {
@@ -37,7 +48,7 @@ std::string ConfigOf(const CommunicatorOptions& options, Path path, const JobTok
       "}\n"
       "checksums={}\ncompare_results={}\nreproducible={}\nwide_partials={}\nprofile={}\nchoice_version={}\nleast_"
       "slices={}\ntoken_fingerprint={}\ntls={}\n",
-      path == Path::kTcp ? "tcp" : "shm", options.frame_bytes, options.windows_from_bytes, options.eager_credit_bytes,
+      NameOf(path), options.frame_bytes, options.windows_from_bytes, options.eager_credit_bytes,
       options.max_announced_messages, options.checksums, options.compare_results, options.reproducible,
       options.wide_partials, Fingerprint(*options.profile), kChoiceVersion, kLeastSlices,
       token != nullptr ? token->Fingerprint() : "none", Name(tls));
@@ -99,7 +110,16 @@ Result<Presence> MakePresence(const ConnectOptions& options, const std::string& 
   self.config = ConfigOf(options.communicator, options.path, tcp.token.get(), options.tls->mode);
   RONDO_ASSIGN(presence.transport, MakeTcpTransport(std::move(tcp)));
   presence.hosts = PublishedHosts(presence.transport->Address());
-  if (options.path != Path::kTcp) {
+  if (options.path == Path::kAuto || options.path == Path::kIb) {
+    const bool forced = !options.addresses.empty() || !options.interface.empty();
+    IbOptions ib;
+    ib.port =
+        options.rdma_port.empty() && forced && !presence.hosts.empty() ? presence.hosts.front() : options.rdma_port;
+    ib.may_fall_back = options.path == Path::kAuto;
+    if (options.path == Path::kAuto) ib.host_id = self.host_id;
+    RONDO_ASSIGN(presence.transport, MakeIbTransport(presence.transport, std::move(ib)));
+  }
+  if (options.path == Path::kAuto || options.path == Path::kShm) {
     RONDO_ASSIGN(presence.transport,
                  MakeShmTransport(presence.transport, {.host_id = self.host_id, .logger = options.logger}));
   }

@@ -17,9 +17,10 @@ struct TcpCounters;  // transport/tcp/tcp.h
 
 // How ranks reach each other.
 enum class Path : std::uint8_t {
-  kAuto,  // shared memory between ranks of one host, TCP to others
+  kAuto,  // shared memory between ranks of one host; to others RDMA where both have a port, else TCP
   kTcp,   // sockets, also within a host
   kShm,   // as kAuto, but ranks of several hosts are an error; where the system forbids sharing, sockets still serve
+  kIb,    // RDMA, also within a host; where it cannot be, an error
 };
 
 struct ConnectOptions {
@@ -45,8 +46,11 @@ struct ConnectOptions {
   // Fields left empty are the environment's; nullopt: all of it is (RONDO_TLS and others: rendezvous/tls_settings.h).
   // Files are read anew when the communicator is rebuilt. Bytes in shared memory are not encrypted.
   std::optional<TlsOptions> tls = {};
-  std::string interface = {};                   // forces interfaces: "eth0,ib0", "^docker0,lo", "=eth0", "10.0.0.0/8"
-  Path path = Path::kAuto;                      // equal on all ranks
+  std::string interface = {};  // forces interfaces: "eth0,ib0", "^docker0,lo", "=eth0", "10.0.0.0/8"
+  Path path = Path::kAuto;     // equal on all ranks
+  // This rank's RDMA port: a device "mlx5_0", a port "mlx5_0:1" or an address that it has. "": the port of the first
+  // address where addresses or interfaces are forced, else the fastest active one.
+  std::string rdma_port = {};
   Duration timeout = std::chrono::seconds(60);  // of the meeting, and of every operation
   // Looks an environment variable up; null where there is no environment. The library itself never reads it.
   std::function<std::optional<std::string>(const std::string&)> environment = {};

@@ -44,6 +44,7 @@ struct Flags {
   std::optional<int> world_size;
   std::vector<std::string> addresses;
   std::string interface;
+  std::vector<std::string> rdma_ports;
   std::optional<TlsMode> tls;
   std::optional<Duration> given_timeout;
   Duration timeout = std::chrono::seconds(60);  // that holds; see TakeTimeout
@@ -202,6 +203,21 @@ int MeasureInProcess(const Flags& flags) {
   return AsExitCode(interrupts, *std::max_element(exit_codes.begin(), exit_codes.end()));
 }
 
+Path PathOf(const std::string& transport) {
+  return transport == "tcp"   ? Path::kTcp
+         : transport == "shm" ? Path::kShm
+         : transport == "ib"  ? Path::kIb
+                              : Path::kAuto;
+}
+
+// Which of the ports asked for is this rank's: ranks of one host take them in turn.
+std::string RdmaPortOf(const Flags& flags, const Result<InitMethod>& method) {
+  if (flags.rdma_ports.empty()) return "";
+  std::optional<int> turn = flags.rank;
+  if (!turn && method) turn = method->launch && method->launch->local_rank ? method->launch->local_rank : method->rank;
+  return flags.rdma_ports[static_cast<std::size_t>(turn.value_or(0)) % flags.rdma_ports.size()];
+}
+
 // This process is one rank of several.
 int MeasureAsRank(Flags& flags) {
   const std::string url = flags.rendezvous.empty() ? "env://" : flags.rendezvous;
@@ -228,7 +244,8 @@ int MeasureAsRank(Flags& flags) {
   options.interface = flags.interface;
   // Whoever launched us has put it into the environment, with the key.
   if (flags.tls && !flags.launched) options.tls = TlsOptions{.mode = *flags.tls};
-  options.path = flags.transport == "tcp" ? Path::kTcp : flags.transport == "shm" ? Path::kShm : Path::kAuto;
+  options.path = PathOf(flags.transport);
+  options.rdma_port = RdmaPortOf(flags, method);
   options.timeout = flags.timeout;
   options.communicator.profile = flags.profile;
   options.communicator.record_dir = flags.outputs.record_dir;
@@ -283,10 +300,11 @@ int RunPerf(Flags& flags) {
   flags.measure.out_of_place = flags.out_of_place || !flags.in_place;
   const bool in_process = flags.transport == "inproc";
   if (in_process && !flags.local_ranks) return Complain("--transport inproc: wants -N RANKS too", kExitWrongUsage);
-  const char* unused = !flags.addresses.empty()   ? "--address"
-                       : !flags.interface.empty() ? "--interface"
-                       : flags.tls                ? "--tls"
-                                                  : nullptr;
+  const char* unused = !flags.addresses.empty()    ? "--address"
+                       : !flags.interface.empty()  ? "--interface"
+                       : !flags.rdma_ports.empty() ? "--ib-dev"
+                       : flags.tls                 ? "--tls"
+                                                   : nullptr;
   if (in_process && unused != nullptr) {
     return Complain(fmt::format("{}: --transport inproc has no addresses and uses no network", unused),
                     kExitWrongUsage);
@@ -414,9 +432,10 @@ void AddRanks(CLI::App& perf, Flags& flags) {
       ->excludes(local);
   AddChoice(
       perf, "--transport", [&flags](const std::string& name) { flags.transport = name; },
-      {"auto", "tcp", "shm", "inproc"},
-      "How bytes travel. auto: memory between ranks of one host, sockets to others; tcp: sockets alone; shm: as auto, "
-      "but all ranks must be on one host; inproc: ranks are threads of one process");
+      {"auto", "tcp", "shm", "ib", "inproc"},
+      "How bytes travel. auto: memory between ranks of one host; to others RDMA where both have a port, else sockets; "
+      "tcp: sockets alone; shm: as auto, but all ranks must be on one host; ib: RDMA alone; inproc: ranks are threads "
+      "of one process");
   AddNumber(
       perf, "--rails", [](std::int64_t) {}, 1, 1, "Parallel paths to each peer; this version has one");
   AddText(
@@ -426,6 +445,12 @@ void AddRanks(CLI::App& perf, Flags& flags) {
   AddText(
       perf, "--interface", [&flags](const std::string& expr) { return flags.interface = expr, std::string(); }, "EXPR",
       "Local interfaces to use: eth0,ib0 or ^docker0,lo or =eth0 or 10.0.0.0/8");
+  AddText(
+      perf, "--ib-dev",
+      [&flags](const std::string& list) { return flags.rdma_ports = SplitAtCommas(list), std::string(); },
+      "DEV[:PORT][,...]",
+      "RDMA device, port (mlx5_0:1) or its address; of several each local rank takes one in turn (default: the "
+      "fastest)");
   AddTls(perf, flags.tls);
   AddSeconds(
       perf, "--timeout", [&flags](Duration timeout) { flags.given_timeout = timeout; },

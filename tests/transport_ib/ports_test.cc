@@ -103,7 +103,7 @@ TEST_CASE("What cannot be is refused in words that say what there is") {
     CHECK(chosen.error().code() == code);
     CHECK_MESSAGE(chosen.error().message().find(words) != std::string::npos, chosen.error().message());
   };
-  refusal(ports, "10.0.0.9", ErrorCode::kInvalidArgument,
+  refusal(ports, "10.0.0.9", ErrorCode::kUnreachable,
           "no RDMA port has the address 10.0.0.9; there are: mlx5_0:1 (10.0.0.1, fe80::1); mlx5_1:1");
   refusal(ports, "mlx5_7", ErrorCode::kInvalidArgument, "there is no RDMA device or port 'mlx5_7'");
   refusal(ports, "mlx5_0:2", ErrorCode::kInvalidArgument, "there is no RDMA device or port 'mlx5_0:2'");

@@ -18,18 +18,19 @@ bool Watch(int poll_set, int fd) {
 
 }  // namespace
 
+bool MayUseRdma(const IbAddress& a, const IbAddress& b) {
+  return !a.port.empty() && !b.port.empty() && (a.host_id.empty() || a.host_id != b.host_id);
+}
+
 Result<std::unique_ptr<Endpoint>> IbEndpoint::Create(EndpointSetUp set_up, std::unique_ptr<Endpoint> base) {
-  VerbsHandle<ibv_comp_channel> channel;
+  const VerbsLibrary& verbs = set_up.device->verbs();
+  VerbsHandle<ibv_comp_channel> channel{verbs.create_comp_channel(set_up.device->context()),
+                                        {verbs.destroy_comp_channel}};
+  if (channel == nullptr) return Fail(NotMade(set_up.device->port().Name(), "completion channel"));
+  const int flags = fcntl(channel->fd, F_GETFL);
   Fd poll_set(epoll_create1(EPOLL_CLOEXEC));
-  bool ready = poll_set && Watch(poll_set.get(), base->wait_fd());
-  if (set_up.device != nullptr) {
-    const VerbsLibrary& verbs = set_up.device->verbs();
-    channel = {verbs.create_comp_channel(set_up.device->context()), {verbs.destroy_comp_channel}};
-    if (channel == nullptr) return Fail(NotMade(set_up.device->port().Name(), "completion channel"));
-    const int flags = fcntl(channel->fd, F_GETFL);
-    ready = ready && fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK) == 0 && Watch(poll_set.get(), channel->fd);
-  }
-  if (!ready)
+  if (!poll_set || !Watch(poll_set.get(), base->wait_fd()) || fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
+      !Watch(poll_set.get(), channel->fd))
     return Fail(ErrorCode::kResource, "no descriptors for the wake-up of an endpoint of RDMA: {}",
                 std::strerror(errno));
   return std::unique_ptr<Endpoint>(
@@ -49,8 +50,7 @@ IbEndpoint::~IbEndpoint() { IbEndpoint::Disarm(); }
 bool IbEndpoint::IsByRdma(Rank peer) const {
   const auto rank = static_cast<std::size_t>(peer);
   if (peer < 0 || rank >= set_up_.peers.size() || peer == set_up_.config.rank) return false;
-  const std::string& here = set_up_.peers[static_cast<std::size_t>(set_up_.config.rank)].host_id;
-  return here.empty() || here != set_up_.peers[rank].host_id;
+  return MayUseRdma(set_up_.peers[rank], set_up_.peers[static_cast<std::size_t>(set_up_.config.rank)]);
 }
 
 Result<Lane*> IbEndpoint::Open(Rank peer, std::uint32_t index) {
@@ -59,7 +59,6 @@ Result<Lane*> IbEndpoint::Open(Rank peer, std::uint32_t index) {
   RONDO_ASSIGN(Lane * base, base_->Open(peer, index));
   LaneContext context{.self = set_up_.config.rank,
                       .device = set_up_.device,
-                      .why_none = set_up_.why_none,
                       .channel = channel_.get(),
                       .stream = set_up_.stream,
                       .may_be_plain = set_up_.may_be_plain};
@@ -94,7 +93,6 @@ bool IbEndpoint::Arm() {
 
 void IbEndpoint::Disarm() {
   base_->Disarm();
-  if (channel_ == nullptr) return;
   ibv_cq* queue = nullptr;
   void* own = nullptr;
   while (set_up_.device->verbs().get_cq_event(channel_.get(), &queue, &own) == 0) static_cast<Stream*>(own)->OnEvent();

@@ -21,13 +21,16 @@
 namespace rondo::ib {
 
 struct EndpointSetUp {
-  EndpointConfig config;                 // whose addresses are ours
-  std::vector<IbAddress> peers;          // by rank
-  std::shared_ptr<const Device> device;  // null: none
-  std::string why_none;
+  EndpointConfig config;         // whose addresses are ours
+  std::vector<IbAddress> peers;  // by rank
+  std::shared_ptr<const Device> device;
   StreamOptions stream;
   bool may_be_plain = true;
 };
+
+// Whether lanes between the two begin to agree on RDMA: both have a port, and they need not share a host. Both sides
+// find the same.
+bool MayUseRdma(const IbAddress& a, const IbAddress& b);
 
 class IbEndpoint final : public Endpoint {
  public:
@@ -57,7 +60,7 @@ class IbEndpoint final : public Endpoint {
 
   const EndpointSetUp set_up_;
   const std::unique_ptr<Endpoint> base_;         // outlives the lanes
-  const VerbsHandle<ibv_comp_channel> channel_;  // likewise; none without a device
+  const VerbsHandle<ibv_comp_channel> channel_;  // likewise
   const Fd poll_set_;
   std::map<std::pair<Rank, std::uint32_t>, IbLane*> by_name_;
   std::vector<std::unique_ptr<IbLane>> lanes_;

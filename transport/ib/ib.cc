@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,10 @@ namespace ib {
 namespace {
 
 Result<std::shared_ptr<const Device>> OpenPort(const std::string& wish) {
+  // The kernel's list: most machines have none, and need not load anything to know it.
+  std::error_code none;
+  if (std::filesystem::is_empty("/sys/class/infiniband", none) || none)
+    return Fail(ErrorCode::kUnsupported, "this machine has no RDMA device (none in /sys/class/infiniband)");
   RONDO_ASSIGN(const VerbsLibrary library, LoadVerbs());
   RONDO_ASSIGN(const std::vector<Port> ports, EnumeratePorts(library));
   RONDO_ASSIGN(const auto addresses, tcp::EnumerateInterfaces());
@@ -53,7 +59,6 @@ class IbTransport final : public Transport {
     EndpointSetUp set_up{.config = config,
                          .peers = {},
                          .device = device_,
-                         .why_none = why_none_,
                          .stream = {.ring_bytes = options_.ring_bytes, .connection = Connection()},
                          .may_be_plain = options_.may_fall_back};
     EndpointConfig of_base = config;
@@ -65,7 +70,15 @@ class IbTransport final : public Transport {
       of_base.addresses[rank] = address->base;
       set_up.peers.push_back(std::move(*address));
     }
+    bool uses_rdma = false;
+    const IbAddress& own = set_up.peers[static_cast<std::size_t>(config.rank)];
+    for (std::size_t rank = 0; rank < set_up.peers.size(); ++rank) {
+      if (!options_.may_fall_back && set_up.peers[rank].port.empty())
+        return Fail(ErrorCode::kUnsupported, "rank {} has no RDMA port, and nothing else is allowed", rank);
+      uses_rdma = uses_rdma || (rank != static_cast<std::size_t>(config.rank) && MayUseRdma(own, set_up.peers[rank]));
+    }
     RONDO_ASSIGN(auto base, base_->OpenEndpoint(of_base));
+    if (!uses_rdma) return base;
     return IbEndpoint::Create(std::move(set_up), std::move(base));
   }
 

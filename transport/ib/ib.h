@@ -24,8 +24,8 @@ namespace rondo {
 struct IbOptions {
   // A device "mlx5_0", a port "mlx5_0:1", or an address "10.0.0.1" that the port has; "": the fastest active one.
   std::string port = {};
-  // False: without an RDMA port here MakeIbTransport fails, and a lane that cannot have RDMA fails. True: the base
-  // transport serves instead.
+  // False: a rank without an RDMA port, and a lane that cannot have RDMA, is an error. True: the base transport serves
+  // instead, and DescribeAddress and DescribePeer say why.
   bool may_fall_back = true;
   // Ranks with the same one, which is not "", keep the base transport's lanes among them. At most 255 bytes.
   std::string host_id = {};

@@ -57,7 +57,6 @@ void IbLane::Agree() {
 }
 
 Status IbLane::MakeStream() {
-  if (context_.device == nullptr) return Fail(ErrorCode::kUnsupported, "{}", context_.why_none);
   RONDO_ASSIGN(stream_, Stream::Make(context_.device, context_.channel, context_.stream));
   return {};
 }

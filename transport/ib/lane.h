@@ -27,9 +27,8 @@ namespace rondo::ib {
 // What a lane needs of its endpoint.
 struct LaneContext {
   Rank self = kNoRank;
-  std::shared_ptr<const Device> device;  // null: this side has none
-  std::string why_none;                  // then
-  ibv_comp_channel* channel = nullptr;   // outlives the lane
+  std::shared_ptr<const Device> device;
+  ibv_comp_channel* channel = nullptr;  // outlives the lane
   StreamOptions stream;
   bool may_be_plain = true;
 };

@@ -200,7 +200,7 @@ Result<ChosenPort> ChoosePort(const std::vector<Port>& ports, const std::vector<
           return Chosen(port, BestGid(port),
                         fmt::format("{} is the address of its interface {}", wish, address.interface));
     }
-    return Fail(ErrorCode::kInvalidArgument, "no RDMA port has the address {}; there are: {}", wish, List(ports));
+    return Fail(ErrorCode::kUnreachable, "no RDMA port has the address {}; there are: {}", wish, List(ports));
   }
   const Port* down = nullptr;
   for (const Port& port : ports) {

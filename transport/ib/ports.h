@@ -58,8 +58,8 @@ struct ChosenPort {
 //   wish        "" (the fastest active port, first by name among equals), a device "mlx5_0", a port "mlx5_0:1", or an
 //               address "10.0.0.1": the port that has it in a GID, or whose IPoIB interface has it
 //   addresses   of this machine's interfaces, with their devices
-// kInvalidArgument: nothing is meant by the wish; it lists what there is. kUnreachable: what is meant is down, and in
-// which state it is. kUnsupported: there is no RDMA device.
+// kInvalidArgument: there is no such device or port; it lists what there is. kUnreachable: no port has that address, or
+// what is meant is down, and in which state it is. kUnsupported: there is no RDMA device.
 Result<ChosenPort> ChoosePort(const std::vector<Port>& ports, const std::vector<tcp::LocalAddress>& addresses,
                               std::string_view wish);
 
