@@ -70,8 +70,11 @@ bool CommunicatorCore::LookAtAll(TimePoint now, Sequence waited) {
               ? *trouble->error
               : Error(ErrorCode::kConnectionReset,
                       fmt::format("rank {} ended its lane to rank {} while bytes are due", trouble->peer, rank()));
-      // What the system refuses is refused to this rank.
-      Poison(error.With([&](ErrorDetails& d) { d.culprit = d.code == ErrorCode::kResource ? rank() : trouble->peer; }));
+      // What the system refuses is refused to this rank, and a lane knows where only one end can be at fault.
+      Poison(error.With([&](ErrorDetails& d) {
+        const bool here = d.code == ErrorCode::kResource || d.culprit == rank();
+        d.culprit = here ? rank() : trouble->peer;
+      }));
       return true;
     }
   }

@@ -110,7 +110,11 @@ Result<Presence> MakePresence(const ConnectOptions& options, const std::string& 
   self.config = ConfigOf(options.communicator, options.path, tcp.token.get(), options.tls->mode);
   RONDO_ASSIGN(presence.transport, MakeTcpTransport(std::move(tcp)));
   presence.hosts = PublishedHosts(presence.transport->Address());
-  if (options.path == Path::kAuto || options.path == Path::kIb) {
+  const bool in_the_clear = options.tls->mode == TlsMode::kOff;
+  if (options.path == Path::kIb && !in_the_clear)
+    return Fail(ErrorCode::kInvalidArgument,
+                "RDMA alone was asked for, and TLS: what a device writes is not encrypted");
+  if (options.path == Path::kIb || (options.path == Path::kAuto && in_the_clear)) {
     const bool forced = !options.addresses.empty() || !options.interface.empty();
     IbOptions ib;
     ib.port =

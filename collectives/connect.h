@@ -17,10 +17,10 @@ struct TcpCounters;  // transport/tcp/tcp.h
 
 // How ranks reach each other.
 enum class Path : std::uint8_t {
-  kAuto,  // shared memory between ranks of one host; to others RDMA where both have a port, else TCP
+  kAuto,  // shared memory between ranks of one host; to others RDMA where both have a port and TLS is off, else TCP
   kTcp,   // sockets, also within a host
   kShm,   // as kAuto, but ranks of several hosts are an error; where the system forbids sharing, sockets still serve
-  kIb,    // RDMA, also within a host; where it cannot be, an error
+  kIb,    // RDMA, also within a host; where it cannot be, an error. Not with TLS
 };
 
 struct ConnectOptions {

@@ -46,7 +46,7 @@ struct Flags {
   std::shared_ptr<const Profile> profile;
   std::vector<std::string> addresses;
   std::string interface;
-  bool shm = true;
+  std::string transport = "shm";
 };
 
 // Counts what a schedule moves while its generator runs, without building it.
@@ -112,7 +112,7 @@ void ExplainSchedule(const Flags& flags, const AlgorithmEntry& entry, std::uint6
   fmt::print("chunks      {} of about {}\n", chunks, FormatSize(slice * element_bytes * blocks / chunks));
   fmt::print("transfers   {}\n", counter.transfers());
   fmt::print("sent        {} in all; by one rank {} to {}\n", FormatSize(total), FormatSize(*least), FormatSize(*most));
-  fmt::print("transport   {}\n", flags.shm ? "shm" : "tcp");
+  fmt::print("transport   {}\n", flags.transport);
   if (!flags.text && flags.ranks > kSmallWorld) {
     fmt::print("schedule    {}\n", flags.ranks <= kMaxTextRanks
                                        ? std::string("--text prints it whole")
@@ -144,7 +144,7 @@ void ExplainTimes(const Selector& selector, const Call& call, Algorithm chosen) 
 
 // Among ranks that share memory nothing is chosen and no schedule runs, unless an algorithm is asked for.
 bool TakesBoard(const Flags& flags) {
-  return flags.shm && flags.ranks > 1 && flags.ranks <= kMaxBoardRanks &&
+  return flags.transport == "shm" && flags.ranks > 1 && flags.ranks <= kMaxBoardRanks &&
          flags.algorithm.value_or(Algorithm::kBoard) == Algorithm::kBoard;
 }
 
@@ -246,8 +246,11 @@ void AddExplainCommand(CLI::App& app, int& exit_code) {
       kMaxWorldSize - 1, "Root of collectives that have one (default 0)");
   AddProfile(*explain, flags->profile);
   AddChoice(
-      *explain, "--transport", [flags](const std::string& name) { flags->shm = name != "tcp"; }, {"auto", "tcp", "shm"},
-      "How bytes travel among ranks of one host. auto and shm: through memory; tcp: sockets");
+      *explain, "--transport", [flags](const std::string& name) { flags->transport = name == "auto" ? "shm" : name; },
+      {"auto", "tcp", "shm", "ib"},
+      "How bytes travel among ranks of one host. auto and shm: through memory; tcp: sockets; ib: RDMA, told by the "
+      "costs "
+      "of sockets");
   explain->add_flag("--reproducible", flags->reproducible, "A reduction in reproducible mode");
   explain->add_flag("--text", flags->text,
                     fmt::format("Print the schedule of every rank also of more than {} ranks", kSmallWorld));

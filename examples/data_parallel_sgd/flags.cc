@@ -45,10 +45,10 @@ Parsed ParseFlags(int argc, char** argv) {
   app.add_option("--rendezvous", flags.rendezvous, "Where the ranks meet: env://, tcp://host:port, file:///path")
       ->type_name("URL");
   const std::map<std::string, rondo::Path> paths{
-      {"auto", rondo::Path::kAuto}, {"tcp", rondo::Path::kTcp}, {"shm", rondo::Path::kShm}};
+      {"auto", rondo::Path::kAuto}, {"tcp", rondo::Path::kTcp}, {"shm", rondo::Path::kShm}, {"ib", rondo::Path::kIb}};
   std::string path = "auto";
-  app.add_option("--transport", path, "Sockets alone, shared memory alone, or what serves best")
-      ->check(CLI::IsMember({"auto", "tcp", "shm"}))
+  app.add_option("--transport", path, "Sockets alone, shared memory alone, RDMA alone, or what serves best")
+      ->check(CLI::IsMember({"auto", "tcp", "shm", "ib"}))
       ->type_name("NAME");
   app.add_option("--timeout", timeout_s, "Of the meeting and of every operation, in seconds")
       ->envname("RONDO_TIMEOUT")

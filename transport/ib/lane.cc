@@ -100,7 +100,7 @@ bool IbLane::ReadMessage() {
 }
 
 void IbLane::OnTold() {
-  if (said_ == PathWord::kPlain) return BePlain();
+  if (said_ == PathWord::kPlain) return BePlain(/*peer_said_so=*/false);
   phase_ = Phase::kHearing;
   if (said_ != PathWord::kReady) return;
   phase_ = Phase::kRdma;
@@ -114,7 +114,7 @@ void IbLane::OnHeard() {
   if (message->word == PathWord::kPlain) {
     why_plain_ = fmt::format("rank {}: {}", base_.peer(), message->why);
     stream_.reset();
-    return BePlain();
+    return BePlain(/*peer_said_so=*/true);
   }
   const bool ready = stream_ != nullptr && !is_caller();
   const PathWord due = ready ? PathWord::kReady : is_caller() ? PathWord::kAnswer : PathWord::kOffer;
@@ -134,9 +134,10 @@ void IbLane::OnHeard() {
   Say(is_caller() ? PathWord::kReady : PathWord::kAnswer);
 }
 
-void IbLane::BePlain() {
+void IbLane::BePlain(bool peer_said_so) {
   if (!context_.may_be_plain)
-    return FailWith(ErrorCode::kUnreachable, fmt::format("no RDMA, and nothing else is allowed: {}", why_plain_), true);
+    return FailWith(ErrorCode::kUnreachable, fmt::format("no RDMA, and nothing else is allowed: {}", why_plain_),
+                    peer_said_so);
   phase_ = Phase::kPlain;
   state_ = LaneState::kOpen;
   changed_ = true;

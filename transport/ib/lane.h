@@ -81,7 +81,7 @@ class IbLane final : public Lane {
   void OnTold();
   void OnHeard();
   Status MakeStream();
-  void BePlain();
+  void BePlain(bool peer_said_so);
   void Adopt(TimePoint now);
   void AdoptBaseOver(TimePoint now);
   void LookForEnd();
