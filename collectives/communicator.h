@@ -74,7 +74,8 @@ struct PeerIdentity {
 };
 
 // How a waiting thread spends its time before it sleeps in the kernel. While it finds that others want its core
-// (another job, a quota, ranks that count as another host's), it takes YieldsAtOnce() whatever it was given. Where
+// (another job, a quota, ranks that count as another host's), it takes YieldsAtOnce() whatever it was given. Who shares
+// cores with a transport that moves bytes on them (Capabilities::moves_on_cores) sleeps at once instead. Where
 // ranks share memory it knows more: it gives the core away at once to one that it waits for and that runs there, and
 // polls for some microseconds first where all those run elsewhere.
 struct WaitPolicy {

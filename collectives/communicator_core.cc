@@ -121,7 +121,10 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
   int cores = own.peers[static_cast<std::size_t>(own.rank)].cores;
   if (cores == 0) cores = CountCpus({UsableCpus()});
   if (cores == 0) cores = local_ranks;  // nobody knows: taken for enough
-  core->wait_policy_ = own.wait_policy.value_or(WaitPolicy::For(local_ranks, cores));
+  const bool sleeps = own.transport->capabilities().moves_on_cores;
+  core->shared_core_policy_ = sleeps ? WaitPolicy{} : WaitPolicy::YieldsAtOnce();
+  core->wait_policy_ =
+      own.wait_policy.value_or(sleeps && local_ranks > cores ? WaitPolicy{} : WaitPolicy::For(local_ranks, cores));
   core->mover_ =
       std::make_unique<UserOperationMover>(own.make_mover ? own.make_mover() : std::make_unique<HostMover>());
   core->hosts_ = HostsOf(own.peers);

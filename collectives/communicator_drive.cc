@@ -26,8 +26,6 @@ constexpr int kPollsAtOnce = 256;
 constexpr int kYieldsAtOnce = 2;
 // While bytes move.
 constexpr std::uint32_t kPollsBetweenClockReads = 64;
-// Whatever the policy, where it has turned out that others want the core.
-constexpr WaitPolicy kSharedCore = WaitPolicy::YieldsAtOnce();
 
 }  // namespace
 
@@ -256,7 +254,7 @@ void CommunicatorCore::Yield() {
 
 // Ranks on the board have said where they run. Who is to sleep at once does so all the same.
 WaitPolicy CommunicatorCore::PolicyFor(BoardPath::Awaited awaited) const {
-  WaitPolicy policy = contention_.is_wanted() ? kSharedCore : wait_policy_;
+  WaitPolicy policy = contention_.is_wanted() ? shared_core_policy_ : wait_policy_;
   const Duration awake = policy.spin + policy.yield;
   if (awake == Duration::zero()) return policy;
   if (awaited == BoardPath::Awaited::kHere) policy = {.spin = {}, .yield = awake};

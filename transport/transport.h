@@ -33,6 +33,9 @@ struct Capabilities {
   bool pull = false;          // Lane::Offer works
   bool reserve = false;       // Lane::Reserve gives room
   bool late_release = false;  // released() may lag behind accepted()
+  // Bytes move on this host's cores while their owner makes no system call (soft-RoCE): who polls where cores are
+  // shared keeps them from it, so it had better sleep.
+  bool moves_on_cores = false;
 };
 
 enum class ControlKind : std::uint8_t { kGoodbye = 1, kAbort = 2, kHeartbeat = 3 };

@@ -39,7 +39,8 @@ class IbTransport final : public Transport {
         options_(std::move(options)),
         device_(std::move(device)),
         why_none_(std::move(why_none)),
-        capabilities_{.late_release = base_->capabilities().late_release} {}
+        capabilities_{.late_release = base_->capabilities().late_release,
+                      .moves_on_cores = device_ != nullptr && device_->port().software} {}
 
   std::string_view name() const override { return "ib"; }
   const Capabilities& capabilities() const override { return capabilities_; }

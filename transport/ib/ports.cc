@@ -13,6 +13,9 @@
 namespace rondo::ib {
 namespace {
 
+// The vendor that the kernel's rdma_rxe gives itself.
+constexpr std::uint32_t kSoftRoce = 0xFFFFFF;
+
 std::string_view Name(Gid::Type type) {
   switch (type) {
     case Gid::Type::kInfiniBand: return "InfiniBand";
@@ -122,10 +125,10 @@ std::string Port::Name() const { return fmt::format("{}:{}", device, number); }
 std::string Port::ToString() const {
   std::vector<std::string> names;
   for (const Gid& gid : gids) names.push_back(fmt::format("[{}] {}", gid.index, gid.ToString()));
-  return fmt::format("{} {}, {}, {}MTU {}{}; GIDs: {}", Name(), ethernet ? "Ethernet" : "InfiniBand", state,
-                     line_gbps > 0 ? fmt::format("{:g} Gbit/s, ", line_gbps) : "", mtu_bytes,
-                     ethernet ? "" : fmt::format(", LID {}", lid),
-                     names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
+  return fmt::format(
+      "{} {}{}, {}, {}MTU {}{}; GIDs: {}", Name(), ethernet ? "Ethernet" : "InfiniBand", software ? " (soft-RoCE)" : "",
+      state, line_gbps > 0 ? fmt::format("{:g} Gbit/s, ", line_gbps) : "", mtu_bytes,
+      ethernet ? "" : fmt::format(", LID {}", lid), names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
 }
 
 Result<std::vector<Port>> EnumeratePorts(const VerbsLibrary& library) {
@@ -151,6 +154,7 @@ Result<std::vector<Port>> EnumeratePorts(const VerbsLibrary& library) {
       Port port{.device = name,
                 .number = number,
                 .ethernet = told.link_layer == IBV_LINK_LAYER_ETHERNET,
+                .software = attributes.vendor_id == kSoftRoce,
                 .active = told.state == IBV_PORT_ACTIVE,
                 .state = StateInWords(told.state),
                 .mtu_bytes = 128 << told.active_mtu,

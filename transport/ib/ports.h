@@ -34,6 +34,7 @@ struct Port {
   std::string device;  // "mlx5_0"
   int number = 1;
   bool ethernet = false;  // RoCE; else InfiniBand
+  bool software = false;  // soft-RoCE: no adapter, the kernel's
   bool active = false;
   std::string state;  // "active", "down (no cable, or the other end is off)", ...
   int mtu_bytes = 0;

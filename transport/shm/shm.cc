@@ -28,7 +28,8 @@ class ShmTransport final : public Transport {
       : base_(std::move(base)),
         options_(std::move(options)),
         instance_(std::move(instance)),
-        capabilities_{.late_release = base_->capabilities().late_release} {}
+        capabilities_{.late_release = base_->capabilities().late_release,
+                      .moves_on_cores = base_->capabilities().moves_on_cores} {}
 
   std::string_view name() const override { return "shm"; }
   const Capabilities& capabilities() const override { return capabilities_; }
