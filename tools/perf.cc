@@ -25,6 +25,7 @@
 #include "tools/interrupt.h"
 #include "tools/launch.h"
 #include "tools/perf_case.h"
+#include "tools/perf_matrix.h"
 #include "tools/perf_session.h"
 #include "tools/profile_flag.h"
 #include "transport/board.h"
@@ -52,6 +53,8 @@ struct Flags {
   IntegrityFlags integrity;
   bool in_place = false;
   bool out_of_place = false;
+  bool matrix = false;
+  MatrixOptions of_matrix;
 };
 
 // "all", or names separated by commas, into `wanted`; "" or what is wrong. `nouns` says what is wanted.
@@ -118,6 +121,12 @@ int MeasureOnRank(Communicator& communicator, const Clock& clock, const Flags& f
   const auto report = [&](const Error& error, int exit_code) {
     return Complain(fmt::format("rank {}: {}", communicator.rank(), error.ToString()), exit_code);
   };
+  if (flags.matrix) {
+    const auto good = MeasureMatrix(communicator, clock, flags.of_matrix, "", stdout);
+    if (!good) return report(good.error(), kExitFailed);
+    if (const Status closed = communicator.Close(); !closed) return report(closed.error(), kExitFailed);
+    return *good ? kExitDone : kExitFailed;
+  }
   PerfOptions measure = flags.measure;
   measure.board =
       SharesMemory(flags) && communicator.place().host_count() == 1 && communicator.world_size() <= kMaxBoardRanks;
@@ -335,11 +344,14 @@ void AddWhatToMeasure(CLI::App& perf, Flags& flags) {
       "What to measure: " + NamesOf(DistinctCollectives()) + ", send_recv (each rank to the next), all")
       ->required();
   AddSize(
-      perf, "-b,--min-bytes", [&measure](std::uint64_t b) { measure.min_bytes = b; },
+      perf, "-b,--min-bytes",
+      [&flags](std::uint64_t b) { flags.measure.min_bytes = flags.of_matrix.pair.latency_bytes = b; },
       "Smallest size in all of a rank's largest buffer, with K, M or G (default 8); after 0 comes one element, or one "
       "per rank");
   AddSize(
-      perf, "-e,--max-bytes", [&measure](std::uint64_t b) { measure.max_bytes = b; }, "Largest size (default 64M)");
+      perf, "-e,--max-bytes",
+      [&flags](std::uint64_t b) { flags.measure.max_bytes = flags.of_matrix.pair.bandwidth_bytes = b; },
+      "Largest size (default 64M)");
   CLI::Option* factor = AddNumber(
       perf, "-f,--step-factor", [&measure](std::int64_t f) { measure.step_factor = static_cast<std::uint64_t>(f); }, 2,
       1 << 30, "From one size to the next by multiplying (default 2)");
@@ -412,6 +424,27 @@ void AddWhatToMeasure(CLI::App& perf, Flags& flags) {
   AddNumber(
       perf, "--check", [&measure](std::int64_t on) { measure.check = on != 0; }, 0, 1,
       "1: every element of every result is verified (default); 0: none");
+}
+
+void AddMatrix(CLI::App& perf, Flags& flags) {
+  MatrixOptions& matrix = flags.of_matrix;
+  perf.add_flag("--matrix", flags.matrix,
+                "With send_recv: every pair of ranks by itself, latency and bandwidth each way and both ways at once; "
+                "-b is the message of latency (default 8), -e that of bandwidth (default 1M)");
+  AddNumber(
+      perf, "--in-flight", [&matrix](std::int64_t n) { matrix.pair.in_flight = static_cast<int>(n); }, 1, 1024,
+      "With --matrix: messages under way at once in each direction (default 8)");
+  perf.add_flag("--report-gbits", matrix.gbits, "With --matrix: in Gbit/s instead of GB/s");
+  AddText(
+      perf, "--min-gbps",
+      [&matrix](const std::string& text) -> std::string {
+        double gbps = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), gbps);
+        if (error != std::errc() || end != text.data() + text.size() || !(gbps > 0)) return "wants Gbit/s, such as 180";
+        matrix.min_gbps = gbps;
+        return "";
+      },
+      "GBPS", "With --matrix: exit code 1 if a direction of a pair does less, in Gbit/s");
 }
 
 void AddRanks(CLI::App& perf, Flags& flags) {
@@ -493,6 +526,7 @@ void AddPerfCommand(CLI::App& app, int& exit_code) {
       "busbw what the wires carried of it (factors as in nccl-tests). Exit code 1 if a value is wrong.\n"
       "Example: rondo perf all_reduce -N 4 -b 4 -e 64M -f 4 --algorithm all --html out.html");
   AddWhatToMeasure(*perf, *flags);
+  AddMatrix(*perf, *flags);
   AddRanks(*perf, *flags);
   AddOutputs(*perf, flags->outputs);
   perf->callback([flags, &exit_code] { exit_code = RunPerf(*flags); });

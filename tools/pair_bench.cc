@@ -1,0 +1,149 @@
+#include "tools/pair_bench.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace rondo {
+namespace {
+
+constexpr Tag kPing = 1, kFlow = 2, kDone = 3, kAgree = 4;
+constexpr int kFewRoundTrips = 20;
+constexpr std::uint64_t kMostMessages = 1 << 20;
+
+double SecondsBetween(TimePoint from, TimePoint to) { return std::chrono::duration<double>(to - from).count(); }
+
+std::uint8_t PatternOf(Rank from, std::size_t at) {
+  return static_cast<std::uint8_t>((at * 31 + static_cast<std::size_t>(from) * 101 + (at >> 8)) & 0xFF);
+}
+
+}  // namespace
+
+PairBench::PairBench(Communicator& communicator, const Clock& clock, const PairOptions& options)
+    : communicator_(communicator), clock_(clock), options_(options) {}
+
+Result<PairRow> PairBench::Measure(Rank low, Rank high) {
+  PairRow row{.low = low, .high = high};
+  const Rank self = communicator_.rank();
+  if (self != low && self != high) return row;
+  const bool leads = self == low;
+  const Rank peer = leads ? high : low;
+  const std::uint64_t largest = std::max(options_.bandwidth_bytes, options_.latency_bytes);
+  out_.resize(largest);
+  in_.assign(largest * static_cast<std::size_t>(options_.in_flight), 0);
+  Fill(self);
+
+  // The first messages make the path; then as many as there is time for.
+  RONDO_TRY(PingPong(peer, leads, kFewRoundTrips, nullptr));
+  std::vector<double> round_trips;
+  RONDO_TRY(PingPong(peer, leads, kFewRoundTrips, &round_trips));
+  std::sort(round_trips.begin(), round_trips.end());
+  const double budget_us = std::chrono::duration<double, std::micro>(options_.time).count();
+  const double one_us = leads ? std::max(round_trips[round_trips.size() / 2], 0.1) : 1;
+  RONDO_ASSIGN(const std::uint64_t times,
+               Agree(peer, leads, static_cast<std::uint64_t>(std::clamp(budget_us / one_us, 20.0, 1e6))));
+  round_trips.clear();
+  RONDO_TRY(PingPong(peer, leads, static_cast<int>(times), &round_trips));
+  if (leads) {
+    std::sort(round_trips.begin(), round_trips.end());
+    row.latency_min_us = round_trips.front() / 2;
+    row.latency_median_us = round_trips[round_trips.size() / 2] / 2;
+    row.latency_p99_us = round_trips[round_trips.size() * 99 / 100] / 2;
+  }
+
+  if (options_.check) {
+    RONDO_TRY(Stream(peer, true, true, static_cast<std::uint64_t>(options_.in_flight)));
+    row.wrong = CountWrong(peer);
+  }
+  const auto gbps = [&](const Flow& flow) {
+    return static_cast<double>(flow.messages * options_.bandwidth_bytes) / flow.seconds / 1e9;
+  };
+  RONDO_ASSIGN(const Flow up, Timed(peer, leads, leads, !leads));
+  RONDO_ASSIGN(const Flow down, Timed(peer, leads, !leads, leads));
+  RONDO_ASSIGN(const Flow both, Timed(peer, leads, true, true));
+  row.up_GBps = gbps(up);
+  row.down_GBps = gbps(down);
+  row.both_GBps = 2 * gbps(both);
+  return row;
+}
+
+Status PairBench::PingPong(Rank peer, bool leads, int times, std::vector<double>* round_trips_us) {
+  const std::uint64_t bytes = options_.latency_bytes;
+  TimePoint before = clock_.Now();
+  for (int i = 0; i < times; ++i) {
+    if (leads) RONDO_TRY(communicator_.Send(out_.data(), bytes, DataType::kUint8, peer, kPing));
+    RONDO_TRY(communicator_.Recv(in_.data(), bytes, DataType::kUint8, peer, kPing));
+    if (!leads) RONDO_TRY(communicator_.Send(out_.data(), bytes, DataType::kUint8, peer, kPing));
+    if (round_trips_us == nullptr) continue;
+    const TimePoint now = clock_.Now();
+    round_trips_us->push_back(SecondsBetween(before, now) * 1e6);
+    before = now;
+  }
+  return {};
+}
+
+Status PairBench::Stream(Rank peer, bool sends, bool receives, std::uint64_t messages) {
+  const auto depth = static_cast<std::size_t>(options_.in_flight);
+  const std::uint64_t bytes = options_.bandwidth_bytes;
+  std::vector<Work> outgoing(depth), incoming(depth);
+  for (std::uint64_t i = 0; i < messages + depth; ++i) {
+    const std::size_t slot = i % depth;
+    if (receives) {
+      if (i >= depth) RONDO_TRY(incoming[slot].Wait());
+      if (i < messages)
+        incoming[slot] = communicator_.RecvAsync(in_.data() + slot * bytes, bytes, DataType::kUint8, peer, kFlow);
+    }
+    if (sends) {
+      if (i >= depth) RONDO_TRY(outgoing[slot].Wait());
+      if (i < messages) outgoing[slot] = communicator_.SendAsync(out_.data(), bytes, DataType::kUint8, peer, kFlow);
+    }
+  }
+  std::uint8_t done = 0;
+  Work told = receives ? communicator_.SendAsync(&done, 1, DataType::kUint8, peer, kDone) : Work();
+  std::uint8_t theirs = 0;
+  if (sends) RONDO_TRY(communicator_.Recv(&theirs, 1, DataType::kUint8, peer, kDone));
+  return receives ? told.Wait() : Status{};
+}
+
+Result<PairBench::Flow> PairBench::Timed(Rank peer, bool leads, bool sends, bool receives) {
+  const auto depth = static_cast<std::uint64_t>(options_.in_flight);
+  RONDO_TRY(Stream(peer, sends, receives, depth));  // warm
+  TimePoint begin = clock_.Now();
+  RONDO_TRY(Stream(peer, sends, receives, depth));
+  const double seconds = std::max(SecondsBetween(begin, clock_.Now()), 1e-9);
+  const double wanted = std::chrono::duration<double>(options_.time).count() / seconds * static_cast<double>(depth);
+  RONDO_ASSIGN(
+      const std::uint64_t messages,
+      Agree(peer, leads,
+            static_cast<std::uint64_t>(std::clamp<double>(wanted, static_cast<double>(depth), kMostMessages))));
+  begin = clock_.Now();
+  RONDO_TRY(Stream(peer, sends, receives, messages));
+  Flow flow{.messages = messages, .seconds = SecondsBetween(begin, clock_.Now())};
+  // Who sends knows when all had arrived; both find the same.
+  double theirs = 0;
+  if (sends) RONDO_TRY(communicator_.Send(&flow.seconds, 1, DataType::kFloat64, peer, kAgree));  // small: at once
+  if (receives) RONDO_TRY(communicator_.Recv(&theirs, 1, DataType::kFloat64, peer, kAgree));
+  flow.seconds = std::max({theirs, sends ? flow.seconds : 0.0, 1e-9});
+  return flow;
+}
+
+Result<std::uint64_t> PairBench::Agree(Rank peer, bool leads, std::uint64_t value) {
+  if (leads) {
+    RONDO_TRY(communicator_.Send(&value, 1, DataType::kUint64, peer, kAgree));
+  } else {
+    RONDO_TRY(communicator_.Recv(&value, 1, DataType::kUint64, peer, kAgree));
+  }
+  return value;
+}
+
+void PairBench::Fill(Rank from) {
+  for (std::size_t i = 0; i < out_.size(); ++i) out_[i] = PatternOf(from, i);
+}
+
+std::uint64_t PairBench::CountWrong(Rank from) const {
+  std::uint64_t wrong = 0;
+  for (std::size_t i = 0; i < in_.size(); ++i) wrong += in_[i] != PatternOf(from, i % options_.bandwidth_bytes);
+  return wrong;
+}
+
+}  // namespace rondo

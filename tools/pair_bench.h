@@ -1,0 +1,66 @@
+// What two ranks reach between them, by messages: latency there and back, bandwidth each way and both ways at once.
+// Every rank of the communicator makes the same calls; those who are not of the pair return at once.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/result.h"
+#include "collectives/communicator.h"
+
+namespace rondo {
+
+struct PairOptions {
+  std::uint64_t latency_bytes = 8;
+  std::uint64_t bandwidth_bytes = 1 << 20;         // of a message
+  int in_flight = 8;                               // messages at once, in each direction
+  Duration time = std::chrono::milliseconds(200);  // of each of the four measurements, about
+  bool check = true;                               // the bytes of one round of each
+};
+
+struct PairRow {
+  Rank low = 0;
+  Rank high = 1;
+  // Half of a message there and an answer back.
+  double latency_min_us = 0;
+  double latency_median_us = 0;
+  double latency_p99_us = 0;
+  double up_GBps = 0;    // from low to high, with the last message's arrival told
+  double down_GBps = 0;  // from high to low
+  double both_GBps = 0;  // both at once, added up
+  std::uint64_t wrong = 0;
+};
+
+class PairBench {
+ public:
+  // REQUIRES: communicator and clock outlive it.
+  PairBench(Communicator& communicator, const Clock& clock, const PairOptions& options);
+
+  // The row is complete on both ranks of the pair. An error: a message failed. REQUIRES: low < high.
+  Result<PairRow> Measure(Rank low, Rank high);
+
+ private:
+  struct Flow {
+    std::uint64_t messages = 0;
+    double seconds = 0;
+  };
+
+  Status PingPong(Rank peer, bool leads, int times, std::vector<double>* round_trips_us);
+  // So many messages that way, `in_flight` of them at once; returns when the other side has told of the last.
+  Status Stream(Rank peer, bool sends, bool receives, std::uint64_t messages);
+  // Stream for about options.time; the leader says how often.
+  Result<Flow> Timed(Rank peer, bool leads, bool sends, bool receives);
+  Result<std::uint64_t> Agree(Rank peer, bool leads, std::uint64_t value);
+  void Fill(Rank from);
+  std::uint64_t CountWrong(Rank from) const;
+
+  Communicator& communicator_;
+  const Clock& clock_;
+  const PairOptions options_;
+  std::vector<std::uint8_t> out_;
+  std::vector<std::uint8_t> in_;  // `in_flight` messages
+};
+
+}  // namespace rondo
