@@ -72,11 +72,11 @@ std::string InWords(const Definition& packed) {
 
 }  // namespace
 
-WaitPolicy WaitPolicy::For(int local_ranks, int cores) {
+WaitPolicy WaitPolicy::For(int local_ranks, int cores, bool sleeps) {
   // Where every rank has a core, polling catches an answer ten times sooner than a wake-up across cores (about 50 us on
   // virtual machines). Where ranks share cores, whoever polls keeps its peer from running: give the core away instead.
   if (local_ranks <= cores) return {.spin = std::chrono::microseconds(200), .yield = {}};
-  return YieldsAtOnce();
+  return sleeps ? WaitPolicy{} : YieldsAtOnce();
 }
 
 // ---- creation ----
@@ -122,9 +122,10 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
   if (cores == 0) cores = CountCpus({UsableCpus()});
   if (cores == 0) cores = local_ranks;  // nobody knows: taken for enough
   const bool sleeps = own.transport->capabilities().moves_on_cores;
-  core->shared_core_policy_ = sleeps ? WaitPolicy{} : WaitPolicy::YieldsAtOnce();
-  core->wait_policy_ =
-      own.wait_policy.value_or(sleeps && local_ranks > cores ? WaitPolicy{} : WaitPolicy::For(local_ranks, cores));
+  core->wait_policy_ = own.wait_policy.value_or(WaitPolicy::For(local_ranks, cores, sleeps));
+  core->shared_core_policy_ = !sleeps               ? WaitPolicy::YieldsAtOnce()
+                              : local_ranks > cores ? WaitPolicy{}
+                                                    : WaitPolicy{.yield = std::chrono::microseconds(200)};
   core->mover_ =
       std::make_unique<UserOperationMover>(own.make_mover ? own.make_mover() : std::make_unique<HostMover>());
   core->hosts_ = HostsOf(own.peers);

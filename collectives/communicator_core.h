@@ -369,7 +369,7 @@ class CommunicatorCore final : public PeerObserver,
   std::shared_ptr<Waiter> waiter_;
   WaitPolicy wait_policy_;
   WaitPolicy shared_core_policy_;  // whatever that is, where it has turned out that others want the core
-  Contention contention_;  // of whoever drives
+  Contention contention_;          // of whoever drives
 
   // Owner's.
   std::unique_ptr<UserOperationMover> mover_;

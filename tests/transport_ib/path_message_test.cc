@@ -14,15 +14,12 @@ namespace rondo::ib {
 namespace {
 
 PathMessage Offer() {
-  PathMessage message{.word = PathWord::kOffer,
-                      .end = {.queue_pair = 0x123456,
-                              .first_packet = 0xABCDEF,
-                              .lid = 17,
-                              .mtu_bytes = 4096,
-                              .ethernet = true,
-                              .gid = {}},
-                      .landing = {.address = 0x7F0011223344, .key = 9, .notices = 64, .ring_bytes = 1 << 18},
-                      .why = {}};
+  PathMessage message{
+      .word = PathWord::kOffer,
+      .end =
+          {.queue_pair = 0x123456, .first_packet = 0xABCDEF, .lid = 17, .mtu_bytes = 4096, .ethernet = true, .gid = {}},
+      .landing = {.address = 0x7F0011223344, .key = 9, .notices = 64, .ring_bytes = 1 << 18},
+      .why = {}};
   for (std::size_t i = 0; i < message.end.gid.size(); ++i) message.end.gid[i] = static_cast<std::byte>(i + 1);
   return message;
 }

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace rondo::ib {
 namespace {
@@ -45,7 +46,10 @@ IbEndpoint::IbEndpoint(EndpointSetUp set_up, std::unique_ptr<Endpoint> base, Ver
       poll_set_(std::move(poll_set)) {}
 
 // Events that came and were not taken belong to queues that are about to go.
-IbEndpoint::~IbEndpoint() { IbEndpoint::Disarm(); }
+IbEndpoint::~IbEndpoint() {
+  armed_ = true;
+  IbEndpoint::Disarm();
+}
 
 bool IbEndpoint::IsByRdma(Rank peer) const {
   const auto rank = static_cast<std::size_t>(peer);
@@ -86,6 +90,7 @@ void IbEndpoint::Note(const IbLane& lane) {
 // Why no wake-up is lost: base lanes have their own argument (the base transport's Arm). A stream asks its completion
 // queue for an event and looks at the queue again: a completion after that look makes the channel readable.
 bool IbEndpoint::Arm() {
+  armed_ = true;
   bool news = base_->Arm();
   for (const auto& lane : lanes_) news = lane->Arm() || news;
   return news;
@@ -93,6 +98,7 @@ bool IbEndpoint::Arm() {
 
 void IbEndpoint::Disarm() {
   base_->Disarm();
+  if (!std::exchange(armed_, false)) return;  // a read of the channel is a system call
   ibv_cq* queue = nullptr;
   void* own = nullptr;
   while (set_up_.device->verbs().get_cq_event(channel_.get(), &queue, &own) == 0) static_cast<Stream*>(own)->OnEvent();

@@ -62,6 +62,7 @@ class IbEndpoint final : public Endpoint {
   const std::unique_ptr<Endpoint> base_;         // outlives the lanes
   const VerbsHandle<ibv_comp_channel> channel_;  // likewise
   const Fd poll_set_;
+  bool armed_ = false;  // since the channel was last read
   std::map<std::pair<Rank, std::uint32_t>, IbLane*> by_name_;
   std::vector<std::unique_ptr<IbLane>> lanes_;
 

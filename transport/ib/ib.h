@@ -30,7 +30,7 @@ struct IbOptions {
   // Ranks with the same one, which is not "", keep the base transport's lanes among them. At most 255 bytes.
   std::string host_id = {};
   // Of each direction of each lane, registered, at both ends; a power of two from 4096 to 2^30.
-  std::size_t ring_bytes = 256 * 1024;
+  std::size_t ring_bytes = 1024 * 1024;
   // A packet that is not acknowledged is sent again after 4.096 us x 2^timeout_exponent (1 to 31), `retries` times (0
   // to 6): 1.9 s until a silent peer is given up.
   int timeout_exponent = 16;

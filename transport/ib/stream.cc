@@ -108,6 +108,7 @@ void Stream::FailWith(ErrorCode code, std::string message, bool peer) {
 std::size_t Stream::Write(std::span<const Bytes> pieces) {
   std::size_t done = 0;
   write_short_ = false;
+  if (accepted_ == peer_consumed_ + window_bytes_) Progress();
   for (Bytes piece : pieces) {
     while (!piece.empty()) {
       const auto room = static_cast<std::size_t>(peer_consumed_ + window_bytes_ - accepted_);

@@ -1,0 +1,92 @@
+"""transport/ib on real verbs: in the emulated machine, between its two soft-RoCE devices.
+
+Each test boots a guest of its own and brings programs that Bazel built before (bazel-bin).
+"""
+
+import os
+import pathlib
+import subprocess
+import unittest
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+PATIENCE_S = 240
+RONDO = "bazel-bin/tools/rondo:/usr/bin/rondo"
+BOTH = "--transport ib --ib-dev rxe0,rxe1"
+
+
+def libibverbs():
+    """Rondo opens it at run time, so ldd does not know."""
+    folders = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64")
+    return next(f"{folder}/libibverbs.so.1" for folder in folders if os.path.exists(f"{folder}/libibverbs.so.1"))
+
+
+def guest(script, *files):
+    """What the script said there, and its exit status."""
+    brought = [word for file in (*files, libibverbs()) for word in ("--file", file)]
+    done = subprocess.run(["tools/lab/rdma_vm", "--limit", str(PATIENCE_S - 20), *brought, "--", "bash", "-c", script],
+                          cwd=REPOSITORY, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=PATIENCE_S,
+                          check=False)  # fmt: skip
+    return done
+
+
+class Ib(unittest.TestCase):
+    def says(self, done, *words, code=0):
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        for word in words:
+            self.assertIn(word, done.stdout)
+
+    def test_it_passes_the_suite_that_every_transport_passes(self):
+        done = guest("./guest_ib --no-colors", "bazel-bin/tests/conformance/guest_ib:/root/guest_ib")
+        self.says(done, "Status: SUCCESS!")
+        self.assertNotIn("test cases:  0 ", done.stdout)
+
+    def test_every_collective_algorithm_type_and_operation_is_right(self):
+        done = guest(f"""
+            perf() {{ rondo perf all {BOTH} "$@" 2>&1 | grep 'Wrong values\\|rondo perf:'; }}
+            perf -N 2 --algorithm all --dtype all --op all -b 0 -e 16K -f 128 -n 1 -w 0
+            perf -N 3 --algorithm all -b 0 -e 16K -f 128 -n 1 -w 0
+            perf -N 4 --algorithm all -b 0 -e 16K -f 128 -n 1 -w 0
+            perf -N 2 --algorithm all -b 1M -e 1M -n 1 -w 0
+        """, RONDO)  # fmt: skip
+        self.says(done)
+        self.assertEqual(done.stdout.split("\n")[:-1], ["# Wrong values     : 0 OK"] * 4, done.stdout)
+
+    def test_a_port_is_found_by_device_by_address_and_by_itself_and_the_path_is_told(self):
+        perf = "rondo perf all_reduce -N 2 --transport ib -b 8 -e 8 -n 1 -w 0 2>&1 | grep 'Path to\\|rondo perf: rank 0:'"
+        done = guest(f"{perf}; {perf.replace('-b 8', '--ib-dev rxe1 -b 8')}; {perf.replace('-b 8', '--address 10.0.0.2 -b 8')};"
+                     f"{perf.replace('-b 8', '--ib-dev mlx5_0 -b 8')}; {perf.replace('-b 8', '--ib-dev 10.0.0.9 -b 8')}", RONDO)  # fmt: skip
+        lines = done.stdout.split("\n")
+        self.assertEqual(len(lines), 6, done.stdout)
+        for line, words in zip(lines, (
+            "ib rxe0:1 [1] RoCE v2 10.0.0.1 (veth0), MTU 4096", "ib rxe1:1 [1] RoCE v2 10.0.0.2 (veth1), MTU 4096",
+            "ib rxe1:1 [1] RoCE v2 10.0.0.2 (veth1), MTU 4096",
+            "invalid_argument: there is no RDMA device or port 'mlx5_0'; there are: rxe0:1 (10.0.0.1",
+            "unreachable: no RDMA port has the address 10.0.0.9; there are: rxe0:1 (10.0.0.1",
+        )):  # fmt: skip
+            self.assertIn(words, line)
+
+    def test_memory_that_may_not_be_locked_is_told_with_limit_need_and_remedy(self):
+        done = guest(f"""
+            chmod 666 /dev/infiniband/*
+            setpriv --reuid 1000 --regid 1000 --clear-groups bash -c '
+              ulimit -l 128; rondo perf all_reduce -N 2 {BOTH} -b 8 -e 8' 2>&1 | grep 'rondo perf: rank'
+        """, RONDO, "/usr/bin/setpriv")  # fmt: skip
+        self.says(done, "does not register ", "this process may lock 128 KiB of memory (ulimit -l)", "LimitMEMLOCK=")
+
+    def test_a_killed_rank_and_a_port_that_goes_down_are_told_by_name(self):
+        done = guest(f"""
+            job() {{ rondo run -N 2 -- rondo perf all_reduce {BOTH} -b 64K -e 64K -n 100000 -w 0 --timeout 10 >/tmp/out 2>&1 & sleep 3; }}
+            job; kill -9 $(grep -la all_reduce /proc/[0-9]*/cmdline | xargs grep -Lz run | cut -d/ -f3 | tail -n 1); wait
+            grep -a 'rondo perf: rank' /tmp/out; echo ==; job; ip link set veth1 down; wait; grep -a 'rondo perf: rank' /tmp/out
+        """, RONDO)  # fmt: skip
+        killed, down = done.stdout.split("==\n")
+        self.assertIn("peer_lost: rank ", killed)
+        # Whoever finds out first: the end whose port it is, or the other, which gets no answer.
+        self.assertRegex(down, "RDMA by rxe1:1: local queue pair operation error .* this machine's port went down|"
+                               "RDMA by rxe0:1: transport retry counter exceeded .* its link is down")  # fmt: skip
+        for line in down.strip().split("\n"):
+            self.assertIn("caused by rank 1", line)
+
+
+if __name__ == "__main__":
+    unittest.main()
