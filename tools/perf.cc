@@ -299,6 +299,22 @@ Status TakeTimeout(Flags& flags) {
   return {};
 }
 
+// What says nothing of pairs is refused rather than ignored.
+Status CheckMatrix(const Flags& flags) {
+  const PerfOutputs& outputs = flags.outputs;
+  if (!flags.measure.send_recv || !flags.measure.collectives.values.empty())
+    return Fail(ErrorCode::kInvalidArgument, "--matrix: measures messages between pairs, so wants send_recv alone");
+  if (flags.local_ranks.value_or(2) < 2) return Fail(ErrorCode::kInvalidArgument, "--matrix: wants two ranks at least");
+  if (flags.of_matrix.pair.bandwidth_bytes == 0)
+    return Fail(ErrorCode::kInvalidArgument, "--max-bytes: --matrix wants messages of at least one byte");
+  for (const auto& [flag, given] : {std::pair{"--json", !outputs.json.empty()},
+                                    {"--csv", !outputs.csv.empty()},
+                                    {"--html", !outputs.html.empty()},
+                                    {"--baseline", !outputs.baseline.empty()}})
+    if (given) return Fail(ErrorCode::kUnsupported, "{}: not with --matrix in this version", flag);
+  return {};
+}
+
 int RunPerf(Flags& flags) {
   if (const Status timeout = TakeTimeout(flags); !timeout) return Complain(timeout.error().message(), kExitWrongUsage);
   if (const Status profile = TakeProfileOfEnvironment(flags.profile); !profile)
@@ -308,6 +324,11 @@ int RunPerf(Flags& flags) {
   flags.measure.in_place = flags.in_place || !flags.out_of_place;
   flags.measure.out_of_place = flags.out_of_place || !flags.in_place;
   const bool in_process = flags.transport == "inproc";
+  if (flags.matrix) {
+    if (const Status matrix = CheckMatrix(flags); !matrix) return Complain(matrix.error().message(), kExitWrongUsage);
+    flags.of_matrix.pair.check = flags.measure.check;
+    if (flags.measure.time_per_size) flags.of_matrix.pair.time = *flags.measure.time_per_size;
+  }
   if (in_process && !flags.local_ranks) return Complain("--transport inproc: wants -N RANKS too", kExitWrongUsage);
   const char* unused = !flags.addresses.empty()    ? "--address"
                        : !flags.interface.empty()  ? "--interface"
@@ -428,13 +449,15 @@ void AddWhatToMeasure(CLI::App& perf, Flags& flags) {
 
 void AddMatrix(CLI::App& perf, Flags& flags) {
   MatrixOptions& matrix = flags.of_matrix;
-  perf.add_flag("--matrix", flags.matrix,
-                "With send_recv: every pair of ranks by itself, latency and bandwidth each way and both ways at once; "
-                "-b is the message of latency (default 8), -e that of bandwidth (default 1M)");
+  CLI::Option* const asked = perf.add_flag(
+      "--matrix", flags.matrix,
+      "With send_recv: every pair of ranks by itself, latency and bandwidth each way and both ways at once; "
+      "-b is the message of latency (default 8), -e that of bandwidth (default 1M)");
   AddNumber(
       perf, "--in-flight", [&matrix](std::int64_t n) { matrix.pair.in_flight = static_cast<int>(n); }, 1, 1024,
-      "With --matrix: messages under way at once in each direction (default 8)");
-  perf.add_flag("--report-gbits", matrix.gbits, "With --matrix: in Gbit/s instead of GB/s");
+      "With --matrix: messages under way at once in each direction (default 8)")
+      ->needs(asked);
+  perf.add_flag("--report-gbits", matrix.gbits, "With --matrix: in Gbit/s instead of GB/s")->needs(asked);
   AddText(
       perf, "--min-gbps",
       [&matrix](const std::string& text) -> std::string {
@@ -444,7 +467,8 @@ void AddMatrix(CLI::App& perf, Flags& flags) {
         matrix.min_gbps = gbps;
         return "";
       },
-      "GBPS", "With --matrix: exit code 1 if a direction of a pair does less, in Gbit/s");
+      "GBPS", "With --matrix: exit code 1 if a direction of a pair does less, in Gbit/s")
+      ->needs(asked);
 }
 
 void AddRanks(CLI::App& perf, Flags& flags) {

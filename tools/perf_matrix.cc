@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <sstream>
 
+#include "base/out_of_memory.h"
 #include "tools/progress.h"
 #include "tools/sizes.h"
 
@@ -114,8 +115,10 @@ MatrixReport ReportOf(const std::vector<PairRow>& rows, const std::vector<std::s
   return report;
 }
 
-Result<bool> MeasureMatrix(Communicator& communicator, const Clock& clock, const MatrixOptions& options,
-                           const std::string& head, std::FILE* out) {
+namespace {
+
+Result<bool> MeasureOrThrow(Communicator& communicator, const Clock& clock, const MatrixOptions& options,
+                            const std::string& head, std::FILE* out) {
   const Rank self = communicator.rank();
   const int ranks = communicator.world_size();
   PairBench bench(communicator, clock, options.pair);
@@ -150,6 +153,14 @@ Result<bool> MeasureMatrix(Communicator& communicator, const Clock& clock, const
     for (std::string line; std::getline(paths, line);) fmt::print(out, "# Path to {}\n", line);
   }
   return wrong == 0 && report.too_slow.empty();
+}
+
+}  // namespace
+
+Result<bool> MeasureMatrix(Communicator& communicator, const Clock& clock, const MatrixOptions& options,
+                           const std::string& head, std::FILE* out) {
+  return OrOutOfMemory("measuring pairs of ranks",
+                       [&] { return MeasureOrThrow(communicator, clock, options, head, out); });
 }
 
 }  // namespace rondo
