@@ -56,12 +56,12 @@ std::string Table(std::size_t ranks, const std::vector<std::string>& names, Numb
   std::size_t width = 4;
   for (const std::string& name : names) width = std::max(width, name.size());
   std::string text = fmt::format("  {:>4} {:<{}}", "from", "", width);
-  for (std::size_t to = 0; to < ranks; ++to) text += fmt::format(" {:>9}", fmt::format("to {}", to));
+  for (std::size_t to = 0; to < ranks; ++to) text += fmt::format(" {:>8} ", fmt::format("to {}", to));
   text += "\n";
   for (std::size_t from = 0; from < ranks; ++from) {
     text += fmt::format("  {:>4} {:<{}}", from, names[from], width);
     for (std::size_t to = 0; to < ranks; ++to)
-      text += from == to ? fmt::format(" {:>9}", "-") : fmt::format(" {:>8.4g}{}", number(from, to), mark(from, to));
+      text += from == to ? fmt::format(" {:>8} ", "-") : fmt::format(" {:>8.4g}{}", number(from, to), mark(from, to));
     text += "\n";
   }
   return text;

@@ -67,7 +67,7 @@ SUITES = [
           ["bazel-bin/tests/benchmarks/engine_benchmark", "--benchmark_min_time=0.1"], count_step),
     Suite("scripts", "the scripts in tools/", 2,
           ["python3", "-m", "unittest", "discover", "--verbose", "--start-directory", "tests/scripts"], count_unittest),
-    Suite("vm", "an emulated machine with two RDMA devices, in which verbs are real", 3,
+    Suite("vm", "an emulated machine with two RDMA devices, in which verbs are real", 5,
           ["sh", "-c", "tools/packages/install vm && "
            "python3 -m unittest discover --verbose --start-directory tests/vm"], count_unittest),
     Suite("lint", "format, headers alone under g++ and clang++, house rules", 4, ["tools/lint"], count_step),
