@@ -1,6 +1,7 @@
 #include "collectives/connect.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -117,8 +118,10 @@ Result<Presence> MakePresence(const ConnectOptions& options, const std::string& 
   if (options.path == Path::kIb || (options.path == Path::kAuto && in_the_clear)) {
     const bool forced = !options.addresses.empty() || !options.interface.empty();
     IbOptions ib;
+    // The ports of the addresses that were asked for; those of other networks have none.
     ib.port =
-        options.rdma_port.empty() && forced && !presence.hosts.empty() ? presence.hosts.front() : options.rdma_port;
+        options.rdma_port.empty() && forced ? fmt::format("{}", fmt::join(presence.hosts, "+")) : options.rdma_port;
+    ib.logger = options.logger;
     ib.may_fall_back = options.path == Path::kAuto;
     if (options.path == Path::kAuto) ib.host_id = self.host_id;
     RONDO_ASSIGN(presence.transport, MakeIbTransport(presence.transport, std::move(ib)));

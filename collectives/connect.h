@@ -48,8 +48,9 @@ struct ConnectOptions {
   std::optional<TlsOptions> tls = {};
   std::string interface = {};  // forces interfaces: "eth0,ib0", "^docker0,lo", "=eth0", "10.0.0.0/8"
   Path path = Path::kAuto;     // equal on all ranks
-  // This rank's RDMA port: a device "mlx5_0", a port "mlx5_0:1" or an address that it has. "": the port of the first
-  // address where addresses or interfaces are forced, else the fastest active one.
+  // This rank's RDMA port: a device "mlx5_0", a port "mlx5_0:1" or an address that it has. Several, joined by "+": the
+  // next ones stand by until one fails. "": those of the addresses where addresses or interfaces are forced, else all
+  // active ones, the fastest first.
   std::string rdma_port = {};
   Duration timeout = std::chrono::seconds(60);  // of the meeting, and of every operation
   // Looks an environment variable up; null where there is no environment. The library itself never reads it.

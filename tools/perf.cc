@@ -505,9 +505,9 @@ void AddRanks(CLI::App& perf, Flags& flags) {
   AddText(
       perf, "--ib-dev",
       [&flags](const std::string& list) { return flags.rdma_ports = SplitAtCommas(list), std::string(); },
-      "DEV[:PORT][,...]",
-      "RDMA device, port (mlx5_0:1) or its address; of several each local rank takes one in turn (default: the "
-      "fastest)");
+      "DEV[:PORT][+...][,...]",
+      "RDMA device, port (mlx5_0:1) or its address; behind a + one that stands by until the first fails; of several, "
+      "behind commas, each local rank takes one in turn (default: the fastest, the others stand by)");
   AddTls(perf, flags.tls);
   AddSeconds(
       perf, "--timeout", [&flags](Duration timeout) { flags.given_timeout = timeout; },

@@ -30,7 +30,8 @@ void CheckMessage(std::string_view input) {
   Encode(*message, written);
   const auto again = ib::Decode(written);
   RONDO_HOLDS(again && again->word == message->word && again->end == message->end &&
-              again->landing == message->landing);
+              again->landing == message->landing && again->progress == message->progress &&
+              again->ports == message->ports && again->your_fault == message->your_fault);
 }
 
 }  // namespace
@@ -39,9 +40,9 @@ Corpus HarnessCorpus() {
   Corpus corpus;
   corpus.seeds.push_back(
       Encode(ib::IbAddress{.host_id = "boot-net", .port = "mlx5_0:1 RoCE v2 10.0.0.1 (eth1)", .base = "base"}));
-  for (const ib::PathWord word : {ib::PathWord::kOffer, ib::PathWord::kPlain}) {
+  for (const ib::PathWord word : {ib::PathWord::kOffer, ib::PathWord::kPlain, ib::PathWord::kBroken}) {
     ib::PathMessageBytes bytes;
-    Encode(ib::PathMessage{.word = word, .end = {}, .landing = {}, .why = "no memory"}, bytes);
+    Encode(ib::PathMessage{.word = word, .end = {}, .landing = {}, .progress = {}, .why = "no memory"}, bytes);
     corpus.seeds.push_back(ToText(bytes));
   }
   corpus.words = {"ib01", "rndo-ib1"};

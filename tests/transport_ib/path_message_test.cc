@@ -9,6 +9,7 @@
 
 #include "transport/ib/address.h"
 #include "transport/ib/completions.h"
+#include "transport/ib/device_events.h"
 
 namespace rondo::ib {
 namespace {
@@ -19,16 +20,23 @@ PathMessage Offer() {
       .end =
           {.queue_pair = 0x123456, .first_packet = 0xABCDEF, .lid = 17, .mtu_bytes = 4096, .ethernet = true, .gid = {}},
       .landing = {.address = 0x7F0011223344, .key = 9, .notices = 64, .ring_bytes = 1 << 18},
+      .progress = {},
       .why = {}};
   for (std::size_t i = 0; i < message.end.gid.size(); ++i) message.end.gid[i] = static_cast<std::byte>(i + 1);
   return message;
 }
 
 TEST_CASE("Every word comes out as it went in") {
-  for (const PathWord word : {PathWord::kOffer, PathWord::kAnswer, PathWord::kReady, PathWord::kPlain}) {
+  for (const PathWord word :
+       {PathWord::kOffer, PathWord::kAnswer, PathWord::kReady, PathWord::kPlain, PathWord::kBroken}) {
     PathMessage message = Offer();
     message.word = word;
-    message.why = word == PathWord::kPlain ? "rxe0:1 does not register 4096 bytes" : "";
+    if (word == PathWord::kBroken) {
+      message.progress = {.arrived = 0x123456789AB, .consumed = 0x123456789AA};
+      message.ports = 2;
+      message.your_fault = true;
+    }
+    message.why = word >= PathWord::kPlain ? "rxe0:1 does not register 4096 bytes" : "";
     PathMessageBytes bytes;
     Encode(message, bytes);
     const auto read = Decode(bytes);
@@ -39,7 +47,7 @@ TEST_CASE("Every word comes out as it went in") {
 
 TEST_CASE("A reason that is too long is cut") {
   PathMessageBytes bytes;
-  Encode({.word = PathWord::kPlain, .end = {}, .landing = {}, .why = std::string(1000, 'w')}, bytes);
+  Encode({.word = PathWord::kPlain, .end = {}, .landing = {}, .progress = {}, .why = std::string(1000, 'w')}, bytes);
   const auto read = Decode(bytes);
   REQUIRE(read);
   CHECK(read->why == std::string(kMaxWhyBytes, 'w'));
@@ -47,7 +55,7 @@ TEST_CASE("A reason that is too long is cut") {
 
 TEST_CASE("What the other end says of itself cannot command a terminal") {
   PathMessageBytes bytes;
-  Encode({.word = PathWord::kPlain, .end = {}, .landing = {}, .why = "\x1b[2J"}, bytes);
+  Encode({.word = PathWord::kPlain, .end = {}, .landing = {}, .progress = {}, .why = "\x1b[2J"}, bytes);
   CHECK(Decode(bytes)->why == "\\x1b[2J");
 }
 
@@ -63,7 +71,7 @@ TEST_CASE("Other bytes are refused") {
   PathMessageBytes bytes = good;
   bytes[0] ^= std::byte{1};
   CHECK(refused(bytes));
-  for (const int word : {0, 5, 255}) {
+  for (const int word : {0, 6, 255}) {
     bytes = good;
     bytes[8] = static_cast<std::byte>(word);
     CHECK(refused(bytes));
@@ -72,7 +80,10 @@ TEST_CASE("Other bytes are refused") {
   bytes[9] = std::byte{2};  // neither Ethernet nor not
   CHECK(refused(bytes));
   bytes = good;
-  bytes[62] = static_cast<std::byte>(kMaxWhyBytes + 1);  // the reason's length
+  bytes[79] = std::byte{2};  // neither your fault nor not
+  CHECK(refused(bytes));
+  bytes = good;
+  bytes[80] = static_cast<std::byte>(kMaxWhyBytes + 1);  // the reason's length
   CHECK(refused(bytes));
 }
 
@@ -99,6 +110,20 @@ TEST_CASE("Every status of a completion has a name and a remedy") {
   CHECK(Words(static_cast<ibv_wc_status>(200)).name == "an unknown status");
   CHECK(Words(IBV_WC_RETRY_EXC_ERR).peer);
   CHECK_FALSE(Words(IBV_WC_LOC_QP_OP_ERR).peer);
+}
+
+TEST_CASE("Every event of a device has a name, and a remedy where something is wrong") {
+  for (int event = IBV_EVENT_CQ_ERR; event <= IBV_EVENT_WQ_FATAL; ++event) {
+    CAPTURE(event);
+    CHECK(Words(static_cast<ibv_event_type>(event)).name != "an unknown event");
+  }
+  CHECK(Words(static_cast<ibv_event_type>(200)).name == "an unknown event");
+  for (const ibv_event_type event : {IBV_EVENT_PORT_ERR, IBV_EVENT_SM_CHANGE, IBV_EVENT_GID_CHANGE}) {
+    CHECK(Words(event).of_port);
+    CHECK_FALSE(Words(event).remedy.empty());
+  }
+  CHECK_FALSE(Words(IBV_EVENT_DEVICE_FATAL).of_port);
+  CHECK(Words(IBV_EVENT_PORT_ACTIVE).remedy.empty());
 }
 
 }  // namespace

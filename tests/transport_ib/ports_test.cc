@@ -126,5 +126,36 @@ TEST_CASE("A port says all of itself in one line") {
       "[0] InfiniBand 0000:0000:0000:0000:0000:0000:0000:0000, [1] InfiniBand 0000:0000:0000:0000:0000:0000:0000:0000");
 }
 
+std::string NamesOf(const Result<std::vector<ChosenPort>>& chosen) {
+  REQUIRE_MESSAGE(chosen, chosen.error().ToString());
+  std::string names;
+  for (const ChosenPort& one : *chosen) names += one.port.Name() + " ";
+  return names;
+}
+
+TEST_CASE("Lanes try the ports in the order in which they were asked for, each once") {
+  const std::vector<Port> ports = {RocePort("a", "10.0.0.1", "eth0"), RocePort("b", "10.0.0.2", "eth1"),
+                                   RocePort("c", "10.0.0.3", "eth2")};
+  CHECK(NamesOf(ChoosePorts(ports, kNone, "c")) == "c:1 ");
+  CHECK(NamesOf(ChoosePorts(ports, kNone, "c+10.0.0.1+c:1")) == "c:1 a:1 ");
+}
+
+TEST_CASE("Without a wish they try all active ports, the fastest first") {
+  CHECK(NamesOf(ChoosePorts({RocePort("a", "10.0.0.1", "eth0", 25), Down(RocePort("b", "10.0.0.2", "eth1", 400)),
+                             RocePort("c", "10.0.0.3", "eth2", 100), RocePort("d", "10.0.0.4", "eth3", 25)},
+                            kNone, "")) == "c:1 a:1 d:1 ");
+}
+
+TEST_CASE("Of several that were asked for, one that is down is left out while another is not") {
+  const std::vector<Port> ports = {Down(RocePort("a", "10.0.0.1", "eth0")), RocePort("b", "10.0.0.2", "eth1")};
+  CHECK(NamesOf(ChoosePorts(ports, kNone, "a+b")) == "b:1 ");
+  CHECK(NamesOf(ChoosePorts(ports, kNone, "10.0.0.9+b")) == "b:1 ");
+  const auto code = [&](std::string_view wish) { return ChoosePorts(ports, kNone, wish).error().code(); };
+  CHECK(code("a+a") == ErrorCode::kUnreachable);
+  CHECK(code("b+mlx5_0") == ErrorCode::kInvalidArgument);
+  CHECK(code("b+") == ErrorCode::kInvalidArgument);
+  CHECK(code("+") == ErrorCode::kInvalidArgument);
+}
+
 }  // namespace
 }  // namespace rondo::ib

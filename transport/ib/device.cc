@@ -1,5 +1,6 @@
 #include "transport/ib/device.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -9,6 +10,8 @@
 #include <cstring>
 #include <string>
 #include <utility>
+
+#include "transport/ib/device_events.h"
 
 namespace rondo::ib {
 namespace {
@@ -48,24 +51,44 @@ Result<std::shared_ptr<const Device>> Device::Open(const VerbsLibrary& library, 
       if (device->context_ == nullptr) return Fail(NotMade(name, "context"));
     }
   if (device->context_ == nullptr) return Fail(ErrorCode::kUnsupported, "RDMA device {} is gone", name);
+  // Only ever asked when something has gone wrong.
+  const int events = device->context()->async_fd;
+  if (fcntl(events, F_SETFL, fcntl(events, F_GETFL) | O_NONBLOCK) != 0) return Fail(NotMade(name, "events"));
   device->domain_ = {library.alloc_pd(device->context()), {library.dealloc_pd}};
   if (device->domain_ == nullptr) return Fail(NotMade(name, "protection domain"));
   return device;
 }
 
-Result<RegisteredMemory> Device::Allocate(std::size_t bytes, bool remote) const {
+Result<Pages> Pages::Make(std::size_t bytes) {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   bytes = (bytes + page - 1) / page * page;
-  void* const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (pages == MAP_FAILED) return Fail(ErrorCode::kOutOfMemory, "no {} bytes for a lane of {}", bytes, port().Name());
-  RegisteredMemory memory;
-  memory.pages_ = {static_cast<std::byte*>(pages), {bytes}};
+  void* const mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return Fail(ErrorCode::kOutOfMemory, "no {} bytes for a lane by RDMA", bytes);
+  Pages pages;
+  pages.pages_ = {static_cast<std::byte*>(mapped), {bytes}};
   // A child of a fork must not make the parent's pages others than those that the device knows.
-  madvise(pages, bytes, MADV_DONTFORK);
+  madvise(mapped, bytes, MADV_DONTFORK);
+  return pages;
+}
+
+Result<VerbsHandle<ibv_mr>> Device::Register(MutableBytes memory, bool remote) const {
   const int access = IBV_ACCESS_LOCAL_WRITE | (remote ? IBV_ACCESS_REMOTE_WRITE : 0);
-  memory.region_ = {verbs_.reg_mr(domain(), pages, bytes, access), {verbs_.dereg_mr}};
-  if (memory.region_ == nullptr) return Fail(NotRegistered(port().Name(), bytes, errno));
-  return memory;
+  VerbsHandle<ibv_mr> region{verbs_.reg_mr(domain(), memory.data(), memory.size(), access), {verbs_.dereg_mr}};
+  if (region == nullptr) return Fail(NotRegistered(port().Name(), memory.size(), errno));
+  return region;
+}
+
+std::string Device::Trouble() const {
+  const std::lock_guard lock(mutex_);
+  ibv_async_event event{};
+  while (verbs_.get_async_event(context(), &event) == 0) {
+    const EventWords words = Words(event.event_type);
+    const bool ours = !words.of_port || event.element.port_num == port().number;
+    if (ours && event.event_type == IBV_EVENT_PORT_ACTIVE) trouble_.clear();
+    if (ours && !words.remedy.empty()) trouble_ = fmt::format("{} ({})", words.name, words.remedy);
+    verbs_.ack_async_event(&event);
+  }
+  return trouble_;
 }
 
 }  // namespace rondo::ib

@@ -1,4 +1,4 @@
-// An opened RDMA device at one of its ports: what all lanes of a transport share. And memory of ours that it knows.
+// An opened RDMA device at one of its ports: what all lanes of a transport share. And memory for it to know.
 //
 // Thread rule: any thread.
 #pragma once
@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <string>
 #include <string_view>
 
 #include "base/bytes.h"
@@ -32,23 +34,17 @@ struct UnmapPages {
   void operator()(std::byte* pages) const;
 };
 
-// Memory that is registered, and its own: page-aligned, zeroed, not seen by children of a fork.
-class RegisteredMemory {
+// Memory to be registered: page-aligned, zeroed, not seen by children of a fork.
+class Pages {
  public:
-  RegisteredMemory(RegisteredMemory&&) = default;
-  RegisteredMemory& operator=(RegisteredMemory&&) = default;
+  // `bytes` is rounded up to whole pages. kOutOfMemory names it.
+  static Result<Pages> Make(std::size_t bytes);
+  Pages() = default;  // none
 
   MutableBytes bytes() const { return {pages_.get(), pages_.get_deleter().bytes}; }
-  // What work requests of this side name it by, and what the other side may name it by.
-  std::uint32_t local_key() const { return region_->lkey; }
-  std::uint32_t remote_key() const { return region_->rkey; }
 
  private:
-  friend class Device;
-  RegisteredMemory() = default;
-
   std::unique_ptr<std::byte[], UnmapPages> pages_;
-  VerbsHandle<ibv_mr> region_;  // ends first
 };
 
 class Device {
@@ -63,9 +59,12 @@ class Device {
   const Gid& gid() const { return chosen_.gid; }
   const std::string& reason() const { return chosen_.reason; }
 
-  // `remote`: the other side may write to it. kResource: it cannot be registered; says how much may be locked and what
-  // to do about it.
-  Result<RegisteredMemory> Allocate(std::size_t bytes, bool remote) const;
+  // Until the handle ends, which must be before the memory does. `remote`: the other side may write to it. kResource:
+  // it cannot be registered; says how much may be locked and what to do about it.
+  Result<VerbsHandle<ibv_mr>> Register(MutableBytes memory, bool remote) const;
+
+  // What the device has told last of things gone wrong with it or this port: "port down (look at ...)"; "": nothing.
+  std::string Trouble() const;
 
  private:
   Device(const VerbsLibrary& library, ChosenPort chosen) : verbs_(library), chosen_(std::move(chosen)) {}
@@ -74,6 +73,9 @@ class Device {
   const ChosenPort chosen_;
   VerbsHandle<ibv_context> context_;
   VerbsHandle<ibv_pd> domain_;
+
+  mutable std::mutex mutex_;  // guards what follows
+  mutable std::string trouble_;
 };
 
 }  // namespace rondo::ib

@@ -24,25 +24,31 @@ bool MayUseRdma(const IbAddress& a, const IbAddress& b) {
 }
 
 Result<std::unique_ptr<Endpoint>> IbEndpoint::Create(EndpointSetUp set_up, std::unique_ptr<Endpoint> base) {
-  const VerbsLibrary& verbs = set_up.device->verbs();
-  VerbsHandle<ibv_comp_channel> channel{verbs.create_comp_channel(set_up.device->context()),
-                                        {verbs.destroy_comp_channel}};
-  if (channel == nullptr) return Fail(NotMade(set_up.device->port().Name(), "completion channel"));
-  const int flags = fcntl(channel->fd, F_GETFL);
-  Fd poll_set(epoll_create1(EPOLL_CLOEXEC));
-  if (!poll_set || !Watch(poll_set.get(), base->wait_fd()) || fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
-      !Watch(poll_set.get(), channel->fd))
+  const auto no_descriptors = [] {
     return Fail(ErrorCode::kResource, "no descriptors for the wake-up of an endpoint of RDMA: {}",
                 std::strerror(errno));
+  };
+  Fd poll_set(epoll_create1(EPOLL_CLOEXEC));
+  if (!poll_set || !Watch(poll_set.get(), base->wait_fd())) return no_descriptors();
+  std::vector<VerbsHandle<ibv_comp_channel>> channels;
+  for (const auto& device : set_up.devices) {
+    const VerbsLibrary& verbs = device->verbs();
+    VerbsHandle<ibv_comp_channel> channel{verbs.create_comp_channel(device->context()), {verbs.destroy_comp_channel}};
+    if (channel == nullptr) return Fail(NotMade(device->port().Name(), "completion channel"));
+    const int flags = fcntl(channel->fd, F_GETFL);
+    if (fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK) != 0 || !Watch(poll_set.get(), channel->fd))
+      return no_descriptors();
+    channels.push_back(std::move(channel));
+  }
   return std::unique_ptr<Endpoint>(
-      new IbEndpoint(std::move(set_up), std::move(base), std::move(channel), std::move(poll_set)));
+      new IbEndpoint(std::move(set_up), std::move(base), std::move(channels), std::move(poll_set)));
 }
 
-IbEndpoint::IbEndpoint(EndpointSetUp set_up, std::unique_ptr<Endpoint> base, VerbsHandle<ibv_comp_channel> channel,
-                       Fd poll_set)
+IbEndpoint::IbEndpoint(EndpointSetUp set_up, std::unique_ptr<Endpoint> base,
+                       std::vector<VerbsHandle<ibv_comp_channel>> channels, Fd poll_set)
     : set_up_(std::move(set_up)),
       base_(std::move(base)),
-      channel_(std::move(channel)),
+      channels_(std::move(channels)),
       poll_set_(std::move(poll_set)) {}
 
 // Events that came and were not taken belong to queues that are about to go.
@@ -62,10 +68,13 @@ Result<Lane*> IbEndpoint::Open(Rank peer, std::uint32_t index) {
   if (const auto found = by_name_.find({peer, index}); found != by_name_.end()) return found->second;
   RONDO_ASSIGN(Lane * base, base_->Open(peer, index));
   LaneContext context{.self = set_up_.config.rank,
-                      .device = set_up_.device,
-                      .channel = channel_.get(),
-                      .stream = set_up_.stream,
-                      .may_be_plain = set_up_.may_be_plain};
+                      .ports = {},
+                      .ring_bytes = set_up_.ring_bytes,
+                      .connection = set_up_.connection,
+                      .may_be_plain = set_up_.may_be_plain,
+                      .logger = set_up_.logger};
+  for (std::size_t i = 0; i < channels_.size(); ++i)
+    context.ports.push_back({.device = set_up_.devices[i], .channel = channels_[i].get()});
   lanes_.push_back(std::make_unique<IbLane>(std::move(context), *base, index));
   by_name_[{peer, index}] = lanes_.back().get();
   return lanes_.back().get();
@@ -98,10 +107,12 @@ bool IbEndpoint::Arm() {
 
 void IbEndpoint::Disarm() {
   base_->Disarm();
-  if (!std::exchange(armed_, false)) return;  // a read of the channel is a system call
+  if (!std::exchange(armed_, false)) return;  // a read of a channel is a system call
   ibv_cq* queue = nullptr;
   void* own = nullptr;
-  while (set_up_.device->verbs().get_cq_event(channel_.get(), &queue, &own) == 0) static_cast<Stream*>(own)->OnEvent();
+  for (std::size_t i = 0; i < channels_.size(); ++i)
+    while (set_up_.devices[i]->verbs().get_cq_event(channels_[i].get(), &queue, &own) == 0)
+      static_cast<Stream*>(own)->OnEvent();
 }
 
 void IbEndpoint::Revoke() {

@@ -3,6 +3,7 @@
 // Thread rule: as transport.h says.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "transport/fd.h"
 #include "transport/ib/address.h"
 #include "transport/ib/device.h"
@@ -21,11 +23,13 @@
 namespace rondo::ib {
 
 struct EndpointSetUp {
-  EndpointConfig config;         // whose addresses are ours
-  std::vector<IbAddress> peers;  // by rank
-  std::shared_ptr<const Device> device;
-  StreamOptions stream;
+  EndpointConfig config;                               // whose addresses are ours
+  std::vector<IbAddress> peers;                        // by rank
+  std::vector<std::shared_ptr<const Device>> devices;  // one at least, in the order in which lanes try them
+  std::size_t ring_bytes = 0;
+  QueuePairOptions connection;
   bool may_be_plain = true;
+  Logger* logger = nullptr;
 };
 
 // Whether lanes between the two begin to agree on RDMA: both have a port, and they need not share a host. Both sides
@@ -54,15 +58,16 @@ class IbEndpoint final : public Endpoint {
   std::string DescribePeer(Rank peer) const override;
 
  private:
-  IbEndpoint(EndpointSetUp set_up, std::unique_ptr<Endpoint> base, VerbsHandle<ibv_comp_channel> channel, Fd poll_set);
+  IbEndpoint(EndpointSetUp set_up, std::unique_ptr<Endpoint> base, std::vector<VerbsHandle<ibv_comp_channel>> channels,
+             Fd poll_set);
   bool IsByRdma(Rank peer) const;
   void Note(const IbLane& lane);
 
   const EndpointSetUp set_up_;
-  const std::unique_ptr<Endpoint> base_;         // outlives the lanes
-  const VerbsHandle<ibv_comp_channel> channel_;  // likewise
+  const std::unique_ptr<Endpoint> base_;                       // outlives the lanes
+  const std::vector<VerbsHandle<ibv_comp_channel>> channels_;  // likewise; by device
   const Fd poll_set_;
-  bool armed_ = false;  // since the channel was last read
+  bool armed_ = false;  // since the channels were last read
   std::map<std::pair<Rank, std::uint32_t>, IbLane*> by_name_;
   std::vector<std::unique_ptr<IbLane>> lanes_;
 

@@ -19,7 +19,10 @@ namespace rondo {
 namespace ib {
 namespace {
 
-Result<std::shared_ptr<const Device>> OpenPort(const std::string& wish) {
+using Devices = std::vector<std::shared_ptr<const Device>>;
+
+// One at least, in the order in which lanes try them.
+Result<Devices> OpenPorts(const std::string& wish) {
   // The kernel's list: most machines have none, and need not load anything to know it.
   std::error_code none;
   if (std::filesystem::is_empty("/sys/class/infiniband", none) || none)
@@ -27,41 +30,53 @@ Result<std::shared_ptr<const Device>> OpenPort(const std::string& wish) {
   RONDO_ASSIGN(const VerbsLibrary library, LoadVerbs());
   RONDO_ASSIGN(const std::vector<Port> ports, EnumeratePorts(library));
   RONDO_ASSIGN(const auto addresses, tcp::EnumerateInterfaces());
-  RONDO_ASSIGN(ChosenPort chosen, ChoosePort(ports, addresses, wish));
-  return Device::Open(library, std::move(chosen));
+  RONDO_ASSIGN(std::vector<ChosenPort> chosen, ChoosePorts(ports, addresses, wish));
+  Devices devices;
+  for (ChosenPort& one : chosen) {
+    auto device = Device::Open(library, std::move(one));
+    if (device)
+      devices.push_back(std::move(*device));
+    else if (devices.empty() || !wish.empty())  // else nobody has asked for it
+      return tl::unexpected(std::move(device).error());
+  }
+  return devices;
 }
 
 class IbTransport final : public Transport {
  public:
-  IbTransport(std::shared_ptr<Transport> base, IbOptions options, std::shared_ptr<const Device> device,
-              std::string why_none)
+  IbTransport(std::shared_ptr<Transport> base, IbOptions options, Devices devices, std::string why_none)
       : base_(std::move(base)),
         options_(std::move(options)),
-        device_(std::move(device)),
+        devices_(std::move(devices)),
         why_none_(std::move(why_none)),
         capabilities_{.late_release = base_->capabilities().late_release,
-                      .moves_on_cores = device_ != nullptr && device_->port().software} {}
+                      .moves_on_cores = !devices_.empty() && devices_.front()->port().software} {}
 
   std::string_view name() const override { return "ib"; }
   const Capabilities& capabilities() const override { return capabilities_; }
   std::string Address() const override {
-    return Encode(IbAddress{
-        .host_id = options_.host_id,
-        .port = device_ == nullptr ? "" : fmt::format("{} {}", device_->port().Name(), device_->gid().ToString()),
-        .base = base_->Address()});
+    return Encode(IbAddress{.host_id = options_.host_id,
+                            .port = devices_.empty() ? ""
+                                                     : fmt::format("{} {}", devices_.front()->port().Name(),
+                                                                   devices_.front()->gid().ToString()),
+                            .base = base_->Address()});
   }
   std::string DescribeAddress() const override {
-    return device_ == nullptr ? fmt::format("ib: {}, so\n{}", why_none_, base_->DescribeAddress())
-                              : fmt::format("ib: {} ({}), else\n{}", device_->port().ToString(), device_->reason(),
-                                            base_->DescribeAddress());
+    if (devices_.empty()) return fmt::format("ib: {}, so\n{}", why_none_, base_->DescribeAddress());
+    std::string text;
+    for (const auto& device : devices_)
+      text += fmt::format("ib: {} ({}), else\n", device->port().ToString(), device->reason());
+    return text + base_->DescribeAddress();
   }
 
   Result<std::unique_ptr<Endpoint>> OpenEndpoint(const EndpointConfig& config) override {
     EndpointSetUp set_up{.config = config,
                          .peers = {},
-                         .device = device_,
-                         .stream = {.ring_bytes = options_.ring_bytes, .connection = Connection()},
-                         .may_be_plain = options_.may_fall_back};
+                         .devices = devices_,
+                         .ring_bytes = options_.ring_bytes,
+                         .connection = Connection(),
+                         .may_be_plain = options_.may_fall_back,
+                         .logger = options_.logger};
     EndpointConfig of_base = config;
     for (std::size_t rank = 0; rank < config.addresses.size(); ++rank) {
       auto address = DecodeIbAddress(config.addresses[rank]);
@@ -96,7 +111,7 @@ class IbTransport final : public Transport {
 
   const std::shared_ptr<Transport> base_;
   const IbOptions options_;
-  const std::shared_ptr<const Device> device_;  // null: none
+  const Devices devices_;
   const std::string why_none_;
   const Capabilities capabilities_;
 };
@@ -122,12 +137,13 @@ Status Check(const IbOptions& options) {
 
 Result<std::shared_ptr<Transport>> MakeIbTransport(std::shared_ptr<Transport> base, IbOptions options) {
   RONDO_TRY(ib::Check(options));
-  auto device = ib::OpenPort(options.port);
+  auto devices = ib::OpenPorts(options.port);
   // A wish that means nothing is a mistake, whatever may serve instead.
-  if (!device && (!options.may_fall_back || device.error().code() == ErrorCode::kInvalidArgument))
-    return tl::unexpected(std::move(device).error());
-  const std::string why_none = device ? "" : device.error().message();
-  return std::make_shared<ib::IbTransport>(std::move(base), std::move(options), device ? *device : nullptr, why_none);
+  if (!devices && (!options.may_fall_back || devices.error().code() == ErrorCode::kInvalidArgument))
+    return tl::unexpected(std::move(devices).error());
+  const std::string why_none = devices ? "" : devices.error().message();
+  return std::make_shared<ib::IbTransport>(std::move(base), std::move(options),
+                                           devices ? std::move(*devices) : ib::Devices{}, why_none);
 }
 
 }  // namespace rondo

@@ -4,8 +4,9 @@
 //
 // A lane between two ranks is a reliable connection between their RDMA ports. What has to be agreed on is said over a
 // lane of the base transport, which is authenticated and needs no IP over InfiniBand; where RDMA cannot be, that lane
-// carries the bytes, and DescribePeer says why. Control connections, and so the news of a death, are the base
-// transport's.
+// carries the bytes, and DescribePeer says why. When a port fails later, lanes go on by the next port, and in the end
+// by the base transport's, with nothing lost (transport/ib/lane.h). Control connections, and so the news of a death,
+// are the base transport's.
 //
 // libibverbs is loaded at run time.
 #pragma once
@@ -22,7 +23,9 @@
 namespace rondo {
 
 struct IbOptions {
-  // A device "mlx5_0", a port "mlx5_0:1", or an address "10.0.0.1" that the port has; "": the fastest active one.
+  // A device "mlx5_0", a port "mlx5_0:1", or an address "10.0.0.1" that the port has. Several, joined by "+", in the
+  // order in which lanes try them: the first carries them, the next stands by until it fails. "": all active ones, the
+  // fastest first.
   std::string port = {};
   // False: a rank without an RDMA port, and a lane that cannot have RDMA, is an error. True: the base transport serves
   // instead, and DescribeAddress and DescribePeer say why.
@@ -35,8 +38,9 @@ struct IbOptions {
   // to 6): 1.9 s until a silent peer is given up.
   int timeout_exponent = 16;
   int retries = 6;
-  int service_level = 0;  // 0 to 15, of InfiniBand
-  int traffic_class = 0;  // 0 to 255, of RoCE
+  int service_level = 0;     // 0 to 15, of InfiniBand
+  int traffic_class = 0;     // 0 to 255, of RoCE
+  Logger* logger = nullptr;  // outlives the transport; told when a lane's port has failed
 };
 
 // kInvalidArgument names the option; kUnsupported, kUnreachable: no fitting RDMA port, and no falling back. Thread rule

@@ -14,6 +14,8 @@ namespace {
 
 // The base lane has ended, so the peer is done or dead; what it had sent may come a little later on this way.
 constexpr Duration kStragglers = std::chrono::milliseconds(100);
+// How often the base lane is looked at for word of the peer's end while the connection seems well: a system call.
+constexpr Duration kLookAtBase = std::chrono::milliseconds(1);
 
 }  // namespace
 
@@ -25,27 +27,41 @@ const Error* IbLane::failure() const {
   return failure_ ? &*failure_ : base_.failure();
 }
 
-// ---- coming to be ----
+void IbLane::FailWith(ErrorCode code, const std::string& message, bool peer) {
+  if (state_ == LaneState::kFailed) return;
+  ErrorDetails details;
+  details.code = code;
+  details.message = fmt::format("lane {} with rank {}: {}", index_, base_.peer(), message);
+  details.rank = context_.self;
+  details.culprit = peer ? base_.peer() : context_.self;
+  failure_.emplace(std::move(details));
+  state_ = LaneState::kFailed;
+}
+
+std::string IbLane::Describe() const {
+  const std::string before = attempt_ == 0 ? "" : fmt::format(" (since {})", broken_.why);
+  if (is_plain()) return fmt::format("no RDMA: {}", broken_.why);
+  if (phase_ != Phase::kRdma) return "agreeing on RDMA";
+  const Device& device = *stream_->device();
+  return fmt::format("ib {} [{}] {}, MTU {}, {} KiB each way{}", device.port().Name(), device.gid().index,
+                     device.gid().ToString(), stream_->mtu_bytes(), stream_->ring_bytes() / 1024, before);
+}
+
+// ---- agreeing ----
 
 void IbLane::Poll(TimePoint now) {
   if (revoked_ || state_ == LaneState::kFailed) return;
-  if (phase_ < Phase::kRdma) Agree();
-  Adopt(now);
+  if (phase_ <= Phase::kHearing) Agree();
+  Look(now);
 }
 
 void IbLane::Agree() {
   if (phase_ == Phase::kBase) {
     if (base_.state() == LaneState::kConnecting) return;
     phase_ = Phase::kHearing;
-    if (is_caller()) {
-      const Status made = MakeStream();
-      if (made)
-        Say(PathWord::kOffer);
-      else
-        SayPlain(made.error());
-    }
+    if (is_caller()) Offer();
   }
-  while (state_ == LaneState::kConnecting && phase_ < Phase::kRdma) {
+  while (state_ != LaneState::kFailed && (phase_ == Phase::kTelling || phase_ == Phase::kHearing)) {
     if (phase_ == Phase::kTelling) {
       if (!SendMessage()) return;
       OnTold();
@@ -56,14 +72,28 @@ void IbLane::Agree() {
   }
 }
 
-Status IbLane::MakeStream() {
-  RONDO_ASSIGN(stream_, Stream::Make(context_.device, context_.channel, context_.stream));
-  return {};
+Status IbLane::MakeEnd() {
+  if (stream_ == nullptr) {
+    RONDO_ASSIGN(stream_, Stream::Make(context_.ring_bytes));
+  }
+  return stream_->Attach(port().device, port().channel, context_.connection);
+}
+
+void IbLane::Offer() {
+  if (const Status made = MakeEnd(); !made)
+    return GiveUp({.code = made.error().code(), .why = made.error().message(), .peer = false});
+  Say(PathWord::kOffer);
 }
 
 void IbLane::Say(PathWord word) {
-  PathMessage message{.word = word, .end = {}, .landing = {}, .why = {}};
-  if (word == PathWord::kPlain) message.why = why_plain_;
+  PathMessage message;
+  message.word = word;
+  if (word == PathWord::kPlain || word == PathWord::kBroken) message.why = broken_.why;
+  if (word == PathWord::kBroken) {
+    if (stream_ != nullptr) message.progress = stream_->TellProgress();
+    message.ports = static_cast<std::uint8_t>(context_.ports.size());
+    message.your_fault = broken_.peer;
+  }
   if (word == PathWord::kOffer || word == PathWord::kAnswer) {
     message.end = stream_->end();
     message.landing = stream_->landing();
@@ -72,12 +102,6 @@ void IbLane::Say(PathWord word) {
   said_ = word;
   out_sent_ = 0;
   phase_ = Phase::kTelling;
-}
-
-void IbLane::SayPlain(const Error& why) {
-  why_plain_ = why.message();
-  stream_.reset();
-  Say(PathWord::kPlain);
 }
 
 bool IbLane::SendMessage() {
@@ -100,68 +124,139 @@ bool IbLane::ReadMessage() {
 }
 
 void IbLane::OnTold() {
-  if (said_ == PathWord::kPlain) return BePlain(/*peer_said_so=*/false);
   phase_ = Phase::kHearing;
-  if (said_ != PathWord::kReady) return;
-  phase_ = Phase::kRdma;
-  state_ = LaneState::kOpen;
-  changed_ = true;
+  switch (said_) {
+    case PathWord::kOffer: due_ = PathWord::kAnswer; return;
+    case PathWord::kAnswer: due_ = PathWord::kReady; return;
+    case PathWord::kReady: return OnConnected();
+    case PathWord::kPlain: return GoPlain();
+    case PathWord::kBroken:
+      due_ = PathWord::kBroken;
+      if (peer_progress_) AgreeAnew();
+  }
 }
 
 void IbLane::OnHeard() {
   const auto message = Decode(in_);
   if (!message) return FailWith(message.error().code(), message.error().message(), true);
-  if (message->word == PathWord::kPlain) {
-    why_plain_ = fmt::format("rank {}: {}", base_.peer(), message->why);
-    stream_.reset();
-    return BePlain(/*peer_said_so=*/true);
+  if (message->word == PathWord::kBroken) return OnHeardBroken(*message);
+  if (message->word == PathWord::kPlain && due_ == PathWord::kOffer && !is_caller()) {
+    broken_.why = fmt::format("rank {}: {}", base_.peer(), message->why);
+    return GoPlain();
   }
-  const bool ready = stream_ != nullptr && !is_caller();
-  const PathWord due = ready ? PathWord::kReady : is_caller() ? PathWord::kAnswer : PathWord::kOffer;
-  if (message->word != due)
+  // What it said before it heard that this end is broken.
+  if (due_ == PathWord::kBroken && message->word != PathWord::kPlain) return;
+  if (phase_ == Phase::kRdma || message->word != due_)
     return FailWith(ErrorCode::kProtocol, "a connection by RDMA was agreed on out of order", true);
-  if (ready) {
-    phase_ = Phase::kRdma;
-    state_ = LaneState::kOpen;
-    changed_ = true;
-    return;
-  }
-  const auto connect = [&]() -> Status {
-    if (!is_caller()) RONDO_TRY(MakeStream());
-    return stream_->Connect(message->end, message->landing);
-  };
-  if (const Status connected = connect(); !connected) return SayPlain(connected.error());
+  if (due_ == PathWord::kReady) return OnConnected();
+  if (const Status connected = OnHeardEnd(*message); !connected)
+    return GiveUp({.code = connected.error().code(), .why = connected.error().message(), .peer = false});
   Say(is_caller() ? PathWord::kReady : PathWord::kAnswer);
 }
 
-void IbLane::BePlain(bool peer_said_so) {
+// The other end: ours is made if it is not, and connected to it.
+Status IbLane::OnHeardEnd(const PathMessage& message) {
+  if (!is_caller()) RONDO_TRY(MakeEnd());
+  return stream_->Connect(message.end, message.landing);
+}
+
+void IbLane::OnConnected() {
+  phase_ = Phase::kRdma;
+  state_ = LaneState::kOpen;
+  if (streams_)
+    Log(context_.logger, LogLevel::kInfo, "lane {} with rank {} goes on by {}", index_, base_.peer(),
+        stream_->device()->port().Name());
+  streams_ = true;
+  changed_ = true;
+}
+
+// ---- mending ----
+
+void IbLane::GiveUp(Broken broken) {
+  broken_ = std::move(broken);
+  if (stream_ != nullptr) stream_->Detach();
+  ++attempt_;
+  Log(context_.logger, LogLevel::kWarning, "lane {} with rank {}: {}", index_, base_.peer(), broken_.why);
+  Say(PathWord::kBroken);
+}
+
+void IbLane::OnHeardBroken(const PathMessage& message) {
+  peer_ports_ = message.ports;
+  peer_progress_ = message.progress;
+  if (due_ == PathWord::kBroken) return AgreeAnew();
+  GiveUp({.code = ErrorCode::kConnectionReset,
+          .why = fmt::format("rank {}: {}", base_.peer(), message.why),
+          .peer = !message.your_fault});
+}
+
+// Both ends are gone, and both sides know how far the stream has come.
+void IbLane::AgreeAnew() {
+  if (stream_ != nullptr) {
+    if (const Status resumed = stream_->Resume(*peer_progress_); !resumed)
+      return FailWith(resumed.error().code(), resumed.error().message(), true);
+  }
+  peer_progress_.reset();
+  due_ = PathWord::kOffer;
+  phase_ = Phase::kHearing;
+  if (!is_caller()) return;
+  if (attempt_ < std::max(context_.ports.size(), peer_ports_)) return Offer();
+  Say(PathWord::kPlain);
+}
+
+void IbLane::GoPlain() {
   if (!context_.may_be_plain)
-    return FailWith(ErrorCode::kUnreachable, fmt::format("no RDMA, and nothing else is allowed: {}", why_plain_),
-                    peer_said_so);
-  phase_ = Phase::kPlain;
+    return FailWith(broken_.code,
+                    streams_ ? broken_.why : fmt::format("no RDMA, and nothing else is allowed: {}", broken_.why),
+                    broken_.peer);
+  if (streams_) {
+    phase_ = Phase::kCarried;
+    Log(context_.logger, LogLevel::kWarning, "lane {} with rank {} goes on without RDMA", index_, base_.peer());
+    stream_->CarryBy(base_);
+  } else {
+    phase_ = Phase::kPlain;
+    stream_.reset();
+  }
   state_ = LaneState::kOpen;
   changed_ = true;
 }
 
 // ---- how it stands ----
 
-void IbLane::Adopt(TimePoint now) {
+void IbLane::Look(TimePoint now) {
   const LaneState base = base_.state();
-  if (phase_ == Phase::kPlain) {
-    state_ = base;
-    return;
+  const bool base_over = base == LaneState::kEnded || base == LaneState::kFailed;
+  switch (phase_) {
+    case Phase::kPlain: state_ = base; return;
+    case Phase::kCarried:
+      stream_->Look();
+      over_ = base_over;
+      if (base == LaneState::kFailed && stream_->Peek(1).size() == 0) state_ = base;
+      return LookForEnd();
+    case Phase::kBase:
+    case Phase::kTelling:
+    case Phase::kHearing:
+      if (base == LaneState::kFailed) state_ = LaneState::kFailed;
+      if (base == LaneState::kEnded)
+        FailWith(ErrorCode::kConnectionReset,
+                 attempt_ == 0 ? "the other side left before RDMA was agreed on"
+                               : fmt::format("the other side left, after {}", broken_.why),
+                 true);
+      return;
+    case Phase::kRdma: break;
   }
-  if (phase_ != Phase::kRdma) {
-    if (base == LaneState::kFailed) state_ = LaneState::kFailed;
-    if (base == LaneState::kEnded)
-      FailWith(ErrorCode::kConnectionReset, "the other side left before RDMA was agreed on", true);
-    return;
+  stream_->Look();
+  if (base_over) AdoptBaseOver(now);
+  if (const auto failure = stream_->failure(); failure && !over_) {
+    if (!failure->mendable || !may_send_ || stream_->end_arrived() || base_over)
+      FailWith(failure->code, failure->message, failure->peer);
+    else
+      GiveUp({.code = failure->code, .why = failure->message, .peer = failure->peer});
+  } else if (!base_over && now >= look_at_base_) {
+    look_at_base_ = now + kLookAtBase;
+    if (ReadMessage()) OnHeard();
   }
-  stream_->Progress();
-  if (base == LaneState::kEnded || base == LaneState::kFailed) AdoptBaseOver(now);
-  if (const auto& failure = stream_->failure(); failure && !over_)
-    FailWith(failure->code, failure->message, failure->peer);
-  LookForEnd();
+  if (phase_ == Phase::kRdma) return LookForEnd();
+  Agree();
 }
 
 void IbLane::AdoptBaseOver(TimePoint now) {
@@ -174,37 +269,18 @@ void IbLane::LookForEnd() {
   state_ = base_.state() == LaneState::kFailed && !stream_->end_arrived() ? LaneState::kFailed : LaneState::kEnded;
 }
 
-void IbLane::FailWith(ErrorCode code, const std::string& message, bool peer) {
-  if (state_ == LaneState::kFailed) return;
-  ErrorDetails details;
-  details.code = code;
-  details.message = fmt::format("lane {} with rank {}: {}", index_, base_.peer(), message);
-  details.rank = context_.self;
-  details.culprit = peer ? base_.peer() : context_.self;
-  failure_.emplace(std::move(details));
-  state_ = LaneState::kFailed;
-}
-
-std::string IbLane::Describe() const {
-  if (phase_ == Phase::kPlain) return fmt::format("no RDMA: {}", why_plain_);
-  if (phase_ != Phase::kRdma) return "agreeing on RDMA";
-  return fmt::format("ib {} [{}] {}, MTU {}, {} KiB each way", context_.device->port().Name(),
-                     context_.device->gid().index, context_.device->gid().ToString(), stream_->mtu_bytes(),
-                     stream_->ring_bytes() / 1024);
-}
-
 // ---- sending ----
 
 std::size_t IbLane::Write(std::span<const Bytes> pieces) {
   if (!may_send_ || state_ == LaneState::kFailed) return 0;
   if (phase_ == Phase::kPlain) return base_.Write(pieces);
-  return phase_ == Phase::kRdma ? stream_->Write(pieces) : 0;
+  return streams_ ? stream_->Write(pieces) : 0;
 }
 
 void IbLane::Commit(std::size_t bytes) { RONDO_CHECK(bytes == 0, "this lane reserves no room to commit"); }
 
 std::uint64_t IbLane::accepted() const {
-  if (phase_ == Phase::kRdma) return stream_->accepted();
+  if (streams_) return stream_->accepted();
   return phase_ == Phase::kPlain ? base_.accepted() - agreed_out_ : 0;
 }
 
@@ -218,20 +294,20 @@ std::uint64_t IbLane::released() const {
 Arrived IbLane::Peek(std::size_t want) {
   if (revoked_) return {};
   if (phase_ == Phase::kPlain) return base_.Peek(want);
-  return phase_ == Phase::kRdma ? stream_->Peek(want) : Arrived{};
+  return streams_ ? stream_->Peek(want) : Arrived{};
 }
 
 void IbLane::Consume(std::size_t bytes) {
   if (phase_ == Phase::kPlain) return base_.Consume(bytes);
   if (bytes == 0) return;
-  RONDO_CHECK(phase_ == Phase::kRdma, "{} bytes consumed that Peek did not show", bytes);
+  RONDO_CHECK(streams_, "{} bytes consumed that Peek did not show", bytes);
   stream_->Consume(bytes);
 }
 
 std::size_t IbLane::ReadInto(MutableBytes destination) {
   if (revoked_) return 0;
   if (phase_ == Phase::kPlain) return base_.ReadInto(destination);
-  if (phase_ != Phase::kRdma) return 0;
+  if (!streams_) return 0;
   std::size_t done = 0;
   while (done < destination.size()) {
     const Bytes front = stream_->Peek(destination.size() - done).first;
@@ -246,18 +322,19 @@ std::size_t IbLane::ReadInto(MutableBytes destination) {
 
 bool IbLane::end_arrived() const {
   if (phase_ == Phase::kPlain) return base_.end_arrived();
+  if (phase_ == Phase::kCarried) return base_.end_arrived();
   return phase_ == Phase::kRdma && (over_ || stream_->end_arrived());
 }
 
 std::uint64_t IbLane::consumed() const {
-  if (phase_ == Phase::kRdma) return stream_->consumed();
+  if (streams_) return stream_->consumed();
   return phase_ == Phase::kPlain ? base_.consumed() - agreed_in_ : 0;
 }
 
 void IbLane::Revoke() {
   revoked_ = true;
   may_send_ = false;
-  if (stream_ != nullptr) stream_->Break();
+  if (stream_ != nullptr) stream_->Detach();
   if (!IfMemoryAllows([&] { FailWith(ErrorCode::kClosed, "it was given up", false); })) {
     failure_ = Error::MemoryRanOut();
     state_ = LaneState::kFailed;
@@ -268,7 +345,7 @@ void IbLane::Revoke() {
 // ---- sleeping ----
 
 bool IbLane::Arm() {
-  if (revoked_ || state_ == LaneState::kFailed || phase_ != Phase::kRdma) return false;  // the base lane tells
+  if (revoked_ || state_ == LaneState::kFailed || !streams_) return false;  // the base lane tells
   if (stream_->Arm()) return true;
   // Once the base lane is over nobody tells when stragglers are due no more.
   return (base_over_since_ && state_ == LaneState::kOpen) || stream_->failure().has_value();
@@ -276,10 +353,9 @@ bool IbLane::Arm() {
 
 void IbLane::ShutDown() {
   may_send_ = false;
-  if (phase_ == Phase::kRdma) {
-    stream_->End();
-    stream_->Progress();
-  }
+  if (!streams_) return;
+  stream_->End();
+  stream_->Look();
 }
 
 }  // namespace rondo::ib

@@ -2,10 +2,15 @@
 //
 // How it comes to be. The base lane is made first, as between any two ranks. Over it the two agree with path messages
 // (path_message.h): the caller, which is the higher rank, offers its end; the called connects to it and answers with
-// its own; the caller connects and says that it is ready. Whatever fails on the way, either says "plain" instead, and
-// the base lane carries the bytes, or the lane fails, where that is not allowed.
+// its own; the caller connects and says that it is ready.
 //
-// Afterwards the base lane carries nothing. Its end without an end of the stream is the peer's death.
+// What if it fails, on the way or any time later: whoever sees it gives its end up and says "broken", with how far the
+// stream has come; the other does and says the same. Then they agree anew, the k-th time over the k-th port of each
+// (of a side with fewer it is again the first), and the stream goes on where it was. When the last port has failed the
+// base lane carries the bytes, if that is allowed; else the lane fails, for the last reason.
+//
+// Between agreements the base lane carries nothing. Its end without an end of the stream is the peer's death. A sender
+// mends when its owner looks: bytes that it has taken wait until then.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -16,21 +21,30 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "transport/ib/path_message.h"
 #include "transport/ib/stream.h"
 #include "transport/lane.h"
 
 namespace rondo::ib {
 
+// A port by which lanes may go, with what announces its completions to their endpoint.
+struct LanePort {
+  std::shared_ptr<const Device> device;
+  ibv_comp_channel* channel = nullptr;
+};
+
 // What a lane needs of its endpoint.
 struct LaneContext {
   Rank self = kNoRank;
-  std::shared_ptr<const Device> device;
-  ibv_comp_channel* channel = nullptr;  // outlives the lane
-  StreamOptions stream;
+  std::vector<LanePort> ports;  // in the order in which they are tried; one at least. Channels outlive the lane
+  std::size_t ring_bytes = 0;   // of the stream
+  QueuePairOptions connection;
   bool may_be_plain = true;
+  Logger* logger = nullptr;
 };
 
 class IbLane final : public Lane {
@@ -58,31 +72,51 @@ class IbLane final : public Lane {
 
   // ---- for the endpoint ----
 
-  // Goes on with coming to be, or looks how both lanes stand. A change of state shows only after this.
+  // Goes on with agreeing, or looks how both lanes stand. A change of state shows only after this.
   void Poll(TimePoint now);
   // True: do not sleep. Else the channel, or the base lane, will tell.
   bool Arm();
   void ShutDown();
-  bool is_plain() const { return phase_ == Phase::kPlain; }
+  // Whether no bytes go by RDMA any more.
+  bool is_plain() const { return phase_ == Phase::kPlain || phase_ == Phase::kCarried; }
   // Whether Describe says something new since this was last asked.
   bool TakeChanged() { return std::exchange(changed_, false); }
   // "ib mlx5_0:1 RoCE v2 10.0.0.1, MTU 4096", or why not.
   std::string Describe() const;
 
  private:
-  enum class Phase : std::uint8_t { kBase, kTelling, kHearing, kRdma, kPlain };
+  enum class Phase : std::uint8_t {
+    kBase,     // the base lane is being made
+    kTelling,  // a path message goes out
+    kHearing,  // one is waited for
+    kRdma,     // the stream goes by its connection
+    kCarried,  // the stream goes by the base lane, for the last connection has failed
+    kPlain,    // there never was one: the base lane serves itself
+  };
+  // Why the last connection failed, or could not be made.
+  struct Broken {
+    ErrorCode code = ErrorCode::kUnreachable;
+    std::string why;
+    bool peer = false;  // it, or the way to it, is to blame
+  };
 
   bool is_caller() const { return context_.self > base_.peer(); }
+  const LanePort& port() const { return context_.ports[attempt_ % context_.ports.size()]; }
   void Agree();
+  void Offer();
   void Say(PathWord word);
-  void SayPlain(const Error& why);
   bool SendMessage();
   bool ReadMessage();
   void OnTold();
   void OnHeard();
-  Status MakeStream();
-  void BePlain(bool peer_said_so);
-  void Adopt(TimePoint now);
+  void OnHeardBroken(const PathMessage& message);
+  Status OnHeardEnd(const PathMessage& message);
+  Status MakeEnd();
+  void OnConnected();
+  void GiveUp(Broken broken);
+  void AgreeAnew();
+  void GoPlain();
+  void Look(TimePoint now);
   void AdoptBaseOver(TimePoint now);
   void LookForEnd();
   void FailWith(ErrorCode code, const std::string& message, bool peer);
@@ -93,21 +127,27 @@ class IbLane final : public Lane {
   Phase phase_ = Phase::kBase;
   LaneState state_ = LaneState::kConnecting;
   std::optional<Error> failure_;
-  std::string why_plain_;
   bool may_send_ = true;
   bool revoked_ = false;
   bool changed_ = false;
 
-  // Coming to be.
+  // Agreeing.
   PathMessageBytes out_{};
   PathMessageBytes in_{};
   PathWord said_ = PathWord::kPlain;
+  PathWord due_ = PathWord::kOffer;
   std::size_t out_sent_ = 0;
   std::size_t in_read_ = 0;
+  std::size_t attempt_ = 0;
+  std::size_t peer_ports_ = 0;             // as far as told
+  Broken broken_;                          // of the attempt before
+  std::optional<Progress> peer_progress_;  // since it is broken here
+  TimePoint look_at_base_{};
   std::uint64_t agreed_out_ = 0;  // bytes of agreement on the base lane
   std::uint64_t agreed_in_ = 0;
 
   std::unique_ptr<Stream> stream_;
+  bool streams_ = false;  // bytes have moved by it, or may have
   std::optional<TimePoint> base_over_since_;
   bool over_ = false;  // no more is waited for
 };

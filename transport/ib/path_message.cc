@@ -20,9 +20,11 @@ void Encode(const PathMessage& message, PathMessageBytes& bytes) {
   writer.Number(end.queue_pair).Number(end.first_packet).Raw(Bytes(end.gid));
   const Landing& landing = message.landing;
   writer.Number(landing.address).Number(landing.key).Number(landing.notices).Number(landing.ring_bytes);
+  writer.Number(message.progress.arrived).Number(message.progress.consumed);
+  writer.Number(message.ports).Number<std::uint8_t>(message.your_fault ? 1 : 0);
   writer.Text<std::uint8_t>(std::string_view(message.why).substr(0, kMaxWhyBytes));
   const std::string& text = writer.bytes();
-  static_assert(8 + 1 + 1 + 2 + 2 + 4 + 4 + 16 + 8 + 4 + 4 + 8 + 1 + kMaxWhyBytes <= kPathMessageBytes);
+  static_assert(8 + 1 + 1 + 2 + 2 + 4 + 4 + 16 + 8 + 4 + 4 + 8 + 8 + 8 + 1 + 1 + 1 + kMaxWhyBytes <= kPathMessageBytes);
   bytes.fill(std::byte{0});
   std::copy_n(AsBytes(text).begin(), text.size(), bytes.begin());
 }
@@ -47,9 +49,14 @@ Result<PathMessage> Decode(const PathMessageBytes& bytes) {
   landing.key = reader.Number<std::uint32_t>();
   landing.notices = reader.Number<std::uint32_t>();
   landing.ring_bytes = reader.Number<std::uint64_t>();
+  message.progress.arrived = reader.Number<std::uint64_t>();
+  message.progress.consumed = reader.Number<std::uint64_t>();
+  message.ports = reader.Number<std::uint8_t>();
+  const auto fault = reader.Number<std::uint8_t>();
+  message.your_fault = fault == 1;
   message.why = Printable(reader.Text<std::uint8_t>(kMaxWhyBytes));
   const bool known = word >= static_cast<std::uint8_t>(PathWord::kOffer) &&
-                     word <= static_cast<std::uint8_t>(PathWord::kPlain) && ethernet <= 1;
+                     word <= static_cast<std::uint8_t>(PathWord::kBroken) && ethernet <= 1 && fault <= 1;
   if (!magic || !known || !reader.ok())
     return Fail(ErrorCode::kProtocol, "something else came where a connection by RDMA was to be agreed on");
   return message;

@@ -1,5 +1,6 @@
 // What two ranks say to each other over a lane of the base transport, in front of everything else, to agree on a
-// reliable connection between their RDMA ports. Three lines long, so that what follows is as aligned as before.
+// reliable connection between their RDMA ports, and later when that has failed, to agree on another. Four lines long,
+// so that what follows is as aligned as before.
 //
 // Encoding: docs/WIRE.md, "Agreeing on RDMA". Thread rule: values; functions are pure.
 #pragma once
@@ -19,7 +20,8 @@ enum class PathWord : std::uint8_t {
   kOffer = 1,   // the caller: my end
   kAnswer = 2,  // the called: my end, and it is connected to yours
   kReady = 3,   // the caller: mine is connected to yours
-  kPlain = 4,   // either, instead of any of these: the base lane is to carry the bytes, and why
+  kPlain = 4,   // the caller, instead of kOffer: the base lane is to carry the bytes, and why
+  kBroken = 5,  // either, at any time: my end is no more, and why; answered by the same, then the caller speaks
 };
 
 // Where one end lets the other write (stream.h).
@@ -31,15 +33,25 @@ struct Landing {
   friend bool operator==(const Landing&, const Landing&) = default;
 };
 
+// How far a stream has come at the side that says so (stream.h).
+struct Progress {
+  std::uint64_t arrived = 0;
+  std::uint64_t consumed = 0;
+  friend bool operator==(const Progress&, const Progress&) = default;
+};
+
 struct PathMessage {
   PathWord word = PathWord::kPlain;
   PathEnd end;
   Landing landing;
-  std::string why;  // of kPlain; cut at kMaxWhyBytes
+  Progress progress;        // of kBroken
+  std::uint8_t ports = 0;   // likewise: how many this side can try
+  bool your_fault = false;  // likewise: the end that hears this, or the way to it, is what to look at
+  std::string why;          // of kPlain and kBroken; cut at kMaxWhyBytes
   friend bool operator==(const PathMessage&, const PathMessage&) = default;
 };
-inline constexpr std::size_t kPathMessageBytes = 3 * kLineBytes;
-inline constexpr std::size_t kMaxWhyBytes = 120;
+inline constexpr std::size_t kPathMessageBytes = 4 * kLineBytes;
+inline constexpr std::size_t kMaxWhyBytes = 160;
 
 using PathMessageBytes = std::array<std::byte, kPathMessageBytes>;
 void Encode(const PathMessage& message, PathMessageBytes& bytes);

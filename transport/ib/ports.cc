@@ -216,4 +216,38 @@ Result<ChosenPort> ChoosePort(const std::vector<Port>& ports, const std::vector<
   return Fail(ErrorCode::kInvalidArgument, "there is no RDMA device or port '{}'; there are: {}", wish, List(ports));
 }
 
+Result<std::vector<ChosenPort>> ChoosePorts(const std::vector<Port>& ports,
+                                            const std::vector<tcp::LocalAddress>& addresses, std::string_view wishes) {
+  std::vector<ChosenPort> chosen;
+  if (!wishes.empty()) {
+    std::optional<Error> first_down;
+    for (std::size_t begin = 0, joint = 0; joint != std::string_view::npos; begin = joint + 1) {
+      joint = wishes.find('+', begin);
+      const std::string_view wish = wishes.substr(begin, joint == std::string_view::npos ? joint : joint - begin);
+      if (wish.empty()) return Fail(ErrorCode::kInvalidArgument, "'{}' names no RDMA port beside a '+'", wishes);
+      auto one = ChoosePort(ports, addresses, wish);
+      if (one) {
+        const bool again = std::any_of(chosen.begin(), chosen.end(), [&](const ChosenPort& before) {
+          return before.port.Name() == one->port.Name();
+        });
+        if (!again) chosen.push_back(std::move(*one));
+      } else if (one.error().code() != ErrorCode::kUnreachable)
+        return tl::unexpected(std::move(one).error());
+      else if (!first_down)
+        first_down = std::move(one).error();
+    }
+    if (chosen.empty()) return tl::unexpected(std::move(*first_down));
+    return chosen;
+  }
+  RONDO_ASSIGN(ChosenPort fastest, ChoosePort(ports, addresses, ""));
+  chosen.push_back(std::move(fastest));
+  std::vector<const Port*> others;
+  for (const Port& port : ports)
+    if (port.active && BestGid(port) != nullptr && port.Name() != chosen.front().port.Name()) others.push_back(&port);
+  std::stable_sort(others.begin(), others.end(),
+                   [](const Port* a, const Port* b) { return a->line_gbps > b->line_gbps; });
+  for (const Port* port : others) chosen.push_back({*port, *BestGid(*port), "stands by"});
+  return chosen;
+}
+
 }  // namespace rondo::ib

@@ -64,4 +64,10 @@ struct ChosenPort {
 Result<ChosenPort> ChoosePort(const std::vector<Port>& ports, const std::vector<tcp::LocalAddress>& addresses,
                               std::string_view wish);
 
+// The ports of this process in the order in which lanes are to try them: those of each of the wishes in `wishes`, which
+// "+" joins ("mlx5_0+mlx5_1"), once each, without those that are down while another is not; of "" all that are active,
+// the fastest first. Errors as above.
+Result<std::vector<ChosenPort>> ChoosePorts(const std::vector<Port>& ports,
+                                            const std::vector<tcp::LocalAddress>& addresses, std::string_view wishes);
+
 }  // namespace rondo::ib

@@ -41,47 +41,41 @@ struct Credit {
 
 }  // namespace
 
-Result<std::unique_ptr<Stream>> Stream::Make(std::shared_ptr<const Device> device, ibv_comp_channel* channel,
-                                             const StreamOptions& options) {
-  std::unique_ptr<Stream> made(new Stream(device, options.ring_bytes));
-  RONDO_ASSIGN(made->in_, device->Allocate(options.ring_bytes + sizeof(Credit), true));
-  RONDO_ASSIGN(made->out_, device->Allocate(options.ring_bytes + sizeof(Credit), false));
-  QueuePairOptions connection = options.connection;
-  connection.sends = kSends;
-  connection.receives = kReceives;
-  connection.inline_bytes = kInlineBytes;
-  RONDO_ASSIGN(made->pair_, QueuePair::Make(std::move(device), channel, made.get(), connection));
-  made->receives_due_ = kReceives;
-  made->PostReceives();
-  if (made->failure_) return Fail(made->failure_->code, "{}", made->failure_->message);
+Result<std::unique_ptr<Stream>> Stream::Make(std::size_t ring_bytes) {
+  std::unique_ptr<Stream> made(new Stream(ring_bytes));
+  RONDO_ASSIGN(made->in_, Pages::Make(ring_bytes + sizeof(Credit)));
+  RONDO_ASSIGN(made->out_, Pages::Make(ring_bytes + sizeof(Credit)));
   return made;
 }
 
 Stream::~Stream() {
-  if (connected_ && !broken_ && !failure_) Linger();
-  if (events_ > 0) device_->verbs().ack_cq_events(pair_.completions(), events_);  // destroying would wait for it
+  if (moves()) Linger();
+  Detach();
 }
 
-// A socket's bytes outlive their socket, a queue pair's do not.
-void Stream::Linger() {
-  if (requests_done_ == requests_ && posted_ == accepted_) return;
-  Pump();
-  ibv_send_wr nothing{};
-  nothing.opcode = IBV_WR_RDMA_WRITE;
-  nothing.send_flags = IBV_SEND_SIGNALED;
-  nothing.wr_id = ++requests_;
-  nothing.wr.rdma = {peer_.address, peer_.key};
-  ibv_send_wr* bad = nullptr;
-  if (ibv_post_send(pair_.get(), &nothing, &bad) != 0) return;
-  for (int waited_ms = 0; requests_done_ < requests_ && !failure_ && waited_ms < kLingerMs; ++waited_ms) {
-    Progress();
-    if (requests_done_ < requests_) poll(nullptr, 0, 1);
-  }
+// ---- what carries the bytes ----
+
+Status Stream::Attach(std::shared_ptr<const Device> device, ibv_comp_channel* channel, QueuePairOptions options) {
+  Link link;
+  link.device = device;
+  RONDO_ASSIGN(link.in, device->Register(in_.bytes(), true));
+  RONDO_ASSIGN(link.out, device->Register(out_.bytes(), false));
+  options.sends = kSends;
+  options.receives = kReceives;
+  options.inline_bytes = kInlineBytes;
+  RONDO_ASSIGN(link.pair, QueuePair::Make(std::move(device), channel, this, options));
+  link.receives_due = kReceives;
+  link_ = std::move(link);
+  PostReceives();
+  if (!failure_) return {};
+  Error error(failure_->code, failure_->message);
+  Detach();
+  return tl::unexpected(std::move(error));
 }
 
 Landing Stream::landing() const {
-  return {.address = reinterpret_cast<std::uintptr_t>(in_->bytes().data()),
-          .key = in_->remote_key(),
+  return {.address = reinterpret_cast<std::uintptr_t>(in_.bytes().data()),
+          .key = link_->in->rkey,
           .notices = kNotices,
           .ring_bytes = ring_bytes_};
 }
@@ -90,16 +84,83 @@ Status Stream::Connect(const PathEnd& peer, const Landing& landing) {
   if (!std::has_single_bit(landing.ring_bytes) || landing.ring_bytes < 4096 || landing.ring_bytes > kMostRingBytes ||
       landing.notices < 2 || landing.notices > kMostNotices)
     return Fail(ErrorCode::kProtocol, "the other end's ring makes no sense");
-  RONDO_TRY(pair_.Connect(peer));
-  peer_ = landing;
-  window_bytes_ = std::min<std::uint64_t>(ring_bytes_, landing.ring_bytes);
-  connected_ = true;
+  const std::uint64_t window = std::min<std::uint64_t>(ring_bytes_, landing.ring_bytes);
+  if (window_bytes_ != 0 && window_bytes_ != window)
+    return Fail(ErrorCode::kProtocol, "the other end's ring has another size than before");
+  RONDO_TRY(link_->pair.Connect(peer));
+  link_->peer = landing;
+  window_bytes_ = window;
+  link_->connected = true;
+  Pump();
   return {};
 }
 
-void Stream::FailWith(ErrorCode code, std::string message, bool peer) {
+void Stream::Detach() {
+  if (link_) {
+    if (link_->connected) Count();
+    link_->pair.Break();
+    // Destroying the queue would wait for it.
+    if (link_->events > 0) link_->device->verbs().ack_cq_events(link_->pair.completions(), link_->events);
+    link_.reset();
+  }
+  failure_.reset();
+}
+
+Progress Stream::TellProgress() {
+  consumed_told_ = consumed_;
+  return {.arrived = arrived_, .consumed = consumed_};
+}
+
+Status Stream::Resume(const Progress& peers) {
+  if (peers.consumed < peer_consumed_ || peers.arrived < peers.consumed || peers.arrived > posted_)
+    return Fail(ErrorCode::kProtocol, "the other side says that {} bytes have arrived and {} are read, of {}",
+                peers.arrived, peers.consumed, posted_);
+  peer_consumed_ = peers.consumed;
+  posted_ = peers.arrived;
+  return {};
+}
+
+void Stream::CarryBy(Lane& lane) {
+  carrier_ = &lane;
+  PumpCarrier();
+}
+
+// The lane brings its own credit: what it has taken leaves room here.
+void Stream::PumpCarrier() {
+  while (posted_ < accepted_) {
+    const auto at = static_cast<std::size_t>(posted_ % ring_bytes_);
+    const auto bytes = static_cast<std::size_t>(accepted_ - posted_);
+    const std::size_t first = std::min(bytes, ring_bytes_ - at);
+    const Bytes ring = out_.bytes();
+    const std::array<Bytes, 2> pieces{ring.subspan(at, first), ring.first(bytes - first)};
+    const std::size_t taken = carrier_->Write(pieces);
+    if (taken == 0) break;
+    posted_ += taken;
+  }
+  // A lane may take without a copy, and release later.
+  peer_consumed_ = posted_ - std::min(posted_, carrier_->accepted() - carrier_->released());
+}
+
+// A socket's bytes outlive their socket, a queue pair's do not.
+void Stream::Linger() {
+  if (link_->requests_done == link_->requests && posted_ == accepted_) return;
+  Pump();
+  ibv_send_wr nothing{};
+  nothing.opcode = IBV_WR_RDMA_WRITE;
+  nothing.send_flags = IBV_SEND_SIGNALED;
+  nothing.wr_id = ++link_->requests;
+  nothing.wr.rdma = {link_->peer.address, link_->peer.key};
+  ibv_send_wr* bad = nullptr;
+  if (ibv_post_send(link_->pair.get(), &nothing, &bad) != 0) return;
+  for (int waited_ms = 0; link_->requests_done < link_->requests && !failure_ && waited_ms < kLingerMs; ++waited_ms) {
+    Look();
+    if (link_->requests_done < link_->requests) poll(nullptr, 0, 1);
+  }
+}
+
+void Stream::FailWith(ErrorCode code, std::string message, bool peer, bool mendable) {
   if (failure_) return;
-  failure_ = Failure{code, std::move(message), peer};
+  failure_ = Failure{code, std::move(message), peer, mendable};
   news_ = true;
 }
 
@@ -108,7 +169,7 @@ void Stream::FailWith(ErrorCode code, std::string message, bool peer) {
 std::size_t Stream::Write(std::span<const Bytes> pieces) {
   std::size_t done = 0;
   write_short_ = false;
-  if (accepted_ == peer_consumed_ + window_bytes_) Progress();
+  if (accepted_ == peer_consumed_ + window_bytes_) Look();
   for (Bytes piece : pieces) {
     while (!piece.empty()) {
       const auto room = static_cast<std::size_t>(peer_consumed_ + window_bytes_ - accepted_);
@@ -119,7 +180,7 @@ std::size_t Stream::Write(std::span<const Bytes> pieces) {
         Pump();
         return done;
       }
-      std::memcpy(out_->bytes().data() + at, piece.data(), part);
+      std::memcpy(out_.bytes().data() + at, piece.data(), part);
       accepted_ += part;
       done += part;
       piece = piece.subspan(part);
@@ -131,82 +192,87 @@ std::size_t Stream::Write(std::span<const Bytes> pieces) {
 }
 
 void Stream::Pump() {
-  if (!connected_ || broken_ || failure_) return;
+  if (carrier_ != nullptr) return PumpCarrier();
+  if (!moves()) return;
   while (GiveCredit() || PostData() || PostEnd()) {
   }
 }
 
 bool Stream::PostData() {
-  if (posted_ == accepted_ || notices_sent_ - peer_notices_ >= peer_.notices) return false;
+  if (posted_ == accepted_ || link_->notices_sent - link_->peer_notices >= link_->peer.notices) return false;
+  const Landing& peer = link_->peer;
   const auto own = static_cast<std::size_t>(posted_ % ring_bytes_);
-  const auto theirs = static_cast<std::size_t>(posted_ % peer_.ring_bytes);
+  const auto theirs = static_cast<std::size_t>(posted_ % peer.ring_bytes);
   const auto bytes = static_cast<std::size_t>(
-      std::min<std::uint64_t>({accepted_ - posted_, ring_bytes_ - own, peer_.ring_bytes - theirs, kMostBytes}));
-  ibv_sge piece{.addr = reinterpret_cast<std::uintptr_t>(out_->bytes().data() + own),
+      std::min<std::uint64_t>({accepted_ - posted_, ring_bytes_ - own, peer.ring_bytes - theirs, kMostBytes}));
+  ibv_sge piece{.addr = reinterpret_cast<std::uintptr_t>(out_.bytes().data() + own),
                 .length = static_cast<std::uint32_t>(bytes),
-                .lkey = out_->local_key()};
+                .lkey = link_->out->lkey};
   ibv_send_wr request{};
   request.sg_list = &piece;
   request.num_sge = 1;
-  request.wr.rdma = {peer_.address + theirs, peer_.key};
+  request.wr.rdma = {peer.address + theirs, peer.key};
   if (!Post(request, Kind::kData, static_cast<std::uint32_t>(bytes))) return false;
   posted_ += bytes;
-  ++notices_sent_;
+  ++link_->notices_sent;
   return true;
 }
 
 bool Stream::GiveCredit() {
-  if (consumed_ - consumed_told_ < window_bytes_ / 4 && notices_posted_ - notices_told_ < kNotices / 2) return false;
+  if (consumed_ - consumed_told_ < window_bytes_ / 4 && link_->notices_posted - link_->notices_told < kNotices / 2)
+    return false;
   // May still be on its way from the last time: both numbers only grow, and either is true.
-  auto& credit = *reinterpret_cast<Credit*>(out_->bytes().data() + ring_bytes_);
+  auto& credit = *reinterpret_cast<Credit*>(out_.bytes().data() + ring_bytes_);
   std::atomic_ref(credit.consumed).store(consumed_, std::memory_order_relaxed);
-  std::atomic_ref(credit.notices).store(notices_posted_, std::memory_order_relaxed);
-  ibv_sge piece{.addr = reinterpret_cast<std::uintptr_t>(&credit), .length = sizeof credit, .lkey = out_->local_key()};
+  std::atomic_ref(credit.notices).store(link_->notices_posted, std::memory_order_relaxed);
+  ibv_sge piece{.addr = reinterpret_cast<std::uintptr_t>(&credit), .length = sizeof credit, .lkey = link_->out->lkey};
   ibv_send_wr request{};
   request.sg_list = &piece;
   request.num_sge = 1;
-  request.wr.rdma = {peer_.address + peer_.ring_bytes, peer_.key};
+  request.wr.rdma = {link_->peer.address + link_->peer.ring_bytes, link_->peer.key};
   if (!Post(request, Kind::kCredit, 0)) return false;
   consumed_told_ = consumed_;
-  notices_told_ = notices_posted_;
+  link_->notices_told = link_->notices_posted;
   return true;
 }
 
 bool Stream::PostEnd() {
   if (!ending_ || end_sent_ || posted_ < accepted_) return false;
   ibv_send_wr request{};
-  request.wr.rdma = {peer_.address, peer_.key};
+  request.wr.rdma = {link_->peer.address, link_->peer.key};
   end_sent_ = Post(request, Kind::kEnd, 0);
   return end_sent_;
 }
 
 bool Stream::Post(ibv_send_wr& request, Kind kind, std::uint32_t count) {
-  if (requests_ - requests_done_ >= kSends - 1) return false;  // one is left for who lingers
+  if (link_->requests - link_->requests_done >= kSends - 1) return false;  // one is left for who lingers
   request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
   request.imm_data = htonl(static_cast<std::uint32_t>(kind) << kCountBits | count);
-  request.wr_id = requests_ + 1;
-  if (request.wr_id - requests_signaled_ >= kSignalEvery) request.send_flags |= IBV_SEND_SIGNALED;
-  if (request.num_sge == 1 && request.sg_list->length <= pair_.inline_bytes()) request.send_flags |= IBV_SEND_INLINE;
+  request.wr_id = link_->requests + 1;
+  if (request.wr_id - link_->requests_signaled >= kSignalEvery) request.send_flags |= IBV_SEND_SIGNALED;
+  if (request.num_sge == 1 && request.sg_list->length <= link_->pair.inline_bytes())
+    request.send_flags |= IBV_SEND_INLINE;
   ibv_send_wr* bad = nullptr;
-  if (const int failed = ibv_post_send(pair_.get(), &request, &bad); failed != 0) {
+  if (const int failed = ibv_post_send(link_->pair.get(), &request, &bad); failed != 0) {
     FailWith(ErrorCode::kResource,
-             fmt::format("{} takes no work request: {}", device_->port().Name(), std::strerror(failed)), false);
+             fmt::format("{} takes no work request: {}", link_->device->port().Name(), std::strerror(failed)), false,
+             true);
     return false;
   }
-  ++requests_;
-  if ((request.send_flags & IBV_SEND_SIGNALED) != 0) requests_signaled_ = requests_;
+  ++link_->requests;
+  if ((request.send_flags & IBV_SEND_SIGNALED) != 0) link_->requests_signaled = link_->requests;
   return true;
 }
 
 // ---- receiving ----
 
 Arrived Stream::Peek(std::size_t want) {
-  if (arrived_ - consumed_ < want) Progress();
+  if (arrived_ - consumed_ < want) Look();
   arrived_seen_ = arrived_;
   const auto bytes = static_cast<std::size_t>(arrived_ - consumed_);
   const auto at = static_cast<std::size_t>(consumed_ % ring_bytes_);
   const std::size_t first = std::min(bytes, ring_bytes_ - at);
-  const MutableBytes ring = in_->bytes();
+  const MutableBytes ring = in_.bytes();
   return {ring.subspan(at, first), ring.first(bytes - first)};
 }
 
@@ -218,91 +284,102 @@ void Stream::Consume(std::size_t bytes) {
 
 void Stream::PostReceives() {
   std::array<ibv_recv_wr, kReceives> requests;
-  for (std::uint32_t i = 0; i < receives_due_; ++i) {
+  for (std::uint32_t i = 0; i < link_->receives_due; ++i) {
     requests[i] = {};
-    requests[i].next = i + 1 < receives_due_ ? &requests[i + 1] : nullptr;
+    requests[i].next = i + 1 < link_->receives_due ? &requests[i + 1] : nullptr;
   }
   ibv_recv_wr* bad = nullptr;
-  if (const int failed = ibv_post_recv(pair_.get(), requests.data(), &bad); failed != 0)
+  if (const int failed = ibv_post_recv(link_->pair.get(), requests.data(), &bad); failed != 0)
     return FailWith(ErrorCode::kResource,
-                    fmt::format("{} takes no receive: {}", device_->port().Name(), std::strerror(failed)), false);
-  receives_due_ = 0;
-  notices_posted_ = notices_;
+                    fmt::format("{} takes no receive: {}", link_->device->port().Name(), std::strerror(failed)), false,
+                    true);
+  link_->receives_due = 0;
+  link_->notices_posted = link_->notices;
 }
 
 void Stream::TakeNotice(std::uint32_t immediate) {
-  ++receives_due_;
+  ++link_->receives_due;
   const std::uint32_t count = immediate & ((1u << kCountBits) - 1);
   switch (static_cast<Kind>(immediate >> kCountBits)) {
     case Kind::kData:
-      ++notices_;
+      ++link_->notices;
       if (count > consumed_ + ring_bytes_ - arrived_ || end_arrived_) break;
       arrived_ += count;
       return;
     case Kind::kCredit: return TakeCredit();
     case Kind::kEnd: end_arrived_ = true; return;
   }
-  FailWith(ErrorCode::kProtocol, "the other side's counters are out of bounds", true);
+  FailWith(ErrorCode::kProtocol, "the other side's counters are out of bounds", true, false);
 }
 
 void Stream::TakeCredit() {
-  auto& credit = *reinterpret_cast<Credit*>(in_->bytes().data() + ring_bytes_);
+  auto& credit = *reinterpret_cast<Credit*>(in_.bytes().data() + ring_bytes_);
   const std::uint64_t consumed = std::atomic_ref(credit.consumed).load(std::memory_order_acquire);
   const std::uint64_t notices = std::atomic_ref(credit.notices).load(std::memory_order_acquire);
-  if (consumed < peer_consumed_ || consumed > posted_ || notices < peer_notices_ || notices > notices_sent_)
-    return FailWith(ErrorCode::kProtocol, "the other side's counters are out of bounds", true);
+  if (consumed < peer_consumed_ || consumed > posted_ || notices < link_->peer_notices || notices > link_->notices_sent)
+    return FailWith(ErrorCode::kProtocol, "the other side's counters are out of bounds", true, false);
   peer_consumed_ = consumed;
-  peer_notices_ = notices;
+  link_->peer_notices = notices;
 }
 
 // ---- completions ----
 
-void Stream::Progress() {
-  if (broken_) return;
+void Stream::Count() {
   std::array<ibv_wc, kRepost> done;
   for (int count = kRepost; count == static_cast<int>(kRepost);) {
-    count = ibv_poll_cq(pair_.completions(), kRepost, done.data());
-    if (count < 0) return FailWith(ErrorCode::kInternal, "the completion queue cannot be read", false);
+    count = ibv_poll_cq(link_->pair.completions(), kRepost, done.data());
+    if (count < 0) return FailWith(ErrorCode::kInternal, "the completion queue cannot be read", false, true);
     for (const ibv_wc& one : std::span(done).first(static_cast<std::size_t>(count))) {
       if (one.status != IBV_WC_SUCCESS) {
         if (one.status == IBV_WC_WR_FLUSH_ERR && failure_) continue;
         const CompletionWords words = Words(one.status);
+        const std::string trouble = failure_ ? "" : link_->device->Trouble();
         FailWith(ErrorCode::kConnectionReset,
-                 fmt::format("RDMA by {}: {} (vendor code {}): {}", device_->port().Name(), words.name, one.vendor_err,
-                             words.remedy),
-                 words.peer);
+                 fmt::format("RDMA by {}: {} (vendor code {}): {}{}", link_->device->port().Name(), words.name,
+                             one.vendor_err, words.remedy, trouble.empty() ? "" : "; the device tells: " + trouble),
+                 words.peer && trouble.empty(), true);
       } else if (one.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
         TakeNotice(ntohl(one.imm_data));
       } else {
-        requests_done_ = std::max(requests_done_, one.wr_id);
+        link_->requests_done = std::max(link_->requests_done, one.wr_id);
       }
     }
     if (count > 0) news_ = true;
-    if (receives_due_ >= kRepost && !failure_) PostReceives();
+    if (link_->receives_due >= kRepost && !failure_) PostReceives();
+  }
+}
+
+void Stream::Look() {
+  if (carrier_ != nullptr) {
+    // Twice at most, where the ring begins anew.
+    for (int part = 0; part < 2; ++part) {
+      const auto at = static_cast<std::size_t>(arrived_ % ring_bytes_);
+      const auto room = static_cast<std::size_t>(consumed_ + ring_bytes_ - arrived_);
+      const std::size_t read = carrier_->ReadInto(in_.bytes().subspan(at, std::min(room, ring_bytes_ - at)));
+      arrived_ += read;
+      if (read < ring_bytes_ - at) break;
+    }
+  } else if (link_ && link_->connected) {
+    Count();
   }
   Pump();
 }
 
 bool Stream::Arm() {
-  if (broken_) return false;
   news_ = false;
-  if (!event_wanted_) event_wanted_ = ibv_req_notify_cq(pair_.completions(), 0) == 0;
-  Progress();
+  if (moves() && !link_->event_wanted) link_->event_wanted = ibv_req_notify_cq(link_->pair.completions(), 0) == 0;
+  Look();
   // What came while the owner looked elsewhere; told once.
   const bool unseen = arrived_ != arrived_seen_;
   arrived_seen_ = arrived_;
   const bool room = std::exchange(write_short_, false) && accepted_ < peer_consumed_ + window_bytes_;
-  return news_ || unseen || room || !event_wanted_;
+  return news_ || unseen || room || (moves() && !link_->event_wanted);
 }
 
 void Stream::OnEvent() {
-  event_wanted_ = false;
-  ++events_;
-}
-
-void Stream::Break() {
-  if (std::exchange(broken_, true)) return;
-  pair_.Break();
+  if (!link_) return;
+  link_->event_wanted = false;
+  ++link_->events;
 }
 
 }  // namespace rondo::ib

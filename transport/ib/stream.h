@@ -1,4 +1,4 @@
-// A stream of bytes each way over one reliable connection.
+// A stream of bytes each way over one reliable connection, which may be replaced by another when it has failed.
 //
 // Each side has a ring into which the other writes by RDMA, and a ring of its own from which it sends. A byte at stream
 // offset o lies at o modulo the ring's size, so what is sent needs no address but its offset. Three kinds of work
@@ -19,6 +19,10 @@
 // Sent bytes stay in the sender's ring until they are consumed. An RDMA write is read again by the device only while it
 // is not acknowledged, and consumed bytes are received bytes: what a late resend carries is thrown away.
 //
+// Why nothing is lost or doubled when the connection is replaced: a side says how much has arrived only after its old
+// queue pair and registrations are gone, so what it has not counted by then never counts. The other side goes on from
+// there: those bytes are not consumed, so they are in its ring still.
+//
 // Thread rule: one thread at a time.
 #pragma once
 
@@ -38,27 +42,39 @@
 
 namespace rondo::ib {
 
-struct StreamOptions {
-  std::size_t ring_bytes = 0;   // a power of two, a page at least
-  QueuePairOptions connection;  // sends, receives and inline_bytes are filled in
-};
-
 class Stream {
  public:
-  static Result<std::unique_ptr<Stream>> Make(std::shared_ptr<const Device> device, ibv_comp_channel* channel,
-                                              const StreamOptions& options);
-  // What was written is given a moment to be acknowledged, unless Break was called.
+  // `ring_bytes`: a power of two, a page at least.
+  static Result<std::unique_ptr<Stream>> Make(std::size_t ring_bytes);
+  // What was written is given a moment to be acknowledged, unless Detach was called.
   ~Stream();
   Stream(const Stream&) = delete;
 
-  // What the other end has to be told, to Connect to this one.
-  const PathEnd& end() const { return pair_.end(); }
+  // ---- what carries the bytes ----
+
+  // An end of a connection, to be told to the other side. REQUIRES: detached. Of `options`, sends, receives and
+  // inline_bytes are filled in.
+  Status Attach(std::shared_ptr<const Device> device, ibv_comp_channel* channel, QueuePairOptions options);
+  const PathEnd& end() const { return link_->pair.end(); }
   Landing landing() const;
+  // From now on bytes move. REQUIRES: attached, and resumed if not the first time.
   Status Connect(const PathEnd& peer, const Landing& landing);
-  int mtu_bytes() const { return pair_.mtu_bytes(); }
+  // From now on neither side's device touches memory of this one, and no byte moves; nothing that was counted is lost.
+  void Detach();
+  // To be told to the other side, when detached.
+  Progress TellProgress();
+  // The other side's. kProtocol: it cannot be.
+  Status Resume(const Progress& peers);
+  // The rest goes by that lane, which outlives this. REQUIRES: detached and resumed.
+  void CarryBy(Lane& lane);
+
+  // Null: none.
+  const Device* device() const { return link_ ? link_->device.get() : nullptr; }
+  int mtu_bytes() const { return link_->pair.mtu_bytes(); }
   std::size_t ring_bytes() const { return ring_bytes_; }
 
-  // As of a lane (transport/lane.h).
+  // ---- the bytes; as of a lane (transport/lane.h) ----
+
   std::size_t Write(std::span<const Bytes> pieces);
   Arrived Peek(std::size_t want);
   void Consume(std::size_t bytes);
@@ -68,60 +84,77 @@ class Stream {
   // Nothing more is written; tells the other side once everything is on its way.
   void End() { ending_ = true; }
   bool end_arrived() const { return end_arrived_; }
-  // Why nothing can be sent or received any more. The other side is the culprit if `peer`.
+  // Why nothing can be sent or received any more; Detach forgets it.
   struct Failure {
     ErrorCode code;
     std::string message;
-    bool peer;
+    bool peer;      // the other side, or the way to it, is to blame
+    bool mendable;  // by another connection
   };
   const std::optional<Failure>& failure() const { return failure_; }
 
   // Looks what has completed, and goes on with what waited for it.
-  void Progress();
+  void Look();
   // Asks for an event at the next completion, then looks again: true if something happened since it was last seen.
   bool Arm();
   // Of the channel, for this stream.
   void OnEvent();
-  // From now on neither side's device touches memory of this one.
-  void Break();
 
  private:
   enum class Kind : std::uint32_t { kData = 0, kCredit = 1, kEnd = 2 };
 
-  Stream(std::shared_ptr<const Device> device, std::size_t ring_bytes)
-      : device_(std::move(device)), ring_bytes_(ring_bytes) {}
+  // A connection, and what is counted anew for each.
+  struct Link {
+    std::shared_ptr<const Device> device;
+    VerbsHandle<ibv_mr> in;
+    VerbsHandle<ibv_mr> out;
+    QueuePair pair;  // ends before the registrations
+    Landing peer;
+    bool connected = false;
+
+    std::uint64_t notices_sent = 0;
+    std::uint64_t peer_notices = 0;       // by the last credit
+    std::uint64_t requests = 0;           // posted to the send queue
+    std::uint64_t requests_signaled = 0;  // the last of them that will complete by itself
+    std::uint64_t requests_done = 0;
+
+    std::uint64_t notices = 0;         // of data, seen
+    std::uint64_t notices_posted = 0;  // of these, whose receives are posted again
+    std::uint64_t notices_told = 0;
+    std::uint32_t receives_due = 0;
+
+    bool event_wanted = false;
+    unsigned events = 0;  // not acknowledged to the library yet
+  };
+
+  explicit Stream(std::size_t ring_bytes) : ring_bytes_(ring_bytes) {}
 
   void Pump();
+  void PumpCarrier();
   bool PostData();
   bool GiveCredit();
   bool PostEnd();
   bool Post(ibv_send_wr& request, Kind kind, std::uint32_t count);
   void PostReceives();
+  void Count();
   void TakeNotice(std::uint32_t immediate);
   void TakeCredit();
-  void FailWith(ErrorCode code, std::string message, bool peer);
+  void FailWith(ErrorCode code, std::string message, bool peer, bool mendable);
   void Linger();
+  bool moves() const { return link_ && link_->connected && !failure_; }
 
-  const std::shared_ptr<const Device> device_;
   const std::size_t ring_bytes_;
-  std::optional<RegisteredMemory> in_;   // the ring, then the credit that the other side writes
-  std::optional<RegisteredMemory> out_;  // the ring, then the credit that this side gives
-  QueuePair pair_;                       // ends before the memory
-  Landing peer_;
-  std::uint64_t window_bytes_ = 0;  // of the two rings, the smaller
+  Pages in_;   // the ring, then the credit that the other side writes
+  Pages out_;  // the ring, then the credit that this side gives
+  std::optional<Link> link_;
+  Lane* carrier_ = nullptr;
   std::optional<Failure> failure_;
-  bool connected_ = false;
-  bool broken_ = false;
+  std::uint64_t window_bytes_ = 0;  // of the two rings, the smaller; before they are known, 0
 
   // Sending.
   std::uint64_t accepted_ = 0;
   std::uint64_t posted_ = 0;
-  std::uint64_t notices_sent_ = 0;
-  std::uint64_t peer_consumed_ = 0;  // by the last credit
-  std::uint64_t peer_notices_ = 0;
-  std::uint64_t requests_ = 0;           // posted to the send queue
-  std::uint64_t requests_signaled_ = 0;  // the last of them that will complete by itself
-  std::uint64_t requests_done_ = 0;
+  std::uint64_t peer_consumed_ = 0;  // as far as told
   bool ending_ = false;
   bool end_sent_ = false;
   bool write_short_ = false;  // the last Write took less than it was given
@@ -131,16 +164,9 @@ class Stream {
   std::uint64_t arrived_seen_ = 0;  // by the owner
   std::uint64_t consumed_ = 0;
   std::uint64_t consumed_told_ = 0;
-  std::uint64_t notices_ = 0;         // of data, seen
-  std::uint64_t notices_posted_ = 0;  // of these, whose receives are posted again
-  std::uint64_t notices_told_ = 0;
-  std::uint32_t receives_due_ = 0;
   bool end_arrived_ = false;
 
-  // Events.
-  bool event_wanted_ = false;
-  unsigned events_ = 0;  // not acknowledged to the library yet
-  bool news_ = false;
+  bool news_ = false;  // since Arm last asked
 };
 
 }  // namespace rondo::ib

@@ -33,6 +33,8 @@ Result<VerbsLibrary> LoadVerbs(const std::string& name) {
   find(library.close_device, "ibv_close_device");
   find(library.query_device, "ibv_query_device");
   find(library.query_gid_table, "_ibv_query_gid_table");
+  find(library.get_async_event, "ibv_get_async_event");
+  find(library.ack_async_event, "ibv_ack_async_event");
   find(library.port_state_str, "ibv_port_state_str");
   find(library.query_port, "ibv_query_port");
   find(library.alloc_pd, "ibv_alloc_pd");

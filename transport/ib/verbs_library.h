@@ -24,6 +24,8 @@ struct VerbsLibrary {
   int (*query_device)(ibv_context* context, ibv_device_attr* attributes) = nullptr;
   ssize_t (*query_gid_table)(ibv_context* context, ibv_gid_entry* entries, std::size_t most, std::uint32_t flags,
                              std::size_t entry_bytes) = nullptr;
+  int (*get_async_event)(ibv_context* context, ibv_async_event* event) = nullptr;
+  void (*ack_async_event)(ibv_async_event* event) = nullptr;
   const char* (*port_state_str)(ibv_port_state state) = nullptr;
   ibv_pd* (*alloc_pd)(ibv_context* context) = nullptr;
   int (*dealloc_pd)(ibv_pd* domain) = nullptr;
