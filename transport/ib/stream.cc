@@ -334,10 +334,11 @@ void Stream::Count() {
         if (one.status == IBV_WC_WR_FLUSH_ERR && failure_) continue;
         const CompletionWords words = Words(one.status);
         const std::string trouble = failure_ ? "" : link_->device->Trouble();
-        FailWith(ErrorCode::kConnectionReset,
-                 fmt::format("RDMA by {}: {} (vendor code {}): {}{}", link_->device->port().Name(), words.name,
-                             one.vendor_err, words.remedy, trouble.empty() ? "" : "; the device tells: " + trouble),
-                 words.peer && trouble.empty(), true);
+        FailWith(
+            ErrorCode::kConnectionReset,
+            fmt::format("RDMA by {}: {} (vendor code {}): {}", link_->device->port().Name(), words.name, one.vendor_err,
+                        trouble.empty() ? std::string(words.remedy) : "the device tells: " + trouble),
+            words.peer && trouble.empty(), true);
       } else if (one.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
         TakeNotice(ntohl(one.imm_data));
       } else {
