@@ -18,7 +18,7 @@ BOTH = "--transport ib --ib-dev rxe0,rxe1"
 # Does something to the network while the ranks are stopped and their devices idle: soft-RoCE of Linux 6.1 may lock up a
 # processor for good, or never complete anything again, when its interface goes down between two packets.
 QUIETLY = """
-    ranks() { grep -sla all_reduce /proc/[0-9]*/cmdline | xargs grep -sLz run | cut -d/ -f3; }
+    ranks() { cat /proc/$launcher/task/$launcher/children; }
     quietly() { kill -STOP $(ranks); sleep 0.5; "$@"; kill -CONT $(ranks); }
 """
 
@@ -93,9 +93,9 @@ class Ib(unittest.TestCase):
 
     def test_a_killed_rank_a_port_that_goes_down_and_a_gid_that_goes_away_are_told_by_name(self):
         done = guest(QUIETLY + f"""
-            job() {{ rondo run -N 2 -- rondo perf all_reduce {BOTH} -b 64K -e 64K -n 100000 -w 0 --timeout 10 >/tmp/out 2>&1 & sleep 3; }}
+            job() {{ rondo run -N 2 -- rondo perf all_reduce {BOTH} -b 64K -e 64K -n 100000 -w 0 --timeout 10 >/tmp/out 2>&1 & launcher=$!; sleep 3; }}
             told() {{ wait; grep -a 'rondo perf: rank' /tmp/out; echo ==; }}
-            job; kill -9 $(ranks | tail -n 1); told
+            job; kill -9 $(ranks | cut -d" " -f2); told
             job; quietly ip link set veth1 down; told
             ip link set veth1 up; sleep 1
             job; quietly ip addr del 10.0.0.2/24 dev veth1; told
@@ -122,7 +122,7 @@ class Ib(unittest.TestCase):
             rdma link add rxe2 type rxe netdev lo
             ./guest_mending --no-colors
             both="--transport ib --ib-dev rxe0+rxe2,rxe1+rxe2"
-            rondo run -N 2 -- rondo perf all_reduce $both -b 64K -e 64K -n 2000 -w 0 --timeout 20 >/tmp/out 2>&1 & sleep 3
+            rondo run -N 2 -- rondo perf all_reduce $both -b 64K -e 64K -n 2000 -w 0 --timeout 20 >/tmp/out 2>&1 & launcher=$!; sleep 3
             quietly ip link set veth1 down; wait; grep -a 'Wrong values\|Path to' /tmp/out
             rondo perf all_reduce -N 2 $both -b 8 -e 8 -n 1 2>&1 | grep 'Path to'
         """, RONDO, "bazel-bin/tests/transport_ib/guest_mending:/root/guest_mending")  # fmt: skip
