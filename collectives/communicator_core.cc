@@ -285,12 +285,20 @@ void CommunicatorCore::NoteIssue(Pending& pending) {
     recorder_->Issued(request.recorded(), pending.issued);
 }
 
+// A failure that was noticed where nobody waits, or by a wait whose own operation had just completed, is ended by the
+// next call: there may be no thread of progress to do so, nor another call.
+Error CommunicatorCore::WhyRefused(const Error& found) {
+  if (!poisoned_.load(std::memory_order_acquire)) return found;
+  if (!ended_.load()) ProgressOnce();
+  return *failure();
+}
+
 Status CommunicatorCore::Run(OperationRequest&& request, const OperationOptions& options) {
   const Result<Sequence> sequence = OrFail("issuing an operation", [&]() -> Result<Sequence> {
     RONDO_TRY(Check(request, options));
     return Issue(request, /*at_once=*/true);
   });
-  if (!sequence) return Fail(sequence.error());
+  if (!sequence) return Fail(WhyRefused(sequence.error()));
   if (completed_.load(std::memory_order_acquire) >= *sequence) return {};
   return WaitForGood(*sequence);
 }
@@ -303,7 +311,7 @@ Work CommunicatorCore::RunAsync(OperationRequest&& request, const OperationOptio
     return Issue(request);
   });
   if (!sequence) {
-    work.refused_ = sequence.error();
+    work.refused_ = WhyRefused(sequence.error());
     return work;
   }
   work.sequence_ = *sequence;

@@ -287,6 +287,7 @@ class CommunicatorCore final : public PeerObserver,
   TimePoint DeadlineOf(Sequence sequence);
   // Issuer: when the operation was issued, and what follows from it.
   void NoteIssue(Pending& pending);
+  Error WhyRefused(const Error& found);
 
   // Owner: the clock, and what it said last.
   TimePoint Look() { return last_look_ = clock_->Now(); }

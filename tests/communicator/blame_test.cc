@@ -1,11 +1,13 @@
-// Who is blamed when a connection breaks and the news of it are slower than what follows from them.
+// Who is blamed, and who says so, when the news of a failure come at an awkward time.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "tests/communicator/sim_ranks.h"
+#include "tests/support/own_places.h"
 
 namespace rondo {
 namespace {
@@ -33,6 +35,32 @@ TEST_CASE("of a lane that breaks all ranks blame one of its two ends, and nobody
     }
   }
   CHECK(failed > 300);
+}
+
+// Nobody waits when the news come, and no thread of progress is there: the call that is refused is the last to come by.
+TEST_CASE("a call that is refused says who reports the failure, and has the records of it written") {
+  for (const bool blocks : {false, true}) {
+    CAPTURE(blocks);
+    const TemporaryDirectory records;
+    SimRanks ranks({.world_size = 2}, [&](CommunicatorOptions& options) {
+      options.record_dir = records.path();
+      options.job = "own";
+    });
+    std::vector<Work> works;
+    for (Rank rank = 0; rank < 2; ++rank) works.push_back(ranks.communicator(rank).BarrierAsync());
+    CHECK(ranks.Finish(works) == "");
+    ranks.communicator(1).Abort("by this test");
+    while (ranks.network().Step()) continue;
+    ranks.communicator(0).Progress();  // hears of it, no more
+    const std::string file = records.File("rondo-own-g0-group0-rank0.json");
+    REQUIRE_FALSE(std::filesystem::exists(file));
+    const Status status = blocks ? ranks.communicator(0).Barrier() : ranks.communicator(0).BarrierAsync().Wait();
+    REQUIRE_FALSE(status);
+    CHECK(status.error().code() == ErrorCode::kPeerAborted);
+    CHECK(status.error().culprit() == 1);
+    CHECK(status.error().details().rank == 0);
+    CHECK(std::filesystem::exists(file));
+  }
 }
 
 }  // namespace
