@@ -126,4 +126,9 @@ std::string IbEndpoint::DescribePeer(Rank peer) const {
                                    : fmt::format("{}; beside it {}", found->second, base_->DescribePeer(peer));
 }
 
+double IbEndpoint::LineGbps(Rank peer) const {
+  const std::lock_guard lock(mutex_);
+  return IsByRdma(peer) && !plain_.contains(peer) ? set_up_.device->port().line_gbps : base_->LineGbps(peer);
+}
+
 }  // namespace rondo::ib

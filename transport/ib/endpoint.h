@@ -52,6 +52,7 @@ class IbEndpoint final : public Endpoint {
   bool ControlFlushed() const override { return base_->ControlFlushed(); }
   std::string_view TransportTo(Rank peer) const override;
   std::string DescribePeer(Rank peer) const override;
+  double LineGbps(Rank peer) const override;
 
  private:
   IbEndpoint(EndpointSetUp set_up, std::unique_ptr<Endpoint> base, VerbsHandle<ibv_comp_channel> channel, Fd poll_set);

@@ -130,4 +130,14 @@ Result<std::shared_ptr<Transport>> MakeIbTransport(std::shared_ptr<Transport> ba
   return std::make_shared<ib::IbTransport>(std::move(base), std::move(options), device ? *device : nullptr, why_none);
 }
 
+std::string BaseOfIbAddress(const std::string& address) {
+  const auto decoded = ib::DecodeIbAddress(address);
+  return decoded ? decoded->base : address;
+}
+
+Status CheckIbPort(const std::string& port) {
+  const auto device = ib::OpenPort(port);
+  return device ? Status{} : tl::unexpected(device.error());
+}
+
 }  // namespace rondo

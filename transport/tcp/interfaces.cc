@@ -11,6 +11,7 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <utility>
@@ -104,6 +105,12 @@ AddressClass Classify(const LocalAddress& address) {
   if (!address.up) return AddressClass::kDown;
   if (address.ip.IsLinkLocal()) return AddressClass::kLinkLocal;
   return IsContainerBridge(address.interface) ? AddressClass::kVirtual : AddressClass::kGlobal;
+}
+
+double LineGbpsOf(const std::string& interface) {
+  double mbps = 0;
+  std::ifstream("/sys/class/net/" + interface + "/speed") >> mbps;
+  return mbps > 0 ? mbps / 1000 : 0;  // -1 where there is a driver that does not know
 }
 
 std::string_view Describe(AddressClass address_class) {
