@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <set>
 #include <string>
@@ -32,6 +33,9 @@ p { margin: .2em 0 .8em; }
 .verdict { border-left: .3em solid var(--good); padding: .2em .9em; margin: 1em 0; }
 .verdict.bad { border-color: var(--bad); }
 .verdict ul { margin: .3em 0; padding-left: 1.2em; }
+.maps { display: flex; flex-wrap: wrap; gap: 0 3em; }
+.maps section { max-width: 100%; }
+.maps p { max-width: 36em; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .87em; }
 th { font-weight: 500; }
@@ -88,7 +92,7 @@ class Page {
   std::string HeatMap(const std::string& title, const std::string& legend, const std::string& from_label,
                       const std::string& to_label, const std::function<double(const Direction&)>& value,
                       const std::function<double(const Direction&)>& share, bool marks) const {
-    std::string html = fmt::format("<h2>{}</h2>\n<p class=\"faint\">{}</p>\n", title, legend);
+    std::string html = fmt::format("<section><h2>{}</h2>\n<p class=\"faint\">{}</p>\n", title, legend);
     html += "<div class=\"wide\"><table class=\"heat\"><tr><th></th>";
     for (std::size_t to = 0; to < matrix_.ranks.size(); ++to)
       html += fmt::format("<th scope=\"col\" title=\"{}\">to {}</th>", Escaped(matrix_.ranks[to].Name()), to);
@@ -101,7 +105,8 @@ class Page {
         html += from == to ? "<td class=\"self\">&middot;</td>" : Cell(directions_[next++], value, share, marks);
       html += "</tr>\n";
     }
-    return html + fmt::format("</table></div>\n<div class=\"key faint\">{}<i></i>{}</div>\n", from_label, to_label);
+    return html +
+           fmt::format("</table></div>\n<div class=\"key faint\">{}<i></i>{}</div></section>\n", from_label, to_label);
   }
 
   std::string Bandwidth() const {
@@ -136,7 +141,11 @@ class Page {
         fmt::format("Microseconds: half of {} there and back, median.", FormatSize(matrix_.options.pair.latency_bytes)),
         fmt::format("{:.4g} us", most), fmt::format("{:.4g} us", least),
         [](const Direction& direction) { return direction.pair->latency_median_us; },
-        [least](const Direction& direction) { return least / std::max(direction.pair->latency_median_us, 1e-9); },
+        // By factors, for one way through a busy switch takes many times what another takes within a host.
+        [least, most](const Direction& direction) {
+          const double times = most / std::max(least, 1e-9);
+          return times > 1 ? std::log(most / std::max(direction.pair->latency_median_us, 1e-9)) / std::log(times) : 1;
+        },
         false);
   }
 
@@ -205,7 +214,8 @@ std::string MatrixToHtml(const Matrix& matrix, const HostFacts& host) {
              "<p class=\"faint\">rondo {2} on {3} ({4}, {5} cores, {6}). Pairs are measured one after the other.</p>\n",
              Escaped(page.Title()), kStyle, kRondoVersion, Escaped(host.name), Escaped(host.cpu), host.cores,
              Escaped(host.kernel)) +
-         page.Verdict() + page.Bandwidth() + page.BothWays() + page.Latency() + page.Paths() + "</body></html>\n";
+         page.Verdict() + "<div class=\"maps\">\n" + page.Bandwidth() + page.BothWays() + page.Latency() + "</div>\n" +
+         page.Paths() + "</body></html>\n";
 }
 
 }  // namespace rondo
