@@ -14,6 +14,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "transport/tcp/socket.h"
@@ -108,8 +109,13 @@ AddressClass Classify(const LocalAddress& address) {
 }
 
 double LineGbpsOf(const std::string& interface) {
+  const std::string folder = "/sys/class/net/" + interface;
+  // A veth pair claims 10 Gbit/s, but has no device behind it.
+  std::error_code error;
+  if (!std::filesystem::exists(folder + "/device", error) && !std::filesystem::exists(folder + "/bonding", error))
+    return 0;
   double mbps = 0;
-  std::ifstream("/sys/class/net/" + interface + "/speed") >> mbps;
+  std::ifstream(folder + "/speed") >> mbps;
   return mbps > 0 ? mbps / 1000 : 0;  // -1 where there is a driver that does not know
 }
 
