@@ -31,11 +31,12 @@ struct NameFacts {
 
 // One attempt at a TCP connection.
 struct Attempt {
-  enum class Outcome : std::uint8_t { kReached, kRefused, kTimedOut, kFailed };
+  // The best first. kUntried: not even a socket for it could be had.
+  enum class Outcome : std::uint8_t { kReached, kRefused, kTimedOut, kFailed, kUntried };
 
   tcp::LocalAddress from;
   Outcome outcome = Outcome::kFailed;
-  std::string words;  // of kFailed: what the system said
+  std::string words;  // of kFailed and kUntried: what the system said
 };
 
 struct PeerFacts {

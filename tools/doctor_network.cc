@@ -91,7 +91,8 @@ std::string Words(const Attempt& attempt) {
     case Attempt::Outcome::kReached: return "connected";
     case Attempt::Outcome::kRefused: return "refused";
     case Attempt::Outcome::kTimedOut: return "timed out";
-    case Attempt::Outcome::kFailed: break;
+    case Attempt::Outcome::kFailed:
+    case Attempt::Outcome::kUntried: break;
   }
   return attempt.words;
 }
@@ -188,7 +189,16 @@ std::vector<Finding> JudgeReach(const NetworkFacts& facts) {
       ++reached;
       continue;
     }
-    findings.push_back({Level::kBad, attempt.from.ip.ToString(),
+    if (attempt.outcome == Attempt::Outcome::kUntried) {
+      findings.push_back({Level::kWarn, attempt.from.ip.ToString(),
+                          fmt::format("could not be tried: {}", Words(attempt)),
+                          "where descriptors are short: ulimit -n 1024; an IPv6 address is tentative for two seconds "
+                          "after its interface came up (ip addr)"});
+      continue;
+    }
+    // Nobody is sent to the others first.
+    const bool needed = IsCandidate(attempt.from) || attempt.from.ip.IsLoopback();
+    findings.push_back({needed ? Level::kBad : Level::kWarn, attempt.from.ip.ToString(),
                         fmt::format("this host cannot connect to a port of its own there: {}", Words(attempt)),
                         attempt.from.ip.IsLoopback()
                             ? "let loopback through: nft add rule inet filter input iif lo accept"

@@ -42,11 +42,12 @@ void Start(const tcp::SocketAddress& to, const tcp::IpAddress* from, Attempt& at
     dials.push_back({std::move(*socket), &attempt});
     return;
   }
+  attempt.outcome = socket.error().code() == ErrorCode::kResource ? Outcome::kUntried : Outcome::kFailed;
   attempt.words = socket.error().message();
 }
 
 void Finish(std::vector<Dial>& dials, const Clock& clock, TimePoint deadline) {
-  for (Dial& dial : dials) dial.attempt->outcome = Outcome::kTimedOut;
+  for (const Dial& dial : dials) dial.attempt->outcome = Outcome::kTimedOut;
   while (!dials.empty()) {
     std::vector<pollfd> set;
     for (const Dial& dial : dials) set.push_back({dial.socket.get(), POLLOUT, 0});
@@ -79,6 +80,7 @@ void AskSelf(const Clock& clock, NetworkFacts& facts) {
     attempt.from = address;
     auto listener = tcp::Listen({.ip = address.ip, .port = 0}, 4, /*dual_stack=*/false, {});
     if (!listener) {
+      attempt.outcome = Outcome::kUntried;
       attempt.words = listener.error().message();
       continue;
     }
