@@ -53,7 +53,8 @@ std::optional<int> NumberIn(const EnvironmentFacts& facts, const std::string& na
 }
 
 void JudgeOwn(const EnvironmentFacts& facts, std::vector<Finding>& findings) {
-  for (const auto& [name, value] : facts.variables) {
+  for (const auto& variable : facts.variables) {
+    const std::string &name = variable.first, &value = variable.second;
     if (!name.starts_with("RONDO_")) continue;
     const auto own = std::find_if(kOwn.begin(), kOwn.end(), [&](const auto& known) { return known.name == name; });
     if (own == kOwn.end())

@@ -1,6 +1,7 @@
 #include "tools/doctor_files.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -73,7 +74,8 @@ std::vector<std::string> HostFiles::GroupFolders(const std::string& controller) 
     if (names.empty()) {
       if (Exists(groups + "/cgroup.controllers")) upwards(groups, path);
     } else if (std::find(all.begin(), all.end(), controller) != all.end()) {
-      upwards(groups + "/" + (Exists(groups + "/" + names) ? names : controller), path);
+      const std::string together = fmt::format("{}/{}", groups, names);  // cpu,cpuacct
+      upwards(Exists(together) ? together : fmt::format("{}/{}", groups, controller), path);
     }
   }
   return folders;

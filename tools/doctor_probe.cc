@@ -2,6 +2,7 @@
 #include "tools/doctor_probe.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -37,7 +38,8 @@ std::optional<std::uint64_t> GroupLeft(const HostFiles& files, const std::string
   std::optional<std::uint64_t> left;
   for (const std::string& folder : files.GroupFolders(controller))
     for (const auto& [most, used] : most_and_used) {
-      const auto limit = files.Number(folder + "/" + most), now = files.Number(folder + "/" + used);
+      const auto limit = files.Number(fmt::format("{}/{}", folder, most));
+      const auto now = files.Number(fmt::format("{}/{}", folder, used));
       if (!limit || !now) continue;
       const std::uint64_t room = *limit - std::min(*limit, *now);
       if (!left || room < *left) left = room;

@@ -167,7 +167,7 @@ std::vector<std::string> DroppingChains(const std::string& nft_chains) {
     std::istringstream words(line);
     std::string word, family, name;
     words >> word;
-    if (word == "table" && words >> family >> name) table = family + " " + name;
+    if (word == "table" && words >> family >> name) table = fmt::format("{} {}", family, name);
     if (word == "chain" && words >> name) chain = name;
     // type filter hook input priority filter; policy drop;
     if (word == "type" && line.find("hook input") != std::string::npos && line.find("policy drop") != std::string::npos)

@@ -30,10 +30,10 @@ RdmaPort::State StateOf(const std::string& line) {
 std::vector<RdmaGid> GidsIn(const HostFiles& files, const std::string& folder) {
   std::vector<RdmaGid> gids;
   for (const std::string& index : files.List(folder + "/gids")) {
-    const auto ip = tcp::IpAddress::Parse(files.Line(folder + "/gids/" + index));
+    const auto ip = tcp::IpAddress::Parse(files.Line(fmt::format("{}/gids/{}", folder, index)));
     // Tables are long and mostly empty.
     if (!ip || *ip == *tcp::IpAddress::Parse("::")) continue;
-    gids.push_back({.type = files.Line(folder + "/gid_attrs/types/" + index), .ip = *ip});
+    gids.push_back({.type = files.Line(fmt::format("{}/gid_attrs/types/{}", folder, index)), .ip = *ip});
   }
   return gids;
 }
