@@ -242,6 +242,8 @@ std::optional<Error> Communicator::failure() const { return core_->failure(); }
 std::string Communicator::Transports() const { return core_->Transports(); }
 
 std::string Communicator::DescribePaths() const { return core_->DescribePaths(); }
+const PeerIdentity& Communicator::peer(Rank rank) const { return core_->peer(rank); }
+PeerPath Communicator::PathTo(Rank peer) const { return core_->PathTo(peer); }
 
 std::string Communicator::DumpRecords(std::string_view reason) const { return core_->DumpRecords(reason); }
 Result<std::string> Communicator::WriteRecords(std::string_view reason) const {

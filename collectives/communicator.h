@@ -70,7 +70,15 @@ struct PeerIdentity {
   std::string host_id;  // equal on two ranks only if they share a kernel and its network
   std::uint64_t pid = 0;
   std::string address;  // Transport::Address(), opaque
+  std::string ip = {};  // the numeric address at which others reach it, for people; "": not known, or not on a network
   int cores = 0;        // that the ranks of its host share; 0: not known, taken for enough. Equal on all ranks
+};
+
+// How bytes get from this rank to a peer.
+struct PeerPath {
+  std::string transport;    // "tcp"
+  std::string description;  // in words, as Communicator::DescribePaths has it
+  double line_gbps = 0;     // of the wire at this end, in Gbit/s; 0: not known, or there is no wire
 };
 
 // How a waiting thread spends its time before it sleeps in the kernel. While it finds that others want its core
@@ -400,6 +408,13 @@ class Communicator {
 
   // The path to each peer as chosen, one line each, for `explain` and logs.
   std::string DescribePaths() const;
+
+  // Who a rank is, as it said when the ranks met. Valid while the communicator lives. REQUIRES: 0 <= rank <
+  // world_size().
+  const PeerIdentity& peer(Rank rank) const;
+
+  // The path to one peer; of one that no operation has met yet, what would be tried. REQUIRES: as above.
+  PeerPath PathTo(Rank peer) const;
 
   // What the flight recorder holds, of this communicator and of those split from it that still live: JSON text with the
   // field names of c10d's recorder (docs/DIAGNOSING.md), for `rondo trace`. Any thread, at any time; nothing waits for

@@ -379,4 +379,11 @@ std::string CommunicatorCore::DescribePaths() const {
   return text;
 }
 
+PeerPath CommunicatorCore::PathTo(Rank peer) const {
+  if (peer == rank()) return {.transport = "self", .description = "this process"};
+  return {.transport = std::string(endpoint_->TransportTo(peer)),
+          .description = endpoint_->DescribePeer(peer),
+          .line_gbps = endpoint_->LineGbps(peer)};
+}
+
 }  // namespace rondo

@@ -187,6 +187,8 @@ class CommunicatorCore final : public PeerObserver,
   std::optional<Error> failure() const;
   std::string Transports() const;
   std::string DescribePaths() const;
+  const PeerIdentity& peer(Rank rank) const { return options_.peers[static_cast<std::size_t>(rank)]; }
+  PeerPath PathTo(Rank peer) const;
   TimePoint Now() const { return clock_->Now(); }
 
   // ---- records (communicator_record.cc): any thread ----

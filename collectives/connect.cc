@@ -81,6 +81,12 @@ Status AllOnOneHost(const Membership& membership) {
   return {};
 }
 
+// The first that a rank publishes, whatever transports stand above TCP.
+std::string NumericAddressOf(const std::string& address) {
+  const std::vector<std::string> hosts = PublishedHosts(BaseOfIbAddress(BaseOfShmAddress(address)));
+  return hosts.empty() ? "" : hosts.front();
+}
+
 }  // namespace
 
 std::string NewInstance() {
@@ -149,6 +155,7 @@ Result<CommunicatorOptions> OptionsAfterMeeting(const ConnectOptions& options, c
          .host_id = member.host_id,
          .pid = member.pid,
          .address = member.address,
+         .ip = NumericAddressOf(member.address),
          .cores = member.host_id.empty() ? CountCpus({member.cpus}) : cores.at(member.host_id)});
   communicator.transport = std::move(transport);
   communicator.clock = std::move(clock);

@@ -19,6 +19,7 @@ void AddRunCommand(CLI::App& app, int& exit_code);
 void AddPerfCommand(CLI::App& app, int& exit_code);
 void AddExplainCommand(CLI::App& app, int& exit_code);
 void AddVerifyCommand(CLI::App& app, int& exit_code);
+void AddDoctorCommand(CLI::App& app, int& exit_code);
 void AddChaosCommand(CLI::App& app, int& exit_code);
 void AddTuneCommand(CLI::App& app, int& exit_code);
 void AddStoreCommand(CLI::App& app, int& exit_code);

@@ -53,7 +53,7 @@ Result<PairRow> PairBench::Measure(Rank low, Rank high) {
 
   if (options_.check) {
     RONDO_TRY(Stream(peer, true, true, static_cast<std::uint64_t>(options_.in_flight)));
-    row.wrong = CountWrong(peer);
+    (leads ? row.wrong_down : row.wrong_up) = CountWrong(peer);
   }
   const auto gbps = [&](const Flow& flow) {
     return static_cast<double>(flow.messages * options_.bandwidth_bytes) / flow.seconds / 1e9;

@@ -27,10 +27,11 @@ struct PairRow {
   double latency_min_us = 0;
   double latency_median_us = 0;
   double latency_p99_us = 0;
-  double up_GBps = 0;    // from low to high, with the last message's arrival told
-  double down_GBps = 0;  // from high to low
-  double both_GBps = 0;  // both at once, added up
-  std::uint64_t wrong = 0;
+  double up_GBps = 0;          // from low to high, with the last message's arrival told
+  double down_GBps = 0;        // from high to low
+  double both_GBps = 0;        // both at once, added up
+  std::uint64_t wrong_up = 0;  // bytes of the checked round, as the receiver found them
+  std::uint64_t wrong_down = 0;
 };
 
 class PairBench {
@@ -38,7 +39,8 @@ class PairBench {
   // REQUIRES: communicator and clock outlive it.
   PairBench(Communicator& communicator, const Clock& clock, const PairOptions& options);
 
-  // The row is complete on both ranks of the pair. An error: a message failed. REQUIRES: low < high.
+  // The row is complete on both ranks of the pair, but latency, which the lower has, and wrong bytes, which each has of
+  // what it received. An error: a message failed. REQUIRES: low < high.
   Result<PairRow> Measure(Rank low, Rank high);
 
  private:

@@ -26,10 +26,13 @@
 #include "tools/launch.h"
 #include "tools/perf_case.h"
 #include "tools/perf_matrix.h"
+#include "tools/perf_outputs.h"
 #include "tools/perf_session.h"
 #include "tools/profile_flag.h"
 #include "transport/board.h"
+#include "transport/ib/ib.h"
 #include "transport/inproc/inproc.h"
+#include "transport/tcp/tcp.h"
 
 namespace rondo {
 namespace {
@@ -44,6 +47,7 @@ struct Flags {
   std::optional<Rank> rank;
   std::optional<int> world_size;
   std::vector<std::string> addresses;
+  std::vector<std::string> rank_addresses;  // one local rank each
   std::string interface;
   std::vector<std::string> rdma_ports;
   std::optional<TlsMode> tls;
@@ -116,13 +120,20 @@ void AnswerReport(const Communicator& communicator, const Flags& flags) {
              communicator.rank());
 }
 
+Status CheckMatrixFiles(const Flags& flags) {
+  RONDO_TRY(CheckFiles(flags.outputs));
+  return CheckMatrixBaseline(flags.outputs, flags.of_matrix);
+}
+
 // Everything that one rank does once it has a communicator.
 int MeasureOnRank(Communicator& communicator, const Clock& clock, const Flags& flags) {
   const auto report = [&](const Error& error, int exit_code) {
     return Complain(fmt::format("rank {}: {}", communicator.rank(), error.ToString()), exit_code);
   };
   if (flags.matrix) {
-    const auto good = MeasureMatrix(communicator, clock, flags.of_matrix, "", stdout);
+    if (const Status files = communicator.rank() == 0 ? CheckMatrixFiles(flags) : Status{}; !files)
+      return Complain(files.error().message(), kExitWrongUsage);
+    const auto good = MeasureMatrix(communicator, clock, flags.of_matrix, flags.outputs);
     if (!good) return report(good.error(), kExitFailed);
     if (const Status closed = communicator.Close(); !closed) return report(closed.error(), kExitFailed);
     return *good ? kExitDone : kExitFailed;
@@ -250,6 +261,8 @@ int MeasureAsRank(Flags& flags) {
   options.world_size = flags.world_size;
   options.environment = ProcessEnvironment;
   options.addresses = flags.addresses;
+  if (!flags.rank_addresses.empty() && method && method->rank)
+    options.addresses = {flags.rank_addresses.at(static_cast<std::size_t>(*method->rank))};
   options.interface = flags.interface;
   // Whoever launched us has put it into the environment, with the key.
   if (flags.tls && !flags.launched) options.tls = TlsOptions{.mode = *flags.tls};
@@ -301,21 +314,49 @@ Status TakeTimeout(Flags& flags) {
 
 // What says nothing of pairs is refused rather than ignored.
 Status CheckMatrix(const Flags& flags) {
-  const PerfOutputs& outputs = flags.outputs;
   if (!flags.measure.send_recv || !flags.measure.collectives.values.empty())
     return Fail(ErrorCode::kInvalidArgument, "--matrix: measures messages between pairs, so wants send_recv alone");
   if (flags.local_ranks.value_or(2) < 2) return Fail(ErrorCode::kInvalidArgument, "--matrix: wants two ranks at least");
   if (flags.of_matrix.pair.bandwidth_bytes == 0)
     return Fail(ErrorCode::kInvalidArgument, "--max-bytes: --matrix wants messages of at least one byte");
-  for (const auto& [flag, given] : {std::pair{"--json", !outputs.json.empty()},
-                                    {"--csv", !outputs.csv.empty()},
-                                    {"--html", !outputs.html.empty()},
-                                    {"--baseline", !outputs.baseline.empty()}})
-    if (given) return Fail(ErrorCode::kUnsupported, "{}: not with --matrix in this version", flag);
+  return {};
+}
+
+// --addresses: a local rank for each, told before any starts.
+Status TakeRankAddresses(Flags& flags) {
+  const std::vector<std::string>& addresses = flags.rank_addresses;
+  if (addresses.empty()) return {};
+  const auto refuse = [](const std::string& why) { return Fail(ErrorCode::kInvalidArgument, "--addresses: {}", why); };
+  const int ranks = static_cast<int>(addresses.size());
+  if (flags.local_ranks.value_or(ranks) != ranks)
+    return refuse(fmt::format("{} of them, and --ranks {}: each rank has one", ranks, *flags.local_ranks));
+  flags.local_ranks = ranks;
+  if (flags.transport == "inproc" || flags.transport == "shm")
+    return refuse(fmt::format("--transport {} uses none; tcp and ib do", flags.transport));
+  const auto all_have_ports = [&] {
+    return std::all_of(addresses.begin(), addresses.end(),
+                       [](const std::string& address) { return CheckIbPort(address).has_value(); });
+  };
+  // Who names addresses means the ways between them, not the memory that ranks of one host share.
+  if (flags.transport == "auto") {
+    const bool encrypted = flags.tls || ProcessEnvironment("RONDO_TLS");
+    flags.transport = !encrypted && all_have_ports() ? "ib" : "tcp";
+  }
+  if (flags.launched) return {};
+  for (const std::string& address : addresses) {
+    if (std::count(addresses.begin(), addresses.end(), address) > 1)
+      return refuse(address + " is there twice: each rank has its own");
+    const Status local = CheckLocalAddresses({address});
+    if (!local) return refuse(local.error().message());
+    const Status port = flags.transport == "ib" ? CheckIbPort(address) : Status{};
+    if (!port) return refuse(fmt::format("{}: {}", address, port.error().message()));
+  }
   return {};
 }
 
 int RunPerf(Flags& flags) {
+  if (const Status addresses = TakeRankAddresses(flags); !addresses)
+    return Complain(addresses.error().message(), kExitWrongUsage);
   if (const Status timeout = TakeTimeout(flags); !timeout) return Complain(timeout.error().message(), kExitWrongUsage);
   if (const Status profile = TakeProfileOfEnvironment(flags.profile); !profile)
     return Complain(profile.error().message(), kExitWrongUsage);
@@ -348,7 +389,7 @@ int RunPerf(Flags& flags) {
     flags.measure.board = SharesMemory(flags) && *flags.local_ranks <= kMaxBoardRanks;
     const auto cases = PlanCases(flags.measure, *flags.local_ranks);
     if (!cases) return Complain(cases.error().message(), kExitWrongUsage);
-    if (const Status files = CheckFiles(flags.outputs); !files)
+    if (const Status files = flags.matrix ? CheckMatrixFiles(flags) : CheckFiles(flags.outputs); !files)
       return Complain(files.error().message(), kExitWrongUsage);
   }
   if (in_process) return MeasureInProcess(flags);
@@ -383,10 +424,16 @@ void AddWhatToMeasure(CLI::App& perf, Flags& flags) {
   CLI::Option* iterations = AddNumber(
       perf, "-n,--iters", [&measure](std::int64_t n) { measure.iterations = static_cast<int>(n); }, 1, 1'000'000,
       "Timed iterations per size (default: as many as fit into the time)");
-  AddNumber(
-      perf, "--time-ms", [&measure](std::int64_t ms) { measure.time_per_size = std::chrono::milliseconds(ms); }, 1,
-      86'400'000, "Time per size in milliseconds (default 200, less where many sizes are measured)")
-      ->excludes(iterations);
+  CLI::Option* time =
+      AddNumber(
+          perf, "--time-ms", [&measure](std::int64_t ms) { measure.time_per_size = std::chrono::milliseconds(ms); }, 1,
+          86'400'000, "Time per size in milliseconds (default 200, less where many sizes are measured)")
+          ->excludes(iterations);
+  AddSeconds(
+      perf, "--duration", [&measure](Duration duration) { measure.time_per_size = duration; },
+      "The same as --time-ms in seconds, a fraction allowed; with --matrix of each measurement of a pair")
+      ->excludes(iterations)
+      ->excludes(time);
   AddNumber(
       perf, "-w,--warmup", [&measure](std::int64_t n) { measure.warmup = static_cast<int>(n); }, 0, 1'000'000,
       "Untimed iterations before (default 5, fewer where iterations are)");
@@ -495,19 +542,27 @@ void AddRanks(CLI::App& perf, Flags& flags) {
       "of one process");
   AddNumber(
       perf, "--rails", [](std::int64_t) {}, 1, 1, "Parallel paths to each peer; this version has one");
-  AddText(
+  CLI::Option* address = AddText(
       perf, "--address",
       [&flags](const std::string& list) { return flags.addresses = SplitAtCommas(list), std::string(); }, "ADDR[,ADDR]",
       "Local addresses to use (default: chosen, see rondo explain)");
-  AddText(
+  CLI::Option* interface = AddText(
       perf, "--interface", [&flags](const std::string& expr) { return flags.interface = expr, std::string(); }, "EXPR",
       "Local interfaces to use: eth0,ib0 or ^docker0,lo or =eth0 or 10.0.0.0/8");
-  AddText(
+  CLI::Option* ib_dev = AddText(
       perf, "--ib-dev",
       [&flags](const std::string& list) { return flags.rdma_ports = SplitAtCommas(list), std::string(); },
       "DEV[:PORT][+...][,...]",
       "RDMA device, port (mlx5_0:1) or its address; behind a + one that stands by until the first fails; of several, "
       "behind commas, each local rank takes one in turn (default: the fastest, the others stand by)");
+  CLI::Option* each = AddText(
+      perf, "--addresses",
+      [&flags](const std::string& list) { return flags.rank_addresses = SplitAtCommas(list), std::string(); },
+      "ADDR,ADDR[,...]",
+      "Start one rank per local address and bind it to that: over RDMA where all are addresses of RDMA ports, else "
+      "tcp");
+  for (CLI::Option* other : {address, interface, ib_dev}) each->excludes(other);
+  for (const char* other : {"--rendezvous", "--rank", "--world-size"}) each->excludes(perf.get_option(other));
   AddTls(perf, flags.tls);
   AddSeconds(
       perf, "--timeout", [&flags](Duration timeout) { flags.given_timeout = timeout; },
@@ -548,7 +603,8 @@ void AddPerfCommand(CLI::App& app, int& exit_code) {
   perf->footer(
       "Times are those of the slowest rank in each iteration: median and 99th percentile. algbw is bytes over time,\n"
       "busbw what the wires carried of it (factors as in nccl-tests). Exit code 1 if a value is wrong.\n"
-      "Example: rondo perf all_reduce -N 4 -b 4 -e 64M -f 4 --algorithm all --html out.html");
+      "Example: rondo perf all_reduce -N 4 -b 4 -e 64M -f 4 --algorithm all --html out.html\n"
+      "         rondo perf send_recv --matrix --addresses 10.0.0.1,10.0.0.2,10.0.0.3 --min-gbps 90 --html pairs.html");
   AddWhatToMeasure(*perf, *flags);
   AddMatrix(*perf, *flags);
   AddRanks(*perf, *flags);

@@ -32,20 +32,6 @@ th { position: sticky; top: 0; background: #fff; }
 .key i { display: inline-block; width: 1.4em; height: .25em; margin-right: .4em; vertical-align: middle; }
 )";
 
-std::string Escaped(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    switch (c) {
-      case '<': escaped += "&lt;"; break;
-      case '>': escaped += "&gt;"; break;
-      case '&': escaped += "&amp;"; break;
-      case '"': escaped += "&quot;"; break;
-      default: escaped += c;
-    }
-  }
-  return escaped;
-}
-
 struct Point {
   double x = 0;
   double y = 0;
@@ -183,6 +169,20 @@ std::string TableOf(const std::vector<PerfRow>& rows) {
 }
 
 }  // namespace
+
+std::string Escaped(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    switch (c) {
+      case '<': escaped += "&lt;"; break;
+      case '>': escaped += "&gt;"; break;
+      case '&': escaped += "&amp;"; break;
+      case '"': escaped += "&quot;"; break;
+      default: escaped += c;
+    }
+  }
+  return escaped;
+}
 
 std::string ToHtml(const std::vector<PerfRow>& rows, const HostFacts& host) {
   std::vector<std::pair<std::string, Rows>> groups;  // in the order of their first rows

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tools/perf_case.h"
 #include "tools/perf_report.h"
 
 namespace rondo {
+
+// Text as it may stand in a page, also in an attribute.
+std::string Escaped(std::string_view text);
 
 // Per collective, type, operation and root two charts over the size: bus bandwidth and median time, a line per
 // algorithm and placement. Sizes and times are on logarithmic axes; rows of size 0 are in the table only.

@@ -1,36 +1,21 @@
-// `rondo perf send_recv --matrix`: every pair of ranks, one after the other, and what is said about them.
+// `rondo perf send_recv --matrix`: measures every pair of ranks, one after the other; rank 0 says what came of it.
 #pragma once
-
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
 #include "collectives/communicator.h"
-#include "tools/pair_bench.h"
+#include "tools/matrix_report.h"
+#include "tools/perf_outputs.h"
 
 namespace rondo {
 
-struct MatrixOptions {
-  PairOptions pair;
-  bool gbits = false;              // tables in Gbit/s instead of GB/s
-  std::optional<double> min_gbps;  // Gbit/s that each direction of each pair has to reach
-};
+// Beside CheckFiles: that the baseline, if there is one, is a matrix measured alike. kInvalidArgument names the flag.
+Status CheckMatrixBaseline(const PerfOutputs& outputs, const MatrixOptions& options);
 
-// What is to be said, from the rows of all pairs: pure.
-struct MatrixReport {
-  std::string table;
-  std::vector<PairRow> slow;      // a direction far below what is usual here
-  std::vector<PairRow> too_slow;  // a direction below min_gbps
-};
-// `names` by rank: "host 10.0.0.1".
-MatrixReport ReportOf(const std::vector<PairRow>& rows, const std::vector<std::string>& names,
-                      const MatrixOptions& options);
-
-// Measures all pairs; rank 0 prints to `out`. Whether it was good: no wrong byte, no pair too slow; the same on all
-// ranks.
+// Rank 0 prints and writes. Whether it was good: no wrong byte, no pair too slow, which all ranks know alike, and on
+// rank 0 also none slower than the baseline. An error: a message failed, memory was missing, or a file could not be
+// written.
 Result<bool> MeasureMatrix(Communicator& communicator, const Clock& clock, const MatrixOptions& options,
-                           const std::string& head, std::FILE* out);
+                           const PerfOutputs& outputs);
 
 }  // namespace rondo

@@ -8,23 +8,13 @@
 #include <cmath>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "tools/perf_json.h"
 #include "tools/version.h"
 
 namespace rondo {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-// For Json::parse: an object that grows copies its values, which takes stack for every level that a baseline does not
-// have.
-bool RefuseDepth(int depth, Json::parse_event_t, const Json&) {
-  constexpr int kMaxDepth = 16;
-  if (depth > kMaxDepth) throw Json::other_error::create(500, "lists in lists, too deep", nullptr);
-  return true;
-}
 
 std::string CpuName() {
   std::ifstream info("/proc/cpuinfo");
@@ -56,8 +46,6 @@ std::string Expected(const PerfRow& row) {
   if (row.expected_us <= 0) return "-";
   return (row.expected_measured ? "" : "~") + Short(row.expected_us);
 }
-
-double Rounded(double value) { return std::stod(fmt::format("{:.6g}", value)); }
 
 Json RowToJson(const PerfRow& row) {
   return Json{{"collective", row.of.Kind()},
@@ -110,12 +98,7 @@ RowIdentity IdentityOf(const PerfRow& row) {
 }
 
 RowIdentity IdentityOf(const Json& row) {
-  // The library would make any number a whole one of any size, so that some number is found.
-  const auto whole = [&](const char* key) -> std::int64_t {
-    const Json& value = row.at(key);
-    if (value.is_number_unsigned() ? value.get<std::uint64_t>() <= INT64_MAX : value.is_number_integer()) return value;
-    throw Json::type_error::create(302, fmt::format("{} must be a whole number", key), &row);
-  };
+  const auto whole = [&](const char* key) { return WholeNumber(row, key); };
   const auto rank = [&](const char* key) {
     return static_cast<int>(std::clamp<std::int64_t>(whole(key), INT32_MIN, INT32_MAX));
   };
@@ -208,9 +191,7 @@ std::string TableFoot(const std::vector<PerfRow>& rows) {
 std::string ToJson(const std::vector<PerfRow>& rows, const HostFacts& host) {
   Json list = Json::array();
   for (const PerfRow& row : rows) list.push_back(RowToJson(row));
-  const Json all{{"rondo", kRondoVersion},
-                 {"host", {{"name", host.name}, {"cpu", host.cpu}, {"kernel", host.kernel}, {"cores", host.cores}}},
-                 {"rows", std::move(list)}};
+  const Json all{{"rondo", kRondoVersion}, {"host", HostToJson(host)}, {"rows", std::move(list)}};
   return all.dump(1) + "\n";
 }
 
@@ -242,7 +223,7 @@ Result<BaselineReport> CompareWithBaseline(const std::vector<PerfRow>& rows, std
                                            double max_regression) {
   std::map<RowIdentity, double> baseline;
   try {
-    const Json parsed = Json::parse(baseline_json, RefuseDepth);
+    const Json parsed = ParseShallow(baseline_json);
     for (const Json& row : parsed.at("rows")) baseline[IdentityOf(row)] = row.at("time_us").at("median");
   } catch (const Json::exception& error) {
     return Fail(ErrorCode::kInvalidArgument, "not what `rondo perf --json` writes: {}", error.what());

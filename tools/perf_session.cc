@@ -1,17 +1,10 @@
 #include "tools/perf_session.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <sstream>
-#include <system_error>
 
 #include "tools/perf_bench.h"
 #include "tools/perf_html.h"
@@ -22,29 +15,6 @@
 
 namespace rondo {
 namespace {
-
-Result<std::string> ReadText(const std::string& path) {
-  const std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();  // a folder can be opened, but not read
-  if (!file || !text) {
-    return Fail(ErrorCode::kInvalidArgument, "--baseline: {} cannot be read: {}", path, std::strerror(errno));
-  }
-  return text.str();
-}
-
-Status WriteText(const char* flag, const std::string& path, const std::string& text) {
-  if (path == "-") {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    if (std::fflush(stdout) == 0) return {};
-    return Fail(ErrorCode::kResource, "{}: stdout cannot be written: {}", flag, std::strerror(errno));
-  }
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.flush();
-  if (!file) return Fail(ErrorCode::kResource, "{}: {} cannot be written: {}", flag, path, std::strerror(errno));
-  return {};
-}
 
 // Rank 0's voice; the other ranks keep silent.
 class Reporter {
@@ -94,9 +64,9 @@ class Reporter {
     std::istringstream paths(communicator_.DescribePaths());
     for (std::string line; std::getline(paths, line);) Print("# Path to " + line + "\n");
     const HostFacts host = ThisHost();
-    if (!outputs_.json.empty()) RONDO_TRY(WriteText("--json", outputs_.json, ToJson(rows, host)));
-    if (!outputs_.csv.empty()) RONDO_TRY(WriteText("--csv", outputs_.csv, ToCsv(rows)));
-    if (!outputs_.html.empty()) RONDO_TRY(WriteText("--html", outputs_.html, ToHtml(rows, host)));
+    if (!outputs_.json.empty()) RONDO_TRY(WriteOutput("--json", outputs_.json, ToJson(rows, host)));
+    if (!outputs_.csv.empty()) RONDO_TRY(WriteOutput("--csv", outputs_.csv, ToCsv(rows)));
+    if (!outputs_.html.empty()) RONDO_TRY(WriteOutput("--html", outputs_.html, ToHtml(rows, host)));
     if (!outputs_.baseline.empty()) {
       RONDO_ASSIGN(verdict.regressed, Regressed(rows));
     }
@@ -110,7 +80,7 @@ class Reporter {
   }
 
   Result<bool> Regressed(const std::vector<PerfRow>& rows) {
-    RONDO_ASSIGN(const std::string text, ReadText(outputs_.baseline));
+    RONDO_ASSIGN(const std::string text, ReadBaseline(outputs_.baseline));
     const auto report = CompareWithBaseline(rows, text, outputs_.max_regression);
     if (!report)
       return Fail(ErrorCode::kInvalidArgument, "--baseline: {}: {}", outputs_.baseline, report.error().message());
@@ -138,31 +108,6 @@ class Reporter {
 };
 
 }  // namespace
-
-Status CheckFiles(const PerfOutputs& outputs) {
-  if (!outputs.baseline.empty()) RONDO_TRY(ReadText(outputs.baseline));
-  for (const auto& [flag, path] :
-       {std::pair{"--json", &outputs.json}, {"--csv", &outputs.csv}, {"--html", &outputs.html}}) {
-    if (path->empty() || *path == "-") continue;
-    if (!std::ofstream(*path, std::ios::app)) {
-      return Fail(ErrorCode::kInvalidArgument, "{}: {} cannot be written: {}", flag, *path, std::strerror(errno));
-    }
-  }
-  return {};
-}
-
-Status PrepareRecordDir(const PerfOutputs& outputs) {
-  if (outputs.record_dir.empty()) return {};
-  std::error_code failed;
-  std::filesystem::create_directories(outputs.record_dir, failed);
-  if (failed)
-    return Fail(ErrorCode::kInvalidArgument, "--record-dir: {} cannot be made: {}", outputs.record_dir,
-                failed.message());
-  if (::access(outputs.record_dir.c_str(), W_OK | X_OK) != 0)
-    return Fail(ErrorCode::kInvalidArgument, "--record-dir: {} cannot be written: {}", outputs.record_dir,
-                std::strerror(errno));
-  return {};
-}
 
 Result<PerfVerdict> MeasureAll(Communicator& communicator, const Clock& clock, const PerfOptions& options,
                                const std::vector<PerfCase>& cases, const PerfOutputs& outputs) {

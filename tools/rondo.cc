@@ -51,6 +51,7 @@ int main(int argc, char** argv) {
   rondo::AddRunCommand(app, exit_code);
   rondo::AddPerfCommand(app, exit_code);
   rondo::AddExplainCommand(app, exit_code);
+  rondo::AddDoctorCommand(app, exit_code);
   rondo::AddVerifyCommand(app, exit_code);
   rondo::AddChaosCommand(app, exit_code);
   rondo::AddTuneCommand(app, exit_code);

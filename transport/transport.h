@@ -130,6 +130,10 @@ class Endpoint {
   // How the path to `peer` was chosen, in words, for explain and errors: "10.0.0.2:41234 via eth0 (same subnet;
   // cubic)".
   virtual std::string DescribePeer(Rank peer) const = 0;
+
+  // The speed of the wire at this end of that path, as the device tells it, in Gbit/s. 0: not known, or there is no
+  // wire.
+  virtual double LineGbps(Rank peer) const = 0;
 };
 
 // Memory that the transport can move without a copy. Freed by its destructor, which must not run while an operation

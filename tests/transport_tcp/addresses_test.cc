@@ -249,5 +249,11 @@ TEST_CASE("where a host is unknown loopback is tried, but last") {
   CHECK(order[order.size() - 2] == "127.0.0.1 loopback lo");
 }
 
+TEST_CASE("no speed is known of an interface without a device, nor of one that is not there") {
+  CHECK(LineGbpsOf("lo") == 0);
+  CHECK(LineGbpsOf("no such interface") == 0);
+  CHECK(LineGbpsOf("") == 0);
+}
+
 }  // namespace
 }  // namespace rondo::tcp

@@ -91,6 +91,24 @@ class Ib(unittest.TestCase):
         """, RONDO, "/usr/bin/setpriv")  # fmt: skip
         self.says(done, "does not register ", "this process may lock 128 KiB of memory (ulimit -l)", "LimitMEMLOCK=")
 
+    def test_doctor_knows_sound_ports_small_ones_dead_ones_and_those_it_may_not_open(self):
+        done = guest("""
+            doctor() { rondo doctor "$@" | sed -n '/^RDMA/,/^[a-z]/p'; echo ==; }
+            doctor -N 2 --transport ib; ip link set veth0 mtu 1500; ip link set veth1 mtu 1500; sleep 1; doctor
+            chmod 600 /dev/infiniband/uverbs*
+            setpriv --reuid 1000 --clear-groups bash -c 'ulimit -l 64; exec rondo doctor --transport ib' | grep -A 1 '/dev/inf\|memlock'
+            echo ==; ip link set veth1 down; sleep 1; doctor --transport ib
+        """, RONDO, "/usr/bin/setpriv")  # fmt: skip
+        sound, small, closed, dead = done.stdout.split("==\n")[:4]
+        self.says(done)
+        self.assertIn("ok    port: Rondo takes rxe0:1 RoCE v2 10.0.0.1 (veth0) (the fastest active port)", sound)
+        self.assertNotRegex(sound, "warn|bad")
+        self.assertIn("warn  rxe0:1: Ethernet (RoCE), active, 10 Gb/sec (1X FDR10), MTU 1024 of at most 4096", small)
+        self.assertIn("bad   /dev/infiniband/uverbs1: this user may not open it", closed)
+        self.assertRegex(closed, r"bad   memlock \(ulimit -l\): 64 KiB.*\n *-> .*LimitMEMLOCK=infinity")
+        self.assertIn("warn  rxe1:1: Ethernet (RoCE), down", dead)
+        self.assertIn("bad   port: no RDMA port is active", dead)
+
     def test_a_killed_rank_a_port_that_goes_down_and_a_gid_that_goes_away_are_told_by_name(self):
         done = guest(QUIETLY + f"""
             job() {{ rondo run -N 2 -- rondo perf all_reduce {BOTH} -b 64K -e 64K -n 100000 -w 0 --timeout 10 >/tmp/out 2>&1 & launcher=$!; sleep 3; }}

@@ -93,6 +93,7 @@ void IbEndpoint::Poll(TimePoint now) {
 void IbEndpoint::Note(const IbLane& lane) {
   const std::lock_guard lock(mutex_);
   described_[lane.peer()] = lane.Describe();
+  line_gbps_[lane.peer()] = lane.line_gbps();
   if (lane.is_plain()) plain_.insert(lane.peer());
 }
 
@@ -135,6 +136,13 @@ std::string IbEndpoint::DescribePeer(Rank peer) const {
   const auto found = described_.find(peer);
   return found == described_.end() ? base_->DescribePeer(peer)
                                    : fmt::format("{}; beside it {}", found->second, base_->DescribePeer(peer));
+}
+
+double IbEndpoint::LineGbps(Rank peer) const {
+  const std::lock_guard lock(mutex_);
+  if (!IsByRdma(peer) || plain_.contains(peer)) return base_->LineGbps(peer);
+  const auto found = line_gbps_.find(peer);
+  return found == line_gbps_.end() ? set_up_.devices.front()->port().line_gbps : found->second;
 }
 
 }  // namespace rondo::ib

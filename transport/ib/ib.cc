@@ -146,4 +146,14 @@ Result<std::shared_ptr<Transport>> MakeIbTransport(std::shared_ptr<Transport> ba
                                            devices ? std::move(*devices) : ib::Devices{}, why_none);
 }
 
+std::string BaseOfIbAddress(const std::string& address) {
+  const auto decoded = ib::DecodeIbAddress(address);
+  return decoded ? decoded->base : address;
+}
+
+Status CheckIbPort(const std::string& port) {
+  const auto devices = ib::OpenPorts(port);
+  return devices ? Status{} : tl::unexpected(devices.error());
+}
+
 }  // namespace rondo

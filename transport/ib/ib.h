@@ -47,4 +47,10 @@ struct IbOptions {
 // of the result: transport/transport.h. Processes of one job must all have it or none.
 Result<std::shared_ptr<Transport>> MakeIbTransport(std::shared_ptr<Transport> base, IbOptions options);
 
+// The base transport's address in that of a transport that MakeIbTransport made; any other as it is.
+std::string BaseOfIbAddress(const std::string& address);
+
+// Whether MakeIbTransport would find a port by these words (IbOptions::port). Errors: its own.
+Status CheckIbPort(const std::string& port);
+
 }  // namespace rondo

@@ -158,6 +158,7 @@ Result<std::vector<Port>> EnumeratePorts(const VerbsLibrary& library) {
                 .active = told.state == IBV_PORT_ACTIVE,
                 .state = StateInWords(told.state),
                 .mtu_bytes = 128 << told.active_mtu,
+                .most_mtu_bytes = 128 << told.max_mtu,
                 .line_gbps = LineGbps(told.active_width, told.active_speed),
                 .lid = told.lid,
                 .gids = {}};

@@ -36,9 +36,10 @@ struct Port {
   bool ethernet = false;  // RoCE; else InfiniBand
   bool software = false;  // soft-RoCE: no adapter, the kernel's
   bool active = false;
-  std::string state;  // "active", "down (no cable, or the other end is off)", ...
-  int mtu_bytes = 0;
-  double line_gbps = 0;  // 0: the device does not say
+  std::string state;       // "active", "down (no cable, or the other end is off)", ...
+  int mtu_bytes = 0;       // in use
+  int most_mtu_bytes = 0;  // that the device can
+  double line_gbps = 0;    // 0: the device does not say
   std::uint16_t lid = 0;
   std::vector<Gid> gids;
 

@@ -109,4 +109,9 @@ Result<std::shared_ptr<Transport>> MakeShmTransport(std::shared_ptr<Transport> b
                                              fmt::format("{:016x}{:016x}", random[0], random[1]));
 }
 
+std::string BaseOfShmAddress(const std::string& address) {
+  const auto decoded = shm::DecodeShmAddress(address);
+  return decoded ? decoded->base : address;
+}
+
 }  // namespace rondo

@@ -37,4 +37,7 @@ struct ShmOptions {
 // or none: an address of the base transport alone is refused.
 Result<std::shared_ptr<Transport>> MakeShmTransport(std::shared_ptr<Transport> base, ShmOptions options);
 
+// The base transport's address in that of a transport that MakeShmTransport made; any other as it is.
+std::string BaseOfShmAddress(const std::string& address);
+
 }  // namespace rondo

@@ -106,6 +106,12 @@ std::string Group::DescribePeer(Rank peer) const {
   return found == paths_.end() ? "not connected" : found->second;
 }
 
+double Group::LineGbps(Rank peer) const {
+  const std::lock_guard lock(view_mutex_);
+  const auto found = interfaces_.find(peer);
+  return found == interfaces_.end() ? 0 : LineGbpsOf(found->second);
+}
+
 // ---- control connections ----
 
 Group::PeerPtr Group::PeerAt(Rank rank) {
@@ -219,6 +225,7 @@ void Group::ControlStands(const PeerPtr& peer, Fd fd, Wire wire, const Attempt* 
   {
     const std::lock_guard lock(view_mutex_);
     paths_[peer->rank] = path;
+    interfaces_[peer->rank] = same_host ? "" : local_interface;  // the kernel hands it over within the host
   }
   Log(context_.options.logger, LogLevel::kDebug, "tcp: rank {} reaches rank {} at {}", config_.rank, peer->rank, path);
 

@@ -11,8 +11,10 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "transport/tcp/socket.h"
@@ -104,6 +106,17 @@ AddressClass Classify(const LocalAddress& address) {
   if (!address.up) return AddressClass::kDown;
   if (address.ip.IsLinkLocal()) return AddressClass::kLinkLocal;
   return IsContainerBridge(address.interface) ? AddressClass::kVirtual : AddressClass::kGlobal;
+}
+
+double LineGbpsOf(const std::string& interface) {
+  const std::string folder = "/sys/class/net/" + interface;
+  // A veth pair claims 10 Gbit/s, but has no device behind it.
+  std::error_code error;
+  if (!std::filesystem::exists(folder + "/device", error) && !std::filesystem::exists(folder + "/bonding", error))
+    return 0;
+  double mbps = 0;
+  std::ifstream(folder + "/speed") >> mbps;
+  return mbps > 0 ? mbps / 1000 : 0;  // -1 where there is a driver that does not know
 }
 
 std::string_view Describe(AddressClass address_class) {

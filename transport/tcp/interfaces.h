@@ -27,6 +27,10 @@ struct LocalAddress {
 // kResource when the kernel does not answer.
 Result<std::vector<LocalAddress>> EnumerateInterfaces();
 
+// The speed of an interface's wire in Gbit/s as its driver tells it. 0: it does not (of virtual ones), or there is no
+// such interface.
+double LineGbpsOf(const std::string& interface);
+
 // How good an address is for being reached from elsewhere; the smaller the better.
 enum class AddressClass : std::uint8_t {
   kGlobal,     // up, and valid beyond the link

@@ -14,6 +14,7 @@
 #include "transport/tcp/address.h"
 #include "transport/tcp/control_plane.h"
 #include "transport/tcp/endpoint.h"
+#include "transport/tcp/interfaces.h"
 
 namespace rondo {
 namespace tcp {
@@ -112,6 +113,12 @@ std::vector<std::string> PublishedHosts(const std::string& transport_address) {
     (anywhere ? hosts : local).push_back(candidate.at.ip.ToString());
   }
   return hosts.empty() ? local : hosts;
+}
+
+Status CheckLocalAddresses(const std::vector<std::string>& addresses) {
+  RONDO_ASSIGN(const auto local, tcp::EnumerateInterfaces());
+  const auto chosen = tcp::ChooseAddresses(local, addresses, "");
+  return chosen ? Status{} : tl::unexpected(chosen.error());
 }
 
 std::string LocalHostId() {

@@ -96,6 +96,10 @@ Result<std::shared_ptr<Transport>> MakeTcpTransport(TcpOptions options);
 // alone only where there is nothing else. For publishing another port of the same process.
 std::vector<std::string> PublishedHosts(const std::string& transport_address);
 
+// Whether interfaces of this host have all of these. kInvalidArgument names the one they have not, and lists those
+// there are.
+Status CheckLocalAddresses(const std::vector<std::string>& addresses);
+
 // Equal on two processes only if they share kernel and network: boot id and the inode of the network namespace. Empty
 // where the machine does not say.
 std::string LocalHostId();

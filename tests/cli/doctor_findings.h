@@ -1,0 +1,41 @@
+// For the tests of rondo doctor: looking findings up.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/doctor_findings.h"
+
+namespace rondo {
+
+inline std::ostream& operator<<(std::ostream& out, Level level) { return out << Name(level); }
+
+// The first finding whose subject begins so; one without a subject where there is none.
+inline Finding About(const std::vector<Finding>& findings, std::string_view subject) {
+  for (const Finding& finding : findings)
+    if (finding.subject.starts_with(subject)) return finding;
+  return {Level::kOk, "", "", ""};
+}
+
+inline bool Contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+// Every finding that is not well says what to do, and one that is well does not.
+inline void CheckRemedies(const std::vector<Finding>& findings) {
+  for (const Finding& finding : findings) {
+    CAPTURE(finding.subject);
+    CHECK((finding.level == Level::kOk) == finding.remedy.empty());
+    CHECK(!finding.what.empty());
+  }
+}
+
+inline tcp::IpAddress Ip(std::string_view text) { return *tcp::IpAddress::Parse(text); }
+
+inline tcp::LocalAddress At(const std::string& interface, std::string_view ip) {
+  return {.interface = interface, .devices = {}, .ip = Ip(ip), .prefix_bits = 24, .up = true};
+}
+
+}  // namespace rondo

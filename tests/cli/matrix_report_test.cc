@@ -1,0 +1,173 @@
+// What `rondo perf send_recv --matrix` says about the pairs it has measured: tables, JSON, CSV, page, baseline.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "tools/matrix_report.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tools/matrix_data.h"
+#include "tools/matrix_html.h"
+
+namespace rondo {
+namespace {
+
+const HostFacts kHost{.name = "a", .cpu = "some", .kernel = "Linux", .cores = 2};
+
+PairRow Pair(Rank low, Rank high, double up_GBps, double down_GBps) {
+  return {.low = low,
+          .high = high,
+          .latency_median_us = 10.0 * high,
+          .up_GBps = up_GBps,
+          .down_GBps = down_GBps,
+          .both_GBps = up_GBps + down_GBps};
+}
+
+Matrix Of(std::vector<PairRow> pairs, MatrixOptions options = {}) {
+  Matrix matrix;
+  Rank last = 0;
+  for (const PairRow& pair : pairs) last = std::max(last, pair.high);
+  for (Rank rank = 0; rank <= last; ++rank) matrix.ranks.push_back({"h" + std::to_string(rank), "10.0.0.1"});
+  matrix.paths.assign(pairs.size(), {.transport = "tcp", .from_low = "up \"eth0\", <1>", .from_high = "down"});
+  matrix.pairs = std::move(pairs);
+  matrix.options = options;
+  return matrix;
+}
+
+// The line of that rank in the table which `title` begins.
+std::string RowOf(const std::string& text, const std::string& title, const std::string& name) {
+  const std::size_t table = text.find(title);
+  const std::size_t row = text.find(name, table);
+  return table == std::string::npos || row == std::string::npos ? "" : text.substr(row, text.find('\n', row) - row);
+}
+
+bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST_CASE("each direction stands in the row of its sender, and a slow one is marked there alone and named") {
+  const std::string text = MatrixText(Of({Pair(0, 1, 10, 11), Pair(0, 2, 10, 2), Pair(1, 2, 12, 10)}));
+  CHECK(RowOf(text, "Bandwidth one way", "h0") == "h0 10.0.0.1        -        10        10 ");
+  CHECK(RowOf(text, "Bandwidth one way", "h1") == "h1 10.0.0.1       11         -        12 ");
+  CHECK(RowOf(text, "Bandwidth one way", "h2") == "h2 10.0.0.1        2!       10         - ");
+  CHECK(Has(text, "# Slow: rank 2 (h2 10.0.0.1) to rank 0 (h0 10.0.0.1): 2 GB/s\n"));
+  CHECK(!Has(text, "Too slow"));
+}
+
+TEST_CASE("what is true of a pair both ways stands on both sides of the diagonal") {
+  const std::string text = MatrixText(Of({Pair(0, 1, 1, 2), Pair(0, 2, 3, 4), Pair(1, 2, 5, 6)}));
+  CHECK(RowOf(text, "Bandwidth both ways", "h1") == "h1 10.0.0.1        3         -        11 ");
+  CHECK(RowOf(text, "Latency one way", "h2") == "h2 10.0.0.1       20        20         - ");
+}
+
+TEST_CASE("min_gbps is in Gbit/s: one direction below it makes the matrix a bad one") {
+  MatrixOptions options;
+  options.min_gbps = 79;
+  CHECK(IsGood(Of({Pair(0, 1, 10, 10)}, options)));
+  options.min_gbps = 81;
+  const Matrix matrix = Of({Pair(0, 1, 10.2, 10)}, options);
+  CHECK(!IsGood(matrix));
+  CHECK(RowOf(MatrixText(matrix), "Bandwidth one way", "h0") == "h0 10.0.0.1        -      10.2 ");
+  CHECK(RowOf(MatrixText(matrix), "Bandwidth one way", "h1") == "h1 10.0.0.1       10X        - ");
+}
+
+TEST_CASE("a wrong byte makes the matrix a bad one") {
+  Matrix matrix = Of({Pair(0, 1, 10, 10)});
+  CHECK(IsGood(matrix));
+  matrix.pairs[0].wrong_down = 1;
+  CHECK(!IsGood(matrix));
+  CHECK(Has(MatrixText(matrix), "1 WRONG"));
+}
+
+TEST_CASE("bandwidths are told in Gbit/s where that is asked for") {
+  MatrixOptions options;
+  options.gbits = true;
+  const std::string text = MatrixText(Of({Pair(0, 1, 10, 5)}, options));
+  CHECK(RowOf(text, "Bandwidth one way", "h0") == "h0 10.0.0.1        -        80 ");
+  CHECK(Has(text, "Gbit/s; row to column"));
+}
+
+TEST_CASE("every pair has a row for its path, with its share of the line where that is known") {
+  Matrix matrix = Of({Pair(0, 1, 10, 5)});
+  CHECK(Has(MatrixText(matrix), "# Path 0 to 1: tcp over up \"eth0\", <1>\n"));
+  matrix.paths[0].line_gbps = 100;
+  CHECK(Has(MatrixText(matrix), "; line 100 Gbit/s, 80% there and 40% back\n"));
+}
+
+TEST_CASE("JSON has an entry per ordered pair, and null for what is not known") {
+  Matrix matrix = Of({Pair(0, 1, 10, 5), Pair(0, 2, 10, 10), Pair(1, 2, 10, 10)});
+  matrix.paths[1].line_gbps = 100;
+  const auto json = nlohmann::json::parse(MatrixToJson(matrix, kHost));
+  REQUIRE(json["pairs"].size() == 6);
+  CHECK(json["ranks"][2]["host"] == "h2");
+  CHECK(json["ranks"][2]["address"] == "10.0.0.1");
+  const auto& back = json["pairs"][2];
+  CHECK(back["from"] == 1);
+  CHECK(back["to"] == 0);
+  CHECK(back["bandwidth_GBps"] == 5);
+  CHECK(back["slow"] == true);
+  CHECK(back["path"] == "down");
+  CHECK(back["line_Gbps"].is_null());
+  CHECK(json["pairs"][1]["percent_of_line"] == 80);
+}
+
+TEST_CASE("CSV has as many fields in each line as in its head, whatever the words of a path") {
+  const std::string csv = MatrixToCsv(Of({Pair(0, 1, 10, 5)}));
+  const std::size_t first = csv.find('\n') + 1;
+  const std::string line = csv.substr(first, csv.find('\n', first) - first);
+  CHECK(line.rfind("0,1,\"h0\",10.0.0.1,\"h1\",10.0.0.1,tcp,10,15,", 0) == 0);
+  CHECK(Has(line, ",\"up \"\"eth0\"\", <1>\""));
+  CHECK(std::count(csv.begin(), csv.end(), '\n') == 3);
+}
+
+TEST_CASE("the page marks what is slow, escapes what others have named, and loads nothing") {
+  const std::string page = MatrixToHtml(Of({Pair(0, 1, 10, 11), Pair(0, 2, 10, 2), Pair(1, 2, 12, 10)}), kHost);
+  CHECK(Has(page, "<li>rank 2 (h2 10.0.0.1) to rank 0 (h0 10.0.0.1): <b>2 GB/s</b>"));
+  CHECK(Has(page, "<td class=\"slow\""));
+  CHECK(Has(page, "up &quot;eth0&quot;, &lt;1&gt;"));
+  for (const char* foreign : {"http", "<script", "<link", "url("}) CHECK(!Has(page, foreign));
+}
+
+TEST_CASE("a baseline is compared by direction: bandwidth each way, and latency and both ways once") {
+  const auto baseline =
+      MatrixBaseline::Parse(MatrixToJson(Of({Pair(0, 1, 10, 10), Pair(0, 2, 10, 10), Pair(1, 2, 10, 10)}), kHost));
+  REQUIRE(baseline);
+  const auto same = baseline->Compare(Of({Pair(0, 1, 9.2, 9.2), Pair(0, 2, 10, 10), Pair(1, 2, 99, 10)}), 0.1);
+  CHECK(same.compared == 6);
+  CHECK(same.regressions.empty());
+
+  Matrix slower = Of({Pair(0, 1, 10, 8), Pair(0, 2, 10, 10), Pair(1, 2, 10, 10)});
+  slower.pairs[0].both_GBps = 20;
+  slower.pairs[2].latency_median_us = 23;
+  const auto worse = baseline->Compare(slower, 0.1);
+  REQUIRE(worse.regressions.size() == 2);
+  CHECK(worse.regressions[0].from == 1);
+  CHECK(worse.regressions[0].to == 0);
+  CHECK(worse.regressions[0].what == std::string("bandwidth"));
+  CHECK(worse.regressions[0].was == 10);
+  CHECK(worse.regressions[1].what == std::string("latency"));
+  CHECK(worse.regressions[1].from == 1);
+
+  slower.paths[0].transport = "ib";
+  CHECK(baseline->Compare(slower, 0.1).compared == 4);
+}
+
+TEST_CASE("a baseline of other messages, or that is no matrix, is refused") {
+  MatrixOptions larger;
+  larger.pair.bandwidth_bytes *= 2;
+  const auto baseline = MatrixBaseline::Parse(MatrixToJson(Of({Pair(0, 1, 10, 10)}, larger), kHost));
+  REQUIRE(baseline);
+  CHECK(baseline->CheckComparable(larger.pair).has_value());
+  CHECK(Has(baseline->CheckComparable({}).error().message(), "2 MiB"));
+  for (const char* text : {"", "{}", "[1]", R"({"rows": []})", R"({"matrix": {}, "pairs": []})",
+                           R"({"matrix": {"latency_bytes": 8, "bandwidth_bytes": 1e99, "in_flight": 8}, "pairs": []})",
+                           R"({"matrix": {"latency_bytes": 8, "bandwidth_bytes": 1, "in_flight": 8}, "pairs": [3]})"}) {
+    const auto refused = MatrixBaseline::Parse(text);
+    REQUIRE(!refused);
+    CHECK(refused.error().code() == ErrorCode::kInvalidArgument);
+  }
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,156 @@
+// rondo doctor: looks this host over for what usually goes wrong with a job.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "collectives/cpu_list.h"
+#include "rendezvous/membership.h"
+#include "rendezvous/net_address.h"
+#include "tools/commands.h"
+#include "tools/doctor_findings.h"
+#include "tools/doctor_probe.h"
+#include "tools/doctor_report.h"
+#include "tools/flags.h"
+#include "transport/tcp/tcp.h"
+
+namespace rondo {
+namespace {
+
+struct DoctorFlags {
+  PlannedJob job{.local_ranks = 0};
+  std::string transport = "auto";
+  NetworkQuestions network;
+  bool quiet = false;
+  std::string json;
+};
+
+int Complain(const std::string& text, int exit_code) {
+  fmt::print(stderr, "rondo doctor: {}\n", text);
+  return exit_code;
+}
+
+std::map<std::string, std::string> OwnEnvironment() {
+  std::map<std::string, std::string> variables;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::size_t equals = text.find('=');
+    if (equals != std::string_view::npos) variables.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return variables;
+}
+
+HostFacts Examine(const NetworkQuestions& questions) {
+  const HostFiles files;
+  const SteadyClock clock;
+  HostFacts facts;
+  // First: it forks, and looking names up may leave a thread behind.
+  ReadMemory(files, facts.memory);
+  AskMemory(facts.memory);
+  ReadLimits(files, facts.limits);
+  AskLimits(facts.limits);
+  ReadCpus(files, facts.cpus);
+  AskCpus(facts.cpus);
+  auto addresses = tcp::EnumerateInterfaces();
+  if (addresses)
+    facts.network.addresses = std::move(*addresses);
+  else
+    facts.network.addresses_error = addresses.error().message();
+  ReadNetwork(files, facts.network);
+  AskNetwork(questions, clock, facts.network);
+  ReadRdma(files, facts.rdma);
+  AskRdma(facts.network.addresses, facts.rdma);
+  ReadGpu(files, facts.gpu);
+  facts.environment.variables = OwnEnvironment();
+  if (const auto master = facts.environment.variables.find("MASTER_ADDR"); master != facts.environment.variables.end())
+    facts.environment.master = Lookup(master->second, clock, questions.timeout);
+  return facts;
+}
+
+int Doctor(DoctorFlags& flags) {
+  if (flags.job.local_ranks == 0) flags.job.local_ranks = std::max(CountCpus({UsableCpus()}), 1);
+  const HostFacts facts = Examine(flags.network);
+  const std::vector<Section> sections = Judge(facts, flags.job);
+  const std::string text = ReportText(sections, flags.quiet);
+  fmt::print(flags.json == "-" ? stderr : stdout, "{}", text);
+  if (!flags.json.empty()) {
+    const std::string json = ReportJson(sections, LocalHostName(), flags.job, flags.transport);
+    if (flags.json == "-") {
+      fmt::print("{}", json);
+    } else {
+      std::ofstream file(flags.json, std::ios::binary | std::ios::trunc);
+      file << json;
+      file.flush();
+      if (!file)
+        return Complain(fmt::format("--json: {} cannot be written: {}", flags.json, std::strerror(errno)),
+                        kExitWrongUsage);
+    }
+  }
+  return CountOf(sections, Level::kBad) > 0 ? kExitFailed : kExitDone;
+}
+
+std::string TakePeers(const std::string& list, std::vector<std::string>& peers) {
+  peers = SplitAtCommas(list);
+  for (const std::string& peer : peers) {
+    const auto parsed = ParseHostPort(peer);
+    if (!parsed) return fmt::format("wants HOST:PORT, not '{}': {}", peer, parsed.error().message());
+    if (parsed->host.empty() || parsed->port == 0) return fmt::format("wants HOST:PORT, not '{}'", peer);
+  }
+  return "";
+}
+
+}  // namespace
+
+void AddDoctorCommand(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<DoctorFlags>();
+  CLI::App* doctor = app.add_subcommand("doctor", "Look this host over for what usually goes wrong, with remedies");
+  doctor->footer(
+      "Looks at addresses, names, reach, firewall, TCP, RDMA, GPUs, shared memory, limits, cores, clock, environment.\n"
+      "A line per finding:\n"
+      "  ok    is well\n"
+      "  warn  the job runs, but slower than it could, or torchrun, NCCL or Gloo stumble over it\n"
+      "  bad   the job fails; the exit code is then 1, else 0\n"
+      "and below it, after ->, what to do. It changes nothing. As root it sees the firewall's rules too.\n"
+      "Example: rondo doctor -N 8 --transport ib --peers node2:22,node3:22");
+  AddNumber(
+      *doctor, "-N,--ranks", [flags](std::int64_t n) { flags->job.local_ranks = static_cast<int>(n); }, 1,
+      kMaxWorldSize, "How many ranks are to run on this host (default: one per core that may be used)");
+  using Path = PlannedJob::Path;
+  static constexpr std::pair<std::string_view, Path> kPaths[] = {
+      {"auto", Path::kAuto}, {"tcp", Path::kTcp}, {"shm", Path::kShm}, {"ib", Path::kIb}};
+  AddChoice(
+      *doctor, "--transport",
+      [flags](const std::string& name) {
+        flags->transport = name;
+        for (const auto& [known, path] : kPaths)
+          if (known == name) flags->job.path = path;
+      },
+      {"auto", "tcp", "shm", "ib"},
+      "What the job must have: with shm or ib, whatever keeps it from that is bad (default auto: TCP may serve "
+      "instead)");
+  AddText(
+      *doctor, "--peers", [flags](const std::string& list) { return TakePeers(list, flags->network.peers); },
+      "HOST:PORT,...", "Say from which addresses of this host these are reached");
+  AddSeconds(
+      *doctor, "--timeout", [flags](Duration timeout) { flags->network.timeout = timeout; },
+      "For each peer to answer, and for each name to be looked up (default 2)");
+  doctor->add_flag("-q,--quiet", flags->quiet, "Leave out what is well");
+  AddText(
+      *doctor, "--json", [flags](const std::string& path) { return flags->json = path, std::string(); }, "FILE|-",
+      "Write the findings as JSON");
+  doctor->callback([flags, &exit_code] { exit_code = Doctor(*flags); });
+}
+
+}  // namespace rondo

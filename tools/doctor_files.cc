@@ -1,0 +1,91 @@
+#include "tools/doctor_files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <sstream>
+#include <system_error>
+
+#include "tools/flags.h"
+#include "transport/fd.h"
+
+namespace rondo {
+
+bool HostFiles::Exists(const std::string& path) const {
+  std::error_code error;
+  return std::filesystem::exists(Path(path), error);
+}
+
+std::optional<std::string> HostFiles::Text(const std::string& path) const {
+  const Fd file(open(Path(path).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return std::nullopt;
+  std::string text;
+  char part[4096];
+  ssize_t got;
+  while ((got = read(file.get(), part, sizeof part)) > 0) text.append(part, static_cast<std::size_t>(got));
+  // Many a file of /sys opens, and then gives an error instead of a value.
+  if (got < 0) return std::nullopt;
+  return text;
+}
+
+std::string HostFiles::Line(const std::string& path) const {
+  const std::string text = Text(path).value_or("");
+  return text.substr(0, text.find('\n'));
+}
+
+std::optional<std::uint64_t> HostFiles::Number(const std::string& path) const {
+  const std::string line = Line(path);
+  return ParseNumber(line.substr(0, line.find_first_of(" \t")));
+}
+
+std::vector<std::string> HostFiles::List(const std::string& path) const {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(Path(path), error), end; !error && entry != end;
+       entry.increment(error))
+    names.push_back(entry->path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<std::string> HostFiles::GroupFolders(const std::string& controller) const {
+  const std::string groups = "/sys/fs/cgroup";
+  std::vector<std::string> folders;
+  // From a container its own path may mean nothing, but what is around it is there.
+  const auto upwards = [&](const std::string& mount, std::string path) {
+    while (true) {
+      if (path == "/") path.clear();
+      if (Exists(mount + path)) folders.push_back(mount + path);
+      if (path.empty()) return;
+      path.resize(path.find_last_of('/'));
+    }
+  };
+  std::istringstream lines(Text("/proc/self/cgroup").value_or(""));
+  for (std::string line; std::getline(lines, line);) {
+    // 0::/user.slice/session-3.scope     4:memory:/docker/6f...     2:cpu,cpuacct:/
+    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos || second + 1 == line.size() || line[second + 1] != '/') continue;
+    const std::string names = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
+    const auto all = SplitAtCommas(names);
+    if (names.empty()) {
+      if (Exists(groups + "/cgroup.controllers")) upwards(groups, path);
+    } else if (std::find(all.begin(), all.end(), controller) != all.end()) {
+      const std::string together = fmt::format("{}/{}", groups, names);  // cpu,cpuacct
+      upwards(Exists(together) ? together : fmt::format("{}/{}", groups, controller), path);
+    }
+  }
+  return folders;
+}
+
+std::optional<std::uint64_t> ParseNumber(const std::string& text) {
+  std::uint64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  return !text.empty() && error == std::errc() && stop == end ? std::optional(number) : std::nullopt;
+}
+
+}  // namespace rondo

@@ -1,0 +1,184 @@
+// rondo doctor on the host itself: memory, limits, cores and clock.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tools/doctor_findings.h"
+#include "transport/board.h"
+#include "transport/shm/board.h"
+#include "transport/shm/segment.h"
+#include "transport/shm/shm.h"
+
+namespace rondo {
+namespace {
+
+constexpr std::uint64_t kMiB = 1024 * 1024;
+
+// Of a rank: what a program has open anyway, and per peer a control connection, lanes over TCP and in memory, and what
+// rank 0 of the board holds of each. Of 8 ranks of `rondo perf` that share memory and all talk to all, one has 50.
+constexpr std::uint64_t kFilesOfRank = 32, kFilesPerPeer = 8;
+// The program's, the control thread's, and two for the program to have.
+constexpr std::uint64_t kTasksOfRank = 4;
+
+std::string MiB(std::uint64_t bytes) { return fmt::format("{:.0f} MiB", static_cast<double>(bytes) / kMiB); }
+
+struct SharedNeed {
+  std::uint64_t board_bytes = 0;  // always
+  std::uint64_t lane_bytes = 0;   // of all pairs of ranks, if each uses its lane
+};
+
+SharedNeed NeedOf(int ranks) {
+  const auto n = static_cast<std::uint64_t>(ranks);
+  return {.board_bytes = ranks > kMaxBoardRanks ? 0 : shm::kSegmentHeadBytes + n * shm::kBoardPartBytes,
+          .lane_bytes = n * (n - 1) / 2 * (shm::kSegmentHeadBytes + 2 * ShmOptions{}.ring_bytes)};
+}
+
+Finding JudgeDevShm(const MemoryFacts& facts) {
+  const std::string ours = "Rondo's own shared memory has no file; NCCL, Gloo, MPI and PyTorch's data loaders use this";
+  const std::string remedy =
+      "docker run --shm-size=8g or --ipc=host; Kubernetes: an emptyDir of medium Memory at "
+      "/dev/shm; else mount -o remount,size=50% /dev/shm";
+  if (!facts.dev_shm) return {Level::kWarn, "/dev/shm", "is not there; " + ours, "mount -t tmpfs tmpfs /dev/shm"};
+  const std::string size = fmt::format("{}, {} of {} free", facts.dev_shm_type.empty() ? "?" : facts.dev_shm_type,
+                                       MiB(facts.dev_shm_free_bytes), MiB(facts.dev_shm_bytes));
+  if (!facts.dev_shm_type.empty() && facts.dev_shm_type != "tmpfs")
+    return {Level::kWarn, "/dev/shm", size + ": a disk behind shared memory; " + ours, "mount -t tmpfs tmpfs /dev/shm"};
+  if (facts.dev_shm_bytes <= 64 * kMiB) return {Level::kWarn, "/dev/shm", size + ", docker's default; " + ours, remedy};
+  if (facts.dev_shm_free_bytes < 64 * kMiB)
+    return {Level::kWarn, "/dev/shm", size + "; " + ours, "remove what dead jobs left there, or " + remedy};
+  return {Level::kOk, "/dev/shm", size};
+}
+
+}  // namespace
+
+std::vector<Finding> JudgeMemory(const MemoryFacts& facts, const PlannedJob& job) {
+  if (job.path == PlannedJob::Path::kTcp) return {};
+  // TCP serves instead, unless memory is what was asked for.
+  const Level trouble = job.path == PlannedJob::Path::kShm ? Level::kBad : Level::kWarn;
+  std::vector<Finding> findings;
+  const SharedNeed need = NeedOf(job.local_ranks);
+  const std::uint64_t all = need.board_bytes + need.lane_bytes;
+  const std::string needs = fmt::format("{} local ranks share {} for collectives and up to {} for messages",
+                                        job.local_ranks, MiB(need.board_bytes), MiB(need.lane_bytes));
+  const std::string subject = "shared memory";
+  constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
+  const std::uint64_t machine = facts.available_bytes.value_or(kAny), group = facts.group_left_bytes.value_or(kAny);
+  const std::uint64_t left = std::min(machine, group);
+  const std::uint64_t largest = std::max(need.board_bytes, shm::kSegmentHeadBytes + 2 * ShmOptions{}.ring_bytes);
+  if (job.local_ranks == 1)
+    findings.push_back({Level::kOk, subject, "one local rank needs none"});
+  else if (!facts.memfd_error.empty())
+    findings.push_back({trouble, subject, fmt::format("cannot be made: {}", facts.memfd_error),
+                        "allow memfd_create with sealing (the container's seccomp filter)"});
+  else if (facts.file_bytes_most && *facts.file_bytes_most < largest)
+    findings.push_back({trouble, subject,
+                        fmt::format("{}, but files of this user may have {} bytes", needs, *facts.file_bytes_most),
+                        "ulimit -f unlimited"});
+  else if (left < all)
+    findings.push_back({left < need.board_bytes ? trouble : Level::kWarn, subject,
+                        fmt::format("{}, but {} {} left", needs,
+                                    group < machine ? "the control group has" : "the machine has", MiB(left)),
+                        group < machine ? "docker run --memory, MemoryMax= of the service, --mem of srun"
+                                        : "end what takes the memory"});
+  else
+    findings.push_back(
+        {Level::kOk, subject, left == kAny ? needs : fmt::format("{}; {} can be had", needs, MiB(left))});
+  if (job.local_ranks > 1) {
+    if (facts.read_error.empty())
+      findings.push_back({Level::kOk, "peers' memory", "a rank may read it where it lies (process_vm_readv)"});
+    else
+      findings.push_back(
+          {Level::kWarn, "peers' memory",
+           fmt::format(
+               "a rank may not read it ({}{}): large vectors go through slots, at half the speed", facts.read_error,
+               facts.ptrace_scope.value_or(0) > 0 ? fmt::format("; kernel.yama.ptrace_scope is {}", *facts.ptrace_scope)
+                                                  : ""),
+           facts.ptrace_scope.value_or(0) > 0
+               ? "sysctl -w kernel.yama.ptrace_scope=0, or vectors from Communicator::Allocate"
+               : "allow process_vm_readv (docker: --cap-add SYS_PTRACE), or vectors from Communicator::Allocate"});
+  }
+  findings.push_back(JudgeDevShm(facts));
+  return findings;
+}
+
+std::vector<Finding> JudgeLimits(const LimitFacts& facts, const PlannedJob& job) {
+  std::vector<Finding> findings;
+  const auto ranks = static_cast<std::uint64_t>(job.local_ranks);
+  const std::uint64_t files = kFilesOfRank + (ranks - 1) * kFilesPerPeer;
+  const std::string open_files = "open files (ulimit -n)";
+  if (!facts.files) {
+    findings.push_back({Level::kOk, open_files, "no limit"});
+  } else if (*facts.files < files) {
+    const bool may_raise = !facts.files_hard || *facts.files_hard >= files;
+    findings.push_back(
+        {Level::kBad, open_files, fmt::format("{}; a rank among {} may need {}", *facts.files, job.local_ranks, files),
+         may_raise
+             ? fmt::format("ulimit -n {}", std::max<std::uint64_t>(
+                                               files, std::min<std::uint64_t>(facts.files_hard.value_or(65536), 65536)))
+             : "'* - nofile 65536' in a file of /etc/security/limits.d, LimitNOFILE= of the service, --ulimit "
+               "nofile= of docker"});
+  } else {
+    findings.push_back({Level::kOk, open_files,
+                        fmt::format("{}, enough for {} peers of a rank", *facts.files,
+                                    (*facts.files - kFilesOfRank) / kFilesPerPeer)});
+  }
+  const std::uint64_t tasks = ranks * kTasksOfRank;
+  if (facts.processes && *facts.processes < tasks)
+    findings.push_back({Level::kBad, "processes (ulimit -u)",
+                        fmt::format("{}, threads counted; {} ranks need {}", *facts.processes, ranks, tasks),
+                        "'* - nproc 65536' in a file of /etc/security/limits.d"});
+  if (facts.group_tasks_left && *facts.group_tasks_left < tasks)
+    findings.push_back({Level::kBad, "tasks of the control group",
+                        fmt::format("{} more may start; {} ranks need {}", *facts.group_tasks_left, ranks, tasks),
+                        "docker run --pids-limit, TasksMax= of the service"});
+  return findings;
+}
+
+std::vector<Finding> JudgeCpus(const CpuFacts& facts, const PlannedJob& job) {
+  std::vector<Finding> findings;
+  const std::string have = facts.usable < facts.online ? fmt::format("{} of {} may be used", facts.usable, facts.online)
+                                                       : fmt::format("{}", facts.usable);
+  if (facts.usable > 0) {
+    if (job.local_ranks > facts.usable)
+      findings.push_back(
+          {Level::kWarn, "cores",
+           fmt::format("{}, for {} ranks: they take turns, which small messages feel most", have, job.local_ranks),
+           facts.usable < facts.online
+               ? "widen the affinity (taskset, --cpu-bind of srun, --bind-to of mpirun, --cpuset-cpus of docker)"
+               : "a rank per core at most"});
+    else
+      findings.push_back({Level::kOk, "cores", fmt::format("{}, for {} ranks", have, job.local_ranks)});
+  }
+  if (facts.quota > 0 && facts.quota < std::min(job.local_ranks, std::max(facts.usable, 1)))
+    findings.push_back({Level::kWarn, "CPU quota",
+                        fmt::format("{:.3g} cores' worth, for {} ranks: when it is spent, all of them stand still for "
+                                    "the rest of the period",
+                                    facts.quota, job.local_ranks),
+                        "docker run --cpus, CPUQuota= of the service, limits.cpu of Kubernetes"});
+  if (facts.powersaving > 0)
+    findings.push_back({Level::kWarn, "frequency",
+                        fmt::format("the governor of {} cores is powersave", facts.powersaving),
+                        "cpupower frequency-set -g performance"});
+  // Through the kernel it costs ten times that and more; a rank that waits looks at the clock all the time.
+  constexpr double kSlowClockNs = 200;
+  const std::string source = facts.clock_source.empty() ? "unknown source" : facts.clock_source;
+  if (facts.clock_ns > kSlowClockNs)
+    findings.push_back({Level::kWarn, "clock",
+                        fmt::format("{}: every look at it is a system call ({:.0f} ns)", source, facts.clock_ns),
+                        "where tsc is in /sys/devices/system/clocksource/clocksource0/available_clocksource, write it "
+                        "to current_clocksource there (or boot with clocksource=tsc tsc=reliable)"});
+  else if (facts.clock_ns > 0)
+    findings.push_back({Level::kOk, "clock", fmt::format("{}, {:.0f} ns a look", source, facts.clock_ns)});
+  if (facts.clock_synced && !*facts.clock_synced)
+    findings.push_back(
+        {Level::kWarn, "time",
+         "not synchronised: certificates are judged by it, and rondo trace lays hosts side by side by "
+         "it",
+         "start chrony or systemd-timesyncd (of a virtual machine the host may do it: then never mind)"});
+  return findings;
+}
+
+}  // namespace rondo

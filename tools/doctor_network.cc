@@ -1,0 +1,261 @@
+// rondo doctor on the network: addresses, names, what reaches what, and what the kernel allows TCP.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tools/doctor_findings.h"
+#include "transport/tcp/tcp.h"
+
+namespace rondo {
+namespace {
+
+using tcp::AddressClass;
+
+const InterfaceFacts* FactsOf(const NetworkFacts& facts, const std::string& interface) {
+  const auto found = facts.interfaces.find(interface);
+  return found == facts.interfaces.end() ? nullptr : &found->second;
+}
+
+std::string Speed(std::uint64_t mbps) {
+  return mbps % 1000 == 0 ? fmt::format("{} Gbit/s", mbps / 1000) : fmt::format("{} Mbit/s", mbps);
+}
+
+std::string DescribeAddress(const NetworkFacts& facts, const tcp::LocalAddress& address) {
+  std::string text = fmt::format("{}, {}", address.interface, Describe(Classify(address)));
+  if (!address.devices.empty()) text += fmt::format(", RDMA {}", fmt::join(address.devices, " "));
+  if (const InterfaceFacts* const interface = FactsOf(facts, address.interface)) {
+    if (interface->mtu_bytes > 0) text += fmt::format(", MTU {}", interface->mtu_bytes);
+    if (interface->speed_mbps > 0) text += ", " + Speed(interface->speed_mbps);
+  }
+  return text;
+}
+
+// Ranks elsewhere can be expected to use it.
+bool IsCandidate(const tcp::LocalAddress& address) { return Classify(address) == AddressClass::kGlobal; }
+
+Finding JudgeCandidates(const std::vector<tcp::LocalAddress>& candidates, const std::vector<tcp::LocalAddress>& all) {
+  if (!candidates.empty()) return {};
+  const bool bridges =
+      std::any_of(all.begin(), all.end(), [](const auto& a) { return Classify(a) == AddressClass::kVirtual; });
+  return {Level::kWarn, "addresses",
+          bridges ? "only loopback and bridges to containers of this host: ranks on other hosts cannot reach it"
+                  : "nothing but loopback, or what is down or of one link: ranks on other hosts cannot reach it",
+          "bring an interface with an address up (ip addr), or give the container the host's network (--network host); "
+          "a job on this host alone needs none"};
+}
+
+void JudgeMtus(const NetworkFacts& facts, const std::vector<tcp::LocalAddress>& candidates,
+               std::vector<Finding>& findings) {
+  std::map<std::uint64_t, std::set<std::string>> by_mtu;
+  for (const tcp::LocalAddress& address : candidates)
+    if (const auto* const interface = FactsOf(facts, address.interface); interface && interface->mtu_bytes > 0)
+      by_mtu[interface->mtu_bytes].insert(address.interface);
+  if (by_mtu.size() < 2) return;
+  std::vector<std::string> texts;
+  for (const auto& [mtu, names] : by_mtu) texts.push_back(fmt::format("{} has {}", fmt::join(names, " "), mtu));
+  findings.push_back({Level::kWarn, "MTU",
+                      fmt::format("interfaces differ: {}; where the path does not carry the larger one, large messages "
+                                  "hang and small ones pass",
+                                  fmt::join(texts, ", ")),
+                      "ping -M do -s MTU-28 PEER over each; name the interface to use by --interface"});
+}
+
+Finding JudgeHostName(const NameFacts& host) {
+  const std::string subject = fmt::format("host name {}", host.name);
+  const auto in_hosts = fmt::format("put 'ADDRESS {}' with an address that peers reach into /etc/hosts", host.name);
+  if (host.addresses.empty())
+    return {Level::kWarn, subject,
+            fmt::format("does not resolve ({}); Rondo publishes addresses, but torchrun and Gloo look names up",
+                        host.error.empty() ? "no address" : host.error),
+            in_hosts + ", or set GLOO_SOCKET_IFNAME for Gloo"};
+  std::vector<std::string> texts;
+  for (const tcp::IpAddress& ip : host.addresses) texts.push_back(ip.ToString());
+  const std::string all = fmt::format("{}", fmt::join(texts, ", "));
+  if (std::all_of(host.addresses.begin(), host.addresses.end(), [](const auto& ip) { return ip.IsLoopback(); }))
+    return {Level::kWarn, subject,
+            fmt::format("resolves to loopback only ({}); Rondo publishes addresses, but torchrun and Gloo tell peers "
+                        "to connect there",
+                        all),
+            in_hosts + ", or set GLOO_SOCKET_IFNAME for Gloo"};
+  return {Level::kOk, subject, "resolves to " + all};
+}
+
+std::string Words(const Attempt& attempt) {
+  switch (attempt.outcome) {
+    case Attempt::Outcome::kReached: return "connected";
+    case Attempt::Outcome::kRefused: return "refused";
+    case Attempt::Outcome::kTimedOut: return "timed out";
+    case Attempt::Outcome::kFailed:
+    case Attempt::Outcome::kUntried: break;
+  }
+  return attempt.words;
+}
+
+std::string From(const Attempt& attempt) {
+  return fmt::format("{} ({})", attempt.from.ip.ToString(), attempt.from.interface);
+}
+
+// The addresses of the attempts with that outcome.
+std::string ListOf(const std::vector<Attempt>& attempts, Attempt::Outcome outcome) {
+  std::vector<std::string> texts;
+  for (const Attempt& attempt : attempts)
+    if (attempt.outcome == outcome) texts.push_back(From(attempt));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+std::string ListOfRest(const std::vector<Attempt>& attempts, Attempt::Outcome outcome) {
+  std::vector<std::string> texts;
+  for (const Attempt& attempt : attempts)
+    if (attempt.outcome != outcome) texts.push_back(fmt::format("{}: {}", From(attempt), Words(attempt)));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+Finding JudgePeer(const PeerFacts& peer) {
+  const std::string subject = "peer " + peer.name;
+  if (!peer.error.empty())
+    return {Level::kBad, subject, peer.error, "say an address, or put the name into /etc/hosts or the name server"};
+  const std::string to = fmt::format("{}", fmt::join(peer.tried, ", "));
+  if (peer.attempts.empty())
+    return {Level::kBad, subject, fmt::format("no address of this host is of a kind that could reach {}", to),
+            "give an interface an address of that family"};
+  const auto has = [&](Attempt::Outcome outcome) {
+    return std::any_of(peer.attempts.begin(), peer.attempts.end(),
+                       [&](const Attempt& attempt) { return attempt.outcome == outcome; });
+  };
+  using Outcome = Attempt::Outcome;
+  const bool reached = has(Outcome::kReached);
+  // A refusal comes from the peer, so the way to it is open.
+  const Outcome best = reached ? Outcome::kReached : Outcome::kRefused;
+  if (!has(best))
+    return {Level::kBad, subject, fmt::format("unreachable at {}: {}", to, ListOfRest(peer.attempts, best)),
+            has(Outcome::kTimedOut)
+                ? "nobody answers: look at the peer's firewall and at the route (ip route get ADDRESS)"
+                : "look at the route (ip route get ADDRESS)"};
+  std::string what = fmt::format("{} from {}", reached ? "reached" : "nobody listens there, but it answers",
+                                 ListOf(peer.attempts, best));
+  const std::string rest = ListOfRest(peer.attempts, best);
+  if (!rest.empty()) what += "; not from " + rest;
+  if (!reached)
+    return {Level::kWarn, subject, what, "start what should listen (rondo store --listen HOST:PORT), or say its port"};
+  if (!rest.empty())
+    return {Level::kWarn, subject, what,
+            "ranks use what reaches; keep it to these by --interface or --address, or mend route and firewall"};
+  return {Level::kOk, subject, what};
+}
+
+}  // namespace
+
+std::vector<Finding> JudgeInterfaces(const NetworkFacts& facts) {
+  std::vector<Finding> findings;
+  if (!facts.addresses_error.empty()) {
+    findings.push_back({Level::kBad, "addresses", facts.addresses_error, "without them no transport starts"});
+    return findings;
+  }
+  // Rondo's own order, and Rondo's own words for it.
+  const auto order = tcp::ChooseAddresses(facts.addresses, {}, "");
+  const std::vector<tcp::LocalAddress> all = order ? *order : std::vector<tcp::LocalAddress>();
+  std::vector<tcp::LocalAddress> candidates;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(candidates), IsCandidate);
+  bool first = true;
+  for (const tcp::LocalAddress& address : all) {
+    Finding finding{Level::kOk, address.ip.ToString(), DescribeAddress(facts, address)};
+    if (IsCandidate(address)) {
+      if (first)
+        finding.what +=
+            candidates.size() > 1
+                ? fmt::format("; peers try it first, the best of {}, after one in their own subnet", candidates.size())
+                : "; peers try it first, the only one of its kind";
+      first = false;
+    }
+    findings.push_back(std::move(finding));
+  }
+  if (Finding none = JudgeCandidates(candidates, all); none.level != Level::kOk) findings.push_back(std::move(none));
+  JudgeMtus(facts, candidates, findings);
+  findings.push_back(JudgeHostName(facts.host));
+  return findings;
+}
+
+std::vector<Finding> JudgeReach(const NetworkFacts& facts) {
+  std::vector<Finding> findings;
+  std::size_t reached = 0;
+  for (const Attempt& attempt : facts.self) {
+    if (attempt.outcome == Attempt::Outcome::kReached) {
+      ++reached;
+      continue;
+    }
+    if (attempt.outcome == Attempt::Outcome::kUntried) {
+      findings.push_back({Level::kWarn, attempt.from.ip.ToString(),
+                          fmt::format("could not be tried: {}", Words(attempt)),
+                          "where descriptors are short: ulimit -n 1024; an IPv6 address is tentative for two seconds "
+                          "after its interface came up (ip addr)"});
+      continue;
+    }
+    // Nobody is sent to the others first.
+    const bool needed = IsCandidate(attempt.from) || attempt.from.ip.IsLoopback();
+    findings.push_back({needed ? Level::kBad : Level::kWarn, attempt.from.ip.ToString(),
+                        fmt::format("this host cannot connect to a port of its own there: {}", Words(attempt)),
+                        attempt.from.ip.IsLoopback()
+                            ? "let loopback through: nft add rule inet filter input iif lo accept"
+                            : "look at the rules for INPUT and OUTPUT (nft list ruleset, iptables -S)"});
+  }
+  if (reached > 0)
+    findings.push_back({Level::kOk, "own ports",
+                        fmt::format("{} of {} addresses take connections from this host", reached, facts.self.size())});
+  for (const std::string& chain : facts.dropping_chains)
+    findings.push_back(
+        {Level::kWarn, "firewall", fmt::format("{} drops what no rule of it accepts", chain),
+         fmt::format("accept TCP from the hosts of the job, to the ports that Rondo takes{}: nft add rule inet filter "
+                     "input ip saddr SUBNET accept",
+                     facts.port_range.empty() ? "" : " (" + facts.port_range + ")")});
+  if (facts.rules_hidden && facts.dropping_chains.empty())
+    findings.push_back({Level::kOk, "firewall", "its rules are for root to see; as root this looks at them"});
+  for (const PeerFacts& peer : facts.peers) findings.push_back(JudgePeer(peer));
+  return findings;
+}
+
+std::vector<Finding> JudgeTcp(const NetworkFacts& facts) {
+  std::vector<Finding> findings;
+  const auto backlog = static_cast<std::uint64_t>(TcpOptions{}.listen_backlog);
+  if (facts.listen_backlog_most && *facts.listen_backlog_most < backlog)
+    findings.push_back({Level::kWarn, "net.core.somaxconn",
+                        fmt::format("{} cuts Rondo's queue of callers ({}): where many ranks come at once, some wait a "
+                                    "second for their next try",
+                                    *facts.listen_backlog_most, backlog),
+                        "sysctl -w net.core.somaxconn=4096"});
+  // What must be under way to fill a path: its speed times half a millisecond, as within a data centre.
+  std::uint64_t fastest_mbps = 0;
+  for (const tcp::LocalAddress& address : facts.addresses)
+    if (const auto* const interface = FactsOf(facts, address.interface); interface && IsCandidate(address))
+      fastest_mbps = std::max(fastest_mbps, interface->speed_mbps);
+  constexpr std::uint64_t kMiB = 1024 * 1024, kBytesPerMbps = 1'000'000 / 8 / 2000;
+  const std::uint64_t need = std::max(kMiB, fastest_mbps * kBytesPerMbps);
+  const auto buffer = [&](const char* name, const std::optional<std::uint64_t>& most) {
+    if (!most || *most >= need) return;
+    findings.push_back(
+        {Level::kWarn, name,
+         fmt::format("sockets may grow to {} KiB; {} wants {} KiB", *most / 1024,
+                     fastest_mbps > 0 ? Speed(fastest_mbps) + " with 0.5 ms there and back" : "a network", need / 1024),
+         fmt::format("sysctl -w {}='4096 131072 {}'", name, std::max(need, 16 * kMiB))});
+  };
+  buffer("net.ipv4.tcp_wmem", facts.send_buffer_most);
+  buffer("net.ipv4.tcp_rmem", facts.receive_buffer_most);
+  if (facts.local_congestion_control == "bbr")
+    findings.push_back({Level::kWarn, "congestion control",
+                        "bbr, and this user may choose no other: its pacing halves small writes within a host",
+                        "sysctl -w net.ipv4.tcp_allowed_congestion_control='reno cubic bbr' (modprobe tcp_cubic)"});
+  else if (!facts.congestion_control.empty())
+    findings.push_back(
+        {Level::kOk, "congestion control",
+         facts.local_congestion_control.empty() || facts.local_congestion_control == facts.congestion_control
+             ? facts.congestion_control
+             : fmt::format("{}; within a host {}", facts.congestion_control, facts.local_congestion_control)});
+  return findings;
+}
+
+}  // namespace rondo

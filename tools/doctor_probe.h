@@ -1,0 +1,45 @@
+// Finds out what doctor_facts.h holds. Each Read function takes what files tell, and so can be given a tree of a
+// test's; each Ask function asks the kernel of this machine, and what it answers is added.
+//
+// Nothing here changes the host: sockets are opened and closed, a page of memory is made, two children live for a
+// moment.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "tools/doctor_facts.h"
+#include "tools/doctor_files.h"
+
+namespace rondo {
+
+// ---- what files tell ----
+
+// Of the interfaces in facts.addresses; and the settings of TCP.
+void ReadNetwork(const HostFiles& files, NetworkFacts& facts);
+void ReadRdma(const HostFiles& files, RdmaFacts& facts);
+void ReadGpu(const HostFiles& files, GpuFacts& facts);
+void ReadMemory(const HostFiles& files, MemoryFacts& facts);
+void ReadLimits(const HostFiles& files, LimitFacts& facts);
+void ReadCpus(const HostFiles& files, CpuFacts& facts);
+
+// The chains of `nft list chains` that see what comes in and drop what no rule takes: "nft inet filter input".
+std::vector<std::string> DroppingChains(const std::string& nft_chains);
+
+// ---- what the kernel answers ----
+
+struct NetworkQuestions {
+  std::vector<std::string> peers;              // "node2:29500"
+  Duration timeout = std::chrono::seconds(2);  // for each peer, and for each name
+};
+void AskNetwork(const NetworkQuestions& questions, const Clock& clock, NetworkFacts& facts);
+NameFacts Lookup(const std::string& name, const Clock& clock, Duration timeout);
+// REQUIRES: facts.ports are read, `addresses` are this machine's.
+void AskRdma(const std::vector<tcp::LocalAddress>& addresses, RdmaFacts& facts);
+// REQUIRES: no other thread.
+void AskMemory(MemoryFacts& facts);
+void AskLimits(LimitFacts& facts);
+void AskCpus(CpuFacts& facts);
+
+}  // namespace rondo

@@ -1,0 +1,134 @@
+// rondo doctor on RDMA, and on GPUs whose memory adapters could reach.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tools/doctor_findings.h"
+#include "transport/ib/ib.h"
+
+namespace rondo {
+namespace {
+
+Finding JudgePort(const RdmaPort& port) {
+  using State = RdmaPort::State;
+  const std::string layer = port.ethernet ? "Ethernet (RoCE)" : "InfiniBand";
+  const auto warn = [&](const std::string& what, std::string remedy) {
+    return Finding{Level::kWarn, port.name, fmt::format("{}, {}", layer, what), std::move(remedy)};
+  };
+  switch (port.state) {
+    case State::kActive: break;
+    case State::kDown:
+      if (port.physical_state == "Disabled")
+        return warn("down and disabled", port.ethernet ? "ip link set its interface up" : "ibportstate: enable it");
+      return warn(fmt::format("down{}", port.physical_state.empty() ? "" : " (" + port.physical_state + ")"),
+                  port.ethernet ? "plug the cable in at both ends, and ip link set its interface up"
+                                : "plug the cable in at both ends; look at the switch's port");
+    case State::kInitializing:
+      return warn("INIT: the link is up, but no subnet manager has seen it",
+                  "start one on the fabric: opensm on one host, or the switch's own");
+    case State::kArmed:
+      return warn("ARMED: the subnet manager has not activated it", "look at the subnet manager's log; restart opensm");
+    case State::kUnknown: return warn("in no state that is known", "ibv_devinfo -v may say more");
+  }
+  if (port.gids.empty())
+    return warn("active, but without a GID", port.ethernet ? "give its interface an address (ip addr add)"
+                                                           : "look at the subnet manager: opensm on one host");
+  if (port.ethernet) {
+    const auto any = [&](auto is) { return std::any_of(port.gids.begin(), port.gids.end(), is); };
+    if (!any([](const RdmaGid& gid) { return gid.type == "RoCE v2"; }))
+      return warn("active, but has no GID of RoCE v2: version 1 ends at the next router",
+                  "cma_roce_mode, or the driver's setting for RoCE v2");
+    if (!any([](const RdmaGid& gid) { return gid.type == "RoCE v2" && !gid.ip.IsLinkLocal(); }))
+      return warn("active, but its RoCE v2 GIDs are link-local: they reach one link only",
+                  "give its interface an IP address (ip addr add)");
+    if (port.mtu_bytes > 0 && port.mtu_bytes < port.most_mtu_bytes)
+      return warn(fmt::format("active, {}, MTU {} of at most {}", port.rate, port.mtu_bytes, port.most_mtu_bytes),
+                  "ip link set its interface mtu 9000 (4200 will do), on all hosts and switches between them");
+  }
+  std::string what = fmt::format("{}, active, {}", layer, port.rate);
+  if (port.mtu_bytes > 0) what += fmt::format(", MTU {} of at most {}", port.mtu_bytes, port.most_mtu_bytes);
+  for (const RdmaGid& gid : port.gids)
+    if (port.ethernet && gid.type == "RoCE v2" && !gid.ip.IsLinkLocal()) what += ", RoCE v2 " + gid.ip.ToString();
+  return {Level::kOk, port.name, what};
+}
+
+void JudgeNodes(const RdmaFacts& facts, Level trouble, std::vector<Finding>& findings) {
+  if (facts.nodes.empty())
+    findings.push_back({trouble, "/dev/infiniband", "the kernel offers no verbs to programs",
+                        "modprobe ib_uverbs; in a container add --device /dev/infiniband"});
+  for (const DeviceNode& node : facts.nodes) {
+    if (node.usable) continue;
+    if (!node.exists)
+      findings.push_back(
+          {trouble, node.path, "is not there", "in a container add --device /dev/infiniband; else udev"});
+    else
+      findings.push_back({trouble, node.path, "this user may not open it",
+                          "chmod 666, or a udev rule: KERNEL==\"uverbs*\", MODE=\"0666\" (rdma-core brings one)"});
+  }
+}
+
+void JudgeMemlock(const RdmaFacts& facts, const PlannedJob& job, Level trouble, std::vector<Finding>& findings) {
+  const std::uint64_t lane_bytes = 2 * IbOptions{}.ring_bytes;
+  const std::string need = fmt::format("{} KiB for each rank that a rank talks to", lane_bytes / 1024);
+  const std::string subject = "memlock (ulimit -l)";
+  if (!facts.memlock_most || facts.memlock_exempt) {
+    findings.push_back({Level::kOk, subject,
+                        facts.memlock_exempt && facts.memlock_most
+                            ? fmt::format("{} KiB, which CAP_IPC_LOCK lifts", *facts.memlock_most / 1024)
+                            : "no limit"});
+    return;
+  }
+  // As many hosts as ranks here is no small job.
+  const std::uint64_t lanes = *facts.memlock_most / lane_bytes;
+  const auto wanted = static_cast<std::uint64_t>(std::max(job.local_ranks, 8));
+  const std::string what = fmt::format("{} KiB; RDMA pins {}, so that is enough for {}", *facts.memlock_most / 1024,
+                                       need, lanes == 0 ? "none" : fmt::format("{} of them", lanes));
+  if (lanes >= wanted) {
+    findings.push_back({Level::kOk, subject, what});
+    return;
+  }
+  findings.push_back({lanes == 0 ? trouble : Level::kWarn, subject, what,
+                      "'* - memlock unlimited' in a file of /etc/security/limits.d, LimitMEMLOCK=infinity of the "
+                      "service (slurmd, sshd), --ulimit memlock=-1 of docker"});
+}
+
+}  // namespace
+
+std::vector<Finding> JudgeRdma(const RdmaFacts& facts, const PlannedJob& job) {
+  using Path = PlannedJob::Path;
+  if (job.path == Path::kTcp || job.path == Path::kShm) return {};
+  // TCP serves instead, unless RDMA is what was asked for.
+  const Level trouble = job.path == Path::kIb ? Level::kBad : Level::kWarn;
+  if (facts.ports.empty()) {
+    if (job.path == Path::kAuto) return {{Level::kOk, "RDMA", "no device"}};
+    return {{Level::kBad, "RDMA", "no device in /sys/class/infiniband",
+             "load the adapter's driver (modprobe mlx5_ib), in a container share the host's network namespace; "
+             "soft-RoCE: modprobe rdma_rxe; rdma link add rxe0 type rxe netdev eth0"}};
+  }
+  std::vector<Finding> findings;
+  for (const RdmaPort& port : facts.ports) findings.push_back(JudgePort(port));
+  JudgeNodes(facts, trouble, findings);
+  if (!facts.verbs_error.empty())
+    findings.push_back({trouble, "libibverbs", facts.verbs_error,
+                        "install rdma-core: apt install libibverbs1 ibverbs-providers, dnf install libibverbs"});
+  else if (!facts.chosen_error.empty())
+    findings.push_back({trouble, "port", facts.chosen_error, "see the ports above"});
+  else
+    findings.push_back({Level::kOk, "port", facts.chosen});
+  JudgeMemlock(facts, job, trouble, findings);
+  return findings;
+}
+
+std::vector<Finding> JudgeGpu(const GpuFacts& gpu, const RdmaFacts& rdma) {
+  if (gpu.nvidia_gpus == 0) return {};
+  const std::string subject = fmt::format("{} NVIDIA GPU{}", gpu.nvidia_gpus, gpu.nvidia_gpus > 1 ? "s" : "");
+  if (rdma.ports.empty()) return {{Level::kOk, subject, "no RDMA adapter that could reach their memory"}};
+  if (gpu.peer_memory_module) return {{Level::kOk, subject, "adapters may reach their memory (nvidia_peermem)"}};
+  if (gpu.open_driver) return {{Level::kOk, subject, "the open driver hands their memory out as dma-buf"}};
+  return {{Level::kWarn, subject, "adapters cannot reach their memory: every byte goes through the host's",
+           "modprobe nvidia_peermem, or the driver's open kernel modules (dma-buf)"}};
+}
+
+}  // namespace rondo

@@ -1,0 +1,20 @@
+// Findings as text for people and as JSON for programs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/doctor_findings.h"
+
+namespace rondo {
+
+int CountOf(const std::vector<Section>& sections, Level level);
+
+// A line per finding and one per remedy, by sections; the last line counts. `quiet` leaves out what is well.
+std::string ReportText(const std::vector<Section>& sections, bool quiet);
+// {"rondo": version, "host", "ranks", "transport", "bad", "warnings", "findings": [{"section", "level", "subject",
+// "what", "remedy"}]}
+std::string ReportJson(const std::vector<Section>& sections, const std::string& host, const PlannedJob& job,
+                       const std::string& transport);
+
+}  // namespace rondo

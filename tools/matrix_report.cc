@@ -1,0 +1,154 @@
+#include "tools/matrix_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "tools/sizes.h"
+
+namespace rondo {
+namespace {
+
+double MedianOf(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+// One number per direction; `mark` of it stands behind.
+template <typename Number, typename Mark>
+std::string Table(const Matrix& matrix, const std::vector<Direction>& directions, Number number, Mark mark) {
+  std::size_t width = 4;
+  for (const MatrixRank& rank : matrix.ranks) width = std::max(width, rank.Name().size());
+  std::string text = fmt::format("  {:>4} {:<{}}", "from", "", width);
+  for (std::size_t to = 0; to < matrix.ranks.size(); ++to) text += fmt::format(" {:>8} ", fmt::format("to {}", to));
+  text += "\n";
+  std::size_t next = 0;
+  for (std::size_t from = 0; from < matrix.ranks.size(); ++from) {
+    text += fmt::format("  {:>4} {:<{}}", from, matrix.ranks[from].Name(), width);
+    for (std::size_t to = 0; to < matrix.ranks.size(); ++to) {
+      if (from == to) {
+        text += fmt::format(" {:>8} ", "-");
+      } else {
+        const Direction& direction = directions[next++];
+        text += fmt::format(" {:>8.4g}{}", number(direction), mark(direction));
+      }
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+std::string PercentText(const Direction& direction) {
+  const std::optional<double> percent = direction.PercentOfLine();
+  return percent ? fmt::format("{:.0f}%", *percent) : "";
+}
+
+// One line per pair: line rate and what each direction has of it, if known, then the words of the lower rank's end.
+std::string PathLines(const std::vector<Direction>& directions) {
+  std::string text;
+  for (const Direction& up : directions) {
+    if (up.from > up.to) continue;
+    const double line_gbps = up.paths->line_gbps;
+    std::string line;
+    if (line_gbps > 0) {
+      const auto down = std::find_if(directions.begin(), directions.end(), [&](const Direction& direction) {
+        return direction.from == up.to && direction.to == up.from;
+      });
+      line = fmt::format("; line {:g} Gbit/s, {} there and {} back", line_gbps, PercentText(up), PercentText(*down));
+    }
+    text += fmt::format("# Path {} to {}: {} over {}{}\n", up.from, up.to, up.paths->transport, up.path(), line);
+  }
+  return text;
+}
+
+std::string SlowLines(const Matrix& matrix, const std::vector<Direction>& directions) {
+  std::string text;
+  const double factor = matrix.options.gbits ? 8 : 1;
+  for (const Direction& direction : directions) {
+    if (!direction.slow && !direction.too_slow) continue;
+    text += fmt::format("# {}: {} to {}: {:.4g} {}\n", direction.too_slow ? "Too slow" : "Slow",
+                        matrix.NameOf(direction.from), matrix.NameOf(direction.to), factor * direction.GBps,
+                        matrix.options.gbits ? "Gbit/s" : "GB/s");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string Matrix::NameOf(Rank rank) const {
+  return fmt::format("rank {} ({})", rank, ranks[static_cast<std::size_t>(rank)].Name());
+}
+
+std::optional<double> Direction::PercentOfLine() const {
+  if (paths->line_gbps <= 0) return std::nullopt;
+  return 100 * GBps * 8 / paths->line_gbps;
+}
+
+std::vector<Direction> DirectionsOf(const Matrix& matrix) {
+  std::vector<Direction> directions;
+  std::vector<double> bandwidths;
+  for (std::size_t i = 0; i < matrix.pairs.size(); ++i) {
+    const PairRow& pair = matrix.pairs[i];
+    const PairPaths* const paths = &matrix.paths[i];
+    directions.push_back({.from = pair.low,
+                          .to = pair.high,
+                          .GBps = pair.up_GBps,
+                          .wrong = pair.wrong_up,
+                          .pair = &pair,
+                          .paths = paths});
+    directions.push_back({.from = pair.high,
+                          .to = pair.low,
+                          .GBps = pair.down_GBps,
+                          .wrong = pair.wrong_down,
+                          .pair = &pair,
+                          .paths = paths});
+    bandwidths.insert(bandwidths.end(), {pair.up_GBps, pair.down_GBps});
+  }
+  const double usual = MedianOf(bandwidths);
+  for (Direction& direction : directions) {
+    direction.slow = direction.GBps < kUsualShare * usual;
+    direction.too_slow = matrix.options.min_gbps && direction.GBps * 8 < *matrix.options.min_gbps;
+  }
+  std::sort(directions.begin(), directions.end(),
+            [](const Direction& a, const Direction& b) { return std::pair(a.from, a.to) < std::pair(b.from, b.to); });
+  return directions;
+}
+
+bool IsGood(const Matrix& matrix) {
+  const std::vector<Direction> directions = DirectionsOf(matrix);
+  return std::none_of(directions.begin(), directions.end(),
+                      [](const Direction& direction) { return direction.too_slow || direction.wrong != 0; });
+}
+
+std::string MatrixText(const Matrix& matrix) {
+  const MatrixOptions& options = matrix.options;
+  const std::vector<Direction> directions = DirectionsOf(matrix);
+  const double factor = options.gbits ? 8 : 1;
+  const char* const unit = options.gbits ? "Gbit/s" : "GB/s";
+  const auto mark = [](const Direction& direction) { return direction.too_slow ? 'X' : direction.slow ? '!' : ' '; };
+  const auto none = [](const Direction&) { return ' '; };
+
+  std::string text =
+      fmt::format("# Bandwidth one way, {} messages, {} at once ({}; row to column; ! under {:.0f}% of the median{})\n",
+                  FormatSize(options.pair.bandwidth_bytes), options.pair.in_flight, unit, 100 * kUsualShare,
+                  options.min_gbps ? fmt::format(", X under {:g} Gbit/s", *options.min_gbps) : "");
+  text += Table(
+      matrix, directions, [&](const Direction& direction) { return factor * direction.GBps; }, mark);
+  text += fmt::format("# Bandwidth both ways at once, added up ({})\n", unit);
+  text += Table(
+      matrix, directions, [&](const Direction& direction) { return factor * direction.pair->both_GBps; }, none);
+  text += fmt::format("# Latency one way, {} (us; half of there and back, median)\n",
+                      FormatSize(options.pair.latency_bytes));
+  text += Table(
+      matrix, directions, [](const Direction& direction) { return direction.pair->latency_median_us; }, none);
+  text += SlowLines(matrix, directions);
+  std::uint64_t wrong = 0;
+  for (const Direction& direction : directions) wrong += direction.wrong;
+  text += !options.pair.check ? "# Wrong values     : not checked\n"
+                              : fmt::format("# Wrong values     : {} {}\n", wrong, wrong == 0 ? "OK" : "WRONG");
+  return text + PathLines(directions);
+}
+
+}  // namespace rondo
