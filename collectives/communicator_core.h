@@ -343,6 +343,9 @@ class CommunicatorCore final : public PeerObserver,
   Error InOperation(const Error& found) const;
   void RunCallbacks();
   void ProgressThread();
+  // For the progress thread: until nobody has waited for a while.
+  template <typename Stopped>
+  void StandBack(Stopped stopped);
   // For the progress thread, while nobody waits.
   bool WorkIsLeft() const;
   // In Close, again and again: says goodbye to whoever is connected, also to who came only now, as soon as this rank
@@ -399,14 +402,15 @@ class CommunicatorCore final : public PeerObserver,
   std::uint64_t message_words_seen_ = 0;
 
   DriveGate gate_;
-  std::vector<Pending> pending_;        // ring by sequence, a power of two; written by the issuer, read by the owner
-  std::atomic<Sequence> issued_{0};     // publishes pending_ entries to the owner
-  std::atomic<Sequence> completed_{0};  // publishes results to waiters, and ring entries back to the issuer
-  std::atomic<bool> issuing_{false};    // catches a second issuing thread
-  std::atomic<int> waiters_{0};         // threads in WaitFor; the progress thread gives way to them
-  std::atomic<bool> poisoned_{false};   // failure_ is set
-  std::atomic<bool> told_{false};       // poisoned, and the peers have been told, as far as they could be
-  std::atomic<bool> ended_{false};      // all that, and nobody touches any buffer any more
+  std::vector<Pending> pending_;         // ring by sequence, a power of two; written by the issuer, read by the owner
+  std::atomic<Sequence> issued_{0};      // publishes pending_ entries to the owner
+  std::atomic<Sequence> completed_{0};   // publishes results to waiters, and ring entries back to the issuer
+  std::atomic<bool> issuing_{false};     // catches a second issuing thread
+  std::atomic<int> waiters_{0};          // threads in WaitFor; the progress thread gives way to them
+  std::atomic<std::uint64_t> waits_{0};  // begun so far: whether there is somebody who drives now and then
+  std::atomic<bool> poisoned_{false};    // failure_ is set
+  std::atomic<bool> told_{false};        // poisoned, and the peers have been told, as far as they could be
+  std::atomic<bool> ended_{false};       // all that, and nobody touches any buffer any more
   std::atomic<bool> closing_{false};
   std::atomic<bool> rebuilding_{false};      // a Rebuild is under way, or was successful
   std::atomic<bool> may_have_board_{false};  // until it has turned out that there is none
@@ -445,6 +449,7 @@ class CommunicatorCore final : public PeerObserver,
   bool stop_ = false;
 
   std::atomic<bool> progress_running_{false};
+  std::uint64_t waits_seen_ = 0;  // the progress thread's
   std::thread progress_;
 
   // Issuer's.

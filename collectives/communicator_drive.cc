@@ -24,6 +24,10 @@ constexpr std::uint32_t kBoardPollsPerEndpointPoll = 64;
 constexpr std::uint64_t kBytesAtOnce = 32 * 1024;
 constexpr int kPollsAtOnce = 256;
 constexpr int kYieldsAtOnce = 2;
+// Whoever waits drives better than the progress thread, which costs two system calls and a core each time they take
+// turns. So it stands back for so long, the longer the more often it finds that somebody has waited meanwhile.
+constexpr Duration kStandBackAtFirst = std::chrono::microseconds(100);
+constexpr Duration kStandBackAtMost = std::chrono::milliseconds(1);
 // While bytes move.
 constexpr std::uint32_t kPollsBetweenClockReads = 64;
 
@@ -338,6 +342,7 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
 
 bool CommunicatorCore::DriveUntil(TimePoint until, Sequence waited, Condition ready) {
   waiters_.fetch_add(1);
+  waits_.fetch_add(1, std::memory_order_relaxed);
   bool final;
   while (!(final = ready())) {
     if (gate_.TryEnter()) {
@@ -427,6 +432,16 @@ bool CommunicatorCore::WorkIsLeft() const {
   return !ended_.load() && (issued_.load() > completed_.load() || messages_pending_.load() > 0 || poisoned_.load());
 }
 
+template <typename Stopped>
+void CommunicatorCore::StandBack(Stopped stopped) {
+  Duration time = kStandBackAtFirst;
+  for (std::uint64_t seen = std::exchange(waits_seen_, waits_.load()); seen != waits_.load() && !stopped();
+       time = std::min(2 * time, kStandBackAtMost)) {
+    seen = waits_seen_ = waits_.load();
+    gate_.Rest(time, stopped);
+  }
+}
+
 void CommunicatorCore::ProgressThread() {
   const auto has_work = [&] { return waiters_.load() == 0 && WorkIsLeft(); };
   const auto stopped = [&] {
@@ -435,7 +450,9 @@ void CommunicatorCore::ProgressThread() {
   };
   while (!stopped()) {
     gate_.ParkUntil([&] { return has_work() || stopped(); });
+    StandBack(stopped);
     if (stopped()) return;
+    if (!has_work()) continue;
     const Sequence last = issued_.load(std::memory_order_acquire);
     const auto ready = [&] {
       return (completed_.load() >= last && messages_pending_.load() == 0) || ended_.load() || stopped();

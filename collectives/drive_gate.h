@@ -58,6 +58,14 @@ class DriveGate {
     parked_until_.fetch_sub(1);
   }
 
+  // Parks for so long, or until `ready()` as far as others announce something meanwhile; nobody pays for announcing to
+  // this one.
+  template <typename Ready>
+  void Rest(Duration time, Ready ready) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, time, ready);
+  }
+
  private:
   std::atomic<bool> held_{false};
   std::atomic<bool> sleeping_{false};

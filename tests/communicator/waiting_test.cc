@@ -86,6 +86,27 @@ TEST_CASE("operations nobody waits for are driven by the progress thread, callba
   });
 }
 
+TEST_CASE("what is left behind by who waited again and again is driven by the progress thread all the same") {
+  InprocNetwork network(2);
+  OnRanks(network, [&](Communicator& communicator) {
+    for (std::int32_t round = 0; round < 20; ++round) {
+      // Now the progress thread stands back.
+      for (int i = 0; i < 50; ++i) CHECK(communicator.Barrier());
+      std::int32_t value = round;
+      std::atomic<bool> done{false};
+      Work work = communicator.AllReduceAsync(&value, &value, 1, DataType::kInt32, ReduceOp::kSum);
+      work.Then([&](const Status& status) {
+        CHECK(status);
+        done.store(true);
+        done.notify_all();
+      });
+      done.wait(false);
+      CHECK(value == 2 * round);
+    }
+    CHECK(communicator.Close());
+  });
+}
+
 TEST_CASE("a callback may wait for a later operation") {
   InprocNetwork network(2);
   OnRanks(network, [&](Communicator& communicator) {
