@@ -1,5 +1,6 @@
 """tools/test: what it counts, when it fails, what it prints, what it ends."""
 
+import contextlib
 import io
 import json
 import os
@@ -18,6 +19,7 @@ from support import REPOSITORY
 sys.path.insert(0, str(REPOSITORY / "tools/suites"))
 import counting  # noqa: E402
 import main  # noqa: E402
+import room  # noqa: E402
 import runner  # noqa: E402
 from counting import Run  # noqa: E402
 from table import SUITES, Suite  # noqa: E402
@@ -117,6 +119,28 @@ class Fuzzing(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("the input: 52ff", text)
         self.assertEqual(text.splitlines()[-1], "21 passed, 1 failed, 0 skipped")
+
+
+class Room(unittest.TestCase):
+    def test_little_is_told_and_too_little_is_refused_by_the_fullest_folder(self):
+        free = {Path("/here"): 30 * room.GIB, Path("/tmp"): 3 * room.GIB}
+        text, enough = room.shortage(free, free.get)
+        self.assertEqual(text, "/tmp: 3.0 GiB of disk are free; a build of everything takes about 6 GiB")
+        self.assertTrue(enough)
+        free[Path("/here")] = room.GIB // 2
+        text, enough = room.shortage(free, free.get)
+        self.assertTrue(text.startswith("/here: 0.5 GiB"), text)
+        self.assertFalse(enough)
+        self.assertEqual(room.shortage([Path("/here")], lambda _: room.NEEDED_BYTES), ("", True))
+
+    def test_a_full_disk_is_said_before_anything_runs(self):
+        real, room.shortage = room.shortage, lambda folders: ("/tmp: full", False)
+        try:
+            with contextlib.redirect_stderr(io.StringIO()) as said:
+                status, text = run_suites(shell("one", "echo here I am"))
+        finally:
+            room.shortage = real
+        self.assertEqual((status, text, said.getvalue()), (2, "", "tools/test: /tmp: full\n"))
 
 
 class Interrupt(unittest.TestCase):

@@ -1,13 +1,14 @@
 """tools/test: runs the suites of table.py in order, streams what they say, and counts.
 
-The end line is exactly `N passed, N failed, N skipped`; the exit status is 0 only if nothing failed, 2 for wrong usage and
-130 after Ctrl-C.
+The end line is exactly `N passed, N failed, N skipped`; the exit status is 0 only if nothing failed, 2 for wrong usage or a
+full disk and 130 after Ctrl-C.
 """
 
 import argparse
 import sys
 
-from runner import Runner, clock_text
+import room
+from runner import REPOSITORY, Runner, clock_text
 from table import SUITES
 
 
@@ -38,6 +39,13 @@ def main(arguments, suites=SUITES, out=sys.stdout):
         return 0
     chosen = [s for s in suites if s.name in options.only or (not options.only and (options.full or not s.full_only))]
     left_out = [s for s in suites if s.full_only and s not in chosen and not options.only]
+
+    short, enough = room.shortage(room.where(REPOSITORY))
+    if not enough:
+        print(f"tools/test: {short}", file=sys.stderr)
+        return 2
+    if short:
+        print(f"!! {short}", file=out)
 
     runner = Runner(out, unlimited=options.full)
     try:
