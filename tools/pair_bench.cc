@@ -13,8 +13,8 @@ constexpr std::uint64_t kMostMessages = 1 << 20;
 
 double SecondsBetween(TimePoint from, TimePoint to) { return std::chrono::duration<double>(to - from).count(); }
 
-std::uint8_t PatternOf(Rank from, std::size_t at) {
-  return static_cast<std::uint8_t>((at * 31 + static_cast<std::size_t>(from) * 101 + (at >> 8)) & 0xFF);
+std::byte PatternOf(Rank from, std::size_t at) {
+  return static_cast<std::byte>((at * 31 + static_cast<std::size_t>(from) * 101 + (at >> 8)) & 0xFF);
 }
 
 }  // namespace
@@ -28,9 +28,7 @@ Result<PairRow> PairBench::Measure(Rank low, Rank high) {
   if (self != low && self != high) return row;
   const bool leads = self == low;
   const Rank peer = leads ? high : low;
-  const std::uint64_t largest = std::max(options_.bandwidth_bytes, options_.latency_bytes);
-  out_.resize(largest);
-  in_.assign(largest * static_cast<std::size_t>(options_.in_flight), 0);
+  RONDO_TRY(Allocate());
   Fill(self);
 
   // The first messages make the path; then as many as there is time for.
@@ -71,9 +69,9 @@ Status PairBench::PingPong(Rank peer, bool leads, int times, std::vector<double>
   const std::uint64_t bytes = options_.latency_bytes;
   TimePoint before = clock_.Now();
   for (int i = 0; i < times; ++i) {
-    if (leads) RONDO_TRY(communicator_.Send(out_.data(), bytes, DataType::kUint8, peer, kPing));
-    RONDO_TRY(communicator_.Recv(in_.data(), bytes, DataType::kUint8, peer, kPing));
-    if (!leads) RONDO_TRY(communicator_.Send(out_.data(), bytes, DataType::kUint8, peer, kPing));
+    if (leads) RONDO_TRY(communicator_.Send(out_->bytes().data(), bytes, DataType::kUint8, peer, kPing));
+    RONDO_TRY(communicator_.Recv(in_->bytes().data(), bytes, DataType::kUint8, peer, kPing));
+    if (!leads) RONDO_TRY(communicator_.Send(out_->bytes().data(), bytes, DataType::kUint8, peer, kPing));
     if (round_trips_us == nullptr) continue;
     const TimePoint now = clock_.Now();
     round_trips_us->push_back(SecondsBetween(before, now) * 1e6);
@@ -91,11 +89,13 @@ Status PairBench::Stream(Rank peer, bool sends, bool receives, std::uint64_t mes
     if (receives) {
       if (i >= depth) RONDO_TRY(incoming[slot].Wait());
       if (i < messages)
-        incoming[slot] = communicator_.RecvAsync(in_.data() + slot * bytes, bytes, DataType::kUint8, peer, kFlow);
+        incoming[slot] =
+            communicator_.RecvAsync(in_->bytes().data() + slot * bytes, bytes, DataType::kUint8, peer, kFlow);
     }
     if (sends) {
       if (i >= depth) RONDO_TRY(outgoing[slot].Wait());
-      if (i < messages) outgoing[slot] = communicator_.SendAsync(out_.data(), bytes, DataType::kUint8, peer, kFlow);
+      if (i < messages)
+        outgoing[slot] = communicator_.SendAsync(out_->bytes().data(), bytes, DataType::kUint8, peer, kFlow);
     }
   }
   std::uint8_t done = 0;
@@ -136,13 +136,24 @@ Result<std::uint64_t> PairBench::Agree(Rank peer, bool leads, std::uint64_t valu
   return value;
 }
 
+Status PairBench::Allocate() {
+  if (out_ != nullptr) return {};
+  const std::uint64_t largest = std::max(options_.bandwidth_bytes, options_.latency_bytes);
+  RONDO_ASSIGN(in_, communicator_.Allocate(largest * static_cast<std::size_t>(options_.in_flight)));
+  RONDO_ASSIGN(out_, communicator_.Allocate(largest));
+  return {};
+}
+
 void PairBench::Fill(Rank from) {
-  for (std::size_t i = 0; i < out_.size(); ++i) out_[i] = PatternOf(from, i);
+  const MutableBytes out = out_->bytes(), in = in_->bytes();
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = PatternOf(from, i);
+  std::fill(in.begin(), in.end(), std::byte{0});
 }
 
 std::uint64_t PairBench::CountWrong(Rank from) const {
   std::uint64_t wrong = 0;
-  for (std::size_t i = 0; i < in_.size(); ++i) wrong += in_[i] != PatternOf(from, i % options_.bandwidth_bytes);
+  const Bytes in = Bytes(in_->bytes()).first(options_.bandwidth_bytes * static_cast<std::size_t>(options_.in_flight));
+  for (std::size_t i = 0; i < in.size(); ++i) wrong += in[i] != PatternOf(from, i % options_.bandwidth_bytes);
   return wrong;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "base/clock.h"
@@ -55,14 +56,16 @@ class PairBench {
   // Stream for about options.time; the leader says how often.
   Result<Flow> Timed(Rank peer, bool leads, bool sends, bool receives);
   Result<std::uint64_t> Agree(Rank peer, bool leads, std::uint64_t value);
+  Status Allocate();
   void Fill(Rank from);
   std::uint64_t CountWrong(Rank from) const;
 
   Communicator& communicator_;
   const Clock& clock_;
   const PairOptions options_;
-  std::vector<std::uint8_t> out_;
-  std::vector<std::uint8_t> in_;  // `in_flight` messages
+  // Of the communicator, as of a program that wants the most of it.
+  std::unique_ptr<Memory> out_;
+  std::unique_ptr<Memory> in_;  // `in_flight` messages
 };
 
 }  // namespace rondo

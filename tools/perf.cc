@@ -479,7 +479,8 @@ void AddWhatToMeasure(CLI::App& perf, Flags& flags) {
   perf.add_flag("--uneven", measure.uneven, "A count of its own for every rank: all_gather_v, all_to_all_v and so on");
   perf.add_flag(
       "--allocate", measure.allocate,
-      "Buffers from Communicator::Allocate, which ranks of a host read where they lie (default: plain memory)");
+      "Buffers from Communicator::Allocate, which ranks of a host read where they lie and RDMA sends without a copy "
+      "(default: plain memory, but of send_recv alone)");
   perf.add_flag("--reproducible", measure.reproducible,
                 "Reductions in reproducible mode (left fold in rank order) beside the free choice, and what it costs");
   perf.add_flag("--wide-partials", measure.wide_partials,

@@ -114,7 +114,9 @@ Status PerfBench::Prepare(const PerfOptions& options, const std::vector<PerfCase
     measurements += Placements(options, one).size();
   }
   time_per_size_ = options.time_per_size.value_or(TimePerSize(measurements));
-  Communicator* const allocator = options.allocate ? &communicator_ : nullptr;
+  // Messages as programs send them that want the most of a transport: a collective may be run on any memory.
+  const bool messages = std::all_of(cases.begin(), cases.end(), [](const PerfCase& one) { return one.send_recv; });
+  Communicator* const allocator = options.allocate || messages ? &communicator_ : nullptr;
   RONDO_ASSIGN(input_, Arena::Make(max_bytes, allocator));
   RONDO_ASSIGN(output_, Arena::Make(max_bytes, allocator));  // plain memory takes none while nothing is out of place
   return {};

@@ -46,7 +46,7 @@ struct PerfOptions {
   bool wide_partials = false;  // reductions of 16-bit floats only: see CommunicatorOptions
   bool checksums = false;      // what every case is measured with; said in its row
   bool compare_results = false;
-  bool allocate = false;  // buffers from Communicator::Allocate
+  bool allocate = false;  // buffers from Communicator::Allocate; where messages alone are measured they always are
   bool check = true;
 };
 
