@@ -144,7 +144,8 @@ class Memory {
   virtual MutableBytes bytes() const = 0;
 };
 
-// A promise that some memory of the user stays registered; ends with its destructor.
+// A promise that some memory of the user stays registered; ends with its destructor, which must not run while an
+// operation uses that memory, nor after the memory is freed.
 class Registration {
  public:
   virtual ~Registration() = default;
@@ -169,6 +170,8 @@ class Transport {
   // Page-aligned memory, zeroed, of the kind that serves best; plain memory where there is none of that kind.
   // kOutOfMemory names the bytes. Zero bytes is legal.
   virtual Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) = 0;
+  // Where a transport has nothing to register, that does nothing. kResource: it has, and the system refuses; operations
+  // use the memory all the same, and copy.
   virtual Result<std::unique_ptr<Registration>> Register(MutableBytes memory) = 0;
 };
 inline constexpr std::size_t kMaxAddressBytes = 4096;

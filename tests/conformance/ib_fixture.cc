@@ -44,6 +44,7 @@ Fixture Of(std::string name, const IbOptions& options, const std::vector<std::st
 std::vector<Fixture> Fixtures() {
   return {
       Of("between two devices", {}, {"rxe0", "rxe1"}),
+      Of("small rings", {.ring_bytes = 64 * 1024}, {"rxe0", "rxe1"}),
       Of("smallest rings", {.ring_bytes = 4096}, {"10.0.0.1", "10.0.0.2"}),
   };
 }

@@ -30,6 +30,10 @@ Sender::Sender(Lane& lane, const Capabilities& capabilities, std::uint64_t patte
       options_(options),
       source_(total, random_.Below(64)) {
   FillPattern(pattern, 0, source_.bytes());
+  if (options_.registers == nullptr) return;
+  auto registration = options_.registers->Register(source_.bytes());
+  REQUIRE_MESSAGE(registration, registration.error().ToString());
+  registration_ = std::move(*registration);
 }
 
 Bytes Sender::Next(std::size_t bytes) const {

@@ -14,7 +14,8 @@ namespace rondo::conformance {
 
 struct SenderOptions {
   std::size_t max_piece_bytes = 5000;
-  bool overwrite_early = false;  // the sin that `released` exists to prevent; the suite's negative control
+  Transport* registers = nullptr;  // the source with that one
+  bool overwrite_early = false;    // the sin that `released` exists to prevent; the suite's negative control
 };
 
 class Sender {
@@ -37,6 +38,7 @@ class Sender {
   Random random_;
   const SenderOptions options_;
   GuardedBuffer source_;  // the whole stream's bytes, each byte its own memory
+  std::unique_ptr<Registration> registration_;
   std::uint64_t overwritten_ = 0;
   std::uint64_t released_ = 0;
 };

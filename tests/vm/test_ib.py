@@ -65,9 +65,10 @@ class Ib(unittest.TestCase):
             perf -N 3 --algorithm all -b 0 -e 16K -f 128 -n 1 -w 0
             perf -N 4 --algorithm all -b 0 -e 16K -f 128 -n 1 -w 0
             perf -N 2 --algorithm all -b 1M -e 1M -n 1 -w 0
+            perf -N 3 --algorithm all --allocate -b 1M -e 1M -n 2 -w 0
         """, RONDO)  # fmt: skip
         self.says(done)
-        self.assertEqual(done.stdout.split("\n")[:-1], ["# Wrong values     : 0 OK"] * 4, done.stdout)
+        self.assertEqual(done.stdout.split("\n")[:-1], ["# Wrong values     : 0 OK"] * 5, done.stdout)
 
     def test_a_port_is_found_by_device_by_address_and_by_itself_and_the_path_is_told(self):
         perf = "rondo perf all_reduce -N 2 --transport ib -b 8 -e 8 -n 1 -w 0 2>&1 | grep 'Path to\\|rondo perf: rank 0:'"
@@ -149,6 +150,12 @@ class Ib(unittest.TestCase):
         during, after = [line for line in done.stdout.split("\n") if "Path to" in line]
         self.assertRegex(during, "ib rxe2:1 .* \\(since .*RDMA by rxe")
         self.assertRegex(after, "ib rxe2:1 .* KiB each way; beside it")  # from the beginning
+
+    def test_memory_that_is_lent_is_sent_as_it_was_and_is_free_when_it_is_released(self):
+        done = guest("rdma link add rxe2 type rxe netdev lo; ./guest_lending --no-colors",
+                     "bazel-bin/tests/transport_ib/guest_lending:/root/guest_lending")  # fmt: skip
+        self.says(done, "Status: SUCCESS!")
+        self.assertNotIn("test cases:  0 ", done.stdout)
 
 
 if __name__ == "__main__":

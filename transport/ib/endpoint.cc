@@ -70,11 +70,12 @@ Result<Lane*> IbEndpoint::Open(Rank peer, std::uint32_t index) {
   LaneContext context{.self = set_up_.config.rank,
                       .ports = {},
                       .ring_bytes = set_up_.ring_bytes,
+                      .registered = set_up_.registered,
                       .connection = set_up_.connection,
                       .may_be_plain = set_up_.may_be_plain,
                       .logger = set_up_.logger};
   for (std::size_t i = 0; i < channels_.size(); ++i)
-    context.ports.push_back({.device = set_up_.devices[i], .channel = channels_[i].get()});
+    context.ports.push_back({.device = set_up_.devices[i], .channel = channels_[i].get(), .key = i});
   lanes_.push_back(std::make_unique<IbLane>(std::move(context), *base, index));
   by_name_[{peer, index}] = lanes_.back().get();
   return lanes_.back().get();

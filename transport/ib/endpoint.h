@@ -27,6 +27,7 @@ struct EndpointSetUp {
   std::vector<IbAddress> peers;                        // by rank
   std::vector<std::shared_ptr<const Device>> devices;  // one at least, in the order in which lanes try them
   std::size_t ring_bytes = 0;
+  std::shared_ptr<const Registrations> registered;  // whose keys are in that order
   QueuePairOptions connection;
   bool may_be_plain = true;
   Logger* logger = nullptr;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <bit>
 #include <filesystem>
 #include <system_error>
@@ -11,7 +12,10 @@
 #include "transport/ib/address.h"
 #include "transport/ib/device.h"
 #include "transport/ib/endpoint.h"
+#include "transport/ib/loans.h"
+#include "transport/ib/memory.h"
 #include "transport/ib/ports.h"
+#include "transport/ib/registrations.h"
 #include "transport/ib/verbs_library.h"
 #include "transport/tcp/interfaces.h"
 
@@ -49,7 +53,7 @@ class IbTransport final : public Transport {
         options_(std::move(options)),
         devices_(std::move(devices)),
         why_none_(std::move(why_none)),
-        capabilities_{.late_release = base_->capabilities().late_release,
+        capabilities_{.late_release = base_->capabilities().late_release || !devices_.empty(),
                       .moves_on_cores = !devices_.empty() && devices_.front()->port().software} {}
 
   std::string_view name() const override { return "ib"; }
@@ -74,6 +78,7 @@ class IbTransport final : public Transport {
                          .peers = {},
                          .devices = devices_,
                          .ring_bytes = options_.ring_bytes,
+                         .registered = registered_,
                          .connection = Connection(),
                          .may_be_plain = options_.may_fall_back,
                          .logger = options_.logger};
@@ -98,10 +103,28 @@ class IbTransport final : public Transport {
     return IbEndpoint::Create(std::move(set_up), std::move(base));
   }
 
-  Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) override { return base_->Allocate(bytes); }
-  Result<std::unique_ptr<Registration>> Register(MutableBytes memory) override { return base_->Register(memory); }
+  // Memory of the base's, known to all devices, or else as it is: what lies in it is copied.
+  Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) override {
+    RONDO_ASSIGN(auto memory, base_->Allocate(bytes));
+    if (devices_.empty() || bytes < kLeastLentBytes) return memory;
+    auto registration = RegisterAllocated(memory->bytes());
+    if (registration) return Together(std::move(memory), std::move(*registration));
+    if (!told_unregistered_.exchange(true, std::memory_order_relaxed))
+      Log(options_.logger, LogLevel::kWarning, "what is sent from allocated memory will be copied: {}",
+          registration.error().message());
+    return memory;
+  }
+  Result<std::unique_ptr<Registration>> Register(MutableBytes memory) override {
+    if (devices_.empty() || memory.size() < kLeastLentBytes || !devices_.front()->verbs().forks_safely())
+      return base_->Register(memory);
+    return RegisterWith(devices_, registered_, memory);
+  }
 
  private:
+  Result<std::unique_ptr<Registration>> RegisterAllocated(MutableBytes memory) const {
+    RONDO_TRY(KeepFromChildren(*devices_.front(), memory));
+    return RegisterWith(devices_, registered_, memory);
+  }
   QueuePairOptions Connection() const {
     return {.timeout_exponent = static_cast<std::uint8_t>(options_.timeout_exponent),
             .retries = static_cast<std::uint8_t>(options_.retries),
@@ -114,6 +137,8 @@ class IbTransport final : public Transport {
   const Devices devices_;
   const std::string why_none_;
   const Capabilities capabilities_;
+  const std::shared_ptr<Registrations> registered_ = std::make_shared<Registrations>();
+  std::atomic<bool> told_unregistered_{false};
 };
 
 Status Check(const IbOptions& options) {

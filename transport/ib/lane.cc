@@ -74,9 +74,9 @@ void IbLane::Agree() {
 
 Status IbLane::MakeEnd() {
   if (stream_ == nullptr) {
-    RONDO_ASSIGN(stream_, Stream::Make(context_.ring_bytes));
+    RONDO_ASSIGN(stream_, Stream::Make(context_.ring_bytes, context_.registered));
   }
-  return stream_->Attach(port().device, port().channel, context_.connection);
+  return stream_->Attach(port().device, port().key, port().channel, context_.connection);
 }
 
 void IbLane::Offer() {
@@ -286,7 +286,7 @@ std::uint64_t IbLane::accepted() const {
 
 std::uint64_t IbLane::released() const {
   if (phase_ == Phase::kPlain) return std::max(base_.released(), agreed_out_) - agreed_out_;
-  return accepted();  // copied
+  return streams_ ? stream_->released() : 0;
 }
 
 // ---- receiving ----
@@ -334,7 +334,7 @@ std::uint64_t IbLane::consumed() const {
 void IbLane::Revoke() {
   revoked_ = true;
   may_send_ = false;
-  if (stream_ != nullptr) stream_->Detach();
+  if (stream_ != nullptr) stream_->Abandon();
   if (!IfMemoryAllows([&] { FailWith(ErrorCode::kClosed, "it was given up", false); })) {
     failure_ = Error::MemoryRanOut();
     state_ = LaneState::kFailed;

@@ -10,7 +10,8 @@
 // base lane carries the bytes, if that is allowed; else the lane fails, for the last reason.
 //
 // Between agreements the base lane carries nothing. Its end without an end of the stream is the peer's death. A sender
-// mends when its owner looks: bytes that it has taken wait until then.
+// mends when its owner looks: bytes that it has taken wait until then. What is lent from registered memory stays lent
+// until it has arrived, by whatever way.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -35,6 +36,7 @@ namespace rondo::ib {
 struct LanePort {
   std::shared_ptr<const Device> device;
   ibv_comp_channel* channel = nullptr;
+  std::size_t key = 0;  // of Region::keys
 };
 
 // What a lane needs of its endpoint.
@@ -42,6 +44,7 @@ struct LaneContext {
   Rank self = kNoRank;
   std::vector<LanePort> ports;  // in the order in which they are tried; one at least. Channels outlive the lane
   std::size_t ring_bytes = 0;   // of the stream
+  std::shared_ptr<const Registrations> registered;
   QueuePairOptions connection;
   bool may_be_plain = true;
   Logger* logger = nullptr;

@@ -46,7 +46,8 @@ Result<QueuePair> QueuePair::Make(std::shared_ptr<const Device> device, ibv_comp
     attributes.send_cq = attributes.recv_cq = made.queue_.get();
     attributes.cap.max_send_wr = options.sends;
     attributes.cap.max_recv_wr = options.receives;
-    attributes.cap.max_send_sge = attributes.cap.max_recv_sge = 1;
+    attributes.cap.max_send_sge = options.pieces;
+    attributes.cap.max_recv_sge = 1;
     attributes.cap.max_inline_data = wish < 64 ? 0 : wish;
     made.pair_ = {verbs.create_qp(made.device_->domain(), &attributes), {verbs.destroy_qp}};
     if (made.pair_ != nullptr) break;
@@ -124,10 +125,10 @@ Status QueuePair::Connect(const PathEnd& peer) {
   return {};
 }
 
-void QueuePair::Break() {
+bool QueuePair::Break() {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
-  device_->verbs().modify_qp(get(), &attributes, IBV_QP_STATE);
+  return device_->verbs().modify_qp(get(), &attributes, IBV_QP_STATE) == 0;
 }
 
 }  // namespace rondo::ib

@@ -31,6 +31,7 @@ struct PathEnd {
 struct QueuePairOptions {
   std::uint32_t sends = 0;         // outstanding at most
   std::uint32_t receives = 0;      // likewise
+  std::uint32_t pieces = 1;        // of memory that one send gathers, at most
   std::uint32_t inline_bytes = 0;  // wished for; inline_bytes() says what there is
   // A packet that is not acknowledged is sent again after 4.096 us x 2^timeout_exponent, so often.
   std::uint8_t timeout_exponent = 16;
@@ -51,7 +52,8 @@ class QueuePair {
   const PathEnd& end() const { return end_; }
   // kUnreachable says which end is not to be reached and what to look at. kProtocol: the other end makes no sense.
   Status Connect(const PathEnd& peer);
-  void Break();
+  // False: the device refuses, so nothing will complete; it still ends with the queue pair.
+  bool Break();
 
   ibv_qp* get() const { return pair_.get(); }
   ibv_cq* completions() const { return queue_.get(); }

@@ -22,7 +22,6 @@ namespace {
 constexpr std::uint32_t kNotices = 64;
 constexpr std::uint32_t kRepost = 16;
 constexpr std::uint32_t kReceives = kNotices + 7 + kRepost;
-constexpr std::uint32_t kSends = 96;
 // A completion is asked for so often; fewer cost less.
 constexpr std::uint32_t kSignalEvery = 16;
 constexpr std::uint32_t kInlineBytes = 256;
@@ -33,6 +32,8 @@ constexpr std::uint64_t kMostRingBytes = 1u << 30;
 constexpr int kMostNotices = 1 << 16;
 // How long what was written may take to be acknowledged when nobody waits for it any more.
 constexpr int kLingerMs = 100;
+// How long a device may take to give back the receives of a queue pair that is no more: far longer than any does.
+constexpr int kDrainMs = 1000;
 
 struct Credit {
   std::uint64_t consumed;
@@ -41,8 +42,8 @@ struct Credit {
 
 }  // namespace
 
-Result<std::unique_ptr<Stream>> Stream::Make(std::size_t ring_bytes) {
-  std::unique_ptr<Stream> made(new Stream(ring_bytes));
+Result<std::unique_ptr<Stream>> Stream::Make(std::size_t ring_bytes, std::shared_ptr<const Registrations> registered) {
+  std::unique_ptr<Stream> made(new Stream(ring_bytes, std::move(registered)));
   RONDO_ASSIGN(made->in_, Pages::Make(ring_bytes + sizeof(Credit)));
   RONDO_ASSIGN(made->out_, Pages::Make(ring_bytes + sizeof(Credit)));
   return made;
@@ -50,18 +51,21 @@ Result<std::unique_ptr<Stream>> Stream::Make(std::size_t ring_bytes) {
 
 Stream::~Stream() {
   if (moves()) Linger();
-  Detach();
+  Abandon();
 }
 
 // ---- what carries the bytes ----
 
-Status Stream::Attach(std::shared_ptr<const Device> device, ibv_comp_channel* channel, QueuePairOptions options) {
+Status Stream::Attach(std::shared_ptr<const Device> device, std::size_t key, ibv_comp_channel* channel,
+                      QueuePairOptions options) {
   Link link;
   link.device = device;
+  link.key = key;
   RONDO_ASSIGN(link.in, device->Register(in_.bytes(), true));
   RONDO_ASSIGN(link.out, device->Register(out_.bytes(), false));
   options.sends = kSends;
   options.receives = kReceives;
+  options.pieces = kPieces;
   options.inline_bytes = kInlineBytes;
   RONDO_ASSIGN(link.pair, QueuePair::Make(std::move(device), channel, this, options));
   link.receives_due = kReceives;
@@ -69,7 +73,7 @@ Status Stream::Attach(std::shared_ptr<const Device> device, ibv_comp_channel* ch
   PostReceives();
   if (!failure_) return {};
   Error error(failure_->code, failure_->message);
-  Detach();
+  Drop();
   return tl::unexpected(std::move(error));
 }
 
@@ -96,8 +100,29 @@ Status Stream::Connect(const PathEnd& peer, const Landing& landing) {
 }
 
 void Stream::Detach() {
+  if (link_ && link_->connected) Drain();
+  Drop();
+}
+
+void Stream::Abandon() {
+  Drop();
+  loans_.Clear();
+  carrier_ = nullptr;
+}
+
+// What arrived before the queue pair broke is in the completion queue in front of the first receive that is given back.
+void Stream::Drain() {
+  FailWith(ErrorCode::kClosed, "it was given up", false, false);  // what completes from now on is no news
+  const bool breaks = link_->pair.Break();
+  for (int waited_ms = 0;; ++waited_ms) {
+    Count();
+    if (!breaks || link_->receives_given_back || link_->receives_due == kReceives || waited_ms == kDrainMs) return;
+    poll(nullptr, 0, 1);
+  }
+}
+
+void Stream::Drop() {
   if (link_) {
-    if (link_->connected) Count();
     link_->pair.Break();
     // Destroying the queue would wait for it.
     if (link_->events > 0) link_->device->verbs().ack_cq_events(link_->pair.completions(), link_->events);
@@ -115,8 +140,14 @@ Status Stream::Resume(const Progress& peers) {
   if (peers.consumed < peer_consumed_ || peers.arrived < peers.consumed || peers.arrived > posted_)
     return Fail(ErrorCode::kProtocol, "the other side says that {} bytes have arrived and {} are read, of {}",
                 peers.arrived, peers.consumed, posted_);
+  if (peers.arrived < loans_.given_back())
+    return Fail(ErrorCode::kConnectionReset,
+                "the other side says that {} bytes have arrived, the device had said so of {}, and what is between is "
+                "not here to be sent again",
+                peers.arrived, loans_.given_back());
   peer_consumed_ = peers.consumed;
   posted_ = peers.arrived;
+  GiveBack(posted_);
   return {};
 }
 
@@ -128,17 +159,18 @@ void Stream::CarryBy(Lane& lane) {
 // The lane brings its own credit: what it has taken leaves room here.
 void Stream::PumpCarrier() {
   while (posted_ < accepted_) {
-    const auto at = static_cast<std::size_t>(posted_ % ring_bytes_);
-    const auto bytes = static_cast<std::size_t>(accepted_ - posted_);
-    const std::size_t first = std::min(bytes, ring_bytes_ - at);
-    const Bytes ring = out_.bytes();
-    const std::array<Bytes, 2> pieces{ring.subspan(at, first), ring.first(bytes - first)};
-    const std::size_t taken = carrier_->Write(pieces);
+    Pieces pieces;
+    const std::size_t count = Gather(posted_, accepted_, pieces);
+    std::array<Bytes, kPieces> bytes;
+    for (std::size_t i = 0; i < count; ++i) bytes[i] = pieces[i].bytes;
+    const std::size_t taken = carrier_->Write(std::span(bytes).first(count));
     if (taken == 0) break;
     posted_ += taken;
   }
-  // A lane may take without a copy, and release later.
-  peer_consumed_ = posted_ - std::min(posted_, carrier_->accepted() - carrier_->released());
+  // A lane may take without a copy, and release later; what it has from before the stream counts as the stream's.
+  const std::uint64_t free = posted_ - std::min(posted_, carrier_->accepted() - carrier_->released());
+  peer_consumed_ = std::max(peer_consumed_, free);
+  GiveBack(free);
 }
 
 // A socket's bytes outlive their socket, a queue pair's do not.
@@ -149,6 +181,7 @@ void Stream::Linger() {
   nothing.opcode = IBV_WR_RDMA_WRITE;
   nothing.send_flags = IBV_SEND_SIGNALED;
   nothing.wr_id = ++link_->requests;
+  link_->request_end[nothing.wr_id % kSends] = posted_;
   nothing.wr.rdma = {link_->peer.address, link_->peer.key};
   ibv_send_wr* bad = nullptr;
   if (ibv_post_send(link_->pair.get(), &nothing, &bad) != 0) return;
@@ -171,16 +204,22 @@ std::size_t Stream::Write(std::span<const Bytes> pieces) {
   write_short_ = false;
   if (accepted_ == peer_consumed_ + window_bytes_) Look();
   for (Bytes piece : pieces) {
+    const Region* const region = piece.size() < kLeastLentBytes ? nullptr : registered_.Find(piece);
     while (!piece.empty()) {
       const auto room = static_cast<std::size_t>(peer_consumed_ + window_bytes_ - accepted_);
-      const auto at = static_cast<std::size_t>(accepted_ % ring_bytes_);
-      const std::size_t part = std::min({piece.size(), room, ring_bytes_ - at, kMostBytes});
+      std::size_t part = std::min(piece.size(), room);
       if (part == 0) {
         write_short_ = true;
         Pump();
         return done;
       }
-      std::memcpy(out_.bytes().data() + at, piece.data(), part);
+      if (region != nullptr && part >= kLeastLentBytes && !loans_.full()) {
+        loans_.Add(accepted_, piece.first(part), *region);
+      } else {
+        const auto at = static_cast<std::size_t>(accepted_ % ring_bytes_);
+        part = std::min({part, ring_bytes_ - at, kMostBytes});
+        std::memcpy(out_.bytes().data() + at, piece.data(), part);
+      }
       accepted_ += part;
       done += part;
       piece = piece.subspan(part);
@@ -189,6 +228,31 @@ std::size_t Stream::Write(std::span<const Bytes> pieces) {
   }
   Pump();
   return done;
+}
+
+std::uint64_t Stream::released() {
+  given_back_ = false;
+  return loans_.released(accepted_);
+}
+
+void Stream::GiveBack(std::uint64_t until) {
+  if (loans_.GiveBack(until)) given_back_ = true;
+}
+
+// As many pieces as there is room for; says how many.
+std::size_t Stream::Gather(std::uint64_t from, std::uint64_t until, Pieces& pieces) const {
+  std::size_t count = 0;
+  for (; from < until && count < pieces.size(); ++count) {
+    const Loans::Run run = loans_.At(from, until);
+    Piece& piece = pieces[count];
+    piece = {.bytes = run.lent, .region = run.region, .ends_loan = run.is_end};
+    if (run.region == nullptr) {
+      const auto at = static_cast<std::size_t>(from % ring_bytes_);
+      piece.bytes = out_.bytes().subspan(at, std::min(static_cast<std::size_t>(run.end - from), ring_bytes_ - at));
+    }
+    from += piece.bytes.size();
+  }
+  return count;
 }
 
 void Stream::Pump() {
@@ -201,18 +265,27 @@ void Stream::Pump() {
 bool Stream::PostData() {
   if (posted_ == accepted_ || link_->notices_sent - link_->peer_notices >= link_->peer.notices) return false;
   const Landing& peer = link_->peer;
-  const auto own = static_cast<std::size_t>(posted_ % ring_bytes_);
   const auto theirs = static_cast<std::size_t>(posted_ % peer.ring_bytes);
-  const auto bytes = static_cast<std::size_t>(
-      std::min<std::uint64_t>({accepted_ - posted_, ring_bytes_ - own, peer.ring_bytes - theirs, kMostBytes}));
-  ibv_sge piece{.addr = reinterpret_cast<std::uintptr_t>(out_.bytes().data() + own),
-                .length = static_cast<std::uint32_t>(bytes),
-                .lkey = link_->out->lkey};
+  const auto most = std::min<std::uint64_t>({accepted_ - posted_, peer.ring_bytes - theirs, kMostBytes});
+  Pieces pieces;
+  const std::size_t count = Gather(posted_, posted_ + most, pieces);
+  std::array<ibv_sge, kPieces> gathered;
+  std::uint32_t bytes = 0;
+  bool ends_loan = false;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto& [piece, region, ends] = pieces[i];
+    const auto length = static_cast<std::uint32_t>(piece.size());
+    gathered[i] = {.addr = reinterpret_cast<std::uintptr_t>(piece.data()),
+                   .length = length,
+                   .lkey = region == nullptr ? link_->out->lkey : region->keys[link_->key]};
+    bytes += length;
+    ends_loan = ends_loan || ends;
+  }
   ibv_send_wr request{};
-  request.sg_list = &piece;
-  request.num_sge = 1;
+  request.sg_list = gathered.data();
+  request.num_sge = static_cast<int>(count);
   request.wr.rdma = {peer.address + theirs, peer.key};
-  if (!Post(request, Kind::kData, static_cast<std::uint32_t>(bytes))) return false;
+  if (!Post(request, Kind::kData, bytes, ends_loan)) return false;
   posted_ += bytes;
   ++link_->notices_sent;
   return true;
@@ -244,12 +317,12 @@ bool Stream::PostEnd() {
   return end_sent_;
 }
 
-bool Stream::Post(ibv_send_wr& request, Kind kind, std::uint32_t count) {
+bool Stream::Post(ibv_send_wr& request, Kind kind, std::uint32_t count, bool signaled) {
   if (link_->requests - link_->requests_done >= kSends - 1) return false;  // one is left for who lingers
   request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
   request.imm_data = htonl(static_cast<std::uint32_t>(kind) << kCountBits | count);
   request.wr_id = link_->requests + 1;
-  if (request.wr_id - link_->requests_signaled >= kSignalEvery) request.send_flags |= IBV_SEND_SIGNALED;
+  if (signaled || request.wr_id - link_->requests_signaled >= kSignalEvery) request.send_flags |= IBV_SEND_SIGNALED;
   if (request.num_sge == 1 && request.sg_list->length <= link_->pair.inline_bytes())
     request.send_flags |= IBV_SEND_INLINE;
   ibv_send_wr* bad = nullptr;
@@ -260,6 +333,7 @@ bool Stream::Post(ibv_send_wr& request, Kind kind, std::uint32_t count) {
     return false;
   }
   ++link_->requests;
+  link_->request_end[link_->requests % kSends] = posted_ + count;
   if ((request.send_flags & IBV_SEND_SIGNALED) != 0) link_->requests_signaled = link_->requests;
   return true;
 }
@@ -331,6 +405,7 @@ void Stream::Count() {
     if (count < 0) return FailWith(ErrorCode::kInternal, "the completion queue cannot be read", false, true);
     for (const ibv_wc& one : std::span(done).first(static_cast<std::size_t>(count))) {
       if (one.status != IBV_WC_SUCCESS) {
+        if (one.wr_id == 0) link_->receives_given_back = true;
         if (one.status == IBV_WC_WR_FLUSH_ERR && failure_) continue;
         const CompletionWords words = Words(one.status);
         const std::string trouble = failure_ ? "" : link_->device->Trouble();
@@ -343,6 +418,7 @@ void Stream::Count() {
         TakeNotice(ntohl(one.imm_data));
       } else {
         link_->requests_done = std::max(link_->requests_done, one.wr_id);
+        GiveBack(link_->request_end[one.wr_id % kSends]);
       }
     }
     if (count > 0) news_ = true;
@@ -374,7 +450,8 @@ bool Stream::Arm() {
   const bool unseen = arrived_ != arrived_seen_;
   arrived_seen_ = arrived_;
   const bool room = std::exchange(write_short_, false) && accepted_ < peer_consumed_ + window_bytes_;
-  return news_ || unseen || room || (moves() && !link_->event_wanted);
+  const bool given_back = std::exchange(given_back_, false);
+  return news_ || unseen || room || given_back || (moves() && !link_->event_wanted);
 }
 
 void Stream::OnEvent() {

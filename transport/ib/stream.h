@@ -19,25 +19,36 @@
 // Sent bytes stay in the sender's ring until they are consumed. An RDMA write is read again by the device only while it
 // is not acknowledged, and consumed bytes are received bytes: what a late resend carries is thrown away.
 //
+// What is large and lies in registered memory (registrations.h) is not copied into that ring, but written from where it
+// lies: those bytes are lent (loans.h) until the device has been told that they have arrived, and their place in the
+// ring stays empty. The last request of a loan asks for a completion.
+//
 // Why nothing is lost or doubled when the connection is replaced: a side says how much has arrived only after its old
 // queue pair and registrations are gone, so what it has not counted by then never counts. The other side goes on from
-// there: those bytes are not consumed, so they are in its ring still.
+// there: those bytes are not consumed, so they are in its ring still; or they are lent still, since a device
+// acknowledges a write only when it has put the receive that tells of it into the queue of completions, and before a
+// side says how much has arrived it takes all there is from that queue. Where it could not, and the other side needs
+// what was given back, the stream fails.
 //
 // Thread rule: one thread at a time.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/result.h"
+#include "transport/ib/loans.h"
 #include "transport/ib/path_message.h"
 #include "transport/ib/queue_pair.h"
+#include "transport/ib/registrations.h"
 #include "transport/lane.h"
 
 namespace rondo::ib {
@@ -45,25 +56,29 @@ namespace rondo::ib {
 class Stream {
  public:
   // `ring_bytes`: a power of two, a page at least.
-  static Result<std::unique_ptr<Stream>> Make(std::size_t ring_bytes);
-  // What was written is given a moment to be acknowledged, unless Detach was called.
+  static Result<std::unique_ptr<Stream>> Make(std::size_t ring_bytes, std::shared_ptr<const Registrations> registered);
+  // What was written is given a moment to be acknowledged, unless Detach or Abandon was called.
   ~Stream();
   Stream(const Stream&) = delete;
 
   // ---- what carries the bytes ----
 
-  // An end of a connection, to be told to the other side. REQUIRES: detached. Of `options`, sends, receives and
-  // inline_bytes are filled in.
-  Status Attach(std::shared_ptr<const Device> device, ibv_comp_channel* channel, QueuePairOptions options);
+  // An end of a connection, to be told to the other side. `key`: of Region::keys, the device's. REQUIRES: detached. Of
+  // `options`, sends, receives, pieces and inline_bytes are filled in.
+  Status Attach(std::shared_ptr<const Device> device, std::size_t key, ibv_comp_channel* channel,
+                QueuePairOptions options);
   const PathEnd& end() const { return link_->pair.end(); }
   Landing landing() const;
   // From now on bytes move. REQUIRES: attached, and resumed if not the first time.
   Status Connect(const PathEnd& peer, const Landing& landing);
-  // From now on neither side's device touches memory of this one, and no byte moves; nothing that was counted is lost.
+  // From now on neither side's device touches memory of this one, and no byte moves; nothing that was counted or
+  // acknowledged is lost. Waits for the device, a second at most.
   void Detach();
+  // Detach where nothing will be resumed, without waiting: what was lent is the user's again.
+  void Abandon();
   // To be told to the other side, when detached.
   Progress TellProgress();
-  // The other side's. kProtocol: it cannot be.
+  // The other side's. kProtocol: it cannot be. kConnectionReset: it needs bytes that were given back.
   Status Resume(const Progress& peers);
   // The rest goes by that lane, which outlives this. REQUIRES: detached and resumed.
   void CarryBy(Lane& lane);
@@ -79,6 +94,7 @@ class Stream {
   Arrived Peek(std::size_t want);
   void Consume(std::size_t bytes);
   std::uint64_t accepted() const { return accepted_; }
+  std::uint64_t released();
   std::uint64_t consumed() const { return consumed_; }
 
   // Nothing more is written; tells the other side once everything is on its way.
@@ -101,11 +117,15 @@ class Stream {
   void OnEvent();
 
  private:
+  static constexpr std::uint32_t kSends = 96;
+  // That one request gathers: a header, what follows it in the user's memory, and the next header.
+  static constexpr std::size_t kPieces = 3;
   enum class Kind : std::uint32_t { kData = 0, kCredit = 1, kEnd = 2 };
 
   // A connection, and what is counted anew for each.
   struct Link {
     std::shared_ptr<const Device> device;
+    std::size_t key = 0;  // of Region::keys
     VerbsHandle<ibv_mr> in;
     VerbsHandle<ibv_mr> out;
     QueuePair pair;  // ends before the registrations
@@ -117,24 +137,39 @@ class Stream {
     std::uint64_t requests = 0;           // posted to the send queue
     std::uint64_t requests_signaled = 0;  // the last of them that will complete by itself
     std::uint64_t requests_done = 0;
+    std::array<std::uint64_t, kSends> request_end{};  // how far the stream has come with it; by number, counted round
 
     std::uint64_t notices = 0;         // of data, seen
     std::uint64_t notices_posted = 0;  // of these, whose receives are posted again
     std::uint64_t notices_told = 0;
     std::uint32_t receives_due = 0;
+    bool receives_given_back = false;  // unused: nothing more arrives
 
     bool event_wanted = false;
     unsigned events = 0;  // not acknowledged to the library yet
   };
 
-  explicit Stream(std::size_t ring_bytes) : ring_bytes_(ring_bytes) {}
+  Stream(std::size_t ring_bytes, std::shared_ptr<const Registrations> registered)
+      : ring_bytes_(ring_bytes), registered_(std::move(registered)) {}
 
+  // Of what was accepted, bytes that lie side by side.
+  struct Piece {
+    Bytes bytes;
+    const Region* region = nullptr;  // null: of the ring
+    bool ends_loan = false;
+  };
+  using Pieces = std::array<Piece, kPieces>;
+
+  void Drop();
+  void Drain();
+  std::size_t Gather(std::uint64_t from, std::uint64_t until, Pieces& pieces) const;
+  void GiveBack(std::uint64_t until);
   void Pump();
   void PumpCarrier();
   bool PostData();
   bool GiveCredit();
   bool PostEnd();
-  bool Post(ibv_send_wr& request, Kind kind, std::uint32_t count);
+  bool Post(ibv_send_wr& request, Kind kind, std::uint32_t count, bool signaled = false);
   void PostReceives();
   void Count();
   void TakeNotice(std::uint32_t immediate);
@@ -158,6 +193,9 @@ class Stream {
   bool ending_ = false;
   bool end_sent_ = false;
   bool write_short_ = false;  // the last Write took less than it was given
+  RegistrationsView registered_;
+  Loans loans_;
+  bool given_back_ = false;  // something lent, and the owner has not seen it
 
   // Receiving.
   std::uint64_t arrived_ = 0;

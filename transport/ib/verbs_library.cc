@@ -50,6 +50,9 @@ Result<VerbsLibrary> LoadVerbs(const std::string& name) {
   find(library.create_qp, "ibv_create_qp");
   find(library.destroy_qp, "ibv_destroy_qp");
   find(library.modify_qp, "ibv_modify_qp");
+  const char* const needed = missing;
+  find(library.is_fork_initialized, "ibv_is_fork_initialized");
+  missing = needed;
   if (missing == nullptr) return library;
   dlclose(handle);
   return Fail(ErrorCode::kUnsupported, "no RDMA: {} has no {}; rdma-core 32 or newer is needed", file, missing);

@@ -41,10 +41,15 @@ struct VerbsLibrary {
   int (*destroy_qp)(ibv_qp* pair) = nullptr;
   int (*modify_qp)(ibv_qp* pair, ibv_qp_attr* attributes, int mask) = nullptr;
 
+  // Whether registered memory stays what the devices know when the process forks: so it is where the kernel copies such
+  // pages for the child at once (5.12 and newer), or where the user has asked libibverbs to see to it.
+  bool forks_safely() const { return is_fork_initialized != nullptr && is_fork_initialized() != IBV_FORK_DISABLED; }
+
   // errno, or 0. Newer providers answer in full, older ones by the library.
   int QueryPort(ibv_context* context, std::uint8_t port, ibv_port_attr& attributes) const;
 
   int (*query_port)(ibv_context* context, std::uint8_t port, void* attributes) = nullptr;  // of QueryPort
+  ibv_fork_status (*is_fork_initialized)() = nullptr;  // of forks_safely; null: the library is older than that
 };
 
 // `name` "" is libibverbs.so.1. kUnsupported says why it could not be loaded, or what it lacks. It stays loaded.

@@ -1,0 +1,103 @@
+// Which registered region covers some bytes.
+#include "transport/ib/registrations.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "base/random.h"
+
+namespace rondo::ib {
+namespace {
+
+std::array<std::byte, 1000> memory;  // a place for regions; never looked at
+
+Bytes At(std::size_t begin, std::size_t end) { return Bytes(memory).subspan(begin, end - begin); }
+
+struct Table {
+  std::shared_ptr<Registrations> all = std::make_shared<Registrations>();
+  RegistrationsView view{all};
+};
+
+TEST_CASE("a region is found for bytes that lie in it, to the last, until it is removed") {
+  Table table;
+  CHECK(table.view.Find(At(100, 200)) == nullptr);
+  const Region region{.memory = At(100, 200), .keys = {7, 8}};
+  table.all->Add(region);
+  for (const auto& [begin, end] : {std::pair{100, 200}, {100, 101}, {199, 200}, {150, 150}, {200, 200}})
+    CHECK(table.view.Find(At(static_cast<std::size_t>(begin), static_cast<std::size_t>(end))) == &region);
+  for (const auto& [begin, end] :
+       {std::pair{99, 200}, {100, 201}, {50, 60}, {99, 101}, {199, 201}, {300, 400}, {0, 1000}})
+    CHECK(table.view.Find(At(static_cast<std::size_t>(begin), static_cast<std::size_t>(end))) == nullptr);
+  table.all->Remove(region);
+  CHECK(table.view.Find(At(100, 200)) == nullptr);
+}
+
+TEST_CASE("bytes that lie in two regions side by side lie in none") {
+  Table table;
+  const Region left{.memory = At(100, 200), .keys = {}}, right{.memory = At(200, 300), .keys = {}};
+  table.all->Add(right);
+  table.all->Add(left);
+  CHECK(table.view.Find(At(150, 200)) == &left);
+  CHECK(table.view.Find(At(200, 250)) == &right);
+  CHECK(table.view.Find(At(199, 201)) == nullptr);
+}
+
+TEST_CASE("of regions that overlap, also wholly, one that covers the bytes is found if there is one") {
+  Random random(5);
+  for (int round = 0; round < 200; ++round) {
+    Table table;
+    std::vector<Region> regions(1 + random.Below(8));
+    for (Region& region : regions) {
+      const std::size_t begin = random.Below(990);
+      region.memory = At(begin, begin + 1 + random.Below(std::min<std::size_t>(1000 - begin, 300)));
+      table.all->Add(region);
+    }
+    for (int i = 0; i < 50; ++i) {
+      if (i == 25) {
+        table.all->Remove(regions.back());
+        regions.pop_back();
+      }
+      const std::size_t begin = random.Below(990);
+      const Bytes wanted = At(begin, begin + 1 + random.Below(std::min<std::size_t>(1000 - begin, 100)));
+      const auto covers = [&](const Region& region) {
+        return region.memory.data() <= wanted.data() &&
+               wanted.data() + wanted.size() <= region.memory.data() + region.memory.size();
+      };
+      const Region* const found = table.view.Find(wanted);
+      REQUIRE((found != nullptr) == std::any_of(regions.begin(), regions.end(), covers));
+      if (found != nullptr) REQUIRE(covers(*found));
+    }
+  }
+}
+
+TEST_CASE("views on other threads find what stays, whatever comes and goes") {
+  const auto all = std::make_shared<Registrations>();
+  const Region stays{.memory = At(400, 600), .keys = {1}};
+  all->Add(stays);
+  std::atomic<bool> stop{false};
+  std::atomic<int> missed{0};
+  std::vector<std::thread> views;
+  for (int i = 0; i < 2; ++i)
+    views.emplace_back([&] {
+      RegistrationsView view(all);
+      while (!stop) missed += view.Find(At(450, 500)) != &stays;
+    });
+  for (int i = 0; i < 2000; ++i) {
+    const Region one{.memory = At(0, 100), .keys = {}}, other{.memory = At(700, 800), .keys = {}};
+    all->Add(one);
+    all->Add(other);
+    all->Remove(one);
+    all->Remove(other);
+  }
+  stop = true;
+  for (std::thread& view : views) view.join();
+  CHECK(missed == 0);
+}
+
+}  // namespace
+}  // namespace rondo::ib
