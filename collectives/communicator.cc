@@ -222,7 +222,9 @@ Result<Message> Communicator::SendRecv(const Outgoing& out, const Incoming& in, 
   return core_->SendRecv(out, in, type, options);
 }
 
-Result<std::unique_ptr<Communicator>> Communicator::Split(int color, int key) { return core_->Split(color, key); }
+Result<std::unique_ptr<Communicator>> Communicator::Split(int color, int key, const GroupOptions& options) {
+  return core_->Split(color, key, options);
+}
 
 Result<std::unique_ptr<Memory>> Communicator::Allocate(std::size_t bytes) {
   return OrOutOfMemory("allocating", [&] { return core_->options().transport->Allocate(bytes); });

@@ -109,6 +109,15 @@ struct CommunicatorOptions {
   std::uint32_t frame_bytes = 1 << 20;  // payload of one frame at most; a multiple of 64; equal on all ranks
   std::uint64_t windows_from_bytes =
       64 << 10;  // transfers from this size on are placed by push or pull where possible; equal on all ranks
+  // Rails (transport/rail.h): large collectives of equal counts are cut into so many shares, which go side by side over
+  // lanes of their own; messages and small ones take the first. At most kMostRails; equal on all ranks. Not where all
+  // ranks share memory. Each keeps its own scratch and, where bits depend on how a vector is cut (Results, above), is
+  // cut for itself.
+  std::uint32_t rails = 1;
+  std::uint64_t least_rail_bytes = 256 << 10;  // of an operation, for each rail; equal on all ranks
+  // Which is its first: a communicator on other rails than another one takes other addresses or ports, where there are
+  // several. Equal on all ranks.
+  std::uint32_t first_rail = 0;
   std::uint32_t max_pending_operations = 1024;               // issued and not complete; one more gives kResource
   std::uint64_t max_scratch_bytes = std::uint64_t{1} << 30;  // an algorithm that needs more gives kResource
   std::uint32_t max_cached_plans = 128;
@@ -161,6 +170,12 @@ struct OperationOptions {
   std::optional<bool> reproducible = {};
   std::optional<bool> wide_partials = {};
   std::optional<bool> compare_results = {};
+};
+
+// What a group has otherwise than the communicator that it is split from. Equal on all ranks of a color.
+struct GroupOptions {
+  std::optional<std::uint32_t> rails = {};       // nullopt: as many
+  std::optional<std::uint32_t> first_rail = {};  // nullopt: the same
 };
 
 struct MessageOptions {
@@ -341,7 +356,8 @@ class Communicator {
   // joins none and gets null. Same transport, own lanes. All ranks get their groups or none does: where one has no
   // descriptor or memory left for its own, this communicator fails on all of them and names that rank. Aborting a
   // communicator aborts those split from it; one that fails takes along those in which no collective has ended yet.
-  Result<std::unique_ptr<Communicator>> Split(int color, int key);
+  // kInvalidArgument: the options, which poisons nothing; kMismatch: ranks of a color have others.
+  Result<std::unique_ptr<Communicator>> Split(int color, int key, const GroupOptions& options = {});
 
   // Memory that the transport moves without a copy where it can; freed by its destructor, which REQUIRES that no
   // operation uses it. In shared memory that is memory which peers map, from 64 KiB on and as long as the machine has

@@ -15,6 +15,7 @@
 
 #include "collectives/cpu_list.h"
 #include "collectives/engine/host_mover.h"
+#include "transport/rail.h"
 
 namespace rondo {
 namespace {
@@ -87,6 +88,14 @@ CommunicatorCore::CommunicatorCore(CommunicatorOptions options, GroupName group)
       plans_(options_.rank, options_.max_cached_plans),
       wide_partials_(options_.max_scratch_bytes) {}
 
+Status CommunicatorCore::CheckRails(std::int64_t rails, std::int64_t first_rail) {
+  if (rails < 1 || rails > kMostRails)
+    return Fail(ErrorCode::kInvalidArgument, "rails {} is not from 1 to {}", rails, kMostRails);
+  if (first_rail >= kMostRails)
+    return Fail(ErrorCode::kInvalidArgument, "first_rail {} is not below {}", first_rail, kMostRails);
+  return {};
+}
+
 Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Create(CommunicatorOptions options, GroupName group) {
   const std::size_t world = options.peers.size();
   if (world == 0) return Fail(ErrorCode::kInvalidArgument, "a communicator needs at least one rank in options.peers");
@@ -96,6 +105,7 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Create(CommunicatorO
   if (options.frame_bytes < kLineBytes || options.frame_bytes % kLineBytes != 0)
     return Fail(ErrorCode::kInvalidArgument, "frame_bytes {} is not a positive multiple of {}", options.frame_bytes,
                 kLineBytes);
+  RONDO_TRY(CheckRails(options.rails, options.first_rail));
   if (options.max_pending_operations == 0)
     return Fail(ErrorCode::kInvalidArgument, "max_pending_operations must be at least 1");
   if (options.timeout <= Duration::zero()) return Fail(ErrorCode::kInvalidArgument, "the timeout must be positive");
@@ -126,8 +136,12 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
   core->shared_core_policy_ = !sleeps               ? WaitPolicy::YieldsAtOnce()
                               : local_ranks > cores ? WaitPolicy{}
                                                     : WaitPolicy{.yield = std::chrono::microseconds(200)};
-  core->mover_ =
-      std::make_unique<UserOperationMover>(own.make_mover ? own.make_mover() : std::make_unique<HostMover>());
+  std::vector<Mover*> movers;
+  for (std::uint32_t rail = 0; rail < own.rails; ++rail) {
+    core->movers_.push_back(
+        std::make_unique<UserOperationMover>(own.make_mover ? own.make_mover() : std::make_unique<HostMover>()));
+    movers.push_back(core->movers_.back().get());
+  }
   core->hosts_ = HostsOf(own.peers);
   if (own.profile == nullptr) own.profile = DefaultProfile();
   core->selector_ = std::make_unique<Selector>(own.profile, PlaceOf(core->hosts_, own.peers));
@@ -143,6 +157,7 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
 
   EndpointConfig config;
   config.communicator = own.id;
+  config.rail = own.first_rail;
   config.rank = own.rank;
   config.observer = core.get();
   config.connect_timeout = own.timeout;
@@ -160,7 +175,8 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
                                                          .windows_from_bytes = own.windows_from_bytes,
                                                          .slices = core->place().host_count() == 1,
                                                          .checksums = own.checksums},
-                                           *core->endpoint_, *core->mover_);
+                                           RailOptions{.rails = own.rails, .least_bytes = own.least_rail_bytes},
+                                           *core->endpoint_, movers);
   core->may_have_board_ = core->endpoint_->MayHaveBoard();
   core->board_settled_ = !core->may_have_board_;
   core->messages_ = std::make_unique<MessageEngine>(

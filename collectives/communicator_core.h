@@ -182,8 +182,8 @@ class CommunicatorCore final : public PeerObserver,
   Result<std::unique_ptr<Communicator>> Rebuild(const RebuildOptions& options);
 
   // ---- the rest ----
-  Result<ReduceOp> DefineOperation(UserOperation operation);        // issuer
-  Result<std::unique_ptr<Communicator>> Split(int color, int key);  // issuer (communicator_split.cc)
+  Result<ReduceOp> DefineOperation(UserOperation operation);                                     // issuer
+  Result<std::unique_ptr<Communicator>> Split(int color, int key, const GroupOptions& options);  // issuer
   std::optional<Error> failure() const;
   std::string Transports() const;
   std::string DescribePaths() const;
@@ -216,13 +216,15 @@ class CommunicatorCore final : public PeerObserver,
   CommunicatorCore(CommunicatorOptions options, GroupName group);
   // Create, where the options are sound.
   static Result<std::shared_ptr<CommunicatorCore>> Make(CommunicatorOptions&& options, GroupName&& group);
+  static Status CheckRails(std::int64_t rails, std::int64_t first_rail);
   Result<ReduceOp> Define(UserOperation&& operation);
-  Result<std::unique_ptr<Communicator>> SplitBy(int color, int key);
-  struct ColorAndKey {
-    std::int64_t color = 0, key = 0;
+  // What a rank says of the group that it wants.
+  struct GroupWish {
+    std::int64_t color = 0, key = 0, rails = 0, first_rail = 0;
   };
+  Result<std::unique_ptr<Communicator>> SplitBy(const GroupWish& own);
   // `table`: of each rank here.
-  Result<std::unique_ptr<Communicator>> MakeGroup(int color, const std::vector<ColorAndKey>& table);
+  Result<std::unique_ptr<Communicator>> MakeGroup(const GroupWish& own, const std::vector<GroupWish>& table);
 
   // MessageObserver
   void OnBegun(const MessageOperation& operation) override;
@@ -378,7 +380,7 @@ class CommunicatorCore final : public PeerObserver,
   Contention contention_;          // of whoever drives
 
   // Owner's.
-  std::unique_ptr<UserOperationMover> mover_;
+  std::vector<std::unique_ptr<UserOperationMover>> movers_;  // by rail
   std::unique_ptr<Endpoint> endpoint_;  // its any-thread methods under endpoint_mutex_ where ~Communicator may race
   std::unique_ptr<Runner> runner_;
   Board* board_ = nullptr;     // the endpoint's, once it was asked for

@@ -130,7 +130,7 @@ Result<bool> CommunicatorCore::StartNext() {
   OperationRequest& request = PendingOf(completed_.load(std::memory_order_relaxed) + 1).request;
   RONDO_TRY(Settle(request));
   const OperationDescriptor& d = request.descriptor;
-  mover_->Use(request.user);
+  for (const auto& mover : movers_) mover->Use(request.user);
   OperationBuffers buffers;
   if (request.wide()) {
     RONDO_ASSIGN(buffers, wide_partials_.Begin(request.input, request.input_elements, request.type, request.in_place));

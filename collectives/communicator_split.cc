@@ -24,17 +24,20 @@ void ShareCores(const std::vector<PeerIdentity>& all, std::vector<PeerIdentity>&
 
 }  // namespace
 
-Result<std::unique_ptr<Communicator>> CommunicatorCore::Split(int color, int key) {
-  return OrFail("splitting a communicator", [&] { return SplitBy(color, key); });
+Result<std::unique_ptr<Communicator>> CommunicatorCore::Split(int color, int key, const GroupOptions& options) {
+  const GroupWish own{color, key, options.rails.value_or(options_.rails),
+                      options.first_rail.value_or(options_.first_rail)};
+  RONDO_TRY(CheckRails(own.rails, own.first_rail));
+  return OrFail("splitting a communicator", [&] { return SplitBy(own); });
 }
 
-Result<std::unique_ptr<Communicator>> CommunicatorCore::SplitBy(int color, int key) {
+Result<std::unique_ptr<Communicator>> CommunicatorCore::SplitBy(const GroupWish& own) {
   const TimePoint until = Later(clock_->Now(), options_.timeout);
-  // Everybody tells everybody its color and key by a sum to which each contributes its own entry.
-  std::vector<ColorAndKey> table(static_cast<std::size_t>(world_size()));
-  table[static_cast<std::size_t>(rank())] = {color, key};
+  // Everybody tells everybody what it wants by a sum to which each contributes its own entry.
+  std::vector<GroupWish> table(static_cast<std::size_t>(world_size()));
+  table[static_cast<std::size_t>(rank())] = own;
   OperationRequest request;
-  request.descriptor = {.count = table.size() * sizeof(ColorAndKey) / sizeof(std::int64_t),
+  request.descriptor = {.count = table.size() * sizeof(GroupWish) / sizeof(std::int64_t),
                         .collective = Collective::kAllReduce,
                         .type = DataType::kInt64,
                         .op = ReduceOp::kSum};
@@ -43,8 +46,8 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::SplitBy(int color, int k
   ++splits_;
 
   std::unique_ptr<Communicator> group;
-  if (color >= 0) {
-    auto made = MakeGroup(color, table);
+  if (own.color >= 0) {
+    auto made = MakeGroup(own, table);
     if (!made) {  // the others are told why, where they wait below
       const Error error = made.error().With([&](ErrorDetails& d) { d.culprit = rank(); });
       Poison(error);
@@ -59,15 +62,26 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::SplitBy(int color, int k
   return group;
 }
 
-Result<std::unique_ptr<Communicator>> CommunicatorCore::MakeGroup(int color, const std::vector<ColorAndKey>& table) {
+Result<std::unique_ptr<Communicator>> CommunicatorCore::MakeGroup(const GroupWish& own,
+                                                                  const std::vector<GroupWish>& table) {
+  const std::int64_t color = own.color;
   std::vector<Rank> members;
-  for (Rank r = 0; r < world_size(); ++r)
-    if (table[static_cast<std::size_t>(r)].color == color) members.push_back(r);
+  for (Rank r = 0; r < world_size(); ++r) {
+    const GroupWish& other = table[static_cast<std::size_t>(r)];
+    if (other.color != color) continue;
+    members.push_back(r);
+    if (other.rails != own.rails || other.first_rail != own.first_rail)
+      return Fail(ErrorCode::kMismatch,
+                  "the ranks disagree about group {}: rank {} wants {} rails from {} on, rank {} {} from {}", color,
+                  rank(), own.rails, own.first_rail, r, other.rails, other.first_rail);
+  }
   std::stable_sort(members.begin(), members.end(), [&](Rank a, Rank b) {
     return table[static_cast<std::size_t>(a)].key < table[static_cast<std::size_t>(b)].key;
   });
 
   CommunicatorOptions options = options_;
+  options.rails = static_cast<std::uint32_t>(own.rails);
+  options.first_rail = static_cast<std::uint32_t>(own.first_rail);
   options.peers.clear();
   GroupName name{.name = fmt::format("{}.{}.{}", group_.name, splits_, color),
                  .description = fmt::format("split {} of {}, color {}", splits_, group_.name, color),

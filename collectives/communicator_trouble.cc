@@ -46,8 +46,9 @@ bool CommunicatorCore::LookAtAll(TimePoint now, Sequence waited) {
   if (words_.load(std::memory_order_acquire) != words_seen_ && LookAtPeers()) return true;
 
   if (messages_in_use_.load(std::memory_order_relaxed) && LookAtMessages()) return true;
-  if (mover_->failure()) {
-    Poison(WithCulprit(ErrorCode::kAborted, fmt::format("rank {}: {}", rank(), *mover_->failure()), rank()));
+  for (const auto& mover : movers_) {
+    if (!mover->failure()) continue;
+    Poison(WithCulprit(ErrorCode::kAborted, fmt::format("rank {}: {}", rank(), *mover->failure()), rank()));
     return true;
   }
 
@@ -223,13 +224,14 @@ Error CommunicatorCore::Expired(const Pending& operation, TimePoint now) const {
       longest_silence = silence;
     }
     const std::string silent = DescribeSilence(standing.peer, now);
+    const std::string rail = options_.rails > 1 ? fmt::format(" on rail {}", standing.rail) : "";
     // With the rate, so that a slow link can be told from a dead one.
-    missing.push_back(standing.started ? fmt::format("rank {} ({} of {} bytes of step {} {}, {:.3g} MB/s{})",
+    missing.push_back(standing.started ? fmt::format("rank {} ({} of {} bytes of step {} {}{}, {:.3g} MB/s{})",
                                                      standing.peer, standing.bytes_done, standing.bytes_due,
-                                                     standing.step, standing.sending ? "sent" : "arrived",
+                                                     standing.step, standing.sending ? "sent" : "arrived", rail,
                                                      static_cast<double>(standing.bytes_done) / seconds / 1e6, silent)
-                                       : fmt::format("rank {} (nothing of this operation {}{}; {})", standing.peer,
-                                                     standing.sending ? "could be sent" : "arrived", silent,
+                                       : fmt::format("rank {} (nothing of this operation {}{}{}; {})", standing.peer,
+                                                     standing.sending ? "could be sent" : "arrived", rail, silent,
                                                      endpoint_->DescribePeer(standing.peer)));
   }
   if (IsSettlingBoard()) {

@@ -45,14 +45,15 @@ std::string_view NameOf(Path path) {
 // its fingerprint: over file:// nothing else asks for it before ranks call each other.
 std::string ConfigOf(const CommunicatorOptions& options, Path path, const JobToken* token, TlsMode tls) {
   return fmt::format(
-      "path={}\nframe_version=1\nframe_bytes={}\nwindows_from_bytes={}\neager_credit_bytes={}\nmax_announced_messages={"
+      "path={}\nframe_version=1\nframe_bytes={}\nwindows_from_bytes={}\nrails={}\nleast_rail_bytes={}\nfirst_rail={}"
+      "\neager_credit_bytes={}\nmax_announced_messages={"
       "}\n"
       "checksums={}\ncompare_results={}\nreproducible={}\nwide_partials={}\nprofile={}\nchoice_version={}\nleast_"
       "slices={}\ntoken_fingerprint={}\ntls={}\n",
-      NameOf(path), options.frame_bytes, options.windows_from_bytes, options.eager_credit_bytes,
-      options.max_announced_messages, options.checksums, options.compare_results, options.reproducible,
-      options.wide_partials, Fingerprint(*options.profile), kChoiceVersion, kLeastSlices,
-      token != nullptr ? token->Fingerprint() : "none", Name(tls));
+      NameOf(path), options.frame_bytes, options.windows_from_bytes, options.rails, options.least_rail_bytes,
+      options.first_rail, options.eager_credit_bytes, options.max_announced_messages, options.checksums,
+      options.compare_results, options.reproducible, options.wide_partials, Fingerprint(*options.profile),
+      kChoiceVersion, kLeastSlices, token != nullptr ? token->Fingerprint() : "none", Name(tls));
 }
 
 // By host; a rank that cannot say where it is counts alone. Launchers bind ranks to cores of their own, or all to all:

@@ -32,6 +32,7 @@
 #include "transport/board.h"
 #include "transport/ib/ib.h"
 #include "transport/inproc/inproc.h"
+#include "transport/rail.h"
 #include "transport/tcp/tcp.h"
 
 namespace rondo {
@@ -202,6 +203,7 @@ int MeasureInProcess(const Flags& flags) {
       options.timeout = flags.timeout;
       options.profile = flags.profile;
       options.record_dir = flags.outputs.record_dir;
+      options.rails = flags.measure.rails;
       flags.integrity.ApplyTo(options);
       auto created = Communicator::Create(std::move(options));
       if (!created) {
@@ -271,6 +273,7 @@ int MeasureAsRank(Flags& flags) {
   options.timeout = flags.timeout;
   options.communicator.profile = flags.profile;
   options.communicator.record_dir = flags.outputs.record_dir;
+  options.communicator.rails = flags.measure.rails;
   flags.integrity.ApplyTo(options.communicator);
   const auto communicator = Connect(options);
   if (!communicator) {
@@ -542,7 +545,10 @@ void AddRanks(CLI::App& perf, Flags& flags) {
       "tcp: sockets alone; shm: as auto, but all ranks must be on one host; ib: RDMA alone; inproc: ranks are threads "
       "of one process");
   AddNumber(
-      perf, "--rails", [](std::int64_t) {}, 1, 1, "Parallel paths to each peer; this version has one");
+      perf, "--rails,--qp", [&flags](std::int64_t n) { flags.measure.rails = static_cast<std::uint32_t>(n); }, 1,
+      kMostRails,
+      "Parallel connections to each peer, which carry a share each of a large collective (default 1); where there are "
+      "several addresses or RDMA ports, they take these in turn");
   CLI::Option* address = AddText(
       perf, "--address",
       [&flags](const std::string& list) { return flags.addresses = SplitAtCommas(list), std::string(); }, "ADDR[,ADDR]",

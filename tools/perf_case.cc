@@ -196,6 +196,7 @@ Result<std::vector<PerfCase>> PlanCases(const PerfOptions& options, int world_si
   for (PerfCase& one : cases) {
     one.checksums = options.checksums;
     one.compare_results = options.compare_results;
+    one.rails = options.rails;
   }
   return cases;
 }

@@ -46,6 +46,7 @@ struct PerfOptions {
   bool wide_partials = false;  // reductions of 16-bit floats only: see CommunicatorOptions
   bool checksums = false;      // what every case is measured with; said in its row
   bool compare_results = false;
+  std::uint32_t rails = 1;
   bool allocate = false;  // buffers from Communicator::Allocate; where messages alone are measured they always are
   bool check = true;
 };
@@ -64,8 +65,9 @@ struct PerfCase {
   bool uneven = false;
   bool reproducible = false;
   bool wide_partials = false;
-  bool checksums = false;  // this and the next: of the communicator
+  bool checksums = false;  // this and the next two: of the communicator
   bool compare_results = false;
+  std::uint32_t rails = 1;
 
   // Of the largest buffer of a rank, as nccl-tests count.
   std::uint64_t bytes() const { return HasData(collective) ? count * blocks * SizeOf(type) : 0; }

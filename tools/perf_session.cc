@@ -33,9 +33,10 @@ class Reporter {
                                : options.checksums                          ? " with checksums"
                                : options.compare_results                    ? ", results compared"
                                                                             : "";
+    const std::string rails = options.rails > 1 ? fmt::format(" on {} rails", options.rails) : "";
     Print(TableHead(
-        fmt::format("rondo {}: {} ranks over {}{}, seen from {} ({} cores){}", kRondoVersion, communicator.world_size(),
-                    communicator.Transports(), checks, host.name, host.cores, ranks),
+        fmt::format("rondo {}: {} ranks over {}{}{}, seen from {} ({} cores){}", kRondoVersion,
+                    communicator.world_size(), communicator.Transports(), rails, checks, host.name, host.cores, ranks),
         outputs.predicted));
   }
 

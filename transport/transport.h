@@ -64,7 +64,7 @@ class PeerObserver {
 
 struct EndpointConfig {
   std::uint64_t communicator = 0;                       // agreed by all its ranks; part of every lane's name
-  std::uint32_t rail = 0;                               // likewise
+  std::uint32_t rail = 0;                               // likewise; the first of its lanes (transport/rail.h)
   Rank rank = 0;                                        // this process in that communicator
   std::vector<std::string> addresses;                   // by rank: what each peer's Transport::Address() gave
   PeerObserver* observer = nullptr;                     // outlives the endpoint

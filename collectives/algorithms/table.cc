@@ -23,6 +23,8 @@ constexpr AlgorithmTraits kInSlices{.in_slices = true};
 constexpr AlgorithmTraits kRankOrderInSlices{.rank_order = true, .in_slices = true};
 constexpr AlgorithmTraits kLeftFoldInSlices{.rank_order = true, .left_fold = true, .in_slices = true};
 constexpr AlgorithmTraits kEqualCounts{.needs_equal_counts = true};
+constexpr AlgorithmTraits kSpansBlocks{.spans_blocks = true};
+constexpr AlgorithmTraits kSpansEqualBlocks{.needs_equal_counts = true, .spans_blocks = true};
 
 using C = Collective;
 using A = Algorithm;
@@ -60,21 +62,21 @@ constexpr std::array kTable{
     AlgorithmEntry{C::kReduce, A::kKnomial8, One, Knomial8Reduce, kRankOrder},
 
     AlgorithmEntry{C::kAllGather, A::kRing, One, RingAllGather, kNone},
-    AlgorithmEntry{C::kAllGather, A::kRecursiveDoubling, One, RecursiveDoublingAllGather, kNone},
-    AlgorithmEntry{C::kAllGather, A::kBruck, One, BruckAllGather, kNone},
+    AlgorithmEntry{C::kAllGather, A::kRecursiveDoubling, One, RecursiveDoublingAllGather, kSpansBlocks},
+    AlgorithmEntry{C::kAllGather, A::kBruck, One, BruckAllGather, kSpansBlocks},
     AlgorithmEntry{C::kAllGather, A::kDirect, One, DirectAllGather, kNone},
-    AlgorithmEntry{C::kAllGather, A::kKnomial4, One, Knomial4AllGather, kNone},
-    AlgorithmEntry{C::kAllGather, A::kKnomial8, One, Knomial8AllGather, kNone},
+    AlgorithmEntry{C::kAllGather, A::kKnomial4, One, Knomial4AllGather, kSpansBlocks},
+    AlgorithmEntry{C::kAllGather, A::kKnomial8, One, Knomial8AllGather, kSpansBlocks},
 
     AlgorithmEntry{C::kReduceScatter, A::kRing, One, RingReduceScatter, kNone},
-    AlgorithmEntry{C::kReduceScatter, A::kRecursiveHalving, One, RecursiveHalvingReduceScatter, kNone},
+    AlgorithmEntry{C::kReduceScatter, A::kRecursiveHalving, One, RecursiveHalvingReduceScatter, kSpansBlocks},
     AlgorithmEntry{C::kReduceScatter, A::kDirect, One, DirectReduceScatter, kLeftFold},
     AlgorithmEntry{C::kReduceScatter, A::kPairwise, One, PairwiseReduceScatter, kNone},
 
-    AlgorithmEntry{C::kGather, A::kTree, One, TreeGather, kEqualCounts},
+    AlgorithmEntry{C::kGather, A::kTree, One, TreeGather, kSpansEqualBlocks},
     AlgorithmEntry{C::kGather, A::kDirect, One, DirectGather, kNone},
 
-    AlgorithmEntry{C::kScatter, A::kTree, One, TreeScatter, kEqualCounts},
+    AlgorithmEntry{C::kScatter, A::kTree, One, TreeScatter, kSpansEqualBlocks},
     AlgorithmEntry{C::kScatter, A::kDirect, One, DirectScatter, kNone},
 
     AlgorithmEntry{C::kAllToAll, A::kPairwise, One, PairwiseAllToAll, kNone},

@@ -20,6 +20,9 @@ struct AlgorithmTraits {
   // Its transfers span blocks of which a rank may not know the lengths: it does not serve the variants with a count per
   // block (all_gather_v, ...).
   bool needs_equal_counts = false;
+  // A transfer may have several blocks, which lie side by side: it does not serve where a block is cut into shares
+  // (collectives/engine/railed_engine.h). Of algorithms on one block never.
+  bool spans_blocks = false;
   // Each rank sends and receives alike from beginning to end, and the vector is one block: worth running in slices
   // (collectives/engine/slices.h).
   bool in_slices = false;

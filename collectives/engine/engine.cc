@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "collectives/engine/peek_header.h"
 #include "collectives/engine/slices.h"
+#include "transport/rail.h"
 
 namespace rondo {
 namespace {
@@ -33,7 +34,7 @@ Engine::Engine(const EngineOptions& options, Endpoint& endpoint, Mover& mover)
 Result<Engine::LaneUse*> Engine::UseOf(Rank peer) {
   std::unique_ptr<LaneUse>& use = uses_[static_cast<std::size_t>(peer)];
   if (use == nullptr) {
-    RONDO_ASSIGN(Lane * lane, endpoint_.Open(peer, 0));
+    RONDO_ASSIGN(Lane * lane, endpoint_.Open(peer, LaneOfRail(options_.rail)));
     use = std::make_unique<LaneUse>();
     use->lane = lane;
     if (options_.checksums) use->checks = std::make_unique<Checks>(LaneUse::kHeaders);
@@ -44,16 +45,21 @@ Result<Engine::LaneUse*> Engine::UseOf(Rank peer) {
 }
 
 Status Engine::Start(const Plan& plan, const OperationDescriptor& operation, const OperationBuffers& buffers,
-                     double scale) {
+                     double scale, const Share& share) {
   RONDO_CHECK(plan_ == nullptr, "an operation is running");
+  const bool whole = share.begin == 0 && share.end == operation.count;
+  RONDO_CHECK(whole || (plan.apart && !operation.varying && share.begin <= share.end && share.end <= operation.count),
+              "elements {} to {} of {}", share.begin, share.end, operation.ToString());
   RONDO_CHECK(operation.varying != buffers.counts.empty(), "{} and the counts of its blocks", operation.ToString());
   element_bytes_ = SizeOf(operation.type);
   operation_ = operation;
   buffers_ = buffers;
-  slice_elements_ = operation.count;
+  share_ = share;
+  plain_buffers_ = plan.has_plain_buffers && (whole || plan.blocks == 1);
+  slice_elements_ = share.end - share.begin;
   if (plan.in_slices && options_.slices)
-    slice_elements_ = SliceElements(operation.count, element_bytes_, plan.chunks, options_.frame_bytes);
-  const BlockGrid grid = GridOf(plan, 0);
+    slice_elements_ = SliceElements(slice_elements_, element_bytes_, plan.chunks, options_.frame_bytes);
+  const BlockGrid grid = GridOf(plan, share.begin);
   RONDO_TRY(PrepareScratch(plan, grid, operation));
 
   queue_use_.assign(plan.queues.size(), nullptr);
@@ -67,15 +73,14 @@ Status Engine::Start(const Plan& plan, const OperationDescriptor& operation, con
   Encode(operation, descriptor_);
   move_ = {operation.type, operation.op, scale, options_.world_size};
   plan_ = &plan;
-  BeginSlice(0, grid);
+  BeginSlice(share.begin, grid);
   return {};
 }
 
 BlockGrid Engine::GridOf(const Plan& plan, std::uint64_t begin) const {
   if (operation_.varying)
     return BlockGrid(plan.blocks, buffers_.counts, options_.rank, element_bytes_, plan.chunks_per_block);
-  return BlockGrid(plan.blocks, std::min(slice_elements_, operation_.count - begin), element_bytes_,
-                   plan.chunks_per_block);
+  return BlockGrid(plan.blocks, std::min(slice_elements_, share_.end - begin), element_bytes_, plan.chunks_per_block);
 }
 
 void Engine::BeginNextSlice() {
@@ -89,7 +94,7 @@ void Engine::BeginNextSlice() {
 
 void Engine::BeginSlice(std::uint64_t begin, const BlockGrid& grid) {
   const Plan& plan = *plan_;
-  slice_end_ = std::min(begin + slice_elements_, operation_.count);
+  slice_end_ = std::min(begin + slice_elements_, share_.end);
   OperationBuffers buffers = buffers_;
   if (buffers.input != nullptr) buffers.input += begin * element_bytes_;
   if (buffers.output != nullptr) buffers.output += begin * element_bytes_;
@@ -98,7 +103,7 @@ void Engine::BeginSlice(std::uint64_t begin, const BlockGrid& grid) {
 
   // By buffer: what to add to a position to get an address. Numbers, because that of position 0 may be nobody's memory.
   std::array<std::uintptr_t, 3> bases{};
-  if (plan.has_plain_buffers) {
+  if (plain_buffers_) {
     const auto base = [&](const std::byte* memory, const BlockSet& set) {
       return reinterpret_cast<std::uintptr_t>(memory) - grid.BlockBegin(set.first) * element_bytes_;
     };
@@ -112,7 +117,7 @@ void Engine::BeginSlice(std::uint64_t begin, const BlockGrid& grid) {
     state = StepState{};
     state.begin = grid.BeginByte(step.chunks.first);
     state.bytes = grid.BeginByte(step.chunks.end()) - state.begin;
-    if (plan.has_plain_buffers) {
+    if (plain_buffers_) {
       state.source = reinterpret_cast<const std::byte*>(bases[static_cast<std::size_t>(step.source)] + state.begin);
       state.destination = reinterpret_cast<std::byte*>(bases[static_cast<std::size_t>(step.destination)] + state.begin);
     } else if (state.bytes > 0) {
@@ -162,7 +167,9 @@ std::byte* Engine::Address(const Plan& plan, const BlockGrid& grid, const Operat
                            const PlanStep& step, BufferId buffer, std::uint64_t position) const {
   const auto in = [&](std::byte* base, const BlockSet& set) {
     const std::uint64_t within = position - grid.BlockBegin(step.block) * element_bytes_;
-    return base + grid.PackedElement(set, step.block) * element_bytes_ + within;
+    const std::uint64_t before =
+        operation_.varying ? grid.PackedElement(set, step.block) : set.IndexOf(step.block) * operation_.count;
+    return base + before * element_bytes_ + within;
   };
   switch (buffer) {
     // The mover's interface has one pointer type for what it reads; nothing writes through an input pointer, because no

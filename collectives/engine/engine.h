@@ -36,6 +36,7 @@ namespace rondo {
 struct EngineOptions {
   Rank rank = 0;
   int world_size = 1;
+  std::uint32_t rail = 0;                                    // behind the endpoint's first: whose lanes it uses
   std::uint32_t frame_bytes = 1 << 20;                       // payload of one frame at most; a multiple of kLineBytes
   std::uint64_t max_scratch_bytes = std::uint64_t{1} << 30;  // more gives kResource at Start
   Capabilities capabilities;                                 // of the transport
@@ -66,6 +67,12 @@ enum class Progress : std::uint8_t {
   kComplete,  // all steps are done and all sent memory is released
 };
 
+// The elements of every block that an engine works on: all, or where others work on the rest, begin <= e < end.
+struct Share {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
 // Where a step that cannot go on stands, for error messages.
 struct Standing {
   Rank peer = kNoRank;  // whom it waits for
@@ -74,6 +81,7 @@ struct Standing {
   bool started = false;  // the transfer's first frame has been seen (or written)
   std::uint64_t bytes_done = 0;
   std::uint64_t bytes_due = 0;
+  std::uint32_t rail = 0;
 };
 
 class Engine {
@@ -85,7 +93,13 @@ class Engine {
   // `buffers` has counts. Opens the lanes it needs.
   // kResource: too much scratch, or a lane could not be made. kOutOfMemory: no memory for scratch. After an error
   // nothing runs.
-  Status Start(const Plan& plan, const OperationDescriptor& operation, const OperationBuffers& buffers, double scale);
+  Status Start(const Plan& plan, const OperationDescriptor& operation, const OperationBuffers& buffers, double scale) {
+    return Start(plan, operation, buffers, scale, {0, operation.count});
+  }
+  // The same for a part of every block. The buffers are those of the whole. REQUIRES: within the count; and unless it
+  // is all: plan.apart, and the operation is not `varying`.
+  Status Start(const Plan& plan, const OperationDescriptor& operation, const OperationBuffers& buffers, double scale,
+               const Share& share);
   bool running() const { return plan_ != nullptr; }
 
   // Moves what can move. An error (kMismatch: the peer is in another operation, or its transfer is of another length
@@ -189,7 +203,7 @@ class Engine {
   // Lays the steps over that slice.
   void BeginSlice(std::uint64_t begin, const BlockGrid& grid);
   void BeginNextSlice();
-  bool IsLastSlice() const { return slice_end_ == operation_.count; }
+  bool IsLastSlice() const { return slice_end_ == share_.end; }
   // What remains to be done of a queue: of the running slice, or of slices to come.
   bool HasStepsLeft(std::size_t queue) const {
     return queue_head_[queue] < plan_->queues[queue].steps.size() || !IsLastSlice();
@@ -267,6 +281,8 @@ class Engine {
   const Plan* plan_ = nullptr;
   OperationDescriptor operation_;
   OperationBuffers buffers_;
+  Share share_;
+  bool plain_buffers_ = true;                           // Plan::has_plain_buffers, and blocks are worked on whole
   std::uint64_t slice_elements_ = 0;                    // of every slice but the last, which may be shorter
   std::uint64_t slice_end_ = 0;                         // of the running one
   std::array<std::byte, kDescriptorBytes> descriptor_;  // the same, for frames

@@ -37,10 +37,10 @@ Standing Engine::StandingOf(std::uint32_t index, std::uint64_t done) const {
   const PlanStep& step = plan_->steps[index];
   const PlanQueue& queue = plan_->queues[step.queue];
   Standing standing{.peer = queue.peer, .step = index, .sending = queue.sending, .bytes_done = done};
-  if (operation_.varying || slice_elements_ == operation_.count) {
+  if (operation_.varying || slice_elements_ == share_.end - share_.begin) {
     standing.bytes_due = steps_[index].bytes;
   } else {
-    for (std::uint64_t begin = 0; begin < operation_.count; begin += slice_elements_) {
+    for (std::uint64_t begin = share_.begin; begin < share_.end; begin += slice_elements_) {
       const BlockGrid grid = GridOf(*plan_, begin);
       const std::uint64_t bytes = grid.BeginByte(step.chunks.end()) - grid.BeginByte(step.chunks.first);
       standing.bytes_due += bytes;

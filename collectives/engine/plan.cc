@@ -76,6 +76,7 @@ Result<const Plan*> PlanCache::Get(const ScheduleKey& key) {
   auto plan =
       std::make_unique<Plan>(MakePlan(key, ChunksOf(*algorithm, WorldOf(key)), Project(*algorithm, key, rank_)));
   plan->in_slices = algorithm->traits.in_slices;
+  plan->apart = !algorithm->traits.spans_blocks;
   if (entries_.size() >= limit_ && !entries_.empty()) {
     entries_.erase(std::min_element(entries_.begin(), entries_.end(),
                                     [](const Entry& a, const Entry& b) { return a.last_use < b.last_use; }));

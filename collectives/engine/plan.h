@@ -46,6 +46,7 @@ struct Plan {
   // Each buffer is one piece of the virtual vector, so that position and address differ by one number per buffer.
   bool has_plain_buffers = true;
   bool in_slices = false;  // a large vector may be worked off in slices (slices.h)
+  bool apart = false;      // no transfer spans blocks, so that each block may be cut into shares (railed_engine.h)
   std::vector<PlanStep> steps;
   std::vector<Dependency> dependencies;
   std::vector<PlanQueue> queues;

@@ -1,21 +1,26 @@
-// What runs a communicator's operations, one after the other: the engine with its schedules, or the board. To everybody
-// else they are one.
+// What runs a communicator's operations, one after the other: the engines with their schedules, or the board. To
+// everybody else they are one.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "collectives/engine/board_path.h"
-#include "collectives/engine/engine.h"
+#include "collectives/engine/railed_engine.h"
 
 namespace rondo {
 
 class Runner {
  public:
-  Runner(const EngineOptions& options, Endpoint& endpoint, Mover& mover)
-      : rank_(options.rank), world_size_(options.world_size), mover_(mover), engine_(options, endpoint, mover) {}
+  // A mover for each rail; the board uses the first.
+  Runner(const EngineOptions& options, const RailOptions& rails, Endpoint& endpoint, std::span<Mover* const> movers)
+      : rank_(options.rank),
+        world_size_(options.world_size),
+        mover_(*movers.front()),
+        engine_(options, rails, endpoint, movers) {}
 
   // REQUIRES: the board is ready, on all ranks before the same operation.
   void UseBoard(Board& board) {
@@ -75,7 +80,7 @@ class Runner {
   const int world_size_;
   Mover& mover_;
   int core_ = -1;
-  Engine engine_;
+  RailedEngine engine_;
   std::optional<BoardPath> board_;
 };
 

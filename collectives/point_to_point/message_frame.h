@@ -13,14 +13,12 @@
 #include "base/bytes.h"
 #include "base/dtype.h"
 #include "collectives/point_to_point/message.h"
+#include "transport/rail.h"
 
 namespace rondo {
 
-// Messages with a peer have a lane of their own, beside that of collectives (0).
-inline constexpr std::uint32_t kMessageLaneIndex = 1;
-
-// Whoever opens that lane tells its peer by a heartbeat with this body, so that the peer opens it too: a receive from
-// any rank cannot know whom to listen to.
+// Messages with a peer have a lane of their own (kMessageLaneIndex). Whoever opens it tells its peer by a heartbeat
+// with this body, so that the peer opens it too: a receive from any rank cannot know whom to listen to.
 std::string LaneCall();
 bool IsLaneCall(std::string_view body);
 

@@ -72,7 +72,7 @@ std::string Run(Communicator& communicator, const Case& c) {
   return buffers.Wrong(c, communicator.rank(), communicator.world_size());
 }
 
-void RunEverything(int world, const InprocOptions& options, bool few = false) {
+void RunEverything(int world, const InprocOptions& options, bool few = false, std::uint32_t rails = 1) {
   CAPTURE(world);
   InprocNetwork network(world, options);
   OnRanks(
@@ -88,9 +88,11 @@ void RunEverything(int world, const InprocOptions& options, bool few = false) {
         }
         CHECK(TextOf(communicator.Close()) == "ok");
       },
-      [](CommunicatorOptions& communicator) {
+      [&](CommunicatorOptions& communicator) {
         communicator.frame_bytes = 512;  // many frames
         communicator.windows_from_bytes = 256;
+        communicator.rails = rails;
+        communicator.least_rail_bytes = 64;
       });
 }
 
@@ -110,6 +112,11 @@ TEST_CASE("so it does on lanes that lend the sender's memory, push and pull, and
     RunEverything(world, {.push = true, .refuse_windows = 0.3}, /*few=*/true);
     RunEverything(world, {.pull = true}, /*few=*/true);
   }
+}
+
+TEST_CASE("so it does on several rails") {
+  for (const int world : {1, 2, 3, 5}) RunEverything(world, {}, /*few=*/false, /*rails=*/3);
+  RunEverything(4, {.late_release = true, .slice_bytes = 100, .push = true, .refuse_windows = 0.3}, /*few=*/true, 2);
 }
 
 TEST_CASE("asynchronous operations of all kinds, issued together, happen one after the other") {

@@ -1,6 +1,7 @@
 // Groups: who is in them, and that all ranks have theirs or none does.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -10,6 +11,7 @@
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "collectives/communicator.h"
 #include "tests/communicator/ranks.h"
@@ -65,6 +67,70 @@ TEST_CASE("split makes groups by color, ordered by key, that work side by side w
     if (*group != nullptr) CHECK((*group)->Close());
     CHECK((*all)->Close());
     CHECK(communicator.Close());
+  });
+}
+
+// Tells on which rail an endpoint begins.
+class RailsSeen final : public Transport {
+ public:
+  RailsSeen(std::shared_ptr<Transport> real, std::vector<std::uint32_t>& seen) : real_(std::move(real)), seen_(seen) {}
+
+  std::string_view name() const override { return real_->name(); }
+  const Capabilities& capabilities() const override { return real_->capabilities(); }
+  std::string Address() const override { return real_->Address(); }
+  std::string DescribeAddress() const override { return real_->DescribeAddress(); }
+  Result<std::unique_ptr<Endpoint>> OpenEndpoint(const EndpointConfig& config) override {
+    seen_.push_back(config.rail);
+    return real_->OpenEndpoint(config);
+  }
+  Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) override { return real_->Allocate(bytes); }
+  Result<std::unique_ptr<Registration>> Register(MutableBytes memory) override { return real_->Register(memory); }
+
+ private:
+  const std::shared_ptr<Transport> real_;
+  std::vector<std::uint32_t>& seen_;
+};
+
+TEST_CASE("a group may have other rails than the communicator that it is split from, and begin with another") {
+  InprocNetwork network(3);
+  std::vector<std::vector<std::uint32_t>> seen(3);
+  OnRanks(
+      network,
+      [&](Communicator& communicator) {
+        auto group = communicator.Split(0, communicator.rank(), {.rails = 2, .first_rail = 3});
+        REQUIRE(group);
+        std::vector<std::int32_t> values(100'000, communicator.rank());
+        CHECK((*group)->AllReduce(values.data(), values.data(), values.size(), DataType::kInt32, ReduceOp::kSum));
+        CHECK(std::count(values.begin(), values.end(), 3) == 100'000);
+        auto same = (*group)->Split(0, 0);
+        REQUIRE(same);
+        CHECK((*same)->Close());
+        CHECK((*group)->Close());
+        CHECK(communicator.Close());
+        CHECK(seen[static_cast<std::size_t>(communicator.rank())] == std::vector<std::uint32_t>{1, 3, 3});
+      },
+      [&](CommunicatorOptions& options) {
+        options.first_rail = 1;
+        options.least_rail_bytes = 1024;
+        options.transport =
+            std::make_shared<RailsSeen>(options.transport, seen[static_cast<std::size_t>(options.rank)]);
+      });
+}
+
+TEST_CASE("rails that make no sense are refused and poison nothing; ranks that want different ones are told") {
+  InprocNetwork network(2);
+  OnRanks(network, [&](Communicator& communicator) {
+    for (const GroupOptions& options :
+         {GroupOptions{.rails = 0}, GroupOptions{.rails = 17}, GroupOptions{.first_rail = 16}}) {
+      const auto refused = communicator.Split(0, 0, options);
+      REQUIRE(!refused);
+      CHECK(refused.error().code() == ErrorCode::kInvalidArgument);
+    }
+    CHECK(communicator.Barrier());
+    const auto differ = communicator.Split(0, 0, {.rails = static_cast<std::uint32_t>(communicator.rank() + 1)});
+    REQUIRE(!differ);
+    CHECK(differ.error().code() == ErrorCode::kMismatch);
+    CHECK(differ.error().ToString().find("rails from 0 on") != std::string::npos);
   });
 }
 

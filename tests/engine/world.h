@@ -15,8 +15,8 @@
 
 #include "base/random.h"
 #include "collectives/engine/board_path.h"
-#include "collectives/engine/engine.h"
 #include "collectives/engine/host_mover.h"
+#include "collectives/engine/railed_engine.h"
 #include "tests/engine/late_mover.h"
 #include "tests/engine/plain_board.h"
 #include "tests/support/flipping.h"
@@ -43,6 +43,7 @@ struct WorldOptions {
   std::uint64_t windows_from_bytes = 256;
   bool slices = false;
   bool checksums = false;
+  RailOptions rails = {};
   FlippedBit* flipped = nullptr;     // outlives the world
   std::size_t board_part_bytes = 0;  // 0: no board
   std::uint64_t seed = 1;
@@ -91,27 +92,32 @@ class EngineWorld : private PeerObserver {
       rank->endpoint = std::move(*endpoint);
       if (options.flipped != nullptr)
         rank->endpoint = std::make_unique<FlippingEndpoint>(std::move(rank->endpoint), r, *options.flipped);
-      if (options.late_mover) {
-        rank->mover = std::make_unique<LateMover>(random_.Next());
-      } else {
-        rank->mover = std::make_unique<HostMover>();
+      std::vector<Mover*> movers;
+      for (std::uint32_t rail = 0; rail < options.rails.rails; ++rail) {
+        if (options.late_mover) {
+          rank->movers.push_back(std::make_unique<LateMover>(random_.Next()));
+        } else {
+          rank->movers.push_back(std::make_unique<HostMover>());
+        }
+        movers.push_back(rank->movers.back().get());
       }
-      rank->engine = std::make_unique<Engine>(EngineOptions{.rank = r,
-                                                            .world_size = options.ranks,
-                                                            .frame_bytes = options.frame_bytes,
-                                                            .capabilities = network_.transport(r)->capabilities(),
-                                                            .windows_from_bytes = options.windows_from_bytes,
-                                                            .slices = options.slices,
-                                                            .checksums = options.checksums},
-                                              *rank->endpoint, *rank->mover);
+      rank->engine = std::make_unique<RailedEngine>(EngineOptions{.rank = r,
+                                                                  .world_size = options.ranks,
+                                                                  .frame_bytes = options.frame_bytes,
+                                                                  .capabilities = network_.transport(r)->capabilities(),
+                                                                  .windows_from_bytes = options.windows_from_bytes,
+                                                                  .slices = options.slices,
+                                                                  .checksums = options.checksums},
+                                                    options.rails, *rank->endpoint, movers);
       if (options.board_part_bytes > 0)
-        rank->board = std::make_unique<BoardPath>(r, options.ranks, board_, *rank->mover);
+        rank->board = std::make_unique<BoardPath>(r, options.ranks, board_, *movers.front());
       ranks_.push_back(std::move(rank));
     }
   }
 
   InprocNetwork& network() { return network_; }
-  Engine& engine(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)]->engine; }
+  RailedEngine& engine(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)]->engine; }
+  Endpoint& endpoint(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)]->endpoint; }
   PlainBoard& plain_board() { return board_; }
   BoardPath& board(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)]->board; }
 
@@ -230,8 +236,8 @@ class EngineWorld : private PeerObserver {
   struct RankParts {
     explicit RankParts(Rank r) : plans(r, 64) {}
     std::unique_ptr<Endpoint> endpoint;
-    std::unique_ptr<Mover> mover;
-    std::unique_ptr<Engine> engine;
+    std::vector<std::unique_ptr<Mover>> movers;  // by rail
+    std::unique_ptr<RailedEngine> engine;
     std::unique_ptr<BoardPath> board;
     PlanCache plans;
   };

@@ -233,6 +233,26 @@ TEST_CASE("on one host loopback is tried first") {
   CHECK(order[2] == "10.1.0.5 same host eth0");
 }
 
+TEST_CASE("rails take addresses that are equally good in turn, and the others stand behind for all of them") {
+  const std::vector<LocalAddress> here{Local("ib0", "10.9.0.1", 24), Local("ib1", "10.9.1.1", 24)};
+  const std::vector<LocalAddress> there{Local("ib0", "10.9.0.2", 24), Local("ib1", "10.9.1.2", 24),
+                                        Local("eth0", "192.168.1.2", 24), Local("ib0", "fd00::2", 64)};
+  const std::vector<Attempt> order = OrderAttempts(AddressOf(here, "a"), here, AddressOf(there, "b"));
+  const auto on_rail = [&](std::uint32_t rail) {
+    Texts texts;
+    for (const Attempt& attempt : InTurn(order, rail)) texts.push_back(attempt.at.ip.ToString());
+    return texts;
+  };
+  const Texts first{"10.9.0.2", "10.9.1.2", "192.168.1.2", "fd00::2"};
+  CHECK(on_rail(0) == first);
+  CHECK(on_rail(1) == Texts{"10.9.1.2", "10.9.0.2", "192.168.1.2", "fd00::2"});
+  CHECK(on_rail(2) == first);
+  CHECK(InTurn({}, 3).empty());
+  // Of one host all addresses are alike to the kernel; loopback stays in front unless others were asked for.
+  const std::vector<Attempt> local = OrderAttempts(AddressOf(Machine(), "a"), Machine(), AddressOf(Machine(), "a"));
+  CHECK(InTurn(local, 1).front().at.ip.ToString() == "127.0.0.1");
+}
+
 TEST_CASE("between hosts a shared subnet comes first, loopback never, and a container bridge is no shared subnet") {
   const std::vector<LocalAddress> here{Local("lo", "127.0.0.1", 8), Local("docker0", "172.17.0.1", 16),
                                        Local("ib0", "10.9.0.77", 24), Local("eth0", "192.168.1.2", 24),

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <utility>
 
+#include "transport/rail.h"
+
 namespace rondo::ib {
 namespace {
 
@@ -74,8 +76,11 @@ Result<Lane*> IbEndpoint::Open(Rank peer, std::uint32_t index) {
                       .connection = set_up_.connection,
                       .may_be_plain = set_up_.may_be_plain,
                       .logger = set_up_.logger};
-  for (std::size_t i = 0; i < channels_.size(); ++i)
+  const std::uint32_t rail = set_up_.config.rail + RailOfLane(index);
+  for (std::size_t turn = 0; turn < channels_.size(); ++turn) {
+    const std::size_t i = (turn + rail) % channels_.size();
     context.ports.push_back({.device = set_up_.devices[i], .channel = channels_[i].get(), .key = i});
+  }
   lanes_.push_back(std::make_unique<IbLane>(std::move(context), *base, index));
   by_name_[{peer, index}] = lanes_.back().get();
   return lanes_.back().get();
@@ -93,8 +98,9 @@ void IbEndpoint::Poll(TimePoint now) {
 // How things stand, for whoever asks on another thread.
 void IbEndpoint::Note(const IbLane& lane) {
   const std::lock_guard lock(mutex_);
-  described_[lane.peer()] = lane.Describe();
-  line_gbps_[lane.peer()] = lane.line_gbps();
+  const std::uint32_t rail = RailOfLane(lane.index());
+  described_[lane.peer()][rail] = lane.Describe();
+  if (rail == 0) line_gbps_[lane.peer()] = lane.line_gbps();
   if (lane.is_plain()) plain_.insert(lane.peer());
 }
 
@@ -135,8 +141,11 @@ std::string_view IbEndpoint::TransportTo(Rank peer) const {
 std::string IbEndpoint::DescribePeer(Rank peer) const {
   const std::lock_guard lock(mutex_);
   const auto found = described_.find(peer);
-  return found == described_.end() ? base_->DescribePeer(peer)
-                                   : fmt::format("{}; beside it {}", found->second, base_->DescribePeer(peer));
+  if (found == described_.end()) return base_->DescribePeer(peer);
+  std::string text;
+  for (const auto& [rail, path] : found->second)
+    text += rail == 0 ? path : fmt::format("{}rail {}: {}", text.empty() ? "" : "; ", rail, path);
+  return fmt::format("{}; beside it {}", text, base_->DescribePeer(peer));
 }
 
 double IbEndpoint::LineGbps(Rank peer) const {

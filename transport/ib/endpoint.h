@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -73,8 +74,8 @@ class IbEndpoint final : public Endpoint {
   std::map<std::pair<Rank, std::uint32_t>, IbLane*> by_name_;
   std::vector<std::unique_ptr<IbLane>> lanes_;
 
-  mutable std::mutex mutex_;  // guards what follows
-  std::map<Rank, std::string> described_;
+  mutable std::mutex mutex_;                                        // guards what follows
+  std::map<Rank, std::map<std::uint32_t, std::string>> described_;  // by rail behind the first
   std::map<Rank, double> line_gbps_;
   std::set<Rank> plain_;
 };

@@ -56,6 +56,7 @@ class IbLane final : public Lane {
   IbLane(LaneContext context, Lane& base, std::uint32_t index);
 
   Rank peer() const override { return base_.peer(); }
+  std::uint32_t index() const { return index_; }
   LaneState state() const override { return state_; }
   const Error* failure() const override;
 

@@ -146,4 +146,17 @@ std::vector<Attempt> OrderAttempts(const TcpAddress& self, const std::vector<Loc
   return order;
 }
 
+std::vector<Attempt> InTurn(std::vector<Attempt> attempts, std::uint32_t rail) {
+  const auto is_as_good = [&](const Attempt& attempt) {
+    const IpAddress& ip = attempt.at.ip;
+    const IpAddress& first = attempts.front().at.ip;
+    return attempt.reason == attempts.front().reason && ip.is_v4() == first.is_v4() &&
+           ip.IsLoopback() == first.IsLoopback();
+  };
+  const auto behind = std::find_if_not(attempts.begin(), attempts.end(), is_as_good);
+  if (behind != attempts.begin())
+    std::rotate(attempts.begin(), attempts.begin() + rail % (behind - attempts.begin()), behind);
+  return attempts;
+}
+
 }  // namespace rondo::tcp

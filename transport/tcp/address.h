@@ -59,4 +59,9 @@ struct Attempt {
 std::vector<Attempt> OrderAttempts(const TcpAddress& self, const std::vector<LocalAddress>& local,
                                    const TcpAddress& remote);
 
+// The same for a lane of rail `rail` (transport/rail.h): of the attempts in front that are as good as the first (for
+// the same reason, of its family, loopback like it or not), the one whose turn it is comes first, then the others
+// round. Rail 0: as they are.
+std::vector<Attempt> InTurn(std::vector<Attempt> attempts, std::uint32_t rail);
+
 }  // namespace rondo::tcp

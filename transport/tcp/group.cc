@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "transport/rail.h"
 #include "transport/tcp/tls_lane.h"
 
 namespace rondo::tcp {
@@ -103,7 +104,10 @@ std::string Group::DescribePeer(Rank peer) const {
   if (peer == config_.rank) return "this process";
   const std::lock_guard lock(view_mutex_);
   const auto found = paths_.find(peer);
-  return found == paths_.end() ? "not connected" : found->second;
+  std::string text = found == paths_.end() ? "not connected" : found->second;
+  if (const auto rails = rails_.find(peer); rails != rails_.end())
+    for (const auto& [rail, path] : rails->second) text += fmt::format("; rail {}: {}", rail, path);
+  return text;
 }
 
 double Group::LineGbps(Rank peer) const {
@@ -125,7 +129,8 @@ Group::PeerPtr Group::PeerAt(Rank rank) {
 std::shared_ptr<Connector> Group::MakeConnector(Rank peer, ConnectionKind kind, std::uint32_t index,
                                                 std::uint8_t streams, std::uint8_t stream) {
   ConnectPlan plan;
-  plan.attempts = OrderAttempts(context_.self, context_.local, AddressOf(peer));
+  const std::uint32_t rail = config_.rail + (kind == ConnectionKind::kLane ? RailOfLane(index) : 0);
+  plan.attempts = InTurn(OrderAttempts(context_.self, context_.local, AddressOf(peer)), rail);
   plan.hello.kind = kind;
   plan.hello.streams = streams;
   plan.hello.stream = stream;
@@ -139,7 +144,8 @@ std::shared_ptr<Connector> Group::MakeConnector(Rank peer, ConnectionKind kind, 
   plan.hello.from_instance = context_.self.instance;
   plan.hello.to_instance = AddressOf(peer).instance;
   plan.token = context_.options.token;
-  if (!context_.options.addresses.empty()) plan.source = context_.self.candidates.front().at.ip;
+  if (!context_.options.addresses.empty())
+    plan.source = context_.self.candidates[rail % context_.self.candidates.size()].at.ip;
   plan.buffer_bytes = kind == ConnectionKind::kLane ? context_.options.socket_buffer_bytes : 0;
   plan.congestion_control = CongestionControlFor(peer, /*we_called=*/true);
   plan.tls = context_.options.tls;
@@ -209,11 +215,8 @@ void Group::ControlStands(const PeerPtr& peer, Fd fd, Wire wire, const Attempt* 
   const SocketAddress remote = PeerSocketAddress(fd.get());
   const bool same_host = SameHostAs(peer->rank);
   const std::string reason = way != nullptr ? way->reason : same_host ? "same host" : "it connected to us";
-  std::string local_interface = way != nullptr ? way->interface : "";
-  const IpAddress local_ip = LocalSocketAddress(fd.get()).ip;
-  for (const LocalAddress& own : context_.local) {
-    if (own.ip == local_ip) local_interface = own.interface;
-  }
+  std::string local_interface = InterfaceOf(fd.get());
+  if (local_interface.empty() && way != nullptr) local_interface = way->interface;
   peer->address = remote.ToString();
   SetNoDelay(fd.get());
   SetSilenceLimit(fd.get(), context_.options.silence_timeout);
@@ -421,6 +424,12 @@ void Group::HandOver(const PeerPtr& peer, std::uint32_t index, std::uint8_t stre
     SetCongestionControl(fd.get(), CongestionControlFor(peer->rank, we_called));
     SetBuffers(fd.get(), context_.options.socket_buffer_bytes);
   }
+  if (const std::uint32_t rail = RailOfLane(index); rail > 0) {
+    const std::string interface = InterfaceOf(fd.get());
+    const std::lock_guard lock(view_mutex_);
+    rails_[peer->rank][rail] =
+        fmt::format("{}{}", PeerSocketAddress(fd.get()).ToString(), interface.empty() ? "" : " via " + interface);
+  }
   lane->streams_seen = static_cast<std::uint8_t>(lane->streams_seen | (1u << stream));
   if (lane->streams_seen == (1u << streams) - 1) {
     lane->over = true;
@@ -435,6 +444,14 @@ void Group::HandOver(const PeerPtr& peer, std::uint32_t index, std::uint8_t stre
   delivery.fd = std::move(fd);
   delivery.tls = wire.ReleaseTls();
   config_.mailbox->Deliver(std::move(delivery));
+}
+
+std::string Group::InterfaceOf(int fd) const {
+  const IpAddress ip = LocalSocketAddress(fd).ip;
+  std::string interface;
+  for (const LocalAddress& own : context_.local)
+    if (own.ip == ip) interface = own.interface;
+  return interface;
 }
 
 void Group::FailLane(const PeerPtr& peer, std::uint32_t index, const Error& error) {

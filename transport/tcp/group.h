@@ -129,6 +129,8 @@ class Group : public std::enable_shared_from_this<Group> {
   void OnLaneCaller(const PeerPtr& peer, const CallerPtr& caller);
   void HandOver(const PeerPtr& peer, std::uint32_t index, std::uint8_t streams, std::uint8_t stream, bool we_called,
                 Fd fd, Wire wire);
+  // The interface that has a socket's local address; "": none that we know.
+  std::string InterfaceOf(int fd) const;
   void FailLane(const PeerPtr& peer, std::uint32_t index, const Error& error);
 
   const GroupContext context_;
@@ -141,7 +143,8 @@ class Group : public std::enable_shared_from_this<Group> {
   mutable std::mutex view_mutex_;  // guards what any thread may look at
   std::map<Rank, std::shared_ptr<ControlChannel>> channels_;
   std::map<Rank, std::string> paths_;
-  std::map<Rank, std::string> interfaces_;  // whose wire they take; "" for none
+  std::map<Rank, std::string> interfaces_;                      // whose wire they take; "" for none
+  std::map<Rank, std::map<std::uint32_t, std::string>> rails_;  // of the lanes on rails behind the first, by rail
 };
 
 }  // namespace rondo::tcp
