@@ -94,7 +94,7 @@ void IbEndpoint::Poll(TimePoint now) {
 void IbEndpoint::Note(const IbLane& lane) {
   const std::lock_guard lock(mutex_);
   described_[lane.peer()] = lane.Describe();
-  line_gbps_[lane.peer()] = lane.line_gbps();
+  links_[lane.peer()] = lane.link();
   if (lane.is_plain()) plain_.insert(lane.peer());
 }
 
@@ -139,11 +139,12 @@ std::string IbEndpoint::DescribePeer(Rank peer) const {
                                    : fmt::format("{}; beside it {}", found->second, base_->DescribePeer(peer));
 }
 
-double IbEndpoint::LineGbps(Rank peer) const {
+LinkEnd IbEndpoint::LinkTo(Rank peer) const {
   const std::lock_guard lock(mutex_);
-  if (!IsByRdma(peer) || plain_.contains(peer)) return base_->LineGbps(peer);
-  const auto found = line_gbps_.find(peer);
-  return found == line_gbps_.end() ? set_up_.devices.front()->port().line_gbps : found->second;
+  if (!IsByRdma(peer) || plain_.contains(peer)) return base_->LinkTo(peer);
+  const auto found = links_.find(peer);
+  return found == links_.end() ? LinkOf(set_up_.devices.front()->port(), set_up_.devices.front()->gid())
+                               : found->second;
 }
 
 }  // namespace rondo::ib

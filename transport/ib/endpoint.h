@@ -57,7 +57,7 @@ class IbEndpoint final : public Endpoint {
   bool ControlFlushed() const override { return base_->ControlFlushed(); }
   std::string_view TransportTo(Rank peer) const override;
   std::string DescribePeer(Rank peer) const override;
-  double LineGbps(Rank peer) const override;
+  LinkEnd LinkTo(Rank peer) const override;
 
  private:
   IbEndpoint(EndpointSetUp set_up, std::unique_ptr<Endpoint> base, std::vector<VerbsHandle<ibv_comp_channel>> channels,
@@ -75,7 +75,7 @@ class IbEndpoint final : public Endpoint {
 
   mutable std::mutex mutex_;  // guards what follows
   std::map<Rank, std::string> described_;
-  std::map<Rank, double> line_gbps_;
+  std::map<Rank, LinkEnd> links_;
   std::set<Rank> plain_;
 };
 
