@@ -78,7 +78,7 @@ struct PeerIdentity {
 struct PeerPath {
   std::string transport;    // "tcp"
   std::string description;  // in words, as Communicator::DescribePaths has it
-  double line_gbps = 0;     // of the wire at this end, in Gbit/s; 0: not known, or there is no wire
+  LinkEnd link = {};        // at this end
 };
 
 // How a waiting thread spends its time before it sleeps in the kernel. While it finds that others want its core

@@ -399,7 +399,7 @@ PeerPath CommunicatorCore::PathTo(Rank peer) const {
   if (peer == rank()) return {.transport = "self", .description = "this process"};
   return {.transport = std::string(endpoint_->TransportTo(peer)),
           .description = endpoint_->DescribePeer(peer),
-          .line_gbps = endpoint_->LineGbps(peer)};
+          .link = endpoint_->LinkTo(peer)};
 }
 
 }  // namespace rondo

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "tools/perf_json.h"
 #include "tools/sizes.h"
 #include "tools/version.h"
 
@@ -12,6 +11,17 @@ namespace rondo {
 namespace {
 
 Json KnownOrNull(double value) { return value > 0 ? Json(Rounded(value)) : Json(nullptr); }
+Json KnownOrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+std::string TextUnder(const Json& object, const char* key) {
+  const Json& value = object.at(key);
+  return value.is_null() ? "" : value.get<std::string>();
+}
+template <typename Number>
+Number NumberUnder(const Json& object, const char* key) {
+  const Json& value = object.at(key);
+  return value.is_null() ? Number() : value.get<Number>();
+}
 
 Json DirectionToJson(const Direction& direction, bool checked) {
   const PairRow& pair = *direction.pair;
@@ -24,11 +34,13 @@ Json DirectionToJson(const Direction& direction, bool checked) {
                {{"min", Rounded(pair.latency_min_us)},
                 {"median", Rounded(pair.latency_median_us)},
                 {"p99", Rounded(pair.latency_p99_us)}}},
-              {"line_Gbps", KnownOrNull(direction.paths->line_gbps)},
+              {"line_Gbps", KnownOrNull(direction.paths->line_gbps())},
               {"percent_of_line", KnownOrNull(direction.PercentOfLine().value_or(0))},
               {"slow", direction.slow},
               {"too_slow", direction.too_slow},
               {"wrong", checked ? Json(direction.wrong) : Json(nullptr)},
+              {"from_link", LinkToJson(direction.link())},
+              {"to_link", LinkToJson(direction.peer_link())},
               {"path", direction.path()}};
 }
 
@@ -39,6 +51,12 @@ std::string Quoted(const std::string& text) {
 }
 
 std::string KnownOrEmpty(double value) { return value > 0 ? fmt::format("{:.6g}", value) : ""; }
+
+std::string EndFields(const LinkEnd& link) {
+  const auto number = [](bool known, int value) { return known ? fmt::format("{}", value) : ""; };
+  return fmt::format("{},{},{},{},{}", link.device, number(link.port > 0, link.port),
+                     number(!link.gid.empty(), link.gid_index), link.gid, number(link.mtu_bytes > 0, link.mtu_bytes));
+}
 
 Rank RankUnder(const Json& object, const char* key) {
   return static_cast<Rank>(std::clamp<std::int64_t>(WholeNumber(object, key), -1, INT32_MAX));
@@ -52,40 +70,67 @@ double Positive(const Json& value, const char* name) {
 
 }  // namespace
 
+Json LinkToJson(const LinkEnd& link) {
+  return Json{{"device", KnownOrNull(link.device)},
+              {"port", link.port > 0 ? Json(link.port) : Json(nullptr)},
+              {"address", KnownOrNull(link.address)},
+              {"gid_index", link.gid.empty() ? Json(nullptr) : Json(link.gid_index)},
+              {"gid", KnownOrNull(link.gid)},
+              {"mtu_bytes", link.mtu_bytes > 0 ? Json(link.mtu_bytes) : Json(nullptr)},
+              {"line_Gbps", KnownOrNull(link.line_gbps)}};
+}
+
+LinkEnd LinkFromJson(const Json& json) {
+  return {.device = TextUnder(json, "device"),
+          .port = NumberUnder<int>(json, "port"),
+          .address = TextUnder(json, "address"),
+          .gid = TextUnder(json, "gid"),
+          .gid_index = NumberUnder<int>(json, "gid_index"),
+          .mtu_bytes = NumberUnder<int>(json, "mtu_bytes"),
+          .line_gbps = NumberUnder<double>(json, "line_Gbps")};
+}
+
 std::string MatrixToJson(const Matrix& matrix, const HostFacts& host) {
   const MatrixOptions& options = matrix.options;
   Json ranks = Json::array(), pairs = Json::array();
   for (std::size_t rank = 0; rank < matrix.ranks.size(); ++rank)
-    ranks.push_back({{"rank", rank}, {"host", matrix.ranks[rank].host}, {"address", matrix.ranks[rank].ip}});
+    ranks.push_back({{"rank", rank}, {"host", matrix.ranks[rank].host}, {"address", matrix.ranks[rank].address}});
   for (const Direction& direction : DirectionsOf(matrix))
     pairs.push_back(DirectionToJson(direction, options.pair.check));
-  const Json all{{"rondo", kRondoVersion},
-                 {"host", HostToJson(host)},
-                 {"matrix",
-                  {{"latency_bytes", options.pair.latency_bytes},
-                   {"bandwidth_bytes", options.pair.bandwidth_bytes},
-                   {"in_flight", options.pair.in_flight},
-                   {"time_ms", Rounded(std::chrono::duration<double, std::milli>(options.pair.time).count())},
-                   {"min_Gbps", KnownOrNull(options.min_gbps.value_or(0))}}},
-                 {"ranks", std::move(ranks)},
-                 {"pairs", std::move(pairs)}};
+  const Json all{
+      {"rondo", kRondoVersion},
+      {"host", HostToJson(host)},
+      {"matrix",
+       {{"latency_bytes", options.pair.latency_bytes},
+        {"bandwidth_bytes", options.pair.bandwidth_bytes},
+        {"in_flight", options.pair.in_flight},
+        {"iters", options.pair.iterations ? Json(*options.pair.iterations) : Json(nullptr)},
+        {"time_ms", options.pair.iterations
+                        ? Json(nullptr)
+                        : Json(Rounded(std::chrono::duration<double, std::milli>(options.pair.time).count()))},
+        {"checksums", options.checksums},
+        {"min_Gbps", KnownOrNull(options.min_gbps.value_or(0))}}},
+      {"ranks", std::move(ranks)},
+      {"pairs", std::move(pairs)}};
   return all.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string MatrixToCsv(const Matrix& matrix) {
   std::string text =
       "from,to,from_host,from_address,to_host,to_address,transport,bandwidth_GBps,both_GBps,latency_us_min,"
-      "latency_us_median,latency_us_p99,line_Gbps,percent_of_line,slow,too_slow,wrong,path\n";
+      "latency_us_median,latency_us_p99,line_Gbps,percent_of_line,slow,too_slow,wrong,from_device,from_port,"
+      "from_gid_index,from_gid,from_mtu_bytes,to_device,to_port,to_gid_index,to_gid,to_mtu_bytes,path\n";
   for (const Direction& direction : DirectionsOf(matrix)) {
     const PairRow& pair = *direction.pair;
     const MatrixRank& from = matrix.ranks[static_cast<std::size_t>(direction.from)];
     const MatrixRank& to = matrix.ranks[static_cast<std::size_t>(direction.to)];
-    text += fmt::format("{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{},{},{},{},{},{}\n", direction.from,
-                        direction.to, Quoted(from.host), from.ip, Quoted(to.host), to.ip, direction.paths->transport,
-                        direction.GBps, pair.both_GBps, pair.latency_min_us, pair.latency_median_us,
-                        pair.latency_p99_us, KnownOrEmpty(direction.paths->line_gbps),
+    text += fmt::format("{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{},{},{},{},{},{},{},{}\n",
+                        direction.from, direction.to, Quoted(from.host), from.address, Quoted(to.host), to.address,
+                        direction.paths->transport, direction.GBps, pair.both_GBps, pair.latency_min_us,
+                        pair.latency_median_us, pair.latency_p99_us, KnownOrEmpty(direction.paths->line_gbps()),
                         KnownOrEmpty(direction.PercentOfLine().value_or(0)), direction.slow, direction.too_slow,
-                        matrix.options.pair.check ? fmt::format("{}", direction.wrong) : "", Quoted(direction.path()));
+                        matrix.options.pair.check ? fmt::format("{}", direction.wrong) : "",
+                        EndFields(direction.link()), EndFields(direction.peer_link()), Quoted(direction.path()));
   }
   return text;
 }
@@ -98,6 +143,7 @@ Result<MatrixBaseline> MatrixBaseline::Parse(std::string_view json) {
     baseline.latency_bytes_ = static_cast<std::uint64_t>(WholeNumber(measured, "latency_bytes"));
     baseline.bandwidth_bytes_ = static_cast<std::uint64_t>(WholeNumber(measured, "bandwidth_bytes"));
     baseline.in_flight_ = WholeNumber(measured, "in_flight");
+    baseline.checksums_ = measured.value("checksums", false);
     for (const Json& pair : parsed.at("pairs")) {
       baseline.entries_.push_back({.from = RankUnder(pair, "from"),
                                    .to = RankUnder(pair, "to"),
@@ -113,14 +159,19 @@ Result<MatrixBaseline> MatrixBaseline::Parse(std::string_view json) {
   return baseline;
 }
 
-Status MatrixBaseline::CheckComparable(const PairOptions& options) const {
-  if (latency_bytes_ == options.latency_bytes && bandwidth_bytes_ == options.bandwidth_bytes &&
-      in_flight_ == options.in_flight)
+Status MatrixBaseline::CheckComparable(const MatrixOptions& options) const {
+  const PairOptions& pair = options.pair;
+  if (latency_bytes_ == pair.latency_bytes && bandwidth_bytes_ == pair.bandwidth_bytes &&
+      in_flight_ == pair.in_flight && checksums_ == options.checksums)
     return {};
-  return Fail(ErrorCode::kInvalidArgument,
-              "measured with messages of {} and {}, {} at once; these are of {} and {}, {} at once",
-              FormatSize(latency_bytes_), FormatSize(bandwidth_bytes_), in_flight_, FormatSize(options.latency_bytes),
-              FormatSize(options.bandwidth_bytes), options.in_flight);
+  const auto words = [](std::uint64_t latency_bytes, std::uint64_t bandwidth_bytes, std::int64_t in_flight,
+                        bool checksums) {
+    return fmt::format("{} and {}, {} at once{}", FormatSize(latency_bytes), FormatSize(bandwidth_bytes), in_flight,
+                       checksums ? ", with checksums" : "");
+  };
+  return Fail(ErrorCode::kInvalidArgument, "measured with messages of {}; these are of {}",
+              words(latency_bytes_, bandwidth_bytes_, in_flight_, checksums_),
+              words(pair.latency_bytes, pair.bandwidth_bytes, pair.in_flight, options.checksums));
 }
 
 MatrixBaseline::Report MatrixBaseline::Compare(const Matrix& matrix, double max_regression) const {

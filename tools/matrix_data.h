@@ -8,9 +8,14 @@
 
 #include "base/result.h"
 #include "tools/matrix_report.h"
+#include "tools/perf_json.h"
 #include "tools/perf_report.h"
 
 namespace rondo {
+
+// An end of a path; null for what is not known. LinkFromJson reads it back; it throws Json::exception.
+Json LinkToJson(const LinkEnd& link);
+LinkEnd LinkFromJson(const Json& json);
 
 // {"rondo": version, "host": {...}, "matrix": {...}, "ranks": [...], "pairs": [...]}: an entry of "pairs" per ordered
 // pair; what is true of both directions stands in both.
@@ -37,7 +42,7 @@ class MatrixBaseline {
     std::vector<Regression> regressions;
   };
   // kInvalidArgument: it was measured with other messages, and which.
-  Status CheckComparable(const PairOptions& options) const;
+  Status CheckComparable(const MatrixOptions& options) const;
   // Ranks are known by their numbers, for hosts come and go; latency and both ways, the same there and back, are told
   // once. `max_regression`: 0.1 lets a message take 10% longer. REQUIRES: CheckComparable.
   Report Compare(const Matrix& matrix, double max_regression) const;
@@ -54,6 +59,7 @@ class MatrixBaseline {
   std::uint64_t latency_bytes_ = 0;
   std::uint64_t bandwidth_bytes_ = 0;
   std::int64_t in_flight_ = 0;
+  bool checksums_ = false;
   std::vector<Entry> entries_;
 };
 

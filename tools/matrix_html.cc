@@ -54,6 +54,7 @@ th { font-weight: 500; }
 .list td, .list th { padding: .3em .8em .3em 0; text-align: right; border-bottom: 1px solid var(--rule);
   vertical-align: top; white-space: nowrap; }
 .list th { color: var(--faint); }
+.list td.name, .list th.name { text-align: left; }
 .list td.words, .list th.words { text-align: left; white-space: normal; min-width: 16em; }
 .list tr.bad td { color: var(--bad); }
 )";
@@ -114,9 +115,10 @@ class Page {
     return HeatMap(
         "Bandwidth one way",
         fmt::format(
-            "{}, from the row's rank to the column's; messages of {}, {} at once. ! is less than {:.0f}% of the "
+            "{}, from the row's rank to the column's; messages of {}, {} at once{}. ! is less than {:.0f}% of the "
             "median{}.",
-            Unit(), FormatSize(matrix_.options.pair.bandwidth_bytes), matrix_.options.pair.in_flight, 100 * kUsualShare,
+            Unit(), FormatSize(matrix_.options.pair.bandwidth_bytes), matrix_.options.pair.in_flight,
+            matrix_.options.checksums ? ", with checksums" : "", 100 * kUsualShare,
             matrix_.options.min_gbps ? fmt::format(", &#x2717; less than {:g} Gbit/s", *matrix_.options.min_gbps) : ""),
         "0", Rate(most), [this](const Direction& direction) { return Factor() * direction.GBps; },
         [most](const Direction& direction) { return direction.GBps / most; }, true);
@@ -150,25 +152,37 @@ class Page {
   }
 
   std::string Paths() const {
-    const bool has_line = std::any_of(matrix_.paths.begin(), matrix_.paths.end(),
-                                      [](const PairPaths& paths) { return paths.line_gbps > 0; });
+    const auto any = [&](auto has) { return std::any_of(directions_.begin(), directions_.end(), has); };
+    const bool has_line = any([](const Direction& direction) { return direction.paths->line_gbps() > 0; });
+    const bool has_port = any([](const Direction& direction) { return !direction.link().device.empty(); });
+    const bool has_gid = any([](const Direction& direction) { return !direction.link().gid.empty(); });
     std::string html = fmt::format(
-        "<h2>Paths</h2>\n<div class=\"wide\"><table class=\"list\"><tr><th>from<th>to<th>{}{}<th>latency min"
-        "<th>median<th>p99 (us)<th>wrong<th class=\"words\">path</tr>\n",
-        Unit(), has_line ? "<th>line (Gbit/s)<th>of line" : "");
+        "<h2>Paths</h2>\n<p class=\"faint\">{}</p>\n<div class=\"wide\"><table class=\"list\"><tr><th "
+        "class=\"name\">from<th class=\"name\">to<th>{}{}"
+        "<th>latency min<th>median<th>p99 (us)<th>wrong{}{}<th class=\"words\">path</tr>\n",
+        has_port ? "By the sender's account: port and MTU are those of its end." : "By the sender's account.", Unit(),
+        has_line ? "<th>line (Gbit/s)<th>of line" : "", has_port ? "<th class=\"name\">port<th>MTU" : "",
+        has_gid ? "<th class=\"name\">GID" : "");
     for (const Direction& direction : directions_) {
       const PairRow& pair = *direction.pair;
       std::string line;
       if (has_line) {
         const std::optional<double> percent = direction.PercentOfLine();
-        line = percent ? fmt::format("<td>{:g}<td>{:.0f}%", direction.paths->line_gbps, *percent) : "<td>?<td>?";
+        line = percent ? fmt::format("<td>{:g}<td>{:.3g}%", direction.paths->line_gbps(), *percent) : "<td>?<td>?";
       }
+      const LinkEnd& link = direction.link();
+      std::string port;
+      if (has_port)
+        port = fmt::format("<td class=\"name\">{}<td>{}", Escaped(PortName(link)),
+                           link.mtu_bytes > 0 ? fmt::format("{}", link.mtu_bytes) : "");
+      if (has_gid) port += fmt::format("<td class=\"name\">{}", Escaped(GidText(link)));
       html += fmt::format(
-          "<tr{}><td>{}<td>{}<td>{:.4g}{}<td>{:.4g}<td>{:.4g}<td>{:.4g}<td>{}<td class=\"words\">{}: {}</tr>\n",
-          direction.slow || direction.too_slow || direction.wrong != 0 ? " class=\"bad\"" : "", direction.from,
-          direction.to, Factor() * direction.GBps, line, pair.latency_min_us, pair.latency_median_us,
-          pair.latency_p99_us, matrix_.options.pair.check ? fmt::format("{}", direction.wrong) : "not checked",
-          Escaped(direction.paths->transport), Escaped(direction.path()));
+          "<tr{}><td class=\"name\">{}<td class=\"name\">{}<td>{:.4g}{}<td>{:.4g}<td>{:.4g}<td>{:.4g}<td>{}{}<td "
+          "class=\"words\">{}: {}</tr>\n",
+          direction.slow || direction.too_slow || direction.wrong != 0 ? " class=\"bad\"" : "", Named(direction.from),
+          Named(direction.to), Factor() * direction.GBps, line, pair.latency_min_us, pair.latency_median_us,
+          pair.latency_p99_us, matrix_.options.pair.check ? fmt::format("{}", direction.wrong) : "not checked", port,
+          Escaped(direction.paths->transport), Escaped(direction.PathWords()));
     }
     return html + "</table></div>\n";
   }
@@ -177,6 +191,13 @@ class Page {
   double Factor() const { return matrix_.options.gbits ? 8 : 1; }
   const char* Unit() const { return matrix_.options.gbits ? "Gbit/s" : "GB/s"; }
   std::string Rate(double GBps) const { return fmt::format("{:.4g} {}", Factor() * GBps, Unit()); }
+
+  // "1 10.0.0.2", for a column.
+  std::string Named(Rank rank) const {
+    const std::string& address = matrix_.ranks[static_cast<std::size_t>(rank)].address;
+    return address.empty() ? fmt::format("{}", rank)
+                           : fmt::format("{} <span class=\"faint\">{}</span>", rank, Escaped(address));
+  }
 
   template <typename Value>
   double Most(Value value) const {

@@ -1,9 +1,11 @@
 #include "tools/matrix_report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "tools/sizes.h"
 
@@ -42,15 +44,23 @@ std::string Table(const Matrix& matrix, const std::vector<Direction>& directions
 
 std::string PercentText(const Direction& direction) {
   const std::optional<double> percent = direction.PercentOfLine();
-  return percent ? fmt::format("{:.0f}%", *percent) : "";
+  return percent ? fmt::format("{:.3g}%", *percent) : "";
 }
 
-// One line per pair: line rate and what each direction has of it, if known, then the words of the lower rank's end.
+// "mlx5_0:1 [3] RoCE v2 10.0.0.1 (eth0), MTU 4096", "eth0 10.0.0.1, MTU 1500"; "" of a path through memory.
+std::string EndText(const LinkEnd& link) {
+  if (link.device.empty()) return "";
+  return fmt::format("{} {}{}", PortName(link), link.gid.empty() ? link.address : GidText(link),
+                     link.mtu_bytes > 0 ? fmt::format(", MTU {}", link.mtu_bytes) : "");
+}
+
+// One line per pair: the words of the lower rank's end, the port at the other, the line's rate and what each direction
+// has of it.
 std::string PathLines(const std::vector<Direction>& directions) {
   std::string text;
   for (const Direction& up : directions) {
     if (up.from > up.to) continue;
-    const double line_gbps = up.paths->line_gbps;
+    const double line_gbps = up.paths->line_gbps();
     std::string line;
     if (line_gbps > 0) {
       const auto down = std::find_if(directions.begin(), directions.end(), [&](const Direction& direction) {
@@ -58,7 +68,9 @@ std::string PathLines(const std::vector<Direction>& directions) {
       });
       line = fmt::format("; line {:g} Gbit/s, {} there and {} back", line_gbps, PercentText(up), PercentText(*down));
     }
-    text += fmt::format("# Path {} to {}: {} over {}{}\n", up.from, up.to, up.paths->transport, up.path(), line);
+    const std::string there = EndText(up.peer_link());
+    text += fmt::format("# Path {} to {}: {} over {}{}{}\n", up.from, up.to, up.paths->transport, up.PathWords(),
+                        there.empty() ? "" : "; at the other end " + there, line);
   }
   return text;
 }
@@ -81,9 +93,43 @@ std::string Matrix::NameOf(Rank rank) const {
   return fmt::format("rank {} ({})", rank, ranks[static_cast<std::size_t>(rank)].Name());
 }
 
+double PairPaths::line_gbps() const {
+  if (low.line_gbps <= 0 || high.line_gbps <= 0) return std::max({low.line_gbps, high.line_gbps, 0.0});
+  return std::min(low.line_gbps, high.line_gbps);
+}
+
+std::string Direction::PathWords() const {
+  const std::string again = paths->transport + " ";
+  return path().starts_with(again) ? path().substr(again.size()) : path();
+}
+
+void NameByPorts(Matrix& matrix) {
+  for (std::size_t rank = 0; rank < matrix.ranks.size(); ++rank) {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < matrix.pairs.size(); ++i) {
+      const PairRow& pair = matrix.pairs[i];
+      if (std::cmp_not_equal(pair.low, rank) && std::cmp_not_equal(pair.high, rank)) continue;
+      const LinkEnd& link = std::cmp_equal(pair.low, rank) ? matrix.paths[i].low : matrix.paths[i].high;
+      if (link.device.empty()) continue;
+      const std::string name = link.address.empty() ? PortName(link) : link.address;
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+    if (!names.empty()) matrix.ranks[rank].address = fmt::format("{}", fmt::join(names, "+"));
+  }
+}
+
+std::string PortName(const LinkEnd& link) {
+  return link.port > 0 ? fmt::format("{}:{}", link.device, link.port) : link.device;
+}
+
+std::string GidText(const LinkEnd& link) {
+  return link.gid.empty() ? "" : fmt::format("[{}] {}", link.gid_index, link.gid);
+}
+
 std::optional<double> Direction::PercentOfLine() const {
-  if (paths->line_gbps <= 0) return std::nullopt;
-  return 100 * GBps * 8 / paths->line_gbps;
+  const double line_gbps = paths->line_gbps();
+  if (line_gbps <= 0) return std::nullopt;
+  return 100 * GBps * 8 / line_gbps;
 }
 
 std::vector<Direction> DirectionsOf(const Matrix& matrix) {
@@ -130,10 +176,11 @@ std::string MatrixText(const Matrix& matrix) {
   const auto mark = [](const Direction& direction) { return direction.too_slow ? 'X' : direction.slow ? '!' : ' '; };
   const auto none = [](const Direction&) { return ' '; };
 
-  std::string text =
-      fmt::format("# Bandwidth one way, {} messages, {} at once ({}; row to column; ! under {:.0f}% of the median{})\n",
-                  FormatSize(options.pair.bandwidth_bytes), options.pair.in_flight, unit, 100 * kUsualShare,
-                  options.min_gbps ? fmt::format(", X under {:g} Gbit/s", *options.min_gbps) : "");
+  std::string text = fmt::format(
+      "# Bandwidth one way, {} messages, {} at once{} ({}; row to column; ! under {:.0f}% of the "
+      "median{})\n",
+      FormatSize(options.pair.bandwidth_bytes), options.pair.in_flight, options.checksums ? ", with checksums" : "",
+      unit, 100 * kUsualShare, options.min_gbps ? fmt::format(", X under {:g} Gbit/s", *options.min_gbps) : "");
   text += Table(
       matrix, directions, [&](const Direction& direction) { return factor * direction.GBps; }, mark);
   text += fmt::format("# Bandwidth both ways at once, added up ({})\n", unit);

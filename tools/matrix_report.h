@@ -8,6 +8,7 @@
 
 #include "base/ids.h"
 #include "tools/pair_bench.h"
+#include "transport/transport.h"
 
 namespace rondo {
 
@@ -15,21 +16,26 @@ struct MatrixOptions {
   PairOptions pair;
   bool gbits = false;              // tables in Gbit/s instead of GB/s
   std::optional<double> min_gbps;  // Gbit/s that each direction of each pair has to reach
+  bool checksums = false;          // what every message is measured with
 };
 
 // How two ranks reach each other, each end by its own account.
 struct PairPaths {
   std::string transport;
-  std::string from_low;
+  std::string from_low;  // in words
   std::string from_high;
-  double line_gbps = 0;  // of the slower end; 0: no end knows, or there is no wire
+  LinkEnd low = {};
+  LinkEnd high = {};
+
+  // Of the slower end; one that does not know its line's speed has no say. 0: neither does, or there is no wire.
+  double line_gbps() const;
 };
 
 struct MatrixRank {
   std::string host;
-  std::string ip;  // "": it has none that is known
+  std::string address;  // "": it has none that is known; see NameByPorts
 
-  std::string Name() const { return ip.empty() ? host : host + " " + ip; }
+  std::string Name() const { return address.empty() ? host : host + " " + address; }
 };
 
 struct Matrix {
@@ -42,6 +48,10 @@ struct Matrix {
   std::string NameOf(Rank rank) const;
 };
 
+// Gives each rank the addresses of the ports by which its paths really go, joined by "+" where these are several, and
+// of a port that has none its device and number. A rank that uses none keeps the address that it has.
+void NameByPorts(Matrix& matrix);
+
 // An ordered pair of ranks.
 struct Direction {
   Rank from = 0;
@@ -53,7 +63,11 @@ struct Direction {
   const PairRow* pair = nullptr;
   const PairPaths* paths = nullptr;
 
+  // By the sender's account, and the sender's and the receiver's ends.
   const std::string& path() const { return from < to ? paths->from_low : paths->from_high; }
+  std::string PathWords() const;  // path(), without the transport's name in front
+  const LinkEnd& link() const { return from < to ? paths->low : paths->high; }
+  const LinkEnd& peer_link() const { return from < to ? paths->high : paths->low; }
   // Of what the line carries, in percent; nullopt where that is not known.
   std::optional<double> PercentOfLine() const;
 };
@@ -66,6 +80,11 @@ bool IsGood(const Matrix& matrix);
 
 // Below this share of the median over all directions one is slow.
 inline constexpr double kUsualShare = 0.7;
+
+// "mlx5_0:1", "eth0"; "" of a path through memory.
+std::string PortName(const LinkEnd& link);
+// "[3] RoCE v2 10.0.0.1 (eth0)"; "" where there is none.
+std::string GidText(const LinkEnd& link);
 
 // Three tables with a row per sender, what is slow by name, wrong bytes, and the path of each pair.
 std::string MatrixText(const Matrix& matrix);

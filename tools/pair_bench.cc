@@ -8,7 +8,7 @@ namespace rondo {
 namespace {
 
 constexpr Tag kPing = 1, kFlow = 2, kDone = 3, kAgree = 4;
-constexpr int kFewRoundTrips = 20;
+constexpr std::uint64_t kFewRoundTrips = 20;
 constexpr std::uint64_t kMostMessages = 1 << 20;
 
 double SecondsBetween(TimePoint from, TimePoint to) { return std::chrono::duration<double>(to - from).count(); }
@@ -31,17 +31,12 @@ Result<PairRow> PairBench::Measure(Rank low, Rank high) {
   RONDO_TRY(Allocate());
   Fill(self);
 
-  // The first messages make the path; then as many as there is time for.
-  RONDO_TRY(PingPong(peer, leads, kFewRoundTrips, nullptr));
-  std::vector<double> round_trips;
-  RONDO_TRY(PingPong(peer, leads, kFewRoundTrips, &round_trips));
-  std::sort(round_trips.begin(), round_trips.end());
-  const double budget_us = std::chrono::duration<double, std::micro>(options_.time).count();
-  const double one_us = leads ? std::max(round_trips[round_trips.size() / 2], 0.1) : 1;
+  // The first messages make the path.
+  RONDO_TRY(PingPong(peer, leads, options_.warmup.value_or(kFewRoundTrips), nullptr));
   RONDO_ASSIGN(const std::uint64_t times,
-               Agree(peer, leads, static_cast<std::uint64_t>(std::clamp(budget_us / one_us, 20.0, 1e6))));
-  round_trips.clear();
-  RONDO_TRY(PingPong(peer, leads, static_cast<int>(times), &round_trips));
+               options_.iterations ? Result<std::uint64_t>(*options_.iterations) : RoundTrips(peer, leads));
+  std::vector<double> round_trips;
+  RONDO_TRY(PingPong(peer, leads, times, &round_trips));
   if (leads) {
     std::sort(round_trips.begin(), round_trips.end());
     row.latency_min_us = round_trips.front() / 2;
@@ -65,10 +60,19 @@ Result<PairRow> PairBench::Measure(Rank low, Rank high) {
   return row;
 }
 
-Status PairBench::PingPong(Rank peer, bool leads, int times, std::vector<double>* round_trips_us) {
+Result<std::uint64_t> PairBench::RoundTrips(Rank peer, bool leads) {
+  std::vector<double> round_trips;
+  RONDO_TRY(PingPong(peer, leads, kFewRoundTrips, &round_trips));
+  std::sort(round_trips.begin(), round_trips.end());
+  const double budget_us = std::chrono::duration<double, std::micro>(options_.time).count();
+  const double one_us = leads ? std::max(round_trips[round_trips.size() / 2], 0.1) : 1;
+  return Agree(peer, leads, static_cast<std::uint64_t>(std::clamp(budget_us / one_us, 20.0, 1e6)));
+}
+
+Status PairBench::PingPong(Rank peer, bool leads, std::uint64_t times, std::vector<double>* round_trips_us) {
   const std::uint64_t bytes = options_.latency_bytes;
   TimePoint before = clock_.Now();
-  for (int i = 0; i < times; ++i) {
+  for (std::uint64_t i = 0; i < times; ++i) {
     if (leads) RONDO_TRY(communicator_.Send(out_->bytes().data(), bytes, DataType::kUint8, peer, kPing));
     RONDO_TRY(communicator_.Recv(in_->bytes().data(), bytes, DataType::kUint8, peer, kPing));
     if (!leads) RONDO_TRY(communicator_.Send(out_->bytes().data(), bytes, DataType::kUint8, peer, kPing));
@@ -105,18 +109,21 @@ Status PairBench::Stream(Rank peer, bool sends, bool receives, std::uint64_t mes
   return receives ? told.Wait() : Status{};
 }
 
-Result<PairBench::Flow> PairBench::Timed(Rank peer, bool leads, bool sends, bool receives) {
+Result<std::uint64_t> PairBench::Messages(Rank peer, bool leads, bool sends, bool receives) {
   const auto depth = static_cast<std::uint64_t>(options_.in_flight);
-  RONDO_TRY(Stream(peer, sends, receives, depth));  // warm
-  TimePoint begin = clock_.Now();
+  const TimePoint begin = clock_.Now();
   RONDO_TRY(Stream(peer, sends, receives, depth));
   const double seconds = std::max(SecondsBetween(begin, clock_.Now()), 1e-9);
   const double wanted = std::chrono::duration<double>(options_.time).count() / seconds * static_cast<double>(depth);
-  RONDO_ASSIGN(
-      const std::uint64_t messages,
-      Agree(peer, leads,
-            static_cast<std::uint64_t>(std::clamp<double>(wanted, static_cast<double>(depth), kMostMessages))));
-  begin = clock_.Now();
+  return Agree(peer, leads,
+               static_cast<std::uint64_t>(std::clamp<double>(wanted, static_cast<double>(depth), kMostMessages)));
+}
+
+Result<PairBench::Flow> PairBench::Timed(Rank peer, bool leads, bool sends, bool receives) {
+  RONDO_TRY(Stream(peer, sends, receives, options_.warmup.value_or(static_cast<std::uint64_t>(options_.in_flight))));
+  RONDO_ASSIGN(const std::uint64_t messages, options_.iterations ? Result<std::uint64_t>(*options_.iterations)
+                                                                 : Messages(peer, leads, sends, receives));
+  const TimePoint begin = clock_.Now();
   RONDO_TRY(Stream(peer, sends, receives, messages));
   Flow flow{.messages = messages, .seconds = SecondsBetween(begin, clock_.Now())};
   // Who sends knows when all had arrived; both find the same.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/clock.h"
@@ -18,7 +19,11 @@ struct PairOptions {
   std::uint64_t bandwidth_bytes = 1 << 20;         // of a message
   int in_flight = 8;                               // messages at once, in each direction
   Duration time = std::chrono::milliseconds(200);  // of each of the four measurements, about
-  bool check = true;                               // the bytes of one round of each
+  // In place of the time: so many round trips, and so many messages of each of the other three.
+  std::optional<std::uint64_t> iterations;
+  // So many of the same before each, which are not counted. nullopt: 20 round trips, and `in_flight` messages.
+  std::optional<std::uint64_t> warmup;
+  bool check = true;  // the bytes of one round of each
 };
 
 struct PairRow {
@@ -50,11 +55,16 @@ class PairBench {
     double seconds = 0;
   };
 
-  Status PingPong(Rank peer, bool leads, int times, std::vector<double>* round_trips_us);
+  Status PingPong(Rank peer, bool leads, std::uint64_t times, std::vector<double>* round_trips_us);
+  // How many round trips there is time for.
+  Result<std::uint64_t> RoundTrips(Rank peer, bool leads);
   // So many messages that way, `in_flight` of them at once; returns when the other side has told of the last.
   Status Stream(Rank peer, bool sends, bool receives, std::uint64_t messages);
-  // Stream for about options.time; the leader says how often.
+  // How many messages there is time for.
+  Result<std::uint64_t> Messages(Rank peer, bool leads, bool sends, bool receives);
+  // Stream for about options.time, or of options.iterations messages.
   Result<Flow> Timed(Rank peer, bool leads, bool sends, bool receives);
+  // What the leader says.
   Result<std::uint64_t> Agree(Rank peer, bool leads, std::uint64_t value);
   Status Allocate();
   void Fill(Rank from);

@@ -59,6 +59,7 @@ struct Flags {
   bool in_place = false;
   bool out_of_place = false;
   bool matrix = false;
+  std::string unfit_for_matrix;  // a flag that was given and says nothing of pairs; "": none
   MatrixOptions of_matrix;
 };
 
@@ -131,10 +132,16 @@ int MeasureOnRank(Communicator& communicator, const Clock& clock, const Flags& f
   const auto report = [&](const Error& error, int exit_code) {
     return Complain(fmt::format("rank {}: {}", communicator.rank(), error.ToString()), exit_code);
   };
+  // What has failed has left its records itself.
+  const auto leave_records = [&] {
+    if (!flags.outputs.record_dir.empty() && !communicator.failure())
+      LeaveRecords(communicator, "end", /*say_where=*/false);
+  };
   if (flags.matrix) {
     if (const Status files = communicator.rank() == 0 ? CheckMatrixFiles(flags) : Status{}; !files)
       return Complain(files.error().message(), kExitWrongUsage);
     const auto good = MeasureMatrix(communicator, clock, flags.of_matrix, flags.outputs);
+    leave_records();
     if (!good) return report(good.error(), kExitFailed);
     if (const Status closed = communicator.Close(); !closed) return report(closed.error(), kExitFailed);
     return *good ? kExitDone : kExitFailed;
@@ -149,9 +156,7 @@ int MeasureOnRank(Communicator& communicator, const Clock& clock, const Flags& f
       return Complain(files.error().message(), kExitWrongUsage);
   }
   const auto verdict = MeasureAll(communicator, clock, measure, *cases, flags.outputs);
-  // What has failed has left them itself.
-  if (!flags.outputs.record_dir.empty() && !communicator.failure())
-    LeaveRecords(communicator, "end", /*say_where=*/false);
+  leave_records();
   if (!verdict) return report(verdict.error(), kExitFailed);
   if (const Status closed = communicator.Close(); !closed) return report(closed.error(), kExitFailed);
   return verdict->good() ? kExitDone : kExitFailed;
@@ -320,9 +325,23 @@ Status CheckMatrix(const Flags& flags) {
   if (!flags.measure.send_recv || !flags.measure.collectives.values.empty())
     return Fail(ErrorCode::kInvalidArgument, "--matrix: measures messages between pairs, so wants send_recv alone");
   if (flags.local_ranks.value_or(2) < 2) return Fail(ErrorCode::kInvalidArgument, "--matrix: wants two ranks at least");
+  if (!flags.unfit_for_matrix.empty())
+    return Fail(ErrorCode::kInvalidArgument,
+                "{}: not with --matrix, which measures messages of plain bytes between pairs", flags.unfit_for_matrix);
   if (flags.of_matrix.pair.bandwidth_bytes == 0)
     return Fail(ErrorCode::kInvalidArgument, "--max-bytes: --matrix wants messages of at least one byte");
   return {};
+}
+
+MatrixOptions MatrixOptionsOf(const Flags& flags) {
+  MatrixOptions options = flags.of_matrix;
+  const PerfOptions& measure = flags.measure;
+  options.pair.check = measure.check;
+  if (measure.time_per_size) options.pair.time = *measure.time_per_size;
+  if (measure.iterations) options.pair.iterations = static_cast<std::uint64_t>(*measure.iterations);
+  if (measure.warmup) options.pair.warmup = static_cast<std::uint64_t>(*measure.warmup);
+  options.checksums = flags.integrity.checksums;
+  return options;
 }
 
 // --addresses: a local rank for each, told before any starts.
@@ -370,8 +389,7 @@ int RunPerf(Flags& flags) {
   const bool in_process = flags.transport == "inproc";
   if (flags.matrix) {
     if (const Status matrix = CheckMatrix(flags); !matrix) return Complain(matrix.error().message(), kExitWrongUsage);
-    flags.of_matrix.pair.check = flags.measure.check;
-    if (flags.measure.time_per_size) flags.of_matrix.pair.time = *flags.measure.time_per_size;
+    flags.of_matrix = MatrixOptionsOf(flags);
   }
   if (in_process && !flags.local_ranks) return Complain("--transport inproc: wants -N RANKS too", kExitWrongUsage);
   const char* unused = !flags.addresses.empty()    ? "--address"
@@ -390,8 +408,10 @@ int RunPerf(Flags& flags) {
     return Complain(folder.error().message(), kExitWrongUsage);
   if (flags.local_ranks && !flags.launched) {  // usage errors once, before anything starts
     flags.measure.board = SharesMemory(flags) && *flags.local_ranks <= kMaxBoardRanks;
-    const auto cases = PlanCases(flags.measure, *flags.local_ranks);
-    if (!cases) return Complain(cases.error().message(), kExitWrongUsage);
+    if (!flags.matrix) {
+      const auto cases = PlanCases(flags.measure, *flags.local_ranks);
+      if (!cases) return Complain(cases.error().message(), kExitWrongUsage);
+    }
     if (const Status files = flags.matrix ? CheckMatrixFiles(flags) : CheckFiles(flags.outputs); !files)
       return Complain(files.error().message(), kExitWrongUsage);
   }
@@ -498,12 +518,20 @@ void AddWhatToMeasure(CLI::App& perf, Flags& flags) {
       "1: every element of every result is verified (default); 0: none");
 }
 
+// What says nothing of pairs of ranks, and is refused with --matrix.
+constexpr std::array kUnfitForMatrix{"--step-factor", "--step-bytes",   "--dtype",         "--op",
+                                     "--root",        "--algorithm",    "--in-place",      "--out-of-place",
+                                     "--uneven",      "--reproducible", "--wide-partials", "--compare-results",
+                                     "--profile",     "--predicted"};
+
 void AddMatrix(CLI::App& perf, Flags& flags) {
   MatrixOptions& matrix = flags.of_matrix;
   CLI::Option* const asked = perf.add_flag(
       "--matrix", flags.matrix,
       "With send_recv: every pair of ranks by itself, latency and bandwidth each way and both ways at once; "
-      "-b is the message of latency (default 8), -e that of bandwidth (default 1M)");
+      "-b is the message of latency (default 8), -e that of bandwidth (default 1M), -n and -w count the messages "
+      "(there "
+      "and back, of latency) of each of the four measurements");
   AddNumber(
       perf, "--in-flight", [&matrix](std::int64_t n) { matrix.pair.in_flight = static_cast<int>(n); }, 1, 1024,
       "With --matrix: messages under way at once in each direction (default 8)")
@@ -616,7 +644,11 @@ void AddPerfCommand(CLI::App& app, int& exit_code) {
   AddMatrix(*perf, *flags);
   AddRanks(*perf, *flags);
   AddOutputs(*perf, flags->outputs);
-  perf->callback([flags, &exit_code] { exit_code = RunPerf(*flags); });
+  perf->callback([flags, perf, &exit_code] {
+    for (const char* const name : kUnfitForMatrix)
+      if (perf->count(name) > 0 && flags->unfit_for_matrix.empty()) flags->unfit_for_matrix = name;
+    exit_code = RunPerf(*flags);
+  });
 }
 
 }  // namespace rondo

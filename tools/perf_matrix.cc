@@ -13,6 +13,7 @@
 #include "base/out_of_memory.h"
 #include "tools/matrix_data.h"
 #include "tools/matrix_html.h"
+#include "tools/perf_json.h"
 #include "tools/perf_report.h"
 #include "tools/progress.h"
 #include "tools/version.h"
@@ -23,9 +24,9 @@ namespace {
 constexpr Tag kRow = 100, kPath = 101;
 
 // What the lower rank of a pair tells all others.
-using Packed = std::array<double, 9>;
+using Packed = std::array<double, 8>;
 
-Packed Pack(const PairRow& row, double line_gbps) {
+Packed Pack(const PairRow& row) {
   return {row.latency_min_us,
           row.latency_median_us,
           row.latency_p99_us,
@@ -33,8 +34,7 @@ Packed Pack(const PairRow& row, double line_gbps) {
           row.down_GBps,
           row.both_GBps,
           static_cast<double>(row.wrong_up),
-          static_cast<double>(row.wrong_down),
-          line_gbps};
+          static_cast<double>(row.wrong_down)};
 }
 
 PairRow Unpack(Rank low, Rank high, const Packed& packed) {
@@ -50,8 +50,21 @@ PairRow Unpack(Rank low, Rank high, const Packed& packed) {
           .wrong_down = static_cast<std::uint64_t>(packed[7])};
 }
 
-// The slower of two ends; one that does not know its line's speed has no say.
-double Slower(double a, double b) { return a <= 0 ? b : b <= 0 ? a : std::min(a, b); }
+// A path as one rank tells it another; both run the same program.
+std::string Told(const PeerPath& path) {
+  return Json{{"transport", path.transport}, {"words", path.description}, {"link", LinkToJson(path.link)}}.dump(
+      -1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<PeerPath> Heard(const std::string& text) {
+  try {
+    const Json json = ParseShallow(text);
+    return PeerPath{
+        .transport = json.at("transport"), .description = json.at("words"), .link = LinkFromJson(json.at("link"))};
+  } catch (const Json::exception& error) {
+    return Fail(ErrorCode::kProtocol, "another rank's path cannot be read (is it the same version?): {}", error.what());
+  }
+}
 
 class Session {
  public:
@@ -62,7 +75,7 @@ class Session {
       matrix_.ranks.push_back({communicator.peer(rank).host, communicator.peer(rank).ip});
   }
 
-  // Complete on rank 0; on the others all but the words of paths.
+  // Complete on rank 0; on the others all but the paths.
   Result<Matrix> Measure() {
     const int ranks = communicator_.world_size();
     PairBench bench(communicator_, clock_, matrix_.options.pair);
@@ -74,53 +87,44 @@ class Session {
         RONDO_TRY(Share(row));
       }
     }
+    NameByPorts(matrix_);
     return std::move(matrix_);
   }
 
  private:
-  // Everybody learns the row. What the higher end alone knows, the lower tells with the rest.
+  // Everybody learns the row, with what the higher end alone knows; rank 0 the paths.
   Status Share(PairRow row) {
-    std::array<double, 2> of_high{};
-    double line_gbps = 0;
-    if (self_ == row.high) {
-      of_high = {static_cast<double>(row.wrong_up), communicator_.PathTo(row.low).line_gbps};
-      RONDO_TRY(communicator_.Send(of_high.data(), of_high.size(), DataType::kFloat64, row.low, kRow));
-    }
-    if (self_ == row.low) {
-      RONDO_TRY(communicator_.Recv(of_high.data(), of_high.size(), DataType::kFloat64, row.high, kRow));
-      row.wrong_up = static_cast<std::uint64_t>(of_high[0]);
-      line_gbps = Slower(of_high[1], communicator_.PathTo(row.high).line_gbps);
-    }
-    Packed packed = Pack(row, line_gbps);
+    if (self_ == row.high) RONDO_TRY(communicator_.Send(&row.wrong_up, 1, DataType::kUint64, row.low, kRow));
+    if (self_ == row.low) RONDO_TRY(communicator_.Recv(&row.wrong_up, 1, DataType::kUint64, row.high, kRow));
+    Packed packed = Pack(row);
     RONDO_TRY(
         communicator_.Broadcast(packed.data(), packed.data(), std::tuple_size_v<Packed>, DataType::kFloat64, row.low));
     matrix_.pairs.push_back(Unpack(row.low, row.high, packed));
-    PairPaths paths{.transport = "", .from_low = "", .from_high = "", .line_gbps = packed.back()};
-    const auto is_end = [&](Rank end) { return self_ == end || self_ == 0; };
-    if (is_end(row.low)) {
-      RONDO_ASSIGN(paths.transport, AtRankZero(row.low, communicator_.PathTo(row.high).transport));
-      RONDO_ASSIGN(paths.from_low, AtRankZero(row.low, communicator_.PathTo(row.high).description));
-    }
-    if (is_end(row.high)) {
-      RONDO_ASSIGN(paths.from_high, AtRankZero(row.high, communicator_.PathTo(row.low).description));
-    }
-    matrix_.paths.push_back(std::move(paths));
+    RONDO_ASSIGN(PeerPath low, AtRankZero(row.low, row.high));
+    RONDO_ASSIGN(PeerPath high, AtRankZero(row.high, row.low));
+    matrix_.paths.push_back({.transport = std::move(low.transport),
+                             .from_low = std::move(low.description),
+                             .from_high = std::move(high.description),
+                             .low = std::move(low.link),
+                             .high = std::move(high.link)});
     return {};
   }
 
-  // Rank 0 gets `teller`'s text. Called by these two.
-  Result<std::string> AtRankZero(Rank teller, std::string text) {
-    if (teller == 0) return text;
-    std::uint64_t bytes = text.size();
-    if (self_ == teller) {
+  // Rank 0 gets `teller`'s path to `peer`; the other ranks, nothing.
+  Result<PeerPath> AtRankZero(Rank teller, Rank peer) {
+    if (teller == self_ && self_ == 0) return communicator_.PathTo(peer);
+    if (teller == self_) {
+      const std::string text = Told(communicator_.PathTo(peer));
+      const std::uint64_t bytes = text.size();
       RONDO_TRY(communicator_.Send(&bytes, 1, DataType::kUint64, 0, kPath));
       RONDO_TRY(communicator_.Send(text.data(), bytes, DataType::kUint8, 0, kPath));
-      return text;
     }
+    if (self_ != 0) return PeerPath{};
+    std::uint64_t bytes = 0;
     RONDO_TRY(communicator_.Recv(&bytes, 1, DataType::kUint64, teller, kPath));
-    text.assign(bytes, '\0');
+    std::string text(bytes, '\0');
     RONDO_TRY(communicator_.Recv(text.data(), bytes, DataType::kUint8, teller, kPath));
-    return text;
+    return Heard(text);
   }
 
   Communicator& communicator_;
@@ -132,7 +136,7 @@ class Session {
 Result<MatrixBaseline> OpenBaseline(const PerfOutputs& outputs, const MatrixOptions& options) {
   RONDO_ASSIGN(const std::string text, ReadBaseline(outputs.baseline));
   auto baseline = MatrixBaseline::Parse(text);
-  const Status comparable = baseline ? baseline->CheckComparable(options.pair) : tl::unexpected(baseline.error());
+  const Status comparable = baseline ? baseline->CheckComparable(options) : tl::unexpected(baseline.error());
   if (!comparable)
     return Fail(ErrorCode::kInvalidArgument, "--baseline: {}: {}", outputs.baseline, comparable.error().message());
   return baseline;

@@ -62,6 +62,18 @@ class PeerObserver {
   virtual void OnTransportFailed(const Error& error) { static_cast<void>(error); }
 };
 
+// This end of what carries the bytes of a path, as far as that is known. Where it is not, and where there is no such
+// thing (memory that ranks share), a text is empty and a number 0.
+struct LinkEnd {
+  std::string device = {};   // of RDMA "mlx5_0"; else the network interface, "eth0"
+  int port = 0;              // of an RDMA device; 0: this is none
+  std::string address = {};  // numeric
+  std::string gid = {};      // of an RDMA port, in words: "RoCE v2 10.0.0.1 (eth0)"
+  int gid_index = 0;         // in the port's table, where there is a gid
+  int mtu_bytes = 0;         // of RDMA the one that both ends have agreed on; else the interface's
+  double line_gbps = 0;      // of the wire, in Gbit/s, as the device tells it
+};
+
 struct EndpointConfig {
   std::uint64_t communicator = 0;                       // agreed by all its ranks; part of every lane's name
   std::uint32_t rail = 0;                               // likewise; the first of its lanes (transport/rail.h)
@@ -131,9 +143,8 @@ class Endpoint {
   // cubic)".
   virtual std::string DescribePeer(Rank peer) const = 0;
 
-  // The speed of the wire at this end of that path, as the device tells it, in Gbit/s. 0: not known, or there is no
-  // wire.
-  virtual double LineGbps(Rank peer) const = 0;
+  // This end of that path, as it stands now.
+  virtual LinkEnd LinkTo(Rank peer) const = 0;
 };
 
 // Memory that the transport can move without a copy. Freed by its destructor, which must not run while an operation

@@ -91,7 +91,7 @@ class NullEndpoint final : public Endpoint {
   bool ControlFlushed() const override { return true; }
   std::string_view TransportTo(Rank) const override { return "null"; }
   std::string DescribePeer(Rank) const override { return "null"; }
-  double LineGbps(Rank) const override { return 0; }
+  LinkEnd LinkTo(Rank) const override { return {}; }
 
   void SetSequence(Sequence sequence) {
     for (auto& [peer, lane] : lanes_) lane->sequence = sequence;

@@ -91,13 +91,13 @@ TEST_CASE("bandwidths are told in Gbit/s where that is asked for") {
 TEST_CASE("every pair has a row for its path, with its share of the line where that is known") {
   Matrix matrix = Of({Pair(0, 1, 10, 5)});
   CHECK(Has(MatrixText(matrix), "# Path 0 to 1: tcp over up \"eth0\", <1>\n"));
-  matrix.paths[0].line_gbps = 100;
+  matrix.paths[0].low.line_gbps = 100;
   CHECK(Has(MatrixText(matrix), "; line 100 Gbit/s, 80% there and 40% back\n"));
 }
 
 TEST_CASE("JSON has an entry per ordered pair, and null for what is not known") {
   Matrix matrix = Of({Pair(0, 1, 10, 5), Pair(0, 2, 10, 10), Pair(1, 2, 10, 10)});
-  matrix.paths[1].line_gbps = 100;
+  matrix.paths[1].high.line_gbps = 100;
   const auto json = nlohmann::json::parse(MatrixToJson(matrix, kHost));
   REQUIRE(json["pairs"].size() == 6);
   CHECK(json["ranks"][2]["host"] == "h2");
@@ -110,6 +110,65 @@ TEST_CASE("JSON has an entry per ordered pair, and null for what is not known") 
   CHECK(back["path"] == "down");
   CHECK(back["line_Gbps"].is_null());
   CHECK(json["pairs"][1]["percent_of_line"] == 80);
+}
+
+LinkEnd RdmaEnd(const std::string& address, int gid_index) {
+  return {.device = "mlx5_1",
+          .port = 2,
+          .address = address,
+          .gid = "RoCE v2 " + address + " (eth1)",
+          .gid_index = gid_index,
+          .mtu_bytes = 4096,
+          .line_gbps = 200};
+}
+
+TEST_CASE("each rank is named by the addresses of the ports that its paths use") {
+  Matrix matrix = Of({Pair(0, 1, 10, 10), Pair(0, 2, 10, 10), Pair(1, 2, 10, 10)});
+  matrix.paths[0].low = RdmaEnd("10.1.0.1", 3);
+  matrix.paths[0].high = RdmaEnd("10.1.0.2", 3);
+  matrix.paths[1].low = RdmaEnd("10.2.0.1", 4);  // by another port
+  matrix.paths[1].high = {.device = "mlx5_0", .port = 1, .gid = "InfiniBand fe80::1"};
+  matrix.paths[2].low = RdmaEnd("10.1.0.2", 3);
+  NameByPorts(matrix);
+  CHECK(matrix.NameOf(0) == "rank 0 (h0 10.1.0.1+10.2.0.1)");
+  CHECK(matrix.NameOf(1) == "rank 1 (h1 10.1.0.2)");
+  CHECK(matrix.NameOf(2) == "rank 2 (h2 mlx5_0:1)");
+
+  Matrix through_memory = Of({Pair(0, 1, 10, 10)});
+  through_memory.paths[0].low.address = "127.0.0.1";  // of no port
+  NameByPorts(through_memory);
+  CHECK(through_memory.NameOf(0) == "rank 0 (h0 10.0.0.1)");
+}
+
+TEST_CASE("both ends of a path are told by device, port, GID and MTU, in every form") {
+  Matrix matrix = Of({Pair(0, 1, 10, 5)});
+  matrix.paths[0].transport = "ib";
+  matrix.paths[0].from_low = "ib mlx5_1:2 [3] RoCE v2 10.1.0.1 (eth1), MTU 4096";
+  matrix.paths[0].low = RdmaEnd("10.1.0.1", 3);
+  matrix.paths[0].high = RdmaEnd("10.1.0.2", 5);
+  matrix.paths[0].high.line_gbps = 100;
+  CHECK(Has(
+      MatrixText(matrix),
+      "# Path 0 to 1: ib over mlx5_1:2 [3] RoCE v2 10.1.0.1 (eth1), MTU 4096; at the other end mlx5_1:2 [5] RoCE v2 "
+      "10.1.0.2 (eth1), MTU 4096; line 100 Gbit/s, 80% there and 40% back\n"));
+
+  const auto back = nlohmann::ordered_json::parse(MatrixToJson(matrix, kHost))["pairs"][1];
+  CHECK(back["from_link"]["gid_index"] == 5);
+  CHECK(back["line_Gbps"] == 100);
+  const LinkEnd there = LinkFromJson(back["to_link"]);
+  CHECK(there.device == "mlx5_1");
+  CHECK(there.port == 2);
+  CHECK(there.address == "10.1.0.1");
+  CHECK(there.gid == "RoCE v2 10.1.0.1 (eth1)");
+  CHECK(there.gid_index == 3);
+  CHECK(there.mtu_bytes == 4096);
+  CHECK(there.line_gbps == 200);
+  CHECK(LinkToJson(LinkFromJson(LinkToJson(LinkEnd{}))) == LinkToJson(LinkEnd{}));
+
+  CHECK(Has(MatrixToCsv(matrix), ",mlx5_1,2,3,RoCE v2 10.1.0.1 (eth1),4096,mlx5_1,2,5,RoCE v2 10.1.0.2 (eth1),4096,"));
+  const std::string page = MatrixToHtml(matrix, kHost);
+  CHECK(Has(page, "<td class=\"name\">mlx5_1:2<td>4096<td class=\"name\">[5] RoCE v2 10.1.0.2 (eth1)<td"));
+  CHECK(!Has(MatrixToHtml(Of({Pair(0, 1, 10, 5)}), kHost), "GID"));
 }
 
 TEST_CASE("CSV has as many fields in each line as in its head, whatever the words of a path") {
@@ -158,8 +217,10 @@ TEST_CASE("a baseline of other messages, or that is no matrix, is refused") {
   larger.pair.bandwidth_bytes *= 2;
   const auto baseline = MatrixBaseline::Parse(MatrixToJson(Of({Pair(0, 1, 10, 10)}, larger), kHost));
   REQUIRE(baseline);
-  CHECK(baseline->CheckComparable(larger.pair).has_value());
+  CHECK(baseline->CheckComparable(larger).has_value());
   CHECK(Has(baseline->CheckComparable({}).error().message(), "2 MiB"));
+  larger.checksums = true;
+  CHECK(Has(baseline->CheckComparable(larger).error().message(), "8 at once, with checksums"));
   for (const char* text : {"", "{}", "[1]", R"({"rows": []})", R"({"matrix": {}, "pairs": []})",
                            R"({"matrix": {"latency_bytes": 8, "bandwidth_bytes": 1e99, "in_flight": 8}, "pairs": []})",
                            R"({"matrix": {"latency_bytes": 8, "bandwidth_bytes": 1, "in_flight": 8}, "pairs": [3]})"}) {

@@ -105,7 +105,7 @@ class FlippingEndpoint final : public Endpoint {
   bool ControlFlushed() const override { return endpoint_->ControlFlushed(); }
   std::string_view TransportTo(Rank peer) const override { return endpoint_->TransportTo(peer); }
   std::string DescribePeer(Rank peer) const override { return endpoint_->DescribePeer(peer); }
-  double LineGbps(Rank peer) const override { return endpoint_->LineGbps(peer); }
+  LinkEnd LinkTo(Rank peer) const override { return endpoint_->LinkTo(peer); }
 
  private:
   std::unique_ptr<FlippingLane> lane_;  // what it has lent must outlive what it wraps: see the order of destruction

@@ -157,5 +157,23 @@ TEST_CASE("Of several that were asked for, one that is down is left out while an
   CHECK(code("+") == ErrorCode::kInvalidArgument);
 }
 
+TEST_CASE("as the end of a path a port tells its GID, and its address where it has one") {
+  const Port roce = RocePort("mlx5_0", "10.0.0.1", "eth0");
+  const LinkEnd link = LinkOf(roce, roce.gids[3]);
+  CHECK(link.device == "mlx5_0");
+  CHECK(link.port == 1);
+  CHECK(link.address == "10.0.0.1");
+  CHECK(link.gid == "RoCE v2 10.0.0.1 (eth0)");
+  CHECK(link.gid_index == 3);
+  CHECK(link.mtu_bytes == 4096);
+  CHECK(link.line_gbps == 100);
+
+  const Port infiniband = InfiniBandPort("mlx5_1", 2);
+  const LinkEnd other = LinkOf(infiniband, infiniband.gids.at(0));
+  CHECK(other.port == 2);
+  CHECK(other.address.empty());
+  CHECK(other.gid.starts_with("InfiniBand "));
+}
+
 }  // namespace
 }  // namespace rondo::ib

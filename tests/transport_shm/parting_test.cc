@@ -67,7 +67,7 @@ class EndpointWithLateGoodbye final : public Endpoint {
   bool ControlFlushed() const override { return inner_->ControlFlushed(); }
   std::string_view TransportTo(Rank peer) const override { return inner_->TransportTo(peer); }
   std::string DescribePeer(Rank peer) const override { return inner_->DescribePeer(peer); }
-  double LineGbps(Rank peer) const override { return inner_->LineGbps(peer); }
+  LinkEnd LinkTo(Rank peer) const override { return inner_->LinkTo(peer); }
 
  private:
   std::unique_ptr<Endpoint> inner_;

@@ -270,9 +270,14 @@ TEST_CASE("where a host is unknown loopback is tried, but last") {
 }
 
 TEST_CASE("no speed is known of an interface without a device, nor of one that is not there") {
-  CHECK(LineGbpsOf("lo") == 0);
-  CHECK(LineGbpsOf("no such interface") == 0);
-  CHECK(LineGbpsOf("") == 0);
+  CHECK(LinkOf("lo").line_gbps == 0);
+  CHECK(LinkOf("lo").device == "lo");
+  CHECK(LinkOf("lo").mtu_bytes > 0);
+  for (const char* none : {"no such interface", ""}) {
+    CHECK(LinkOf(none).device.empty());
+    CHECK(LinkOf(none).mtu_bytes == 0);
+    CHECK(LinkOf(none).line_gbps == 0);
+  }
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 Each test boots a guest of its own and brings programs that Bazel built before (bazel-bin).
 """
 
+import json
 import os
 import pathlib
 import re
@@ -20,6 +21,15 @@ BOTH = "--transport ib --ib-dev rxe0,rxe1"
 QUIETLY = """
     ranks() { cat /proc/$launcher/task/$launcher/children; }
     quietly() { kill -STOP $(ranks); sleep 0.5; "$@"; kill -CONT $(ranks); }
+"""
+
+
+# A second address on each device, reached over the wire as the first one is.
+FOUR_ADDRESSES = """
+    ip addr add 10.0.0.3/24 dev veth0; ip addr add 10.0.0.4/24 dev veth1
+    ip route add 10.0.0.4 dev veth0 src 10.0.0.1 table 100; ip neigh add 10.0.0.4 lladdr 02:00:00:00:00:02 dev veth0 nud permanent
+    ip route add 10.0.0.3 dev veth1 src 10.0.0.2 table 100; ip neigh add 10.0.0.3 lladdr 02:00:00:00:00:01 dev veth1 nud permanent
+    sleep 1
 """
 
 
@@ -83,6 +93,32 @@ class Ib(unittest.TestCase):
             "unreachable: no RDMA port has the address 10.0.0.9; there are: rxe0:1 (10.0.0.1",
         )):  # fmt: skip
             self.assertIn(words, line)
+
+    def test_a_matrix_of_four_addresses_names_the_one_throttled_way(self):
+        """Two addresses on each device; what goes from the first to the last, and no other way, is throttled."""
+        done = guest(FOUR_ADDRESSES + """
+            matrix() { rondo perf send_recv --matrix --addresses 10.0.0.1,10.0.0.2,10.0.0.3,10.0.0.4 "$@" 2>&1; echo "exit code $?"; }
+            matrix --min-gbps 0.008 -e 16K --in-flight 4 -n 40 -w 4 | grep -v '\r'; echo ==
+            tc qdisc add dev veth0 root handle 1: prio bands 3 priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0
+            tc qdisc add dev veth0 parent 1:3 netem rate 3mbit
+            tc filter add dev veth0 parent 1: protocol ip u32 match ip src 10.0.0.1 match ip dst 10.0.0.4 flowid 1:3
+            matrix --min-gbps 0.008 -e 16K --in-flight 4 -n 20 -w 4 --json /tmp/json --html /tmp/html --csv /tmp/csv; echo ==; cat /tmp/json; echo ==; cat /tmp/html
+        """, RONDO)  # fmt: skip
+        self.says(done)
+        sound, throttled, pairs, page = done.stdout.split("==\n")
+        self.assertIn("exit code 0", sound)
+        for line in ("0 guest 10.0.0.1", "3 guest 10.0.0.4", "Path 1 to 2: ib over rxe1:1 [1] RoCE v2 10.0.0.2 (veth1), MTU 4096",
+                     "at the other end rxe0:1 [2] RoCE v2 10.0.0.3 (veth0), MTU 4096; line 10 Gbit/s, "):  # fmt: skip
+            self.assertIn(line, sound)
+        self.assertIn("exit code 1", throttled)
+        self.assertIn("# Too slow: rank 0 (guest 10.0.0.1) to rank 3 (guest 10.0.0.4): ", throttled)
+        rows = json.loads(pairs)["pairs"]
+        self.assertEqual([(row["from"], row["to"]) for row in rows if row["too_slow"]], [(0, 3)], throttled)
+        self.assertEqual(rows[2]["from_link"], {"device": "rxe0", "port": 1, "address": "10.0.0.1", "gid_index": 1,
+                                                "gid": "RoCE v2 10.0.0.1 (veth0)", "mtu_bytes": 4096, "line_Gbps": 10})  # fmt: skip
+        self.assertEqual((rows[2]["to_link"]["device"], rows[2]["to_link"]["gid_index"]), ("rxe1", 2))
+        self.assertIn('<td class="tooslow"', page)
+        self.assertIn("[2] RoCE v2 10.0.0.4 (veth1)", page)
 
     def test_memory_that_may_not_be_locked_is_told_with_limit_need_and_remedy(self):
         done = guest(f"""

@@ -38,7 +38,7 @@ class FaultyEndpoint final : public Endpoint {
   bool ControlFlushed() const override { return inner_->ControlFlushed(); }
   std::string_view TransportTo(Rank peer) const override { return inner_->TransportTo(peer); }
   std::string DescribePeer(Rank peer) const override { return inner_->DescribePeer(peer); }
-  double LineGbps(Rank peer) const override { return inner_->LineGbps(peer); }
+  LinkEnd LinkTo(Rank peer) const override { return inner_->LinkTo(peer); }
 
  private:
   const std::unique_ptr<Endpoint> inner_;  // outlives the lanes

@@ -100,7 +100,7 @@ void IbEndpoint::Note(const IbLane& lane) {
   const std::lock_guard lock(mutex_);
   const std::uint32_t rail = RailOfLane(lane.index());
   described_[lane.peer()][rail] = lane.Describe();
-  if (rail == 0) line_gbps_[lane.peer()] = lane.line_gbps();
+  if (rail == 0) links_[lane.peer()] = lane.link();
   if (lane.is_plain()) plain_.insert(lane.peer());
 }
 
@@ -148,11 +148,12 @@ std::string IbEndpoint::DescribePeer(Rank peer) const {
   return fmt::format("{}; beside it {}", text, base_->DescribePeer(peer));
 }
 
-double IbEndpoint::LineGbps(Rank peer) const {
+LinkEnd IbEndpoint::LinkTo(Rank peer) const {
   const std::lock_guard lock(mutex_);
-  if (!IsByRdma(peer) || plain_.contains(peer)) return base_->LineGbps(peer);
-  const auto found = line_gbps_.find(peer);
-  return found == line_gbps_.end() ? set_up_.devices.front()->port().line_gbps : found->second;
+  if (!IsByRdma(peer) || plain_.contains(peer)) return base_->LinkTo(peer);
+  const auto found = links_.find(peer);
+  return found == links_.end() ? LinkOf(set_up_.devices.front()->port(), set_up_.devices.front()->gid())
+                               : found->second;
 }
 
 }  // namespace rondo::ib

@@ -58,7 +58,7 @@ class IbEndpoint final : public Endpoint {
   bool ControlFlushed() const override { return base_->ControlFlushed(); }
   std::string_view TransportTo(Rank peer) const override;
   std::string DescribePeer(Rank peer) const override;
-  double LineGbps(Rank peer) const override;
+  LinkEnd LinkTo(Rank peer) const override;
 
  private:
   IbEndpoint(EndpointSetUp set_up, std::unique_ptr<Endpoint> base, std::vector<VerbsHandle<ibv_comp_channel>> channels,
@@ -76,7 +76,7 @@ class IbEndpoint final : public Endpoint {
 
   mutable std::mutex mutex_;                                        // guards what follows
   std::map<Rank, std::map<std::uint32_t, std::string>> described_;  // by rail behind the first
-  std::map<Rank, double> line_gbps_;
+  std::map<Rank, LinkEnd> links_;                                   // on the first
   std::set<Rank> plain_;
 };
 

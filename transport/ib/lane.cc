@@ -47,6 +47,13 @@ std::string IbLane::Describe() const {
                      device.gid().ToString(), stream_->mtu_bytes(), stream_->ring_bytes() / 1024, before);
 }
 
+LinkEnd IbLane::link() const {
+  if (phase_ != Phase::kRdma) return {};
+  LinkEnd link = LinkOf(stream_->device()->port(), stream_->device()->gid());
+  link.mtu_bytes = stream_->mtu_bytes();
+  return link;
+}
+
 // ---- agreeing ----
 
 void IbLane::Poll(TimePoint now) {

@@ -29,6 +29,7 @@
 #include "transport/ib/path_message.h"
 #include "transport/ib/stream.h"
 #include "transport/lane.h"
+#include "transport/transport.h"
 
 namespace rondo::ib {
 
@@ -87,8 +88,8 @@ class IbLane final : public Lane {
   bool TakeChanged() { return std::exchange(changed_, false); }
   // "ib mlx5_0:1 RoCE v2 10.0.0.1, MTU 4096", or why not.
   std::string Describe() const;
-  // Of the port in use, as it says; 0: not known.
-  double line_gbps() const { return phase_ == Phase::kRdma ? stream_->device()->port().line_gbps : 0; }
+  // The port in use; nothing while there is none.
+  LinkEnd link() const;
 
  private:
   enum class Phase : std::uint8_t {

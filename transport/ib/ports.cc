@@ -131,6 +131,16 @@ std::string Port::ToString() const {
       ethernet ? "" : fmt::format(", LID {}", lid), names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
 }
 
+LinkEnd LinkOf(const Port& port, const Gid& gid) {
+  return {.device = port.device,
+          .port = port.number,
+          .address = gid.type == Gid::Type::kInfiniBand ? "" : gid.ip().ToString(),
+          .gid = gid.ToString(),
+          .gid_index = gid.index,
+          .mtu_bytes = port.mtu_bytes,
+          .line_gbps = port.line_gbps};
+}
+
 Result<std::vector<Port>> EnumeratePorts(const VerbsLibrary& library) {
   int count = 0;
   const auto free_list = [&](ibv_device** list) { library.free_device_list(list); };

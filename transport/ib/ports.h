@@ -14,6 +14,7 @@
 #include "transport/ib/verbs_library.h"
 #include "transport/tcp/interfaces.h"
 #include "transport/tcp/ip.h"
+#include "transport/transport.h"
 
 namespace rondo::ib {
 
@@ -46,6 +47,9 @@ struct Port {
   std::string Name() const;      // "mlx5_0:1"
   std::string ToString() const;  // one line for `explain`
 };
+
+// That port under that name as the end of a path. InfiniBand has no numeric address.
+LinkEnd LinkOf(const Port& port, const Gid& gid);
 
 // All ports of all devices, by name and number. None is no error. kResource: a device does not answer, by name.
 Result<std::vector<Port>> EnumeratePorts(const VerbsLibrary& library);

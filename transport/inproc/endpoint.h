@@ -32,7 +32,7 @@ class InprocEndpoint final : public Endpoint {
   bool ControlFlushed() const override { return true; }  // a message is at its receiver when SendControl returns
   std::string_view TransportTo(Rank) const override { return "inproc"; }
   std::string DescribePeer(Rank peer) const override;
-  double LineGbps(Rank) const override { return 0; }
+  LinkEnd LinkTo(Rank) const override { return {}; }
 
  private:
   void Attend();

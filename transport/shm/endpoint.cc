@@ -219,6 +219,6 @@ std::string ShmEndpoint::DescribePeer(Rank peer) const {
   return how.empty() ? base_->DescribePeer(peer) : fmt::format("{}; beside it {}", how, base_->DescribePeer(peer));
 }
 
-double ShmEndpoint::LineGbps(Rank peer) const { return TransportTo(peer) == "shm" ? 0 : base_->LineGbps(peer); }
+LinkEnd ShmEndpoint::LinkTo(Rank peer) const { return TransportTo(peer) == "shm" ? LinkEnd{} : base_->LinkTo(peer); }
 
 }  // namespace rondo::shm

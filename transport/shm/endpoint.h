@@ -53,7 +53,7 @@ class ShmEndpoint final : public Endpoint {
   bool ControlFlushed() const override { return base_->ControlFlushed(); }
   std::string_view TransportTo(Rank peer) const override;
   std::string DescribePeer(Rank peer) const override;
-  double LineGbps(Rank peer) const override;
+  LinkEnd LinkTo(Rank peer) const override;
 
  private:
   bool IsHere(Rank peer) const;

@@ -82,7 +82,7 @@ class SimEndpoint final : public Endpoint {
   bool ControlFlushed() const override { return true; }  // the network has it when SendControl returns
   std::string_view TransportTo(Rank) const override { return "sim"; }
   std::string DescribePeer(Rank peer) const override;
-  double LineGbps(Rank) const override { return 0; }
+  LinkEnd LinkTo(Rank) const override { return {}; }
 
  private:
   const std::shared_ptr<SimCore> core_;

@@ -38,7 +38,7 @@ class TcpEndpoint final : public Endpoint {
   bool ControlFlushed() const override { return group_->ControlFlushed(); }
   std::string_view TransportTo(Rank) const override { return "tcp"; }
   std::string DescribePeer(Rank peer) const override { return group_->DescribePeer(peer); }
-  double LineGbps(Rank peer) const override { return group_->LineGbps(peer); }
+  LinkEnd LinkTo(Rank peer) const override { return group_->LinkTo(peer); }
 
  private:
   using LaneName = std::pair<Rank, std::uint32_t>;

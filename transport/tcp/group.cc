@@ -110,10 +110,10 @@ std::string Group::DescribePeer(Rank peer) const {
   return text;
 }
 
-double Group::LineGbps(Rank peer) const {
+LinkEnd Group::LinkTo(Rank peer) const {
   const std::lock_guard lock(view_mutex_);
-  const auto found = interfaces_.find(peer);
-  return found == interfaces_.end() ? 0 : LineGbpsOf(found->second);
+  const auto found = links_.find(peer);
+  return found == links_.end() ? LinkEnd{} : found->second;
 }
 
 // ---- control connections ----
@@ -225,10 +225,13 @@ void Group::ControlStands(const PeerPtr& peer, Fd fd, Wire wire, const Attempt* 
   const std::string path =
       fmt::format("{}{} ({}; {}{}{})", peer->address, local_interface.empty() ? "" : " via " + local_interface, reason,
                   congestion, SplitsLanesTo(peer->rank) ? "; two sockets per lane" : "", wire.Describe());
+  // Within the host the kernel hands bytes over, and no interface has a part in it.
+  LinkEnd link = same_host ? LinkEnd{} : LinkOf(local_interface);
+  link.address = local_ip.ToString();
   {
     const std::lock_guard lock(view_mutex_);
     paths_[peer->rank] = path;
-    interfaces_[peer->rank] = same_host ? "" : local_interface;  // the kernel hands it over within the host
+    links_[peer->rank] = std::move(link);
   }
   Log(context_.options.logger, LogLevel::kDebug, "tcp: rank {} reaches rank {} at {}", config_.rank, peer->rank, path);
 

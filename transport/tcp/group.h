@@ -70,7 +70,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::vector<Rank> ControlPeers() const;
   bool ControlFlushed() const;
   std::string DescribePeer(Rank peer) const;
-  double LineGbps(Rank peer) const;
+  LinkEnd LinkTo(Rank peer) const;
   const GroupConfig& config() const { return config_; }
   bool SameHostAs(Rank peer) const;
   bool SplitsLanesTo(Rank peer) const;  // a lane is two sockets
@@ -143,7 +143,7 @@ class Group : public std::enable_shared_from_this<Group> {
   mutable std::mutex view_mutex_;  // guards what any thread may look at
   std::map<Rank, std::shared_ptr<ControlChannel>> channels_;
   std::map<Rank, std::string> paths_;
-  std::map<Rank, std::string> interfaces_;                      // whose wire they take; "" for none
+  std::map<Rank, LinkEnd> links_;
   std::map<Rank, std::map<std::uint32_t, std::string>> rails_;  // of the lanes on rails behind the first, by rail
 };
 

@@ -108,15 +108,20 @@ AddressClass Classify(const LocalAddress& address) {
   return IsContainerBridge(address.interface) ? AddressClass::kVirtual : AddressClass::kGlobal;
 }
 
-double LineGbpsOf(const std::string& interface) {
+LinkEnd LinkOf(const std::string& interface) {
   const std::string folder = "/sys/class/net/" + interface;
-  // A veth pair claims 10 Gbit/s, but has no device behind it.
+  LinkEnd link;
   std::error_code error;
+  if (interface.empty() || !std::filesystem::exists(folder + "/mtu", error)) return link;
+  link.device = interface;
+  std::ifstream(folder + "/mtu") >> link.mtu_bytes;
+  // A veth pair claims 10 Gbit/s, but has no device behind it.
   if (!std::filesystem::exists(folder + "/device", error) && !std::filesystem::exists(folder + "/bonding", error))
-    return 0;
+    return link;
   double mbps = 0;
   std::ifstream(folder + "/speed") >> mbps;
-  return mbps > 0 ? mbps / 1000 : 0;  // -1 where there is a driver that does not know
+  link.line_gbps = mbps > 0 ? mbps / 1000 : 0;  // -1 where there is a driver that does not know
+  return link;
 }
 
 std::string_view Describe(AddressClass address_class) {

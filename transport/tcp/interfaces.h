@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "transport/tcp/ip.h"
+#include "transport/transport.h"
 
 namespace rondo::tcp {
 
@@ -27,9 +28,9 @@ struct LocalAddress {
 // kResource when the kernel does not answer.
 Result<std::vector<LocalAddress>> EnumerateInterfaces();
 
-// The speed of an interface's wire in Gbit/s as its driver tells it. 0: it does not (of virtual ones), or there is no
-// such interface.
-double LineGbpsOf(const std::string& interface);
+// That interface as the end of a path: its name, its MTU, and the speed of its wire as its driver tells it, which those
+// of virtual ones do not. Nothing of one that is not there. The address is not told.
+LinkEnd LinkOf(const std::string& interface);
 
 // How good an address is for being reached from elsewhere; the smaller the better.
 enum class AddressClass : std::uint8_t {
