@@ -27,6 +27,7 @@ Json DirectionToJson(const Direction& direction, bool checked) {
   const PairRow& pair = *direction.pair;
   return Json{{"from", direction.from},
               {"to", direction.to},
+              {"rail", pair.rail},
               {"transport", direction.paths->transport},
               {"bandwidth_GBps", Rounded(direction.GBps)},
               {"both_GBps", Rounded(pair.both_GBps)},
@@ -109,6 +110,7 @@ std::string MatrixToJson(const Matrix& matrix, const HostFacts& host) {
                         ? Json(nullptr)
                         : Json(Rounded(std::chrono::duration<double, std::milli>(options.pair.time).count()))},
         {"checksums", options.checksums},
+        {"rails", options.rails},
         {"min_Gbps", KnownOrNull(options.min_gbps.value_or(0))}}},
       {"ranks", std::move(ranks)},
       {"pairs", std::move(pairs)}};
@@ -117,16 +119,16 @@ std::string MatrixToJson(const Matrix& matrix, const HostFacts& host) {
 
 std::string MatrixToCsv(const Matrix& matrix) {
   std::string text =
-      "from,to,from_host,from_address,to_host,to_address,transport,bandwidth_GBps,both_GBps,latency_us_min,"
+      "from,to,rail,from_host,from_address,to_host,to_address,transport,bandwidth_GBps,both_GBps,latency_us_min,"
       "latency_us_median,latency_us_p99,line_Gbps,percent_of_line,slow,too_slow,wrong,from_device,from_port,"
       "from_gid_index,from_gid,from_mtu_bytes,to_device,to_port,to_gid_index,to_gid,to_mtu_bytes,path\n";
   for (const Direction& direction : DirectionsOf(matrix)) {
     const PairRow& pair = *direction.pair;
     const MatrixRank& from = matrix.ranks[static_cast<std::size_t>(direction.from)];
     const MatrixRank& to = matrix.ranks[static_cast<std::size_t>(direction.to)];
-    text += fmt::format("{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{},{},{},{},{},{},{},{}\n",
-                        direction.from, direction.to, Quoted(from.host), from.address, Quoted(to.host), to.address,
-                        direction.paths->transport, direction.GBps, pair.both_GBps, pair.latency_min_us,
+    text += fmt::format("{},{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{},{},{},{},{},{},{},{}\n",
+                        direction.from, direction.to, pair.rail, Quoted(from.host), from.address, Quoted(to.host),
+                        to.address, direction.paths->transport, direction.GBps, pair.both_GBps, pair.latency_min_us,
                         pair.latency_median_us, pair.latency_p99_us, KnownOrEmpty(direction.paths->line_gbps()),
                         KnownOrEmpty(direction.PercentOfLine().value_or(0)), direction.slow, direction.too_slow,
                         matrix.options.pair.check ? fmt::format("{}", direction.wrong) : "",
@@ -147,6 +149,7 @@ Result<MatrixBaseline> MatrixBaseline::Parse(std::string_view json) {
     for (const Json& pair : parsed.at("pairs")) {
       baseline.entries_.push_back({.from = RankUnder(pair, "from"),
                                    .to = RankUnder(pair, "to"),
+                                   .rail = pair.contains("rail") ? WholeNumber(pair, "rail") : 0,
                                    .transport = pair.at("transport"),
                                    .GBps = Positive(pair.at("bandwidth_GBps"), "bandwidth_GBps"),
                                    .both_GBps = Positive(pair.at("both_GBps"), "both_GBps"),
@@ -178,20 +181,21 @@ MatrixBaseline::Report MatrixBaseline::Compare(const Matrix& matrix, double max_
   Report report;
   for (const Direction& now : DirectionsOf(matrix)) {
     const auto was = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-      return entry.from == now.from && entry.to == now.to && entry.transport == now.paths->transport;
+      return entry.from == now.from && entry.to == now.to && entry.rail == now.pair->rail &&
+             entry.transport == now.paths->transport;
     });
     if (was == entries_.end()) continue;
     ++report.compared;
     const auto lower = [&](const char* what, double value, double before) {
       if (value * (1 + max_regression) < before)
-        report.regressions.push_back({now.from, now.to, what, "GB/s", value, before});
+        report.regressions.push_back({now.from, now.to, now.pair->rail, what, "GB/s", value, before});
     };
     lower("bandwidth", now.GBps, was->GBps);
     if (now.from > now.to) continue;
     lower("both ways", now.pair->both_GBps, was->both_GBps);
     const double latency_us = now.pair->latency_median_us;
     if (latency_us > was->latency_us * (1 + max_regression))
-      report.regressions.push_back({now.from, now.to, "latency", "us", latency_us, was->latency_us});
+      report.regressions.push_back({now.from, now.to, now.pair->rail, "latency", "us", latency_us, was->latency_us});
   }
   return report;
 }

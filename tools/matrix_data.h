@@ -32,6 +32,7 @@ class MatrixBaseline {
   struct Regression {
     Rank from = 0;
     Rank to = 1;
+    std::uint32_t rail = 0;
     const char* what = "";  // "bandwidth", "latency" or "both ways"
     const char* unit = "";
     double now = 0;
@@ -51,6 +52,7 @@ class MatrixBaseline {
   struct Entry {
     Rank from = 0;
     Rank to = 1;
+    std::int64_t rail = 0;
     std::string transport;
     double GBps = 0;
     double both_GBps = 0;

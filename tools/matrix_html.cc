@@ -75,8 +75,9 @@ class Page {
     for (const Direction& direction : directions_) {
       wrong += direction.wrong;
       if (!direction.slow && !direction.too_slow) continue;
-      list += fmt::format("<li>{} to {}: <b>{}</b>{}</li>\n", Escaped(matrix_.NameOf(direction.from)),
-                          Escaped(matrix_.NameOf(direction.to)), Rate(direction.GBps),
+      list += fmt::format("<li>{} to {}{}: <b>{}</b>{}</li>\n", Escaped(matrix_.NameOf(direction.from)),
+                          Escaped(matrix_.NameOf(direction.to)),
+                          has_rails() ? fmt::format(" on rail {}", direction.pair->rail) : "", Rate(direction.GBps),
                           direction.too_slow
                               ? fmt::format(", less than the {:g} Gbit/s asked for", *matrix_.options.min_gbps)
                               : fmt::format(", less than {:.0f}% of the median", 100 * kUsualShare));
@@ -94,20 +95,24 @@ class Page {
                       const std::string& to_label, const std::function<double(const Direction&)>& value,
                       const std::function<double(const Direction&)>& share, bool marks) const {
     std::string html = fmt::format("<section><h2>{}</h2>\n<p class=\"faint\">{}</p>\n", title, legend);
-    html += "<div class=\"wide\"><table class=\"heat\"><tr><th></th>";
-    for (std::size_t to = 0; to < matrix_.ranks.size(); ++to)
-      html += fmt::format("<th scope=\"col\" title=\"{}\">to {}</th>", Escaped(matrix_.ranks[to].Name()), to);
-    html += "</tr>\n";
-    std::size_t next = 0;
-    for (std::size_t from = 0; from < matrix_.ranks.size(); ++from) {
-      html += fmt::format("<tr><th scope=\"row\">{} <span class=\"faint\">{}</span></th>", from,
-                          Escaped(matrix_.ranks[from].Name()));
+    for (std::uint32_t rail = 0; rail < matrix_.options.rails; ++rail) {
+      html += fmt::format("<div class=\"wide\"><table class=\"heat\"><tr><th>{}</th>",
+                          has_rails() ? fmt::format("rail {}", rail) : "");
       for (std::size_t to = 0; to < matrix_.ranks.size(); ++to)
-        html += from == to ? "<td class=\"self\">&middot;</td>" : Cell(directions_[next++], value, share, marks);
+        html += fmt::format("<th scope=\"col\" title=\"{}\">to {}</th>", Escaped(matrix_.ranks[to].Name()), to);
       html += "</tr>\n";
+      const auto of_rail = OfRail(directions_, rail);
+      auto next = of_rail.begin();
+      for (std::size_t from = 0; from < matrix_.ranks.size(); ++from) {
+        html += fmt::format("<tr><th scope=\"row\">{} <span class=\"faint\">{}</span></th>", from,
+                            Escaped(matrix_.ranks[from].Name()));
+        for (std::size_t to = 0; to < matrix_.ranks.size(); ++to)
+          html += from == to ? "<td class=\"self\">&middot;</td>" : Cell(*next++, value, share, marks);
+        html += "</tr>\n";
+      }
+      html += "</table></div>\n";
     }
-    return html +
-           fmt::format("</table></div>\n<div class=\"key faint\">{}<i></i>{}</div></section>\n", from_label, to_label);
+    return html + fmt::format("<div class=\"key faint\">{}<i></i>{}</div></section>\n", from_label, to_label);
   }
 
   std::string Bandwidth() const {
@@ -158,11 +163,11 @@ class Page {
     const bool has_gid = any([](const Direction& direction) { return !direction.link().gid.empty(); });
     std::string html = fmt::format(
         "<h2>Paths</h2>\n<p class=\"faint\">{}</p>\n<div class=\"wide\"><table class=\"list\"><tr><th "
-        "class=\"name\">from<th class=\"name\">to<th>{}{}"
+        "class=\"name\">from<th class=\"name\">to{}<th>{}{}"
         "<th>latency min<th>median<th>p99 (us)<th>wrong{}{}<th class=\"words\">path</tr>\n",
-        has_port ? "By the sender's account: port and MTU are those of its end." : "By the sender's account.", Unit(),
-        has_line ? "<th>line (Gbit/s)<th>of line" : "", has_port ? "<th class=\"name\">port<th>MTU" : "",
-        has_gid ? "<th class=\"name\">GID" : "");
+        has_port ? "By the sender's account: port and MTU are those of its end." : "By the sender's account.",
+        has_rails() ? "<th>rail" : "", Unit(), has_line ? "<th>line (Gbit/s)<th>of line" : "",
+        has_port ? "<th class=\"name\">port<th>MTU" : "", has_gid ? "<th class=\"name\">GID" : "");
     for (const Direction& direction : directions_) {
       const PairRow& pair = *direction.pair;
       std::string line;
@@ -177,17 +182,19 @@ class Page {
                            link.mtu_bytes > 0 ? fmt::format("{}", link.mtu_bytes) : "");
       if (has_gid) port += fmt::format("<td class=\"name\">{}", Escaped(GidText(link)));
       html += fmt::format(
-          "<tr{}><td class=\"name\">{}<td class=\"name\">{}<td>{:.4g}{}<td>{:.4g}<td>{:.4g}<td>{:.4g}<td>{}{}<td "
+          "<tr{}><td class=\"name\">{}<td class=\"name\">{}{}<td>{:.4g}{}<td>{:.4g}<td>{:.4g}<td>{:.4g}<td>{}{}<td "
           "class=\"words\">{}: {}</tr>\n",
           direction.slow || direction.too_slow || direction.wrong != 0 ? " class=\"bad\"" : "", Named(direction.from),
-          Named(direction.to), Factor() * direction.GBps, line, pair.latency_min_us, pair.latency_median_us,
-          pair.latency_p99_us, matrix_.options.pair.check ? fmt::format("{}", direction.wrong) : "not checked", port,
+          Named(direction.to), has_rails() ? fmt::format("<td>{}", pair.rail) : "", Factor() * direction.GBps, line,
+          pair.latency_min_us, pair.latency_median_us, pair.latency_p99_us,
+          matrix_.options.pair.check ? fmt::format("{}", direction.wrong) : "not checked", port,
           Escaped(direction.paths->transport), Escaped(direction.PathWords()));
     }
     return html + "</table></div>\n";
   }
 
  private:
+  bool has_rails() const { return matrix_.options.rails > 1; }
   double Factor() const { return matrix_.options.gbits ? 8 : 1; }
   const char* Unit() const { return matrix_.options.gbits ? "Gbit/s" : "GB/s"; }
   std::string Rate(double GBps) const { return fmt::format("{:.4g} {}", Factor() * GBps, Unit()); }

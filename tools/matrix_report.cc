@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "tools/sizes.h"
@@ -20,7 +21,7 @@ double MedianOf(std::vector<double> values) {
 
 // One number per direction; `mark` of it stands behind.
 template <typename Number, typename Mark>
-std::string Table(const Matrix& matrix, const std::vector<Direction>& directions, Number number, Mark mark) {
+std::string Table(const Matrix& matrix, std::span<const Direction> directions, Number number, Mark mark) {
   std::size_t width = 4;
   for (const MatrixRank& rank : matrix.ranks) width = std::max(width, rank.Name().size());
   std::string text = fmt::format("  {:>4} {:<{}}", "from", "", width);
@@ -42,6 +43,11 @@ std::string Table(const Matrix& matrix, const std::vector<Direction>& directions
   return text;
 }
 
+// Where there are several.
+std::string OnRail(const Matrix& matrix, const Direction& direction) {
+  return matrix.options.rails > 1 ? fmt::format(" on rail {}", direction.pair->rail) : "";
+}
+
 std::string PercentText(const Direction& direction) {
   const std::optional<double> percent = direction.PercentOfLine();
   return percent ? fmt::format("{:.3g}%", *percent) : "";
@@ -56,7 +62,7 @@ std::string EndText(const LinkEnd& link) {
 
 // One line per pair: the words of the lower rank's end, the port at the other, the line's rate and what each direction
 // has of it.
-std::string PathLines(const std::vector<Direction>& directions) {
+std::string PathLines(const Matrix& matrix, const std::vector<Direction>& directions) {
   std::string text;
   for (const Direction& up : directions) {
     if (up.from > up.to) continue;
@@ -64,13 +70,13 @@ std::string PathLines(const std::vector<Direction>& directions) {
     std::string line;
     if (line_gbps > 0) {
       const auto down = std::find_if(directions.begin(), directions.end(), [&](const Direction& direction) {
-        return direction.from == up.to && direction.to == up.from;
+        return direction.pair == up.pair && direction.from == up.to;
       });
       line = fmt::format("; line {:g} Gbit/s, {} there and {} back", line_gbps, PercentText(up), PercentText(*down));
     }
     const std::string there = EndText(up.peer_link());
-    text += fmt::format("# Path {} to {}: {} over {}{}{}\n", up.from, up.to, up.paths->transport, up.PathWords(),
-                        there.empty() ? "" : "; at the other end " + there, line);
+    text += fmt::format("# Path {} to {}{}: {} over {}{}{}\n", up.from, up.to, OnRail(matrix, up), up.paths->transport,
+                        up.PathWords(), there.empty() ? "" : "; at the other end " + there, line);
   }
   return text;
 }
@@ -80,9 +86,9 @@ std::string SlowLines(const Matrix& matrix, const std::vector<Direction>& direct
   const double factor = matrix.options.gbits ? 8 : 1;
   for (const Direction& direction : directions) {
     if (!direction.slow && !direction.too_slow) continue;
-    text += fmt::format("# {}: {} to {}: {:.4g} {}\n", direction.too_slow ? "Too slow" : "Slow",
-                        matrix.NameOf(direction.from), matrix.NameOf(direction.to), factor * direction.GBps,
-                        matrix.options.gbits ? "Gbit/s" : "GB/s");
+    text += fmt::format("# {}: {} to {}{}: {:.4g} {}\n", direction.too_slow ? "Too slow" : "Slow",
+                        matrix.NameOf(direction.from), matrix.NameOf(direction.to), OnRail(matrix, direction),
+                        factor * direction.GBps, matrix.options.gbits ? "Gbit/s" : "GB/s");
   }
   return text;
 }
@@ -157,9 +163,18 @@ std::vector<Direction> DirectionsOf(const Matrix& matrix) {
     direction.slow = direction.GBps < kUsualShare * usual;
     direction.too_slow = matrix.options.min_gbps && direction.GBps * 8 < *matrix.options.min_gbps;
   }
+  const auto place = [](const Direction& one) { return std::tuple(one.pair->rail, one.from, one.to); };
   std::sort(directions.begin(), directions.end(),
-            [](const Direction& a, const Direction& b) { return std::pair(a.from, a.to) < std::pair(b.from, b.to); });
+            [&](const Direction& a, const Direction& b) { return place(a) < place(b); });
   return directions;
+}
+
+std::span<const Direction> OfRail(const std::vector<Direction>& directions, std::uint32_t rail) {
+  const auto first =
+      std::find_if(directions.begin(), directions.end(), [&](const Direction& one) { return one.pair->rail == rail; });
+  const auto behind =
+      std::find_if(first, directions.end(), [&](const Direction& one) { return one.pair->rail != rail; });
+  return {first, behind};
 }
 
 bool IsGood(const Matrix& matrix) {
@@ -181,21 +196,27 @@ std::string MatrixText(const Matrix& matrix) {
       "median{})\n",
       FormatSize(options.pair.bandwidth_bytes), options.pair.in_flight, options.checksums ? ", with checksums" : "",
       unit, 100 * kUsualShare, options.min_gbps ? fmt::format(", X under {:g} Gbit/s", *options.min_gbps) : "");
-  text += Table(
-      matrix, directions, [&](const Direction& direction) { return factor * direction.GBps; }, mark);
+  // A table's part for each rail, whose number stands above it where there are several.
+  const auto tables = [&](auto number, auto marks) {
+    std::string parts;
+    for (std::uint32_t rail = 0; rail < options.rails; ++rail) {
+      if (options.rails > 1) parts += fmt::format("# on rail {}\n", rail);
+      parts += Table(matrix, OfRail(directions, rail), number, marks);
+    }
+    return parts;
+  };
+  text += tables([&](const Direction& direction) { return factor * direction.GBps; }, mark);
   text += fmt::format("# Bandwidth both ways at once, added up ({})\n", unit);
-  text += Table(
-      matrix, directions, [&](const Direction& direction) { return factor * direction.pair->both_GBps; }, none);
+  text += tables([&](const Direction& direction) { return factor * direction.pair->both_GBps; }, none);
   text += fmt::format("# Latency one way, {} (us; half of there and back, median)\n",
                       FormatSize(options.pair.latency_bytes));
-  text += Table(
-      matrix, directions, [](const Direction& direction) { return direction.pair->latency_median_us; }, none);
+  text += tables([](const Direction& direction) { return direction.pair->latency_median_us; }, none);
   text += SlowLines(matrix, directions);
   std::uint64_t wrong = 0;
   for (const Direction& direction : directions) wrong += direction.wrong;
   text += !options.pair.check ? "# Wrong values     : not checked\n"
                               : fmt::format("# Wrong values     : {} {}\n", wrong, wrong == 0 ? "OK" : "WRONG");
-  return text + PathLines(directions);
+  return text + PathLines(matrix, directions);
 }
 
 }  // namespace rondo

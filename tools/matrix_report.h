@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct MatrixOptions {
   bool gbits = false;              // tables in Gbit/s instead of GB/s
   std::optional<double> min_gbps;  // Gbit/s that each direction of each pair has to reach
   bool checksums = false;          // what every message is measured with
+  std::uint32_t rails = 1;         // each is measured by itself
 };
 
 // How two ranks reach each other, each end by its own account.
@@ -40,7 +42,7 @@ struct MatrixRank {
 
 struct Matrix {
   std::vector<MatrixRank> ranks;
-  std::vector<PairRow> pairs;    // every low < high once
+  std::vector<PairRow> pairs;    // every low < high once on each rail
   std::vector<PairPaths> paths;  // of the pairs, in their order
   MatrixOptions options;
 
@@ -60,7 +62,7 @@ struct Direction {
   bool slow = false;      // far below what is usual here
   bool too_slow = false;  // below min_gbps
   std::uint64_t wrong = 0;
-  const PairRow* pair = nullptr;
+  const PairRow* pair = nullptr;  // whose rail it is on
   const PairPaths* paths = nullptr;
 
   // By the sender's account, and the sender's and the receiver's ends.
@@ -72,8 +74,11 @@ struct Direction {
   std::optional<double> PercentOfLine() const;
 };
 
-// By sender, then receiver. Valid while the matrix lives unchanged.
+// By rail, sender, receiver. Valid while the matrix lives unchanged.
 std::vector<Direction> DirectionsOf(const Matrix& matrix);
+
+// Those of one rail. REQUIRES: `directions` are DirectionsOf's.
+std::span<const Direction> OfRail(const std::vector<Direction>& directions, std::uint32_t rail);
 
 // Whether every byte was right and every direction as fast as min_gbps.
 bool IsGood(const Matrix& matrix);
@@ -86,7 +91,7 @@ std::string PortName(const LinkEnd& link);
 // "[3] RoCE v2 10.0.0.1 (eth0)"; "" where there is none.
 std::string GidText(const LinkEnd& link);
 
-// Three tables with a row per sender, what is slow by name, wrong bytes, and the path of each pair.
+// Three tables with a row per sender, for each rail, what is slow by name, wrong bytes, and the path of each pair.
 std::string MatrixText(const Matrix& matrix);
 
 }  // namespace rondo

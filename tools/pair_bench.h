@@ -29,6 +29,7 @@ struct PairOptions {
 struct PairRow {
   Rank low = 0;
   Rank high = 1;
+  std::uint32_t rail = 0;  // by which they were measured
   // Half of a message there and an answer back.
   double latency_min_us = 0;
   double latency_median_us = 0;

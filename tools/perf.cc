@@ -341,6 +341,7 @@ MatrixOptions MatrixOptionsOf(const Flags& flags) {
   if (measure.iterations) options.pair.iterations = static_cast<std::uint64_t>(*measure.iterations);
   if (measure.warmup) options.pair.warmup = static_cast<std::uint64_t>(*measure.warmup);
   options.checksums = flags.integrity.checksums;
+  options.rails = measure.rails;
   return options;
 }
 
@@ -576,7 +577,7 @@ void AddRanks(CLI::App& perf, Flags& flags) {
       perf, "--rails,--qp", [&flags](std::int64_t n) { flags.measure.rails = static_cast<std::uint32_t>(n); }, 1,
       kMostRails,
       "Parallel connections to each peer, which carry a share each of a large collective (default 1); where there are "
-      "several addresses or RDMA ports, they take these in turn");
+      "several addresses or RDMA ports, they take these in turn; with --matrix each is measured by itself");
   CLI::Option* address = AddText(
       perf, "--address",
       [&flags](const std::string& list) { return flags.addresses = SplitAtCommas(list), std::string(); }, "ADDR[,ADDR]",

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <iterator>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -66,10 +68,11 @@ Result<PeerPath> Heard(const std::string& text) {
   }
 }
 
+// One rail.
 class Session {
  public:
-  Session(Communicator& communicator, const Clock& clock, const MatrixOptions& options)
-      : communicator_(communicator), clock_(clock), self_(communicator.rank()) {
+  Session(Communicator& communicator, const Clock& clock, const MatrixOptions& options, std::uint32_t rail)
+      : communicator_(communicator), clock_(clock), self_(communicator.rank()), rail_(rail) {
     matrix_.options = options;
     for (Rank rank = 0; rank < communicator.world_size(); ++rank)
       matrix_.ranks.push_back({communicator.peer(rank).host, communicator.peer(rank).ip});
@@ -82,12 +85,13 @@ class Session {
     Progress progress(clock_, self_ == 0 ? static_cast<std::size_t>(ranks * (ranks - 1) / 2) : 0);
     for (Rank low = 0; low < ranks; ++low) {
       for (Rank high = low + 1; high < ranks; ++high) {
-        if (self_ == 0) progress.Update(matrix_.pairs.size(), fmt::format("rank {} and rank {}", low, high));
+        if (self_ == 0)
+          progress.Update(matrix_.pairs.size(), fmt::format("rank {} and rank {}{}", low, high,
+                                                            rail_ > 0 ? fmt::format(" on rail {}", rail_) : ""));
         RONDO_ASSIGN(const PairRow row, bench.Measure(low, high));
         RONDO_TRY(Share(row));
       }
     }
-    NameByPorts(matrix_);
     return std::move(matrix_);
   }
 
@@ -100,6 +104,7 @@ class Session {
     RONDO_TRY(
         communicator_.Broadcast(packed.data(), packed.data(), std::tuple_size_v<Packed>, DataType::kFloat64, row.low));
     matrix_.pairs.push_back(Unpack(row.low, row.high, packed));
+    matrix_.pairs.back().rail = rail_;
     RONDO_ASSIGN(PeerPath low, AtRankZero(row.low, row.high));
     RONDO_ASSIGN(PeerPath high, AtRankZero(row.high, row.low));
     matrix_.paths.push_back({.transport = std::move(low.transport),
@@ -130,8 +135,30 @@ class Session {
   Communicator& communicator_;
   const Clock& clock_;
   const Rank self_;
+  const std::uint32_t rail_;
   Matrix matrix_;
 };
+
+// Of several rails each by itself, in a group that has no other.
+Result<Matrix> MeasureEachRail(Communicator& communicator, const Clock& clock, const MatrixOptions& options) {
+  Matrix all;
+  for (std::uint32_t rail = 0; rail < options.rails; ++rail) {
+    std::unique_ptr<Communicator> group;
+    if (options.rails > 1) {
+      RONDO_ASSIGN(group, communicator.Split(0, communicator.rank(), {.rails = 1, .first_rail = rail}));
+    }
+    RONDO_ASSIGN(Matrix one, Session(group ? *group : communicator, clock, options, rail).Measure());
+    if (group) RONDO_TRY(group->Close());
+    if (rail == 0) {
+      all = std::move(one);
+      continue;
+    }
+    std::move(one.pairs.begin(), one.pairs.end(), std::back_inserter(all.pairs));
+    std::move(one.paths.begin(), one.paths.end(), std::back_inserter(all.paths));
+  }
+  NameByPorts(all);
+  return all;
+}
 
 Result<MatrixBaseline> OpenBaseline(const PerfOutputs& outputs, const MatrixOptions& options) {
   RONDO_ASSIGN(const std::string text, ReadBaseline(outputs.baseline));
@@ -152,16 +179,16 @@ Result<bool> Regressed(const Matrix& matrix, const PerfOutputs& outputs, std::FI
   fmt::print(table, "# Baseline {}: {} of {} directions compared, {} worse by more than {:.4g}%\n", outputs.baseline,
              report.compared, 2 * matrix.pairs.size(), report.regressions.size(), 100 * outputs.max_regression);
   for (const MatrixBaseline::Regression& worse : report.regressions) {
-    fmt::print(table, "#   {} to {}: {} {:.4g} {}, was {:.4g} ({:+.1f}%)\n", matrix.NameOf(worse.from),
-               matrix.NameOf(worse.to), worse.what, worse.now, worse.unit, worse.was,
-               100 * (worse.now / worse.was - 1));
+    fmt::print(table, "#   {} to {}{}: {} {:.4g} {}, was {:.4g} ({:+.1f}%)\n", matrix.NameOf(worse.from),
+               matrix.NameOf(worse.to), matrix.options.rails > 1 ? fmt::format(" on rail {}", worse.rail) : "",
+               worse.what, worse.now, worse.unit, worse.was, 100 * (worse.now / worse.was - 1));
   }
   return !report.regressions.empty();
 }
 
 Result<bool> MeasureOrThrow(Communicator& communicator, const Clock& clock, const MatrixOptions& options,
                             const PerfOutputs& outputs) {
-  RONDO_ASSIGN(const Matrix matrix, Session(communicator, clock, options).Measure());
+  RONDO_ASSIGN(const Matrix matrix, MeasureEachRail(communicator, clock, options));
   bool good = IsGood(matrix);
   if (communicator.rank() != 0) return good;
   std::FILE* const table = outputs.StdoutIsData() ? stderr : stdout;

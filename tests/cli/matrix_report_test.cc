@@ -171,11 +171,40 @@ TEST_CASE("both ends of a path are told by device, port, GID and MTU, in every f
   CHECK(!Has(MatrixToHtml(Of({Pair(0, 1, 10, 5)}), kHost), "GID"));
 }
 
+TEST_CASE("each rail has a table of its own, and what is slow, each path and a baseline speak of it by number") {
+  MatrixOptions options;
+  options.rails = 2;
+  std::vector<PairRow> pairs{Pair(0, 1, 10, 11), Pair(0, 1, 12, 2)};
+  pairs[1].rail = 1;
+  const Matrix matrix = Of(pairs, options);
+  const std::string text = MatrixText(matrix);
+  const std::size_t second = text.find("# on rail 1\n");
+  REQUIRE(second != std::string::npos);
+  CHECK(RowOf(text, "# on rail 0", "h1") == "h1 10.0.0.1       11         - ");
+  CHECK(RowOf(text.substr(second), "# on rail 1", "h1") == "h1 10.0.0.1        2!        - ");
+  CHECK(Has(text, "# Slow: rank 1 (h1 10.0.0.1) to rank 0 (h0 10.0.0.1) on rail 1: 2 GB/s\n"));
+  CHECK(Has(text, "# Path 0 to 1 on rail 0: "));
+  CHECK(!Has(MatrixText(Of({Pair(0, 1, 10, 11)})), "rail"));
+  const std::string page = MatrixToHtml(matrix, kHost);
+  CHECK(Has(page, "<th>rail 1</th>"));
+  CHECK(Has(page, "(h0 10.0.0.1) on rail 1: <b>2 GB/s</b>"));
+  CHECK(!Has(MatrixToHtml(Of({Pair(0, 1, 10, 5)}), kHost), "rail"));
+
+  auto before = matrix;
+  before.pairs[1].up_GBps = 24;
+  const auto baseline = MatrixBaseline::Parse(MatrixToJson(before, kHost));
+  REQUIRE(baseline);
+  const MatrixBaseline::Report report = baseline->Compare(matrix, 0.1);
+  CHECK(report.compared == 4);
+  REQUIRE(report.regressions.size() == 1);
+  CHECK(report.regressions.front().rail == 1);
+}
+
 TEST_CASE("CSV has as many fields in each line as in its head, whatever the words of a path") {
   const std::string csv = MatrixToCsv(Of({Pair(0, 1, 10, 5)}));
   const std::size_t first = csv.find('\n') + 1;
   const std::string line = csv.substr(first, csv.find('\n', first) - first);
-  CHECK(line.rfind("0,1,\"h0\",10.0.0.1,\"h1\",10.0.0.1,tcp,10,15,", 0) == 0);
+  CHECK(line.rfind("0,1,0,\"h0\",10.0.0.1,\"h1\",10.0.0.1,tcp,10,15,", 0) == 0);
   CHECK(Has(line, ",\"up \"\"eth0\"\", <1>\""));
   CHECK(std::count(csv.begin(), csv.end(), '\n') == 3);
 }

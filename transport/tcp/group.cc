@@ -227,7 +227,7 @@ void Group::ControlStands(const PeerPtr& peer, Fd fd, Wire wire, const Attempt* 
                   congestion, SplitsLanesTo(peer->rank) ? "; two sockets per lane" : "", wire.Describe());
   // Within the host the kernel hands bytes over, and no interface has a part in it.
   LinkEnd link = same_host ? LinkEnd{} : LinkOf(local_interface);
-  link.address = local_ip.ToString();
+  link.address = LocalSocketAddress(fd.get()).ip.ToString();
   {
     const std::lock_guard lock(view_mutex_);
     paths_[peer->rank] = path;
