@@ -219,9 +219,10 @@ std::vector<Finding> JudgeReach(const NetworkFacts& facts) {
   for (const std::string& chain : facts.dropping_chains)
     findings.push_back(
         {Level::kWarn, "firewall", fmt::format("{} drops or rejects what no rule of it accepts", chain),
-         fmt::format("accept TCP from the hosts of the job, to the ports that Rondo takes{}: nft add rule inet filter "
-                     "input ip saddr SUBNET accept",
-                     facts.port_range.empty() ? "" : " (" + facts.port_range + ")")});
+         fmt::format("accept TCP from the hosts of the job, to the ports that Rondo takes{}: {}",
+                     facts.port_range.empty() ? "" : " (" + facts.port_range + ")",
+                     chain.starts_with("nft ") ? "nft insert rule " + chain.substr(4) + " ip saddr SUBNET accept"
+                                               : "iptables -I INPUT -s SUBNET -j ACCEPT")});
   if (facts.dropping_chains.empty())
     findings.push_back({Level::kOk, "firewall",
                         facts.rules_unseen.empty() ? "drops or rejects nothing by default" : facts.rules_unseen});

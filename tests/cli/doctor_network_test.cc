@@ -106,7 +106,7 @@ TEST_CASE("a firewall that drops by default is a warning with the ports that Ron
   const Finding finding = About(JudgeReach(facts), "firewall");
   CHECK(finding.level == Level::kWarn);
   CHECK(Contains(finding.what, "nft inet filter input"));
-  CHECK(Contains(finding.remedy, "32768 to 60999"));
+  CHECK(Contains(finding.remedy, "32768 to 60999): nft insert rule inet filter input ip saddr SUBNET accept"));
 }
 
 TEST_CASE("rules that are not seen are no warning, and are not called none") {
