@@ -34,7 +34,7 @@ std::string Table(const Matrix& matrix, const std::vector<Direction>& directions
         text += fmt::format(" {:>8} ", "-");
       } else {
         const Direction& direction = directions[next++];
-        text += fmt::format(" {:>8.4g}{}", number(direction), mark(direction));
+        text += fmt::format(" {:>8}{}", FourDigits(number(direction)), mark(direction));
       }
     }
     text += "\n";
@@ -116,6 +116,10 @@ void NameByPorts(Matrix& matrix) {
     }
     if (!names.empty()) matrix.ranks[rank].address = fmt::format("{}", fmt::join(names, "+"));
   }
+}
+
+std::string FourDigits(double value) {
+  return value >= 9999.5 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
 }
 
 std::string PortName(const LinkEnd& link) {

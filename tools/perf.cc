@@ -1,11 +1,13 @@
 // rondo perf: measures and checks collectives.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -372,14 +374,15 @@ Status TakeRankAddresses(Flags& flags) {
   flags.local_ranks = ranks;
   if (flags.transport == "inproc" || flags.transport == "shm")
     return refuse(fmt::format("--transport {} uses none; tcp and ib do", flags.transport));
-  const auto all_have_ports = [&] {
-    return std::all_of(addresses.begin(), addresses.end(),
-                       [](const std::string& address) { return CheckIbPort(address).has_value(); });
-  };
   // Who names addresses means the ways between them, not the memory that ranks of one host share.
+  std::string without_port;  // beside others that have one
   if (flags.transport == "auto") {
     const bool encrypted = flags.tls || ProcessEnvironment("RONDO_TLS");
-    flags.transport = !encrypted && all_have_ports() ? "ib" : "tcp";
+    std::vector<std::string> portless;
+    std::copy_if(addresses.begin(), addresses.end(), std::back_inserter(portless),
+                 [](const std::string& address) { return !CheckIbPort(address); });
+    flags.transport = !encrypted && portless.empty() ? "ib" : "tcp";
+    if (!encrypted && portless.size() < addresses.size()) without_port = fmt::format("{}", fmt::join(portless, ", "));
   }
   if (flags.launched) return {};
   for (const std::string& address : addresses) {
@@ -390,6 +393,8 @@ Status TakeRankAddresses(Flags& flags) {
     const Status port = flags.transport == "ib" ? CheckIbPort(address) : Status{};
     if (!port) return refuse(fmt::format("{}: {}", address, port.error().message()));
   }
+  if (!without_port.empty())
+    fmt::print(stderr, "rondo perf: --addresses: over tcp, since no active RDMA port has {}\n", without_port);
   return {};
 }
 
