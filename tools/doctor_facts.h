@@ -46,6 +46,12 @@ struct PeerFacts {
   std::vector<Attempt> attempts;   // the best of each local address
 };
 
+// What leaves from one address for its own subnet, by another interface: two interfaces there, and one routing table.
+struct Detour {
+  tcp::LocalAddress from;
+  std::string by;
+};
+
 struct NetworkFacts {
   std::vector<tcp::LocalAddress> addresses;
   std::string addresses_error;
@@ -53,8 +59,9 @@ struct NetworkFacts {
   NameFacts host;
   std::vector<Attempt> self;  // from each address to a port of its own
   std::vector<PeerFacts> peers;
-  std::vector<std::string> dropping_chains;  // that drop what no rule of theirs takes: "nft ip filter INPUT"
-  bool rules_hidden = false;                 // there may be packet filters, and only root may see them
+  std::vector<Detour> detours;
+  std::vector<std::string> dropping_chains;  // that drop or reject what no rule of theirs takes: "nft ip filter INPUT"
+  std::string rules_unseen;                  // why there may be packet filters that are not known
   std::string port_range;                    // of ports that the kernel gives out: "32768 to 60999"
 
   std::optional<std::uint64_t> listen_backlog_most;  // net.core.somaxconn
@@ -66,6 +73,7 @@ struct NetworkFacts {
 // ---- RDMA and GPUs ----
 
 struct RdmaGid {
+  int index = 0;
   std::string type;  // "RoCE v2", "IB/RoCE v1"
   tcp::IpAddress ip;
 };
@@ -92,7 +100,7 @@ struct RdmaFacts {
   std::vector<RdmaPort> ports;
   std::vector<DeviceNode> nodes;
   std::string verbs_error;                    // why libibverbs is of no use
-  std::string chosen;                         // which port Rondo would take, and why
+  std::string chosen;                         // which port Rondo would take, and why, and which ones stand by
   std::string chosen_error;                   // or why none
   std::optional<std::uint64_t> memlock_most;  // absent: no limit
   bool memlock_exempt = false;                // CAP_IPC_LOCK

@@ -207,14 +207,25 @@ std::vector<Finding> JudgeReach(const NetworkFacts& facts) {
   if (reached > 0)
     findings.push_back({Level::kOk, "own ports",
                         fmt::format("{} of {} addresses take connections from this host", reached, facts.self.size())});
+  for (const auto& [from, by] : facts.detours)
+    findings.push_back(
+        {Level::kWarn, from.ip.ToString(),
+         fmt::format("what it sends into its own subnet leaves by {} instead of {}: two ports, and the wire of one", by,
+                     from.interface),
+         fmt::format(
+             "a subnet for each port; or a routing table for each: ip route add SUBNET dev {} table 101; ip rule "
+             "add from {} lookup 101; and sysctl net.ipv4.conf.all.arp_ignore=1 arp_announce=2 rp_filter=2",
+             from.interface, from.ip.ToString())});
   for (const std::string& chain : facts.dropping_chains)
     findings.push_back(
-        {Level::kWarn, "firewall", fmt::format("{} drops what no rule of it accepts", chain),
-         fmt::format("accept TCP from the hosts of the job, to the ports that Rondo takes{}: nft add rule inet filter "
-                     "input ip saddr SUBNET accept",
-                     facts.port_range.empty() ? "" : " (" + facts.port_range + ")")});
-  if (facts.rules_hidden && facts.dropping_chains.empty())
-    findings.push_back({Level::kOk, "firewall", "its rules are for root to see; as root this looks at them"});
+        {Level::kWarn, "firewall", fmt::format("{} drops or rejects what no rule of it accepts", chain),
+         fmt::format("accept TCP from the hosts of the job, to the ports that Rondo takes{}: {}",
+                     facts.port_range.empty() ? "" : " (" + facts.port_range + ")",
+                     chain.starts_with("nft ") ? "nft insert rule " + chain.substr(4) + " ip saddr SUBNET accept"
+                                               : "iptables -I INPUT -s SUBNET -j ACCEPT")});
+  if (facts.dropping_chains.empty())
+    findings.push_back({Level::kOk, "firewall",
+                        facts.rules_unseen.empty() ? "drops or rejects nothing by default" : facts.rules_unseen});
   for (const PeerFacts& peer : facts.peers) findings.push_back(JudgePeer(peer));
   return findings;
 }

@@ -24,8 +24,13 @@ void ReadMemory(const HostFiles& files, MemoryFacts& facts);
 void ReadLimits(const HostFiles& files, LimitFacts& facts);
 void ReadCpus(const HostFiles& files, CpuFacts& facts);
 
-// The chains of `nft list chains` that see what comes in and drop what no rule takes: "nft inet filter input".
-std::vector<std::string> DroppingChains(const std::string& nft_chains);
+// The chains of `nft list ruleset` that see what comes in, and drop or reject what no rule takes, by policy or by a
+// last rule for everything: "nft inet filter input".
+std::vector<std::string> DroppingChains(const std::string& nft_ruleset);
+// The same of `iptables -S INPUT`.
+bool DropsTheRest(const std::string& iptables_rules);
+// The interface in what `ip route get` says; "": none.
+std::string InterfaceOfRoute(const std::string& route);
 
 // ---- what the kernel answers ----
 

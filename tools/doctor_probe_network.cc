@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -144,36 +146,120 @@ std::string OutputOf(const char* command) {
   return text;
 }
 
+std::string OutputOfTool(const std::string& words) {
+  return OutputOf(("PATH=$PATH:/usr/sbin:/sbin; " + words + " 2>/dev/null").c_str());
+}
+
 void AskFirewall(NetworkFacts& facts) {
   if (geteuid() != 0) {
-    facts.rules_hidden = true;
+    facts.rules_unseen = "its rules are for root to see; as root this looks at them";
     return;
   }
-  const std::string path = "PATH=$PATH:/usr/sbin:/sbin ";
-  facts.dropping_chains = DroppingChains(OutputOf((path + "nft list chains 2>/dev/null").c_str()));
+  // Without nft an iptables of its kind may be there, which speaks to the same tables.
+  const bool has_nft = !OutputOfTool("command -v nft").empty();
+  const bool has_iptables = !OutputOfTool("command -v iptables || command -v iptables-legacy").empty();
+  if (!has_nft && !has_iptables)
+    facts.rules_unseen = "there is neither nft nor iptables here to tell its rules";
+  else if (has_nft)
+    facts.dropping_chains = DroppingChains(OutputOfTool("nft -s list ruleset"));
   // Where it is the old one, nft does not see what it does.
-  for (const char* const tool : {"iptables-legacy", "ip6tables-legacy"})
-    if (OutputOf((path + tool + " -S INPUT 2>/dev/null").c_str()).starts_with("-P INPUT DROP"))
+  const std::vector<std::string> others = has_nft ? std::vector<std::string>{"iptables-legacy", "ip6tables-legacy"}
+                                                  : std::vector<std::string>{"iptables", "ip6tables"};
+  for (const std::string& tool : others)
+    if (DropsTheRest(OutputOfTool(tool + " -S INPUT")))
       facts.dropping_chains.push_back(fmt::format("{} filter INPUT", tool));
+}
+
+// An address in the subnet of `own` that is none of this host's; nullopt: the first few all are, or there are no
+// others.
+std::optional<tcp::IpAddress> StrangerBeside(const tcp::LocalAddress& own,
+                                             const std::vector<tcp::LocalAddress>& addresses) {
+  constexpr std::uint32_t kTries = 64;
+  if (!own.ip.is_v4() || own.prefix_bits < 1 || own.prefix_bits > 30) return std::nullopt;
+  std::uint32_t number = 0;
+  for (const std::byte byte : own.ip.bytes()) number = number << 8 | static_cast<std::uint32_t>(byte);
+  const std::uint32_t hosts = (std::uint32_t{1} << (32 - own.prefix_bits)) - 1;
+  for (std::uint32_t host = 1; host < std::min(hosts, kTries); ++host) {
+    const std::uint32_t stranger = (number & ~hosts) | host;
+    std::array<std::byte, 4> bytes{};
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(stranger >> (24 - 8 * i) & 0xFF);
+    const tcp::IpAddress ip = tcp::IpAddress::FromBytes(bytes);
+    if (std::none_of(addresses.begin(), addresses.end(), [&](const auto& address) { return address.ip == ip; }))
+      return ip;
+  }
+  return std::nullopt;
+}
+
+// Where two interfaces are in one subnet, by which of them each address' packets leave. IPv4: of IPv6 the kernel keeps
+// to the interface of the address.
+void AskDetours(NetworkFacts& facts) {
+  const auto is_global = [](const tcp::LocalAddress& address) {
+    return tcp::Classify(address) == tcp::AddressClass::kGlobal;
+  };
+  for (const tcp::LocalAddress& own : facts.addresses) {
+    const bool shared =
+        is_global(own) && std::any_of(facts.addresses.begin(), facts.addresses.end(), [&](const auto& a) {
+          return is_global(a) && a.interface != own.interface && a.ip.SharesPrefix(own.ip, own.prefix_bits);
+        });
+    const auto stranger = shared ? StrangerBeside(own, facts.addresses) : std::nullopt;
+    if (!stranger) continue;
+    const std::string by = InterfaceOfRoute(
+        OutputOfTool(fmt::format("ip -o route get {} from {}", stranger->ToString(), own.ip.ToString())));
+    if (!by.empty() && by != own.interface) facts.detours.push_back({.from = own, .by = by});
+  }
+}
+
+// Whether a rule of nft, without its matches, ends everything: "counter drop", "reject with icmpx admin-prohibited".
+bool EndsEverything(const std::string& rule) {
+  std::istringstream words(rule);
+  std::string word;
+  while (words >> word && (word == "counter" || word == "packets" || word == "bytes" || ParseNumber(word))) {
+  }
+  return word == "drop" || word == "reject";
 }
 
 }  // namespace
 
-std::vector<std::string> DroppingChains(const std::string& nft_chains) {
+std::vector<std::string> DroppingChains(const std::string& nft_ruleset) {
   std::vector<std::string> dropping;
-  std::istringstream lines(nft_chains);
+  std::istringstream lines(nft_ruleset);
   std::string table, chain;
+  bool sees_input = false, drops = false;
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
     std::string word, family, name;
     words >> word;
     if (word == "table" && words >> family >> name) table = fmt::format("{} {}", family, name);
-    if (word == "chain" && words >> name) chain = name;
-    // type filter hook input priority filter; policy drop;
-    if (word == "type" && line.find("hook input") != std::string::npos && line.find("policy drop") != std::string::npos)
-      dropping.push_back(fmt::format("nft {} {}", table, chain));
+    if (word == "chain" && words >> name) {
+      chain = name;
+      sees_input = drops = false;
+    } else if (word == "type" && line.find("hook input") != std::string::npos) {
+      // type filter hook input priority filter; policy drop;
+      sees_input = true;
+      drops = line.find("policy drop") != std::string::npos;
+    } else if (word == "}") {
+      if (sees_input && drops) dropping.push_back(fmt::format("nft {} {}", table, chain));
+      sees_input = false;
+    } else if (sees_input) {
+      drops = drops || EndsEverything(line);
+    }
   }
   return dropping;
+}
+
+bool DropsTheRest(const std::string& iptables_rules) {
+  std::istringstream lines(iptables_rules);
+  for (std::string line; std::getline(lines, line);)
+    for (const char* const rest : {"-P INPUT DROP", "-A INPUT -j DROP", "-A INPUT -j REJECT"})
+      if (line.starts_with(rest)) return true;
+  return false;
+}
+
+std::string InterfaceOfRoute(const std::string& route) {
+  std::istringstream words(route);
+  for (std::string word; words >> word;)
+    if (std::string name; word == "dev" && words >> name) return name;
+  return "";
 }
 
 void ReadNetwork(const HostFiles& files, NetworkFacts& facts) {
@@ -210,6 +296,7 @@ void AskNetwork(const NetworkQuestions& questions, const Clock& clock, NetworkFa
   const std::string obtained = tcp::SetCongestionControl(socket.get(), TcpOptions{}.local_congestion_control);
   facts.local_congestion_control = obtained.substr(0, obtained.find(';'));  // then come those that were refused
   AskSelf(clock, facts);
+  AskDetours(facts);
   AskFirewall(facts);
   for (const std::string& peer : questions.peers)
     facts.peers.push_back(AskPeer(peer, facts, clock, clock.Now() + questions.timeout));

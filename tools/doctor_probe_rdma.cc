@@ -1,9 +1,11 @@
 // What RDMA devices, libibverbs and GPUs tell.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <span>
 #include <sstream>
 
 #include "tools/doctor_probe.h"
@@ -33,7 +35,9 @@ std::vector<RdmaGid> GidsIn(const HostFiles& files, const std::string& folder) {
     const auto ip = tcp::IpAddress::Parse(files.Line(fmt::format("{}/gids/{}", folder, index)));
     // Tables are long and mostly empty.
     if (!ip || *ip == *tcp::IpAddress::Parse("::")) continue;
-    gids.push_back({.type = files.Line(fmt::format("{}/gid_attrs/types/{}", folder, index)), .ip = *ip});
+    gids.push_back({.index = static_cast<int>(ParseNumber(index).value_or(0)),
+                    .type = files.Line(fmt::format("{}/gid_attrs/types/{}", folder, index)),
+                    .ip = *ip});
   }
   return gids;
 }
@@ -93,11 +97,16 @@ void AskRdma(const std::vector<tcp::LocalAddress>& addresses, RdmaFacts& facts) 
         port.mtu_bytes = told.mtu_bytes;
         port.most_mtu_bytes = told.most_mtu_bytes;
       }
-  const auto chosen = ib::ChoosePort(*ports, addresses, "");
-  if (chosen)
-    facts.chosen = fmt::format("Rondo takes {} {} ({})", chosen->port.Name(), chosen->gid.ToString(), chosen->reason);
-  else
+  const auto chosen = ib::ChoosePorts(*ports, addresses, "");
+  if (!chosen) {
     facts.chosen_error = chosen.error().message();
+    return;
+  }
+  const ib::ChosenPort& first = chosen->front();
+  facts.chosen = fmt::format("Rondo takes {} {} ({})", first.port.Name(), first.gid.ToString(), first.reason);
+  std::vector<std::string> standing_by;
+  for (const ib::ChosenPort& other : std::span(*chosen).subspan(1)) standing_by.push_back(other.port.Name());
+  if (!standing_by.empty()) facts.chosen += fmt::format("; behind it stands {}", fmt::join(standing_by, ", "));
 }
 
 void ReadGpu(const HostFiles& files, GpuFacts& facts) {

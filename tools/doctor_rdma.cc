@@ -50,7 +50,8 @@ Finding JudgePort(const RdmaPort& port) {
   std::string what = fmt::format("{}, active, {}", layer, port.rate);
   if (port.mtu_bytes > 0) what += fmt::format(", MTU {} of at most {}", port.mtu_bytes, port.most_mtu_bytes);
   for (const RdmaGid& gid : port.gids)
-    if (port.ethernet && gid.type == "RoCE v2" && !gid.ip.IsLinkLocal()) what += ", RoCE v2 " + gid.ip.ToString();
+    if (port.ethernet && gid.type == "RoCE v2" && !gid.ip.IsLinkLocal())
+      what += fmt::format(", GID [{}] RoCE v2 {}", gid.index, gid.ip.ToString());
   return {Level::kOk, port.name, what};
 }
 

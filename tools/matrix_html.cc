@@ -146,7 +146,7 @@ class Page {
     return HeatMap(
         "Latency one way",
         fmt::format("Microseconds: half of {} there and back, median.", FormatSize(matrix_.options.pair.latency_bytes)),
-        fmt::format("{:.4g} us", most), fmt::format("{:.4g} us", least),
+        FourDigits(most) + " us", FourDigits(least) + " us",
         [](const Direction& direction) { return direction.pair->latency_median_us; },
         // By factors, for one way through a busy switch takes many times what another takes within a host.
         [least, most](const Direction& direction) {
@@ -182,11 +182,12 @@ class Page {
                            link.mtu_bytes > 0 ? fmt::format("{}", link.mtu_bytes) : "");
       if (has_gid) port += fmt::format("<td class=\"name\">{}", Escaped(GidText(link)));
       html += fmt::format(
-          "<tr{}><td class=\"name\">{}<td class=\"name\">{}{}<td>{:.4g}{}<td>{:.4g}<td>{:.4g}<td>{:.4g}<td>{}{}<td "
+          "<tr{}><td class=\"name\">{}<td class=\"name\">{}{}<td>{}{}<td>{}<td>{}<td>{}<td>{}{}<td "
           "class=\"words\">{}: {}</tr>\n",
           direction.slow || direction.too_slow || direction.wrong != 0 ? " class=\"bad\"" : "", Named(direction.from),
-          Named(direction.to), has_rails() ? fmt::format("<td>{}", pair.rail) : "", Factor() * direction.GBps, line,
-          pair.latency_min_us, pair.latency_median_us, pair.latency_p99_us,
+          Named(direction.to), has_rails() ? fmt::format("<td>{}", pair.rail) : "",
+          FourDigits(Factor() * direction.GBps), line, FourDigits(pair.latency_min_us),
+          FourDigits(pair.latency_median_us), FourDigits(pair.latency_p99_us),
           matrix_.options.pair.check ? fmt::format("{}", direction.wrong) : "not checked", port,
           Escaped(direction.paths->transport), Escaped(direction.PathWords()));
     }
@@ -197,7 +198,7 @@ class Page {
   bool has_rails() const { return matrix_.options.rails > 1; }
   double Factor() const { return matrix_.options.gbits ? 8 : 1; }
   const char* Unit() const { return matrix_.options.gbits ? "Gbit/s" : "GB/s"; }
-  std::string Rate(double GBps) const { return fmt::format("{:.4g} {}", Factor() * GBps, Unit()); }
+  std::string Rate(double GBps) const { return FourDigits(Factor() * GBps) + " " + Unit(); }
 
   // "1 10.0.0.2", for a column.
   std::string Named(Rank rank) const {
@@ -217,12 +218,12 @@ class Page {
                    const std::function<double(const Direction&)>& share, bool marks) const {
     const bool too_slow = marks && direction.too_slow;
     const bool slow = marks && direction.slow;
-    return fmt::format("<td{} style=\"--v:{:.3f}\" title=\"{} to {}: {}\">{:.4g}{}</td>",
+    return fmt::format("<td{} style=\"--v:{:.3f}\" title=\"{} to {}: {}\">{}{}</td>",
                        too_slow ? " class=\"tooslow\""
                        : slow   ? " class=\"slow\""
                                 : "",
                        std::clamp(share(direction), 0.0, 1.0), Escaped(matrix_.NameOf(direction.from)),
-                       Escaped(matrix_.NameOf(direction.to)), Escaped(direction.path()), value(direction),
+                       Escaped(matrix_.NameOf(direction.to)), Escaped(direction.path()), FourDigits(value(direction)),
                        too_slow ? " &#x2717;"
                        : slow   ? " !"
                                 : "");

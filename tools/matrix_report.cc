@@ -35,7 +35,7 @@ std::string Table(const Matrix& matrix, std::span<const Direction> directions, N
         text += fmt::format(" {:>8} ", "-");
       } else {
         const Direction& direction = directions[next++];
-        text += fmt::format(" {:>8.4g}{}", number(direction), mark(direction));
+        text += fmt::format(" {:>8}{}", FourDigits(number(direction)), mark(direction));
       }
     }
     text += "\n";
@@ -122,6 +122,10 @@ void NameByPorts(Matrix& matrix) {
     }
     if (!names.empty()) matrix.ranks[rank].address = fmt::format("{}", fmt::join(names, "+"));
   }
+}
+
+std::string FourDigits(double value) {
+  return value >= 9999.5 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
 }
 
 std::string PortName(const LinkEnd& link) {

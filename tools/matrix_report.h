@@ -86,6 +86,8 @@ bool IsGood(const Matrix& matrix);
 // Below this share of the median over all directions one is slow.
 inline constexpr double kUsualShare = 0.7;
 
+// Four significant digits, and never an exponent where there are more before the point.
+std::string FourDigits(double value);
 // "mlx5_0:1", "eth0"; "" of a path through memory.
 std::string PortName(const LinkEnd& link);
 // "[3] RoCE v2 10.0.0.1 (eth0)"; "" where there is none.

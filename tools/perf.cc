@@ -1,11 +1,13 @@
 // rondo perf: measures and checks collectives.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -132,6 +134,15 @@ int MeasureOnRank(Communicator& communicator, const Clock& clock, const Flags& f
   const auto report = [&](const Error& error, int exit_code) {
     return Complain(fmt::format("rank {}: {}", communicator.rank(), error.ToString()), exit_code);
   };
+  // Usage that only rank 0 finds wrong: the others are told what it is.
+  const auto refuse = [&](const Error& error) {
+    communicator.Abort(error.message());
+    return Complain(error.message(), kExitWrongUsage);
+  };
+  // Of a measurement that came to no verdict. A baseline that has nothing to compare was the wrong one.
+  const auto report_measuring = [&](const Error& error) {
+    return report(error, error.code() == ErrorCode::kInvalidArgument ? kExitWrongUsage : kExitFailed);
+  };
   // What has failed has left its records itself.
   const auto leave_records = [&] {
     if (!flags.outputs.record_dir.empty() && !communicator.failure())
@@ -139,10 +150,10 @@ int MeasureOnRank(Communicator& communicator, const Clock& clock, const Flags& f
   };
   if (flags.matrix) {
     if (const Status files = communicator.rank() == 0 ? CheckMatrixFiles(flags) : Status{}; !files)
-      return Complain(files.error().message(), kExitWrongUsage);
+      return refuse(files.error());
     const auto good = MeasureMatrix(communicator, clock, flags.of_matrix, flags.outputs);
     leave_records();
-    if (!good) return report(good.error(), kExitFailed);
+    if (!good) return report_measuring(good.error());
     if (const Status closed = communicator.Close(); !closed) return report(closed.error(), kExitFailed);
     return *good ? kExitDone : kExitFailed;
   }
@@ -152,12 +163,11 @@ int MeasureOnRank(Communicator& communicator, const Clock& clock, const Flags& f
   const auto cases = PlanCases(measure, communicator.world_size());
   if (!cases) return Complain(cases.error().message(), kExitWrongUsage);
   if (communicator.rank() == 0) {
-    if (const Status files = CheckFiles(flags.outputs); !files)
-      return Complain(files.error().message(), kExitWrongUsage);
+    if (const Status files = CheckFiles(flags.outputs); !files) return refuse(files.error());
   }
   const auto verdict = MeasureAll(communicator, clock, measure, *cases, flags.outputs);
   leave_records();
-  if (!verdict) return report(verdict.error(), kExitFailed);
+  if (!verdict) return report_measuring(verdict.error());
   if (const Status closed = communicator.Close(); !closed) return report(closed.error(), kExitFailed);
   return verdict->good() ? kExitDone : kExitFailed;
 }
@@ -345,6 +355,18 @@ MatrixOptions MatrixOptionsOf(const Flags& flags) {
   return options;
 }
 
+// --ib-dev where it would be ignored. Where RDMA alone is asked for, each rank says what is wrong with its own.
+Status CheckRdmaPorts(const Flags& flags) {
+  if (flags.rdma_ports.empty() || flags.launched) return {};
+  if (flags.transport == "tcp" || flags.transport == "shm")
+    return Fail(ErrorCode::kInvalidArgument, "--ib-dev: --transport {} uses none; ib and auto do", flags.transport);
+  if (flags.transport != "auto") return {};
+  for (const std::string& port : flags.rdma_ports)
+    if (const Status usable = CheckIbPort(port); !usable)
+      return Fail(ErrorCode::kInvalidArgument, "--ib-dev: {}", usable.error().message());
+  return {};
+}
+
 // --addresses: a local rank for each, told before any starts.
 Status TakeRankAddresses(Flags& flags) {
   const std::vector<std::string>& addresses = flags.rank_addresses;
@@ -356,14 +378,15 @@ Status TakeRankAddresses(Flags& flags) {
   flags.local_ranks = ranks;
   if (flags.transport == "inproc" || flags.transport == "shm")
     return refuse(fmt::format("--transport {} uses none; tcp and ib do", flags.transport));
-  const auto all_have_ports = [&] {
-    return std::all_of(addresses.begin(), addresses.end(),
-                       [](const std::string& address) { return CheckIbPort(address).has_value(); });
-  };
   // Who names addresses means the ways between them, not the memory that ranks of one host share.
+  std::string without_port;  // beside others that have one
   if (flags.transport == "auto") {
     const bool encrypted = flags.tls || ProcessEnvironment("RONDO_TLS");
-    flags.transport = !encrypted && all_have_ports() ? "ib" : "tcp";
+    std::vector<std::string> portless;
+    std::copy_if(addresses.begin(), addresses.end(), std::back_inserter(portless),
+                 [](const std::string& address) { return !CheckIbPort(address); });
+    flags.transport = !encrypted && portless.empty() ? "ib" : "tcp";
+    if (!encrypted && portless.size() < addresses.size()) without_port = fmt::format("{}", fmt::join(portless, ", "));
   }
   if (flags.launched) return {};
   for (const std::string& address : addresses) {
@@ -374,6 +397,8 @@ Status TakeRankAddresses(Flags& flags) {
     const Status port = flags.transport == "ib" ? CheckIbPort(address) : Status{};
     if (!port) return refuse(fmt::format("{}: {}", address, port.error().message()));
   }
+  if (!without_port.empty())
+    fmt::print(stderr, "rondo perf: --addresses: over tcp, since no active RDMA port has {}\n", without_port);
   return {};
 }
 
@@ -402,9 +427,10 @@ int RunPerf(Flags& flags) {
     return Complain(fmt::format("{}: --transport inproc has no addresses and uses no network", unused),
                     kExitWrongUsage);
   }
-  if (flags.outputs.json == "-" && flags.outputs.csv == "-") {
-    return Complain("--json and --csv: only one of them can have stdout", kExitWrongUsage);
+  if ((flags.outputs.json == "-") + (flags.outputs.csv == "-") + (flags.outputs.html == "-") > 1) {
+    return Complain("--json, --csv and --html: only one of them can have stdout", kExitWrongUsage);
   }
+  if (const Status ports = CheckRdmaPorts(flags); !ports) return Complain(ports.error().message(), kExitWrongUsage);
   if (const Status folder = PrepareRecordDir(flags.outputs); !folder)
     return Complain(folder.error().message(), kExitWrongUsage);
   if (flags.local_ranks && !flags.launched) {  // usage errors once, before anything starts
@@ -609,7 +635,7 @@ void AddRanks(CLI::App& perf, Flags& flags) {
 void AddOutputs(CLI::App& perf, PerfOutputs& outputs) {
   perf.add_option("--json", outputs.json, "Write the rows as JSON; - is stdout")->type_name("FILE|-");
   perf.add_option("--csv", outputs.csv, "Write the rows as CSV; - is stdout")->type_name("FILE|-");
-  perf.add_option("--html", outputs.html, "Write a page with charts")->type_name("FILE");
+  perf.add_option("--html", outputs.html, "Write a page with charts")->type_name("FILE|-");
   perf.add_option("--record-dir", outputs.record_dir,
                   "Leave the last operations of every rank there for rondo trace: at the end, when the job fails, and "
                   "on SIGUSR1")

@@ -186,11 +186,9 @@ Result<bool> Regressed(const Matrix& matrix, const PerfOutputs& outputs, std::FI
   return !report.regressions.empty();
 }
 
-Result<bool> MeasureOrThrow(Communicator& communicator, const Clock& clock, const MatrixOptions& options,
-                            const PerfOutputs& outputs) {
-  RONDO_ASSIGN(const Matrix matrix, MeasureEachRail(communicator, clock, options));
+// Prints and writes everything, on rank 0; whether it was good.
+Result<bool> Tell(const Communicator& communicator, const Matrix& matrix, const PerfOutputs& outputs) {
   bool good = IsGood(matrix);
-  if (communicator.rank() != 0) return good;
   std::FILE* const table = outputs.StdoutIsData() ? stderr : stdout;
   const HostFacts host = ThisHost();
   fmt::print(table, "# rondo {}: every pair of {} ranks over {}, seen from {} ({} cores){}\n{}", kRondoVersion,
@@ -204,6 +202,16 @@ Result<bool> MeasureOrThrow(Communicator& communicator, const Clock& clock, cons
     good = good && !regressed;
   }
   std::fflush(table);
+  return good;
+}
+
+Result<bool> MeasureOrThrow(Communicator& communicator, const Clock& clock, const MatrixOptions& options,
+                            const PerfOutputs& outputs) {
+  RONDO_ASSIGN(const Matrix matrix, MeasureEachRail(communicator, clock, options));
+  if (communicator.rank() != 0) return IsGood(matrix);
+  auto good = Tell(communicator, matrix, outputs);
+  // The others are done well: they are not to be told of this one's trouble with its files.
+  if (!good) static_cast<void>(communicator.Close());
   return good;
 }
 

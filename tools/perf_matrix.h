@@ -13,8 +13,8 @@ namespace rondo {
 Status CheckMatrixBaseline(const PerfOutputs& outputs, const MatrixOptions& options);
 
 // Rank 0 prints and writes. Whether it was good: no wrong byte, no pair too slow, which all ranks know alike, and on
-// rank 0 also none slower than the baseline. An error: a message failed, memory was missing, or a file could not be
-// written.
+// rank 0 also none slower than the baseline. An error: a message failed or memory was missing; on rank 0, with the
+// communicator closed, a file could not be written, or the baseline has none of these pairs (kInvalidArgument).
 Result<bool> MeasureMatrix(Communicator& communicator, const Clock& clock, const MatrixOptions& options,
                            const PerfOutputs& outputs);
 

@@ -7,7 +7,7 @@
 
 namespace rondo {
 
-// Where results go beside the table; "" for nowhere, "-" for stdout (the table is on stderr then).
+// Where results go beside the table; "" for nowhere, "-" for stdout (the table is on stderr then), for one of them.
 struct PerfOutputs {
   std::string json;
   std::string csv;
@@ -18,7 +18,7 @@ struct PerfOutputs {
   std::string launch;           // how the ranks came together, for the head; "": nothing to say
   std::string record_dir;       // where every rank leaves what its flight recorder holds; made if it is not there
 
-  bool StdoutIsData() const { return json == "-" || csv == "-"; }
+  bool StdoutIsData() const { return json == "-" || csv == "-" || html == "-"; }
 };
 
 // Finds out now, not after minutes, that a file cannot be read or written. kInvalidArgument names flag and file.

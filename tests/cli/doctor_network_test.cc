@@ -106,14 +106,25 @@ TEST_CASE("a firewall that drops by default is a warning with the ports that Ron
   const Finding finding = About(JudgeReach(facts), "firewall");
   CHECK(finding.level == Level::kWarn);
   CHECK(Contains(finding.what, "nft inet filter input"));
-  CHECK(Contains(finding.remedy, "32768 to 60999"));
+  CHECK(Contains(finding.remedy, "32768 to 60999): nft insert rule inet filter input ip saddr SUBNET accept"));
 }
 
-TEST_CASE("rules that only root sees are no warning") {
+TEST_CASE("rules that are not seen are no warning, and are not called none") {
   NetworkFacts facts = Sound();
-  facts.rules_hidden = true;
+  CHECK(Contains(About(JudgeReach(facts), "firewall").what, "nothing by default"));
+  facts.rules_unseen = "for root to see";
   CHECK(About(JudgeReach(facts), "firewall").level == Level::kOk);
-  CHECK(!About(JudgeReach(facts), "firewall").what.empty());
+  CHECK(About(JudgeReach(facts), "firewall").what == "for root to see");
+}
+
+TEST_CASE("an address whose packets leave by another port is a warning with both") {
+  NetworkFacts facts = Sound();
+  facts.detours = {
+      {.from = {.interface = "eth1", .ip = *tcp::IpAddress::Parse("10.0.0.2"), .prefix_bits = 24}, .by = "eth0"}};
+  const Finding finding = About(JudgeReach(facts), "10.0.0.2");
+  CHECK(finding.level == Level::kWarn);
+  CHECK(Contains(finding.what, "leaves by eth0 instead of eth1"));
+  CHECK(Contains(finding.remedy, "ip rule add from 10.0.0.2 lookup"));
 }
 
 TEST_CASE("a peer that every address reaches is ok") {

@@ -86,6 +86,7 @@ TEST_CASE("RDMA ports as the kernel lists them, without the empty entries of the
   CHECK(facts.ports[0].rate == "100 Gb/sec (4X EDR)");
   CHECK(facts.ports[0].ethernet);
   REQUIRE(facts.ports[0].gids.size() == 2);
+  CHECK(facts.ports[0].gids[1].index == 1);
   CHECK(facts.ports[0].gids[1].type == "RoCE v2");
   CHECK(facts.ports[0].gids[1].ip.ToString() == "10.0.0.1");
   CHECK(facts.ports[1].state == RdmaPort::State::kInitializing);
@@ -227,6 +228,36 @@ TEST_CASE("of nft's chains those that drop what comes in") {
                        "}\ntable ip filter {\n"
                        "\tchain INPUT {\n\t\ttype filter hook input priority filter; policy accept;\n\t}\n}\n") ==
         std::vector<std::string>{"nft inet filter input"});
+}
+
+TEST_CASE("of nft's chains those that end with a rule that rejects or drops everything") {
+  const auto of = [](const char* last) {
+    return DroppingChains(std::string("table inet firewalld {\n\tchain filter_INPUT {\n"
+                                      "\t\ttype filter hook input priority filter + 10; policy accept;\n"
+                                      "\t\tct state { established, related } accept\n"
+                                      "\t\tct state invalid drop\n\t\tjump filter_INPUT_ZONES\n\t\t") +
+                          last + "\n\t}\n\tchain filter_INPUT_ZONES {\n\t\tdrop\n\t}\n}\n");
+  };
+  const std::vector<std::string> firewalld{"nft inet firewalld filter_INPUT"};
+  for (const char* last :
+       {"reject with icmpx admin-prohibited", "drop", "counter drop", "counter packets 3 bytes 180 reject"})
+    CHECK_MESSAGE(of(last) == firewalld, last);
+  for (const char* last : {"accept", "tcp dport 22 drop", "iifname \"eth1\" counter reject"})
+    CHECK_MESSAGE(of(last).empty(), last);
+}
+
+TEST_CASE("of iptables' rules those that drop or reject what is left") {
+  CHECK(DropsTheRest("-P INPUT DROP\n"));
+  CHECK(DropsTheRest(
+      "-P INPUT ACCEPT\n-A INPUT -i lo -j ACCEPT\n-A INPUT -j REJECT --reject-with icmp-host-prohibited\n"));
+  CHECK(!DropsTheRest("-P INPUT ACCEPT\n-A INPUT -p tcp --dport 22 -j DROP\n"));
+  CHECK(!DropsTheRest(""));
+}
+
+TEST_CASE("the interface of a route") {
+  CHECK(InterfaceOfRoute("10.0.0.9 from 10.0.0.2 dev eth0 uid 0 \\    cache \n") == "eth0");
+  CHECK(InterfaceOfRoute("10.9.0.9 from 10.0.0.2 via 10.0.0.254 dev ib1 uid 0 \n") == "ib1");
+  CHECK(InterfaceOfRoute("").empty());
 }
 
 TEST_CASE("connections on loopback: one that is taken, one that is refused") {

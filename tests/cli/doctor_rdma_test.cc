@@ -22,7 +22,7 @@ RdmaPort Roce() {
           .physical_state = "LinkUp",
           .rate = "100 Gb/sec (4X EDR)",
           .ethernet = true,
-          .gids = {{.type = "RoCE v2", .ip = Ip("fe80::1")}, {.type = "RoCE v2", .ip = Ip("10.0.0.1")}},
+          .gids = {{.type = "RoCE v2", .ip = Ip("fe80::1")}, {.index = 3, .type = "RoCE v2", .ip = Ip("10.0.0.1")}},
           .mtu_bytes = 4096,
           .most_mtu_bytes = 4096};
 }
@@ -54,7 +54,7 @@ TEST_CASE("a sound port says what it is and which one Rondo takes") {
   const auto findings = JudgeRdma(Sound(), kIb);
   for (const Finding& finding : findings) CHECK(finding.level == Level::kOk);
   CHECK(findings.front().what ==
-        "Ethernet (RoCE), active, 100 Gb/sec (4X EDR), MTU 4096 of at most 4096, RoCE v2 10.0.0.1");
+        "Ethernet (RoCE), active, 100 Gb/sec (4X EDR), MTU 4096 of at most 4096, GID [3] RoCE v2 10.0.0.1");
   CHECK(Contains(About(findings, "port").what, "Rondo takes mlx5_0:1"));
 }
 

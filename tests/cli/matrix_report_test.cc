@@ -61,6 +61,15 @@ TEST_CASE("what is true of a pair both ways stands on both sides of the diagonal
   CHECK(RowOf(text, "Latency one way", "h2") == "h2 10.0.0.1       20        20         - ");
 }
 
+TEST_CASE("large figures have no exponents") {
+  CHECK(FourDigits(0.012345) == "0.01235");
+  CHECK(FourDigits(9999.4) == "9999");
+  CHECK(FourDigits(14553.2) == "14553");
+  Matrix matrix = Of({Pair(0, 1, 10, 10)});
+  matrix.pairs[0].latency_median_us = 123456;
+  CHECK(RowOf(MatrixText(matrix), "Latency one way", "h0") == "h0 10.0.0.1        -    123456 ");
+}
+
 TEST_CASE("min_gbps is in Gbit/s: one direction below it makes the matrix a bad one") {
   MatrixOptions options;
   options.min_gbps = 79;

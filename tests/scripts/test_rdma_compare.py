@@ -20,15 +20,15 @@ latency 8 rondo 24.0
 latency 8 perftest 20.0
 bandwidth 65536 tcp 0.2097152
 latency 8 tcp 48.0
-all_reduce 8 ib 30.5
-all_reduce 8 tcp 61.0
-all_reduce 65536 ib 900.0
-all_reduce 65536 tcp 450.0
+all_reduce_2 8 ib 30.5
+all_reduce_2 8 tcp 61.0
+all_reduce_2 65536 ib 900.0
+all_reduce_2 65536 tcp 450.0
 """
 
 
 def options(*words):
-    return rdma_compare.options_of(["--rounds", "1", "--sizes", "64K", *words])
+    return rdma_compare.options_of(["--rounds", "1", "--sizes", "64K", "--ranks", "2", *words])
 
 
 class Rounds(unittest.TestCase):
@@ -45,7 +45,7 @@ class Rounds(unittest.TestCase):
         text = "\n".join(lines)
         self.assertIn("rondo to perftest 0.950, at least 0.85: ok", text)
         self.assertIn("rondo to perftest 1.100, at most 1.3: ok", text)
-        self.assertIn("tcp's time to ib's 2.000", text)
+        self.assertRegex(text, r"all_reduce of 2 ranks, 8, us, every round:\n.*\n.*\n +tcp's time to ib's 2\.000")
         self.assertRegex(text, r"rondo +best +95.00 +median +92.50 +90.00 +95.00")
 
     def test_each_missed_bar_is_told(self):
@@ -58,11 +58,12 @@ class Rounds(unittest.TestCase):
         self.assertEqual(rdma_compare.lacks(seen, options()), [])
         seen = rdma_compare.parse(ROUND.replace("bandwidth 65536 perftest 100.00", "bandwidth 65536 perftest "))
         self.assertEqual(rdma_compare.lacks(seen, options()), ["bandwidth 64K perftest: 0 of 1 figures"])
+        self.assertEqual(rdma_compare.lacks(rdma_compare.parse(ROUND), options("--ranks", "2,4"))[0], "all_reduce_4 8 ib: 0 of 1 figures")
 
 
 class WrongUse(unittest.TestCase):
     def test_wrong_values_name_the_flag(self):
-        for flag, value in (("--rounds", "0"), ("--rounds", "few"), ("--sizes", "64Q"), ("--limit", "-1")):
+        for flag, value in (("--rounds", "0"), ("--rounds", "few"), ("--sizes", "64Q"), ("--ranks", "1"), ("--limit", "-1")):
             said = subprocess.run([RDMA_COMPARE, f"{flag}={value}"], capture_output=True, text=True, check=False)
             self.assertEqual(said.returncode, 2, said)
             self.assertRegex(said.stderr, f"{flag}.*'{value}'")

@@ -80,6 +80,15 @@ class Ib(unittest.TestCase):
         self.says(done)
         self.assertEqual(done.stdout.split("\n")[:-1], ["# Wrong values     : 0 OK"] * 5, done.stdout)
 
+    def test_sums_of_three_and_four_ranks_are_right_in_every_type_and_operation(self):
+        done = guest(f"""
+            for ranks in 3 4; do
+              rondo perf all_reduce {BOTH} -N $ranks --dtype all --op all -b 4K -e 4K -n 1 -w 0 2>&1 | grep 'Wrong values\|rondo perf:'
+            done
+        """, RONDO)  # fmt: skip
+        self.says(done)
+        self.assertEqual(done.stdout, "# Wrong values     : 0 OK\n" * 2)
+
     def test_a_port_is_found_by_device_by_address_and_by_itself_and_the_path_is_told(self):
         perf = "rondo perf all_reduce -N 2 --transport ib -b 8 -e 8 -n 1 -w 0 2>&1 | grep 'Path to\\|rondo perf: rank 0:'"
         done = guest(f"{perf}; {perf.replace('-b 8', '--ib-dev rxe1 -b 8')}; {perf.replace('-b 8', '--address 10.0.0.2 -b 8')};"

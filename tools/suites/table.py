@@ -110,6 +110,13 @@ SUITES = [
             ["bazel-bin/tools/rondo", "perf", "all", "-N", str(ranks), "--transport", transport, "--algorithm", "all",
              "--dtype", "all", "--op", "all", "-b", "0", "-e", "1M", "-f", "8", "-n", "2", "-w", "0"], count_step, full_only=True)
       for transport in ("tcp", "shm") for ranks in (2, 3, 4, 5, 7, 8)),
+    # In the emulated machine every step takes twenty times as long.
+    *(Suite(f"perf-ib-{ranks}", f"every collective, algorithm, type and operation among {ranks} ranks by verbs, every element checked",
+            budget_min,
+            ["sh", "-c", 'tools/packages/install vm && tools/lab/rdma_vm --limit 2600 --file "$(ls /usr/lib*/*-linux-gnu/libibverbs.so.1)" '
+             "--file bazel-bin/tools/rondo:/usr/bin/rondo -- rondo perf all -N " + str(ranks) + " --transport ib --ib-dev rxe0,rxe1 "
+             "--algorithm all --dtype all --op all -b 0 -e 4K -f 1024 -n 1 -w 0"], count_step, full_only=True)
+      for ranks, budget_min in ((2, 5), (3, 8), (4, 15))),
     *(Suite(f"perf-{transport}-5G", f"one in-place all_reduce of 5 GiB between 2 ranks over {transport}, every element checked", 5,
             ["bazel-bin/tools/rondo", "perf", "all_reduce", "-N", "2", "--transport", transport, "-b", "5G", "-e", "5G", "-n", "1",
              "-w", "0", "--in-place", "--timeout", "300"], count_step, full_only=True)
