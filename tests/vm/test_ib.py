@@ -196,6 +196,24 @@ class Ib(unittest.TestCase):
         self.assertRegex(during, "ib rxe2:1 .* \\(since .*RDMA by rxe")
         self.assertRegex(after, "ib rxe2:1 .* KiB each way; beside it")  # from the beginning
 
+    def test_rails_take_a_port_each_and_a_port_that_goes_down_leaves_its_share_to_the_other(self):
+        done = guest(QUIETLY + """
+            rdma link add rxe2 type rxe netdev lo
+            both="--transport ib --ib-dev rxe0+rxe2,rxe1+rxe2 --rails 2"
+            rondo perf all -N 2 $both -b 4 -e 1M -f 64 -n 2 -w 0 2>&1 | grep 'Wrong values\|Path to'
+            rondo perf send_recv -N 2 --matrix $both -e 64K --time-ms 20 2>&1 | grep 'Wrong values\|Path 0'
+            rondo run -N 2 -- rondo perf all_reduce $both -b 1M -e 1M -n 150 -w 0 --timeout 30 >/tmp/out 2>&1 & launcher=$!; sleep 3
+            quietly ip link set veth1 down; wait; grep -a 'Wrong values\|Path to' /tmp/out
+        """, RONDO)  # fmt: skip
+        self.says(done)
+        lines = done.stdout.strip().split("\n")
+        self.assertEqual([line for line in lines if "Wrong values" in line and not line.endswith("OK")], [])
+        whole, first, second, during = [line for line in lines if "Path " in line]
+        self.assertRegex(whole, "ib rxe0:1 .*; rail 1: ib rxe2:1 ")
+        self.assertRegex(first, "on rail 0: ib over rxe0:1 .*at the other end rxe1:1")
+        self.assertRegex(second, "on rail 1: ib over rxe2:1 .*at the other end rxe2:1")
+        self.assertRegex(during, "ib rxe2:1 .*since .*; rail 1: ib rxe2:1 ")
+
     def test_memory_that_is_lent_is_sent_as_it_was_and_is_free_when_it_is_released(self):
         done = guest("rdma link add rxe2 type rxe netdev lo; ./guest_lending --no-colors",
                      "bazel-bin/tests/transport_ib/guest_lending:/root/guest_lending")  # fmt: skip
