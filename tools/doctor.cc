@@ -73,6 +73,7 @@ HostFacts Examine(const NetworkQuestions& questions) {
   ReadRdma(files, facts.rdma);
   AskRdma(facts.network.addresses, facts.rdma);
   ReadGpu(files, facts.gpu);
+  AskGpu(facts.rdma, facts.gpu);
   facts.environment.variables = OwnEnvironment();
   if (const auto master = facts.environment.variables.find("MASTER_ADDR"); master != facts.environment.variables.end())
     facts.environment.master = Lookup(master->second, clock, questions.timeout);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/ib/device_memory_probe.h"
 #include "transport/tcp/interfaces.h"
 #include "transport/tcp/ip.h"
 
@@ -108,8 +109,8 @@ struct RdmaFacts {
 
 struct GpuFacts {
   int nvidia_gpus = 0;
-  bool peer_memory_module = false;  // nvidia_peermem, or nv_peer_mem before it
-  bool open_driver = false;         // which hands memory out as dma-buf
+  ib::DeviceMemoryFacts reach;  // by which ways adapters could reach their memory
+  bool open_driver = false;     // which hands memory out as dma-buf
 };
 
 // ---- the host ----

@@ -5,10 +5,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
 #include <span>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include "tools/doctor_probe.h"
+#include "transport/ib/device.h"
+#include "transport/ib/device_memory_probe.h"
+#include "transport/ib/memory.h"
 #include "transport/ib/ports.h"
 #include "transport/ib/verbs_library.h"
 
@@ -109,10 +115,23 @@ void AskRdma(const std::vector<tcp::LocalAddress>& addresses, RdmaFacts& facts) 
   if (!standing_by.empty()) facts.chosen += fmt::format("; behind it stands {}", fmt::join(standing_by, ", "));
 }
 
+void AskGpu(const RdmaFacts& rdma, GpuFacts& facts) {
+  if (facts.nvidia_gpus == 0 || rdma.ports.empty()) return;
+  const auto library = ib::LoadVerbs();
+  if (!library) return;
+  const auto ports = ib::EnumeratePorts(*library);
+  if (!ports) return;
+  std::vector<std::shared_ptr<const ib::Device>> devices;
+  for (const ib::Port& port : *ports)
+    if (auto device = ib::Device::Open(*library, {.port = port, .gid = {}, .reason = ""}); port.active && device)
+      devices.push_back(std::move(*device));
+  facts.reach = ib::FindDeviceMemoryFacts(devices);
+}
+
 void ReadGpu(const HostFiles& files, GpuFacts& facts) {
   for (const std::string& name : files.List("/dev"))
     facts.nvidia_gpus += name.starts_with("nvidia") && ParseNumber(name.substr(6)).has_value();
-  facts.peer_memory_module = files.Exists("/sys/module/nvidia_peermem") || files.Exists("/sys/module/nv_peer_mem");
+  facts.reach.peer_memory = ib::PeerMemoryModule(files.Path(""));
   facts.open_driver =
       files.Text("/proc/driver/nvidia/version").value_or("").find("Open Kernel Module") != std::string::npos;
 }

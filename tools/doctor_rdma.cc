@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tools/doctor_findings.h"
+#include "transport/ib/device_memory_probe.h"
 #include "transport/ib/ib.h"
 
 namespace rondo {
@@ -126,9 +127,16 @@ std::vector<Finding> JudgeGpu(const GpuFacts& gpu, const RdmaFacts& rdma) {
   if (gpu.nvidia_gpus == 0) return {};
   const std::string subject = fmt::format("{} NVIDIA GPU{}", gpu.nvidia_gpus, gpu.nvidia_gpus > 1 ? "s" : "");
   if (rdma.ports.empty()) return {{Level::kOk, subject, "no RDMA adapter that could reach their memory"}};
-  if (gpu.peer_memory_module) return {{Level::kOk, subject, "adapters may reach their memory (nvidia_peermem)"}};
-  if (gpu.open_driver) return {{Level::kOk, subject, "the open driver hands their memory out as dma-buf"}};
-  return {{Level::kWarn, subject, "adapters cannot reach their memory: every byte goes through the host's",
+  ib::DeviceMemoryWays ways = ib::DecideDeviceMemory(gpu.reach, DeviceMemoryChoice::kAuto);
+  if (!gpu.open_driver) ways.no_dma_buf = "the driver's kernel modules are not the open ones, and hand out none";
+  if (ways.no_dma_buf.empty())
+    return {{Level::kOk, subject, "the open driver hands their memory out as dma-buf, and adapters take it"}};
+  if (ways.no_peer_memory.empty())
+    return {{Level::kOk, subject, fmt::format("adapters may reach their memory ({})", gpu.reach.peer_memory)}};
+  return {{Level::kWarn, subject,
+           fmt::format("adapters cannot reach their memory, so every byte goes through the host's (by dma-buf: {}. By "
+                       "peer memory: {})",
+                       ways.no_dma_buf, ways.no_peer_memory),
            "modprobe nvidia_peermem, or the driver's open kernel modules (dma-buf)"}};
 }
 

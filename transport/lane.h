@@ -68,6 +68,11 @@ class Lane {
   virtual std::uint64_t accepted() const = 0;
   virtual std::uint64_t released() const = 0;
 
+  // Whether Write takes registered memory of devices (transport/device_memory.h), any number of bytes of it, as it does
+  // other memory; to be asked when the lane is open. Where the lane goes over to a path that does not, it answers false
+  // from then on, and such bytes, those that were taken and have not arrived and those given later, fail it.
+  virtual bool sends_device_memory() const { return false; }
+
   // ---- receiving ----
 
   // Arrived and unconsumed bytes from the front of the stream, in place. `want` is how many the caller can use: the

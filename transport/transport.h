@@ -162,6 +162,8 @@ class Registration {
   virtual ~Registration() = default;
 };
 
+class DeviceRegistrar;
+
 // Thread rule: any thread.
 class Transport {
  public:
@@ -184,6 +186,10 @@ class Transport {
   // Where a transport has nothing to register, that does nothing. kResource: it has, and the system refuses; operations
   // use the memory all the same, and copy.
   virtual Result<std::unique_ptr<Registration>> Register(MutableBytes memory) = 0;
+
+  // Null: no lane of this transport ever sends from memory of a device. Else what makes such memory known
+  // (transport/device_memory.h); lives as long as the transport.
+  virtual DeviceRegistrar* device_registrar() { return nullptr; }
 };
 inline constexpr std::size_t kMaxAddressBytes = 4096;
 

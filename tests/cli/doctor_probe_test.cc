@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/file_tree.h"
 #include "tools/doctor_files.h"
 #include "transport/fd.h"
 #include "transport/tcp/socket.h"
@@ -19,24 +20,9 @@
 namespace rondo {
 namespace {
 
-class Tree {
+class Tree : public testing::FileTree {
  public:
-  Tree() {
-    std::string name = (std::filesystem::temp_directory_path() / "doctor_XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    root_ = name;
-  }
-  ~Tree() { std::filesystem::remove_all(root_); }
-
-  Tree& File(const std::string& path, const std::string& text = "") {
-    std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
-    std::ofstream(root_ + path) << text << "\n";
-    return *this;
-  }
-  HostFiles files() const { return HostFiles(root_); }
-
- private:
-  std::string root_;
+  HostFiles files() const { return HostFiles(root()); }
 };
 
 TEST_CASE("files that are missing, empty or no numbers say nothing") {
@@ -117,7 +103,7 @@ TEST_CASE("GPUs are counted, their control files are not") {
   GpuFacts facts;
   ReadGpu(tree.files(), facts);
   CHECK(facts.nvidia_gpus == 2);
-  CHECK(facts.peer_memory_module);
+  CHECK(facts.reach.peer_memory == "nvidia_peermem");
   CHECK(facts.open_driver);
 }
 

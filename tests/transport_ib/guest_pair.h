@@ -95,8 +95,9 @@ struct Side {
 
 class Pair {
  public:
-  // The ports of either, in IbOptions' words.
-  Pair(const std::array<std::string, 2>& ports, bool may_fall_back, std::size_t ring_bytes = 64 * 1024) {
+  // The ports of either, in IbOptions' words; of `options` nothing else that is given here counts.
+  Pair(const std::array<std::string, 2>& ports, bool may_fall_back, std::size_t ring_bytes = 64 * 1024,
+       IbOptions options = {}) {
     EndpointConfig config;
     config.communicator = 1;
     config.observer = &silent_;
@@ -106,8 +107,10 @@ class Pair {
       tcp.host_id = LocalHostId();
       auto base = MakeTcpTransport(tcp);
       REQUIRE(base);
-      auto transport =
-          MakeIbTransport(*base, {.port = ports[rank], .may_fall_back = may_fall_back, .ring_bytes = ring_bytes});
+      options.port = ports[rank];
+      options.may_fall_back = may_fall_back;
+      options.ring_bytes = ring_bytes;
+      auto transport = MakeIbTransport(*base, options);
       REQUIRE_MESSAGE(transport, transport.error().ToString());
       sides_[rank].transport = *transport;
       config.addresses.push_back((*transport)->Address());

@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "base/random.h"
@@ -73,6 +74,48 @@ TEST_CASE("of regions that overlap, also wholly, one that covers the bytes is fo
       if (found != nullptr) REQUIRE(covers(*found));
     }
   }
+}
+
+TEST_CASE("a device's region is found for whatever bytes begin in it, and never as memory of the host") {
+  Table table;
+  CHECK(!table.view.any_of_device());
+  CHECK(!table.view.IsOfDevice(At(0, 1000)));
+  const Region left{.memory = At(100, 200), .keys = {1}, .of_device = true};
+  const Region right{.memory = At(200, 300), .keys = {2}, .of_device = true};
+  const Region host{.memory = At(600, 700), .keys = {3}};
+  for (const Region* region : {&host, &right, &left}) table.all->Add(*region);
+  CHECK(table.view.any_of_device());
+  CHECK(table.view.Find(At(100, 200)) == nullptr);
+  CHECK(table.view.Find(At(150, 160)) == nullptr);
+  CHECK(table.view.Find(At(600, 700)) == &host);
+  CHECK(!table.view.IsOfDevice(At(600, 700)));
+  CHECK(table.view.FindOfDevice(At(600, 700)).region == nullptr);
+  for (const auto& [begin, end, region, bytes] : {std::tuple{100, 200, &left, 100},
+                                                  {150, 151, &left, 1},
+                                                  {199, 300, &left, 1},
+                                                  {100, 900, &left, 100},
+                                                  {200, 210, &right, 10},
+                                                  {299, 300, &right, 1}}) {
+    CAPTURE(begin);
+    CAPTURE(end);
+    const Bytes memory_there = At(static_cast<std::size_t>(begin), static_cast<std::size_t>(end));
+    CHECK(table.view.IsOfDevice(memory_there));
+    const RegistrationsView::Front front = table.view.FindOfDevice(memory_there);
+    CHECK(front.region == region);
+    CHECK(front.bytes == static_cast<std::size_t>(bytes));
+  }
+  // A byte of it is enough to be no memory of the host's.
+  CHECK(table.view.IsOfDevice(At(50, 101)));
+  CHECK(table.view.IsOfDevice(At(0, 1000)));
+  CHECK(!table.view.IsOfDevice(At(50, 100)));
+  CHECK(!table.view.IsOfDevice(At(300, 400)));
+  CHECK(!table.view.IsOfDevice(At(150, 150)));
+  CHECK(table.view.FindOfDevice(At(50, 101)).region == nullptr);
+  table.all->Remove(left);
+  table.all->Remove(right);
+  CHECK(!table.view.any_of_device());
+  CHECK(!table.view.IsOfDevice(At(100, 300)));
+  CHECK(table.view.Find(At(600, 700)) == &host);
 }
 
 TEST_CASE("views on other threads find what stays, whatever comes and goes") {

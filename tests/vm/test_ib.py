@@ -220,6 +220,12 @@ class Ib(unittest.TestCase):
         self.says(done, "Status: SUCCESS!")
         self.assertNotIn("test cases:  0 ", done.stdout)
 
+    def test_memory_of_a_device_is_sent_without_being_looked_at(self):
+        done = guest("rdma link add rxe2 type rxe netdev lo; ./guest_device_memory --no-colors",
+                     "bazel-bin/tests/transport_ib/guest_device_memory:/root/guest_device_memory")  # fmt: skip
+        self.says(done, "Status: SUCCESS!")
+        self.assertNotIn("test cases:  0 ", done.stdout)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -31,6 +31,17 @@ Error NotRegistered(std::string_view device, std::size_t bytes, int why) {
   return Error(ErrorCode::kResource, std::move(message));
 }
 
+// The access that is asked for: none. An adapter that sends only reads.
+constexpr int kReadOnly = 0;
+
+Error DeviceMemoryRefused(std::string_view adapter, int why) {
+  return Error(
+      why == ENOMEM ? ErrorCode::kResource : ErrorCode::kUnsupported,
+      fmt::format(
+          "{} refuses it ({}){}", adapter, std::strerror(why),
+          why == ENOMEM ? "; what a GPU lends to adapters (BAR1) may be used up: nvidia-smi -q -d MEMORY" : ""));
+}
+
 }  // namespace
 
 Error NotMade(std::string_view device, std::string_view what) {
@@ -76,6 +87,30 @@ Result<VerbsHandle<ibv_mr>> Device::Register(MutableBytes memory, bool remote) c
   VerbsHandle<ibv_mr> region{verbs_.reg_mr(domain(), memory.data(), memory.size(), access), {verbs_.dereg_mr}};
   if (region == nullptr) return Fail(NotRegistered(port().Name(), memory.size(), errno));
   return region;
+}
+
+Result<VerbsHandle<ibv_mr>> Device::RegisterDmaBuf(const DeviceMemory& memory) const {
+  // By the address it has elsewhere, so that requests name it by that.
+  const auto address = reinterpret_cast<std::uintptr_t>(memory.bytes.data());
+  VerbsHandle<ibv_mr> region{
+      verbs_.reg_dmabuf_mr(domain(), memory.dma_buf_offset, memory.bytes.size(), address, memory.dma_buf_fd, kReadOnly),
+      {verbs_.dereg_mr}};
+  if (region == nullptr) return Fail(DeviceMemoryRefused(port().Name(), errno));
+  return region;
+}
+
+Result<VerbsHandle<ibv_mr>> Device::RegisterPeerMemory(Bytes memory) const {
+  VerbsHandle<ibv_mr> region{verbs_.reg_mr(domain(), const_cast<std::byte*>(memory.data()), memory.size(), kReadOnly),
+                             {verbs_.dereg_mr}};
+  if (region == nullptr) return Fail(DeviceMemoryRefused(port().Name(), errno));
+  return region;
+}
+
+// With no descriptor nothing can be registered; who could otherwise says that it is this that is wrong.
+int Device::AskDmaBuf() const {
+  const VerbsHandle<ibv_mr> none{verbs_.reg_dmabuf_mr(domain(), 0, 0, 0, -1, kReadOnly), {verbs_.dereg_mr}};
+  if (none != nullptr) return 0;
+  return errno == EOPNOTSUPP || errno == EPROTONOSUPPORT || errno == ENOSYS ? errno : 0;
 }
 
 std::string Device::Trouble() const {

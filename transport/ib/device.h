@@ -12,6 +12,7 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "transport/device_memory.h"
 #include "transport/ib/ports.h"
 #include "transport/ib/verbs_library.h"
 
@@ -62,6 +63,13 @@ class Device {
   // Until the handle ends, which must be before the memory does. `remote`: the other side may write to it. kResource:
   // it cannot be registered; says how much may be locked and what to do about it.
   Result<VerbsHandle<ibv_mr>> Register(MutableBytes memory, bool remote) const;
+
+  // Memory of another device, for sending, by either way (transport/device_memory.h). kUnsupported, or kResource where
+  // there is no room for it: says errno in words.
+  Result<VerbsHandle<ibv_mr>> RegisterDmaBuf(const DeviceMemory& memory) const;
+  Result<VerbsHandle<ibv_mr>> RegisterPeerMemory(Bytes memory) const;
+  // errno with which it refuses memory as dma-buf, whatever it is; 0: it takes such. REQUIRES: libibverbs can.
+  int AskDmaBuf() const;
 
   // What the device has told last of things gone wrong with it or this port: "port down (look at ...)"; "": nothing.
   std::string Trouble() const;

@@ -9,8 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "transport/device_memory.h"
 #include "transport/ib/address.h"
 #include "transport/ib/device.h"
+#include "transport/ib/device_memory_probe.h"
 #include "transport/ib/endpoint.h"
 #include "transport/ib/loans.h"
 #include "transport/ib/memory.h"
@@ -46,13 +48,14 @@ Result<Devices> OpenPorts(const std::string& wish) {
   return devices;
 }
 
-class IbTransport final : public Transport {
+class IbTransport final : public Transport, public DeviceRegistrar {
  public:
   IbTransport(std::shared_ptr<Transport> base, IbOptions options, Devices devices, std::string why_none)
       : base_(std::move(base)),
         options_(std::move(options)),
         devices_(std::move(devices)),
         why_none_(std::move(why_none)),
+        device_memory_(DecideDeviceMemory(FindDeviceMemoryFacts(devices_), options_.device_memory)),
         capabilities_{.late_release = base_->capabilities().late_release || !devices_.empty(),
                       .moves_on_cores = !devices_.empty() && devices_.front()->port().software} {}
 
@@ -119,6 +122,13 @@ class IbTransport final : public Transport {
       return base_->Register(memory);
     return RegisterWith(devices_, registered_, memory);
   }
+  DeviceRegistrar* device_registrar() override { return this; }
+  Result<std::unique_ptr<DeviceRegistration>> RegisterDevice(const DeviceMemory& memory) override {
+    if (devices_.empty())
+      return Fail(ErrorCode::kUnsupported, "stage memory of {} through pinned host memory, since {}", memory.device,
+                  why_none_);
+    return RegisterOfDevice(devices_, registered_, device_memory_, memory);
+  }
 
  private:
   Result<std::unique_ptr<Registration>> RegisterAllocated(MutableBytes memory) const {
@@ -136,6 +146,7 @@ class IbTransport final : public Transport {
   const IbOptions options_;
   const Devices devices_;
   const std::string why_none_;
+  const DeviceMemoryWays device_memory_;
   const Capabilities capabilities_;
   const std::shared_ptr<Registrations> registered_ = std::make_shared<Registrations>();
   std::atomic<bool> told_unregistered_{false};

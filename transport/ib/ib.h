@@ -7,7 +7,8 @@
 // carries the bytes, and DescribePeer says why. When a port fails later, lanes go on by the next port, and in the end
 // by the base transport's, with nothing lost (transport/ib/lane.h). From memory of Allocate or Register a lane sends
 // without a copy; where that cannot be registered (memlock), Allocate gives memory all the same, and Register
-// kResource. Control connections, and so the news of a death, are the base transport's.
+// kResource. Of memory of devices see IbOptions::device_memory. Control connections, and so the news of a death, are
+// the base transport's.
 //
 // libibverbs is loaded at run time.
 #pragma once
@@ -19,6 +20,7 @@
 
 #include "base/log.h"
 #include "base/result.h"
+#include "transport/ib/device_memory_probe.h"
 #include "transport/transport.h"
 
 namespace rondo {
@@ -39,6 +41,9 @@ struct IbOptions {
   // to 6): 1.9 s until a silent peer is given up.
   int timeout_exponent = 16;
   int retries = 6;
+  // How adapters are told of memory of a GPU (transport/device_memory.h). kAuto: as dma-buf if all ports' adapters take
+  // such, else by address if nvidia_peermem is loaded; both are looked at once, when the transport is made.
+  DeviceMemoryChoice device_memory = DeviceMemoryChoice::kAuto;
   int service_level = 0;     // 0 to 15, of InfiniBand
   int traffic_class = 0;     // 0 to 255, of RoCE
   Logger* logger = nullptr;  // outlives the transport; told when a lane's port has failed

@@ -16,11 +16,14 @@ namespace {
 constexpr Duration kStragglers = std::chrono::milliseconds(100);
 // How often the base lane is looked at for word of the peer's end while the connection seems well: a system call.
 constexpr Duration kLookAtBase = std::chrono::milliseconds(1);
+// Why a lane cannot go on by the base lane.
+constexpr std::string_view kOfDevice =
+    "what is to be sent lies in memory of a device, which is sent by RDMA or else through pinned host memory";
 
 }  // namespace
 
 IbLane::IbLane(LaneContext context, Lane& base, std::uint32_t index)
-    : context_(std::move(context)), base_(base), index_(index) {}
+    : context_(std::move(context)), base_(base), index_(index), registered_(context_.registered) {}
 
 const Error* IbLane::failure() const {
   if (state_ != LaneState::kFailed) return nullptr;
@@ -215,6 +218,8 @@ void IbLane::GoPlain() {
     return FailWith(broken_.code,
                     streams_ ? broken_.why : fmt::format("no RDMA, and nothing else is allowed: {}", broken_.why),
                     broken_.peer);
+  if (streams_ && stream_->lends_of_device())
+    return FailWith(broken_.code, fmt::format("{}; {}", broken_.why, kOfDevice), broken_.peer);
   if (streams_) {
     phase_ = Phase::kCarried;
     Log(context_.logger, LogLevel::kWarning, "lane {} with rank {} goes on without RDMA", index_, base_.peer());
@@ -280,6 +285,11 @@ void IbLane::LookForEnd() {
 
 std::size_t IbLane::Write(std::span<const Bytes> pieces) {
   if (!may_send_ || state_ == LaneState::kFailed) return 0;
+  if (is_plain() && registered_.any_of_device() &&
+      std::any_of(pieces.begin(), pieces.end(), [&](Bytes piece) { return registered_.IsOfDevice(piece); })) {
+    FailWith(ErrorCode::kUnsupported, fmt::format("no RDMA: {}; {}", broken_.why, kOfDevice), false);
+    return 0;
+  }
   if (phase_ == Phase::kPlain) return base_.Write(pieces);
   return streams_ ? stream_->Write(pieces) : 0;
 }

@@ -11,7 +11,8 @@
 //
 // Between agreements the base lane carries nothing. Its end without an end of the stream is the peer's death. A sender
 // mends when its owner looks: bytes that it has taken wait until then. What is lent from registered memory stays lent
-// until it has arrived, by whatever way.
+// until it has arrived, by whatever way: but memory of a device only by RDMA. Where there is none any more, a lane on
+// which such bytes are under way fails, and so does one that is given them then.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -67,6 +68,9 @@ class IbLane final : public Lane {
   std::size_t Offer(Bytes) override { return 0; }
   std::uint64_t accepted() const override;
   std::uint64_t released() const override;
+  bool sends_device_memory() const override {
+    return streams_ && phase_ != Phase::kCarried && state_ != LaneState::kFailed;
+  }
   Arrived Peek(std::size_t want) override;
   void Consume(std::size_t bytes) override;
   std::size_t ReadInto(MutableBytes destination) override;
@@ -157,6 +161,8 @@ class IbLane final : public Lane {
   bool streams_ = false;  // bytes have moved by it, or may have
   std::optional<TimePoint> base_over_since_;
   bool over_ = false;  // no more is waited for
+
+  RegistrationsView registered_;  // asked where the base lane carries the bytes
 };
 
 }  // namespace rondo::ib

@@ -22,6 +22,12 @@ Loans::Run Loans::At(std::uint64_t from, std::uint64_t until) const {
   return {.lent = {}, .end = until};
 }
 
+bool Loans::any_of_device() const {
+  for (std::size_t i = 0; i < count_; ++i)
+    if (loans_[(first_ + i) % kMost].region->of_device) return true;
+  return false;
+}
+
 bool Loans::GiveBack(std::uint64_t until) {
   const std::uint64_t before = given_back_;
   while (count_ > 0 && loans_[first_].begin < until) {

@@ -38,6 +38,8 @@ class Loans {
 
   // Bytes below that offset need not be sent again. True: of those that are lent, too.
   bool GiveBack(std::uint64_t until);
+  // Whether there are loans of a device's memory.
+  bool any_of_device() const;
   // All, wherever they are.
   void Clear() { count_ = 0; }
 

@@ -1,5 +1,6 @@
 #include "transport/ib/memory.h"
 
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -10,22 +11,29 @@
 namespace rondo::ib {
 namespace {
 
-class Registered final : public Registration {
+using Devices = std::vector<std::shared_ptr<const Device>>;
+using Handle = VerbsHandle<ibv_mr>;
+
+// What the devices know some memory by, and the region under which lanes find that.
+class Known {
  public:
-  Registered(std::vector<std::shared_ptr<const Device>> devices, std::shared_ptr<Registrations> all)
-      : devices_(std::move(devices)), all_(std::move(all)) {}
-  ~Registered() override {
+  Known(Devices devices, std::shared_ptr<Registrations> all) : devices_(std::move(devices)), all_(std::move(all)) {}
+  ~Known() {
     if (getpid() != owner_pid_) {  // a forked child: what the devices know is the parent's
       for (auto& handle : handles_) static_cast<void>(handle.release());
       return;
     }
     if (added_) all_->Remove(region_);
   }
+  Known(const Known&) = delete;
 
-  Status Make(MutableBytes memory) {
+  // Once. `register_with(device)` gives a Result<Handle>.
+  template <typename RegisterWith>
+  Status Make(Bytes memory, bool of_device, RegisterWith register_with) {
     region_.memory = memory;
+    region_.of_device = of_device;
     for (const auto& device : devices_) {
-      RONDO_ASSIGN(auto handle, device->Register(memory, false));
+      RONDO_ASSIGN(Handle handle, register_with(*device));
       region_.keys.push_back(handle->lkey);
       handles_.push_back(std::move(handle));
     }
@@ -36,11 +44,38 @@ class Registered final : public Registration {
 
  private:
   const int owner_pid_ = getpid();
-  const std::vector<std::shared_ptr<const Device>> devices_;
+  const Devices devices_;
   const std::shared_ptr<Registrations> all_;
-  std::vector<VerbsHandle<ibv_mr>> handles_;
+  std::vector<Handle> handles_;
   Region region_;
   bool added_ = false;
+};
+
+class Registered final : public Registration {
+ public:
+  Registered(const Devices& devices, const std::shared_ptr<Registrations>& all) : known_(devices, all) {}
+  Status Make(MutableBytes memory) {
+    return known_.Make(memory, false, [&](const Device& device) { return device.Register(memory, false); });
+  }
+
+ private:
+  Known known_;
+};
+
+class RegisteredOfDevice final : public DeviceRegistration {
+ public:
+  RegisteredOfDevice(const Devices& devices, const std::shared_ptr<Registrations>& all, DeviceMemoryWay way)
+      : known_(devices, all), way_(way) {}
+  Status Make(const DeviceMemory& memory) {
+    return known_.Make(memory.bytes, true, [&](const Device& device) {
+      return way_ == DeviceMemoryWay::kDmaBuf ? device.RegisterDmaBuf(memory) : device.RegisterPeerMemory(memory.bytes);
+    });
+  }
+  DeviceMemoryWay way() const override { return way_; }
+
+ private:
+  Known known_;
+  const DeviceMemoryWay way_;
 };
 
 class RegisteredMemory final : public Memory {
@@ -61,6 +96,49 @@ Result<std::unique_ptr<Registration>> RegisterWith(const std::vector<std::shared
   auto made = std::make_unique<Registered>(devices, all);
   RONDO_TRY(made->Make(memory));
   return made;
+}
+
+DeviceMemoryFacts FindDeviceMemoryFacts(const std::vector<std::shared_ptr<const Device>>& devices,
+                                        const std::string& root) {
+  DeviceMemoryFacts facts;
+  facts.peer_memory = PeerMemoryModule(root);
+  for (const auto& device : devices) {
+    facts.library_has_dma_buf = device->verbs().reg_dmabuf_mr != nullptr;
+    if (!facts.library_has_dma_buf) break;
+    facts.adapters.push_back({.adapter = device->port().Name(), .refusal = device->AskDmaBuf()});
+  }
+  return facts;
+}
+
+Result<std::unique_ptr<DeviceRegistration>> RegisterOfDevice(const std::vector<std::shared_ptr<const Device>>& devices,
+                                                             const std::shared_ptr<Registrations>& all,
+                                                             const DeviceMemoryWays& ways, const DeviceMemory& memory) {
+  const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<std::uintptr_t>(memory.bytes.data());
+  if (memory.dma_buf_fd >= 0 && memory.dma_buf_offset % page != address % page)
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        "memory of {} lies {} bytes behind the start of a page, and its dma-buf's offset {} does not: a dma-buf "
+        "is exported from the start of a page, and the offset counts from there",
+        memory.device, address % page, memory.dma_buf_offset);
+  ErrorCode code = ErrorCode::kUnsupported;
+  std::string whys;
+  for (const DeviceMemoryWay way : {DeviceMemoryWay::kDmaBuf, DeviceMemoryWay::kPeerMemory}) {
+    std::string why = way == DeviceMemoryWay::kDmaBuf ? ways.no_dma_buf : ways.no_peer_memory;
+    if (why.empty() && way == DeviceMemoryWay::kDmaBuf && memory.dma_buf_fd < 0)
+      why = "its driver has exported none; NVIDIA's open kernel modules do";
+    if (why.empty()) {
+      auto made = std::make_unique<RegisteredOfDevice>(devices, all, way);
+      const Status known = made->Make(memory);
+      if (known) return made;
+      if (known.error().code() != ErrorCode::kUnsupported) code = known.error().code();
+      why = known.error().message();
+    }
+    whys += fmt::format("{}by {}: {}", whys.empty() ? "" : ". ", Name(way), why);
+  }
+  return Fail(code,
+              "{} bytes of {} cannot be sent by RDMA from where they lie, so stage them through pinned host memory. {}",
+              memory.bytes.size(), memory.device, whys);
 }
 
 std::unique_ptr<Memory> Together(std::unique_ptr<Memory> memory, std::unique_ptr<Registration> registration) {

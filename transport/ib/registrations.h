@@ -2,6 +2,9 @@
 //
 //   Registrations       of a transport: the regions there are now. Any thread.
 //   RegistrationsView   of a lane: finds them. While nothing comes or goes, that is a load and a search.
+//
+// Memory of the host and of devices (transport/device_memory.h) is asked for apart: who finds the one may read it, who
+// finds the other may not.
 #pragma once
 
 #include <atomic>
@@ -18,6 +21,7 @@ namespace rondo::ib {
 struct Region {
   Bytes memory;
   std::vector<std::uint32_t> keys;  // local ones, by the place of the device among the transport's
+  bool of_device = false;           // of a GPU, say
 };
 
 class Registrations {
@@ -33,11 +37,16 @@ class Registrations {
     const std::byte* begin;
     const std::byte* end;
     const std::byte* reach;  // the furthest end up to this entry
-    const Region* region;
+    bool of_device;
+    // Null: it was removed, when memory had run out. Who removes sees to it that nobody still sends from there: there
+    // is nothing to publish to views on other threads.
+    mutable const Region* region;
+    const Region* present() const { return std::atomic_ref(region).load(std::memory_order_relaxed); }
   };
   using Entries = std::vector<Entry>;  // by their begin
 
   static void FillReach(Entries& entries);
+  static Entries Without(const Entries& entries, const Region* region);
 
   mutable std::mutex mutex_;             // guards what follows
   std::shared_ptr<const Entries> now_;   // null: none
@@ -49,15 +58,30 @@ class RegistrationsView {
  public:
   explicit RegistrationsView(std::shared_ptr<const Registrations> all) : all_(std::move(all)) {}
 
-  // One in which all of `memory` lies; null: none. It stays as long as its owner does not remove it.
+  // Of the host's memory: a region in which all of `memory` lies; null: none. It stays as long as its owner does not
+  // remove it.
   const Region* Find(Bytes memory);
+
+  // Of memory of devices. Whether there is any; cheap.
+  bool any_of_device();
+  // Whether a byte of `memory` lies there.
+  bool IsOfDevice(Bytes memory);
+  // In which region its first byte lies, and how many from there on; null: none.
+  struct Front {
+    const Region* region = nullptr;
+    std::size_t bytes = 0;
+  };
+  Front FindOfDevice(Bytes memory);
 
  private:
   void Refresh();
+  // The last to begin of those that begin below and end above; null: none. REQUIRES: there are some.
+  const Region* LastOfDevice(const std::byte* begin_below, const std::byte* end_above) const;
 
   std::shared_ptr<const Registrations> all_;
   std::shared_ptr<const Registrations::Entries> entries_;
   std::uint64_t count_ = 0;  // of all_, when they were taken
+  bool any_of_device_ = false;
 };
 
 }  // namespace rondo::ib

@@ -201,9 +201,17 @@ void Stream::FailWith(ErrorCode code, std::string message, bool peer, bool menda
 
 std::size_t Stream::Write(std::span<const Bytes> pieces) {
   std::size_t done = 0;
-  write_short_ = false;
+  write_short_ = loans_short_ = false;
   if (accepted_ == peer_consumed_ + window_bytes_) Look();
+  const bool any_of_device = registered_.any_of_device();
   for (Bytes piece : pieces) {
+    if (any_of_device && registered_.IsOfDevice(piece)) {
+      const std::size_t lent = LendOfDevice(piece);
+      done += lent;
+      if (lent == piece.size()) continue;
+      Pump();
+      return done;
+    }
     const Region* const region = piece.size() < kLeastLentBytes ? nullptr : registered_.Find(piece);
     while (!piece.empty()) {
       const auto room = static_cast<std::size_t>(peer_consumed_ + window_bytes_ - accepted_);
@@ -228,6 +236,28 @@ std::size_t Stream::Write(std::span<const Bytes> pieces) {
   }
   Pump();
   return done;
+}
+
+// As many of the first as there is room for.
+std::size_t Stream::LendOfDevice(Bytes bytes) {
+  std::size_t lent = 0;
+  while (lent < bytes.size()) {
+    const Bytes rest = bytes.subspan(lent);
+    const RegistrationsView::Front front = registered_.FindOfDevice(rest);
+    RONDO_CHECK(front.region != nullptr, "of {} bytes to send, which lie in memory of a device, {} are not registered",
+                bytes.size(), rest.size());
+    if (loans_.full()) Look();
+    const auto room = static_cast<std::size_t>(peer_consumed_ + window_bytes_ - accepted_);
+    const std::size_t part = std::min(front.bytes, room);
+    write_short_ = part == 0;
+    loans_short_ = loans_.full();
+    if (write_short_ || loans_short_) break;
+    loans_.Add(accepted_, rest.first(part), *front.region);
+    accepted_ += part;
+    lent += part;
+    if (accepted_ - posted_ >= kMostBytes) Pump();
+  }
+  return lent;
 }
 
 std::uint64_t Stream::released() {
@@ -323,7 +353,9 @@ bool Stream::Post(ibv_send_wr& request, Kind kind, std::uint32_t count, bool sig
   request.imm_data = htonl(static_cast<std::uint32_t>(kind) << kCountBits | count);
   request.wr_id = link_->requests + 1;
   if (signaled || request.wr_id - link_->requests_signaled >= kSignalEvery) request.send_flags |= IBV_SEND_SIGNALED;
-  if (request.num_sge == 1 && request.sg_list->length <= link_->pair.inline_bytes())
+  // Of the ring alone: the processor reads what goes along with the request.
+  if (request.num_sge == 1 && request.sg_list->length <= link_->pair.inline_bytes() &&
+      request.sg_list->lkey == link_->out->lkey)
     request.send_flags |= IBV_SEND_INLINE;
   ibv_send_wr* bad = nullptr;
   if (const int failed = ibv_post_send(link_->pair.get(), &request, &bad); failed != 0) {
@@ -449,7 +481,9 @@ bool Stream::Arm() {
   // What came while the owner looked elsewhere; told once.
   const bool unseen = arrived_ != arrived_seen_;
   arrived_seen_ = arrived_;
-  const bool room = std::exchange(write_short_, false) && accepted_ < peer_consumed_ + window_bytes_;
+  const bool short_of_loans = std::exchange(loans_short_, false) && !loans_.full();
+  const bool room =
+      (std::exchange(write_short_, false) && accepted_ < peer_consumed_ + window_bytes_) || short_of_loans;
   const bool given_back = std::exchange(given_back_, false);
   return news_ || unseen || room || given_back || (moves() && !link_->event_wanted);
 }

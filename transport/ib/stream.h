@@ -23,6 +23,9 @@
 // lies: those bytes are lent (loans.h) until the device has been told that they have arrived, and their place in the
 // ring stays empty. The last request of a loan asks for a completion.
 //
+// Memory of a device (transport/device_memory.h) is lent whatever its size, and otherwise not taken: no byte of it is
+// read here, neither into the ring nor for a request that would carry it along (inline).
+//
 // Why nothing is lost or doubled when the connection is replaced: a side says how much has arrived only after its old
 // queue pair and registrations are gone, so what it has not counted by then never counts. The other side goes on from
 // there: those bytes are not consumed, so they are in its ring still; or they are lent still, since a device
@@ -95,6 +98,8 @@ class Stream {
   void Consume(std::size_t bytes);
   std::uint64_t accepted() const { return accepted_; }
   std::uint64_t released();
+  // Whether memory of a device is among what has not arrived.
+  bool lends_of_device() const { return loans_.any_of_device(); }
   std::uint64_t consumed() const { return consumed_; }
 
   // Nothing more is written; tells the other side once everything is on its way.
@@ -164,6 +169,7 @@ class Stream {
   void Drain();
   std::size_t Gather(std::uint64_t from, std::uint64_t until, Pieces& pieces) const;
   void GiveBack(std::uint64_t until);
+  std::size_t LendOfDevice(Bytes bytes);
   void Pump();
   void PumpCarrier();
   bool PostData();
@@ -193,6 +199,7 @@ class Stream {
   bool ending_ = false;
   bool end_sent_ = false;
   bool write_short_ = false;  // the last Write took less than it was given
+  bool loans_short_ = false;  // so it did, for there were too many loans
   RegistrationsView registered_;
   Loans loans_;
   bool given_back_ = false;  // something lent, and the owner has not seen it

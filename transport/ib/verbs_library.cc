@@ -52,6 +52,7 @@ Result<VerbsLibrary> LoadVerbs(const std::string& name) {
   find(library.modify_qp, "ibv_modify_qp");
   const char* const needed = missing;
   find(library.is_fork_initialized, "ibv_is_fork_initialized");
+  find(library.reg_dmabuf_mr, "ibv_reg_dmabuf_mr");
   missing = needed;
   if (missing == nullptr) return library;
   dlclose(handle);

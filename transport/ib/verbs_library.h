@@ -31,6 +31,9 @@ struct VerbsLibrary {
   int (*dealloc_pd)(ibv_pd* domain) = nullptr;
   ibv_mr* (*reg_mr)(ibv_pd* domain, void* address, std::size_t bytes, int access) = nullptr;
   int (*dereg_mr)(ibv_mr* region) = nullptr;
+  // Null: the library is older than that (rdma-core 34).
+  ibv_mr* (*reg_dmabuf_mr)(ibv_pd* domain, std::uint64_t offset, std::size_t bytes, std::uint64_t device_address,
+                           int fd, int access) = nullptr;
   ibv_comp_channel* (*create_comp_channel)(ibv_context* context) = nullptr;
   int (*destroy_comp_channel)(ibv_comp_channel* channel) = nullptr;
   ibv_cq* (*create_cq)(ibv_context* context, int entries, void* own, ibv_comp_channel* channel, int vector) = nullptr;

@@ -61,6 +61,7 @@ class ShmLane final : public Lane {
   void Consume(std::size_t bytes) override;
   std::size_t ReadInto(MutableBytes destination) override;
   bool Expect(std::uint64_t, MutableBytes) override { return false; }
+  bool sends_device_memory() const override { return is_plain() && base_.sends_device_memory(); }
   bool end_arrived() const override { return is_plain() && base_.end_arrived(); }
   std::uint64_t consumed() const override;
   void Revoke() override;

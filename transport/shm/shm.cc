@@ -83,6 +83,8 @@ class ShmTransport final : public Transport {
     return base_->Allocate(bytes);
   }
   Result<std::unique_ptr<Registration>> Register(MutableBytes memory) override { return base_->Register(memory); }
+  // For lanes that are the base's.
+  DeviceRegistrar* device_registrar() override { return base_->device_registrar(); }
 
  private:
   const std::shared_ptr<Transport> base_;

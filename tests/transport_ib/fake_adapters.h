@@ -1,0 +1,171 @@
+// A fake of verbs, for what soft-RoCE cannot do: adapters that take memory of a GPU, as dma-buf or by its address, or
+// refuse it in ways of their own. They are opened, and register memory, which they never look at; nothing can be sent.
+// Everything else of verbs is tested with real ones (tests/vm).
+//
+// One machine at a time: libibverbs knows no context for whom it works.
+#pragma once
+
+#include <doctest/doctest.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "transport/ib/device.h"
+
+namespace rondo::ib {
+
+struct FakeAdapter {
+  std::string name;
+  int dma_buf_refusal = EOPNOTSUPP;  // errno; 0: it takes memory as dma-buf
+  int own_buffer_refusal = 0;        // likewise, of a buffer there really is
+  int peer_memory_refusal = EFAULT;  // likewise, by its address
+};
+
+class FakeMachine {
+ public:
+  // What an adapter was told of.
+  struct Told {
+    std::string adapter;
+    bool dma_buf = false;
+    std::uint64_t address = 0;
+    std::size_t bytes = 0;
+    int fd = -1;
+    std::uint64_t offset = 0;
+    int access = 0;
+    std::uint32_t key = 0;
+    bool given_back = false;
+  };
+
+  explicit FakeMachine(const std::vector<FakeAdapter>& adapters, bool library_has_dma_buf = true) {
+    REQUIRE(now_ == nullptr);
+    now_ = this;
+    for (const FakeAdapter& adapter : adapters) {
+      Adapter& made = adapters_.emplace_back();
+      made.fake = adapter;
+      made.context.async_fd = eventfd(0, EFD_CLOEXEC);
+      made.domain.context = &made.context;
+      list_.push_back(&made.device);
+    }
+    list_.push_back(nullptr);
+    for (Adapter& adapter : adapters_) {
+      ChosenPort port;
+      port.port.device = adapter.fake.name;
+      auto opened = Device::Open(Library(library_has_dma_buf), std::move(port));
+      REQUIRE(opened);
+      devices.push_back(*opened);
+    }
+  }
+  ~FakeMachine() {
+    devices.clear();
+    for (Adapter& adapter : adapters_) close(adapter.context.async_fd);
+    now_ = nullptr;
+  }
+  FakeMachine(const FakeMachine&) = delete;
+
+  std::size_t registered_now() const {
+    std::size_t count = 0;
+    for (const Told& one : told) count += !one.given_back;
+    return count;
+  }
+
+  std::vector<std::shared_ptr<const Device>> devices;
+  std::deque<Told> told;  // in order
+  int given_back_twice = 0;
+
+ private:
+  struct Adapter {
+    FakeAdapter fake;
+    ibv_device device{};
+    ibv_context context{};
+    ibv_pd domain{};
+  };
+  struct Region {
+    ibv_mr mr{};
+    Told* told = nullptr;
+  };
+
+  static Adapter& Of(const ibv_pd* domain) {
+    for (Adapter& adapter : now_->adapters_)
+      if (&adapter.domain == domain) return adapter;
+    std::abort();
+  }
+  static ibv_mr* Answer(const FakeAdapter& adapter, int refusal, Told told) {
+    if (refusal != 0) {
+      errno = refusal;
+      return nullptr;
+    }
+    told.adapter = adapter.name;
+    told.key = ++now_->last_key_;
+    now_->told.push_back(told);
+    Region& region = now_->regions_.emplace_back();
+    region.told = &now_->told.back();
+    region.mr.lkey = told.key;
+    return &region.mr;
+  }
+
+  static VerbsLibrary Library(bool has_dma_buf) {
+    VerbsLibrary library;
+    library.get_device_list = [](int* count) {
+      *count = static_cast<int>(now_->adapters_.size());
+      return now_->list_.data();
+    };
+    library.free_device_list = [](ibv_device**) {};
+    library.get_device_name = [](ibv_device* device) -> const char* {
+      for (const Adapter& adapter : now_->adapters_)
+        if (&adapter.device == device) return adapter.fake.name.c_str();
+      return "";
+    };
+    library.open_device = [](ibv_device* device) -> ibv_context* {
+      for (Adapter& adapter : now_->adapters_)
+        if (&adapter.device == device) return &adapter.context;
+      return nullptr;
+    };
+    library.close_device = [](ibv_context*) { return 0; };
+    library.alloc_pd = [](ibv_context* context) -> ibv_pd* {
+      for (Adapter& adapter : now_->adapters_)
+        if (&adapter.context == context) return &adapter.domain;
+      return nullptr;
+    };
+    library.dealloc_pd = [](ibv_pd*) { return 0; };
+    library.is_fork_initialized = [] { return IBV_FORK_DISABLED; };
+    library.reg_mr = [](ibv_pd* domain, void* address, std::size_t bytes, int access) {
+      const FakeAdapter& adapter = Of(domain).fake;
+      return Answer(adapter, adapter.peer_memory_refusal,
+                    {.address = reinterpret_cast<std::uintptr_t>(address), .bytes = bytes, .access = access});
+    };
+    library.dereg_mr = [](ibv_mr* mr) {
+      for (Region& region : now_->regions_)
+        if (&region.mr == mr) now_->given_back_twice += std::exchange(region.told->given_back, true);
+      return 0;
+    };
+    if (has_dma_buf)
+      library.reg_dmabuf_mr = [](ibv_pd* domain, std::uint64_t offset, std::size_t bytes, std::uint64_t address, int fd,
+                                 int access) {
+        const FakeAdapter& adapter = Of(domain).fake;
+        const int refusal = adapter.dma_buf_refusal != 0 ? adapter.dma_buf_refusal
+                            : fd < 0                     ? EBADF
+                                                         : adapter.own_buffer_refusal;
+        return Answer(
+            adapter, refusal,
+            {.dma_buf = true, .address = address, .bytes = bytes, .fd = fd, .offset = offset, .access = access});
+      };
+    return library;
+  }
+
+  static inline FakeMachine* now_ = nullptr;
+  std::deque<Adapter> adapters_;
+  std::vector<ibv_device*> list_;
+  std::deque<Region> regions_;
+  std::uint32_t last_key_ = 0;
+};
+
+}  // namespace rondo::ib

@@ -1,0 +1,25 @@
+#include "transport/device_memory.h"
+
+#include "base/out_of_memory.h"
+
+namespace rondo {
+
+std::string_view Name(DeviceMemoryWay way) {
+  switch (way) {
+    case DeviceMemoryWay::kDmaBuf: return "dma-buf";
+    case DeviceMemoryWay::kPeerMemory: return "peer memory";
+  }
+  return "?";
+}
+
+Result<std::unique_ptr<DeviceRegistration>> RegisterDevice(Transport& transport, const DeviceMemory& memory) {
+  if (memory.bytes.empty()) return Fail(ErrorCode::kInvalidArgument, "no bytes of {} to register", memory.device);
+  DeviceRegistrar* const registrar = transport.device_registrar();
+  if (registrar == nullptr)
+    return Fail(ErrorCode::kUnsupported,
+                "the transport {} sends from no memory of a device: stage that of {} through pinned host memory",
+                transport.name(), memory.device);
+  return OrOutOfMemory("registering memory of a device", [&] { return registrar->RegisterDevice(memory); });
+}
+
+}  // namespace rondo
