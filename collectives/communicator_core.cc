@@ -126,7 +126,10 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
   if (cores == 0) cores = local_ranks;  // nobody knows: taken for enough
   const bool sleeps = own.transport->capabilities().moves_on_cores;
   core->wait_policy_ = own.wait_policy.value_or(WaitPolicy::For(local_ranks, cores, sleeps));
-  core->shared_core_policy_ = sleeps && local_ranks > cores ? WaitPolicy{} : WaitPolicy::YieldsAtOnce();
+  // Where bytes move on this host's cores they move in yields, too, so a long one says nothing of others.
+  core->shared_core_policy_ = !sleeps               ? WaitPolicy::YieldsAtOnce()
+                              : local_ranks > cores ? WaitPolicy{}
+                                                    : core->wait_policy_;
   core->mover_ =
       std::make_unique<UserOperationMover>(own.make_mover ? own.make_mover() : std::make_unique<HostMover>());
   core->hosts_ = HostsOf(own.peers);
