@@ -89,7 +89,7 @@ struct PeerPath {
 struct WaitPolicy {
   Duration spin{};   // polling only
   Duration yield{};  // after that, polling and giving the core away in between
-  // Spins where every local rank has a core, yields where ranks outnumber cores.
+  // Spins, and then yields, where every local rank has a core; yields where ranks outnumber cores.
   static WaitPolicy For(int local_ranks, int cores, bool sleeps = false);
   static constexpr WaitPolicy YieldsAtOnce() { return {.spin = {}, .yield = std::chrono::microseconds(2000)}; }
 };

@@ -76,7 +76,9 @@ std::string InWords(const Definition& packed) {
 WaitPolicy WaitPolicy::For(int local_ranks, int cores, bool sleeps) {
   // Where every rank has a core, polling catches an answer ten times sooner than a wake-up across cores (about 50 us on
   // virtual machines). Where ranks share cores, whoever polls keeps its peer from running: give the core away instead.
-  if (local_ranks <= cores) return {.spin = std::chrono::microseconds(200), .yield = {}};
+  // Yields follow: two that both sleep wait for two wake-ups each time, and where these take longer than either polls,
+  // as on an emulated processor, they would never leave off.
+  if (local_ranks <= cores) return {.spin = std::chrono::microseconds(200), .yield = YieldsAtOnce().yield};
   return sleeps ? WaitPolicy{} : YieldsAtOnce();
 }
 
@@ -127,15 +129,17 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
   }
   core->clock_ = own.clock != nullptr ? own.clock : std::make_shared<SteadyClock>();
   core->waiter_ = own.waiter != nullptr ? own.waiter : std::make_shared<KernelWaiter>(*core->clock_);
+  core->contention_ = Contention(core->waiter_->LongYield());
   const int local_ranks = LocalRanks(own);
   int cores = own.peers[static_cast<std::size_t>(own.rank)].cores;
   if (cores == 0) cores = CountCpus({UsableCpus()});
   if (cores == 0) cores = local_ranks;  // nobody knows: taken for enough
   const bool sleeps = own.transport->capabilities().moves_on_cores;
   core->wait_policy_ = own.wait_policy.value_or(WaitPolicy::For(local_ranks, cores, sleeps));
+  // Where bytes move on this host's cores they move in yields, too, so a long one says nothing of others.
   core->shared_core_policy_ = !sleeps               ? WaitPolicy::YieldsAtOnce()
                               : local_ranks > cores ? WaitPolicy{}
-                                                    : WaitPolicy{.yield = std::chrono::microseconds(200)};
+                                                    : core->wait_policy_;
   std::vector<Mover*> movers;
   for (std::uint32_t rail = 0; rail < own.rails; ++rail) {
     core->movers_.push_back(

@@ -294,7 +294,10 @@ class CommunicatorCore final : public PeerObserver,
   Error WhyRefused(const Error& found);
 
   // Owner: the clock, and what it said last.
-  TimePoint Look() { return last_look_ = clock_->Now(); }
+  TimePoint Look() {
+    looked_ = true;
+    return last_look_ = clock_->Now();
+  }
   // Owner, of the operation that has just started or is about to complete. `looked`: at the clock, a moment ago. Else
   // they look themselves, unless that would take as long as the operation does.
   void RecordStart(bool looked);
@@ -319,6 +322,11 @@ class CommunicatorCore final : public PeerObserver,
 
   // Messages. Owner: starts what was submitted, polls, publishes what has ended; true if anything moved.
   bool AdvanceMessages(bool glance_is_due);
+  bool MayStartMessagesFirst();
+  // Owner, when nothing moves: whether a message has come that is waited for, or will have in the next moment.
+  bool GlanceAtMessages() {
+    return messages_pending_.load(std::memory_order_relaxed) > 0 && !runner_->running() && messages_->Glance();
+  }
   // Owner, when nothing moves: who has left. True if something ended by it.
   bool LookAtMessages();
   MessageOperation* TakeSubmitted();
@@ -389,6 +397,7 @@ class CommunicatorCore final : public PeerObserver,
   WidePartials wide_partials_;
   std::uint32_t board_polls_ = 0;
   TimePoint last_look_{};
+  bool looked_ = false;           // since whoever drives began its turn
   bool start_is_coarse_ = false;  // of the running operation, as it is recorded
   bool armed_ = false;
   std::optional<TimePoint> trouble_since_;  // a needed lane is broken
@@ -401,6 +410,7 @@ class CommunicatorCore final : public PeerObserver,
 
   std::unique_ptr<MessageEngine> messages_;
   std::uint32_t glances_skipped_ = 0;
+  std::uint32_t starts_ = 0;
   std::uint64_t message_words_seen_ = 0;
 
   DriveGate gate_;

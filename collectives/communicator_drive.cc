@@ -20,6 +20,8 @@ constexpr std::uint32_t kPollsBetweenYieldsToStrangers = 64;
 constexpr Duration kSpinForElsewhere = std::chrono::microseconds(20);
 // Where only the board is in use: its polls between two of the endpoint's, which adopts late connections there.
 constexpr std::uint32_t kBoardPollsPerEndpointPoll = 64;
+// Messages that are started before the endpoint is polled, in a row.
+constexpr std::uint32_t kStartsPerEndpointPoll = 8;
 // What runs at once: so much of a rank, and so often looked at, before deadlines and lanes are.
 constexpr std::uint64_t kBytesAtOnce = 32 * 1024;
 constexpr int kPollsAtOnce = 256;
@@ -50,8 +52,12 @@ bool CommunicatorCore::AdvanceOperations() {
     return true;
   }
   runner_->RunsOn(waiter_->Core());
-  // The board's turns need nothing of the endpoint, and its clock would take longer than they do.
   const bool messages = messages_in_use_.load(std::memory_order_relaxed);
+  if (messages && MayStartMessagesFirst()) {
+    AdvanceMessages(/*glance_is_due=*/false);
+    return true;
+  }
+  // The board's turns need nothing of the endpoint, and its clock would take longer than they do.
   const bool look = !runner_->is_on_board_alone() || messages || ++board_polls_ % kBoardPollsPerEndpointPoll == 0;
   if (look) endpoint_->Poll(Look());
   bool moved = false;
@@ -91,6 +97,15 @@ bool CommunicatorCore::AdvanceOperations() {
     gate_.Announce(/*work=*/false);
     moved = true;
   }
+}
+
+// A message that was just issued goes out before anything else is looked at: its peer waits. Not always, for who sends
+// again and again must look as well.
+bool CommunicatorCore::MayStartMessagesFirst() {
+  if (!submissions_waiting_.load(std::memory_order_relaxed) || runner_->running() ||
+      completed_.load(std::memory_order_relaxed) != issued_.load(std::memory_order_relaxed))
+    return false;
+  return ++starts_ % kStartsPerEndpointPoll != 0;
 }
 
 // The first operation of all waits until it is known whether there is a board: so all ranks take the same path.
@@ -273,6 +288,7 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
   std::uint32_t idle_polls = 0, moved_polls = 0;
   bool glanced = false;
   while (true) {
+    looked_ = false;
     const bool moved = Advance();
     if (ready() || CallbacksDue() || (background && waiters_.load() > 0)) break;
     if (moved) {
@@ -289,9 +305,9 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
     const BoardPath::Awaited awaited = runner_->WhereAreAwaited();
     const WaitPolicy policy = PolicyFor(awaited);
     // At most every other time, so that the clock is looked at whatever the board shows.
-    glanced = !glanced && policy.spin > Duration::zero() && runner_->GlanceAtBoard();
+    glanced = !glanced && policy.spin > Duration::zero() && (runner_->GlanceAtBoard() || GlanceAtMessages());
     if (glanced) continue;
-    const TimePoint now = Look();
+    const TimePoint now = looked_ ? last_look_ : Look();
     if (start_is_coarse_) RecordWaiting();
     if (!idle_since) idle_since = now;
     if (LookForTrouble(now, waited)) continue;

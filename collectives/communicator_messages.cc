@@ -196,6 +196,9 @@ bool CommunicatorCore::AdvanceMessages(bool glance_is_due) {
     moved = true;
   }
   while (MessageOperation* const operation = TakeSubmitted()) {
+    // It was issued at a look at the clock, perhaps after the last one here.
+    if (operation->deadline != TimePoint::max())
+      last_look_ = std::max(last_look_, operation->deadline - operation->timeout);
     messages_->Start(*operation);
     moved = true;
   }

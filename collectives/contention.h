@@ -13,10 +13,13 @@ namespace rondo {
 // Thread rule: one thread at a time.
 class Contention {
  public:
+  // `long_yield`: Waiter::LongYield.
+  explicit Contention(Duration long_yield = std::chrono::microseconds(1)) : long_yield_(long_yield) {}
+
   // A yield that lasted so long. Where nobody else is ready to run it takes 0.3 us, else 1.5 and more: two switches,
   // and whatever the other does in between.
   void Yielded(Duration took) {
-    if (took >= std::chrono::microseconds(1)) {
+    if (took >= long_yield_) {
       score_ = std::min(score_ + kOfALongOne, kMost);
     } else if (score_ > 0) {
       --score_;
@@ -29,6 +32,7 @@ class Contention {
 
  private:
   static constexpr int kOfALongOne = 16, kWanted = 64, kMost = 1024;
+  Duration long_yield_;
   int score_ = 0;
 };
 

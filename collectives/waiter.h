@@ -17,6 +17,8 @@ class Waiter {
   virtual void Sleep(Endpoint& endpoint, int kick_fd, TimePoint deadline) = 0;
   // Gives the core to somebody else for a moment.
   virtual void Yield() = 0;
+  // From what length on a Yield tells that somebody else ran meanwhile.
+  virtual Duration LongYield() const { return std::chrono::microseconds(1); }
   // The number of the core that the caller runs on, the same for all processes of the machine; negative: not known.
   // Cheap: asked before every look.
   virtual int Core() { return -1; }
@@ -25,13 +27,15 @@ class Waiter {
 // Sleeps in the kernel.
 class KernelWaiter final : public Waiter {
  public:
-  explicit KernelWaiter(const Clock& clock) : clock_(clock) {}
+  explicit KernelWaiter(const Clock& clock);
   void Sleep(Endpoint& endpoint, int kick_fd, TimePoint deadline) override;
   void Yield() override;
+  Duration LongYield() const override { return long_yield_; }
   int Core() override;
 
  private:
   const Clock& clock_;
+  const Duration long_yield_;
 };
 
 }  // namespace rondo

@@ -159,6 +159,15 @@ Result<bool> MessageEngine::Poll() {
   return moved;
 }
 
+bool MessageEngine::Glance() {
+  constexpr std::size_t kGlances = 4;
+  if (open_.empty()) return false;
+  for (std::size_t round = 0; round < kGlances / open_.size(); ++round)
+    for (MessageLane* lane : open_)
+      if (lane->HasNews()) return true;
+  return false;
+}
+
 bool MessageEngine::HasOutput() const {
   return std::any_of(open_.begin(), open_.end(), [](const MessageLane* lane) { return lane->HasOutput(); });
 }

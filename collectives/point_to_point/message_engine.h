@@ -54,6 +54,9 @@ class MessageEngine {
   // Moves what can move; true if anything did. An error (kProtocol, kOutOfMemory, kCorrupt) is final: revoke, then
   // FailAll.
   Result<bool> Poll();
+  // Whether Poll would find a message that has come. Looks a few times, for no longer than Poll and what goes with it
+  // take; where there are many lanes, not at all.
+  bool Glance();
   // How many operations have ended since the last call.
   std::uint32_t TakeFinished() { return completions_.Take(); }
   // Answers, credit or an end are to go out, though perhaps no operation of this rank is under way.

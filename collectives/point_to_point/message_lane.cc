@@ -19,6 +19,9 @@ constexpr std::uint64_t kTurnBytes = 1024 * 1024;
 // Credit goes back with whatever is sent; by itself once this part of it is owed.
 constexpr std::uint64_t kReturnFraction = 4;
 
+// Polls in a row that send, and do not look what has come.
+constexpr std::uint32_t kLooksSkipped = 4;
+
 // Bodies in frames that are verified while they are still in the cache.
 MessageLimits WithFrames(MessageLimits limits) {
   if (limits.checksums) limits.body_frame_bytes = std::min(limits.body_frame_bytes, kMostCheckedPayload);
@@ -125,9 +128,21 @@ void MessageLane::Abandon() {
 
 Result<bool> MessageLane::Poll() {
   if (abandoned_) return false;
+  // What was just issued goes out first: a look at the lane may be a system call, and its peer waits.
+  const bool sends_alone = !queued_.empty() && bodies_.empty() && !outgoing_.active && looks_skipped_ < kLooksSkipped;
+  if (sends_alone && SendFrames()) {
+    ++looks_skipped_;
+    return true;
+  }
+  looks_skipped_ = 0;
   RONDO_ASSIGN(const bool received, ReceiveFrames());
   const bool sent = SendFrames();
   return received || sent;
+}
+
+bool MessageLane::HasNews() {
+  if (abandoned_ || incoming_.active) return false;
+  return lane_.Peek(kMessageHeaderBytes).size() >= kMessageHeaderBytes;
 }
 
 // ---- receiving ----
@@ -173,6 +188,8 @@ Result<bool> MessageLane::ReceiveFrames() {
       if (incoming_.padding > 0) return moved;
     }
     FinishIncoming();
+    // What is not here yet the next poll looks for: by then whoever waited for this has it.
+    if (lane_.Peek(0).size() == 0) return true;
   }
   return moved;
 }

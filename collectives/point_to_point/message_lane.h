@@ -74,6 +74,8 @@ class MessageLane {
 
   // Moves what can move. An error (kProtocol, kOutOfMemory; kCorrupt: a checksum did not match) is final.
   Result<bool> Poll();
+  // Whether the next frame has begun to come.
+  bool HasNews();
 
   // ---- how it stands ----
 
@@ -164,9 +166,10 @@ class MessageLane {
   StageList releasing_;  // by release_at
   std::uint32_t announced_count_ = 0;
   std::uint64_t last_id_ = 0;
-  std::uint64_t spent_bytes_ = 0;          // of eager credit, in all
-  std::uint64_t returned_to_us_ = 0;       // likewise
-  bool body_next_ = false;                 // bodies and messages take turns
+  std::uint64_t spent_bytes_ = 0;     // of eager credit, in all
+  std::uint64_t returned_to_us_ = 0;  // likewise
+  bool body_next_ = false;            // bodies and messages take turns
+  std::uint32_t looks_skipped_ = 0;
   std::deque<RefusalToSend> refusals_;     // at most max_announced_messages
   std::deque<std::uint64_t> withdrawals_;  // likewise
   bool ending_ = false;

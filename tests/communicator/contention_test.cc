@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "collectives/waiter.h"
+
 namespace rondo {
 namespace {
 
@@ -28,6 +30,28 @@ TEST_CASE("one long yield in ten is enough to go on believing it") {
   Contention contention;
   for (int i = 0; i < 1000; ++i) contention.Yielded(i % 10 == 0 ? kLong : kShort);
   CHECK(contention.is_wanted());
+}
+
+TEST_CASE("on a machine whose system calls are slow a yield has to last longer to tell anything") {
+  Contention contention(10 * kLong);
+  for (int i = 0; i < 1000; ++i) contention.Yielded(9 * kLong);
+  CHECK_FALSE(contention.is_wanted());
+  for (int i = 0; i < 4; ++i) contention.Yielded(10 * kLong);
+  CHECK(contention.is_wanted());
+}
+
+TEST_CASE("what a long yield is follows from what a system call takes, within bounds") {
+  // Every look at this clock takes as long as the machine's system call is to seem.
+  struct Slow final : Clock {
+    explicit Slow(Duration step) : step(step) {}
+    TimePoint Now() const override { return now += step; }
+    const Duration step;
+    mutable TimePoint now{};
+  };
+  const Slow fast(std::chrono::nanoseconds(100)), slow(std::chrono::microseconds(2)), stuck(std::chrono::seconds(1));
+  CHECK(KernelWaiter(fast).LongYield() == std::chrono::microseconds(1));
+  CHECK(KernelWaiter(slow).LongYield() == std::chrono::microseconds(10));
+  CHECK(KernelWaiter(stuck).LongYield() == std::chrono::microseconds(50));
 }
 
 TEST_CASE("it is forgotten within a thousand short yields, however long it was so") {

@@ -95,6 +95,36 @@ TEST_CASE("a small message goes out without its receive, a large one waits to be
   CHECK(world.engine(1).held_messages() == 1);
 }
 
+TEST_CASE("what was just issued goes out before its lane is looked at, but who only sends still hears") {
+  MessageWorld world({.ranks = 2});
+  world.Send(1, 0, 7, "the path is made");
+  world.Recv(0, 1, 7, 100);
+  world.Finish();
+  world.Send(1, 0, 8, "early");
+  REQUIRE(world.engine(1).Poll());
+  int polls = 0;
+  while (world.engine(0).held_messages() == 0) {
+    REQUIRE(++polls < 20);
+    const TestOperation& sent = world.Send(0, 1, 9, "again");
+    REQUIRE(world.engine(0).Poll());
+    CHECK(sent.final());
+  }
+  CHECK(polls > 1);
+}
+
+TEST_CASE("a glance finds a message that has come, and nothing else") {
+  MessageWorld world({.ranks = 2});
+  world.Send(1, 0, 7, "the path is made");
+  world.Recv(0, 1, 7, 100);
+  world.Finish();
+  CHECK_FALSE(world.engine(0).Glance());
+  world.Send(1, 0, 8, "now");
+  REQUIRE(world.engine(1).Poll());
+  CHECK(world.engine(0).Glance());
+  REQUIRE(world.engine(0).Poll());
+  CHECK_FALSE(world.engine(0).Glance());
+}
+
 TEST_CASE("what a peer holds for a sender is bounded by credit and announcements; the rest waits at the sender") {
   MessageWorld world({.limits = kSmall});
   std::vector<TestOperation*> sends;
