@@ -139,8 +139,11 @@ class FakeMachine {
     library.is_fork_initialized = [] { return IBV_FORK_DISABLED; };
     library.reg_mr = [](ibv_pd* domain, void* address, std::size_t bytes, int access) {
       const FakeAdapter& adapter = Of(domain).fake;
-      return Answer(adapter, adapter.peer_memory_refusal,
-                    {.address = reinterpret_cast<std::uintptr_t>(address), .bytes = bytes, .access = access});
+      Told told;
+      told.address = reinterpret_cast<std::uintptr_t>(address);
+      told.bytes = bytes;
+      told.access = access;
+      return Answer(adapter, adapter.peer_memory_refusal, std::move(told));
     };
     library.dereg_mr = [](ibv_mr* mr) {
       for (Region& region : now_->regions_)
@@ -154,9 +157,14 @@ class FakeMachine {
         const int refusal = adapter.dma_buf_refusal != 0 ? adapter.dma_buf_refusal
                             : fd < 0                     ? EBADF
                                                          : adapter.own_buffer_refusal;
-        return Answer(
-            adapter, refusal,
-            {.dma_buf = true, .address = address, .bytes = bytes, .fd = fd, .offset = offset, .access = access});
+        Told told;
+        told.dma_buf = true;
+        told.address = address;
+        told.bytes = bytes;
+        told.fd = fd;
+        told.offset = offset;
+        told.access = access;
+        return Answer(adapter, refusal, std::move(told));
       };
     return library;
   }
