@@ -21,6 +21,8 @@ BOTH = "--transport ib --ib-dev rxe0,rxe1"
 QUIETLY = """
     ranks() { cat /proc/$launcher/task/$launcher/children; }
     quietly() { kill -STOP $(ranks); sleep 0.5; "$@"; kill -CONT $(ranks); }
+    packets() { cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts; }
+    under_way() { for _ in $(seq 300); do [ $(packets) -gt $((before + 1000)) ] && return; sleep 0.1; done; echo "nothing moved by rxe0"; }
 """
 
 
@@ -157,7 +159,7 @@ class Ib(unittest.TestCase):
 
     def test_a_killed_rank_a_port_that_goes_down_and_a_gid_that_goes_away_are_told_by_name(self):
         done = guest(QUIETLY + f"""
-            job() {{ rondo run -N 2 -- rondo perf all_reduce {BOTH} -b 64K -e 64K -n 100000 -w 0 --timeout 10 >/tmp/out 2>&1 & launcher=$!; sleep 3; }}
+            job() {{ before=$(packets); rondo run -N 2 -- rondo perf all_reduce {BOTH} -b 64K -e 64K -n 100000 -w 0 --timeout 10 >/tmp/out 2>&1 & launcher=$!; under_way; }}
             told() {{ wait; grep -a 'rondo perf: rank' /tmp/out; echo ==; }}
             job; kill -9 $(ranks | cut -d" " -f2); told
             job; quietly ip link set veth1 down; told
@@ -186,7 +188,7 @@ class Ib(unittest.TestCase):
             rdma link add rxe2 type rxe netdev lo
             ./guest_mending --no-colors
             both="--transport ib --ib-dev rxe0+rxe2,rxe1+rxe2"
-            rondo run -N 2 -- rondo perf all_reduce $both -b 64K -e 64K -n 2000 -w 0 --timeout 20 >/tmp/out 2>&1 & launcher=$!; sleep 3
+            before=$(packets); rondo run -N 2 -- rondo perf all_reduce $both -b 64K -e 64K -n 2000 -w 0 --timeout 20 >/tmp/out 2>&1 & launcher=$!; under_way
             quietly ip link set veth1 down; wait; grep -a 'Wrong values\|Path to' /tmp/out
             rondo perf all_reduce -N 2 $both -b 8 -e 8 -n 1 2>&1 | grep 'Path to'
         """, RONDO, "bazel-bin/tests/transport_ib/guest_mending:/root/guest_mending")  # fmt: skip
@@ -202,7 +204,7 @@ class Ib(unittest.TestCase):
             both="--transport ib --ib-dev rxe0+rxe2,rxe1+rxe2 --rails 2"
             rondo perf all -N 2 $both -b 4 -e 1M -f 64 -n 2 -w 0 2>&1 | grep 'Wrong values\|Path to'
             rondo perf send_recv -N 2 --matrix $both -e 64K --time-ms 20 2>&1 | grep 'Wrong values\|Path 0'
-            rondo run -N 2 -- rondo perf all_reduce $both -b 1M -e 1M -n 150 -w 0 --timeout 30 >/tmp/out 2>&1 & launcher=$!; sleep 3
+            before=$(packets); rondo run -N 2 -- rondo perf all_reduce $both -b 1M -e 1M -n 300 -w 0 --timeout 30 >/tmp/out 2>&1 & launcher=$!; under_way
             quietly ip link set veth1 down; wait; grep -a 'Wrong values\|Path to' /tmp/out
         """, RONDO)  # fmt: skip
         self.says(done)
