@@ -256,8 +256,7 @@ void IbLane::Look(TimePoint now) {
       return;
     case Phase::kRdma: break;
   }
-  // What arrives is looked for by who wants it, in Peek.
-  if (stream_->waits() || base_over || now >= look_at_base_) stream_->Look();
+  stream_->Look();
   if (base_over) AdoptBaseOver(now);
   if (const auto failure = stream_->failure(); failure && !over_) {
     if (!failure->mendable || !may_send_ || stream_->end_arrived() || base_over)

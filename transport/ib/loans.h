@@ -22,7 +22,6 @@ class Loans {
   // As many as lie in a window of 1 MiB.
   static constexpr std::size_t kMost = 64;
 
-  bool empty() const { return count_ == 0; }
   bool full() const { return count_ == kMost; }
   // `memory` is the stream from offset `begin` on. REQUIRES: not full; not empty; behind all that was lent before.
   void Add(std::uint64_t begin, Bytes memory, const Region& region);

@@ -20,9 +20,8 @@ namespace {
 
 // Of data, outstanding: more than a bandwidth-delay product has messages of kMostBytes.
 constexpr std::uint32_t kNotices = 64;
-// Receives are posted again when so many are due and nothing else is, or twice as many.
 constexpr std::uint32_t kRepost = 16;
-constexpr std::uint32_t kReceives = kNotices + 7 + 2 * kRepost;
+constexpr std::uint32_t kReceives = kNotices + 7 + kRepost;
 // A completion is asked for so often; fewer cost less.
 constexpr std::uint32_t kSignalEvery = 16;
 constexpr std::uint32_t kInlineBytes = 256;
@@ -431,16 +430,11 @@ void Stream::TakeCredit() {
 
 // ---- completions ----
 
-// Whether there was anything.
-bool Stream::Count() {
+void Stream::Count() {
   std::array<ibv_wc, kRepost> done;
-  bool any = false;
   for (int count = kRepost; count == static_cast<int>(kRepost);) {
     count = ibv_poll_cq(link_->pair.completions(), kRepost, done.data());
-    if (count < 0) {
-      FailWith(ErrorCode::kInternal, "the completion queue cannot be read", false, true);
-      return true;
-    }
+    if (count < 0) return FailWith(ErrorCode::kInternal, "the completion queue cannot be read", false, true);
     for (const ibv_wc& one : std::span(done).first(static_cast<std::size_t>(count))) {
       if (one.status != IBV_WC_SUCCESS) {
         if (one.wr_id == 0) link_->receives_given_back = true;
@@ -459,15 +453,9 @@ bool Stream::Count() {
         GiveBack(link_->request_end[one.wr_id % kSends]);
       }
     }
-    any = any || count > 0;
+    if (count > 0) news_ = true;
+    if (link_->receives_due >= kRepost && !failure_) PostReceives();
   }
-  news_ = news_ || any;
-  // It takes time that what has just come need not wait for.
-  if (link_->receives_due >= (any ? 2 * kRepost : kRepost) && !failure_) {
-    PostReceives();
-    any = true;
-  }
-  return any;
 }
 
 void Stream::Look() {
@@ -480,8 +468,8 @@ void Stream::Look() {
       arrived_ += read;
       if (read < ring_bytes_ - at) break;
     }
-  } else if (link_ && link_->connected && !Count()) {
-    return;  // what waits, waits for a completion
+  } else if (link_ && link_->connected) {
+    Count();
   }
   Pump();
 }

@@ -13,7 +13,7 @@
 //     credit.notices, which count receives that were posted again.
 //   - A side gives credit only when it can raise `consumed` by W/4 or `notices` by N/2. Who has read no credit since c
 //     has sent at most W bytes and N notices beyond c, so at most 4 + 2 credits are unread. With the end, and receives
-//     that wait to be posted again together (2 kRepost), N + 7 + 2 kRepost receives are enough.
+//     that wait to be posted again together (kRepost), N + 7 + kRepost receives are enough.
 //   - A sender that waits for room is given credit: whoever waits for it has consumed all of W, or notices of N.
 //
 // Sent bytes stay in the sender's ring until they are consumed. An RDMA write is read again by the device only while it
@@ -103,10 +103,7 @@ class Stream {
   std::uint64_t consumed() const { return consumed_; }
 
   // Nothing more is written; tells the other side once everything is on its way.
-  void End() {
-    ending_ = true;
-    Pump();
-  }
+  void End() { ending_ = true; }
   bool end_arrived() const { return end_arrived_; }
   // Why nothing can be sent or received any more; Detach forgets it.
   struct Failure {
@@ -119,10 +116,6 @@ class Stream {
 
   // Looks what has completed, and goes on with what waited for it.
   void Look();
-  // Whether something waits for it that the owner does not look for by Peek.
-  bool waits() const {
-    return posted_ < accepted_ || !loans_.empty() || carrier_ != nullptr || (ending_ && !end_sent_);
-  }
   // Asks for an event at the next completion, then looks again: true if something happened since it was last seen.
   bool Arm();
   // Of the channel, for this stream.
@@ -184,7 +177,7 @@ class Stream {
   bool PostEnd();
   bool Post(ibv_send_wr& request, Kind kind, std::uint32_t count, bool signaled = false);
   void PostReceives();
-  bool Count();
+  void Count();
   void TakeNotice(std::uint32_t immediate);
   void TakeCredit();
   void FailWith(ErrorCode code, std::string message, bool peer, bool mendable);
