@@ -123,8 +123,8 @@ struct CommunicatorOptions {
   std::uint32_t max_cached_plans = 128;
   // Messages (Send, Recv). What peers may send before this rank wants it is at most eager_credit_bytes each and
   // max_announced_messages names of more; beyond that their sends wait with them.
-  std::uint64_t eager_message_bytes = 32 << 10;  // up to this a message goes out at once, while there is credit
-  std::uint64_t eager_credit_bytes = 256 << 10;  // equal on all ranks
+  std::uint64_t eager_message_bytes = 64 << 10;  // up to this a message goes out at once, while there is credit
+  std::uint64_t eager_credit_bytes = 512 << 10;  // equal on all ranks
   std::uint32_t max_announced_messages = 1024;   // equal on all ranks
   std::uint32_t max_pending_messages = 4096;     // issued here and not complete; one more gives kResource
   // CRC-32C of every frame on lanes, header and payload, of collectives and of messages; equal on all ranks. What does

@@ -3,7 +3,8 @@
 // A small message goes out at once, within the credit that the receiver gave (eager): a receive that is posted gets it
 // straight into its memory, else it is held, and its credit returns when a receive has taken it. A larger message, or
 // one without credit, is announced; its body goes out when the receiver has matched it and cleared it, so that it is
-// received straight into the user's memory whatever its size. Both kinds go out in the order of their issue.
+// received straight into the user's memory whatever its size. Both kinds go out in the order of their issue, and frames
+// that wait together are written together: a write may be a system call, or a packet.
 //
 // Hence what a peer can make this rank hold is bounded: eager_credit_bytes and max_announced_messages. When both are
 // used up, sends wait here, in their order. What comes in is always read: no lane is ever stopped by a message that
@@ -33,9 +34,9 @@ namespace rondo {
 
 struct MessageLimits {
   // Messages up to this size go out without asking, as far as there is credit.
-  std::uint64_t eager_message_bytes = 32 << 10;
+  std::uint64_t eager_message_bytes = 64 << 10;
   // What one peer may send without asking and this rank has not received: bytes of the stream. Equal on all ranks.
-  std::uint64_t eager_credit_bytes = 256 << 10;
+  std::uint64_t eager_credit_bytes = 512 << 10;
   // Messages that one peer has announced and this rank has not matched. Equal on all ranks.
   std::uint32_t max_announced_messages = 1024;
   // Payload of one frame of an announced message: what a small message behind it waits for.
@@ -89,16 +90,25 @@ class MessageLane {
   std::string Explain(const MessageOperation& operation) const;
 
  private:
-  // The frame that goes out: its header's place, then the payload, then padding.
+  // A frame that goes out: its header's place, then the payload, then padding.
   struct Outgoing {
-    bool active = false;
     MessageFrameType type = MessageFrameType::kCredit;
     const std::byte* header = nullptr;
     Bytes payload;
-    Bytes tail;              // padding, or with checksums more
-    std::uint64_t sent = 0;  // of header, payload and tail
+    Bytes tail;             // padding, or with checksums more
+    std::uint64_t end = 0;  // of it, in the stream
     MessageOperation* send = nullptr;
     bool offer = false;
+    std::uint64_t bytes() const { return kMessageHeaderBytes + payload.size() + tail.size(); }
+  };
+  static constexpr std::size_t kMostTogether = 8;
+  // Those that go out together, one behind the other.
+  struct Batch {
+    std::array<Outgoing, kMostTogether> frames;
+    std::size_t first = 0;  // that is not out yet
+    std::size_t count = 0;
+    std::uint64_t sent = 0;  // of the first: header, payload and tail
+    bool empty() const { return first == count; }
   };
   // The frame that comes in, once its header has.
   struct Incoming {
@@ -131,12 +141,19 @@ class MessageLane {
   void FinishIncoming();
 
   bool SendFrames();
-  bool NextFrame();
+  bool NextFrames();
+  bool NextFrame(std::uint64_t offset);
+  // Of the batch, what can go in one call: bytes asked for, and accepted.
+  struct Sent {
+    std::uint64_t asked;
+    std::uint64_t accepted;
+  };
+  Sent SendBatch();
   Bytes MakeTail(Bytes payload, std::array<std::byte, kMessageHeaderBytes>& header);
   bool NextAnswer(MessageHeader& header);
-  bool NextMessage(MessageHeader& header);
-  bool NextBody(MessageHeader& header);
-  void FinishOutgoing();
+  bool NextMessage(MessageHeader& header, Outgoing& frame);
+  bool NextBody(MessageHeader& header, Outgoing& frame);
+  void FinishFrame(const Outgoing& frame);
   bool ReleaseSent();
 
   void Match(MessageOperation& receive, Tag tag, DataType type, std::uint64_t bytes) const;
@@ -147,6 +164,9 @@ class MessageLane {
   std::uint64_t TailOf(std::uint64_t payload) const;
   tl::unexpected<Error> Breach(std::string what) const;
 
+  // How much one direction moves before the other gets its turn, and other lanes theirs.
+  static constexpr std::uint64_t kTurnBytes = 1024 * 1024;
+
   const MessageLimits limits_;
   Lane& lane_;
   const Rank self_;
@@ -154,15 +174,15 @@ class MessageLane {
   Completions& completions_;
 
   // ---- outgoing ----
-  static constexpr std::size_t kHeaders = 16;
+  static constexpr std::size_t kHeaders = 2 * kMostTogether;
   alignas(kLineBytes) std::array<std::array<std::byte, kMessageHeaderBytes>, kHeaders> headers_;
   std::array<std::uint64_t, kHeaders> header_end_{};  // stream offset after what was last lent from there
   std::array<OutgoingTail, kHeaders> tails_;          // each takes turns with a header
   std::uint32_t next_header_ = 0;
-  Outgoing outgoing_;
+  Batch outgoing_;
   StageList queued_;
   StageList announced_;  // by id
-  StageList bodies_;     // cleared, in the order of their clearing; the first is going out
+  StageList bodies_;     // cleared, in the order of their clearing, and not all in frames
   StageList releasing_;  // by release_at
   std::uint32_t announced_count_ = 0;
   std::uint64_t last_id_ = 0;

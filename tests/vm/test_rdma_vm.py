@@ -32,6 +32,7 @@ class WithoutABoot(unittest.TestCase):
         for words, named in ((["--spin", "true"], "unknown option --spin"), ([], "no command"),
                              (["--memory", "much", "true"], "--memory wants a positive number, not 'much'"),
                              (["--limit"], "--limit wants a value"),
+                             (["--pin", "--cpus", "999", "true"], "--pin: 999 processors want as many cores"),
                              (["--file", "/no/such", "true"], "/no/such")):  # fmt: skip
             answer = rdma_vm(*words)
             self.assertEqual(answer.returncode, 125, answer)

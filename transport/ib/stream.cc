@@ -25,8 +25,13 @@ constexpr std::uint32_t kReceives = kNotices + 7 + kRepost;
 // A completion is asked for so often; fewer cost less.
 constexpr std::uint32_t kSignalEvery = 16;
 constexpr std::uint32_t kInlineBytes = 256;
-// Of one work request, so that the other side works while this one still copies.
-constexpr std::size_t kMostBytes = 64 * 1024;
+// Of one work request: a message of 64 KiB with its header. A longer one tells the other side later that it has come.
+constexpr std::size_t kMostBytes = 68 * 1024;
+// Where a processor plays the adapter every packet costs as much as a page of data, also the one that a header takes
+// for itself: of four messages of 64 KiB they share one.
+constexpr std::size_t kMostBytesBySoftware = 272 * 1024;
+// What was copied is posted after so much, so that the other side works while this one still copies.
+constexpr std::size_t kMostCopied = 64 * 1024;
 constexpr int kCountBits = 30;
 constexpr std::uint64_t kMostRingBytes = 1u << 30;
 constexpr int kMostNotices = 1 << 16;
@@ -61,6 +66,7 @@ Status Stream::Attach(std::shared_ptr<const Device> device, std::size_t key, ibv
   Link link;
   link.device = device;
   link.key = key;
+  link.most_bytes = device->port().software ? kMostBytesBySoftware : kMostBytes;
   RONDO_ASSIGN(link.in, device->Register(in_.bytes(), true));
   RONDO_ASSIGN(link.out, device->Register(out_.bytes(), false));
   options.sends = kSends;
@@ -200,7 +206,7 @@ void Stream::FailWith(ErrorCode code, std::string message, bool peer, bool menda
 // ---- sending ----
 
 std::size_t Stream::Write(std::span<const Bytes> pieces) {
-  std::size_t done = 0;
+  std::size_t done = 0, copied = 0;
   write_short_ = loans_short_ = false;
   if (accepted_ == peer_consumed_ + window_bytes_) Look();
   const bool any_of_device = registered_.any_of_device();
@@ -225,13 +231,17 @@ std::size_t Stream::Write(std::span<const Bytes> pieces) {
         loans_.Add(accepted_, piece.first(part), *region);
       } else {
         const auto at = static_cast<std::size_t>(accepted_ % ring_bytes_);
-        part = std::min({part, ring_bytes_ - at, kMostBytes});
+        part = std::min({part, ring_bytes_ - at, kMostCopied});
         std::memcpy(out_.bytes().data() + at, piece.data(), part);
+        copied += part;
       }
       accepted_ += part;
       done += part;
       piece = piece.subspan(part);
-      if (accepted_ - posted_ >= kMostBytes) Pump();
+      if (copied >= kMostCopied || accepted_ - posted_ >= most_bytes()) {
+        Pump();
+        copied = 0;
+      }
     }
   }
   Pump();
@@ -255,7 +265,7 @@ std::size_t Stream::LendOfDevice(Bytes bytes) {
     loans_.Add(accepted_, rest.first(part), *front.region);
     accepted_ += part;
     lent += part;
-    if (accepted_ - posted_ >= kMostBytes) Pump();
+    if (accepted_ - posted_ >= most_bytes()) Pump();
   }
   return lent;
 }
@@ -296,7 +306,7 @@ bool Stream::PostData() {
   if (posted_ == accepted_ || link_->notices_sent - link_->peer_notices >= link_->peer.notices) return false;
   const Landing& peer = link_->peer;
   const auto theirs = static_cast<std::size_t>(posted_ % peer.ring_bytes);
-  const auto most = std::min<std::uint64_t>({accepted_ - posted_, peer.ring_bytes - theirs, kMostBytes});
+  const auto most = std::min<std::uint64_t>({accepted_ - posted_, peer.ring_bytes - theirs, link_->most_bytes});
   Pieces pieces;
   const std::size_t count = Gather(posted_, posted_ + most, pieces);
   std::array<ibv_sge, kPieces> gathered;

@@ -123,14 +123,15 @@ class Stream {
 
  private:
   static constexpr std::uint32_t kSends = 96;
-  // That one request gathers: a header, what follows it in the user's memory, and the next header.
-  static constexpr std::size_t kPieces = 3;
+  // That one request gathers: headers, and what follows each in the user's memory.
+  static constexpr std::size_t kPieces = 10;
   enum class Kind : std::uint32_t { kData = 0, kCredit = 1, kEnd = 2 };
 
   // A connection, and what is counted anew for each.
   struct Link {
     std::shared_ptr<const Device> device;
-    std::size_t key = 0;  // of Region::keys
+    std::size_t key = 0;         // of Region::keys
+    std::size_t most_bytes = 0;  // of one request
     VerbsHandle<ibv_mr> in;
     VerbsHandle<ibv_mr> out;
     QueuePair pair;  // ends before the registrations
@@ -182,6 +183,8 @@ class Stream {
   void TakeCredit();
   void FailWith(ErrorCode code, std::string message, bool peer, bool mendable);
   void Linger();
+  // What is accepted beyond it is posted at once.
+  std::size_t most_bytes() const { return link_ ? link_->most_bytes : ring_bytes_; }
   bool moves() const { return link_ && link_->connected && !failure_; }
 
   const std::size_t ring_bytes_;

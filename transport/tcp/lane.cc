@@ -18,7 +18,7 @@
 namespace rondo::tcp {
 namespace {
 
-constexpr std::size_t kMaxPieces = 16;  // of one system call; the rest goes with the next
+constexpr std::size_t kMaxPieces = 24;  // of one system call; the rest goes with the next
 
 }  // namespace
 
