@@ -157,7 +157,7 @@ class Ib(unittest.TestCase):
         self.assertIn("warn  rxe1:1: Ethernet (RoCE), down", dead)
         self.assertIn("bad   port: no RDMA port is active", dead)
 
-    def test_a_killed_rank_a_port_that_goes_down_and_a_gid_that_goes_away_are_told_by_name(self):
+    def test_a_killed_rank_a_port_that_goes_down_a_gid_that_goes_away_and_a_device_that_does_are_told_by_name(self):
         done = guest(QUIETLY + f"""
             job() {{ before=$(packets); rondo run -N 2 -- rondo perf all_reduce {BOTH} -b 64K -e 64K -n 100000 -w 0 --timeout 10 >/tmp/out 2>&1 & launcher=$!; under_way; }}
             told() {{ wait; grep -a 'rondo perf: rank' /tmp/out; echo ==; }}
@@ -166,10 +166,12 @@ class Ib(unittest.TestCase):
             ip link set veth1 up; sleep 1
             job; quietly ip addr del 10.0.0.2/24 dev veth1; told
             ip addr add 10.0.0.2/24 dev veth1; sleep 1
-            rondo perf all_reduce -N 2 {BOTH} -b 8 -e 8 -n 1 2>&1 | grep 'Wrong values\|Path to'
+            rondo perf all_reduce -N 2 {BOTH} -b 8 -e 8 -n 1 2>&1 | grep 'Wrong values\|Path to'; echo ==
+            job; kill -STOP $(ranks); sleep 0.5; ip link del veth1 & sleep 0.5; kill -CONT $(ranks); told  # it waits for them
+            rondo perf all_reduce -N 2 {BOTH} -b 8 -e 8 -n 1 2>&1 | grep -v '#'
         """, RONDO)  # fmt: skip
-        self.says(done)
-        killed, down, gid, again = done.stdout.split("==\n")
+        killed, down, gid, again, gone, after = done.stdout.split("==\n")
+        self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("peer_lost: rank ", killed)
         # Whoever finds out first: the end whose port it is, or the other, which gets no answer. A veth that goes down
         # takes its other end's carrier along, so either may blame its own port.
@@ -182,6 +184,10 @@ class Ib(unittest.TestCase):
         for line in gid.strip().split("\n"):
             self.assertIn("caused by rank 1", line)
         self.assertRegex(again, "Wrong values     : 0 OK\n.*: ib rxe0:1")
+        # Both ends of the wire go at once.
+        for line in gone.strip().split("\n"):
+            self.assertRegex(line, "RDMA by rxe[01]:1: .*: the device tells: .*caused by rank [01]")
+        self.assertIn("rxe0", after)
 
     def test_lanes_go_on_by_the_next_port_or_by_the_base_transport_with_nothing_lost(self):
         done = guest(QUIETLY + f"""
