@@ -1,6 +1,5 @@
 // Whole jobs with TLS, by Connect alone: ranks are threads as if processes. Who belongs gets right sums over every
 // path, and who does not is told, as are the others, within the time they have.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <cstdint>

@@ -1,6 +1,5 @@
 // Checksums and compared results as a program sees them: what is damaged never becomes a result on any rank, all ranks
 // are told the same, and what is off costs nobody anything.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // Collectives through a board: every result, whatever the order in which the ranks come and however late memory moves.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+// One thread; board_path_threads_test.cc has the ranks run beside each other.
 #include "collectives/engine/board_path.h"
 
 #include <doctest/doctest.h>

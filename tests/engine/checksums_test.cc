@@ -1,6 +1,5 @@
 // Frames with checksums: the results are those without, and whatever bit flips on its way, no rank takes a wrong number
 // for a result. Frames are short, so that transfers take many.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <algorithm>

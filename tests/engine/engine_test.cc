@@ -1,6 +1,5 @@
 // The engine over lanes and movers that use every freedom their contracts leave. Every case checks every element, guard
 // bytes and that inputs stay as they were; frames are short, so that transfers take many.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "collectives/engine/engine.h"
 
 #include <doctest/doctest.h>

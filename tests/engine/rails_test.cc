@@ -1,5 +1,4 @@
 // Operations cut into shares, one for each rail: the same results, on lanes that use every freedom of their contract.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // Two ranks whose actions (a call of the user, or a poll) are interleaved in every order: what a story promises holds
 // in all of them, over lanes that deliver whole, in slices, and release late.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <functional>

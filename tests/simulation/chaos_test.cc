@@ -3,7 +3,6 @@
 //
 //   RONDO_SEEDS=20000   how many (500 unless said otherwise, fewer under a sanitizer)
 //   RONDO_SEED=17       the first of them
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "simulation/chaos.h"
 
 #include <doctest/doctest.h>
