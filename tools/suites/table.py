@@ -57,10 +57,11 @@ SUITES = [
           ["tests/faults/strangers", "bazel-bin/tools/rondo", "--clients", "1000", "--rounds", "2"], count_end_line),
     Suite("processes", "faults on real processes: killed, stopped, forked, starved, disagreeing; three outcomes, no leak", 3,
           ["tests/faults/run", "bazel-bin/tools/rondo"], count_end_line),
-    Suite("soak", "random collectives for long, ranks killed and replaced: all values right, nothing grows", 4,
-          ["tests/faults/soak", "bazel-bin/tools/rondo", "--seconds", "180"], count_end_line),
-    Suite("memory", "allocations of a job that fail, one in every 61: right results or typed errors, nothing left behind", 2,
-          ["bazel-bin/tests/faults/out_of_memory", "--every", "61"], count_step),
+    Suite("soak", "random collectives for long, ranks killed and replaced: all values right, nothing grows", 2,
+          ["tests/faults/soak", "bazel-bin/tools/rondo", "--seconds", "90"], count_end_line),
+    # A failed allocation is mostly waited for, so four parts of the sweep wait side by side.
+    Suite("memory", "allocations of a job that fail, one in every 61: right results or typed errors, nothing left behind", 1,
+          ["sh", "-c", "seq 1 61 184 | xargs -P 4 -I {} bazel-bin/tests/faults/out_of_memory --every 244 --from {}"], count_step),
     Suite("steady", "the blocking path's steady state: no allocation, no futex call; waiting for a late rank takes no core", 1,
           ["tests/steady/check", "bazel-bin/tests/steady"], count_end_line),
     Suite("step", "what a step of the engine costs on a null transport (ns_per_step; measured, not judged)", 1,
@@ -82,7 +83,7 @@ SUITES = [
           ["sh", "-c", "tools/packages/install compare && tools/lint --tidy"], count_step, full_only=True),
     Suite("rebuild-long", "a hundred ranks killed over each transport", 10,
           ["tests/rebuild/run", "bazel-bin/tools/rondo", "--times", "100"], count_end_line, full_only=True),
-    # A failed allocation is mostly waited for, so eight parts of the sweep wait side by side.
+    # In eight parts, as above in four.
     Suite("memory-long", "every allocation of a job fails once", 30,
           ["sh", "-c", "seq 8 | xargs -P 8 -I {} bazel-bin/tests/faults/out_of_memory --every 8 --from {}"], count_step,
           full_only=True),
