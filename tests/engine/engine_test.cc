@@ -12,6 +12,7 @@
 #include "collectives/engine/slices.h"
 #include "tests/engine/modes.h"
 #include "tests/engine/world.h"
+#include "tests/support/sanitized.h"
 
 namespace rondo {
 namespace {
@@ -44,7 +45,10 @@ TEST_CASE("every algorithm gives every rank the result in every awkward mode") {
 }
 
 TEST_CASE("more ranks, counts around the chunk boundaries") {
-  for (const int ranks : {7, 8, 9, 13}) RunEveryAlgorithm({"plain", {}}, ranks, {1, 12, 13, 14, 1000, 4099}, 3);
+  for (const int ranks : {7, 8, 9, 13}) {
+    if (kSanitized && ranks > 8) continue;
+    RunEveryAlgorithm({"plain", {}}, ranks, {1, 12, 13, 14, 1000, kSanitized ? 1001u : 4099u}, 3);
+  }
 }
 
 TEST_CASE("an average divides once and a pre-multiplied sum scales once, whatever the algorithm") {

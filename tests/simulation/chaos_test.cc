@@ -19,7 +19,7 @@ namespace {
 
 TEST_CASE("every seed is safe under its faults, and goes on once they are healed") {
   const std::uint64_t first = test::NumberFrom("RONDO_SEED", 1);
-  const std::uint64_t seeds = test::SeedsFrom(500);
+  const std::uint64_t seeds = test::SeedsFrom(500, test::kJobsAreFewerBy);
   FiberStacks stacks;
   SimCounters sum;
   std::uint64_t unharmed = 0, failed = 0, corrupt = 0, blamed_next = 0, stalled = 0, went_on = 0, stopped = 0;
