@@ -115,7 +115,7 @@ TEST_CASE("a bit that flips anywhere, under any timing: every rank fails with it
       }
     }
   }
-  CHECK(flips > 300);
+  CHECK(flips > 300 / Every(5));
 }
 
 TEST_CASE("without checksums such a bit ends up in the sum of every rank it is passed on to") {
