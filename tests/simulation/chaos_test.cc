@@ -71,7 +71,7 @@ TEST_CASE("every seed is safe under its faults, and goes on once they are healed
 TEST_CASE("of a story's only fault it is told whether it fired, what the survivors got, and how late") {
   FiberStacks stacks;
   std::map<std::string_view, std::uint64_t> fired;
-  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 400 / test::kJobsAreFewerBy; ++seed) {
     const ChaosOutcome outcome = RunChaos(stacks, {.seed = seed});
     if (!outcome.lone) continue;
     CAPTURE(seed);
@@ -87,6 +87,7 @@ TEST_CASE("of a story's only fault it is told whether it fired, what the survivo
     for (const ErrorCode code : lone.errors)
       CHECK((code == ErrorCode::kPeerLost || code == ErrorCode::kRendezvousTimeout || code == ErrorCode::kStoreLost));
   }
+  if (test::kJobsAreFewerBy > 1) return;  // too few for every kind
   for (const std::string_view kind :
        {"kill", "pause", "short_pause", "delays", "cut_lane", "flip_header", "store_kill"}) {
     CAPTURE(kind);
