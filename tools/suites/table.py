@@ -42,9 +42,9 @@ def no_chroot() -> Optional[str]:
 
 SUITES = [
     Suite("packages", "Debian packages that are missing", 5, ["tools/packages/install", "build", "test", "lint"], count_step),
-    Suite("build", "everything builds, release", 9,
+    Suite("build", "everything builds, release", 8,
           ["bazel", "build", "--config=release", "--keep_going", "--ui_event_filters=-info", "//..."], count_step),
-    Suite("unit", "unit tests, release", 5, bazel_test("release", "-full"), count_bazel),
+    Suite("unit", "unit tests, release", 3, bazel_test("release", "-full"), count_bazel),
     Suite("layers", "arrows between folders, asked of the build graph", 1, ["tests/layers/check"], count_end_line),
     Suite("cli", "the command line tool as processes", 3, ["tests/cli/run", "bazel-bin/tools/rondo"], count_end_line),
     Suite("examples", "the training example as processes: every step proved, worlds of every size alike", 1,
@@ -71,11 +71,11 @@ SUITES = [
     Suite("vm", "an emulated machine with two RDMA devices, in which verbs are real", 5,
           ["sh", "-c", "tools/packages/install vm && "
            "python3 -m unittest discover --verbose --start-directory tests/vm"], count_unittest),
-    Suite("lint", "format, headers alone under g++ and clang++, house rules", 4, ["tools/lint"], count_step),
+    Suite("lint", "format, headers alone under clang++ and g++, house rules", 3, ["tools/lint"], count_step),
     Suite("fuzz", "every parser that bytes from outside reach, fuzzed by clang's libFuzzer under the sanitizers", 8,
           ["tests/fuzz/run"], count_end_line),
-    Suite("asan", "unit tests under AddressSanitizer and UBSan", 14, bazel_test("asan", "-full", "-no-asan"), count_bazel),
-    Suite("tsan", "unit tests under ThreadSanitizer", 12, bazel_test("tsan", "-full", "-no-tsan"), count_bazel),
+    Suite("asan", "unit tests under AddressSanitizer and UBSan", 13, bazel_test("asan", "-full", "-no-asan"), count_bazel),
+    Suite("tsan", "unit tests with threads under ThreadSanitizer", 9, bazel_test("tsan", "-full", "-no-tsan"), count_bazel),
     Suite("compare", "tools/compare with the real peers, small", 15,
           ["python3", "-m", "unittest", "discover", "--verbose", "--start-directory", "tests/scripts", "--pattern", "full_*.py"],
           count_unittest, full_only=True),
