@@ -42,7 +42,7 @@ def no_chroot() -> Optional[str]:
 
 SUITES = [
     Suite("packages", "Debian packages that are missing", 5, ["tools/packages/install", "build", "test", "lint"], count_step),
-    Suite("build", "everything builds, release", 8,
+    Suite("build", "everything builds, release", 11,
           ["bazel", "build", "--config=release", "--keep_going", "--ui_event_filters=-info", "//..."], count_step),
     Suite("unit", "unit tests, release", 3, bazel_test("release", "-full"), count_bazel),
     Suite("layers", "arrows between folders, asked of the build graph", 1, ["tests/layers/check"], count_end_line),
