@@ -1,5 +1,4 @@
 // What rondo doctor makes of memory, limits, cores, the clock and the environment; and its report.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,4 @@
 // What rondo doctor makes of addresses, names, attempts at connections and settings of TCP.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <string>

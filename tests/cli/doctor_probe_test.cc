@@ -1,5 +1,4 @@
 // What rondo doctor reads from /proc, /sys and /dev: each case writes the files that some machine has.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "tools/doctor_probe.h"
 
 #include <doctest/doctest.h>

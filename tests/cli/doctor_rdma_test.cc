@@ -1,5 +1,4 @@
 // What rondo doctor makes of RDMA ports, device files, the memory lock, and GPUs.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <cerrno>

@@ -1,5 +1,4 @@
 // Values behind flags, as people write them. What the tool says of wrong ones as a process is tested by `run`.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "tools/flags.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,4 @@
 // What `rondo perf send_recv --matrix` says about the pairs it has measured: tables, JSON, CSV, page, baseline.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "tools/matrix_report.h"
 
 #include <doctest/doctest.h>

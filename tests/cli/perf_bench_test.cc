@@ -1,6 +1,5 @@
 // PerfBench on real communicators, ranks as threads: right results count as right, and wrong ones are found. The wrong
 // ones come from a rank that does not do what the others expect of it.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "tools/perf_bench.h"
 
 #include <doctest/doctest.h>

@@ -1,7 +1,6 @@
 // The data of `rondo perf` promises that a result has one right bit pattern, whatever the order and grouping of the
 // reduction. Here that is tried: reductions in random orders and groupings, rounded to the type after every step,
 // written in the plainest way and without the code that made the expectation.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "tools/perf_data.h"
 
 #include <doctest/doctest.h>

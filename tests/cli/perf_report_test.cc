@@ -1,5 +1,4 @@
 // A baseline: what `rondo perf --json` wrote earlier is compared, anything else is refused.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "tools/perf_report.h"
 
 #include <doctest/doctest.h>

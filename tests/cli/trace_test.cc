@@ -1,5 +1,4 @@
 // What `rondo trace` makes of dumps: reading them, laying hosts' clocks side by side, and what it says of a job.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,5 +1,4 @@
 // When a choice counts as missed, and what a profile keeps of rounds.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "tools/tune_sweep.h"
 
 #include <doctest/doctest.h>

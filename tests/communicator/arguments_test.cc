@@ -1,6 +1,5 @@
 // What a call may be given: pointers that are ignored, what in place means for each collective, and the arguments that
 // are refused before anything starts.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <array>

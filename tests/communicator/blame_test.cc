@@ -1,5 +1,4 @@
 // Who is blamed, and who says so, when the news of a failure come at an awkward time.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <filesystem>

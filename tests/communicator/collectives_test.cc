@@ -1,6 +1,5 @@
 // Every collective through the public face, by every algorithm that serves it, against its definition (plain.h): all
 // small worlds, roots, placements, even and uneven counts, none at all, on lanes that use every freedom they have.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <string>

@@ -1,5 +1,4 @@
 // Ranks that meet with the job's token, and who does not belong to them, by Connect alone: threads as if processes.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

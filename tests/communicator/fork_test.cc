@@ -1,6 +1,5 @@
 // A process that forks between its operations: the child's copies of communicator, memory and store's server do nothing
 // and destroy nothing, and the parent goes on as if there had been no child.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>

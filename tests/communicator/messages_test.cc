@@ -1,6 +1,5 @@
 // Send and Recv as collectives/communicator.h promises them, ranks as threads: between threads of one process, over
 // awkward lanes, and over TCP on loopback.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <array>

@@ -1,6 +1,5 @@
 // Ranks as processes that are killed, stopped and replaced: those who are left go on, with right sums, over sockets and
 // shared memory, whatever store they met in; and nobody else can.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

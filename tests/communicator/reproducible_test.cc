@@ -1,6 +1,5 @@
 // Reproducible mode: every reduction is ((0 op 1) op 2) op ..., whatever the algorithm, the transport and the timing.
 // The fold is computed here, sequentially, on data whose sum has other bits in nearly every other order.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 #include <unistd.h>
 

@@ -1,5 +1,4 @@
 // Operations that users define: what they compute, in which order, on what memory, and what ranks must agree on.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <atomic>

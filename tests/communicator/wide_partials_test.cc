@@ -1,5 +1,4 @@
 // wide_partials: reductions of 16-bit floats that round once, at the end.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // Collectives through a board: every result, whatever the order in which the ranks come and however late memory moves.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+// One thread; board_path_threads_test.cc has the ranks run beside each other.
 #include "collectives/engine/board_path.h"
 
 #include <doctest/doctest.h>
@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <thread>
 #include <vector>
 
 #include "base/random.h"
 #include "tests/engine/world.h"
+#include "tests/support/sanitized.h"
 
 namespace rondo {
 namespace {
@@ -76,10 +76,6 @@ TEST_CASE("an average divides once and a pre-multiplied sum scales once") {
 
 using Question = PlainBoard::Question;
 
-bool IsAboutReading(Question question) {
-  return question == Question::kCanRead || question == Question::kCanBeRead || question == Question::kRead;
-}
-
 // From 128 KiB on memory is mapped; 64 KiB is a window of that, 128 KiB of what is read.
 const std::vector<std::uint64_t> kAroundWindows{32'767, 32'768, 32'769, 65'536, 100'003};
 
@@ -96,7 +92,8 @@ TEST_CASE("memory that all ranks can map or read is used where it lies") {
         if (late && ranks == 5) continue;  // minutes under a sanitizer
         CAPTURE(reads);
         EngineWorld world({.ranks = ranks, .late_mover = late, .board_part_bytes = 8192});
-        world.plain_board().AnswerQuestions([&](Question question) { return IsAboutReading(question) == reads; });
+        world.plain_board().AnswerQuestions(
+            [&](Question question) { return PlainBoard::IsAboutReading(question) == reads; });
         RunAllReduce(world, ReduceOp::kSum, DataType::kInt32);
         const std::uint64_t pulls = world.board(0).pulls();
         // One is too short, but out of place not to be read; and that pays among two.
@@ -121,7 +118,7 @@ TEST_CASE("short vectors are read and folded whole, but not where that overwrite
   for (const bool late : {false, true}) {
     CAPTURE(late);
     EngineWorld world({.ranks = 2, .late_mover = late, .board_part_bytes = 8192});
-    world.plain_board().AnswerQuestions(IsAboutReading);
+    world.plain_board().AnswerQuestions(PlainBoard::IsAboutReading);
     std::uint64_t pulls = 0;
     for (const bool in_place : {true, false}) {
       for (const std::uint64_t count : {16'383u, 16'384u, 20'000u, 32'767u, 32'768u, 32'769u}) {
@@ -140,7 +137,8 @@ TEST_CASE("every collective uses memory where it lies, from some blocks' length 
         CAPTURE(reads);
         CAPTURE(late);
         EngineWorld world({.ranks = ranks, .late_mover = late, .board_part_bytes = 8192});
-        world.plain_board().AnswerQuestions([&](Question question) { return IsAboutReading(question) == reads; });
+        world.plain_board().AnswerQuestions(
+            [&](Question question) { return PlainBoard::IsAboutReading(question) == reads; });
         RunAll(world, ranks, {33'333}, ReduceOp::kSum, DataType::kInt32);
         std::uint64_t pulls = 0;
         for (const Collective collective : kServed)
@@ -157,7 +155,7 @@ TEST_CASE("a reduce among two is folded by its root from 16 KiB to 1 MiB, else b
   for (const bool late : {false, true}) {
     CAPTURE(late);
     EngineWorld world({.ranks = 2, .late_mover = late, .board_part_bytes = 8192});
-    world.plain_board().AnswerQuestions(IsAboutReading);
+    world.plain_board().AnswerQuestions(PlainBoard::IsAboutReading);
     std::uint64_t pulls = 0;
     for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kPremulSum}) {
       for (const bool in_place : {true, false}) {
@@ -185,8 +183,9 @@ TEST_CASE("one rank whose memory cannot be shown or mapped sends all of them thr
       CAPTURE(every);
       EngineWorld world({.ranks = 3, .board_part_bytes = 8192});
       int asked = 0;
-      world.plain_board().AnswerQuestions(
-          [&](Question question) { return question != bad ? !IsAboutReading(question) : ++asked % every != 0; });
+      world.plain_board().AnswerQuestions([&](Question question) {
+        return question != bad ? !PlainBoard::IsAboutReading(question) : ++asked % every != 0;
+      });
       RunAllReduce(world, ReduceOp::kSum, DataType::kInt32);
       CHECK(asked > 0);
       if (every == 1) CHECK(world.board(0).pulls() == 0);
@@ -214,8 +213,9 @@ TEST_CASE("what cannot be mapped is read, unless one rank cannot") {
 TEST_CASE("memory that others could not read goes through slots, that of other operations does not") {
   EngineWorld world({.ranks = 2, .board_part_bytes = 8192});
   int asked = 0;
-  world.plain_board().AnswerQuestions(
-      [&](Question question) { return question == Question::kCanBeRead ? ++asked > 2 : IsAboutReading(question); });
+  world.plain_board().AnswerQuestions([&](Question question) {
+    return question == Question::kCanBeRead ? ++asked > 2 : PlainBoard::IsAboutReading(question);
+  });
   const Case sum{.algorithm = Algorithm::kBoard, .count = 20'000, .in_place = false};
   world.Expect(sum);
   for (Rank r = 0; r < 2; ++r) CHECK(world.board(r).pulls() == 0);
@@ -239,7 +239,8 @@ TEST_CASE("shares, relays, what is folded whole and what fits a line follow each
     CAPTURE(ranks);
     EngineWorld world({.ranks = ranks, .late_mover = true, .board_part_bytes = 8192});
     bool reads = false, maps = false;
-    world.plain_board().AnswerQuestions([&](Question question) { return IsAboutReading(question) ? reads : maps; });
+    world.plain_board().AnswerQuestions(
+        [&](Question question) { return PlainBoard::IsAboutReading(question) ? reads : maps; });
     const auto sum = [&](std::uint64_t count, bool in_place, Collective collective = Collective::kAllReduce) {
       world.Expect({.collective = collective, .algorithm = Algorithm::kBoard, .count = count, .in_place = in_place});
     };
@@ -260,7 +261,7 @@ TEST_CASE("memory that cannot be read after all is an error that names its rank,
   for (const ErrorCode code : {ErrorCode::kResource, ErrorCode::kPeerLost}) {
     EngineWorld world({.ranks = 2, .board_part_bytes = 8192});
     world.plain_board().AnswerQuestions(
-        [](Question question) { return question != Question::kRead && IsAboutReading(question); });
+        [](Question question) { return question != Question::kRead && PlainBoard::IsAboutReading(question); });
     world.plain_board().FailReadsWith(code);
     world.NextSequence();
     const Case sum{.algorithm = Algorithm::kBoard, .count = 50'000};
@@ -285,7 +286,9 @@ TEST_CASE("memory that cannot be read after all is an error that names its rank,
 
 TEST_CASE("slots as large as they really are") {
   EngineWorld world({.ranks = 3, .board_part_bytes = 256 * 1024});
-  RunAll(world, 3, {4000, 32'736, 32'737, 196'416, 196'417, 300'000}, ReduceOp::kSum, DataType::kInt32);
+  std::vector<std::uint64_t> counts{4000, 32'736, 32'737, 196'417};
+  if (!kSanitized) counts.insert(counts.end(), {196'416, 300'000});
+  RunAll(world, 3, counts, ReduceOp::kSum, DataType::kInt32);
 }
 
 TEST_CASE("operations on lanes go between, and the turns go on") {
@@ -294,132 +297,6 @@ TEST_CASE("operations on lanes go between, and the turns go on") {
     world.Expect({.algorithm = Algorithm::kBoard, .count = 7});
     world.Expect({.algorithm = Algorithm::kRing, .count = 7});
   }
-}
-
-// In the thread of one rank, beside those of the others. False: it failed.
-bool Finish(BoardPath& path) {
-  while (true) {
-    const auto progress = path.Poll();
-    if (!progress) return false;
-    if (*progress == Progress::kComplete) return true;
-    if (*progress == Progress::kNothing) std::this_thread::yield();
-  }
-}
-
-TEST_CASE("a sum is the left fold in rank order, bit by bit: by all, by shares and by relay") {
-  constexpr int kRanks = 5;
-  for (const std::size_t count : {7u, 2000u, 60'000u}) {
-    PlainBoard memory(kRanks, 16 * 1024);
-    Random random(3);
-    std::vector<std::vector<float>> inputs(kRanks), outputs(kRanks);
-    std::vector<float> expected(count);
-    for (int r = 0; r < kRanks; ++r) {
-      outputs[static_cast<std::size_t>(r)].resize(count);
-      for (std::size_t i = 0; i < count; ++i) {
-        const float value = static_cast<float>(random.Below(1'000'000)) * 1.37e-3f;
-        inputs[static_cast<std::size_t>(r)].push_back(value);
-        expected[i] = r == 0 ? value : expected[i] + value;
-      }
-    }
-    std::vector<std::thread> threads;
-    for (Rank r = 0; r < kRanks; ++r) {
-      threads.emplace_back([&, r] {
-        HostMover mover;
-        BoardPath path(r, kRanks, memory, mover);
-        path.Start({.sequence = 1,
-                    .count = count,
-                    .collective = Collective::kAllReduce,
-                    .type = DataType::kFloat32,
-                    .algorithm = Algorithm::kBoard},
-                   {.input = reinterpret_cast<const std::byte*>(inputs[static_cast<std::size_t>(r)].data()),
-                    .output = reinterpret_cast<std::byte*>(outputs[static_cast<std::size_t>(r)].data())},
-                   1.0, false);
-        CHECK(Finish(path));
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    for (const std::vector<float>& output : outputs)
-      CHECK(std::memcmp(output.data(), expected.data(), count * sizeof(float)) == 0);
-  }
-}
-
-// For the thread sanitizer above all: the ranks as threads, thousands of turns.
-TEST_CASE("ranks that run at the same time") {
-  constexpr int kRanks = 3;
-  constexpr std::uint64_t kOperations = 600;
-  PlainBoard memory(kRanks, 1024);
-  std::array<bool, kRanks> right{};
-  std::vector<std::thread> threads;
-  for (Rank r = 0; r < kRanks; ++r) {
-    threads.emplace_back([&, r] {
-      HostMover mover;
-      BoardPath path(r, kRanks, memory, mover);
-      Random random(9);  // the same on all ranks
-      bool all_right = true;
-      for (std::uint64_t sequence = 1; sequence <= kOperations; ++sequence) {
-        const std::uint64_t count = random.Below(random.Chance(0.1) ? 4000 : 400);
-        const bool sum = random.Chance(0.6);
-        const Rank root = sum ? 0 : static_cast<Rank>(random.Below(kRanks));
-        std::vector<std::int32_t> input(count, r + static_cast<std::int32_t>(sequence)), output(count);
-        path.Start({.sequence = sequence,
-                    .count = count,
-                    .collective = sum ? Collective::kAllReduce : Collective::kBroadcast,
-                    .type = DataType::kInt32,
-                    .algorithm = Algorithm::kBoard,
-                    .root = root},
-                   {.input = reinterpret_cast<const std::byte*>(input.data()),
-                    .output = reinterpret_cast<std::byte*>(output.data())},
-                   1.0, false);
-        if (!Finish(path)) return;
-        const auto s = static_cast<std::int32_t>(sequence);
-        for (const std::int32_t value : output) all_right &= value == (sum ? 3 * s + 3 : root + s);
-      }
-      right[static_cast<std::size_t>(r)] = all_right;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const bool one : right) CHECK(one);
-}
-
-template <int kRanks>
-void SumInEachOthersMemory(bool reads, std::uint64_t count) {
-  constexpr std::uint64_t kOperations = 12;
-  PlainBoard memory(kRanks, 8192);
-  memory.AnswerQuestions([&](Question question) { return IsAboutReading(question) == reads; });
-  std::array<bool, kRanks> right{};
-  std::vector<std::thread> threads;
-  for (Rank r = 0; r < kRanks; ++r) {
-    threads.emplace_back([&, r] {
-      HostMover mover;
-      BoardPath path(r, kRanks, memory, mover);
-      std::vector<std::int32_t> input(count), output(count);
-      bool all_right = true;
-      for (std::uint64_t sequence = 1; sequence <= kOperations; ++sequence) {
-        const auto s = static_cast<std::int32_t>(sequence);
-        const bool in_place = (sequence + static_cast<std::uint64_t>(r)) % 3 == 0;  // some ranks, not others
-        std::fill(input.begin(), input.end(), r + s);
-        path.Start({.sequence = sequence,
-                    .count = count,
-                    .collective = Collective::kAllReduce,
-                    .type = DataType::kInt32,
-                    .algorithm = Algorithm::kBoard},
-                   {.input = reinterpret_cast<const std::byte*>(input.data()),
-                    .output = reinterpret_cast<std::byte*>((in_place ? input : output).data())},
-                   1.0, in_place);
-        if (!Finish(path)) return;
-        for (const std::int32_t value : in_place ? input : output)
-          all_right &= value == kRanks * s + kRanks * (kRanks - 1) / 2;
-      }
-      right[static_cast<std::size_t>(r)] = all_right && path.pulls() == kOperations;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const bool one : right) CHECK(one);
-}
-
-TEST_CASE("ranks that run at the same time, in each other's memory, mapped or read") {
-  SumInEachOthersMemory<3>(/*reads=*/false, 100'000);
-  SumInEachOthersMemory<2>(/*reads=*/true, 100'000);
 }
 
 TEST_CASE("memory that its rank has given back to its user makes no result") {
@@ -454,8 +331,9 @@ TEST_CASE("memory that its rank has given back to its user makes no result") {
 TEST_CASE("memory that its rank has given back before anybody read it makes no error that names the wrong one") {
   EngineWorld world({.ranks = 2, .board_part_bytes = 8192});
   bool is_mapped = true;
-  world.plain_board().AnswerQuestions(
-      [&](Question question) { return IsAboutReading(question) && (is_mapped || question != Question::kRead); });
+  world.plain_board().AnswerQuestions([&](Question question) {
+    return PlainBoard::IsAboutReading(question) && (is_mapped || question != Question::kRead);
+  });
   world.NextSequence();
   const Case sum{.algorithm = Algorithm::kBoard, .count = 50'000};
   std::vector<std::vector<std::int32_t>> data(2, std::vector<std::int32_t>(sum.count, 1));

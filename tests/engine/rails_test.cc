@@ -1,5 +1,4 @@
 // Operations cut into shares, one for each rail: the same results, on lanes that use every freedom of their contract.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include "collectives/schedule/project.h"
 #include "tests/engine/modes.h"
 #include "tests/engine/world.h"
+#include "tests/support/sanitized.h"
 #include "transport/rail.h"
 
 namespace rondo {
@@ -63,6 +63,7 @@ TEST_CASE("every collective by every algorithm gives the same on two and on five
     for (const std::uint32_t rails : {2u, 5u}) {
       CAPTURE(rails);
       for (const int ranks : {1, 2, 3, 4}) {
+        if (kSanitized && ranks % 2 == (rails == 2 ? 0 : 1)) continue;
         EngineWorld world({.ranks = ranks,
                            .network = mode.network,
                            .late_mover = mode.late_mover,

@@ -1,5 +1,4 @@
 // Fused gradients: right averages on every rank, however tensors are bundled and in whatever order they are complete.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "examples/data_parallel_sgd/buckets.h"
 
 #include <doctest/doctest.h>

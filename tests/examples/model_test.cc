@@ -1,5 +1,4 @@
 // The model's gradient is the loss's derivative, and keeps the promises that overlap and proof stand on.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "examples/data_parallel_sgd/model.h"
 
 #include <doctest/doctest.h>

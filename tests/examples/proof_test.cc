@@ -1,5 +1,4 @@
 // The proof: training by any number of ranks stands it, and every usual mistake of data parallelism does not.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "examples/data_parallel_sgd/proof.h"
 
 #include <doctest/doctest.h>

@@ -170,11 +170,11 @@ Status Live(Rank rank, RankMemory& memory, bool& wrong) {
 }
 
 // Reading a profile, which Connect does once per process: for every k a profile, or kOutOfMemory.
-bool SweepProfile(std::int64_t every) {
+bool SweepProfile(std::int64_t every, std::int64_t from) {
   const std::string text = Print(*rondo::DefaultProfile());
   std::int64_t tries = 0, failures = 0;
   bool sound = true;
-  for (std::int64_t k = 1; sound; k += every, ++tries) {
+  for (std::int64_t k = std::max<std::int64_t>(from, 1); sound; k += every, ++tries) {
     fired.store(false);
     countdown.store(k);
     counting.store(true);
@@ -415,8 +415,8 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
-  bool sound = SweepProfile(std::max<std::int64_t>(numbers["--every"], 1));
-  for (const Way& way : ways)
-    sound = Sweep(way, std::max<std::int64_t>(numbers["--every"], 1), numbers["--from"], numbers["--to"]) && sound;
+  const std::int64_t every = std::max<std::int64_t>(numbers["--every"], 1);
+  bool sound = SweepProfile(every, numbers["--from"]);
+  for (const Way& way : ways) sound = Sweep(way, every, numbers["--from"], numbers["--to"]) && sound;
   return sound ? 0 : 1;
 }

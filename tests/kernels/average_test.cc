@@ -1,5 +1,4 @@
 // Averages and pre-multiplication against the reference, on every instruction set of this processor.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

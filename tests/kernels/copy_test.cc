@@ -1,5 +1,4 @@
 // Copies past the caches: every byte, and no other, at every alignment.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "collectives/kernels/copy.h"
 
 #include <doctest/doctest.h>

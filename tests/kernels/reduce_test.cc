@@ -1,5 +1,4 @@
 // The reduction kernels against the reference, on every instruction set of this processor. One bit off is wrong.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "collectives/kernels/reduce.h"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,5 @@
 // 16-bit floats to float32 and back against base/half.h, every value there is, on every instruction set of this
 // processor.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <algorithm>

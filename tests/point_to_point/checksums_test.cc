@@ -1,6 +1,5 @@
 // Messages in frames with checksums: they arrive as without, and whatever bit flips on its way, no receive ends with
 // success and wrong bytes.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <string>

@@ -1,6 +1,5 @@
 // Sends and receives as their contract says (collectives/point_to_point), over lanes that use every freedom theirs
 // leaves. Limits are small, so that credit and announcements run out.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <map>

@@ -1,12 +1,12 @@
 // Two ranks whose actions (a call of the user, or a poll) are interleaved in every order: what a story promises holds
 // in all of them, over lanes that deliver whole, in slices, and release late.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <functional>
 #include <vector>
 
 #include "tests/point_to_point/world.h"
+#include "tests/support/sanitized.h"
 
 namespace rondo {
 namespace {
@@ -55,9 +55,9 @@ void Explore(const ExploredStory& story, const InprocOptions& network, int polls
   // An interleaving is the positions of rank 0's actions among all: bits, counted through those with the right number.
   const std::size_t own = actions[0].size(), all = own + actions[1].size();
   REQUIRE(all <= 20);
-  int runs = 0;
+  int orders = 0, runs = 0;
   for (std::uint32_t bits = 0; bits < (1u << all); ++bits) {
-    if (static_cast<std::size_t>(std::popcount(bits)) != own) continue;
+    if (static_cast<std::size_t>(std::popcount(bits)) != own || orders++ % Every(3) != 0) continue;
     CAPTURE(bits);
     Run run(network);
     std::size_t next[2] = {0, 0};
@@ -76,7 +76,7 @@ void Explore(const ExploredStory& story, const InprocOptions& network, int polls
     story.judge(run);
     ++runs;
   }
-  CHECK(runs > 100);
+  CHECK(runs > 100 / Every(3));
 }
 
 void ExploreAll(const ExploredStory& story, int polls = 2) {

@@ -1,5 +1,4 @@
 // The header of a message frame, byte for byte as docs/WIRE.md has it, and what is refused.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <array>

@@ -1,6 +1,5 @@
 // Random traffic among several ranks against a model: every message is received once, whole, by a receive that may take
 // it, in the order of its (sender, tag).
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <map>

@@ -3,7 +3,6 @@
 // little as one element, and may read what was sent as late as the receiver takes it. The machine knows step.h and
 // layout.h only; it shares nothing with the verifier, so the two check one another's idea of what a step means. Every
 // buffer is as long as the virtual vector: where blocks lie packed in memory is the engine's business.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <algorithm>

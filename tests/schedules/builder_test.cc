@@ -1,6 +1,5 @@
 // What the builder promises beyond what the verifier proves: frugal dependencies, equal projections, exchanges that
 // never wait on themselves, and work that does not grow with the square of the world in memory.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <bit>

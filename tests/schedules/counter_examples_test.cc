@@ -1,6 +1,5 @@
 // The proof can fail: schedules broken on purpose are refused, with a counter-example that says where. First by
 // machine, every mutation of mutate.h on every algorithm; then by hand, one for each thing that is proved.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

@@ -1,5 +1,4 @@
 // Which blocks a rank brings, owes and keeps, said once more in other words; and where blocks lie, element by element.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "collectives/schedule/layout.h"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,5 @@
 // Every algorithm is proved, and costs what its paper says. Worlds are exhausted up to 17 ranks here, up to 33 by
 // `rondo verify`; beyond that, samples.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <algorithm>

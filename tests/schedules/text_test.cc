@@ -1,5 +1,4 @@
 // Schedules as text: golden pictures of a ring and a tree, and the way back.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "collectives/schedule/text.h"
 
 #include <doctest/doctest.h>

@@ -108,6 +108,13 @@ class TextRules(unittest.TestCase):
         self.assertEqual(self.findings(b"#!/bin/sh\ntrue\n", "a"), [])
 
 
+class Compilers(unittest.TestCase):
+    def test_a_header_that_its_own_source_includes_first_is_compiled_alone_by_the_build_and_not_again(self):
+        self.assertEqual(lint.compilers_of("base/error.h", False), ["clang++"])
+        self.assertEqual(lint.compilers_of("base/bytes.h", False), lint.COMPILERS)  # it has no source
+        self.assertEqual(lint.compilers_of("base/error.h", True), lint.COMPILERS)  # asked by name
+
+
 class Whole(unittest.TestCase):
     """On a repository of its own, as a process."""
 

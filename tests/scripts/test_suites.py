@@ -100,6 +100,21 @@ class Budgets(unittest.TestCase):
         self.assertLess(sum(suite.budget_min for suite in SUITES if not suite.full_only), 90)
 
 
+class Tags(unittest.TestCase):
+    def test_who_is_kept_from_thread_sanitizer_for_having_one_thread_makes_none(self):
+        files = set()
+        for build in (file for folder in ("tests", "transport") for file in (REPOSITORY / folder).glob("**/BUILD")):
+            text = build.read_text()
+            lists = re.findall(r"^ONE_THREAD = \[.*?\]", text, re.DOTALL | re.MULTILINE)
+            tests = [test for test in re.split(r"^(?=\[?cc_|    cc_)", text, flags=re.MULTILINE) if "# one thread" in test]
+            names = re.findall(r'"(\w+?)(?:\.cc|\.h)?"', "".join(lists + tests))
+            files |= {file for name in names for end in (".cc", ".h") if (file := build.parent / (name + end)).exists()}
+        self.assertGreater(len(files), 50)
+        for file in sorted(files):
+            makes = re.findall(r"std::j?thread\b|std::async|pthread_create", file.read_text())
+            self.assertEqual(makes, [], file)
+
+
 class Fuzzing(unittest.TestCase):
     """tests/fuzz/run is tested in test_fuzz.py; this is how tools/test runs it."""
 

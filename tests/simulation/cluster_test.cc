@@ -1,5 +1,4 @@
 // What stories stand on: fibers, processes that take turns on virtual time, a store among them.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "simulation/cluster.h"
 
 #include <doctest/doctest.h>

@@ -3,7 +3,6 @@
 //
 //   RONDO_SEEDS=20000   how many (1000 unless said otherwise, fewer under a sanitizer)
 //   RONDO_SEED=17       only this one
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <string>

@@ -1,5 +1,4 @@
 // By which ways adapters can reach memory of GPUs: every answer, from facts that are made up.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "transport/ib/device_memory_probe.h"
 
 #include <doctest/doctest.h>

@@ -1,7 +1,6 @@
 // Memory of a GPU is made known to adapters by the way that works, or nothing is and it is said why: with adapters that
 // are fakes (fake_adapters.h), since soft-RoCE takes no such memory. That real ones refuse, and that lanes send from
 // what is registered without looking at it, is tested in a guest (guest_device_memory.cc).
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "transport/device_memory.h"
 
 #include <doctest/doctest.h>

@@ -4,7 +4,6 @@
 //
 // Run in a guest of tools/lab/rdma_vm (tests/vm), as root: it takes veth1 down and up, under the device rxe1; rxe2 is
 // on another interface.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 #include <poll.h>
 #include <sys/mman.h>

@@ -2,7 +2,6 @@
 // overwritten the moment that it is said to be released, and every byte is checked where it arrives, also while ports
 // fail. Run in a guest of tools/lab/rdma_vm (tests/vm), as root: it takes veth1 down and up, under the device rxe1;
 // rxe2 is on another interface.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 #include <poll.h>
 

@@ -1,5 +1,4 @@
 // Which bytes of a stream are lent, and until when.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "transport/ib/loans.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,4 @@
 // What two ranks say to each other before they have RDMA: bytes that must be read back, and others that must not.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "transport/ib/path_message.h"
 
 #include <doctest/doctest.h>

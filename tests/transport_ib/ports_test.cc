@@ -1,5 +1,4 @@
 // Which port and GID the words of a user mean, on machines that are made up.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "transport/ib/ports.h"
 
 #include <doctest/doctest.h>

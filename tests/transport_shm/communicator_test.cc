@@ -1,5 +1,4 @@
 // Communicators among ranks that share memory: what they promise anywhere, on the board and beside it.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "collectives/communicator.h"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,5 @@
 // A rank that is killed, wherever it is on its way to shared memory or in it: the others are told its name, and when
 // they have let go nothing is left, no descriptor, mapping, socket or file.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <poll.h>

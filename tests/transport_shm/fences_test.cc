@@ -1,6 +1,5 @@
 // Of two processes that store each its own and then look at the other's, at least one sees it, though only one of them
 // has its processor fence.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "transport/shm/fences.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,4 @@
 // Descriptors on their way from one process to another, and a process that has no room for them.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "transport/shm/meeting.h"
 
 #include <doctest/doctest.h>

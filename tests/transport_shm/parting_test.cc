@@ -1,5 +1,4 @@
 // How ranks that share memory part: nobody leaves before all have heard each other's goodbye, whenever those arrive.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <atomic>

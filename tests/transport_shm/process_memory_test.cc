@@ -1,5 +1,4 @@
 // Memory of other processes, read where it lies; and everything for which it cannot be.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "transport/shm/process_memory.h"
 
 #include <doctest/doctest.h>

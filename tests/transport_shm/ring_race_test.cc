@@ -1,6 +1,5 @@
 // The ring between two threads over one mapping, for the thread sanitizer to watch; and a ring with an acquire given
 // up, which it must report.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>

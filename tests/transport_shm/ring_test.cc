@@ -1,5 +1,4 @@
 // The ring of shared memory, and its bell, under every order of steps and everything that weak memory may show.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "transport/shm/ring.h"
 
 #include <doctest/doctest.h>

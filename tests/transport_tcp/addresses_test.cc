@@ -1,5 +1,4 @@
 // Which addresses are published and in which order they are tried: pure functions on made-up machines.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <string>

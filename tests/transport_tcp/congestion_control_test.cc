@@ -1,5 +1,4 @@
 // Which congestion control a connection has, and since when.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>

@@ -1,6 +1,5 @@
 // Two or more ranks in one process, over real loopback sockets: connecting, streams, control messages, sleeping, and
 // how things end.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <sys/resource.h>
 #include <unistd.h>
 

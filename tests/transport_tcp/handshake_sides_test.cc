@@ -1,5 +1,4 @@
 // Who is let in by the job's token, and who is believed: both sides of a handshake over their bytes, without a socket.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "transport/tcp/handshake_sides.h"
 
 #include <doctest/doctest.h>

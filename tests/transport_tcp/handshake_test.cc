@@ -1,5 +1,4 @@
 // The bytes of the handshake and of control connections, without a socket.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "transport/tcp/handshake.h"
 
 #include <doctest/doctest.h>

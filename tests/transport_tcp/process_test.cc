@@ -1,5 +1,4 @@
 // Real processes: death is noticed, a proper exit is not taken for death, and a forked child leaves its parent alone.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,6 +1,5 @@
 // Whatever connects to the port of a job, the job goes on: port scanners, other protocols, silence, floods, and a
 // machine that is out of file descriptors.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>

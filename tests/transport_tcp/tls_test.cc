@@ -1,6 +1,5 @@
 // The TCP transport with TLS: what ranks that do not belong are told, how lanes send and end, what an eavesdropper
 // sees. What every transport promises is tested over TLS too (tests/conformance).
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <poll.h>
 #include <sys/socket.h>
 

@@ -1,5 +1,4 @@
 // The job's token over real sockets: who has it becomes a peer, and nobody else.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <sys/socket.h>
 
 #include "base/access.h"

@@ -42,9 +42,9 @@ def no_chroot() -> Optional[str]:
 
 SUITES = [
     Suite("packages", "Debian packages that are missing", 5, ["tools/packages/install", "build", "test", "lint"], count_step),
-    Suite("build", "everything builds, release", 9,
+    Suite("build", "everything builds, release", 11,
           ["bazel", "build", "--config=release", "--keep_going", "--ui_event_filters=-info", "//..."], count_step),
-    Suite("unit", "unit tests, release", 5, bazel_test("release", "-full"), count_bazel),
+    Suite("unit", "unit tests, release", 3, bazel_test("release", "-full"), count_bazel),
     Suite("layers", "arrows between folders, asked of the build graph", 1, ["tests/layers/check"], count_end_line),
     Suite("cli", "the command line tool as processes", 3, ["tests/cli/run", "bazel-bin/tools/rondo"], count_end_line),
     Suite("examples", "the training example as processes: every step proved, worlds of every size alike", 1,
@@ -57,10 +57,11 @@ SUITES = [
           ["tests/faults/strangers", "bazel-bin/tools/rondo", "--clients", "1000", "--rounds", "2"], count_end_line),
     Suite("processes", "faults on real processes: killed, stopped, forked, starved, disagreeing; three outcomes, no leak", 3,
           ["tests/faults/run", "bazel-bin/tools/rondo"], count_end_line),
-    Suite("soak", "random collectives for long, ranks killed and replaced: all values right, nothing grows", 4,
-          ["tests/faults/soak", "bazel-bin/tools/rondo", "--seconds", "180"], count_end_line),
-    Suite("memory", "allocations of a job that fail, one in every 61: right results or typed errors, nothing left behind", 2,
-          ["bazel-bin/tests/faults/out_of_memory", "--every", "61"], count_step),
+    Suite("soak", "random collectives for long, ranks killed and replaced: all values right, nothing grows", 2,
+          ["tests/faults/soak", "bazel-bin/tools/rondo", "--seconds", "90"], count_end_line),
+    # A failed allocation is mostly waited for, so four parts of the sweep wait side by side.
+    Suite("memory", "allocations of a job that fail, one in every 61: right results or typed errors, nothing left behind", 1,
+          ["sh", "-c", "seq 1 61 184 | xargs -P 4 -I {} bazel-bin/tests/faults/out_of_memory --every 244 --from {}"], count_step),
     Suite("steady", "the blocking path's steady state: no allocation, no futex call; waiting for a late rank takes no core", 1,
           ["tests/steady/check", "bazel-bin/tests/steady"], count_end_line),
     Suite("step", "what a step of the engine costs on a null transport (ns_per_step; measured, not judged)", 1,
@@ -70,11 +71,11 @@ SUITES = [
     Suite("vm", "an emulated machine with two RDMA devices, in which verbs are real", 5,
           ["sh", "-c", "tools/packages/install vm && "
            "python3 -m unittest discover --verbose --start-directory tests/vm"], count_unittest),
-    Suite("lint", "format, headers alone under g++ and clang++, house rules", 4, ["tools/lint"], count_step),
+    Suite("lint", "format, headers alone under clang++ and g++, house rules", 3, ["tools/lint"], count_step),
     Suite("fuzz", "every parser that bytes from outside reach, fuzzed by clang's libFuzzer under the sanitizers", 8,
           ["tests/fuzz/run"], count_end_line),
-    Suite("asan", "unit tests under AddressSanitizer and UBSan", 14, bazel_test("asan", "-full", "-no-asan"), count_bazel),
-    Suite("tsan", "unit tests under ThreadSanitizer", 12, bazel_test("tsan", "-full", "-no-tsan"), count_bazel),
+    Suite("asan", "unit tests under AddressSanitizer and UBSan", 13, bazel_test("asan", "-full", "-no-asan"), count_bazel),
+    Suite("tsan", "unit tests with threads under ThreadSanitizer", 9, bazel_test("tsan", "-full", "-no-tsan"), count_bazel),
     Suite("compare", "tools/compare with the real peers, small", 15,
           ["python3", "-m", "unittest", "discover", "--verbose", "--start-directory", "tests/scripts", "--pattern", "full_*.py"],
           count_unittest, full_only=True),
@@ -82,7 +83,7 @@ SUITES = [
           ["sh", "-c", "tools/packages/install compare && tools/lint --tidy"], count_step, full_only=True),
     Suite("rebuild-long", "a hundred ranks killed over each transport", 10,
           ["tests/rebuild/run", "bazel-bin/tools/rondo", "--times", "100"], count_end_line, full_only=True),
-    # A failed allocation is mostly waited for, so eight parts of the sweep wait side by side.
+    # In eight parts, as above in four.
     Suite("memory-long", "every allocation of a job fails once", 30,
           ["sh", "-c", "seq 8 | xargs -P 8 -I {} bazel-bin/tests/faults/out_of_memory --every 8 --from {}"], count_step,
           full_only=True),

@@ -1,5 +1,4 @@
 // The race between an owner that goes to sleep and a publisher that rings, in every order of their steps.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "transport/inproc/doorbell.h"
 
 #include <doctest/doctest.h>

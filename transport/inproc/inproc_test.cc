@@ -1,5 +1,4 @@
 // What is particular to the in-process transport; what every transport promises is tested in tests/conformance.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "transport/inproc/inproc.h"
 
 #include <doctest/doctest.h>

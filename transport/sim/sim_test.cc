@@ -1,6 +1,5 @@
 // What is particular to the simulated network: virtual time, seeds, faults that are counted. What every transport
 // promises is tested in tests/conformance.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "transport/sim/sim.h"
 
 #include <doctest/doctest.h>
