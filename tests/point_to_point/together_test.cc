@@ -1,6 +1,5 @@
 // Frames that wait together go out in one write: over sockets that is one system call, by RDMA one work request. What
 // comes of it on lanes that take writes in parts, the awkward modes of engine_test.cc show.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <deque>
