@@ -452,10 +452,8 @@ bool Engine::FinishFrame(std::uint32_t index, LaneUse& use) {
   }
   use.receiving_frame = false;
   steps_[index].complete = steps_[index].done == steps_[index].bytes;
-  if (steps_[index].complete) {
-    use.granted = 0;
-    use.windows_refused = false;
-  }
+  use.windows_refused = false;  // what was read has perhaps made room for others
+  if (steps_[index].complete) use.granted = 0;
   return true;
 }
 

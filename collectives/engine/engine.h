@@ -183,7 +183,7 @@ class Engine {
     std::uint64_t stepped_over = 0;  // bytes at the front of the lane handed to the mover and not consumed yet
     std::uint64_t granted = 0;       // end of the windows granted, within the transfer
     bool receiving_frame = false;
-    bool windows_refused = false;  // for this transfer
+    bool windows_refused = false;  // for this frame and those behind it
     // Headers are lent to the lane until released, so they take turns.
     alignas(
         kLineBytes) std::array<std::uint64_t, kHeaders> header_end{};  // stream offset after the header last put there

@@ -25,8 +25,9 @@ TEST_CASE("windows granted piecewise, with gaps, before and after the bytes were
     // One destination in three grants: 10..100 and 100..300 side by side, then 350..400.
     std::vector<std::byte> source(500);
     FillPattern(4, 0, source);
-    GuardedBuffer whole(290, 3);
-    GuardedBuffer late(50, 1);
+    Transport* const registers = world.network().transport(1).get();
+    WindowMemory whole(290, 3, registers);
+    WindowMemory late(50, 1, registers);
     std::vector<std::pair<std::uint64_t, MutableBytes>> grants{
         {10, whole.bytes().first(90)}, {100, whole.bytes().subspan(90)}, {350, late.bytes()}};
     std::vector<bool> granted;
@@ -121,20 +122,22 @@ TEST_CASE("after a receiver has revoked, nobody writes into its windows") {
     world.Connect(0, 1);
     Lane* a = &world.lane(0, 1);
     Lane* b = &world.lane(1, 0);
-    auto window = std::make_unique<std::vector<std::byte>>(1000, std::byte{0xEE});
-    b->Expect(0, *window);
+    auto window = std::make_unique<WindowMemory>(1000, 0, world.network().transport(1).get());
+    b->Expect(0, window->bytes());
     std::vector<std::byte> source(1000);
     FillPattern(6, 0, source);
+    for (int i = 0; i < 20; ++i) world.Poll();  // it may take a while to be heard of
     Put(*a, Bytes(source).first(500));
     world.Poll();
     b->Revoke();
     CHECK(b->state() == LaneState::kFailed);
-    const std::vector<std::byte> before = *window;
+    const std::vector<std::byte> before(window->bytes().begin(), window->bytes().end());
     for (int i = 0; i < 50; ++i) {
       Put(*a, Bytes(source).subspan(500));
       world.Poll();
     }
-    CHECK(*window == before);
+    CHECK(std::equal(before.begin(), before.end(), window->bytes().begin()));
+    CHECK(window->GuardsIntact());
     window.reset();
     Put(*a, Bytes(source));
     world.Settle();
@@ -170,16 +173,16 @@ TEST_CASE("revoking while the peer is at it in another thread is safe at any ins
       });
       std::thread receiver([&] {
         std::uint64_t wrong = 0;
-        auto window = std::make_unique<std::vector<std::byte>>(100'000);
+        auto window = std::make_unique<WindowMemory>(100'000, 0, world.network().transport(1).get());
         std::uint64_t granted = 0;
         for (int step = 0; sender_revokes ? !stop : step < steps_before; ++step) {
           world.endpoint(1).Poll(world.network().Now());
-          if (granted == b->consumed() && granted + 700 <= window->size())
-            if (b->Expect(granted, MutableBytes(*window).subspan(granted, 700))) granted += 700;
+          if (granted == b->consumed() && granted + 700 <= window->bytes().size())
+            if (b->Expect(granted, window->bytes().subspan(granted, 700))) granted += 700;
           std::vector<std::byte> elsewhere(700);
           const bool in_window = b->consumed() < granted;
           const MutableBytes destination =
-              in_window ? MutableBytes(*window).subspan(b->consumed(), granted - b->consumed()) : elsewhere;
+              in_window ? window->bytes().subspan(b->consumed(), granted - b->consumed()) : elsewhere;
           const std::size_t got = b->ReadInto(destination);
           granted = std::max(granted, b->consumed());
           for (std::byte byte : destination.first(got)) wrong += byte != std::byte{0x11};

@@ -24,8 +24,10 @@ TEST_CASE("bytes arrive once, in order and unchanged, in both directions, howeve
       const std::uint64_t total = fixture.traffic_bytes / 2 + random.Below(fixture.traffic_bytes / 2);
       Sender forth(*a, world.capabilities(), seed, total, random.Split());
       Sender back(*b, world.capabilities(), seed + 100, total, random.Split());
-      Receiver there(*b, world.capabilities(), seed, total, random.Split());
-      Receiver here(*a, world.capabilities(), seed + 100, total, random.Split());
+      Receiver there(*b, world.capabilities(), seed, total, random.Split(),
+                     {.registers = world.network().transport(1).get()});
+      Receiver here(*a, world.capabilities(), seed + 100, total, random.Split(),
+                    {.registers = world.network().transport(0).get()});
       world.Until("everything has been read and released", [&] {
         // In no fixed order, and not equally often.
         for (int i = 0; i < 16; ++i) switch (random.Below(4)) {
@@ -57,8 +59,12 @@ TEST_CASE("large pieces of registered memory arrive like all others, and are fre
           SenderOptions{.max_piece_bytes = 100'000, .registers = world.network().transport(rank).get()});
     };
     const auto forth = sender(*a, 0), back = sender(*b, 1);
-    Receiver there(*b, world.capabilities(), 0, fixture.traffic_bytes, Random(3), {.max_piece_bytes = 70'000});
-    Receiver here(*a, world.capabilities(), 1, fixture.traffic_bytes, Random(4), {.max_piece_bytes = 70'000});
+    const auto receiver = [&](Lane& lane, Rank rank) {
+      return Receiver(lane, world.capabilities(), static_cast<std::uint64_t>(1 - rank), fixture.traffic_bytes,
+                      Random(rank + 3),
+                      {.max_piece_bytes = 70'000, .registers = world.network().transport(rank).get()});
+    };
+    Receiver there = receiver(*b, 1), here = receiver(*a, 0);
     world.Until("everything has been read and released", [&] {
       // Only a lane that is full stops a sender, so that much is on its way.
       for (Sender* one : {forth.get(), back.get()})

@@ -96,7 +96,8 @@ void Receiver::Grant() {
   std::uint64_t begin = std::max(granted_, lane_.consumed()) + random_.Below(3) * random_.Below(300);
   for (std::uint64_t parts = 1 + random_.Below(3); parts > 0 && begin < total_; --parts) {
     const std::size_t size = std::min<std::uint64_t>(1 + random_.Below(options_.max_piece_bytes), total_ - begin);
-    auto buffer = std::make_unique<GuardedBuffer>(size, random_.Below(64));
+    Transport* const registers = random_.Below(4) == 0 ? nullptr : options_.registers;
+    auto buffer = std::make_unique<WindowMemory>(size, random_.Below(64), registers);
     if (!lane_.Expect(begin, buffer->bytes())) return;
     windows_.push_back({begin, std::move(buffer)});
     granted_ = begin += size;
@@ -108,7 +109,7 @@ void Receiver::Step() {
 
   const std::uint64_t at = lane_.consumed();
   if (!windows_.empty() && windows_.front().begin <= at) {
-    GuardedBuffer& buffer = *windows_.front().buffer;
+    WindowMemory& buffer = *windows_.front().buffer;
     const MutableBytes rest = buffer.bytes().subspan(at - windows_.front().begin);
     const std::size_t got = lane_.ReadInto(rest);
     MUST(got <= rest.size());

@@ -2,15 +2,49 @@
 // check at every step what the contract promises.
 #pragma once
 
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <utility>
 
 #include "base/random.h"
 #include "tests/support/guarded_buffer.h"
 #include "transport/transport.h"
 
 namespace rondo::conformance {
+
+// Memory for a window: between guard bytes, and registered with them, where there is a transport to do that.
+class WindowMemory {
+ public:
+  explicit WindowMemory(std::size_t size, std::size_t misalignment = 0, Transport* registers = nullptr,
+                        std::byte fill = std::byte{0xEE})
+      : all_(size + 2 * kAroundBytes, misalignment, GuardedBuffer::kGuard), size_(size) {
+    std::fill_n(bytes().data(), size, fill);
+    if (registers == nullptr) return;
+    auto registration = registers->Register(all_.bytes());
+    REQUIRE_MESSAGE(registration, registration.error().ToString());
+    registration_ = std::move(*registration);
+  }
+
+  MutableBytes bytes() { return all_.bytes().subspan(kAroundBytes, size_); }
+  bool GuardsIntact() const {
+    const auto intact = [](Bytes around) {
+      return std::all_of(around.begin(), around.end(), [](std::byte b) { return b == GuardedBuffer::kGuard; });
+    };
+    return all_.GuardsIntact() && intact(all_.bytes().first(kAroundBytes)) &&
+           intact(all_.bytes().subspan(kAroundBytes + size_));
+  }
+
+ private:
+  static constexpr std::size_t kAroundBytes = 8 * 1024;  // less is registered by nobody
+  GuardedBuffer all_;
+  std::size_t size_;
+  std::unique_ptr<Registration> registration_;
+};
 
 struct SenderOptions {
   std::size_t max_piece_bytes = 5000;
@@ -45,8 +79,9 @@ class Sender {
 
 struct ReceiverOptions {
   std::size_t max_piece_bytes = 5000;
-  bool windows = true;            // grants windows where the transport is able
-  bool tolerate_garbage = false;  // counts wrong bytes instead of failing the test
+  bool windows = true;             // grants windows where the transport is able
+  Transport* registers = nullptr;  // their memory, most of it, with that one
+  bool tolerate_garbage = false;   // counts wrong bytes instead of failing the test
 };
 
 class Receiver {
@@ -62,7 +97,7 @@ class Receiver {
  private:
   struct Window {
     std::uint64_t begin = 0;
-    std::unique_ptr<GuardedBuffer> buffer;
+    std::unique_ptr<WindowMemory> buffer;
   };
   void Grant();
   void Check(std::uint64_t offset, Bytes bytes);

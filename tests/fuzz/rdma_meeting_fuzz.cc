@@ -45,7 +45,7 @@ Corpus HarnessCorpus() {
     Encode(ib::PathMessage{.word = word, .end = {}, .landing = {}, .progress = {}, .why = "no memory"}, bytes);
     corpus.seeds.push_back(ToText(bytes));
   }
-  corpus.words = {"ib01", "rndo-ib1"};
+  corpus.words = {"ib01", "rndo-ib2"};
   return corpus;
 }
 

@@ -228,6 +228,12 @@ class Ib(unittest.TestCase):
         self.says(done, "Status: SUCCESS!")
         self.assertNotIn("test cases:  0 ", done.stdout)
 
+    def test_windows_are_written_into_while_they_are_granted_and_nothing_beside_them(self):
+        done = guest("rdma link add rxe2 type rxe netdev lo; ./guest_windows --no-colors",
+                     "bazel-bin/tests/transport_ib/guest_windows:/root/guest_windows")  # fmt: skip
+        self.says(done, "Status: SUCCESS!")
+        self.assertNotIn("test cases:  0 ", done.stdout)
+
     def test_memory_of_a_device_is_sent_without_being_looked_at(self):
         done = guest("rdma link add rxe2 type rxe netdev lo; ./guest_device_memory --no-colors",
                      "bazel-bin/tests/transport_ib/guest_device_memory:/root/guest_device_memory")  # fmt: skip

@@ -56,7 +56,8 @@ class IbTransport final : public Transport, public DeviceRegistrar {
         devices_(std::move(devices)),
         why_none_(std::move(why_none)),
         device_memory_(DecideDeviceMemory(FindDeviceMemoryFacts(devices_), options_.device_memory)),
-        capabilities_{.late_release = base_->capabilities().late_release || !devices_.empty(),
+        capabilities_{.push = !devices_.empty(),
+                      .late_release = base_->capabilities().late_release || !devices_.empty(),
                       .moves_on_cores = !devices_.empty() && devices_.front()->port().software} {}
 
   std::string_view name() const override { return "ib"; }

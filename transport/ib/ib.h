@@ -6,9 +6,9 @@
 // lane of the base transport, which is authenticated and needs no IP over InfiniBand; where RDMA cannot be, that lane
 // carries the bytes, and DescribePeer says why. When a port fails later, lanes go on by the next port, and in the end
 // by the base transport's, with nothing lost (transport/ib/lane.h). From memory of Allocate or Register a lane sends
-// without a copy; where that cannot be registered (memlock), Allocate gives memory all the same, and Register
-// kResource. Of memory of devices see IbOptions::device_memory. Control connections, and so the news of a death, are
-// the base transport's.
+// without a copy, and receives so what is expected there (Lane::Expect); where that cannot be registered (memlock),
+// Allocate gives memory all the same, and Register kResource. Of memory of devices see IbOptions::device_memory.
+// Control connections, and so the news of a death, are the base transport's.
 //
 // libibverbs is loaded at run time.
 #pragma once

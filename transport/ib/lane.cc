@@ -330,11 +330,16 @@ std::size_t IbLane::ReadInto(MutableBytes destination) {
     const Bytes front = stream_->Peek(destination.size() - done).first;
     if (front.empty()) break;
     const std::size_t part = std::min(front.size(), destination.size() - done);
-    std::memcpy(destination.data() + done, front.data(), part);
+    // Else it has been written there, into a window.
+    if (front.data() != destination.data() + done) std::memcpy(destination.data() + done, front.data(), part);
     stream_->Consume(part);
     done += part;
   }
   return done;
+}
+
+bool IbLane::Expect(std::uint64_t stream_offset, MutableBytes destination) {
+  return phase_ == Phase::kRdma && state_ == LaneState::kOpen && stream_->Expect(stream_offset, destination);
 }
 
 bool IbLane::end_arrived() const {

@@ -74,7 +74,7 @@ class IbLane final : public Lane {
   Arrived Peek(std::size_t want) override;
   void Consume(std::size_t bytes) override;
   std::size_t ReadInto(MutableBytes destination) override;
-  bool Expect(std::uint64_t, MutableBytes) override { return false; }
+  bool Expect(std::uint64_t stream_offset, MutableBytes destination) override;
   bool end_arrived() const override;
   std::uint64_t consumed() const override;
   void Revoke() override;

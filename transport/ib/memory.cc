@@ -35,6 +35,7 @@ class Known {
     for (const auto& device : devices_) {
       RONDO_ASSIGN(Handle handle, register_with(*device));
       region_.keys.push_back(handle->lkey);
+      if (!of_device) region_.remote_keys.push_back(handle->rkey);
       handles_.push_back(std::move(handle));
     }
     all_->Add(region_);
@@ -55,7 +56,7 @@ class Registered final : public Registration {
  public:
   Registered(const Devices& devices, const std::shared_ptr<Registrations>& all) : known_(devices, all) {}
   Status Make(MutableBytes memory) {
-    return known_.Make(memory, false, [&](const Device& device) { return device.Register(memory, false); });
+    return known_.Make(memory, false, [&](const Device& device) { return device.Register(memory, true); });
   }
 
  private:

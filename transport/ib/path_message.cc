@@ -8,7 +8,7 @@
 namespace rondo::ib {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x3162692d6f646e72;  // "rndo-ib1"
+constexpr std::uint64_t kMagic = 0x3262692d6f646e72;  // "rndo-ib2"
 
 }  // namespace
 

@@ -26,7 +26,7 @@ enum class PathWord : std::uint8_t {
 
 // Where one end lets the other write (stream.h).
 struct Landing {
-  std::uint64_t address = 0;  // of the ring; credit lies behind it
+  std::uint64_t address = 0;  // of the ring; credit and grants lie behind it
   std::uint32_t key = 0;
   std::uint32_t notices = 0;  // outstanding at most
   std::uint64_t ring_bytes = 0;

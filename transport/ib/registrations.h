@@ -21,7 +21,9 @@ namespace rondo::ib {
 struct Region {
   Bytes memory;
   std::vector<std::uint32_t> keys;  // local ones, by the place of the device among the transport's
-  bool of_device = false;           // of a GPU, say
+  std::vector<std::uint32_t> remote_keys =
+      {};                  // likewise, by which a peer's device may write there; or none: it may not
+  bool of_device = false;  // of a GPU, say
 };
 
 class Registrations {

@@ -21,7 +21,7 @@ namespace {
 // Of data, outstanding: more than a bandwidth-delay product has messages of kMostBytes.
 constexpr std::uint32_t kNotices = 64;
 constexpr std::uint32_t kRepost = 16;
-constexpr std::uint32_t kReceives = kNotices + 7 + kRepost;
+constexpr std::uint32_t kReceives = kNotices + kMostWindows + 9 + kRepost;
 // A completion is asked for so often; fewer cost less.
 constexpr std::uint32_t kSignalEvery = 16;
 constexpr std::uint32_t kInlineBytes = 256;
@@ -32,7 +32,7 @@ constexpr std::size_t kMostBytes = 68 * 1024;
 constexpr std::size_t kMostBytesBySoftware = 272 * 1024;
 // What was copied is posted after so much, so that the other side works while this one still copies.
 constexpr std::size_t kMostCopied = 64 * 1024;
-constexpr int kCountBits = 30;
+constexpr int kCountBits = 29;
 constexpr std::uint64_t kMostRingBytes = 1u << 30;
 constexpr int kMostNotices = 1 << 16;
 // How long what was written may take to be acknowledged when nobody waits for it any more.
@@ -43,14 +43,20 @@ constexpr int kDrainMs = 1000;
 struct Credit {
   std::uint64_t consumed;
   std::uint64_t notices;
+  std::uint64_t grants;
 };
+
+// Behind the ring: the credit, then grants by their number.
+constexpr std::size_t kGrantsAt = kLineBytes;
+constexpr std::size_t kBehindBytes = kGrantsAt + kMostWindows * sizeof(Grant);
+static_assert(sizeof(Credit) <= kGrantsAt);
 
 }  // namespace
 
 Result<std::unique_ptr<Stream>> Stream::Make(std::size_t ring_bytes, std::shared_ptr<const Registrations> registered) {
   std::unique_ptr<Stream> made(new Stream(ring_bytes, std::move(registered)));
-  RONDO_ASSIGN(made->in_, Pages::Make(ring_bytes + sizeof(Credit)));
-  RONDO_ASSIGN(made->out_, Pages::Make(ring_bytes + sizeof(Credit)));
+  RONDO_ASSIGN(made->in_, Pages::Make(ring_bytes + kBehindBytes));
+  RONDO_ASSIGN(made->out_, Pages::Make(ring_bytes + kBehindBytes));
   return made;
 }
 
@@ -113,6 +119,7 @@ void Stream::Detach() {
 void Stream::Abandon() {
   Drop();
   loans_.Clear();
+  windows_.Clear();
   carrier_ = nullptr;
 }
 
@@ -132,7 +139,8 @@ void Stream::Drop() {
     link_->pair.Break();
     // Destroying the queue would wait for it.
     if (link_->events > 0) link_->device->verbs().ack_cq_events(link_->pair.completions(), link_->events);
-    link_.reset();
+    link_.reset();  // waits for the device, so that it writes into no window any more
+    windows_.Disconnect();
   }
   failure_.reset();
 }
@@ -298,17 +306,19 @@ std::size_t Stream::Gather(std::uint64_t from, std::uint64_t until, Pieces& piec
 void Stream::Pump() {
   if (carrier_ != nullptr) return PumpCarrier();
   if (!moves()) return;
-  while (GiveCredit() || PostData() || PostEnd()) {
+  while (GiveCredit() || GrantWindows() || PostData() || PostEnd()) {
   }
 }
 
 bool Stream::PostData() {
   if (posted_ == accepted_ || link_->notices_sent - link_->peer_notices >= link_->peer.notices) return false;
   const Landing& peer = link_->peer;
-  const auto theirs = static_cast<std::size_t>(posted_ % peer.ring_bytes);
-  const auto most = std::min<std::uint64_t>({accepted_ - posted_, peer.ring_bytes - theirs, link_->most_bytes});
+  std::uint64_t until = std::min(accepted_, posted_ + link_->most_bytes);
+  const Grant* const grant = link_->grants.At(posted_, until);
+  const std::uint64_t theirs = posted_ % peer.ring_bytes;
+  if (grant == nullptr) until = std::min(until, posted_ + peer.ring_bytes - theirs);
   Pieces pieces;
-  const std::size_t count = Gather(posted_, posted_ + most, pieces);
+  const std::size_t count = Gather(posted_, until, pieces);
   std::array<ibv_sge, kPieces> gathered;
   std::uint32_t bytes = 0;
   bool ends_loan = false;
@@ -324,20 +334,25 @@ bool Stream::PostData() {
   ibv_send_wr request{};
   request.sg_list = gathered.data();
   request.num_sge = static_cast<int>(count);
-  request.wr.rdma = {peer.address + theirs, peer.key};
-  if (!Post(request, Kind::kData, bytes, ends_loan)) return false;
+  if (grant == nullptr)
+    request.wr.rdma = {peer.address + theirs, peer.key};
+  else
+    request.wr.rdma = {grant->address + (posted_ - grant->begin), grant->key};
+  if (!Post(request, grant == nullptr ? Kind::kData : Kind::kDirect, bytes, ends_loan)) return false;
   posted_ += bytes;
   ++link_->notices_sent;
   return true;
 }
 
 bool Stream::GiveCredit() {
-  if (consumed_ - consumed_told_ < window_bytes_ / 4 && link_->notices_posted - link_->notices_told < kNotices / 2)
+  if (consumed_ - consumed_told_ < window_bytes_ / 4 && link_->notices_posted - link_->notices_told < kNotices / 2 &&
+      link_->grants_heard - link_->grants_told < kMostWindows / 2)
     return false;
-  // May still be on its way from the last time: both numbers only grow, and either is true.
+  // May still be on its way from the last time: the numbers only grow, and either of each is true.
   auto& credit = *reinterpret_cast<Credit*>(out_.bytes().data() + ring_bytes_);
   std::atomic_ref(credit.consumed).store(consumed_, std::memory_order_relaxed);
   std::atomic_ref(credit.notices).store(link_->notices_posted, std::memory_order_relaxed);
+  std::atomic_ref(credit.grants).store(link_->grants_heard, std::memory_order_relaxed);
   ibv_sge piece{.addr = reinterpret_cast<std::uintptr_t>(&credit), .length = sizeof credit, .lkey = link_->out->lkey};
   ibv_send_wr request{};
   request.sg_list = &piece;
@@ -346,6 +361,33 @@ bool Stream::GiveCredit() {
   if (!Post(request, Kind::kCredit, 0)) return false;
   consumed_told_ = consumed_;
   link_->notices_told = link_->notices_posted;
+  link_->grants_told = link_->grants_heard;
+  return true;
+}
+
+// As many as lie side by side in their places.
+bool Stream::GrantWindows() {
+  if (windows_.empty()) return false;
+  const std::uint64_t place = link_->grants_sent % kMostWindows;
+  const std::uint64_t room = kMostWindows - std::max(place, link_->grants_sent - link_->peer_grants);
+  const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(windows_.Untold(arrived_), room));
+  if (count == 0) return false;
+  const std::size_t at = kGrantsAt + place * sizeof(Grant);
+  std::byte* const places = out_.bytes().data() + ring_bytes_ + at;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const Grant grant = windows_.UntoldAt(i);
+    std::memcpy(places + i * sizeof grant, &grant, sizeof grant);
+  }
+  ibv_sge piece{.addr = reinterpret_cast<std::uintptr_t>(places),
+                .length = static_cast<std::uint32_t>(count * sizeof(Grant)),
+                .lkey = link_->out->lkey};
+  ibv_send_wr request{};
+  request.sg_list = &piece;
+  request.num_sge = 1;
+  request.wr.rdma = {link_->peer.address + link_->peer.ring_bytes + at, link_->peer.key};
+  if (!Post(request, Kind::kGrants, count)) return false;
+  windows_.Told(count);
+  link_->grants_sent += count;
   return true;
 }
 
@@ -375,7 +417,8 @@ bool Stream::Post(ibv_send_wr& request, Kind kind, std::uint32_t count, bool sig
     return false;
   }
   ++link_->requests;
-  link_->request_end[link_->requests % kSends] = posted_ + count;
+  const bool of_stream = kind == Kind::kData || kind == Kind::kDirect;
+  link_->request_end[link_->requests % kSends] = posted_ + (of_stream ? count : 0);
   if ((request.send_flags & IBV_SEND_SIGNALED) != 0) link_->requests_signaled = link_->requests;
   return true;
 }
@@ -383,19 +426,40 @@ bool Stream::Post(ibv_send_wr& request, Kind kind, std::uint32_t count, bool sig
 // ---- receiving ----
 
 Arrived Stream::Peek(std::size_t want) {
-  if (arrived_ - consumed_ < want) Look();
+  if (arrived_ - consumed_ < want)
+    Look();
+  else if (!windows_.empty())
+    Pump();  // the owner may have expected something
   arrived_seen_ = arrived_;
-  const auto bytes = static_cast<std::size_t>(arrived_ - consumed_);
-  const auto at = static_cast<std::size_t>(consumed_ % ring_bytes_);
-  const std::size_t first = std::min(bytes, ring_bytes_ - at);
-  const MutableBytes ring = in_.bytes();
-  return {ring.subspan(at, first), ring.first(bytes - first)};
+  const Bytes first = ArrivedAt(consumed_);
+  return {first, ArrivedAt(consumed_ + first.size())};
+}
+
+// As many as lie side by side.
+Bytes Stream::ArrivedAt(std::uint64_t offset) const {
+  if (offset == arrived_) return {};
+  const Windows::Run run = windows_.At(offset, arrived_);
+  if (!run.direct.empty()) return run.direct;
+  const auto at = static_cast<std::size_t>(offset % ring_bytes_);
+  return in_.bytes().subspan(at, std::min(static_cast<std::size_t>(run.end - offset), ring_bytes_ - at));
 }
 
 void Stream::Consume(std::size_t bytes) {
   RONDO_CHECK(bytes <= arrived_ - consumed_, "{} bytes consumed that Peek did not show", bytes);
   consumed_ += bytes;
+  windows_.Consume(consumed_);
   Pump();
+}
+
+// Told with whatever is sent next, at the latest before the owner sleeps: windows come in rows.
+bool Stream::Expect(std::uint64_t stream_offset, MutableBytes destination) {
+  if (destination.empty()) return true;
+  if (!moves() || windows_.full()) return false;
+  const Region* const region = registered_.Find(destination);
+  if (region == nullptr || region->remote_keys.empty()) return false;
+  RONDO_CHECK(stream_offset >= consumed_, "a window at stream offset {}, {} are consumed", stream_offset, consumed_);
+  windows_.Add(stream_offset, destination, region->remote_keys[link_->key]);
+  return true;
 }
 
 void Stream::PostReceives() {
@@ -416,26 +480,45 @@ void Stream::PostReceives() {
 void Stream::TakeNotice(std::uint32_t immediate) {
   ++link_->receives_due;
   const std::uint32_t count = immediate & ((1u << kCountBits) - 1);
-  switch (static_cast<Kind>(immediate >> kCountBits)) {
+  const auto kind = static_cast<Kind>(immediate >> kCountBits);
+  switch (kind) {
     case Kind::kData:
+    case Kind::kDirect:
       ++link_->notices;
       if (count > consumed_ + ring_bytes_ - arrived_ || end_arrived_) break;
+      if (kind == Kind::kDirect && !windows_.Take(arrived_, count)) break;
       arrived_ += count;
       return;
     case Kind::kCredit: return TakeCredit();
     case Kind::kEnd: end_arrived_ = true; return;
+    case Kind::kGrants:
+      if (TakeGrants(count)) return;
   }
   FailWith(ErrorCode::kProtocol, "the other side's counters are out of bounds", true, false);
+}
+
+bool Stream::TakeGrants(std::uint32_t count) {
+  const std::byte* const places = in_.bytes().data() + ring_bytes_ + kGrantsAt;
+  for (; count > 0; --count) {
+    Grant grant;
+    std::memcpy(&grant, places + link_->grants_heard % kMostWindows * sizeof grant, sizeof grant);
+    if (!link_->grants.Add(grant, posted_)) return false;
+    ++link_->grants_heard;
+  }
+  return true;
 }
 
 void Stream::TakeCredit() {
   auto& credit = *reinterpret_cast<Credit*>(in_.bytes().data() + ring_bytes_);
   const std::uint64_t consumed = std::atomic_ref(credit.consumed).load(std::memory_order_acquire);
   const std::uint64_t notices = std::atomic_ref(credit.notices).load(std::memory_order_acquire);
-  if (consumed < peer_consumed_ || consumed > posted_ || notices < link_->peer_notices || notices > link_->notices_sent)
+  const std::uint64_t grants = std::atomic_ref(credit.grants).load(std::memory_order_acquire);
+  if (consumed < peer_consumed_ || consumed > posted_ || notices < link_->peer_notices ||
+      notices > link_->notices_sent || grants < link_->peer_grants || grants > link_->grants_sent)
     return FailWith(ErrorCode::kProtocol, "the other side's counters are out of bounds", true, false);
   peer_consumed_ = consumed;
   link_->peer_notices = notices;
+  link_->peer_grants = grants;
 }
 
 // ---- completions ----

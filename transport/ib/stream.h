@@ -1,20 +1,32 @@
 // A stream of bytes each way over one reliable connection, which may be replaced by another when it has failed.
 //
 // Each side has a ring into which the other writes by RDMA, and a ring of its own from which it sends. A byte at stream
-// offset o lies at o modulo the ring's size, so what is sent needs no address but its offset. Three kinds of work
-// request, all RDMA writes with an immediate, which wakes the other side and says what came (2 bits of kind, 30 of
+// offset o lies at o modulo the ring's size, so what is sent needs no address but its offset. Five kinds of work
+// request, all RDMA writes with an immediate, which wakes the other side and says what came (3 bits of kind, 29 of
 // count):
 //   data     so many bytes more have been written into your ring
-//   credit   your bytes below `consumed` are read, and so many of your notices: two counters, written behind the ring
+//   credit   your bytes below `consumed` are read, so many of your notices (of data, and direct), and so many of your
+//            grants: three counters, written behind the ring
 //   end      nothing more will come
+//   direct   so many bytes more have been written, into the window that you have granted there
+//   grants   so many windows more are yours to write into: written behind the credit, in places counted round
 //
 // Why nothing is overwritten and no receive is ever missing (a receive is what an immediate uses up; it has no memory):
-//   - Data goes out for offsets below credit.consumed + W, W the smaller ring; and for at most N notices beyond
-//     credit.notices, which count receives that were posted again.
-//   - A side gives credit only when it can raise `consumed` by W/4 or `notices` by N/2. Who has read no credit since c
-//     has sent at most W bytes and N notices beyond c, so at most 4 + 2 credits are unread. With the end, and receives
-//     that wait to be posted again together (kRepost), N + 7 + kRepost receives are enough.
-//   - A sender that waits for room is given credit: whoever waits for it has consumed all of W, or notices of N.
+//   - Data goes out for offsets below credit.consumed + W, W the smaller ring, also where it goes into windows; and for
+//     at most N notices beyond credit.notices, which count receives that were posted again.
+//   - Grants go out for at most G beyond credit.grants, which counts those that were copied out of their places.
+//   - A side gives credit only when it can raise `consumed` by W/4, `notices` by N/2 or `grants` by G/2. Who has read
+//     no credit since c has sent at most W bytes, N notices and G grants beyond c, so at most 4 + 2 + 2 credits are
+//     unread. With the end, and receives that wait to be posted again together (kRepost), N + G + 9 + kRepost receives
+//     are enough.
+//   - A sender that waits for room is given credit: whoever waits for it has consumed all of W, or notices of N, or
+//     grants of G.
+//
+// Windows (windows.h). What the owner expects in registered memory is granted to the other side, which goes over to
+// writing there when it comes to that part of the stream and has heard of it; what it had sent by then is in the ring.
+// It never waits for a grant. The kind of each notice says where the bytes are, so both sides need not agree on more.
+// Nobody writes into a window once it is consumed, for its last byte has arrived then; nor once the queue pair by which
+// it was granted is gone. Grants die with their connection: what has not arrived goes by the ring of the next one.
 //
 // Sent bytes stay in the sender's ring until they are consumed. An RDMA write is read again by the device only while it
 // is not acknowledged, and consumed bytes are received bytes: what a late resend carries is thrown away.
@@ -52,6 +64,7 @@
 #include "transport/ib/path_message.h"
 #include "transport/ib/queue_pair.h"
 #include "transport/ib/registrations.h"
+#include "transport/ib/windows.h"
 #include "transport/lane.h"
 
 namespace rondo::ib {
@@ -96,6 +109,7 @@ class Stream {
   std::size_t Write(std::span<const Bytes> pieces);
   Arrived Peek(std::size_t want);
   void Consume(std::size_t bytes);
+  bool Expect(std::uint64_t stream_offset, MutableBytes destination);
   std::uint64_t accepted() const { return accepted_; }
   std::uint64_t released();
   // Whether memory of a device is among what has not arrived.
@@ -125,7 +139,7 @@ class Stream {
   static constexpr std::uint32_t kSends = 96;
   // That one request gathers: headers, and what follows each in the user's memory.
   static constexpr std::size_t kPieces = 10;
-  enum class Kind : std::uint32_t { kData = 0, kCredit = 1, kEnd = 2 };
+  enum class Kind : std::uint32_t { kData = 0, kCredit = 1, kEnd = 2, kDirect = 3, kGrants = 4 };
 
   // A connection, and what is counted anew for each.
   struct Link {
@@ -145,9 +159,15 @@ class Stream {
     std::uint64_t requests_done = 0;
     std::array<std::uint64_t, kSends> request_end{};  // how far the stream has come with it; by number, counted round
 
-    std::uint64_t notices = 0;         // of data, seen
+    std::uint64_t notices = 0;         // of data, and direct; seen
     std::uint64_t notices_posted = 0;  // of these, whose receives are posted again
     std::uint64_t notices_told = 0;
+    std::uint64_t grants_sent = 0;
+    std::uint64_t peer_grants = 0;  // that it has copied, by the last credit
+    Grants grants;                  // that this side was given
+    std::uint64_t grants_heard = 0;
+    std::uint64_t grants_told = 0;  // of these, in the last credit
+
     std::uint32_t receives_due = 0;
     bool receives_given_back = false;  // unused: nothing more arrives
 
@@ -175,6 +195,9 @@ class Stream {
   void PumpCarrier();
   bool PostData();
   bool GiveCredit();
+  bool GrantWindows();
+  bool TakeGrants(std::uint32_t count);
+  Bytes ArrivedAt(std::uint64_t offset) const;
   bool PostEnd();
   bool Post(ibv_send_wr& request, Kind kind, std::uint32_t count, bool signaled = false);
   void PostReceives();
@@ -188,8 +211,8 @@ class Stream {
   bool moves() const { return link_ && link_->connected && !failure_; }
 
   const std::size_t ring_bytes_;
-  Pages in_;   // the ring, then the credit that the other side writes
-  Pages out_;  // the ring, then the credit that this side gives
+  Pages in_;   // the ring, then credit and grants that the other side writes
+  Pages out_;  // the ring, then those that this side gives
   std::optional<Link> link_;
   Lane* carrier_ = nullptr;
   std::optional<Failure> failure_;
@@ -213,6 +236,7 @@ class Stream {
   std::uint64_t consumed_ = 0;
   std::uint64_t consumed_told_ = 0;
   bool end_arrived_ = false;
+  Windows windows_;
 
   bool news_ = false;  // since Arm last asked
 };
