@@ -27,6 +27,8 @@ constexpr std::uint32_t kSignalEvery = 16;
 constexpr std::uint32_t kInlineBytes = 256;
 // Of one work request, so that the other side works while this one still copies.
 constexpr std::size_t kMostBytes = 64 * 1024;
+// Likewise, into a window, where the other side has nothing to copy: fewer notices wake it.
+constexpr std::size_t kMostDirectBytes = 256 * 1024;
 constexpr int kCountBits = 29;
 constexpr std::uint64_t kMostRingBytes = 1u << 30;
 constexpr int kMostNotices = 1 << 16;
@@ -303,8 +305,9 @@ void Stream::Pump() {
 bool Stream::PostData() {
   if (posted_ == accepted_ || link_->notices_sent - link_->peer_notices >= link_->peer.notices) return false;
   const Landing& peer = link_->peer;
-  std::uint64_t until = std::min(accepted_, posted_ + kMostBytes);
+  std::uint64_t until = accepted_;
   const Grant* const grant = link_->grants.At(posted_, until);
+  until = std::min(until, posted_ + (grant == nullptr ? kMostBytes : kMostDirectBytes));
   const std::uint64_t theirs = posted_ % peer.ring_bytes;
   if (grant == nullptr) until = std::min(until, posted_ + peer.ring_bytes - theirs);
   Pieces pieces;
