@@ -32,6 +32,8 @@ constexpr std::size_t kMostBytes = 68 * 1024;
 constexpr std::size_t kMostBytesBySoftware = 272 * 1024;
 // What was copied is posted after so much, so that the other side works while this one still copies.
 constexpr std::size_t kMostCopied = 64 * 1024;
+// Of one into a window, where the other side has nothing to copy: fewer notices wake it.
+constexpr std::size_t kMostDirectBytes = 256 * 1024;
 constexpr int kCountBits = 29;
 constexpr std::uint64_t kMostRingBytes = 1u << 30;
 constexpr int kMostNotices = 1 << 16;
@@ -313,8 +315,9 @@ void Stream::Pump() {
 bool Stream::PostData() {
   if (posted_ == accepted_ || link_->notices_sent - link_->peer_notices >= link_->peer.notices) return false;
   const Landing& peer = link_->peer;
-  std::uint64_t until = std::min(accepted_, posted_ + link_->most_bytes);
+  std::uint64_t until = accepted_;
   const Grant* const grant = link_->grants.At(posted_, until);
+  until = std::min(until, posted_ + (grant == nullptr ? link_->most_bytes : kMostDirectBytes));
   const std::uint64_t theirs = posted_ % peer.ring_bytes;
   if (grant == nullptr) until = std::min(until, posted_ + peer.ring_bytes - theirs);
   Pieces pieces;
