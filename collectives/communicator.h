@@ -362,8 +362,8 @@ class Communicator {
   // Memory that the transport moves without a copy where it can; freed by its destructor, which REQUIRES that no
   // operation uses it. In shared memory that is memory which peers map, from 64 KiB on and as long as the machine has
   // such memory to give (a page is taken when this is called, not when it is first touched); else plain memory, which
-  // they read through the kernel. By RDMA it is sent from where it lies, and peers write there what a collective expects
-  // (docs/SECURITY.md), as long as so much memory may be locked.
+  // they read through the kernel. By RDMA it is sent from where it lies, and peers write there what a collective
+  // expects (docs/SECURITY.md), as long as so much memory may be locked.
   Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes);
   // The same for memory of the caller's, as far as that is possible: by RDMA. The registration is to end before that
   // memory is freed, and while no operation uses it. kResource: the system refuses, and why; the memory is as good for
