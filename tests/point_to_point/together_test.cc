@@ -7,40 +7,24 @@
 #include <vector>
 
 #include "tests/point_to_point/world.h"
+#include "tests/support/passing_lane.h"
 
 namespace rondo {
 namespace {
 
 // Another lane, whose writes are counted.
-class CountedLane final : public Lane {
+class CountedLane final : public PassingLane {
  public:
-  explicit CountedLane(Lane& inner) : inner_(inner) {}
+  using PassingLane::PassingLane;
 
-  std::vector<std::size_t> writes;  // bytes of each
-
-  Rank peer() const override { return inner_.peer(); }
-  LaneState state() const override { return inner_.state(); }
-  const Error* failure() const override { return inner_.failure(); }
   std::size_t Write(std::span<const Bytes> pieces) override {
     std::size_t bytes = 0;
     for (const Bytes piece : pieces) bytes += piece.size();
     writes.push_back(bytes);
-    return inner_.Write(pieces);
+    return lane().Write(pieces);
   }
-  MutableBytes Reserve(std::size_t bytes) override { return inner_.Reserve(bytes); }
-  void Commit(std::size_t bytes) override { inner_.Commit(bytes); }
-  std::size_t Offer(Bytes source) override { return inner_.Offer(source); }
-  std::uint64_t accepted() const override { return inner_.accepted(); }
-  std::uint64_t released() const override { return inner_.released(); }
-  Arrived Peek(std::size_t want) override { return inner_.Peek(want); }
-  void Consume(std::size_t bytes) override { inner_.Consume(bytes); }
-  std::size_t ReadInto(MutableBytes destination) override { return inner_.ReadInto(destination); }
-  bool Expect(std::uint64_t offset, MutableBytes destination) override { return inner_.Expect(offset, destination); }
-  std::uint64_t consumed() const override { return inner_.consumed(); }
-  void Revoke() override { inner_.Revoke(); }
 
- private:
-  Lane& inner_;
+  std::vector<std::size_t> writes;  // bytes of each
 };
 
 // One end of the protocol, with lanes that are open.

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "tests/support/passing_lane.h"
 #include "transport/transport.h"
 
 namespace rondo {
@@ -30,35 +31,21 @@ struct FlippedBit {
   std::uint64_t stream_bytes = 0;  // that the lane has taken so far
 };
 
-class FlippingLane final : public Lane {
+class FlippingLane final : public PassingLane {
  public:
-  FlippingLane(Lane& lane, FlippedBit& bit) : lane_(lane), bit_(bit) {}
+  FlippingLane(Lane& lane, FlippedBit& bit) : PassingLane(lane), bit_(bit) {}
 
-  Rank peer() const override { return lane_.peer(); }
-  LaneState state() const override { return lane_.state(); }
-  const Error* failure() const override { return lane_.failure(); }
   std::size_t Write(std::span<const Bytes> pieces) override {
     std::array<Bytes, 32> damaged;
     RONDO_CHECK(pieces.size() <= damaged.size());
-    std::uint64_t at = lane_.accepted();
+    std::uint64_t at = accepted();
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       damaged[i] = Damage(pieces[i], at);
       at += pieces[i].size();
     }
-    return Count(lane_.Write(std::span(damaged.data(), pieces.size())));
+    return Count(lane().Write(std::span(damaged.data(), pieces.size())));
   }
-  MutableBytes Reserve(std::size_t bytes) override { return lane_.Reserve(bytes); }
-  void Commit(std::size_t bytes) override { lane_.Commit(bytes); }
-  std::size_t Offer(Bytes source) override { return Count(lane_.Offer(Damage(source, lane_.accepted()))); }
-  std::uint64_t accepted() const override { return lane_.accepted(); }
-  std::uint64_t released() const override { return lane_.released(); }
-  Arrived Peek(std::size_t want) override { return lane_.Peek(want); }
-  void Consume(std::size_t bytes) override { lane_.Consume(bytes); }
-  std::size_t ReadInto(MutableBytes destination) override { return lane_.ReadInto(destination); }
-  bool Expect(std::uint64_t offset, MutableBytes to) override { return lane_.Expect(offset, to); }
-  bool end_arrived() const override { return lane_.end_arrived(); }
-  std::uint64_t consumed() const override { return lane_.consumed(); }
-  void Revoke() override { lane_.Revoke(); }
+  std::size_t Offer(Bytes source) override { return Count(lane().Offer(Damage(source, accepted()))); }
 
  private:
   // The piece that begins at stream offset `at`, or a copy with the damage. Copies stay: they are lent to the lane.
@@ -69,12 +56,11 @@ class FlippingLane final : public Lane {
     return copy;
   }
   std::size_t Count(std::size_t accepted) {
-    bit_.stream_bytes = lane_.accepted();
+    bit_.stream_bytes = lane().accepted();
     if (bit_.stream_bytes > bit_.offset) bit_.fired = 1;
     return accepted;
   }
 
-  Lane& lane_;
   FlippedBit& bit_;
   std::deque<std::vector<std::byte>> copies_;
 };
