@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/service_thread.h"
 #include "collectives/cpu_list.h"
 #include "collectives/engine/host_mover.h"
 #include "transport/rail.h"
@@ -344,7 +345,7 @@ void CommunicatorCore::CallProgressThread() {
   if (progress_running_.exchange(true)) return gate_.Announce();
   OrPoison("making the progress thread", [&] {
     try {
-      progress_ = std::thread([this] { ProgressThread(); });
+      progress_ = StartServiceThread("rondo-progress", [this] { ProgressThread(); });
       return true;
     } catch (const std::system_error& error) {
       Poison(Error(ErrorCode::kResource, fmt::format("the progress thread cannot be made: {}", error.what())));

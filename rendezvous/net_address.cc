@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "base/out_of_memory.h"
+#include "base/service_thread.h"
 
 namespace rondo {
 namespace {
@@ -60,7 +61,7 @@ std::optional<Lookup> LookUpUntil(const HostPort& host_port, ResolveFor purpose,
   };
   auto shared = std::make_shared<Shared>();
   try {
-    std::thread([shared, host_port, purpose] {
+    StartServiceThread("rondo-resolve", [shared, host_port, purpose] {
       Lookup lookup{.error = EAI_MEMORY, .system = 0, .addresses = {}};
       IfMemoryAllows([&] { lookup = LookUp(host_port, purpose, 0); });
       const std::lock_guard lock(shared->mutex);

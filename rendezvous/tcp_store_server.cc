@@ -28,6 +28,7 @@
 
 #include "base/bytes.h"
 #include "base/out_of_memory.h"
+#include "base/service_thread.h"
 #include "base/wire.h"
 #include "rendezvous/net_address.h"
 
@@ -169,7 +170,7 @@ class TcpStoreServer::Loop {
     if (error) return Fail(ErrorCode::kResource, "the store's listener could not be set up: {}", error.message());
     try {
       Accept();
-      thread_ = std::thread([this] { Run(); });
+      thread_ = StartServiceThread("rondo-store", [this] { Run(); });
     } catch (const std::exception& failure) {  // no thread, or no memory
       acceptor_.release(error);
       return Fail(ErrorCode::kResource, "no thread for the store's server: {}", failure.what());

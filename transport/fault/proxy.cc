@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
-#include <csignal>
 #include <deque>
 #include <functional>
 #include <future>
@@ -27,6 +26,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/service_thread.h"
 #include "transport/fault/connection.h"
 
 namespace rondo::fault {
@@ -302,18 +302,11 @@ Result<std::shared_ptr<Proxy>> Proxy::Start(ProxyOptions options) {
   try {  // Asio and std::thread throw where the system runs out of descriptors, memory or threads
     std::shared_ptr<const Clock> clock = options.clock ? options.clock : std::make_shared<const SteadyClock>();
     auto impl = std::make_unique<Impl>(std::move(options), std::move(clock));
-    // Signals belong to the application's threads.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::error_code failed;
     try {
-      impl->thread = std::thread([io = &impl->io] { io->run(); });
+      impl->thread = StartServiceThread("rondo-proxy", [io = &impl->io] { io->run(); });
     } catch (const std::system_error& error) {
-      failed = error.code();
+      return Fail(ErrorCode::kResource, "the proxy's thread cannot be started: {}", error.code().message());
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (failed) return Fail(ErrorCode::kResource, "the proxy's thread cannot be started: {}", failed.message());
     return std::shared_ptr<Proxy>(new Proxy(std::move(impl)));
   } catch (const std::system_error& error) {
     return Fail(ErrorCode::kResource, "a proxy cannot be set up: {}", error.what());

@@ -9,7 +9,6 @@
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
 #include <condition_variable>
-#include <csignal>
 #include <cstddef>
 #include <deque>
 #include <map>
@@ -23,6 +22,7 @@
 
 #include "base/check.h"
 #include "base/out_of_memory.h"
+#include "base/service_thread.h"
 #include "transport/tcp/address.h"
 #include "transport/tcp/greeter.h"
 #include "transport/tcp/group.h"
@@ -185,19 +185,14 @@ Result<std::shared_ptr<ControlPlane>> ControlPlane::Start(TcpOptions options) {
     impl->description = std::move(description);
     for (Fd& fd : listening.sockets) RONDO_TRY(impl->greeter.Add(std::move(fd)));
     impl->greeter.Start();
-    // Signals belong to the application's threads.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     std::error_code failed;
     try {
-      impl->thread = std::thread([impl] { impl->Run(); });
+      impl->thread = StartServiceThread("rondo-control", [impl] { impl->Run(); });
     } catch (const std::system_error& error) {
       failed = error.code();
     } catch (const std::bad_alloc&) {
       failed = std::make_error_code(std::errc::not_enough_memory);
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (failed) return Fail(ErrorCode::kResource, "the TCP control thread cannot be started: {}", failed.message());
     return plane;
   } catch (const std::system_error& error) {

@@ -7,11 +7,33 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <sstream>
 #include <system_error>
 
 namespace rondo::processes {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+// Nothing for a thread on its way out: whoever joins it is woken while the kernel still lists it.
+std::optional<std::string> NameOfLiving(const fs::path& task) {
+  constexpr unsigned kExiting = 0x4;  // PF_EXITING of the kernel's flags, the ninth field of proc(5)
+  std::string line;
+  std::getline(std::ifstream(task / "stat"), line);
+  const std::size_t open = line.find('('), close = line.rfind(')');  // the name between them may hold either
+  if (open == std::string::npos || close == std::string::npos) return std::nullopt;  // gone since it was listed
+  std::istringstream rest(line.substr(close + 1));
+  std::string skipped;
+  unsigned flags = 0;
+  for (int field = 3; field < 9; ++field) rest >> skipped;
+  rest >> flags;
+  if ((flags & kExiting) != 0) return std::nullopt;
+  return line.substr(open + 1, close - open - 1);
+}
+
+}  // namespace
 
 Footprint Footprint::Take() {
   Footprint now;
@@ -23,11 +45,9 @@ Footprint Footprint::Take() {
     const fs::path what = fs::read_symlink(fmt::format("/proc/self/fd/{}", number), gone);
     if (!gone) now.descriptors[number] = what.string();
   }
-  for (const auto& entry : fs::directory_iterator("/proc/self/task")) {
-    std::string name;
-    std::getline(std::ifstream(entry.path() / "comm"), name);
-    now.threads[std::stoi(entry.path().filename())] = name;
-  }
+  for (const auto& entry : fs::directory_iterator("/proc/self/task"))
+    if (std::optional<std::string> name = NameOfLiving(entry.path()))
+      now.threads[std::stoi(entry.path().filename())] = std::move(*name);
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);)
     if (line.find("memfd:rondo") != std::string::npos) ++now.shared_mappings;

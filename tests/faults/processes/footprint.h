@@ -10,7 +10,7 @@ namespace rondo::processes {
 
 struct Footprint {
   std::map<int, std::string> descriptors;  // what each is: "socket:[17]", "/memfd:rondo (deleted)"
-  std::map<int, std::string> threads;      // their names
+  std::map<int, std::string> threads;      // their names; without those that may have been joined
   int shared_mappings = 0;                 // of Rondo's memory
   std::uint64_t resident_bytes = 0;
 

@@ -1,0 +1,40 @@
+#include "tests/faults/processes/footprint.h"
+
+#include <doctest/doctest.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <thread>
+
+namespace rondo::processes {
+namespace {
+
+// The kernel wakes who joins a thread before it takes the thread off its list.
+TEST_CASE("a thread that has been joined is not left over, however soon one looks") {
+  const Footprint before = Footprint::Take();
+  for (int i = 0; i < 5000; ++i) {
+    std::thread([] {}).join();
+    REQUIRE(Footprint::Take().MoreThan(before).empty());
+  }
+}
+
+TEST_CASE("a thread that runs is left over, by its name, whatever is in it") {
+  const Footprint before = Footprint::Take();
+  std::atomic<bool> named = false, over = false;
+  std::thread running([&] {
+    pthread_setname_np(pthread_self(), "a) R (4");
+    named = true;
+    named.notify_all();
+    over.wait(false);
+  });
+  named.wait(false);
+  const std::vector<std::string> more = Footprint::Take().MoreThan(before);
+  over = true;
+  over.notify_all();
+  running.join();
+  REQUIRE(more.size() == 1);
+  CHECK(more.front().find("'a) R (4'") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace rondo::processes
