@@ -197,6 +197,8 @@ class Work {
   // issue and wait for operations of any communicator. It must not destroy the one that calls it.
   void Then(std::function<void(const Status&)> done);
 
+  // The argument error of the call, if that is why there is nothing to wait for.
+  const std::optional<Error>& refused() const { return refused_; }
   Sequence sequence() const { return sequence_; }  // 0: never started (argument error), or a send or receive
   // Of a receive that has ended with success: who sent how much under which tag.
   std::optional<Message> message() const;

@@ -167,6 +167,12 @@ Result<CommunicatorOptions> OptionsAfterMeeting(const ConnectOptions& options, c
   return communicator;
 }
 
+Result<OpenedStore> OpenStoreOf(const ConnectOptions& options, const InitMethod& method,
+                                const OpenStoreOptions& opening) {
+  if (options.store != nullptr) return OpenedStore(options.store, nullptr);
+  return OpenStore(method, opening);
+}
+
 std::optional<std::string> ProcessEnvironment(const std::string& name) {
   const char* value = std::getenv(name.c_str());
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
@@ -185,7 +191,12 @@ Result<std::unique_ptr<Communicator>> ConnectOrThrow(const ConnectOptions& given
   RONDO_ASSIGN(options.token, TokenText(options.token, options.environment));
   RONDO_ASSIGN(const std::shared_ptr<const JobToken> token, MakeJobToken(options.token));
   RONDO_ASSIGN(options.tls, FindTls(options.tls, options.environment, token.get()));
-  RONDO_ASSIGN(const InitMethod method, ParseInitMethod(options.rendezvous, options.environment));
+  InitMethod method;
+  if (options.store == nullptr) {
+    RONDO_ASSIGN(method, ParseInitMethod(options.rendezvous, options.environment));
+  } else if (!options.join && !(options.rank && options.world_size)) {
+    return Fail(ErrorCode::kInvalidArgument, "a store of the caller's says neither rank nor world size: give both");
+  }
   if (options.join || method.join) return ConnectAsNewcomer(options, method, clock, deadline);
   // A launcher's rank belongs to its own world.
   const bool same_world = !options.world_size || !method.world_size || options.world_size == method.world_size;
@@ -208,18 +219,19 @@ Result<std::unique_ptr<Communicator>> ConnectOrThrow(const ConnectOptions& given
   const bool external_store = options.external_store || method.external_store;
   const std::string who = fmt::format("host {}, pid {}", presence.self.host, presence.self.pid);
   RONDO_ASSIGN(const std::shared_ptr<const TlsContext> tls, TlsContext::Make(*options.tls));
-  RONDO_ASSIGN(OpenedStore opened, OpenStore(method, {.job = job,
-                                                      .token = token,
-                                                      .generation = options.generation,
-                                                      .rank = rank,
-                                                      .external_store = external_store,
-                                                      .exchange = exchange,
-                                                      .hosts = presence.hosts,
-                                                      .who = who,
-                                                      .deadline = deadline,
-                                                      .clock = clock,
-                                                      .logger = options.logger,
-                                                      .tls = tls}));
+  RONDO_ASSIGN(OpenedStore opened, OpenStoreOf(options, method,
+                                               {.job = job,
+                                                .token = token,
+                                                .generation = options.generation,
+                                                .rank = rank,
+                                                .external_store = external_store,
+                                                .exchange = exchange,
+                                                .hosts = presence.hosts,
+                                                .who = who,
+                                                .deadline = deadline,
+                                                .clock = clock,
+                                                .logger = options.logger,
+                                                .tls = tls}));
   const Result<Membership> joined = Join(opened.store(), *clock,
                                          {.rank = rank,
                                           .world_size = *world_size,
@@ -235,7 +247,7 @@ Result<std::unique_ptr<Communicator>> ConnectOrThrow(const ConnectOptions& given
   }
   if (options.rebuildable) {
     opened.Keep();
-    const bool served_by_a_rank = !external_store && ServedByARank(method);
+    const bool served_by_a_rank = options.store == nullptr && !external_store && ServedByARank(method);
     const auto home = std::make_shared<RebuildHome>(options, job, std::move(opened), served_by_a_rank, clock);
     return CreateRebuildable(home, *joined, presence.transport, Running(*joined), deadline);
   }

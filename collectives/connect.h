@@ -13,6 +13,7 @@
 
 namespace rondo {
 
+class Store;         // rendezvous/store.h
 struct TcpCounters;  // transport/tcp/tcp.h
 
 // How ranks reach each other.
@@ -31,6 +32,10 @@ struct ConnectOptions {
   //   - env://: what the launcher says (rondo run, torchrun, mpirun, mpiexec, srun), or RANK, WORLD_SIZE, MASTER_ADDR
   //     and MASTER_PORT by hand; read through `environment`. MPICH and Slurm by PMI-2 serve one such meeting a process.
   std::string rendezvous = {};
+  // Not null: ranks meet through this store, and rendezvous is not looked at. Rank and world size are then to be given;
+  // what the environment says of a launch is not read. A store over a network guards itself: the token is still what
+  // ranks prove to each other.
+  std::shared_ptr<Store> store = nullptr;
   std::optional<Rank> rank = {};       // nullopt: the URL's or the environment's, else by arrival
   std::optional<int> world_size = {};  // nullopt: the URL's or the environment's
   // The job's secret, equal on all ranks: printable ASCII without blanks, at most 1024 bytes; 32 random bytes in

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "collectives/connect.h"
+#include "rendezvous/init_method.h"
 #include "rendezvous/membership.h"
 #include "transport/transport.h"
 
@@ -33,5 +34,9 @@ Result<Presence> MakePresence(const ConnectOptions& options, const std::string& 
 Result<CommunicatorOptions> OptionsAfterMeeting(const ConnectOptions& options, const std::string& job,
                                                 const Membership& membership, std::shared_ptr<Transport> transport,
                                                 std::shared_ptr<const Clock> clock);
+
+// The caller's store, if there is one, else what `method` names. Errors: those of OpenStore.
+Result<OpenedStore> OpenStoreOf(const ConnectOptions& options, const InitMethod& method,
+                                const OpenStoreOptions& opening);
 
 }  // namespace rondo

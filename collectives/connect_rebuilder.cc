@@ -128,18 +128,20 @@ Result<std::unique_ptr<Communicator>> ConnectAsNewcomer(const ConnectOptions& op
   RONDO_ASSIGN(const std::shared_ptr<const JobToken> token, MakeJobToken(options.token));
   RONDO_ASSIGN(const std::shared_ptr<const TlsContext> tls, TlsContext::Make(*options.tls));
   RONDO_ASSIGN(OpenedStore opened,
-               OpenStore(served, {.job = job,
-                                  .token = token,
-                                  .generation = options.generation,
-                                  .rank = std::nullopt,
-                                  .external_store = true,
-                                  .exchange = nullptr,
-                                  .who = fmt::format("host {}, pid {}, a newcomer", now.self.host, now.self.pid),
-                                  .deadline = deadline,
-                                  .clock = clock,
-                                  .logger = options.logger,
-                                  .tls = tls}));
-  const bool served_by_a_rank = !options.external_store && !method.external_store && ServedByARank(method);
+               OpenStoreOf(options, served,
+                           {.job = job,
+                            .token = token,
+                            .generation = options.generation,
+                            .rank = std::nullopt,
+                            .external_store = true,
+                            .exchange = nullptr,
+                            .who = fmt::format("host {}, pid {}, a newcomer", now.self.host, now.self.pid),
+                            .deadline = deadline,
+                            .clock = clock,
+                            .logger = options.logger,
+                            .tls = tls}));
+  const bool served_by_a_rank =
+      options.store == nullptr && !options.external_store && !method.external_store && ServedByARank(method);
   auto home = std::make_shared<RebuildHome>(options, job, std::move(opened), served_by_a_rank, clock);
   Presence presence;
   RegroupOptions regroup = Presenting(OptionsOf(*home), *home, presence);

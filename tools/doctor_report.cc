@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tools/version.h"
+#include "base/version.h"
 
 namespace rondo {
 

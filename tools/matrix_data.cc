@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "base/version.h"
 #include "tools/sizes.h"
-#include "tools/version.h"
 
 namespace rondo {
 namespace {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "base/version.h"
 #include "tools/perf_html.h"
 #include "tools/sizes.h"
-#include "tools/version.h"
 
 namespace rondo {
 namespace {

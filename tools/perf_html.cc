@@ -9,8 +9,8 @@
 #include <map>
 #include <utility>
 
+#include "base/version.h"
 #include "tools/sizes.h"
-#include "tools/version.h"
 
 namespace rondo {
 namespace {

@@ -13,12 +13,12 @@
 #include <utility>
 
 #include "base/out_of_memory.h"
+#include "base/version.h"
 #include "tools/matrix_data.h"
 #include "tools/matrix_html.h"
 #include "tools/perf_json.h"
 #include "tools/perf_report.h"
 #include "tools/progress.h"
-#include "tools/version.h"
 
 namespace rondo {
 namespace {

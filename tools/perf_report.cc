@@ -10,8 +10,8 @@
 #include <map>
 #include <tuple>
 
+#include "base/version.h"
 #include "tools/perf_json.h"
-#include "tools/version.h"
 
 namespace rondo {
 namespace {

@@ -6,12 +6,12 @@
 #include <optional>
 #include <sstream>
 
+#include "base/version.h"
 #include "tools/perf_bench.h"
 #include "tools/perf_html.h"
 #include "tools/perf_report.h"
 #include "tools/progress.h"
 #include "tools/sizes.h"
-#include "tools/version.h"
 
 namespace rondo {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "base/version.h"
 #include "tools/commands.h"
 #include "tools/flags.h"
-#include "tools/version.h"
 
 namespace {
 

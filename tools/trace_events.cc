@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "tools/version.h"
+#include "base/version.h"
 
 namespace rondo {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
-#include "tools/version.h"
+#include "base/version.h"
 
 namespace rondo {
 namespace {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/version.h"
 #include "collectives/algorithms/table.h"
 #include "collectives/connect.h"
 #include "collectives/cpu_list.h"
@@ -32,7 +33,6 @@
 #include "tools/profile_flag.h"
 #include "tools/sizes.h"
 #include "tools/tune_sweep.h"
-#include "tools/version.h"
 
 namespace rondo {
 namespace {

@@ -73,6 +73,10 @@ class HouseRules(unittest.TestCase):
 
     def test_a_header_is_included_once(self):
         self.assert_found("base/ids.h", "namespace rondo {}\n", "#pragma once", 1)
+        guards = "#ifndef RONDO_H_\n#define RONDO_H_\n#endif\n"
+        self.assertEqual(self.findings("embed/rondo.h", guards), [])  # other people's compilers read it
+        self.assert_found("embed/rondo.h", "#ifndef RONDO_H_\n#endif\n", "#pragma once", 1)
+        self.assert_found("base/ids.h", guards, "#pragma once", 1)
 
 
 class TextRules(unittest.TestCase):

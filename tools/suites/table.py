@@ -49,6 +49,8 @@ SUITES = [
     Suite("cli", "the command line tool as processes", 3, ["tests/cli/run", "bazel-bin/tools/rondo"], count_end_line),
     Suite("examples", "the training example as processes: every step proved, worlds of every size alike", 1,
           ["python3", "-m", "unittest", "discover", "--verbose", "--start-directory", "tests/examples"], count_unittest),
+    Suite("embed", "librondo and its tarball as strangers use them: from C and C++, by make and CMake; the ABI as it was", 1,
+          ["python3", "-m", "unittest", "discover", "--verbose", "--start-directory", "tests/embed"], count_unittest),
     Suite("launchers", "jobs as mpirun, mpiexec, torchrun and rondo run start them", 2,
           ["tests/launchers/run", "bazel-bin/tools/rondo"], count_end_line),
     Suite("rebuild", "ranks killed and stopped amid all-reduces: the others are told at once and go on", 2,

@@ -1,4 +1,4 @@
-// The version that `rondo --version` prints and that measurements carry.
+// The version of Rondo: what `rondo --version` and rondo_version() say, and what measurements carry.
 #pragma once
 
 #include <string_view>

@@ -1,0 +1,400 @@
+// Rondo in C++17: a header alone, over the C interface (rondo.h), which says what every call does.
+//
+//   rondo::Comm comm = rondo::Comm::Connect();                  // env://
+//   std::vector<float> gradients = ...;
+//   comm.AllReduce(gradients.data(), gradients.data(), gradients.size(), RONDO_AVG);
+//
+// What fails throws rondo::Failure, which holds every field of a rondo_error. Handles are moved, not copied, and end
+// with their owners. Elements are of the types that ElementOf knows; 16-bit floats go by rondo.h's functions and get().
+#ifndef RONDO_HPP_
+#define RONDO_HPP_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "rondo.h"
+
+namespace rondo {
+
+class Failure : public std::runtime_error {
+ public:
+  // Takes `error` over; null is memory that ran out before there were words.
+  Failure(rondo_code code, rondo_error* error)
+      : std::runtime_error(error != nullptr ? error->text : rondo_code_name(code)),
+        code_(code),
+        error_(error, rondo_error_free) {}
+
+  rondo_code code() const { return code_; }
+  int culprit() const { return error_ != nullptr ? error_->culprit : -1; }
+  // Everything there is to say; null only where there was no memory for it.
+  const rondo_error* details() const { return error_.get(); }
+
+ private:
+  rondo_code code_;
+  std::shared_ptr<rondo_error> error_;  // an exception is copied
+};
+
+// Calls `call` with a rondo_error** and throws what it fails of.
+template <typename Call>
+void Must(Call&& call) {
+  rondo_error* error = nullptr;
+  if (const rondo_code code = call(&error); code != RONDO_OK) throw Failure(code, error);
+}
+
+template <typename T>
+constexpr rondo_dtype ElementOf() {
+  using Plain = std::remove_cv_t<T>;
+  constexpr bool kInteger = std::is_integral_v<Plain> && !std::is_same_v<Plain, bool>;
+  static_assert(
+      kInteger || std::is_same_v<Plain, bool> || std::is_same_v<Plain, float> || std::is_same_v<Plain, double>,
+      "Rondo knows no such element; for 16-bit floats give a rondo_dtype and void*");
+  if constexpr (std::is_same_v<Plain, bool>) return RONDO_BOOL;
+  if constexpr (std::is_same_v<Plain, float>) return RONDO_FLOAT32;
+  if constexpr (std::is_same_v<Plain, double>) return RONDO_FLOAT64;
+  if constexpr (kInteger && sizeof(Plain) == 1) return std::is_signed_v<Plain> ? RONDO_INT8 : RONDO_UINT8;
+  if constexpr (kInteger && sizeof(Plain) == 4) return std::is_signed_v<Plain> ? RONDO_INT32 : RONDO_UINT32;
+  if constexpr (kInteger && sizeof(Plain) == 8) return std::is_signed_v<Plain> ? RONDO_INT64 : RONDO_UINT64;
+  static_assert(!kInteger || sizeof(Plain) != 2, "Rondo has no 16-bit integers");
+}
+
+// Defaults that are changed in place: Options().Timeout(5s).Algorithm("ring"). `algorithm` is lent.
+class Options {
+ public:
+  Options() { rondo_options_init(&options_); }
+  Options& Timeout(std::chrono::milliseconds timeout) {
+    options_.timeout_ms = static_cast<std::uint64_t>(timeout.count());
+    return *this;
+  }
+  Options& Algorithm(const char* algorithm) {
+    options_.algorithm = algorithm;
+    return *this;
+  }
+  Options& Scale(double scale) {
+    options_.scale = scale;
+    return *this;
+  }
+  Options& Reproducible(bool yes) {
+    options_.reproducible = yes ? RONDO_YES : RONDO_NO;
+    return *this;
+  }
+  Options& WidePartials(bool yes) {
+    options_.wide_partials = yes ? RONDO_YES : RONDO_NO;
+    return *this;
+  }
+  const rondo_options* get() const { return &options_; }
+
+ private:
+  rondo_options options_;
+};
+
+// An operation under way. Its destructor forgets it, as rondo_work_free: buffers stay lent until it is final.
+class Work {
+ public:
+  explicit Work(rondo_work* work) : work_(work, rondo_work_free) {}
+
+  void Wait() {
+    Must([&](rondo_error** error) { return rondo_work_wait(work_.get(), error); });
+  }
+  // Whether it is final; throws what it failed of.
+  bool WaitFor(std::chrono::milliseconds timeout) {
+    const auto ms = static_cast<std::uint64_t>(timeout.count());
+    return IsFinal([&](rondo_error** error) { return rondo_work_wait_for(work_.get(), ms, error); });
+  }
+  bool Test() {
+    return IsFinal([&](rondo_error** error) { return rondo_work_test(work_.get(), error); });
+  }
+  // Of a receive that has ended.
+  std::optional<rondo_message> message() const {
+    rondo_message came{};
+    if (rondo_work_message(work_.get(), &came) != RONDO_OK) return std::nullopt;
+    return came;
+  }
+  rondo_work* get() const { return work_.get(); }
+
+ private:
+  template <typename Call>
+  static bool IsFinal(Call&& call) {
+    rondo_error* error = nullptr;
+    const rondo_code code = call(&error);
+    if (code == RONDO_NOT_READY) rondo_error_free(error);
+    if (code != RONDO_OK && code != RONDO_NOT_READY) throw Failure(code, error);
+    return code == RONDO_OK;
+  }
+
+  std::unique_ptr<rondo_work, void (*)(rondo_work*)> work_;
+};
+
+class Comm {
+ public:
+  explicit Comm(rondo_comm* comm) : comm_(comm, rondo_comm_free) {}
+  static Comm Connect(const rondo_connect_options& options) {
+    rondo_comm* comm = nullptr;
+    Must([&](rondo_error** error) { return rondo_connect(&options, &comm, error); });
+    return Comm(comm);
+  }
+  static Comm Connect() {
+    rondo_connect_options options;
+    rondo_connect_options_init(&options);
+    return Connect(options);
+  }
+
+  int rank() const { return rondo_comm_rank(get()); }
+  int world_size() const { return rondo_comm_world_size(get()); }
+  std::string host(int rank) const { return rondo_comm_host(get(), rank); }
+  rondo_comm* get() const { return comm_.get(); }
+
+  void Close() {
+    Must([&](rondo_error** error) { return rondo_comm_close(get(), error); });
+  }
+  void Abort(const std::string& reason) { rondo_comm_abort(get(), reason.c_str()); }
+  // Nothing where the color is negative.
+  std::optional<Comm> Split(int color, int key) {
+    rondo_comm* part = nullptr;
+    Must([&](rondo_error** error) { return rondo_comm_split(get(), color, key, &part, error); });
+    return part != nullptr ? std::optional<Comm>(Comm(part)) : std::nullopt;
+  }
+  Comm Rebuild(const rondo_rebuild_options& options) {
+    rondo_comm* next = nullptr;
+    Must([&](rondo_error** error) { return rondo_comm_rebuild(get(), &options, &next, error); });
+    return Comm(next);
+  }
+
+  template <typename T>
+  void AllReduce(const T* input, T* output, std::uint64_t count, rondo_op op, const Options& options = {}) {
+    Must([&](rondo_error** error) {
+      return rondo_all_reduce(get(), input, output, count, ElementOf<T>(), op, options.get(), error);
+    });
+  }
+  template <typename T>
+  Work AllReduceAsync(const T* input, T* output, std::uint64_t count, rondo_op op, const Options& options = {}) {
+    return Start([&](rondo_work** work, rondo_error** error) {
+      return rondo_all_reduce_async(get(), input, output, count, ElementOf<T>(), op, options.get(), work, error);
+    });
+  }
+
+  template <typename T>
+  void Reduce(const T* input, T* output, std::uint64_t count, rondo_op op, int root, const Options& options = {}) {
+    Must([&](rondo_error** error) {
+      return rondo_reduce(get(), input, output, count, ElementOf<T>(), op, root, options.get(), error);
+    });
+  }
+  template <typename T>
+  Work ReduceAsync(const T* input, T* output, std::uint64_t count, rondo_op op, int root, const Options& options = {}) {
+    return Start([&](rondo_work** work, rondo_error** error) {
+      return rondo_reduce_async(get(), input, output, count, ElementOf<T>(), op, root, options.get(), work, error);
+    });
+  }
+
+  template <typename T>
+  void Broadcast(const T* input, T* output, std::uint64_t count, int root, const Options& options = {}) {
+    Must([&](rondo_error** error) {
+      return rondo_broadcast(get(), input, output, count, ElementOf<T>(), root, options.get(), error);
+    });
+  }
+  template <typename T>
+  Work BroadcastAsync(const T* input, T* output, std::uint64_t count, int root, const Options& options = {}) {
+    return Start([&](rondo_work** work, rondo_error** error) {
+      return rondo_broadcast_async(get(), input, output, count, ElementOf<T>(), root, options.get(), work, error);
+    });
+  }
+
+  template <typename T>
+  void AllGather(const T* input, T* output, std::uint64_t count, const Options& options = {}) {
+    Must([&](rondo_error** error) {
+      return rondo_all_gather(get(), input, output, count, ElementOf<T>(), options.get(), error);
+    });
+  }
+  template <typename T>
+  Work AllGatherAsync(const T* input, T* output, std::uint64_t count, const Options& options = {}) {
+    return Start([&](rondo_work** work, rondo_error** error) {
+      return rondo_all_gather_async(get(), input, output, count, ElementOf<T>(), options.get(), work, error);
+    });
+  }
+
+  template <typename T>
+  void AllGatherV(const T* input, T* output, const std::uint64_t* counts, const Options& options = {}) {
+    Must([&](rondo_error** error) {
+      return rondo_all_gather_v(get(), input, output, counts, ElementOf<T>(), options.get(), error);
+    });
+  }
+  template <typename T>
+  Work AllGatherVAsync(const T* input, T* output, const std::uint64_t* counts, const Options& options = {}) {
+    return Start([&](rondo_work** work, rondo_error** error) {
+      return rondo_all_gather_v_async(get(), input, output, counts, ElementOf<T>(), options.get(), work, error);
+    });
+  }
+
+  template <typename T>
+  void ReduceScatter(const T* input, T* output, std::uint64_t count, rondo_op op, const Options& options = {}) {
+    Must([&](rondo_error** error) {
+      return rondo_reduce_scatter(get(), input, output, count, ElementOf<T>(), op, options.get(), error);
+    });
+  }
+  template <typename T>
+  Work ReduceScatterAsync(const T* input, T* output, std::uint64_t count, rondo_op op, const Options& options = {}) {
+    return Start([&](rondo_work** work, rondo_error** error) {
+      return rondo_reduce_scatter_async(get(), input, output, count, ElementOf<T>(), op, options.get(), work, error);
+    });
+  }
+
+  template <typename T>
+  void ReduceScatterV(const T* input, T* output, const std::uint64_t* counts, rondo_op op,
+                      const Options& options = {}) {
+    Must([&](rondo_error** error) {
+      return rondo_reduce_scatter_v(get(), input, output, counts, ElementOf<T>(), op, options.get(), error);
+    });
+  }
+  template <typename T>
+  Work ReduceScatterVAsync(const T* input, T* output, const std::uint64_t* counts, rondo_op op,
+                           const Options& options = {}) {
+    return Start([&](rondo_work** work, rondo_error** error) {
+      return rondo_reduce_scatter_v_async(get(), input, output, counts, ElementOf<T>(), op, options.get(), work, error);
+    });
+  }
+
+  template <typename T>
+  void Gather(const T* input, T* output, std::uint64_t count, int root, const Options& options = {}) {
+    Must([&](rondo_error** error) {
+      return rondo_gather(get(), input, output, count, ElementOf<T>(), root, options.get(), error);
+    });
+  }
+  template <typename T>
+  Work GatherAsync(const T* input, T* output, std::uint64_t count, int root, const Options& options = {}) {
+    return Start([&](rondo_work** work, rondo_error** error) {
+      return rondo_gather_async(get(), input, output, count, ElementOf<T>(), root, options.get(), work, error);
+    });
+  }
+
+  template <typename T>
+  void GatherV(const T* input, std::uint64_t count, T* output, const std::uint64_t* counts, int root,
+               const Options& options = {}) {
+    Must([&](rondo_error** error) {
+      return rondo_gather_v(get(), input, count, output, counts, ElementOf<T>(), root, options.get(), error);
+    });
+  }
+  template <typename T>
+  Work GatherVAsync(const T* input, std::uint64_t count, T* output, const std::uint64_t* counts, int root,
+                    const Options& options = {}) {
+    return Start([&](rondo_work** work, rondo_error** error) {
+      return rondo_gather_v_async(get(), input, count, output, counts, ElementOf<T>(), root, options.get(), work,
+                                  error);
+    });
+  }
+
+  template <typename T>
+  void Scatter(const T* input, T* output, std::uint64_t count, int root, const Options& options = {}) {
+    Must([&](rondo_error** error) {
+      return rondo_scatter(get(), input, output, count, ElementOf<T>(), root, options.get(), error);
+    });
+  }
+  template <typename T>
+  Work ScatterAsync(const T* input, T* output, std::uint64_t count, int root, const Options& options = {}) {
+    return Start([&](rondo_work** work, rondo_error** error) {
+      return rondo_scatter_async(get(), input, output, count, ElementOf<T>(), root, options.get(), work, error);
+    });
+  }
+
+  template <typename T>
+  void ScatterV(const T* input, const std::uint64_t* counts, T* output, std::uint64_t count, int root,
+                const Options& options = {}) {
+    Must([&](rondo_error** error) {
+      return rondo_scatter_v(get(), input, counts, output, count, ElementOf<T>(), root, options.get(), error);
+    });
+  }
+  template <typename T>
+  Work ScatterVAsync(const T* input, const std::uint64_t* counts, T* output, std::uint64_t count, int root,
+                     const Options& options = {}) {
+    return Start([&](rondo_work** work, rondo_error** error) {
+      return rondo_scatter_v_async(get(), input, counts, output, count, ElementOf<T>(), root, options.get(), work,
+                                   error);
+    });
+  }
+
+  template <typename T>
+  void AllToAll(const T* input, T* output, std::uint64_t count, const Options& options = {}) {
+    Must([&](rondo_error** error) {
+      return rondo_all_to_all(get(), input, output, count, ElementOf<T>(), options.get(), error);
+    });
+  }
+  template <typename T>
+  Work AllToAllAsync(const T* input, T* output, std::uint64_t count, const Options& options = {}) {
+    return Start([&](rondo_work** work, rondo_error** error) {
+      return rondo_all_to_all_async(get(), input, output, count, ElementOf<T>(), options.get(), work, error);
+    });
+  }
+
+  template <typename T>
+  void AllToAllV(const T* input, const std::uint64_t* input_counts, T* output, const std::uint64_t* output_counts,
+                 const Options& options = {}) {
+    Must([&](rondo_error** error) {
+      return rondo_all_to_all_v(get(), input, input_counts, output, output_counts, ElementOf<T>(), options.get(),
+                                error);
+    });
+  }
+  template <typename T>
+  Work AllToAllVAsync(const T* input, const std::uint64_t* input_counts, T* output, const std::uint64_t* output_counts,
+                      const Options& options = {}) {
+    return Start([&](rondo_work** work, rondo_error** error) {
+      return rondo_all_to_all_v_async(get(), input, input_counts, output, output_counts, ElementOf<T>(), options.get(),
+                                      work, error);
+    });
+  }
+
+  void Barrier(const Options& options = {}) {
+    Must([&](rondo_error** error) { return rondo_barrier(get(), options.get(), error); });
+  }
+  Work BarrierAsync(const Options& options = {}) {
+    return Start(
+        [&](rondo_work** work, rondo_error** error) { return rondo_barrier_async(get(), options.get(), work, error); });
+  }
+
+  template <typename T>
+  void Send(const T* buffer, std::uint64_t count, int to, int tag, const Options& options = {}) {
+    Must([&](rondo_error** error) {
+      return rondo_send(get(), buffer, count, ElementOf<T>(), to, tag, options.get(), error);
+    });
+  }
+  template <typename T>
+  Work SendAsync(const T* buffer, std::uint64_t count, int to, int tag, const Options& options = {}) {
+    return Start([&](rondo_work** work, rondo_error** error) {
+      return rondo_send_async(get(), buffer, count, ElementOf<T>(), to, tag, options.get(), work, error);
+    });
+  }
+
+  template <typename T>
+  rondo_message Recv(T* buffer, std::uint64_t count, int from_or_any, int tag_or_any, const Options& options = {}) {
+    rondo_message came{};
+    Must([&](rondo_error** error) {
+      return rondo_recv(get(), buffer, count, ElementOf<T>(), from_or_any, tag_or_any, options.get(), &came, error);
+    });
+    return came;
+  }
+  template <typename T>
+  Work RecvAsync(T* buffer, std::uint64_t count, int from_or_any, int tag_or_any, const Options& options = {}) {
+    return Start([&](rondo_work** work, rondo_error** error) {
+      return rondo_recv_async(get(), buffer, count, ElementOf<T>(), from_or_any, tag_or_any, options.get(), work,
+                              error);
+    });
+  }
+
+ private:
+  template <typename Call>
+  static Work Start(Call&& call) {
+    rondo_work* work = nullptr;
+    Must([&](rondo_error** error) { return call(&work, error); });
+    return Work(work);
+  }
+
+  std::unique_ptr<rondo_comm, void (*)(rondo_comm*)> comm_;
+};
+
+}  // namespace rondo
+
+#endif  // RONDO_HPP_

@@ -1,0 +1,52 @@
+/* Ranks for tests of the C interface: processes that this one starts, each of which runs one function. C11. */
+#pragma once
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "embed/rondo.h"
+
+/* Ends the rank with words if it does not hold. */
+#define CHECK(condition)                                                                     \
+  do {                                                                                       \
+    if (!(condition)) {                                                                      \
+      fprintf(stderr, "%s:%d: rank %d: not so: %s\n", __FILE__, __LINE__, here, #condition); \
+      exit(1);                                                                               \
+    }                                                                                        \
+  } while (0)
+
+/* A call whose last argument is &error, and that must give RONDO_OK. */
+#define MUST(call)                                                                                             \
+  do {                                                                                                         \
+    rondo_error* error = NULL;                                                                                 \
+    if ((call) != RONDO_OK) {                                                                                  \
+      fprintf(stderr, "%s:%d: rank %d: %s: %s\n", __FILE__, __LINE__, here, #call, error ? error->text : "?"); \
+      exit(1);                                                                                                 \
+    }                                                                                                          \
+    CHECK(error == NULL);                                                                                      \
+  } while (0)
+
+/* A call that must fail with `wanted`, and say `words` among others. */
+#define FAILS(call, wanted, words)                                                                            \
+  do {                                                                                                        \
+    rondo_error* error = NULL;                                                                                \
+    const rondo_code code = (call);                                                                           \
+    if (code != (wanted) || error == NULL || error->code != code || !strstr(error->text, (words))) {          \
+      fprintf(stderr, "%s:%d: rank %d: %s: %s instead of %s and '%s': %s\n", __FILE__, __LINE__, here, #call, \
+              rondo_code_name(code), rondo_code_name(wanted), (words), error ? error->text : "no error");     \
+      exit(1);                                                                                                \
+    }                                                                                                         \
+    rondo_error_free(error);                                                                                  \
+  } while (0)
+
+extern int here; /* this process's rank; -1 in the parent */
+
+typedef void (*rank_function)(int rank, int world_size, const char* url);
+
+/* Runs `function` in so many processes; `url` is where they can meet, new for each call. The exit codes must be 0, but
+ * of `victim` (-1: nobody), which must die by SIGKILL. */
+void on_ranks(const char* what, int world_size, int victim, rank_function function);
+
+/* Meets the others. */
+rondo_comm* meet(int rank, int world_size, const char* url);

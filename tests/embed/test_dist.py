@@ -1,0 +1,92 @@
+"""The tarball of //embed:dist, as strangers use it: unpacked elsewhere, built against by make and CMake, run, read."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TARBALL = ROOT / "bazel-bin/embed/rondo.tar.gz"
+RONDO = ROOT / "bazel-bin/tools/rondo"
+
+
+def run(*command: object, cwd: Path | None = None, status: int = 0, **environment: str) -> str:
+    """What it printed, both streams; its exit status must be the one expected."""
+    ran = subprocess.run([str(word) for word in command], cwd=cwd, env=os.environ | environment, text=True, check=False,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)  # fmt: skip
+    if ran.returncode != status:
+        raise AssertionError(f"{command} ended with {ran.returncode}:\n{ran.stdout}")
+    return ran.stdout
+
+
+class Dist(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.folder = Path(tempfile.mkdtemp(prefix="rondo-dist-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        with tarfile.open(TARBALL) as tarball:
+            tarball.extractall(cls.folder)
+        (cls.installed,) = cls.folder.iterdir()
+
+    def copy_of(self, example: str) -> Path:
+        return Path(shutil.copytree(ROOT / "examples" / example, self.folder / example))
+
+    def test_the_interface_is_what_it_was_and_nothing_else_shows(self) -> None:
+        run(sys.executable, ROOT / "tests/embed/abi", self.installed / "lib/librondo.so")
+
+    def test_the_library_has_a_version_in_its_name(self) -> None:
+        self.assertIn("[librondo.so.0]", run("readelf", "--dynamic", self.installed / "lib/librondo.so"))
+        version = re.search(r'"(.*)"', (ROOT / "base/version.h").read_text().split("kRondoVersion")[1])[1]
+        self.assertEqual(self.installed.name, f"rondo-{version}")
+        self.assertEqual((self.installed / "lib/librondo.so").resolve().name, f"librondo.so.{version}")
+
+    def test_a_program_in_c_builds_by_make_and_runs(self) -> None:
+        project = self.copy_of("from_c")
+        run("make", cwd=project, PKG_CONFIG_PATH=str(self.installed / "lib/pkgconfig"))
+        said = run(RONDO, "run", "-N", "3", "./all_reduce", cwd=project)
+        for rank in range(3):
+            self.assertIn(f"rank {rank} of 3: the sum is 3\n", said)
+
+    def test_a_program_in_cpp_builds_by_cmake_and_runs(self) -> None:
+        project = self.copy_of("from_cpp")
+        run("cmake", "-B", "build", f"-DCMAKE_PREFIX_PATH={self.installed}", cwd=project)
+        run("cmake", "--build", "build", cwd=project)
+        said = run(RONDO, "run", "-N", "4", "build/all_reduce", cwd=project)
+        for rank in range(4):
+            self.assertIn(f"rank {rank} of 4: the averages are 1.5 and 2\n", said)
+
+    def test_cmake_refuses_a_version_that_does_not_fit(self) -> None:
+        project = self.folder / "later"
+        project.mkdir()
+        (project / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.16)\nproject(later NONE)\nfind_package(Rondo 0.2 REQUIRED)\n")
+        said = run("cmake", "-B", "build", f"-DCMAKE_PREFIX_PATH={self.installed}", cwd=project, status=1)
+        self.assertIn("0.1.0", said)
+
+    def test_a_program_says_in_c_and_in_cpp_why_it_cannot_connect(self) -> None:
+        source = self.folder / "lost.cc"
+        source.write_text('#include <rondo.hpp>\n#include <cstdio>\nint main() try { rondo::Comm::Connect(); }\n'
+                          'catch (const rondo::Failure& f) { std::puts(f.what()); return f.code(); }\n')
+        prefix = self.installed
+        run("g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{prefix}/include", source, "-o",
+            self.folder / "lost", f"-L{prefix}/lib", "-lrondo", f"-Wl,-rpath,{prefix}/lib")  # fmt: skip
+        said = run(self.folder / "lost", status=1)
+        self.assertIn("invalid_argument", said)
+        self.assertIn("MASTER_ADDR", said)
+
+    def test_the_manual_names_only_functions_that_there_are(self) -> None:
+        manual = (self.installed / "share/man/man3/rondo.3").read_text()
+        header = (self.installed / "include/rondo.h").read_text()
+        named = set(re.findall(r"\brondo_\w+(?= \()|\brondo_\w+(?=\()", manual))
+        self.assertGreater(len(named), 10)
+        for name in named:
+            self.assertRegex(header, rf"\b{name}\(")
+
+
+if __name__ == "__main__":
+    unittest.main()
