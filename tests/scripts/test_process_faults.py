@@ -19,15 +19,16 @@ sys.path[:0] = [str(FOLDER / "processes"), str(REPOSITORY / "tests/support")]
 import stage  # noqa: E402
 
 
-def load_run():
+def load(name):
     """The script, which has no .py in its name."""
-    loader = importlib.machinery.SourceFileLoader("process_faults_run", str(FOLDER / "run"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("process_faults_run", loader))
+    loader = importlib.machinery.SourceFileLoader(f"process_faults_{name}", str(FOLDER / name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(f"process_faults_{name}", loader))
     loader.exec_module(module)
     return module
 
 
-run = load_run()
+run = load("run")
+soak = load("soak")
 
 CLEAN = {"event": "clean", "left_over": [], "cpu_s": 0.1}
 
@@ -145,6 +146,14 @@ class Judged(unittest.TestCase):
                     {"says": [rebuilt(0, 1), closed, CLEAN]}, {"says": [rebuilt(1, 2), closed, CLEAN]})
         self.expect("is now rank 0 of 2, not 1 of 2", lambda at, ranks: at.went_on(ranks),
                     {"says": [rebuilt(0, 1), closed, CLEAN]}, {"says": [rebuilt(0, 1), closed, CLEAN]})
+
+
+class WhatStays(unittest.TestCase):
+    def test_what_is_met_once_is_no_leak_and_what_stays_is(self):
+        self.assertEqual(soak.lasting([28, 28, 30, 28]), 28)
+        self.assertEqual(soak.lasting([28, 28, 30, 30, 30]), 30)
+        self.assertEqual(soak.lasting(range(28, 40)), 37)
+        self.assertEqual(soak.lasting([28]), 28)
 
 
 if __name__ == "__main__":
