@@ -271,12 +271,17 @@ Result<std::vector<std::string>> FileStore::Wait(std::span<const std::string> ke
   std::vector<std::string> asked(keys.begin(), keys.end());
   if (!options.cancel_key.empty()) asked.push_back(options.cancel_key);
   std::uint64_t seen = 0;  // the log's end at the last look
+  bool looked = false;
   for (Duration pause = kFirstPause;;) {
     RONDO_ASSIGN(const bool changed, Changed(seen));
     if (changed) {
       pause = kFirstPause;
       auto values = Read(asked, options.deadline);
+      // Somebody was writing at the deadline: what was missing a moment before says more.
+      if (!values && looked && values.error().code() == ErrorCode::kStoreTimeout)
+        return tl::unexpected(InStore(Describe(), Missing(keys)));
       if (!values) return tl::unexpected(std::move(values).error());
+      looked = true;
       const auto awaited = std::span(*values).first(keys.size());
       if (std::all_of(awaited.begin(), awaited.end(), [](const auto& value) { return value.has_value(); })) {
         std::vector<std::string> all;

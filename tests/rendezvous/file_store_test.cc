@@ -14,6 +14,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -324,6 +325,39 @@ TEST_CASE("A lock that somebody holds for good costs a call its deadline, and th
   StateFault(22, 1, set.error(), {.path = "file"});
   close(fd);
   CHECK(store->Set("key", "value", Soon()));
+}
+
+TEST_CASE("A key that did not come is named, also where somebody writes at the deadline") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.File("store");
+  const auto other = Open(path);
+  const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  const auto clock = std::make_shared<ManualClock>();
+  FileStore::Options options;
+  options.path = path;
+  options.job = "job";
+  options.clock = clock;
+  options.deadline = clock->Now() + std::chrono::seconds(1);
+  bool written = false;
+  options.sleep = [&](Duration pause) {
+    if (!std::exchange(written, true)) {
+      REQUIRE(other->Set("another", "value", Soon()));
+      struct flock lock {};
+      lock.l_type = F_WRLCK;
+      lock.l_whence = SEEK_SET;
+      lock.l_start = off_t{1} << 62;
+      lock.l_len = 1;
+      REQUIRE(fcntl(fd, F_OFD_SETLK, &lock) == 0);
+    }
+    clock->Advance(pause);
+  };
+  const auto store = FileStore::Open(std::move(options));
+  REQUIRE(store);
+  const auto waited = (*store)->WaitFor("never", clock->Now() + std::chrono::milliseconds(100));
+  REQUIRE(!waited);
+  CHECK(waited.error().code() == ErrorCode::kStoreTimeout);
+  CHECK(Has(waited.error().message(), "never"));
+  close(fd);
 }
 
 TEST_CASE("Waiting goes by the clock and the sleep that were handed in, with growing pauses") {
