@@ -46,8 +46,9 @@ RONDO_API const char* rondo_version(void);
 
 /* ---- errors ---- */
 
-/* Numbers are never changed; new ones are appended. */
-typedef enum rondo_code {
+/* Numbers are never changed; new ones are appended. This and the other enumerations are numbers of a known width. */
+typedef int32_t rondo_code;
+enum {
   RONDO_OK = 0,
   RONDO_INVALID_ARGUMENT = 1,     /* the call makes no sense; nothing was started, nothing is poisoned */
   RONDO_UNSUPPORTED = 2,          /* a capability that this build or machine lacks */
@@ -76,7 +77,7 @@ typedef enum rondo_code {
   RONDO_CLOSED = 25,       /* used after rondo_comm_close, or a peer closed while it was needed */
   RONDO_INTERNAL = 26,     /* a fault of Rondo itself */
   RONDO_REBUILD_FAILED = 27
-} rondo_code;
+};
 
 /* "peer_lost"; static. Of an unknown number "unknown". */
 RONDO_API const char* rondo_code_name(rondo_code code);
@@ -104,7 +105,8 @@ RONDO_API void rondo_error_free(rondo_error* error);
 
 /* ---- types and operations ---- */
 
-typedef enum rondo_dtype {
+typedef int32_t rondo_dtype;
+enum {
   RONDO_INT8 = 1,
   RONDO_UINT8 = 2,
   RONDO_INT32 = 3,
@@ -116,7 +118,7 @@ typedef enum rondo_dtype {
   RONDO_FLOAT32 = 9,
   RONDO_FLOAT64 = 10,
   RONDO_BOOL = 11 /* one byte; 0 is false, everything else true; results are 0 or 1 */
-} rondo_dtype;
+};
 
 /* Bytes of an element; 0: no such type. */
 RONDO_API size_t rondo_dtype_size(rondo_dtype dtype);
@@ -138,11 +140,13 @@ enum {
 enum { RONDO_ANY_RANK = -2, RONDO_ANY_TAG = -1 };
 
 /* Yes, no, or what stands one level above: an operation's options above the communicator's. */
-typedef enum rondo_choice { RONDO_AS_ABOVE = 0, RONDO_YES = 1, RONDO_NO = 2 } rondo_choice;
+typedef int32_t rondo_choice;
+enum { RONDO_AS_ABOVE = 0, RONDO_YES = 1, RONDO_NO = 2 };
 
 /* Where buffers lie. This build knows the host's memory alone and answers anything else, and any stream, with
  * RONDO_UNSUPPORTED. */
-typedef enum rondo_memory_kind { RONDO_MEMORY_HOST = 0, RONDO_MEMORY_CUDA = 1 } rondo_memory_kind;
+typedef int32_t rondo_memory_kind;
+enum { RONDO_MEMORY_HOST = 0, RONDO_MEMORY_CUDA = 1 };
 
 /* Of one operation. */
 typedef struct rondo_options {
@@ -230,7 +234,8 @@ typedef struct rondo_foreign_store {
 /* ---- communicators ---- */
 
 typedef struct rondo_comm rondo_comm;
-typedef enum rondo_log_level { RONDO_LOG_DEBUG = 0, RONDO_LOG_INFO = 1, RONDO_LOG_WARNING = 2 } rondo_log_level;
+typedef int32_t rondo_log_level;
+enum { RONDO_LOG_DEBUG = 0, RONDO_LOG_INFO = 1, RONDO_LOG_WARNING = 2 };
 
 typedef struct rondo_connect_options {
   size_t size;

@@ -51,6 +51,10 @@ SUITES = [
           ["python3", "-m", "unittest", "discover", "--verbose", "--start-directory", "tests/examples"], count_unittest),
     Suite("embed", "librondo and its tarball as strangers use them: from C and C++, by make and CMake; the ABI as it was", 1,
           ["python3", "-m", "unittest", "discover", "--verbose", "--start-directory", "tests/embed"], count_unittest),
+    # Debian's torch belongs to Debian's Python, whatever else is called python3 here.
+    Suite("torch", "the torch.distributed backend on Debian's PyTorch: values, futures, groups, deaths, DDP beside Gloo", 4,
+          ["sh", "-c", "tools/packages/install torch && "
+           "/usr/bin/python3 -m unittest discover --verbose --start-directory tests/embed/torch"], count_unittest),
     Suite("launchers", "jobs as mpirun, mpiexec, torchrun and rondo run start them", 2,
           ["tests/launchers/run", "bazel-bin/tools/rondo"], count_end_line),
     Suite("rebuild", "ranks killed and stopped amid all-reduces: the others are told at once and go on", 2,

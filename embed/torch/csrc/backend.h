@@ -1,0 +1,104 @@
+// Rondo as a backend of torch.distributed: the interface of c10d's process groups, on a rondo_comm.
+//
+// One source for torch 1.13, where a backend is a c10d::ProcessGroup, and torch 2, where it is a c10d::Backend.
+#pragma once
+
+#include <rondo.h>
+#include <torch/version.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <vector>
+#if TORCH_VERSION_MAJOR >= 2
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#endif
+
+#include "store.h"
+#include "work.h"
+
+namespace rondo_torch {
+
+#if TORCH_VERSION_MAJOR >= 2
+using Base = c10d::Backend;
+#else
+using Base = c10d::ProcessGroup;
+#endif
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+using Tensors = std::vector<at::Tensor>;
+
+// What a group is made with, beside what c10d says; empty is Rondo's default.
+struct Settings {
+  std::string interface, addresses, transport, record_dir;
+  uint32_t rails = 1;
+};
+
+// Thread rule: any; operations are issued one after the other.
+class RondoBackend final : public Base {
+ public:
+  RondoBackend(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::chrono::milliseconds timeout,
+               const Settings& settings);
+  ~RondoBackend() override;
+  const std::string getBackendName() const override { return "rondo"; }
+
+  // Says goodbye, and waits a little for the others to do so; then they are told that this rank left.
+  void Close();
+  void Abort(const std::string& reason) { rondo_comm_abort(comm_.get(), reason.c_str()); }
+  std::string Describe() const;
+  // For the end of the process: Close on every group there is.
+  static void CloseAll();
+
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) override;
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) override;
+  WorkPtr allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& opts) override;
+  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& opts) override;
+  WorkPtr allgather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::AllgatherOptions& opts) override;
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& opts) override;
+  WorkPtr allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
+                              const c10d::AllgatherOptions& opts) override;
+  WorkPtr gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& opts) override;
+  WorkPtr scatter(Tensors& outputs, std::vector<Tensors>& inputs, const c10d::ScatterOptions& opts) override;
+  WorkPtr reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                         const c10d::ReduceScatterOptions& opts) override;
+  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& opts) override;
+  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
+                        std::vector<int64_t>& input_splits, const c10d::AllToAllOptions& opts) override;
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& opts) override;
+  WorkPtr send(Tensors& tensors, int to, int tag) override;
+  WorkPtr recv(Tensors& tensors, int from, int tag) override;
+  WorkPtr recvAnysource(Tensors& tensors, int tag) override;
+  WorkPtr barrier(const c10d::BarrierOptions& opts) override;
+  void monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) override;
+  void setSequenceNumberForGroup() override {}  // every rank counts alike from 0
+  uint64_t getSequenceNumberForGroup() override { return sequence_; }
+
+ private:
+  using Start = std::function<rondo_code(const rondo_options*, rondo_work**, rondo_error**)>;
+  WorkPtr Run(RondoWork::Parts parts, std::chrono::milliseconds timeout, const Start& start, double scale = 1);
+  // One at a time, among those that are ordered.
+  WorkPtr RunCollective(RondoWork::Parts parts, std::chrono::milliseconds timeout, const Start& start,
+                        double scale = 1);
+  WorkPtr Receive(Tensors& tensors, int from, int tag, c10d::OpType type);
+  WorkPtr SumSparse(at::Tensor& tensor, const c10d::AllreduceOptions& opts);
+
+  TorchStore store_;
+  std::chrono::milliseconds timeout_;
+  std::unique_ptr<Executor> executor_ = std::make_unique<Executor>();  // ends after the last operation
+  std::unique_ptr<rondo_comm, void (*)(rondo_comm*)> comm_;
+  std::mutex issuing_;
+  std::atomic<uint64_t> sequence_{0};
+  std::atomic<bool> closed_{false};
+  std::atomic<int> barriers_{0};  // monitored ones
+};
+
+// A copy in one piece where `tensor` is not, and then `back` puts it back.
+struct Packed {
+  at::Tensor flat;
+  std::function<void()> back;
+};
+
+}  // namespace rondo_torch

@@ -1,0 +1,136 @@
+// What c10d wants to be over when it returns, or what takes several operations, one depending on the other.
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+#include "backend.h"
+#include "tensors.h"
+
+namespace rondo_torch {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Monitored barriers have tags of their own, at the end of what there is, one after the other.
+constexpr int kFirstTag = (1 << 30) + (1 << 29);
+constexpr int kTags = 1 << 20;
+
+rondo_options For(milliseconds timeout) {
+  rondo_options options;
+  rondo_options_init(&options);
+  options.timeout_ms = static_cast<uint64_t>(std::max<milliseconds::rep>(timeout.count(), 1));
+  return options;
+}
+
+}  // namespace
+
+// Rank 0 hears of every rank in turn and answers all: so it alone knows who is missing, and the others wait for it.
+void RondoBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) {
+  const milliseconds timeout = opts.timeout == c10d::kUnsetTimeout ? timeout_ : opts.timeout;
+  const int tag = kFirstTag + barriers_++ % kTags;
+  const auto until = std::chrono::steady_clock::now() + timeout;
+  rondo_options options = For(timeout);
+  if (getRank() != 0) {
+    try {
+      Must([&](rondo_error** error) {
+        return rondo_send(comm_.get(), nullptr, 0, RONDO_UINT8, 0, tag, &options, error);
+      });
+      // Rank 0 may wait for others for as long as it is allowed to.
+      Must([&](rondo_error** error) {
+        return rondo_recv(comm_.get(), nullptr, 0, RONDO_UINT8, 0, tag, &options, nullptr, error);
+      });
+    } catch (const std::exception& failed) {
+      TORCH_CHECK(false, "Rank ", getRank(),
+                  " successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0."
+                  " Please check rank 0 logs for faulty rank.\n Original exception: \n",
+                  failed.what());
+    }
+    return;
+  }
+  std::vector<int> missing;
+  std::string why;
+  for (int rank = 1; rank < getSize(); ++rank) {
+    const auto left = std::chrono::duration_cast<milliseconds>(until - std::chrono::steady_clock::now());
+    TORCH_CHECK(left.count() > 0 || wait_all_ranks, "[Rank 0]: Rank 0 timed out in monitoredBarrier after ",
+                timeout.count(), " ms, and rank ", rank, " had not been heard of");
+    options.timeout_ms = static_cast<uint64_t>(std::max<milliseconds::rep>(left.count(), 1));
+    try {
+      Must([&](rondo_error** error) {
+        return rondo_recv(comm_.get(), nullptr, 0, RONDO_UINT8, rank, tag, &options, nullptr, error);
+      });
+    } catch (const std::exception& failed) {
+      missing.push_back(rank);
+      why = failed.what();
+      if (!wait_all_ranks) break;
+    }
+  }
+  if (!missing.empty()) {
+    std::string ranks;
+    for (const int rank : missing) ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+    TORCH_CHECK(false, missing.size() == 1 && !wait_all_ranks ? "[Rank 0]: Rank " : "[Rank 0]: Ranks ", ranks,
+                " failed to pass monitoredBarrier in ", timeout.count(), " ms\n Original exception: \n", why);
+  }
+  options = For(timeout);
+  for (int rank = 1; rank < getSize(); ++rank)
+    Must([&](rondo_error** error) {
+      return rondo_send(comm_.get(), nullptr, 0, RONDO_UINT8, rank, tag, &options, error);
+    });
+}
+
+// Everybody's entries to everybody, who adds them up in the order of ranks.
+WorkPtr RondoBackend::SumSparse(at::Tensor& tensor, const c10d::AllreduceOptions& opts) {
+  TORCH_CHECK(opts.reduceOp == c10d::ReduceOp::SUM, "allreduce: sparse tensors are summed, and nothing else");
+  TORCH_CHECK(tensor.device().is_cpu(), "allreduce: this build of rondo has no device support");
+  const std::lock_guard<std::mutex> lock(issuing_);
+  ++sequence_;
+  const rondo_options options = For(opts.timeout.count() > 0 ? opts.timeout : timeout_);
+  const auto gather = [&](const at::Tensor& mine, const std::vector<uint64_t>& bytes) {
+    uint64_t all = 0;
+    for (const uint64_t of_rank : bytes) all += of_rank;
+    const at::Tensor flat = mine.contiguous();
+    at::Tensor gathered = at::empty({static_cast<int64_t>(all / flat.element_size())}, flat.options());
+    Must([&](rondo_error** error) {
+      return rondo_all_gather_v(comm_.get(), flat.data_ptr(), gathered.data_ptr(), bytes.data(), RONDO_UINT8, &options,
+                                error);
+    });
+    return gathered;
+  };
+
+  const at::Tensor mine = tensor.coalesce();
+  // What must be equal, and then what need not: the number of entries.
+  std::vector<int64_t> shape{mine.sparse_dim(), mine.dense_dim(), static_cast<int64_t>(mine.scalar_type())};
+  for (const int64_t size : mine.sizes()) shape.push_back(size);
+  constexpr size_t kWords = 20;
+  TORCH_CHECK(shape.size() < kWords, "allreduce: a sparse tensor of more than 16 dimensions");
+  shape.resize(kWords);
+  shape.back() = mine._nnz();
+  std::vector<int64_t> shapes(kWords * static_cast<size_t>(getSize()));
+  Must([&](rondo_error** error) {
+    return rondo_all_gather(comm_.get(), shape.data(), shapes.data(), kWords, RONDO_INT64, &options, error);
+  });
+  const at::Tensor values = mine.values().contiguous();
+  int64_t width = 1;
+  for (int64_t i = 0; i < mine.dense_dim(); ++i) width *= mine.size(mine.sparse_dim() + i);
+  std::vector<uint64_t> index_bytes, value_bytes;
+  int64_t entries = 0;
+  for (int rank = 0; rank < getSize(); ++rank) {
+    const auto of_rank = shapes.begin() + static_cast<std::ptrdiff_t>(kWords) * rank;
+    TORCH_CHECK(std::equal(shape.begin(), shape.end() - 1, of_rank), "allreduce: the sparse tensor of rank ", rank,
+                " has another shape or type than this rank's");
+    const auto count = static_cast<uint64_t>(of_rank[kWords - 1]);
+    entries += static_cast<int64_t>(count);
+    index_bytes.push_back(count * static_cast<uint64_t>(mine.sparse_dim()) * sizeof(int64_t));
+    value_bytes.push_back(count * static_cast<uint64_t>(width) * values.element_size());
+  }
+  const at::Tensor indices = gather(mine.indices().t(), index_bytes).view({entries, mine.sparse_dim()}).t();
+  std::vector<int64_t> of_values{entries};
+  for (int64_t i = 0; i < mine.dense_dim(); ++i) of_values.push_back(mine.size(mine.sparse_dim() + i));
+  const at::Tensor sum =
+      at::sparse_coo_tensor(indices, gather(values, value_bytes).view(of_values), mine.sizes(), mine.options())
+          .coalesce();
+  tensor.copy_(sum);
+  return RondoWork::Follow(getRank(), {c10d::OpType::ALLREDUCE, "rondo:sparse_all_reduce", {tensor}}, nullptr,
+                           *executor_);
+}
+
+}  // namespace rondo_torch

@@ -1,0 +1,34 @@
+// What Python sees: rondo_torch._backend.
+#include <pybind11/chrono.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "backend.h"
+
+namespace py = pybind11;
+using rondo_torch::Base;
+using rondo_torch::RondoBackend;
+using rondo_torch::Settings;
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
+  py::class_<Settings>(module, "Settings", "How a group's ranks reach each other; empty is Rondo's own choice.")
+      .def(py::init<>())
+      .def_readwrite("interface", &Settings::interface)
+      .def_readwrite("addresses", &Settings::addresses)
+      .def_readwrite("transport", &Settings::transport)
+      .def_readwrite("record_dir", &Settings::record_dir)
+      .def_readwrite("rails", &Settings::rails);
+  const auto alone = py::call_guard<py::gil_scoped_release>();
+  py::class_<RondoBackend, Base, c10::intrusive_ptr<RondoBackend>>(module, "RondoBackend")
+      .def(py::init([](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                       std::chrono::milliseconds timeout, const Settings& settings) {
+             const py::gil_scoped_release free;  // the store may be Python's
+             return c10::make_intrusive<RondoBackend>(store, rank, size, timeout, settings);
+           }),
+           py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"), py::arg("settings"))
+      .def("close", &RondoBackend::Close, alone, "Says goodbye to the other ranks; operations fail afterwards.")
+      .def("abort", &RondoBackend::Abort, alone, py::arg("reason") = "aborted",
+           "Fails all operations, here and on all ranks, which are told the reason.")
+      .def("describe", &RondoBackend::Describe, alone, "The path to each rank, a line each.");
+  module.def("close_all", &RondoBackend::CloseAll, alone, "Says goodbye in every group; for the end of the process.");
+  module.def("version", [] { return std::string(rondo_version()); });
+}

@@ -1,0 +1,81 @@
+#include "store.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+namespace rondo_torch {
+namespace {
+
+using Value = std::vector<uint8_t>;
+
+Value ValueOf(const void* bytes, size_t size) {
+  const auto* const first = static_cast<const uint8_t*>(bytes);
+  return Value(first, first + size);
+}
+
+// Runs `body` and says in `why` what it threw. torch's stores throw; nothing may be thrown through C.
+template <typename Body>
+int Told(char* why, size_t why_bytes, Body&& body) noexcept {
+  try {
+    body();
+    return 0;
+  } catch (const std::exception& thrown) {
+    std::snprintf(why, why_bytes, "%s", thrown.what());
+  } catch (...) {
+    std::snprintf(why, why_bytes, "%s", "what was thrown is no std::exception");
+  }
+  return 1;
+}
+
+c10d::Store& Of(void* user) { return *static_cast<c10d::Store*>(user); }
+
+int Set(void* user, const char* key, const void* value, size_t bytes, char* why, size_t why_bytes) {
+  return Told(why, why_bytes, [&] { Of(user).set(key, ValueOf(value, bytes)); });
+}
+
+int Get(void* user, const char* key, void (*take)(void*, const void*, size_t), void* to, char* why, size_t why_bytes) {
+  return Told(why, why_bytes, [&] {
+    if (!Of(user).check({key})) return;
+    const Value value = Of(user).get(key);
+    take(to, value.data(), value.size());
+  });
+}
+
+int Add(void* user, const char* key, int64_t delta, int64_t* sum, char* why, size_t why_bytes) {
+  return Told(why, why_bytes, [&] { *sum = Of(user).add(key, delta); });
+}
+
+// An empty expectation is torch's word for a key that is not there; what is there afterwards is its answer.
+int CompareSet(void* user, const char* key, const void* expected, size_t expected_bytes, const void* desired,
+               size_t desired_bytes, int* swapped, void (*take)(void*, const void*, size_t), void* to, char* why,
+               size_t why_bytes) {
+  return Told(why, why_bytes, [&] {
+    const Value wanted = ValueOf(desired, desired_bytes);
+    const Value now =
+        Of(user).compareSet(key, expected == nullptr ? Value() : ValueOf(expected, expected_bytes), wanted);
+    *swapped = now == wanted ? 1 : 0;
+    take(to, now.data(), now.size());
+  });
+}
+
+int Remove(void* user, const char* key, char* why, size_t why_bytes) {
+  return Told(why, why_bytes, [&] { Of(user).deleteKey(key); });
+}
+
+}  // namespace
+
+rondo_foreign_store TorchStore::Functions() {
+  rondo_foreign_store functions{};
+  functions.size = sizeof functions;
+  functions.user = store_.get();
+  functions.name = "torch's store";
+  functions.set = Set;
+  functions.get = Get;
+  functions.add = Add;
+  functions.compare_set = CompareSet;
+  functions.remove = Remove;
+  return functions;
+}
+
+}  // namespace rondo_torch

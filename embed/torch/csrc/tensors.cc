@@ -1,0 +1,93 @@
+#include "tensors.h"
+
+#include <c10/util/Exception.h>
+
+namespace rondo_torch {
+
+rondo_dtype ElementOf(const at::Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kChar: return RONDO_INT8;
+    case at::kByte: return RONDO_UINT8;
+    case at::kInt: return RONDO_INT32;
+    case at::kLong: return RONDO_INT64;
+    case at::kHalf: return RONDO_FLOAT16;
+    case at::kBFloat16: return RONDO_BFLOAT16;
+    case at::kFloat: return RONDO_FLOAT32;
+    case at::kDouble: return RONDO_FLOAT64;
+    case at::kBool: return RONDO_BOOL;
+    default: C10_THROW_ERROR(TypeError, c10::str("rondo does not reduce elements of type ", tensor.scalar_type()));
+  }
+}
+
+rondo_op OperationOf(const c10d::ReduceOp& op) {
+  switch (static_cast<c10d::ReduceOp::RedOpType>(op)) {
+    case c10d::ReduceOp::SUM: return RONDO_SUM;
+    case c10d::ReduceOp::AVG: return RONDO_AVG;
+    case c10d::ReduceOp::PRODUCT: return RONDO_PROD;
+    case c10d::ReduceOp::MIN: return RONDO_MIN;
+    case c10d::ReduceOp::MAX: return RONDO_MAX;
+    case c10d::ReduceOp::BAND: return RONDO_BAND;
+    case c10d::ReduceOp::BOR: return RONDO_BOR;
+    case c10d::ReduceOp::BXOR: return RONDO_BXOR;
+    case c10d::ReduceOp::PREMUL_SUM: return RONDO_PREMUL_SUM;
+    default: C10_THROW_ERROR(ValueError, c10::str("rondo knows no reduction ", static_cast<int>(op.op_)));
+  }
+}
+
+double ScaleOf(const c10d::ReduceOp& op) {
+  if (op.op_ != c10d::ReduceOp::PREMUL_SUM) return 1;
+  const auto* const factors = static_cast<const c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
+  TORCH_CHECK_VALUE(factors != nullptr, "PREMUL_SUM without its factor");
+  if (factors->tensor_factors.empty()) return factors->double_factor;
+  TORCH_CHECK_VALUE(factors->tensor_factors.size() == 1 && factors->tensor_factors.front().numel() == 1,
+                    "PREMUL_SUM wants one factor");
+  return factors->tensor_factors.front().item<double>();
+}
+
+void CheckDense(const at::Tensor& tensor, const char* what) {
+  TORCH_CHECK(tensor.layout() == at::kStrided, what, " wants dense tensors");
+  TORCH_CHECK(tensor.device().is_cpu(), what, ": a tensor on ", tensor.device(),
+              ": this build of rondo has no device support; tensors must be on the CPU");
+}
+
+void CheckSame(const std::vector<at::Tensor>& tensors, const at::Tensor& like, const char* what) {
+  for (const at::Tensor& tensor : tensors) {
+    CheckDense(tensor, what);
+    TORCH_CHECK(tensor.scalar_type() == like.scalar_type(), what,
+                ": tensors must have one type: ", tensor.scalar_type(), " and ", like.scalar_type());
+    TORCH_CHECK(tensor.sizes() == like.sizes(), what, ": tensors must have one size: ", tensor.sizes(), " and ",
+                like.sizes());
+  }
+}
+
+at::Tensor& OnlyOf(std::vector<at::Tensor>& tensors, const char* what) {
+  TORCH_CHECK(tensors.size() == 1, what, " wants one tensor, not ", tensors.size());
+  CheckDense(tensors.front(), what);
+  return tensors.front();
+}
+
+at::Tensor RoomFor(const std::vector<at::Tensor>& tensors) {
+  int64_t count = 0;
+  for (const at::Tensor& tensor : tensors) count += tensor.numel();
+  return at::empty({count}, tensors.front().options().memory_format(c10::nullopt));
+}
+
+at::Tensor Pack(const std::vector<at::Tensor>& tensors) {
+  at::Tensor packed = RoomFor(tensors);
+  int64_t at = 0;
+  for (const at::Tensor& tensor : tensors) {
+    packed.narrow(0, at, tensor.numel()).copy_(tensor.reshape({-1}));
+    at += tensor.numel();
+  }
+  return packed;
+}
+
+void Unpack(const at::Tensor& packed, const std::vector<at::Tensor>& tensors) {
+  int64_t at = 0;
+  for (const at::Tensor& tensor : tensors) {
+    tensor.copy_(packed.narrow(0, at, tensor.numel()).view(tensor.sizes()));
+    at += tensor.numel();
+  }
+}
+
+}  // namespace rondo_torch

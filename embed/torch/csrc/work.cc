@@ -1,0 +1,126 @@
+#include "work.h"
+
+#include <ATen/core/ivalue.h>
+#include <ATen/core/jit_type.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace rondo_torch {
+
+std::string TextOf(rondo_code code, const rondo_error* error) {
+  const bool late = code == RONDO_TIMEOUT || code == RONDO_RENDEZVOUS_TIMEOUT || code == RONDO_STORE_TIMEOUT;
+  return std::string(late ? "rondo: Timed out : " : "rondo: ") +
+         (error != nullptr ? error->text : rondo_code_name(code));
+}
+
+void Throw(rondo_code code, rondo_error* error) {
+  const std::string text = TextOf(code, error);
+  rondo_error_free(error);
+  throw std::runtime_error(text);
+}
+
+namespace {
+
+// Whether this thread is in wait(): then it may run what hangs on a future itself.
+thread_local bool waits = false;
+
+}  // namespace
+
+RondoWork::RondoWork(int rank, Parts parts, rondo_work* work, Executor& executor)
+    : Work(rank, parts.type, parts.title, parts.inputs.empty() ? parts.outputs : parts.inputs),
+      parts_(std::move(parts)),
+      work_(work),
+      executor_(executor),
+      future_(c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()))) {}
+
+c10::intrusive_ptr<RondoWork> RondoWork::Follow(int rank, Parts parts, rondo_work* work, Executor& executor) {
+  auto made = c10::make_intrusive<RondoWork>(rank, std::move(parts), work, executor);
+  if (work == nullptr) {
+    End(made, nullptr);
+    return made;
+  }
+  // Stays alive until it has ended, whoever forgets it.
+  auto* const kept = new c10::intrusive_ptr<RondoWork>(made);
+  const auto ended = [](void* user, const rondo_error* error) {
+    const std::unique_ptr<c10::intrusive_ptr<RondoWork>> self(static_cast<c10::intrusive_ptr<RondoWork>*>(user));
+    End(*self, error);
+  };
+  rondo_error* error = nullptr;
+  if (const rondo_code code = rondo_work_then(work, ended, kept, &error); code != RONDO_OK) {
+    delete kept;
+    Throw(code, error);
+  }
+  return made;
+}
+
+void RondoWork::End(const c10::intrusive_ptr<RondoWork>& self, const rondo_error* error) {
+  std::exception_ptr failure;
+  if (error != nullptr) {
+    failure = std::make_exception_ptr(std::runtime_error(TextOf(error->code, error)));
+  } else {
+    try {
+      if (self->parts_.finish) self->parts_.finish();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+  self->parts_.held.clear();
+  self->parts_.finish = nullptr;
+  Future ours = Future::kOurs;
+  if (waits || self->state_.compare_exchange_strong(ours, Future::kEnding)) return self->Complete(failure);
+  self->executor_.Run([self, failure] { self->Complete(failure); });
+}
+
+void RondoWork::Complete(const std::exception_ptr& failure) {
+  if (failure) {
+    future_->setError(failure);
+  } else {
+    future_->markCompleted(c10::IValue(parts_.outputs));
+  }
+  finish(failure);
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> RondoWork::getFuture() {
+  Future ours = Future::kOurs;
+  if (!state_.compare_exchange_strong(ours, Future::kShared) && ours == Future::kEnding) {
+    // It is being completed, by a thread that nothing may hang on.
+    std::unique_lock<std::mutex> lock(mutex_);
+    cv_.wait(lock, [this] { return completed_; });
+  }
+  return future_;
+}
+
+bool RondoWork::isCompleted() {
+  if (work_ != nullptr) rondo_work_test(work_, nullptr);  // drives it once
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return completed_;
+}
+
+bool RondoWork::wait(std::chrono::milliseconds timeout) {
+  if (work_ != nullptr) {
+    // What it failed of, End has.
+    const bool before = std::exchange(waits, true);
+    const rondo_code code = timeout == kNoTimeout
+                                ? rondo_work_wait(work_, nullptr)
+                                : rondo_work_wait_for(work_, static_cast<uint64_t>(timeout.count()), nullptr);
+    waits = before;
+    if (code == RONDO_NOT_READY)
+      throw std::runtime_error("rondo: the operation did not end within " + std::to_string(timeout.count()) +
+                               " ms; it goes on");
+  }
+  // Another thread may have seen its end, and be about to tell.
+  std::unique_lock<std::mutex> lock(mutex_);
+  cv_.wait(lock, [this] { return completed_; });
+  if (exception_) std::rethrow_exception(exception_);
+  return true;
+}
+
+int RondoWork::sourceRank() const {
+  rondo_message message{};
+  if (!parts_.receives || rondo_work_message(work_, &message) != RONDO_OK) return -1;
+  return message.source;
+}
+
+}  // namespace rondo_torch

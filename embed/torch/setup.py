@@ -1,0 +1,59 @@
+"""pip install ./embed/torch: the backend, compiled against the torch that is there, with librondo beside it.
+
+librondo is what `bazel build --config=release //embed:librondo.so.0` made, which this runs where it was not yet; or that of an
+unpacked tarball, if RONDO_PREFIX names its folder.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from setuptools import setup
+from torch.utils.cpp_extension import BuildExtension, CppExtension
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+LIBRARY = "librondo.so.0"
+
+
+def find_rondo() -> tuple[Path, Path]:
+    """The folder of rondo.h, and the library."""
+    prefix = os.environ.get("RONDO_PREFIX")
+    if prefix:
+        library = Path(prefix, "lib", LIBRARY).resolve()
+        if not library.is_file():
+            sys.exit(f"setup.py: RONDO_PREFIX={prefix} has no lib/{LIBRARY}")
+        return Path(prefix, "include"), library
+    built = ROOT / "bazel-bin/embed" / LIBRARY
+    if not built.is_file():
+        subprocess.run(["bazel", "build", "--config=release", f"//embed:{LIBRARY}"], cwd=ROOT, check=True)
+    return ROOT / "embed", built
+
+
+
+include, library = find_rondo()
+package = HERE / "rondo_torch"
+target = package / LIBRARY
+if target.exists():
+    target.unlink()
+shutil.copyfile(library, target)
+
+setup(
+    name="rondo_torch",
+    version="0.1.0",
+    description="Rondo as a backend of torch.distributed",
+    packages=["rondo_torch"],
+    package_data={"rondo_torch": [LIBRARY]},
+    ext_modules=[
+        CppExtension(
+            "rondo_torch._backend",
+            [str(path.relative_to(HERE)) for path in sorted((HERE / "csrc").glob("*.cc"))],
+            include_dirs=[str(include), str(HERE / "csrc")],
+            extra_compile_args=["-std=c++17", "-O2", "-g0", "-Wall", "-Wno-deprecated-declarations"],
+            extra_link_args=[str(target), "-Wl,-rpath,$ORIGIN"],
+        )
+    ],
+    cmdclass={"build_ext": BuildExtension},
+)

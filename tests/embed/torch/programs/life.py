@@ -1,0 +1,139 @@
+"""Works, futures, groups and ends, as programs and torch itself use them."""
+
+import datetime
+import os
+import signal
+import sys
+import time
+
+import rondo_torch
+import torch
+import torch.distributed as dist
+
+RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+
+
+def expect(condition, what):
+    if not condition:
+        sys.exit(f"rank {RANK}: not so: {what}")
+
+
+def raised(call):
+    try:
+        call()
+    except (RuntimeError, TypeError, ValueError) as error:
+        return str(error)
+    return sys.exit(f"rank {RANK}: nothing was raised")
+
+
+def works():
+    tensor = torch.full((1000,), float(RANK))
+    work = dist.all_reduce(tensor, async_op=True)
+    future = work.get_future().then(lambda done: done.value()[0] * 2)
+    work.wait()
+    expect(work.is_completed() and work.is_success(), "the work is over")
+    expect("rank" in dist.distributed_c10d._get_default_group().describe(), "it says how it reaches the others")
+    expect(rondo_torch.version() == "0.1.0", "its version")
+    expect(torch.equal(future.wait(), torch.full((1000,), float(WORLD * (WORLD - 1)))), "a future's continuation")
+
+    # A continuation may use the group itself, as powerSGD's does, whichever thread it runs on.
+    def again(done):
+        value = done.value()[0]
+        dist.all_reduce(value)
+        return value
+
+    tensor = torch.ones(3)
+    nested = dist.all_reduce(tensor, async_op=True).get_future().then(again)
+    expect(nested.wait()[0] == WORLD * WORLD, "a collective in a continuation")
+    # Nobody waits, and it ends.
+    tensor = torch.ones(3)
+    alone = dist.all_reduce(tensor, async_op=True).get_future()
+    while not alone.done():
+        time.sleep(0.001)
+    expect(tensor[0] == WORLD, "an operation nobody waits for")
+    many = [dist.all_reduce(torch.ones(10), async_op=True) for _ in range(200)]
+    for work in many:
+        work.wait()
+
+
+def groups():
+    evens = dist.new_group(list(range(0, WORLD, 2)))
+    if RANK % 2 == 0:
+        tensor = torch.ones(1)
+        dist.all_reduce(tensor, group=evens)
+        expect(tensor[0] == (WORLD + 1) // 2, "a sum within a group")
+    objects = [None] * WORLD
+    dist.all_gather_object(objects, {"rank": RANK})
+    expect(objects == [{"rank": rank} for rank in range(WORLD)], "all_gather_object")
+    if RANK == 0:
+        heard = set()
+        for _ in range(1, WORLD):
+            tensor = torch.zeros(1)
+            source = dist.recv(tensor)
+            expect(tensor[0] == source, "recv from anybody says from whom")
+            heard.add(source)
+        expect(heard == set(range(1, WORLD)), "recv from anybody hears everybody")
+    else:
+        dist.send(torch.full((1,), float(RANK)), 0)
+    default = dist.distributed_c10d._get_default_group()
+    default.monitored_barrier()
+    if RANK == 0:
+        said = raised(lambda: default.monitored_barrier(datetime.timedelta(milliseconds=200)))
+        expect("Rank 1 failed to pass monitoredBarrier in 200 ms" in said, said)
+
+
+def wrong_calls():
+    for words, call in (
+        ("one size", lambda: dist.all_gather([torch.zeros(2)] * WORLD, torch.zeros(1))),
+        ("does not reduce", lambda: dist.all_reduce(torch.zeros(1, dtype=torch.int16))),
+        ("band", lambda: dist.all_reduce(torch.zeros(1), dist.ReduceOp.BAND)),
+    ):
+        said = raised(call)
+        expect(words in said, f"'{words}' in '{said}'")
+    dist.barrier()  # none of them has been started, or has broken anything
+    # Ranks that disagree are told what each of them wants.
+    said = raised(lambda: dist.all_reduce(torch.zeros(1 + RANK % 2)))
+    expect("mismatch" in said and "x 1 " in said and "x 2 " in said, said)
+
+
+def a_rank_dies():
+    tensor = torch.ones(1000)
+    dist.all_reduce(tensor)
+    if RANK == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    started = time.monotonic()
+
+    def forever():
+        while True:
+            dist.all_reduce(tensor)
+
+    said = raised(forever)
+    expect("rank 1" in said and "peer_lost" in said and os.uname().nodename in said, said)
+    expect(time.monotonic() - started < 20, "told long before the timeout of half an hour")
+
+
+def torn_apart_and_made_again():
+    """In a process that trains twice, on a store that lives on."""
+    store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), WORLD, RANK == 0)
+    for time_ in range(3):
+        dist.init_process_group("rondo", store=dist.PrefixStore(str(time_), store), rank=RANK, world_size=WORLD)
+        tensor = torch.ones(1)
+        dist.all_reduce(tensor)
+        expect(tensor[0] == WORLD, f"time {time_}")
+        dist.destroy_process_group()
+
+
+def nobody_says_goodbye():
+    """A script that just ends: what others still wait for has been sent."""
+    dist.init_process_group("rondo")
+    tensor = torch.full((1_000_000,), float(RANK))
+    dist.broadcast(tensor, 0)
+    print("last value", tensor[-1].item())
+
+
+what = sys.argv[1]
+if what not in ("torn_apart_and_made_again", "nobody_says_goodbye"):
+    dist.init_process_group("rondo")
+globals()[what]()
+if what not in ("wrong_calls", "a_rank_dies", "nobody_says_goodbye", "torn_apart_and_made_again"):
+    dist.destroy_process_group()

@@ -1,0 +1,78 @@
+"""What the tests of the torch backend stand on: the backend, built once against the torch that is here, and ranks."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+TARBALL = ROOT / "bazel-bin/embed/rondo.tar.gz"
+
+
+@dataclass
+class Ended:
+    status: int
+    said: str
+
+
+class Installed:
+    """The backend in a folder of its own, from the sources and the tarball of //embed:dist."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="rondo-torch-"))
+        with tarfile.open(TARBALL) as tarball:
+            tarball.extractall(self.folder)
+        (prefix,) = self.folder.glob("rondo-*")
+        shutil.copytree(ROOT / "embed/torch", self.folder / "torch")
+        build = [sys.executable, "setup.py", "build_ext", "--inplace"]
+        ran = subprocess.run(build, cwd=self.folder / "torch", env=os.environ | {"RONDO_PREFIX": str(prefix)}, text=True,
+                             check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
+        if ran.returncode != 0:
+            self.remove()
+            raise RuntimeError(f"{build} failed:\n{ran.stdout[-5000:]}")
+
+    @property
+    def path(self) -> str:
+        return str(self.folder / "torch")
+
+    def remove(self) -> None:
+        shutil.rmtree(self.folder)
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def run_ranks(installed: Installed, program: str, world: int, *arguments: str, limit_s: float = 120) -> list[Ended]:
+    """A program of programs/ as so many ranks by env://, each to its end; who is not over by then is killed."""
+    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(world), "OMP_NUM_THREADS": "1"}
+    with tempfile.TemporaryDirectory() as folder:
+        ranks = []
+        for rank in range(world):
+            output = open(f"{folder}/{rank}", "w+")  # a pipe that nobody reads would stop a rank
+            environment = os.environ | where | {"RANK": str(rank), "PYTHONPATH": installed.path}
+            ranks.append((output, subprocess.Popen([sys.executable, PROGRAMS / program, *arguments], env=environment,
+                                                   stdout=output, stderr=subprocess.STDOUT)))  # fmt: skip
+        until = time.monotonic() + limit_s
+        ended = []
+        for output, process in ranks:
+            try:
+                process.wait(max(until - time.monotonic(), 0.1))
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+                output.write("\nnot over in time")
+            output.seek(0)
+            ended.append(Ended(process.returncode, output.read()))
+            output.close()
+        return ended

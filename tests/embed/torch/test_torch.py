@@ -1,0 +1,66 @@
+"""The torch.distributed backend of embed/torch on the torch that is here: values, works, groups, deaths, DDP."""
+
+import re
+import signal
+import sys
+import unittest
+
+import torch
+
+from support import Ended, Installed, run_ranks
+
+LOSS = re.compile(r"^\d+ (\d\.\d+)$", re.MULTILINE)
+
+
+class Backend(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        print(f"torch {torch.__version__}, {sys.executable}", file=sys.stderr)
+        cls.installed = Installed()
+        cls.addClassCleanup(cls.installed.remove)
+
+    def ranks(self, program: str, world: int, *arguments: str, victim: int = -1) -> list[Ended]:
+        """All must end well, but for the victim, which must be killed."""
+        ended = run_ranks(self.installed, program, world, *arguments)
+        for rank, one in enumerate(ended):
+            wanted = -signal.SIGKILL if rank == victim else 0
+            self.assertEqual(one.status, wanted, f"rank {rank} of {program} {arguments}:\n{one.said}")
+        return ended
+
+    def test_every_value_is_right(self) -> None:
+        for world in (2, 3):
+            with self.subTest(world=world):
+                self.assertIn("results checked", self.ranks("values.py", world)[0].said)
+
+    def test_works_and_futures(self) -> None:
+        self.ranks("life.py", 3, "works")
+
+    def test_groups_objects_and_messages(self) -> None:
+        self.ranks("life.py", 3, "groups")
+
+    def test_wrong_calls_are_told_and_disagreement_is_told_to_all(self) -> None:
+        self.ranks("life.py", 2, "wrong_calls")
+
+    def test_a_killed_rank_is_named_to_all_others_with_its_host(self) -> None:
+        self.ranks("life.py", 3, "a_rank_dies", victim=1)
+
+    def test_groups_can_be_made_again_on_the_same_store(self) -> None:
+        self.ranks("life.py", 2, "torn_apart_and_made_again")
+
+    def test_a_script_may_just_end(self) -> None:
+        for one in self.ranks("life.py", 3, "nobody_says_goodbye"):
+            self.assertIn("last value 0.0", one.said)
+
+    def test_ddp_has_the_losses_that_it_has_with_gloo(self) -> None:
+        for hook in ("none", "fp16", "powersgd"):
+            with self.subTest(hook=hook):
+                ours = LOSS.findall(self.ranks("ddp.py", 2, "rondo", hook)[0].said)
+                # How Gloo's processes end is not looked at: with powerSGD they abort when all is done.
+                gloo = LOSS.findall(run_ranks(self.installed, "ddp.py", 2, "gloo", hook)[0].said)
+                self.assertEqual([len(ours), len(gloo)], [20, 20])
+                for a, b in zip(ours, gloo):
+                    self.assertAlmostEqual(float(a), float(b), delta=2e-5)
+
+
+if __name__ == "__main__":
+    unittest.main()
