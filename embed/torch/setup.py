@@ -4,14 +4,20 @@ librondo is what `bazel build --config=release //embed:librondo.so.0` made, whic
 unpacked tarball, if RONDO_PREFIX names its folder.
 """
 
+import importlib.util
 import os
 import shutil
+import site
 import subprocess
 import sys
 from pathlib import Path
 
 from setuptools import setup
-from torch.utils.cpp_extension import BuildExtension, CppExtension
+
+if importlib.util.find_spec("torch") is None:
+    # pip builds where it hides what is installed, and with it the torch that this is to fit.
+    sys.path += [folder for folder in site.getsitepackages([sys.prefix, sys.base_prefix]) if Path(folder).is_dir()]
+from torch.utils.cpp_extension import BuildExtension, CppExtension  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
