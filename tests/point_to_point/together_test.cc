@@ -80,14 +80,15 @@ TEST_CASE("messages that wait together go out in one write, and come in their or
   constexpr int kMessages = 5;
   for (int i = 0; i < kMessages; ++i) {
     pair.to.Receive(pair.receives.emplace_back(), 0, 3, 100);
-    pair.from.Send(pair.sends.emplace_back(), 3, Payload(0, 3, i, static_cast<std::size_t>(10 * i + 1)));
+    pair.from.Send(pair.sends.emplace_back(), 3, Payload(0, 3, i, std::size_t{10} * static_cast<std::size_t>(i) + 1));
   }
   REQUIRE(pair.from.messages->Poll());
   CHECK(pair.from.lane.writes == std::vector<std::size_t>{kMessages * (kMessageHeaderBytes + kLineBytes)});
   pair.Finish(pair.sends);
   pair.Finish(pair.receives);
   for (int i = 0; i < kMessages; ++i)
-    CHECK(pair.receives[static_cast<std::size_t>(i)].text() == Payload(0, 3, i, static_cast<std::size_t>(10 * i + 1)));
+    CHECK(pair.receives[static_cast<std::size_t>(i)].text() ==
+          Payload(0, 3, i, std::size_t{10} * static_cast<std::size_t>(i) + 1));
 }
 
 TEST_CASE("with checksums too") {

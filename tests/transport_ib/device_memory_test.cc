@@ -233,7 +233,9 @@ std::string FlagsOfMapping(std::uint64_t address) {
   bool here = false;
   for (std::string line; std::getline(smaps, line);) {
     unsigned long begin = 0, end = 0;
-    if (std::sscanf(line.c_str(), "%lx-%lx ", &begin, &end) == 2) here = begin <= address && address < end;
+    char dash = ' ';
+    if (std::istringstream(line) >> std::hex >> begin >> dash >> end && dash == '-')
+      here = begin <= address && address < end;
     if (here && line.starts_with("VmFlags:")) return line + " ";
   }
   return "";

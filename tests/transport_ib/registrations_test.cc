@@ -96,9 +96,10 @@ TEST_CASE("a device's region is found for whatever bytes begin in it, and never 
                                                   {100, 900, &left, 100},
                                                   {200, 210, &right, 10},
                                                   {299, 300, &right, 1}}) {
-    CAPTURE(begin);
-    CAPTURE(end);
-    const Bytes memory_there = At(static_cast<std::size_t>(begin), static_cast<std::size_t>(end));
+    const auto first = static_cast<std::size_t>(begin), beyond = static_cast<std::size_t>(end);
+    CAPTURE(first);
+    CAPTURE(beyond);
+    const Bytes memory_there = At(first, beyond);
     CHECK(table.view.IsOfDevice(memory_there));
     const RegistrationsView::Front front = table.view.FindOfDevice(memory_there);
     CHECK(front.region == region);
