@@ -1,4 +1,4 @@
-// The collectives and messages of rondo.h: each is a call of Communicator's, with its arguments looked at.
+// The collectives of rondo.h: each is a call of Communicator's, with its arguments looked at.
 #include <span>
 #include <utility>
 
@@ -18,13 +18,6 @@ rondo_code Run(rondo_comm* comm, int dtype, const rondo_options* options, rondo_
   });
 }
 
-// Hands over what was started, unless the call itself was wrong.
-Status Give(const rondo_comm& comm, Work started, rondo_work** work) {
-  if (started.refused()) return Fail(*started.refused());
-  *work = new rondo_work{comm.kept, std::move(started)};
-  return {};
-}
-
 template <typename Call>
 rondo_code Start(rondo_comm* comm, int dtype, const rondo_options* options, rondo_work** work, rondo_error** error,
                  Call&& call) noexcept {
@@ -35,7 +28,7 @@ rondo_code Start(rondo_comm* comm, int dtype, const rondo_options* options, rond
     RONDO_ASSIGN(const DataType type, DataTypeOf(dtype));
     RONDO_ASSIGN(const OperationOptions asked, OptionsOf(options));
     RONDO_ASSIGN(Work started, call(*comm->communicator, type, asked));
-    return Give(*comm, std::move(started), work);
+    return GiveWork(*comm, std::move(started), work);
   });
 }
 

@@ -117,7 +117,7 @@ rondo_code rondo_connect(const rondo_connect_options* options, rondo_comm** comm
   return Answer(error, [&]() -> Status {
     RONDO_TRY(NotNull(comm, "comm"));
     RONDO_ASSIGN(const rondo_connect_options known,
-                 Known(options, rondo_connect_options_init_sized, "connect_options"));
+                 Known(options, rondo_connect_options_init_sized, "connect_options", "rondo_connect_options_init"));
     RONDO_ASSIGN(auto made, ConnectBy(known));
     *comm = made.release();
     return {};
@@ -199,7 +199,7 @@ rondo_code rondo_comm_rebuild(rondo_comm* comm, const rondo_rebuild_options* opt
     RONDO_TRY(NotNull(comm, "comm"));
     RONDO_TRY(NotNull(next, "next"));
     RONDO_ASSIGN(const rondo_rebuild_options known,
-                 Known(options, rondo_rebuild_options_init_sized, "rebuild_options"));
+                 Known(options, rondo_rebuild_options_init_sized, "rebuild_options", "rondo_rebuild_options_init"));
     RebuildOptions asked;
     asked.min_ranks = known.min_ranks;
     asked.max_ranks = known.max_ranks;

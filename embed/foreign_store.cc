@@ -126,7 +126,8 @@ class ForeignStore final : public Store {
 
 Result<std::shared_ptr<Store>> AdoptForeignStore(const rondo_foreign_store& given) {
   const auto init = [](rondo_foreign_store* made, std::size_t size) { InitSized(made, size, rondo_foreign_store{}); };
-  RONDO_ASSIGN(const rondo_foreign_store functions, Known<rondo_foreign_store>(&given, init, "foreign_store"));
+  RONDO_ASSIGN(const rondo_foreign_store functions,
+               Known<rondo_foreign_store>(&given, init, "foreign_store", "sizeof(rondo_foreign_store)"));
   if (functions.set == nullptr || functions.get == nullptr || functions.add == nullptr ||
       functions.compare_set == nullptr)
     return Fail(ErrorCode::kInvalidArgument, "options.store: set, get, add and compare_set are wanted");

@@ -1,6 +1,7 @@
 // What the handles of rondo.h are, and what its functions share: errors that go over, arguments that are looked at.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -59,15 +60,14 @@ Result<MessageOptions> MessageOptionsOf(const rondo_options* options);
 Result<Duration> MillisecondsOf(const char* name, std::uint64_t ms);
 
 // A struct of rondo.h as this library knows it, from what a caller compiled against any version of the header gave.
-// `init` is that struct's rondo_..._init_sized. NULL: the defaults.
+// `init` is that struct's rondo_..._init_sized, `made_by` what a caller should have used. NULL: the defaults.
 template <typename Struct>
-Result<Struct> Known(const Struct* given, void (*init)(Struct*, std::size_t), const char* name) {
+Result<Struct> Known(const Struct* given, void (*init)(Struct*, std::size_t), const char* name, const char* made_by) {
   Struct known;
   init(&known, sizeof known);
   if (given == nullptr) return known;
   if (given->size < sizeof given->size || given->size > 65536)
-    return Fail(ErrorCode::kInvalidArgument, "{}: its size is {}, so it was not made by rondo_{}_init", name,
-                given->size, name);
+    return Fail(ErrorCode::kInvalidArgument, "{}: its size is {}, which {} does not give", name, given->size, made_by);
   const auto* const bytes = reinterpret_cast<const char*>(given);
   for (std::size_t at = sizeof known; at < given->size; ++at)
     if (bytes[at] != 0)
@@ -84,6 +84,9 @@ void InitSized(Struct* given, std::size_t size, Struct defaults) {
   std::memset(static_cast<void*>(given), 0, size);
   std::memcpy(static_cast<void*>(given), &defaults, std::min(size, sizeof defaults));
 }
+
+// Hands over what was started, unless the call itself was wrong.
+Status GiveWork(const rondo_comm& comm, Work started, rondo_work** work);
 
 // Whoever gets bytes frees them by rondo_bytes_free.
 Status GiveBytes(std::string_view text, rondo_bytes* bytes);
@@ -103,8 +106,7 @@ struct rondo_work {
 };
 
 struct rondo_store {
-  std::shared_ptr<rondo::Store> store;
-  std::shared_ptr<void> server;  // null: not of this process
+  std::shared_ptr<rondo::Store> store;  // with its server, where this process has it
 };
 
 struct rondo_memory {

@@ -14,12 +14,6 @@ Status Run(rondo_comm* comm, int dtype, const rondo_options* options, Call&& cal
   return call(*comm->communicator, type, asked);
 }
 
-Status Give(const rondo_comm& comm, Work started, rondo_work** work) {
-  if (started.refused()) return Fail(*started.refused());
-  *work = new rondo_work{comm.kept, std::move(started)};
-  return {};
-}
-
 Status Give(const Result<Message>& came, rondo_message* message) {
   if (!came) return Fail(came.error());
   if (message != nullptr)
@@ -49,7 +43,7 @@ rondo_code rondo_send_async(rondo_comm* comm, const void* buffer, uint64_t count
   return Answer(error, [&]() -> Status {
     RONDO_TRY(NotNull(work, "work"));
     return Run(comm, dtype, options, [&](Communicator& c, DataType type, const MessageOptions& o) {
-      return Give(*comm, c.SendAsync(buffer, count, type, to, tag, o), work);
+      return GiveWork(*comm, c.SendAsync(buffer, count, type, to, tag, o), work);
     });
   });
 }
@@ -69,7 +63,7 @@ rondo_code rondo_recv_async(rondo_comm* comm, void* buffer, uint64_t count, rond
   return Answer(error, [&]() -> Status {
     RONDO_TRY(NotNull(work, "work"));
     return Run(comm, dtype, options, [&](Communicator& c, DataType type, const MessageOptions& o) {
-      return Give(*comm, c.RecvAsync(buffer, count, type, from_or_any, tag_or_any, o), work);
+      return GiveWork(*comm, c.RecvAsync(buffer, count, type, from_or_any, tag_or_any, o), work);
     });
   });
 }

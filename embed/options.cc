@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <limits>
-
 #include "embed/handles.h"
 
 namespace rondo::embed {
@@ -18,7 +15,7 @@ Result<std::optional<bool>> ChoiceOf(const char* name, int choice) {
 }
 
 Result<rondo_options> KnownOptions(const rondo_options* options) {
-  RONDO_ASSIGN(const rondo_options known, Known(options, rondo_options_init_sized, "options"));
+  RONDO_ASSIGN(const rondo_options known, Known(options, rondo_options_init_sized, "options", "rondo_options_init"));
   if (known.memory != RONDO_MEMORY_HOST && known.memory != RONDO_MEMORY_CUDA)
     return Fail(ErrorCode::kInvalidArgument, "options.memory: {} is no rondo_memory_kind",
                 static_cast<int>(known.memory));

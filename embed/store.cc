@@ -1,12 +1,10 @@
 #include <cstdlib>
-#include <mutex>
-#include <thread>
+#include <new>
 
 #include "collectives/connect.h"  // ProcessEnvironment
 #include "embed/handles.h"
 #include "rendezvous/init_method.h"
 #include "rendezvous/job_token.h"
-#include "rendezvous/tcp_store_server.h"
 
 namespace rondo::embed {
 namespace {
@@ -17,7 +15,8 @@ Result<TimePoint> DeadlineIn(std::uint64_t timeout_ms) {
 }
 
 Result<std::unique_ptr<rondo_store>> Open(const rondo_store_options* options) {
-  RONDO_ASSIGN(const rondo_store_options known, Known(options, rondo_store_options_init_sized, "store_options"));
+  RONDO_ASSIGN(const rondo_store_options known,
+               Known(options, rondo_store_options_init_sized, "store_options", "rondo_store_options_init"));
   RONDO_TRY(NotNull(known.url, "options.url"));
   RONDO_ASSIGN(const InitMethod method, ParseInitMethod(known.url));
   const bool serve = known.serve != 0;
@@ -32,11 +31,9 @@ Result<std::unique_ptr<rondo_store>> Open(const rondo_store_options* options) {
   opening.who = "a program that uses the store alone";
   RONDO_ASSIGN(opening.deadline, DeadlineIn(known.timeout_ms));
   RONDO_ASSIGN(const OpenedStore opened, OpenStore(method, opening));
-  // The store's memory is its server's: it ends with the last copy of this.
-  const auto held = std::make_shared<OpenedStore>(opened);
+  const auto held = std::make_shared<OpenedStore>(opened);  // holds the server, too
   auto made = std::make_unique<rondo_store>();
   made->store = std::shared_ptr<Store>(held, &held->store());
-  made->server = held->server();
   return made;
 }
 

@@ -2,6 +2,16 @@
 
 #include "embed/handles.h"
 
+namespace rondo::embed {
+
+Status GiveWork(const rondo_comm& comm, Work started, rondo_work** work) {
+  if (started.refused()) return Fail(*started.refused());
+  *work = new rondo_work{comm.kept, std::move(started)};
+  return {};
+}
+
+}  // namespace rondo::embed
+
 using namespace rondo;         // NOLINT(google-build-using-namespace): the functions below are C's
 using namespace rondo::embed;  // NOLINT(google-build-using-namespace)
 

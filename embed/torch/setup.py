@@ -38,7 +38,6 @@ def find_rondo() -> tuple[Path, Path]:
     return ROOT / "embed", built
 
 
-
 include, library = find_rondo()
 package = HERE / "rondo_torch"
 target = package / LIBRARY

@@ -59,6 +59,16 @@ void Append(const std::string& path, const std::string& content) {
   std::ofstream(path, std::ios::binary | std::ios::app) << content;
 }
 
+// As a process that is writing does.
+void HoldChangeLock(int fd) {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = off_t{1} << 62;
+  lock.l_len = 1;
+  REQUIRE(fcntl(fd, F_OFD_SETLK, &lock) == 0);
+}
+
 TEST_CASE("A file left by an earlier run whose processes are gone is begun anew, and the log says so") {
   const TemporaryDirectory directory;
   const std::string path = directory.File("store");
@@ -312,12 +322,7 @@ TEST_CASE("A lock that somebody holds for good costs a call its deadline, and th
   const std::string path = directory.File("store");
   const auto store = Open(path);
   const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
-  struct flock lock {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  lock.l_start = off_t{1} << 62;
-  lock.l_len = 1;
-  REQUIRE(fcntl(fd, F_OFD_SETLK, &lock) == 0);
+  HoldChangeLock(fd);
   const Status set = store->Set("key", "value", InMs(50));
   REQUIRE(!set);
   CHECK(set.error().code() == ErrorCode::kStoreTimeout);
@@ -342,12 +347,7 @@ TEST_CASE("A key that did not come is named, also where somebody writes at the d
   options.sleep = [&](Duration pause) {
     if (!std::exchange(written, true)) {
       REQUIRE(other->Set("another", "value", Soon()));
-      struct flock lock {};
-      lock.l_type = F_WRLCK;
-      lock.l_whence = SEEK_SET;
-      lock.l_start = off_t{1} << 62;
-      lock.l_len = 1;
-      REQUIRE(fcntl(fd, F_OFD_SETLK, &lock) == 0);
+      HoldChangeLock(fd);
     }
     clock->Advance(pause);
   };

@@ -29,6 +29,12 @@ AllGroups& Groups() {
 // How long a group that ends waits for those of the others.
 constexpr auto kGoodbye = std::chrono::seconds(10);
 
+// What Rondo reads or writes in one piece; `back`, where there is one, puts results where they belong.
+struct Packed {
+  at::Tensor flat;
+  std::function<void()> back;
+};
+
 void* DataOf(const at::Tensor& tensor) { return tensor.data_ptr(); }
 
 std::vector<uint64_t> BytesOfEach(const Tensors& tensors) {

@@ -95,10 +95,4 @@ class RondoBackend final : public Base {
   std::atomic<int> barriers_{0};  // monitored ones
 };
 
-// A copy in one piece where `tensor` is not, and then `back` puts it back.
-struct Packed {
-  at::Tensor flat;
-  std::function<void()> back;
-};
-
 }  // namespace rondo_torch

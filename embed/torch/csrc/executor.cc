@@ -2,41 +2,50 @@
 
 #include <pthread.h>
 
+#include <system_error>
 #include <utility>
 
 namespace rondo_torch {
 
 Executor::~Executor() {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    over_ = true;
+    const std::lock_guard<std::mutex> lock(shared_->mutex);
+    shared_->over = true;
   }
-  due_.notify_all();
-  // The last of a group may be let go by what hangs on a future of its own.
+  shared_->due.notify_all();
   for (std::thread& thread : threads_) thread.get_id() == std::this_thread::get_id() ? thread.detach() : thread.join();
 }
 
 void Executor::Run(std::function<void()> task) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  tasks_.push_back(std::move(task));
-  if (idle_ >= tasks_.size()) return due_.notify_one();
-  threads_.emplace_back([this] {
-    pthread_setname_np(pthread_self(), "rondo-futures");
-    Work();
-  });
+  {
+    const std::lock_guard<std::mutex> lock(shared_->mutex);
+    shared_->tasks.push_back(task);
+    if (shared_->idle >= shared_->tasks.size()) return shared_->due.notify_one();
+    try {
+      threads_.emplace_back([shared = shared_] {
+        pthread_setname_np(pthread_self(), "rondo-futures");
+        Work(shared);
+      });
+      return;
+    } catch (const std::system_error&) {
+      shared_->tasks.pop_back();
+    }
+  }
+  task();
 }
 
-void Executor::Work() {
-  std::unique_lock<std::mutex> lock(mutex_);
+void Executor::Work(const std::shared_ptr<Shared>& shared) {
+  std::unique_lock<std::mutex> lock(shared->mutex);
   while (true) {
-    ++idle_;
-    due_.wait(lock, [this] { return over_ || !tasks_.empty(); });
-    --idle_;
-    if (tasks_.empty()) return;
-    const std::function<void()> task = std::move(tasks_.front());
-    tasks_.pop_front();
+    ++shared->idle;
+    shared->due.wait(lock, [&] { return shared->over || !shared->tasks.empty(); });
+    --shared->idle;
+    if (shared->tasks.empty()) return;
+    std::function<void()> task = std::move(shared->tasks.front());
+    shared->tasks.pop_front();
     lock.unlock();
     task();
+    task = nullptr;  // with what it holds, before anything is locked
     lock.lock();
   }
 }

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -11,21 +12,28 @@
 namespace rondo_torch {
 
 // What hangs on a future may wait for other futures of the group, so it must not keep the thread that completes those.
-// Runs everything that it is given at once: by a thread that is idle, else by a new one.
+// Runs everything that it is given at once: by a thread that is idle, else by a new one, else, where the system has
+// none, here.
 class Executor {
  public:
+  Executor() : shared_(std::make_shared<Shared>()) {}
+  // When all that was given is done; not by waiting for itself, where what hangs on a future lets the last of its group
+  // go.
   ~Executor();
   void Run(std::function<void()> task);
 
  private:
-  void Work();
+  struct Shared {  // with its threads: one of them may outlive the Executor
+    std::mutex mutex;
+    std::condition_variable due;
+    std::deque<std::function<void()>> tasks;
+    size_t idle = 0;
+    bool over = false;
+  };
+  static void Work(const std::shared_ptr<Shared>& shared);
 
-  std::mutex mutex_;
-  std::condition_variable due_;
-  std::deque<std::function<void()>> tasks_;
-  std::vector<std::thread> threads_;
-  size_t idle_ = 0;
-  bool over_ = false;
+  const std::shared_ptr<Shared> shared_;
+  std::vector<std::thread> threads_;  // guarded by the mutex
 };
 
 }  // namespace rondo_torch

@@ -26,6 +26,7 @@ from ._backend import RondoBackend, Settings, close_all, version
 __version__ = version()
 __all__ = ["RondoBackend", "Settings", "version"]
 
+
 def _settings_of(environment):
     settings = Settings()
     settings.interface = environment.get("RONDO_INTERFACE", "")
