@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 import traceback
@@ -68,6 +69,8 @@ class Outcome:
 class Running:
     """A command at work, its output collected by threads. It is a session of its own, so that nothing outlives a case."""
 
+    at_work = set()  # as far as anybody looked
+
     def __init__(self, *command, env=None):
         self.command = [str(part) for part in command]
         self.started = time.monotonic()
@@ -75,6 +78,7 @@ class Running:
         self.process = subprocess.Popen(
             self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env={**clean, **(env or {})}, start_new_session=True, cwd=ROOT)
+        Running.at_work.add(self)
         self.texts = {"out": [], "err": []}
         self.readers = [threading.Thread(target=self._read, args=(name, stream), daemon=True)
                         for name, stream in (("out", self.process.stdout), ("err", self.process.stderr))]
@@ -111,6 +115,7 @@ class Running:
         except subprocess.TimeoutExpired:
             self.kill()
             raise Failed(f"{' '.join(self.command)} hangs\n{self.text()}") from None
+        Running.at_work.discard(self)
         seconds = time.monotonic() - self.started
         for reader in self.readers:
             reader.join(5)
@@ -120,6 +125,7 @@ class Running:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        Running.at_work.discard(self)
 
 
 _held_ports = []
@@ -153,15 +159,25 @@ def wait_until(condition, what):
 
 
 def run_cases(names, program):
-    """Runs those of CASES that are named, or all; a line for each, then the count. Gives the exit code."""
+    """Runs those of CASES that are named, or all; a line for each, then the count. Gives the exit code.
+
+    Who interrupts or ends it (SIGINT, SIGTERM) ends the commands that are at work, too."""
     unknown = [name for name in names if name not in {c.__name__ for c in CASES}]
     if unknown:
         print(f"{program}: there is no case {unknown[0]}")
         return 2
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        return _run([each for each in CASES if not names or each.__name__ in names])
+    finally:
+        for running in list(Running.at_work):
+            if running.process.poll() is None:
+                running.kill()
+
+
+def _run(cases):
     passed = failed = skipped = 0
-    for each in CASES:
-        if names and each.__name__ not in names:
-            continue
+    for each in cases:
         started = time.monotonic()
         title = each.__name__.replace("_", " ")
         try:
