@@ -17,6 +17,7 @@ from setuptools import setup
 if importlib.util.find_spec("torch") is None:
     # pip builds where it hides what is installed, and with it the torch that this is to fit.
     sys.path += [folder for folder in site.getsitepackages([sys.prefix, sys.base_prefix]) if Path(folder).is_dir()]
+import torch  # noqa: E402
 from torch.utils.cpp_extension import BuildExtension, CppExtension  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
@@ -45,6 +46,7 @@ if target.exists():
     target.unlink()
 shutil.copyfile(library, target)
 
+standard = "-std=c++20" if int(torch.__version__.split(".")[0]) >= 2 else "-std=c++17"  # as torch's headers want
 setup(
     name="rondo_torch",
     version="0.1.0",
@@ -56,7 +58,7 @@ setup(
             "rondo_torch._backend",
             [str(path.relative_to(HERE)) for path in sorted((HERE / "csrc").glob("*.cc"))],
             include_dirs=[str(include), str(HERE / "csrc")],
-            extra_compile_args=["-std=c++17", "-O2", "-g0", "-Wall", "-Wno-deprecated-declarations"],
+            extra_compile_args=[standard, "-O2", "-g0", "-Wall", "-Wno-deprecated-declarations"],
             extra_link_args=[str(target), "-Wl,-rpath,$ORIGIN"],
         )
     ],

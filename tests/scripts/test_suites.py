@@ -71,6 +71,11 @@ class EndLine(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertEqual(text.splitlines()[-1], "1 passed, 1 failed, 0 skipped")
 
+    def test_torch_2_is_run_where_it_is_asked_for(self):
+        suites = (shell("quick", "true"), shell("torch-2", "true", full_only=True), shell("long", "false", full_only=True))
+        status, text = run_suites(*suites, arguments=["--torch=2"])
+        self.assertEqual((status, text.splitlines()[-1]), (0, "2 passed, 0 failed, 0 skipped"))
+
 
 class Budgets(unittest.TestCase):
     def test_a_suite_over_its_budget_is_said_so_and_is_no_failure(self):

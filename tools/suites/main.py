@@ -21,6 +21,8 @@ def parse(arguments):
     )
     parser.add_argument("--full", action="store_true", help="run everything, without time limits")
     parser.add_argument("--only", metavar="SUITE", action="append", default=[], help="run this suite (may be repeated)")
+    parser.add_argument("--torch", metavar="MAJOR", choices=["1", "2"], default="1",
+                        help="2: the torch backend on PyPI's torch 2, too (5 GB)")  # fmt: skip
     parser.add_argument("--list", action="store_true", help="print the suites and their budgets, run nothing")
     options = parser.parse_args(arguments)
     names = [suite.name for suite in SUITES]
@@ -37,7 +39,8 @@ def main(arguments, suites=SUITES, out=sys.stdout):
             when = "--full only" if suite.full_only else f"{suite.budget_min:g} min"
             print(f"{suite.name:12} {when:>11}  {suite.what}", file=out)
         return 0
-    chosen = [s for s in suites if s.name in options.only or (not options.only and (options.full or not s.full_only))]
+    asked = [*options.only, *(["torch-2"] if options.torch == "2" else [])]
+    chosen = [s for s in suites if s.name in asked or (not options.only and (options.full or not s.full_only))]
     left_out = [s for s in suites if s.full_only and s not in chosen and not options.only]
 
     short, enough = room.shortage(room.where(REPOSITORY))

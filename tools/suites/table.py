@@ -55,6 +55,10 @@ SUITES = [
     Suite("torch", "the torch.distributed backend on Debian's PyTorch: values, futures, groups, deaths, DDP beside Gloo", 4,
           ["sh", "-c", "tools/packages/install torch && "
            "/usr/bin/python3 -m unittest discover --verbose --start-directory tests/embed/torch"], count_unittest),
+    # Beside the ordinary ones where --torch=2 asks for it: it is large, and not Debian's.
+    Suite("torch-2", "the same on PyPI's torch 2, and what that has beyond: coalesced collectives, split groups, FSDP", 10,
+          ["sh", "-c", 'python=$(tools/packages/torch_2) && '
+           '"$python" -m unittest discover --verbose --start-directory tests/embed/torch'], count_unittest, full_only=True),
     Suite("launchers", "jobs as mpirun, mpiexec, torchrun and rondo run start them", 2,
           ["tests/launchers/run", "bazel-bin/tools/rondo"], count_end_line),
     Suite("rebuild", "ranks killed and stopped amid all-reduces: the others are told at once and go on", 2,
@@ -87,6 +91,10 @@ SUITES = [
           count_unittest, full_only=True),
     Suite("tidy", "clang-tidy over every file, the drivers of the peers too", 30,
           ["sh", "-c", "tools/packages/install compare && tools/lint --tidy"], count_step, full_only=True),
+    Suite("torch-conformance", "PyTorch's own suite for backends, with Rondo beside Gloo, among 2 and 4 ranks", 15,
+          ["sh", "-c", "tools/packages/install torch && /usr/bin/python3 tests/embed/torch/run"], count_end_line, full_only=True),
+    Suite("torch-2-conformance", "the same suite of torch 2", 15,
+          ["sh", "-c", 'python=$(tools/packages/torch_2) && "$python" tests/embed/torch/run'], count_end_line, full_only=True),
     Suite("rebuild-long", "a hundred ranks killed over each transport", 10,
           ["tests/rebuild/run", "bazel-bin/tools/rondo", "--times", "100"], count_end_line, full_only=True),
     # In eight parts, as above in four.

@@ -33,6 +33,7 @@ using Tensors = std::vector<at::Tensor>;
 
 // What a group is made with, beside what c10d says; empty is Rondo's default.
 struct Settings {
+  std::string profiled_as = "rondo";  // what its events in torch's profiler begin with
   std::string interface, addresses, transport, record_dir;
   uint32_t rails = 1;
 };
@@ -43,11 +44,14 @@ class RondoBackend final : public Base {
   RondoBackend(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::chrono::milliseconds timeout,
                const Settings& settings);
   ~RondoBackend() override;
+  // Never another name, not even in another's place: torch casts whatever is called "gloo" to Gloo's class.
   const std::string getBackendName() const override { return "rondo"; }
 
   // Says goodbye, and waits a little for the others to do so; then they are told that this rank left.
   void Close();
   void Abort(const std::string& reason) { rondo_comm_abort(comm_.get(), reason.c_str()); }
+  // Of operations that say none.
+  std::chrono::milliseconds timeout() const { return std::chrono::milliseconds(timeout_ms_); }
   std::string Describe() const;
   // For the end of the process: Close on every group there is.
   static void CloseAll();
@@ -76,6 +80,22 @@ class RondoBackend final : public Base {
   void setSequenceNumberForGroup() override {}  // every rank counts alike from 0
   uint64_t getSequenceNumberForGroup() override { return sequence_; }
 
+  // What torch 2 has in addition. No `override`: some came with 2.1 and later, and there is no harm in having them.
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& opts);
+  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& opts);
+  WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& opts) { return allreduce(tensors, opts); }
+  void setTimeout(std::chrono::milliseconds timeout) { timeout_ms_ = timeout.count(); }
+  void shutdown() { Close(); }
+  void abort() { Abort("aborted"); }
+#if TORCH_VERSION_MAJOR >= 2
+  bool supportsSplitting() const { return true; }
+  c10::intrusive_ptr<Base> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+                                 const c10::intrusive_ptr<Options>& opts);
+  c10::intrusive_ptr<Base> merge(const c10::intrusive_ptr<c10d::Store>& store, const c10::intrusive_ptr<Options>& opts,
+                                 const int& rank, const int& size);
+  c10::intrusive_ptr<Options> getBackendOptions() { return c10::make_intrusive<Options>("rondo", timeout()); }
+#endif
+
  private:
   using Start = std::function<rondo_code(const rondo_options*, rondo_work**, rondo_error**)>;
   WorkPtr Run(RondoWork::Parts parts, std::chrono::milliseconds timeout, const Start& start, double scale = 1);
@@ -86,7 +106,8 @@ class RondoBackend final : public Base {
   WorkPtr SumSparse(at::Tensor& tensor, const c10d::AllreduceOptions& opts);
 
   TorchStore store_;
-  std::chrono::milliseconds timeout_;
+  const Settings settings_;
+  std::atomic<std::chrono::milliseconds::rep> timeout_ms_;
   std::unique_ptr<Executor> executor_ = std::make_unique<Executor>();  // ends after the last operation
   std::unique_ptr<rondo_comm, void (*)(rondo_comm*)> comm_;
   std::mutex issuing_;

@@ -26,7 +26,7 @@ rondo_options For(milliseconds timeout) {
 
 // Rank 0 hears of every rank in turn and answers all: so it alone knows who is missing, and the others wait for it.
 void RondoBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) {
-  const milliseconds timeout = opts.timeout == c10d::kUnsetTimeout ? timeout_ : opts.timeout;
+  const milliseconds timeout = opts.timeout == c10d::kUnsetTimeout ? this->timeout() : opts.timeout;
   const int tag = kFirstTag + barriers_++ % kTags;
   const auto until = std::chrono::steady_clock::now() + timeout;
   rondo_options options = For(timeout);
@@ -83,7 +83,7 @@ WorkPtr RondoBackend::SumSparse(at::Tensor& tensor, const c10d::AllreduceOptions
   TORCH_CHECK(tensor.device().is_cpu(), "allreduce: this build of rondo has no device support");
   const std::lock_guard<std::mutex> lock(issuing_);
   ++sequence_;
-  const rondo_options options = For(opts.timeout.count() > 0 ? opts.timeout : timeout_);
+  const rondo_options options = For(opts.timeout.count() > 0 ? opts.timeout : timeout());
   const auto gather = [&](const at::Tensor& mine, const std::vector<uint64_t>& bytes) {
     uint64_t all = 0;
     for (const uint64_t of_rank : bytes) all += of_rank;
@@ -129,8 +129,8 @@ WorkPtr RondoBackend::SumSparse(at::Tensor& tensor, const c10d::AllreduceOptions
       at::sparse_coo_tensor(indices, gather(values, value_bytes).view(of_values), mine.sizes(), mine.options())
           .coalesce();
   tensor.copy_(sum);
-  return RondoWork::Follow(getRank(), {c10d::OpType::ALLREDUCE, "rondo:sparse_all_reduce", {tensor}}, nullptr,
-                           *executor_);
+  return RondoWork::Follow(getRank(), settings_.profiled_as, {c10d::OpType::ALLREDUCE, "sparse_all_reduce", {tensor}},
+                           nullptr, *executor_);
 }
 
 }  // namespace rondo_torch

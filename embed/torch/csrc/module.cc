@@ -12,6 +12,7 @@ using rondo_torch::Settings;
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   py::class_<Settings>(module, "Settings", "How a group's ranks reach each other; empty is Rondo's own choice.")
       .def(py::init<>())
+      .def_readwrite("profiled_as", &Settings::profiled_as)
       .def_readwrite("interface", &Settings::interface)
       .def_readwrite("addresses", &Settings::addresses)
       .def_readwrite("transport", &Settings::transport)

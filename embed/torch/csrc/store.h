@@ -13,6 +13,7 @@ class TorchStore {
  public:
   explicit TorchStore(c10::intrusive_ptr<c10d::Store> store) : store_(std::move(store)) {}
   rondo_foreign_store Functions();
+  c10d::Store& get() const { return *store_; }
 
  private:
   const c10::intrusive_ptr<c10d::Store> store_;

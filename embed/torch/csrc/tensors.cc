@@ -1,6 +1,7 @@
 #include "tensors.h"
 
 #include <c10/util/Exception.h>
+#include <torch/version.h>
 
 namespace rondo_torch {
 
@@ -38,10 +39,15 @@ double ScaleOf(const c10d::ReduceOp& op) {
   if (op.op_ != c10d::ReduceOp::PREMUL_SUM) return 1;
   const auto* const factors = static_cast<const c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
   TORCH_CHECK_VALUE(factors != nullptr, "PREMUL_SUM without its factor");
-  if (factors->tensor_factors.empty()) return factors->double_factor;
-  TORCH_CHECK_VALUE(factors->tensor_factors.size() == 1 && factors->tensor_factors.front().numel() == 1,
-                    "PREMUL_SUM wants one factor");
-  return factors->tensor_factors.front().item<double>();
+#if TORCH_VERSION_MAJOR >= 2
+  const at::Tensor& factor = factors->tensor_factor;
+#else
+  TORCH_CHECK_VALUE(factors->tensor_factors.size() <= 1, "PREMUL_SUM wants one factor");
+  const at::Tensor factor = factors->tensor_factors.empty() ? at::Tensor() : factors->tensor_factors.front();
+#endif
+  if (!factor.defined()) return factors->double_factor;
+  TORCH_CHECK_VALUE(factor.numel() == 1, "PREMUL_SUM wants one factor");
+  return factor.item<double>();
 }
 
 void CheckDense(const at::Tensor& tensor, const char* what) {
@@ -88,6 +94,34 @@ void Unpack(const at::Tensor& packed, const std::vector<at::Tensor>& tensors) {
     tensor.copy_(packed.narrow(0, at, tensor.numel()).view(tensor.sizes()));
     at += tensor.numel();
   }
+}
+
+Packed InPlace(const at::Tensor& tensor) {
+  if (tensor.is_contiguous()) return {tensor, nullptr};
+  const at::Tensor flat = tensor.contiguous();
+  return {flat, [flat, tensor] { tensor.copy_(flat); }};
+}
+
+bool LiePacked(const std::vector<at::Tensor>& tensors) {
+  const auto* at = static_cast<const char*>(tensors.front().data_ptr());
+  for (const at::Tensor& tensor : tensors) {
+    if (!tensor.is_contiguous() || tensor.data_ptr() != at) return false;
+    at += BytesOf(tensor);
+  }
+  return true;
+}
+
+Packed RoomOf(const std::vector<at::Tensor>& tensors) {
+  if (LiePacked(tensors)) return {tensors.front(), nullptr};
+  const at::Tensor room = RoomFor(tensors);
+  return {room, [room, tensors] { Unpack(room, tensors); }};
+}
+
+at::Tensor AsReal(const at::Tensor& tensor, rondo_op op, const char* what) {
+  if (!tensor.is_complex()) return tensor;
+  TORCH_CHECK(op == RONDO_SUM || op == RONDO_AVG || op == RONDO_PREMUL_SUM, what,
+              ": of complex elements there is only the sum and the average");
+  return at::view_as_real(tensor);
 }
 
 }  // namespace rondo_torch

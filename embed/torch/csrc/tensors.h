@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <rondo.h>
 
+#include <functional>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 #include <vector>
 
@@ -26,6 +27,21 @@ at::Tensor Pack(const std::vector<at::Tensor>& tensors);
 at::Tensor RoomFor(const std::vector<at::Tensor>& tensors);
 void Unpack(const at::Tensor& packed, const std::vector<at::Tensor>& tensors);
 
+// What Rondo reads or writes in one piece; `back`, where there is one, puts results where they belong.
+struct Packed {
+  at::Tensor flat;
+  std::function<void()> back;
+};
+// One tensor that is read and written.
+Packed InPlace(const at::Tensor& tensor);
+// Whether they lie packed: then nothing has to be copied.
+bool LiePacked(const std::vector<at::Tensor>& tensors);
+// Where results for `tensors` are to be written.
+Packed RoomOf(const std::vector<at::Tensor>& tensors);
+// Complex elements as twice as many real ones; throws where `op` does not allow that.
+at::Tensor AsReal(const at::Tensor& tensor, rondo_op op, const char* what);
+
+inline void* DataOf(const at::Tensor& tensor) { return tensor.data_ptr(); }
 inline uint64_t CountOf(const at::Tensor& tensor) { return static_cast<uint64_t>(tensor.numel()); }
 // What only moves goes as bytes, whatever its type.
 inline uint64_t BytesOf(const at::Tensor& tensor) { return CountOf(tensor) * tensor.element_size(); }

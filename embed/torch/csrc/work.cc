@@ -28,15 +28,17 @@ thread_local bool waits = false;
 
 }  // namespace
 
-RondoWork::RondoWork(int rank, Parts parts, rondo_work* work, Executor& executor)
-    : Work(rank, parts.type, parts.title, parts.inputs.empty() ? parts.outputs : parts.inputs),
+RondoWork::RondoWork(int rank, const std::string& backend, Parts parts, rondo_work* work, Executor& executor)
+    : Work(rank, parts.type, (backend + ":" + parts.title).c_str(),
+           parts.inputs.empty() ? parts.outputs : parts.inputs),
       parts_(std::move(parts)),
       work_(work),
       executor_(executor),
       future_(c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()))) {}
 
-c10::intrusive_ptr<RondoWork> RondoWork::Follow(int rank, Parts parts, rondo_work* work, Executor& executor) {
-  auto made = c10::make_intrusive<RondoWork>(rank, std::move(parts), work, executor);
+c10::intrusive_ptr<RondoWork> RondoWork::Follow(int rank, const std::string& backend, Parts parts, rondo_work* work,
+                                                Executor& executor) {
+  auto made = c10::make_intrusive<RondoWork>(rank, backend, std::move(parts), work, executor);
   if (work == nullptr) {
     End(made, nullptr);
     return made;

@@ -32,7 +32,7 @@ class RondoWork final : public c10d::Work {
  public:
   struct Parts {
     c10d::OpType type = c10d::OpType::UNKNOWN;
-    const char* title = nullptr;      // for torch's profiler
+    const char* title = "";           // behind the backend's name, for torch's profiler
     std::vector<at::Tensor> outputs;  // result() and the future's value
     std::vector<at::Tensor> held;     // what Rondo reads and writes until the end
     std::function<void()> finish;     // after success, before anybody is told
@@ -42,8 +42,9 @@ class RondoWork final : public c10d::Work {
 
   // Takes `work` over; null is an operation that has ended already.
   // `executor` outlives the operation.
-  static c10::intrusive_ptr<RondoWork> Follow(int rank, Parts parts, rondo_work* work, Executor& executor);
-  RondoWork(int rank, Parts parts, rondo_work* work, Executor& executor);
+  static c10::intrusive_ptr<RondoWork> Follow(int rank, const std::string& backend, Parts parts, rondo_work* work,
+                                              Executor& executor);
+  RondoWork(int rank, const std::string& backend, Parts parts, rondo_work* work, Executor& executor);
   ~RondoWork() override { rondo_work_free(work_); }
 
   bool isCompleted() override;

@@ -24,11 +24,14 @@ import torch.distributed as dist
 from ._backend import RondoBackend, Settings, close_all, version
 
 __version__ = version()
-__all__ = ["RondoBackend", "Settings", "version"]
+__all__ = ["RondoBackend", "Settings", "backend_of", "replace_gloo", "version"]
+
+TORCH_2 = int(torch.__version__.split(".", maxsplit=1)[0]) >= 2
 
 
-def _settings_of(environment):
+def _settings_of(environment, profiled_as):
     settings = Settings()
+    settings.profiled_as = profiled_as
     settings.interface = environment.get("RONDO_INTERFACE", "")
     settings.addresses = environment.get("RONDO_ADDRESSES", "")
     settings.transport = environment.get("RONDO_TRANSPORT", "")
@@ -40,14 +43,49 @@ def _settings_of(environment):
     return settings
 
 
-def _create(store, rank, size, timeout):
-    return RondoBackend(store, rank, size, timeout, _settings_of(os.environ))
+def _create(store, rank, size, timeout, profiled_as="rondo"):
+    return RondoBackend(store, rank, size, timeout, _settings_of(os.environ, profiled_as))
+
+
+def replace_gloo():
+    """For programs that say "gloo" themselves: from now on they get Rondo, under Gloo's name, in this process."""
+    c10d = dist.distributed_c10d
+    if hasattr(dist.Backend, "_ensure_backend_registered"):  # torch 2.15 registers its own backends as it does others
+
+        def create(options, _):
+            return _create(options.store, options.group_rank, options.group_size, options.timeout, "gloo")
+
+        dist.Backend._ensure_backend_registered("gloo")
+        devices = dist.Backend.backend_capability["gloo"]
+        dist.Backend.register_backend("gloo", create, extended_api=True, devices=devices)  # as one from outside
+        return
+
+    gloo, wrap = c10d.ProcessGroupGloo, c10d._create_process_group_wrapper
+
+    def create(store, rank, size, timeout):
+        return _create(store, rank, size, timeout, "gloo")
+
+    def wrap_with_gloo(*arguments, **named):
+        """TORCH_DISTRIBUTED_DEBUG=DETAIL compares calls by a group beside, which must be Gloo's own."""
+        c10d.ProcessGroupGloo = gloo
+        try:
+            return wrap(*arguments, **named)
+        finally:
+            c10d.ProcessGroupGloo = create
+
+    c10d.ProcessGroupGloo, c10d._create_process_group_wrapper = create, wrap_with_gloo
+
+
+def backend_of(group=None):
+    """The RondoBackend of a group, or of the default one: close, abort and describe are there."""
+    group = group or dist.distributed_c10d._get_default_group()
+    return group._get_backend(torch.device("cpu")) if TORCH_2 else group
 
 
 # Whoever ends without destroy_process_group says goodbye, too: others may still wait for its last bytes.
 atexit.register(close_all)
 
-if int(torch.__version__.split(".")[0]) >= 2:
+if TORCH_2:
     dist.Backend.register_backend("rondo", _create, devices=["cpu"])
 else:
     dist.Backend.register_backend("rondo", _create)

@@ -16,8 +16,7 @@ class Backend(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
         print(f"torch {torch.__version__}, {sys.executable}", file=sys.stderr)
-        cls.installed = Installed()
-        cls.addClassCleanup(cls.installed.remove)
+        cls.installed = Installed.shared()
 
     def ranks(self, program: str, world: int, *arguments: str, victim: int = -1) -> list[Ended]:
         """All must end well, but for the victim, which must be killed."""
@@ -47,9 +46,16 @@ class Backend(unittest.TestCase):
     def test_groups_can_be_made_again_on_the_same_store(self) -> None:
         self.ranks("life.py", 2, "torn_apart_and_made_again")
 
+    def test_a_rank_that_does_not_come_is_named(self) -> None:
+        self.ranks("life.py", 2, "somebody_is_missing")
+
     def test_a_script_may_just_end(self) -> None:
         for one in self.ranks("life.py", 3, "nobody_says_goodbye"):
             self.assertIn("last value 0.0", one.said)
+
+    @unittest.skipIf(torch.__version__.startswith("1."), "torch 1.13 has no coalesced and no functional collectives")
+    def test_what_torch_2_has_beyond(self) -> None:
+        self.ranks("torch_2.py", 3)
 
     def test_ddp_has_the_losses_that_it_has_with_gloo(self) -> None:
         for hook in ("none", "fp16", "powersgd"):

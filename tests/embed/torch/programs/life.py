@@ -32,7 +32,7 @@ def works():
     future = work.get_future().then(lambda done: done.value()[0] * 2)
     work.wait()
     expect(work.is_completed() and work.is_success(), "the work is over")
-    expect("rank" in dist.distributed_c10d._get_default_group().describe(), "it says how it reaches the others")
+    expect("rank" in rondo_torch.backend_of().describe(), "it says how it reaches the others")
     expect(rondo_torch.version() == "0.1.0", "its version")
     expect(torch.equal(future.wait(), torch.full((1000,), float(WORLD * (WORLD - 1)))), "a future's continuation")
 
@@ -113,7 +113,7 @@ def a_rank_dies():
 
 
 def torn_apart_and_made_again():
-    """In a process that trains twice, on a store that lives on."""
+    """In a process that trains twice, and in ranks that torchrun starts again, on a store that lives on."""
     store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), WORLD, RANK == 0)
     for time_ in range(3):
         dist.init_process_group("rondo", store=dist.PrefixStore(str(time_), store), rank=RANK, world_size=WORLD)
@@ -121,6 +121,25 @@ def torn_apart_and_made_again():
         dist.all_reduce(tensor)
         expect(tensor[0] == WORLD, f"time {time_}")
         dist.destroy_process_group()
+    for time_ in range(3):
+        if RANK == 1 and time_ > 0:
+            time.sleep(0.3)  # rank 0 finds what rank 1 left last time, and answers it
+        settings = rondo_torch.Settings()
+        again = rondo_torch.RondoBackend(store, RANK, WORLD, datetime.timedelta(seconds=60), settings)
+        tensor = torch.ones(1)
+        again.allreduce([tensor]).wait()
+        expect(tensor[0] == WORLD, f"time {time_} on what the last time left")
+        again.close()
+
+
+def somebody_is_missing():
+    if RANK == 1:
+        return
+    store = dist.TCPStore("127.0.0.1", 0, 1, True)
+    said = raised(lambda: rondo_torch.RondoBackend(store, 0, WORLD, datetime.timedelta(seconds=1), rondo_torch.Settings()))
+    expect("Timed out" in said and f"of {WORLD} ranks these did not come within 1000 ms: 1" in said, said)
+    said = raised(lambda: rondo_torch.RondoBackend(store, 1, WORLD, datetime.timedelta(seconds=1), rondo_torch.Settings()))
+    expect("rank 0 did not answer rank 1 within 1000 ms" in said, said)
 
 
 def nobody_says_goodbye():
@@ -132,8 +151,8 @@ def nobody_says_goodbye():
 
 
 what = sys.argv[1]
-if what not in ("torn_apart_and_made_again", "nobody_says_goodbye"):
+if what not in ("torn_apart_and_made_again", "nobody_says_goodbye", "somebody_is_missing"):
     dist.init_process_group("rondo")
 globals()[what]()
-if what not in ("wrong_calls", "a_rank_dies", "nobody_says_goodbye", "torn_apart_and_made_again"):
+if what in ("works", "groups"):
     dist.destroy_process_group()

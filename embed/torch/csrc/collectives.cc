@@ -1,0 +1,274 @@
+// The collectives of c10d, each as one of Rondo's.
+#include <algorithm>
+#include <utility>
+
+#include "backend.h"
+#include "tensors.h"
+
+namespace rondo_torch {
+namespace {
+
+using c10d::OpType;
+
+std::vector<uint64_t> BytesOfEach(const Tensors& tensors) {
+  std::vector<uint64_t> bytes;
+  for (const at::Tensor& tensor : tensors) bytes.push_back(BytesOf(tensor));
+  return bytes;
+}
+
+bool AreEqual(const std::vector<uint64_t>& counts) {
+  return std::all_of(counts.begin(), counts.end(), [&](uint64_t count) { return count == counts.front(); });
+}
+
+// The blocks of one side of an alltoall_base, in bytes.
+std::vector<uint64_t> Splits(const at::Tensor& tensor, const std::vector<int64_t>& splits, int size, const char* what) {
+  const int64_t rows = tensor.dim() == 0 ? 0 : tensor.size(0);
+  const uint64_t row = rows == 0 ? 0 : BytesOf(tensor) / static_cast<uint64_t>(rows);
+  if (splits.empty()) {
+    TORCH_CHECK(rows % size == 0, what, ": ", rows, " rows are not equal parts for ", size, " ranks");
+    return std::vector<uint64_t>(static_cast<size_t>(size), row * static_cast<uint64_t>(rows / size));
+  }
+  TORCH_CHECK(splits.size() == static_cast<size_t>(size), what, ": ", splits.size(), " splits for ", size, " ranks");
+  std::vector<uint64_t> bytes;
+  int64_t sum = 0;
+  for (const int64_t split : splits) {
+    TORCH_CHECK(split >= 0, what, ": a split of ", split);
+    sum += split;
+    bytes.push_back(row * static_cast<uint64_t>(split));
+  }
+  TORCH_CHECK(sum == rows, what, ": splits of ", sum, " rows in all, of a tensor of ", rows);
+  return bytes;
+}
+
+}  // namespace
+
+// ---- one tensor a rank ----
+
+WorkPtr RondoBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) {
+  const at::Tensor& tensor = OnlyOf(tensors, "broadcast");
+  const Packed packed = InPlace(tensor);
+  void* const data = DataOf(packed.flat);
+  const auto root = static_cast<int32_t>(opts.rootRank);
+  return RunCollective({OpType::BROADCAST, "broadcast", tensors, {packed.flat}, packed.back}, opts.timeout,
+                       [&](const rondo_options* o, rondo_work** work, rondo_error** error) {
+                         return rondo_broadcast_async(comm_.get(), data, data, BytesOf(tensor), RONDO_UINT8, root, o,
+                                                      work, error);
+                       });
+}
+
+WorkPtr RondoBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) {
+  TORCH_CHECK(tensors.size() == 1, "allreduce wants one tensor, not ", tensors.size());
+  if (tensors.front().is_sparse()) return SumSparse(tensors.front(), opts);
+  return allreduce_coalesced(tensors, [&] {
+    c10d::AllreduceCoalescedOptions same;
+    same.reduceOp = opts.reduceOp;
+    same.timeout = opts.timeout;
+    return same;
+  }());
+}
+
+WorkPtr RondoBackend::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& opts) {
+  TORCH_CHECK(!tensors.empty(), "allreduce_coalesced wants tensors");
+  for (const at::Tensor& tensor : tensors) {
+    CheckDense(tensor, "allreduce");
+    TORCH_CHECK(tensor.scalar_type() == tensors.front().scalar_type(), "allreduce: tensors must have one type");
+  }
+  const rondo_op op = OperationOf(opts.reduceOp);
+  Packed packed;
+  if (LiePacked(tensors)) {
+    packed.flat = tensors.front();
+  } else {
+    packed.flat = Pack(tensors);
+    packed.back = [flat = packed.flat, tensors] { Unpack(flat, tensors); };
+  }
+  uint64_t count = 0;
+  for (const at::Tensor& tensor : tensors) count += CountOf(tensor) * (tensor.is_complex() ? 2 : 1);
+  const rondo_dtype dtype = ElementOf(AsReal(packed.flat, op, "allreduce"));
+  void* const data = DataOf(packed.flat);
+  return RunCollective(
+      {OpType::ALLREDUCE, "all_reduce", tensors, {packed.flat}, packed.back}, opts.timeout,
+      [&](const rondo_options* o, rondo_work** work, rondo_error** error) {
+        return rondo_all_reduce_async(comm_.get(), data, data, count, dtype, op, o, work, error);
+      },
+      ScaleOf(opts.reduceOp));
+}
+
+WorkPtr RondoBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& opts) {
+  const at::Tensor& tensor = OnlyOf(tensors, "reduce");
+  const rondo_op op = OperationOf(opts.reduceOp);
+  const bool root = opts.rootRank == getRank();
+  Packed packed = InPlace(tensor);
+  const at::Tensor real = AsReal(packed.flat, op, "reduce");
+  void* const data = DataOf(packed.flat);
+  return RunCollective(
+      {OpType::REDUCE, "reduce", tensors, {packed.flat}, root ? packed.back : nullptr}, opts.timeout,
+      [&](const rondo_options* o, rondo_work** work, rondo_error** error) {
+        return rondo_reduce_async(comm_.get(), data, root ? data : nullptr, CountOf(real), ElementOf(real), op,
+                                  static_cast<int32_t>(opts.rootRank), o, work, error);
+      },
+      ScaleOf(opts.reduceOp));
+}
+
+// ---- a tensor for each rank ----
+
+WorkPtr RondoBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::AllgatherOptions& opts) {
+  const at::Tensor& input = OnlyOf(inputs, "allgather: input");
+  TORCH_CHECK(outputs.size() == 1 && outputs.front().size() == static_cast<size_t>(getSize()),
+              "allgather wants a list of ", getSize(), " outputs");
+  Tensors& all = outputs.front();
+  for (const at::Tensor& output : all) {
+    CheckDense(output, "allgather: output");
+    TORCH_CHECK(output.scalar_type() == input.scalar_type(), "allgather: tensors must have one type");
+  }
+  const std::vector<uint64_t> bytes = BytesOfEach(all);
+  TORCH_CHECK(bytes[static_cast<size_t>(getRank())] == BytesOf(input), "allgather: tensors must have one size");
+  const at::Tensor flat = input.contiguous();
+  const Packed room = RoomOf(all);
+  void* const to = DataOf(room.flat);
+  const bool equal = AreEqual(bytes);
+  return RunCollective(
+      {OpType::ALLGATHER, "all_gather", all, {flat, room.flat}, room.back, false, inputs}, opts.timeout,
+      [&](const rondo_options* o, rondo_work** work, rondo_error** error) {
+        return equal
+                   ? rondo_all_gather_async(comm_.get(), DataOf(flat), to, BytesOf(flat), RONDO_UINT8, o, work, error)
+                   : rondo_all_gather_v_async(comm_.get(), DataOf(flat), to, bytes.data(), RONDO_UINT8, o, work, error);
+      });
+}
+
+WorkPtr RondoBackend::_allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& opts) {
+  CheckDense(output, "_allgather_base: output");
+  CheckDense(input, "_allgather_base: input");
+  TORCH_CHECK(output.scalar_type() == input.scalar_type(), "_allgather_base: tensors must have one type");
+  TORCH_CHECK(output.numel() == input.numel() * getSize(), "_allgather_base: an output of ", output.numel(),
+              " elements for ", getSize(), " inputs of ", input.numel());
+  const at::Tensor flat = input.contiguous();
+  const Packed room = InPlace(output);
+  return RunCollective(
+      {OpType::_ALLGATHER_BASE, "_all_gather_base", {output}, {flat, room.flat}, room.back, false, {input}},
+      opts.timeout, [&](const rondo_options* o, rondo_work** work, rondo_error** error) {
+        return rondo_all_gather_async(comm_.get(), DataOf(flat), DataOf(room.flat), BytesOf(flat), RONDO_UINT8, o, work,
+                                      error);
+      });
+}
+
+WorkPtr RondoBackend::gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& opts) {
+  const at::Tensor& input = OnlyOf(inputs, "gather: input");
+  const bool root = opts.rootRank == getRank();
+  TORCH_CHECK(root ? outputs.size() == 1 && outputs.front().size() == static_cast<size_t>(getSize()) : outputs.empty(),
+              "gather wants ", getSize(), " outputs on the root, and none elsewhere");
+  if (root) CheckSame(outputs.front(), input, "gather");
+  const at::Tensor flat = input.contiguous();
+  const Packed room = root ? RoomOf(outputs.front()) : Packed{};
+  void* const to = root ? DataOf(room.flat) : nullptr;
+  Tensors held{flat};
+  if (root) held.push_back(room.flat);
+  return RunCollective({OpType::GATHER, "gather", root ? outputs.front() : Tensors{}, held, room.back, false, inputs},
+                       opts.timeout, [&](const rondo_options* o, rondo_work** work, rondo_error** error) {
+                         return rondo_gather_async(comm_.get(), DataOf(flat), to, BytesOf(flat), RONDO_UINT8,
+                                                   static_cast<int32_t>(opts.rootRank), o, work, error);
+                       });
+}
+
+WorkPtr RondoBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs, const c10d::ScatterOptions& opts) {
+  const at::Tensor& output = OnlyOf(outputs, "scatter: output");
+  const bool root = opts.rootRank == getRank();
+  TORCH_CHECK(root ? inputs.size() == 1 && inputs.front().size() == static_cast<size_t>(getSize()) : inputs.empty(),
+              "scatter wants ", getSize(), " inputs on the root, and none elsewhere");
+  if (root) CheckSame(inputs.front(), output, "scatter");
+  const Packed room = InPlace(output);
+  Tensors held{room.flat};
+  if (root) held.push_back(Pack(inputs.front()));
+  const void* const from = root ? DataOf(held.back()) : nullptr;
+  return RunCollective({OpType::SCATTER, "scatter", outputs, held, room.back}, opts.timeout,
+                       [&](const rondo_options* o, rondo_work** work, rondo_error** error) {
+                         return rondo_scatter_async(comm_.get(), from, DataOf(room.flat), BytesOf(output), RONDO_UINT8,
+                                                    static_cast<int32_t>(opts.rootRank), o, work, error);
+                       });
+}
+
+WorkPtr RondoBackend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                                     const c10d::ReduceScatterOptions& opts) {
+  const at::Tensor& output = OnlyOf(outputs, "reduce_scatter: output");
+  TORCH_CHECK(inputs.size() == 1 && inputs.front().size() == static_cast<size_t>(getSize()),
+              "reduce_scatter wants a list of ", getSize(), " inputs");
+  const rondo_op op = OperationOf(opts.reduceOp);
+  std::vector<uint64_t> counts;
+  for (const at::Tensor& input : inputs.front()) {
+    CheckDense(input, "reduce_scatter: input");
+    TORCH_CHECK(input.scalar_type() == output.scalar_type(), "reduce_scatter: tensors must have one type");
+    counts.push_back(CountOf(input) * (input.is_complex() ? 2 : 1));
+  }
+  const at::Tensor packed = Pack(inputs.front());
+  const Packed room = InPlace(output);
+  const at::Tensor real = AsReal(room.flat, op, "reduce_scatter");
+  TORCH_CHECK(counts[static_cast<size_t>(getRank())] == CountOf(real),
+              "reduce_scatter: the output must be like this rank's input");
+  const bool equal = AreEqual(counts);
+  return RunCollective(
+      {OpType::REDUCE_SCATTER, "reduce_scatter", outputs, {packed, room.flat}, room.back, false, inputs.front()},
+      opts.timeout,
+      [&](const rondo_options* o, rondo_work** work, rondo_error** error) {
+        return equal ? rondo_reduce_scatter_async(comm_.get(), DataOf(packed), DataOf(room.flat), CountOf(real),
+                                                  ElementOf(real), op, o, work, error)
+                     : rondo_reduce_scatter_v_async(comm_.get(), DataOf(packed), DataOf(room.flat), counts.data(),
+                                                    ElementOf(real), op, o, work, error);
+      },
+      ScaleOf(opts.reduceOp));
+}
+
+WorkPtr RondoBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                                           const c10d::ReduceScatterOptions& opts) {
+  CheckDense(output, "_reduce_scatter_base: output");
+  CheckDense(input, "_reduce_scatter_base: input");
+  TORCH_CHECK(output.scalar_type() == input.scalar_type(), "_reduce_scatter_base: tensors must have one type");
+  TORCH_CHECK(input.numel() == output.numel() * getSize(), "_reduce_scatter_base: an input of ", input.numel(),
+              " elements for ", getSize(), " outputs of ", output.numel());
+  const rondo_op op = OperationOf(opts.reduceOp);
+  const at::Tensor flat = input.contiguous();
+  const Packed room = InPlace(output);
+  const at::Tensor real = AsReal(room.flat, op, "_reduce_scatter_base");
+  return RunCollective(
+      {OpType::_REDUCE_SCATTER_BASE, "_reduce_scatter_base", {output}, {flat, room.flat}, room.back, false, {input}},
+      opts.timeout,
+      [&](const rondo_options* o, rondo_work** work, rondo_error** error) {
+        return rondo_reduce_scatter_async(comm_.get(), DataOf(flat), DataOf(room.flat), CountOf(real), ElementOf(real),
+                                          op, o, work, error);
+      },
+      ScaleOf(opts.reduceOp));
+}
+
+WorkPtr RondoBackend::alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
+                                    std::vector<int64_t>& input_splits, const c10d::AllToAllOptions& opts) {
+  CheckDense(output, "alltoall_base: output");
+  CheckDense(input, "alltoall_base: input");
+  TORCH_CHECK(output.scalar_type() == input.scalar_type(), "alltoall_base: tensors must have one type");
+  const std::vector<uint64_t> from = Splits(input, input_splits, getSize(), "alltoall_base: input");
+  const std::vector<uint64_t> to = Splits(output, output_splits, getSize(), "alltoall_base: output");
+  const at::Tensor flat = input.contiguous();
+  const Packed room = InPlace(output);
+  return RunCollective({OpType::ALLTOALL_BASE, "all_to_all", {output}, {flat, room.flat}, room.back, false, {input}},
+                       opts.timeout, [&](const rondo_options* o, rondo_work** work, rondo_error** error) {
+                         return rondo_all_to_all_v_async(comm_.get(), DataOf(flat), from.data(), DataOf(room.flat),
+                                                         to.data(), RONDO_UINT8, o, work, error);
+                       });
+}
+
+WorkPtr RondoBackend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& opts) {
+  TORCH_CHECK(outputs.size() == static_cast<size_t>(getSize()) && inputs.size() == outputs.size(), "alltoall wants ",
+              getSize(), " inputs and outputs");
+  for (const Tensors* const tensors : {&outputs, &inputs})
+    for (const at::Tensor& tensor : *tensors) {
+      CheckDense(tensor, "alltoall");
+      TORCH_CHECK(tensor.scalar_type() == inputs.front().scalar_type(), "alltoall: tensors must have one type");
+    }
+  const std::vector<uint64_t> from = BytesOfEach(inputs), to = BytesOfEach(outputs);
+  const at::Tensor packed = Pack(inputs);
+  const Packed room = RoomOf(outputs);
+  return RunCollective({OpType::ALLTOALL, "all_to_all", outputs, {packed, room.flat}, room.back, false, inputs},
+                       opts.timeout, [&](const rondo_options* o, rondo_work** work, rondo_error** error) {
+                         return rondo_all_to_all_v_async(comm_.get(), DataOf(packed), from.data(), DataOf(room.flat),
+                                                         to.data(), RONDO_UINT8, o, work, error);
+                       });
+}
+
+}  // namespace rondo_torch

@@ -1,0 +1,89 @@
+// Rank 0 makes the name up. Each other rank calls, with a word that it made up; rank 0 answers with that word and the
+// name; the rank says the name back. So a rank heeds only answers to itself, and rank 0 is content only when all have
+// said its own name: of what earlier ranks left behind, nothing fits. Rank 0 looks for new calls until then, so whom it
+// answered may well have been somebody's who is dead.
+#include "meeting.h"
+
+#include <c10/util/Exception.h>
+
+#include <map>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace rondo_torch {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kPause = std::chrono::milliseconds(2);
+
+std::string MadeUp() {
+  std::random_device device;
+  std::string word;
+  while (word.size() < 16) word += "0123456789abcdef"[device() % 16];
+  return word;
+}
+
+std::string Key(const char* what, int rank) { return std::string("rondo/") + what + "/" + std::to_string(rank); }
+
+void Set(c10d::Store& store, const std::string& key, const std::string& value) {
+  store.set(key, std::vector<uint8_t>(value.begin(), value.end()));
+}
+
+// Empty where there is nothing; get would wait.
+std::string Get(c10d::Store& store, const std::string& key) {
+  if (!store.check({key})) return {};
+  const std::vector<uint8_t> value = store.get(key);
+  return {value.begin(), value.end()};
+}
+
+std::string Host(c10d::Store& store, int size, std::chrono::milliseconds timeout) {
+  const auto until = Clock::now() + timeout;
+  const std::string name = MadeUp();
+  std::map<int, std::string> missing;  // and the call that each has been answered
+  for (int rank = 1; rank < size; ++rank) missing[rank];
+  while (true) {
+    for (auto of_rank = missing.begin(); of_rank != missing.end();) {
+      auto& [rank, answered] = *of_rank;
+      if (const std::string call = Get(store, Key("call", rank)); call != answered) {
+        Set(store, Key("answer", rank), call + name);
+        answered = call;
+      }
+      of_rank = Get(store, Key("heard", rank)) == name ? missing.erase(of_rank) : std::next(of_rank);
+    }
+    if (missing.empty()) return name;
+    if (Clock::now() > until) {
+      std::string ranks;
+      for (const auto& [rank, answered] : missing) ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+      TORCH_CHECK(false, "rondo: Timed out : of ", size, " ranks these did not come within ", timeout.count(),
+                  " ms: ", ranks);
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+std::string Join(c10d::Store& store, int rank, std::chrono::milliseconds timeout) {
+  const auto until = Clock::now() + timeout;
+  const std::string call = MadeUp();
+  Set(store, Key("call", rank), call);
+  while (true) {
+    const std::string answer = Get(store, Key("answer", rank));
+    if (answer.compare(0, call.size(), call) == 0) {
+      const std::string name = answer.substr(call.size());
+      Set(store, Key("heard", rank), name);
+      return name;
+    }
+    TORCH_CHECK(Clock::now() <= until, "rondo: Timed out : rank 0 did not answer rank ", rank, " within ",
+                timeout.count(), " ms");
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+}  // namespace
+
+std::string NameOfMeeting(c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout) {
+  return rank == 0 ? Host(store, size, timeout) : Join(store, rank, timeout);
+}
+
+}  // namespace rondo_torch

@@ -1,0 +1,106 @@
+"""PyTorch's own suite for backends, torch.testing._internal.distributed.distributed_test, run for one of them.
+
+    conformance.py gloo|rondo WORLD_SIZE [--like mpi] [--match REGEX]
+
+A line of JSON for each test: {"test":, "status": "passed" | "skipped" | "failed", "seconds":, "why":}. Rondo is run under
+Gloo's name, as programs that name Gloo would have it: many of the tests ask for names. With --like mpi, tests that PyTorch
+has for MPI only, such as all_to_all on the host, are not skipped.
+"""
+
+import argparse
+import dataclasses
+import importlib.util
+import json
+import logging
+import os
+import re
+import sys
+import tempfile
+import time
+import types
+import unittest
+
+import torch
+
+UNDER_ITS_OWN_NAME = {"test_ddp_logging_data_cpu"}  # asks what is called gloo for its number of threads
+
+
+def import_despite(what):
+    """torch 1.13 has a dataclass that Python 3.11 refuses: its default is not hashable."""
+    ordinary = dataclasses.dataclass
+
+    def hashable(cls=None, **options):
+        if cls is None:
+            return lambda later: hashable(later, **options)
+        return ordinary(cls, **({} if "__hash__" in cls.__dict__ else {"unsafe_hash": True}), **options)
+
+    dataclasses.dataclass = hashable
+    try:
+        return importlib.import_module(what)
+    finally:
+        dataclasses.dataclass = ordinary
+
+
+def stand_in_for_expecttest():
+    """Debian has no such package, and the tests of backends use nothing of it but its class."""
+    module = types.ModuleType("expecttest")
+    module.TestCase = unittest.TestCase
+    module.ACCEPT = False
+    sys.modules["expecttest"] = module
+
+
+class Lines(unittest.TestResult):
+    def startTest(self, test):
+        super().startTest(test)
+        self.started = time.monotonic()
+
+    def line(self, test, status, why=""):
+        seconds = round(time.monotonic() - self.started, 2)
+        print(json.dumps({"test": test.id().split(".")[-1], "status": status, "seconds": seconds, "why": why}), flush=True)
+
+    def addSuccess(self, test):
+        self.line(test, "passed")
+
+    def addSkip(self, test, reason):
+        self.line(test, "skipped", reason)
+
+    def addFailure(self, test, err):
+        self.line(test, "failed", self._exc_info_to_string(err, test)[-3000:])
+
+    addError = addFailure
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("backend", choices=("gloo", "rondo"))
+    parser.add_argument("world", type=int)
+    parser.add_argument("--like", default="gloo")
+    parser.add_argument("--match", default="")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(f"{folder}/barrier")
+        os.environ.update(WORLD_SIZE=str(options.world), BACKEND=options.like, TEMP_DIR=folder, OMP_NUM_THREADS="1",
+                          DISTRIBUTED_TESTS_DEFAULT_TIMEOUT="60")  # fmt: skip
+        if importlib.util.find_spec("expecttest") is None:
+            stand_in_for_expecttest()
+        import_despite("torch.distributed._shard")
+        if options.backend == "rondo":
+            importlib.import_module("rondo_torch").replace_gloo()
+        suite = importlib.import_module("torch.testing._internal.distributed.distributed_test")
+        logging.getLogger().setLevel(logging.ERROR)
+
+        class Suite(suite.TestDistBackend, suite.DistributedTest._DistTestBase):
+            def setUp(self):
+                super().setUp()
+                self._start_processes(torch.multiprocessing.get_context("fork").Process)
+
+        suite.PROFILING_SUPPORTED_BACKENDS.append("rondo")
+        result = Lines()
+        for name in unittest.TestLoader().getTestCaseNames(Suite):
+            if re.search(options.match, name):
+                suite.BACKEND = os.environ["BACKEND"] = options.backend if name in UNDER_ITS_OWN_NAME else "gloo"
+                Suite(name).run(result)
+
+
+if __name__ == "__main__":
+    main()
