@@ -15,6 +15,7 @@
 #include "base/reduce_op.h"
 #include "base/result.h"
 #include "collectives/communicator.h"
+#include "collectives/fusion_buffer.h"
 #include "embed/rondo.h"
 #include "rendezvous/store.h"
 
@@ -107,6 +108,11 @@ struct rondo_work {
 
 struct rondo_store {
   std::shared_ptr<rondo::Store> store;  // with its server, where this process has it
+};
+
+struct rondo_fusion {
+  std::shared_ptr<rondo::embed::Kept> kept;
+  std::unique_ptr<rondo::FusionBuffer> buffer;
 };
 
 struct rondo_memory {

@@ -116,3 +116,11 @@ size_t rondo_dtype_size(rondo_dtype dtype) {
   const auto type = rondo::embed::DataTypeOf(dtype);
   return type ? rondo::SizeOf(*type) : 0;
 }
+
+void rondo_fusion_options_init_sized(rondo_fusion_options* options, size_t size) {
+  const rondo::FusionOptions own;
+  rondo_fusion_options defaults{};
+  defaults.bucket_bytes = own.bucket_bytes;
+  defaults.buckets = own.buckets;
+  InitSized(options, size, defaults);
+}

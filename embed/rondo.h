@@ -480,6 +480,55 @@ RONDO_API rondo_code rondo_barrier(rondo_comm* comm, const rondo_options* option
 RONDO_API rondo_code rondo_barrier_async(rondo_comm* comm, const rondo_options* options, rondo_work** work,
                                          rondo_error** error);
 
+/* ---- fusion: many small all-reduces as few large ones ----
+ *
+ * Tensors are added one after the other and copied into buckets, each of which is reduced as one all-reduce, in place,
+ * when the next tensor does not fit, when it is exactly full, when dtype or op change, and by a flush; results are
+ * copied to where they belong. While a bucket is filled others are under way. A tensor of bucket_bytes or more goes by
+ * itself, without a copy.
+ *
+ * All ranks add the same tensors (count, dtype, op) in the same order, and flush at the same places. Buckets are
+ * collectives of the communicator like others, issued inside add, flush and wait, by the thread that issues the others.
+ *
+ * Input and output, which may be one memory, are lent from add until rondo_fusion_wait(_for) returns, with RONDO_OK or
+ * an error other than RONDO_NOT_READY. In between the output may be written at any time, so it is no part of another
+ * tensor.
+ *
+ * What an add itself gets wrong adds nothing and poisons nothing. Any other error fails all that was added since the
+ * last wait, and the communicator with it; every later call returns it again. */
+
+typedef struct rondo_fusion rondo_fusion;
+
+typedef struct rondo_fusion_options {
+  size_t size;
+  uint64_t bucket_bytes;          /* default 4 MiB; equal on all ranks */
+  uint32_t buckets;               /* 2 to 64, default 4: their memory is taken once, and as many may be under way */
+  const rondo_options* operation; /* of every all-reduce but for the scale, lent until create returns; may be NULL */
+} rondo_fusion_options;
+RONDO_API void rondo_fusion_options_init_sized(rondo_fusion_options* options, size_t size);
+static inline void rondo_fusion_options_init(rondo_fusion_options* options) {
+  rondo_fusion_options_init_sized(options, sizeof *options);
+}
+
+/* Once the communicator is freed, a fusion can be freed, and nothing else. */
+RONDO_API rondo_code rondo_fusion_create(rondo_comm* comm, const rondo_fusion_options* options, rondo_fusion** fusion,
+                                         rondo_error** error);
+/* `scale` is that of RONDO_PREMUL_SUM, each rank its own; it is applied here, in the type of the elements. A tensor
+ * without elements is nothing. Waits for the oldest bucket where all are under way. */
+RONDO_API rondo_code rondo_fusion_add(rondo_fusion* fusion, const void* input, void* output, uint64_t count,
+                                      rondo_dtype dtype, rondo_op op, double scale, rondo_error** error);
+/* Issues the bucket that is not full, if there is one. */
+RONDO_API rondo_code rondo_fusion_flush(rondo_fusion* fusion, rondo_error** error);
+/* Flushes, and returns when every result is where it belongs. */
+RONDO_API rondo_code rondo_fusion_wait(rondo_fusion* fusion, rondo_error** error);
+/* RONDO_NOT_READY when the time passes first; everything goes on. */
+RONDO_API rondo_code rondo_fusion_wait_for(rondo_fusion* fusion, uint64_t timeout_ms, rondo_error** error);
+/* RONDO_OK when the next add will not wait; RONDO_NOT_READY when the time passes first. For callers that must not be
+ * stuck in an add. */
+RONDO_API rondo_code rondo_fusion_await_room(rondo_fusion* fusion, uint64_t timeout_ms, rondo_error** error);
+/* Waits for what is under way; what was not flushed is dropped. NULL is nothing. */
+RONDO_API void rondo_fusion_free(rondo_fusion* fusion);
+
 /* ---- messages between two ranks: outside the order of collectives; any thread, any number at once ----
  *
  * A send ends when its buffer is free again, which a large one is only when it was received. Of options, timeout_ms

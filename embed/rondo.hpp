@@ -395,6 +395,42 @@ class Comm {
   std::unique_ptr<rondo_comm, void (*)(rondo_comm*)> comm_;
 };
 
+// Many small all-reduces as few large ones; rondo.h says how buckets go out and until when memory is lent.
+class Fusion {
+ public:
+  Fusion(Comm& comm, const rondo_fusion_options& options) : fusion_(nullptr, rondo_fusion_free) {
+    rondo_fusion* fusion = nullptr;
+    Must([&](rondo_error** error) { return rondo_fusion_create(comm.get(), &options, &fusion, error); });
+    fusion_.reset(fusion);
+  }
+  // Buckets of so many bytes.
+  Fusion(Comm& comm, std::uint64_t bucket_bytes) : Fusion(comm, WithBuckets(bucket_bytes)) {}
+
+  template <typename T>
+  void Add(const T* input, T* output, std::uint64_t count, rondo_op op, double scale = 1) {
+    Must([&](rondo_error** error) {
+      return rondo_fusion_add(get(), input, output, count, ElementOf<T>(), op, scale, error);
+    });
+  }
+  void Flush() {
+    Must([&](rondo_error** error) { return rondo_fusion_flush(get(), error); });
+  }
+  void Wait() {
+    Must([&](rondo_error** error) { return rondo_fusion_wait(get(), error); });
+  }
+  rondo_fusion* get() const { return fusion_.get(); }
+
+ private:
+  static rondo_fusion_options WithBuckets(std::uint64_t bucket_bytes) {
+    rondo_fusion_options options;
+    rondo_fusion_options_init(&options);
+    options.bucket_bytes = bucket_bytes;
+    return options;
+  }
+
+  std::unique_ptr<rondo_fusion, void (*)(rondo_fusion*)> fusion_;
+};
+
 }  // namespace rondo
 
 #endif  // RONDO_HPP_

@@ -355,6 +355,75 @@ static rondo_store* open_store(const char* url) {
   return store;
 }
 
+enum { TENSORS = 300 };
+
+static void fusion(int rank, int world, const char* url) {
+  rondo_comm* comm = meet(rank, world, url);
+  rondo_fusion_options options;
+  rondo_fusion_options_init(&options);
+  CHECK(options.bucket_bytes == 4 << 20 && options.buckets == 4 && options.operation == NULL);
+  rondo_fusion* fusion = NULL;
+  FAILS(rondo_fusion_create(NULL, &options, &fusion, &error), RONDO_INVALID_ARGUMENT, "comm is NULL");
+  options.bucket_bytes = 0;
+  FAILS(rondo_fusion_create(comm, &options, &fusion, &error), RONDO_INVALID_ARGUMENT, "bucket_bytes");
+  CHECK(fusion == NULL);
+  options.bucket_bytes = 1024;
+  rondo_options operation;
+  rondo_options_init(&operation);
+  operation.algorithm = "circle";
+  options.operation = &operation;
+  FAILS(rondo_fusion_create(comm, &options, &fusion, &error), RONDO_INVALID_ARGUMENT, "circle");
+  operation.algorithm = "ring";
+  MUST(rondo_fusion_create(comm, &options, &fusion, &error));
+
+  /* Tensor t has t % 7 floats, but for every fiftieth, which is larger than a bucket. */
+  static float in[TENSORS][N], out[TENSORS][N];
+  const float w = (float)world, ranks = w * (w - 1) / 2;
+  for (int step = 0; step < 3; ++step) {
+    for (int t = 0; t < TENSORS; ++t) {
+      const int count = t % 50 == 0 ? N : t % 7;
+      fill(in[t], N, (float)(rank + t));
+      fill(out[t], N, (float)(rank + t));
+      MUST(rondo_fusion_await_room(fusion, 20000, &error));
+      MUST(rondo_fusion_add(fusion, t % 2 == 0 ? in[t] : out[t], out[t], (uint64_t)count, RONDO_FLOAT32, RONDO_SUM, 1,
+                            &error));
+      if (t == TENSORS / 2) MUST(rondo_fusion_flush(fusion, &error));
+    }
+    FAILS(rondo_fusion_add(fusion, in, out, 1, RONDO_BOOL, RONDO_SUM, 1, &error), RONDO_INVALID_ARGUMENT, "bool");
+    FAILS(rondo_fusion_add(fusion, NULL, out, 1, RONDO_INT8, RONDO_SUM, 1, &error), RONDO_INVALID_ARGUMENT, "input");
+    FAILS(rondo_fusion_add(fusion, in, out, 1, RONDO_INT8, 77, 1, &error), RONDO_INVALID_ARGUMENT, "77");
+    if (step == 0) MUST(rondo_fusion_wait(fusion, &error));
+    if (step > 0) MUST(rondo_fusion_wait_for(fusion, 20000, &error));
+    for (int t = 0; t < TENSORS; ++t) {
+      const int count = t % 50 == 0 ? N : t % 7;
+      CHECK(is_line(out[t], count, w, ranks + w * (float)t));
+      CHECK(count == N || out[t][count] == (float)(rank + t + count)); /* nothing was written behind it */
+    }
+  }
+  float half = 2, quarter = 4;
+  MUST(rondo_fusion_add(fusion, &half, &half, 1, RONDO_FLOAT32, RONDO_PREMUL_SUM, 0.5, &error));
+  MUST(rondo_fusion_add(fusion, &quarter, &quarter, 1, RONDO_FLOAT32, RONDO_PREMUL_SUM, 0.25, &error));
+  MUST(rondo_fusion_wait(fusion, &error));
+  CHECK(half == w && quarter == w);
+
+  /* A rank that is gone fails all that was added, alike. */
+  tell_when_all_are_here(comm, 1);
+  if (rank == 1) raise(SIGKILL);
+  rondo_error* error = NULL;
+  rondo_code code = RONDO_OK;
+  while (code == RONDO_OK) {
+    for (int t = 0; t < TENSORS && code == RONDO_OK; ++t)
+      code = rondo_fusion_add(fusion, out[t], out[t], 7, RONDO_FLOAT32, RONDO_MAX, 1, &error);
+    if (code == RONDO_OK) code = rondo_fusion_wait(fusion, &error);
+  }
+  CHECK(code == RONDO_PEER_LOST && error->culprit == 1 && strlen(error->host) > 0);
+  rondo_error_free(error);
+  FAILS(rondo_fusion_wait(fusion, &error), RONDO_PEER_LOST, "rank 1");
+  FAILS(rondo_fusion_add(fusion, out, out, 1, RONDO_FLOAT32, RONDO_MAX, 1, &error), RONDO_PEER_LOST, "rank 1");
+  rondo_comm_free(comm);
+  rondo_fusion_free(fusion);
+}
+
 static void stores(int rank, int world, const char* url) {
   rondo_store* store = open_store(url);
   rondo_bytes value = {NULL, 0};
@@ -481,6 +550,7 @@ int main(void) {
   rondo_work_free(NULL);
   rondo_store_free(NULL);
   rondo_memory_free(NULL);
+  rondo_fusion_free(NULL);
   rondo_bytes_free(NULL);
   for (int world = 1; world <= 4; ++world) {
     if (world > 1) on_ranks("every collective, blocking and asynchronous", world, -1, every_collective);
@@ -492,6 +562,7 @@ int main(void) {
   on_ranks("parts, places and aborts", 3, -1, parts_and_aborts);
   on_ranks("a killed rank is named, and the others go on without it", 3, 1, going_on_without_a_rank);
   on_ranks("operations and memory", 3, -1, operations_and_memory);
+  on_ranks("fusion of small all-reduces, and a rank that is killed amid them", 3, 1, fusion);
   on_ranks("stores", 3, -1, stores);
   on_ranks("ranks meet through a store of the program's own", 2, -1, a_store_of_the_programs_own);
   return 0;

@@ -68,14 +68,39 @@ class Dist(unittest.TestCase):
         said = run("cmake", "-B", "build", f"-DCMAKE_PREFIX_PATH={self.installed}", cwd=project, status=1)
         self.assertIn("0.1.0", said)
 
-    def test_a_program_says_in_c_and_in_cpp_why_it_cannot_connect(self) -> None:
-        source = self.folder / "lost.cc"
-        source.write_text('#include <rondo.hpp>\n#include <cstdio>\nint main() try { rondo::Comm::Connect(); }\n'
-                          'catch (const rondo::Failure& f) { std::puts(f.what()); return f.code(); }\n')
+    def compiled(self, name: str, source: str) -> Path:
+        """A program in C++17 on the tarball."""
+        (self.folder / f"{name}.cc").write_text(source)
         prefix = self.installed
-        run("g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{prefix}/include", source, "-o",
-            self.folder / "lost", f"-L{prefix}/lib", "-lrondo", f"-Wl,-rpath,{prefix}/lib")  # fmt: skip
-        said = run(self.folder / "lost", status=1)
+        run("g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{prefix}/include", self.folder / f"{name}.cc",
+            "-o", self.folder / name, f"-L{prefix}/lib", "-lrondo", f"-Wl,-rpath,{prefix}/lib")  # fmt: skip
+        return self.folder / name
+
+    def test_a_program_in_cpp_fuses_many_small_tensors(self) -> None:
+        program = self.compiled("fused", """
+            #include <rondo.hpp>
+            #include <cstdio>
+            #include <vector>
+            int main() try {
+              rondo::Comm comm = rondo::Comm::Connect();
+              rondo::Fusion fusion(comm, 100);
+              std::vector<double> values(1000, comm.rank());
+              for (double& value : values) fusion.Add(&value, &value, 1, RONDO_SUM);
+              fusion.Flush();
+              fusion.Wait();
+              std::printf("%g\\n", values.front() + values.back());
+            } catch (const rondo::Failure& f) { std::puts(f.what()); return 1; }
+        """)
+        self.assertEqual(run(RONDO, "run", "-N", "3", program).count("6\n"), 3)
+
+    def test_a_program_says_in_c_and_in_cpp_why_it_cannot_connect(self) -> None:
+        program = self.compiled("lost", """
+            #include <rondo.hpp>
+            #include <cstdio>
+            int main() try { rondo::Comm::Connect(); }
+            catch (const rondo::Failure& f) { std::puts(f.what()); return f.code(); }
+        """)
+        said = run(program, status=1)
         self.assertIn("invalid_argument", said)
         self.assertIn("MASTER_ADDR", said)
 

@@ -1,9 +1,9 @@
 // Runs N ranks over TCP on loopback and counts, in every rank, what the steady state of the blocking path allocates:
 // malloc itself is interposed, so every thread and every library counts.
 //
-//   steady_state RANKS OPERATIONS BYTES [checksums]
+//   steady_state RANKS OPERATIONS BYTES [checksums|fused]
 //
-// The last word: over sockets alone, every frame with checksums.
+// The last word: over sockets alone, every frame with checksums; or through a fusion buffer, ten tensors each time.
 //
 // Prints a line per rank, "rank 0: 10000 operations, 0 allocations", and exits 1 if there was one. It marks the
 // measured window by writing "steady begin" and "steady end" to descriptor 99 (bad on purpose: the call fails, a tracer
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "collectives/connect.h"
+#include "collectives/fusion_buffer.h"
 #include "tests/steady/forked_ranks.h"
 
 namespace {
@@ -72,7 +73,9 @@ namespace {
 constexpr int kNoDescriptor = 99;
 void Mark(const char* text) { [[maybe_unused]] const ssize_t failed = write(kNoDescriptor, text, std::strlen(text)); }
 
-int RunRank(const std::string& rendezvous, int rank, int ranks, int operations, std::size_t bytes, bool checksums) {
+int RunRank(const std::string& rendezvous, int rank, int ranks, int operations, std::size_t bytes,
+            const std::string& how) {
+  const bool checksums = how == "checksums";
   rondo::ConnectOptions options{.rendezvous = rendezvous, .rank = rank, .world_size = ranks};
   if (checksums) options.path = rondo::Path::kTcp;
   options.communicator.checksums = checksums;
@@ -90,10 +93,26 @@ int RunRank(const std::string& rendezvous, int rank, int ranks, int operations, 
                                                 {result.data(), count, rondo::kAnyRank, 7}, rondo::DataType::kFloat32);
     return received ? rondo::Status() : rondo::Status(rondo::Fail(received.error()));
   };
+  const auto fusion = rondo::FusionBuffer::Create(communicator, {.bucket_bytes = 4 * bytes});
+  std::vector<float> results(10 * count);
+  const auto fuse = [&]() -> rondo::Status {
+    if (!fusion) return rondo::Fail(fusion.error());
+    for (std::size_t tensor = 0; tensor < 10; ++tensor) {
+      const auto type = tensor < 6 ? rondo::DataType::kFloat32 : rondo::DataType::kInt32;
+      RONDO_TRY((*fusion)->Add(values.data(), &results[tensor * count], count, type, rondo::ReduceOp::kSum));
+    }
+    return (*fusion)->Wait();
+  };
   const auto operate = [&](int times) {
     for (int i = 0; i < times; ++i) {
-      rondo::Status status =
-          communicator.AllReduce(values.data(), result.data(), count, rondo::DataType::kFloat32, rondo::ReduceOp::kSum);
+      rondo::Status status;
+      if (how == "fused") {
+        status = fuse();
+        if (status) continue;
+      }
+      if (status)
+        status = communicator.AllReduce(values.data(), result.data(), count, rondo::DataType::kFloat32,
+                                        rondo::ReduceOp::kSum);
       if (status) status = communicator.Broadcast(values.data(), values.data(), count, rondo::DataType::kFloat32, 0);
       if (status) status = communicator.Barrier();
       if (status) status = exchange();
@@ -123,15 +142,15 @@ int RunRank(const std::string& rendezvous, int rank, int ranks, int operations, 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool checksums = argc == 5 && std::strcmp(argv[4], "checksums") == 0;
-  if (argc != 4 && !checksums) {
-    std::fprintf(stderr, "usage: steady_state RANKS OPERATIONS BYTES [checksums]\n");
+  const std::string how = argc == 5 ? argv[4] : "";
+  if (argc != 4 && how != "checksums" && how != "fused") {
+    std::fprintf(stderr, "usage: steady_state RANKS OPERATIONS BYTES [checksums|fused]\n");
     return 2;
   }
   const auto ranks = static_cast<int>(std::strtol(argv[1], nullptr, 10));
   const auto operations = static_cast<int>(std::strtol(argv[2], nullptr, 10));
   const std::size_t bytes = std::strtoull(argv[3], nullptr, 10);
   return rondo::RunForked(ranks, [&](const std::string& rendezvous, int rank) {
-    return RunRank(rendezvous, rank, ranks, operations, bytes, checksums);
+    return RunRank(rendezvous, rank, ranks, operations, bytes, how);
   });
 }
