@@ -89,6 +89,7 @@ class Dist(unittest.TestCase):
               fusion.Flush();
               fusion.Wait();
               std::printf("%g\\n", values.front() + values.back());
+              comm.Close();
             } catch (const rondo::Failure& f) { std::puts(f.what()); return 1; }
         """)
         self.assertEqual(run(RONDO, "run", "-N", "3", program).count("6\n"), 3)
