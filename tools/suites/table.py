@@ -59,6 +59,10 @@ SUITES = [
     Suite("torch-2", "the same on PyPI's torch 2, and what that has beyond: coalesced collectives, split groups, FSDP", 10,
           ["sh", "-c", 'python=$(tools/packages/torch_2) && '
            '"$python" -m unittest discover --verbose --start-directory tests/embed/torch'], count_unittest, full_only=True),
+    # Debian's NumPy belongs to Debian's Python, too.
+    Suite("python", "the Python package, installed by pip: values, layouts, DLPack, wrong calls, deaths, Ctrl-C, a Keras-style loop", 2,
+          ["sh", "-c", "tools/packages/install python && "
+           "/usr/bin/python3 -m unittest discover --verbose --start-directory tests/embed/python"], count_unittest),
     Suite("launchers", "jobs as mpirun, mpiexec, torchrun and rondo run start them", 2,
           ["tests/launchers/run", "bazel-bin/tools/rondo"], count_end_line),
     Suite("rebuild", "ranks killed and stopped amid all-reduces: the others are told at once and go on", 2,

@@ -1,0 +1,96 @@
+"""Memory of other libraries' arrays, by the DLPack protocol, as NumPy arrays on the same memory.
+
+np.from_dlpack is not enough: it knows no bfloat16, and gives memory that cannot be written.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from ctypes import POINTER, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p, py_object
+
+import numpy as np
+
+from . import _library
+from ._errors import Unsupported
+
+HOST_DEVICES = {1, 3, 11}  # CPU, and pinned memory of CUDA and ROCm
+DEVICE_NAMES = {2: "cuda", 8: "metal", 10: "rocm", 13: "cuda managed", 14: "oneapi"}
+KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
+READ_ONLY = 1  # a flag, from version 1 of the protocol on
+# Before that version nothing says so; their arrays never change.
+IMMUTABLE = {"jax", "jaxlib"}
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [
+        ("data", c_void_p), ("device_type", c_int32), ("device_id", c_int32), ("ndim", c_int32), ("kind", c_uint8),
+        ("bits", c_uint8), ("lanes", c_uint16), ("shape", POINTER(c_int64)), ("strides", POINTER(c_int64)),
+        ("byte_offset", c_uint64),
+    ]  # fmt: skip
+
+
+class _Versioned(ctypes.Structure):
+    _fields_ = [("major", c_uint32), ("minor", c_uint32), ("manager", c_void_p), ("deleter", c_void_p), ("flags", c_uint64),
+                ("tensor", _Tensor)]  # fmt: skip
+
+
+_pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer_of.restype, _pointer_of.argtypes = c_void_p, [py_object, ctypes.c_char_p]
+_is_valid = ctypes.pythonapi.PyCapsule_IsValid
+_is_valid.restype, _is_valid.argtypes = ctypes.c_int, [py_object, ctypes.c_char_p]
+
+
+def _capsule_of(array):
+    try:
+        return array.__dlpack__(max_version=(1, 0))
+    except TypeError:  # older than that argument
+        return array.__dlpack__()
+
+
+def open_array(array):
+    """(a NumPy array on its memory, the name of its type, whether it may be written, what keeps the memory).
+
+    Types that NumPy does not have come as unsigned integers of their size. Unsupported where the memory is a device's.
+    """
+    device, number = array.__dlpack_device__()
+    if int(device) not in HOST_DEVICES:
+        where = f"{DEVICE_NAMES.get(int(device), f'DLPack device {int(device)}')}:{number}"
+        raise Unsupported(_library.UNSUPPORTED, f"unsupported: the array is on {where}: no device support in this build")
+    # The capsule is not renamed, so it stays the owner: the memory goes with it.
+    capsule = _capsule_of(array)
+    if _is_valid(capsule, b"dltensor_versioned"):
+        managed = _Versioned.from_address(_pointer_of(capsule, b"dltensor_versioned"))
+        tensor, writable = managed.tensor, not managed.flags & READ_ONLY
+    else:
+        tensor = _Tensor.from_address(_pointer_of(capsule, b"dltensor"))
+        writable = type(array).__module__.partition(".")[0] not in IMMUTABLE
+    name = _name_of(tensor)
+    return _as_numpy(tensor, name), name, writable, capsule
+
+
+def _name_of(tensor):
+    kind = KINDS.get(tensor.kind)
+    if kind is None or tensor.lanes != 1:
+        raise TypeError(f"elements of DLPack type {tensor.kind}, {tensor.bits} bits x {tensor.lanes} are none that Rondo knows")
+    return kind if kind == "bool" else f"{kind}{tensor.bits}"
+
+
+def _as_numpy(tensor, name):
+    try:
+        dtype = np.dtype(name)
+    except TypeError:
+        dtype = np.dtype(f"uint{tensor.bits}")
+    shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    if tensor.strides:
+        strides = [tensor.strides[i] * dtype.itemsize for i in range(tensor.ndim)]
+    else:  # packed
+        strides = [dtype.itemsize * math.prod(shape[i + 1 :]) for i in range(tensor.ndim)]
+    # From the lowest address in use to the highest.
+    spans = [(extent - 1) * stride for extent, stride in zip(shape, strides)]
+    below = -sum(span for span in spans if span < 0)
+    size = below + sum(span for span in spans if span > 0) + dtype.itemsize
+    memory = (ctypes.c_char * size).from_address(tensor.data + tensor.byte_offset - below)
+    return np.ndarray(shape, dtype, memory, below, strides)

@@ -1,0 +1,262 @@
+"""The group of all ranks: meeting it, leaving it, who one is in it, and waiting for its operations."""
+
+from __future__ import annotations
+
+import atexit
+import collections
+import os
+import signal
+import sys
+import threading
+from ctypes import byref, c_void_p
+
+from . import _library
+from ._errors import NotInitialized, RondoError, call, taken
+from ._library import lib
+
+# A wait is in slices, between which Python looks at signals: so Ctrl-C ends it.
+SLICE_MS = 100
+
+
+class Group:
+    """What init made."""
+
+    def __init__(self, comm, bucket_bytes):
+        self.comm, self.bucket_bytes, self.process = comm, bucket_bytes, os.getpid()
+        self.rank, self.size = lib.rondo_comm_rank(comm), lib.rondo_comm_world_size(comm)
+        self.pending = collections.deque()  # handles under way, oldest first: they keep the memory that is lent
+        self.fused = []  # what the fusion buffer was lent
+        self._fusion = None
+
+    @property
+    def fusion(self):
+        if self._fusion is None:
+            options, fusion = _library.defaults(_library.FusionOptions), c_void_p()
+            options.bucket_bytes = self.bucket_bytes
+            call(lib.rondo_fusion_create, self.comm, byref(options), byref(fusion))
+            self._fusion = fusion
+        return self._fusion
+
+    def failure(self):
+        """What it has failed of; None while it is in order."""
+        error = _library.ErrorPointer()
+        code = lib.rondo_comm_failure(self.comm, byref(error))
+        return taken(code, error) if code != _library.OK else None
+
+    def free(self):
+        early = NotInitialized(_library.INVALID_ARGUMENT, "rondo.shutdown() came before the operation's end")
+        for handle in self.pending:
+            handle.give_up(self.failure() or early)
+        lib.rondo_fusion_free(self._fusion)
+        lib.rondo_comm_free(self.comm)
+
+
+class Handle:
+    """An operation under way, for synchronize() and poll()."""
+
+    def __init__(self, group, keeps, finish, name=None):
+        self._group, self._keeps, self._finish, self._name = group, keeps, finish, name
+        self._work, self._result, self._failure = c_void_p(), None, None
+
+    def start(self, function, *arguments, options=None):
+        """An asynchronous collective of the library's, with all its arguments but options, work and error."""
+        pending = self._group.pending
+        while pending and pending[0].done():
+            pending.popleft()
+        pending.append(self)  # first, so that nothing that interrupts this frees what is lent
+        try:
+            call(function, self._group.comm, *arguments, options and byref(options), byref(self._work))
+        except RondoError as error:
+            pending.remove(self)
+            error.of(self._name)
+            raise
+        return self
+
+    def done(self):
+        if not self._work:
+            return True
+        return self._ended(lib.rondo_work_test, self._work)
+
+    def wait(self):
+        if self._work and self._group.process != os.getpid():
+            raise _forked()
+        while self._work and not self._ended(lib.rondo_work_wait_for, self._work, SLICE_MS):
+            pass
+        if self._failure is not None:
+            raise self._failure
+        if self._finish is not None:
+            finish, self._finish = self._finish, None
+            self._result = finish()
+        return self._result
+
+    def give_up(self, why):
+        """The group is to end: what is not over by now has no result."""
+        if not self.done():
+            self._failure = why.of(self._name)
+            self._forget()
+
+    def _forget(self):
+        lib.rondo_work_free(self._work)
+        self._work = c_void_p()
+
+    def _ended(self, function, *arguments):
+        error = _library.ErrorPointer()
+        code = function(*arguments, byref(error))
+        if code == _library.NOT_READY:
+            lib.rondo_error_free(error)
+            return False
+        if code != _library.OK:
+            self._failure = taken(code, error).of(self._name)
+        self._forget()
+        self._keeps = None
+        return True
+
+
+_group = None
+
+
+def _forked():
+    return NotInitialized(_library.INVALID_ARGUMENT, "this process was forked from one that had called rondo.init(); it is no rank "
+                          "until it calls rondo.init() itself")  # fmt: skip
+
+
+def group():
+    """The group of this process. NotInitialized where there is none."""
+    if _group is None:
+        raise NotInitialized(_library.INVALID_ARGUMENT, "rondo is not initialized: call rondo.init() first")
+    if _group.process != os.getpid():
+        raise _forked()
+    return _group
+
+
+def is_initialized():
+    return _group is not None and _group.process == os.getpid()
+
+
+def init(rendezvous=None, rank=None, world_size=None, *, timeout_s=60.0, interface=None, addresses=None, transport="auto",
+         rails=1, job=None, token=None, reproducible=False, wide_partials=False, checksums=False, record_dir=None,
+         bucket_bytes=4 << 20):  # fmt: skip
+    """Meets the other ranks. Without arguments everything comes from the environment (env://), as torchrun, mpirun, srun,
+    Kubernetes or rondo run leave it; a second call without arguments does nothing.
+
+    rendezvous     env://, tcp://host:port or file:///path, each with ?rank=2&world_size=4 where that is not said otherwise
+    timeout_s      of the meeting and of every operation
+    interface, addresses, transport, rails, job, token, checksums, record_dir: docs/EMBEDDING.md, embed/rondo.h
+    reproducible   the same bits whatever the algorithm, transport and timing; wide_partials: 16-bit floats round once
+    bucket_bytes   of the fusion buffer; these, transport and rails are equal on all ranks
+    """
+    global _group
+    if is_initialized():
+        if rendezvous is None and rank is None and world_size is None:
+            return
+        raise NotInitialized(_library.INVALID_ARGUMENT, "rondo is initialized already: call rondo.shutdown() first")
+    options = _library.defaults(_library.ConnectOptions)
+
+    def text(value):
+        return None if value is None else os.fsencode(value)
+
+    if rendezvous is not None:
+        options.rendezvous = text(rendezvous)
+    options.rank = -1 if rank is None else rank
+    options.world_size = 0 if world_size is None else world_size
+    options.interface_, options.addresses, options.transport = text(interface), text(addresses), text(transport)
+    options.job, options.token, options.record_dir = text(job), text(token), text(record_dir)
+    options.timeout_ms = _milliseconds(timeout_s)
+    options.rails, options.reproducible, options.wide_partials, options.checksums = rails, reproducible, wide_partials, checksums
+    comm = c_void_p()
+    _interruptible(lambda: call(lib.rondo_connect, byref(options), byref(comm)), lambda: lib.rondo_comm_free(comm))
+    _group = Group(comm, bucket_bytes)
+
+
+def _milliseconds(seconds):
+    if not seconds > 0:
+        raise ValueError(f"timeout_s must be above 0, not {seconds}")
+    return max(1, round(seconds * 1000))
+
+
+def _interruptible(function, undo=lambda: None):
+    """A call that may wait for long, in a thread of its own; what it made after it was given up is undone."""
+    ended, outcome, given_up = threading.Event(), [], []
+
+    def run():
+        try:
+            outcome.append((function(), None))
+        except BaseException as error:  # noqa: BLE001: it goes to the caller
+            outcome.append((None, error))
+        if given_up and outcome[0][1] is None:
+            undo()
+        ended.set()
+
+    thread = threading.Thread(target=run, name="rondo-python", daemon=True)
+    thread.start()
+    try:
+        ended.wait()
+    except BaseException:
+        given_up.append(True)
+        raise
+    result, error = outcome[0]
+    if error is not None:
+        raise error
+    return result
+
+
+def shutdown():
+    """Waits for what is under way and says goodbye; what the last call could not see yet is raised. Nothing without init."""
+    global _group
+    if not is_initialized():
+        return
+    leaving, _group = _group, None
+    try:
+        if leaving.failure() is None:
+            _interruptible(lambda: call(lib.rondo_comm_close, leaving.comm))
+    except RondoError:
+        leaving.free()
+        raise
+    leaving.free()
+
+
+def abort(reason):
+    """Ends this job's operations, here and on all ranks, which are told `reason`."""
+    lib.rondo_comm_abort(group().comm, reason.encode())
+
+
+def rank():
+    return group().rank
+
+
+def size():
+    return group().size
+
+
+def local_rank():
+    """Which of the ranks on this rank's host it is."""
+    return lib.rondo_comm_local_rank(group().comm)
+
+
+def local_size():
+    """How many ranks are on this rank's host."""
+    return lib.rondo_comm_local_size(group().comm)
+
+
+def host(of_rank=None):
+    """The host of a rank, by default of this one."""
+    return lib.rondo_comm_host(group().comm, rank() if of_rank is None else of_rank).decode()
+
+
+@atexit.register
+def _leave():
+    """A program that just ends says goodbye all the same; one that ends by an exception tells the others which."""
+    global _group
+    if not is_initialized():
+        return
+    leaving, _group = _group, None
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # no thread can be made any more to wait in
+    uncaught = getattr(sys, "last_value", None)
+    try:
+        if uncaught is not None:
+            lib.rondo_comm_abort(leaving.comm, f"the program ended by {type(uncaught).__name__}: {uncaught}".encode())
+        elif leaving.failure() is None:
+            call(lib.rondo_comm_close, leaving.comm)
+    except Exception as error:  # noqa: BLE001: nobody is left to catch it
+        print(f"rondo: {error}", file=sys.stderr)
+    leaving.free()

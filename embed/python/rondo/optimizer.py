@@ -1,0 +1,78 @@
+"""An optimizer whose gradients are those of all ranks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._arrays import View
+from ._reductions import Average, grouped_allreduce, grouped_allreduce_
+from .compression import Compression
+
+
+class DistributedOptimizer:
+    """Wraps an optimizer that has apply_gradients([(gradient, variable), ...]), as Keras's have, or a function that takes that
+    list: it gets gradients that were reduced over all ranks, small ones together. Variables are handed on as they are, a gradient
+    that is None too. Everything else is the optimizer's own: attributes are read from it and set in it.
+
+    op                        Average or Sum
+    compression               Compression.fp16: what is float32 or float64 travels as float16
+    backward_passes_per_step  so many calls of apply_gradients add up here; the last of them reduces and applies. The others
+                              give None
+    average_aggregated_gradients
+                              divides what was added up by that number
+    """
+
+    _OWN = ("_optimizer", "_apply", "_op", "_compression", "_passes", "_averages", "_sums", "_passed")
+
+    def __init__(self, optimizer, *, op=Average, compression=Compression.none, backward_passes_per_step=1,
+                 average_aggregated_gradients=False):  # fmt: skip
+        apply = getattr(optimizer, "apply_gradients", optimizer)
+        if not callable(apply):
+            raise TypeError(f"{type(optimizer).__name__} has no apply_gradients and is no function")
+        if backward_passes_per_step < 1:
+            raise ValueError(f"backward_passes_per_step is {backward_passes_per_step}; it is at least 1")
+        self._optimizer, self._apply, self._op, self._compression = optimizer, apply, op, compression
+        self._passes, self._averages = backward_passes_per_step, average_aggregated_gradients
+        self._sums, self._passed = [], 0
+
+    def apply_gradients(self, grads_and_vars, *arguments, **named):
+        pairs = list(grads_and_vars)
+        gradients = [gradient for gradient, _ in pairs]
+        if self._passes > 1:
+            self._add(gradients)
+            if self._passed < self._passes:
+                return None
+            gradients = self._sums
+            self._sums, self._passed = [], 0
+        there = [at for at, gradient in enumerate(gradients) if gradient is not None]
+        reduce = grouped_allreduce if self._passes == 1 else grouped_allreduce_
+        factor = 1 / self._passes if self._averages else 1.0
+        reduced = reduce([gradients[at] for at in there], op=self._op, postscale_factor=factor, compression=self._compression)
+        for at, gradient in zip(there, reduced):
+            gradients[at] = gradient
+        return self._apply([(gradient, variable) for gradient, (_, variable) in zip(gradients, pairs)], *arguments, **named)
+
+    __call__ = apply_gradients
+
+    def _add(self, gradients):
+        if not self._sums:
+            self._sums = [None] * len(gradients)
+        if len(gradients) != len(self._sums):
+            raise ValueError(f"{len(gradients)} gradients, but {len(self._sums)} in the passes before")
+        for at, gradient in enumerate(gradients):
+            if gradient is None:
+                continue
+            array = View(gradient).array
+            self._sums[at] = np.array(array) if self._sums[at] is None else self._sums[at] + array
+        self._passed += 1
+
+    def __getattr__(self, name):
+        if name in DistributedOptimizer._OWN:  # before __init__ has set them
+            raise AttributeError(name)
+        return getattr(self._optimizer, name)
+
+    def __setattr__(self, name, value):
+        if name in DistributedOptimizer._OWN:
+            object.__setattr__(self, name, value)
+        else:
+            setattr(self._optimizer, name, value)

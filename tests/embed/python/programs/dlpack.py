@@ -1,0 +1,76 @@
+"""Arrays of others, by DLPack: a wrapper around NumPy's that shows nothing else, and torch's where it is installed."""
+
+import numpy as np
+
+import rondo
+from checks import expect, raises
+
+rondo.init()
+RANK, SIZE = rondo.rank(), rondo.size()
+TOTAL = sum(range(SIZE))
+
+
+class Foreign:
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self):
+        return self.array.__dlpack__()
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+whole = np.arange(24, dtype=np.float32).reshape(4, 6) + RANK
+for layout in (whole.copy(), whole.T, whole[::-1, ::2], whole[1:2, :0], np.array(RANK, np.float32)):
+    array = layout.copy(order="K") if layout.flags.c_contiguous else layout
+    right = SIZE * (array - RANK) + TOTAL
+    expect(np.array_equal(rondo.allreduce(Foreign(array), op=rondo.Sum), right), f"a sum of {array.shape} {array.strides}")
+    copy = whole.copy() if array.base is whole else None
+    rondo.allreduce_(Foreign(array), op=rondo.Sum)
+    expect(np.array_equal(array, right), f"the same in place {array.shape} {array.strides}")
+    if copy is not None:
+        whole[...] = copy
+gathered = rondo.allgather(Foreign(np.full((1 + RANK, 2), RANK, np.int64)))
+expect(gathered.shape == (SIZE + TOTAL, 2) and gathered[-1, 1] == SIZE - 1, "rows of all ranks")
+rondo.broadcast_parameters([Foreign(whole)])
+expect(whole[0, 0] == 0, "parameters")
+
+try:
+    import torch
+except ImportError:
+    print("no torch here")
+    rondo.shutdown()
+    raise SystemExit from None
+
+for dtype in (torch.int8, torch.uint8, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64):
+    tensor = torch.arange(12).reshape(3, 4).to(dtype) + RANK
+    right = (SIZE * torch.arange(12).reshape(3, 4) + TOTAL).to(dtype)
+    got = rondo.allreduce(tensor, op=rondo.Sum)
+    expect(isinstance(got, torch.Tensor) and got.dtype == dtype and torch.equal(got, right), f"a sum of {dtype}: {got}")
+    (got,) = rondo.grouped_allreduce([tensor.T], op=rondo.Sum)
+    expect(got.dtype == dtype and torch.equal(got, right.T), f"a fused sum of {dtype}: {got}")
+    expect(rondo.allreduce_(tensor.T, op=rondo.Sum).data_ptr() == tensor.data_ptr() and torch.equal(tensor, right), f"in place, {dtype}")
+    rows = rondo.allgather(torch.full((1, 2), RANK).to(dtype))
+    expect(rows.dtype == dtype and rows.tolist() == [[rank, rank] for rank in range(SIZE)], f"rows of {dtype}: {rows}")
+if not torch.__version__.startswith("1."):  # which does not export bool
+    got = rondo.allreduce(torch.tensor([RANK == 0, True, False]), op=rondo.Max)
+    expect(got.dtype == torch.bool and got.tolist() == [True, True, False], f"bool: {got}")
+try:
+    half = rondo.allreduce(torch.ones(2, dtype=torch.bfloat16), op=rondo.Sum, postscale_factor=0.5)
+    expect(half.tolist() == [SIZE / 2] * 2, "bfloat16 by a factor")
+except TypeError as error:
+    expect("ml_dtypes" in str(error), str(error))
+model = torch.nn.Linear(3, 2)
+with torch.no_grad():
+    model.weight.fill_(float(RANK))
+rondo.broadcast_parameters(dict(model.named_parameters()), root_rank=SIZE - 1)
+expect(torch.all(model.weight == SIZE - 1), "parameters that want gradients")
+model(torch.ones(1, 3)).sum().backward()
+steps = []
+rondo.DistributedOptimizer(steps.append)([(model.weight.grad, model.weight)])
+expect(isinstance(steps[0][0][0], torch.Tensor) and torch.all(steps[0][0][0] == 1), "gradients come back as tensors")
+with raises(TypeError, "complex64"):
+    rondo.allreduce(torch.ones(2, dtype=torch.complex64))
+print("torch", torch.__version__)
+rondo.shutdown()

@@ -1,0 +1,280 @@
+"""How a group begins, what calls get wrong, and how it ends."""
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import time
+
+import numpy as np
+
+import rondo
+from checks import expect, raises
+
+RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+
+
+def before_and_after():
+    """Calls without a group, and groups one after the other."""
+    for call in (rondo.rank, rondo.size, rondo.local_rank, rondo.local_size, rondo.barrier, lambda: rondo.allreduce(np.ones(1)),
+                 lambda: rondo.grouped_allreduce([np.ones(1)]), lambda: rondo.broadcast_parameters({}), lambda: rondo.abort("no")):
+        with raises(rondo.NotInitialized, "rondo.init()"):
+            call()
+    expect(not rondo.is_initialized(), "not yet")
+    rondo.shutdown()  # nothing
+    for time_ in range(2):
+        # Where each time is another meeting: a file is the place of one.
+        rondo.init(f"{os.environ['RONDO_RENDEZVOUS']}.{time_}", rank=RANK, world_size=SIZE, interface="lo", timeout_s=30,
+                   transport="tcp" if time_ else "auto")  # fmt: skip
+        rondo.init()  # as Horovod: a second time is nothing ...
+        with raises(rondo.NotInitialized, "already"):
+            rondo.init("file:///elsewhere")  # ... unless it wants something else
+        expect(rondo.is_initialized() and (rondo.rank(), rondo.size()) == (RANK, SIZE), "who is who")
+        expect(rondo.allreduce(np.ones(1), op=rondo.Sum)[0] == SIZE, "a sum")
+        rondo.shutdown()
+        expect(not rondo.is_initialized(), "not any more")
+
+
+def wrong_calls():
+    rondo.init()
+    ones = np.ones(3)
+    read_only = np.ones(3)
+    read_only.flags.writeable = False
+
+    class OnDevice:
+        def __dlpack__(self, **_):
+            raise AssertionError("nobody looks at a device's memory")
+
+        def __dlpack_device__(self):
+            return 2, 1
+
+    for kind, words, call in (
+        (TypeError, "list", lambda: rondo.allreduce([1, 2])),
+        (TypeError, "float", lambda: rondo.broadcast(3.0, 0)),
+        (TypeError, "int16", lambda: rondo.allreduce(np.ones(3, np.int16))),
+        (TypeError, "complex64", lambda: rondo.grouped_allreduce([ones, np.ones(3, np.complex64)])),
+        (TypeError, "byte order", lambda: rondo.allreduce(np.ones(3, ">f8"))),
+        (TypeError, "allgather_object", lambda: rondo.allgather(np.array([None]))),
+        (TypeError, "masked", lambda: rondo.allreduce(np.ma.masked_array([1.0], [True]))),
+        (TypeError, "cannot be written", lambda: rondo.allreduce_(read_only)),
+        (TypeError, "cannot be written", lambda: rondo.grouped_allreduce_([ones, read_only])),
+        (TypeError, "cannot be written", lambda: rondo.allreduce_(np.float32(1))),
+        (TypeError, "floating", lambda: rondo.allreduce(np.ones(3, np.int32), prescale_factor=0.5)),
+        (TypeError, "floating", lambda: rondo.grouped_allreduce([np.ones(3, np.int32)], postscale_factor=0.5)),
+        (ValueError, "99", lambda: rondo.allreduce(ones, op=99)),
+        (rondo.InvalidArgument, "the flags: invalid_argument", lambda: rondo.allreduce(np.ones(3, bool), name="the flags", op=rondo.Sum)),
+        (rondo.InvalidArgument, "the flags: invalid_argument",
+         lambda: rondo.grouped_allreduce([np.ones(3, bool)], ["the flags"], op=rondo.Sum)),
+        (rondo.InvalidArgument, "root", lambda: rondo.broadcast(ones, SIZE)),
+        (ValueError, f"{SIZE + 1} rows", lambda: rondo.alltoall(np.ones(SIZE + 1))),
+        (ValueError, "[4]", lambda: rondo.alltoall(np.ones(4), [4])),
+        (ValueError, "whose sum is 4", lambda: rondo.alltoall(np.ones(4), [1] * (SIZE - 1))),
+        (ValueError, "[-1, ", lambda: rondo.alltoall(np.ones(4), [-1, 5, 0][:SIZE])),
+        (ValueError, "scalar", lambda: rondo.reducescatter(np.float32(1))),
+        (rondo.Unsupported, "cuda:1: no device support in this build", lambda: rondo.allreduce(OnDevice())),
+    ):  # fmt: skip
+        with raises(kind, words):
+            call()
+    with raises(rondo.InvalidArgument):
+        rondo.allreduce(np.ones(3, bool), op=rondo.Sum)
+    # None of them has been started, or has broken anything.
+    expect(rondo.allreduce(ones, op=rondo.Sum)[2] == SIZE, "a sum after all that")
+    try:
+        rondo.broadcast(ones, SIZE)
+    except rondo.RondoError as error:
+        expect((error.code, error.code_name) == (1, "invalid_argument"), f"fields: {vars(error)}")
+    rondo.shutdown()
+
+
+def disagreeing():
+    """Ranks that want different things are told what each of them wants, and which ranks these are."""
+    rondo.init()
+    own = np.ones((2, 3 if RANK == SIZE - 1 else 2))
+    with raises(rondo.Mismatch, "weights: mismatch", f"rank 0 has float64 rows of shape (2,); rank {SIZE - 1} has float64 rows of shape (3,)"):
+        rondo.allgather(own, name="weights")
+    with raises(rondo.Mismatch, f"rank {SIZE - 1} has int32"):
+        rondo.alltoall(np.ones(2 * SIZE, np.int32 if RANK == SIZE - 1 else np.int64))
+    with raises(rondo.Mismatch, "b: float64 (2,)", "c: float64 (2,)"):
+        rondo.broadcast_parameters({"a": np.ones(1), "c" if RANK == SIZE - 1 else "b": np.ones(2)})
+    name = "a sum"
+    try:
+        expect(rondo.allreduce(np.ones(1), name, op=rondo.Sum)[0] == SIZE, "these break nothing")
+        name = "gradient"  # of which a rank may hear in the sum
+        rondo.allreduce(np.ones(1 + RANK % 2), name)
+    except rondo.Mismatch as error:
+        expect(str(error).startswith(f"{name}: ") and "x 1 " in str(error) and "x 2 " in str(error), str(error))
+        expect(error.rank == RANK and error.culprit >= 0 and error.host, f"fields: {vars(error)}")
+    else:
+        raise SystemExit("not so: a mismatch is raised")
+    with raises(rondo.RondoError, "x 1 "):
+        rondo.barrier()  # the first cause, again
+    rondo.shutdown()
+
+
+def a_rank_dies():
+    rondo.init(timeout_s=100)
+    arrays = [np.ones(n, np.float32) for n in range(300)]
+    rondo.grouped_allreduce_(arrays)
+    if RANK == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    started = time.monotonic()
+    fused = sys.argv[2] == "fused"
+    try:
+        while True:
+            rondo.grouped_allreduce_(arrays) if fused else rondo.allreduce_(arrays[200], name="one of many")
+    except rondo.PeerLost as error:
+        expect(error.culprit == 1 and error.rank == RANK and error.host == os.uname().nodename and error.host in str(error), vars(error))
+        expect(error.code_name == "peer_lost" and isinstance(error, ConnectionError), vars(error))
+        print(f"told after {time.monotonic() - started:.3f} s: {error}")
+    expect(time.monotonic() - started < 30, "told long before the timeout")
+    with raises(rondo.PeerLost, "rank 1"):
+        rondo.grouped_allreduce([np.ones(1)])
+    rondo.shutdown()
+
+
+def somebody_is_missing():
+    if RANK == 1:
+        return
+    with raises(rondo.TimedOut, "1 of 2", "1"):
+        rondo.init(timeout_s=0.5)
+    expect(not rondo.is_initialized(), "there is no group")
+    with raises(ValueError, "timeout_s"):
+        rondo.init(timeout_s=0)
+    with raises(rondo.InvalidArgument, "pigeon"):
+        rondo.init(transport="pigeon")
+
+
+def say_when_it_waits():
+    """Has the package say "waiting" at every slice of a wait that was in vain."""
+    ended, call = rondo._group.Handle._ended, rondo._reductions.call
+
+    def ended_or_words(handle, function, *arguments):
+        done = ended(handle, function, *arguments)
+        if not done and function is rondo._library.lib.rondo_work_wait_for:
+            print("waiting", flush=True)
+        return done
+
+    def call_or_words(function, *arguments):
+        code = call(function, *arguments)
+        if code and function is rondo._library.lib.rondo_fusion_wait_for:
+            print("waiting", flush=True)
+        return code
+
+    rondo._group.Handle._ended, rondo._reductions.call = ended_or_words, call_or_words
+
+
+def interrupted():
+    """Ctrl-C ends a wait; what was started goes on, and its memory stays."""
+    rondo.init(timeout_s=100)
+    rondo.barrier()
+    go = f"{os.environ['RONDO_RENDEZVOUS'].removeprefix('file://')}.go"
+    with contextlib.suppress(FileExistsError):
+        os.mkfifo(go)
+    large = np.full(1_000_000, float(RANK))
+    many = [np.full(1000, float(RANK)) for _ in range(20)]
+    if RANK == 0:
+        say_when_it_waits()
+        for wait in (lambda: rondo.allreduce_(large, op=rondo.Sum), lambda: rondo.grouped_allreduce_(many, op=rondo.Sum)):
+            started = time.monotonic()
+            try:
+                wait()
+                raise SystemExit("not so: the wait is interrupted")
+            except KeyboardInterrupt:
+                expect(time.monotonic() - started < 50, "long before the timeout")
+                print("interrupted", flush=True)
+        open(go, "w").close()
+    else:
+        open(go).close()  # returns when rank 0 has opened it
+        rondo.allreduce_(large, op=rondo.Sum)
+        rondo.grouped_allreduce_(many, op=rondo.Sum)
+    rondo.barrier()
+    if RANK != 0:
+        expect(np.all(large == sum(range(SIZE))) and np.all(many[-1] == sum(range(SIZE))), "sums with what rank 0 had given")
+    more = rondo.grouped_allreduce([np.ones(3)], op=rondo.Sum)
+    expect(np.all(more[0] == SIZE), "and on it goes")
+    rondo.shutdown()
+
+
+def interrupted_meeting():
+    """Ctrl-C ends init, too."""
+    if RANK == 1:
+        return
+    print("meeting", flush=True)
+    try:
+        rondo.init(timeout_s=60)
+    except KeyboardInterrupt:
+        expect(not rondo.is_initialized(), "there is no group")
+        print("interrupted", flush=True)
+
+
+def nobody_says_goodbye():
+    """A script that just ends: what others still wait for has been sent."""
+    rondo.init()
+    print("last value", rondo.broadcast(np.full(1_000_000, float(RANK)), 0)[-1])
+
+
+def an_exception_ends_a_rank():
+    """The others are told which."""
+    rondo.init(timeout_s=100)
+    if RANK == 1:
+        rondo.barrier()
+        raise LookupError("no such file of data")
+    with raises(rondo.Aborted, "rank 1", "LookupError: no such file of data"):
+        rondo.barrier()  # in which it may be told already
+        rondo.allreduce(np.ones(3))
+
+
+def abort():
+    rondo.init(timeout_s=100)
+    with raises(rondo.Aborted, "the loss is not a number"):
+        rondo.barrier()
+        if RANK == 1:
+            rondo.abort("the loss is not a number")
+        rondo.allreduce(np.ones(3))
+
+
+def a_child_is_forked():
+    rondo.init()
+    rondo.barrier()
+    child = os.fork()
+    if child == 0:
+        expect(not rondo.is_initialized(), "a child is no rank")
+        with raises(rondo.NotInitialized, "forked"):
+            rondo.barrier()
+        sys.exit(7)  # with all that Python does at its end
+    expect(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7, "the child has ended as it wanted")
+    expect(rondo.allreduce(np.ones(1), op=rondo.Sum)[0] == SIZE, "the parent is a rank as before")
+    rondo.shutdown()
+
+
+def dropped_handles():
+    """Who forgets a handle loses the result, and no memory that is lent."""
+    rondo.init()
+    for n in range(300):
+        rondo.allreduce_async(np.full(1000, float(n)))
+    expect(rondo.allreduce(np.ones(1), op=rondo.Sum)[0] == SIZE, "a sum behind them")
+    rondo.barrier()
+    expect(len(rondo._group.group().pending) <= 2, "what has ended is let go")
+    last = rondo.allreduce_async(np.ones(10), op=rondo.Sum)
+    rondo.shutdown()
+    expect(rondo.synchronize(last)[0] == SIZE, "shutdown waits for what is under way")
+    rondo.init(f"{os.environ['RONDO_RENDEZVOUS']}.again", rank=RANK, world_size=SIZE)
+    if RANK == 0:
+        last = rondo.allreduce_async(np.ones(10))
+        rondo.abort("enough")
+        rondo.shutdown()
+        with raises(rondo.Aborted, "enough"):
+            rondo.synchronize(last)
+
+
+def structs():
+    """What ctypes thinks of rondo.h, for the test to hold against embed/abi.txt."""
+    for name, struct in rondo._library.STRUCTS.items():
+        for field, _ in struct._fields_:
+            place = getattr(struct, field)
+            print(f"field {name}.{field} at {place.offset}, {place.size} bytes")
+        print(f"size {name} {ctypes.sizeof(struct)} {getattr(rondo._library.defaults(struct), 'size', 0) if name != 'rondo_error' else 0}")
+
+
+globals()[sys.argv[1]]()
