@@ -376,7 +376,8 @@ class CommunicatorCore final : public PeerObserver,
   bool WaitsForWitnesses(TimePoint now) const;
   Error Disagreement(Rank peer, const OperationDescriptor& own, const OperationDescriptor& theirs) const;
   std::optional<Error> FindOddGoodbye();
-  std::vector<Rank> NotParted() const;  // peers whose goodbye is still to come
+  std::optional<Error> FindLeftBehind();  // of rank 0 on a board, in Close: somebody who is in a later operation
+  std::vector<Rank> NotParted() const;    // peers whose goodbye is still to come
 
   const int process_ = getpid();
   CommunicatorOptions options_;

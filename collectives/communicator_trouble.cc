@@ -33,6 +33,14 @@ Error WithCulprit(ErrorCode code, std::string message, Rank culprit) {
   return Error(code, std::move(message)).With([&](ErrorDetails& d) { d.culprit = culprit; });
 }
 
+Error ClosedEarly(Rank who, const OperationDescriptor& last, Rank waits, const OperationDescriptor& in) {
+  return WithCulprit(
+      ErrorCode::kClosed,
+      fmt::format("rank {} closed after #{} {}, but rank {} waits for it in #{} {}", who, last.sequence,
+                  last.sequence == 0 ? "(no operation)" : last.ToString(), waits, in.sequence, in.ToString()),
+      who);
+}
+
 }  // namespace
 
 // ---- looking ----
@@ -170,12 +178,7 @@ bool CommunicatorCore::LookAtPeers() {
       return true;
     }
     if (goodbye && goodbye->last.sequence < own.sequence && (needs_all || runner_->WaitsFor(peer))) {
-      Poison(WithCulprit(
-          ErrorCode::kClosed,
-          fmt::format("rank {} closed after #{} {}, but rank {} waits for it in #{} {}", peer, goodbye->last.sequence,
-                      goodbye->last.sequence == 0 ? "(no operation)" : goodbye->last.ToString(), rank(), own.sequence,
-                      own.ToString()),
-          peer));
+      Poison(ClosedEarly(peer, goodbye->last, rank(), own));
       return true;
     }
   }
@@ -432,6 +435,10 @@ bool CommunicatorCore::Part() {
   // On a board a rank may have looked at few others, and is connected to rank 0 alone. So rank 0 lets nobody go before
   // it has compared what all of them did last.
   if (rank() == 0 && runner_->has_board()) {
+    if (auto waits = FindLeftBehind()) {
+      Poison(*std::move(waits));
+      return true;
+    }
     if (!heard_all) return false;
     if (FindOddGoodbye()) return true;
   }
@@ -463,6 +470,19 @@ std::optional<Error> CommunicatorCore::FindOddGoodbye() {
   for (Rank peer = 0; peer < world_size(); ++peer) {
     const auto& goodbye = goodbyes_[static_cast<std::size_t>(peer)];
     if (goodbye && goodbye->last != own) return Disagreement(peer, own, goodbye->last);
+  }
+  return std::nullopt;
+}
+
+// They do not hear rank 0's goodbye while it waits for theirs, but say where they stand.
+std::optional<Error> CommunicatorCore::FindLeftBehind() {
+  const Sequence last = completed_.load();
+  const std::lock_guard lock(mutex_);
+  for (Rank peer = 0; peer < world_size(); ++peer) {
+    const auto& standpoint = standpoints_[static_cast<std::size_t>(peer)];
+    if (standpoint && standpoint->current.sequence > last)
+      return ClosedEarly(rank(), last > 0 ? PendingOf(last).request.descriptor : OperationDescriptor{}, peer,
+                         standpoint->current);
   }
   return std::nullopt;
 }

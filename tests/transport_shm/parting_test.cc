@@ -118,5 +118,21 @@ TEST_CASE("rank 0 says its goodbye in whatever moment of its closing the other's
   }
 }
 
+// It hears all goodbyes before it says its own, so that the others waited for it until their timeouts.
+TEST_CASE("rank 0 that closes too early is named by those who still need it, as others are") {
+  for (const Rank early : {0, 1}) {
+    CAPTURE(early);
+    OnShmRanks({.ranks = 3}, [&](Communicator& c) {
+      CHECK(c.Barrier());
+      const Status status = c.rank() == early ? c.Close() : c.Barrier();
+      REQUIRE(!status);
+      INFO(status.error().ToString());
+      CHECK(status.error().code() == ErrorCode::kClosed);
+      CHECK(status.error().culprit() == early);
+      CHECK(status.error().message().find(" closed after #1 barrier by board, but rank ") != std::string::npos);
+    });
+  }
+}
+
 }  // namespace
 }  // namespace rondo::test
