@@ -251,7 +251,8 @@ def _leave():
         return
     leaving, _group = _group, None
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # no thread can be made any more to wait in
-    uncaught = getattr(sys, "last_value", None)
+    # At a prompt the last exception has not ended the program.
+    uncaught = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
     try:
         if uncaught is not None:
             lib.rondo_comm_abort(leaving.comm, f"the program ended by {type(uncaught).__name__}: {uncaught}".encode())
