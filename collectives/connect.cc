@@ -180,24 +180,46 @@ std::optional<std::string> ProcessEnvironment(const std::string& name) {
 
 namespace {
 
-Result<std::unique_ptr<Communicator>> ConnectOrThrow(const ConnectOptions& given) {
-  ConnectOptions options = given;
+// What the caller said, and what it left to others.
+struct Start {
+  ConnectOptions options;
+  std::shared_ptr<const Clock> clock;
+  TimePoint deadline;
+  std::shared_ptr<const JobToken> token;
+  InitMethod method;  // where ranks do not meet through a store of the caller's
+};
+
+Result<Start> BeginBy(const ConnectOptions& given) {
+  Start start;
+  ConnectOptions& options = start.options = given;
   if (options.timeout <= Duration::zero()) return Fail(ErrorCode::kInvalidArgument, "the timeout must be positive");
-  const auto clock =
+  start.clock =
       options.communicator.clock != nullptr ? options.communicator.clock : std::make_shared<const SteadyClock>();
-  const TimePoint deadline = Later(clock->Now(), options.timeout);
+  start.deadline = Later(start.clock->Now(), options.timeout);
   if (options.communicator.profile == nullptr) options.communicator.profile = DefaultProfile();
 
   RONDO_ASSIGN(options.token, TokenText(options.token, options.environment));
-  RONDO_ASSIGN(const std::shared_ptr<const JobToken> token, MakeJobToken(options.token));
-  RONDO_ASSIGN(options.tls, FindTls(options.tls, options.environment, token.get()));
-  InitMethod method;
+  RONDO_ASSIGN(start.token, MakeJobToken(options.token));
+  RONDO_ASSIGN(options.tls, FindTls(options.tls, options.environment, start.token.get()));
   if (options.store == nullptr) {
-    RONDO_ASSIGN(method, ParseInitMethod(options.rendezvous, options.environment));
+    RONDO_ASSIGN(start.method, ParseInitMethod(options.rendezvous, options.environment));
   } else if (!options.join && !(options.rank && options.world_size)) {
     return Fail(ErrorCode::kInvalidArgument, "a store of the caller's says neither rank nor world size: give both");
   }
-  if (options.join || method.join) return ConnectAsNewcomer(options, method, clock, deadline);
+  return start;
+}
+
+// All ranks know each other.
+struct Met {
+  std::string job;
+  bool external_store = false;
+  Presence presence;
+  OpenedStore opened;
+  Membership membership;
+};
+
+Result<Met> MeetOthers(const Start& start) {
+  const auto& [options, clock, deadline, token, method] = start;
   // A launcher's rank belongs to its own world.
   const bool same_world = !options.world_size || !method.world_size || options.world_size == method.world_size;
   const std::optional<Rank> rank = options.rank ? options.rank : same_world ? method.rank : std::nullopt;
@@ -232,36 +254,65 @@ Result<std::unique_ptr<Communicator>> ConnectOrThrow(const ConnectOptions& given
                                                 .clock = clock,
                                                 .logger = options.logger,
                                                 .tls = tls}));
-  const Result<Membership> joined = Join(opened.store(), *clock,
-                                         {.rank = rank,
-                                          .world_size = *world_size,
-                                          .job = job,
-                                          .generation = options.generation,
-                                          .self = std::move(presence.self),
-                                          .deadline = deadline,
-                                          .logger = options.logger});
+  Result<Membership> joined = Join(opened.store(), *clock,
+                                   {.rank = rank,
+                                    .world_size = *world_size,
+                                    .job = job,
+                                    .generation = options.generation,
+                                    .self = std::move(presence.self),
+                                    .deadline = deadline,
+                                    .logger = options.logger});
   if (!joined) {
     // Where this rank serves the store, the others may still have to hear why the meeting failed.
     (void)opened.Leave(clock->Now() + kTellOthers);
     return Fail(joined.error());
   }
+  return Met{.job = std::move(job),
+             .external_store = external_store,
+             .presence = std::move(presence),
+             .opened = std::move(opened),
+             .membership = *std::move(joined)};
+}
+
+Result<std::unique_ptr<Communicator>> ConnectOrThrow(const ConnectOptions& given) {
+  RONDO_ASSIGN(const Start start, BeginBy(given));
+  const auto& [options, clock, deadline, token, method] = start;
+  if (options.join || method.join) return ConnectAsNewcomer(options, method, clock, deadline);
+  RONDO_ASSIGN(Met met, MeetOthers(start));
   if (options.rebuildable) {
-    opened.Keep();
-    const bool served_by_a_rank = options.store == nullptr && !external_store && ServedByARank(method);
-    const auto home = std::make_shared<RebuildHome>(options, job, std::move(opened), served_by_a_rank, clock);
-    return CreateRebuildable(home, *joined, presence.transport, Running(*joined), deadline);
+    met.opened.Keep();
+    const bool served_by_a_rank = options.store == nullptr && !met.external_store && ServedByARank(method);
+    const auto home = std::make_shared<RebuildHome>(options, met.job, std::move(met.opened), served_by_a_rank, clock);
+    return CreateRebuildable(home, met.membership, met.presence.transport, Running(met.membership), deadline);
   }
   // Everybody has met. Somebody who died since will be named by the first collective, better than here.
-  if (const Status left = opened.Leave(deadline); !left)
+  if (const Status left = met.opened.Leave(deadline); !left)
     Log(options.logger, LogLevel::kWarning, "leaving the store: {}", left.error().ToString());
-  RONDO_ASSIGN(CommunicatorOptions communicator, OptionsAfterMeeting(options, job, *joined, presence.transport, clock));
+  RONDO_ASSIGN(CommunicatorOptions communicator,
+               OptionsAfterMeeting(options, met.job, met.membership, met.presence.transport, clock));
   return Communicator::Create(std::move(communicator));
+}
+
+Result<Meeting> MeetOrThrow(const ConnectOptions& given) {
+  RONDO_ASSIGN(const Start start, BeginBy(given));
+  if (start.options.join || start.method.join)
+    return Fail(ErrorCode::kInvalidArgument, "a newcomer to a job that runs meets nobody before it is admitted");
+  RONDO_ASSIGN(Met met, MeetOthers(start));
+  met.opened.Keep();
+  const auto held = std::make_shared<OpenedStore>(std::move(met.opened));  // the server, too
+  return Meeting{.rank = met.membership.rank,
+                 .world_size = static_cast<int>(met.membership.members.size()),
+                 .store = std::shared_ptr<Store>(held, &held->store())};
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options) {
   return OrOutOfMemory("connecting", [&] { return ConnectOrThrow(options); });
+}
+
+Result<Meeting> Meet(const ConnectOptions& options) {
+  return OrOutOfMemory("meeting", [&] { return MeetOrThrow(options); });
 }
 
 }  // namespace rondo

@@ -84,4 +84,17 @@ std::optional<std::string> ProcessEnvironment(const std::string& name);
 // MakeTcpTransport and Communicator::Create, and to newcomers those of RegroupAsNewcomer; each names the part at fault.
 Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options);
 
+// What a meeting that connects nothing leaves.
+struct Meeting {
+  Rank rank = kNoRank;
+  int world_size = 0;
+  // In which the ranks have met, and in whose keys "rondo/..." are theirs. Where this process serves it, it ends with
+  // the last copy of this.
+  std::shared_ptr<Store> store;
+};
+
+// Meets the other ranks as Connect does, and gives the store: for programs that have a use of their own for one, and
+// for who they are. Of options.communicator only what all ranks must have alike is looked at. Errors: those of Connect.
+Result<Meeting> Meet(const ConnectOptions& options);
+
 }  // namespace rondo

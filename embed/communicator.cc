@@ -37,10 +37,9 @@ Result<Path> PathOf(const std::string& name) {
   return Fail(ErrorCode::kInvalidArgument, "options.transport: wants auto, tcp, shm or ib, not '{}'", Printable(name));
 }
 
-Result<std::unique_ptr<rondo_comm>> ConnectBy(const rondo_connect_options& given) {
-  auto comm = std::make_unique<rondo_comm>();
-  comm->kept = std::make_shared<Kept>();
-  if (given.log != nullptr) comm->kept->logger = std::make_unique<CallbackLogger>(given.log, given.log_user);
+// `kept` outlives what is made by them.
+Result<ConnectOptions> OptionsOf(const rondo_connect_options& given, Kept& kept) {
+  if (given.log != nullptr) kept.logger = std::make_unique<CallbackLogger>(given.log, given.log_user);
   ConnectOptions options;
   options.rendezvous = given.rendezvous == nullptr ? "env://" : given.rendezvous;
   if (given.rank < -1) return Fail(ErrorCode::kInvalidArgument, "options.rank: {} is none", given.rank);
@@ -61,7 +60,7 @@ Result<std::unique_ptr<rondo_comm>> ConnectBy(const rondo_connect_options& given
   options.rdma_port = TextOf(given.rdma_port);
   RONDO_ASSIGN(options.timeout, MillisecondsOf("options.timeout_ms", given.timeout_ms));
   options.environment = ProcessEnvironment;
-  options.logger = comm->kept->logger.get();
+  options.logger = kept.logger.get();
   options.rebuildable = given.rebuildable != 0;
   options.join = given.join != 0;
   CommunicatorOptions& communicator = options.communicator;
@@ -73,8 +72,27 @@ Result<std::unique_ptr<rondo_comm>> ConnectBy(const rondo_connect_options& given
   communicator.compare_results = given.compare_results != 0;
   communicator.recorded_operations = given.recorded_operations;
   communicator.record_dir = TextOf(given.record_dir);
+  return options;
+}
+
+Result<std::unique_ptr<rondo_comm>> ConnectBy(const rondo_connect_options& given) {
+  auto comm = std::make_unique<rondo_comm>();
+  comm->kept = std::make_shared<Kept>();
+  RONDO_ASSIGN(const ConnectOptions options, OptionsOf(given, *comm->kept));
   RONDO_ASSIGN(comm->communicator, Connect(options));
   return comm;
+}
+
+Result<std::unique_ptr<rondo_store>> MeetBy(const rondo_connect_options& given, std::int32_t& rank,
+                                            std::int32_t& world_size) {
+  auto held = std::make_unique<rondo_store>();
+  held->kept = std::make_shared<Kept>();
+  RONDO_ASSIGN(const ConnectOptions options, OptionsOf(given, *held->kept));
+  RONDO_ASSIGN(Meeting meeting, Meet(options));
+  held->store = std::move(meeting.store);
+  rank = meeting.rank;
+  world_size = meeting.world_size;
+  return held;
 }
 
 // One made of another: shares what outlives both.
@@ -120,6 +138,21 @@ rondo_code rondo_connect(const rondo_connect_options* options, rondo_comm** comm
                  Known(options, rondo_connect_options_init_sized, "connect_options", "rondo_connect_options_init"));
     RONDO_ASSIGN(auto made, ConnectBy(known));
     *comm = made.release();
+    return {};
+  });
+}
+
+rondo_code rondo_meet(const rondo_connect_options* options, rondo_store** store, int32_t* rank, int32_t* world_size,
+                      rondo_error** error) {
+  if (store != nullptr) *store = nullptr;
+  return Answer(error, [&]() -> Status {
+    RONDO_TRY(NotNull(store, "store"));
+    RONDO_TRY(NotNull(rank, "rank"));
+    RONDO_TRY(NotNull(world_size, "world_size"));
+    RONDO_ASSIGN(const rondo_connect_options known,
+                 Known(options, rondo_connect_options_init_sized, "connect_options", "rondo_connect_options_init"));
+    RONDO_ASSIGN(auto met, MeetBy(known, *rank, *world_size));
+    *store = met.release();
     return {};
   });
 }

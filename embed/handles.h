@@ -107,7 +107,8 @@ struct rondo_work {
 };
 
 struct rondo_store {
-  std::shared_ptr<rondo::Store> store;  // with its server, where this process has it
+  std::shared_ptr<rondo::embed::Kept> kept;  // null: nothing is told of it
+  std::shared_ptr<rondo::Store> store;       // with its server, where this process has it
 };
 
 struct rondo_fusion {

@@ -275,8 +275,13 @@ static inline void rondo_connect_options_init(rondo_connect_options* options) {
   rondo_connect_options_init_sized(options, sizeof *options);
 }
 
-/* Meets the other ranks, within timeout_ms. The one place where environment variables are read. */
+/* Meets the other ranks, within timeout_ms. Environment variables are read here, and nowhere later. */
 RONDO_API rondo_code rondo_connect(const rondo_connect_options* options, rondo_comm** comm, rondo_error** error);
+/* Meets them likewise and connects nothing: gives the store in which they met, who this rank is and of how many. For
+ * programs that have a use of their own for a store; keys that begin with "rondo/" are not theirs. Where this process
+ * serves it, it is there until rondo_store_free. */
+RONDO_API rondo_code rondo_meet(const rondo_connect_options* options, rondo_store** store, int32_t* rank,
+                                int32_t* world_size, rondo_error** error);
 /* Peers still in an operation are told that this rank left, unless rondo_comm_close was called. NULL is nothing. */
 RONDO_API void rondo_comm_free(rondo_comm* comm);
 /* Waits for issued operations and says goodbye; what the last call could not see yet is reported. */

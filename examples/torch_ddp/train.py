@@ -2,6 +2,7 @@
 """Data-parallel training with DistributedDataParallel on Rondo, on data that it makes itself.
 
     torchrun --nproc-per-node 4 examples/torch_ddp/train.py
+    mpirun -n 4 python3 examples/torch_ddp/train.py             # or srun, or rondo run
 
 It has what such programs have: a DistributedSampler, gradients gathered over several batches with no_sync, gradients sent as
 bfloat16, SyncBatchNorm where there is a GPU, and a checkpoint by rank 0 after each epoch. Started again with the same
@@ -89,7 +90,8 @@ def main():
     options = parse()
     if options.backend == "rondo":
         import rondo_torch  # noqa: F401
-    dist.init_process_group(options.backend)
+    # rondo:// asks whichever launcher there is; env://, torch's own, wants variables that torchrun alone sets.
+    dist.init_process_group(options.backend, init_method="rondo://" if options.backend == "rondo" else "env://")
     rank = dist.get_rank()
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if torch.cuda.is_available() else None
 

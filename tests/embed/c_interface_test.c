@@ -538,6 +538,39 @@ static void a_store_of_the_programs_own(int rank, int world, const char* url) {
   rondo_store_free(functions.user);
 }
 
+static void a_meeting_that_connects_nothing(int rank, int world, const char* url) {
+  rondo_connect_options options;
+  rondo_connect_options_init(&options);
+  options.rendezvous = url;
+  options.interface_ = "lo";
+  options.rank = rank;
+  options.world_size = world;
+  options.timeout_ms = 20000;
+  rondo_store* store = NULL;
+  int32_t met_rank = -1;
+  int32_t met_world = 0;
+  options.join = 1;
+  FAILS(rondo_meet(&options, &store, &met_rank, &met_world, &error), RONDO_INVALID_ARGUMENT, "newcomer");
+  options.join = 0;
+  FAILS(rondo_meet(&options, &store, NULL, &met_world, &error), RONDO_INVALID_ARGUMENT, "rank");
+  MUST(rondo_meet(&options, &store, &met_rank, &met_world, &error));
+  CHECK(met_rank == rank && met_world == world);
+  char key[16];
+  snprintf(key, sizeof key, "from %d", rank);
+  MUST(rondo_store_set(store, key, key, strlen(key), 5000, &error));
+  for (int of = 0; of < world; ++of) {
+    rondo_bytes value = {NULL, 0};
+    snprintf(key, sizeof key, "from %d", of);
+    MUST(rondo_store_wait(store, key, &value, 20000, &error));
+    CHECK(strcmp(value.data, key) == 0);
+    rondo_bytes_free(&value);
+  }
+  rondo_store_free(store);
+  options.generation = 1;
+  options.timeout_ms = 500;
+  if (rank == 0) FAILS(rondo_meet(&options, &store, &met_rank, &met_world, &error), RONDO_RENDEZVOUS_TIMEOUT, "rank 1");
+}
+
 int main(void) {
   if (strcmp(rondo_version(), "0.1.0") != 0 || strcmp(rondo_code_name(RONDO_PEER_LOST), "peer_lost") != 0 ||
       strcmp(rondo_code_name((rondo_code)99), "unknown") != 0 || rondo_dtype_size(RONDO_BFLOAT16) != 2 ||
@@ -565,5 +598,6 @@ int main(void) {
   on_ranks("fusion of small all-reduces, and a rank that is killed amid them", 3, 1, fusion);
   on_ranks("stores", 3, -1, stores);
   on_ranks("ranks meet through a store of the program's own", 2, -1, a_store_of_the_programs_own);
+  on_ranks("a meeting that connects nothing", 3, -1, a_meeting_that_connects_nothing);
   return 0;
 }

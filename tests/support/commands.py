@@ -117,8 +117,10 @@ class Running:
             raise Failed(f"{' '.join(self.command)} hangs\n{self.text()}") from None
         Running.at_work.discard(self)
         seconds = time.monotonic() - self.started
-        for reader in self.readers:
-            reader.join(5)
+        for reader, stream in zip(self.readers, (self.process.stdout, self.process.stderr)):
+            reader.join(5)  # longer only where somebody else has inherited the stream
+            if not reader.is_alive():
+                stream.close()
         return Outcome(self.command, code, "".join(self.texts["out"]), "".join(self.texts["err"]), seconds)
 
     def kill(self):

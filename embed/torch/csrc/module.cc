@@ -3,10 +3,12 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "backend.h"
+#include "rondo_store.h"
 
 namespace py = pybind11;
 using rondo_torch::Base;
 using rondo_torch::RondoBackend;
+using rondo_torch::RondoStore;
 using rondo_torch::Settings;
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
@@ -30,6 +32,20 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       .def("abort", &RondoBackend::Abort, alone, py::arg("reason") = "aborted",
            "Fails all operations, here and on all ranks, which are told the reason.")
       .def("describe", &RondoBackend::Describe, alone, "The path to each rank, a line each.");
+  py::class_<RondoStore, c10d::Store, c10::intrusive_ptr<RondoStore>>(module, "RondoStore",
+                                                                      "Where the ranks of a job have met.");
+  module.def(
+      "meet",
+      [](const std::string& url, std::chrono::milliseconds timeout, const Settings& settings) {
+        rondo_torch::Met met;
+        {
+          const py::gil_scoped_release free;
+          met = rondo_torch::Meet(url, timeout, settings);
+        }
+        return py::make_tuple(met.store, met.rank, met.world_size);
+      },
+      py::arg("url"), py::arg("timeout"), py::arg("settings"),
+      "Meets the other ranks of the job: the store in which they met, this rank, and how many there are.");
   module.def("close_all", &RondoBackend::CloseAll, alone, "Says goodbye in every group; for the end of the process.");
   module.def("version", [] { return std::string(rondo_version()); });
 }

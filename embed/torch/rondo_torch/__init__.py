@@ -5,6 +5,11 @@
 
     dist.init_process_group("rondo")
 
+under torchrun, or wherever RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are set. Under mpirun, mpiexec, srun or rondo run,
+and under torchrun as well, ranks find each other by
+
+    dist.init_process_group("rondo", init_method="rondo://")
+
 From then on dist, DDP and FSDP work as they do with Gloo. What may be chosen comes from environment variables:
 
     RONDO_INTERFACE     network interfaces: eth0,ib0 or ^docker0,lo or =eth0 or 10.0.0.0/8 (default: by reachability)
@@ -17,14 +22,15 @@ From then on dist, DDP and FSDP work as they do with Gloo. What may be chosen co
 
 import atexit
 import os
+from urllib.parse import urlsplit
 
 import torch
 import torch.distributed as dist
 
-from ._backend import RondoBackend, Settings, close_all, version
+from ._backend import RondoBackend, RondoStore, Settings, close_all, meet, version
 
 __version__ = version()
-__all__ = ["RondoBackend", "Settings", "backend_of", "replace_gloo", "version"]
+__all__ = ["RondoBackend", "RondoStore", "Settings", "backend_of", "replace_gloo", "version"]
 
 TORCH_2 = int(torch.__version__.split(".", maxsplit=1)[0]) >= 2
 
@@ -81,6 +87,17 @@ def backend_of(group=None):
     group = group or dist.distributed_c10d._get_default_group()
     return group._get_backend(torch.device("cpu")) if TORCH_2 else group
 
+
+def _rendezvous(url, timeout=dist.distributed_c10d.default_pg_timeout, **_):
+    """init_method="rondo://", with ?rank=1&world_size=4 where the environment does not say it: Rondo's env://."""
+    parts = urlsplit(url)
+    if parts.netloc or parts.path.strip("/"):
+        raise ValueError(f"init_method {url!r} names a place: wants rondo://, which finds it in the environment")
+    yield meet(f"env://?{parts.query}" if parts.query else "env://", timeout, _settings_of(os.environ, "rondo"))
+    raise RuntimeError("rondo:// lets ranks meet once; a job that begins anew is started again")
+
+
+dist.register_rendezvous_handler("rondo", _rendezvous)
 
 # Whoever ends without destroy_process_group says goodbye, too: others may still wait for its last bytes.
 atexit.register(close_all)

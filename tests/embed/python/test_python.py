@@ -8,6 +8,9 @@ import unittest
 
 from support import RONDO, ROOT, Ended, Installed, Ranks
 
+sys.path.append(str(ROOT / "tests/support"))
+from launching import LAUNCHERS  # noqa: E402
+
 EXAMPLE = ROOT / "examples/keras_style/train.py"
 
 
@@ -122,6 +125,18 @@ class Example(unittest.TestCase):
                     self.assertEqual(len(together), 8)
                     for one, other in zip(together, alone):
                         self.assertAlmostEqual(one, other, delta=2e-5)
+
+    def test_each_launcher_starts_it(self) -> None:
+        by_rondo = self.losses(4)
+        for name, start in LAUNCHERS.items():
+            with self.subTest(launcher=name):
+                ranks = start(4, [self.installed.python, EXAMPLE], {})
+                for rank in ranks:
+                    self.assertEqual(rank.code, 0, str(rank))
+                said = re.findall(r"^epoch \d+  loss (\S+)", "".join(rank.out for rank in ranks), re.MULTILINE)
+                self.assertEqual(len(said), len(by_rondo))
+                for one, other in zip(said, by_rondo):
+                    self.assertAlmostEqual(float(one), other, delta=2e-5)
 
     def test_gradients_may_travel_as_float16(self) -> None:
         halves = self.losses(2, "--fp16")

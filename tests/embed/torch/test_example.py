@@ -12,6 +12,9 @@ from pathlib import Path
 
 from support import ROOT, Installed, run_ranks
 
+sys.path.append(str(ROOT / "tests/support"))
+from launching import LAUNCHERS  # noqa: E402
+
 TRAIN = ROOT / "examples/torch_ddp/train.py"
 LOSS = re.compile(r"^epoch (\d+)  loss (\d+\.\d+)", re.MULTILINE)
 SMALL = ("--samples", "2048", "--hidden", "64")
@@ -51,6 +54,19 @@ class Example(unittest.TestCase):
                 self.assertEqual([len(ours), len(gloo)], [5, 5])
                 for epoch, loss in gloo.items():
                     self.assertAlmostEqual(ours[epoch], loss, delta=2e-5)
+
+    def test_each_launcher_starts_it(self) -> None:
+        by_hand = losses(self.said_by(4, "--epochs", "2"))
+        command = [sys.executable, TRAIN, *SMALL, "--epochs", "2"]
+        for name, start in LAUNCHERS.items():
+            with self.subTest(launcher=name):
+                ranks = start(4, command, {"PYTHONPATH": self.installed.path, "OMP_NUM_THREADS": "1"})
+                for rank in ranks:
+                    self.assertEqual(rank.code, 0, str(rank))
+                said = losses("".join(rank.out for rank in ranks))
+                self.assertEqual(list(said), [0, 1])
+                for epoch, loss in by_hand.items():
+                    self.assertAlmostEqual(said[epoch], loss, delta=2e-5)
 
     def test_gradients_sent_as_bf16_learn_too(self) -> None:
         exact, rounded = losses(self.said_by(2)), losses(self.said_by(2, "--bf16"))

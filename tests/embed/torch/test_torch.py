@@ -49,6 +49,10 @@ class Backend(unittest.TestCase):
     def test_a_rank_that_does_not_come_is_named(self) -> None:
         self.ranks("life.py", 2, "somebody_is_missing")
 
+    def test_rondo_urls_ask_the_launcher_and_give_a_store_like_torchs(self) -> None:
+        self.ranks("rendezvous.py", 3, "store")
+        self.ranks("rendezvous.py", 2, "missing")
+
     def test_a_script_may_just_end(self) -> None:
         for one in self.ranks("life.py", 3, "nobody_says_goodbye"):
             self.assertIn("last value 0.0", one.said)

@@ -1,0 +1,80 @@
+"""init_method="rondo://": the ranks meet, and its store does for torch what torch's own does.
+
+    rendezvous.py store | missing
+"""
+
+import datetime
+import os
+import sys
+import time
+
+import rondo_torch  # noqa: F401
+import torch
+import torch.distributed as dist
+
+RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+TORCH_2 = int(torch.__version__.split(".", maxsplit=1)[0]) >= 2
+
+
+def refused(kind, says, function, *arguments, **named):
+    try:
+        function(*arguments, **named)
+    except kind as error:
+        assert says in str(error), error
+    else:
+        raise AssertionError(f"{function} went well")
+
+
+def answers(store):
+    """What a store says to the same questions."""
+    said = []
+    store.set("text", "a value")
+    store.set("empty", "")
+    said += [store.get("text"), store.get("empty")]
+    if TORCH_2:
+        said += [store.check(["text", "empty"]), store.check(["text", "absent"])]
+    said += [store.add("number", 5), store.add("number", -2), store.get("number")]
+    said += [store.compare_set("text", "another", "new"), store.compare_set("text", "a value", "new"), store.get("text")]
+    said += [store.compare_set("fresh", "", "made"), store.compare_set("nowhere", "something", "made")]
+    said += [store.delete_key("text"), store.delete_key("text")]
+    store.wait(["fresh", "number"], datetime.timedelta(seconds=5))
+    short = datetime.timedelta(milliseconds=200)
+    waits = [lambda: store.wait(["fresh", "absent"], short)]
+    if TORCH_2:  # earlier a PrefixStore does not hand it on
+        store.set_timeout(short)
+        waits += [lambda: store.get("absent"), lambda: store.wait(["absent"])]
+    for wait in waits:
+        started = time.monotonic()
+        refused(RuntimeError, "", wait)
+        said.append(0.1 < time.monotonic() - started < 5)
+    return said
+
+
+def store():
+    refused(ValueError, "rondo://", dist.init_process_group, "rondo", init_method="rondo://host:1")
+    dist.init_process_group("rondo", init_method="rondo://", timeout=datetime.timedelta(seconds=30))
+    assert (dist.get_rank(), dist.get_world_size()) == (RANK, WORLD)
+    value = torch.ones(5)
+    dist.all_reduce(value)
+    assert value.tolist() == [WORLD] * 5
+    part = dist.new_group([0, WORLD - 1])
+    if RANK in (0, WORLD - 1):
+        objects = [None, None]
+        dist.all_gather_object(objects, RANK, group=part)
+        assert objects == [0, WORLD - 1], objects
+    ours = dist.distributed_c10d._get_default_store()
+    own, torchs = answers(dist.PrefixStore(f"of rank {RANK}", ours)), answers(dist.HashStore())
+    assert own == torchs, (own, torchs)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def missing():
+    """The last rank does not come."""
+    if RANK == WORLD - 1:
+        return
+    limit = datetime.timedelta(seconds=3)
+    refused(RuntimeError, f"absent: {WORLD - 1}", dist.init_process_group, "rondo", init_method="rondo://", timeout=limit)
+
+
+{"store": store, "missing": missing}[sys.argv[1]]()

@@ -1,0 +1,36 @@
+"""One command as the ranks of a job, by each launcher there is."""
+
+from collections.abc import Mapping, Sequence
+
+from commands import ROOT, Outcome, Running, free_port
+
+RONDO = ROOT / "bazel-bin/tools/rondo"
+
+# mpirun refuses root and more ranks than cores unless told.
+OPEN_MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+
+# mpirun with a temporary folder of its own: two at once race for the one that they would share, and one of them fails then.
+MPIRUN = ("sh", "-c", 'TMPDIR=$(mktemp -d) && export TMPDIR && mpirun.openmpi "$@"; code=$?; rm -r "$TMPDIR"; exit $code', "mpirun")
+
+
+def by_rondo_run(ranks: int, command: Sequence, env: Mapping) -> list[Outcome]:
+    return [Running(RONDO, "run", "-N", ranks, "--no-tag", "--", *command, env=env).end()]
+
+
+def by_open_mpi(ranks: int, command: Sequence, env: Mapping) -> list[Outcome]:
+    return [Running(*MPIRUN, "-n", ranks, *command, env={**OPEN_MPI, **env}).end()]
+
+
+def by_mpich(ranks: int, command: Sequence, env: Mapping) -> list[Outcome]:
+    return [Running("mpiexec.hydra", "-n", ranks, *command, env=env).end()]
+
+
+def by_variables(ranks: int, command: Sequence, env: Mapping) -> list[Outcome]:
+    """As the training operators of Kubernetes do: pods that know each other by name, a rank in each."""
+    job = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(ranks)}
+    pods = [Running(*command, env={**env, **job, "RANK": str(rank)}) for rank in range(ranks)]
+    return [pod.end() for pod in pods]
+
+
+LAUNCHERS = {"rondo run": by_rondo_run, "mpirun of Open MPI": by_open_mpi, "mpiexec of MPICH": by_mpich,
+             "variables as in Kubernetes": by_variables}  # fmt: skip
