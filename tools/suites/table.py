@@ -112,7 +112,7 @@ SUITES = [
     Suite("soak-long", "the soak for an hour", 65, ["tests/faults/soak", "bazel-bin/tools/rondo", "--seconds", "3600", "--seed", "2"],
           count_end_line, full_only=True),
     Suite("slurm", "jobs as srun starts them, on a Slurm of one node that is set up for it", 5,
-          ["sh", "-c", "tools/packages/install slurm && tests/launchers/slurm bazel-bin/tools/rondo"], count_end_line,
+          ["sh", "-c", "tools/packages/install slurm python torch && /usr/bin/python3 tests/launchers/slurm bazel-bin/tools/rondo"], count_end_line,
           full_only=True),
     Suite("seeds", "20,000 seeds of the simulation", 10,
           ["env", "RONDO_SEEDS=20000", "bazel-bin/tests/simulation/seeds_test"], count_step, full_only=True),
