@@ -60,7 +60,7 @@ RegroupOptions Presenting(RegroupOptions options, const RebuildHome& home, Prese
 
 class ConnectedRebuilder final : public Rebuilder {
  public:
-  ConnectedRebuilder(std::shared_ptr<RebuildHome> home, Standing standing, std::string config)
+  ConnectedRebuilder(std::shared_ptr<RebuildHome> home, RosterPlace standing, std::string config)
       : home_(std::move(home)), standing_(std::move(standing)), config_(std::move(config)) {}
 
   Result<std::unique_ptr<Communicator>> Rebuild(const RebuildRequest& request) override {
@@ -73,7 +73,7 @@ class ConnectedRebuilder final : public Rebuilder {
 
  private:
   const std::shared_ptr<RebuildHome> home_;
-  Standing standing_;  // the last roster that has this process
+  RosterPlace standing_;  // the last roster that has this process
   const std::string config_;
 };
 
@@ -90,7 +90,7 @@ bool ServedByARank(const InitMethod& method) {
 
 Result<std::unique_ptr<Communicator>> CreateRebuildable(const std::shared_ptr<RebuildHome>& home,
                                                         const Membership& membership,
-                                                        std::shared_ptr<Transport> transport, Standing standing,
+                                                        std::shared_ptr<Transport> transport, RosterPlace standing,
                                                         TimePoint deadline) {
   if (home->served_by_a_rank) {
     if (const Status read = AwaitReaders(*home, membership, deadline); !read)
@@ -148,7 +148,7 @@ Result<std::unique_ptr<Communicator>> ConnectAsNewcomer(const ConnectOptions& op
   regroup.config = now.self.config;
   regroup.deadline = deadline;
   const RosterEntry self{.instance = now.self.instance, .host = now.self.host, .pid = now.self.pid};
-  Standing standing;
+  RosterPlace standing;
   RONDO_ASSIGN(const Membership membership, RegroupAsNewcomer(home->opened.store(), *clock, regroup, self, standing));
   return CreateRebuildable(home, membership, presence.transport, std::move(standing), deadline);
 }

@@ -38,7 +38,7 @@ bool ServedByARank(const InitMethod& method);
 // others have met too.
 Result<std::unique_ptr<Communicator>> CreateRebuildable(const std::shared_ptr<RebuildHome>& home,
                                                         const Membership& membership,
-                                                        std::shared_ptr<Transport> transport, Standing standing,
+                                                        std::shared_ptr<Transport> transport, RosterPlace standing,
                                                         TimePoint deadline);
 
 // Connect with `join`. kUnsupported: the launcher's way to meet serves no newcomers.

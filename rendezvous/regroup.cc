@@ -13,7 +13,7 @@ namespace {
 // A meeting of processes that were all there a moment ago is over in milliseconds; who has not come after this is dead.
 constexpr Duration kMeetingPatience = std::chrono::seconds(5);
 
-Error Failed(const Standing& standing, const RegroupOptions& options, const Error& cause) {
+Error Failed(const RosterPlace& standing, const RegroupOptions& options, const Error& cause) {
   return cause.With([&](ErrorDetails& details) {
     details.code = ErrorCode::kRebuildFailed;
     details.message = fmt::format("the ranks left of generation {} of job '{}' could not come together",
@@ -38,7 +38,7 @@ Rank RankIn(const Roster& roster, const std::string& instance) {
 
 class Regrouping {
  public:
-  Regrouping(Store& store, const Clock& clock, const RegroupOptions& options, Standing& standing)
+  Regrouping(Store& store, const Clock& clock, const RegroupOptions& options, RosterPlace& standing)
       // Meetings of rebuilt generations have a corner of their own: a job may hold others under the same numbers.
       : store_(store),
         meetings_(store, fmt::format("rebuild/{}/", options.first_generation)),
@@ -99,12 +99,12 @@ class Regrouping {
   PrefixStore meetings_;
   const Clock& clock_;
   const RegroupOptions& options_;
-  Standing& standing_;
+  RosterPlace& standing_;
 };
 
 }  // namespace
 
-Standing Running(Roster roster, Rank rank) {
+RosterPlace Running(Roster roster, Rank rank) {
   for (std::size_t at = 0; at < roster.members.size(); ++at) {
     roster.members[at].old_rank = static_cast<Rank>(at);
     roster.members[at].newcomer = 0;
@@ -114,7 +114,7 @@ Standing Running(Roster roster, Rank rank) {
   return {.roster = std::move(roster), .rank = rank};
 }
 
-Standing Running(const Membership& membership) {
+RosterPlace Running(const Membership& membership) {
   Roster roster{.generation = membership.generation,
                 .last_run = membership.generation,
                 .members = {},
@@ -125,12 +125,12 @@ Standing Running(const Membership& membership) {
   return Running(std::move(roster), membership.rank);
 }
 
-Result<Membership> Regroup(Store& store, const Clock& clock, const RegroupOptions& options, Standing& standing) {
+Result<Membership> Regroup(Store& store, const Clock& clock, const RegroupOptions& options, RosterPlace& standing) {
   return Regrouping(store, clock, options, standing).Try();
 }
 
 Result<Membership> RegroupAsNewcomer(Store& store, const Clock& clock, const RegroupOptions& options,
-                                     const RosterEntry& self, Standing& standing) {
+                                     const RosterEntry& self, RosterPlace& standing) {
   RONDO_ASSIGN(standing.roster, AwaitAdmission(store, clock,
                                                {.job = options.job,
                                                 .first_generation = options.first_generation,

@@ -21,16 +21,16 @@
 namespace rondo {
 
 // Where a process stands: the last roster that has it, and its rank there.
-struct Standing {
+struct RosterPlace {
   Roster roster;
   Rank rank = kNoRank;
 };
 
-// The standing of a process in a generation that runs: what the next regrouping begins with. Those in `roster` become
+// The place of a process in a generation that runs: what the next regrouping begins with. Those in `roster` become
 // the ranks of old; who had left before is forgotten.
-Standing Running(Roster roster, Rank rank);
+RosterPlace Running(Roster roster, Rank rank);
 // The same after a job's first meeting.
-Standing Running(const Membership& membership);
+RosterPlace Running(const Membership& membership);
 
 struct RegroupOptions {
   std::string job;
@@ -53,12 +53,12 @@ struct RegroupOptions {
 // - kRebuildFailed: too few were there, or no meeting succeeded, by the deadline; kStoreLost, kStoreTimeout and
 //   everything else that stands in the way become this too, with it as the first cause;
 // - kInvalidArgument: the rules.
-Result<Membership> Regroup(Store& store, const Clock& clock, const RegroupOptions& options, Standing& standing);
+Result<Membership> Regroup(Store& store, const Clock& clock, const RegroupOptions& options, RosterPlace& standing);
 
 // For a process that is in no generation yet: waits until it is admitted, then goes through with it like all others, by
 // the rules of the roster that admitted it (those of `options` are not asked).
 // Errors: those of AwaitAdmission, and of Regroup once it was admitted.
 Result<Membership> RegroupAsNewcomer(Store& store, const Clock& clock, const RegroupOptions& options,
-                                     const RosterEntry& self, Standing& standing);
+                                     const RosterEntry& self, RosterPlace& standing);
 
 }  // namespace rondo

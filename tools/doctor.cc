@@ -52,10 +52,10 @@ std::map<std::string, std::string> OwnEnvironment() {
   return variables;
 }
 
-HostFacts Examine(const NetworkQuestions& questions) {
+ExaminedHost Examine(const NetworkQuestions& questions) {
   const HostFiles files;
   const SteadyClock clock;
-  HostFacts facts;
+  ExaminedHost facts;
   // First: it forks, and looking names up may leave a thread behind.
   ReadMemory(files, facts.memory);
   AskMemory(facts.memory);
@@ -82,7 +82,7 @@ HostFacts Examine(const NetworkQuestions& questions) {
 
 int Doctor(DoctorFlags& flags) {
   if (flags.job.local_ranks == 0) flags.job.local_ranks = std::max(CountCpus({UsableCpus()}), 1);
-  const HostFacts facts = Examine(flags.network);
+  const ExaminedHost facts = Examine(flags.network);
   const std::vector<Section> sections = Judge(facts, flags.job);
   const std::string text = ReportText(sections, flags.quiet);
   fmt::print(flags.json == "-" ? stderr : stdout, "{}", text);

@@ -136,7 +136,7 @@ std::vector<Finding> JudgeEnvironment(const EnvironmentFacts& facts, const Netwo
   return findings;
 }
 
-std::vector<Section> Judge(const HostFacts& facts, const PlannedJob& job) {
+std::vector<Section> Judge(const ExaminedHost& facts, const PlannedJob& job) {
   std::vector<Section> sections{
       {"addresses", JudgeInterfaces(facts.network)},
       {"reach", JudgeReach(facts.network)},

@@ -148,7 +148,7 @@ struct EnvironmentFacts {
   std::optional<NameFacts> master;  // of MASTER_ADDR
 };
 
-struct HostFacts {
+struct ExaminedHost {
   NetworkFacts network;
   RdmaFacts rdma;
   GpuFacts gpu;

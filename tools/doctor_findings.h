@@ -47,6 +47,6 @@ struct Section {
   std::string title;
   std::vector<Finding> findings;
 };
-std::vector<Section> Judge(const HostFacts& facts, const PlannedJob& job);
+std::vector<Section> Judge(const ExaminedHost& facts, const PlannedJob& job);
 
 }  // namespace rondo

@@ -82,7 +82,7 @@ class Session {
   Result<Matrix> Measure() {
     const int ranks = communicator_.world_size();
     PairBench bench(communicator_, clock_, matrix_.options.pair);
-    Progress progress(clock_, self_ == 0 ? static_cast<std::size_t>(ranks * (ranks - 1) / 2) : 0);
+    ProgressLine progress(clock_, self_ == 0 ? static_cast<std::size_t>(ranks * (ranks - 1) / 2) : 0);
     for (Rank low = 0; low < ranks; ++low) {
       for (Rank high = low + 1; high < ranks; ++high) {
         if (self_ == 0)

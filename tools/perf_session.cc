@@ -103,7 +103,7 @@ class Reporter {
   const PerfOutputs& outputs_;
   const bool speaks_;
   std::FILE* const table_;
-  Progress progress_;
+  ProgressLine progress_;
   std::size_t done_ = 0;
   std::string heading_;  // above the line last printed
 };

@@ -8,10 +8,10 @@
 
 namespace rondo {
 
-Progress::Progress(const Clock& clock, std::size_t total)
+ProgressLine::ProgressLine(const Clock& clock, std::size_t total)
     : clock_(clock), total_(total), visible_(::isatty(STDERR_FILENO) == 1 && total > 1), started_(clock.Now()) {}
 
-void Progress::Update(std::size_t done, std::string_view label) {
+void ProgressLine::Update(std::size_t done, std::string_view label) {
   const TimePoint now = clock_.Now();
   if (!visible_ || (on_screen_ && now - drawn_ < std::chrono::milliseconds(100))) return;
   constexpr std::size_t kWidth = 30;
@@ -25,7 +25,7 @@ void Progress::Update(std::size_t done, std::string_view label) {
   on_screen_ = true;
 }
 
-void Progress::Clear() {
+void ProgressLine::Clear() {
   if (!on_screen_) return;
   fmt::print(stderr, "\r\033[K");
   std::fflush(stderr);

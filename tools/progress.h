@@ -8,13 +8,13 @@
 
 namespace rondo {
 
-class Progress {
+class ProgressLine {
  public:
   // On stderr if that is a terminal. REQUIRES: clock outlives it.
-  Progress(const Clock& clock, std::size_t total);
-  ~Progress() { Clear(); }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
+  ProgressLine(const Clock& clock, std::size_t total);
+  ~ProgressLine() { Clear(); }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
 
   // `done` of the total are done and `label` is next. Draws at most a few times a second.
   void Update(std::size_t done, std::string_view label);

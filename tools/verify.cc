@@ -66,7 +66,7 @@ class Steps {
   void Clear() { progress_.Clear(); }
 
  private:
-  Progress progress_;
+  ProgressLine progress_;
   std::size_t done_ = 0;
 };
 

@@ -58,7 +58,7 @@ void Live(const Story& story, std::size_t id, ExploredStore& store, ManualClock&
   regroup.deadline = deadline;
   const bool is_new = static_cast<int>(id) >= story.ranks;
   const RosterEntry self{.instance = "i" + std::to_string(id), .host = "h", .pid = 1};
-  Standing standing{.roster = running, .rank = static_cast<Rank>(id)};
+  RosterPlace standing{.roster = running, .rank = static_cast<Rank>(id)};
   if (story.meets) {
     ends.meetings[id] =
         is_new ? RegroupAsNewcomer(store, clock, regroup, self, standing) : Regroup(store, clock, regroup, standing);

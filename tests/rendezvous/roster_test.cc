@@ -340,7 +340,7 @@ TEST_CASE("Those of the roster meet in its generation, with addresses that are n
     std::vector<std::shared_ptr<Store>> stores{world.Open(), world.Open()};
     for (const Rank rank : {0, 2})
       threads.emplace_back([&, rank] {
-        Standing standing{.roster = RunningRoster(3), .rank = rank};
+        RosterPlace standing{.roster = RunningRoster(3), .rank = rank};
         const auto met = Regroup(*stores[static_cast<std::size_t>(rank / 2)], kClock, Regrouping(rank, {1}), standing);
         REQUIRE_MESSAGE(met.has_value(), met.error().ToString());
         CHECK(met->generation == 8);
@@ -360,7 +360,7 @@ TEST_CASE("A rank that dies between the roster and its meeting costs a generatio
   std::vector<std::thread> threads;
   for (const Rank rank : {0, 2})
     threads.emplace_back([&, rank] {
-      Standing standing{.roster = RunningRoster(3), .rank = rank};
+      RosterPlace standing{.roster = RunningRoster(3), .rank = rank};
       // Its death is noticed only when it was in the roster already.
       RegroupOptions options = Regrouping(rank, {});
       options.lost = [&] {
@@ -383,7 +383,7 @@ TEST_CASE("A rank that dies between the roster and its meeting costs a generatio
 TEST_CASE("A regrouping that has lost too many ends at its deadline, and a later one goes on from where it ended") {
   MemoryStore store;
   std::thread dies([&] { CHECK(AgreeOnRoster(store, kClock, OptionsOf(RunningRoster(2), {.rank = 1}))); });
-  Standing standing{.roster = RunningRoster(2), .rank = 0};
+  RosterPlace standing{.roster = RunningRoster(2), .rank = 0};
   RegroupOptions options = Regrouping(0, {});
   options.rules.min_ranks = 2;
   options.deadline = InMs(1500);
@@ -406,7 +406,7 @@ Result<Membership> JoinAs(Rank number, Store& store, Duration within = 60s) {
   RegroupOptions options = Regrouping(number, {});
   options.rules = {};
   options.deadline = Soon(within);
-  Standing standing;
+  RosterPlace standing;
   const std::string instance = "newcomer " + std::to_string(number);
   return RegroupAsNewcomer(store, kClock, options, {.instance = instance, .host = "there", .pid = 9}, standing);
 }
@@ -446,7 +446,7 @@ TEST_CASE("A store that is gone fails the regrouping, and the hint says how it c
   auto server = StartServer();
   const auto store = ClientOf(*server);
   server.reset();
-  Standing standing{.roster = RunningRoster(2), .rank = 0};
+  RosterPlace standing{.roster = RunningRoster(2), .rank = 0};
   RegroupOptions options = Regrouping(0, {1});
   options.if_store_is_lost = "it lived in rank 0";
   const auto met = Regroup(*store, kClock, options, standing);
