@@ -16,6 +16,7 @@ constexpr int kExitWrongUsage = 2;
 constexpr int kExitInterrupted = 130;  // 128 + SIGINT
 
 void AddRunCommand(CLI::App& app, int& exit_code);
+void AddRunAgentCommand(CLI::App& app, int& exit_code);
 void AddPerfCommand(CLI::App& app, int& exit_code);
 void AddExplainCommand(CLI::App& app, int& exit_code);
 void AddVerifyCommand(CLI::App& app, int& exit_code);

@@ -1,8 +1,10 @@
-// Starts the ranks of a job on this host and sees them through: what `rondo run -N` and `rondo perf -N` do.
+// Starts the ranks of a job, on this host and on others, and sees them through: what `rondo run -N` and `rondo perf -N`
+// do.
 //
 // Every rank gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and RONDO_JOB (an id new
-// in every launch), RONDO_LAUNCHER and RONDO_EXTERNAL_STORE=1: the launcher itself serves the store there, on a
-// loopback port that the kernel chose, so that no rank has to be first. Variables by which another launcher described
+// in every launch), RONDO_LAUNCHER and RONDO_EXTERNAL_STORE=1: the launcher itself serves the store there, on a port
+// that the kernel chose, so that no rank has to be first: of the loopback, or, where ranks run on other hosts, of every
+// interface. Variables by which another launcher described
 // this process (of mpirun, srun, torchrun) are taken away from the ranks: what it said is not true of them.
 // RONDO_TOKEN, the job's secret, is made anew for each launch unless this process has one already, which is then handed
 // on; the store is served by it (base/access.h). RONDO_TLS is handed on and the store speaks it too; a pre-shared key
@@ -14,6 +16,10 @@
 // store, which is here, and the rank may be started again, as a newcomer (RONDO_JOIN=1, RONDO_RESTART: the how manyth
 // of the job). An interrupt is passed on to all, and so is SIGUSR1, by which `rondo perf` leaves its records. Whatever
 // happens to the launcher, its ranks end with it.
+//
+// On other hosts an agent starts them (remote_host.h), by ssh. All hosts must have answered within the timeout before
+// any rank is started. Ranks there find the environment that ssh gives them, our RONDO_ variables and what is exported;
+// MASTER_ADDR is then the address by which that host sees this one, unless one is given.
 #pragma once
 
 #include <optional>
@@ -23,6 +29,8 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/tls.h"
+#include "tools/host_list.h"
+#include "tools/remote_host.h"
 
 namespace rondo {
 
@@ -36,18 +44,25 @@ struct LaunchOptions {
   bool with_token = true;                  // false: the job has none, whatever RONDO_TOKEN says
   std::optional<TlsMode> tls;              // of ranks and store; nullopt: what RONDO_TLS says
   bool keep_going = false;                 // a rank that fails does not end the others
-  int restarts = 0;  // ranks that fail are started again, so often in all; more than 0 implies keep_going
+  int restarts = 0;                // ranks that fail are started again, so often in all; more than 0 implies keep_going
+  std::vector<PlacedHost> places;  // of the ranks; empty, or all of them here: this host
+  SshOptions ssh;                  // to the others
+  std::string master_address;      // of the store, where there are others; "": as each of them sees us
+  Variables exported;              // for all ranks, beside RONDO_ variables
   Duration last_words = std::chrono::seconds(2);  // from the first failure to SIGTERM
   Duration grace = std::chrono::seconds(5);       // from SIGTERM to SIGKILL
 };
 
 // Returns when every rank has ended, with the exit code: 0, the one of the rank that failed first (128 + signal where
 // one killed it; 127 where the command cannot be run), or 130 when interrupted. With keep_going it is 0 if any rank
-// ended with 0: those who had to go on without the others did. An error means that nothing was started (among others
-// kInvalidArgument: RONDO_TOKEN has a wrong shape). Messages go to stderr. REQUIRES: called from the main thread while
+// ended with 0: those who had to go on without the others did. An error means that nothing was started, or no more than
+// was ended again (among others kInvalidArgument: RONDO_TOKEN has a wrong shape, or a host lacks what it needs;
+// kUnreachable and kTimeout name the host). Messages go to stderr. REQUIRES: called from the main thread while
 // no other thread runs, once per process (it takes the process's signals).
 Result<int> Launch(const LaunchOptions& options, const Clock& clock);
 
+// The path of this program; "" where it is not to be had.
+std::string OwnPath();
 // This process again, as it was called, and told by --launched that it is one of the ranks.
 std::vector<std::string> CommandOfARank();
 

@@ -49,6 +49,7 @@ int main(int argc, char** argv) {
 
   int exit_code = rondo::kExitDone;
   rondo::AddRunCommand(app, exit_code);
+  rondo::AddRunAgentCommand(app, exit_code);
   rondo::AddPerfCommand(app, exit_code);
   rondo::AddExplainCommand(app, exit_code);
   rondo::AddDoctorCommand(app, exit_code);

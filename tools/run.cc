@@ -1,29 +1,85 @@
 // rondo run: starts the ranks of a job.
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <array>
 #include <cstdio>
+#include <iterator>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
+#include "collectives/connect.h"
 #include "rendezvous/membership.h"
 #include "tools/commands.h"
 #include "tools/flags.h"
+#include "tools/host_list.h"
 #include "tools/launch.h"
+#include "tools/remote_agent.h"
 
 namespace rondo {
 namespace {
 
-// "" where every host of "a,b:4" is this one.
-std::string RefuseRemoteHosts(const std::string& hosts) {
-  for (std::string host : SplitAtCommas(hosts)) {
-    host = host.substr(0, host.find(':'));
-    if (host != "localhost" && host != "127.0.0.1") {
-      return fmt::format("'{}' is unsupported: this version starts ranks on localhost only", host);
-    }
+struct RunFlags {
+  LaunchOptions launch;
+  std::vector<HostEntry> hosts;
+  bool no_tag = false;
+  bool no_token = false;
+};
+
+// Adds what --export says, "A,B" or "A=VALUE", to `exported`; "" or the error.
+std::string Export(const std::string& text, Variables& exported) {
+  if (const std::size_t equals = text.find('='); equals != std::string::npos && equals < text.find(',')) {
+    if (equals == 0) return fmt::format("wants NAME=VALUE, not '{}'", text);
+    exported.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+    return "";
+  }
+  for (const std::string& name : SplitAtCommas(text)) {
+    const auto value = ProcessEnvironment(name);
+    if (!value) return fmt::format("there is no variable '{}' here", name);
+    exported.emplace_back(name, *value);
   }
   return "";
+}
+
+std::string TakeSsh(const std::string& text, std::vector<std::string>& command) {
+  std::istringstream words(text);
+  command.assign(std::istream_iterator<std::string>(words), {});
+  return command.empty() ? "wants a command" : "";
+}
+
+std::string OwnName() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+void AddHostFlags(CLI::App& run, const std::shared_ptr<RunFlags>& flags) {
+  const auto take_hosts = [flags](const std::string& text) {
+    auto hosts = ParseHosts(text);
+    if (!hosts) return hosts.error().message();
+    flags->hosts = *std::move(hosts);
+    return std::string();
+  };
+  AddText(
+      run, "--hosts", take_hosts, "HOST[:RANKS],...",
+      "Where, by ssh: a,b:4,user@c,[fe80::1]:2. Ranks follow each other host by host; a host takes at most its RANKS, "
+      "those without share what is left evenly. localhost is this host, without ssh (default: localhost)");
+  AddText(
+      run, "--ssh", [flags](const std::string& text) { return TakeSsh(text, flags->launch.ssh.command); }, "COMMAND",
+      "OpenSSH's ssh and options for it, parted by blanks: \"ssh -p 2222 -i key\" (default: ssh)");
+  run.add_option("--remote-rondo", flags->launch.ssh.rondo,
+                 "This program on the other hosts, of the same version (default: the path that it has here)")
+      ->type_name("PATH");
+  run.add_option("--master-address", flags->launch.master_address,
+                 "By which address ranks on several hosts find the store, which is here (default: as ssh came to each)")
+      ->type_name("ADDRESS");
+  AddText(
+      run, "--export", [flags](const std::string& text) { return Export(text, flags->launch.exported); },
+      "NAME,...|NAME=VALUE",
+      "Variables for all ranks, any number of times; those named RONDO_... go to other hosts without it")
+      ->take_last();  // every one of them is taken, by the function above
 }
 
 // Whether the argument names an option that takes its value from the next argument.
@@ -50,13 +106,8 @@ void MarkCommand(const CLI::App& app, std::vector<std::string>& arguments) {
 }
 
 void AddRunCommand(CLI::App& app, int& exit_code) {
-  struct Flags {
-    LaunchOptions launch;
-    bool no_tag = false;
-    bool no_token = false;
-  };
-  auto flags = std::make_shared<Flags>();
-  CLI::App* run = app.add_subcommand("run", "Start the ranks of a job on this host and see them through");
+  auto flags = std::make_shared<RunFlags>();
+  CLI::App* run = app.add_subcommand("run", "Start the ranks of a job, here or on several hosts, and see them through");
   run->footer(
       "Every rank finds in its environment:\n"
       "  RANK, WORLD_SIZE              which rank it is, of how many\n"
@@ -76,19 +127,26 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
       "The first rank that fails ends the others, and its exit code is ours. With --keep-going it does not: programs\n"
       "that rebuild their communicator go on, and the exit code is 0 if any rank ends with 0.\n"
       "SIGUSR1 is passed on to all ranks.\n"
+      "On other hosts (--hosts) ranks run in the same working directory, in the environment that ssh gives them, and\n"
+      "besides with the variables above, ours named RONDO_..., and those of --export. Secrets go there inside ssh, "
+      "never\n"
+      "on a command line. Every host must have answered within --timeout (default 60) before any rank starts. What\n"
+      "happens to one rank, to a host or to rondo run itself, ranks end on all hosts.\n"
       "Strangers at the store's port are dropped; how many came is said at the end.\n"
-      "Example: rondo run -N 4 -- ./train --epochs 3");
+      "Examples: rondo run -N 4 -- ./train --epochs 3\n"
+      "          rondo run -N 16 --hosts a:8,b:8 --export PATH,PYTHONPATH -- python3 train.py");
   AddNumber(
       *run, "-N,--ranks", [flags](std::int64_t n) { flags->launch.ranks = static_cast<int>(n); }, 1, kMaxWorldSize,
       "How many")
       ->required();
-  AddText(*run, "--hosts", RefuseRemoteHosts, "HOST[:RANKS],...", "Where; in this version localhost only");
+  AddHostFlags(*run, flags);
   run->add_flag("--no-tag", flags->no_tag,
                 "Leave the ranks' output alone instead of putting \"[rank] \" before every line");
   run->add_flag("--no-token", flags->no_token, "Start the job without a token, even if RONDO_TOKEN is set");
   AddSeconds(
       *run, "--timeout", [flags](Duration timeout) { flags->launch.timeout = timeout; },
-      "For the ranks to meet, and for each operation, as RONDO_TIMEOUT (default: theirs; rondo perf has 60)");
+      "For all hosts to answer, for the ranks to meet, and for each operation, as RONDO_TIMEOUT (default: theirs; "
+      "rondo perf has 60)");
   AddTls(*run, flags->launch.tls);
   AddSeconds(
       *run, "--grace", [flags](Duration grace) { flags->launch.grace = grace; },
@@ -102,10 +160,25 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
   run->callback([flags, &exit_code] {
     flags->launch.tag_output = !flags->no_tag;
     flags->launch.with_token = !flags->no_token;
+    if (!flags->hosts.empty()) {
+      auto places = PlaceRanks(flags->hosts, flags->launch.ranks, OwnName());
+      if (!places) throw CLI::ValidationError("--hosts", places.error().message());
+      flags->launch.places = *std::move(places);
+    }
+    if (flags->launch.ssh.rondo.empty()) flags->launch.ssh.rondo = OwnPath();
     const SteadyClock clock;
     const Result<int> code = Launch(flags->launch, clock);
     if (!code) fmt::print(stderr, "rondo run: {}\n", code.error().ToString());
     exit_code = code.value_or(kExitFailed);
+  });
+}
+
+void AddRunAgentCommand(CLI::App& app, int& exit_code) {
+  CLI::App* agent = app.add_subcommand("run-agent", "What rondo run starts on other hosts");
+  agent->group("");  // nothing for people: not in the help
+  agent->callback([&exit_code] {
+    const SteadyClock clock;
+    exit_code = RunAgent(ProcessEnvironment, clock);
   });
 }
 

@@ -1,0 +1,146 @@
+#include "tools/child_process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/close_range.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+namespace rondo {
+namespace {
+
+std::vector<char*> Pointers(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// What the child does between fork and exec: system calls only, because other threads of ours may hold any lock.
+[[noreturn]] void BecomeCommand(char** argv, char** envp, const ChildOptions& options, int failure_pipe, pid_t parent) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);  // the parent died before it could be watched
+  const int in = options.in >= 0 ? options.in : ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (in >= 0) ::dup2(in, STDIN_FILENO);
+  if (options.out >= 0) ::dup2(options.out, STDOUT_FILENO);
+  if (options.err >= 0) ::dup2(options.err, STDERR_FILENO);
+  ::close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::signal(SIGPIPE, SIG_DFL);
+  ::environ = envp;  // whose PATH is then searched
+  ::execvp(argv[0], argv);
+  const int reason = errno;
+  [[maybe_unused]] const ssize_t told = ::write(failure_pipe, &reason, sizeof reason);
+  ::_exit(127);
+}
+
+std::string SignalName(int signal) {
+  const char* name = ::sigabbrev_np(signal);
+  return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
+}
+
+}  // namespace
+
+Variables ProcessVariables() {
+  Variables variables;
+  for (char** entry = ::environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::size_t equals = text.find('=');
+    if (equals != std::string_view::npos) variables.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return variables;
+}
+
+Result<Pipe> MakePipe() {
+  int fds[2];
+  if (::pipe2(fds, O_CLOEXEC) != 0) return Fail(ErrorCode::kResource, "no pipe: {}", std::strerror(errno));
+  return Pipe{Fd(fds[0]), Fd(fds[1])};
+}
+
+bool WriteAll(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+std::string ExitStatus::ToString() const {
+  return signal != 0 ? fmt::format("was killed by {}", SignalName(signal)) : fmt::format("exited with code {}", code);
+}
+
+Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const ChildOptions& options) {
+  std::vector<std::string> command = options.command;
+  std::vector<std::string> environment;
+  for (const auto& [name, value] : options.environment) environment.push_back(fmt::format("{}={}", name, value));
+  std::vector<char*> argv = Pointers(command);
+  std::vector<char*> envp = Pointers(environment);
+
+  RONDO_ASSIGN(Pipe failure, MakePipe());
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid == 0) BecomeCommand(argv.data(), envp.data(), options, failure.write.get(), parent);
+  if (pid < 0) return Fail(ErrorCode::kResource, "no process could be started: {}", std::strerror(errno));
+  failure.write.Close();
+  ::setpgid(pid, pid);  // here too, so that it holds whoever comes first
+  std::unique_ptr<ChildProcess> child(new ChildProcess(pid));
+  // The pipe closes at exec, empty; or it brings the reason why there was none.
+  int reason = 0;
+  ssize_t got = 0;
+  do {
+    got = ::read(failure.read.get(), &reason, sizeof reason);
+  } while (got < 0 && errno == EINTR);
+  if (got == sizeof reason) {
+    return Fail(ErrorCode::kInvalidArgument, "'{}' cannot be run: {}", options.command.front(), std::strerror(reason));
+  }
+  return child;
+}
+
+ChildProcess::~ChildProcess() { ReapWithin(Duration::zero()); }
+
+void ChildProcess::Signal(int signal) const {
+  if (running()) ::kill(-pid_, signal);
+}
+
+std::optional<ExitStatus> ChildProcess::Reap() {
+  if (exit_status_) return exit_status_;
+  siginfo_t info{};
+  if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) {
+    return std::nullopt;
+  }
+  ::kill(-pid_, SIGKILL);  // while the unreaped leader still holds the group's number
+  int status = 0;
+  while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  exit_status_ = WIFSIGNALED(status) ? ExitStatus{0, WTERMSIG(status)} : ExitStatus{WEXITSTATUS(status), 0};
+  return exit_status_;
+}
+
+ExitStatus ChildProcess::ReapWithin(Duration patience) {
+  const Fd ended(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+  const auto wait = [&](int timeout_ms) {
+    pollfd fd{ended.get(), POLLIN, 0};
+    ::poll(&fd, 1, timeout_ms);
+  };
+  if (!Reap() && patience > Duration::zero() && ended) {
+    wait(static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(patience).count()));
+  }
+  if (!Reap()) Signal(SIGKILL);
+  while (!Reap()) wait(100);
+  return *exit_status_;
+}
+
+}  // namespace rondo

@@ -1,0 +1,212 @@
+#include "tools/job.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+
+namespace rondo {
+namespace {
+
+// From the first rank that gave up to naming who failed first: on other hosts one may have been killed before, whose
+// peers here saw it sooner than we do.
+constexpr Duration kNewsFromAfar = std::chrono::milliseconds(300);
+
+}  // namespace
+
+Job::Job(const LaunchOptions& options, std::vector<JobPlace> places, const Clock& clock, const SignalFd& signals)
+    : options_(options),
+      places_(std::move(places)),
+      clock_(clock),
+      signals_(signals),
+      ranks_(static_cast<std::size_t>(options.ranks)) {
+  for (const JobPlace& place : places_)
+    for (Rank rank = place.ranks.first; rank < place.ranks.first + place.ranks.count; ++rank)
+      ranks_[static_cast<std::size_t>(rank)].place = &place;
+}
+
+Status Job::Start() {
+  for (Rank rank = 0; rank < options_.ranks; ++rank) RONDO_TRY(StartRank(rank, {}));
+  return {};
+}
+
+int Job::SeeThrough() {
+  while (Running() > 0) {
+    WaitForNews();
+    TakeSignals();
+    PumpOutput();
+    TakeEnded();
+    Escalate();
+  }
+  if (suspect_) Judge();
+  for (const JobPlace& place : places_) place.host->Dismiss();
+  for (const JobPlace& place : places_) place.host->Finish();
+  if (interrupted_by_ != 0) return 128 + interrupted_by_;
+  if (KeepsGoing() && !lost_.empty()) SayWhoWasLost();
+  if (KeepsGoing() && ended_well_ > 0) return output_lost_ ? 1 : 0;
+  return first_failure_ ? first_failure_->AsExitCode() : (output_lost_ ? 1 : 0);
+}
+
+int Job::Running() const {
+  return static_cast<int>(std::count_if(ranks_.begin(), ranks_.end(), [](auto& rank) { return rank.running; }));
+}
+
+template <typename... Args>
+void Job::Say(fmt::format_string<Args...> text, Args&&... args) const {
+  fmt::print(stderr, "{}: {}\n", options_.program, fmt::format(text, std::forward<Args>(args)...));
+}
+
+std::string Job::NameOf(Rank rank) const {
+  const std::string& host = ranks_[static_cast<std::size_t>(rank)].place->host->name();
+  return host.empty() ? fmt::format("rank {}", rank) : fmt::format("rank {} on {}", rank, host);
+}
+
+std::string Job::Describe(const EndedRank& ended) const {
+  if (!ended.why.empty()) return fmt::format("{} {}", NameOf(ended.rank), ended.why);
+  return fmt::format("{} (pid {}) {}", NameOf(ended.rank), ended.pid, ended.status.ToString());
+}
+
+Status Job::StartRank(Rank rank, const Variables& more) {
+  RankState& state = ranks_[static_cast<std::size_t>(rank)];
+  Variables environment{{"RANK", std::to_string(rank)},
+                        {"WORLD_SIZE", std::to_string(options_.ranks)},
+                        {"LOCAL_RANK", std::to_string(rank - state.place->ranks.first)},
+                        {"LOCAL_WORLD_SIZE", std::to_string(state.place->ranks.count)}};
+  environment.insert(environment.end(), more.begin(), more.end());
+  RONDO_TRY(state.place->host->Start(rank, environment));
+  state.running = true;
+  return {};
+}
+
+void Job::WaitForNews() {
+  std::vector<pollfd> fds{{signals_.get(), POLLIN, 0}};
+  for (const JobPlace& place : places_) place.host->AddDescriptors(fds);
+  TimePoint until = TimePoint::max();
+  if (phase_ != Phase::kRunning && phase_ != Phase::kGivenUp) until = next_phase_at_;
+  if (suspect_) until = std::min(until, judge_at_);
+  int timeout_ms = -1;
+  if (until != TimePoint::max()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - clock_.Now()).count();
+    timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
+  }
+  ::poll(fds.data(), fds.size(), timeout_ms);
+}
+
+void Job::TakeSignals() {
+  for (int signal = signals_.Next(); signal != 0; signal = signals_.Next()) {
+    if (signal == SIGCHLD) continue;
+    if (signal == SIGUSR1) {  // a request for a report, where the ranks know how
+      SignalAll(signal);
+      continue;
+    }
+    if (interrupted_by_ != 0) {  // asked twice: at once
+      SignalAll(SIGKILL);
+      Enter(Phase::kKilled, options_.grace);
+      continue;
+    }
+    interrupted_by_ = signal;
+    SignalAll(signal);
+    Enter(Phase::kTerminating, options_.grace);
+  }
+}
+
+void Job::PumpOutput() {
+  bool alive = true;
+  for (const JobPlace& place : places_) alive = place.host->Pump() && alive;
+  if (alive || output_lost_) return;
+  output_lost_ = true;  // nobody reads any more (| head): the job has no purpose left
+  SignalAll(SIGTERM);
+  Enter(Phase::kTerminating, options_.grace);
+}
+
+void Job::TakeEnded() {
+  for (const JobPlace& place : places_) {
+    for (const EndedRank& ended : place.host->TakeEnded()) {
+      ranks_[static_cast<std::size_t>(ended.rank)].running = false;
+      if (KeepsGoing()) {
+        GoOnWithout(ended);
+      } else if (ended.status.failed()) {
+        Suspect(ended);
+      }
+    }
+  }
+  if (suspect_ && (!Spread() || suspect_->status.signal != 0 || clock_.Now() >= judge_at_)) Judge();
+}
+
+void Job::GoOnWithout(const EndedRank& ended) {
+  if (!ended.status.failed()) {
+    ++ended_well_;
+    return;
+  }
+  if (interrupted_by_ != 0 || output_lost_) return;
+  if (!first_failure_) first_failure_ = ended.status;
+  lost_.push_back(Describe(ended));
+  const int left = Running();
+  // Whoever is left has gone on without it, or has ended: a newcomer would find nobody.
+  const bool again = restarts_done_ < options_.restarts && left > 0 && ended_well_ == 0;
+  Say("{}; {}{}", lost_.back(), left > 0 ? fmt::format("going on with {}", left) : "no rank is left",
+      again ? ", and starting it again" : "");
+  if (again) Restart(ended.rank);
+}
+
+void Job::Restart(Rank rank) {
+  ++restarts_done_;
+  const Status again = StartRank(rank, {{"RONDO_JOIN", "1"}, {"RONDO_RESTART", std::to_string(restarts_done_)}});
+  if (!again) Say("{} cannot be started again: {}", NameOf(rank), again.error().message());
+}
+
+void Job::SayWhoWasLost() const {
+  Say("{} lost: {}; {} ended well", lost_.size() == 1 ? "one rank was" : fmt::format("{} ranks were", lost_.size()),
+      fmt::join(lost_, "; "), ended_well_);
+}
+
+// Of several that ended since the last look, one killed by a signal came first: the others saw it and gave up.
+void Job::Suspect(const EndedRank& ended) {
+  if (first_failure_ || interrupted_by_ != 0 || output_lost_) return;
+  if (!suspect_) {
+    judge_at_ = clock_.Now() + kNewsFromAfar;
+    Enter(Phase::kLastWords, options_.last_words);
+  }
+  if (!suspect_ || (suspect_->status.signal == 0 && ended.status.signal != 0)) suspect_ = ended;
+}
+
+void Job::Judge() {
+  const EndedRank culprit = *std::exchange(suspect_, std::nullopt);
+  if (interrupted_by_ != 0 || output_lost_) return;
+  first_failure_ = culprit.status;
+  if (first_failure_->signal == 0 && options_.explained_exit_code == first_failure_->code) return;
+  const int left = Running();
+  Say("{}{}", Describe(culprit),
+      left > 0 ? fmt::format("; ending the other {}", left == 1 ? "rank" : fmt::format("{} ranks", left)) : "");
+}
+
+void Job::Escalate() {
+  if (phase_ == Phase::kRunning || phase_ == Phase::kGivenUp || clock_.Now() < next_phase_at_) return;
+  if (phase_ == Phase::kLastWords) {
+    SignalAll(SIGTERM);
+    Enter(Phase::kTerminating, options_.grace);
+    return;
+  }
+  if (phase_ == Phase::kTerminating) {
+    for (Rank rank = 0; rank < options_.ranks; ++rank)
+      if (ranks_[static_cast<std::size_t>(rank)].running) Say("{} did not end when asked; killing it", NameOf(rank));
+    SignalAll(SIGKILL);
+    Enter(Phase::kKilled, options_.grace);
+    return;
+  }
+  phase_ = Phase::kGivenUp;
+  for (const JobPlace& place : places_) place.host->GiveUp();
+  TakeEnded();
+}
+
+void Job::SignalAll(int signal) {
+  for (const JobPlace& place : places_) place.host->Signal(signal);
+}
+
+void Job::Enter(Phase phase, Duration lasts) {
+  phase_ = phase;
+  next_phase_at_ = clock_.Now() + lasts;
+}
+
+}  // namespace rondo

@@ -1,0 +1,86 @@
+// A job of `rondo run`: starts its ranks, on whatever hosts they are, and sees them through: who fails, who is told to
+// end, who is started again, and what the exit code is.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "tools/host_list.h"
+#include "tools/launch.h"
+#include "tools/rank_host.h"
+#include "tools/signal_fd.h"
+
+namespace rondo {
+
+// A host and the ranks that it gets.
+struct JobPlace {
+  RankHost* host;
+  RankRange ranks;
+};
+
+// Thread rule: one thread, the main one.
+class Job {
+ public:
+  // All outlive it.
+  Job(const LaunchOptions& options, std::vector<JobPlace> places, const Clock& clock, const SignalFd& signals);
+
+  // An error means that not all ranks could be started; those that were end with their hosts.
+  Status Start();
+  // The exit code, when all have ended.
+  int SeeThrough();
+
+ private:
+  // What the ranks that still run have been told: nothing, then (after the first failure) nothing yet, then to end.
+  enum class Phase { kRunning, kLastWords, kTerminating, kKilled, kGivenUp };
+  struct RankState {
+    const JobPlace* place = nullptr;
+    bool running = false;
+  };
+
+  int Running() const;
+  bool KeepsGoing() const { return options_.keep_going || options_.restarts > 0; }
+  bool Spread() const { return places_.size() > 1; }
+  // "rank 5 on b (pid 123) was killed by SIGKILL"
+  std::string Describe(const EndedRank& ended) const;
+  std::string NameOf(Rank rank) const;
+  template <typename... Args>
+  void Say(fmt::format_string<Args...> text, Args&&... args) const;
+
+  Status StartRank(Rank rank, const Variables& more);
+  void WaitForNews();
+  void TakeSignals();
+  void PumpOutput();
+  void TakeEnded();
+  void GoOnWithout(const EndedRank& ended);
+  void Restart(Rank rank);
+  void SayWhoWasLost() const;
+  void Suspect(const EndedRank& ended);
+  void Judge();
+  void Escalate();
+  void SignalAll(int signal);
+  void Enter(Phase phase, Duration lasts);
+
+  const LaunchOptions& options_;
+  const std::vector<JobPlace> places_;
+  const Clock& clock_;
+  const SignalFd& signals_;
+  std::vector<RankState> ranks_;
+  Phase phase_ = Phase::kRunning;
+  TimePoint next_phase_at_;
+  std::optional<EndedRank> suspect_;  // who seems to have failed first, until judge_at_
+  TimePoint judge_at_;
+  std::optional<ExitStatus> first_failure_;
+  int interrupted_by_ = 0;
+  bool output_lost_ = false;
+  // Where the job goes on without ranks that fail.
+  std::vector<std::string> lost_;  // each in words
+  int ended_well_ = 0;
+  int restarts_done_ = 0;
+};
+
+}  // namespace rondo

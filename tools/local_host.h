@@ -1,0 +1,36 @@
+// Ranks on this host: child processes of the launcher.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tools/rank_host.h"
+#include "tools/rank_process.h"
+
+namespace rondo {
+
+class LocalHost final : public RankHost {
+ public:
+  // `ranks`: what all of them have in common.
+  LocalHost(std::string name, RankProcessOptions ranks) : name_(std::move(name)), ranks_(std::move(ranks)) {}
+
+  const std::string& name() const override { return name_; }
+  // kInvalidArgument: the command cannot be run, and why.
+  Status Start(Rank rank, const Variables& environment) override;
+  void Signal(int signal) override;
+  void AddDescriptors(std::vector<pollfd>& fds) const override;
+  bool Pump() override;
+  std::vector<EndedRank> TakeEnded() override;
+  void GiveUp() override {}  // SIGKILL is obeyed here
+  void Dismiss() override {}
+  void Finish() override;
+
+ private:
+  const std::string name_;
+  const RankProcessOptions ranks_;
+  std::vector<std::unique_ptr<RankProcess>>
+      processes_;  // those that have ended too: children of theirs may still write
+};
+
+}  // namespace rondo

@@ -1,0 +1,52 @@
+// Where some of a job's ranks run: this host (local_host.h), or another by way of an agent there (remote_host.h). A job
+// (job.h) sees no difference.
+#pragma once
+
+#include <poll.h>
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "tools/child_process.h"
+
+namespace rondo {
+
+// A rank that has ended, or never began.
+struct EndedRank {
+  Rank rank = 0;
+  pid_t pid = 0;
+  ExitStatus status;
+  std::string why;  // not empty: what became of it beside its own end ("its command cannot be run", "its host is gone")
+};
+
+// Thread rule: one thread.
+class RankHost {
+ public:
+  virtual ~RankHost() = default;
+
+  // What it is called in messages; "" where the job has no other host.
+  virtual const std::string& name() const = 0;
+  // `environment`: what this rank alone has. An error means that it will not run; what is found out later comes from
+  // TakeEnded.
+  virtual Status Start(Rank rank, const Variables& environment) = 0;
+  // To all ranks that run.
+  virtual void Signal(int signal) = 0;
+
+  // What to wait for.
+  virtual void AddDescriptors(std::vector<pollfd>& fds) const = 0;
+  // Does what there is to do, without waiting for other hosts or ranks. False: our own stdout or stderr is gone.
+  virtual bool Pump() = 0;
+  // Each rank once. What it wrote before its end has been passed on.
+  virtual std::vector<EndedRank> TakeEnded() = 0;
+  // Takes the ranks that do not even obey SIGKILL for ended.
+  virtual void GiveUp() = 0;
+  // No rank will be started any more, and none runs.
+  virtual void Dismiss() = 0;
+  // After that: passes on what is left of their output.
+  virtual void Finish() = 0;
+};
+
+}  // namespace rondo

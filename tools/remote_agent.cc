@@ -1,0 +1,221 @@
+#include "tools/remote_agent.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/version.h"
+#include "rendezvous/job_token.h"
+#include "rendezvous/launchers/rondo_run.h"
+#include "tools/agent_words.h"
+#include "tools/local_host.h"
+#include "tools/signal_fd.h"
+
+namespace rondo {
+namespace {
+
+// Of output that the launcher has not taken yet. Ranks that write more wait.
+constexpr std::size_t kMaxQueuedBytes = 1 << 20;
+// For the last output, to a launcher that does not take it.
+constexpr Duration kFarewell = std::chrono::seconds(5);
+
+class Agent {
+ public:
+  Agent(AgentStream& launcher, const SignalFd& signals, const Clock& clock)
+      : launcher_(launcher), signals_(signals), clock_(clock) {}
+
+  int Run() {
+    while (running_ > 0 || phase_ == Phase::kServing) {
+      Wait();
+      TakeSignals();
+      TakeWords();
+      PassOnOutput();
+      TellEnded();
+      Escalate();
+    }
+    if (host_) host_->Finish();
+    const TimePoint give_up = clock_.Now() + kFarewell;
+    while (launcher_.queued() > 0 && clock_.Now() < give_up) {
+      pollfds_.clear();
+      launcher_.AddDescriptors(pollfds_);
+      ::poll(pollfds_.data(), pollfds_.size(), 100);
+      launcher_.Receive();  // so that poll does not return for it
+      launcher_.Flush();
+    }
+    return exit_code_;
+  }
+
+ private:
+  enum class Phase { kServing, kTerminating, kKilled };
+
+  void Wait() {
+    pollfds_ = {{signals_.get(), POLLIN, 0}};
+    launcher_.AddDescriptors(pollfds_);
+    if (host_ && launcher_.queued() < kMaxQueuedBytes) host_->AddDescriptors(pollfds_);
+    int timeout_ms = -1;
+    if (phase_ == Phase::kTerminating) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(kill_at_ - clock_.Now()).count();
+      timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
+    }
+    ::poll(pollfds_.data(), pollfds_.size(), timeout_ms);
+  }
+
+  void TakeSignals() {
+    for (int signal = signals_.Next(); signal != 0; signal = signals_.Next())
+      if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) End();
+  }
+
+  void TakeWords() {
+    launcher_.Flush();
+    launcher_.Receive();
+    while (true) {
+      const auto word = launcher_.Next();
+      const Status obeyed = !word ? Status(Fail(word.error())) : *word ? Obey(**word) : Status();
+      if (!obeyed) {
+        fmt::print(stderr, "rondo run-agent: {}\n", obeyed.error().ToString());
+        exit_code_ = 1;
+        End();
+        return;
+      }
+      if (!*word) break;
+    }
+    if (launcher_.over()) End();
+  }
+
+  Status Obey(const AgentWord& word) {
+    switch (word.kind) {
+      case AgentWordKind::kJob: return TakeJob(word);
+      case AgentWordKind::kStart: return StartRank(word);
+      case AgentWordKind::kSignal: {
+        RONDO_ASSIGN(const std::int64_t number, word.Number(0, 1, SIGRTMAX));
+        if (host_) host_->Signal(static_cast<int>(number));
+        return {};
+      }
+      default: return Fail(ErrorCode::kProtocol, "'{}' is no word of a launcher", static_cast<char>(word.kind));
+    }
+  }
+
+  Status TakeJob(const AgentWord& word) {
+    if (host_) return Fail(ErrorCode::kProtocol, "a second job");
+    RONDO_ASSIGN(const std::string directory, word.Text(0));
+    RONDO_ASSIGN(const std::int64_t grace_ms, word.Number(1, 0, INT32_MAX * std::int64_t{1000}));
+    RONDO_ASSIGN(const std::int64_t tag, word.Number(2, 0, 1));
+    RONDO_ASSIGN(const std::int64_t words, word.Number(3, 1, static_cast<std::int64_t>(word.texts.size()) - 4));
+    grace_ = std::chrono::milliseconds(grace_ms);
+    RankProcessOptions ranks;
+    ranks.tag_output = tag == 1;
+    ranks.command.assign(word.texts.begin() + 4, word.texts.begin() + 4 + words);
+    RONDO_ASSIGN(ranks.environment, word.VariablesFrom(static_cast<std::size_t>(4 + words)));
+    // Which job this is, and its secret, the launcher says.
+    ranks.leave_out = [](std::string_view variable) {
+      return DescribesOneProcess(variable) || variable == kTokenVariable;
+    };
+    ranks.output = [this](int stream, std::string_view bytes) {
+      if (!bytes.empty()) launcher_.Send({AgentWordKind::kOutput, {std::to_string(stream), std::string(bytes)}});
+      return true;
+    };
+    if (::chdir(directory.c_str()) != 0) {
+      launcher_.Send(
+          {AgentWordKind::kRefused,
+           {fmt::format("the working directory {} is not to be had there: {}", directory, strerror(errno))}});
+      return {};
+    }
+    ranks.environment.emplace_back("PWD", directory);
+    host_ = std::make_unique<LocalHost>("", std::move(ranks));
+    launcher_.Send({AgentWordKind::kReady, {}});
+    return {};
+  }
+
+  Status StartRank(const AgentWord& word) {
+    RONDO_ASSIGN(const std::int64_t rank, word.Number(0, 0, INT32_MAX));
+    RONDO_ASSIGN(const Variables environment, word.VariablesFrom(1));
+    if (!host_) return Fail(ErrorCode::kProtocol, "a rank without a job");
+    if (phase_ != Phase::kServing) return {};
+    if (const Status started = host_->Start(static_cast<Rank>(rank), environment); !started) {
+      Tell({static_cast<Rank>(rank), 0, ExitStatus{127, 0}, started.error().message()});
+    } else {
+      ++running_;
+    }
+    return {};
+  }
+
+  void PassOnOutput() {
+    if (host_ && launcher_.queued() < kMaxQueuedBytes) host_->Pump();
+  }
+
+  void TellEnded() {
+    if (!host_) return;
+    for (const EndedRank& ended : host_->TakeEnded()) {
+      --running_;
+      Tell(ended);
+    }
+  }
+
+  void Tell(const EndedRank& ended) {
+    launcher_.Send({AgentWordKind::kEnded,
+                    {std::to_string(ended.rank), std::to_string(ended.pid), std::to_string(ended.status.code),
+                     std::to_string(ended.status.signal), ended.why}});
+  }
+
+  void End() {
+    if (phase_ != Phase::kServing) return;
+    phase_ = Phase::kTerminating;
+    kill_at_ = Later(clock_.Now(), grace_);
+    if (host_) host_->Signal(SIGTERM);
+  }
+
+  void Escalate() {
+    if (phase_ != Phase::kTerminating || clock_.Now() < kill_at_) return;
+    phase_ = Phase::kKilled;
+    if (host_) host_->Signal(SIGKILL);
+  }
+
+  AgentStream& launcher_;
+  const SignalFd& signals_;
+  const Clock& clock_;
+  std::vector<pollfd> pollfds_;
+  std::unique_ptr<LocalHost> host_;  // from the job's word on
+  Duration grace_ = Duration::zero();
+  Phase phase_ = Phase::kServing;
+  TimePoint kill_at_;
+  int running_ = 0;
+  int exit_code_ = 0;
+};
+
+// Our end of a standard stream under another number, and nothing in its place: what is printed by mistake must not get
+// among the words, and a rank must not inherit the connection.
+Fd TakeStandardStream(int number) {
+  Fd taken(::fcntl(number, F_DUPFD_CLOEXEC, 3));
+  const Fd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (nothing) ::dup2(nothing.get(), number);
+  return taken;
+}
+
+}  // namespace
+
+int RunAgent(const Environment& environment, const Clock& clock) {
+  if (::isatty(STDIN_FILENO) != 0) {
+    fmt::print(stderr,
+               "rondo run-agent: rondo run starts it on other hosts and talks to it; it is of no use by hand\n");
+    return 2;
+  }
+  const SignalFd signals;
+  AgentStream launcher(TakeStandardStream(STDIN_FILENO), TakeStandardStream(STDOUT_FILENO));
+  const std::string connection = environment("SSH_CONNECTION").value_or("");
+  launcher.SendRaw(kAgentMagic);
+  launcher.Send({AgentWordKind::kHello, {std::string(kRondoVersion), connection.substr(0, connection.find(' '))}});
+  return Agent(launcher, signals, clock).Run();
+}
+
+}  // namespace rondo

@@ -1,0 +1,229 @@
+#include "tools/remote_host.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <utility>
+
+#include "base/version.h"
+
+namespace rondo {
+namespace {
+
+constexpr std::size_t kMaxSaidBytes = 4096;  // of ssh's stderr; the end is what says why
+// From the end of the agent's words to that of ssh, which then has its exit code to hand on.
+constexpr Duration kLastMoment = std::chrono::seconds(1);
+// For the last output to come when all ranks have ended.
+constexpr Duration kFarewell = std::chrono::seconds(10);
+
+// ssh hands one line to the shell there.
+std::string Quoted(const std::string& text) {
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RemoteHost>> RemoteHost::Dial(const HostEntry& host, const SshOptions& options,
+                                                     Duration patience, const Clock& clock) {
+  RONDO_ASSIGN(Pipe in, MakePipe());
+  RONDO_ASSIGN(Pipe out, MakePipe());
+  RONDO_ASSIGN(Pipe err, MakePipe());
+  ChildOptions ssh{.command = options.command, .environment = ProcessVariables()};
+  // ssh gives up a little before we do, so that it can say why. A host that is gone later is noticed within 45 s.
+  const auto connect_s = std::chrono::duration_cast<std::chrono::seconds>(patience * 3 / 4).count();
+  for (const std::string& word : {std::string("-T"), std::string("-oBatchMode=yes"),
+                                  fmt::format("-oConnectTimeout={}", std::max<std::int64_t>(connect_s, 1)),
+                                  std::string("-oServerAliveInterval=15"), std::string("-oServerAliveCountMax=3"),
+                                  std::string("-oClearAllForwardings=yes"), host.ToString(),
+                                  fmt::format("{} run-agent", Quoted(options.rondo))}) {
+    ssh.command.push_back(word);
+  }
+  ssh.in = in.read.get();
+  ssh.out = out.write.get();
+  ssh.err = err.write.get();
+  ::fcntl(err.read.get(), F_SETFL, O_NONBLOCK);
+  std::unique_ptr<RemoteHost> remote(new RemoteHost(
+      host.ToString(), options, clock, AgentStream(std::move(out.read), std::move(in.write)), std::move(err.read)));
+  auto started = ChildProcess::Start(ssh);
+  if (!started) {
+    return Fail(started.error().code(), "{} (--ssh; Debian's package is openssh-client)", started.error().message());
+  }
+  remote->ssh_ = *std::move(started);
+  return remote;
+}
+
+void RemoteHost::Order(const AgentJob& job) {
+  const auto grace_ms = std::chrono::ceil<std::chrono::milliseconds>(job.grace).count();
+  AgentWord word{
+      AgentWordKind::kJob,
+      {job.directory, std::to_string(grace_ms), job.tag_output ? "1" : "0", std::to_string(job.command.size())}};
+  word.texts.insert(word.texts.end(), job.command.begin(), job.command.end());
+  for (const auto& [name, value] : job.environment) word.texts.insert(word.texts.end(), {name, value});
+  agent_.Send(word);
+}
+
+Status RemoteHost::Start(Rank rank, const Variables& environment) {
+  if (failure_) return Fail(*failure_);
+  AgentWord word{AgentWordKind::kStart, {std::to_string(rank)}};
+  for (const auto& [name, value] : environment) word.texts.insert(word.texts.end(), {name, value});
+  agent_.Send(word);
+  running_.insert(rank);
+  return {};
+}
+
+void RemoteHost::Signal(int signal) {
+  if (!running_.empty()) agent_.Send({AgentWordKind::kSignal, {std::to_string(signal)}});
+}
+
+void RemoteHost::AddDescriptors(std::vector<pollfd>& fds) const {
+  agent_.AddDescriptors(fds);
+  if (errors_) fds.push_back({errors_.get(), POLLIN, 0});
+}
+
+bool RemoteHost::Pump() {
+  if (failure_) return output_alive_;
+  agent_.Flush();
+  // Its end first: all that it said before can then be read.
+  const bool ended = ssh_->Reap().has_value();
+  agent_.Receive();
+  TakeErrors();
+  if (const Status taken = TakeWords(); !taken) {
+    Lose(Error(taken.error().code(), fmt::format("{}: {}", name_, taken.error().message())));
+  } else if (ended || agent_.over()) {
+    const ExitStatus status = ssh_->ReapWithin(kLastMoment);
+    TakeErrors();
+    Lose(WhyItEnded(status));
+  }
+  return output_alive_;
+}
+
+Status RemoteHost::TakeWords() {
+  if (!magic_) {
+    RONDO_ASSIGN(magic_, agent_.TakeMagic());
+    if (!magic_) return {};
+  }
+  while (true) {
+    RONDO_ASSIGN(const std::optional<AgentWord> word, agent_.Next());
+    if (!word) return {};
+    RONDO_TRY(Take(*word));
+  }
+}
+
+Status RemoteHost::Take(const AgentWord& word) {
+  switch (word.kind) {
+    case AgentWordKind::kHello: {
+      RONDO_ASSIGN(const std::string version, word.Text(0));
+      if (version != kRondoVersion) {
+        return Fail(ErrorCode::kVersionMismatch, "{} there is of version {}, and this is {}", options_.rondo, version,
+                    kRondoVersion);
+      }
+      RONDO_ASSIGN(caller_, word.Text(1));
+      greeted_ = true;
+      return {};
+    }
+    case AgentWordKind::kReady:
+      ready_ = true;
+      said_.clear();  // greetings of the host
+      return {};
+    case AgentWordKind::kRefused: {
+      RONDO_ASSIGN(const std::string why, word.Text(0));
+      return Fail(ErrorCode::kInvalidArgument, "{}", why);
+    }
+    case AgentWordKind::kOutput: {
+      RONDO_ASSIGN(const std::int64_t stream, word.Number(0, STDOUT_FILENO, STDERR_FILENO));
+      RONDO_ASSIGN(const std::string bytes, word.Text(1));
+      if (output_alive_) output_alive_ = WriteAll(static_cast<int>(stream), bytes);
+      return {};
+    }
+    case AgentWordKind::kEnded: {
+      RONDO_ASSIGN(const std::int64_t rank, word.Number(0, 0, INT32_MAX));
+      RONDO_ASSIGN(const std::int64_t pid, word.Number(1, 0, INT32_MAX));
+      RONDO_ASSIGN(const std::int64_t code, word.Number(2, 0, 255));
+      RONDO_ASSIGN(const std::int64_t signal, word.Number(3, 0, SIGRTMAX));
+      RONDO_ASSIGN(const std::string why, word.Text(4));
+      if (running_.erase(static_cast<Rank>(rank)) == 0) {
+        return Fail(ErrorCode::kProtocol, "its agent told of the end of rank {}, which does not run there", rank);
+      }
+      ended_.push_back({static_cast<Rank>(rank), static_cast<pid_t>(pid),
+                        ExitStatus{static_cast<int>(code), static_cast<int>(signal)}, why});
+      return {};
+    }
+    default: return Fail(ErrorCode::kProtocol, "'{}' is no word of an agent", static_cast<char>(word.kind));
+  }
+}
+
+// What ssh itself says; of an agent only that it cannot go on.
+void RemoteHost::TakeErrors() {
+  std::array<char, 4096> buffer;
+  while (errors_) {
+    const ssize_t got = ::read(errors_.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) break;
+    if (got <= 0) {
+      errors_.Close();
+      break;
+    }
+    said_.append(buffer.data(), static_cast<std::size_t>(got));
+    if (said_.size() > kMaxSaidBytes) said_.erase(0, said_.size() - kMaxSaidBytes);
+  }
+}
+
+std::string RemoteHost::WhatSshSaid() const {
+  std::string text;
+  for (std::size_t at = 0; at < said_.size();) {
+    const std::size_t end = std::min(said_.find('\n', at), said_.size());
+    std::string line = said_.substr(at, end - at);
+    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
+    if (!line.empty()) text += (text.empty() ? "" : "; ") + line;
+    at = end + 1;
+  }
+  return text;
+}
+
+Error RemoteHost::WhyItEnded(const ExitStatus& status) const {
+  const std::string said = WhatSshSaid();
+  const std::string because = said.empty() ? "" : ": " + said;
+  const std::string& ssh = options_.command.front();
+  if (ready_) {
+    return Error(ErrorCode::kUnreachable,
+                 fmt::format("{}: its agent is gone: {} {}{}", name_, ssh, status.ToString(), because));
+  }
+  if (status.code == 127 || status.code == 126) {
+    return Error(ErrorCode::kInvalidArgument,
+                 fmt::format("{}: {} cannot be run there (--remote-rondo PATH){}", name_, options_.rondo, because));
+  }
+  return Error(ErrorCode::kUnreachable, fmt::format("{}: {} {}{}", name_, ssh, status.ToString(), because));
+}
+
+void RemoteHost::Lose(Error why) {
+  agent_.CloseOut();
+  ssh_->ReapWithin(Duration::zero());
+  for (const Rank rank : std::exchange(running_, {})) {
+    ended_.push_back({rank, 0, ExitStatus{1, 0}, fmt::format("was lost with its host: {}", why.message())});
+  }
+  if (!failure_) failure_ = std::move(why);
+}
+
+void RemoteHost::GiveUp() {
+  if (!failure_) Lose(Error(ErrorCode::kTimeout, fmt::format("{}: it does not answer", name_)));
+}
+
+void RemoteHost::Finish() {
+  const TimePoint give_up = Later(clock_.Now(), kFarewell);
+  while (!failure_ && clock_.Now() < give_up) {
+    std::vector<pollfd> fds;
+    AddDescriptors(fds);
+    ::poll(fds.data(), fds.size(), 100);
+    Pump();
+  }
+}
+
+}  // namespace rondo

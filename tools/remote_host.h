@@ -1,0 +1,93 @@
+// Ranks on another host: the launcher's side of the talk with the agent there (agent_words.h), which an ssh started.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "tools/agent_words.h"
+#include "tools/host_list.h"
+#include "tools/rank_host.h"
+
+namespace rondo {
+
+// How other hosts are reached.
+struct SshOptions {
+  std::vector<std::string> command{"ssh"};  // and its own options; what is put behind them is for OpenSSH
+  std::string rondo;                        // the path of rondo there
+};
+
+// What all ranks of a host have in common.
+struct AgentJob {
+  std::string directory;
+  Duration grace = Duration::zero();  // from SIGTERM to SIGKILL, when we are gone
+  bool tag_output = true;
+  std::vector<std::string> command;
+  Variables environment;
+};
+
+// From Dial on Pump makes progress: greeted, then Order, then ready, then ranks; or, at any time, failed.
+class RemoteHost final : public RankHost {
+ public:
+  // `patience`: for ssh to connect. kInvalidArgument: there is no such ssh.
+  static Result<std::unique_ptr<RemoteHost>> Dial(const HostEntry& host, const SshOptions& options, Duration patience,
+                                                  const Clock& clock);
+
+  // The first cause why nothing can be done there any more, with the host's name.
+  const std::optional<Error>& failure() const { return failure_; }
+  // What ssh has said so far, for whoever gives up waiting; "" or in words.
+  std::string WhatSshSaid() const;
+  bool greeted() const { return greeted_; }
+  // This host's address as that one sees it; "" where ssh does not tell. REQUIRES: greeted().
+  const std::string& caller() const { return caller_; }
+  void Order(const AgentJob& job);
+  bool ready() const { return ready_; }
+
+  const std::string& name() const override { return name_; }
+  Status Start(Rank rank, const Variables& environment) override;
+  void Signal(int signal) override;
+  void AddDescriptors(std::vector<pollfd>& fds) const override;
+  bool Pump() override;
+  std::vector<EndedRank> TakeEnded() override { return std::exchange(ended_, {}); }
+  void GiveUp() override;
+  void Dismiss() override { agent_.CloseOut(); }
+  void Finish() override;
+
+ private:
+  RemoteHost(std::string name, SshOptions options, const Clock& clock, AgentStream agent, Fd errors)
+      : name_(std::move(name)),
+        options_(std::move(options)),
+        clock_(clock),
+        agent_(std::move(agent)),
+        errors_(std::move(errors)) {}
+
+  Status TakeWords();
+  Status Take(const AgentWord& word);
+  void TakeErrors();
+  Error WhyItEnded(const ExitStatus& status) const;
+  void Lose(Error why);
+
+  const std::string name_;
+  const SshOptions options_;
+  const Clock& clock_;
+  AgentStream agent_;
+  Fd errors_;  // ssh's stderr
+  std::string said_;
+  std::unique_ptr<ChildProcess> ssh_;
+
+  bool magic_ = false;  // was seen
+  bool greeted_ = false;
+  bool ready_ = false;
+  bool output_alive_ = true;
+  std::string caller_;
+  std::optional<Error> failure_;
+  std::set<Rank> running_;
+  std::vector<EndedRank> ended_;
+};
+
+}  // namespace rondo

@@ -1,0 +1,143 @@
+#include "tools/remote_launch.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "rendezvous/job_token.h"
+#include "rendezvous/launchers/rondo_run.h"
+#include "rendezvous/net_address.h"
+#include "tools/local_host.h"
+#include "tools/remote_host.h"
+
+namespace rondo {
+namespace {
+
+constexpr Duration kPatience = std::chrono::seconds(60);
+
+// Until `done` holds for all; the signal that came before, else 0.
+Result<int> Await(const std::vector<RemoteHost*>& hosts, bool (RemoteHost::*done)() const, TimePoint deadline,
+                  const Clock& clock, const SignalFd& signals) {
+  while (true) {
+    for (RemoteHost* host : hosts) {
+      host->Pump();
+      if (host->failure()) return Fail(*host->failure());
+    }
+    for (int signal = signals.Next(); signal != 0; signal = signals.Next())
+      if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) return signal;
+    const auto late = std::find_if(hosts.begin(), hosts.end(), [&](RemoteHost* host) { return !(host->*done)(); });
+    if (late == hosts.end()) return 0;
+    const auto left_ms = std::chrono::ceil<std::chrono::milliseconds>(deadline - clock.Now()).count();
+    if (left_ms <= 0) {
+      const std::string said = (*late)->WhatSshSaid();
+      return Fail(ErrorCode::kTimeout, "{}: it did not answer in time (--timeout){}", (*late)->name(),
+                  said.empty() ? "" : ": " + said);
+    }
+    std::vector<pollfd> fds{{signals.get(), POLLIN, 0}};
+    for (RemoteHost* host : hosts) host->AddDescriptors(fds);
+    ::poll(fds.data(), fds.size(), static_cast<int>(std::min<std::int64_t>(left_ms, 60'000)));
+  }
+}
+
+bool IsOurs(const std::string& address, const Clock& clock) {
+  const auto found = Resolve({address, 0}, ResolveFor::kConnect, clock, clock.Now());
+  return found && !found->empty() && IsLocal(found->front());
+}
+
+// Where the ranks of a host find the store: where they were told to, or where ssh came from.
+Result<std::string> StoreAddress(const LaunchOptions& options, const RemoteHost& host, const Clock& clock) {
+  if (!options.master_address.empty()) return options.master_address;
+  const std::string& caller = host.caller();
+  if (caller.empty()) {
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        "{}: its SSH_CONNECTION does not say by which address it sees this host: wants --master-address ADDRESS",
+        host.name());
+  }
+  const bool scoped = caller.find('%') != std::string::npos;  // by an interface of that host
+  if (!scoped && !IsOurs(caller, clock)) {
+    fmt::print(stderr,
+               "{}: {} sees this host as {}, which is none of its addresses (a jump host, or translated): unless ranks "
+               "there reach the store at it, say --master-address ADDRESS\n",
+               options.program, host.name(), caller);
+  }
+  return caller;
+}
+
+// The ranks that run here should find the store by an address that is of use to others, too.
+std::string StoreAddressHere(const LaunchOptions& options, const std::vector<RemoteHost*>& others, const Clock& clock) {
+  if (!options.master_address.empty()) return options.master_address;
+  const auto one =
+      std::find_if(others.begin(), others.end(), [&](auto* host) { return IsOurs(host->caller(), clock); });
+  return one == others.end() ? "127.0.0.1" : (*one)->caller();
+}
+
+void SetVariable(Variables& variables, const std::string& name, const std::string& value) {
+  std::erase_if(variables, [&](const auto& variable) { return variable.first == name; });
+  variables.emplace_back(name, value);
+}
+
+// What ranks on other hosts have that those here inherit.
+Variables OurRondoVariables(const LaunchOptions& options) {
+  Variables ours = ProcessVariables();
+  std::erase_if(ours, [&](const auto& variable) {
+    const std::string& name = variable.first;
+    return !name.starts_with("RONDO_") || DescribesOneProcess(name) || (!options.with_token && name == kTokenVariable);
+  });
+  return ours;
+}
+
+Result<AgentJob> JobOf(const LaunchOptions& options, const RankProcessOptions& ranks) {
+  AgentJob job{.grace = options.grace, .tag_output = ranks.tag_output, .command = ranks.command};
+  std::error_code error;
+  job.directory = std::filesystem::current_path(error).string();
+  if (error) return Fail(ErrorCode::kInvalidArgument, "the working directory is not to be had: {}", error.message());
+  job.environment = OurRondoVariables(options);
+  for (const auto& [name, value] : ranks.environment) SetVariable(job.environment, name, value);
+  return job;
+}
+
+}  // namespace
+
+Result<JobHosts> ReachHosts(const LaunchOptions& options, const RankProcessOptions& ranks, const Clock& clock,
+                            const SignalFd& signals) {
+  const Duration patience = options.timeout.value_or(kPatience);
+  const TimePoint deadline = Later(clock.Now(), patience);
+  RONDO_ASSIGN(AgentJob job, JobOf(options, ranks));
+  JobHosts reached;
+  std::vector<RemoteHost*> others;
+  for (const PlacedHost& place : options.places) {
+    if (place.here) continue;
+    RONDO_ASSIGN(std::unique_ptr<RemoteHost> host, RemoteHost::Dial(place.host, options.ssh, patience, clock));
+    others.push_back(host.get());
+    reached.hosts.push_back(std::move(host));
+    reached.places.push_back({others.back(), place.ranks});
+  }
+  RONDO_ASSIGN(reached.interrupted_by, Await(others, &RemoteHost::greeted, deadline, clock, signals));
+  if (reached.interrupted_by != 0) return reached;
+  for (RemoteHost* host : others) {
+    RONDO_ASSIGN(const std::string address, StoreAddress(options, *host, clock));
+    SetVariable(job.environment, "MASTER_ADDR", address);
+    host->Order(job);
+  }
+  RONDO_ASSIGN(reached.interrupted_by, Await(others, &RemoteHost::ready, deadline, clock, signals));
+  for (const PlacedHost& place : options.places) {
+    if (!place.here) continue;
+    RankProcessOptions here = ranks;
+    SetVariable(here.environment, "MASTER_ADDR", StoreAddressHere(options, others, clock));
+    reached.hosts.push_back(std::make_unique<LocalHost>(place.host.name, std::move(here)));
+    reached.places.push_back({reached.hosts.back().get(), place.ranks});
+  }
+  return reached;
+}
+
+}  // namespace rondo

@@ -1,0 +1,31 @@
+// The hosts of a job that has ranks on others than this one: reached, all at once, and told what they will have to
+// start.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "tools/job.h"
+#include "tools/launch.h"
+#include "tools/rank_host.h"
+#include "tools/rank_process.h"
+#include "tools/signal_fd.h"
+
+namespace rondo {
+
+struct JobHosts {
+  std::vector<std::unique_ptr<RankHost>> hosts;
+  std::vector<JobPlace> places;  // of these hosts
+  int interrupted_by = 0;        // a signal that came before all were ready, else 0
+};
+
+// Every host of options.places, ready to start its ranks, within options.timeout (60 s where there is none). `ranks`:
+// what all of them have in common, without the store's address. The first host that fails is the error, by name:
+// kUnreachable, kTimeout, kVersionMismatch, kInvalidArgument (no ssh here; no rondo or no such working directory
+// there).
+Result<JobHosts> ReachHosts(const LaunchOptions& options, const RankProcessOptions& ranks, const Clock& clock,
+                            const SignalFd& signals);
+
+}  // namespace rondo

@@ -1,0 +1,37 @@
+// The signals that concern who starts ranks, as a descriptor.
+#pragma once
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "transport/fd.h"
+
+namespace rondo {
+
+// SIGCHLD, SIGINT, SIGTERM, SIGHUP and SIGUSR1: blocked in this thread and all that it starts from now on. SIGPIPE is
+// ignored. REQUIRES: made before any other thread; one per process.
+class SignalFd {
+ public:
+  SignalFd() {
+    sigset_t set;
+    ::sigemptyset(&set);
+    for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1}) ::sigaddset(&set, signal);
+    ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    ::signal(SIGPIPE, SIG_IGN);
+    fd_ = Fd(::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
+  }
+
+  int get() const { return fd_.get(); }
+  // The next one that came, 0 when none did.
+  int Next() const {
+    signalfd_siginfo info;
+    return ::read(get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
+  }
+
+ private:
+  Fd fd_;
+};
+
+}  // namespace rondo
