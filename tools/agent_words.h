@@ -18,6 +18,8 @@
 //   launcher  signal   number               to all its ranks
 //   agent     output   stream bytes         of the ranks, tagged there; `stream` is 1 or 2
 //   agent     ended    rank pid code signal why
+//   agent     pulse                         every few seconds, so that a connection whose other end is gone is found
+//                                           out: nobody else would say anything on it
 //
 // So a start takes two round trips: nothing secret is said to a rondo of another version. When its stdin ends, whatever
 // the reason, the agent ends its ranks: SIGTERM, `grace_ms`, SIGKILL.
@@ -51,6 +53,7 @@ enum class AgentWordKind : std::uint8_t {
   kSignal = 'k',
   kOutput = 'o',
   kEnded = 'e',
+  kPulse = 'p',
 };
 
 struct AgentWord {

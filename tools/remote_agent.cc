@@ -27,6 +27,8 @@ namespace {
 
 // Of output that the launcher has not taken yet. Ranks that write more wait.
 constexpr std::size_t kMaxQueuedBytes = 1 << 20;
+// A launcher whose host is gone, or no longer reached, gives no sign of it; TCP finds out when something is sent.
+constexpr Duration kPulse = std::chrono::seconds(5);
 // For the last output, to a launcher that does not take it.
 constexpr Duration kFarewell = std::chrono::seconds(5);
 
@@ -63,12 +65,12 @@ class Agent {
     pollfds_ = {{signals_.get(), POLLIN, 0}};
     launcher_.AddDescriptors(pollfds_);
     if (host_ && launcher_.queued() < kMaxQueuedBytes) host_->AddDescriptors(pollfds_);
-    int timeout_ms = -1;
-    if (phase_ == Phase::kTerminating) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(kill_at_ - clock_.Now()).count();
-      timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
-    }
-    ::poll(pollfds_.data(), pollfds_.size(), timeout_ms);
+    const TimePoint until = phase_ == Phase::kTerminating ? std::min(kill_at_, pulse_at_) : pulse_at_;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - clock_.Now()).count();
+    ::poll(pollfds_.data(), pollfds_.size(), static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000)));
+    if (clock_.Now() < pulse_at_) return;
+    pulse_at_ = clock_.Now() + kPulse;
+    if (launcher_.queued() == 0) launcher_.Send({AgentWordKind::kPulse, {}});
   }
 
   void TakeSignals() {
@@ -189,6 +191,7 @@ class Agent {
   Duration grace_ = Duration::zero();
   Phase phase_ = Phase::kServing;
   TimePoint kill_at_;
+  TimePoint pulse_at_;
   int running_ = 0;
   int exit_code_ = 0;
 };

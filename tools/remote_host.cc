@@ -156,6 +156,8 @@ Status RemoteHost::Take(const AgentWord& word) {
                         ExitStatus{static_cast<int>(code), static_cast<int>(signal)}, why});
       return {};
     }
+    case AgentWordKind::kPulse:
+      return {};
     default: return Fail(ErrorCode::kProtocol, "'{}' is no word of an agent", static_cast<char>(word.kind));
   }
 }
@@ -199,6 +201,12 @@ Error RemoteHost::WhyItEnded(const ExitStatus& status) const {
   if (status.code == 127 || status.code == 126) {
     return Error(ErrorCode::kInvalidArgument,
                  fmt::format("{}: {} cannot be run there (--remote-rondo PATH){}", name_, options_.rondo, because));
+  }
+  if (status.signal == 0 && status.code != 255) {  // the code of what ssh started; 255 is its own
+    return Error(ErrorCode::kVersionMismatch,
+                 fmt::format("{}: {} there does not answer as rondo's agent, and exited with "
+                             "code {}{}",
+                             name_, options_.rondo, status.code, because));
   }
   return Error(ErrorCode::kUnreachable, fmt::format("{}: {} {}{}", name_, ssh, status.ToString(), because));
 }
