@@ -97,13 +97,11 @@ Result<std::vector<PlacedHost>> PlaceRanks(const std::vector<HostEntry>& hosts, 
     return Fail(ErrorCode::kInvalidArgument, "has room for {} ranks, but -N wants {}", ranks - left, ranks);
   }
   Rank first = 0;
-  int earlier = 0;  // of those without a number
+  const int sharing = std::max(without_number, 1);
+  int sharers = 0;  // that have had theirs
   std::vector<PlacedHost> used;
   for (PlacedHost& placed : all) {
-    if (!placed.host.ranks) {
-      placed.ranks.count = left / without_number + (earlier < left % without_number ? 1 : 0);
-      ++earlier;
-    }
+    if (!placed.host.ranks) placed.ranks.count = left / sharing + (sharers++ < left % sharing ? 1 : 0);
     if (placed.ranks.count == 0) continue;
     placed.ranks.first = first;
     first += placed.ranks.count;

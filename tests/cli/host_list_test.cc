@@ -34,7 +34,7 @@ TEST_CASE("A host has a name or an address, perhaps a user and a number of ranks
 }
 
 TEST_CASE("What is no host is named, and what is wanted") {
-  for (const auto& [wrong, says] : std::vector<std::pair<std::string, std::string>>{
+  for (const auto& [text, says] : std::vector<std::pair<std::string, std::string>>{
            {"", "'' has no host"},
            {"a,,b", "'' has no host"},
            {"a,", "'' has no host"},
@@ -57,6 +57,7 @@ TEST_CASE("What is no host is named, and what is wanted") {
            {"-oProxyCommand=x", "has a wrong host"},
            {"-l@a", "has a wrong user"},
        }) {
+    const std::string wrong = text;
     CAPTURE(wrong);
     const auto hosts = ParseHosts(wrong);
     REQUIRE(!hosts);

@@ -7,6 +7,7 @@ sshd sees a /run of its own, in which it has its folder.
 import contextlib
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -42,6 +43,11 @@ Host impostor
   HostKeyAlias nobody
 Host nowhere
   HostName 10.77.0.99
+Host behind
+  ProxyJump c
+Host fe80*
+  HostName %h
+  HostKeyAlias 10.77.0.2
 Host c
   HostName 10.77.0.3
 Host *
@@ -60,7 +66,7 @@ def why_not():
     if os.geteuid() != 0:
         return "network namespaces need root"
     if not shutil.which("ssh") or not os.path.exists(SSHD):
-        return "no ssh or sshd (tools/packages/install test)"
+        return "no ssh or sshd (tools/packages/install ssh)"
     return None
 
 
@@ -85,6 +91,13 @@ class Hosts:
 
     def __exit__(self, *_):
         self._stack.close()
+
+    def link_local(self, host):
+        """Its IPv6 address, by which others need their interface, too; None: this machine has no IPv6."""
+        shown = subprocess.run(["ip", "-n", f"{self.lab.name}-h{host}", "-6", "addr", "show", "dev", "eth0", "-tentative"],
+                               capture_output=True, text=True, check=True)
+        match = re.search(r"fe80::[0-9a-f:]+", shown.stdout)
+        return f"{match[0]}%eth0" if match else None
 
     def start(self, *command, env=None):
         """A command on host 1."""

@@ -66,7 +66,7 @@ SUITES = [
     Suite("launchers", "jobs as mpirun, mpiexec, torchrun and rondo run start them", 2,
           ["tests/launchers/run", "bazel-bin/tools/rondo"], count_end_line),
     Suite("ssh", "rondo run on several hosts, namespaces with an sshd each: placing, every end, every host that cannot be had", 2,
-          ["tests/launchers/ssh", "bazel-bin/tools/rondo"], count_end_line),
+          ["sh", "-c", "tools/packages/install ssh && tests/launchers/ssh bazel-bin/tools/rondo"], count_end_line),
     Suite("rebuild", "ranks killed and stopped amid all-reduces: the others are told at once and go on", 2,
           ["tests/rebuild/run", "bazel-bin/tools/rondo"], count_end_line),
     Suite("strangers", "a thousand strangers of every kind at all ports of a job: sums right, everything given back", 1,
