@@ -1,4 +1,4 @@
-// The hosts of `rondo run --hosts`, and which ranks each of them gets. Values, no I/O.
+// The hosts of `rondo run --hosts`, which ranks each of them gets, and how they are reached. Values, no I/O.
 #pragma once
 
 #include <optional>
@@ -26,6 +26,11 @@ Result<std::vector<HostEntry>> ParseHosts(std::string_view list);
 
 // Whether this host is meant, in the name of this user: localhost, a loopback address, or `own_name`.
 bool IsThisHost(const HostEntry& host, std::string_view own_name);
+
+struct SshOptions {
+  std::vector<std::string> command{"ssh"};  // and its own options; what is put behind them is for OpenSSH
+  std::string rondo;                        // the path of rondo there
+};
 
 // Consecutive ranks of one host.
 struct RankRange {

@@ -44,6 +44,7 @@ class Job {
 
   int Running() const;
   bool KeepsGoing() const { return options_.keep_going || options_.restarts > 0; }
+  // Ends of ranks are heard of with different delays.
   bool Spread() const { return places_.size() > 1; }
   // "rank 5 on b (pid 123) was killed by SIGKILL"
   std::string Describe(const EndedRank& ended) const;

@@ -29,8 +29,8 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/tls.h"
+#include "tools/child_process.h"
 #include "tools/host_list.h"
-#include "tools/remote_host.h"
 
 namespace rondo {
 

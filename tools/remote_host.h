@@ -16,12 +16,6 @@
 
 namespace rondo {
 
-// How other hosts are reached.
-struct SshOptions {
-  std::vector<std::string> command{"ssh"};  // and its own options; what is put behind them is for OpenSSH
-  std::string rondo;                        // the path of rondo there
-};
-
 // What all ranks of a host have in common.
 struct AgentJob {
   std::string directory;
