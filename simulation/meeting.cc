@@ -47,7 +47,7 @@ class TwoRosterStore final : public Store {
 
 class SimRebuilder final : public Rebuilder {
  public:
-  SimRebuilder(World& world, Rank rank, Store& store, Standing standing, std::function<void(const Membership&)> met)
+  SimRebuilder(World& world, Rank rank, Store& store, RosterPlace standing, std::function<void(const Membership&)> met)
       : world_(world),
         rank_(rank),
         store_(store),
@@ -74,7 +74,7 @@ class SimRebuilder final : public Rebuilder {
   const Rank rank_;
   Store& store_;
   TwoRosterStore two_rosters_;
-  Standing standing_;
+  RosterPlace standing_;
   const std::function<void(const Membership&)> met_;
 };
 
