@@ -4,8 +4,8 @@
 // Every rank gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and RONDO_JOB (an id new
 // in every launch), RONDO_LAUNCHER and RONDO_EXTERNAL_STORE=1: the launcher itself serves the store there, on a port
 // that the kernel chose, so that no rank has to be first: of the loopback, or, where ranks run on other hosts, of every
-// interface. Variables by which another launcher described
-// this process (of mpirun, srun, torchrun) are taken away from the ranks: what it said is not true of them.
+// interface. Variables by which another launcher described this process (of mpirun, srun, torchrun) are taken away from
+// the ranks: what it said is not true of them.
 // RONDO_TOKEN, the job's secret, is made anew for each launch unless this process has one already, which is then handed
 // on; the store is served by it (base/access.h). RONDO_TLS is handed on and the store speaks it too; a pre-shared key
 // comes from the token, and where there is none ranks get RONDO_TLS_PSK, a new one unless this process has one.

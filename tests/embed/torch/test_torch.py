@@ -51,6 +51,7 @@ class Backend(unittest.TestCase):
 
     def test_rondo_urls_ask_the_launcher_and_give_a_store_like_torchs(self) -> None:
         self.ranks("rendezvous.py", 3, "store")
+        self.ranks("rendezvous.py", 2, "arguments")
         self.ranks("rendezvous.py", 2, "missing")
 
     def test_a_script_may_just_end(self) -> None:

@@ -1,6 +1,6 @@
 """init_method="rondo://": the ranks meet, and its store does for torch what torch's own does.
 
-    rendezvous.py store | missing
+    rendezvous.py store | arguments | missing
 """
 
 import datetime
@@ -69,6 +69,17 @@ def store():
     dist.destroy_process_group()
 
 
+def arguments():
+    """Rank and world size by arguments, where the environment says only where to meet."""
+    del os.environ["RANK"], os.environ["WORLD_SIZE"]
+    dist.init_process_group("rondo", init_method="rondo://", rank=RANK, world_size=WORLD)
+    assert (dist.get_rank(), dist.get_world_size()) == (RANK, WORLD)
+    dist.destroy_process_group()
+    dist.init_process_group("rondo", init_method=f"rondo://?rank={RANK}&world_size={WORLD}")
+    dist.barrier()
+    dist.destroy_process_group()
+
+
 def missing():
     """The last rank does not come."""
     if RANK == WORLD - 1:
@@ -77,4 +88,4 @@ def missing():
     refused(RuntimeError, f"absent: {WORLD - 1}", dist.init_process_group, "rondo", init_method="rondo://", timeout=limit)
 
 
-{"store": store, "missing": missing}[sys.argv[1]]()
+{"store": store, "arguments": arguments, "missing": missing}[sys.argv[1]]()
