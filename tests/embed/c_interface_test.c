@@ -441,8 +441,10 @@ static void stores(int rank, int world, const char* url) {
   /* One of them. */
   MUST(rondo_store_compare_set(store, "leader", NULL, 0, &rank, sizeof rank, &yes, &value, 5000, &error));
   CHECK(value.size == sizeof rank && yes == (memcmp(value.data, &rank, sizeof rank) == 0));
+  MUST(rondo_store_add(store, "tried", 1, &sum, 5000, &error));
   if (yes) {
     CHECK(value.size == sizeof rank);
+    while (sum < world) MUST(rondo_store_add(store, "tried", 0, &sum, 5000, &error)); /* the others look for it, too */
     MUST(rondo_store_compare_set(store, "leader", value.data, value.size, "x", 1, &yes, NULL, 5000, &error));
     CHECK(yes);
     MUST(rondo_store_remove(store, "leader", &yes, 5000, &error));
@@ -566,7 +568,10 @@ static void a_meeting_that_connects_nothing(int rank, int world, const char* url
     rondo_bytes_free(&value);
   }
   rondo_store_free(store);
-  options.generation = 1;
+  /* Elsewhere, for the others may still be in this store, and it has one generation at a time. */
+  char elsewhere[512];
+  snprintf(elsewhere, sizeof elsewhere, "%s.alone", url);
+  options.rendezvous = elsewhere;
   options.timeout_ms = 500;
   if (rank == 0) FAILS(rondo_meet(&options, &store, &met_rank, &met_world, &error), RONDO_RENDEZVOUS_TIMEOUT, "rank 1");
 }
