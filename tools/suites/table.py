@@ -52,7 +52,7 @@ SUITES = [
     Suite("embed", "librondo and its tarball as strangers use them: from C and C++, by make and CMake; the ABI as it was", 1,
           ["python3", "-m", "unittest", "discover", "--verbose", "--start-directory", "tests/embed"], count_unittest),
     # Debian's torch belongs to Debian's Python, whatever else is called python3 here.
-    Suite("torch", "the torch.distributed backend on Debian's PyTorch: values, futures, groups, deaths, DDP beside Gloo", 4,
+    Suite("torch", "the torch.distributed backend on Debian's PyTorch: values, futures, groups, deaths, DDP beside Gloo, every launcher", 5,
           ["sh", "-c", "tools/packages/install torch && "
            "/usr/bin/python3 -m unittest discover --verbose --start-directory tests/embed/torch"], count_unittest),
     # Beside the ordinary ones where --torch=2 asks for it: it is large, and not Debian's.

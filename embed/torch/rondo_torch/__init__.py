@@ -22,7 +22,7 @@ From then on dist, DDP and FSDP work as they do with Gloo. What may be chosen co
 
 import atexit
 import os
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import torch
 import torch.distributed as dist
@@ -88,16 +88,33 @@ def backend_of(group=None):
     return group._get_backend(torch.device("cpu")) if TORCH_2 else group
 
 
-def _rendezvous(url, timeout=dist.distributed_c10d.default_pg_timeout, **_):
-    """init_method="rondo://", with ?rank=1&world_size=4 where the environment does not say it: Rondo's env://."""
-    parts = urlsplit(url)
-    if parts.netloc or parts.path.strip("/"):
-        raise ValueError(f"init_method {url!r} names a place: wants rondo://, which finds it in the environment")
-    yield meet(f"env://?{parts.query}" if parts.query else "env://", timeout, _settings_of(os.environ, "rondo"))
-    raise RuntimeError("rondo:// lets ranks meet once; a job that begins anew is started again")
+class _Meeting:
+    """Of this process with the other ranks of its job: there is one, for launchers tell a process once where to meet. Groups
+    that are made again after destroy_process_group find each other in its store, each time under keys of their own."""
+
+    met = None
+    times = 0
+
+    @classmethod
+    def rendezvous(cls, url, timeout=dist.distributed_c10d.default_pg_timeout, **_):
+        """init_method="rondo://", with ?rank=1&world_size=4 where the environment does not say it: Rondo's env://."""
+        parts = urlsplit(url)
+        if parts.netloc or parts.path.strip("/"):
+            raise ValueError(f"init_method {url!r} names a place: wants rondo://, which finds it in the environment")
+        if cls.met is None:
+            where = f"env://?{parts.query}" if parts.query else "env://"
+            cls.met = meet(where, timeout, _settings_of(os.environ, "rondo"))
+        store, rank, world_size = cls.met
+        for name, text in parse_qsl(parts.query):
+            is_now = {"rank": rank, "world_size": world_size}.get(name)
+            if str(is_now) != text:
+                raise ValueError(f"init_method {url!r}: this process has met the others as rank {rank} of {world_size}")
+        cls.times += 1
+        yield dist.PrefixStore(f"meeting/{cls.times}", store), rank, world_size
+        raise RuntimeError("rondo:// has no second rendezvous for a group; make it anew by init_process_group")
 
 
-dist.register_rendezvous_handler("rondo", _rendezvous)
+dist.register_rendezvous_handler("rondo", _Meeting.rendezvous)
 
 # Whoever ends without destroy_process_group says goodbye, too: others may still wait for its last bytes.
 atexit.register(close_all)

@@ -70,14 +70,21 @@ def store():
 
 
 def arguments():
-    """Rank and world size by arguments, where the environment says only where to meet."""
+    """Rank and world size by arguments, where the environment says only where to meet; and groups that are made again."""
     del os.environ["RANK"], os.environ["WORLD_SIZE"]
-    dist.init_process_group("rondo", init_method="rondo://", rank=RANK, world_size=WORLD)
-    assert (dist.get_rank(), dist.get_world_size()) == (RANK, WORLD)
-    dist.destroy_process_group()
-    dist.init_process_group("rondo", init_method=f"rondo://?rank={RANK}&world_size={WORLD}")
+    limit = datetime.timedelta(seconds=30)
+    for time_ in range(5):
+        dist.init_process_group("rondo", init_method="rondo://", rank=RANK, world_size=WORLD, timeout=limit)
+        assert (dist.get_rank(), dist.get_world_size()) == (RANK, WORLD)
+        value = torch.full((1,), float(time_))
+        dist.all_reduce(value)
+        assert value.item() == time_ * WORLD
+        dist.destroy_process_group()
+    dist.init_process_group("rondo", init_method=f"rondo://?rank={RANK}&world_size={WORLD}", timeout=limit)
     dist.barrier()
     dist.destroy_process_group()
+    has_met = f"has met the others as rank {RANK} of {WORLD}"
+    refused(ValueError, has_met, dist.init_process_group, "rondo", init_method="rondo://?rank=7&world_size=8")
 
 
 def missing():
