@@ -156,8 +156,7 @@ Status RemoteHost::Take(const AgentWord& word) {
                         ExitStatus{static_cast<int>(code), static_cast<int>(signal)}, why});
       return {};
     }
-    case AgentWordKind::kPulse:
-      return {};
+    case AgentWordKind::kPulse: return {};
     default: return Fail(ErrorCode::kProtocol, "'{}' is no word of an agent", static_cast<char>(word.kind));
   }
 }
