@@ -49,8 +49,9 @@ constexpr std::array kNames{
     std::string_view("closed"),
     std::string_view("internal"),
     std::string_view("rebuild_failed"),
+    std::string_view("device"),
 };
-static_assert(kNames.size() == static_cast<std::size_t>(ErrorCode::kRebuildFailed) + 1);
+static_assert(kNames.size() == static_cast<std::size_t>(ErrorCode::kDevice) + 1);
 
 // So short that a string holds them in itself.
 constexpr char kMemoryRanOut[] = "memory ran out";

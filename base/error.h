@@ -49,6 +49,7 @@ enum class ErrorCode : std::uint8_t {
   kInternal,     // a fault of Rondo itself
   // Ranks were lost, and those left could not agree on going on without them; the first cause says why.
   kRebuildFailed,
+  kDevice,  // a device (a GPU) or its driver failed; the message says what the driver said
 };
 
 // The code's name as printed: "peer_lost".

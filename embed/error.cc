@@ -70,7 +70,7 @@ const char* rondo_version(void) { return rondo::kRondoVersion.data(); }
 
 const char* rondo_code_name(rondo_code code) {
   if (code == RONDO_OK) return "ok";
-  if (code < RONDO_OK || code > RONDO_REBUILD_FAILED) return "unknown";
+  if (code < RONDO_OK || code > RONDO_DEVICE) return "unknown";
   return rondo::Name(static_cast<rondo::ErrorCode>(code)).data();  // a literal, which ends with a zero
 }
 

@@ -76,7 +76,8 @@ enum {
   RONDO_PEER_ABORTED = 24, /* ... on another one */
   RONDO_CLOSED = 25,       /* used after rondo_comm_close, or a peer closed while it was needed */
   RONDO_INTERNAL = 26,     /* a fault of Rondo itself */
-  RONDO_REBUILD_FAILED = 27
+  RONDO_REBUILD_FAILED = 27,
+  RONDO_DEVICE = 28 /* a GPU or its driver failed; the text says what the driver said */
 };
 
 /* "peer_lost"; static. Of an unknown number "unknown". */

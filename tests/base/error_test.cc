@@ -91,7 +91,7 @@ TEST_CASE("With changes a copy and leaves the error as it was") {
 
 TEST_CASE("Every code has a name of its own, and its number comes back as it") {
   std::set<std::string> names;
-  for (int number = 1; number <= static_cast<int>(ErrorCode::kRebuildFailed); ++number) {
+  for (int number = 1; number <= static_cast<int>(ErrorCode::kDevice); ++number) {
     const ErrorCode code = ErrorCodeFromNumber(static_cast<std::uint8_t>(number));
     CHECK(static_cast<int>(code) == number);
     CHECK(names.insert(std::string(Name(code))).second);
@@ -104,7 +104,7 @@ TEST_CASE("Every code has a name of its own, and its number comes back as it") {
 
 TEST_CASE("A number from the wire that no code has becomes internal") {
   CHECK(ErrorCodeFromNumber(0) == ErrorCode::kInternal);
-  CHECK(ErrorCodeFromNumber(static_cast<std::uint8_t>(ErrorCode::kRebuildFailed) + 1) == ErrorCode::kInternal);
+  CHECK(ErrorCodeFromNumber(static_cast<std::uint8_t>(ErrorCode::kDevice) + 1) == ErrorCode::kInternal);
   CHECK(ErrorCodeFromNumber(255) == ErrorCode::kInternal);
 }
 

@@ -1,0 +1,80 @@
+#include "cuda/driver.h"
+
+#include <dlfcn.h>
+
+#include <type_traits>
+
+namespace rondo::cuda {
+namespace {
+
+// By the name under which the driver has it, which <cuda.h> may have given a version: cuMemAlloc is cuMemAlloc_v2.
+#define RONDO_CUDA_TEXT_OF(symbol) #symbol
+#define RONDO_CUDA_TEXT(symbol) RONDO_CUDA_TEXT_OF(symbol)
+
+// A driver may be older than the header: what got a version with it that changed nothing for us is there under the
+// older name.
+void* Find(void* handle, const char* symbol) {
+  if (void* const found = dlsym(handle, symbol); found != nullptr) return found;
+  if (std::string_view(symbol) == "cuEventElapsedTime_v2") return dlsym(handle, "cuEventElapsedTime");
+  return nullptr;
+}
+
+std::string_view Words(CUresult (*ask)(CUresult, const char**), CUresult result, std::string_view otherwise) {
+  const char* text = nullptr;
+  return ask(result, &text) == CUDA_SUCCESS && text != nullptr ? std::string_view(text) : otherwise;
+}
+
+ErrorCode CodeOf(CUresult result) {
+  switch (result) {
+    case CUDA_ERROR_OUT_OF_MEMORY: return ErrorCode::kOutOfMemory;
+    case CUDA_ERROR_NOT_SUPPORTED:
+    case CUDA_ERROR_NOT_PERMITTED:
+    case CUDA_ERROR_NO_DEVICE:
+    case CUDA_ERROR_NO_BINARY_FOR_GPU:
+    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+    case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
+    case CUDA_ERROR_PEER_ACCESS_UNSUPPORTED: return ErrorCode::kUnsupported;
+    default: return ErrorCode::kDevice;
+  }
+}
+
+}  // namespace
+
+Status Driver::Check(CUresult result, std::string_view doing) const {
+  if (result == CUDA_SUCCESS) [[likely]]
+    return {};
+  return Fail(CodeOf(result), "{}: {} ({})", doing, Words(GetErrorName, result, "an error without a name"),
+              Words(GetErrorString, result, fmt::format("number {}", static_cast<int>(result))));
+}
+
+Result<Driver> LoadDriver(const std::string& library) {
+  const std::string file = library.empty() ? "libcuda.so.1" : library;
+  void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr)
+    return Fail(ErrorCode::kUnsupported, "no GPU: NVIDIA's driver cannot be loaded ({})", dlerror());
+  Driver driver;
+  const char* missing = nullptr;
+  const auto find = [&](auto& function, const char* symbol) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(Find(handle, symbol));
+    if (function == nullptr && missing == nullptr) missing = symbol;
+  };
+#define RONDO_CUDA_FIND(name) find(driver.name, RONDO_CUDA_TEXT(cu##name));
+  RONDO_CUDA_DRIVER_FUNCTIONS(RONDO_CUDA_FIND)
+#undef RONDO_CUDA_FIND
+  if (missing != nullptr) {
+    dlclose(handle);
+    return Fail(ErrorCode::kUnsupported, "no GPU: {} has no {}; a driver of CUDA 12.0 (525) or newer is needed", file,
+                missing);
+  }
+  if (const CUresult begun = driver.Init(0); begun != CUDA_SUCCESS) {
+    Error error = driver.Check(begun, "no GPU: the driver does not start").error();
+    return Fail(error.With([](ErrorDetails& d) { d.code = ErrorCode::kUnsupported; }));
+  }
+  RONDO_TRY(driver.Check(driver.DriverGetVersion(&driver.version), "asking for the driver's version"));
+  int devices = 0;
+  RONDO_TRY(driver.Check(driver.DeviceGetCount(&devices), "counting the GPUs"));
+  if (devices == 0) return Fail(ErrorCode::kUnsupported, "no GPU: the driver finds none (CUDA_VISIBLE_DEVICES?)");
+  return driver;
+}
+
+}  // namespace rondo::cuda

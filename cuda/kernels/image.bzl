@@ -1,0 +1,56 @@
+"""Kernels as data: nvcc compiles them for each architecture, side by side, and the results stand in one fatbin."""
+
+load("@cuda//:toolkit.bzl", "CUDA_VERSION", "NVCC")
+
+# fold.h says why nothing may be contracted.
+_FLAGS = "-std=c++20 --expt-relaxed-constexpr -fmad=false"
+
+def fatbin(name, srcs, hdrs, architectures, ptx):
+    """NAME.fatbin, and NAME.S, which puts it into a program as rondo_cuda_image.
+
+    architectures: "75" for sm_75; ptx: the one whose PTX is kept as well.
+    """
+    images = []
+    for kind, architecture in [("elf", a) for a in architectures] + [("ptx", ptx)]:
+        image = "%s_%s.%s" % (name, architecture, "cubin" if kind == "elf" else "ptx")
+        native.genrule(
+            name = image + "_rule",
+            srcs = srcs + hdrs,
+            outs = [image],
+            # The version is there so that another toolkit compiles anew.
+            cmd = "%s %s -I. --%s -arch=%s_%s %s -o $@  # CUDA %s" % (
+                NVCC,
+                _FLAGS,
+                "cubin" if kind == "elf" else "ptx",
+                "sm" if kind == "elf" else "compute",
+                architecture,
+                " ".join(["$(location %s)" % source for source in srcs]),
+                CUDA_VERSION,
+            ),
+        )
+        images.append((kind, architecture, image))
+    native.genrule(
+        name = name + "_fatbin_rule",
+        srcs = [image for _, _, image in images],
+        outs = [name + ".fatbin"],
+        cmd = "%s --create=$@ -64 --compress-mode=speed --compress-all %s" % (
+            NVCC[:-len("nvcc")] + "fatbinary",
+            " ".join(["--image3=kind=%s,sm=%s,file=$(location %s)" % image for image in images]),
+        ),
+    )
+    native.genrule(
+        name = name + "_source_rule",
+        srcs = [name + ".fatbin"],
+        outs = [name + ".S"],
+        cmd = """cat >$@ <<END
+    .section .rodata
+    .balign 64
+    .global rondo_cuda_image
+    .hidden rondo_cuda_image
+    .type rondo_cuda_image, @object
+rondo_cuda_image:
+    .incbin "$(location %s.fatbin)"
+    .size rondo_cuda_image, . - rondo_cuda_image
+    .section .note.GNU-stack, "", @progbits
+END""" % name,
+    )

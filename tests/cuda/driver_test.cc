@@ -1,0 +1,25 @@
+// Loading NVIDIA's driver: where there is none, or a wrong one, that is said in words and nothing else happens.
+#include "cuda/driver.h"
+
+#include <doctest/doctest.h>
+
+namespace rondo::cuda {
+namespace {
+
+TEST_CASE("Without a driver there is an error that names the file") {
+  const auto driver = LoadDriver("/no/such/libcuda.so.1");
+  REQUIRE(!driver);
+  CHECK(driver.error().code() == ErrorCode::kUnsupported);
+  CHECK(driver.error().message().find("no GPU: ") == 0);
+  CHECK(driver.error().message().find("/no/such/libcuda.so.1") != std::string::npos);
+}
+
+TEST_CASE("A library that is another one is refused by the name of what it lacks") {
+  const auto driver = LoadDriver("libc.so.6");
+  REQUIRE(!driver);
+  CHECK(driver.error().code() == ErrorCode::kUnsupported);
+  CHECK(driver.error().message().find("libc.so.6 has no cuInit") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace rondo::cuda

@@ -1,0 +1,142 @@
+// What the kernels of devices compute, run here as a call for each thread: against the same reference as the host's
+// kernels. One bit off is wrong.
+#include "cuda/kernels/fold.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "base/random.h"
+#include "tests/cuda/host_kernels.h"
+#include "tests/kernels/reference.h"
+#include "tests/support/guarded_buffer.h"
+
+namespace rondo::cuda {
+namespace {
+
+using reference::Bits;
+
+HostKernel Find(DataType type, ReduceOp op) {
+  return FindHostKernel(fmt::format("rondo_fold_{}_{}", Name(type), Name(op)));
+}
+
+// The left fold of element i, from the contract.
+Bits Expected(DataType type, ReduceOp op, const std::vector<std::vector<Bits>>& sources, std::size_t i,
+              const std::vector<double>& scales, int divisor) {
+  const auto operand = [&](std::size_t s) {
+    return op == ReduceOp::kPremulSum ? reference::Scale(type, sources[s][i], scales[s]) : sources[s][i];
+  };
+  Bits value = operand(0);
+  if (sources.size() == 1) return op == ReduceOp::kAvg ? reference::DivideBy(type, value, divisor) : value;
+  for (std::size_t s = 1; s < sources.size(); ++s) {
+    const bool divides = op == ReduceOp::kAvg && s + 1 == sources.size();
+    value = divides ? reference::SumAndDivide(type, value, operand(s), divisor)
+                    : reference::Reduce(type, op, value, operand(s));
+  }
+  return value;
+}
+
+struct Case {
+  DataType type;
+  ReduceOp op;
+  std::size_t elements;
+  std::size_t count;
+  std::uint64_t threads;
+  std::vector<std::size_t> offsets;  // of the destination, then of each source
+};
+
+void Run(const Case& c, Random& random) {
+  const HostKernel kernel = Find(c.type, c.op);
+  REQUIRE(bool(kernel != nullptr));
+  const std::size_t bytes = c.elements * SizeOf(c.type);
+  std::vector<std::vector<Bits>> values;
+  std::vector<GuardedBuffer> memory;
+  GuardedBuffer destination(bytes, c.offsets[0]);
+  FoldArguments arguments;
+  const int divisor = static_cast<int>(c.count) + 1;
+  std::vector<double> scales;
+  for (std::size_t s = 0; s < c.count; ++s) {
+    values.push_back(reference::AnyValues(c.type, c.elements, random));
+    memory.emplace_back(bytes, c.offsets[s + 1]);
+    const auto packed = reference::Pack(c.type, values.back());
+    if (bytes > 0) std::memcpy(memory.back().bytes().data(), packed.data(), bytes);
+    scales.push_back(0.3 * static_cast<double>(s) - 1.7);
+  }
+  for (std::size_t s = 0; s < c.count; ++s) {
+    arguments.sources[s] = memory[s].bytes().data();
+    arguments.scales[s] = scales[s];
+  }
+  arguments.destination = destination.bytes().data();
+  arguments.elements = c.elements;
+  arguments.count = static_cast<std::int32_t>(c.count);
+  arguments.divisor = divisor;
+  for (std::uint64_t thread = 0; thread < c.threads; ++thread) kernel(arguments, thread, c.threads);
+
+  CHECK(destination.GuardsIntact());
+  for (std::size_t i = 0; i < c.elements; ++i) {
+    const Bits got = reference::LoadElement(c.type, destination.bytes().data(), i);
+    const Bits expected = Expected(c.type, c.op, values, i, scales, divisor);
+    if (got == expected) continue;
+    FAIL(fmt::format("{} {}: element {} of {}, {} sources, {} threads: {}, expected {}", Name(c.type), Name(c.op), i,
+                     c.elements, c.count, c.threads, reference::Print(c.type, got),
+                     reference::Print(c.type, expected)));
+  }
+}
+
+TEST_CASE("There is a kernel for every pairing that CheckPairing allows, and for no other") {
+  for (const DataType type : kAllDataTypes)
+    for (const ReduceOp op : kAllReduceOps) {
+      CAPTURE(Name(type));
+      CAPTURE(Name(op));
+      CHECK((Find(type, op) != nullptr) == CheckPairing(type, op).has_value());
+    }
+}
+
+TEST_CASE("Every type and operation folds one to five vectors to the bits of the contract") {
+  Random random(20);
+  for (const DataType type : kAllDataTypes)
+    for (const ReduceOp op : kAllReduceOps) {
+      if (!CheckPairing(type, op)) continue;
+      for (const std::size_t count : {1u, 2u, 3u, 5u})
+        Run({type, op, 2000, count, 7, std::vector<std::size_t>(count + 1, 0)}, random);
+    }
+}
+
+TEST_CASE("Vectors of every length, among more and fewer threads than there are lines") {
+  Random random(21);
+  for (const DataType type : {DataType::kUint8, DataType::kBfloat16, DataType::kFloat32, DataType::kInt64})
+    for (const std::size_t elements : {0u, 1u, 2u, 3u, 7u, 8u, 15u, 16u, 17u, 31u, 33u, 63u, 64u, 65u, 129u, 500u})
+      for (const std::uint64_t threads : {1u, 2u, 3u, 32u})
+        Run({type, ReduceOp::kSum, elements, 2, threads, {0, 0, 0}}, random);
+}
+
+TEST_CASE("Memory at any distance from a line of 16 bytes, alike or not, odd addresses too") {
+  Random random(22);
+  for (const DataType type : {DataType::kUint8, DataType::kFloat16, DataType::kFloat32, DataType::kFloat64})
+    for (std::size_t destination = 0; destination < 17; ++destination)
+      for (const std::size_t other : {destination, destination + 16, destination + 1, std::size_t{0}, std::size_t{4}})
+        Run({type, ReduceOp::kSum, 70, 2, 3, {destination, destination, other}}, random);
+}
+
+TEST_CASE("The destination may be one of the sources") {
+  std::vector<float> own(1000), other(1000), sum(1000);
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    own[i] = static_cast<float>(i);
+    other[i] = 0.5F;
+    sum[i] = own[i] + other[i];
+  }
+  FoldArguments arguments;
+  arguments.destination = reinterpret_cast<std::byte*>(own.data());
+  arguments.sources[0] = reinterpret_cast<const std::byte*>(own.data());
+  arguments.sources[1] = reinterpret_cast<const std::byte*>(other.data());
+  arguments.elements = own.size();
+  arguments.count = 2;
+  for (std::uint64_t thread = 0; thread < 3; ++thread) Find(DataType::kFloat32, ReduceOp::kSum)(arguments, thread, 3);
+  CHECK(own == sum);
+}
+
+}  // namespace
+}  // namespace rondo::cuda

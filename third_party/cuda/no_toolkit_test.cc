@@ -1,0 +1,7 @@
+// In place of a test that needs the CUDA toolkit to be compiled, where there is none.
+#include <cstdio>
+
+int main() {
+  std::puts("SKIP: the tests of //cuda: no CUDA toolkit (nvcc) was found on this machine; CUDA_HOME names one");
+  return 0;
+}

@@ -1,0 +1,18 @@
+"""Targets that need <cuda.h>: where there is no toolkit, libraries are empty and tests say that they are skipped."""
+
+load("@cuda//:toolkit.bzl", "CUDA_FOUND")
+load("@rules_cc//cc:defs.bzl", "cc_library", "cc_test")
+
+def cuda_library(name, **attributes):
+    if CUDA_FOUND:
+        cc_library(name = name, **attributes)
+        return
+    kept = {key: attributes[key] for key in ["testonly", "visibility"] if key in attributes}
+    cc_library(name = name, **kept)
+
+def cuda_test(name, **attributes):
+    if CUDA_FOUND:
+        cc_test(name = name, **attributes)
+        return
+    kept = {key: attributes[key] for key in ["size", "tags"] if key in attributes}
+    cc_test(name = name, srcs = ["//third_party/cuda:no_toolkit_test.cc"], **kept)
