@@ -27,6 +27,12 @@
 //              descriptors. Bytes that arrived damaged give kCorrupt where checksums are on, and go unnoticed where
 //              not, but for what the transport checks (TCP: 16 bits a segment).
 //   Deadlines  Every operation ends within its timeout, counted from the call. Expiry says who is missing.
+//   Devices    Operations on memory of a GPU (OperationOptions::memory) come after all work that is on their stream
+//   when
+//              they are called, and what is put there afterwards waits for them; nothing else does, least of all the
+//              device. Their memory is lent until then. Asynchronous ones need no Wait: the stream waits. After an
+//              error the stream goes on, and the output is undefined. All such operations of a communicator are on
+//              one device. Deadlines count from the call, whenever the stream gets there.
 //   Messages   Send and Recv are outside the order of collectives: all in flight at once, issued by any thread, ordered
 //              per (sender, tag). A message that its receive cannot take (longer, another type), a receive that nobody
 //              answered and a send that nobody received in time fail alone and poison nothing.
@@ -49,6 +55,7 @@
 #include "base/log.h"
 #include "base/reduce_op.h"
 #include "base/result.h"
+#include "collectives/engine/device.h"
 #include "collectives/model/cost.h"
 #include "collectives/model/profile.h"
 #include "collectives/point_to_point/message.h"
@@ -154,12 +161,24 @@ struct CommunicatorOptions {
   // Where it is written when the communicator fails, once: a file per rank, DumpRecords's text. The caller that ends
   // the failed operations writes it, after all that wait have been told. "": nowhere. It must be there.
   std::string record_dir = {};
+  // GPUs (cuda/cuda.h); null: operations on their memory are kUnsupported. Groups that are split from this one have it,
+  // too.
+  std::shared_ptr<Device> device = {};
+  // Vectors of devices go by way of the host in windows of that many bytes (staging.h); six of these, or six times 512
+  // bytes for each rank where that is more, are taken and pinned with the first such operation. Equal on all ranks.
+  std::uint64_t device_window_bytes = 4 << 20;
   std::string job = {};  // this and the next name records and their files; Connect fills them in
   std::uint64_t generation = 0;
   // What Rebuild stands on, and how this communicator came about (its generation is the one above); Connect fills in
   // both. Null: it cannot be rebuilt.
   std::shared_ptr<Rebuilder> rebuilder = {};
   RebuildReport report = {};
+};
+
+// Where the buffers of an operation lie; equal on all ranks.
+enum class MemoryKind : std::uint8_t {
+  kHost,
+  kDevice,  // a GPU's (Devices, above)
 };
 
 struct OperationOptions {
@@ -170,6 +189,8 @@ struct OperationOptions {
   std::optional<bool> reproducible = {};
   std::optional<bool> wide_partials = {};
   std::optional<bool> compare_results = {};
+  MemoryKind memory = MemoryKind::kHost;  // of all its buffers
+  DeviceStream stream = nullptr;          // of kDevice: where the operation has its place
 };
 
 // What a group has otherwise than the communicator that it is split from. Equal on all ranks of a color.

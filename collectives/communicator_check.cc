@@ -224,6 +224,10 @@ Status CommunicatorCore::Check(OperationRequest& request, const OperationOptions
   request.timeout = options.timeout.value_or(options_.timeout);
   if (request.timeout <= Duration::zero()) return Fail(ErrorCode::kInvalidArgument, "the timeout must be positive");
   request.scale = options.scale;
+  d.on_devices = options.memory == MemoryKind::kDevice;
+  request.stream = options.stream;
+  if (!d.on_devices && request.stream != nullptr)
+    return Fail(ErrorCode::kInvalidArgument, "a stream is given, but the memory is the host's");
   if (IsUserDefined(d.op)) request.user = user_operations_[static_cast<std::size_t>(UserOpIndex(d.op))].get();
 
   request.type = d.type;

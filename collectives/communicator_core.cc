@@ -89,7 +89,9 @@ CommunicatorCore::CommunicatorCore(CommunicatorOptions options, GroupName group)
     : options_(std::move(options)),
       group_(std::move(group)),
       plans_(options_.rank, options_.max_cached_plans),
-      wide_partials_(options_.max_scratch_bytes) {}
+      wide_partials_(options_.max_scratch_bytes),
+      windows_(options_.device_window_bytes, std::max(static_cast<int>(options_.peers.size()), 1)),
+      staging_(windows_) {}
 
 Status CommunicatorCore::CheckRails(std::int64_t rails, std::int64_t first_rail) {
   if (rails < 1 || rails > kMostRails)
@@ -240,6 +242,7 @@ void CommunicatorCore::PutComparison(Sequence sequence, OperationRequest& of) {
   });
   ResultComparison& comparison = unused != comparisons_.end() ? *unused : comparisons_.emplace_back();
   comparison.sequence = sequence;
+  comparison.own = 0;
   comparison.all.resize(static_cast<std::size_t>(world_size()));
   of.comparison = &comparison;
 
@@ -261,7 +264,7 @@ Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request, bool a
     ~Issuing() { flag.store(false, std::memory_order_release); }
     std::atomic<bool>& flag;
   } const issuing{issuing_};
-  if (poisoned_.load(std::memory_order_acquire)) return Fail(*failure());
+  if (poisoned_.load()) return Fail(*failure());
   if (closing_.load(std::memory_order_acquire))
     return Fail(ErrorCode::kClosed, "rank {} has closed this communicator", rank());
   const Sequence sequence = issued_.load(std::memory_order_relaxed) + 1;
@@ -276,7 +279,9 @@ Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request, bool a
   pending.request.counts = request.descriptor.varying ? Keep(request, sequence) : nullptr;
   pending.request.input_counts = pending.request.output_counts = {};
   if (request.compares) PutComparison(last, pending.request);
-  if (at_once && !request.compares && request.descriptor.algorithm == Algorithm::kBoard && gate_.TryEnter()) {
+  if (request.staging != nullptr) RONDO_TRY(device_queue_->Enter(request.stream, sequence));
+  if (at_once && request.staging == nullptr && !request.compares && request.descriptor.algorithm == Algorithm::kBoard &&
+      gate_.TryEnter()) {
     const bool idle = MayRunAtOnce(request);
     issued_.store(sequence, std::memory_order_release);
     if (idle && RunAtOnce()) {
@@ -317,6 +322,7 @@ Error CommunicatorCore::WhyRefused(const Error& found) {
 Status CommunicatorCore::Run(OperationRequest&& request, const OperationOptions& options) {
   const Result<Sequence> sequence = OrFail("issuing an operation", [&]() -> Result<Sequence> {
     RONDO_TRY(Check(request, options));
+    if (request.descriptor.on_devices) RONDO_TRY(PrepareDevice(request));
     return Issue(request, /*at_once=*/true);
   });
   if (!sequence) return Fail(WhyRefused(sequence.error()));
@@ -329,6 +335,7 @@ Work CommunicatorCore::RunAsync(OperationRequest&& request, const OperationOptio
   work.core_ = shared_from_this();
   const Result<Sequence> sequence = OrFail("issuing an operation", [&]() -> Result<Sequence> {
     RONDO_TRY(Check(request, options));
+    if (request.descriptor.on_devices) RONDO_TRY(PrepareDevice(request));
     return Issue(request);
   });
   if (!sequence) {

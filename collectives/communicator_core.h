@@ -30,66 +30,16 @@
 #include "collectives/engine/plan.h"
 #include "collectives/engine/runner.h"
 #include "collectives/model/selector.h"
+#include "collectives/operation_request.h"
 #include "collectives/point_to_point/message_engine.h"
 #include "collectives/recorder/dump.h"
 #include "collectives/recorder/flight_recorder.h"
+#include "collectives/staging.h"
 #include "collectives/user_operation_mover.h"
 #include "collectives/waiter.h"
 #include "collectives/wide_partials.h"
 
 namespace rondo {
-
-// The checksums of all ranks' results of one operation; the next operation is the all_gather that fills `all`.
-struct ResultComparison {
-  Sequence sequence = 0;  // of that all_gather
-  OperationDescriptor of;
-  std::uint32_t own = 0;
-  std::vector<std::uint32_t> all;  // by rank
-};
-
-// One call of the user. The first part is what was asked for; Check completes it.
-struct OperationRequest {
-  OperationDescriptor descriptor;  // sequence is filled in when it is issued
-  const void* input = nullptr;
-  void* output = nullptr;
-  std::span<const std::uint64_t> input_counts, output_counts;  // of varying operations; lent until Issue has returned
-
-  const UserOperation* user = nullptr;  // what descriptor.op means, where it is a user's; lives as long as the core
-  double scale = 1.0;
-  Duration timeout{};
-  std::uint64_t input_elements = 0;  // what this rank brings and gets
-  std::uint64_t output_elements = 0;
-  bool in_place = false;                // input and output are one memory ...
-  std::uint64_t own_at = 0;             // ... in which the smaller begins at this element
-  DataType type = DataType::kUint8;     // of the user's elements; descriptor.type is of what travels
-  const BlockCounts* counts = nullptr;  // of varying operations: in the core's counts_
-
-  // How the algorithm was chosen.
-  bool reproducible = false;
-  bool algorithm_is_asked = false;
-
-  bool compares = false;  // its result is to be compared among the ranks
-  // Once issued: of an operation that compares where its checksum goes, of the all_gather behind it what that fills.
-  ResultComparison* comparison = nullptr;
-
-  bool wide() const { return type != descriptor.type; }  // 16-bit floats that are reduced in float32
-  // As the flight recorder takes it.
-  CollectiveCall recorded() const {
-    return {.sequence = descriptor.sequence,
-            .collective = descriptor.collective,
-            .algorithm = descriptor.algorithm,
-            .op = descriptor.op,
-            .type = type,
-            .wide_partials = wide(),
-            .varying = descriptor.varying,
-            .in_place = in_place,
-            .root = descriptor.root,
-            .count = descriptor.count,
-            .input_elements = input_elements,
-            .output_elements = output_elements,
-            .timeout = timeout};
-  }
-};
 
 // What a driver drives for. A reference to a callable that outlives the call it is handed to; never allocates.
 class Condition {
@@ -260,6 +210,17 @@ class CommunicatorCore final : public PeerObserver,
   }
   // False: not yet, the board is coming to be.
   Result<bool> StartNext();
+  // Whether an operation has been started and has not ended.
+  bool IsRunning() const { return runner_->running() || staging_.running(); }
+  // Or the one that ran last.
+  const OperationDescriptor& RunningOperation() const {
+    return staging_.running() ? staging_.operation() : runner_->operation();
+  }
+  Result<Progress> PollCurrent();
+  Result<Progress> PollStaged();
+  // Hands an operation, or a window of one, to the runner; what is to be done when it has run.
+  Status Begin(const OperationRequest& request);
+  void End(const OperationRequest& request);
   // Begins the operation issued last, a short one on the board, and goes on with it for a moment. Whether it has ended.
   // REQUIRES: ownership, MayRunAtOnce before it was issued.
   bool RunAtOnce();
@@ -292,6 +253,10 @@ class CommunicatorCore final : public PeerObserver,
   // Issuer: when the operation was issued, and what follows from it.
   void NoteIssue(Pending& pending);
   Error WhyRefused(const Error& found);
+  // Issuer, of operations on memory of devices (communicator_devices.cc): the way to the device and staging memory,
+  // made when they are first needed.
+  Status PrepareDevice(OperationRequest& request);
+  Status GrowStaging(const OperationRequest& request);
 
   // Owner: the clock, and what it said last.
   TimePoint Look() {
@@ -325,7 +290,7 @@ class CommunicatorCore final : public PeerObserver,
   bool MayStartMessagesFirst();
   // Owner, when nothing moves: whether a message has come that is waited for, or will have in the next moment.
   bool GlanceAtMessages() {
-    return messages_pending_.load(std::memory_order_relaxed) > 0 && !runner_->running() && messages_->Glance();
+    return messages_pending_.load(std::memory_order_relaxed) > 0 && !IsRunning() && messages_->Glance();
   }
   // Owner, when nothing moves: who has left. True if something ended by it.
   bool LookAtMessages();
@@ -396,6 +361,8 @@ class CommunicatorCore final : public PeerObserver,
   bool board_settled_ = true;  // there is none, or the runner has it
   PlanCache plans_;
   WidePartials wide_partials_;
+  const StagingWindows windows_;
+  Staging staging_;
   std::uint32_t board_polls_ = 0;
   TimePoint last_look_{};
   bool looked_ = false;           // since whoever drives began its turn
@@ -464,6 +431,12 @@ class CommunicatorCore final : public PeerObserver,
   std::atomic<bool> progress_running_{false};
   std::uint64_t waits_seen_ = 0;  // the progress thread's
   std::thread progress_;
+
+  // Issuer's; the owner has them by what was issued. Whoever ends everything looks for the queue after the failure is
+  // known, and who issues for a failure after the queue is: so one of the two sees to it that no stream waits for good.
+  std::unique_ptr<DeviceQueue> device_queue_;
+  std::atomic<DeviceQueue*> device_queue_seen_{nullptr};
+  std::unique_ptr<StagingMemory> staging_memory_;
 
   // Issuer's.
   std::uint64_t splits_ = 0;

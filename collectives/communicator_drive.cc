@@ -30,6 +30,8 @@ constexpr int kYieldsAtOnce = 2;
 // turns. So it stands back for so long, the longer the more often it finds that somebody has waited meanwhile.
 constexpr Duration kStandBackAtFirst = std::chrono::microseconds(100);
 constexpr Duration kStandBackAtMost = std::chrono::milliseconds(1);
+// Nobody is woken when a device has come so far, or has copied.
+constexpr Duration kLookAtDeviceEvery = std::chrono::microseconds(100);
 // While bytes move.
 constexpr std::uint32_t kPollsBetweenClockReads = 64;
 
@@ -66,7 +68,7 @@ bool CommunicatorCore::AdvanceOperations() {
     if (poisoned_.load(std::memory_order_acquire)) return true;
   }
   while (true) {
-    if (!runner_->running()) {
+    if (!IsRunning()) {
       if (completed_.load(std::memory_order_relaxed) == issued_.load(std::memory_order_acquire)) return moved;
       const Result<bool> started = StartNext();
       if (!started) {
@@ -77,7 +79,7 @@ bool CommunicatorCore::AdvanceOperations() {
       RecordStart(look);
       moved = true;
     }
-    const Result<Progress> progress = runner_->Poll();
+    const Result<Progress> progress = PollCurrent();
     if (!progress) {
       Poison(InOperation(progress.error()));
       return true;
@@ -102,7 +104,7 @@ bool CommunicatorCore::AdvanceOperations() {
 // A message that was just issued goes out before anything else is looked at: its peer waits. Not always, for who sends
 // again and again must look as well.
 bool CommunicatorCore::MayStartMessagesFirst() {
-  if (!submissions_waiting_.load(std::memory_order_relaxed) || runner_->running() ||
+  if (!submissions_waiting_.load(std::memory_order_relaxed) || IsRunning() ||
       completed_.load(std::memory_order_relaxed) != issued_.load(std::memory_order_relaxed))
     return false;
   return ++starts_ % kStartsPerEndpointPoll != 0;
@@ -144,6 +146,15 @@ Result<bool> CommunicatorCore::StartNext() {
   words_seen_ = 0;  // what peers said before this operation is judged again in its light
   OperationRequest& request = PendingOf(completed_.load(std::memory_order_relaxed) + 1).request;
   RONDO_TRY(Settle(request));
+  if (request.staging != nullptr) {
+    staging_.Start(request, *device_queue_);
+    return true;
+  }
+  RONDO_TRY(Begin(request));
+  return true;
+}
+
+Status CommunicatorCore::Begin(const OperationRequest& request) {
   const OperationDescriptor& d = request.descriptor;
   for (const auto& mover : movers_) mover->Use(request.user);
   OperationBuffers buffers;
@@ -159,7 +170,7 @@ Result<bool> CommunicatorCore::StartNext() {
   if (request.counts != nullptr) buffers.counts = *request.counts;
   if (d.algorithm == Algorithm::kBoard) {
     runner_->StartOnBoard(d, buffers, request.scale, request.in_place);
-    return true;
+    return {};
   }
   RONDO_ASSIGN(const Plan* plan, plans_.Get({.collective = d.collective,
                                              .algorithm = d.algorithm,
@@ -168,8 +179,29 @@ Result<bool> CommunicatorCore::StartNext() {
                                              .in_place = request.in_place,
                                              .scaled = Reduces(d.collective) && d.op == ReduceOp::kPremulSum,
                                              .hosts = d.algorithm == Algorithm::kHierarchical ? &hosts_ : nullptr}));
-  RONDO_TRY(runner_->Start(*plan, d, buffers, request.scale));
-  return true;
+  return runner_->Start(*plan, d, buffers, request.scale);
+}
+
+Result<Progress> CommunicatorCore::PollCurrent() {
+  if (staging_.running()) [[unlikely]]
+    return PollStaged();
+  return runner_->Poll();
+}
+
+Result<Progress> CommunicatorCore::PollStaged() {
+  RONDO_ASSIGN(const Progress copies, staging_.Poll());
+  if (copies == Progress::kComplete) return copies;
+  RONDO_ASSIGN(const OperationRequest* window, staging_.Next());
+  if (window == nullptr) return copies;
+  const bool begins = !runner_->running();
+  if (begins) RONDO_TRY(Begin(*window));
+  RONDO_ASSIGN(const Progress run, runner_->Poll());
+  if (run == Progress::kComplete) {
+    End(*window);
+    staging_.HasRun();
+  }
+  const bool moved = begins || run != Progress::kNothing || copies == Progress::kMoved;
+  return moved ? Progress::kMoved : Progress::kNothing;
 }
 
 // Whether nothing else is under way and all is settled. Now and then it says no, so that the endpoint is polled.
@@ -229,7 +261,7 @@ bool CommunicatorCore::StartAndPoll() {
 
 Error CommunicatorCore::InOperation(const Error& found) const {
   return found.With([&](ErrorDetails& d) {
-    const OperationDescriptor operation = runner_->operation();
+    const OperationDescriptor operation = RunningOperation();
     if (d.collective.empty()) d.collective = operation.ToString();
     if (!d.sequence) d.sequence = operation.sequence;
   });
@@ -237,12 +269,18 @@ Error CommunicatorCore::InOperation(const Error& found) const {
 
 void CommunicatorCore::CompleteCurrent() {
   const OperationRequest& request = PendingOf(completed_.load(std::memory_order_relaxed) + 1).request;
+  if (request.staging != nullptr) return device_queue_->Leave(request.descriptor.sequence);
+  End(request);
+}
+
+void CommunicatorCore::End(const OperationRequest& request) {
   const std::uint64_t first = request.output_elements < request.input_elements ? request.own_at : 0;
   if (request.wide()) wide_partials_.End(request.output, first, request.output_elements, request.type);
   if (request.compares) [[unlikely]] {  // before the memory is the user's again
     request.comparison->of = request.descriptor;
     request.comparison->own =
-        Crc32c(Bytes(static_cast<const std::byte*>(request.output), request.output_elements * SizeOf(request.type)));
+        Crc32c(Bytes(static_cast<const std::byte*>(request.output), request.output_elements * SizeOf(request.type)),
+               request.comparison->own);
   }
 }
 
@@ -336,7 +374,7 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
       Disarm();
       continue;
     }
-    TimePoint wake = std::min(until, now + kLookAroundEvery);
+    TimePoint wake = std::min(until, now + (staging_.running() ? kLookAtDeviceEvery : kLookAroundEvery));
     if (messages) wake = std::min(wake, messages_->next_deadline());
     const Sequence current = completed_.load(std::memory_order_relaxed) + 1;
     if (current <= issued_.load(std::memory_order_acquire)) wake = std::min(wake, DeadlineOf(current));

@@ -159,7 +159,7 @@ bool CommunicatorCore::LookAtPeers() {
   words_seen_ = words_.load(std::memory_order_acquire);
   const OperationDescriptor& own = waits_for_board
                                        ? PendingOf(completed_.load(std::memory_order_relaxed) + 1).request.descriptor
-                                       : runner_->operation();
+                                       : RunningOperation();
   // The board's turns need everybody, sooner or later; and who is not rank 0 hears of this only through rank 0.
   const bool needs_all = waits_for_board || own.algorithm == Algorithm::kBoard;
   for (Rank peer = 0; peer < world_size(); ++peer) {
@@ -187,7 +187,7 @@ bool CommunicatorCore::LookAtPeers() {
 
 void CommunicatorCore::SayWhereWeStand() {
   if (!runner_->running()) return;
-  const ControlMessage message{ControlKind::kHeartbeat, Encode(Standpoint{runner_->operation()})};
+  const ControlMessage message{ControlKind::kHeartbeat, Encode(Standpoint{RunningOperation()})};
   for (const Rank peer : endpoint_->ControlPeers()) endpoint_->SendControl(peer, message);
 }
 
@@ -245,6 +245,12 @@ Error CommunicatorCore::Expired(const Pending& operation, TimePoint now) const {
     }
   }
   const OperationDescriptor& d = operation.request.descriptor;
+  if (staging_.running() && missing.empty()) {
+    culprit = rank();
+    missing.push_back(staging_.has_arrived()
+                          ? fmt::format("copies of {}", device_queue_->name())
+                          : fmt::format("what was on its stream of {} before", device_queue_->name()));
+  }
   return WithCulprit(
       ErrorCode::kTimeout,
       fmt::format("#{} {} did not end within {:.3f} s: rank {} waits for {}", d.sequence, d.ToString(), seconds, rank(),
@@ -269,7 +275,7 @@ void CommunicatorCore::Poison(Error error, std::optional<Rank> origin) noexcept 
     const std::lock_guard lock(mutex_);
     if (failure_) return;
     failure_ = error;
-    poisoned_.store(true, std::memory_order_release);
+    poisoned_.store(true);  // before device_queue_seen_ is looked at
   }
   if (!IfMemoryAllows([&] { TellPeers(error, origin.value_or(rank())); }))
     IfMemoryAllows([&] { TellPeers(Error::MemoryRanOut(), rank()); });
@@ -383,9 +389,10 @@ void CommunicatorCore::EndAfterFailure() noexcept {
   endpoint_->Revoke();
   std::vector<Standing> waiting;
   IfMemoryAllows([&] { waiting = runner_->Waiting(); });
-  const bool running = runner_->running();
-  const OperationDescriptor operation = runner_->operation();  // of the board it is forgotten when that is drained
+  const bool running = IsRunning();
+  const OperationDescriptor operation = RunningOperation();  // of the board it is forgotten when that is drained
   runner_->Drain();
+  staging_.Drain();
   std::optional<Error> cause;
   {
     const std::lock_guard lock(mutex_);
@@ -394,6 +401,7 @@ void CommunicatorCore::EndAfterFailure() noexcept {
   }
   RecordFailure(*cause, running);
   EndMessages(*cause);
+  if (DeviceQueue* const queue = device_queue_seen_.load(); queue != nullptr) queue->LeaveForGood();
   ended_.store(true);
   gate_.Announce();
   IfMemoryAllows([&] { WriteRecordsOfFailure(); });  // whoever waits has been told already

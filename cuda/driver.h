@@ -29,6 +29,7 @@ namespace rondo::cuda {
   X(DevicePrimaryCtxRelease)           \
   X(CtxPushCurrent)                    \
   X(CtxPopCurrent)                     \
+  X(CtxGetDevice)                      \
   X(CtxGetStreamPriorityRange)         \
   X(CtxSynchronize)                    \
   X(MemAlloc)                          \

@@ -14,7 +14,7 @@ constexpr std::uint64_t kLeastBroadcastWindow = 16 * 1024;
 }  // namespace
 
 void BoardPath::CutIntoTurns() {
-  bytes_ = operation_.count * SizeOf(operation_.type);
+  bytes_ = operation_.elements() * SizeOf(operation_.type);
   std::uint64_t most = slot_bytes_;
   std::uint64_t in_slot = bytes_;
   two_turns_ = relays_ = false;

@@ -47,8 +47,8 @@ Result<Engine::LaneUse*> Engine::UseOf(Rank peer) {
 Status Engine::Start(const Plan& plan, const OperationDescriptor& operation, const OperationBuffers& buffers,
                      double scale, const Share& share) {
   RONDO_CHECK(plan_ == nullptr, "an operation is running");
-  const bool whole = share.begin == 0 && share.end == operation.count;
-  RONDO_CHECK(whole || (plan.apart && !operation.varying && share.begin <= share.end && share.end <= operation.count),
+  const bool whole = share.begin == 0 && share.end == operation.elements();
+  RONDO_CHECK(whole || (plan.apart && !operation.varying && share.begin <= share.end && share.end <= operation.elements()),
               "elements {} to {} of {}", share.begin, share.end, operation.ToString());
   RONDO_CHECK(operation.varying != buffers.counts.empty(), "{} and the counts of its blocks", operation.ToString());
   element_bytes_ = SizeOf(operation.type);
@@ -168,7 +168,7 @@ std::byte* Engine::Address(const Plan& plan, const BlockGrid& grid, const Operat
   const auto in = [&](std::byte* base, const BlockSet& set) {
     const std::uint64_t within = position - grid.BlockBegin(step.block) * element_bytes_;
     const std::uint64_t before =
-        operation_.varying ? grid.PackedElement(set, step.block) : set.IndexOf(step.block) * operation_.count;
+        operation_.varying ? grid.PackedElement(set, step.block) : set.IndexOf(step.block) * operation_.elements();
     return base + before * element_bytes_ + within;
   };
   switch (buffer) {

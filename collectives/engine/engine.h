@@ -94,7 +94,7 @@ class Engine {
   // kResource: too much scratch, or a lane could not be made. kOutOfMemory: no memory for scratch. After an error
   // nothing runs.
   Status Start(const Plan& plan, const OperationDescriptor& operation, const OperationBuffers& buffers, double scale) {
-    return Start(plan, operation, buffers, scale, {0, operation.count});
+    return Start(plan, operation, buffers, scale, {0, operation.elements()});
   }
   // The same for a part of every block. The buffers are those of the whole. REQUIRES: within the count; and unless it
   // is all: plan.apart, and the operation is not `varying`.

@@ -31,7 +31,13 @@ struct OperationDescriptor {
   Algorithm algorithm = Algorithm::kDissemination;
   Rank root = 0;
   bool varying = false;  // each block has a count of its own: all_gather_v, ...
-  bool operator==(const OperationDescriptor&) const = default;
+  // Memory of devices, which goes by windows: ranks that have theirs on the host would cut otherwise.
+  bool on_devices = false;
+  // Of every block, what is worked on now: a window; 0: all. Follows from the rest, and so is on no wire.
+  std::uint64_t window = 0;
+  std::uint64_t elements() const { return window != 0 ? window : count; }
+  // In what they must agree on.
+  bool operator==(const OperationDescriptor& other) const;
   // "all_reduce float32 x 1000 sum by ring", "broadcast int8 x 3 from rank 2 by tree", "barrier by dissemination",
   // "all_to_all_v int32 by direct"
   std::string ToString() const;

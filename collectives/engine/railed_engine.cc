@@ -12,7 +12,7 @@ namespace rondo {
 std::uint32_t RailsOf(const RailOptions& options, const Plan& plan, const OperationDescriptor& operation) {
   if (options.rails == 1 || operation.varying || !plan.apart) return 1;
   const auto blocks = static_cast<std::uint64_t>(plan.blocks == 1 ? 1 : plan.key.world_size);
-  const std::uint64_t bytes = operation.count * blocks * SizeOf(operation.type);
+  const std::uint64_t bytes = operation.elements() * blocks * SizeOf(operation.type);
   return static_cast<std::uint32_t>(
       std::clamp<std::uint64_t>(bytes / std::max<std::uint64_t>(options.least_bytes, 1), 1, options.rails));
 }
@@ -30,7 +30,7 @@ Status RailedEngine::Start(const Plan& plan, const OperationDescriptor& operatio
                            double scale) {
   used_ = RailsOf(rails_, plan, operation);
   if (used_ == 1) return engines_.front()->Start(plan, operation, buffers, scale);
-  const ChunkGrid cut(operation.count, SizeOf(operation.type), static_cast<std::uint32_t>(used_));
+  const ChunkGrid cut(operation.elements(), SizeOf(operation.type), static_cast<std::uint32_t>(used_));
   for (std::uint32_t rail = 0; rail < used_; ++rail) {
     const Share share{cut.BeginElement(rail), cut.BeginElement(rail + 1)};
     if (Status started = engines_[rail]->Start(plan, operation, buffers, scale, share); !started) {

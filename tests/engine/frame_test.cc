@@ -64,6 +64,21 @@ TEST_CASE("an operation whose blocks have counts of their own says so beside its
   CHECK(decoded == header);
 }
 
+TEST_CASE("an operation on memory of devices says so beside its collective; its window is nobody else's business") {
+  std::array<std::byte, kFrameHeaderBytes> bytes;
+  FrameHeader header = Example();
+  header.operation.on_devices = true;
+  header.operation.window = 17;
+  Encode(header, bytes);
+  CHECK(bytes[52] == std::byte{0x41});
+  FrameHeader decoded;
+  CHECK(!Decode(bytes, decoded));
+  CHECK(decoded.operation.window == 0);
+  CHECK(decoded == header);
+  header.operation.on_devices = false;
+  CHECK(decoded != header);
+}
+
 TEST_CASE("an operation is told in words") {
   const auto text = [](OperationDescriptor descriptor) { return descriptor.ToString(); };
   CHECK(text({.collective = Collective::kBarrier}) == "barrier by dissemination");
@@ -75,6 +90,8 @@ TEST_CASE("an operation is told in words") {
         "all_gather_v uint8 x 9 by ring");
   CHECK(text({.collective = Collective::kGather, .algorithm = Algorithm::kDirect, .varying = true}) ==
         "gather_v uint8 to rank 0 by direct");
+  CHECK(text({.count = 4, .collective = Collective::kAllReduce, .algorithm = Algorithm::kRing, .on_devices = true}) ==
+        "all_reduce uint8 x 4 sum on devices by ring");
   CHECK(text({.collective = static_cast<Collective>(99)}) == "unknown collective 99");
 }
 

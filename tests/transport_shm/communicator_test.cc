@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "collectives/waiter.h"
+#include "tests/support/plain_device.h"
 #include "tests/transport_shm/ranks.h"
 #include "transport/shm/process_memory.h"
 
@@ -191,6 +192,30 @@ TEST_CASE("16-bit floats with wide partials are summed in float32 on the board")
       CHECK(data == std::vector<std::uint16_t>(count, 0x4381));
     }
     CHECK(c.Close());
+  });
+}
+
+TEST_CASE("memory of devices goes over the board, window by window, from memory that peers map") {
+  std::vector<std::shared_ptr<PlainDevice>> devices{std::make_shared<PlainDevice>(1), std::make_shared<PlainDevice>(2)};
+  const ShmJob job{.ranks = 2, .adjust = [&](CommunicatorOptions& options) {
+                     options.device = devices[static_cast<std::size_t>(options.rank)];
+                     options.device_window_bytes = 64 << 10;
+                   }};
+  OnShmRanks(job, [&](Communicator& communicator) {
+    constexpr std::size_t kElements = 100'000;
+    PlainDevice& device = *devices[static_cast<std::size_t>(communicator.rank())];
+    PlainStream stream;
+    PlainDeviceMemory& memory = device.Allocate(kElements * sizeof(std::int32_t));
+    auto* const values = reinterpret_cast<std::int32_t*>(memory.bytes().data());
+    for (std::size_t i = 0; i < kElements; ++i) values[i] = static_cast<std::int32_t>(i) * (communicator.rank() + 1);
+    const Status status = communicator.AllReduce(memory.address(), memory.address(), kElements, DataType::kInt32,
+                                                 ReduceOp::kSum, {.memory = MemoryKind::kDevice, .stream = &stream});
+    INFO((status ? std::string() : status.error().ToString()));
+    CHECK(status);
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < kElements; ++i) wrong += values[i] != static_cast<std::int32_t>(i) * 3;
+    CHECK(wrong == 0);
+    CHECK(stream.Run());
   });
 }
 

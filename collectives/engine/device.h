@@ -1,0 +1,90 @@
+// Memory of devices (GPUs) as collectives see it: addresses that no processor may touch, copies between them and pinned
+// memory of the host, and streams of the device's own work, among which an operation takes its place. Implemented in
+// cuda/, and by the tests in plain memory.
+//
+// How an operation takes its place on a stream:
+//
+//   issuer    Enter(stream, 7)       everything on the stream so far comes before operation 7,
+//                                    and what is put there from now on waits until 7 has left
+//   owner     HasArrived(7)          the stream has come so far: the operation may read and write its memory
+//             Copy(...), Copied()    copies and their ends
+//             Leave(7)               what waits on the stream goes on
+//
+// Nothing else waits for anything: not the device, nor the caller, nor other streams.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/bytes.h"
+#include "base/ids.h"
+#include "base/result.h"
+
+namespace rondo {
+
+// A stream of the device's: a cudaStream_t or CUstream; null is its default stream.
+using DeviceStream = void*;
+
+enum class CopyDirection : std::uint8_t { kToHost, kToDevice };
+
+// Rows of bytes, the same distance apart at each end.
+struct DeviceCopy {
+  std::byte* host = nullptr;  // pinned
+  std::byte* device = nullptr;
+  std::size_t row_bytes = 0;
+  std::size_t rows = 1;
+  std::size_t host_pitch = 0;  // from row to row; of one row nothing
+  std::size_t device_pitch = 0;
+};
+
+// Memory of the host that a device reaches, until this ends.
+class PinnedMemory {
+ public:
+  virtual ~PinnedMemory() = default;
+};
+
+// One communicator's way to one device. Enter, Check and Pin are the issuer's, everything else is the owner's; what
+// was issued by the one is seen by the other when the operation is.
+class DeviceQueue {
+ public:
+  virtual ~DeviceQueue() = default;
+
+  virtual std::string_view name() const = 0;  // "GPU 0 (NVIDIA H200)"
+
+  // kInvalidArgument: these bytes, which the call names `what`, are not memory of this device; says whose they are.
+  virtual Status Check(const void* memory, std::size_t bytes, std::string_view what) const = 0;
+  // Whole pages. It may take until the device has nothing to do: not between Enter and Leave of an operation that
+  // nobody else drives. kResource, kOutOfMemory.
+  virtual Result<std::unique_ptr<PinnedMemory>> Pin(MutableBytes memory) = 0;
+  // An error leaves the stream as it was. kUnsupported: the stream is being captured.
+  // REQUIRES: sequences grow, and at most as many as were told to Open have not left.
+  virtual Status Enter(DeviceStream stream, Sequence sequence) = 0;
+
+  virtual Result<bool> HasArrived(Sequence sequence) = 0;
+  // Those of one direction end in their order. The memory is lent until then. At most kMostCopies of a direction are
+  // under way.
+  static constexpr std::size_t kMostCopies = 8;
+  virtual Status Copy(CopyDirection direction, const DeviceCopy& copy) = 0;
+  // How many of a direction have ended, since there is this queue.
+  virtual Result<std::uint64_t> Copied(CopyDirection direction) = 0;
+  // For this operation and all before it.
+  virtual void Leave(Sequence sequence) noexcept = 0;
+  // For all that have entered and all that ever will: for the error path, after Drain.
+  virtual void LeaveForGood() noexcept = 0;
+  // Returns once no copy touches any memory any more. Bounded time.
+  virtual void Drain() noexcept = 0;
+};
+
+// Those that this process can reach. Thread rule: any thread.
+class Device {
+ public:
+  virtual ~Device() = default;
+  // To the device on which `memory` lies; where that is null, to the one that the calling thread uses. kUnsupported
+  // says why there is none; kInvalidArgument: it is no memory of a device.
+  virtual Result<std::unique_ptr<DeviceQueue>> Open(const void* memory, std::size_t most_operations) = 0;
+};
+
+}  // namespace rondo

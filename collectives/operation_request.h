@@ -1,0 +1,78 @@
+// One call of a collective, as a communicator queues it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/dtype.h"
+#include "base/ids.h"
+#include "collectives/engine/device.h"
+#include "collectives/engine/engine.h"
+#include "collectives/engine/frame.h"
+#include "collectives/recorder/record.h"
+#include "collectives/user_operation.h"
+
+namespace rondo {
+
+class StagingMemory;
+
+// The checksums of all ranks' results of one operation; the next operation is the all_gather that fills `all`.
+struct ResultComparison {
+  Sequence sequence = 0;  // of that all_gather
+  OperationDescriptor of;
+  std::uint32_t own = 0;
+  std::vector<std::uint32_t> all;  // by rank
+};
+
+// One call of the user. The first part is what was asked for; Check completes it.
+struct OperationRequest {
+  OperationDescriptor descriptor;  // sequence is filled in when it is issued
+  const void* input = nullptr;
+  void* output = nullptr;
+  std::span<const std::uint64_t> input_counts, output_counts;  // of varying operations; lent until Issue has returned
+
+  const UserOperation* user = nullptr;  // what descriptor.op means, where it is a user's; lives as long as the core
+  double scale = 1.0;
+  Duration timeout{};
+  std::uint64_t input_elements = 0;  // what this rank brings and gets
+  std::uint64_t output_elements = 0;
+  bool in_place = false;                // input and output are one memory ...
+  std::uint64_t own_at = 0;             // ... in which the smaller begins at this element
+  DataType type = DataType::kUint8;     // of the user's elements; descriptor.type is of what travels
+  const BlockCounts* counts = nullptr;  // of varying operations: in the core's counts_
+
+  // How the algorithm was chosen.
+  bool reproducible = false;
+  bool algorithm_is_asked = false;
+
+  // Where descriptor.on_devices: the stream on which the operation has its place, and the memory of the host by way of
+  // which it goes; null: that of a window, which lies there.
+  DeviceStream stream = nullptr;
+  StagingMemory* staging = nullptr;
+
+  bool compares = false;  // its result is to be compared among the ranks
+  // Once issued: of an operation that compares where its checksum goes, of the all_gather behind it what that fills.
+  ResultComparison* comparison = nullptr;
+
+  bool wide() const { return type != descriptor.type; }  // 16-bit floats that are reduced in float32
+  // As the flight recorder takes it.
+  CollectiveCall recorded() const {
+    return {.sequence = descriptor.sequence,
+            .collective = descriptor.collective,
+            .algorithm = descriptor.algorithm,
+            .op = descriptor.op,
+            .type = type,
+            .wide_partials = wide(),
+            .varying = descriptor.varying,
+            .in_place = in_place,
+            .root = descriptor.root,
+            .count = descriptor.count,
+            .input_elements = input_elements,
+            .output_elements = output_elements,
+            .timeout = timeout};
+  }
+};
+
+}  // namespace rondo

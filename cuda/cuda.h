@@ -1,0 +1,30 @@
+// NVIDIA's GPUs, as communicators use them: CommunicatorOptions::device.
+//
+//   RONDO_ASSIGN(options.device, rondo::OpenCuda());
+//   ...
+//   communicator->AllReduce(gradients, gradients, count, type, op, {.memory = MemoryKind::kDevice, .stream = stream});
+//
+// The driver is loaded here, at run time; no library of the CUDA toolkit is needed. What belongs to a GPU (its primary
+// context, streams, pinned memory) is taken when a communicator first works on memory of it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "collectives/engine/device.h"
+
+namespace rondo {
+
+struct CudaOptions {
+  std::string driver = {};  // the library; "": libcuda.so.1
+};
+
+// kUnsupported says why there is none: built without CUDA, no driver, or no GPU. Thread rule: any thread, and so for
+// what it gives.
+Result<std::shared_ptr<Device>> OpenCuda(const CudaOptions& options = {});
+
+// Whether this build has it.
+bool HasCuda();
+
+}  // namespace rondo

@@ -1,0 +1,27 @@
+#include "cuda/gpu.h"
+
+#include <fmt/format.h>
+
+namespace rondo::cuda {
+
+Result<std::shared_ptr<const Gpu>> Gpu::Open(const Driver& driver, int ordinal) {
+  const std::shared_ptr<Gpu> gpu(new Gpu(driver, ordinal));
+  const std::string what = fmt::format("opening GPU {}", ordinal);
+  RONDO_TRY(driver.Check(driver.DeviceGet(&gpu->device_, ordinal), what));
+  char name[128] = "";
+  RONDO_TRY(driver.Check(driver.DeviceGetName(name, sizeof name, gpu->device_), what));
+  gpu->name_ = fmt::format("GPU {} ({})", ordinal, name);
+  RONDO_TRY(driver.Check(driver.DevicePrimaryCtxRetain(&gpu->context_, gpu->device_), what));
+  return gpu;
+}
+
+Gpu::~Gpu() {
+  if (context_ != nullptr) driver_.DevicePrimaryCtxRelease(device_);
+}
+
+int Gpu::Attribute(CUdevice_attribute attribute) const {
+  int value = 0;
+  return driver_.DeviceGetAttribute(&value, attribute, device_) == CUDA_SUCCESS ? value : 0;
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,52 @@
+// One GPU of this process: its primary context, which it shares with everybody who uses the CUDA runtime here.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "cuda/driver.h"
+
+namespace rondo::cuda {
+
+// Thread rule: any thread.
+class Gpu {
+ public:
+  // Keeps the primary context until it ends. kDevice, kOutOfMemory: the driver does not give it.
+  static Result<std::shared_ptr<const Gpu>> Open(const Driver& driver, int ordinal);
+  ~Gpu();
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+
+  // What calls on it need: the context is the calling thread's, until this ends, and then whatever was before is again.
+  class Use {
+   public:
+    explicit Use(const Gpu& gpu) : driver_(gpu.driver_) { driver_.CtxPushCurrent(gpu.context_); }
+    ~Use() {
+      CUcontext own;
+      driver_.CtxPopCurrent(&own);
+    }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    const Driver& driver_;
+  };
+
+  const Driver& driver() const { return driver_; }
+  int ordinal() const { return ordinal_; }
+  const std::string& name() const { return name_; }  // "GPU 0 (NVIDIA H200)"
+  // 0 where the driver does not know the attribute.
+  int Attribute(CUdevice_attribute attribute) const;
+
+ private:
+  Gpu(const Driver& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
+
+  const Driver driver_;
+  const int ordinal_;
+  CUdevice device_ = 0;
+  CUcontext context_ = nullptr;
+  std::string name_;
+};
+
+}  // namespace rondo::cuda

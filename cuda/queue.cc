@@ -1,0 +1,204 @@
+#include "cuda/queue.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <limits>
+#include <utility>
+
+namespace rondo::cuda {
+namespace {
+
+constexpr unsigned kPinFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+// A wait compares as signed numbers do that may wrap: this one is reached by every sequence.
+constexpr std::uint64_t kForGood = std::numeric_limits<std::int64_t>::max();
+
+CUdeviceptr AddressOf(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
+
+std::size_t PageBytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
+
+class Pinned final : public PinnedMemory {
+ public:
+  Pinned(std::shared_ptr<const Gpu> gpu, void* memory) : gpu_(std::move(gpu)), memory_(memory) {}
+  ~Pinned() override {
+    const Gpu::Use use(*gpu_);
+    gpu_->driver().MemHostUnregister(memory_);
+  }
+
+ private:
+  const std::shared_ptr<const Gpu> gpu_;
+  void* const memory_;
+};
+
+// Whose memory the byte is, in words; "": the GPU's of that number.
+std::string Stranger(const Driver& driver, CUdeviceptr at, int ordinal) {
+  unsigned type = 0;
+  if (driver.PointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at) != CUDA_SUCCESS ||
+      type == CU_MEMORYTYPE_HOST)
+    return "memory of the host";
+  int owner = -1;
+  if (driver.PointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at) != CUDA_SUCCESS) return "no memory";
+  return owner == ordinal ? "" : fmt::format("memory of GPU {}", owner);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Queue>> Queue::Make(std::shared_ptr<const Gpu> gpu, std::size_t most_operations) {
+  if (gpu->Attribute(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS) == 0)
+    return Fail(ErrorCode::kUnsupported,
+                "streams of {} cannot wait for words of memory (CAN_USE_64_BIT_STREAM_MEM_OPS is 0)", gpu->name());
+  std::unique_ptr<Queue> queue(new Queue(std::move(gpu), most_operations));
+  RONDO_TRY(queue->Prepare());
+  return queue;
+}
+
+Status Queue::Prepare() {
+  const Gpu::Use use(*gpu_);
+  max_pitch_ = static_cast<std::size_t>(gpu_->Attribute(CU_DEVICE_ATTRIBUTE_MAX_PITCH));
+  // Of the highest priority, which the driver serves by channels of their own: a stream of the user's that waits for an
+  // operation must not hold back the copies that end it.
+  int lowest = 0, highest = 0;
+  RONDO_TRY(driver_.Check(driver_.CtxGetStreamPriorityRange(&lowest, &highest), "asking for priorities of streams"));
+  for (Way& way : ways_) {
+    RONDO_TRY(driver_.Check(driver_.StreamCreateWithPriority(&way.stream, CU_STREAM_NON_BLOCKING, highest),
+                            "making a stream for copies"));
+    for (CUevent& end : way.ends)
+      RONDO_TRY(driver_.Check(driver_.EventCreate(&end, CU_EVENT_DISABLE_TIMING), "making an event for copies"));
+  }
+  void* const page = mmap(nullptr, PageBytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return Fail(ErrorCode::kOutOfMemory, "no page for the word that streams wait for");
+  if (const Status pinned = driver_.Check(driver_.MemHostRegister(page, PageBytes(), kPinFlags),
+                                          "pinning the word that streams wait for");
+      !pinned) {
+    munmap(page, PageBytes());
+    return pinned;
+  }
+  left_ = static_cast<std::uint64_t*>(page);
+  return driver_.Check(driver_.MemHostGetDevicePointer(&left_there_, page, 0),
+                       "finding the word that streams wait for");
+}
+
+Queue::~Queue() {
+  const Gpu::Use use(*gpu_);
+  for (const Way& way : ways_) {
+    if (way.stream != nullptr) {
+      driver_.StreamSynchronize(way.stream);
+      driver_.StreamDestroy(way.stream);
+    }
+    for (const CUevent end : way.ends)
+      if (end != nullptr) driver_.EventDestroy(end);
+  }
+  for (const CUevent arrival : arrivals_)
+    if (arrival != nullptr) driver_.EventDestroy(arrival);
+  if (left_ != nullptr) {
+    driver_.MemHostUnregister(left_);
+    munmap(left_, PageBytes());
+  }
+}
+
+Status Queue::Check(const void* memory, std::size_t bytes, std::string_view what) const {
+  const Gpu::Use use(*gpu_);
+  for (const CUdeviceptr at : {AddressOf(memory), AddressOf(memory) + bytes - 1}) {
+    const std::string whose = Stranger(driver_, at, gpu_->ordinal());
+    if (whose.empty()) continue;
+    if (at == AddressOf(memory))
+      return Fail(ErrorCode::kInvalidArgument, "{} ({}) is {}, not of {}", what, memory, whose, gpu_->name());
+    return Fail(ErrorCode::kInvalidArgument, "{} ({}) has not the {} bytes that are due: what ends there is {}", what,
+                memory, bytes, whose);
+  }
+  return {};
+}
+
+Result<std::unique_ptr<PinnedMemory>> Queue::Pin(MutableBytes memory) {
+  if (memory.empty()) return std::make_unique<PinnedMemory>();
+  const Gpu::Use use(*gpu_);
+  RONDO_TRY(driver_.Check(driver_.MemHostRegister(memory.data(), memory.size(), kPinFlags),
+                          fmt::format("pinning {} bytes for {}", memory.size(), name())));
+  return std::make_unique<Pinned>(gpu_, memory.data());
+}
+
+Status Queue::Enter(DeviceStream stream, Sequence sequence) {
+  const Gpu::Use use(*gpu_);
+  auto* const own = static_cast<CUstream>(stream);
+  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  RONDO_TRY(driver_.Check(driver_.StreamIsCapturing(own, &capture), "looking at the stream that was given"));
+  if (capture != CU_STREAM_CAPTURE_STATUS_NONE)
+    return Fail(ErrorCode::kUnsupported,
+                "the stream is being captured, and an operation by way of the host cannot be part of a CUDA graph");
+  CUevent& arrival = ArrivalOf(sequence);
+  if (arrival == nullptr)
+    RONDO_TRY(driver_.Check(driver_.EventCreate(&arrival, CU_EVENT_DISABLE_TIMING), "making an event"));
+  RONDO_TRY(driver_.Check(driver_.EventRecord(arrival, own), "recording an event on the stream that was given"));
+  return driver_.Check(driver_.StreamWaitValue64(own, left_there_, sequence, CU_STREAM_WAIT_VALUE_GEQ),
+                       "having the stream that was given wait");
+}
+
+Result<bool> Queue::HasArrived(Sequence sequence) {
+  const Gpu::Use use(*gpu_);
+  const CUresult asked = driver_.EventQuery(ArrivalOf(sequence));
+  if (asked == CUDA_ERROR_NOT_READY) return false;
+  RONDO_TRY(driver_.Check(asked, "what was on the stream before the operation"));
+  return true;
+}
+
+Status Queue::Put(const Way& way, CopyDirection direction, const DeviceCopy& copy) const {
+  const bool to_host = direction == CopyDirection::kToHost;
+  if (copy.rows > 1 && copy.host_pitch <= max_pitch_ && copy.device_pitch <= max_pitch_) {
+    CUDA_MEMCPY2D rows{};
+    rows.WidthInBytes = copy.row_bytes;
+    rows.Height = copy.rows;
+    (to_host ? rows.srcMemoryType : rows.dstMemoryType) = CU_MEMORYTYPE_DEVICE;
+    (to_host ? rows.srcDevice : rows.dstDevice) = AddressOf(copy.device);
+    (to_host ? rows.srcPitch : rows.dstPitch) = copy.device_pitch;
+    (to_host ? rows.dstMemoryType : rows.srcMemoryType) = CU_MEMORYTYPE_HOST;
+    if (to_host) rows.dstHost = copy.host;
+    if (!to_host) rows.srcHost = copy.host;
+    (to_host ? rows.dstPitch : rows.srcPitch) = copy.host_pitch;
+    return driver_.Check(driver_.Memcpy2DAsync(&rows, way.stream), "copying rows");
+  }
+  for (std::size_t row = 0; row < copy.rows; ++row) {
+    std::byte* const host = copy.host + row * copy.host_pitch;
+    const CUdeviceptr device = AddressOf(copy.device + row * copy.device_pitch);
+    RONDO_TRY(driver_.Check(to_host ? driver_.MemcpyDtoHAsync(host, device, copy.row_bytes, way.stream)
+                                    : driver_.MemcpyHtoDAsync(device, host, copy.row_bytes, way.stream),
+                            "copying"));
+  }
+  return {};
+}
+
+Status Queue::Copy(CopyDirection direction, const DeviceCopy& copy) {
+  const Gpu::Use use(*gpu_);
+  Way& way = ways_[static_cast<std::size_t>(direction)];
+  RONDO_TRY(Put(way, direction, copy));
+  RONDO_TRY(driver_.Check(driver_.EventRecord(way.ends[way.begun % kMostCopies], way.stream), "copying"));
+  ++way.begun;
+  return {};
+}
+
+Result<std::uint64_t> Queue::Copied(CopyDirection direction) {
+  Way& way = ways_[static_cast<std::size_t>(direction)];
+  if (way.ended == way.begun) return way.ended;
+  const Gpu::Use use(*gpu_);
+  while (way.ended < way.begun) {
+    const CUresult asked = driver_.EventQuery(way.ends[way.ended % kMostCopies]);
+    if (asked == CUDA_ERROR_NOT_READY) break;
+    RONDO_TRY(driver_.Check(asked, "copying"));
+    ++way.ended;
+  }
+  return way.ended;
+}
+
+void Queue::Leave(Sequence sequence) noexcept {
+  std::atomic_ref<std::uint64_t>(*left_).store(sequence, std::memory_order_release);
+}
+
+void Queue::LeaveForGood() noexcept { Leave(kForGood); }
+
+void Queue::Drain() noexcept {
+  const Gpu::Use use(*gpu_);
+  for (const Way& way : ways_) driver_.StreamSynchronize(way.stream);
+}
+
+}  // namespace rondo::cuda

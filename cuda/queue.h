@@ -1,0 +1,63 @@
+// The way of one communicator to a GPU: copies on streams of its own, and places on the user's streams.
+//
+// An operation's place on a stream is an event and a wait: the event tells when the stream has come so far, and the
+// stream then waits for a word of the host's memory (cuStreamWaitValue64), in which the number of the last operation
+// stands that has ended. So nothing is synchronised but that stream, and no thread of the driver's is held.
+//
+// Copies begin when their operation has arrived, as the host sees it; they are never queued behind the user's work. So
+// what is under way always ends soon, and Drain is short whatever the user's stream does.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "collectives/engine/device.h"
+#include "cuda/gpu.h"
+
+namespace rondo::cuda {
+
+class Queue final : public DeviceQueue {
+ public:
+  // kUnsupported: streams of this GPU cannot wait for words of memory.
+  static Result<std::unique_ptr<Queue>> Make(std::shared_ptr<const Gpu> gpu, std::size_t most_operations);
+  ~Queue() override;
+
+  std::string_view name() const override { return gpu_->name(); }
+  Status Check(const void* memory, std::size_t bytes, std::string_view what) const override;
+  Result<std::unique_ptr<PinnedMemory>> Pin(MutableBytes memory) override;
+  Status Enter(DeviceStream stream, Sequence sequence) override;
+  Result<bool> HasArrived(Sequence sequence) override;
+  Status Copy(CopyDirection direction, const DeviceCopy& copy) override;
+  Result<std::uint64_t> Copied(CopyDirection direction) override;
+  void Leave(Sequence sequence) noexcept override;
+  void LeaveForGood() noexcept override;
+  void Drain() noexcept override;
+
+ private:
+  // The copies of one direction, on a stream of their own.
+  struct Way {
+    CUstream stream = nullptr;
+    std::array<CUevent, kMostCopies> ends{};  // of the copy by its number, modulo
+    std::uint64_t begun = 0, ended = 0;
+  };
+
+  Queue(std::shared_ptr<const Gpu> gpu, std::size_t most_operations)
+      : gpu_(std::move(gpu)), driver_(gpu_->driver()), arrivals_(most_operations) {}
+  Status Prepare();
+  Status Put(const Way& way, CopyDirection direction, const DeviceCopy& copy) const;
+  CUevent& ArrivalOf(Sequence sequence) { return arrivals_[sequence % arrivals_.size()]; }
+
+  const std::shared_ptr<const Gpu> gpu_;
+  const Driver& driver_;
+  std::size_t max_pitch_ = 0;  // of copies of rows
+  std::array<Way, 2> ways_;    // by direction
+  // Issuer's, but for their state, which the owner asks for: by sequence, made when first needed.
+  std::vector<CUevent> arrivals_;
+  std::uint64_t* left_ = nullptr;  // a page that streams see: the last operation that has ended
+  CUdeviceptr left_there_ = 0;
+};
+
+}  // namespace rondo::cuda

@@ -1,0 +1,335 @@
+// Operations on memory of devices, by way of the host's: with a device whose memory no processor may touch and whose
+// copies come late and in pieces.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/half.h"
+#include "collectives/algorithms/table.h"
+#include "tests/communicator/plain.h"
+#include "tests/communicator/ranks.h"
+#include "tests/support/plain_device.h"
+
+namespace rondo {
+namespace {
+
+constexpr std::uint64_t kWindowBytes = 4096;
+
+// One rank's device, and a stream of it.
+struct OwnDevice {
+  explicit OwnDevice(Rank rank) : device(std::make_shared<PlainDevice>(40 + static_cast<std::uint64_t>(rank))) {}
+  std::shared_ptr<PlainDevice> device;
+  PlainStream stream;
+
+  PlainDeviceMemory& Holding(const void* values, std::size_t bytes, std::size_t misalignment = 0) {
+    PlainDeviceMemory& memory = device->Allocate(bytes, misalignment);
+    if (bytes > 0) std::memcpy(memory.bytes().data(), values, bytes);
+    return memory;
+  }
+  PlainDeviceMemory& Holding(const plain::Values& values, std::size_t misalignment = 0) {
+    return Holding(values.data(), values.size() * sizeof(std::int64_t), misalignment);
+  }
+  OperationOptions options() { return {.memory = MemoryKind::kDevice, .stream = &stream}; }
+};
+
+plain::Values ValuesOf(PlainDeviceMemory& memory) {
+  plain::Values values(memory.size() / sizeof(std::int64_t));
+  if (!values.empty()) std::memcpy(values.data(), memory.bytes().data(), memory.size());
+  return values;
+}
+
+// As OnRanks, each rank with a device of its own.
+void OnDevices(InprocNetwork& network, const std::function<void(Communicator&, OwnDevice&)>& body,
+               const std::function<void(CommunicatorOptions&)>& adjust = nullptr) {
+  std::vector<std::unique_ptr<OwnDevice>> devices;
+  for (Rank r = 0; r < network.world_size(); ++r) devices.push_back(std::make_unique<OwnDevice>(r));
+  OnRanks(
+      network,
+      [&](Communicator& communicator) {
+        OwnDevice& own = *devices[static_cast<std::size_t>(communicator.rank())];
+        body(communicator, own);
+        CHECK(own.device->GuardsIntact());
+      },
+      [&](CommunicatorOptions& options) {
+        options.device = devices[static_cast<std::size_t>(options.rank)]->device;
+        options.device_window_bytes = kWindowBytes;
+        if (adjust) adjust(options);
+      });
+  for (const auto& own : devices) CHECK(own->device->pinned_bytes() == 0);
+}
+
+// The case on memory of the device; what is wrong with its result, or "".
+std::string RunCase(Communicator& communicator, OwnDevice& own, const plain::Case& c) {
+  const Rank rank = communicator.rank();
+  plain::Buffers host(c, rank, communicator.world_size());
+  const std::size_t odd = static_cast<std::size_t>(rank) * 8;
+  PlainDeviceMemory& output = own.Holding(host.output, odd);
+  PlainDeviceMemory& input = own.Holding(host.input);
+  const auto at = [](PlainDeviceMemory& memory, std::uint64_t element) {
+    return memory.address() + element * sizeof(std::int64_t);
+  };
+  const void* const in = host.one ? at(output, host.input_at) : at(input, 0);
+  const Status status =
+      plain::Issue(communicator, c, in, at(output, host.output_at), DataType::kInt64, ReduceOp::kSum, own.options())
+          .Wait();
+  if (!status) return status.error().ToString();
+  own.stream.Run();
+  host.output = ValuesOf(output);
+  if (!host.one) host.input = ValuesOf(input);
+  return host.Wrong(c, rank, communicator.world_size());
+}
+
+constexpr std::array kCollectives{Collective::kAllReduce,     Collective::kBroadcast, Collective::kReduce,
+                                  Collective::kAllGather,     Collective::kGather,    Collective::kScatter,
+                                  Collective::kReduceScatter, Collective::kAllToAll,  Collective::kBarrier};
+
+TEST_CASE("Every collective gives on devices what it gives on the host, in windows of every number, in place or not") {
+  for (const int world : {1, 2, 3, 4}) {
+    InprocNetwork network(world, {.ring_bytes = 1024, .slice_bytes = 77});
+    OnDevices(network, [](Communicator& communicator, OwnDevice& own) {
+      for (const Collective collective : kCollectives)
+        for (const bool in_place : {false, true})
+          // Nothing, a part of a window, a whole one, a whole one and a bit, several.
+          for (const std::uint64_t count : {0u, 1u, 100u, 512u, 513u, 2100u}) {
+            plain::Case c;
+            c.collective = collective;
+            c.in_place = in_place;
+            c.root = communicator.world_size() - 1;
+            c.counts.assign(static_cast<std::size_t>(communicator.world_size()), count);
+            CAPTURE(plain::Describe(c));
+            CHECK(RunCase(communicator, own, c) == "");
+          }
+    });
+  }
+}
+
+TEST_CASE("Every algorithm serves devices") {
+  InprocNetwork network(3, {.ring_bytes = 1024, .slice_bytes = 77});
+  OnDevices(network, [](Communicator& communicator, OwnDevice& own) {
+    for (const AlgorithmEntry& entry : AllAlgorithms()) {
+      plain::Case c;
+      c.collective = entry.collective;
+      c.algorithm = entry.algorithm;
+      c.counts.assign(3, 700);
+      CAPTURE(plain::Describe(c));
+      CHECK(RunCase(communicator, own, c) == "");
+    }
+  });
+}
+
+TEST_CASE("Blocks with counts of their own, also more of them than fit the windows") {
+  InprocNetwork network(3, {.ring_bytes = 1024, .slice_bytes = 77});
+  OnDevices(network, [](Communicator& communicator, OwnDevice& own) {
+    for (const Collective collective : {Collective::kAllGather, Collective::kReduceScatter, Collective::kGather,
+                                        Collective::kScatter, Collective::kAllToAll})
+      for (const bool in_place : {false, true})
+        for (const plain::Counts& counts : {plain::Counts{1, 0, 5}, plain::Counts{300, 7000, 20}}) {
+          plain::Case c;
+          c.collective = collective;
+          c.varying = true;
+          c.in_place = in_place && HasInPlace(collective);
+          c.root = 1;
+          c.counts = counts;
+          CAPTURE(plain::Describe(c));
+          CHECK(RunCase(communicator, own, c) == "");
+        }
+  });
+}
+
+TEST_CASE("An operation comes after what is on its stream, and what is put there later after the operation") {
+  constexpr std::size_t kElements = 3000;
+  InprocNetwork network(2, {});
+  OnDevices(network, [](Communicator& communicator, OwnDevice& own) {
+    PlainDeviceMemory& memory = own.device->Allocate(kElements * 8);
+    const auto fill = [&](std::int64_t value) {
+      return [&memory, value] {
+        const plain::Values values(kElements, value);
+        std::memcpy(memory.bytes().data(), values.data(), memory.size());
+      };
+    };
+    own.stream.Hold(true);
+    own.stream.Put(fill(communicator.rank() + 1));
+    const auto issue = [&] {
+      return communicator.AllReduceAsync(memory.address(), memory.address(), kElements, DataType::kInt64,
+                                         ReduceOp::kSum, own.options());
+    };
+    Work first = issue();
+    plain::Values between;
+    own.stream.Put([&] { between = ValuesOf(memory); });
+    own.stream.Put(fill(10));
+    Work second = issue();
+    CHECK(!first.Test());
+    CHECK(between.empty());
+    own.stream.Hold(false);
+    CHECK(TextOf(second.Wait()) == "ok");
+    CHECK(TextOf(first.Wait()) == "ok");
+    CHECK(between == plain::Values(kElements, 3));
+    CHECK(ValuesOf(memory) == plain::Values(kElements, 20));
+    CHECK(own.stream.Run());
+  });
+}
+
+TEST_CASE("Nobody has to wait: the stream goes on when the operation has ended") {
+  InprocNetwork network(2, {});
+  OnDevices(network, [](Communicator& communicator, OwnDevice& own) {
+    PlainDeviceMemory& memory = own.Holding(plain::Values{4, 5});
+    communicator.AllReduceAsync(memory.address(), memory.address(), 2, DataType::kInt64, ReduceOp::kSum, own.options());
+    while (!own.stream.Run()) std::this_thread::yield();
+    CHECK(ValuesOf(memory) == plain::Values{8, 10});
+  });
+}
+
+TEST_CASE("Operations on devices and on the host keep their order") {
+  InprocNetwork network(2, {});
+  OnDevices(network, [](Communicator& communicator, OwnDevice& own) {
+    PlainDeviceMemory& memory = own.Holding(plain::Values(2000, 1));
+    own.stream.Hold(true);
+    Work on_device = communicator.AllReduceAsync(memory.address(), memory.address(), 2000, DataType::kInt64,
+                                                 ReduceOp::kSum, own.options());
+    std::int64_t value = 1;
+    Work on_host = communicator.AllReduceAsync(&value, &value, 1, DataType::kInt64, ReduceOp::kSum);
+    CHECK(!on_host.Test());
+    own.stream.Hold(false);
+    CHECK(TextOf(on_host.Wait()) == "ok");
+    CHECK(value == 2);
+    CHECK(on_device.Test().has_value());
+    CHECK(ValuesOf(memory) == plain::Values(2000, 2));
+  });
+}
+
+TEST_CASE("Results on devices are compared, widened, averaged and combined by users' functions as on the host") {
+  InprocNetwork network(3, {});
+  OnDevices(network, [](Communicator& communicator, OwnDevice& own) {
+    constexpr std::size_t kElements = 5000;
+    const std::vector<std::uint16_t> halves(kElements, ToBfloat16(1.0F + static_cast<float>(communicator.rank())));
+    PlainDeviceMemory& wide = own.Holding(halves.data(), 2 * kElements);
+    OperationOptions options = own.options();
+    options.wide_partials = true;
+    options.compare_results = true;
+    CHECK(TextOf(communicator.AllReduce(wide.address(), wide.address(), kElements, DataType::kBfloat16, ReduceOp::kAvg,
+                                        options)) == "ok");
+    std::vector<std::uint16_t> got(kElements);
+    std::memcpy(got.data(), wide.bytes().data(), wide.size());
+    CHECK(got == std::vector<std::uint16_t>(kElements, ToBfloat16(2.0F)));
+
+    // Each block of a result widened lies elsewhere in every window.
+    std::vector<std::uint16_t> blocks(3 * kElements);
+    for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i] = ToBfloat16(static_cast<float>(i % 64));
+    PlainDeviceMemory& all = own.Holding(blocks.data(), 2 * blocks.size());
+    PlainDeviceMemory& part = own.device->Allocate(2 * kElements);
+    CHECK(TextOf(communicator.ReduceScatter(all.address(), part.address(), kElements, DataType::kBfloat16,
+                                            ReduceOp::kAvg, options)) == "ok");
+    std::memcpy(got.data(), part.bytes().data(), part.size());
+    const auto own_block = blocks.begin() + static_cast<std::ptrdiff_t>(kElements) * communicator.rank();
+    CHECK(std::equal(got.begin(), got.end(), own_block));
+
+    const auto larger = communicator.DefineOperation(
+        {.name = "larger",
+         .combine = [](const void* left, const void* right, void* output, std::size_t elements, DataType) {
+           for (std::size_t i = 0; i < elements; ++i)
+             static_cast<std::int64_t*>(output)[i] =
+                 std::max(static_cast<const std::int64_t*>(left)[i], static_cast<const std::int64_t*>(right)[i]);
+         }});
+    REQUIRE(larger);
+    PlainDeviceMemory& memory = own.Holding(plain::Values(700, communicator.rank()));
+    CHECK(TextOf(communicator.AllReduce(memory.address(), memory.address(), 700, DataType::kInt64, *larger,
+                                        own.options())) == "ok");
+    CHECK(ValuesOf(memory) == plain::Values(700, 2));
+  });
+}
+
+TEST_CASE("A stream that does not come is named by the timeout, and goes on after it") {
+  InprocNetwork network(2, {});
+  OnDevices(network, [](Communicator& communicator, OwnDevice& own) {
+    PlainDeviceMemory& memory = own.Holding(plain::Values{4, 5});
+    if (communicator.rank() == 1) own.stream.Hold(true);
+    OperationOptions options = own.options();
+    options.timeout = std::chrono::milliseconds(communicator.rank() == 1 ? 300 : 10'000);
+    const Status status =
+        communicator.AllReduce(memory.address(), memory.address(), 2, DataType::kInt64, ReduceOp::kSum, options);
+    REQUIRE(!status);
+    CAPTURE(status.error().ToString());
+    CHECK(status.error().code() == ErrorCode::kTimeout);
+    CHECK(status.error().culprit() == 1);
+    CHECK(status.error().message().find("rank 1 waits for what was on its stream of the plain device before") !=
+          std::string::npos);
+    own.stream.Hold(false);
+    CHECK(own.stream.Run());
+    const Status later =
+        communicator.AllReduce(memory.address(), memory.address(), 2, DataType::kInt64, ReduceOp::kSum, own.options());
+    CHECK(!later);
+    CHECK(own.stream.Run());
+  });
+}
+
+TEST_CASE("A device that faults in the midst ends the operation on all ranks, and the streams go on") {
+  InprocNetwork network(2, {});
+  OnDevices(network, [](Communicator& communicator, OwnDevice& own) {
+    PlainDeviceMemory& memory = own.Holding(plain::Values(4000, 1));
+    if (communicator.rank() == 0) own.device->FailCopyAfter(5);
+    const Status status = communicator.AllReduce(memory.address(), memory.address(), 4000, DataType::kInt64,
+                                                 ReduceOp::kSum, own.options());
+    REQUIRE(!status);
+    CAPTURE(status.error().ToString());
+    CHECK(status.error().code() == ErrorCode::kDevice);
+    CHECK(status.error().message().find("the plain device has faulted") != std::string::npos);
+    CHECK(own.stream.Run());
+  });
+}
+
+TEST_CASE("What is wrong with a call on devices starts nothing and poisons nothing") {
+  InprocNetwork network(2, {});
+  OnDevices(network, [](Communicator& communicator, OwnDevice& own) {
+    PlainDeviceMemory& memory = own.Holding(plain::Values{4, 5});
+    std::int64_t host[2] = {1, 2};
+    const auto refused = [&](const void* in, void* out, const OperationOptions& options) {
+      const Status status = communicator.AllReduce(in, out, 2, DataType::kInt64, ReduceOp::kSum, options);
+      REQUIRE(!status);
+      return status.error().ToString();
+    };
+    CHECK(refused(host, memory.address(), own.options()).find("is no memory of a device") != std::string::npos);
+    // The queue is there from here on.
+    CHECK(TextOf(communicator.AllReduce(memory.address(), memory.address(), 2, DataType::kInt64, ReduceOp::kSum,
+                                        own.options())) == "ok");
+    CHECK(refused(memory.address(), host, own.options()).find("output is no memory of the plain device") !=
+          std::string::npos);
+    CHECK(refused(host, host, {.stream = &own.stream}).find("the memory is the host's") != std::string::npos);
+    CHECK(refused(memory.address(), memory.address(), {.memory = MemoryKind::kDevice}).find("no default stream") !=
+          std::string::npos);
+    CHECK(own.stream.Run());
+    CHECK(TextOf(communicator.Barrier()) == "ok");
+  });
+  InprocNetwork without(1, {});
+  OnRanks(without, [](Communicator& communicator) {
+    std::int64_t value = 1;
+    const Status status =
+        communicator.AllReduce(&value, &value, 1, DataType::kInt64, ReduceOp::kSum, {.memory = MemoryKind::kDevice});
+    REQUIRE(!status);
+    CHECK(status.error().code() == ErrorCode::kUnsupported);
+    CHECK(status.error().message().find("made without devices") != std::string::npos);
+  });
+}
+
+TEST_CASE("A rank whose memory is the host's is told so, where the other's is a device's") {
+  InprocNetwork network(2, {});
+  OnDevices(network, [](Communicator& communicator, OwnDevice& own) {
+    PlainDeviceMemory& memory = own.Holding(plain::Values(10, 1));
+    plain::Values host(10, 1);
+    const bool on_device = communicator.rank() == 0;
+    void* const data = on_device ? static_cast<void*>(memory.address()) : host.data();
+    const Status status = communicator.AllReduce(data, data, 10, DataType::kInt64, ReduceOp::kSum,
+                                                 on_device ? own.options() : OperationOptions{});
+    REQUIRE(!status);
+    CAPTURE(status.error().ToString());
+    CHECK(status.error().code() == ErrorCode::kMismatch);
+    CHECK(status.error().ToString().find("on devices by") != std::string::npos);
+  });
+}
+
+}  // namespace
+}  // namespace rondo

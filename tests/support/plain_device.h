@@ -1,0 +1,240 @@
+// A device in the host's memory, for tests of what is done with devices: its addresses are traps that no processor may
+// touch, its copies come late and in pieces, and its streams do nothing before they are looked at.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "collectives/engine/device.h"
+
+namespace rondo {
+
+// Memory of the device: an address that traps, and the bytes behind it, between guards.
+class PlainDeviceMemory {
+ public:
+  static constexpr std::size_t kGuardBytes = 64;
+  static constexpr std::byte kGuard{0xA5};
+
+  PlainDeviceMemory(std::size_t bytes, std::size_t misalignment = 0)
+      : begin_(kGuardBytes + misalignment % kGuardBytes), bytes_(bytes), shadow_(bytes + 3 * kGuardBytes, kGuard) {
+    trap_ = mmap(nullptr, shadow_.size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    RONDO_CHECK(trap_ != MAP_FAILED, "no address space");
+    std::fill_n(shadow_.data() + begin_, bytes_, std::byte{0xEE});
+  }
+  ~PlainDeviceMemory() { munmap(trap_, shadow_.size()); }
+  PlainDeviceMemory(const PlainDeviceMemory&) = delete;
+  PlainDeviceMemory& operator=(const PlainDeviceMemory&) = delete;
+
+  // For operations.
+  std::byte* address() const { return static_cast<std::byte*>(trap_) + begin_; }
+  std::size_t size() const { return bytes_; }
+  // For who fills and reads it, as the device's own work does.
+  MutableBytes bytes() { return {shadow_.data() + begin_, bytes_}; }
+  bool GuardsIntact() const {
+    const auto is_guard = [](std::byte b) { return b == kGuard; };
+    const auto end = shadow_.begin() + static_cast<std::ptrdiff_t>(begin_ + bytes_);
+    return std::all_of(shadow_.begin(), shadow_.begin() + static_cast<std::ptrdiff_t>(begin_), is_guard) &&
+           std::all_of(end, shadow_.end(), is_guard);
+  }
+
+ private:
+  friend class PlainDevice;
+  // Where bytes at a device's address are; null: not here.
+  std::byte* Find(const void* device, std::size_t bytes) {
+    const auto at = reinterpret_cast<std::uintptr_t>(device) - reinterpret_cast<std::uintptr_t>(trap_);
+    if (at >= shadow_.size() || bytes > shadow_.size() - at) return nullptr;
+    return shadow_.data() + at;
+  }
+
+  std::size_t begin_, bytes_;
+  std::vector<std::byte> shadow_;
+  void* trap_;
+};
+
+// Work in order. It runs when somebody looks (an operation that waits for it does), unless it is held.
+class PlainStream {
+ public:
+  void Put(std::function<void()> work) {
+    PutStep([work = std::move(work)] {
+      work();
+      return true;
+    });
+  }
+  // A step that has not ended while it says false.
+  void PutStep(std::function<bool()> step) {
+    const std::lock_guard lock(mutex_);
+    steps_.push_back(std::move(step));
+  }
+  void Hold(bool held) {
+    const std::lock_guard lock(mutex_);
+    held_ = held;
+  }
+  // Whether there is nothing left.
+  bool Run() {
+    const std::lock_guard lock(mutex_);
+    while (!held_ && !steps_.empty() && steps_.front()()) steps_.pop_front();
+    return steps_.empty();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<std::function<bool()>> steps_;
+  bool held_ = false;
+};
+
+class PlainDevice final : public Device {
+ public:
+  explicit PlainDevice(std::uint64_t seed) : random_(seed) {}
+
+  PlainDeviceMemory& Allocate(std::size_t bytes, std::size_t misalignment = 0) {
+    const std::lock_guard lock(mutex_);
+    return *memory_.emplace_back(std::make_unique<PlainDeviceMemory>(bytes, misalignment));
+  }
+  bool GuardsIntact() {
+    const std::lock_guard lock(mutex_);
+    return std::all_of(memory_.begin(), memory_.end(), [](const auto& memory) { return memory->GuardsIntact(); });
+  }
+  // The copy after so many fails, as a device does that has faulted.
+  void FailCopyAfter(std::uint64_t copies) { copies_left_ = copies; }
+  std::uint64_t pinned_bytes() const { return pinned_bytes_; }
+
+  Result<std::unique_ptr<DeviceQueue>> Open(const void* memory, std::size_t) override {
+    if (memory != nullptr && Find(memory, 1) == nullptr)
+      return Fail(ErrorCode::kInvalidArgument, "{} is no memory of a device", memory);
+    const std::lock_guard lock(mutex_);
+    return std::unique_ptr<DeviceQueue>(new Queue(*this, random_.Next()));
+  }
+
+ private:
+  class Pinned final : public PinnedMemory {
+   public:
+    Pinned(std::atomic<std::uint64_t>& all, std::uint64_t bytes) : all_(all), bytes_(bytes) { all_ += bytes_; }
+    ~Pinned() override { all_ -= bytes_; }
+
+   private:
+    std::atomic<std::uint64_t>& all_;
+    std::uint64_t bytes_;
+  };
+
+  class Queue final : public DeviceQueue {
+   public:
+    Queue(PlainDevice& device, std::uint64_t seed) : device_(device), random_(seed) {}
+    ~Queue() override { RONDO_CHECK(ways_[0].empty() && ways_[1].empty(), "copies under way"); }
+
+    std::string_view name() const override { return "the plain device"; }
+    Status Check(const void* memory, std::size_t bytes, std::string_view what) const override {
+      if (device_.Find(memory, bytes) != nullptr) return {};
+      return Fail(ErrorCode::kInvalidArgument, "{} is no memory of the plain device", what);
+    }
+    Result<std::unique_ptr<PinnedMemory>> Pin(MutableBytes memory) override {
+      return std::unique_ptr<PinnedMemory>(new Pinned(device_.pinned_bytes_, memory.size()));
+    }
+    Status Enter(DeviceStream stream, Sequence sequence) override {
+      if (stream == nullptr) return Fail(ErrorCode::kUnsupported, "the plain device has no default stream");
+      auto* const own = static_cast<PlainStream*>(stream);
+      auto arrived = std::make_shared<std::atomic<bool>>(false);
+      {
+        const std::lock_guard lock(mutex_);
+        entered_.push_back({sequence, own, arrived});
+      }
+      own->Put([arrived] { arrived->store(true); });
+      own->PutStep([left = left_, sequence] { return left->load() >= sequence; });
+      return {};
+    }
+    Result<bool> HasArrived(Sequence sequence) override {
+      const std::lock_guard lock(mutex_);
+      while (!entered_.empty() && entered_.front().sequence < sequence) entered_.pop_front();
+      RONDO_CHECK(!entered_.empty() && entered_.front().sequence == sequence, "#{} has not entered", sequence);
+      entered_.front().stream->Run();
+      return entered_.front().arrived->load();
+    }
+    Status Copy(CopyDirection direction, const DeviceCopy& copy) override {
+      if (device_.copies_left_-- == 0) return Fail(ErrorCode::kDevice, "the plain device has faulted");
+      auto& way = ways_[static_cast<std::size_t>(direction)];
+      RONDO_CHECK(way.size() < kMostCopies, "{} copies one way", way.size());
+      way.push_back({direction, copy});
+      return {};
+    }
+    Result<std::uint64_t> Copied(CopyDirection direction) override {
+      auto& way = ways_[static_cast<std::size_t>(direction)];
+      if (!way.empty() && random_.Chance(0.5)) Move(way, 1 + random_.Below(std::uint64_t{1} << random_.Below(18)));
+      return ended_[static_cast<std::size_t>(direction)];
+    }
+    void Leave(Sequence sequence) noexcept override { left_->store(sequence); }
+    void LeaveForGood() noexcept override { left_->store(std::numeric_limits<Sequence>::max()); }
+    void Drain() noexcept override {
+      for (auto& way : ways_)
+        while (!way.empty()) Move(way, std::numeric_limits<std::uint64_t>::max());
+    }
+
+   private:
+    struct Entered {
+      Sequence sequence;
+      PlainStream* stream;
+      std::shared_ptr<std::atomic<bool>> arrived;
+    };
+    struct UnderWay {
+      CopyDirection direction;
+      DeviceCopy copy;
+      std::size_t row = 0, at = 0;
+    };
+    void Move(std::deque<UnderWay>& way, std::uint64_t bytes) {
+      UnderWay& first = way.front();
+      const DeviceCopy& copy = first.copy;
+      while (bytes > 0 && first.row < copy.rows) {
+        const std::size_t piece = std::min<std::uint64_t>(bytes, copy.row_bytes - first.at);
+        std::byte* const host = copy.host + first.row * copy.host_pitch + first.at;
+        std::byte* const device =
+            device_.Find(copy.device + first.row * copy.device_pitch + first.at, std::max<std::size_t>(piece, 1));
+        RONDO_CHECK(device != nullptr, "a copy beyond the device's memory");
+        if (first.direction == CopyDirection::kToHost) std::memcpy(host, device, piece);
+        if (first.direction == CopyDirection::kToDevice) std::memcpy(device, host, piece);
+        bytes -= piece;
+        if ((first.at += piece) == copy.row_bytes) {
+          ++first.row;
+          first.at = 0;
+        }
+      }
+      if (first.row < copy.rows) return;
+      ++ended_[static_cast<std::size_t>(first.direction)];
+      way.pop_front();
+    }
+
+    PlainDevice& device_;
+    Random random_;
+    std::mutex mutex_;
+    std::deque<Entered> entered_;
+    std::array<std::deque<UnderWay>, 2> ways_;
+    std::array<std::uint64_t, 2> ended_{};
+    // Outlives the queue: streams may still look at it.
+    const std::shared_ptr<std::atomic<Sequence>> left_ = std::make_shared<std::atomic<Sequence>>(0);
+  };
+
+  std::byte* Find(const void* device, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& memory : memory_)
+      if (std::byte* const found = memory->Find(device, bytes)) return found;
+    return nullptr;
+  }
+
+  std::mutex mutex_;
+  Random random_;
+  std::vector<std::unique_ptr<PlainDeviceMemory>> memory_;
+  std::atomic<std::uint64_t> copies_left_{std::numeric_limits<std::uint64_t>::max()};
+  std::atomic<std::uint64_t> pinned_bytes_{0};
+};
+
+}  // namespace rondo
