@@ -48,8 +48,9 @@ Status Engine::Start(const Plan& plan, const OperationDescriptor& operation, con
                      double scale, const Share& share) {
   RONDO_CHECK(plan_ == nullptr, "an operation is running");
   const bool whole = share.begin == 0 && share.end == operation.elements();
-  RONDO_CHECK(whole || (plan.apart && !operation.varying && share.begin <= share.end && share.end <= operation.elements()),
-              "elements {} to {} of {}", share.begin, share.end, operation.ToString());
+  RONDO_CHECK(
+      whole || (plan.apart && !operation.varying && share.begin <= share.end && share.end <= operation.elements()),
+      "elements {} to {} of {}", share.begin, share.end, operation.ToString());
   RONDO_CHECK(operation.varying != buffers.counts.empty(), "{} and the counts of its blocks", operation.ToString());
   element_bytes_ = SizeOf(operation.type);
   operation_ = operation;
