@@ -167,6 +167,14 @@ CUresult cuCtxPopCurrent(CUcontext* context) {
   });
 }
 
+CUresult cuCtxGetDevice(CUdevice* device) {
+  return Do("CtxGetDevice", Needs::kContext, [&](Call& call) {
+    if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *device = call.context->device;
+    return CUDA_SUCCESS;
+  });
+}
+
 CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   return Do("CtxGetStreamPriorityRange", Needs::kContext, [&](Call&) {
     if (least != nullptr) *least = 0;

@@ -1,0 +1,106 @@
+// Communicators on memory of a GPU, by way of the host's: several ranks share it, each with streams of its own.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <vector>
+
+#include "cuda/cuda.h"
+#include "tests/communicator/plain.h"
+#include "tests/communicator/ranks.h"
+#include "tests/cuda/on_gpu.h"
+
+namespace rondo::cuda {
+namespace {
+
+void OnGpuRanks(int world, const std::function<void(Communicator&, OnGpu&, CUstream)>& body) {
+  if (OnGpu::Find() == nullptr) return;
+  InprocNetwork network(world, {});
+  OnRanks(
+      network,
+      [&](Communicator& communicator) {
+        const auto gpu = OnGpu::Find();
+        body(communicator, *gpu, gpu->NewStream());
+      },
+      [](CommunicatorOptions& options) {
+        auto devices = OpenCuda({.driver = LibraryUnderTest()});
+        REQUIRE(devices.has_value());
+        options.device = *std::move(devices);
+        options.device_window_bytes = 64 << 10;
+      });
+}
+
+TEST_CASE("Every collective, in place or not, in one window and in several") {
+  for (const int world : {1, 2, 4}) {
+    OnGpuRanks(world, [](Communicator& communicator, OnGpu& gpu, CUstream stream) {
+      for (const Collective collective : {Collective::kAllReduce, Collective::kBroadcast, Collective::kReduce,
+                                          Collective::kAllGather, Collective::kGather, Collective::kScatter,
+                                          Collective::kReduceScatter, Collective::kAllToAll, Collective::kBarrier})
+        for (const bool in_place : {false, true})
+          for (const std::uint64_t count : {0u, 3u, 20'001u}) {
+            const Rank rank = communicator.rank();
+            const int world_size = communicator.world_size();
+            plain::Case c;
+            c.collective = collective;
+            c.in_place = in_place;
+            c.root = world_size - 1;
+            c.counts.assign(static_cast<std::size_t>(world_size), count);
+            CAPTURE(plain::Describe(c));
+            plain::Buffers host(c, rank, world_size);
+            const auto bytes = [](const plain::Values& values) { return values.size() * sizeof(std::int64_t); };
+            std::byte* const output = gpu.Allocate(bytes(host.output) + 8);
+            std::byte* const input = host.one ? output : gpu.Allocate(bytes(host.input) + 8);
+            gpu.Write(output, host.output.data(), bytes(host.output));
+            if (!host.one) gpu.Write(input, host.input.data(), bytes(host.input));
+            const Work work =
+                plain::Issue(communicator, c, input + host.input_at * 8, output + host.output_at * 8, DataType::kInt64,
+                             ReduceOp::kSum, {.memory = MemoryKind::kDevice, .stream = stream});
+            REQUIRE(!work.refused());
+            gpu.Synchronize(stream);  // nobody waits for the operation but its stream
+            gpu.Read(host.output.data(), output, bytes(host.output));
+            CHECK(host.Wrong(c, rank, world_size) == "");
+          }
+    });
+  }
+}
+
+TEST_CASE("Operations take their places among the work on a stream") {
+  OnGpuRanks(2, [](Communicator& communicator, OnGpu& gpu, CUstream stream) {
+    constexpr std::size_t kBytes = 300'000;
+    std::byte* const memory = gpu.Allocate(kBytes);
+    std::byte* const copy = gpu.Allocate(kBytes);
+    std::atomic<bool> latch{false};
+    gpu.Put(stream, latch);
+    gpu.PutFill(stream, memory, static_cast<unsigned char>(communicator.rank() + 1), kBytes);
+    const OperationOptions options{.memory = MemoryKind::kDevice, .stream = stream};
+    Work first = communicator.AllReduceAsync(memory, memory, kBytes, DataType::kUint8, ReduceOp::kSum, options);
+    {
+      const Gpu::Use use(*gpu.gpu());
+      gpu.Must(gpu.driver().MemcpyDtoDAsync(OnGpu::AddressOf(copy), OnGpu::AddressOf(memory), kBytes, stream),
+               "copying");
+    }
+    gpu.PutFill(stream, memory, 10, kBytes);
+    Work second = communicator.AllReduceAsync(memory, memory, kBytes, DataType::kUint8, ReduceOp::kSum, options);
+    CHECK(!first.Test().has_value());
+    latch = true;
+    CHECK(TextOf(second.Wait()) == "ok");
+    gpu.Synchronize(stream);
+    CHECK(gpu.Values<unsigned char>(copy, kBytes) == std::vector<unsigned char>(kBytes, 3));
+    CHECK(gpu.Values<unsigned char>(memory, kBytes) == std::vector<unsigned char>(kBytes, 20));
+  });
+}
+
+TEST_CASE("The default stream is a stream like others") {
+  OnGpuRanks(2, [](Communicator& communicator, OnGpu& gpu, CUstream stream) {
+    // Not for both: they are one process, and the default stream is one. What waits there for rank 0's operation would
+    // keep rank 1's from its turn.
+    if (communicator.rank() == 0) stream = nullptr;
+    std::byte* const memory = gpu.Allocate(1000);
+    gpu.PutFill(stream, memory, 5, 1000);
+    CHECK(TextOf(communicator.AllReduce(memory, memory, 1000, DataType::kUint8, ReduceOp::kSum,
+                                        {.memory = MemoryKind::kDevice, .stream = stream})) == "ok");
+    CHECK(gpu.Values<unsigned char>(memory, 1000) == std::vector<unsigned char>(1000, 10));
+  });
+}
+
+}  // namespace
+}  // namespace rondo::cuda

@@ -1,0 +1,31 @@
+#include "tests/cuda/on_gpu.h"
+
+#include <cstdio>
+
+namespace rondo::cuda {
+
+std::unique_ptr<OnGpu> OnGpu::Find() {
+  static const Result<Driver> driver = LoadDriver(LibraryUnderTest());
+  if (!driver) {
+    static const bool said = [] {
+      std::printf("SKIP: tests on a GPU: %s\n", driver.error().message().c_str());
+      return true;
+    }();
+    (void)said;
+    return nullptr;
+  }
+  auto gpu = Gpu::Open(*driver, 0);
+  REQUIRE(gpu.has_value());
+  return std::unique_ptr<OnGpu>(new OnGpu(*std::move(gpu)));
+}
+
+OnGpu::~OnGpu() {
+  const Gpu::Use use(*gpu_);
+  for (const CUstream stream : streams_) {
+    driver().StreamSynchronize(stream);
+    driver().StreamDestroy(stream);
+  }
+  for (const CUdeviceptr memory : memory_) driver().MemFree(memory);
+}
+
+}  // namespace rondo::cuda

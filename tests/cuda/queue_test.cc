@@ -1,0 +1,201 @@
+// What a DeviceQueue promises (collectives/engine/device.h), on a GPU.
+#include "cuda/queue.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "tests/cuda/on_gpu.h"
+
+namespace rondo::cuda {
+namespace {
+
+using Bytes8 = std::vector<unsigned char>;
+
+// Memory of the host that a queue has pinned.
+struct Pinned {
+  Pinned(Queue& queue, std::size_t bytes) : values(bytes) {
+    auto made = queue.Pin({reinterpret_cast<std::byte*>(values.data()), bytes});
+    REQUIRE(made.has_value());
+    pinned = *std::move(made);
+  }
+  std::byte* data() { return reinterpret_cast<std::byte*>(values.data()); }
+  Bytes8 values;
+  std::unique_ptr<PinnedMemory> pinned;
+};
+
+std::unique_ptr<Queue> QueueOf(const OnGpu& gpu, std::size_t most = 4) {
+  auto queue = Queue::Make(gpu.gpu(), most);
+  REQUIRE(queue.has_value());
+  return *std::move(queue);
+}
+
+void WaitForCopies(Queue& queue, CopyDirection direction, std::uint64_t due) {
+  while (true) {
+    const auto copied = queue.Copied(direction);
+    REQUIRE(copied.has_value());
+    REQUIRE(*copied <= due);
+    if (*copied == due) return;
+    std::this_thread::yield();
+  }
+}
+
+bool Arrives(Queue& queue, Sequence sequence) {
+  while (true) {
+    const auto arrived = queue.HasArrived(sequence);
+    REQUIRE(arrived.has_value());
+    if (*arrived) return true;
+    std::this_thread::yield();
+  }
+}
+
+TEST_CASE("An operation arrives when what was on its stream has ended, and the stream waits until it has left") {
+  const auto gpu = OnGpu::Find();
+  if (gpu == nullptr) return;
+  const auto queue = QueueOf(*gpu);
+  const CUstream stream = gpu->NewStream();
+  std::atomic<bool> latch{false};
+  gpu->Put(stream, latch);
+  REQUIRE(queue->Enter(stream, 1).has_value());
+  std::byte* const memory = gpu->Allocate(1);
+  gpu->PutFill(stream, memory, 7, 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  CHECK(!queue->HasArrived(1).value());
+  latch = true;
+  CHECK(Arrives(*queue, 1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  CHECK(!gpu->IsIdle(stream));
+  queue->Leave(1);
+  gpu->Synchronize(stream);
+  CHECK(gpu->Values<unsigned char>(memory, 1) == Bytes8{7});
+}
+
+TEST_CASE("Places are taken again and again, by many streams, and left in order") {
+  const auto gpu = OnGpu::Find();
+  if (gpu == nullptr) return;
+  const auto queue = QueueOf(*gpu, 4);
+  const std::vector<CUstream> streams{gpu->NewStream(), gpu->NewStream(), gpu->NewStream()};
+  for (Sequence sequence = 1; sequence <= 40; ++sequence) {
+    REQUIRE(queue->Enter(streams[sequence % 3], sequence).has_value());
+    if (sequence < 4) continue;  // so there are always four
+    CHECK(Arrives(*queue, sequence - 3));
+    queue->Leave(sequence - 3);
+  }
+  queue->Leave(40);
+  for (const CUstream stream : streams) gpu->Synchronize(stream);
+}
+
+TEST_CASE("Leaving for good lets go of every stream, now and later") {
+  const auto gpu = OnGpu::Find();
+  if (gpu == nullptr) return;
+  const auto queue = QueueOf(*gpu);
+  const CUstream before = gpu->NewStream(), after = gpu->NewStream();
+  REQUIRE(queue->Enter(before, 1).has_value());
+  queue->LeaveForGood();
+  REQUIRE(queue->Enter(after, 2).has_value());
+  gpu->Synchronize(before);
+  gpu->Synchronize(after);
+}
+
+TEST_CASE("Bytes and rows of bytes are copied both ways, and nothing beside them") {
+  const auto gpu = OnGpu::Find();
+  if (gpu == nullptr) return;
+  const auto queue = QueueOf(*gpu);
+  constexpr std::size_t kBytes = 5000;
+  Pinned from(*queue, kBytes), to(*queue, kBytes);
+  std::iota(from.values.begin(), from.values.end(), static_cast<unsigned char>(0));
+  std::byte* const device = gpu->Allocate(kBytes);
+  REQUIRE(
+      queue->Copy(CopyDirection::kToDevice, {.host = from.data(), .device = device, .row_bytes = kBytes}).has_value());
+  WaitForCopies(*queue, CopyDirection::kToDevice, 1);
+  CHECK(gpu->Values<unsigned char>(device, kBytes) == from.values);
+
+  REQUIRE(queue
+              ->Copy(CopyDirection::kToHost, {.host = to.data() + 3,
+                                              .device = device + 7,
+                                              .row_bytes = 11,
+                                              .rows = 30,
+                                              .host_pitch = 20,
+                                              .device_pitch = 100})
+              .has_value());
+  WaitForCopies(*queue, CopyDirection::kToHost, 1);
+  Bytes8 expected(kBytes);
+  for (std::size_t row = 0; row < 30; ++row)
+    for (std::size_t i = 0; i < 11; ++i) expected[3 + row * 20 + i] = from.values[7 + row * 100 + i];
+  CHECK(to.values == expected);
+  CHECK(queue->Copied(CopyDirection::kToDevice).value() == 1);
+}
+
+TEST_CASE("As many copies as may be are under way together, and end in their order") {
+  const auto gpu = OnGpu::Find();
+  if (gpu == nullptr) return;
+  const auto queue = QueueOf(*gpu);
+  constexpr std::size_t kEach = 100'000;
+  Pinned host(*queue, kEach * Queue::kMostCopies);
+  std::byte* const device = gpu->Allocate(host.values.size());
+  for (std::uint64_t round = 0; round < 5; ++round) {
+    std::fill(host.values.begin(), host.values.end(), static_cast<unsigned char>(round + 1));
+    for (std::size_t i = 0; i < Queue::kMostCopies; ++i)
+      REQUIRE(queue
+                  ->Copy(CopyDirection::kToDevice,
+                         {.host = host.data() + i * kEach, .device = device + i * kEach, .row_bytes = kEach})
+                  .has_value());
+    WaitForCopies(*queue, CopyDirection::kToDevice, (round + 1) * Queue::kMostCopies);
+    CHECK(gpu->Values<unsigned char>(device, host.values.size()) == host.values);
+  }
+}
+
+TEST_CASE("After draining, no copy touches the host's memory any more, whatever a user's stream waits for") {
+  const auto gpu = OnGpu::Find();
+  if (gpu == nullptr) return;
+  const auto queue = QueueOf(*gpu);
+  const CUstream stuck = gpu->NewStream();
+  REQUIRE(queue->Enter(stuck, 1).has_value());
+  constexpr std::size_t kBytes = 1 << 20;
+  Pinned host(*queue, kBytes);
+  std::byte* const device = gpu->Allocate(kBytes);
+  REQUIRE(
+      queue->Copy(CopyDirection::kToHost, {.host = host.data(), .device = device, .row_bytes = kBytes}).has_value());
+  queue->Drain();
+  CHECK(queue->Copied(CopyDirection::kToHost).value() == 1);
+  std::fill(host.values.begin(), host.values.end(), static_cast<unsigned char>(3));
+  CHECK(host.values == Bytes8(kBytes, 3));
+  queue->LeaveForGood();
+  gpu->Synchronize(stuck);
+}
+
+TEST_CASE("Memory that is not the GPU's is told apart, at its end as well as its beginning") {
+  const auto gpu = OnGpu::Find();
+  if (gpu == nullptr) return;
+  const auto queue = QueueOf(*gpu);
+  std::byte* const device = gpu->Allocate(1000);
+  int host = 0;
+  CHECK(queue->Check(device, 1000, "input").has_value());
+  const Status refused = queue->Check(&host, sizeof host, "input");
+  REQUIRE(!refused.has_value());
+  CHECK(refused.error().code() == ErrorCode::kInvalidArgument);
+  CHECK(refused.error().message().find("input (0x") == 0);
+  CHECK(refused.error().message().find("is memory of the host, not of GPU 0 (") != std::string::npos);
+  const Status longer = queue->Check(device, std::size_t{1} << 40, "output");
+  REQUIRE(!longer.has_value());
+  CHECK(longer.error().message().find("has not the 1099511627776 bytes that are due") != std::string::npos);
+}
+
+TEST_CASE("Memory that is pinned already is refused in the driver's words") {
+  const auto gpu = OnGpu::Find();
+  if (gpu == nullptr) return;
+  const auto queue = QueueOf(*gpu);
+  Pinned once(*queue, 8192);
+  const auto twice = queue->Pin({once.data(), 8192});
+  REQUIRE(!twice.has_value());
+  CHECK(twice.error().message().find("CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED") != std::string::npos);
+  CHECK(queue->Pin({}).has_value());
+}
+
+}  // namespace
+}  // namespace rondo::cuda

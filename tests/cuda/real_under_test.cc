@@ -1,0 +1,8 @@
+// Tests on the GPU of this machine.
+#include "tests/cuda/on_gpu.h"
+
+namespace rondo::cuda {
+
+std::string LibraryUnderTest() { return ""; }
+
+}  // namespace rondo::cuda
