@@ -1,0 +1,69 @@
+// The fake driver as a test has it: loaded, with every setting as the environment says (control.h has what each does).
+//
+//   FakeDriver fake;
+//   const Driver& driver = fake.driver();
+//   ...
+//   CHECK(fake.live() == fake::Live{});
+//
+// Environment of a program that is to run on it: LD_LIBRARY_PATH names the folder of libcuda.so.1, and state.h's
+// Settings has the variables. A process has one fake driver, whichever FakeDriver is asked, and its children by fork()
+// have none once it was loaded: they exec.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "cuda/driver.h"
+#include "tests/cuda/fake_driver/control.h"
+
+namespace rondo::cuda {
+
+class FakeDriver {
+ public:
+  // "": the library among this test's runfiles. The process ends where it cannot be loaded.
+  explicit FakeDriver(const std::string& library = "");
+  ~FakeDriver() { control_->reset(); }
+  FakeDriver(const FakeDriver&) = delete;
+  FakeDriver& operator=(const FakeDriver&) = delete;
+
+  // Where Bazel puts it; for LoadDriver and child processes.
+  static std::string Path();
+
+  const Driver& driver() const { return driver_; }
+  const fake::Control& control() const { return *control_; }
+
+  void Hold(CUstream stream) const { control_->hold(stream); }
+  void Release(CUstream stream) const { control_->release(stream); }
+  // Does the next piece of work of a held stream, and nothing more; back when it is done.
+  void Step(CUstream stream) const;
+  std::uint64_t Pending(CUstream stream) const { return control_->pending(stream); }
+  void SetCapturing(CUstream stream, bool captures) const { control_->set_capturing(stream, captures); }
+  void FailCall(const std::string& function, std::uint64_t nth, CUresult result) const;
+  std::uint64_t Calls(const std::string& function) const;
+  void FaultKernel(std::uint64_t nth = 1) const { control_->fault_kernel(nth); }
+  void SetDelay(std::uint64_t most_us, std::uint64_t seed) const { control_->set_delay(most_us, seed); }
+  void SetDevices(int count) const { control_->set_devices(count); }
+  void SetMemory(std::uint64_t bytes) const { control_->set_memory(bytes); }
+  void SetDmaBuf(bool supported) const { control_->set_dma_buf(supported); }
+  void SetIpcCapable(bool capable) const { control_->set_ipc_capable(capable); }
+  void Reset() const { control_->reset(); }
+
+  fake::Live live() const { return control_->live(); }
+  fake::BytesCopied copied() const { return control_->copied(); }
+  std::uint64_t kernels() const { return control_->kernels(); }
+
+  // Past all streams. They end the process where there is no such memory.
+  std::vector<std::byte> ReadDevice(CUdeviceptr from, std::size_t bytes) const;
+  void WriteDevice(CUdeviceptr to, Bytes bytes) const;
+
+ private:
+  Driver driver_;
+  const fake::Control* control_ = nullptr;
+};
+
+}  // namespace rondo::cuda

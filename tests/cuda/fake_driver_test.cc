@@ -1,0 +1,332 @@
+// The fake driver's streams, events, kernels and faults: what a GPU does that the host's own memory would not. A test
+// that runs on it can be believed as far as these hold.
+#include "tests/cuda/fake_driver/fake_driver.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "tests/cuda/fake_gpu.h"
+#include "tests/support/sanitized.h"
+
+namespace rondo::cuda {
+namespace {
+
+using Numbers = std::vector<int>;
+
+// So long that a stream that can go on has, by all likelihood: another one does many things.
+void LetOthersWork(const FakeGpu& gpu) {
+  CUstream stream = gpu.NewStream();
+  CUevent event = gpu.NewEvent();
+  for (int i = 0; i < 50; ++i) CHECK_CUDA(gpu.cuda.EventRecord(event, stream), CUDA_SUCCESS);
+  CHECK_CUDA(gpu.cuda.StreamSynchronize(stream), CUDA_SUCCESS);
+  gpu.cuda.EventDestroy(event);
+  gpu.cuda.StreamDestroy(stream);
+}
+
+TEST_CASE("A copy has not happened before its stream comes to it") {
+  const FakeGpu gpu;
+  Pinned<int, 4> from(gpu);
+  from.values = {1, 2, 3, 4};
+  const CUdeviceptr to = gpu.Allocate(16);
+  CUstream stream = gpu.NewStream();
+  gpu.fake.Hold(stream);
+  CHECK_CUDA(gpu.cuda.MemcpyHtoDAsync(to, from.values.data(), 16, stream), CUDA_SUCCESS);
+  LetOthersWork(gpu);
+  CHECK(gpu.Read<int>(to, 4) == Numbers{0, 0, 0, 0});
+  CHECK_CUDA(gpu.cuda.StreamQuery(stream), CUDA_ERROR_NOT_READY);
+  from.values[0] = 9;  // too early: the copy will take it
+
+  gpu.fake.Release(stream);
+  CHECK_CUDA(gpu.cuda.StreamSynchronize(stream), CUDA_SUCCESS);
+  CHECK_CUDA(gpu.cuda.StreamQuery(stream), CUDA_SUCCESS);
+  CHECK(gpu.Read<int>(to, 4) == Numbers{9, 2, 3, 4});
+  CHECK(gpu.fake.copied() == fake::BytesCopied{.to_device = 16});
+  gpu.cuda.StreamDestroy(stream);
+  gpu.cuda.MemFree(to);
+}
+
+TEST_CASE("A held stream goes on step by step") {
+  const FakeGpu gpu;
+  const CUdeviceptr memory = gpu.Allocate(4);
+  CUstream stream = gpu.NewStream();
+  gpu.fake.Hold(stream);
+  for (const unsigned char value : {1, 2, 3}) gpu.cuda.MemsetD8Async(memory, value, 4, stream);
+  CHECK(gpu.fake.Pending(stream) == 3);
+  for (const int value : {0x01010101, 0x02020202, 0x03030303}) {
+    gpu.fake.Step(stream);
+    CHECK(gpu.Read<int>(memory, 1) == Numbers{value});
+  }
+  CHECK_CUDA(gpu.cuda.StreamQuery(stream), CUDA_SUCCESS);
+  gpu.cuda.StreamDestroy(stream);
+  gpu.cuda.MemFree(memory);
+}
+
+TEST_CASE("Who looks while a copy is made sees half of it") {
+  if (kSanitized) return;  // a data race, which the sanitizer would say
+  const FakeGpu gpu;
+  constexpr std::size_t kBytes = 4096;  // which at once would be too fast to be seen
+  const CUdeviceptr memory = gpu.Allocate(kBytes);
+  CUstream stream = gpu.NewStream();
+  gpu.fake.SetDelay(2000, 7);
+  bool half = false;
+  for (unsigned char value = 1; value < 200 && !half; ++value) {
+    CHECK_CUDA(gpu.cuda.MemsetD8Async(memory, value, kBytes, stream), CUDA_SUCCESS);
+    while (!half && gpu.cuda.StreamQuery(stream) == CUDA_ERROR_NOT_READY) {
+      const auto seen = gpu.fake.ReadDevice(memory, kBytes);
+      half = seen.front() != seen.back() && gpu.fake.ReadDevice(memory, kBytes) == seen;  // and stays so a while
+    }
+  }
+  CHECK(half);
+  gpu.cuda.StreamDestroy(stream);
+  gpu.cuda.MemFree(memory);
+}
+
+TEST_CASE("Memory that is not registered makes the caller wait for its stream") {
+  const FakeGpu gpu;
+  const CUdeviceptr memory = gpu.Allocate(4);
+  CUstream stream = gpu.NewStream();
+  gpu.fake.Hold(stream);
+  CHECK_CUDA(gpu.cuda.MemsetD8Async(memory, 5, 4, stream), CUDA_SUCCESS);
+  std::atomic<bool> back = false;
+  std::array<unsigned char, 4> to{};
+  CUcontext context = nullptr;
+  gpu.cuda.DevicePrimaryCtxRetain(&context, 0);
+  std::thread caller([&] {
+    gpu.cuda.CtxPushCurrent(context);
+    CHECK_CUDA(gpu.cuda.MemcpyDtoHAsync(to.data(), memory, 4, stream), CUDA_SUCCESS);
+    back = true;
+  });
+  while (gpu.fake.Calls("MemcpyDtoHAsync") == 0) std::this_thread::yield();
+  LetOthersWork(gpu);
+  CHECK(!back);
+  gpu.fake.Release(stream);
+  caller.join();
+  CHECK(to == std::array<unsigned char, 4>{5, 5, 5, 5});
+  gpu.cuda.DevicePrimaryCtxRelease(0);
+  gpu.cuda.StreamDestroy(stream);
+  gpu.cuda.MemFree(memory);
+}
+
+TEST_CASE("Work of one stream is done in order, that of two in any") {
+  const FakeGpu gpu;
+  const CUdeviceptr memory = gpu.Allocate(8);
+  CUstream first = gpu.NewStream();
+  CUstream second = gpu.NewStream();
+  gpu.fake.Hold(first);
+  for (const unsigned char value : {1, 2, 3}) gpu.cuda.MemsetD8Async(memory, value, 4, first);
+  gpu.cuda.MemcpyDtoDAsync(memory + 4, memory, 4, second);
+  CHECK_CUDA(gpu.cuda.StreamSynchronize(second), CUDA_SUCCESS);
+  CHECK(gpu.Read<int>(memory, 2) == Numbers{0, 0});
+  gpu.fake.Release(first);
+  CHECK_CUDA(gpu.cuda.CtxSynchronize(), CUDA_SUCCESS);
+  CHECK(gpu.Read<int>(memory, 2) == Numbers{0x03030303, 0});
+  gpu.cuda.StreamDestroy(first);
+  gpu.cuda.StreamDestroy(second);
+  gpu.cuda.MemFree(memory);
+}
+
+TEST_CASE("A copy in two dimensions takes its rows by their pitches") {
+  const FakeGpu gpu;
+  const CUdeviceptr memory = gpu.Allocate(6 * sizeof(int));
+  const std::vector<int> from = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  CUDA_MEMCPY2D copy{};
+  copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+  copy.srcHost = from.data();
+  copy.srcXInBytes = sizeof(int);
+  copy.srcPitch = 3 * sizeof(int);
+  copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy.dstDevice = memory;
+  copy.dstPitch = 2 * sizeof(int);
+  copy.WidthInBytes = 2 * sizeof(int);
+  copy.Height = 3;
+  CHECK_CUDA(gpu.cuda.Memcpy2DAsync(&copy, nullptr), CUDA_SUCCESS);
+  CHECK(gpu.Read<int>(memory, 6) == Numbers{2, 3, 5, 6, 8, 9});
+  copy.Height = 4;  // more than there is
+  CHECK_CUDA(gpu.cuda.Memcpy2DAsync(&copy, nullptr), CUDA_ERROR_INVALID_VALUE);
+  gpu.cuda.MemFree(memory);
+}
+
+TEST_CASE("Copies out of bounds, and of the wrong kind of memory, are refused when they are asked for") {
+  const FakeGpu gpu;
+  const CUdeviceptr memory = gpu.Allocate(100);
+  std::array<std::byte, 200> host{};
+  CHECK_CUDA(gpu.cuda.MemcpyHtoDAsync(memory, host.data(), 101, nullptr), CUDA_ERROR_INVALID_VALUE);
+  CHECK_CUDA(gpu.cuda.MemcpyHtoDAsync(memory + 50, host.data(), 51, nullptr), CUDA_ERROR_INVALID_VALUE);
+  CHECK_CUDA(gpu.cuda.MemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(host.data()), host.data() + 100, 9, nullptr),
+             CUDA_ERROR_INVALID_VALUE);
+  CHECK_CUDA(gpu.cuda.MemcpyDtoHAsync(reinterpret_cast<void*>(memory), memory + 50, 9, nullptr),
+             CUDA_ERROR_INVALID_VALUE);
+  CHECK_CUDA(gpu.cuda.MemcpyHtoDAsync(memory, host.data(), 0, nullptr), CUDA_SUCCESS);
+  gpu.cuda.MemFree(memory);
+}
+
+TEST_CASE("A stream waits for the record that an event had when it was told to") {
+  const FakeGpu gpu;
+  CUstream recorder = gpu.NewStream();
+  CUstream waiter = gpu.NewStream();
+  CUevent event = gpu.NewEvent();
+  // Never recorded: nothing to wait for.
+  CHECK_CUDA(gpu.cuda.EventQuery(event), CUDA_SUCCESS);
+  CHECK_CUDA(gpu.cuda.StreamWaitEvent(waiter, event, 0), CUDA_SUCCESS);
+  CHECK_CUDA(gpu.cuda.StreamSynchronize(waiter), CUDA_SUCCESS);
+
+  CHECK_CUDA(gpu.cuda.EventRecord(event, recorder), CUDA_SUCCESS);
+  CHECK_CUDA(gpu.cuda.StreamSynchronize(recorder), CUDA_SUCCESS);
+  gpu.fake.Hold(waiter);
+  CHECK_CUDA(gpu.cuda.StreamWaitEvent(waiter, event, 0), CUDA_SUCCESS);
+  gpu.fake.Hold(recorder);
+  CHECK_CUDA(gpu.cuda.EventRecord(event, recorder), CUDA_SUCCESS);
+  CHECK_CUDA(gpu.cuda.EventQuery(event), CUDA_ERROR_NOT_READY);
+  gpu.fake.Release(waiter);
+  // The second record is not what it waits for.
+  CHECK_CUDA(gpu.cuda.StreamSynchronize(waiter), CUDA_SUCCESS);
+
+  CHECK_CUDA(gpu.cuda.StreamWaitEvent(waiter, event, 0), CUDA_SUCCESS);
+  gpu.cuda.EventDestroy(event);  // what waits for it goes on waiting
+  LetOthersWork(gpu);
+  CHECK_CUDA(gpu.cuda.StreamQuery(waiter), CUDA_ERROR_NOT_READY);
+  gpu.fake.Release(recorder);
+  CHECK_CUDA(gpu.cuda.StreamSynchronize(waiter), CUDA_SUCCESS);
+  gpu.cuda.StreamDestroy(recorder);
+  gpu.cuda.StreamDestroy(waiter);
+}
+
+TEST_CASE("Events tell the time between them, but those that are made not to") {
+  const FakeGpu gpu;
+  CUstream stream = gpu.NewStream();
+  CUevent start = gpu.NewEvent(CU_EVENT_DEFAULT);
+  CUevent end = gpu.NewEvent(CU_EVENT_DEFAULT);
+  CUevent silent = gpu.NewEvent();
+  float milliseconds = -1;
+  CHECK_CUDA(gpu.cuda.EventElapsedTime(&milliseconds, start, end), CUDA_ERROR_INVALID_HANDLE);  // not recorded
+  gpu.cuda.EventRecord(start, stream);
+  gpu.cuda.EventRecord(silent, stream);
+  gpu.fake.Hold(stream);
+  gpu.cuda.EventRecord(end, stream);
+  CHECK_CUDA(gpu.cuda.EventElapsedTime(&milliseconds, start, end), CUDA_ERROR_NOT_READY);
+  gpu.fake.Release(stream);
+  CHECK_CUDA(gpu.cuda.EventSynchronize(end), CUDA_SUCCESS);
+  CHECK_CUDA(gpu.cuda.EventElapsedTime(&milliseconds, start, end), CUDA_SUCCESS);
+  CHECK(milliseconds >= 0);
+  CHECK_CUDA(gpu.cuda.EventElapsedTime(&milliseconds, start, silent), CUDA_ERROR_INVALID_HANDLE);
+  for (CUevent event : {start, end, silent}) gpu.cuda.EventDestroy(event);
+  gpu.cuda.StreamDestroy(stream);
+}
+
+TEST_CASE("A stream waits until a word of the host has come to a value, and numbers may wrap") {
+  const FakeGpu gpu;
+  Pinned<cuuint64_t, 1> word(gpu);
+  CUstream stream = gpu.NewStream();
+  const auto wait = [&](cuuint64_t value, unsigned flags) {
+    CHECK_CUDA(gpu.cuda.StreamWaitValue64(stream, word.address(), value, flags), CUDA_SUCCESS);
+  };
+  const auto set = [&](cuuint64_t value) { __atomic_store_n(word.values.data(), value, __ATOMIC_RELEASE); };
+  set(~cuuint64_t{0} - 1);
+  wait(1, CU_STREAM_WAIT_VALUE_GEQ);  // three on
+  LetOthersWork(gpu);
+  CHECK_CUDA(gpu.cuda.StreamQuery(stream), CUDA_ERROR_NOT_READY);
+  set(1);
+  CHECK_CUDA(gpu.cuda.StreamSynchronize(stream), CUDA_SUCCESS);
+  wait(4, CU_STREAM_WAIT_VALUE_EQ);
+  LetOthersWork(gpu);
+  CHECK_CUDA(gpu.cuda.StreamQuery(stream), CUDA_ERROR_NOT_READY);
+  set(4);
+  CHECK_CUDA(gpu.cuda.StreamSynchronize(stream), CUDA_SUCCESS);
+  wait(8, CU_STREAM_WAIT_VALUE_AND);
+  LetOthersWork(gpu);
+  CHECK_CUDA(gpu.cuda.StreamQuery(stream), CUDA_ERROR_NOT_READY);
+  set(12);
+  CHECK_CUDA(gpu.cuda.StreamSynchronize(stream), CUDA_SUCCESS);
+  CHECK_CUDA(gpu.cuda.StreamWaitValue64(stream, word.address() + 4, 0, 0), CUDA_ERROR_INVALID_VALUE);  // misaligned
+  cuuint64_t unregistered = 0;
+  CHECK_CUDA(gpu.cuda.StreamWaitValue64(stream, reinterpret_cast<CUdeviceptr>(&unregistered), 0, 0),
+             CUDA_ERROR_INVALID_VALUE);
+  gpu.cuda.StreamDestroy(stream);
+}
+
+TEST_CASE("The default stream waits for blocking streams, and they for it; others take no notice") {
+  const FakeGpu gpu;
+  const CUdeviceptr memory = gpu.Allocate(4);
+  CUstream blocking = gpu.NewStream(CU_STREAM_DEFAULT);
+  CUstream apart = gpu.NewStream();
+  gpu.fake.Hold(blocking);
+  gpu.cuda.MemsetD8Async(memory, 1, 4, blocking);
+  gpu.cuda.MemsetD8Async(memory, 2, 4, nullptr);
+  gpu.cuda.MemsetD8Async(memory, 3, 4, apart);
+  CHECK_CUDA(gpu.cuda.StreamSynchronize(apart), CUDA_SUCCESS);
+  CHECK(gpu.Read<int>(memory, 1) == Numbers{0x03030303});
+  CHECK_CUDA(gpu.cuda.StreamQuery(CU_STREAM_LEGACY), CUDA_ERROR_NOT_READY);
+  gpu.fake.Release(blocking);
+  CHECK_CUDA(gpu.cuda.StreamSynchronize(nullptr), CUDA_SUCCESS);
+  CHECK(gpu.Read<int>(memory, 1) == Numbers{0x02020202});
+
+  gpu.fake.Hold(nullptr);
+  gpu.cuda.MemsetD8Async(memory, 4, 4, nullptr);
+  gpu.cuda.MemsetD8Async(memory, 5, 4, blocking);
+  LetOthersWork(gpu);
+  CHECK_CUDA(gpu.cuda.StreamQuery(blocking), CUDA_ERROR_NOT_READY);
+  gpu.fake.Release(nullptr);
+  CHECK_CUDA(gpu.cuda.StreamSynchronize(blocking), CUDA_SUCCESS);
+  CHECK(gpu.Read<int>(memory, 1) == Numbers{0x05050505});
+  gpu.cuda.StreamDestroy(blocking);
+  gpu.cuda.StreamDestroy(apart);
+  gpu.cuda.MemFree(memory);
+}
+
+TEST_CASE("A host function runs in its turn, and may not call CUDA") {
+  const FakeGpu gpu;
+  CUstream stream = gpu.NewStream();
+  struct Seen {
+    const Driver* cuda;
+    CUresult answer = CUDA_SUCCESS;
+  } seen{&gpu.cuda};
+  CHECK_CUDA(gpu.cuda.LaunchHostFunc(
+                 stream,
+                 [](void* data) {
+                   auto* const own = static_cast<Seen*>(data);
+                   int count = 0;
+                   own->answer = own->cuda->DeviceGetCount(&count);
+                 },
+                 &seen),
+             CUDA_SUCCESS);
+  CHECK_CUDA(gpu.cuda.StreamSynchronize(stream), CUDA_SUCCESS);
+  CHECK_CUDA(seen.answer, CUDA_ERROR_NOT_PERMITTED);
+  gpu.cuda.StreamDestroy(stream);
+}
+
+TEST_CASE("A stream that is destroyed still does what it has to do") {
+  const FakeGpu gpu;
+  const CUdeviceptr memory = gpu.Allocate(4);
+  CUstream stream = gpu.NewStream();
+  gpu.fake.Hold(stream);
+  gpu.cuda.MemsetD8Async(memory, 6, 4, stream);
+  CHECK_CUDA(gpu.cuda.StreamDestroy(stream), CUDA_SUCCESS);
+  CHECK_CUDA(gpu.cuda.StreamQuery(stream), CUDA_ERROR_INVALID_HANDLE);
+  gpu.fake.Release(stream);
+  CHECK_CUDA(gpu.cuda.CtxSynchronize(), CUDA_SUCCESS);
+  CHECK(gpu.Read<int>(memory, 1) == Numbers{0x06060606});
+  gpu.cuda.MemFree(memory);
+}
+
+TEST_CASE("A stream captures when a test says so, and then takes no work") {
+  const FakeGpu gpu;
+  CUstream stream = gpu.NewStream(CU_STREAM_DEFAULT);
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+  CHECK_CUDA(gpu.cuda.StreamIsCapturing(stream, &status), CUDA_SUCCESS);
+  CHECK_CUDA(status, CU_STREAM_CAPTURE_STATUS_NONE);
+  gpu.fake.SetCapturing(stream, true);
+  CHECK_CUDA(gpu.cuda.StreamIsCapturing(stream, &status), CUDA_SUCCESS);
+  CHECK_CUDA(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  CHECK_CUDA(gpu.cuda.StreamIsCapturing(nullptr, &status), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+  CHECK_CUDA(gpu.cuda.StreamSynchronize(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  gpu.cuda.StreamDestroy(stream);
+}
+
+}  // namespace
+}  // namespace rondo::cuda

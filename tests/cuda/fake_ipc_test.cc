@@ -1,0 +1,279 @@
+// Two processes and one fake GPU: memory and events of one in the other. The second process is this program again,
+// which runs one of the cases that are skipped else.
+#include <dlfcn.h>
+#include <doctest/doctest.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "tests/cuda/fake_gpu.h"
+
+namespace rondo::cuda {
+namespace {
+
+constexpr const char* kSocket = "RONDO_FAKE_IPC_SOCKET";
+
+// A line to the other process. What is sent is small, and nobody waits longer than a minute.
+class Line {
+ public:
+  explicit Line(int socket) : socket_(socket) {
+    const timeval most{.tv_sec = 60, .tv_usec = 0};
+    setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
+  }
+  ~Line() { close(socket_); }
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+
+  template <class T>
+  void Send(const T& value) const {
+    REQUIRE(send(socket_, &value, sizeof value, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof value));
+  }
+  template <class T>
+  T Receive() const {
+    T value{};
+    REQUIRE(recv(socket_, &value, sizeof value, MSG_WAITALL) == static_cast<ssize_t>(sizeof value));
+    return value;
+  }
+
+ private:
+  int socket_;
+};
+
+struct Pair {
+  Pair() { REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0); }
+  int ends[2] = {-1, -1};
+};
+
+// The other process, as who began it has it.
+class Other {
+ public:
+  explicit Other(const char* test_case) : line(pair_.ends[0]), process_(fork()) {
+    REQUIRE(process_ >= 0);
+    if (process_ == 0) {
+      close(pair_.ends[0]);
+      setenv(kSocket, std::to_string(pair_.ends[1]).c_str(), 1);
+      const std::string which = std::string("--test-case=") + test_case;
+      execl("/proc/self/exe", "fake_ipc_test", which.c_str(), "--no-skip", nullptr);
+      _exit(127);
+    }
+    close(pair_.ends[1]);
+  }
+  Other(const Other&) = delete;
+  Other& operator=(const Other&) = delete;
+
+  int Exit() {
+    int status = 0;
+    REQUIRE(waitpid(process_, &status, 0) == process_);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+ private:
+  Pair pair_;
+
+ public:
+  Line line;
+
+ private:
+  pid_t process_;
+};
+
+// In the other process.
+int SocketOfChild() {
+  const char* const number = std::getenv(kSocket);
+  return number == nullptr ? -1 : static_cast<int>(std::strtol(number, nullptr, 10));
+}
+
+TEST_CASE("child: opens memory" * doctest::skip()) {
+  const Line line(SocketOfChild());
+  {
+    const FakeGpu gpu;
+    const auto handle = line.Receive<CUipcMemHandle>();
+    CUdeviceptr memory = 0;
+    CHECK_CUDA(gpu.cuda.IpcOpenMemHandle(&memory, handle, 0), CUDA_ERROR_INVALID_VALUE);
+    REQUIRE_CUDA(gpu.cuda.IpcOpenMemHandle(&memory, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    CUdeviceptr again = 0;
+    CHECK_CUDA(gpu.cuda.IpcOpenMemHandle(&again, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS), CUDA_SUCCESS);
+    CHECK(again == memory);
+    CHECK(gpu.fake.live().opened == 2);
+    CUdeviceptr base = 0;
+    std::size_t bytes = 0;
+    CHECK_CUDA(gpu.cuda.MemGetAddressRange(&base, &bytes, memory + 999), CUDA_SUCCESS);
+    CHECK(base == memory);
+    CHECK(bytes == 1000);
+    CHECK(gpu.Read<int>(memory, 1)[0] == 0x07070707);
+    // A kernel may use it.
+    CUmodule module = gpu.Load();
+    FoldArguments arguments;
+    arguments.destination = reinterpret_cast<std::byte*>(memory);
+    arguments.sources[0] = arguments.destination;
+    arguments.sources[1] = arguments.destination;
+    arguments.elements = 4;
+    arguments.count = 2;
+    CHECK_CUDA(gpu.Launch(module, "rondo_fold_uint8_sum", arguments, nullptr), CUDA_SUCCESS);
+    CHECK_CUDA(gpu.cuda.CtxSynchronize(), CUDA_SUCCESS);
+    CUipcMemHandle passed_on{};
+    CHECK_CUDA(gpu.cuda.IpcGetMemHandle(&passed_on, memory), CUDA_ERROR_INVALID_VALUE);
+    CHECK_CUDA(gpu.cuda.MemFree(memory), CUDA_ERROR_INVALID_VALUE);
+    CHECK_CUDA(gpu.cuda.IpcCloseMemHandle(memory), CUDA_SUCCESS);
+    CHECK_CUDA(gpu.cuda.IpcCloseMemHandle(memory), CUDA_SUCCESS);
+    CHECK_CUDA(gpu.cuda.IpcCloseMemHandle(memory), CUDA_ERROR_INVALID_VALUE);
+    gpu.cuda.ModuleUnload(module);
+  }
+  line.Send('k');
+}
+
+TEST_CASE("Another process sees the whole allocation, wherever in it the handle was taken") {
+  const FakeGpu gpu;
+  Other other("child: opens memory");
+  const CUdeviceptr memory = gpu.Allocate(1000);
+  gpu.cuda.MemsetD8Async(memory, 7, 1000, nullptr);
+  gpu.cuda.CtxSynchronize();
+  CUipcMemHandle handle{};
+  CHECK_CUDA(gpu.cuda.IpcGetMemHandle(&handle, memory + 500), CUDA_SUCCESS);
+  CUdeviceptr own = 0;
+  CHECK_CUDA(gpu.cuda.IpcOpenMemHandle(&own, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS), CUDA_ERROR_INVALID_CONTEXT);
+  other.line.Send(handle);
+  other.line.Receive<char>();
+  CHECK(other.Exit() == 0);
+  CHECK(gpu.Read<int>(memory, 2) == std::vector<int>{0x0e0e0e0e, 0x07070707});
+  gpu.cuda.MemFree(memory);
+}
+
+TEST_CASE("child: exports memory and ends" * doctest::skip()) {
+  const Line line(SocketOfChild());
+  const FakeGpu gpu;
+  const CUdeviceptr memory = gpu.Allocate(1000);
+  CUipcMemHandle handle{};
+  CHECK_CUDA(gpu.cuda.IpcGetMemHandle(&handle, memory), CUDA_SUCCESS);
+  line.Send(handle);
+  line.Receive<char>();
+  gpu.cuda.MemFree(memory);
+  const CUdeviceptr next = gpu.Allocate(1000);  // in its place, with its descriptor's number
+  line.Send('f');
+  line.Receive<char>();
+  gpu.cuda.MemFree(next);
+}
+
+TEST_CASE("A handle is worth nothing once its memory is freed, or its process is gone") {
+  const FakeGpu gpu;
+  Other other("child: exports memory and ends");
+  const auto handle = other.line.Receive<CUipcMemHandle>();
+  CUdeviceptr memory = 0;
+  const auto open = [&] { return gpu.cuda.IpcOpenMemHandle(&memory, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS); };
+  CHECK_CUDA(open(), CUDA_SUCCESS);
+  CHECK_CUDA(gpu.cuda.IpcCloseMemHandle(memory), CUDA_SUCCESS);
+  other.line.Send('f');
+  other.line.Receive<char>();
+  CHECK_CUDA(open(), CUDA_ERROR_INVALID_VALUE);
+  other.line.Send('e');
+  CHECK(other.Exit() == 0);
+  CHECK_CUDA(open(), CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_CASE("child: waits for an event" * doctest::skip()) {
+  const Line line(SocketOfChild());
+  {
+    const FakeGpu gpu;
+    const auto handle = line.Receive<CUipcEventHandle>();
+    CUevent event = nullptr;
+    REQUIRE_CUDA(gpu.cuda.IpcOpenEventHandle(&event, handle));
+    CUstream stream = gpu.NewStream();
+    CHECK_CUDA(gpu.cuda.StreamWaitEvent(stream, event, 0), CUDA_SUCCESS);  // never recorded
+    CHECK_CUDA(gpu.cuda.StreamSynchronize(stream), CUDA_SUCCESS);
+    line.Send('r');
+    line.Receive<char>();  // recorded, and not there yet
+    CHECK_CUDA(gpu.cuda.EventQuery(event), CUDA_ERROR_NOT_READY);
+    CHECK_CUDA(gpu.cuda.StreamWaitEvent(stream, event, 0), CUDA_SUCCESS);
+    CHECK_CUDA(gpu.cuda.StreamQuery(stream), CUDA_ERROR_NOT_READY);
+    line.Send('w');
+    CHECK_CUDA(gpu.cuda.StreamSynchronize(stream), CUDA_SUCCESS);
+    CHECK_CUDA(gpu.cuda.EventSynchronize(event), CUDA_SUCCESS);
+    CHECK_CUDA(gpu.cuda.EventDestroy(event), CUDA_SUCCESS);
+    gpu.cuda.StreamDestroy(stream);
+  }
+  line.Send('d');
+}
+
+TEST_CASE("A stream waits for an event that another process has recorded") {
+  const FakeGpu gpu;
+  Other other("child: waits for an event");
+  CUevent event = nullptr;
+  CHECK_CUDA(gpu.cuda.EventCreate(&event, CU_EVENT_INTERPROCESS), CUDA_ERROR_INVALID_VALUE);  // it has no times
+  event = gpu.NewEvent(CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
+  CUipcEventHandle handle{};
+  CHECK_CUDA(gpu.cuda.IpcGetEventHandle(&handle, event), CUDA_SUCCESS);
+  CUstream stream = gpu.NewStream();
+  gpu.fake.Hold(stream);
+  other.line.Send(handle);
+  other.line.Receive<char>();
+  CHECK_CUDA(gpu.cuda.EventRecord(event, stream), CUDA_SUCCESS);
+  other.line.Send('r');
+  other.line.Receive<char>();
+  gpu.fake.Release(stream);
+  CHECK(other.line.Receive<char>() == 'd');
+  CHECK(other.Exit() == 0);
+  CHECK_CUDA(gpu.cuda.EventQuery(event), CUDA_SUCCESS);
+  gpu.cuda.EventDestroy(event);
+  gpu.cuda.StreamDestroy(stream);
+}
+
+TEST_CASE("child: does not initialize" * doctest::skip()) {
+  const Line line(SocketOfChild());
+  void* const library = dlopen(FakeDriver::Path().c_str(), RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(library != nullptr);
+  int count = 0;
+  line.Send(reinterpret_cast<decltype(&cuDeviceGetCount)>(dlsym(library, "cuDeviceGetCount"))(&count));
+}
+
+TEST_CASE("Before cuInit there is nothing") {
+  Other uninitialized("child: does not initialize");
+  CHECK_CUDA(uninitialized.line.Receive<CUresult>(), CUDA_ERROR_NOT_INITIALIZED);
+  CHECK(uninitialized.Exit() == 0);
+}
+
+TEST_CASE("child: ends with work to do" * doctest::skip()) {
+  const Line line(SocketOfChild());
+  const FakeDriver fake;
+  const Driver& cuda = fake.driver();
+  CUcontext context = nullptr;
+  REQUIRE_CUDA(cuda.DevicePrimaryCtxRetain(&context, 0));
+  REQUIRE_CUDA(cuda.CtxPushCurrent(context));
+  CUdeviceptr word = 0;
+  CUstream stream = nullptr;
+  REQUIRE_CUDA(cuda.MemAlloc(&word, 8));
+  REQUIRE_CUDA(cuda.StreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0));
+  CHECK_CUDA(cuda.StreamWaitValue64(stream, word, 1, CU_STREAM_WAIT_VALUE_EQ), CUDA_SUCCESS);
+  CHECK_CUDA(cuda.EventRecord(nullptr, stream), CUDA_ERROR_INVALID_HANDLE);
+  CHECK_CUDA(cuda.MemsetD8Async(word, 0, 8, stream), CUDA_SUCCESS);
+}
+
+TEST_CASE("A process ends whatever its streams wait for") {
+  Other other("child: ends with work to do");
+  CHECK(other.Exit() == 0);
+}
+
+TEST_CASE("child: sees one of four" * doctest::skip()) {
+  const Line line(SocketOfChild());
+  const FakeDriver fake;
+  char place[16];
+  CHECK_CUDA(fake.driver().DeviceGetPCIBusId(place, sizeof place, 0), CUDA_SUCCESS);
+  CHECK(std::string(place) == "0000:13:00.0");
+  CUdevice device = 0;
+  CHECK_CUDA(fake.driver().DeviceGet(&device, 1), CUDA_ERROR_INVALID_DEVICE);
+}
+
+TEST_CASE("CUDA_VISIBLE_DEVICES says which of the GPUs a process sees") {
+  setenv("FAKE_CUDA_DEVICES", "4", 1);
+  setenv("CUDA_VISIBLE_DEVICES", "3", 1);
+  Other other("child: sees one of four");
+  unsetenv("FAKE_CUDA_DEVICES");
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  CHECK(other.Exit() == 0);
+}
+
+}  // namespace
+}  // namespace rondo::cuda
