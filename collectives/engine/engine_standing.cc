@@ -99,7 +99,9 @@ std::optional<Error> Engine::FindStranger() {
     if (options_.checksums) {
       if (const Status sound = CheckHeader(bytes, **use); !sound) return sound.error();
     }
-    if (!Decode(bytes, header) && header.operation.sequence <= operation_.sequence) return Disagreement(peer, header);
+    if (Decode(bytes, header) || header.operation.sequence > operation_.sequence) continue;
+    if (operation_.on_devices && header.operation == operation_) continue;  // the peer is a window ahead
+    return Disagreement(peer, header);
   }
   return std::nullopt;
 }

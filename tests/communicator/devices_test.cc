@@ -202,6 +202,27 @@ TEST_CASE("Operations on devices and on the host keep their order") {
   });
 }
 
+TEST_CASE("Who is a window ahead is no stranger to those who still wait for another rank") {
+  InprocNetwork network(3, {});
+  OnDevices(network, [](Communicator& communicator, OwnDevice& own) {
+    plain::Case c;
+    c.collective = Collective::kGather;
+    c.algorithm = Algorithm::kDirect;
+    c.counts.assign(3, 1500);
+    if (communicator.rank() != 2) {
+      CHECK(RunCase(communicator, own, c) == "");
+      return;
+    }
+    own.device->HoldCopies(true);
+    std::thread release([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(600));
+      own.device->HoldCopies(false);
+    });
+    CHECK(RunCase(communicator, own, c) == "");
+    release.join();
+  });
+}
+
 TEST_CASE("Results on devices are compared, widened, averaged and combined by users' functions as on the host") {
   InprocNetwork network(3, {});
   OnDevices(network, [](Communicator& communicator, OwnDevice& own) {

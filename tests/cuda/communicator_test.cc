@@ -54,6 +54,7 @@ TEST_CASE("Every collective, in place or not, in one window and in several") {
             const Work work =
                 plain::Issue(communicator, c, input + host.input_at * 8, output + host.output_at * 8, DataType::kInt64,
                              ReduceOp::kSum, {.memory = MemoryKind::kDevice, .stream = stream});
+            INFO((work.refused() ? work.refused()->ToString() : std::string()));
             REQUIRE(!work.refused());
             gpu.Synchronize(stream);  // nobody waits for the operation but its stream
             gpu.Read(host.output.data(), output, bytes(host.output));

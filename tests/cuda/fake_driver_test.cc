@@ -19,14 +19,25 @@ namespace {
 
 using Numbers = std::vector<int>;
 
+// So long that a stream that can go on has, by all likelihood: another one does many things.
+void LetOthersWork(const FakeGpu& gpu) {
+  CUstream stream = gpu.NewStream();
+  CUevent event = gpu.NewEvent();
+  for (int i = 0; i < 50; ++i) CHECK_CUDA(gpu.cuda.EventRecord(event, stream), CUDA_SUCCESS);
+  CHECK_CUDA(gpu.cuda.StreamSynchronize(stream), CUDA_SUCCESS);
+  gpu.cuda.EventDestroy(event);
+  gpu.cuda.StreamDestroy(stream);
+}
+
 TEST_CASE("A copy has not happened before its stream comes to it") {
   const FakeGpu gpu;
   Pinned<int, 4> from(gpu);
   from.values = {1, 2, 3, 4};
   const CUdeviceptr to = gpu.Allocate(16);
-  const CUstream stream = gpu.NewStream();
+  CUstream stream = gpu.NewStream();
   gpu.fake.Hold(stream);
   CHECK_CUDA(gpu.cuda.MemcpyHtoDAsync(to, from.values.data(), 16, stream), CUDA_SUCCESS);
+  LetOthersWork(gpu);
   CHECK(gpu.Read<int>(to, 4) == Numbers{0, 0, 0, 0});
   CHECK_CUDA(gpu.cuda.StreamQuery(stream), CUDA_ERROR_NOT_READY);
   from.values[0] = 9;  // too early: the copy will take it
@@ -43,7 +54,7 @@ TEST_CASE("A copy has not happened before its stream comes to it") {
 TEST_CASE("A held stream goes on step by step") {
   const FakeGpu gpu;
   const CUdeviceptr memory = gpu.Allocate(4);
-  const CUstream stream = gpu.NewStream();
+  CUstream stream = gpu.NewStream();
   gpu.fake.Hold(stream);
   for (const unsigned char value : {1, 2, 3}) gpu.cuda.MemsetD8Async(memory, value, 4, stream);
   CHECK(gpu.fake.Pending(stream) == 3);
@@ -59,15 +70,17 @@ TEST_CASE("A held stream goes on step by step") {
 TEST_CASE("Who looks while a copy is made sees half of it") {
   if (kSanitized) return;  // a data race, which the sanitizer would say
   const FakeGpu gpu;
-  constexpr std::size_t kBytes = 1 << 20;
+  constexpr std::size_t kBytes = 4096;  // which at once would be too fast to be seen
   const CUdeviceptr memory = gpu.Allocate(kBytes);
-  const CUstream stream = gpu.NewStream();
+  CUstream stream = gpu.NewStream();
   gpu.fake.SetDelay(2000, 7);
   bool half = false;
   for (unsigned char value = 1; value < 200 && !half; ++value) {
     CHECK_CUDA(gpu.cuda.MemsetD8Async(memory, value, kBytes, stream), CUDA_SUCCESS);
-    while (!half && gpu.cuda.StreamQuery(stream) == CUDA_ERROR_NOT_READY)
-      half = gpu.fake.ReadDevice(memory, 1) != gpu.fake.ReadDevice(memory + kBytes - 1, 1);
+    while (!half && gpu.cuda.StreamQuery(stream) == CUDA_ERROR_NOT_READY) {
+      const auto seen = gpu.fake.ReadDevice(memory, kBytes);
+      half = seen.front() != seen.back() && gpu.fake.ReadDevice(memory, kBytes) == seen;  // and stays so a while
+    }
   }
   CHECK(half);
   gpu.cuda.StreamDestroy(stream);
@@ -77,7 +90,7 @@ TEST_CASE("Who looks while a copy is made sees half of it") {
 TEST_CASE("Memory that is not registered makes the caller wait for its stream") {
   const FakeGpu gpu;
   const CUdeviceptr memory = gpu.Allocate(4);
-  const CUstream stream = gpu.NewStream();
+  CUstream stream = gpu.NewStream();
   gpu.fake.Hold(stream);
   CHECK_CUDA(gpu.cuda.MemsetD8Async(memory, 5, 4, stream), CUDA_SUCCESS);
   std::atomic<bool> back = false;
@@ -90,6 +103,7 @@ TEST_CASE("Memory that is not registered makes the caller wait for its stream") 
     back = true;
   });
   while (gpu.fake.Calls("MemcpyDtoHAsync") == 0) std::this_thread::yield();
+  LetOthersWork(gpu);
   CHECK(!back);
   gpu.fake.Release(stream);
   caller.join();
@@ -102,8 +116,8 @@ TEST_CASE("Memory that is not registered makes the caller wait for its stream") 
 TEST_CASE("Work of one stream is done in order, that of two in any") {
   const FakeGpu gpu;
   const CUdeviceptr memory = gpu.Allocate(8);
-  const CUstream first = gpu.NewStream();
-  const CUstream second = gpu.NewStream();
+  CUstream first = gpu.NewStream();
+  CUstream second = gpu.NewStream();
   gpu.fake.Hold(first);
   for (const unsigned char value : {1, 2, 3}) gpu.cuda.MemsetD8Async(memory, value, 4, first);
   gpu.cuda.MemcpyDtoDAsync(memory + 4, memory, 4, second);
@@ -154,9 +168,9 @@ TEST_CASE("Copies out of bounds, and of the wrong kind of memory, are refused wh
 
 TEST_CASE("A stream waits for the record that an event had when it was told to") {
   const FakeGpu gpu;
-  const CUstream recorder = gpu.NewStream();
-  const CUstream waiter = gpu.NewStream();
-  const CUevent event = gpu.NewEvent();
+  CUstream recorder = gpu.NewStream();
+  CUstream waiter = gpu.NewStream();
+  CUevent event = gpu.NewEvent();
   // Never recorded: nothing to wait for.
   CHECK_CUDA(gpu.cuda.EventQuery(event), CUDA_SUCCESS);
   CHECK_CUDA(gpu.cuda.StreamWaitEvent(waiter, event, 0), CUDA_SUCCESS);
@@ -174,8 +188,8 @@ TEST_CASE("A stream waits for the record that an event had when it was told to")
   CHECK_CUDA(gpu.cuda.StreamSynchronize(waiter), CUDA_SUCCESS);
 
   CHECK_CUDA(gpu.cuda.StreamWaitEvent(waiter, event, 0), CUDA_SUCCESS);
-  CHECK_CUDA(gpu.cuda.StreamQuery(waiter), CUDA_ERROR_NOT_READY);
   gpu.cuda.EventDestroy(event);  // what waits for it goes on waiting
+  LetOthersWork(gpu);
   CHECK_CUDA(gpu.cuda.StreamQuery(waiter), CUDA_ERROR_NOT_READY);
   gpu.fake.Release(recorder);
   CHECK_CUDA(gpu.cuda.StreamSynchronize(waiter), CUDA_SUCCESS);
@@ -185,10 +199,10 @@ TEST_CASE("A stream waits for the record that an event had when it was told to")
 
 TEST_CASE("Events tell the time between them, but those that are made not to") {
   const FakeGpu gpu;
-  const CUstream stream = gpu.NewStream();
-  const CUevent start = gpu.NewEvent(CU_EVENT_DEFAULT);
-  const CUevent end = gpu.NewEvent(CU_EVENT_DEFAULT);
-  const CUevent silent = gpu.NewEvent();
+  CUstream stream = gpu.NewStream();
+  CUevent start = gpu.NewEvent(CU_EVENT_DEFAULT);
+  CUevent end = gpu.NewEvent(CU_EVENT_DEFAULT);
+  CUevent silent = gpu.NewEvent();
   float milliseconds = -1;
   CHECK_CUDA(gpu.cuda.EventElapsedTime(&milliseconds, start, end), CUDA_ERROR_INVALID_HANDLE);  // not recorded
   gpu.cuda.EventRecord(start, stream);
@@ -201,28 +215,31 @@ TEST_CASE("Events tell the time between them, but those that are made not to") {
   CHECK_CUDA(gpu.cuda.EventElapsedTime(&milliseconds, start, end), CUDA_SUCCESS);
   CHECK(milliseconds >= 0);
   CHECK_CUDA(gpu.cuda.EventElapsedTime(&milliseconds, start, silent), CUDA_ERROR_INVALID_HANDLE);
-  for (const CUevent event : {start, end, silent}) gpu.cuda.EventDestroy(event);
+  for (CUevent event : {start, end, silent}) gpu.cuda.EventDestroy(event);
   gpu.cuda.StreamDestroy(stream);
 }
 
 TEST_CASE("A stream waits until a word of the host has come to a value, and numbers may wrap") {
   const FakeGpu gpu;
   Pinned<cuuint64_t, 1> word(gpu);
-  const CUstream stream = gpu.NewStream();
+  CUstream stream = gpu.NewStream();
   const auto wait = [&](cuuint64_t value, unsigned flags) {
     CHECK_CUDA(gpu.cuda.StreamWaitValue64(stream, word.address(), value, flags), CUDA_SUCCESS);
   };
   const auto set = [&](cuuint64_t value) { __atomic_store_n(word.values.data(), value, __ATOMIC_RELEASE); };
   set(~cuuint64_t{0} - 1);
   wait(1, CU_STREAM_WAIT_VALUE_GEQ);  // three on
+  LetOthersWork(gpu);
   CHECK_CUDA(gpu.cuda.StreamQuery(stream), CUDA_ERROR_NOT_READY);
   set(1);
   CHECK_CUDA(gpu.cuda.StreamSynchronize(stream), CUDA_SUCCESS);
   wait(4, CU_STREAM_WAIT_VALUE_EQ);
+  LetOthersWork(gpu);
   CHECK_CUDA(gpu.cuda.StreamQuery(stream), CUDA_ERROR_NOT_READY);
   set(4);
   CHECK_CUDA(gpu.cuda.StreamSynchronize(stream), CUDA_SUCCESS);
   wait(8, CU_STREAM_WAIT_VALUE_AND);
+  LetOthersWork(gpu);
   CHECK_CUDA(gpu.cuda.StreamQuery(stream), CUDA_ERROR_NOT_READY);
   set(12);
   CHECK_CUDA(gpu.cuda.StreamSynchronize(stream), CUDA_SUCCESS);
@@ -236,8 +253,8 @@ TEST_CASE("A stream waits until a word of the host has come to a value, and numb
 TEST_CASE("The default stream waits for blocking streams, and they for it; others take no notice") {
   const FakeGpu gpu;
   const CUdeviceptr memory = gpu.Allocate(4);
-  const CUstream blocking = gpu.NewStream(CU_STREAM_DEFAULT);
-  const CUstream apart = gpu.NewStream();
+  CUstream blocking = gpu.NewStream(CU_STREAM_DEFAULT);
+  CUstream apart = gpu.NewStream();
   gpu.fake.Hold(blocking);
   gpu.cuda.MemsetD8Async(memory, 1, 4, blocking);
   gpu.cuda.MemsetD8Async(memory, 2, 4, nullptr);
@@ -252,6 +269,7 @@ TEST_CASE("The default stream waits for blocking streams, and they for it; other
   gpu.fake.Hold(nullptr);
   gpu.cuda.MemsetD8Async(memory, 4, 4, nullptr);
   gpu.cuda.MemsetD8Async(memory, 5, 4, blocking);
+  LetOthersWork(gpu);
   CHECK_CUDA(gpu.cuda.StreamQuery(blocking), CUDA_ERROR_NOT_READY);
   gpu.fake.Release(nullptr);
   CHECK_CUDA(gpu.cuda.StreamSynchronize(blocking), CUDA_SUCCESS);
@@ -263,7 +281,7 @@ TEST_CASE("The default stream waits for blocking streams, and they for it; other
 
 TEST_CASE("A host function runs in its turn, and may not call CUDA") {
   const FakeGpu gpu;
-  const CUstream stream = gpu.NewStream();
+  CUstream stream = gpu.NewStream();
   struct Seen {
     const Driver* cuda;
     CUresult answer = CUDA_SUCCESS;
@@ -285,7 +303,7 @@ TEST_CASE("A host function runs in its turn, and may not call CUDA") {
 TEST_CASE("A stream that is destroyed still does what it has to do") {
   const FakeGpu gpu;
   const CUdeviceptr memory = gpu.Allocate(4);
-  const CUstream stream = gpu.NewStream();
+  CUstream stream = gpu.NewStream();
   gpu.fake.Hold(stream);
   gpu.cuda.MemsetD8Async(memory, 6, 4, stream);
   CHECK_CUDA(gpu.cuda.StreamDestroy(stream), CUDA_SUCCESS);
@@ -298,7 +316,7 @@ TEST_CASE("A stream that is destroyed still does what it has to do") {
 
 TEST_CASE("A stream captures when a test says so, and then takes no work") {
   const FakeGpu gpu;
-  const CUstream stream = gpu.NewStream(CU_STREAM_DEFAULT);
+  CUstream stream = gpu.NewStream(CU_STREAM_DEFAULT);
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
   CHECK_CUDA(gpu.cuda.StreamIsCapturing(stream, &status), CUDA_SUCCESS);
   CHECK_CUDA(status, CU_STREAM_CAPTURE_STATUS_NONE);

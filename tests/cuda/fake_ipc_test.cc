@@ -82,7 +82,10 @@ class Other {
 };
 
 // In the other process.
-int SocketOfChild() { return std::atoi(std::getenv(kSocket)); }
+int SocketOfChild() {
+  const char* const number = std::getenv(kSocket);
+  return number == nullptr ? -1 : static_cast<int>(std::strtol(number, nullptr, 10));
+}
 
 TEST_CASE("child: opens memory" * doctest::skip()) {
   const Line line(SocketOfChild());
@@ -103,7 +106,7 @@ TEST_CASE("child: opens memory" * doctest::skip()) {
     CHECK(bytes == 1000);
     CHECK(gpu.Read<int>(memory, 1)[0] == 0x07070707);
     // A kernel may use it.
-    const CUmodule module = gpu.Load();
+    CUmodule module = gpu.Load();
     FoldArguments arguments;
     arguments.destination = reinterpret_cast<std::byte*>(memory);
     arguments.sources[0] = arguments.destination;
@@ -149,8 +152,10 @@ TEST_CASE("child: exports memory and ends" * doctest::skip()) {
   line.Send(handle);
   line.Receive<char>();
   gpu.cuda.MemFree(memory);
+  const CUdeviceptr next = gpu.Allocate(1000);  // in its place, with its descriptor's number
   line.Send('f');
   line.Receive<char>();
+  gpu.cuda.MemFree(next);
 }
 
 TEST_CASE("A handle is worth nothing once its memory is freed, or its process is gone") {
@@ -176,7 +181,7 @@ TEST_CASE("child: waits for an event" * doctest::skip()) {
     const auto handle = line.Receive<CUipcEventHandle>();
     CUevent event = nullptr;
     REQUIRE_CUDA(gpu.cuda.IpcOpenEventHandle(&event, handle));
-    const CUstream stream = gpu.NewStream();
+    CUstream stream = gpu.NewStream();
     CHECK_CUDA(gpu.cuda.StreamWaitEvent(stream, event, 0), CUDA_SUCCESS);  // never recorded
     CHECK_CUDA(gpu.cuda.StreamSynchronize(stream), CUDA_SUCCESS);
     line.Send('r');
@@ -201,7 +206,7 @@ TEST_CASE("A stream waits for an event that another process has recorded") {
   event = gpu.NewEvent(CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
   CUipcEventHandle handle{};
   CHECK_CUDA(gpu.cuda.IpcGetEventHandle(&handle, event), CUDA_SUCCESS);
-  const CUstream stream = gpu.NewStream();
+  CUstream stream = gpu.NewStream();
   gpu.fake.Hold(stream);
   other.line.Send(handle);
   other.line.Receive<char>();

@@ -1,10 +1,10 @@
 // The fake driver's devices, memory, kernels and faults.
 #include <doctest/doctest.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -178,7 +178,7 @@ TEST_CASE("Memory that is unregistered is the device's no more, and work that co
   const FakeGpu gpu;
   std::vector<std::byte> host(100);
   const CUdeviceptr memory = gpu.Allocate(100);
-  const CUstream stream = gpu.NewStream();
+  CUstream stream = gpu.NewStream();
   CHECK_CUDA(gpu.cuda.MemHostRegister(host.data(), 100, 0), CUDA_SUCCESS);
   gpu.fake.Hold(stream);
   CHECK_CUDA(gpu.cuda.MemcpyDtoHAsync(host.data(), memory, 100, stream), CUDA_SUCCESS);
@@ -206,10 +206,10 @@ TEST_CASE("Memory has a descriptor for other devices where the test says that th
 
 TEST_CASE("A kernel computes on device memory and registered memory, from arguments as they were at its launch") {
   const FakeGpu gpu;
-  const CUmodule module = gpu.Load();
+  CUmodule module = gpu.Load();
   CUfunction none = nullptr;
   CHECK_CUDA(gpu.cuda.ModuleGetFunction(&none, module, "no_such_kernel"), CUDA_ERROR_NOT_FOUND);
-  const CUstream stream = gpu.NewStream();
+  CUstream stream = gpu.NewStream();
   Pinned<float, 100> right(gpu);
   right.values.fill(2.0F);
   const CUdeviceptr left = gpu.Allocate(400);
@@ -235,10 +235,10 @@ TEST_CASE("A kernel computes on device memory and registered memory, from argume
 
 TEST_CASE("A kernel that touches what is not the device's breaks the context for good") {
   const FakeGpu gpu;
-  const CUmodule module = gpu.Load();
+  CUmodule module = gpu.Load();
   const CUdeviceptr memory = gpu.Allocate(400);
-  const CUstream stream = gpu.NewStream();
-  const CUevent event = gpu.NewEvent();
+  CUstream stream = gpu.NewStream();
+  CUevent event = gpu.NewEvent();
   std::array<float, 100> pageable{};
   FoldArguments arguments;
   arguments.destination = Pointer(memory);
@@ -267,7 +267,7 @@ TEST_CASE("A kernel that touches what is not the device's breaks the context for
 TEST_CASE("A kernel does not reach another device's memory, and a copy does") {
   const FakeGpu gpu;
   gpu.fake.SetDevices(2);
-  const CUmodule module = gpu.Load();
+  CUmodule module = gpu.Load();
   const CUdeviceptr own = gpu.Allocate(4);
   CUcontext other = nullptr;
   gpu.cuda.DevicePrimaryCtxRetain(&other, 1);
@@ -311,9 +311,9 @@ TEST_CASE("What is not given back is counted") {
   const FakeGpu gpu;
   Pinned<int, 1> word(gpu);
   const CUdeviceptr memory = gpu.Allocate(10);
-  const CUstream stream = gpu.NewStream();
-  const CUevent event = gpu.NewEvent();
-  const CUmodule module = gpu.Load();
+  CUstream stream = gpu.NewStream();
+  CUevent event = gpu.NewEvent();
+  CUmodule module = gpu.Load();
   CHECK(
       gpu.fake.live() ==
       fake::Live{

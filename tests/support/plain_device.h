@@ -109,6 +109,8 @@ class PlainDevice final : public Device {
   }
   // The copy after so many fails, as a device does that has faulted.
   void FailCopyAfter(std::uint64_t copies) { copies_left_ = copies; }
+  // No copy goes on.
+  void HoldCopies(bool held) { held_ = held; }
   std::uint64_t pinned_bytes() const { return pinned_bytes_; }
 
   Result<std::unique_ptr<DeviceQueue>> Open(const void* memory, std::size_t) override {
@@ -170,7 +172,8 @@ class PlainDevice final : public Device {
     }
     Result<std::uint64_t> Copied(CopyDirection direction) override {
       auto& way = ways_[static_cast<std::size_t>(direction)];
-      if (!way.empty() && random_.Chance(0.5)) Move(way, 1 + random_.Below(std::uint64_t{1} << random_.Below(18)));
+      if (!way.empty() && !device_.held_ && random_.Chance(0.5))
+        Move(way, 1 + random_.Below(std::uint64_t{1} << random_.Below(18)));
       return ended_[static_cast<std::size_t>(direction)];
     }
     void Leave(Sequence sequence) noexcept override { left_->store(sequence); }
@@ -234,6 +237,7 @@ class PlainDevice final : public Device {
   Random random_;
   std::vector<std::unique_ptr<PlainDeviceMemory>> memory_;
   std::atomic<std::uint64_t> copies_left_{std::numeric_limits<std::uint64_t>::max()};
+  std::atomic<bool> held_{false};
   std::atomic<std::uint64_t> pinned_bytes_{0};
 };
 

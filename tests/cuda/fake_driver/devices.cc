@@ -150,6 +150,7 @@ CUresult cuCtxPushCurrent(CUcontext handle) {
   return Do("CtxPushCurrent", Needs::kDriver, [&](Call& call) {
     for (Context& context : call.state.contexts) {
       if (reinterpret_cast<CUcontext>(&context) != handle || context.retains == 0) continue;
+      if (ContextsOfThread().full()) return CUDA_ERROR_OUT_OF_MEMORY;
       ContextsOfThread().push_back(&context);
       return CUDA_SUCCESS;
     }

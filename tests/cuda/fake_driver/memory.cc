@@ -7,6 +7,8 @@
 
 #include <string>
 
+#include "base/check.h"
+
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #else
@@ -117,7 +119,8 @@ std::shared_ptr<Memory> MemoryMap::Allocate(Context* context, std::size_t bytes)
 void MemoryMap::Remove(const std::shared_ptr<Memory>& memory) {
   void* const place = reinterpret_cast<void*>(memory->address - memory->offset);
   const std::size_t bytes = memory->file.bytes;
-  mmap(place, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  constexpr int kReserves = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  RONDO_CHECK(mmap(place, bytes, PROT_NONE, kReserves, -1, 0) != MAP_FAILED);
   reserved_[bytes].push_back(memory->address - memory->offset);
   all_.erase(memory->address);
 }

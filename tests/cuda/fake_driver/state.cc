@@ -78,8 +78,8 @@ Call::Call(const char* function, Needs needs) : state(State::Get()), lock(state.
   }
 }
 
-std::vector<Context*>& ContextsOfThread() {
-  thread_local std::vector<Context*> contexts;
+ContextStack& ContextsOfThread() {
+  thread_local ContextStack contexts;
   return contexts;
 }
 

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -117,8 +118,21 @@ CUresult Do(const char* function, Needs needs, Body&& body) {
   return told && call.context->error != CUDA_SUCCESS ? call.context->error : result;
 }
 
-// The contexts that this thread has pushed.
-std::vector<Context*>& ContextsOfThread();
+// The contexts that a thread has pushed. Without a destructor: that of a thread's data in a library that was loaded
+// late runs where ThreadSanitizer does not see it.
+class ContextStack {
+ public:
+  bool empty() const { return size_ == 0; }
+  bool full() const { return size_ == std::size(contexts_); }
+  Context* back() const { return contexts_[size_ - 1]; }
+  void push_back(Context* context) { contexts_[size_++] = context; }
+  void pop_back() { --size_; }
+
+ private:
+  Context* contexts_[64] = {};
+  std::size_t size_ = 0;
+};
+ContextStack& ContextsOfThread();
 
 // While it lives, this thread runs a host function, which may not call CUDA.
 class InHostFunction {
