@@ -24,6 +24,8 @@ Result<std::unique_ptr<FusionBuffer>> FusionBuffer::Create(Communicator& communi
   if (options.bucket_bytes == 0 || options.bucket_bytes > kMaxBytes / kMostFusionBuckets)
     return Fail(ErrorCode::kInvalidArgument, "bucket_bytes {} is not from 1 to {}", options.bucket_bytes,
                 kMaxBytes / kMostFusionBuckets);
+  if (options.operation.memory != MemoryKind::kHost || options.operation.stream != nullptr)
+    return Fail(ErrorCode::kUnsupported, "a fusion buffer takes tensors of the host's memory alone");
   return OrOutOfMemory("making a fusion buffer", [&]() -> Result<std::unique_ptr<FusionBuffer>> {
     std::unique_ptr<FusionBuffer> made(new FusionBuffer(communicator, options));
     const std::uint64_t apart = (options.bucket_bytes + kLine - 1) / kLine * kLine;

@@ -8,6 +8,4 @@ Result<std::shared_ptr<Device>> OpenCuda(const CudaOptions&) {
               "this build has no CUDA: no toolkit (nvcc) was found, or --define cuda=off was asked for");
 }
 
-bool HasCuda() { return false; }
-
 }  // namespace rondo

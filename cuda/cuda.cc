@@ -60,6 +60,4 @@ Result<std::shared_ptr<Device>> OpenCuda(const CudaOptions& options) {
   return std::make_shared<cuda::Gpus>(driver);
 }
 
-bool HasCuda() { return true; }
-
 }  // namespace rondo

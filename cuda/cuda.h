@@ -24,7 +24,8 @@ struct CudaOptions {
 // what it gives.
 Result<std::shared_ptr<Device>> OpenCuda(const CudaOptions& options = {});
 
-// Whether this build has it.
-bool HasCuda();
+// The same, loaded by the first operation on memory of a GPU, which gets the error where there is none: for who does
+// not know whether there will be such an operation.
+std::shared_ptr<Device> CudaWhenUsed(const CudaOptions& options = {});
 
 }  // namespace rondo

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "collectives/connect.h"
+#include "cuda/cuda.h"
 #include "embed/handles.h"
 
 namespace rondo::embed {
@@ -72,6 +73,7 @@ Result<ConnectOptions> OptionsOf(const rondo_connect_options& given, Kept& kept)
   communicator.compare_results = given.compare_results != 0;
   communicator.recorded_operations = given.recorded_operations;
   communicator.record_dir = TextOf(given.record_dir);
+  communicator.device = CudaWhenUsed();
   return options;
 }
 

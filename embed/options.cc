@@ -19,9 +19,6 @@ Result<rondo_options> KnownOptions(const rondo_options* options) {
   if (known.memory != RONDO_MEMORY_HOST && known.memory != RONDO_MEMORY_CUDA)
     return Fail(ErrorCode::kInvalidArgument, "options.memory: {} is no rondo_memory_kind",
                 static_cast<int>(known.memory));
-  if (known.memory != RONDO_MEMORY_HOST || known.stream != nullptr)
-    return Fail(ErrorCode::kUnsupported, "options.{}: no device support in this build",
-                known.memory != RONDO_MEMORY_HOST ? "memory" : "stream");
   return known;
 }
 
@@ -60,6 +57,8 @@ Result<OperationOptions> OptionsOf(const rondo_options* options) {
       return Fail(ErrorCode::kInvalidArgument, "options.algorithm: there is no '{}'", Printable(known.algorithm));
   }
   asked.scale = known.scale;
+  if (known.memory == RONDO_MEMORY_CUDA) asked.memory = MemoryKind::kDevice;
+  asked.stream = known.stream;
   RONDO_ASSIGN(asked.reproducible, ChoiceOf("reproducible", known.reproducible));
   RONDO_ASSIGN(asked.wide_partials, ChoiceOf("wide_partials", known.wide_partials));
   RONDO_ASSIGN(asked.compare_results, ChoiceOf("compare_results", known.compare_results));
@@ -70,6 +69,9 @@ Result<MessageOptions> MessageOptionsOf(const rondo_options* options) {
   MessageOptions asked;
   if (options == nullptr) return asked;
   RONDO_ASSIGN(const rondo_options known, KnownOptions(options));
+  if (known.memory != RONDO_MEMORY_HOST || known.stream != nullptr)
+    return Fail(ErrorCode::kUnsupported, "options.{}: messages go from and to the host's memory alone",
+                known.memory != RONDO_MEMORY_HOST ? "memory" : "stream");
   if (known.timeout_ms != 0) {
     RONDO_ASSIGN(asked.timeout, MillisecondsOf("options.timeout_ms", known.timeout_ms));
   }

@@ -144,8 +144,9 @@ enum { RONDO_ANY_RANK = -2, RONDO_ANY_TAG = -1 };
 typedef int32_t rondo_choice;
 enum { RONDO_AS_ABOVE = 0, RONDO_YES = 1, RONDO_NO = 2 };
 
-/* Where buffers lie. This build knows the host's memory alone and answers anything else, and any stream, with
- * RONDO_UNSUPPORTED. */
+/* Where buffers lie. RONDO_MEMORY_CUDA is memory of a GPU, the same one for all operations of a communicator on this
+ * rank. Where there is none to be reached (no driver, no GPU, a build without CUDA) the answer is RONDO_UNSUPPORTED,
+ * with the reason. It is for collectives: messages go from and to the host's memory. */
 typedef int32_t rondo_memory_kind;
 enum { RONDO_MEMORY_HOST = 0, RONDO_MEMORY_CUDA = 1 };
 
@@ -158,9 +159,11 @@ typedef struct rondo_options {
   rondo_choice reproducible;  /* the left fold in rank order, whatever the algorithm. Equal on all ranks */
   rondo_choice wide_partials; /* 16-bit floats travel as float32 and round once. Equal on all ranks */
   rondo_choice compare_results; /* ranks compare what they got. Equal on all ranks */
-  rondo_memory_kind memory;     /* of all its buffers */
-  void*
-      stream; /* a cudaStream_t: the operation comes after what is on it, and what follows there after the operation */
+  rondo_memory_kind memory;     /* of all its buffers. Equal on all ranks */
+  /* A cudaStream_t, of RONDO_MEMORY_CUDA: the operation comes after all that is on it when it is called, and what is
+   * put there later waits for the operation. Nothing else does, and nobody need wait for the work. NULL: the default
+   * stream. After an error the stream goes on. */
+  void* stream;
 } rondo_options;
 
 RONDO_API void rondo_options_init_sized(rondo_options* options, size_t size);

@@ -1,0 +1,34 @@
+#include <mutex>
+
+#include "cuda/cuda.h"
+
+namespace rondo {
+namespace {
+
+class WhenUsed final : public Device {
+ public:
+  explicit WhenUsed(const CudaOptions& options) : options_(options) {}
+  Result<std::unique_ptr<DeviceQueue>> Open(const void* memory, std::size_t most_operations) override {
+    RONDO_ASSIGN(Device* const loaded, Loaded());
+    return loaded->Open(memory, most_operations);
+  }
+
+ private:
+  Result<Device*> Loaded() {
+    const std::lock_guard lock(mutex_);
+    if (device_ == nullptr) {
+      RONDO_ASSIGN(device_, OpenCuda(options_));
+    }
+    return device_.get();
+  }
+
+  const CudaOptions options_;
+  std::mutex mutex_;
+  std::shared_ptr<Device> device_;
+};
+
+}  // namespace
+
+std::shared_ptr<Device> CudaWhenUsed(const CudaOptions& options) { return std::make_shared<WhenUsed>(options); }
+
+}  // namespace rondo
