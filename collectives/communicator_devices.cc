@@ -28,7 +28,7 @@ Status CommunicatorCore::PrepareDevice(OperationRequest& request) {
 Status CommunicatorCore::GrowStaging(const OperationRequest& request) {
   if (staging_memory_ != nullptr) {
     const Sequence last = issued_.load(std::memory_order_relaxed);
-    if (const Status ended = WaitFor(last, Later(clock_->Now(), request.timeout)); !ended) {
+    if (Status ended = WaitFor(last, Later(clock_->Now(), request.timeout)); !ended) {
       if (ended.error().code() != ErrorCode::kNotReady) return ended;
       return Fail(ErrorCode::kTimeout,
                   "{} did not begin within its time: it needs more staging memory, and operation #{} "

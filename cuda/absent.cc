@@ -1,11 +1,18 @@
 // In place of cuda.cc where the build has no CUDA.
 #include "cuda/cuda.h"
+#include "cuda/session.h"
 
 namespace rondo {
+namespace {
 
-Result<std::shared_ptr<Device>> OpenCuda(const CudaOptions&) {
+tl::unexpected<Error> WithoutCuda() {
   return Fail(ErrorCode::kUnsupported,
               "this build has no CUDA: no toolkit (nvcc) was found, or --define cuda=off was asked for");
 }
+
+}  // namespace
+
+Result<std::shared_ptr<Device>> OpenCuda(const CudaOptions&) { return WithoutCuda(); }
+Result<std::unique_ptr<CudaSession>> OpenCudaSession(int, const CudaOptions&) { return WithoutCuda(); }
 
 }  // namespace rondo

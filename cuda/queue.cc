@@ -8,29 +8,17 @@
 #include <limits>
 #include <utility>
 
+#include "cuda/pinned.h"
+
 namespace rondo::cuda {
 namespace {
 
-constexpr unsigned kPinFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
 // A wait compares as signed numbers do that may wrap: this one is reached by every sequence.
 constexpr std::uint64_t kForGood = std::numeric_limits<std::int64_t>::max();
 
 CUdeviceptr AddressOf(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
 
 std::size_t PageBytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
-
-class Pinned final : public PinnedMemory {
- public:
-  Pinned(std::shared_ptr<const Gpu> gpu, void* memory) : gpu_(std::move(gpu)), memory_(memory) {}
-  ~Pinned() override {
-    const Gpu::Use use(*gpu_);
-    gpu_->driver().MemHostUnregister(memory_);
-  }
-
- private:
-  const std::shared_ptr<const Gpu> gpu_;
-  void* const memory_;
-};
 
 // Whose memory the byte is, in words; "": the GPU's of that number.
 std::string Stranger(const Driver& driver, CUdeviceptr at, int ordinal) {
@@ -69,7 +57,7 @@ Status Queue::Prepare() {
   }
   void* const page = mmap(nullptr, PageBytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return Fail(ErrorCode::kOutOfMemory, "no page for the word that streams wait for");
-  if (const Status pinned = driver_.Check(driver_.MemHostRegister(page, PageBytes(), kPinFlags),
+  if (Status pinned = driver_.Check(driver_.MemHostRegister(page, PageBytes(), kPinFlags),
                                           "pinning the word that streams wait for");
       !pinned) {
     munmap(page, PageBytes());
@@ -87,10 +75,10 @@ Queue::~Queue() {
       driver_.StreamSynchronize(way.stream);
       driver_.StreamDestroy(way.stream);
     }
-    for (const CUevent end : way.ends)
+    for (CUevent end : way.ends)
       if (end != nullptr) driver_.EventDestroy(end);
   }
-  for (const CUevent arrival : arrivals_)
+  for (CUevent arrival : arrivals_)
     if (arrival != nullptr) driver_.EventDestroy(arrival);
   if (left_ != nullptr) {
     driver_.MemHostUnregister(left_);
@@ -111,13 +99,7 @@ Status Queue::Check(const void* memory, std::size_t bytes, std::string_view what
   return {};
 }
 
-Result<std::unique_ptr<PinnedMemory>> Queue::Pin(MutableBytes memory) {
-  if (memory.empty()) return std::make_unique<PinnedMemory>();
-  const Gpu::Use use(*gpu_);
-  RONDO_TRY(driver_.Check(driver_.MemHostRegister(memory.data(), memory.size(), kPinFlags),
-                          fmt::format("pinning {} bytes for {}", memory.size(), name())));
-  return std::make_unique<Pinned>(gpu_, memory.data());
-}
+Result<std::unique_ptr<PinnedMemory>> Queue::Pin(MutableBytes memory) { return cuda::Pin(gpu_, memory); }
 
 Status Queue::Enter(DeviceStream stream, Sequence sequence) {
   const Gpu::Use use(*gpu_);

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "collectives/connect.h"
 #include "collectives/cpu_list.h"
+#include "cuda/cuda.h"
 #include "rendezvous/init_method.h"
 #include "tools/commands.h"
 #include "tools/interrupt.h"
@@ -138,6 +139,7 @@ int MeasureInProcess(const PerfFlags& flags) {
       options.profile = flags.profile;
       options.record_dir = flags.outputs.record_dir;
       options.rails = flags.measure.rails;
+      if (flags.measure.memory == PerfMemory::kCuda) options.device = CudaWhenUsed();
       flags.integrity.ApplyTo(options);
       auto created = Communicator::Create(std::move(options));
       if (!created) {
@@ -208,6 +210,7 @@ int MeasureAsRank(PerfFlags& flags) {
   options.communicator.profile = flags.profile;
   options.communicator.record_dir = flags.outputs.record_dir;
   options.communicator.rails = flags.measure.rails;
+  if (flags.measure.memory == PerfMemory::kCuda) options.communicator.device = CudaWhenUsed();
   flags.integrity.ApplyTo(options.communicator);
   const auto communicator = Connect(options);
   if (!communicator) {

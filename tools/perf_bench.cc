@@ -1,10 +1,8 @@
 #include "tools/perf_bench.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -13,17 +11,11 @@
 namespace rondo {
 namespace {
 
-constexpr std::size_t kGuardBytes = 64;
-constexpr std::byte kGuard{0xA5};
 constexpr std::byte kPoison{0xEE};  // of an output before the operation that must write it
 constexpr int kMaxIterations = 4000;
 constexpr std::uint64_t kLargeBytes = 256 << 20;
 
 double ToMicroseconds(Duration duration) { return std::chrono::duration<double, std::micro>(duration).count(); }
-
-bool IsGuard(Bytes bytes) {
-  return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == kGuard; });
-}
 
 OperationOptions OptionsOf(const PerfCase& which) {
   OperationOptions options;
@@ -50,53 +42,6 @@ Duration TimePerSize(std::size_t measurements) {
 
 }  // namespace
 
-// Memory of the largest size, a guard in front, a guard behind whatever size is in use.
-class PerfBench::Arena {
- public:
-  // In memory of `allocator`, if there is one.
-  static Result<std::unique_ptr<Arena>> Make(std::uint64_t bytes, Communicator* allocator) {
-    const std::uint64_t all = bytes + 4096 + kGuardBytes;  // the data starts on a page
-    if (allocator != nullptr) {
-      RONDO_ASSIGN(auto allocated, allocator->Allocate(all));
-      std::byte* const begin = allocated->bytes().data();
-      return std::unique_ptr<Arena>(new Arena(begin, all, std::move(allocated)));
-    }
-    void* memory = ::mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
-      return Fail(ErrorCode::kOutOfMemory, "no memory for a buffer of {} bytes: {}", bytes, std::strerror(errno));
-    }
-    ::madvise(memory, all, MADV_HUGEPAGE);
-    return std::unique_ptr<Arena>(new Arena(static_cast<std::byte*>(memory), all, nullptr));
-  }
-  ~Arena() {
-    if (allocated_ == nullptr) ::munmap(memory_, all_bytes_);
-  }
-  Arena(const Arena&) = delete;
-  Arena& operator=(const Arena&) = delete;
-
-  // The first `bytes`, guarded from now on.
-  MutableBytes Guarded(std::uint64_t bytes) {
-    bytes_ = bytes;
-    std::fill_n(data() - kGuardBytes, kGuardBytes, kGuard);
-    std::fill_n(data() + bytes, kGuardBytes, kGuard);
-    return {data(), bytes};
-  }
-  MutableBytes bytes() { return {data(), bytes_}; }
-  bool GuardsIntact() {
-    return IsGuard({data() - kGuardBytes, kGuardBytes}) && IsGuard({data() + bytes_, kGuardBytes});
-  }
-
- private:
-  Arena(std::byte* memory, std::uint64_t all_bytes, std::unique_ptr<Memory> allocated)
-      : memory_(memory), all_bytes_(all_bytes), allocated_(std::move(allocated)) {}
-  std::byte* data() { return memory_ + 4096; }
-
-  std::byte* memory_;
-  std::uint64_t all_bytes_;
-  std::unique_ptr<Memory> allocated_;  // null: it is mapped
-  std::uint64_t bytes_ = 0;
-};
-
 PerfBench::PerfBench(Communicator& communicator, const Clock& clock, std::function<void(const std::string&)> complain)
     : communicator_(communicator), clock_(clock), complain_(std::move(complain)) {}
 
@@ -117,8 +62,13 @@ Status PerfBench::Prepare(const PerfOptions& options, const std::vector<PerfCase
   // Messages as programs send them that want the most of a transport: a collective may be run on any memory.
   const bool messages = std::all_of(cases.begin(), cases.end(), [](const PerfCase& one) { return one.send_recv; });
   Communicator* const allocator = options.allocate || messages ? &communicator_ : nullptr;
-  RONDO_ASSIGN(input_, Arena::Make(max_bytes, allocator));
-  RONDO_ASSIGN(output_, Arena::Make(max_bytes, allocator));  // plain memory takes none while nothing is out of place
+  memory_ = options.memory;
+  if (memory_ != PerfMemory::kHost) {
+    RONDO_ASSIGN(session_, OpenCudaSession(LocalRank()));
+  }
+  const auto make = [&] { return PerfArena::Make(max_bytes, memory_, allocator, session_.get()); };
+  RONDO_ASSIGN(input_, make());
+  RONDO_ASSIGN(output_, make());  // plain memory takes none while nothing is out of place
   return {};
 }
 
@@ -129,11 +79,11 @@ Result<PerfRow> PerfBench::Measure(const PerfCase& which, bool in_place) {
   row.ranks = communicator_.world_size();
 
   part_ = PartOf(which, in_place);
-  Fill();
+  RONDO_TRY(Fill());
   TimePoint start = clock_.Now();
   RONDO_TRY(Once(which));
   const double first_us = ToMicroseconds(clock_.Now() - start);
-  std::uint64_t wrong = CountWrong(which, in_place, "the first operation");
+  RONDO_ASSIGN(std::uint64_t wrong, CountWrong(which, in_place, "the first operation"));
 
   // The first operation makes connections, so unless a count was given another one says how long they take; of a very
   // large vector the first says enough.
@@ -151,7 +101,10 @@ Result<PerfRow> PerfBench::Measure(const PerfCase& which, bool in_place) {
 
   // Data in place was fed with its own results, except where the operation copies; out of place nothing may have
   // changed.
-  if (!in_place || !Reduces(which.collective)) wrong += CountWrong(which, in_place, "the timed operations");
+  if (!in_place || !Reduces(which.collective)) {
+    RONDO_ASSIGN(const std::uint64_t more, CountWrong(which, in_place, "the timed operations"));
+    wrong += more;
+  }
   std::vector<double> wrong_by_rank(static_cast<std::size_t>(row.ranks), 0);
   wrong_by_rank[static_cast<std::size_t>(communicator_.rank())] = static_cast<double>(wrong);
   RONDO_TRY(MaxOverRanks(wrong_by_rank));
@@ -176,7 +129,7 @@ Status PerfBench::TimeEach(const PerfCase& which, int iterations) {
   // What has a root starts behind a barrier, or the root would run ahead and nobody would see how long one takes. Ranks
   // leave the barrier one after the other, and by its own clock one that leaves it late has had little to wait for: so
   // where all read the same clock, on one host, it lasts from the root's start to the last rank's end.
-  const bool from_root = which.has_root() && communicator_.place().even_hosts() == 1;
+  const bool from_root = which.has_root() && communicator_.place().even_hosts() == 1 && !is_on_gpu();
   const bool is_root = communicator_.rank() == which.root;
   const TimePoint origin{};
   times_us_.assign(static_cast<std::size_t>(iterations), 0);
@@ -185,7 +138,7 @@ Status PerfBench::TimeEach(const PerfCase& which, int iterations) {
     if (which.has_root()) RONDO_TRY(communicator_.Barrier());
     const TimePoint begin = clock_.Now();
     RONDO_TRY(Once(which));
-    times_us_[i] = ToMicroseconds(clock_.Now() - (from_root ? origin : begin));
+    times_us_[i] = is_on_gpu() ? gpu_us_ : ToMicroseconds(clock_.Now() - (from_root ? origin : begin));
     if (from_root && is_root) starts_us_[i] = ToMicroseconds(begin - origin);
   }
   RONDO_TRY(MaxOverRanks(times_us_));
@@ -306,47 +259,82 @@ Status PerfBench::ExchangeWithNeighbours(const PerfCase& which) {
   return Fail(ErrorCode::kInternal, "{} of {} elements came from rank {}", received->count, which.count, Previous());
 }
 
+int PerfBench::LocalRank() const {
+  const std::string& host = communicator_.peer(communicator_.rank()).host_id;
+  int before = 0;
+  for (Rank rank = 0; rank < communicator_.rank(); ++rank) before += communicator_.peer(rank).host_id == host ? 1 : 0;
+  return before;
+}
+
+template <typename... Formal, typename... Actual>
+Status PerfBench::Call(Status (Communicator::*blocking)(Formal...), Work (Communicator::*issuing)(Formal...),
+                       Actual&&... arguments) {
+  if (!is_on_gpu()) return (communicator_.*blocking)(std::forward<Actual>(arguments)...);
+  RONDO_TRY(session_->Begin());
+  Work work = (communicator_.*issuing)(std::forward<Actual>(arguments)...);
+  RONDO_TRY(session_->End());
+  RONDO_TRY(work.Wait());
+  RONDO_ASSIGN(gpu_us_, session_->TookUs());
+  return {};
+}
+
 Status PerfBench::Once(const PerfCase& which) {
   if (which.send_recv) return ExchangeWithNeighbours(which);
   OperationOptions options = OptionsOf(which);
   options.scale = part_.scale;
-  const void* const input = input_->bytes().data() + part_.input_at;
-  void* const output = part_.one_memory ? input_->bytes().data() + part_.output_at : output_->bytes().data();
+  if (is_on_gpu()) {
+    options.memory = MemoryKind::kDevice;
+    options.stream = session_->stream();
+  }
+  const void* const input = input_->address() + part_.input_at;
+  void* const output = part_.one_memory ? input_->address() + part_.output_at : output_->address();
   const std::size_t element_bytes = SizeOf(which.type);
   switch (which.collective) {
     case Collective::kAllReduce:
-      return communicator_.AllReduce(input, output, which.count, which.type, which.op, options);
+      return Call(&Communicator::AllReduce, &Communicator::AllReduceAsync, input, output, which.count, which.type,
+                  which.op, options);
     case Collective::kReduce:
-      return communicator_.Reduce(input, output, which.count, which.type, which.op, which.root, options);
+      return Call(&Communicator::Reduce, &Communicator::ReduceAsync, input, output, which.count, which.type, which.op,
+                  which.root, options);
     case Collective::kBroadcast:
-      return communicator_.Broadcast(input, output, which.count, which.type, which.root, options);
+      return Call(&Communicator::Broadcast, &Communicator::BroadcastAsync, input, output, which.count, which.type,
+                  which.root, options);
     case Collective::kAllGather:
-      if (which.uneven) return communicator_.AllGatherV(input, output, part_.output_counts, which.type, options);
-      return communicator_.AllGather(input, output, which.count, which.type, options);
+      if (which.uneven)
+        return Call(&Communicator::AllGatherV, &Communicator::AllGatherVAsync, input, output, part_.output_counts,
+                    which.type, options);
+      return Call(&Communicator::AllGather, &Communicator::AllGatherAsync, input, output, which.count, which.type,
+                  options);
     case Collective::kReduceScatter:
       if (which.uneven)
-        return communicator_.ReduceScatterV(input, output, part_.output_counts, which.type, which.op, options);
-      return communicator_.ReduceScatter(input, output, which.count, which.type, which.op, options);
+        return Call(&Communicator::ReduceScatterV, &Communicator::ReduceScatterVAsync, input, output,
+                    part_.output_counts, which.type, which.op, options);
+      return Call(&Communicator::ReduceScatter, &Communicator::ReduceScatterAsync, input, output, which.count,
+                  which.type, which.op, options);
     case Collective::kGather:
       if (which.uneven)
-        return communicator_.GatherV(input, part_.input_bytes / element_bytes, output, part_.output_counts, which.type,
-                                     which.root, options);
-      return communicator_.Gather(input, output, which.count, which.type, which.root, options);
+        return Call(&Communicator::GatherV, &Communicator::GatherVAsync, input, part_.input_bytes / element_bytes,
+                    output, part_.output_counts, which.type, which.root, options);
+      return Call(&Communicator::Gather, &Communicator::GatherAsync, input, output, which.count, which.type, which.root,
+                  options);
     case Collective::kScatter:
       if (which.uneven)
-        return communicator_.ScatterV(input, part_.input_counts, output, part_.output_bytes / element_bytes, which.type,
-                                      which.root, options);
-      return communicator_.Scatter(input, output, which.count, which.type, which.root, options);
+        return Call(&Communicator::ScatterV, &Communicator::ScatterVAsync, input, part_.input_counts, output,
+                    part_.output_bytes / element_bytes, which.type, which.root, options);
+      return Call(&Communicator::Scatter, &Communicator::ScatterAsync, input, output, which.count, which.type,
+                  which.root, options);
     case Collective::kAllToAll:
       if (which.uneven)
-        return communicator_.AllToAllV(input, part_.input_counts, output, part_.output_counts, which.type, options);
-      return communicator_.AllToAll(input, output, which.count, which.type, options);
-    case Collective::kBarrier: return communicator_.Barrier(options);
+        return Call(&Communicator::AllToAllV, &Communicator::AllToAllVAsync, input, part_.input_counts, output,
+                    part_.output_counts, which.type, options);
+      return Call(&Communicator::AllToAll, &Communicator::AllToAllAsync, input, output, which.count, which.type,
+                  options);
+    case Collective::kBarrier: return Call(&Communicator::Barrier, &Communicator::BarrierAsync, options);
   }
   return Fail(ErrorCode::kUnsupported, "{} cannot be measured", which.Subject());
 }
 
-void PerfBench::Fill() {
+Status PerfBench::Fill() {
   const auto fill = [&](MutableBytes bytes, const std::vector<Piece>& pieces) {
     for (const Piece& piece : pieces) {
       const std::size_t n = piece.count * piece.elements.element_bytes();
@@ -362,14 +350,18 @@ void PerfBench::Fill() {
     if (part_.input_bytes < both.size()) poison(both);
     fill(both.subspan(part_.input_at), part_.input);
     output_->Guarded(0);
-    return;
+  } else {
+    fill(input_->Guarded(part_.input_bytes), part_.input);
+    poison(output_->Guarded(part_.output_bytes));
   }
-  fill(input_->Guarded(part_.input_bytes), part_.input);
-  poison(output_->Guarded(part_.output_bytes));
+  RONDO_TRY(input_->ToGpu());
+  return output_->ToGpu();
 }
 
-std::uint64_t PerfBench::CountWrong(const PerfCase& which, bool in_place, const char* when) {
+Result<std::uint64_t> PerfBench::CountWrong(const PerfCase& which, bool in_place, const char* when) {
   if (!check_ || !PerfCase::HasData(which.collective)) return 0;
+  RONDO_TRY(input_->FromGpu());
+  RONDO_TRY(output_->FromGpu());
   const auto complain = [&](const std::string& what) {
     complain_(fmt::format("{} {} {}, {} elements, {}, after {}: {}", which.Subject(), which.TypeName(), which.OpName(),
                           which.count, in_place ? "in place" : "out of place", when, what));
@@ -398,7 +390,7 @@ std::uint64_t PerfBench::CountWrong(const PerfCase& which, bool in_place, const 
   };
   compare(part_.output, (part_.one_memory ? input_ : output_)->bytes().subspan(part_.output_at), "output");
   if (!part_.one_memory) compare(part_.input, input_->bytes(), "input, which must stay as it was,");
-  for (Arena* arena : {input_.get(), output_.get()}) {
+  for (PerfArena* arena : {input_.get(), output_.get()}) {
     if (arena->GuardsIntact()) continue;
     ++wrong;
     complain("bytes beside the buffer were overwritten");

@@ -12,6 +12,8 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "collectives/communicator.h"
+#include "cuda/session.h"
+#include "tools/perf_arena.h"
 #include "tools/perf_case.h"
 #include "tools/perf_data.h"
 
@@ -32,7 +34,6 @@ class PerfBench {
   Result<PerfRow> Measure(const PerfCase& which, bool in_place);
 
  private:
-  class Arena;
   // A stretch of a buffer and what it holds.
   struct Piece {
     RepeatedElements elements;
@@ -52,11 +53,18 @@ class PerfBench {
   Part PartOf(const PerfCase& which, bool in_place);
   Status Choose(PerfRow& row) const;
   Status Once(const PerfCase& which);
+  // One operation of the communicator: on memory of a GPU the asynchronous form, timed on its stream.
+  template <typename... Formal, typename... Actual>
+  Status Call(Status (Communicator::*blocking)(Formal...), Work (Communicator::*issuing)(Formal...),
+              Actual&&... arguments);
+  bool is_on_gpu() const { return memory_ == PerfMemory::kCuda; }
+  // Which of this host's ranks this one is.
+  int LocalRank() const;
   Status ExchangeWithNeighbours(const PerfCase& which);
   Rank Previous() const { return (communicator_.rank() + communicator_.world_size() - 1) % communicator_.world_size(); }
   // Readies the buffers for an operation whose result can be checked, and finds what is wrong after it.
-  void Fill();
-  std::uint64_t CountWrong(const PerfCase& which, bool in_place, const char* when);
+  Status Fill();
+  Result<std::uint64_t> CountWrong(const PerfCase& which, bool in_place, const char* when);
   const CheckedData& ReduceDataOf(const PerfCase& which);
   const MovedElements& MovedOf(DataType type);
   // Runs it so many times; leaves in times_us_ how long each took.
@@ -75,8 +83,11 @@ class PerfBench {
   bool check_ = true;
   std::uint64_t max_count_ = 0;
 
-  std::unique_ptr<Arena> input_;  // in place: for both
-  std::unique_ptr<Arena> output_;
+  PerfMemory memory_ = PerfMemory::kHost;
+  std::unique_ptr<CudaSession> session_;  // of pinned memory and a GPU's
+  double gpu_us_ = 0;                     // that the last operation took there
+  std::unique_ptr<PerfArena> input_;      // in place: for both
+  std::unique_ptr<PerfArena> output_;
   Part part_;
   // What was made last, for which type and operation.
   std::optional<std::pair<DataType, ReduceOp>> reduced_of_;

@@ -9,6 +9,22 @@
 #include "collectives/model/selector.h"
 
 namespace rondo {
+
+std::string_view Name(PerfMemory memory) {
+  switch (memory) {
+    case PerfMemory::kHost: return "host";
+    case PerfMemory::kPinned: return "pinned";
+    case PerfMemory::kCuda: return "cuda";
+  }
+  return "unknown";
+}
+
+std::optional<PerfMemory> ParsePerfMemory(std::string_view name) {
+  for (const PerfMemory memory : {PerfMemory::kHost, PerfMemory::kPinned, PerfMemory::kCuda})
+    if (Name(memory) == name) return memory;
+  return std::nullopt;
+}
+
 namespace {
 
 // An algorithm to measure a collective with, and in which mode.
@@ -197,6 +213,7 @@ Result<std::vector<PerfCase>> PlanCases(const PerfOptions& options, int world_si
     one.checksums = options.checksums;
     one.compare_results = options.compare_results;
     one.rails = options.rails;
+    one.memory = options.memory;
   }
   return cases;
 }

@@ -24,6 +24,15 @@ struct Wanted {
   bool all = false;  // pairings that make no sense are skipped; where everything was named they are errors
 };
 
+// Where the buffers of a measurement lie. Append: the names stand in files (perf_report.h).
+enum class PerfMemory : std::uint8_t {
+  kHost,
+  kPinned,  // of the host, pinned for the GPU
+  kCuda,    // of the GPU
+};
+std::string_view Name(PerfMemory memory);  // "host", "pinned", "cuda"
+std::optional<PerfMemory> ParsePerfMemory(std::string_view name);
+
 struct PerfOptions {
   Wanted<Collective> collectives;
   bool send_recv = false;  // the exchange with neighbours too
@@ -47,6 +56,7 @@ struct PerfOptions {
   bool checksums = false;      // what every case is measured with; said in its row
   bool compare_results = false;
   std::uint32_t rails = 1;
+  PerfMemory memory = PerfMemory::kHost;
   bool allocate = false;  // buffers from Communicator::Allocate; where messages alone are measured they always are
   bool check = true;
 };
@@ -68,6 +78,7 @@ struct PerfCase {
   bool checksums = false;  // this and the next two: of the communicator
   bool compare_results = false;
   std::uint32_t rails = 1;
+  PerfMemory memory = PerfMemory::kHost;
 
   // Of the largest buffer of a rank, as nccl-tests count.
   std::uint64_t bytes() const { return HasData(collective) ? count * blocks * SizeOf(type) : 0; }

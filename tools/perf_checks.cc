@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "collectives/connect.h"
+#include "cuda/cuda.h"
 #include "rendezvous/init_method.h"
 #include "tools/flags.h"
 #include "tools/perf_flags.h"
@@ -114,6 +115,22 @@ Status CheckInProcess(const PerfFlags& flags) {
   return Fail(ErrorCode::kInvalidArgument, "{}: --transport inproc has no addresses and uses no network", unused);
 }
 
+// Before any rank is started where they are to be started here.
+Status CheckDevice(PerfFlags& flags) {
+  PerfOptions& measure = flags.measure;
+  if (measure.memory == PerfMemory::kHost) return {};
+  if (measure.memory == PerfMemory::kCuda && measure.send_recv) {
+    if (!measure.collectives.all)
+      return Fail(ErrorCode::kInvalidArgument, "--device cuda: send_recv goes from and to the host's memory alone");
+    measure.send_recv = false;
+  }
+  if (flags.launched) return {};
+  if (const auto gpus = OpenCuda(); !gpus)
+    return Fail(gpus.error().With(
+        [&](ErrorDetails& d) { d.message = fmt::format("--device {}: {}", Name(measure.memory), d.message); }));
+  return {};
+}
+
 }  // namespace
 
 bool SharesMemory(const PerfFlags& flags) { return flags.transport == "auto" || flags.transport == "shm"; }
@@ -136,6 +153,7 @@ Status SettlePerfFlags(PerfFlags& flags) {
     flags.of_matrix = MatrixOptionsOf(flags);
   }
   if (flags.transport == "inproc") RONDO_TRY(CheckInProcess(flags));
+  RONDO_TRY(CheckDevice(flags));
   if ((flags.outputs.json == "-") + (flags.outputs.csv == "-") + (flags.outputs.html == "-") > 1)
     return Fail(ErrorCode::kInvalidArgument, "--json, --csv and --html: only one of them can have stdout");
   RONDO_TRY(CheckRdmaPorts(flags));

@@ -130,6 +130,12 @@ void AddWhatToMeasure(CLI::App& perf, PerfFlags& flags) {
   perf.add_flag("--in-place", flags.in_place, "Measure in place (default: both ways)");
   perf.add_flag("--out-of-place", flags.out_of_place, "Measure out of place");
   perf.add_flag("--uneven", measure.uneven, "A count of its own for every rank: all_gather_v, all_to_all_v and so on");
+  AddChoice(
+      perf, "--device", [&measure](const std::string& name) { measure.memory = ParsePerfMemory(name).value(); },
+      {"host", "pinned", "cuda"},
+      "Where buffers lie (default host). cuda: on a GPU, the nth of the host's for its nth rank, with times taken on "
+      "its "
+      "stream; pinned: on the host, pinned for it");
   perf.add_flag(
       "--allocate", measure.allocate,
       "Buffers from Communicator::Allocate, which ranks of a host read where they lie and RDMA sends without a copy "
@@ -149,10 +155,10 @@ void AddWhatToMeasure(CLI::App& perf, PerfFlags& flags) {
 }
 
 // What says nothing of pairs of ranks, and is refused with --matrix.
-constexpr std::array kUnfitForMatrix{"--step-factor", "--step-bytes",   "--dtype",         "--op",
-                                     "--root",        "--algorithm",    "--in-place",      "--out-of-place",
-                                     "--uneven",      "--reproducible", "--wide-partials", "--compare-results",
-                                     "--profile",     "--predicted"};
+constexpr std::array kUnfitForMatrix{
+    "--step-factor",  "--step-bytes",    "--dtype",           "--op",      "--root",
+    "--algorithm",    "--in-place",      "--out-of-place",    "--uneven",  "--device",
+    "--reproducible", "--wide-partials", "--compare-results", "--profile", "--predicted"};
 
 void AddMatrix(CLI::App& perf, PerfFlags& flags) {
   MatrixOptions& matrix = flags.of_matrix;

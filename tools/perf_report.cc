@@ -64,6 +64,7 @@ Json RowToJson(const PerfRow& row) {
               {"checksums", row.of.checksums},
               {"compare_results", row.of.compare_results},
               {"rails", row.of.rails},
+              {"device", Name(row.of.memory)},
               {"iters", row.iterations},
               {"time_us",
                {{"min", Rounded(row.min_us)},
@@ -79,7 +80,7 @@ Json RowToJson(const PerfRow& row) {
 
 // What makes two rows comparable: everything but numbers measured.
 using RowIdentity = std::tuple<std::string, std::string, std::string, int, std::uint64_t, std::string, std::string,
-                               Rank, bool, bool, bool, bool, bool, bool, int>;
+                               Rank, bool, bool, bool, bool, bool, bool, int, std::string>;
 
 RowIdentity IdentityOf(const PerfRow& row) {
   return {std::string(row.of.Kind()),
@@ -96,7 +97,8 @@ RowIdentity IdentityOf(const PerfRow& row) {
           row.of.wide_partials,
           row.of.checksums,
           row.of.compare_results,
-          static_cast<int>(row.of.rails)};
+          static_cast<int>(row.of.rails),
+          std::string(Name(row.of.memory))};
 }
 
 RowIdentity IdentityOf(const Json& row) {
@@ -119,7 +121,8 @@ RowIdentity IdentityOf(const Json& row) {
           mode("wide_partials"),
           mode("checksums"),
           mode("compare_results"),
-          row.contains("rails") ? rank("rails") : 1};
+          row.contains("rails") ? rank("rails") : 1,
+          row.value("device", std::string(Name(PerfMemory::kHost)))};
 }
 
 // What reproducible mode takes: per row its time over that of the free choice.
@@ -201,17 +204,18 @@ std::string ToJson(const std::vector<PerfRow>& rows, const HostFacts& host) {
 std::string ToCsv(const std::vector<PerfRow>& rows) {
   std::string text =
       "collective,algorithm,transport,ranks,bytes,count,dtype,op,root,in_place,uneven,reproducible,wide_partials,"
-      "checksums,compare_results,rails,iters,"
+      "checksums,compare_results,rails,device,iters,"
       "time_us_min,time_us_median,"
       "time_us_p99,time_us_max,expected_us,expected_measured,algbw_GBps,busbw_GBps,wrong\n";
   for (const PerfRow& row : rows) {
     text += fmt::format(
-        "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{},{:.6g},{:.6g},{}\n",
+        "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{},{:.6g},{:.6g},{}"
+        "\n",
         row.of.Kind(), row.algorithm, row.transport, row.ranks, row.of.bytes(), row.of.count, row.of.TypeName(),
         row.of.OpName(), row.of.root, row.in_place, row.of.uneven, row.of.reproducible, row.of.wide_partials,
-        row.of.checksums, row.of.compare_results, row.of.rails, row.iterations, row.min_us, row.median_us, row.p99_us,
-        row.max_us, row.expected_us, row.expected_measured, row.AlgorithmGBps(), row.BusGBps(),
-        row.wrong ? fmt::format("{}", *row.wrong) : "");
+        row.of.checksums, row.of.compare_results, row.of.rails, Name(row.of.memory), row.iterations, row.min_us,
+        row.median_us, row.p99_us, row.max_us, row.expected_us, row.expected_measured, row.AlgorithmGBps(),
+        row.BusGBps(), row.wrong ? fmt::format("{}", *row.wrong) : "");
   }
   return text;
 }

@@ -33,11 +33,14 @@ class Reporter {
                                : options.checksums                          ? " with checksums"
                                : options.compare_results                    ? ", results compared"
                                                                             : "";
+    const char* const memory = options.memory == PerfMemory::kCuda     ? " on GPUs"
+                               : options.memory == PerfMemory::kPinned ? " in pinned memory"
+                                                                       : "";
     const std::string rails = options.rails > 1 ? fmt::format(" on {} rails", options.rails) : "";
-    Print(TableHead(
-        fmt::format("rondo {}: {} ranks over {}{}{}, seen from {} ({} cores){}", kRondoVersion,
-                    communicator.world_size(), communicator.Transports(), rails, checks, host.name, host.cores, ranks),
-        outputs.predicted));
+    Print(TableHead(fmt::format("rondo {}: {} ranks{} over {}{}{}, seen from {} ({} cores){}", kRondoVersion,
+                                communicator.world_size(), memory, communicator.Transports(), rails, checks, host.name,
+                                host.cores, ranks),
+                    outputs.predicted));
   }
 
   void Next(const PerfCase& which) {

@@ -66,6 +66,15 @@ RONDO_HOST_DEVICE T BitsTo(std::conditional_t<sizeof(T) == 4, std::uint32_t, std
 #endif
 }
 
+template <typename T>
+RONDO_HOST_DEVICE bool IsNan(T value) {
+#ifdef __CUDA_ARCH__
+  return isnan(value);
+#else
+  return __builtin_isnan(value);
+#endif
+}
+
 RONDO_HOST_DEVICE bool SignBit(float value) {
 #ifdef __CUDA_ARCH__
   return (__float_as_uint(value) >> 31) != 0;
@@ -84,9 +93,9 @@ RONDO_HOST_DEVICE bool SignBit(double value) {
 template <typename T>
 RONDO_HOST_DEVICE T Canonical(T value) {
   if constexpr (sizeof(T) == 4) {
-    return value != value ? BitsTo<float>(kNanFloat32) : value;
+    return IsNan(value) ? BitsTo<float>(kNanFloat32) : value;
   } else {
-    return value != value ? BitsTo<double>(kNanFloat64) : value;
+    return IsNan(value) ? BitsTo<double>(kNanFloat64) : value;
   }
 }
 
@@ -102,7 +111,7 @@ struct Float16 {
   }
   static RONDO_HOST_DEVICE std::uint16_t Store(float value) {
 #ifdef __CUDA_ARCH__
-    return value != value ? kNanFloat16 : __half_as_ushort(__float2half_rn(value));
+    return IsNan(value) ? kNanFloat16 : __half_as_ushort(__float2half_rn(value));
 #else
     return ToFloat16(value);
 #endif
@@ -121,7 +130,7 @@ struct Bfloat16 {
   }
   static RONDO_HOST_DEVICE std::uint16_t Store(float value) {
 #ifdef __CUDA_ARCH__
-    return value != value ? kNanBfloat16 : __bfloat16_as_ushort(__float2bfloat16_rn(value));
+    return IsNan(value) ? kNanBfloat16 : __bfloat16_as_ushort(__float2bfloat16_rn(value));
 #else
     return ToBfloat16(value);
 #endif
@@ -162,7 +171,7 @@ RONDO_HOST_DEVICE T Combine(T left, T right) {
       return Canonical<T>(left + right);
     if constexpr (kOp == ReduceOp::kProd) return Canonical<T>(left * right);
     if constexpr (kOp == ReduceOp::kMin || kOp == ReduceOp::kMax) {
-      if (left != left || right != right) return Canonical<T>(left + right);
+      if (IsNan(left) || IsNan(right)) return Canonical<T>(left + right);
       constexpr bool kMinimum = kOp == ReduceOp::kMin;
       if (left == right) return SignBit(left) == kMinimum ? left : right;
       return (left < right) == kMinimum ? left : right;

@@ -21,7 +21,7 @@ std::unique_ptr<OnGpu> OnGpu::Find() {
 
 OnGpu::~OnGpu() {
   const Gpu::Use use(*gpu_);
-  for (const CUstream stream : streams_) {
+  for (CUstream stream : streams_) {
     driver().StreamSynchronize(stream);
     driver().StreamDestroy(stream);
   }

@@ -58,7 +58,7 @@ TEST_CASE("An operation arrives when what was on its stream has ended, and the s
   const auto gpu = OnGpu::Find();
   if (gpu == nullptr) return;
   const auto queue = QueueOf(*gpu);
-  const CUstream stream = gpu->NewStream();
+  CUstream stream = gpu->NewStream();
   std::atomic<bool> latch{false};
   gpu->Put(stream, latch);
   REQUIRE(queue->Enter(stream, 1).has_value());
@@ -87,14 +87,14 @@ TEST_CASE("Places are taken again and again, by many streams, and left in order"
     queue->Leave(sequence - 3);
   }
   queue->Leave(40);
-  for (const CUstream stream : streams) gpu->Synchronize(stream);
+  for (CUstream stream : streams) gpu->Synchronize(stream);
 }
 
 TEST_CASE("Leaving for good lets go of every stream, now and later") {
   const auto gpu = OnGpu::Find();
   if (gpu == nullptr) return;
   const auto queue = QueueOf(*gpu);
-  const CUstream before = gpu->NewStream(), after = gpu->NewStream();
+  CUstream before = gpu->NewStream(), after = gpu->NewStream();
   REQUIRE(queue->Enter(before, 1).has_value());
   queue->LeaveForGood();
   REQUIRE(queue->Enter(after, 2).has_value());
@@ -154,7 +154,7 @@ TEST_CASE("After draining, no copy touches the host's memory any more, whatever 
   const auto gpu = OnGpu::Find();
   if (gpu == nullptr) return;
   const auto queue = QueueOf(*gpu);
-  const CUstream stuck = gpu->NewStream();
+  CUstream stuck = gpu->NewStream();
   REQUIRE(queue->Enter(stuck, 1).has_value());
   constexpr std::size_t kBytes = 1 << 20;
   Pinned host(*queue, kBytes);

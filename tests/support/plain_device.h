@@ -28,7 +28,7 @@ class PlainDeviceMemory {
   static constexpr std::size_t kGuardBytes = 64;
   static constexpr std::byte kGuard{0xA5};
 
-  PlainDeviceMemory(std::size_t bytes, std::size_t misalignment = 0)
+  explicit PlainDeviceMemory(std::size_t bytes, std::size_t misalignment = 0)
       : begin_(kGuardBytes + misalignment % kGuardBytes), bytes_(bytes), shadow_(bytes + 3 * kGuardBytes, kGuard) {
     trap_ = mmap(nullptr, shadow_.size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     RONDO_CHECK(trap_ != MAP_FAILED, "no address space");
