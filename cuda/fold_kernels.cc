@@ -1,0 +1,68 @@
+#include "cuda/fold_kernels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/bytes.h"
+#include "base/check.h"
+#include "cuda/kernels/image.h"
+
+namespace rondo::cuda {
+namespace {
+
+constexpr unsigned kThreadsPerBlock = 512;  // as the kernels say (__launch_bounds__)
+constexpr unsigned kBlocksPerProcessor = 4;
+// What a thread does at once: four vectors of 16 bytes.
+constexpr std::uint64_t kBytesPerThread = 64;
+
+constexpr std::size_t kOps = 16, kTypes = 16;
+static_assert(kAllReduceOps.size() < kOps && kAllDataTypes.size() < kTypes);
+
+}  // namespace
+
+Result<std::unique_ptr<FoldKernels>> FoldKernels::Load(std::shared_ptr<const Gpu> gpu) {
+  std::unique_ptr<FoldKernels> kernels(new FoldKernels(std::move(gpu)));
+  const Gpu& on = *kernels->gpu_;
+  const Gpu::Use use(on);
+  RONDO_TRY(kernels->driver_.Check(kernels->driver_.ModuleLoadData(&kernels->module_, rondo_cuda_image),
+                                   fmt::format("loading kernels into {}", on.name())));
+  const auto processors = static_cast<unsigned>(on.Attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+  kernels->most_blocks_ = std::max(processors, 1U) * kBlocksPerProcessor;
+  kernels->functions_.resize(kTypes * kOps);
+  return kernels;
+}
+
+FoldKernels::~FoldKernels() {
+  if (module_ == nullptr) return;
+  const Gpu::Use use(*gpu_);
+  driver_.ModuleUnload(module_);
+}
+
+Result<CUfunction> FoldKernels::Find(DataType type, ReduceOp op) {
+  RONDO_TRY(CheckPairing(type, op));
+  if (IsUserDefined(op)) return Fail(ErrorCode::kInvalidArgument, "no GPU knows the operation {} of a user", Name(op));
+  const std::lock_guard lock(mutex_);
+  CUfunction& function = functions_[static_cast<std::size_t>(type) * kOps + static_cast<std::size_t>(op)];
+  if (function == nullptr) {
+    const std::string name = fmt::format("rondo_fold_{}_{}", Name(type), Name(op));
+    RONDO_TRY(driver_.Check(driver_.ModuleGetFunction(&function, module_, name.c_str()), name));
+  }
+  return function;
+}
+
+Status FoldKernels::Launch(CUstream stream, DataType type, ReduceOp op, const FoldArguments& arguments) {
+  RONDO_CHECK(arguments.count >= 1 && arguments.count <= kMostSources, "{} sources", arguments.count);
+  const Gpu::Use use(*gpu_);
+  RONDO_ASSIGN(CUfunction function, Find(type, op));
+  if (arguments.elements == 0) return {};
+  const std::uint64_t threads = DivCeil(arguments.elements * SizeOf(type), kBytesPerThread);
+  const auto blocks = static_cast<unsigned>(
+      std::clamp<std::uint64_t>(DivCeil(threads, std::uint64_t{kThreadsPerBlock}), 1, most_blocks_));
+  void* parameters[] = {const_cast<FoldArguments*>(&arguments)};
+  return driver_.Check(
+      driver_.LaunchKernel(function, blocks, 1, 1, kThreadsPerBlock, 1, 1, 0, stream, parameters, nullptr),
+      "launching a reduction");
+}
+
+}  // namespace rondo::cuda

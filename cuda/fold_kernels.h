@@ -1,0 +1,41 @@
+// The kernels of a GPU (kernels/fold.h), loaded into its context and launched.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/reduce_op.h"
+#include "cuda/gpu.h"
+#include "cuda/kernels/fold.h"
+
+namespace rondo::cuda {
+
+// Thread rule: any thread.
+class FoldKernels {
+ public:
+  // kUnsupported: the GPU is older than sm_75, or the driver than the kernels.
+  static Result<std::unique_ptr<FoldKernels>> Load(std::shared_ptr<const Gpu> gpu);
+  ~FoldKernels();
+  FoldKernels(const FoldKernels&) = delete;
+  FoldKernels& operator=(const FoldKernels&) = delete;
+
+  // Puts the fold on the stream. All memory is lent until the stream has passed it; every pointer is one that this GPU
+  // reaches. Zero elements put nothing there. kInvalidArgument: CheckPairing refuses the pairing, or the operation is a
+  // user's.
+  Status Launch(CUstream stream, DataType type, ReduceOp op, const FoldArguments& arguments);
+
+ private:
+  explicit FoldKernels(std::shared_ptr<const Gpu> gpu) : gpu_(std::move(gpu)), driver_(gpu_->driver()) {}
+  Result<CUfunction> Find(DataType type, ReduceOp op);
+
+  const std::shared_ptr<const Gpu> gpu_;
+  const Driver& driver_;
+  CUmodule module_ = nullptr;
+  unsigned most_blocks_ = 0;           // that run side by side
+  std::mutex mutex_;                   // guards what follows
+  std::vector<CUfunction> functions_;  // by type and operation, found when first needed
+};
+
+}  // namespace rondo::cuda
