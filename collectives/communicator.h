@@ -164,8 +164,10 @@ struct CommunicatorOptions {
   // GPUs (cuda/cuda.h); null: operations on their memory are kUnsupported. Groups that are split from this one have it,
   // too.
   std::shared_ptr<Device> device = {};
-  // Vectors of devices go by way of the host in windows of that many bytes (staging.h); six of these, or six times 512
-  // bytes for each rank where that is more, are taken and pinned with the first such operation. Equal on all ranks.
+  // Where ranks share a host, their devices read each other's memory where it lies, if all can. Equal on all ranks.
+  bool device_peers = true;
+  // Else vectors of devices go by way of the host in windows of that many bytes (staging.h); six of these, or six times
+  // 512 bytes for each rank where that is more, are taken and pinned with the first such operation. Equal on all ranks.
   std::uint64_t device_window_bytes = 4 << 20;
   std::string job = {};  // this and the next name records and their files; Connect fills them in
   std::uint64_t generation = 0;
@@ -449,7 +451,8 @@ class Communicator {
   // hosts; "none" alone in the world. With a peer that no operation has met yet, what would be tried.
   std::string Transports() const;
 
-  // The path to each peer as chosen, one line each, for `explain` and logs.
+  // The path to each peer as chosen, one line each, for `explain` and logs; and which way memory of devices has gone
+  // last, if any has.
   std::string DescribePaths() const;
 
   // Who a rank is, as it said when the ranks met. Valid while the communicator lives. REQUIRES: 0 <= rank <

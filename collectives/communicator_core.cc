@@ -404,6 +404,10 @@ std::string CommunicatorCore::DescribePaths() const {
   for (const Rank peer : endpoint_->ControlPeers())
     text += fmt::format("rank {} ({}): {}\n", peer, options_.peers[static_cast<std::size_t>(peer)].host,
                         endpoint_->DescribePeer(peer));
+  const DeviceWay way = device_way_.load(std::memory_order_acquire);
+  if (way != DeviceWay::kNone)
+    text += fmt::format("memory of {}: {}\n", device_queue_->name(),
+                        way == DeviceWay::kPeers ? "read by the ranks' devices where it lies" : "by way of the host");
   return text;
 }
 

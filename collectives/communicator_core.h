@@ -217,7 +217,12 @@ class CommunicatorCore final : public PeerObserver,
     return staging_.running() ? staging_.operation() : runner_->operation();
   }
   Result<Progress> PollCurrent();
+  // An operation on devices: where ranks share a host and their devices reach each other's memory, by these; else, or
+  // where that is declined, by way of the host.
+  Result<Progress> PollOnDevices();
   Result<Progress> PollStaged();
+  bool MayRunOnDevices(const OperationRequest& request) const;
+  Result<OperationBuffers> BuffersOf(const OperationRequest& request);
   // Hands an operation, or a window of one, to the runner; what is to be done when it has run.
   Status Begin(const OperationRequest& request);
   void End(const OperationRequest& request);
@@ -363,6 +368,9 @@ class CommunicatorCore final : public PeerObserver,
   WidePartials wide_partials_;
   const StagingWindows windows_;
   Staging staging_;
+  enum class OnDevices : std::uint8_t { kUntried, kRunning, kDeclined } on_devices_ = OnDevices::kUntried;
+  enum class DeviceWay : std::uint8_t { kNone, kHost, kPeers };
+  std::atomic<DeviceWay> device_way_{DeviceWay::kNone};  // that the last operation on devices went; for DescribePaths
   std::uint32_t board_polls_ = 0;
   TimePoint last_look_{};
   bool looked_ = false;           // since whoever drives began its turn

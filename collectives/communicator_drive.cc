@@ -148,15 +148,14 @@ Result<bool> CommunicatorCore::StartNext() {
   RONDO_TRY(Settle(request));
   if (request.staging != nullptr) {
     staging_.Start(request, *device_queue_);
+    on_devices_ = MayRunOnDevices(request) ? OnDevices::kUntried : OnDevices::kDeclined;
     return true;
   }
   RONDO_TRY(Begin(request));
   return true;
 }
 
-Status CommunicatorCore::Begin(const OperationRequest& request) {
-  const OperationDescriptor& d = request.descriptor;
-  for (const auto& mover : movers_) mover->Use(request.user);
+Result<OperationBuffers> CommunicatorCore::BuffersOf(const OperationRequest& request) {
   OperationBuffers buffers;
   if (request.wide()) {
     RONDO_ASSIGN(buffers, wide_partials_.Begin(request.input, request.input_elements, request.type, request.in_place));
@@ -168,6 +167,13 @@ Status CommunicatorCore::Begin(const OperationRequest& request) {
       buffers.output -= request.own_at * SizeOf(request.type);
   }
   if (request.counts != nullptr) buffers.counts = *request.counts;
+  return buffers;
+}
+
+Status CommunicatorCore::Begin(const OperationRequest& request) {
+  const OperationDescriptor& d = request.descriptor;
+  for (const auto& mover : movers_) mover->Use(request.user);
+  RONDO_ASSIGN(const OperationBuffers buffers, BuffersOf(request));
   if (d.algorithm == Algorithm::kBoard) {
     runner_->StartOnBoard(d, buffers, request.scale, request.in_place);
     return {};
@@ -184,8 +190,44 @@ Status CommunicatorCore::Begin(const OperationRequest& request) {
 
 Result<Progress> CommunicatorCore::PollCurrent() {
   if (staging_.running()) [[unlikely]]
-    return PollStaged();
+    return PollOnDevices();
   return runner_->Poll();
+}
+
+// Alike on all ranks. What a processor must see, or does, is done by way of the host: results that are compared or
+// rounded once, functions of users.
+bool CommunicatorCore::MayRunOnDevices(const OperationRequest& request) const {
+  return options_.device_peers && !request.wide() && !request.compares && request.descriptor.count > 0 &&
+         request.descriptor.algorithm == Algorithm::kBoard && runner_->ServesDevices(request.descriptor);
+}
+
+Result<Progress> CommunicatorCore::PollOnDevices() {
+  RONDO_ASSIGN(const bool arrived, staging_.Arrive());
+  if (!arrived) return Progress::kNothing;
+  const auto goes_by = [&](DeviceWay way) {
+    if (staging_.request().descriptor.count == 0) return;  // it goes nowhere
+    if (device_way_.load(std::memory_order_relaxed) != way) device_way_.store(way, std::memory_order_release);
+  };
+  if (on_devices_ == OnDevices::kDeclined) {
+    goes_by(DeviceWay::kHost);
+    return PollStaged();
+  }
+  const OperationRequest& request = staging_.request();
+  if (on_devices_ == OnDevices::kUntried) {
+    on_devices_ = OnDevices::kRunning;
+    RONDO_ASSIGN(const OperationBuffers buffers, BuffersOf(request));
+    std::string why;
+    runner_->StartOnDevices(request.descriptor, buffers, request.scale, request.in_place, device_queue_->peers(why));
+  }
+  RONDO_ASSIGN(const Progress progress, runner_->Poll());
+  if (progress != Progress::kComplete) return progress;
+  if (runner_->declined()) {
+    on_devices_ = OnDevices::kDeclined;
+    return Progress::kMoved;
+  }
+  goes_by(DeviceWay::kPeers);
+  staging_.Finish();
+  return progress;
 }
 
 Result<Progress> CommunicatorCore::PollStaged() {

@@ -105,11 +105,14 @@ Result<std::uint64_t> Staging::Ended(CopyDirection direction, const Side& side) 
   return copied - side.before;
 }
 
-Result<Progress> Staging::Poll() {
+Result<bool> Staging::Arrive() {
   if (!arrived_) {
     RONDO_ASSIGN(arrived_, queue_->HasArrived(whole_->descriptor.sequence));
-    if (!arrived_) return Progress::kNothing;
   }
+  return arrived_;
+}
+
+Result<Progress> Staging::Poll() {
   bool moved = false;
   RONDO_ASSIGN(const std::uint64_t out, Ended(CopyDirection::kToDevice, out_));
   while (in_.submitted < std::min(count_, out + StagingMemory::kSlots)) {

@@ -64,10 +64,14 @@ class Staging {
   bool running() const { return whole_ != nullptr; }
   // REQUIRES: running().
   const OperationDescriptor& operation() const { return whole_->descriptor; }
-  // Whether the device's stream has come to the operation.
+  // Whether the device's stream has come to the operation, as of the last look; and a look. Nothing is copied before.
   bool has_arrived() const { return arrived_; }
+  Result<bool> Arrive();
+  // REQUIRES: running(), nothing has been copied. The operation has been done in another way.
+  void Finish() { whole_ = nullptr; }
+  const OperationRequest& request() const { return *whole_; }
 
-  // Moves copies on. kComplete: everything has been copied out.
+  // Moves copies on. kComplete: everything has been copied out. REQUIRES: has_arrived().
   Result<Progress> Poll();
   // The window that is to be run next, on the host's memory; null: none is there. It stays until HasRun.
   Result<const OperationRequest*> Next();

@@ -58,7 +58,7 @@ Status Queue::Prepare() {
   void* const page = mmap(nullptr, PageBytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return Fail(ErrorCode::kOutOfMemory, "no page for the word that streams wait for");
   if (Status pinned = driver_.Check(driver_.MemHostRegister(page, PageBytes(), kPinFlags),
-                                          "pinning the word that streams wait for");
+                                    "pinning the word that streams wait for");
       !pinned) {
     munmap(page, PageBytes());
     return pinned;
@@ -177,6 +177,19 @@ void Queue::Leave(Sequence sequence) noexcept {
 }
 
 void Queue::LeaveForGood() noexcept { Leave(kForGood); }
+
+DevicePeers* Queue::peers(std::string& why) {
+  if (peers_ == nullptr && no_peers_.empty()) {
+    auto made = Peers::Make(gpu_);
+    if (made) {
+      peers_ = *std::move(made);
+    } else {
+      no_peers_ = made.error().message();
+    }
+  }
+  why = no_peers_;
+  return peers_.get();
+}
 
 void Queue::Drain() noexcept {
   const Gpu::Use use(*gpu_);

@@ -16,6 +16,7 @@
 
 #include "collectives/engine/device.h"
 #include "cuda/gpu.h"
+#include "cuda/peers.h"
 
 namespace rondo::cuda {
 
@@ -35,6 +36,7 @@ class Queue final : public DeviceQueue {
   void Leave(Sequence sequence) noexcept override;
   void LeaveForGood() noexcept override;
   void Drain() noexcept override;
+  DevicePeers* peers(std::string& why) override;
 
  private:
   // The copies of one direction, on a stream of their own.
@@ -56,6 +58,8 @@ class Queue final : public DeviceQueue {
   std::array<Way, 2> ways_;    // by direction
   // Issuer's, but for their state, which the owner asks for: by sequence, made when first needed.
   std::vector<CUevent> arrivals_;
+  std::unique_ptr<Peers> peers_;
+  std::string no_peers_;           // why there are none, once it was tried
   std::uint64_t* left_ = nullptr;  // a page that streams see: the last operation that has ended
   CUdeviceptr left_there_ = 0;
 };

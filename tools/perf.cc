@@ -29,6 +29,11 @@ namespace {
 
 // ---- the ways to have ranks ----
 
+void ApplyDevice(PerfMemory memory, CommunicatorOptions& options) {
+  if (IsOnGpu(memory)) options.device = CudaWhenUsed();
+  options.device_peers = memory != PerfMemory::kStaged;
+}
+
 int Complain(const std::string& text, int exit_code) {
   fmt::print(stderr, "rondo perf: {}\n", text);
   return exit_code;
@@ -139,7 +144,7 @@ int MeasureInProcess(const PerfFlags& flags) {
       options.profile = flags.profile;
       options.record_dir = flags.outputs.record_dir;
       options.rails = flags.measure.rails;
-      if (flags.measure.memory == PerfMemory::kCuda) options.device = CudaWhenUsed();
+      ApplyDevice(flags.measure.memory, options);
       flags.integrity.ApplyTo(options);
       auto created = Communicator::Create(std::move(options));
       if (!created) {
@@ -210,7 +215,7 @@ int MeasureAsRank(PerfFlags& flags) {
   options.communicator.profile = flags.profile;
   options.communicator.record_dir = flags.outputs.record_dir;
   options.communicator.rails = flags.measure.rails;
-  if (flags.measure.memory == PerfMemory::kCuda) options.communicator.device = CudaWhenUsed();
+  ApplyDevice(flags.measure.memory, options.communicator);
   flags.integrity.ApplyTo(options.communicator);
   const auto communicator = Connect(options);
   if (!communicator) {

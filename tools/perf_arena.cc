@@ -36,7 +36,7 @@ Result<std::unique_ptr<PerfArena>> PerfArena::Make(std::uint64_t bytes, PerfMemo
   if (memory != PerfMemory::kHost) {
     RONDO_ASSIGN(arena->pinned_, session->Pin({arena->memory_, arena->all_bytes_}));
   }
-  if (memory == PerfMemory::kCuda) {
+  if (IsOnGpu(memory)) {
     RONDO_ASSIGN(arena->on_gpu_, session->Allocate(arena->all_bytes_));
     arena->session_ = session;
   }

@@ -16,7 +16,7 @@ namespace rondo {
 
 class PerfArena {
  public:
-  // `allocator`: in memory of that communicator; `session`: of kPinned and kCuda. Null: none. They outlive it.
+  // `allocator`: in memory of that communicator; `session`: of all memory but kHost. Null: none. They outlive it.
   static Result<std::unique_ptr<PerfArena>> Make(std::uint64_t bytes, PerfMemory memory, Communicator* allocator,
                                                  CudaSession* session);
   ~PerfArena();

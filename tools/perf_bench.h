@@ -57,7 +57,7 @@ class PerfBench {
   template <typename... Formal, typename... Actual>
   Status Call(Status (Communicator::*blocking)(Formal...), Work (Communicator::*issuing)(Formal...),
               Actual&&... arguments);
-  bool is_on_gpu() const { return memory_ == PerfMemory::kCuda; }
+  bool is_on_gpu() const { return IsOnGpu(memory_); }
   // Which of this host's ranks this one is.
   int LocalRank() const;
   Status ExchangeWithNeighbours(const PerfCase& which);
@@ -84,7 +84,7 @@ class PerfBench {
   std::uint64_t max_count_ = 0;
 
   PerfMemory memory_ = PerfMemory::kHost;
-  std::unique_ptr<CudaSession> session_;  // of pinned memory and a GPU's
+  std::unique_ptr<CudaSession> session_;  // of all memory but the host's
   double gpu_us_ = 0;                     // that the last operation took there
   std::unique_ptr<PerfArena> input_;      // in place: for both
   std::unique_ptr<PerfArena> output_;

@@ -15,12 +15,13 @@ std::string_view Name(PerfMemory memory) {
     case PerfMemory::kHost: return "host";
     case PerfMemory::kPinned: return "pinned";
     case PerfMemory::kCuda: return "cuda";
+    case PerfMemory::kStaged: return "staged";
   }
   return "unknown";
 }
 
 std::optional<PerfMemory> ParsePerfMemory(std::string_view name) {
-  for (const PerfMemory memory : {PerfMemory::kHost, PerfMemory::kPinned, PerfMemory::kCuda})
+  for (const PerfMemory memory : {PerfMemory::kHost, PerfMemory::kPinned, PerfMemory::kCuda, PerfMemory::kStaged})
     if (Name(memory) == name) return memory;
   return std::nullopt;
 }

@@ -29,8 +29,10 @@ enum class PerfMemory : std::uint8_t {
   kHost,
   kPinned,  // of the host, pinned for the GPU
   kCuda,    // of the GPU
+  kStaged,  // likewise, and never read there by other ranks' GPUs
 };
-std::string_view Name(PerfMemory memory);  // "host", "pinned", "cuda"
+constexpr bool IsOnGpu(PerfMemory memory) { return memory == PerfMemory::kCuda || memory == PerfMemory::kStaged; }
+std::string_view Name(PerfMemory memory);  // "host", "pinned", "cuda", "staged"
 std::optional<PerfMemory> ParsePerfMemory(std::string_view name);
 
 struct PerfOptions {

@@ -119,9 +119,10 @@ Status CheckInProcess(const PerfFlags& flags) {
 Status CheckDevice(PerfFlags& flags) {
   PerfOptions& measure = flags.measure;
   if (measure.memory == PerfMemory::kHost) return {};
-  if (measure.memory == PerfMemory::kCuda && measure.send_recv) {
+  if (IsOnGpu(measure.memory) && measure.send_recv) {
     if (!measure.collectives.all)
-      return Fail(ErrorCode::kInvalidArgument, "--device cuda: send_recv goes from and to the host's memory alone");
+      return Fail(ErrorCode::kInvalidArgument, "--device {}: send_recv goes from and to the host's memory alone",
+                  Name(measure.memory));
     measure.send_recv = false;
   }
   if (flags.launched) return {};

@@ -34,6 +34,7 @@ class Reporter {
                                : options.compare_results                    ? ", results compared"
                                                                             : "";
     const char* const memory = options.memory == PerfMemory::kCuda     ? " on GPUs"
+                               : options.memory == PerfMemory::kStaged ? " on GPUs, by way of the host,"
                                : options.memory == PerfMemory::kPinned ? " in pinned memory"
                                                                        : "";
     const std::string rails = options.rails > 1 ? fmt::format(" on {} rails", options.rails) : "";
@@ -66,7 +67,8 @@ class Reporter {
     Print(TableFoot(rows));
     // What was chosen and obtained: address, interface, congestion control.
     std::istringstream paths(communicator_.DescribePaths());
-    for (std::string line; std::getline(paths, line);) Print("# Path to " + line + "\n");
+    for (std::string line; std::getline(paths, line);)
+      Print((line.starts_with("rank ") ? "# Path to " : "# ") + line + "\n");
     const HostFacts host = ThisHost();
     if (!outputs_.json.empty()) RONDO_TRY(WriteOutput("--json", outputs_.json, ToJson(rows, host)));
     if (!outputs_.csv.empty()) RONDO_TRY(WriteOutput("--csv", outputs_.csv, ToCsv(rows)));

@@ -74,7 +74,7 @@ void BoardPath::Start(const OperationDescriptor& operation, const OperationBuffe
   divides_ = reduces && operation.op == ReduceOp::kAvg;
   CutIntoTurns();
   stage_ = MayPull() ? Stage::kShow : Stage::kMain;
-  pulls_ = false;
+  pulls_ = on_devices_ = declined_ = false;
   index_ = 0;
   submitted_ = moved_ = {};
   NextTurn();
@@ -94,7 +94,7 @@ Result<Progress> BoardPath::Poll() {
   const auto paused = [&] { return moved ? Progress::kMoved : Progress::kNothing; };
   for (std::uint64_t turns = 0; turns < kTurnsPerPoll; ++turns) {
     if (in_pull_) {
-      RONDO_ASSIGN(const Progress progress, PollPull());
+      RONDO_ASSIGN(const Progress progress, on_devices_ ? PollOnDevices() : PollPull());
       if (progress != Progress::kComplete) return progress == Progress::kMoved ? progress : paused();
       in_pull_ = false;
       moved = true;
@@ -117,6 +117,10 @@ Result<Progress> BoardPath::Poll() {
     }
     if (stage_ != Stage::kMain) {
       EndPrelude();
+      if (declined_) {
+        running_ = false;
+        return Progress::kComplete;
+      }
       if (!in_pull_) NextTurn();
       continue;
     }
@@ -249,6 +253,7 @@ bool BoardPath::MoverBusy() const {
 void BoardPath::Drain() {
   if (!running_) return;
   mover_.Drain();
+  if (peers_ != nullptr) peers_->Drain();
   Withdraw();
   running_ = in_relay_ = in_pull_ = false;
 }

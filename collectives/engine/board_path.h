@@ -18,6 +18,7 @@
 //                                       its other slot; then everyone (the root) takes the shares together
 //   the same, much longer               a relay (board_relay.cc)
 //   longer still, for the most part     straight from the peers' memory, where it can be read (board_pull.cc)
+//   on memory of devices                as that, by the devices (board_devices.cc)
 //   all_gather, gather, broadcast       a window a turn, as large as a slot
 //   reduce_scatter, scatter, all_to_all a window a turn, in which every rank finds a piece of its own
 //
@@ -42,6 +43,7 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "collectives/engine/device.h"
 #include "collectives/engine/engine.h"
 #include "collectives/engine/frame.h"
 #include "collectives/engine/mover.h"
@@ -58,6 +60,14 @@ class BoardPath {
 
   // As Engine's. REQUIRES: Serves(operation), nothing runs.
   void Start(const OperationDescriptor& operation, const OperationBuffers& buffers, double scale, bool in_place);
+  // The same on memory of devices, by which this rank's does its part; null: it can do none. That may turn out to be
+  // impossible for all of them: then `declined` says so when the operation has ended, and nothing has been done.
+  // REQUIRES: ServesDevices(operation); this rank's memory may be read and written.
+  bool ServesDevices(const OperationDescriptor& operation) const;
+  void StartOnDevices(const OperationDescriptor& operation, const OperationBuffers& buffers, double scale,
+                      bool in_place, DevicePeers* peers);
+  bool is_on_devices() const { return running_ && on_devices_; }
+  bool declined() const { return declined_; }
   bool running() const { return running_; }
   Result<Progress> Poll();
   // For a sleeper's second look: whether Poll could go on.
@@ -130,7 +140,7 @@ class BoardPath {
   }
   std::byte* Payload(Rank rank, std::uint64_t turn) const {
     Slot& slot = SlotOf(rank, turn);
-    const bool in_line = in_line_ || stage_ != Stage::kMain;
+    const bool in_line = in_line_ || (stage_ != Stage::kMain && !on_devices_);
     return in_line ? slot.inlined.data() : reinterpret_cast<std::byte*>(&slot) + sizeof(Slot);
   }
   Result<bool> MayWrite();
@@ -208,6 +218,15 @@ class BoardPath {
   bool PullWaitsFor(Rank peer) const;
   std::uint64_t PulledBytes() const;
 
+  // ---- memory of devices (board_devices.cc) ----
+  struct ShownOnDevice;
+  void ShowOnDevice();
+  void FindOnDevices();
+  void BeginOnDevices();
+  Result<Progress> PollOnDevices();
+  Status FoldOnDevice();
+  Result<bool> TakeOnDevices();
+
   const std::byte* Source() const { return in_place_ ? buffers_.output : buffers_.input; }
   void Submit(std::uint32_t stream, const Move& move);
   // Whether all that was submitted is done.
@@ -272,6 +291,14 @@ class BoardPath {
   Rank operand_ = kNoRank;       // of the window that is folded: whose comes next
   Rank lost_ = kNoRank;          // whose memory has gone; why will be known by other ways
   std::uint64_t all_pulls_ = 0;
+
+  // Of an operation on devices, which is a pull else.
+  bool on_devices_ = false;
+  bool declined_ = false;
+  DevicePeers* peers_ = nullptr;
+  double scale_ = 1.0;             // of a pre-multiplied sum: this rank's
+  std::vector<double> scales_of_;  // and each rank's
+  std::uint64_t begun_ = 0;        // of `peers_`, as far as it is waited for
 
   // The running turn.
   Stage stage_ = Stage::kMain;

@@ -115,6 +115,7 @@ const std::byte* BoardPath::LentInput() const {
 }
 
 void BoardPath::WritePrelude() {
+  if (on_devices_ && stage_ == Stage::kShow) return ShowOnDevice();
   static_assert(sizeof(Shown) <= kInlineBytes);
   std::byte* const slot = Payload(rank_, turn_);
   if (stage_ == Stage::kVote) {
@@ -146,9 +147,15 @@ void BoardPath::EndPrelude() {
     bool all = true;
     for (Rank r = 0; r < world_size_; ++r) all = all && *in_slot(r) != std::byte{0};
     stage_ = Stage::kMain;
-    if (all || can_read_) BeginPull(/*mapped=*/all);
+    if (on_devices_) {
+      declined_ = !all;
+      if (all) BeginOnDevices();
+    } else if (all || can_read_) {
+      BeginPull(/*mapped=*/all);
+    }
     return;
   }
+  if (on_devices_) return FindOnDevices();
   bool all_shown = BytesOfAll() >= kMapBytes;
   bool all_readable = true;
   can_map_ = may_read_ = true;

@@ -13,6 +13,7 @@
 // Nothing else waits for anything: not the device, nor the caller, nor other streams.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,7 +21,9 @@
 #include <string_view>
 
 #include "base/bytes.h"
+#include "base/dtype.h"
 #include "base/ids.h"
+#include "base/reduce_op.h"
 #include "base/result.h"
 
 namespace rondo {
@@ -38,6 +41,45 @@ struct DeviceCopy {
   std::size_t rows = 1;
   std::size_t host_pitch = 0;  // from row to row; of one row nothing
   std::size_t device_pitch = 0;
+};
+
+// A fold of vectors of several ranks, element by element from the left: destination = (operand 0 op operand 1) op ...,
+// to the bits of collectives/kernels/reduce.h.
+struct DeviceFold {
+  static constexpr std::size_t kMostOperands = 16;
+  std::byte* destination = nullptr;  // may be exactly one of the operands
+  std::array<const std::byte*, kMostOperands> operands{};
+  std::array<double, kMostOperands> scales{};  // of kPremulSum
+  std::size_t count = 0;                       // of operands, at least 1
+  std::uint64_t elements = 0;
+  DataType type = DataType::kUint8;
+  ReduceOp op = ReduceOp::kSum;  // not a user's; of kAvg its sum where `divisor` is 0
+  int divisor = 0;               // of kAvg: what the fold is divided by
+};
+
+// Work of a device on its own memory and on that of other ranks of the host, which it reaches where it lies. Thread
+// rule: the owner, as of the queue that it belongs to.
+class DevicePeers {
+ public:
+  virtual ~DevicePeers() = default;
+
+  // Where memory lies, as another rank's Find understands it.
+  static constexpr std::size_t kPlaceBytes = 128;
+  using Place = std::array<std::byte, kPlaceBytes>;
+  // kUnsupported: it cannot be shown, with the reason.
+  virtual Result<Place> Show(const std::byte* memory) = 0;
+  // That memory of another rank here: for the device. It stays until that rank shows others in its place, or this ends.
+  // kUnsupported: it cannot be reached from here, with the reason.
+  virtual Result<std::byte*> Find(const Place& place) = 0;
+
+  // What is begun takes effect in order. Memory is lent until it has ended.
+  virtual Status Fold(const DeviceFold& fold) = 0;
+  virtual Status CopyWithin(std::byte* destination, const std::byte* source, std::uint64_t bytes) = 0;
+  // How many of these have been begun, and how many have ended, since there is this.
+  virtual std::uint64_t begun() const = 0;
+  virtual Result<std::uint64_t> Ended() = 0;
+  // Returns once none touches any memory any more. Bounded time.
+  virtual void Drain() noexcept = 0;
 };
 
 // Memory of the host that a device reaches, until this ends.
@@ -76,6 +118,10 @@ class DeviceQueue {
   virtual void LeaveForGood() noexcept = 0;
   // Returns once no copy touches any memory any more. Bounded time.
   virtual void Drain() noexcept = 0;
+
+  // What this device does on memory of ranks of its host; null: nothing, with the reason in `why`. Made with the first
+  // call, lives as long as the queue.
+  virtual DevicePeers* peers(std::string& why) = 0;
 };
 
 // Those that this process can reach. Thread rule: any thread.

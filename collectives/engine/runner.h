@@ -38,6 +38,16 @@ class Runner {
     board_->Start(operation, buffers, scale, in_place);
   }
 
+  // Whether there is a board by which operations like this one may be done where they lie, on devices.
+  bool ServesDevices(const OperationDescriptor& operation) const { return board_ && board_->ServesDevices(operation); }
+  // REQUIRES: ServesDevices(operation).
+  void StartOnDevices(const OperationDescriptor& operation, const OperationBuffers& buffers, double scale,
+                      bool in_place, DevicePeers* peers) {
+    board_->StartOnDevices(operation, buffers, scale, in_place, peers);
+  }
+  bool is_on_devices() const { return board_ && board_->is_on_devices(); }
+  bool declined() const { return board_->declined(); }
+
   // As the engine's.
   bool running() const { return on_board() || engine_.running(); }
   Result<Progress> Poll() { return on_board() ? board_->Poll() : engine_.Poll(); }

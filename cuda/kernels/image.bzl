@@ -17,6 +17,7 @@ def fatbin(name, srcs, hdrs, architectures, ptx):
             name = image + "_rule",
             srcs = srcs + hdrs,
             outs = [image],
+            tags = ["manual"],  # else it would be built for `//...` as well, beside the copy below
             # The version is there so that another toolkit compiles anew.
             cmd = "%s %s -I. --%s -arch=%s_%s %s -o $@  # CUDA %s" % (
                 NVCC,
@@ -32,17 +33,28 @@ def fatbin(name, srcs, hdrs, architectures, ptx):
     native.genrule(
         name = name + "_fatbin_rule",
         srcs = [image for _, _, image in images],
-        outs = [name + ".fatbin"],
+        outs = [name + "_host.fatbin"],
+        tags = ["manual"],
         cmd = "%s --create=$@ -64 --compress-mode=speed --compress-all %s" % (
             NVCC[:-len("nvcc")] + "fatbinary",
             " ".join(["--image3=kind=%s,sm=%s,file=$(location %s)" % image for image in images]),
         ),
     )
+
+    # As a tool it belongs to the configuration of the machine that builds, and is compiled once for all others.
+    native.genrule(
+        name = name + "_copy_rule",
+        outs = [name + ".fatbin"],
+        cmd = "cp $(location %s_host.fatbin) $@" % name,
+        tools = [name + "_host.fatbin"],
+    )
     native.genrule(
         name = name + "_source_rule",
         srcs = [name + ".fatbin"],
         outs = [name + ".S"],
+        # Compilers do not say that they have read what is named in .incbin: so that it is read again, its sum stands there.
         cmd = """cat >$@ <<END
+/* $$(sha256sum <$<) */
     .section .rodata
     .balign 64
     .global rondo_cuda_image

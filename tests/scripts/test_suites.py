@@ -76,6 +76,20 @@ class EndLine(unittest.TestCase):
         status, text = run_suites(*suites, arguments=["--torch=2"])
         self.assertEqual((status, text.splitlines()[-1]), (0, "2 passed, 0 failed, 0 skipped"))
 
+    def test_what_needs_a_gpu_is_run_alone_and_from_what_was_built_elsewhere(self):
+        suites = (shell("packages", "true"), shell("build", "true"), shell("unit", "false"), shell("gpu", "echo with", full_only=True))
+        status, text = run_suites(*suites, arguments=["--gpu"])
+        self.assertEqual((status, text.splitlines()[-1]), (0, "3 passed, 0 failed, 0 skipped"))
+        status, text = run_suites(shell("build", "false"), shell("gpu", 'test "$0 $1" = "--prebuilt there"', full_only=True),
+                                  arguments=["--gpu", "--prebuilt", "there"])
+        self.assertEqual((status, text.splitlines()[-1]), (0, "1 passed, 0 failed, 0 skipped"))
+
+    def test_flags_that_do_not_go_together_are_refused(self):
+        for arguments in (["--prebuilt", "there"], ["--gpu", "--full"], ["--gpu", "--only", "unit"]):
+            with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as said:
+                run_suites(shell("quick", "true"), arguments=arguments)
+            self.assertIn("--gpu", said.getvalue())
+
 
 class Budgets(unittest.TestCase):
     def test_a_suite_over_its_budget_is_said_so_and_is_no_failure(self):
@@ -111,7 +125,7 @@ class Tags(unittest.TestCase):
         for build in (file for folder in ("tests", "transport") for file in (REPOSITORY / folder).glob("**/BUILD")):
             text = build.read_text()
             lists = re.findall(r"^ONE_THREAD = \[.*?\]", text, re.DOTALL | re.MULTILINE)
-            tests = [test for test in re.split(r"^(?=\[?cc_|    cc_)", text, flags=re.MULTILINE) if "# one thread" in test]
+            tests = [test for test in re.split(r"^(?=\[?(?:cc|cuda)_|    (?:cc|cuda)_)", text, flags=re.MULTILINE) if "# one thread" in test]
             names = re.findall(r'"(\w+?)(?:\.cc|\.h)?"', "".join(lists + tests))
             files |= {file for name in names for end in (".cc", ".h") if (file := build.parent / (name + end)).exists()}
         self.assertGreater(len(files), 50)

@@ -19,6 +19,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "collectives/engine/device.h"
+#include "collectives/kernels/reduce.h"
 
 namespace rondo {
 
@@ -111,6 +112,11 @@ class PlainDevice final : public Device {
   void FailCopyAfter(std::uint64_t copies) { copies_left_ = copies; }
   // No copy goes on.
   void HoldCopies(bool held) { held_ = held; }
+  // Whether it reaches other ranks' memory, and shows them its own.
+  void SetPeers(bool has_peers) { has_peers_ = has_peers; }
+  // What it shows others cannot find.
+  void SetReachable(bool reachable) { reachable_ = reachable; }
+  std::uint64_t folds() const { return folds_; }
   std::uint64_t pinned_bytes() const { return pinned_bytes_; }
 
   Result<std::unique_ptr<DeviceQueue>> Open(const void* memory, std::size_t) override {
@@ -129,6 +135,89 @@ class PlainDevice final : public Device {
    private:
     std::atomic<std::uint64_t>& all_;
     std::uint64_t bytes_;
+  };
+
+  // Does what was begun late, and in order. A place is the device and the address there.
+  class Peers final : public DevicePeers {
+   public:
+    Peers(PlainDevice& device, std::uint64_t seed) : device_(device), random_(seed) {}
+
+    Result<Place> Show(const std::byte* memory) override {
+      Place place{};
+      const Shown shown{&device_, const_cast<std::byte*>(memory)};
+      std::memcpy(place.data(), &shown, sizeof shown);
+      return place;
+    }
+    Result<std::byte*> Find(const Place& place) override {
+      Shown shown;
+      std::memcpy(&shown, place.data(), sizeof shown);
+      const auto [other, memory] = shown;
+      if (!other->reachable_) return Fail(ErrorCode::kUnsupported, "a plain device that cannot be reached");
+      if (std::find(others_.begin(), others_.end(), other) == others_.end()) others_.push_back(other);
+      return memory;
+    }
+    Status Fold(const DeviceFold& fold) override {
+      ++device_.folds_;
+      begun_.push_back([this, fold] { Do(fold); });
+      return {};
+    }
+    Status CopyWithin(std::byte* destination, const std::byte* source, std::uint64_t bytes) override {
+      begun_.push_back([=, this] { std::memcpy(At(destination, bytes), At(source, bytes), bytes); });
+      return {};
+    }
+    std::uint64_t begun() const override { return ended_ + begun_.size(); }
+    Result<std::uint64_t> Ended() override {
+      if (!begun_.empty() && random_.Chance(0.3)) DoNext();
+      return ended_;
+    }
+    void Drain() noexcept override {
+      while (!begun_.empty()) DoNext();
+    }
+
+   private:
+    struct Shown {
+      PlainDevice* device = nullptr;
+      std::byte* memory = nullptr;
+    };
+    void DoNext() {
+      begun_.front()();
+      begun_.pop_front();
+      ++ended_;
+    }
+    // Of this device or of one that was found.
+    std::byte* At(const std::byte* memory, std::uint64_t bytes) {
+      std::byte* found = device_.Find(memory, bytes);
+      for (PlainDevice* const other : others_)
+        if (found == nullptr) found = other->Find(memory, bytes);
+      RONDO_CHECK(found != nullptr, "memory of nobody");
+      return found;
+    }
+    void Do(const DeviceFold& fold) {
+      const std::uint64_t bytes = fold.elements * SizeOf(fold.type);
+      const auto operand = [&](std::size_t i) {
+        const std::byte* const from = At(fold.operands[i], bytes);
+        std::vector<std::byte> brought(from, from + bytes);
+        if (fold.op == ReduceOp::kPremulSum)
+          Scale(brought.data(), brought.data(), fold.elements, fold.type, fold.scales[i]);
+        return brought;
+      };
+      std::vector<std::byte> result = operand(0);
+      for (std::size_t i = 1; i < fold.count; ++i) {
+        const std::vector<std::byte> next = operand(i);
+        if (fold.divisor > 0 && i + 1 == fold.count) {
+          SumAndDivide(result.data(), result.data(), next.data(), fold.elements, fold.type, fold.divisor);
+        } else {
+          FindReduce(fold.type, fold.op)(result.data(), result.data(), next.data(), fold.elements);
+        }
+      }
+      std::memcpy(At(fold.destination, bytes), result.data(), bytes);
+    }
+
+    PlainDevice& device_;
+    Random random_;
+    std::vector<PlainDevice*> others_;
+    std::deque<std::function<void()>> begun_;
+    std::uint64_t ended_ = 0;
   };
 
   class Queue final : public DeviceQueue {
@@ -183,6 +272,11 @@ class PlainDevice final : public Device {
         while (!way.empty()) Move(way, std::numeric_limits<std::uint64_t>::max());
     }
 
+    DevicePeers* peers(std::string& why) override {
+      if (!device_.has_peers_) why = "the plain device was told not to";
+      return device_.has_peers_ ? &peers_ : nullptr;
+    }
+
    private:
     struct Entered {
       Sequence sequence;
@@ -218,6 +312,7 @@ class PlainDevice final : public Device {
 
     PlainDevice& device_;
     Random random_;
+    Peers peers_{device_, random_.Next()};
     std::mutex mutex_;
     std::deque<Entered> entered_;
     std::array<std::deque<UnderWay>, 2> ways_;
@@ -237,7 +332,8 @@ class PlainDevice final : public Device {
   Random random_;
   std::vector<std::unique_ptr<PlainDeviceMemory>> memory_;
   std::atomic<std::uint64_t> copies_left_{std::numeric_limits<std::uint64_t>::max()};
-  std::atomic<bool> held_{false};
+  std::atomic<bool> held_{false}, has_peers_{true}, reachable_{true};
+  std::atomic<std::uint64_t> folds_{0};
   std::atomic<std::uint64_t> pinned_bytes_{0};
 };
 

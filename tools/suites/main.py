@@ -6,6 +6,7 @@ full disk and 130 after Ctrl-C.
 
 import argparse
 import sys
+from dataclasses import replace
 
 import room
 from runner import REPOSITORY, Runner, clock_text
@@ -23,8 +24,17 @@ def parse(arguments):
     parser.add_argument("--only", metavar="SUITE", action="append", default=[], help="run this suite (may be repeated)")
     parser.add_argument("--torch", metavar="MAJOR", choices=["1", "2"], default="1",
                         help="2: the torch backend on PyPI's torch 2, too (5 GB)")  # fmt: skip
+    parser.add_argument("--gpu", action="store_true", help="what needs a GPU, and no more: builds, checks and measures it")
+    parser.add_argument("--prebuilt", metavar="DIR",
+                        help="with --gpu: run what `tests/cuda/run_on_gpu --bundle DIR` left there, without Bazel, packages or network")
     parser.add_argument("--list", action="store_true", help="print the suites and their budgets, run nothing")
     options = parser.parse_args(arguments)
+    if options.prebuilt and not options.gpu:
+        parser.error("--prebuilt goes with --gpu")
+    if options.gpu and (options.full or options.only):
+        parser.error("--gpu goes with neither --full nor --only")
+    if options.gpu:
+        options.only = ["gpu"] if options.prebuilt else ["packages", "build", "gpu"]
     names = [suite.name for suite in SUITES]
     for name in options.only:
         if name not in names:
@@ -41,6 +51,8 @@ def main(arguments, suites=SUITES, out=sys.stdout):
         return 0
     asked = [*options.only, *(["torch-2"] if options.torch == "2" else [])]
     chosen = [s for s in suites if s.name in asked or (not options.only and (options.full or not s.full_only))]
+    if options.prebuilt:
+        chosen = [replace(suite, command=[*suite.command, "--prebuilt", options.prebuilt]) for suite in chosen]
     left_out = [s for s in suites if s.full_only and s not in chosen and not options.only]
 
     short, enough = room.shortage(room.where(REPOSITORY))

@@ -1,0 +1,185 @@
+#include "cuda/peers.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+
+namespace rondo::cuda {
+namespace {
+
+CUdeviceptr AddressOf(const std::byte* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
+std::byte* MemoryAt(CUdeviceptr address) { return reinterpret_cast<std::byte*>(address); }
+
+// When this process began, in ticks of the kernel's clock: numbers of processes are given again, and two containers of
+// a host may give the same one.
+std::uint64_t StartOfProcess() {
+  std::ifstream file("/proc/self/stat");
+  std::string text;
+  std::getline(file, text);
+  // The second field is a name in parentheses, which may hold anything; the start is the 22nd.
+  std::istringstream fields(text.substr(std::min(text.rfind(')') + 1, text.size())));
+  std::string field;
+  for (int i = 3; i <= 22; ++i) fields >> field;
+  return std::strtoull(field.c_str(), nullptr, 10);
+}
+
+// Driver errors that mean that this way is none.
+Error AsUnsupported(const Error& error) {
+  return error.With([](ErrorDetails& d) { d.code = ErrorCode::kUnsupported; });
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Peers>> Peers::Make(std::shared_ptr<const Gpu> gpu) {
+  std::unique_ptr<Peers> peers(new Peers(std::move(gpu)));
+  RONDO_TRY(peers->Prepare());
+  return peers;
+}
+
+Status Peers::Prepare() {
+  RONDO_ASSIGN(kernels_, FoldKernels::Load(gpu_));
+  const Gpu::Use use(*gpu_);
+  int lowest = 0, highest = 0;
+  RONDO_TRY(driver_.Check(driver_.CtxGetStreamPriorityRange(&lowest, &highest), "asking for priorities of streams"));
+  RONDO_TRY(driver_.Check(driver_.StreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, highest),
+                          "making a stream for peers' memory"));
+  for (CUevent& end : ends_)
+    RONDO_TRY(driver_.Check(driver_.EventCreate(&end, CU_EVENT_DISABLE_TIMING), "making an event"));
+  own_.process = static_cast<std::uint64_t>(getpid());
+  own_.start = StartOfProcess();
+  return {};
+}
+
+Peers::~Peers() {
+  const Gpu::Use use(*gpu_);
+  if (stream_ != nullptr) {
+    driver_.StreamSynchronize(stream_);
+    driver_.StreamDestroy(stream_);
+  }
+  for (CUevent end : ends_)
+    if (end != nullptr) driver_.EventDestroy(end);
+  for (const Opened& opened : opened_) driver_.IpcCloseMemHandle(opened.base);
+}
+
+Result<DevicePeers::Place> Peers::Show(const std::byte* memory) {
+  Place place{};
+  Shown shown = own_;
+  if (memory != nullptr) {
+    const Gpu::Use use(*gpu_);
+    CUdeviceptr base = 0;
+    std::size_t bytes = 0;
+    const auto shows = [&](CUresult result, std::string_view doing) -> Status {
+      const Status done = driver_.Check(result, doing);
+      return done ? done : Status(Fail(AsUnsupported(done.error())));
+    };
+    RONDO_TRY(shows(driver_.MemGetAddressRange(&base, &bytes, AddressOf(memory)), "finding an allocation"));
+    RONDO_TRY(shows(driver_.PointerGetAttribute(&shown.identity, CU_POINTER_ATTRIBUTE_BUFFER_ID, base),
+                    "asking for an allocation's identity"));
+    const auto known = std::find_if(shown_.begin(), shown_.end(), [&](const Shown& one) {
+      return one.address == base && one.identity == shown.identity;
+    });
+    if (known != shown_.end()) {
+      shown.handle = known->handle;
+    } else {
+      RONDO_TRY(shows(driver_.IpcGetMemHandle(&shown.handle, base), "showing memory to other processes"));
+      if (shown_.size() == kMostOpened) shown_.erase(shown_.begin());
+      shown.address = base;
+      shown_.push_back(shown);
+    }
+    shown.address = AddressOf(memory);
+    shown.offset = AddressOf(memory) - base;
+  }
+  std::memcpy(place.data(), &shown, sizeof shown);
+  return place;
+}
+
+Result<std::byte*> Peers::Find(const Place& place) {
+  Shown shown;
+  std::memcpy(&shown, place.data(), sizeof shown);
+  if (shown.process == own_.process && shown.start == own_.start) return MemoryAt(shown.address);
+  const auto is_it = [&](const Opened& one) {
+    return one.shown.identity == shown.identity && one.shown.process == shown.process &&
+           one.shown.start == shown.start && std::memcmp(&one.shown.handle, &shown.handle, sizeof shown.handle) == 0;
+  };
+  auto opened = std::find_if(opened_.begin(), opened_.end(), is_it);
+  if (opened == opened_.end()) {
+    const Gpu::Use use(*gpu_);
+    if (opened_.size() == kMostOpened) {
+      const auto oldest = std::min_element(opened_.begin(), opened_.end(),
+                                           [](const Opened& a, const Opened& b) { return a.last_use < b.last_use; });
+      driver_.StreamSynchronize(stream_);
+      driver_.IpcCloseMemHandle(oldest->base);
+      opened_.erase(oldest);
+    }
+    Opened one{.shown = shown};
+    if (const Status done =
+            driver_.Check(driver_.IpcOpenMemHandle(&one.base, shown.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
+                          fmt::format("opening memory of process {} on {}", shown.process, gpu_->name()));
+        !done)
+      return Fail(AsUnsupported(done.error()));
+    opened = opened_.insert(opened_.end(), one);
+  }
+  opened->last_use = ++uses_;
+  return MemoryAt(opened->base + shown.offset);
+}
+
+// What was put on the stream counts from now on.
+Status Peers::Note() {
+  RONDO_TRY(driver_.Check(driver_.EventRecord(ends_[begun_ % kEvents], stream_), "recording an event"));
+  ++begun_;
+  return {};
+}
+
+Status Peers::Fold(const DeviceFold& fold) {
+  static_assert(DeviceFold::kMostOperands == kMostSources);
+  RONDO_CHECK(begun_ - ended_ < kEvents, "{} at once", begun_ - ended_);
+  FoldArguments arguments;
+  arguments.destination = fold.destination;
+  arguments.elements = fold.elements;
+  arguments.count = static_cast<std::int32_t>(fold.count);
+  arguments.divisor = fold.divisor;
+  for (std::size_t i = 0; i < fold.count; ++i) {
+    arguments.sources[i] = fold.operands[i];
+    arguments.scales[i] = fold.scales[i];
+  }
+  const ReduceOp op = fold.op == ReduceOp::kAvg && fold.divisor == 0 ? ReduceOp::kSum : fold.op;
+  const Gpu::Use use(*gpu_);
+  RONDO_TRY(kernels_->Launch(stream_, fold.type, op, arguments));
+  return Note();
+}
+
+Status Peers::CopyWithin(std::byte* destination, const std::byte* source, std::uint64_t bytes) {
+  RONDO_CHECK(begun_ - ended_ < kEvents, "{} at once", begun_ - ended_);
+  const Gpu::Use use(*gpu_);
+  RONDO_TRY(driver_.Check(driver_.MemcpyDtoDAsync(AddressOf(destination), AddressOf(source), bytes, stream_),
+                          "copying on the GPU"));
+  return Note();
+}
+
+Result<std::uint64_t> Peers::Ended() {
+  if (ended_ == begun_) return ended_;
+  const Gpu::Use use(*gpu_);
+  while (ended_ < begun_) {
+    const CUresult asked = driver_.EventQuery(ends_[ended_ % kEvents]);
+    if (asked == CUDA_ERROR_NOT_READY) break;
+    RONDO_TRY(driver_.Check(asked, "working on ranks' memory"));
+    ++ended_;
+  }
+  return ended_;
+}
+
+void Peers::Drain() noexcept {
+  const Gpu::Use use(*gpu_);
+  driver_.StreamSynchronize(stream_);
+}
+
+}  // namespace rondo::cuda

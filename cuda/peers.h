@@ -1,0 +1,71 @@
+// A GPU at work on memory of other processes, by CUDA IPC: a rank shows an allocation by a handle, others open it and
+// read it by kernels and copies, as if it were their own. Ranks of one process, and several on one GPU, too.
+//
+// What was opened stays open, for that takes longer than most operations: at most kMostOpened allocations, of which the
+// one that was not wanted for longest gives way. So memory that another rank frees is the GPU's again only when it has
+// been closed here. An allocation is known by the identity that the driver gives it, and so never taken for one that
+// lies at its address later.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "collectives/engine/device.h"
+#include "cuda/fold_kernels.h"
+#include "cuda/gpu.h"
+
+namespace rondo::cuda {
+
+class Peers final : public DevicePeers {
+ public:
+  static constexpr std::size_t kMostOpened = 64;
+
+  // kUnsupported: the kernels do not run on this GPU.
+  static Result<std::unique_ptr<Peers>> Make(std::shared_ptr<const Gpu> gpu);
+  ~Peers() override;
+
+  Result<Place> Show(const std::byte* memory) override;
+  Result<std::byte*> Find(const Place& place) override;
+  Status Fold(const DeviceFold& fold) override;
+  Status CopyWithin(std::byte* destination, const std::byte* source, std::uint64_t bytes) override;
+  std::uint64_t begun() const override { return begun_; }
+  Result<std::uint64_t> Ended() override;
+  void Drain() noexcept override;
+
+ private:
+  // What a Place is, in bytes.
+  struct Shown {
+    CUipcMemHandle handle{};     // of the allocation
+    std::uint64_t identity = 0;  // of the allocation in its process
+    std::uint64_t offset = 0;    // of the memory in it
+    std::uint64_t address = 0;   // in its process
+    std::uint64_t process = 0;   // pid
+    std::uint64_t start = 0;     // when that began, which tells it from others of its number
+  };
+  static_assert(sizeof(Shown) <= kPlaceBytes);
+  struct Opened {
+    Shown shown;  // with no offset and address
+    CUdeviceptr base = 0;
+    std::uint64_t last_use = 0;
+  };
+  static constexpr std::size_t kEvents = 64;
+
+  explicit Peers(std::shared_ptr<const Gpu> gpu) : gpu_(std::move(gpu)), driver_(gpu_->driver()) {}
+  Status Prepare();
+  Status Note();
+
+  const std::shared_ptr<const Gpu> gpu_;
+  const Driver& driver_;
+  std::unique_ptr<FoldKernels> kernels_;
+  CUstream stream_ = nullptr;
+  std::array<CUevent, kEvents> ends_{};  // of what was begun by its number, modulo
+  std::uint64_t begun_ = 0, ended_ = 0;
+  Shown own_;                 // what is the same of all memory of this process
+  std::vector<Shown> shown_;  // allocations, with the base in `address`
+  std::vector<Opened> opened_;
+  std::uint64_t uses_ = 0;
+};
+
+}  // namespace rondo::cuda

@@ -1,0 +1,96 @@
+// A GPU at work on its own memory and on that of other ranks. Ranks of one process here; perf has several
+// (tests/cli/run), and what the driver does between processes is fake_ipc_test's.
+#include "cuda/peers.h"
+
+#include <doctest/doctest.h>
+
+#include <thread>
+#include <vector>
+
+#include "tests/cuda/on_gpu.h"
+
+namespace rondo::cuda {
+namespace {
+
+using Floats = std::vector<float>;
+
+std::unique_ptr<Peers> PeersOf(const OnGpu& gpu) {
+  auto peers = Peers::Make(gpu.gpu());
+  INFO((peers ? std::string() : peers.error().ToString()));
+  REQUIRE(peers.has_value());
+  return *std::move(peers);
+}
+
+std::byte* Holding(OnGpu& gpu, const Floats& values) {
+  std::byte* const memory = gpu.Allocate(values.size() * sizeof(float));
+  gpu.Write(memory, values.data(), values.size() * sizeof(float));
+  return memory;
+}
+
+void WaitFor(Peers& peers) {
+  while (true) {
+    const auto ended = peers.Ended();
+    REQUIRE(ended.has_value());
+    if (*ended == peers.begun()) return;
+    std::this_thread::yield();
+  }
+}
+
+TEST_CASE("Memory that is shown is found, within its allocation, by another rank of the process") {
+  const auto gpu = OnGpu::Find();
+  if (gpu == nullptr) return;
+  const auto one = PeersOf(*gpu), other = PeersOf(*gpu);
+  std::byte* const memory = Holding(*gpu, {1, 2, 3, 4});
+  for (const std::size_t offset : {0u, 4u, 12u}) {
+    const auto place = one->Show(memory + offset);
+    REQUIRE(place.has_value());
+    CHECK(other->Find(*place).value() == memory + offset);
+  }
+  CHECK(one->Show(nullptr).has_value());  // nothing, where there is nothing to show
+}
+
+TEST_CASE("Memory of the host is not shown") {
+  const auto gpu = OnGpu::Find();
+  if (gpu == nullptr) return;
+  const auto peers = PeersOf(*gpu);
+  int host = 0;
+  const auto refused = peers->Show(reinterpret_cast<const std::byte*>(&host));
+  REQUIRE(!refused.has_value());
+  CHECK(refused.error().code() == ErrorCode::kUnsupported);
+}
+
+TEST_CASE("Folds and copies take effect in their order, and are counted as they end") {
+  const auto gpu = OnGpu::Find();
+  if (gpu == nullptr) return;
+  const auto peers = PeersOf(*gpu);
+  constexpr std::size_t kElements = 5000;
+  std::byte* const a = Holding(*gpu, Floats(kElements, 1));
+  std::byte* const b = Holding(*gpu, Floats(kElements, 2));
+  std::byte* const c = Holding(*gpu, Floats(kElements, 0));
+  DeviceFold fold{.destination = c, .count = 2, .elements = kElements, .type = DataType::kFloat32};
+  fold.operands = {a, b};
+  REQUIRE(peers->Fold(fold).has_value());
+  REQUIRE(peers->CopyWithin(a, c, kElements * sizeof(float)).has_value());
+  fold.op = ReduceOp::kAvg;
+  fold.divisor = 5;
+  REQUIRE(peers->Fold(fold).has_value());
+  CHECK(peers->begun() == 3);
+  WaitFor(*peers);
+  CHECK(gpu->Values<float>(a, kElements) == Floats(kElements, 3));
+  CHECK(gpu->Values<float>(c, kElements) == Floats(kElements, 1));  // (3 + 2) / 5
+}
+
+TEST_CASE("After draining nothing touches any memory") {
+  const auto gpu = OnGpu::Find();
+  if (gpu == nullptr) return;
+  const auto peers = PeersOf(*gpu);
+  constexpr std::size_t kBytes = 1 << 20;
+  std::byte* const from = gpu->Allocate(kBytes);
+  std::byte* const to = gpu->Allocate(kBytes);
+  for (int i = 0; i < 10; ++i) REQUIRE(peers->CopyWithin(to, from, kBytes).has_value());
+  peers->Drain();
+  CHECK(peers->Ended().value() == 10);
+}
+
+}  // namespace
+}  // namespace rondo::cuda
