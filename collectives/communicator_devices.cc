@@ -9,8 +9,13 @@ Status CommunicatorCore::PrepareDevice(OperationRequest& request) {
   if (device_queue_ == nullptr) {
     const void* const memory = request.input_elements > 0 ? request.input : request.output;
     RONDO_ASSIGN(device_queue_, options_.device->Open(memory, pending_.size()));
+    std::string why;
+    if (options_.device_peers && may_have_board_.load() && device_queue_->peers(why) == nullptr)
+      Log(options_.logger, LogLevel::kInfo, "rank {}: {} does not work on other ranks' memory: {}", rank(),
+          device_queue_->name(), why);
     device_queue_seen_.store(device_queue_.get());
   }
+  if (completed_.load(std::memory_order_acquire) == issued_.load(std::memory_order_relaxed)) device_queue_->Rest();
   const auto check = [&](const void* memory, std::uint64_t elements, std::string_view what) -> Status {
     if (elements == 0) return {};
     return device_queue_->Check(memory, elements * SizeOf(request.type), what);

@@ -18,6 +18,9 @@ constexpr std::uint64_t kBytesPerThread = 64;
 
 constexpr std::size_t kOps = 16, kTypes = 16;
 static_assert(kAllReduceOps.size() < kOps && kAllDataTypes.size() < kTypes);
+std::size_t PlaceOf(DataType type, ReduceOp op) {
+  return static_cast<std::size_t>(type) * kOps + static_cast<std::size_t>(op);
+}
 
 }  // namespace
 
@@ -30,6 +33,7 @@ Result<std::unique_ptr<FoldKernels>> FoldKernels::Load(std::shared_ptr<const Gpu
   const auto processors = static_cast<unsigned>(on.Attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
   kernels->most_blocks_ = std::max(processors, 1U) * kBlocksPerProcessor;
   kernels->functions_.resize(kTypes * kOps);
+  RONDO_TRY(kernels->LoadAll());
   return kernels;
 }
 
@@ -39,22 +43,25 @@ FoldKernels::~FoldKernels() {
   driver_.ModuleUnload(module_);
 }
 
-Result<CUfunction> FoldKernels::Find(DataType type, ReduceOp op) {
-  RONDO_TRY(CheckPairing(type, op));
-  if (IsUserDefined(op)) return Fail(ErrorCode::kInvalidArgument, "no GPU knows the operation {} of a user", Name(op));
-  const std::lock_guard lock(mutex_);
-  CUfunction& function = functions_[static_cast<std::size_t>(type) * kOps + static_cast<std::size_t>(op)];
-  if (function == nullptr) {
-    const std::string name = fmt::format("rondo_fold_{}_{}", Name(type), Name(op));
-    RONDO_TRY(driver_.Check(driver_.ModuleGetFunction(&function, module_, name.c_str()), name));
-  }
-  return function;
+Status FoldKernels::LoadAll() {
+  for (const DataType type : kAllDataTypes)
+    for (const ReduceOp op : kAllReduceOps) {
+      if (!CheckPairing(type, op)) continue;
+      const std::string name = fmt::format("rondo_fold_{}_{}", Name(type), Name(op));
+      CUfunction& function = functions_[PlaceOf(type, op)];
+      RONDO_TRY(driver_.Check(driver_.ModuleGetFunction(&function, module_, name.c_str()), name));
+      int registers = 0;  // asking for which makes the driver load the code
+      RONDO_TRY(driver_.Check(driver_.FuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, function), name));
+    }
+  return {};
 }
 
 Status FoldKernels::Launch(CUstream stream, DataType type, ReduceOp op, const FoldArguments& arguments) {
   RONDO_CHECK(arguments.count >= 1 && arguments.count <= kMostSources, "{} sources", arguments.count);
+  RONDO_TRY(CheckPairing(type, op));
+  if (IsUserDefined(op)) return Fail(ErrorCode::kInvalidArgument, "no GPU knows the operation {} of a user", Name(op));
+  CUfunction function = functions_[PlaceOf(type, op)];
   const Gpu::Use use(*gpu_);
-  RONDO_ASSIGN(CUfunction function, Find(type, op));
   if (arguments.elements == 0) return {};
   const std::uint64_t threads = DivCeil(arguments.elements * SizeOf(type), kBytesPerThread);
   const auto blocks = static_cast<unsigned>(

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "base/dtype.h"
@@ -15,6 +14,7 @@ namespace rondo::cuda {
 // Thread rule: any thread.
 class FoldKernels {
  public:
+  // All of them: a driver that loads code when it is first launched may first wait for the device, and that for us.
   // kUnsupported: the GPU is older than sm_75, or the driver than the kernels.
   static Result<std::unique_ptr<FoldKernels>> Load(std::shared_ptr<const Gpu> gpu);
   ~FoldKernels();
@@ -28,14 +28,13 @@ class FoldKernels {
 
  private:
   explicit FoldKernels(std::shared_ptr<const Gpu> gpu) : gpu_(std::move(gpu)), driver_(gpu_->driver()) {}
-  Result<CUfunction> Find(DataType type, ReduceOp op);
+  Status LoadAll();
 
   const std::shared_ptr<const Gpu> gpu_;
   const Driver& driver_;
   CUmodule module_ = nullptr;
   unsigned most_blocks_ = 0;           // that run side by side
-  std::mutex mutex_;                   // guards what follows
-  std::vector<CUfunction> functions_;  // by type and operation, found when first needed
+  std::vector<CUfunction> functions_;  // by type and operation; null: there is none
 };
 
 }  // namespace rondo::cuda

@@ -113,13 +113,6 @@ Result<std::byte*> Peers::Find(const Place& place) {
   auto opened = std::find_if(opened_.begin(), opened_.end(), is_it);
   if (opened == opened_.end()) {
     const Gpu::Use use(*gpu_);
-    if (opened_.size() == kMostOpened) {
-      const auto oldest = std::min_element(opened_.begin(), opened_.end(),
-                                           [](const Opened& a, const Opened& b) { return a.last_use < b.last_use; });
-      driver_.StreamSynchronize(stream_);
-      driver_.IpcCloseMemHandle(oldest->base);
-      opened_.erase(oldest);
-    }
     Opened one{.shown = shown};
     if (const Status done =
             driver_.Check(driver_.IpcOpenMemHandle(&one.base, shown.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
@@ -130,6 +123,13 @@ Result<std::byte*> Peers::Find(const Place& place) {
   }
   opened->last_use = ++uses_;
   return MemoryAt(opened->base + shown.offset);
+}
+
+void Peers::CloseUnwanted() {
+  if (opened_.size() <= kMostOpened) return;
+  const Gpu::Use use(*gpu_);
+  std::sort(opened_.begin(), opened_.end(), [](const Opened& a, const Opened& b) { return a.last_use > b.last_use; });
+  for (; opened_.size() > kMostOpened; opened_.pop_back()) driver_.IpcCloseMemHandle(opened_.back().base);
 }
 
 // What was put on the stream counts from now on.

@@ -1,10 +1,10 @@
 // A GPU at work on memory of other processes, by CUDA IPC: a rank shows an allocation by a handle, others open it and
 // read it by kernels and copies, as if it were their own. Ranks of one process, and several on one GPU, too.
 //
-// What was opened stays open, for that takes longer than most operations: at most kMostOpened allocations, of which the
-// one that was not wanted for longest gives way. So memory that another rank frees is the GPU's again only when it has
-// been closed here. An allocation is known by the identity that the driver gives it, and so never taken for one that
-// lies at its address later.
+// What was opened stays open, for that takes longer than most operations: beyond kMostOpened allocations those that
+// were not wanted for longest are closed, when nothing is under way (closing may wait for the device, and that for an
+// operation). So memory that another rank frees is the GPU's again only when it has been closed here. An allocation is
+// known by the identity that the driver gives it, and so never taken for one that lies at its address later.
 #pragma once
 
 #include <array>
@@ -33,6 +33,8 @@ class Peers final : public DevicePeers {
   std::uint64_t begun() const override { return begun_; }
   Result<std::uint64_t> Ended() override;
   void Drain() noexcept override;
+  // REQUIRES: nothing is under way.
+  void CloseUnwanted();
 
  private:
   // What a Place is, in bytes.

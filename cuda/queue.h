@@ -37,6 +37,9 @@ class Queue final : public DeviceQueue {
   void LeaveForGood() noexcept override;
   void Drain() noexcept override;
   DevicePeers* peers(std::string& why) override;
+  void Rest() override {
+    if (peers_ != nullptr) peers_->CloseUnwanted();
+  }
 
  private:
   // The copies of one direction, on a stream of their own.

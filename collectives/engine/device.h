@@ -120,8 +120,11 @@ class DeviceQueue {
   virtual void Drain() noexcept = 0;
 
   // What this device does on memory of ranks of its host; null: nothing, with the reason in `why`. Made with the first
-  // call, lives as long as the queue.
+  // call, which is the issuer's: like Pin it may take until the device has nothing to do. Lives as long as the queue.
   virtual DevicePeers* peers(std::string& why) = 0;
+  // The issuer's, where nothing that has entered has not left: the moment for what may take until the device has
+  // nothing to do and can wait till then.
+  virtual void Rest() = 0;
 };
 
 // Those that this process can reach. Thread rule: any thread.

@@ -281,6 +281,7 @@ class PlainDevice final : public Device {
         while (!way.empty()) Move(way, std::numeric_limits<std::uint64_t>::max());
     }
 
+    void Rest() override { RONDO_CHECK(ways_[0].empty() && ways_[1].empty(), "copies under way"); }
     DevicePeers* peers(std::string& why) override {
       if (!device_.has_peers_) why = "the plain device was told not to";
       return device_.has_peers_ ? &peers_ : nullptr;
