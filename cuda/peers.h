@@ -35,6 +35,7 @@ class Peers final : public DevicePeers {
   void Drain() noexcept override;
   // REQUIRES: nothing is under way.
   void CloseUnwanted();
+  std::size_t opened() const { return opened_.size(); }
 
  private:
   // What a Place is, in bytes.

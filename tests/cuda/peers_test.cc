@@ -1,5 +1,4 @@
-// A GPU at work on its own memory and on that of other ranks. Ranks of one process here; perf has several
-// (tests/cli/run), and what the driver does between processes is fake_ipc_test's.
+// A GPU at work on its own memory and on that of other ranks, of this process and of another one.
 #include "cuda/peers.h"
 
 #include <doctest/doctest.h>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "tests/cuda/on_gpu.h"
+#include "tests/cuda/other_process.h"
 
 namespace rondo::cuda {
 namespace {
@@ -47,6 +47,53 @@ TEST_CASE("Memory that is shown is found, within its allocation, by another rank
     CHECK(other->Find(*place).value() == memory + offset);
   }
   CHECK(one->Show(nullptr).has_value());  // nothing, where there is nothing to show
+}
+
+// More than stay open.
+constexpr std::size_t kShown = Peers::kMostOpened + 6;
+constexpr std::size_t kShownBytes = 3000;
+
+TEST_CASE("child: shows memory" * doctest::skip()) {
+  const Line line(SocketOfChild());
+  const auto gpu = OnGpu::Find();
+  REQUIRE(gpu != nullptr);
+  const auto peers = PeersOf(*gpu);
+  CUstream stream = gpu->NewStream();
+  for (std::size_t i = 0; i < kShown; ++i) {
+    std::byte* const memory = gpu->Allocate(kShownBytes);
+    gpu->PutFill(stream, memory, static_cast<unsigned char>(i), kShownBytes);
+    gpu->Synchronize(stream);
+    const auto place = peers->Show(memory + 8);
+    REQUIRE(place.has_value());
+    line.Send(*place);
+  }
+  line.Receive<char>();  // until the other has read all
+}
+
+TEST_CASE("Memory of another process is read where it lies, and what was not wanted for long is closed") {
+  const auto gpu = OnGpu::Find();
+  if (gpu == nullptr) return;
+  Other other("child: shows memory");
+  const auto peers = PeersOf(*gpu);
+  std::vector<DevicePeers::Place> places;
+  for (std::size_t i = 0; i < kShown; ++i) places.push_back(other.line.Receive<DevicePeers::Place>());
+  constexpr std::size_t kBytes = kShownBytes - 8;
+  std::byte* const own = gpu->Allocate(kBytes);
+  for (int round = 0; round < 2; ++round) {
+    for (std::size_t i = 0; i < kShown; ++i) {
+      const auto found = peers->Find(places[i]);
+      REQUIRE(found.has_value());
+      REQUIRE(peers->CopyWithin(own, *found, kBytes).has_value());
+      WaitFor(*peers);
+      CHECK(gpu->Values<unsigned char>(own, kBytes) ==
+            std::vector<unsigned char>(kBytes, static_cast<unsigned char>(i)));
+    }
+    CHECK(peers->opened() == kShown);
+    peers->CloseUnwanted();
+    CHECK(peers->opened() == Peers::kMostOpened);
+  }
+  other.line.Send('.');
+  CHECK(other.Exit() == 0);
 }
 
 TEST_CASE("Memory of the host is not shown") {

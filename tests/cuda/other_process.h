@@ -1,0 +1,86 @@
+// A second process for a test: this program again, which runs one of the cases that are skipped else, and a line to it.
+#pragma once
+
+#include <doctest/doctest.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+namespace rondo::cuda {
+
+inline constexpr const char* kSocket = "RONDO_TEST_SOCKET";
+
+// A line to the other process. What is sent is small, and nobody waits longer than a minute.
+class Line {
+ public:
+  explicit Line(int socket) : socket_(socket) {
+    const timeval most{.tv_sec = 60, .tv_usec = 0};
+    setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
+  }
+  ~Line() { close(socket_); }
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+
+  template <class T>
+  void Send(const T& value) const {
+    REQUIRE(send(socket_, &value, sizeof value, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof value));
+  }
+  template <class T>
+  T Receive() const {
+    T value{};
+    REQUIRE(recv(socket_, &value, sizeof value, MSG_WAITALL) == static_cast<ssize_t>(sizeof value));
+    return value;
+  }
+
+ private:
+  int socket_;
+};
+
+struct Pair {
+  Pair() { REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0); }
+  int ends[2] = {-1, -1};
+};
+
+// The other process, as who began it has it.
+class Other {
+ public:
+  explicit Other(const char* test_case) : line(pair_.ends[0]), process_(fork()) {
+    REQUIRE(process_ >= 0);
+    if (process_ == 0) {
+      close(pair_.ends[0]);
+      setenv(kSocket, std::to_string(pair_.ends[1]).c_str(), 1);
+      const std::string which = std::string("--test-case=") + test_case;
+      execl("/proc/self/exe", "the test again", which.c_str(), "--no-skip", nullptr);
+      _exit(127);
+    }
+    close(pair_.ends[1]);
+  }
+  Other(const Other&) = delete;
+  Other& operator=(const Other&) = delete;
+
+  int Exit() {
+    int status = 0;
+    REQUIRE(waitpid(process_, &status, 0) == process_);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+ private:
+  Pair pair_;
+
+ public:
+  Line line;
+
+ private:
+  pid_t process_;
+};
+
+// In the other process.
+inline int SocketOfChild() {
+  const char* const number = std::getenv(kSocket);
+  return number == nullptr ? -1 : static_cast<int>(std::strtol(number, nullptr, 10));
+}
+
+}  // namespace rondo::cuda
