@@ -9,9 +9,9 @@
 namespace rondo {
 namespace {
 
-// From the first rank that gave up to naming who failed first: on other hosts one may have been killed before, whose
-// peers here saw it sooner than we do.
-constexpr Duration kNewsFromAfar = std::chrono::milliseconds(300);
+// From the first rank that gave up to naming who failed first: one may have been killed before, whose peers saw it
+// sooner than we do. It is on another host, or its connections are gone and the system still clears up after it.
+constexpr Duration kLateNews = std::chrono::milliseconds(300);
 
 }  // namespace
 
@@ -131,7 +131,7 @@ void Job::TakeEnded() {
       }
     }
   }
-  if (suspect_ && (!Spread() || suspect_->status.signal != 0 || clock_.Now() >= judge_at_)) Judge();
+  if (suspect_ && (suspect_->status.signal != 0 || clock_.Now() >= judge_at_)) Judge();
 }
 
 void Job::GoOnWithout(const EndedRank& ended) {
@@ -161,11 +161,11 @@ void Job::SayWhoWasLost() const {
       fmt::join(lost_, "; "), ended_well_);
 }
 
-// Of several that ended since the last look, one killed by a signal came first: the others saw it and gave up.
+// Of several that ended, one killed by a signal came first: the others saw it and gave up.
 void Job::Suspect(const EndedRank& ended) {
   if (first_failure_ || interrupted_by_ != 0 || output_lost_) return;
   if (!suspect_) {
-    judge_at_ = clock_.Now() + kNewsFromAfar;
+    judge_at_ = clock_.Now() + kLateNews;
     Enter(Phase::kLastWords, options_.last_words);
   }
   if (!suspect_ || (suspect_->status.signal == 0 && ended.status.signal != 0)) suspect_ = ended;

@@ -44,8 +44,6 @@ class Job {
 
   int Running() const;
   bool KeepsGoing() const { return options_.keep_going || options_.restarts > 0; }
-  // Ends of ranks are heard of with different delays.
-  bool Spread() const { return places_.size() > 1; }
   // "rank 5 on b (pid 123) was killed by SIGKILL"
   std::string Describe(const EndedRank& ended) const;
   std::string NameOf(Rank rank) const;
