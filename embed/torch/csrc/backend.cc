@@ -122,11 +122,34 @@ std::string RondoBackend::Describe() const {
   return words;
 }
 
+std::shared_ptr<const SideStream> RondoBackend::SideOf(c10::Device device) {
+  if (device.is_cpu()) return nullptr;
+  const std::lock_guard<std::mutex> lock(sides_mutex_);
+  std::shared_ptr<const SideStream>& side = sides_[device.index()];
+  if (side == nullptr) side = SideStream::Make(device);
+  return side;
+}
+
 WorkPtr RondoBackend::Run(RondoWork::Parts parts, milliseconds timeout, const Start& start, double scale) {
   rondo_options options;
   rondo_options_init(&options);
   options.timeout_ms = static_cast<uint64_t>((timeout.count() > 0 ? timeout : this->timeout()).count());
   options.scale = scale;
+  // Messages of a device come with memory of the host's, and with the side stream.
+  const c10::Device device = parts.side != nullptr
+                                 ? c10::Device(c10::kCPU)
+                                 : DeviceOf({&parts.held, &parts.outputs, &parts.inputs}, parts.title);
+  c10::OptionalDeviceGuard on_device;
+  if (!device.is_cpu()) {
+    on_device.reset_device(device);
+    parts.side = SideOf(device);
+    parts.queued = true;
+    parts.blocking = settings_.blocking_wait;
+    parts.side->FollowCurrent();
+    options.memory = RONDO_MEMORY_CUDA;
+    options.stream = parts.side->handle();
+    for (const Tensors* const tensors : {&parts.held, &parts.outputs, &parts.inputs}) parts.side->Keep(*tensors);
+  }
   rondo_work* work = nullptr;
   Must([&](rondo_error** error) { return start(&options, &work, error); });
   return RondoWork::Follow(getRank(), settings_.profiled_as, std::move(parts), work, *executor_);
@@ -145,20 +168,31 @@ WorkPtr RondoBackend::barrier(const c10d::BarrierOptions& opts) {
                        });
 }
 
-// ---- messages ----
+// ---- messages: those of a device go by way of the host's memory ----
 
 WorkPtr RondoBackend::send(Tensors& tensors, int to, int tag) {
-  const at::Tensor flat = OnlyOf(tensors, "send").contiguous();
-  return Run({OpType::SEND, "send", tensors, {flat}}, timeout(),
-             [&](const rondo_options* o, rondo_work** work, rondo_error** error) {
-               return rondo_send_async(comm_.get(), DataOf(flat), BytesOf(flat), RONDO_UINT8, to, tag, o, work, error);
-             });
+  const at::Tensor flat = OnlyOf(tensors, "send").cpu().contiguous();
+  RondoWork::Parts parts{OpType::SEND, "send", tensors, {flat}};
+  parts.side = SideOf(tensors.front().device());
+  return Run(std::move(parts), timeout(), [&](const rondo_options* o, rondo_work** work, rondo_error** error) {
+    return rondo_send_async(comm_.get(), DataOf(flat), BytesOf(flat), RONDO_UINT8, to, tag, o, work, error);
+  });
 }
 
 WorkPtr RondoBackend::Receive(Tensors& tensors, int from, int tag, OpType type) {
-  const Packed room = InPlace(OnlyOf(tensors, "recv"));
+  const at::Tensor& tensor = OnlyOf(tensors, "recv");
+  const std::shared_ptr<const SideStream> side = SideOf(tensor.device());
+  Packed room;
+  if (side == nullptr) {
+    room = InPlace(tensor);
+  } else {
+    side->FollowCurrent();
+    room.flat = at::empty(tensor.sizes(), tensor.options().device(c10::kCPU));
+    room.back = [flat = room.flat, tensor] { tensor.copy_(flat); };
+  }
   RondoWork::Parts parts{
       type, type == OpType::RECV ? "recv" : "recvAnySource", tensors, {room.flat}, room.back, /*receives=*/true};
+  parts.side = side;
   return Run(std::move(parts), timeout(), [&](const rondo_options* o, rondo_work** work, rondo_error** error) {
     return rondo_recv_async(comm_.get(), DataOf(room.flat), BytesOf(room.flat), RONDO_UINT8, from, tag, o, work, error);
   });

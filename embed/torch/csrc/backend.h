@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -36,6 +37,7 @@ struct Settings {
   std::string profiled_as = "rondo";  // what its events in torch's profiler begin with
   std::string interface, addresses, transport, record_dir;
   uint32_t rails = 1;
+  bool blocking_wait = false;  // wait() on work of a device waits in the host, and throws what failed
 };
 
 // Thread rule: any; operations are issued one after the other.
@@ -104,6 +106,8 @@ class RondoBackend final : public Base {
                         double scale = 1);
   WorkPtr Receive(Tensors& tensors, int from, int tag, c10d::OpType type);
   WorkPtr SumSparse(at::Tensor& tensor, const c10d::AllreduceOptions& opts);
+  // Null for the host.
+  std::shared_ptr<const SideStream> SideOf(c10::Device device);
 
   TorchStore store_;
   const Settings settings_;
@@ -114,6 +118,8 @@ class RondoBackend final : public Base {
   std::atomic<uint64_t> sequence_{0};
   std::atomic<bool> closed_{false};
   std::atomic<int> barriers_{0};  // monitored ones
+  std::mutex sides_mutex_;
+  std::map<c10::DeviceIndex, std::shared_ptr<const SideStream>> sides_;
 };
 
 }  // namespace rondo_torch

@@ -80,7 +80,6 @@ void RondoBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_
 // Everybody's entries to everybody, who adds them up in the order of ranks.
 WorkPtr RondoBackend::SumSparse(at::Tensor& tensor, const c10d::AllreduceOptions& opts) {
   TORCH_CHECK(opts.reduceOp == c10d::ReduceOp::SUM, "allreduce: sparse tensors are summed, and nothing else");
-  TORCH_CHECK(tensor.device().is_cpu(), "allreduce: this build of rondo has no device support");
   const std::lock_guard<std::mutex> lock(issuing_);
   ++sequence_;
   const rondo_options options = For(opts.timeout.count() > 0 ? opts.timeout : timeout());
@@ -96,7 +95,7 @@ WorkPtr RondoBackend::SumSparse(at::Tensor& tensor, const c10d::AllreduceOptions
     return gathered;
   };
 
-  const at::Tensor mine = tensor.coalesce();
+  const at::Tensor mine = tensor.cpu().coalesce();
   // What must be equal, and then what need not: the number of entries.
   std::vector<int64_t> shape{mine.sparse_dim(), mine.dense_dim(), static_cast<int64_t>(mine.scalar_type())};
   for (const int64_t size : mine.sizes()) shape.push_back(size);
@@ -129,8 +128,10 @@ WorkPtr RondoBackend::SumSparse(at::Tensor& tensor, const c10d::AllreduceOptions
       at::sparse_coo_tensor(indices, gather(values, value_bytes).view(of_values), mine.sizes(), mine.options())
           .coalesce();
   tensor.copy_(sum);
-  return RondoWork::Follow(getRank(), settings_.profiled_as, {c10d::OpType::ALLREDUCE, "sparse_all_reduce", {tensor}},
-                           nullptr, *executor_);
+  RondoWork::Parts parts{c10d::OpType::ALLREDUCE, "sparse_all_reduce", {tensor}};
+  parts.side = SideOf(tensor.device());
+  if (parts.side != nullptr) parts.side->FollowCurrent();
+  return RondoWork::Follow(getRank(), settings_.profiled_as, std::move(parts), nullptr, *executor_);
 }
 
 }  // namespace rondo_torch

@@ -19,7 +19,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       .def_readwrite("addresses", &Settings::addresses)
       .def_readwrite("transport", &Settings::transport)
       .def_readwrite("record_dir", &Settings::record_dir)
-      .def_readwrite("rails", &Settings::rails);
+      .def_readwrite("rails", &Settings::rails)
+      .def_readwrite("blocking_wait", &Settings::blocking_wait);
   const auto alone = py::call_guard<py::gil_scoped_release>();
   py::class_<RondoBackend, Base, c10::intrusive_ptr<RondoBackend>>(module, "RondoBackend")
       .def(py::init([](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,

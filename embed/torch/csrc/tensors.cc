@@ -52,8 +52,8 @@ double ScaleOf(const c10d::ReduceOp& op) {
 
 void CheckDense(const at::Tensor& tensor, const char* what) {
   TORCH_CHECK(tensor.layout() == at::kStrided, what, " wants dense tensors");
-  TORCH_CHECK(tensor.device().is_cpu(), what, ": a tensor on ", tensor.device(),
-              ": this build of rondo has no device support; tensors must be on the CPU");
+  TORCH_CHECK(tensor.device().is_cpu() || tensor.device().is_cuda(), what, ": a tensor on ", tensor.device(),
+              ": rondo moves those on the CPU and on CUDA devices");
 }
 
 void CheckSame(const std::vector<at::Tensor>& tensors, const at::Tensor& like, const char* what) {

@@ -16,7 +16,7 @@ rondo_op OperationOf(const c10d::ReduceOp& op);
 // Of RONDO_PREMUL_SUM; else 1.
 double ScaleOf(const c10d::ReduceOp& op);
 
-// Throws unless it is a dense tensor in the host's memory; `what` says whose it is: "allreduce: input".
+// Throws unless it is a dense tensor of the CPU or of a CUDA device; `what` says whose it is: "allreduce: input".
 void CheckDense(const at::Tensor& tensor, const char* what);
 void CheckSame(const std::vector<at::Tensor>& tensors, const at::Tensor& like, const char* what);
 // The only one; throws where there are others.

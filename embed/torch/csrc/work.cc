@@ -2,6 +2,7 @@
 
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
+#include <c10/core/StreamGuard.h>
 
 #include <stdexcept>
 #include <string>
@@ -26,6 +27,10 @@ namespace {
 // Whether this thread is in wait(): then it may run what hangs on a future itself.
 thread_local bool waits = false;
 
+std::vector<c10::Device> DevicesOf(const RondoWork::Parts& parts) {
+  return parts.side == nullptr ? std::vector<c10::Device>{} : std::vector<c10::Device>{parts.side->stream().device()};
+}
+
 }  // namespace
 
 RondoWork::RondoWork(int rank, const std::string& backend, Parts parts, rondo_work* work, Executor& executor)
@@ -34,11 +39,16 @@ RondoWork::RondoWork(int rank, const std::string& backend, Parts parts, rondo_wo
       parts_(std::move(parts)),
       work_(work),
       executor_(executor),
-      future_(c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()))) {}
+      future_(
+          c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()), DevicesOf(parts_))) {}
 
 c10::intrusive_ptr<RondoWork> RondoWork::Follow(int rank, const std::string& backend, Parts parts, rondo_work* work,
                                                 Executor& executor) {
   auto made = c10::make_intrusive<RondoWork>(rank, backend, std::move(parts), work, executor);
+  if (made->parts_.queued) {
+    made->failed_to_queue_ = made->Finish();
+    made->CompleteFuture(made->failed_to_queue_);
+  }
   if (work == nullptr) {
     End(made, nullptr);
     return made;
@@ -59,28 +69,46 @@ c10::intrusive_ptr<RondoWork> RondoWork::Follow(int rank, const std::string& bac
 
 void RondoWork::End(const c10::intrusive_ptr<RondoWork>& self, const rondo_error* error) {
   std::exception_ptr failure;
-  if (error != nullptr) {
-    failure = std::make_exception_ptr(std::runtime_error(TextOf(error->code, error)));
-  } else {
-    try {
-      if (self->parts_.finish) self->parts_.finish();
-    } catch (...) {
-      failure = std::current_exception();
-    }
+  if (error != nullptr) failure = std::make_exception_ptr(std::runtime_error(TextOf(error->code, error)));
+  if (self->parts_.queued) {
+    self->parts_.held.clear();
+    self->parts_.finish = nullptr;
+    return self->finish(failure ? failure : self->failed_to_queue_);
   }
-  self->parts_.held.clear();
-  self->parts_.finish = nullptr;
+  const auto complete = [self, failure] {
+    const std::exception_ptr unfinished = failure ? nullptr : self->Finish();
+    self->parts_.held.clear();
+    self->parts_.finish = nullptr;
+    self->Complete(failure ? failure : unfinished);
+  };
+  // A copy to a device may take until streams of the caller's come to it, which may wait for what this thread drives.
+  if (self->parts_.side != nullptr && self->parts_.finish) return self->executor_.Run(complete);
   Future ours = Future::kOurs;
-  if (waits || self->state_.compare_exchange_strong(ours, Future::kEnding)) return self->Complete(failure);
-  self->executor_.Run([self, failure] { self->Complete(failure); });
+  if (waits || self->state_.compare_exchange_strong(ours, Future::kEnding)) return complete();
+  self->executor_.Run(complete);
+}
+
+std::exception_ptr RondoWork::Finish() noexcept {
+  try {
+    c10::OptionalStreamGuard on_side;
+    if (parts_.side != nullptr) on_side.reset_stream(parts_.side->stream());
+    if (parts_.finish) parts_.finish();
+    if (parts_.side != nullptr) end_ = parts_.side->Mark();
+    return nullptr;
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+void RondoWork::CompleteFuture(const std::exception_ptr& failure) {
+  if (failure) return future_->setError(failure);
+  c10::OptionalStreamGuard on_side;  // whoever takes the value waits for what is on it
+  if (parts_.side != nullptr) on_side.reset_stream(parts_.side->stream());
+  future_->markCompleted(c10::IValue(parts_.outputs));
 }
 
 void RondoWork::Complete(const std::exception_ptr& failure) {
-  if (failure) {
-    future_->setError(failure);
-  } else {
-    future_->markCompleted(c10::IValue(parts_.outputs));
-  }
+  CompleteFuture(failure);
   finish(failure);
 }
 
@@ -97,11 +125,21 @@ c10::intrusive_ptr<c10::ivalue::Future> RondoWork::getFuture() {
 bool RondoWork::isCompleted() {
   if (work_ != nullptr) rondo_work_test(work_, nullptr);  // drives it once
   const std::lock_guard<std::mutex> lock(mutex_);
-  return completed_;
+  return completed_ && (!end_ || end_->query());
+}
+
+void RondoWork::synchronize() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (parts_.queued || completed_) FollowEnd();
+}
+
+void RondoWork::FollowEnd() {
+  if (end_) parts_.side->LetCurrentFollow(*end_);
 }
 
 bool RondoWork::wait(std::chrono::milliseconds timeout) {
-  if (work_ != nullptr) {
+  const bool for_stream = parts_.queued && !parts_.blocking && timeout == kNoTimeout;
+  if (work_ != nullptr && !for_stream) {
     // What it failed of, End has.
     const bool before = std::exchange(waits, true);
     const rondo_code code = timeout == kNoTimeout
@@ -112,10 +150,15 @@ bool RondoWork::wait(std::chrono::milliseconds timeout) {
       throw std::runtime_error("rondo: the operation did not end within " + std::to_string(timeout.count()) +
                                " ms; it goes on");
   }
-  // Another thread may have seen its end, and be about to tell.
-  std::unique_lock<std::mutex> lock(mutex_);
-  cv_.wait(lock, [this] { return completed_; });
-  if (exception_) std::rethrow_exception(exception_);
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    // Another thread may have seen its end, and be about to tell.
+    if (!for_stream) cv_.wait(lock, [this] { return completed_; });
+    if (exception_) std::rethrow_exception(exception_);
+  }
+  if (failed_to_queue_) std::rethrow_exception(failed_to_queue_);
+  FollowEnd();
+  if (end_ && !for_stream) SideStream::WaitFor(*end_);
   return true;
 }
 

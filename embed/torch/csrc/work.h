@@ -4,13 +4,16 @@
 #include <rondo.h>
 
 #include <atomic>
+#include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
 
 #include "executor.h"
+#include "side_stream.h"
 
 namespace rondo_torch {
 
@@ -28,6 +31,11 @@ void Must(Call&& call) {
 // the caller wants them, then the future is completed, then waiters go on. Nothing is held meanwhile, and where
 // somebody has the future the progress thread hands over to another one: what hangs on a future may use the same group,
 // and may wait for its futures, as powerSGD's hook does.
+//
+// An operation that is `queued` on a stream of a device is over for the caller as soon as it is there, as with NCCL:
+// `finish` puts its copies behind it, the future is complete, and wait() lets the caller's stream wait, and not the
+// caller. Rondo's thread drives it. What it fails of is told to who waits with a timeout or asks later, and by every
+// operation after it.
 class RondoWork final : public c10d::Work {
  public:
   struct Parts {
@@ -38,6 +46,10 @@ class RondoWork final : public c10d::Work {
     std::function<void()> finish;     // after success, before anybody is told
     bool receives = false;
     std::vector<at::Tensor> inputs{};  // for the profiler; empty: the outputs are
+    // Of outputs on a device: where `finish` copies. Null: all is in the host's memory.
+    std::shared_ptr<const SideStream> side{};
+    bool queued = false;    // the operation is on that stream
+    bool blocking = false;  // wait() is the host's all the same
   };
 
   // Takes `work` over; null is an operation that has ended already.
@@ -49,6 +61,7 @@ class RondoWork final : public c10d::Work {
 
   bool isCompleted() override;
   bool wait(std::chrono::milliseconds timeout) override;
+  void synchronize() override;
   int sourceRank() const override;
   std::vector<at::Tensor> result() override { return parts_.outputs; }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
@@ -57,13 +70,20 @@ class RondoWork final : public c10d::Work {
   enum class Future { kOurs, kShared, kEnding };
 
   static void End(const c10::intrusive_ptr<RondoWork>& self, const rondo_error* error);
+  // Puts the results where they belong; what that failed of.
+  std::exception_ptr Finish() noexcept;
+  void CompleteFuture(const std::exception_ptr& failure);
   void Complete(const std::exception_ptr& failure);
+  // What the caller puts on its stream comes after the results.
+  void FollowEnd();
 
   Parts parts_;
   rondo_work* const work_;
   Executor& executor_;
   std::atomic<Future> state_{Future::kOurs};
   const c10::intrusive_ptr<c10::ivalue::Future> future_;
+  std::exception_ptr failed_to_queue_;
+  std::optional<c10::Event> end_;  // on the side stream; set before anybody has the work, or by who completes it
 };
 
 }  // namespace rondo_torch

@@ -16,6 +16,7 @@ From then on dist, DDP and FSDP work as they do with Gloo. What may be chosen co
     RONDO_ADDRESSES     local addresses, behind commas
     RONDO_TRANSPORT     auto (default), tcp, shm or ib; the same on all ranks
     RONDO_RAILS         connections to each peer that share large collectives (default 1); the same on all ranks
+    RONDO_BLOCKING_WAIT 1: wait() on work of a GPU waits in the host and raises what failed (default 0: the GPU's stream waits)
     RONDO_RECORD_DIR    where a failed job leaves its last operations, for rondo trace
     RONDO_TOKEN         the job's secret, RONDO_TLS and its kin: encryption (docs/SECURITY.md, docs/TLS.md)
 """
@@ -46,7 +47,17 @@ def _settings_of(environment, profiled_as):
     if not rails.isdecimal() or not 1 <= int(rails) <= 64:
         raise ValueError(f"variable RONDO_RAILS: wants a number from 1 to 64, not {rails!r}")
     settings.rails = int(rails)
+    blocking = environment.get("RONDO_BLOCKING_WAIT", "0")
+    if blocking not in ("0", "1"):
+        raise ValueError(f"variable RONDO_BLOCKING_WAIT: wants 0 or 1, not {blocking!r}")
+    settings.blocking_wait = blocking == "1"
     return settings
+
+
+def _new_stream(index):
+    """A stream of a CUDA device for the backend's own use: its number in torch, and CUDA's handle."""
+    stream = torch.cuda.Stream(index)
+    return stream.stream_id if TORCH_2 else stream._cdata, stream.cuda_stream
 
 
 def _create(store, rank, size, timeout, profiled_as="rondo"):
@@ -120,6 +131,6 @@ dist.register_rendezvous_handler("rondo", _Meeting.rendezvous)
 atexit.register(close_all)
 
 if TORCH_2:
-    dist.Backend.register_backend("rondo", _create, devices=["cpu"])
+    dist.Backend.register_backend("rondo", _create, devices=["cpu", "cuda"])
 else:
     dist.Backend.register_backend("rondo", _create)

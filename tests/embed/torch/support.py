@@ -66,17 +66,21 @@ def free_port() -> int:
         return listener.getsockname()[1]
 
 
-def run_ranks(installed: Installed, program: Union[str, Path], world: int, *arguments: str, limit_s: float = 120) -> list[Ended]:
-    """A program, of programs/ where it is a bare name, as so many ranks by env://, each to its end.
+def run_ranks(installed: Installed, program: Union[str, Path], world: int, *arguments: str, limit_s: float = 120,
+              environment: Optional[dict[str, str]] = None) -> list[Ended]:  # fmt: skip
+    """A program, of programs/ where it is a bare name, as so many ranks by env://, each to its end. PYTHONPATH of `environment`
+    is beside the backend's.
 
     Who is not over by then is killed, and who goes on for long when rank 0 is over: some ranks of Gloo's hang when they end."""
+    more = environment or {}
+    path = os.pathsep.join([installed.path, *filter(None, [more.get("PYTHONPATH")])])
     where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(world), "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as folder:
         ranks = []
         for rank in range(world):
             output = open(f"{folder}/{rank}", "w+")  # a pipe that nobody reads would stop a rank
-            environment = os.environ | where | {"RANK": str(rank), "PYTHONPATH": installed.path}
-            ranks.append((output, subprocess.Popen([sys.executable, PROGRAMS / program, *arguments], env=environment,
+            own = os.environ | more | where | {"RANK": str(rank), "PYTHONPATH": path}
+            ranks.append((output, subprocess.Popen([sys.executable, PROGRAMS / program, *arguments], env=own,
                                                    stdout=output, stderr=subprocess.STDOUT)))  # fmt: skip
         until = time.monotonic() + limit_s
         ended = []

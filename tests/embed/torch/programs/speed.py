@@ -1,4 +1,7 @@
-"""What a backend takes for an all-reduce and for a step of DDP, in us, as JSON by rank 0: medians."""
+"""What a backend takes for an all-reduce and for a step of DDP, in us, as JSON by rank 0: medians.
+
+    speed.py BACKEND [cuda]
+"""
 
 import json
 import statistics
@@ -10,6 +13,15 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 backend = sys.argv[1]
+device = torch.device(sys.argv[2] if len(sys.argv) > 2 else "cpu")
+
+
+def over():
+    """What takes time is done."""
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
 if backend == "rondo":
     import rondo_torch  # noqa: F401
 
@@ -17,14 +29,16 @@ if backend == "rondo":
 def median_us(run, times):
     taken = []
     for _ in range(times):
+        over()
         started = time.perf_counter()
         run()
+        over()
         taken.append(time.perf_counter() - started)
     return statistics.median(taken) * 1e6
 
 
 def all_reduce(size):
-    tensor = torch.zeros(size // 4)
+    tensor = torch.zeros(size // 4, device=device)
     for _ in range(5):
         dist.all_reduce(tensor)
     dist.barrier()
@@ -33,9 +47,9 @@ def all_reduce(size):
 
 def step(bucket_mib):
     torch.manual_seed(1)
-    model = torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(6)))  # 6 MiB of gradients
+    model = torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(6))).to(device)  # 6 MiB of gradients
     model = DistributedDataParallel(model, bucket_cap_mb=bucket_mib)
-    inputs = torch.randn(1, 512)  # little arithmetic for so many gradients: Debian has a BLAS that takes its time
+    inputs = torch.randn(1, 512).to(device)  # little arithmetic for so many gradients: Debian has a BLAS that takes its time
 
     def run():
         model(inputs).sum().backward()

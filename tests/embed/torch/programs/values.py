@@ -1,13 +1,20 @@
-"""Every collective on every type, operation, size and layout, each value held to float64 or to integers."""
+"""Every collective on every type, operation, size and layout, each value held to float64 or to integers.
 
+    values.py [cpu | cuda | fake]        where the tensors are; "fake" is tests/embed/torch/fake_cuda
+"""
+
+import functools
 import itertools
 import sys
 
 import rondo_torch  # noqa: F401  (registers the backend)
 import torch
 import torch.distributed as dist
+from devices import Device
 from torch.distributed import ReduceOp
 
+DEVICE = Device(sys.argv[1] if len(sys.argv) > 1 else "cpu").torch
+zeros, full, arange = (functools.partial(make, device=DEVICE) for make in (torch.zeros, torch.full, torch.arange))
 dist.init_process_group("rondo")
 RANK, WORLD = dist.get_rank(), dist.get_world_size()
 INTEGERS = [torch.uint8, torch.int8, torch.int32, torch.int64]
@@ -38,6 +45,7 @@ def values_of(rank, size, dtype):
 def laid_out(values, layout):
     """The same values, in memory as programs have them."""
     size = values.numel()
+    values = values.to(DEVICE)
     if layout == "transposed" and size % 2 == 1 and size > 1:
         layout = "offset"
     if layout == "plain":
@@ -45,10 +53,10 @@ def laid_out(values, layout):
     if layout == "transposed":
         return values.reshape(2, -1).t().contiguous().t() if size > 1 else values.clone()
     if layout == "strided":
-        wide = torch.full((size, 3), 77, dtype=values.dtype)
+        wide = full((size, 3), 77, dtype=values.dtype)
         wide[:, 1] = values
         return wide[:, 1]
-    longer = torch.full((size + 1,), 77, dtype=values.dtype)
+    longer = full((size + 1,), 77, dtype=values.dtype)
     longer[1:] = values
     return longer[1:]
 
@@ -56,7 +64,7 @@ def laid_out(values, layout):
 def check(got, wanted, what):
     global checked
     checked += 1
-    got, wanted = got.reshape(-1), wanted.reshape(-1)
+    got, wanted = got.cpu().reshape(-1), wanted.cpu().reshape(-1)
     if got.dtype.is_floating_point or got.dtype.is_complex:
         loose = {torch.float16: 4e-3, torch.bfloat16: 4e-2, torch.float32: 1e-6}.get(got.dtype, 1e-12)
         wide = torch.complex128 if got.dtype.is_complex else torch.float64
@@ -100,15 +108,15 @@ def reductions():
                 dist.all_reduce(tensor, op)
                 check(tensor, wanted, f"all_reduce {op} of {size} {dtype}, {layout}")
     for dtype in FLOATS:
-        tensor = torch.full((100,), float(RANK), dtype=dtype)
+        tensor = full((100,), float(RANK), dtype=dtype)
         dist.all_reduce(tensor, ReduceOp.AVG)
-        check(tensor, torch.full((100,), (WORLD - 1) / 2, dtype=torch.float64), f"all_reduce avg of {dtype}")
-    tensor = torch.arange(5) % 2 == RANK % 2
+        check(tensor, full((100,), (WORLD - 1) / 2, dtype=torch.float64), f"all_reduce avg of {dtype}")
+    tensor = arange(5) % 2 == RANK % 2
     dist.all_reduce(tensor, ReduceOp.BOR)
-    check(tensor, torch.full((5,), WORLD > 1) | (torch.arange(5) % 2 == 0), "all_reduce or of bool")
-    tensor = torch.full((9,), complex(RANK, 1), dtype=torch.complex64)
+    check(tensor, full((5,), WORLD > 1) | (arange(5) % 2 == 0), "all_reduce or of bool")
+    tensor = full((9,), complex(RANK, 1), dtype=torch.complex64)
     dist.all_reduce(tensor)
-    check(tensor, torch.full((9,), complex(WORLD * (WORLD - 1) / 2, WORLD), dtype=torch.complex128), "all_reduce of complex")
+    check(tensor, full((9,), complex(WORLD * (WORLD - 1) / 2, WORLD), dtype=torch.complex128), "all_reduce of complex")
 
 
 def movements():
@@ -122,26 +130,26 @@ def movements():
         tensor = laid_out(of(RANK), layout)
         dist.broadcast(tensor, WORLD - 1)
         check(tensor, of(WORLD - 1), "broadcast " + what)
-        outputs = [laid_out(torch.zeros(size, dtype=dtype), layout) for _ in range(WORLD)]
+        outputs = [laid_out(zeros(size, dtype=dtype), layout) for _ in range(WORLD)]
         dist.all_gather(outputs, laid_out(of(RANK), layout))
         for r in range(WORLD):
             check(outputs[r], of(r), "all_gather " + what)
-        packed = torch.zeros(WORLD * size, dtype=dtype)
+        packed = zeros(WORLD * size, dtype=dtype)
         dist._all_gather_base(packed, laid_out(of(RANK), layout))
         check(packed, torch.cat([of(r) for r in range(WORLD)]), "all_gather_base " + what)
-        outputs = [laid_out(torch.zeros(size, dtype=dtype), layout) for _ in range(WORLD)] if RANK == 0 else None
+        outputs = [laid_out(zeros(size, dtype=dtype), layout) for _ in range(WORLD)] if RANK == 0 else None
         dist.gather(laid_out(of(RANK), layout), outputs, 0)
         for r in range(WORLD if RANK == 0 else 0):
             check(outputs[r], of(r), "gather " + what)
-        output = laid_out(torch.zeros(size, dtype=dtype), layout)
+        output = laid_out(zeros(size, dtype=dtype), layout)
         dist.scatter(output, [laid_out(of(0, r), layout) for r in range(WORLD)] if RANK == 0 else None, 0)
         check(output, of(0, RANK), "scatter " + what)
-        outputs = [laid_out(torch.zeros(size, dtype=dtype), layout) for _ in range(WORLD)]
+        outputs = [laid_out(zeros(size, dtype=dtype), layout) for _ in range(WORLD)]
         dist.all_to_all(outputs, [laid_out(of(RANK, r), layout) for r in range(WORLD)])
         for r in range(WORLD):
             check(outputs[r], of(r, RANK), "all_to_all " + what)
         after, before = (RANK + 1) % WORLD, (RANK + WORLD - 1) % WORLD
-        output = laid_out(torch.zeros(size, dtype=dtype), layout)
+        output = laid_out(zeros(size, dtype=dtype), layout)
         sending = dist.isend(laid_out(of(RANK), layout), after, tag=3)
         dist.recv(output, before, tag=3)
         sending.wait()
@@ -150,24 +158,26 @@ def movements():
 
 def uneven():
     """A number of its own for every rank."""
-    outputs = [torch.zeros(r + 1) for r in range(WORLD)]
-    dist.all_gather(outputs, torch.full((RANK + 1,), float(RANK)))
+    outputs = [zeros(r + 1) for r in range(WORLD)]
+    dist.all_gather(outputs, full((RANK + 1,), float(RANK)))
     for r in range(WORLD):
-        check(outputs[r], torch.full((r + 1,), float(r)), "all_gather, uneven")
-    output = torch.zeros(RANK + 1)
-    dist.reduce_scatter(output, [torch.full((r + 1,), float(r)) for r in range(WORLD)])
-    check(output, torch.full((RANK + 1,), float(RANK * WORLD)), "reduce_scatter, uneven")
-    rows = torch.arange(WORLD * (WORLD + 1) // 2 * 2, dtype=torch.int64).reshape(-1, 2) + 1000 * RANK
-    output = torch.zeros(WORLD * (RANK + 1), 2, dtype=torch.int64)
+        check(outputs[r], full((r + 1,), float(r)), "all_gather, uneven")
+    output = zeros(RANK + 1)
+    dist.reduce_scatter(output, [full((r + 1,), float(r)) for r in range(WORLD)])
+    check(output, full((RANK + 1,), float(RANK * WORLD)), "reduce_scatter, uneven")
+    rows = arange(WORLD * (WORLD + 1) // 2 * 2, dtype=torch.int64).reshape(-1, 2) + 1000 * RANK
+    output = zeros(WORLD * (RANK + 1), 2, dtype=torch.int64)
     dist.all_to_all_single(output, rows, [RANK + 1] * WORLD, [r + 1 for r in range(WORLD)])
     first = RANK * (RANK + 1) // 2
-    wanted = [torch.arange(first * 2, (first + RANK + 1) * 2).reshape(-1, 2) + 1000 * r for r in range(WORLD)]
+    wanted = [arange(first * 2, (first + RANK + 1) * 2).reshape(-1, 2) + 1000 * r for r in range(WORLD)]
     check(output, torch.cat(wanted), "all_to_all_single, uneven")
-    tensors = [torch.full((3,), float(RANK)), torch.full((2, 2), 1.0).t()]
+    tensors = [full((3,), float(RANK)), full((2, 2), 1.0).t()]
     dist.all_reduce_coalesced(tensors)
-    check(tensors[0], torch.full((3,), WORLD * (WORLD - 1) / 2), "all_reduce_coalesced")
-    check(tensors[1], torch.full((2, 2), float(WORLD)), "all_reduce_coalesced")
-    sparse = torch.sparse_coo_tensor([[RANK, RANK + 1]], torch.tensor([[1.0, 2.0], [3.0, 4.0]]), (WORLD + 1, 2))
+    check(tensors[0], full((3,), WORLD * (WORLD - 1) / 2), "all_reduce_coalesced")
+    check(tensors[1], full((2, 2), float(WORLD)), "all_reduce_coalesced")
+    if "fake" in sys.argv:
+        return  # it has no sparse tensors
+    sparse = torch.sparse_coo_tensor([[RANK, RANK + 1]], torch.tensor([[1.0, 2.0], [3.0, 4.0]]), (WORLD + 1, 2)).to(DEVICE)
     dist.all_reduce(sparse)
     wanted = torch.zeros(WORLD + 1, 2)
     for r in range(WORLD):

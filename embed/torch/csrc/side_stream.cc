@@ -1,0 +1,68 @@
+#include "side_stream.h"
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/Exception.h>
+#include <pybind11/pybind11.h>
+#include <torch/version.h>
+
+#include <chrono>
+#include <thread>
+#include <tuple>
+
+namespace rondo_torch {
+
+c10::Device DeviceOf(std::initializer_list<const std::vector<at::Tensor>*> all, const char* what) {
+  c10::optional<c10::Device> device;
+  for (const std::vector<at::Tensor>* const tensors : all)
+    for (const at::Tensor& tensor : *tensors) {
+      if (!device.has_value()) device = tensor.device();
+      TORCH_CHECK(tensor.device() == *device, what, ": tensors on ", *device, " and on ", tensor.device());
+    }
+  return device.value_or(c10::Device(c10::kCPU));
+}
+
+// c10 has streams of torch's pool, and tells their handles only to whom it was built with; Python tells everybody.
+std::shared_ptr<const SideStream> SideStream::Make(c10::Device device) {
+  const pybind11::gil_scoped_acquire locked;
+  const auto [number, handle] = pybind11::module_::import("rondo_torch")
+                                    .attr("_new_stream")(static_cast<int>(device.index()))
+                                    .cast<std::tuple<uint64_t, uint64_t>>();
+#if TORCH_VERSION_MAJOR >= 2
+  const c10::Stream stream(c10::Stream::UNSAFE, device, static_cast<c10::StreamId>(number));
+#else
+  const c10::Stream stream = c10::Stream::unpack(number);
+#endif
+  return std::make_shared<const SideStream>(stream, reinterpret_cast<void*>(handle));
+}
+
+c10::Stream SideStream::Current() const {
+  return c10::impl::VirtualGuardImpl(stream_.device_type()).getStream(stream_.device());
+}
+
+void SideStream::FollowCurrent() const {
+  c10::Event here(stream_.device_type());
+  here.record(Current());
+  here.block(stream_);
+}
+
+c10::Event SideStream::Mark() const {
+  c10::Event here(stream_.device_type());
+  here.record(stream_);
+  return here;
+}
+
+void SideStream::LetCurrentFollow(const c10::Event& mark) const { mark.block(Current()); }
+
+// Events that one can sleep on are not every torch's.
+void SideStream::WaitFor(const c10::Event& mark) {
+  while (!mark.query()) std::this_thread::sleep_for(std::chrono::microseconds(20));
+}
+
+void SideStream::Keep(const std::vector<at::Tensor>& tensors) const {
+  const c10::impl::VirtualGuardImpl device(stream_.device_type());
+  for (const at::Tensor& tensor : tensors)
+    if (tensor.defined() && tensor.device() == stream_.device())
+      device.recordDataPtrOnStream(tensor.storage().data_ptr(), stream_);
+}
+
+}  // namespace rondo_torch

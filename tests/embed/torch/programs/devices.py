@@ -1,0 +1,63 @@
+"""Devices that programs here can have their tensors on."""
+
+import contextlib
+
+import torch
+
+
+class FakeStream:
+    """torch.cuda.Stream of the fake device."""
+
+    def __init__(self, _device=None):
+        import fake_cuda
+
+        self._cdata, self.cuda_stream = fake_cuda.new_stream()
+
+
+class Device:
+    """cpu, cuda, or fake: the CUDA device of a torch that has none, on the fake driver."""
+
+    def __init__(self, name):
+        self.fake = None
+        self.torch = torch.device("cuda:0" if name == "fake" else name)
+        if name == "fake":
+            import fake_cuda
+
+            self.fake = fake_cuda
+            torch.cuda._lazy_init = lambda: None
+            torch.cuda.Stream = FakeStream
+
+    @contextlib.contextmanager
+    def stream(self):
+        """A stream of its own is the current one."""
+        stream = torch.cuda.Stream(self.torch)
+        if self.fake is None:
+            with torch.cuda.stream(stream):
+                yield
+            return
+        before = self.fake.exchange_stream(stream._cdata)
+        try:
+            yield
+        finally:
+            self.fake.exchange_stream(before)
+
+    @contextlib.contextmanager
+    def busy(self):
+        """The current stream comes to nothing new meanwhile; on a GPU for about as long as a test looks at it."""
+        if self.fake is None:
+            torch.cuda._sleep(1_000_000_000)
+            yield
+            return
+        stream = self.fake.current_stream()
+        self.fake.hold(stream)
+        try:
+            yield
+        finally:
+            self.fake.release(stream)
+
+    def synchronize(self):
+        """Waits for the current stream."""
+        if self.fake is None:
+            torch.cuda.current_stream().synchronize()
+        else:
+            self.fake.synchronize()

@@ -1,0 +1,213 @@
+"""Tensors on a GPU: what waits for what, whose memory is whose, and how failures are told.
+
+    on_device.py cuda | fake  WHAT          memory() is the fake device's alone
+"""
+
+import datetime
+import os
+import signal
+import sys
+import time
+
+import rondo_torch
+import torch
+import torch.distributed as dist
+from devices import Device
+
+RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+SUM = WORLD * (WORLD + 1) // 2
+device = Device(sys.argv[1])
+
+
+def full(size, value):
+    return torch.full((size,), float(value), device=device.torch)
+
+
+def expect(condition, what):
+    if not condition:
+        sys.exit(f"rank {RANK}: not so: {what}")
+
+
+def raised(call):
+    try:
+        call()
+    except (RuntimeError, TypeError, ValueError) as error:
+        return str(error)
+    return sys.exit(f"rank {RANK}: nothing was raised")
+
+
+def expect_all(tensor, value, what):
+    expect(torch.equal(tensor.cpu(), torch.full(tensor.shape, float(value))), f"{what}: {value}, not {tensor.cpu()}")
+
+
+def streams():
+    source, result, tensor, other = full(100_000, RANK + 1), full(100_000, 0), full(100_000, 0), full(100_000, -1)
+    with device.stream():
+        device.synchronize()
+        with device.busy():
+            tensor.copy_(source)  # before the operation
+            work = dist.all_reduce(tensor, async_op=True)
+            work.wait()
+            result.copy_(tensor)  # after it
+            tensor.copy_(other)
+            time.sleep(0.3)
+            expect(not work.is_completed(), "nothing has begun, and the caller came to here")
+        device.synchronize()
+        expect_all(result, SUM, "what the stream did after the operation")
+        expect_all(tensor, -1, "what it did at last")
+        expect(work.is_completed(), "the work is over")
+
+    # Nobody waits who has not said so.
+    tensor.copy_(source)
+    device.synchronize()
+    if RANK == 0:
+        work = dist.all_reduce(tensor, async_op=True)
+        result.copy_(other)
+        device.synchronize()
+        expect(not work.is_completed(), "rank 0's stream is not held up by rank 1, who comes later")
+        dist.distributed_c10d._get_default_group().monitored_barrier()
+    else:
+        dist.distributed_c10d._get_default_group().monitored_barrier()
+        work = dist.all_reduce(tensor, async_op=True)
+    work.wait()
+    expect_all(tensor, SUM, "a sum that ranks came to at different times")
+
+    # wait() with a time waits in the host.
+    if RANK == 0:
+        work = dist.all_reduce(tensor, async_op=True)
+        said = raised(lambda: work.wait(datetime.timedelta(milliseconds=100)))
+        expect("did not end within 100 ms" in said, said)
+        dist.distributed_c10d._get_default_group().monitored_barrier()
+    else:
+        dist.distributed_c10d._get_default_group().monitored_barrier()
+        work = dist.all_reduce(tensor, async_op=True)
+    work.wait(datetime.timedelta(seconds=60))
+    expect(work.is_completed(), "the work is over when wait() with a time is")
+    expect_all(tensor, SUM * WORLD, "that sum")
+
+
+def futures():
+    work = dist.all_reduce(full(1000, RANK + 1), async_op=True)
+    future = work.get_future().then(lambda done: done.value()[0] * 2)
+    expect_all(future.wait(), SUM * 2, "what hangs on a future")
+
+    def again(done):
+        value = done.value()[0]
+        dist.all_reduce(value)
+        return value
+
+    expect_all(dist.all_reduce(full(3, 1), async_op=True).get_future().then(again).wait(), WORLD * WORLD, "a nested sum")
+    many = [dist.all_reduce(full(10, 1), async_op=True) for _ in range(200)]
+    for work in many:
+        work.wait()
+        expect_all(work.result()[0], WORLD, "one of many")
+    host = torch.ones(10)
+    dist.all_reduce(host)  # of the same group
+    expect_all(host, WORLD, "a sum in the host's memory")
+    dist.barrier()
+
+
+def memory():
+    """What the backend's stream still uses is given to nobody, though the operation is over and the program has let it go."""
+    made = []
+    new_stream = rondo_torch._new_stream
+    rondo_torch._new_stream = lambda index: made.append(new_stream(index)) or made[-1]
+    dist.all_reduce(full(1, 0))
+    (side, _), poison = made[0], full(5000, -7)
+    wide = torch.zeros((5000, 3), device=device.torch)
+    wide[:, 1].copy_(full(5000, RANK))
+    device.fake.hold(side)
+    work = dist.all_reduce(wide[:, 1], async_op=True)
+    thieves = []
+    # Piece by piece; then the operation is over, and what it was packed into has not been copied back.
+    while device.fake.pending(side) > 0:
+        device.fake.step(side)
+        time.sleep(0.05)
+        with device.stream():
+            thieves.append(torch.empty(5000, device=device.torch))  # as large as that
+            thieves[-1].copy_(poison)
+            device.synchronize()
+    device.fake.release(side)
+    work.wait()
+    expect(len(thieves) > 2, f"there were some pieces, not {len(thieves)}")
+    expect_all(wide[:, 1], WORLD * (WORLD - 1) // 2, "the sum")
+    expect_all(wide[:, 2], 0, "what lies beside")
+
+
+def messages():
+    after, before = (RANK + 1) % WORLD, (RANK + WORLD - 1) % WORLD
+    with device.stream():
+        tensor, received = full(1000, 1), full(1000, 0)
+        if RANK == 1:
+            sending = dist.isend(full(1000, RANK), after)
+            time.sleep(0.5)
+        work = dist.all_reduce(tensor, async_op=True)
+        work.wait()
+        # Who receives rank 1's message has it, and its stream still waits for the sum that rank 1 is late for.
+        receiving = dist.irecv(received, before)
+        if RANK != 1:
+            sending = dist.isend(full(1000, RANK), after)
+        receiving.wait()
+        sending.wait()
+        expect_all(received, before, "a message")
+        expect_all(tensor, WORLD, "the sum")
+    if RANK == 0:
+        heard = set()
+        for _ in range(1, WORLD):
+            source = dist.recv(received)
+            expect_all(received, source, "recv from anybody")
+            heard.add(source)
+        expect(heard == set(range(1, WORLD)), "recv from anybody hears everybody")
+    else:
+        dist.send(full(1000, RANK), 0)
+
+
+def wrong_calls():
+    mixed = [torch.zeros(1, device="cpu" if rank == 0 else device.torch) for rank in range(WORLD)]
+    said = raised(lambda: dist.all_gather([torch.zeros(1)] * WORLD, full(1, 0)))
+    expect("cpu" in said and "cuda:0" in said, said)
+    said = raised(lambda: dist.all_reduce_coalesced(mixed))
+    expect("cpu" in said and "cuda:0" in said, said)
+    dist.barrier()  # none has been started
+    # Ranks that disagree are told.
+    tensor = full(1, 0) if RANK == 0 else torch.zeros(1)
+    said = raised(lambda: dist.all_reduce(tensor, async_op=True).wait(datetime.timedelta(seconds=60)))
+    expect("mismatch" in said and "device" in said, said)
+
+
+def a_rank_dies():
+    tensor = full(1000, 1)
+    dist.all_reduce(tensor)
+    device.synchronize()
+    if RANK == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    started = time.monotonic()
+
+    def forever():
+        while True:
+            dist.all_reduce(tensor)
+            device.synchronize()  # no stream waits for the dead
+
+    said = raised(forever)
+    expect("rank 1" in said and "peer_lost" in said and os.uname().nodename in said, said)
+    expect(time.monotonic() - started < 20, "told long before the timeout of half an hour")
+
+
+def a_rank_dies_and_who_waits_is_told():
+    """With RONDO_BLOCKING_WAIT=1."""
+    tensor = full(1000, 1)
+    dist.all_reduce(tensor)
+    if RANK == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    work = dist.all_reduce(tensor, async_op=True)
+    said = raised(work.wait)
+    expect("rank 1" in said and "peer_lost" in said, said)
+
+
+if sys.argv[2] == "a_rank_dies_and_who_waits_is_told":
+    os.environ["RONDO_BLOCKING_WAIT"] = "1"
+dist.init_process_group("rondo")
+globals()[sys.argv[2]]()
+if "dies" not in sys.argv[2] and sys.argv[2] != "wrong_calls":
+    dist.destroy_process_group()
+expect(rondo_torch.version() == "0.1.0", "its version")
