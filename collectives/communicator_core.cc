@@ -145,8 +145,13 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
                                                     : core->wait_policy_;
   std::vector<Mover*> movers;
   for (std::uint32_t rail = 0; rail < own.rails; ++rail) {
-    core->movers_.push_back(
-        std::make_unique<UserOperationMover>(own.make_mover ? own.make_mover() : std::make_unique<HostMover>()));
+    std::unique_ptr<Mover> mover = own.make_mover ? own.make_mover() : std::make_unique<HostMover>();
+    if (own.device != nullptr && own.transport->device_registrar() != nullptr) {
+      auto reading = std::make_unique<DeviceReadingMover>(std::move(mover));
+      core->reading_movers_.push_back(reading.get());
+      mover = std::move(reading);
+    }
+    core->movers_.push_back(std::make_unique<UserOperationMover>(std::move(mover)));
     movers.push_back(core->movers_.back().get());
   }
   core->hosts_ = HostsOf(own.peers);
@@ -406,8 +411,11 @@ std::string CommunicatorCore::DescribePaths() const {
                         endpoint_->DescribePeer(peer));
   const DeviceWay way = device_way_.load(std::memory_order_acquire);
   if (way != DeviceWay::kNone)
-    text += fmt::format("memory of {}: {}\n", device_queue_->name(),
-                        way == DeviceWay::kPeers ? "read by the ranks' devices where it lies" : "by way of the host");
+    text +=
+        fmt::format("memory of {}: {}\n", device_queue_->name(),
+                    way == DeviceWay::kPeers      ? "read by the ranks' devices where it lies"
+                    : way == DeviceWay::kAdapters ? "sent by adapters from where it lies, received by way of the host"
+                                                  : "by way of the host");
   return text;
 }
 

@@ -25,6 +25,8 @@
 #include "collectives/communicator.h"
 #include "collectives/contention.h"
 #include "collectives/control.h"
+#include "collectives/device_reading_mover.h"
+#include "collectives/device_registrations.h"
 #include "collectives/drive_gate.h"
 #include "collectives/engine/mover.h"
 #include "collectives/engine/plan.h"
@@ -222,7 +224,12 @@ class CommunicatorCore final : public PeerObserver,
   Result<Progress> PollOnDevices();
   Result<Progress> PollStaged();
   bool MayRunOnDevices(const OperationRequest& request) const;
+  // Whether all that this rank brings to an operation is sent from where it lies, on the device, and that can be done.
+  // Each rank decides for itself: nobody sees from where bytes come.
+  Result<bool> MayLeaveInput(const OperationRequest& request);
   Result<OperationBuffers> BuffersOf(const OperationRequest& request);
+  // Lives until the next is asked for.
+  Result<const Plan*> PlanOf(const OperationRequest& request, bool in_place);
   // Hands an operation, or a window of one, to the runner; what is to be done when it has run.
   Status Begin(const OperationRequest& request);
   void End(const OperationRequest& request);
@@ -262,6 +269,7 @@ class CommunicatorCore final : public PeerObserver,
   // made when they are first needed.
   Status PrepareDevice(OperationRequest& request);
   Status GrowStaging(const OperationRequest& request);
+  bool AdaptersKnow(const OperationRequest& request, bool idle);
 
   // Owner: the clock, and what it said last.
   TimePoint Look() {
@@ -360,6 +368,7 @@ class CommunicatorCore final : public PeerObserver,
 
   // Owner's.
   std::vector<std::unique_ptr<UserOperationMover>> movers_;  // by rail
+  std::vector<DeviceReadingMover*> reading_movers_;          // within those, where memory of devices may be sent
   std::unique_ptr<Endpoint> endpoint_;  // its any-thread methods under endpoint_mutex_ where ~Communicator may race
   std::unique_ptr<Runner> runner_;
   Board* board_ = nullptr;     // the endpoint's, once it was asked for
@@ -368,8 +377,8 @@ class CommunicatorCore final : public PeerObserver,
   WidePartials wide_partials_;
   const StagingWindows windows_;
   Staging staging_;
-  enum class OnDevices : std::uint8_t { kUntried, kRunning, kDeclined } on_devices_ = OnDevices::kUntried;
-  enum class DeviceWay : std::uint8_t { kNone, kHost, kPeers };
+  enum class OnDevices : std::uint8_t { kUntried, kRunning, kDeclined, kStaged } on_devices_ = OnDevices::kUntried;
+  enum class DeviceWay : std::uint8_t { kNone, kHost, kAdapters, kPeers };
   std::atomic<DeviceWay> device_way_{DeviceWay::kNone};  // that the last operation on devices went; for DescribePaths
   std::uint32_t board_polls_ = 0;
   TimePoint last_look_{};
@@ -445,6 +454,7 @@ class CommunicatorCore final : public PeerObserver,
   std::unique_ptr<DeviceQueue> device_queue_;
   std::atomic<DeviceQueue*> device_queue_seen_{nullptr};
   std::unique_ptr<StagingMemory> staging_memory_;
+  std::unique_ptr<DeviceRegistrations> device_registrations_;
 
   // Issuer's.
   std::uint64_t splits_ = 0;

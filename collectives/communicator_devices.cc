@@ -15,7 +15,8 @@ Status CommunicatorCore::PrepareDevice(OperationRequest& request) {
           device_queue_->name(), why);
     device_queue_seen_.store(device_queue_.get());
   }
-  if (completed_.load(std::memory_order_acquire) == issued_.load(std::memory_order_relaxed)) device_queue_->Rest();
+  const bool idle = completed_.load(std::memory_order_acquire) == issued_.load(std::memory_order_relaxed);
+  if (idle) device_queue_->Rest();
   const auto check = [&](const void* memory, std::uint64_t elements, std::string_view what) -> Status {
     if (elements == 0) return {};
     return device_queue_->Check(memory, elements * SizeOf(request.type), what);
@@ -25,7 +26,19 @@ Status CommunicatorCore::PrepareDevice(OperationRequest& request) {
   if (staging_memory_ == nullptr || staging_memory_->bytes().size() < windows_.BytesFor(request))
     RONDO_TRY(GrowStaging(request));
   request.staging = staging_memory_.get();
+  request.adapters_know_input = AdaptersKnow(request, idle);
   return {};
+}
+
+// Only of what is sent as it lies: one block, by a transport whose lanes may do so.
+bool CommunicatorCore::AdaptersKnow(const OperationRequest& request, bool idle) {
+  const OperationDescriptor& d = request.descriptor;
+  if (reading_movers_.empty() || d.count == 0 || request.input_elements == 0) return false;
+  if (!d.varying && request.input_elements != d.count) return false;
+  if (device_registrations_ == nullptr)
+    device_registrations_ = std::make_unique<DeviceRegistrations>(*options_.transport, *device_queue_);
+  const auto* const input = static_cast<const std::byte*>(request.input);
+  return device_registrations_->Knows({input, request.input_elements * SizeOf(request.type)}, idle);
 }
 
 // Pinning may wait for the device, on whose streams others may wait for operations of ours: these end first, and so no

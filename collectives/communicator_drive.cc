@@ -173,19 +173,25 @@ Result<OperationBuffers> CommunicatorCore::BuffersOf(const OperationRequest& req
 Status CommunicatorCore::Begin(const OperationRequest& request) {
   const OperationDescriptor& d = request.descriptor;
   for (const auto& mover : movers_) mover->Use(request.user);
+  for (DeviceReadingMover* const mover : reading_movers_) mover->Use(&staging_, staging_.input_of_window());
   RONDO_ASSIGN(const OperationBuffers buffers, BuffersOf(request));
   if (d.algorithm == Algorithm::kBoard) {
     runner_->StartOnBoard(d, buffers, request.scale, request.in_place);
     return {};
   }
-  RONDO_ASSIGN(const Plan* plan, plans_.Get({.collective = d.collective,
-                                             .algorithm = d.algorithm,
-                                             .world_size = world_size(),
-                                             .root = d.root,
-                                             .in_place = request.in_place,
-                                             .scaled = Reduces(d.collective) && d.op == ReduceOp::kPremulSum,
-                                             .hosts = d.algorithm == Algorithm::kHierarchical ? &hosts_ : nullptr}));
+  RONDO_ASSIGN(const Plan* plan, PlanOf(request, request.in_place));
   return runner_->Start(*plan, d, buffers, request.scale);
+}
+
+Result<const Plan*> CommunicatorCore::PlanOf(const OperationRequest& request, bool in_place) {
+  const OperationDescriptor& d = request.descriptor;
+  return plans_.Get({.collective = d.collective,
+                     .algorithm = d.algorithm,
+                     .world_size = world_size(),
+                     .root = d.root,
+                     .in_place = in_place,
+                     .scaled = Reduces(d.collective) && d.op == ReduceOp::kPremulSum,
+                     .hosts = d.algorithm == Algorithm::kHierarchical ? &hosts_ : nullptr});
 }
 
 Result<Progress> CommunicatorCore::PollCurrent() {
@@ -209,9 +215,12 @@ Result<Progress> CommunicatorCore::PollOnDevices() {
     if (device_way_.load(std::memory_order_relaxed) != way) device_way_.store(way, std::memory_order_release);
   };
   if (on_devices_ == OnDevices::kDeclined) {
-    goes_by(DeviceWay::kHost);
-    return PollStaged();
+    RONDO_ASSIGN(const bool stays, MayLeaveInput(staging_.request()));
+    if (stays) staging_.LeaveInput();
+    goes_by(stays ? DeviceWay::kAdapters : DeviceWay::kHost);
+    on_devices_ = OnDevices::kStaged;
   }
+  if (on_devices_ == OnDevices::kStaged) return PollStaged();
   const OperationRequest& request = staging_.request();
   if (on_devices_ == OnDevices::kUntried) {
     on_devices_ = OnDevices::kRunning;
@@ -228,6 +237,26 @@ Result<Progress> CommunicatorCore::PollOnDevices() {
   goes_by(DeviceWay::kPeers);
   staging_.Finish();
   return progress;
+}
+
+Result<bool> CommunicatorCore::MayLeaveInput(const OperationRequest& request) {
+  const OperationDescriptor& d = request.descriptor;
+  if (!request.adapters_know_input || d.algorithm == Algorithm::kBoard || options_.checksums || request.wide() ||
+      request.compares)
+    return false;
+  const bool root_has_result = request.output_elements > 0 && request.input == request.output;
+  const bool in_place = d.collective == Collective::kBroadcast && root_has_result;
+  RONDO_ASSIGN(const Plan* plan, PlanOf(request, in_place));
+  const BufferId input = in_place ? BufferId::kOutput : BufferId::kInput;
+  const std::vector<Rank> takers = TakersOf(*plan, input);
+  if (takers.empty() || !OnlyGivesAway(*plan, input)) return false;
+  const std::uint32_t rails = runner_->RailsOf(*plan, d);
+  for (const Rank taker : takers)
+    for (std::uint32_t rail = 0; rail < rails; ++rail) {
+      RONDO_ASSIGN(const Lane* const lane, endpoint_->Open(taker, rail));
+      if (lane->state() != LaneState::kOpen || !lane->sends_device_memory()) return false;
+    }
+  return true;
 }
 
 Result<Progress> CommunicatorCore::PollStaged() {

@@ -51,6 +51,7 @@ struct OperationRequest {
   // which it goes; null: that of a window, which lies there.
   DeviceStream stream = nullptr;
   StagingMemory* staging = nullptr;
+  bool adapters_know_input = false;  // so that lanes may send it from where it lies, on a device
 
   bool compares = false;  // its result is to be compared among the ranks
   // Once issued: of an operation that compares where its checksum goes, of the all_gather behind it what that fills.

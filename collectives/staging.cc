@@ -46,8 +46,8 @@ void Staging::Start(const OperationRequest& request, DeviceQueue& queue) {
   const OperationDescriptor& d = request.descriptor;
   whole_ = &request;
   queue_ = &queue;
-  arrived_ = given_ = false;
-  run_ = 0;
+  arrived_ = given_ = input_stays_ = false;
+  run_ = read_ = reads_submitted_ = 0;
   const std::uint64_t element_bytes = SizeOf(request.type);
   const auto side = [&](const void* memory, std::uint64_t elements, CopyDirection direction) {
     Side made;
@@ -58,14 +58,49 @@ void Staging::Start(const OperationRequest& request, DeviceQueue& queue) {
     return made;
   };
   in_ = side(request.input, request.input_elements, CopyDirection::kToHost);
-  // Of a broadcast in place the root has the result already.
-  const bool has_result = d.collective == Collective::kBroadcast && request.input == request.output && in_.rows > 0;
-  out_ = side(request.output, has_result ? 0 : request.output_elements, CopyDirection::kToDevice);
+  out_ = side(request.output, HasResult() ? 0 : request.output_elements, CopyDirection::kToDevice);
   elements_ = windows_.ElementsOf(request);
   count_ = elements_ == 0 ? 1 : std::max<std::uint64_t>(DivCeil(d.count, elements_), 1);
   slot_bytes_ = d.varying ? RoundUp(request.input_elements * element_bytes, kLineBytes) : windows_.slot_bytes();
   // Where all ranks work on the same elements, what is brought becomes what is gotten.
   one_side_ = !d.varying && BlocksOf(d.collective, 2) == 1;
+}
+
+bool Staging::HasResult() const {
+  return whole_->descriptor.collective == Collective::kBroadcast && whole_->input == whole_->output && in_.rows > 0;
+}
+
+const std::byte* Staging::InputAt(std::uint64_t window) const {
+  if (in_.rows == 0) return nullptr;
+  return input_stays_ ? in_.device + window * elements_ * SizeOf(whole_->type) : SlotOf(window, CopyDirection::kToHost);
+}
+
+Bytes Staging::input_of_window() const {
+  if (whole_ == nullptr || !input_stays_) return {};
+  const std::uint64_t elements = whole_->descriptor.varying ? whole_->input_elements : ElementsIn(run_);
+  return {InputAt(run_), elements * SizeOf(whole_->type)};
+}
+
+std::uint64_t Staging::Read(std::byte* host, const std::byte* device, std::size_t bytes) {
+  reads_.push_back({.host = host, .device = const_cast<std::byte*>(device), .row_bytes = bytes});
+  return reads_submitted_ + reads_.size();
+}
+
+// Whether any was begun or has ended.
+Result<bool> Staging::MoveReads() {
+  const std::uint64_t before = read_;
+  if (reads_submitted_ > read_) {
+    RONDO_ASSIGN(const std::uint64_t copied, queue_->Copied(CopyDirection::kToHost));
+    read_ = copied - in_.before;
+  }
+  bool moved = read_ > before;
+  for (; !reads_.empty() && reads_submitted_ - read_ < DeviceQueue::kMostCopies; reads_.pop_front()) {
+    ++copies_[static_cast<std::size_t>(CopyDirection::kToHost)];
+    ++reads_submitted_;
+    RONDO_TRY(queue_->Copy(CopyDirection::kToHost, reads_.front()));
+    moved = true;
+  }
+  return moved;
 }
 
 std::uint64_t Staging::ElementsIn(std::uint64_t window) const {
@@ -80,7 +115,7 @@ std::byte* Staging::SlotOf(std::uint64_t window, CopyDirection direction) const 
 
 Status Staging::Submit(CopyDirection direction, Side& side) {
   const std::uint64_t window = side.submitted++;
-  if (side.rows == 0) return {};
+  if (side.rows == 0 || (input_stays_ && direction == CopyDirection::kToHost)) return {};
   ++copies_[static_cast<std::size_t>(direction)];
   const std::uint64_t element_bytes = SizeOf(whole_->type);
   const bool inward = direction == CopyDirection::kToHost;
@@ -100,7 +135,7 @@ Status Staging::Submit(CopyDirection direction, Side& side) {
 }
 
 Result<std::uint64_t> Staging::Ended(CopyDirection direction, const Side& side) const {
-  if (side.rows == 0) return side.submitted;
+  if (side.rows == 0 || (input_stays_ && direction == CopyDirection::kToHost)) return side.submitted;
   RONDO_ASSIGN(const std::uint64_t copied, queue_->Copied(direction));
   return copied - side.before;
 }
@@ -113,7 +148,7 @@ Result<bool> Staging::Arrive() {
 }
 
 Result<Progress> Staging::Poll() {
-  bool moved = false;
+  RONDO_ASSIGN(bool moved, MoveReads());
   RONDO_ASSIGN(const std::uint64_t out, Ended(CopyDirection::kToDevice, out_));
   while (in_.submitted < std::min(count_, out + StagingMemory::kSlots)) {
     RONDO_TRY(Submit(CopyDirection::kToHost, in_));
@@ -138,12 +173,16 @@ Result<const OperationRequest*> Staging::Next() {
   window_ = *whole_;
   given_ = true;
   window_.staging = nullptr;
-  window_.input = in_.rows > 0 ? SlotOf(run_, CopyDirection::kToHost) : nullptr;
+  window_.input = InputAt(run_);
   const bool has_output = whole_->output_elements > 0;
   window_.output = has_output ? SlotOf(run_, CopyDirection::kToDevice) : nullptr;
-  // What travels widened has said already how it lies in memory of its own.
-  if (!whole_->wide() && whole_->descriptor.collective != Collective::kBarrier)
+  if (input_stays_) {
+    window_.in_place = HasResult();
+    if (window_.in_place) window_.output = const_cast<void*>(window_.input);
+  } else if (!whole_->wide() && whole_->descriptor.collective != Collective::kBarrier) {
+    // What travels widened has said already how it lies in memory of its own.
     window_.in_place = one_side_ && has_output && (in_.rows > 0 || whole_->in_place);
+  }
   if (whole_->descriptor.varying) return &window_;
   const std::uint64_t count = whole_->descriptor.count;
   const std::uint64_t elements = ElementsIn(run_);
@@ -165,6 +204,7 @@ void Staging::Drain() noexcept {
   if (queue_ != nullptr) queue_->Drain();
   whole_ = nullptr;
   given_ = false;
+  reads_.clear();
 }
 
 }  // namespace rondo

@@ -6,6 +6,9 @@
 //   the ranks           [====] [====] [====] [====]      each an operation on the host's memory, as ever
 //   to the device              [====] [====] [====] [====]
 //
+// What a rank brings may stay where it is, where adapters send it from there: then nothing is copied to the host but
+// what the rank itself gets of it.
+//
 // All ranks cut alike: a window is as many elements of every block as go into window_bytes, whatever each rank brings
 // and gets of them. Where blocks have counts of their own not every rank knows all of them, so these go as one.
 #pragma once
@@ -13,9 +16,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 
 #include "base/result.h"
+#include "collectives/device_reading_mover.h"
 #include "collectives/engine/device.h"
 #include "collectives/engine/engine.h"
 #include "collectives/operation_request.h"
@@ -54,13 +59,20 @@ class StagingWindows {
 };
 
 // Thread rule: the owner of the endpoint.
-class Staging {
+class Staging final : public DeviceReader {
  public:
   explicit Staging(const StagingWindows& windows) : windows_(windows) {}
 
   // Begins what the request says, whose sequence has entered `queue` and whose staging memory is there. Both live until
   // it has ended. REQUIRES: nothing runs.
   void Start(const OperationRequest& request, DeviceQueue& queue);
+  // Of a running operation of which nothing has been copied: what it brings is read where it lies. REQUIRES: it is one
+  // block.
+  void LeaveInput() { input_stays_ = true; }
+  // Where the input stays, the next window's; for the movers' copies of it, which are done here.
+  Bytes input_of_window() const;
+  std::uint64_t Read(std::byte* host, const std::byte* device, std::size_t bytes) override;
+  std::uint64_t read() const override { return read_; }
   bool running() const { return whole_ != nullptr; }
   // REQUIRES: running().
   const OperationDescriptor& operation() const { return whole_->descriptor; }
@@ -91,6 +103,10 @@ class Staging {
   };
   std::uint64_t ElementsIn(std::uint64_t window) const;
   std::byte* SlotOf(std::uint64_t window, CopyDirection direction) const;
+  const std::byte* InputAt(std::uint64_t window) const;
+  // A broadcast in place whose root has the result already.
+  bool HasResult() const;
+  Result<bool> MoveReads();
   Status Submit(CopyDirection direction, Side& side);
   Result<std::uint64_t> Ended(CopyDirection direction, const Side& side) const;
 
@@ -107,6 +123,10 @@ class Staging {
   std::uint64_t slot_bytes_ = 0;  // of one side
   Side in_, out_;
   std::array<std::uint64_t, 2> copies_{};  // by direction, submitted ever
+  bool input_stays_ = false;
+  std::deque<DeviceCopy> reads_;       // that wait for their turn
+  std::uint64_t reads_submitted_ = 0;  // of this operation
+  std::uint64_t read_ = 0;
 };
 
 }  // namespace rondo

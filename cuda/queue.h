@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "collectives/engine/device.h"
+#include "cuda/export.h"
 #include "cuda/gpu.h"
 #include "cuda/peers.h"
 
@@ -29,6 +30,8 @@ class Queue final : public DeviceQueue {
   std::string_view name() const override { return gpu_->name(); }
   Status Check(const void* memory, std::size_t bytes, std::string_view what) const override;
   Result<std::unique_ptr<PinnedMemory>> Pin(MutableBytes memory) override;
+  Result<ExportedMemory> Export(const std::byte* memory) override { return cuda::Export(*gpu_, memory); }
+  std::uint64_t IdentityOf(const std::byte* memory) const override { return cuda::IdentityOf(*gpu_, memory); }
   Status Enter(DeviceStream stream, Sequence sequence) override;
   Result<bool> HasArrived(Sequence sequence) override;
   Status Copy(CopyDirection direction, const DeviceCopy& copy) override;

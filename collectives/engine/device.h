@@ -25,6 +25,8 @@
 #include "base/ids.h"
 #include "base/reduce_op.h"
 #include "base/result.h"
+#include "transport/device_memory.h"
+#include "transport/fd.h"
 
 namespace rondo {
 
@@ -88,8 +90,15 @@ class PinnedMemory {
   virtual ~PinnedMemory() = default;
 };
 
-// One communicator's way to one device. Enter, Check and Pin are the issuer's, everything else is the owner's; what
-// was issued by the one is seen by the other when the operation is.
+// An allocation of a device as adapters are told of it.
+struct ExportedMemory {
+  DeviceMemory memory;         // all of it
+  Fd dma_buf;                  // the descriptor in `memory`, where there is one
+  std::uint64_t identity = 0;  // of no other allocation of this process, ever
+};
+
+// One communicator's way to one device. Enter, Check, Pin, Export and IdentityOf are the issuer's, everything else is
+// the owner's; what was issued by the one is seen by the other when the operation is.
 class DeviceQueue {
  public:
   virtual ~DeviceQueue() = default;
@@ -101,6 +110,10 @@ class DeviceQueue {
   // Whole pages. It may take until the device has nothing to do: not between Enter and Leave of an operation that
   // nobody else drives. kResource, kOutOfMemory.
   virtual Result<std::unique_ptr<PinnedMemory>> Pin(MutableBytes memory) = 0;
+  // The allocation in which `memory` lies, made ready to be sent from where it lies. kUnsupported: it cannot be.
+  virtual Result<ExportedMemory> Export(const std::byte* memory) = 0;
+  // Of the allocation that lies there now; 0: none does.
+  virtual std::uint64_t IdentityOf(const std::byte* memory) const = 0;
   // An error leaves the stream as it was. kUnsupported: the stream is being captured.
   // REQUIRES: sequences grow, and at most as many as were told to Open have not left.
   virtual Status Enter(DeviceStream stream, Sequence sequence) = 0;

@@ -11,6 +11,25 @@
 
 namespace rondo {
 
+bool OnlyGivesAway(const Plan& plan, BufferId buffer) {
+  return std::all_of(plan.steps.begin(), plan.steps.end(), [&](const PlanStep& step) {
+    const bool writes = step.kind != StepKind::kSend && step.destination == buffer;
+    const bool reads = step.kind != StepKind::kRecv && step.source == buffer;
+    const bool as_it_is = step.kind == StepKind::kSend || (step.kind == StepKind::kCopy && !step.scale && !step.finish);
+    return !writes && (!reads || as_it_is);
+  });
+}
+
+std::vector<Rank> TakersOf(const Plan& plan, BufferId buffer) {
+  std::vector<Rank> takers;
+  for (const PlanStep& step : plan.steps)
+    if (step.kind == StepKind::kSend && step.source == buffer && step.chunks.count > 0)
+      takers.push_back(plan.queues[step.queue].peer);
+  std::sort(takers.begin(), takers.end());
+  takers.erase(std::unique(takers.begin(), takers.end()), takers.end());
+  return takers;
+}
+
 Plan MakePlan(const ScheduleKey& key, std::uint32_t chunks, const RankSchedule& schedule) {
   Plan plan;
   plan.key = key;

@@ -52,6 +52,11 @@ struct Plan {
   std::vector<PlanQueue> queues;
 };
 
+// Whether nobody writes that buffer, and all that is read of it is sent or copied as it is.
+bool OnlyGivesAway(const Plan& plan, BufferId buffer);
+// To whom.
+std::vector<Rank> TakersOf(const Plan& plan, BufferId buffer);
+
 // Lays `schedule` out. REQUIRES: its steps name ranks of key's world.
 Plan MakePlan(const ScheduleKey& key, std::uint32_t chunks, const RankSchedule& schedule);
 

@@ -28,7 +28,7 @@ RailedEngine::RailedEngine(EngineOptions options, const RailOptions& rails, Endp
 
 Status RailedEngine::Start(const Plan& plan, const OperationDescriptor& operation, const OperationBuffers& buffers,
                            double scale) {
-  used_ = RailsOf(rails_, plan, operation);
+  used_ = RailsOf(plan, operation);
   if (used_ == 1) return engines_.front()->Start(plan, operation, buffers, scale);
   const ChunkGrid cut(operation.elements(), SizeOf(operation.type), static_cast<std::uint32_t>(used_));
   for (std::uint32_t rail = 0; rail < used_; ++rail) {

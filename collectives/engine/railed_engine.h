@@ -36,6 +36,9 @@ class RailedEngine {
   // All of these as Engine has them.
   Status Start(const Plan& plan, const OperationDescriptor& operation, const OperationBuffers& buffers, double scale);
   bool running() const;
+  std::uint32_t RailsOf(const Plan& plan, const OperationDescriptor& operation) const {
+    return rondo::RailsOf(rails_, plan, operation);
+  }
   Result<Progress> Poll();
   void Drain();
   std::vector<Standing> Waiting() const;

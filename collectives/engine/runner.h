@@ -38,6 +38,11 @@ class Runner {
     board_->Start(operation, buffers, scale, in_place);
   }
 
+  // How many lanes to each peer such an operation takes.
+  std::uint32_t RailsOf(const Plan& plan, const OperationDescriptor& operation) const {
+    return engine_.RailsOf(plan, operation);
+  }
+
   // Whether there is a board by which operations like this one may be done where they lie, on devices.
   bool ServesDevices(const OperationDescriptor& operation) const { return board_ && board_->ServesDevices(operation); }
   // REQUIRES: ServesDevices(operation).

@@ -186,6 +186,28 @@ TEST_CASE("Memory that is not the GPU's is told apart, at its end as well as its
   CHECK(longer.error().message().find("has not the 1099511627776 bytes that are due") != std::string::npos);
 }
 
+TEST_CASE("An allocation is exported whole, under an identity that no other one has") {
+  const auto gpu = OnGpu::Find();
+  if (gpu == nullptr) return;
+  const auto queue = QueueOf(*gpu);
+  std::byte* const device = gpu->Allocate(10'000);
+  std::byte* const other = gpu->Allocate(10'000);
+  const auto exported = queue->Export(device + 100);
+  REQUIRE(exported.has_value());
+  CHECK(exported->memory.bytes.data() <= device);
+  CHECK(exported->memory.bytes.data() + exported->memory.bytes.size() >= device + 10'000);
+  CHECK(exported->memory.device == queue->name());
+  CHECK(exported->memory.dma_buf_fd == exported->dma_buf.get());
+  CHECK(exported->identity != 0);
+  CHECK(queue->IdentityOf(device + 9999) == exported->identity);
+  CHECK(queue->IdentityOf(other) != exported->identity);
+  const std::byte host{};
+  CHECK(queue->IdentityOf(&host) == 0);
+  const auto refused = queue->Export(&host);
+  REQUIRE(!refused.has_value());
+  CHECK(refused.error().code() == ErrorCode::kUnsupported);
+}
+
 TEST_CASE("Memory that is pinned already is refused in the driver's words") {
   const auto gpu = OnGpu::Find();
   if (gpu == nullptr) return;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -20,35 +21,45 @@
 #include "base/random.h"
 #include "collectives/engine/device.h"
 #include "collectives/kernels/reduce.h"
+#include "transport/fd.h"
 
 namespace rondo {
 
-// Memory of the device: an address that traps, and the bytes behind it, between guards.
+// Memory of the device: an address that traps, and the bytes behind it, between guards. The pages are the same ones, so
+// that what goes by pages, as an adapter does, finds them at that address.
 class PlainDeviceMemory {
  public:
   static constexpr std::size_t kGuardBytes = 64;
   static constexpr std::byte kGuard{0xA5};
 
   explicit PlainDeviceMemory(std::size_t bytes, std::size_t misalignment = 0)
-      : begin_(kGuardBytes + misalignment % kGuardBytes), bytes_(bytes), shadow_(bytes + 3 * kGuardBytes, kGuard) {
-    trap_ = mmap(nullptr, shadow_.size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    RONDO_CHECK(trap_ != MAP_FAILED, "no address space");
-    std::fill_n(shadow_.data() + begin_, bytes_, std::byte{0xEE});
+      : begin_(kGuardBytes + misalignment % kGuardBytes), bytes_(bytes), all_bytes_(bytes + 3 * kGuardBytes) {
+    const Fd pages(memfd_create("plain device", MFD_CLOEXEC));
+    RONDO_CHECK(pages && ftruncate(pages.get(), static_cast<off_t>(all_bytes_)) == 0, "no memory");
+    trap_ = mmap(nullptr, all_bytes_, PROT_NONE, MAP_SHARED, pages.get(), 0);
+    void* const shadow = mmap(nullptr, all_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, pages.get(), 0);
+    RONDO_CHECK(trap_ != MAP_FAILED && shadow != MAP_FAILED, "no address space");
+    shadow_ = static_cast<std::byte*>(shadow);
+    std::fill_n(shadow_, all_bytes_, kGuard);
+    std::fill_n(shadow_ + begin_, bytes_, std::byte{0xEE});
   }
-  ~PlainDeviceMemory() { munmap(trap_, shadow_.size()); }
+  ~PlainDeviceMemory() {
+    munmap(trap_, all_bytes_);
+    munmap(shadow_, all_bytes_);
+  }
   PlainDeviceMemory(const PlainDeviceMemory&) = delete;
   PlainDeviceMemory& operator=(const PlainDeviceMemory&) = delete;
 
   // For operations.
   std::byte* address() const { return static_cast<std::byte*>(trap_) + begin_; }
   std::size_t size() const { return bytes_; }
+  std::uint64_t identity() const { return identity_; }
   // For who fills and reads it, as the device's own work does.
-  MutableBytes bytes() { return {shadow_.data() + begin_, bytes_}; }
+  MutableBytes bytes() { return {shadow_ + begin_, bytes_}; }
   bool GuardsIntact() const {
     const auto is_guard = [](std::byte b) { return b == kGuard; };
-    const auto end = shadow_.begin() + static_cast<std::ptrdiff_t>(begin_ + bytes_);
-    return std::all_of(shadow_.begin(), shadow_.begin() + static_cast<std::ptrdiff_t>(begin_), is_guard) &&
-           std::all_of(end, shadow_.end(), is_guard);
+    return std::all_of(shadow_, shadow_ + begin_, is_guard) &&
+           std::all_of(shadow_ + begin_ + bytes_, shadow_ + all_bytes_, is_guard);
   }
 
  private:
@@ -56,12 +67,18 @@ class PlainDeviceMemory {
   // Where bytes at a device's address are; null: not here.
   std::byte* Find(const void* device, std::size_t bytes) {
     const auto at = reinterpret_cast<std::uintptr_t>(device) - reinterpret_cast<std::uintptr_t>(trap_);
-    if (at >= shadow_.size() || bytes > shadow_.size() - at) return nullptr;
-    return shadow_.data() + at;
+    if (at >= all_bytes_ || bytes > all_bytes_ - at) return nullptr;
+    return shadow_ + at;
   }
 
-  std::size_t begin_, bytes_;
-  std::vector<std::byte> shadow_;
+  static std::uint64_t NextIdentity() {
+    static std::atomic<std::uint64_t> last{0};
+    return ++last;
+  }
+
+  const std::uint64_t identity_ = NextIdentity();
+  const std::size_t begin_, bytes_, all_bytes_;
+  std::byte* shadow_;
   void* trap_;
 };
 
@@ -117,6 +134,15 @@ class PlainDevice final : public Device {
   // What it shows others cannot find.
   void SetReachable(bool reachable) { reachable_ = reachable; }
   std::uint64_t folds() const { return folds_; }
+  // Bytes that copies took to the host.
+  std::uint64_t bytes_to_host() const { return bytes_to_host_; }
+  // Where bytes at the device's addresses really are, for who plays an adapter; null: not all are the device's.
+  const std::byte* Behind(Bytes memory) { return Find(memory.data(), memory.size()); }
+  // Frees the memory; what is allocated next has its address, as likely as not.
+  void Free(const PlainDeviceMemory& memory) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(memory_, [&](const auto& one) { return one.get() == &memory; });
+  }
   std::uint64_t pinned_bytes() const { return pinned_bytes_; }
 
   Result<std::unique_ptr<DeviceQueue>> Open(const void* memory, std::size_t) override {
@@ -242,6 +268,21 @@ class PlainDevice final : public Device {
     Result<std::unique_ptr<PinnedMemory>> Pin(MutableBytes memory) override {
       return std::unique_ptr<PinnedMemory>(new Pinned(device_.pinned_bytes_, memory.size()));
     }
+    Result<ExportedMemory> Export(const std::byte* memory) override {
+      const std::lock_guard lock(device_.mutex_);
+      for (const auto& one : device_.memory_)
+        if (one->Find(memory, 1) != nullptr)
+          return ExportedMemory{.memory = {.bytes = {one->address(), one->size()}, .device = "the plain device"},
+                                .dma_buf = {},
+                                .identity = one->identity()};
+      return Fail(ErrorCode::kUnsupported, "no memory of the plain device");
+    }
+    std::uint64_t IdentityOf(const std::byte* memory) const override {
+      const std::lock_guard lock(device_.mutex_);
+      for (const auto& one : device_.memory_)
+        if (one->Find(memory, 1) != nullptr) return one->identity();
+      return 0;
+    }
     Status Enter(DeviceStream stream, Sequence sequence) override {
       if (stream == nullptr) return Fail(ErrorCode::kUnsupported, "the plain device has no default stream");
       auto* const own = static_cast<PlainStream*>(stream);
@@ -308,7 +349,10 @@ class PlainDevice final : public Device {
         std::byte* const device =
             device_.Find(copy.device + first.row * copy.device_pitch + first.at, std::max<std::size_t>(piece, 1));
         RONDO_CHECK(device != nullptr, "a copy beyond the device's memory");
-        if (first.direction == CopyDirection::kToHost) std::memcpy(host, device, piece);
+        if (first.direction == CopyDirection::kToHost) {
+          std::memcpy(host, device, piece);
+          device_.bytes_to_host_ += piece;
+        }
         if (first.direction == CopyDirection::kToDevice) std::memcpy(device, host, piece);
         bytes -= piece;
         if ((first.at += piece) == copy.row_bytes) {
@@ -345,7 +389,7 @@ class PlainDevice final : public Device {
   std::atomic<std::uint64_t> copies_left_{std::numeric_limits<std::uint64_t>::max()};
   std::atomic<bool> held_{false}, has_peers_{true}, reachable_{true};
   std::atomic<std::uint64_t> folds_{0};
-  std::atomic<std::uint64_t> pinned_bytes_{0};
+  std::atomic<std::uint64_t> pinned_bytes_{0}, bytes_to_host_{0};
 };
 
 }  // namespace rondo

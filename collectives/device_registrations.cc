@@ -1,0 +1,40 @@
+#include "collectives/device_registrations.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace rondo {
+
+bool DeviceRegistrations::Knows(Bytes memory, bool idle) {
+  const std::uint64_t identity = queue_.IdentityOf(memory.data());
+  const auto known =
+      std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) { return kept.identity == identity; });
+  if (known != kept_.end()) {
+    known->last_use = ++uses_;
+    return known->registration != nullptr && known->memory.data() <= memory.data() &&
+           memory.data() + memory.size() <= known->memory.data() + known->memory.size();
+  }
+  if (idle) LetGo();
+  Result<ExportedMemory> exported = queue_.Export(memory.data());
+  if (!exported) {
+    why_ = exported.error().message();
+    return false;
+  }
+  Kept made{.memory = exported->memory.bytes, .identity = exported->identity, .last_use = ++uses_};
+  Result<std::unique_ptr<DeviceRegistration>> registered = RegisterDevice(transport_, exported->memory);
+  if (registered) {
+    made.registration = std::move(*registered);
+  } else {
+    why_ = registered.error().message();
+  }
+  kept_.push_back(std::move(made));
+  return kept_.back().registration != nullptr;
+}
+
+void DeviceRegistrations::LetGo() {
+  std::erase_if(kept_, [&](const Kept& kept) { return queue_.IdentityOf(kept.memory.data()) != kept.identity; });
+  std::sort(kept_.begin(), kept_.end(), [](const Kept& a, const Kept& b) { return a.last_use > b.last_use; });
+  if (kept_.size() >= kMostKept) kept_.resize(kMostKept - 1);
+}
+
+}  // namespace rondo

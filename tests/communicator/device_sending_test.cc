@@ -1,0 +1,220 @@
+// Memory of devices sent from where it lies, by lanes that can: what stays where it is, what is copied all the same,
+// and which memory adapters are told of. The adapters here are played; tests/transport_ib has real ones.
+#include "tests/support/device_sending.h"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/algorithms/table.h"
+#include "collectives/device_registrations.h"
+#include "tests/communicator/own_device.h"
+#include "tests/communicator/plain.h"
+#include "tests/communicator/ranks.h"
+
+namespace rondo {
+namespace {
+
+constexpr std::uint64_t kWindowBytes = 4096;
+constexpr std::size_t kElements = 3000;  // several windows
+constexpr std::size_t kBytes = kElements * sizeof(std::int64_t);
+
+struct Own : OwnDevice {
+  explicit Own(Rank rank) : OwnDevice(rank), adapters(*device) {}
+  PlainAdapters adapters;
+};
+
+void OnAdapters(int world, const std::function<void(Communicator&, Own&)>& body,
+                const std::function<void(CommunicatorOptions&)>& adjust = nullptr) {
+  InprocNetwork network(world, {.ring_bytes = 1024, .slice_bytes = 77});
+  std::vector<std::unique_ptr<Own>> all;
+  for (Rank r = 0; r < world; ++r) all.push_back(std::make_unique<Own>(r));
+  OnRanks(
+      network,
+      [&](Communicator& communicator) {
+        Own& own = *all[static_cast<std::size_t>(communicator.rank())];
+        body(communicator, own);
+        CHECK(own.device->GuardsIntact());
+      },
+      [&](CommunicatorOptions& options) {
+        Own& own = *all[static_cast<std::size_t>(options.rank)];
+        options.transport = std::make_shared<DeviceSendingTransport>(options.transport, own.adapters);
+        options.device = own.device;
+        options.device_window_bytes = kWindowBytes;
+        if (adjust) adjust(options);
+      });
+  for (const auto& own : all) CHECK(own->adapters.registered() == 0);
+}
+
+plain::Case CaseOf(Collective collective, int world, std::uint64_t count = kElements) {
+  plain::Case c;
+  c.collective = collective;
+  c.counts.assign(static_cast<std::size_t>(world), count);
+  return c;
+}
+
+// A first operation makes the lanes, of which none may be asked before it is open.
+void Connect(Communicator& communicator, Own& own) {
+  CHECK(RunCase(communicator, own, CaseOf(Collective::kAllGather, communicator.world_size(), 1)) == "");
+  plain::Case gather = CaseOf(Collective::kGather, communicator.world_size(), 1);
+  gather.algorithm = Algorithm::kDirect;
+  CHECK(RunCase(communicator, own, gather) == "");
+}
+
+TEST_CASE("Every algorithm gives what it gives on the host, in windows of every number, in place or not") {
+  for (const std::uint32_t rails : {1u, 2u})
+    OnAdapters(
+        3,
+        [](Communicator& communicator, Own& own) {
+          for (const AlgorithmEntry& entry : AllAlgorithms())
+            for (const bool in_place : {false, true})
+              for (const std::uint64_t count : {0u, 1u, 700u, 2100u}) {
+                if (in_place && !HasInPlace(entry.collective)) continue;
+                plain::Case c = CaseOf(entry.collective, 3, count);
+                c.algorithm = entry.algorithm;
+                c.in_place = in_place;
+                c.root = 1;
+                CAPTURE(plain::Describe(c));
+                CHECK(RunCase(communicator, own, c) == "");
+              }
+          CHECK(own.adapters.bytes_sent() > 0);
+        },
+        [rails](CommunicatorOptions& options) {
+          options.rails = rails;
+          options.least_rail_bytes = 1024;
+        });
+}
+
+TEST_CASE("Blocks with counts of their own") {
+  OnAdapters(3, [](Communicator& communicator, Own& own) {
+    for (const Collective collective : {Collective::kAllGather, Collective::kReduceScatter, Collective::kGather,
+                                        Collective::kScatter, Collective::kAllToAll})
+      for (const plain::Counts& counts : {plain::Counts{1, 0, 5}, plain::Counts{300, 7000, 20}}) {
+        plain::Case c;
+        c.collective = collective;
+        c.varying = true;
+        c.counts = counts;
+        CAPTURE(plain::Describe(c));
+        CHECK(RunCase(communicator, own, c) == "");
+      }
+  });
+}
+
+TEST_CASE("What a rank only gives away is not copied to the host; what it gets of it itself is, once") {
+  OnAdapters(3, [](Communicator& communicator, Own& own) {
+    Connect(communicator, own);
+    const auto copied = [&](const plain::Case& c) {
+      CAPTURE(plain::Describe(c));
+      const std::uint64_t before = own.device->bytes_to_host();
+      const std::uint64_t sent = own.adapters.bytes_sent();
+      CHECK(RunCase(communicator, own, c) == "");
+      if (communicator.rank() != c.root || c.collective != Collective::kGather) CHECK(own.adapters.bytes_sent() > sent);
+      return own.device->bytes_to_host() - before;
+    };
+    CHECK(copied(CaseOf(Collective::kAllGather, 3)) == kBytes);
+    plain::Case gather = CaseOf(Collective::kGather, 3);
+    gather.algorithm = Algorithm::kDirect;
+    CHECK(copied(gather) == (communicator.rank() == 0 ? kBytes : 0));
+    CHECK(communicator.DescribePaths().find(communicator.rank() == 0
+                                                ? "memory of the plain device: by way of the host"
+                                                : "memory of the plain device: sent by adapters from where it lies") !=
+          std::string::npos);
+  });
+}
+
+TEST_CASE("The root of a broadcast in place copies nothing") {
+  OnAdapters(3, [](Communicator& communicator, Own& own) {
+    Connect(communicator, own);
+    plain::Case c = CaseOf(Collective::kBroadcast, 3);
+    c.in_place = true;
+    for (const Rank root : {0, 1, 0}) {
+      c.root = root;
+      c.algorithm = Algorithm::kDirect;
+      if (FindAlgorithm(c.collective, *c.algorithm) == nullptr) c.algorithm = Algorithm::kTree;
+      CHECK(RunCase(communicator, own, c) == "");  // its lanes are open now
+      const std::uint64_t before = own.device->bytes_to_host();
+      CHECK(RunCase(communicator, own, c) == "");
+      if (communicator.rank() == root) CHECK(own.device->bytes_to_host() == before);
+    }
+  });
+}
+
+TEST_CASE(
+    "Where adapters take no such memory it goes by way of the host, and they are asked once for each allocation") {
+  OnAdapters(2, [](Communicator& communicator, Own& own) {
+    own.adapters.Refuse();
+    PlainDeviceMemory& input = own.Holding(plain::Values(kElements, communicator.rank()));
+    PlainDeviceMemory& output = own.device->Allocate(2 * kBytes);
+    for (int round = 0; round < 3; ++round)
+      CHECK(TextOf(communicator.AllGather(input.address(), output.address(), kElements, DataType::kInt64,
+                                          own.options())) == "ok");
+    CHECK(own.adapters.asked() == 1);
+    CHECK(own.adapters.bytes_sent() == 0);
+    CHECK(communicator.DescribePaths().find("by way of the host\n") != std::string::npos);
+  });
+}
+
+TEST_CASE("Where a lane sends no such memory, or a processor is to look at it, it goes by way of the host") {
+  for (const bool checksums : {false, true})
+    OnAdapters(
+        2,
+        [checksums](Communicator& communicator, Own& own) {
+          if (!checksums) own.adapters.SetSending(false);
+          for (int round = 0; round < 2; ++round)
+            CHECK(RunCase(communicator, own, CaseOf(Collective::kAllGather, 2)) == "");
+          CHECK(own.adapters.bytes_sent() == 0);
+        },
+        [checksums](CommunicatorOptions& options) { options.checksums = checksums; });
+}
+
+TEST_CASE("What is widened or compared goes by way of the host") {
+  OnAdapters(2, [](Communicator& communicator, Own& own) {
+    Connect(communicator, own);
+    const std::uint64_t sent = own.adapters.bytes_sent();
+    const std::vector<std::uint16_t> halves(kElements, 0x3F80);  // 1.0 in bfloat16
+    PlainDeviceMemory& input = own.Holding(halves.data(), 2 * kElements);
+    PlainDeviceMemory& output = own.device->Allocate(2 * kElements);
+    OperationOptions options = own.options();
+    options.wide_partials = true;
+    CHECK(TextOf(communicator.Reduce(input.address(), output.address(), kElements, DataType::kBfloat16, ReduceOp::kSum,
+                                     0, options)) == "ok");
+    options = own.options();
+    options.compare_results = true;
+    CHECK(TextOf(communicator.Broadcast(input.address(), input.address(), kElements, DataType::kBfloat16, 0,
+                                        options)) == "ok");
+    CHECK(own.adapters.bytes_sent() == sent);
+  });
+}
+
+TEST_CASE("Memory at the address of memory that was freed is other memory, and what is gone is let go") {
+  OnAdapters(2, [](Communicator& communicator, Own& own) {
+    Connect(communicator, own);
+    PlainDeviceMemory& output = own.device->Allocate(2 * kBytes);
+    for (std::int64_t round = 0; round < 20; ++round) {
+      PlainDeviceMemory& input = own.Holding(plain::Values(kElements, 10 * round + communicator.rank()));
+      CHECK(TextOf(communicator.AllGather(input.address(), output.address(), kElements, DataType::kInt64,
+                                          own.options())) == "ok");
+      own.stream.Run();
+      plain::Values wanted(kElements, 10 * round);
+      wanted.resize(2 * kElements, 10 * round + 1);
+      CHECK(ValuesOf(output) == wanted);
+      own.device->Free(input);
+    }
+    CHECK(own.adapters.registered() < 8);
+  });
+}
+
+TEST_CASE("No more allocations stay known than are worth it") {
+  OnAdapters(2, [](Communicator& communicator, Own& own) {
+    for (std::size_t i = 0; i < 2 * DeviceRegistrations::kMostKept; ++i)
+      CHECK(RunCase(communicator, own, CaseOf(Collective::kAllGather, 2, 10)) == "");
+    CHECK(own.adapters.registered() <= static_cast<int>(DeviceRegistrations::kMostKept));
+    CHECK(own.adapters.registered() > 1);
+  });
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,154 @@
+// A transport around another one whose lanes send from memory of a plain device, as adapters do from a GPU's: by its
+// address, where that was registered, and past every processor of the program.
+//
+// Thread rule: that of what it wraps.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "tests/support/passing_lane.h"
+#include "tests/support/plain_device.h"
+#include "transport/device_memory.h"
+#include "transport/transport.h"
+
+namespace rondo {
+
+// What the adapters of one rank know and do.
+class PlainAdapters final : public DeviceRegistrar {
+ public:
+  explicit PlainAdapters(PlainDevice& device) : device_(device) {}
+
+  // From now on nothing more is taken; lanes do not send such memory.
+  void Refuse() { refuses_ = true; }
+  void SetSending(bool sends) { sends_ = sends; }
+  bool sends() const { return sends_; }
+  int registered() const { return registered_; }  // now
+  int asked() const { return asked_; }            // how often
+  std::uint64_t bytes_sent() const { return bytes_sent_; }
+
+  Result<std::unique_ptr<DeviceRegistration>> RegisterDevice(const DeviceMemory& memory) override {
+    ++asked_;
+    if (refuses_) return Fail(ErrorCode::kUnsupported, "these adapters take no memory of devices");
+    return std::unique_ptr<DeviceRegistration>(new Known(*this, memory.bytes));
+  }
+  // The bytes that are sent for these: the device's where they are registered, else these.
+  Bytes Sent(Bytes piece) {
+    const std::lock_guard lock(mutex_);
+    for (const Bytes known : known_)
+      if (known.data() <= piece.data() && piece.data() + piece.size() <= known.data() + known.size()) {
+        bytes_sent_ += piece.size();
+        return {device_.Behind(piece), piece.size()};
+      }
+    return piece;
+  }
+
+ private:
+  class Known final : public DeviceRegistration {
+   public:
+    Known(PlainAdapters& adapters, Bytes memory) : adapters_(adapters), memory_(memory) {
+      const std::lock_guard lock(adapters_.mutex_);
+      adapters_.known_.push_back(memory_);
+      ++adapters_.registered_;
+    }
+    ~Known() override {
+      const std::lock_guard lock(adapters_.mutex_);
+      const auto own = [&](Bytes known) { return known.data() == memory_.data() && known.size() == memory_.size(); };
+      adapters_.known_.erase(std::find_if(adapters_.known_.begin(), adapters_.known_.end(), own));
+      --adapters_.registered_;
+    }
+    DeviceMemoryWay way() const override { return DeviceMemoryWay::kPeerMemory; }
+
+   private:
+    PlainAdapters& adapters_;
+    const Bytes memory_;
+  };
+
+  PlainDevice& device_;
+  std::mutex mutex_;
+  std::vector<Bytes> known_;
+  std::atomic<bool> refuses_{false}, sends_{true};
+  std::atomic<int> registered_{0}, asked_{0};
+  std::atomic<std::uint64_t> bytes_sent_{0};
+};
+
+class DeviceSendingLane final : public PassingLane {
+ public:
+  DeviceSendingLane(Lane& lane, PlainAdapters& adapters) : PassingLane(lane), adapters_(adapters) {}
+
+  bool sends_device_memory() const override { return adapters_.sends(); }
+  std::size_t Write(std::span<const Bytes> pieces) override {
+    std::array<Bytes, 32> sent;
+    RONDO_CHECK(pieces.size() <= sent.size());
+    for (std::size_t i = 0; i < pieces.size(); ++i) sent[i] = adapters_.Sent(pieces[i]);
+    return lane().Write(std::span(sent.data(), pieces.size()));
+  }
+
+ private:
+  PlainAdapters& adapters_;
+};
+
+class DeviceSendingEndpoint final : public Endpoint {
+ public:
+  DeviceSendingEndpoint(std::unique_ptr<Endpoint> endpoint, PlainAdapters& adapters)
+      : endpoint_(std::move(endpoint)), adapters_(adapters) {}
+
+  Result<Lane*> Open(Rank peer, std::uint32_t index) override {
+    RONDO_ASSIGN(Lane * lane, endpoint_->Open(peer, index));
+    std::unique_ptr<DeviceSendingLane>& own = lanes_[{peer, index}];
+    if (own == nullptr) own = std::make_unique<DeviceSendingLane>(*lane, adapters_);
+    return own.get();
+  }
+  bool MayHaveBoard() const override { return endpoint_->MayHaveBoard(); }
+  Result<Board*> OpenBoard() override { return endpoint_->OpenBoard(); }
+  void Poll(TimePoint now) override { endpoint_->Poll(now); }
+  bool Arm() override { return endpoint_->Arm(); }
+  void Disarm() override { endpoint_->Disarm(); }
+  int wait_fd() const override { return endpoint_->wait_fd(); }
+  void Revoke() override { endpoint_->Revoke(); }
+  void ShutDown() override { endpoint_->ShutDown(); }
+  void Wake() override { endpoint_->Wake(); }
+  bool SendControl(Rank peer, const ControlMessage& message) override { return endpoint_->SendControl(peer, message); }
+  std::vector<Rank> ControlPeers() const override { return endpoint_->ControlPeers(); }
+  bool ControlFlushed() const override { return endpoint_->ControlFlushed(); }
+  std::string_view TransportTo(Rank peer) const override { return endpoint_->TransportTo(peer); }
+  std::string DescribePeer(Rank peer) const override { return endpoint_->DescribePeer(peer); }
+  LinkEnd LinkTo(Rank peer) const override { return endpoint_->LinkTo(peer); }
+
+ private:
+  std::unique_ptr<Endpoint> endpoint_;
+  std::map<std::pair<Rank, std::uint32_t>, std::unique_ptr<DeviceSendingLane>> lanes_;
+  PlainAdapters& adapters_;
+};
+
+class DeviceSendingTransport final : public Transport {
+ public:
+  // `adapters` outlive it and its endpoints.
+  DeviceSendingTransport(std::shared_ptr<Transport> transport, PlainAdapters& adapters)
+      : transport_(std::move(transport)), adapters_(adapters) {}
+
+  std::string_view name() const override { return transport_->name(); }
+  const Capabilities& capabilities() const override { return transport_->capabilities(); }
+  std::string Address() const override { return transport_->Address(); }
+  std::string DescribeAddress() const override { return transport_->DescribeAddress(); }
+  Result<std::unique_ptr<Endpoint>> OpenEndpoint(const EndpointConfig& config) override {
+    RONDO_ASSIGN(auto endpoint, transport_->OpenEndpoint(config));
+    return std::unique_ptr<Endpoint>(std::make_unique<DeviceSendingEndpoint>(std::move(endpoint), adapters_));
+  }
+  Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) override { return transport_->Allocate(bytes); }
+  Result<std::unique_ptr<Registration>> Register(MutableBytes memory) override { return transport_->Register(memory); }
+  DeviceRegistrar* device_registrar() override { return &adapters_; }
+
+ private:
+  const std::shared_ptr<Transport> transport_;
+  PlainAdapters& adapters_;
+};
+
+}  // namespace rondo

@@ -1,0 +1,134 @@
+// Collectives on memory of devices that adapters send from where it lies: real verbs, on devices that are played in the
+// host's memory (tests/support/plain_device.h). Soft-RoCE takes pages only while this process may touch them, so they are
+// opened to it for as long as it takes to register them; whoever touches them afterwards dies of it.
+//
+// Run in a guest of tools/lab/rdma_vm (tests/vm), as root.
+#include <doctest/doctest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <barrier>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/communicator/own_device.h"
+#include "tests/communicator/plain.h"
+#include "transport/device_memory.h"
+#include "transport/ib/ib.h"
+#include "transport/tcp/tcp.h"
+
+namespace rondo {
+namespace {
+
+constexpr std::uint64_t kWindowBytes = 256 * 1024;
+constexpr std::uint64_t kCount = 100'000;  // several windows
+
+class OpeningTransport final : public Transport, private DeviceRegistrar {
+ public:
+  explicit OpeningTransport(std::shared_ptr<Transport> transport) : transport_(std::move(transport)) {}
+
+  int registered() const { return registered_; }
+
+  std::string_view name() const override { return transport_->name(); }
+  const Capabilities& capabilities() const override { return transport_->capabilities(); }
+  std::string Address() const override { return transport_->Address(); }
+  std::string DescribeAddress() const override { return transport_->DescribeAddress(); }
+  Result<std::unique_ptr<Endpoint>> OpenEndpoint(const EndpointConfig& config) override {
+    return transport_->OpenEndpoint(config);
+  }
+  Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) override { return transport_->Allocate(bytes); }
+  Result<std::unique_ptr<Registration>> Register(MutableBytes memory) override { return transport_->Register(memory); }
+  DeviceRegistrar* device_registrar() override { return this; }
+
+ private:
+  Result<std::unique_ptr<DeviceRegistration>> RegisterDevice(const DeviceMemory& memory) override {
+    ++registered_;
+    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    const auto begin = reinterpret_cast<std::uintptr_t>(memory.bytes.data()) / page * page;
+    const auto end = reinterpret_cast<std::uintptr_t>(memory.bytes.data()) + memory.bytes.size();
+    auto* const pages = reinterpret_cast<void*>(begin);
+    REQUIRE(mprotect(pages, end - begin, PROT_READ | PROT_WRITE) == 0);
+    auto made = transport_->device_registrar()->RegisterDevice(memory);
+    REQUIRE(mprotect(pages, end - begin, PROT_NONE) == 0);
+    return made;
+  }
+
+  const std::shared_ptr<Transport> transport_;
+  std::atomic<int> registered_{0};
+};
+
+// Two ranks, on a device of the machine each.
+template <typename Body>
+void OnBoth(Body body) {
+  std::vector<std::shared_ptr<OpeningTransport>> transports;
+  std::vector<PeerIdentity> peers;
+  for (const std::string port : {"rxe0", "rxe1"}) {
+    TcpOptions tcp;
+    tcp.job = "device collectives";
+    tcp.host_id = LocalHostId();
+    auto base = MakeTcpTransport(tcp);
+    REQUIRE(base);
+    auto made = MakeIbTransport(*base, {.port = port, .device_memory = DeviceMemoryChoice::kPeerMemory});
+    REQUIRE_MESSAGE(made, made.error().ToString());
+    transports.push_back(std::make_shared<OpeningTransport>(*made));
+    peers.push_back({.host = "host of " + port, .host_id = port, .pid = 1, .address = transports.back()->Address()});
+  }
+  std::barrier<> end(2);
+  std::vector<std::thread> threads;
+  for (Rank rank = 0; rank < 2; ++rank)
+    threads.emplace_back([&, rank] {
+      OwnDevice own(rank);
+      CommunicatorOptions options;
+      options.rank = rank;
+      options.peers = peers;
+      options.transport = transports[static_cast<std::size_t>(rank)];
+      options.timeout = std::chrono::seconds(60);
+      options.device = own.device;
+      options.device_window_bytes = kWindowBytes;
+      auto communicator = Communicator::Create(std::move(options));
+      REQUIRE(communicator);
+      body(**communicator, own, *transports[static_cast<std::size_t>(rank)]);
+      CHECK(own.device->GuardsIntact());
+      CHECK((*communicator)->Close());
+      end.arrive_and_wait();
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+plain::Case CaseOf(Collective collective) {
+  plain::Case c;
+  c.collective = collective;
+  c.counts.assign(2, kCount);
+  return c;
+}
+
+TEST_CASE("every collective is right on memory of devices, and what is only given away is sent from where it lies") {
+  OnBoth([](Communicator& communicator, OwnDevice& own, const OpeningTransport& transport) {
+    for (int round = 0; round < 2; ++round)
+      for (const Collective collective : kCollectives)
+        for (const bool in_place : {false, true}) {
+          plain::Case c = CaseOf(collective);
+          c.in_place = in_place;
+          c.root = round;
+          CAPTURE(plain::Describe(c));
+          CHECK(RunCase(communicator, own, c) == "");
+        }
+    CHECK(transport.registered() > 0);
+    const std::uint64_t before = own.device->bytes_to_host();
+    CHECK(RunCase(communicator, own, CaseOf(Collective::kAllGather)) == "");
+    CHECK(own.device->bytes_to_host() - before == kCount * sizeof(std::int64_t));  // what it gets of its own
+    CHECK(communicator.DescribePaths().find("sent by adapters from where it lies") != std::string::npos);
+    plain::Case broadcast = CaseOf(Collective::kBroadcast);
+    broadcast.in_place = true;
+    const std::uint64_t behind = own.device->bytes_to_host();
+    CHECK(RunCase(communicator, own, broadcast) == "");
+    CHECK(own.device->bytes_to_host() == behind);
+  });
+}
+
+}  // namespace
+}  // namespace rondo
