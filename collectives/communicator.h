@@ -166,9 +166,10 @@ struct CommunicatorOptions {
   std::shared_ptr<Device> device = {};
   // Where ranks share a host, their devices read each other's memory where it lies, if all can. Equal on all ranks.
   bool device_peers = true;
-  // Else vectors of devices go by way of the host in windows of that many bytes (staging.h), though what a rank only gives
-  // away is sent from where it lies, where the transport can (transport/device_memory.h); six of these, or six times
-  // 512 bytes for each rank where that is more, are taken and pinned with the first such operation. Equal on all ranks.
+  // Else vectors of devices go by way of the host in windows of that many bytes (staging.h), though what a rank only
+  // gives away is sent from where it lies, where the transport can (transport/device_memory.h); six of these, or six
+  // times 512 bytes for each rank where that is more, are taken and pinned with the first such operation. Equal on all
+  // ranks.
   std::uint64_t device_window_bytes = 4 << 20;
   std::string job = {};  // this and the next name records and their files; Connect fills them in
   std::uint64_t generation = 0;

@@ -1,6 +1,6 @@
 // Collectives on memory of devices that adapters send from where it lies: real verbs, on devices that are played in the
-// host's memory (tests/support/plain_device.h). Soft-RoCE takes pages only while this process may touch them, so they are
-// opened to it for as long as it takes to register them; whoever touches them afterwards dies of it.
+// host's memory (tests/support/plain_device.h). Soft-RoCE takes pages only while this process may touch them, so they
+// are opened to it for as long as it takes to register them; whoever touches them afterwards dies of it.
 //
 // Run in a guest of tools/lab/rdma_vm (tests/vm), as root.
 #include <doctest/doctest.h>
