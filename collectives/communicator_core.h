@@ -455,6 +455,7 @@ class CommunicatorCore final : public PeerObserver,
   std::atomic<DeviceQueue*> device_queue_seen_{nullptr};
   std::unique_ptr<StagingMemory> staging_memory_;
   std::unique_ptr<DeviceRegistrations> device_registrations_;
+  bool said_why_staged_ = false;
 
   // Issuer's.
   std::uint64_t splits_ = 0;

@@ -1,4 +1,6 @@
 // What operations on memory of devices need of a core before they are issued.
+#include <utility>
+
 #include "collectives/communicator_core.h"
 
 namespace rondo {
@@ -38,7 +40,11 @@ bool CommunicatorCore::AdaptersKnow(const OperationRequest& request, bool idle) 
   if (device_registrations_ == nullptr)
     device_registrations_ = std::make_unique<DeviceRegistrations>(*options_.transport, *device_queue_);
   const auto* const input = static_cast<const std::byte*>(request.input);
-  return device_registrations_->Knows({input, request.input_elements * SizeOf(request.type)}, idle);
+  if (device_registrations_->Knows({input, request.input_elements * SizeOf(request.type)}, idle)) return true;
+  if (!std::exchange(said_why_staged_, true))
+    Log(options_.logger, LogLevel::kInfo, "rank {}: memory of {} is not sent from where it lies: {}", rank(),
+        device_queue_->name(), device_registrations_->why());
+  return false;
 }
 
 // Pinning may wait for the device, on whose streams others may wait for operations of ours: these end first, and so no
