@@ -6,9 +6,12 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/log.h"
 #include "collectives/algorithms/table.h"
 #include "collectives/device_registrations.h"
 #include "tests/communicator/own_device.h"
@@ -142,9 +145,25 @@ TEST_CASE("The root of a broadcast in place copies nothing") {
   });
 }
 
-TEST_CASE(
-    "Where adapters take no such memory it goes by way of the host, and they are asked once for each allocation") {
-  OnAdapters(2, [](Communicator& communicator, Own& own) {
+class Lines final : public Logger {
+ public:
+  void Write(LogLevel, std::string_view text) override {
+    const std::lock_guard lock(mutex_);
+    lines_ += std::string(text) + '\n';
+  }
+  std::string all() {
+    const std::lock_guard lock(mutex_);
+    return lines_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string lines_;
+};
+
+TEST_CASE("Where adapters take no such memory it goes by way of the host, and each allocation is asked for once") {
+  Lines lines;
+  const auto refused = [](Communicator& communicator, Own& own) {
     own.adapters.Refuse();
     PlainDeviceMemory& input = own.Holding(plain::Values(kElements, communicator.rank()));
     PlainDeviceMemory& output = own.device->Allocate(2 * kBytes);
@@ -154,7 +173,11 @@ TEST_CASE(
     CHECK(own.adapters.asked() == 1);
     CHECK(own.adapters.bytes_sent() == 0);
     CHECK(communicator.DescribePaths().find("by way of the host\n") != std::string::npos);
-  });
+  };
+  OnAdapters(2, refused, [&](CommunicatorOptions& options) { options.logger = &lines; });
+  for (const char* const rank : {"rank 0", "rank 1"})
+    CHECK(lines.all().find(std::string(rank) + ": memory of the plain device is not sent from where it lies: these "
+                                               "adapters take no memory of devices") != std::string::npos);
 }
 
 TEST_CASE("Where a lane sends no such memory, or a processor is to look at it, it goes by way of the host") {
