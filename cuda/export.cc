@@ -27,7 +27,7 @@ Result<ExportedMemory> Export(const Gpu& gpu, const std::byte* memory) {
   const Gpu::Use use(gpu);
   const Driver& driver = gpu.driver();
   const auto must = [&](CUresult result, std::string_view doing) -> Status {
-    const Status done = driver.Check(result, doing);
+    Status done = driver.Check(result, doing);
     if (done) return done;
     return Fail(done.error().With([](ErrorDetails& d) { d.code = ErrorCode::kUnsupported; }));
   };
