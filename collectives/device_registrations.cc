@@ -20,7 +20,17 @@ bool DeviceRegistrations::Knows(Bytes memory, bool idle) {
     why_ = exported.error().message();
     return false;
   }
-  Kept made{.memory = exported->memory.bytes, .identity = exported->identity, .last_use = ++uses_};
+  // What lay there before and is gone cannot be let go now, and adapters would not tell the two apart.
+  const Bytes allocation = exported->memory.bytes;
+  const bool is_taken = std::any_of(kept_.begin(), kept_.end(), [&](const Kept& kept) {
+    return kept.memory.data() < allocation.data() + allocation.size() &&
+           allocation.data() < kept.memory.data() + kept.memory.size();
+  });
+  if (is_taken) {
+    why_ = "adapters still know what lay there before";
+    return false;
+  }
+  Kept made{.memory = allocation, .identity = exported->identity, .last_use = ++uses_};
   Result<std::unique_ptr<DeviceRegistration>> registered = RegisterDevice(transport_, exported->memory);
   if (registered) {
     made.registration = std::move(*registered);

@@ -230,6 +230,34 @@ TEST_CASE("Memory at the address of memory that was freed is other memory, and w
   });
 }
 
+TEST_CASE("What lay there before is not sent in its place while others are under way") {
+  OnAdapters(2, [](Communicator& communicator, Own& own) {
+    Connect(communicator, own);
+    const auto gather = [&](PlainDeviceMemory& input, PlainDeviceMemory& output) {
+      return communicator.AllGatherAsync(input.address(), output.address(), kElements, DataType::kInt64, own.options());
+    };
+    PlainDeviceMemory& outputs = own.device->Allocate(2 * kBytes);
+    PlainDeviceMemory& before = own.Holding(plain::Values(kElements, 7));
+    CHECK(TextOf(gather(before, outputs).Wait()) == "ok");
+    own.stream.Run();
+
+    PlainDeviceMemory& other = own.Holding(plain::Values(kElements, 8));
+    PlainDeviceMemory& of_other = own.device->Allocate(2 * kBytes);
+    own.stream.Hold(true);
+    Work under_way = gather(other, of_other);
+    const std::byte* const place = before.address();
+    own.device->Free(before);
+    PlainDeviceMemory& after = own.Holding(plain::Values(kElements, 9));
+    CHECK(after.address() == place);
+    Work last = gather(after, outputs);
+    own.stream.Hold(false);
+    CHECK(TextOf(under_way.Wait()) == "ok");
+    CHECK(TextOf(last.Wait()) == "ok");
+    own.stream.Run();
+    CHECK(ValuesOf(outputs) == plain::Values(2 * kElements, 9));
+  });
+}
+
 TEST_CASE("No more allocations stay known than are worth it") {
   OnAdapters(2, [](Communicator& communicator, Own& own) {
     for (std::size_t i = 0; i < 2 * DeviceRegistrations::kMostKept; ++i)

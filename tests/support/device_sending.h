@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -39,41 +40,49 @@ class PlainAdapters final : public DeviceRegistrar {
     if (refuses_) return Fail(ErrorCode::kUnsupported, "these adapters take no memory of devices");
     return std::unique_ptr<DeviceRegistration>(new Known(*this, memory.bytes));
   }
-  // The bytes that are sent for these: the device's where they are registered, else these.
+  // The bytes that are sent for these: the device's where they are registered, else these. Of memory that is gone
+  // since, whatever lies there now: what an adapter still has of it.
   Bytes Sent(Bytes piece) {
     const std::lock_guard lock(mutex_);
-    for (const Bytes known : known_)
-      if (known.data() <= piece.data() && piece.data() + piece.size() <= known.data() + known.size()) {
-        bytes_sent_ += piece.size();
-        return {device_.Behind(piece), piece.size()};
-      }
+    for (const Known* const known : known_) {
+      if (!known->Covers(piece)) continue;
+      bytes_sent_ += piece.size();
+      if (device_.IdentityOf(piece.data()) == known->identity()) return {device_.Behind(piece), piece.size()};
+      return left_overs_.emplace_back(piece.size(), std::byte{0xDD});
+    }
     return piece;
   }
 
  private:
   class Known final : public DeviceRegistration {
    public:
-    Known(PlainAdapters& adapters, Bytes memory) : adapters_(adapters), memory_(memory) {
+    Known(PlainAdapters& adapters, Bytes memory)
+        : adapters_(adapters), memory_(memory), identity_(adapters.device_.IdentityOf(memory.data())) {
       const std::lock_guard lock(adapters_.mutex_);
-      adapters_.known_.push_back(memory_);
+      adapters_.known_.push_back(this);
       ++adapters_.registered_;
     }
     ~Known() override {
       const std::lock_guard lock(adapters_.mutex_);
-      const auto own = [&](Bytes known) { return known.data() == memory_.data() && known.size() == memory_.size(); };
-      adapters_.known_.erase(std::find_if(adapters_.known_.begin(), adapters_.known_.end(), own));
+      std::erase(adapters_.known_, this);
       --adapters_.registered_;
     }
     DeviceMemoryWay way() const override { return DeviceMemoryWay::kPeerMemory; }
+    bool Covers(Bytes piece) const {
+      return memory_.data() <= piece.data() && piece.data() + piece.size() <= memory_.data() + memory_.size();
+    }
+    std::uint64_t identity() const { return identity_; }
 
    private:
     PlainAdapters& adapters_;
     const Bytes memory_;
+    const std::uint64_t identity_;
   };
 
   PlainDevice& device_;
   std::mutex mutex_;
-  std::vector<Bytes> known_;
+  std::vector<const Known*> known_;
+  std::deque<std::vector<std::byte>> left_overs_;  // they are lent to lanes
   std::atomic<bool> refuses_{false}, sends_{true};
   std::atomic<int> registered_{0}, asked_{0};
   std::atomic<std::uint64_t> bytes_sent_{0};

@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -32,11 +33,12 @@ class PlainDeviceMemory {
   static constexpr std::size_t kGuardBytes = 64;
   static constexpr std::byte kGuard{0xA5};
 
-  explicit PlainDeviceMemory(std::size_t bytes, std::size_t misalignment = 0)
+  // `place`: what KeepPlace of memory of that size gave; null: anywhere.
+  explicit PlainDeviceMemory(std::size_t bytes, std::size_t misalignment = 0, void* place = nullptr)
       : begin_(kGuardBytes + misalignment % kGuardBytes), bytes_(bytes), all_bytes_(bytes + 3 * kGuardBytes) {
     const Fd pages(memfd_create("plain device", MFD_CLOEXEC));
     RONDO_CHECK(pages && ftruncate(pages.get(), static_cast<off_t>(all_bytes_)) == 0, "no memory");
-    trap_ = mmap(nullptr, all_bytes_, PROT_NONE, MAP_SHARED, pages.get(), 0);
+    trap_ = mmap(place, all_bytes_, PROT_NONE, MAP_SHARED | (place != nullptr ? MAP_FIXED : 0), pages.get(), 0);
     void* const shadow = mmap(nullptr, all_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, pages.get(), 0);
     RONDO_CHECK(trap_ != MAP_FAILED && shadow != MAP_FAILED, "no address space");
     shadow_ = static_cast<std::byte*>(shadow);
@@ -44,7 +46,7 @@ class PlainDeviceMemory {
     std::fill_n(shadow_ + begin_, bytes_, std::byte{0xEE});
   }
   ~PlainDeviceMemory() {
-    munmap(trap_, all_bytes_);
+    if (trap_ != nullptr) munmap(trap_, all_bytes_);
     munmap(shadow_, all_bytes_);
   }
   PlainDeviceMemory(const PlainDeviceMemory&) = delete;
@@ -64,6 +66,12 @@ class PlainDeviceMemory {
 
  private:
   friend class PlainDevice;
+  // Before its end: its addresses stay taken, for memory of the same size.
+  void* KeepPlace() {
+    void* const kept = mmap(trap_, all_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    RONDO_CHECK(kept == trap_, "no address space");
+    return std::exchange(trap_, nullptr);
+  }
   // Where bytes at a device's address are; null: not here.
   std::byte* Find(const void* device, std::size_t bytes) {
     const auto at = reinterpret_cast<std::uintptr_t>(device) - reinterpret_cast<std::uintptr_t>(trap_);
@@ -116,10 +124,15 @@ class PlainStream {
 class PlainDevice final : public Device {
  public:
   explicit PlainDevice(std::uint64_t seed) : random_(seed) {}
+  ~PlainDevice() override {
+    if (freed_ != nullptr) munmap(freed_, freed_bytes_ + 3 * PlainDeviceMemory::kGuardBytes);
+  }
 
   PlainDeviceMemory& Allocate(std::size_t bytes, std::size_t misalignment = 0) {
     const std::lock_guard lock(mutex_);
-    return *memory_.emplace_back(std::make_unique<PlainDeviceMemory>(bytes, misalignment));
+    void* place = nullptr;
+    if (freed_bytes_ == bytes) place = std::exchange(freed_, nullptr);
+    return *memory_.emplace_back(std::make_unique<PlainDeviceMemory>(bytes, misalignment, place));
   }
   bool GuardsIntact() {
     const std::lock_guard lock(mutex_);
@@ -138,9 +151,19 @@ class PlainDevice final : public Device {
   std::uint64_t bytes_to_host() const { return bytes_to_host_; }
   // Where bytes at the device's addresses really are, for who plays an adapter; null: not all are the device's.
   const std::byte* Behind(Bytes memory) { return Find(memory.data(), memory.size()); }
-  // Frees the memory; what is allocated next has its address, as likely as not.
-  void Free(const PlainDeviceMemory& memory) {
+  // Of the memory that lies there; 0: none does.
+  std::uint64_t IdentityOf(const std::byte* memory) {
     const std::lock_guard lock(mutex_);
+    for (const auto& one : memory_)
+      if (one->Find(memory, 1) != nullptr) return one->identity();
+    return 0;
+  }
+  // Frees the memory; what is allocated next of its size lies where it lay.
+  void Free(PlainDeviceMemory& memory) {
+    const std::lock_guard lock(mutex_);
+    if (freed_ != nullptr) munmap(freed_, freed_bytes_ + 3 * PlainDeviceMemory::kGuardBytes);
+    freed_bytes_ = memory.size();
+    freed_ = memory.KeepPlace();
     std::erase_if(memory_, [&](const auto& one) { return one.get() == &memory; });
   }
   std::uint64_t pinned_bytes() const { return pinned_bytes_; }
@@ -277,12 +300,7 @@ class PlainDevice final : public Device {
                                 .identity = one->identity()};
       return Fail(ErrorCode::kUnsupported, "no memory of the plain device");
     }
-    std::uint64_t IdentityOf(const std::byte* memory) const override {
-      const std::lock_guard lock(device_.mutex_);
-      for (const auto& one : device_.memory_)
-        if (one->Find(memory, 1) != nullptr) return one->identity();
-      return 0;
-    }
+    std::uint64_t IdentityOf(const std::byte* memory) const override { return device_.IdentityOf(memory); }
     Status Enter(DeviceStream stream, Sequence sequence) override {
       if (stream == nullptr) return Fail(ErrorCode::kUnsupported, "the plain device has no default stream");
       auto* const own = static_cast<PlainStream*>(stream);
@@ -386,6 +404,8 @@ class PlainDevice final : public Device {
   std::mutex mutex_;
   Random random_;
   std::vector<std::unique_ptr<PlainDeviceMemory>> memory_;
+  void* freed_ = nullptr;  // a place, of memory of so many bytes
+  std::size_t freed_bytes_ = 0;
   std::atomic<std::uint64_t> copies_left_{std::numeric_limits<std::uint64_t>::max()};
   std::atomic<bool> held_{false}, has_peers_{true}, reachable_{true};
   std::atomic<std::uint64_t> folds_{0};
