@@ -27,7 +27,6 @@ class DeviceRegistrations {
   bool Knows(Bytes memory, bool idle);
   // Why the last allocation that was refused was.
   const std::string& why() const { return why_; }
-  std::size_t kept() const { return kept_.size(); }
 
  private:
   struct Kept {

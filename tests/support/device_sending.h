@@ -16,6 +16,7 @@
 
 #include "base/check.h"
 #include "tests/support/passing_lane.h"
+#include "tests/support/passing_transport.h"
 #include "tests/support/plain_device.h"
 #include "transport/device_memory.h"
 #include "transport/transport.h"
@@ -104,59 +105,36 @@ class DeviceSendingLane final : public PassingLane {
   PlainAdapters& adapters_;
 };
 
-class DeviceSendingEndpoint final : public Endpoint {
+class DeviceSendingEndpoint final : public PassingEndpoint {
  public:
   DeviceSendingEndpoint(std::unique_ptr<Endpoint> endpoint, PlainAdapters& adapters)
-      : endpoint_(std::move(endpoint)), adapters_(adapters) {}
+      : PassingEndpoint(std::move(endpoint)), adapters_(adapters) {}
 
   Result<Lane*> Open(Rank peer, std::uint32_t index) override {
-    RONDO_ASSIGN(Lane * lane, endpoint_->Open(peer, index));
+    RONDO_ASSIGN(Lane * lane, PassingEndpoint::Open(peer, index));
     std::unique_ptr<DeviceSendingLane>& own = lanes_[{peer, index}];
     if (own == nullptr) own = std::make_unique<DeviceSendingLane>(*lane, adapters_);
     return own.get();
   }
-  bool MayHaveBoard() const override { return endpoint_->MayHaveBoard(); }
-  Result<Board*> OpenBoard() override { return endpoint_->OpenBoard(); }
-  void Poll(TimePoint now) override { endpoint_->Poll(now); }
-  bool Arm() override { return endpoint_->Arm(); }
-  void Disarm() override { endpoint_->Disarm(); }
-  int wait_fd() const override { return endpoint_->wait_fd(); }
-  void Revoke() override { endpoint_->Revoke(); }
-  void ShutDown() override { endpoint_->ShutDown(); }
-  void Wake() override { endpoint_->Wake(); }
-  bool SendControl(Rank peer, const ControlMessage& message) override { return endpoint_->SendControl(peer, message); }
-  std::vector<Rank> ControlPeers() const override { return endpoint_->ControlPeers(); }
-  bool ControlFlushed() const override { return endpoint_->ControlFlushed(); }
-  std::string_view TransportTo(Rank peer) const override { return endpoint_->TransportTo(peer); }
-  std::string DescribePeer(Rank peer) const override { return endpoint_->DescribePeer(peer); }
-  LinkEnd LinkTo(Rank peer) const override { return endpoint_->LinkTo(peer); }
 
  private:
-  std::unique_ptr<Endpoint> endpoint_;
   std::map<std::pair<Rank, std::uint32_t>, std::unique_ptr<DeviceSendingLane>> lanes_;
   PlainAdapters& adapters_;
 };
 
-class DeviceSendingTransport final : public Transport {
+class DeviceSendingTransport final : public PassingTransport {
  public:
   // `adapters` outlive it and its endpoints.
   DeviceSendingTransport(std::shared_ptr<Transport> transport, PlainAdapters& adapters)
-      : transport_(std::move(transport)), adapters_(adapters) {}
+      : PassingTransport(std::move(transport)), adapters_(adapters) {}
 
-  std::string_view name() const override { return transport_->name(); }
-  const Capabilities& capabilities() const override { return transport_->capabilities(); }
-  std::string Address() const override { return transport_->Address(); }
-  std::string DescribeAddress() const override { return transport_->DescribeAddress(); }
   Result<std::unique_ptr<Endpoint>> OpenEndpoint(const EndpointConfig& config) override {
-    RONDO_ASSIGN(auto endpoint, transport_->OpenEndpoint(config));
+    RONDO_ASSIGN(auto endpoint, inner().OpenEndpoint(config));
     return std::unique_ptr<Endpoint>(std::make_unique<DeviceSendingEndpoint>(std::move(endpoint), adapters_));
   }
-  Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) override { return transport_->Allocate(bytes); }
-  Result<std::unique_ptr<Registration>> Register(MutableBytes memory) override { return transport_->Register(memory); }
   DeviceRegistrar* device_registrar() override { return &adapters_; }
 
  private:
-  const std::shared_ptr<Transport> transport_;
   PlainAdapters& adapters_;
 };
 

@@ -18,6 +18,7 @@
 
 #include "base/check.h"
 #include "tests/support/passing_lane.h"
+#include "tests/support/passing_transport.h"
 #include "transport/transport.h"
 
 namespace rondo {
@@ -65,60 +66,38 @@ class FlippingLane final : public PassingLane {
   std::deque<std::vector<std::byte>> copies_;
 };
 
-class FlippingEndpoint final : public Endpoint {
+class FlippingEndpoint final : public PassingEndpoint {
  public:
   // `bit` outlives it.
   FlippingEndpoint(std::unique_ptr<Endpoint> endpoint, Rank rank, FlippedBit& bit)
-      : endpoint_(std::move(endpoint)), rank_(rank), bit_(bit) {}
+      : PassingEndpoint(std::move(endpoint)), rank_(rank), bit_(bit) {}
+  ~FlippingEndpoint() override { EndInner(); }  // what the lane has lent outlives what it wraps
 
   Result<Lane*> Open(Rank peer, std::uint32_t index) override {
-    RONDO_ASSIGN(Lane * lane, endpoint_->Open(peer, index));
+    RONDO_ASSIGN(Lane * lane, PassingEndpoint::Open(peer, index));
     if (rank_ != bit_.from || peer != bit_.to || index != bit_.lane) return lane;
     if (lane_ == nullptr) lane_ = std::make_unique<FlippingLane>(*lane, bit_);
     return lane_.get();
   }
-  bool MayHaveBoard() const override { return endpoint_->MayHaveBoard(); }
-  Result<Board*> OpenBoard() override { return endpoint_->OpenBoard(); }
-  void Poll(TimePoint now) override { endpoint_->Poll(now); }
-  bool Arm() override { return endpoint_->Arm(); }
-  void Disarm() override { endpoint_->Disarm(); }
-  int wait_fd() const override { return endpoint_->wait_fd(); }
-  void Revoke() override { endpoint_->Revoke(); }
-  void ShutDown() override { endpoint_->ShutDown(); }
-  void Wake() override { endpoint_->Wake(); }
-  bool SendControl(Rank peer, const ControlMessage& message) override { return endpoint_->SendControl(peer, message); }
-  std::vector<Rank> ControlPeers() const override { return endpoint_->ControlPeers(); }
-  bool ControlFlushed() const override { return endpoint_->ControlFlushed(); }
-  std::string_view TransportTo(Rank peer) const override { return endpoint_->TransportTo(peer); }
-  std::string DescribePeer(Rank peer) const override { return endpoint_->DescribePeer(peer); }
-  LinkEnd LinkTo(Rank peer) const override { return endpoint_->LinkTo(peer); }
 
  private:
-  std::unique_ptr<FlippingLane> lane_;  // what it has lent must outlive what it wraps: see the order of destruction
-  std::unique_ptr<Endpoint> endpoint_;
+  std::unique_ptr<FlippingLane> lane_;
   const Rank rank_;
   FlippedBit& bit_;
 };
 
-class FlippingTransport final : public Transport {
+class FlippingTransport final : public PassingTransport {
  public:
   // `bit` outlives it and its endpoints.
   FlippingTransport(std::shared_ptr<Transport> transport, FlippedBit& bit)
-      : transport_(std::move(transport)), bit_(bit) {}
+      : PassingTransport(std::move(transport)), bit_(bit) {}
 
-  std::string_view name() const override { return transport_->name(); }
-  const Capabilities& capabilities() const override { return transport_->capabilities(); }
-  std::string Address() const override { return transport_->Address(); }
-  std::string DescribeAddress() const override { return transport_->DescribeAddress(); }
   Result<std::unique_ptr<Endpoint>> OpenEndpoint(const EndpointConfig& config) override {
-    RONDO_ASSIGN(auto endpoint, transport_->OpenEndpoint(config));
+    RONDO_ASSIGN(auto endpoint, inner().OpenEndpoint(config));
     return std::unique_ptr<Endpoint>(std::make_unique<FlippingEndpoint>(std::move(endpoint), config.rank, bit_));
   }
-  Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) override { return transport_->Allocate(bytes); }
-  Result<std::unique_ptr<Registration>> Register(MutableBytes memory) override { return transport_->Register(memory); }
 
  private:
-  const std::shared_ptr<Transport> transport_;
   FlippedBit& bit_;
 };
 

@@ -31,11 +31,12 @@ namespace rondo {
 class PlainDeviceMemory {
  public:
   static constexpr std::size_t kGuardBytes = 64;
+  static constexpr std::size_t kAroundBytes = 3 * kGuardBytes;
   static constexpr std::byte kGuard{0xA5};
 
   // `place`: what KeepPlace of memory of that size gave; null: anywhere.
   explicit PlainDeviceMemory(std::size_t bytes, std::size_t misalignment = 0, void* place = nullptr)
-      : begin_(kGuardBytes + misalignment % kGuardBytes), bytes_(bytes), all_bytes_(bytes + 3 * kGuardBytes) {
+      : begin_(kGuardBytes + misalignment % kGuardBytes), bytes_(bytes), all_bytes_(bytes + kAroundBytes) {
     const Fd pages(memfd_create("plain device", MFD_CLOEXEC));
     RONDO_CHECK(pages && ftruncate(pages.get(), static_cast<off_t>(all_bytes_)) == 0, "no memory");
     trap_ = mmap(place, all_bytes_, PROT_NONE, MAP_SHARED | (place != nullptr ? MAP_FIXED : 0), pages.get(), 0);
@@ -125,7 +126,7 @@ class PlainDevice final : public Device {
  public:
   explicit PlainDevice(std::uint64_t seed) : random_(seed) {}
   ~PlainDevice() override {
-    if (freed_ != nullptr) munmap(freed_, freed_bytes_ + 3 * PlainDeviceMemory::kGuardBytes);
+    if (freed_ != nullptr) munmap(freed_, freed_bytes_ + PlainDeviceMemory::kAroundBytes);
   }
 
   PlainDeviceMemory& Allocate(std::size_t bytes, std::size_t misalignment = 0) {
@@ -161,7 +162,7 @@ class PlainDevice final : public Device {
   // Frees the memory; what is allocated next of its size lies where it lay.
   void Free(PlainDeviceMemory& memory) {
     const std::lock_guard lock(mutex_);
-    if (freed_ != nullptr) munmap(freed_, freed_bytes_ + 3 * PlainDeviceMemory::kGuardBytes);
+    if (freed_ != nullptr) munmap(freed_, freed_bytes_ + PlainDeviceMemory::kAroundBytes);
     freed_bytes_ = memory.size();
     freed_ = memory.KeepPlace();
     std::erase_if(memory_, [&](const auto& one) { return one.get() == &memory; });

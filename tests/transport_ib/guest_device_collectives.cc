@@ -17,6 +17,7 @@
 
 #include "tests/communicator/own_device.h"
 #include "tests/communicator/plain.h"
+#include "tests/support/passing_transport.h"
 #include "transport/device_memory.h"
 #include "transport/ib/ib.h"
 #include "transport/tcp/tcp.h"
@@ -27,21 +28,11 @@ namespace {
 constexpr std::uint64_t kWindowBytes = 256 * 1024;
 constexpr std::uint64_t kCount = 100'000;  // several windows
 
-class OpeningTransport final : public Transport, private DeviceRegistrar {
+class OpeningTransport final : public PassingTransport, private DeviceRegistrar {
  public:
-  explicit OpeningTransport(std::shared_ptr<Transport> transport) : transport_(std::move(transport)) {}
+  using PassingTransport::PassingTransport;
 
   int registered() const { return registered_; }
-
-  std::string_view name() const override { return transport_->name(); }
-  const Capabilities& capabilities() const override { return transport_->capabilities(); }
-  std::string Address() const override { return transport_->Address(); }
-  std::string DescribeAddress() const override { return transport_->DescribeAddress(); }
-  Result<std::unique_ptr<Endpoint>> OpenEndpoint(const EndpointConfig& config) override {
-    return transport_->OpenEndpoint(config);
-  }
-  Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) override { return transport_->Allocate(bytes); }
-  Result<std::unique_ptr<Registration>> Register(MutableBytes memory) override { return transport_->Register(memory); }
   DeviceRegistrar* device_registrar() override { return this; }
 
  private:
@@ -52,12 +43,11 @@ class OpeningTransport final : public Transport, private DeviceRegistrar {
     const auto end = reinterpret_cast<std::uintptr_t>(memory.bytes.data()) + memory.bytes.size();
     auto* const pages = reinterpret_cast<void*>(begin);
     REQUIRE(mprotect(pages, end - begin, PROT_READ | PROT_WRITE) == 0);
-    auto made = transport_->device_registrar()->RegisterDevice(memory);
+    auto made = inner().device_registrar()->RegisterDevice(memory);
     REQUIRE(mprotect(pages, end - begin, PROT_NONE) == 0);
     return made;
   }
 
-  const std::shared_ptr<Transport> transport_;
   std::atomic<int> registered_{0};
 };
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "tests/support/passing_transport.h"
 #include "tests/transport_shm/ranks.h"
 
 namespace rondo::test {
@@ -45,54 +46,32 @@ class LateGoodbye final : public PeerObserver {
   ControlMessage goodbye_;
 };
 
-class EndpointWithLateGoodbye final : public Endpoint {
+class EndpointWithLateGoodbye final : public PassingEndpoint {
  public:
-  EndpointWithLateGoodbye(std::unique_ptr<Endpoint> inner, LateGoodbye& late) : inner_(std::move(inner)), late_(late) {}
-  Result<Lane*> Open(Rank peer, std::uint32_t index) override { return inner_->Open(peer, index); }
-  bool MayHaveBoard() const override { return inner_->MayHaveBoard(); }
-  Result<Board*> OpenBoard() override { return inner_->OpenBoard(); }
-  void Poll(TimePoint now) override { inner_->Poll(now); }
-  bool Arm() override { return inner_->Arm(); }
-  void Disarm() override { inner_->Disarm(); }
-  int wait_fd() const override { return inner_->wait_fd(); }
-  void Revoke() override { inner_->Revoke(); }
-  void ShutDown() override { inner_->ShutDown(); }
-  void Wake() override { inner_->Wake(); }
-  bool SendControl(Rank peer, const ControlMessage& message) override { return inner_->SendControl(peer, message); }
+  EndpointWithLateGoodbye(std::unique_ptr<Endpoint> inner, LateGoodbye& late)
+      : PassingEndpoint(std::move(inner)), late_(late) {}
   std::vector<Rank> ControlPeers() const override {
     late_.OnLook();
-    return inner_->ControlPeers();
+    return PassingEndpoint::ControlPeers();
   }
-  bool ControlFlushed() const override { return inner_->ControlFlushed(); }
-  std::string_view TransportTo(Rank peer) const override { return inner_->TransportTo(peer); }
-  std::string DescribePeer(Rank peer) const override { return inner_->DescribePeer(peer); }
-  LinkEnd LinkTo(Rank peer) const override { return inner_->LinkTo(peer); }
 
  private:
-  std::unique_ptr<Endpoint> inner_;
   LateGoodbye& late_;
 };
 
-class TransportWithLateGoodbye final : public Transport {
+class TransportWithLateGoodbye final : public PassingTransport {
  public:
   TransportWithLateGoodbye(std::shared_ptr<Transport> inner, LateGoodbye& late)
-      : inner_(std::move(inner)), late_(late) {}
-  std::string_view name() const override { return inner_->name(); }
-  const Capabilities& capabilities() const override { return inner_->capabilities(); }
-  std::string Address() const override { return inner_->Address(); }
-  std::string DescribeAddress() const override { return inner_->DescribeAddress(); }
+      : PassingTransport(std::move(inner)), late_(late) {}
   Result<std::unique_ptr<Endpoint>> OpenEndpoint(const EndpointConfig& config) override {
     late_.observer = config.observer;
     EndpointConfig late = config;
     late.observer = &late_;
-    RONDO_ASSIGN(auto inner, inner_->OpenEndpoint(late));
-    return std::make_unique<EndpointWithLateGoodbye>(std::move(inner), late_);
+    RONDO_ASSIGN(auto endpoint, inner().OpenEndpoint(late));
+    return std::make_unique<EndpointWithLateGoodbye>(std::move(endpoint), late_);
   }
-  Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) override { return inner_->Allocate(bytes); }
-  Result<std::unique_ptr<Registration>> Register(MutableBytes memory) override { return inner_->Register(memory); }
 
  private:
-  std::shared_ptr<Transport> inner_;
   LateGoodbye& late_;
 };
 

@@ -187,6 +187,7 @@ WorkPtr RondoBackend::Receive(Tensors& tensors, int from, int tag, OpType type) 
     room = InPlace(tensor);
   } else {
     side->FollowCurrent();
+    side->Keep(tensors);
     room.flat = at::empty(tensor.sizes(), tensor.options().device(c10::kCPU));
     room.back = [flat = room.flat, tensor] { tensor.copy_(flat); };
   }

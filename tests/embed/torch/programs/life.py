@@ -9,21 +9,7 @@ import time
 import rondo_torch
 import torch
 import torch.distributed as dist
-
-RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-
-
-def expect(condition, what):
-    if not condition:
-        sys.exit(f"rank {RANK}: not so: {what}")
-
-
-def raised(call):
-    try:
-        call()
-    except (RuntimeError, TypeError, ValueError) as error:
-        return str(error)
-    return sys.exit(f"rank {RANK}: nothing was raised")
+from checks import RANK, WORLD, expect, raised
 
 
 def works():

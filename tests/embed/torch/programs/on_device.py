@@ -12,28 +12,15 @@ import time
 import rondo_torch
 import torch
 import torch.distributed as dist
+from checks import RANK, WORLD, expect, raised
 from devices import Device
 
-RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 SUM = WORLD * (WORLD + 1) // 2
 device = Device(sys.argv[1])
 
 
 def full(size, value):
     return torch.full((size,), float(value), device=device.torch)
-
-
-def expect(condition, what):
-    if not condition:
-        sys.exit(f"rank {RANK}: not so: {what}")
-
-
-def raised(call):
-    try:
-        call()
-    except (RuntimeError, TypeError, ValueError) as error:
-        return str(error)
-    return sys.exit(f"rank {RANK}: nothing was raised")
 
 
 def expect_all(tensor, value, what):

@@ -1,22 +1,15 @@
 """What torch 2 has beyond 1.13: coalesced and functional collectives, groups that are split, FSDP on the host."""
 
 import datetime
-import os
-import sys
 
 import rondo_torch
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
+from checks import RANK, WORLD, expect
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 
-RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 ALL = WORLD * (WORLD + 1) / 2  # what ranks that give their number and one sum to
-
-
-def expect(condition, what):
-    if not condition:
-        sys.exit(f"rank {RANK}: not so: {what}")
 
 
 def coalesced():
