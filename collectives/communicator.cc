@@ -240,7 +240,10 @@ Result<std::unique_ptr<Communicator>> Communicator::Rebuild(const RebuildOptions
 }
 const RebuildReport& Communicator::report() const { return core_->options().report; }
 bool Communicator::Progress() { return core_->ProgressOnce(); }
-std::optional<Error> Communicator::failure() const { return core_->failure(); }
+std::optional<Error> Communicator::failure() const {
+  core_->LookAtGraphs();
+  return core_->failure();
+}
 std::string Communicator::Transports() const { return core_->Transports(); }
 
 std::string Communicator::DescribePaths() const { return core_->DescribePaths(); }

@@ -28,11 +28,20 @@
 //              not, but for what the transport checks (TCP: 16 bits a segment).
 //   Deadlines  Every operation ends within its timeout, counted from the call. Expiry says who is missing.
 //   Devices    Operations on memory of a GPU (OperationOptions::memory) come after all work that is on their stream
-//   when
-//              they are called, and what is put there afterwards waits for them; nothing else does, least of all the
-//              device. Their memory is lent until then. Asynchronous ones need no Wait: the stream waits. After an
+//              when they are called, and what is put there afterwards waits for them; nothing else does, least of all
+//              the device. Their memory is lent until then. Asynchronous ones need no Wait: the stream waits. After an
 //              error the stream goes on, and the output is undefined. All such operations of a communicator are on
 //              one device. Deadlines count from the call, whenever the stream gets there.
+//   Graphs     On a stream that is being captured such an operation becomes part of the graph. Every rank captures it,
+//              in the same order as ever; the call waits for the others, within the timeout, and moves nothing. Each
+//              launch then does it, by the devices alone. All ranks launch the same operations in the same order. The
+//              memory is lent, and the communicator must live, for as long as a launch may be under way. A rank that
+//              does not come to an operation for as long as its timeout was when captured, or that dies, fails the
+//              communicator: whoever calls it next is told, and failure(), which is what to ask after a stream was
+//              waited for. From then on graphs do nothing, and end. kUnsupported where it takes the host: ranks on
+//              several hosts or more than 16, devices that do not reach each other's memory, counts of each rank's
+//              own, wide partials, comparisons, users' operations, any algorithm but the board. The capture is then as
+//              it was before the call.
 //   Messages   Send and Recv are outside the order of collectives: all in flight at once, issued by any thread, ordered
 //              per (sender, tag). A message that its receive cannot take (longer, another type), a receive that nobody
 //              answered and a send that nobody received in time fail alone and poison nothing.
@@ -424,7 +433,7 @@ class Communicator {
   // Drives the engine once; true if anything moved. Only needed without a progress thread (event loops, simulation).
   bool Progress();
 
-  // The first cause, once the communicator is poisoned.
+  // The first cause, once the communicator is poisoned. Any thread.
   std::optional<Error> failure() const;
 
   // The algorithm that a call would use, and why, in words.

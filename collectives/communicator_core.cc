@@ -269,7 +269,7 @@ Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request, bool a
     ~Issuing() { flag.store(false, std::memory_order_release); }
     std::atomic<bool>& flag;
   } const issuing{issuing_};
-  if (poisoned_.load()) return Fail(*failure());
+  if (LookAtGraphs() || poisoned_.load()) return Fail(*failure());
   if (closing_.load(std::memory_order_acquire))
     return Fail(ErrorCode::kClosed, "rank {} has closed this communicator", rank());
   const Sequence sequence = issued_.load(std::memory_order_relaxed) + 1;
@@ -324,12 +324,21 @@ Error CommunicatorCore::WhyRefused(const Error& found) {
   return *failure();
 }
 
-Status CommunicatorCore::Run(OperationRequest&& request, const OperationOptions& options) {
-  const Result<Sequence> sequence = OrFail("issuing an operation", [&]() -> Result<Sequence> {
+Result<Sequence> CommunicatorCore::Take(OperationRequest& request, const OperationOptions& options, bool at_once) {
+  return OrFail("issuing an operation", [&]() -> Result<Sequence> {
     RONDO_TRY(Check(request, options));
-    if (request.descriptor.on_devices) RONDO_TRY(PrepareDevice(request));
-    return Issue(request, /*at_once=*/true);
+    if (request.descriptor.on_devices) {
+      RONDO_TRY(OpenDevice(request));
+      RONDO_ASSIGN(const bool captured, device_queue_->IsCaptured(request.stream));
+      if (captured) return IssueIntoGraph(request);
+      RONDO_TRY(PrepareStaging(request));
+    }
+    return Issue(request, at_once);
   });
+}
+
+Status CommunicatorCore::Run(OperationRequest&& request, const OperationOptions& options) {
+  const Result<Sequence> sequence = Take(request, options, /*at_once=*/true);
   if (!sequence) return Fail(WhyRefused(sequence.error()));
   if (completed_.load(std::memory_order_acquire) >= *sequence) return {};
   return WaitForGood(*sequence);
@@ -338,11 +347,7 @@ Status CommunicatorCore::Run(OperationRequest&& request, const OperationOptions&
 Work CommunicatorCore::RunAsync(OperationRequest&& request, const OperationOptions& options) {
   Work work;
   work.core_ = shared_from_this();
-  const Result<Sequence> sequence = OrFail("issuing an operation", [&]() -> Result<Sequence> {
-    RONDO_TRY(Check(request, options));
-    if (request.descriptor.on_devices) RONDO_TRY(PrepareDevice(request));
-    return Issue(request);
-  });
+  const Result<Sequence> sequence = Take(request, options, /*at_once=*/false);
   if (!sequence) {
     work.refused_ = WhyRefused(sequence.error());
     return work;

@@ -99,6 +99,8 @@ class CommunicatorCore final : public PeerObserver,
   // waiting. kInvalidArgument for a second issuing thread; kResource when the queue is full; the first cause once
   // poisoned; kClosed after Close.
   Result<Sequence> Issue(const OperationRequest& request, bool at_once = false);
+  // Check, what memory of devices needs, and Issue.
+  Result<Sequence> Take(OperationRequest& request, const OperationOptions& options, bool at_once);
   // Issue and wait, without a Work.
   Status Run(OperationRequest&& request, const OperationOptions& options);
   Work RunAsync(OperationRequest&& request, const OperationOptions& options);
@@ -137,6 +139,8 @@ class CommunicatorCore final : public PeerObserver,
   Result<ReduceOp> DefineOperation(UserOperation operation);                                     // issuer
   Result<std::unique_ptr<Communicator>> Split(int color, int key, const GroupOptions& options);  // issuer
   std::optional<Error> failure() const;
+  // Any thread: fails where a launched graph has waited in vain. Whether it did.
+  bool LookAtGraphs();
   std::string Transports() const;
   std::string DescribePaths() const;
   const PeerIdentity& peer(Rank rank) const { return options_.peers[static_cast<std::size_t>(rank)]; }
@@ -267,8 +271,13 @@ class CommunicatorCore final : public PeerObserver,
   Error WhyRefused(const Error& found);
   // Issuer, of operations on memory of devices (communicator_devices.cc): the way to the device and staging memory,
   // made when they are first needed.
-  Status PrepareDevice(OperationRequest& request);
+  Status OpenDevice(const OperationRequest& request);
+  Status PrepareStaging(OperationRequest& request);
   Status GrowStaging(const OperationRequest& request);
+  // Issuer, of operations on a stream that is captured (communicator_graphs.cc): all of Issue, and of what follows.
+  Result<Sequence> IssueIntoGraph(OperationRequest& request);
+  Status PrepareForGraph(OperationRequest& request);
+  Status WriteProgramOfOne(const OperationRequest& request);
   bool AdaptersKnow(const OperationRequest& request, bool idle);
 
   // Owner: the clock, and what it said last.
@@ -454,6 +463,8 @@ class CommunicatorCore final : public PeerObserver,
   std::unique_ptr<DeviceQueue> device_queue_;
   std::atomic<DeviceQueue*> device_queue_seen_{nullptr};
   std::unique_ptr<StagingMemory> staging_memory_;
+  DeviceProgram program_;  // of the operation that is captured now
+  std::atomic<bool> has_graphs_{false};
   std::unique_ptr<DeviceRegistrations> device_registrations_;
   bool said_why_staged_ = false;
 

@@ -5,7 +5,8 @@
 
 namespace rondo {
 
-Status CommunicatorCore::PrepareDevice(OperationRequest& request) {
+// The way to the device, and whether the memory is its.
+Status CommunicatorCore::OpenDevice(const OperationRequest& request) {
   if (options_.device == nullptr)
     return Fail(ErrorCode::kUnsupported, "memory of a device, and this communicator was made without devices");
   if (device_queue_ == nullptr) {
@@ -17,14 +18,17 @@ Status CommunicatorCore::PrepareDevice(OperationRequest& request) {
           device_queue_->name(), why);
     device_queue_seen_.store(device_queue_.get());
   }
-  const bool idle = completed_.load(std::memory_order_acquire) == issued_.load(std::memory_order_relaxed);
-  if (idle) device_queue_->Rest();
   const auto check = [&](const void* memory, std::uint64_t elements, std::string_view what) -> Status {
     if (elements == 0) return {};
     return device_queue_->Check(memory, elements * SizeOf(request.type), what);
   };
   RONDO_TRY(check(request.input, request.input_elements, "input"));
-  RONDO_TRY(check(request.output, request.output_elements, "output"));
+  return check(request.output, request.output_elements, "output");
+}
+
+Status CommunicatorCore::PrepareStaging(OperationRequest& request) {
+  const bool idle = completed_.load(std::memory_order_acquire) == issued_.load(std::memory_order_relaxed);
+  if (idle) device_queue_->Rest();
   if (staging_memory_ == nullptr || staging_memory_->bytes().size() < windows_.BytesFor(request))
     RONDO_TRY(GrowStaging(request));
   request.staging = staging_memory_.get();

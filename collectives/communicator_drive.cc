@@ -151,6 +151,16 @@ Result<bool> CommunicatorCore::StartNext() {
     on_devices_ = MayRunOnDevices(request) ? OnDevices::kUntried : OnDevices::kDeclined;
     return true;
   }
+  if (request.program != nullptr) [[unlikely]] {
+    if (!runner_->ServesDevices(request.descriptor))
+      return Fail(ErrorCode::kUnsupported, "{} cannot be captured into a graph: there is no board",
+                  request.descriptor.ToString());
+    RONDO_ASSIGN(const OperationBuffers buffers, BuffersOf(request));
+    std::string why;
+    runner_->StartOnDevices(request.descriptor, buffers, request.scale, request.in_place, device_queue_->peers(why),
+                            request.program);
+    return true;
+  }
   RONDO_TRY(Begin(request));
   return true;
 }

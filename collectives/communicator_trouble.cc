@@ -51,6 +51,7 @@ bool CommunicatorCore::LookForTrouble(TimePoint now, Sequence waited) {
 
 bool CommunicatorCore::LookAtAll(TimePoint now, Sequence waited) {
   if (poisoned_.load(std::memory_order_acquire)) return false;
+  if (LookAtGraphs()) return true;
   if (words_.load(std::memory_order_acquire) != words_seen_ && LookAtPeers()) return true;
 
   if (messages_in_use_.load(std::memory_order_relaxed) && LookAtMessages()) return true;
@@ -275,6 +276,8 @@ void CommunicatorCore::Poison(Error error, std::optional<Rank> origin) noexcept 
     const std::lock_guard lock(mutex_);
     if (failure_) return;
     failure_ = error;
+    // Before anybody hears of it, and whether or not somebody drives.
+    if (DeviceQueue* const queue = device_queue_seen_.load(); queue != nullptr) queue->EndGraphs();
     poisoned_.store(true);  // before device_queue_seen_ is looked at
   }
   if (!IfMemoryAllows([&] { TellPeers(error, origin.value_or(rank())); }))
@@ -525,6 +528,7 @@ Status CommunicatorCore::PartBy(TimePoint until) {
   closing_.store(true, std::memory_order_release);
   RefuseMessages(Error(ErrorCode::kClosed, fmt::format("rank {} has closed this communicator", rank())));
   messages_ending_.store(true);
+  LookAtGraphs();
   Status status = WaitFor(issued_.load(std::memory_order_acquire), until);
   if (status && !DriveUntil(until, 0, [&] { return messages_pending_.load() == 0; })) {
     status = Fail(ErrorCode::kNotReady, "{} sends and receives are still under way", messages_pending_.load());

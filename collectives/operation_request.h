@@ -51,6 +51,9 @@ struct OperationRequest {
   // which it goes; null: that of a window, which lies there.
   DeviceStream stream = nullptr;
   StagingMemory* staging = nullptr;
+  // Of an operation in a graph (descriptor.in_graph): what the devices do, which is filled in by running it. The
+  // issuer's, who waits meanwhile.
+  DeviceProgram* program = nullptr;
   bool adapters_know_input = false;  // so that lanes may send it from where it lies, on a device
 
   bool compares = false;  // its result is to be compared among the ranks

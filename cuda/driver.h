@@ -53,6 +53,13 @@ namespace rondo::cuda {
   X(StreamWaitEvent)                   \
   X(StreamWaitValue64)                 \
   X(StreamIsCapturing)                 \
+  X(StreamBeginCapture)                \
+  X(StreamEndCapture)                  \
+  X(ThreadExchangeStreamCaptureMode)   \
+  X(GraphInstantiate)                  \
+  X(GraphLaunch)                       \
+  X(GraphDestroy)                      \
+  X(GraphExecDestroy)                  \
   X(EventCreate)                       \
   X(EventDestroy)                      \
   X(EventRecord)                       \

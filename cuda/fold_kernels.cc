@@ -47,13 +47,15 @@ Status FoldKernels::LoadAll() {
   for (const DataType type : kAllDataTypes)
     for (const ReduceOp op : kAllReduceOps) {
       if (!CheckPairing(type, op)) continue;
-      const std::string name = fmt::format("rondo_fold_{}_{}", Name(type), Name(op));
-      CUfunction& function = functions_[PlaceOf(type, op)];
-      RONDO_TRY(driver_.Check(driver_.ModuleGetFunction(&function, module_, name.c_str()), name));
-      int registers = 0;  // asking for which makes the driver load the code
-      RONDO_TRY(driver_.Check(driver_.FuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, function), name));
+      RONDO_TRY(Load(functions_[PlaceOf(type, op)], fmt::format("rondo_fold_{}_{}", Name(type), Name(op))));
     }
-  return {};
+  return Load(meet_, "rondo_meet");
+}
+
+Status FoldKernels::Load(CUfunction& function, const std::string& name) const {
+  RONDO_TRY(driver_.Check(driver_.ModuleGetFunction(&function, module_, name.c_str()), name));
+  int registers = 0;  // asking for which makes the driver load the code
+  return driver_.Check(driver_.FuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, function), name);
 }
 
 Status FoldKernels::Launch(CUstream stream, DataType type, ReduceOp op, const FoldArguments& arguments) {
@@ -70,6 +72,15 @@ Status FoldKernels::Launch(CUstream stream, DataType type, ReduceOp op, const Fo
   return driver_.Check(
       driver_.LaunchKernel(function, blocks, 1, 1, kThreadsPerBlock, 1, 1, 0, stream, parameters, nullptr),
       "launching a reduction");
+}
+
+Status FoldKernels::Launch(CUstream stream, const MeetArguments& arguments) {
+  constexpr unsigned kThreads = 32;  // as the kernel says, and at least one for each rank
+  static_assert(kThreads >= kMostSources);
+  const Gpu::Use use(*gpu_);
+  void* parameters[] = {const_cast<MeetArguments*>(&arguments)};
+  return driver_.Check(driver_.LaunchKernel(meet_, 1, 1, 1, kThreads, 1, 1, 0, stream, parameters, nullptr),
+                       "launching a meeting");
 }
 
 }  // namespace rondo::cuda

@@ -19,10 +19,16 @@ class Gpu {
   Gpu& operator=(const Gpu&) = delete;
 
   // What calls on it need: the context is the calling thread's, until this ends, and then whatever was before is again.
+  // Nor does it matter to them, or they to it, whether some thread of the program captures a graph: a capture that
+  // forbids calls which may be unsafe would else be broken by those of an operation that is driven meanwhile.
   class Use {
    public:
-    explicit Use(const Gpu& gpu) : driver_(gpu.driver_) { driver_.CtxPushCurrent(gpu.context_); }
+    explicit Use(const Gpu& gpu) : driver_(gpu.driver_) {
+      driver_.CtxPushCurrent(gpu.context_);
+      driver_.ThreadExchangeStreamCaptureMode(&mode_);
+    }
     ~Use() {
+      driver_.ThreadExchangeStreamCaptureMode(&mode_);
       CUcontext own;
       driver_.CtxPopCurrent(&own);
     }
@@ -31,6 +37,7 @@ class Gpu {
 
    private:
     const Driver& driver_;
+    CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;  // in between, what the thread's was
   };
 
   const Driver& driver() const { return driver_; }

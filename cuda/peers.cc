@@ -32,6 +32,37 @@ std::uint64_t StartOfProcess() {
   return std::strtoull(field.c_str(), nullptr, 10);
 }
 
+FoldArguments ArgumentsOf(const DeviceFold& fold) {
+  static_assert(DeviceFold::kMostOperands == kMostSources);
+  FoldArguments arguments;
+  arguments.destination = fold.destination;
+  arguments.elements = fold.elements;
+  arguments.count = static_cast<std::int32_t>(fold.count);
+  arguments.divisor = fold.divisor;
+  for (std::size_t i = 0; i < fold.count; ++i) {
+    arguments.sources[i] = fold.operands[i];
+    arguments.scales[i] = fold.scales[i];
+  }
+  return arguments;
+}
+
+ReduceOp OperationOf(const DeviceFold& fold) {
+  return fold.op == ReduceOp::kAvg && fold.divisor == 0 ? ReduceOp::kSum : fold.op;
+}
+
+// A copy as the fold of one vector, which can be told to do nothing: of the largest elements that it consists of.
+DeviceFold AsFold(const DeviceProgram::Copy& copy) {
+  DeviceFold fold{.destination = copy.destination, .count = 1};
+  fold.operands[0] = copy.source;
+  const std::uint64_t places = AddressOf(copy.destination) | AddressOf(copy.source) | copy.bytes;
+  for (const DataType type : {DataType::kUint64, DataType::kUint32, DataType::kUint8}) {
+    fold.type = type;
+    if (places % SizeOf(type) == 0) break;
+  }
+  fold.elements = copy.bytes / SizeOf(fold.type);
+  return fold;
+}
+
 // Driver errors that mean that this way is none.
 Error AsUnsupported(const Error& error) {
   return error.With([](ErrorDetails& d) { d.code = ErrorCode::kUnsupported; });
@@ -68,6 +99,7 @@ Peers::~Peers() {
   for (CUevent end : ends_)
     if (end != nullptr) driver_.EventDestroy(end);
   for (const Opened& opened : opened_) driver_.IpcCloseMemHandle(opened.base);
+  if (place_ != 0) driver_.MemFree(place_);
 }
 
 Result<DevicePeers::Place> Peers::Show(const std::byte* memory) {
@@ -128,8 +160,10 @@ Result<std::byte*> Peers::Find(const Place& place) {
 void Peers::CloseUnwanted() {
   if (opened_.size() <= kMostOpened) return;
   const Gpu::Use use(*gpu_);
-  std::sort(opened_.begin(), opened_.end(), [](const Opened& a, const Opened& b) { return a.last_use > b.last_use; });
-  for (; opened_.size() > kMostOpened; opened_.pop_back()) driver_.IpcCloseMemHandle(opened_.back().base);
+  const auto kept = std::partition(opened_.begin(), opened_.end(), [](const Opened& one) { return one.in_graph; });
+  const std::size_t most = static_cast<std::size_t>(kept - opened_.begin()) + kMostOpened;
+  std::sort(kept, opened_.end(), [](const Opened& a, const Opened& b) { return a.last_use > b.last_use; });
+  for (; opened_.size() > most; opened_.pop_back()) driver_.IpcCloseMemHandle(opened_.back().base);
 }
 
 // What was put on the stream counts from now on.
@@ -140,20 +174,9 @@ Status Peers::Note() {
 }
 
 Status Peers::Fold(const DeviceFold& fold) {
-  static_assert(DeviceFold::kMostOperands == kMostSources);
   RONDO_CHECK(begun_ - ended_ < kEvents, "{} at once", begun_ - ended_);
-  FoldArguments arguments;
-  arguments.destination = fold.destination;
-  arguments.elements = fold.elements;
-  arguments.count = static_cast<std::int32_t>(fold.count);
-  arguments.divisor = fold.divisor;
-  for (std::size_t i = 0; i < fold.count; ++i) {
-    arguments.sources[i] = fold.operands[i];
-    arguments.scales[i] = fold.scales[i];
-  }
-  const ReduceOp op = fold.op == ReduceOp::kAvg && fold.divisor == 0 ? ReduceOp::kSum : fold.op;
   const Gpu::Use use(*gpu_);
-  RONDO_TRY(kernels_->Launch(stream_, fold.type, op, arguments));
+  RONDO_TRY(kernels_->Launch(stream_, fold.type, OperationOf(fold), ArgumentsOf(fold)));
   return Note();
 }
 
@@ -163,6 +186,61 @@ Status Peers::CopyWithin(std::byte* destination, const std::byte* source, std::u
   RONDO_TRY(driver_.Check(driver_.MemcpyDtoDAsync(AddressOf(destination), AddressOf(source), bytes, stream_),
                           "copying on the GPU"));
   return Note();
+}
+
+Result<const std::byte*> Peers::MeetingPlace() {
+  if (place_ == 0) {
+    const Gpu::Use use(*gpu_);
+    CUdeviceptr place = 0;
+    RONDO_TRY(driver_.Check(driver_.MemAlloc(&place, sizeof(cuda::MeetingPlace)), "allocating a place for meetings"));
+    Status cleared = driver_.Check(driver_.MemsetD8Async(place, 0, sizeof(cuda::MeetingPlace), stream_),
+                                   "clearing a place for meetings");
+    if (cleared) cleared = driver_.Check(driver_.StreamSynchronize(stream_), "clearing a place for meetings");
+    if (!cleared) {
+      driver_.MemFree(place);
+      return Fail(cleared.error());
+    }
+    place_ = place;
+  }
+  return MemoryAt(place_);
+}
+
+Status Peers::Capture(CUstream stream, const DeviceProgram& program, MeetingReport* report) {
+  const Gpu::Use use(*gpu_);
+  KeepOpen(program);
+  MeetArguments meet{.report = report,
+                     .timeout_ns = static_cast<std::uint64_t>(program.timeout.count()),
+                     .operation = program.operation,
+                     .rank = program.rank,
+                     .count = static_cast<std::int32_t>(program.places.size())};
+  for (std::size_t r = 0; r < program.places.size(); ++r)
+    meet.places[r] = reinterpret_cast<cuda::MeetingPlace*>(program.places[r]);
+  const auto put = [&](const DeviceFold& fold) -> Status {
+    FoldArguments arguments = ArgumentsOf(fold);
+    arguments.over = &reinterpret_cast<const cuda::MeetingPlace*>(place_)->over;
+    return kernels_->Launch(stream, fold.type, OperationOf(fold), arguments);
+  };
+  const auto put_meeting = [&]() -> Status {
+    return meet.count > 1 ? kernels_->Launch(stream, meet) : Status{};  // alone nobody is met
+  };
+  RONDO_TRY(put_meeting());
+  for (const DeviceFold& fold : program.folds) RONDO_TRY(put(fold));
+  if (program.meets_between) RONDO_TRY(put_meeting());
+  for (const DeviceProgram::Copy& copy : program.copies) RONDO_TRY(put(AsFold(copy)));
+  return put_meeting();
+}
+
+// What others' memory there is in it.
+void Peers::KeepOpen(const DeviceProgram& program) {
+  const auto keep = [&](const std::byte* memory) {
+    CUdeviceptr base = 0;
+    if (driver_.MemGetAddressRange(&base, nullptr, AddressOf(memory)) != CUDA_SUCCESS) return;
+    for (Opened& one : opened_) one.in_graph = one.in_graph || one.base == base;
+  };
+  for (const std::byte* const place : program.places) keep(place);
+  for (const DeviceFold& fold : program.folds)
+    for (std::size_t i = 0; i < fold.count; ++i) keep(fold.operands[i]);
+  for (const DeviceProgram::Copy& copy : program.copies) keep(copy.source);
 }
 
 Result<std::uint64_t> Peers::Ended() {

@@ -4,7 +4,8 @@
 // What was opened stays open, for that takes longer than most operations: beyond kMostOpened allocations those that
 // were not wanted for longest are closed, when nothing is under way (closing may wait for the device, and that for an
 // operation). So memory that another rank frees is the GPU's again only when it has been closed here. An allocation is
-// known by the identity that the driver gives it, and so never taken for one that lies at its address later.
+// known by the identity that the driver gives it, and so never taken for one that lies at its address later. What a
+// graph uses is open for good.
 #pragma once
 
 #include <array>
@@ -30,9 +31,12 @@ class Peers final : public DevicePeers {
   Result<std::byte*> Find(const Place& place) override;
   Status Fold(const DeviceFold& fold) override;
   Status CopyWithin(std::byte* destination, const std::byte* source, std::uint64_t bytes) override;
+  Result<const std::byte*> MeetingPlace() override;
   std::uint64_t begun() const override { return begun_; }
   Result<std::uint64_t> Ended() override;
   void Drain() noexcept override;
+  // As DeviceQueue::Capture; `report` is where the GPU finds it.
+  Status Capture(CUstream stream, const DeviceProgram& program, MeetingReport* report);
   // REQUIRES: nothing is under way.
   void CloseUnwanted();
   std::size_t opened() const { return opened_.size(); }
@@ -52,12 +56,14 @@ class Peers final : public DevicePeers {
     Shown shown;  // with no offset and address
     CUdeviceptr base = 0;
     std::uint64_t last_use = 0;
+    bool in_graph = false;
   };
   static constexpr std::size_t kEvents = 64;
 
   explicit Peers(std::shared_ptr<const Gpu> gpu) : gpu_(std::move(gpu)), driver_(gpu_->driver()) {}
   Status Prepare();
   Status Note();
+  void KeepOpen(const DeviceProgram& program);
 
   const std::shared_ptr<const Gpu> gpu_;
   const Driver& driver_;
@@ -69,6 +75,7 @@ class Peers final : public DevicePeers {
   std::vector<Shown> shown_;  // allocations, with the base in `address`
   std::vector<Opened> opened_;
   std::uint64_t uses_ = 0;
+  CUdeviceptr place_ = 0;  // of meetings
 };
 
 }  // namespace rondo::cuda

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstddef>
 #include <limits>
+#include <new>
 #include <utility>
 
 #include "cuda/pinned.h"
@@ -56,16 +58,16 @@ Status Queue::Prepare() {
       RONDO_TRY(driver_.Check(driver_.EventCreate(&end, CU_EVENT_DISABLE_TIMING), "making an event for copies"));
   }
   void* const page = mmap(nullptr, PageBytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (page == MAP_FAILED) return Fail(ErrorCode::kOutOfMemory, "no page for the word that streams wait for");
+  if (page == MAP_FAILED) return Fail(ErrorCode::kOutOfMemory, "no page for words to and from {}", gpu_->name());
   if (Status pinned = driver_.Check(driver_.MemHostRegister(page, PageBytes(), kPinFlags),
-                                    "pinning the word that streams wait for");
+                                    "pinning the words that streams wait for");
       !pinned) {
     munmap(page, PageBytes());
     return pinned;
   }
-  left_ = static_cast<std::uint64_t*>(page);
-  return driver_.Check(driver_.MemHostGetDevicePointer(&left_there_, page, 0),
-                       "finding the word that streams wait for");
+  words_ = new (page) Words;
+  return driver_.Check(driver_.MemHostGetDevicePointer(&words_there_, page, 0),
+                       "finding the words that streams wait for");
 }
 
 Queue::~Queue() {
@@ -80,9 +82,11 @@ Queue::~Queue() {
   }
   for (CUevent arrival : arrivals_)
     if (arrival != nullptr) driver_.EventDestroy(arrival);
-  if (left_ != nullptr) {
-    driver_.MemHostUnregister(left_);
-    munmap(left_, PageBytes());
+  if (words_ != nullptr) EndGraphs();  // under way they would be against their user's word
+  peers_.reset();
+  if (words_ != nullptr) {
+    driver_.MemHostUnregister(words_);
+    munmap(words_, PageBytes());
   }
 }
 
@@ -101,19 +105,37 @@ Status Queue::Check(const void* memory, std::size_t bytes, std::string_view what
 
 Result<std::unique_ptr<PinnedMemory>> Queue::Pin(MutableBytes memory) { return cuda::Pin(gpu_, memory); }
 
+Result<bool> Queue::IsCaptured(DeviceStream stream) const {
+  const Gpu::Use use(*gpu_);
+  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  RONDO_TRY(driver_.Check(driver_.StreamIsCapturing(static_cast<CUstream>(stream), &capture),
+                          "looking at the stream that was given"));
+  return capture != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+Status Queue::Capture(DeviceStream stream, const DeviceProgram& program) {
+  auto* const report = reinterpret_cast<MeetingReport*>(words_there_ + offsetof(Words, report));
+  return peers_->Capture(static_cast<CUstream>(stream), program, report);
+}
+
+std::optional<DeviceAbsence> Queue::Absent() const {
+  const MeetingReport& report = words_->report;
+  if (LoadOfAll(&report.over) == 0) return std::nullopt;
+  DeviceAbsence absence{.operation = report.operation, .ranks = {}};
+  for (Rank r = 0; r < kMostSources; ++r)
+    if (report.missing[r] != 0) absence.ranks.push_back(r);
+  return absence;
+}
+
 Status Queue::Enter(DeviceStream stream, Sequence sequence) {
   const Gpu::Use use(*gpu_);
   auto* const own = static_cast<CUstream>(stream);
-  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-  RONDO_TRY(driver_.Check(driver_.StreamIsCapturing(own, &capture), "looking at the stream that was given"));
-  if (capture != CU_STREAM_CAPTURE_STATUS_NONE)
-    return Fail(ErrorCode::kUnsupported,
-                "the stream is being captured, and an operation by way of the host cannot be part of a CUDA graph");
   CUevent& arrival = ArrivalOf(sequence);
   if (arrival == nullptr)
     RONDO_TRY(driver_.Check(driver_.EventCreate(&arrival, CU_EVENT_DISABLE_TIMING), "making an event"));
   RONDO_TRY(driver_.Check(driver_.EventRecord(arrival, own), "recording an event on the stream that was given"));
-  return driver_.Check(driver_.StreamWaitValue64(own, left_there_, sequence, CU_STREAM_WAIT_VALUE_GEQ),
+  const CUdeviceptr left = words_there_ + offsetof(Words, left);
+  return driver_.Check(driver_.StreamWaitValue64(own, left, sequence, CU_STREAM_WAIT_VALUE_GEQ),
                        "having the stream that was given wait");
 }
 
@@ -173,7 +195,7 @@ Result<std::uint64_t> Queue::Copied(CopyDirection direction) {
 }
 
 void Queue::Leave(Sequence sequence) noexcept {
-  std::atomic_ref<std::uint64_t>(*left_).store(sequence, std::memory_order_release);
+  std::atomic_ref<std::uint64_t>(words_->left).store(sequence, std::memory_order_release);
 }
 
 void Queue::LeaveForGood() noexcept { Leave(kForGood); }

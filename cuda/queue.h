@@ -4,6 +4,8 @@
 // stream then waits for a word of the host's memory (cuStreamWaitValue64), in which the number of the last operation
 // stands that has ended. So nothing is synchronised but that stream, and no thread of the driver's is held.
 //
+// An operation in a graph has kernels instead (peers.h), and none of this.
+//
 // Copies begin when their operation has arrived, as the host sees it; they are never queued behind the user's work. So
 // what is under way always ends soon, and Drain is short whatever the user's stream does.
 #pragma once
@@ -11,12 +13,15 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "collectives/engine/device.h"
 #include "cuda/export.h"
 #include "cuda/gpu.h"
+#include "cuda/kernels/meet.h"
 #include "cuda/peers.h"
 
 namespace rondo::cuda {
@@ -32,6 +37,7 @@ class Queue final : public DeviceQueue {
   Result<std::unique_ptr<PinnedMemory>> Pin(MutableBytes memory) override;
   Result<ExportedMemory> Export(const std::byte* memory) override { return cuda::Export(*gpu_, memory); }
   std::uint64_t IdentityOf(const std::byte* memory) const override { return cuda::IdentityOf(*gpu_, memory); }
+  Result<bool> IsCaptured(DeviceStream stream) const override;
   Status Enter(DeviceStream stream, Sequence sequence) override;
   Result<bool> HasArrived(Sequence sequence) override;
   Status Copy(CopyDirection direction, const DeviceCopy& copy) override;
@@ -39,12 +45,20 @@ class Queue final : public DeviceQueue {
   void Leave(Sequence sequence) noexcept override;
   void LeaveForGood() noexcept override;
   void Drain() noexcept override;
+  Status Capture(DeviceStream stream, const DeviceProgram& program) override;
+  std::optional<DeviceAbsence> Absent() const override;
+  void EndGraphs() noexcept override { StoreForAll(&words_->report.stop, 1); }
   DevicePeers* peers(std::string& why) override;
   void Rest() override {
     if (peers_ != nullptr) peers_->CloseUnwanted();
   }
 
  private:
+  // What the host and the GPU say to each other, in pinned memory.
+  struct Words {
+    std::uint64_t left = 0;  // the last operation that has ended: what streams wait for
+    MeetingReport report;    // of graphs
+  };
   // The copies of one direction, on a stream of their own.
   struct Way {
     CUstream stream = nullptr;
@@ -65,9 +79,9 @@ class Queue final : public DeviceQueue {
   // Issuer's, but for their state, which the owner asks for: by sequence, made when first needed.
   std::vector<CUevent> arrivals_;
   std::unique_ptr<Peers> peers_;
-  std::string no_peers_;           // why there are none, once it was tried
-  std::uint64_t* left_ = nullptr;  // a page that streams see: the last operation that has ended
-  CUdeviceptr left_there_ = 0;
+  std::string no_peers_;    // why there are none, once it was tried
+  Words* words_ = nullptr;  // a page of its own
+  CUdeviceptr words_there_ = 0;
 };
 
 }  // namespace rondo::cuda

@@ -162,7 +162,10 @@ typedef struct rondo_options {
   rondo_memory_kind memory;     /* of all its buffers. Equal on all ranks */
   /* A cudaStream_t, of RONDO_MEMORY_CUDA: the operation comes after all that is on it when it is called, and what is
    * put there later waits for the operation. Nothing else does, and nobody need wait for the work. NULL: the default
-   * stream. After an error the stream goes on. */
+   * stream. After an error the stream goes on. Of a stream that is being captured the operation becomes part of the
+   * CUDA graph, where all ranks are on one host and their GPUs reach each other's memory, else RONDO_UNSUPPORTED.
+   * Every rank captures the same and launches it in the same order; the communicator and the buffers must live as long
+   * as a launch may be under way, and rondo_comm_failure tells whether one has failed. */
   void* stream;
 } rondo_options;
 
@@ -292,7 +295,8 @@ RONDO_API void rondo_comm_free(rondo_comm* comm);
 RONDO_API rondo_code rondo_comm_close(rondo_comm* comm, rondo_error** error);
 /* Fails all pending and later operations, here and on all ranks, which are told `reason`. Any thread, at once. */
 RONDO_API void rondo_comm_abort(rondo_comm* comm, const char* reason);
-/* The first cause once the communicator is poisoned: its code, and the error; else RONDO_OK. Any thread. */
+/* The first cause once the communicator is poisoned, by a launched graph too: its code, and the error; else RONDO_OK.
+ * Any thread. */
 RONDO_API rondo_code rondo_comm_failure(rondo_comm* comm, rondo_error** error);
 
 RONDO_API int32_t rondo_comm_rank(const rondo_comm* comm);

@@ -12,6 +12,10 @@
 //   copy b from rank 1's output          copy a from rank 0's output
 //
 // Of S bytes among n ranks each device so reads S and writes S/n, and then copies (n - 1)/n S.
+//
+// For a graph the same is run without any work of a device: what would be begun is written down as a program, with the
+// places where the devices will meet instead of their ranks (DeviceProgram), which are shown beside the memory.
+#include <algorithm>
 #include <cstring>
 
 #include "base/bytes.h"
@@ -22,6 +26,7 @@ namespace rondo {
 
 struct BoardPath::ShownOnDevice {
   DevicePeers::Place input{}, output{};
+  DevicePeers::Place meeting{};  // of graphs
   double scale = 1.0;
   bool can = false;
 };
@@ -32,14 +37,15 @@ bool BoardPath::ServesDevices(const OperationDescriptor& operation) const {
 }
 
 void BoardPath::StartOnDevices(const OperationDescriptor& operation, const OperationBuffers& buffers, double scale,
-                               bool in_place, DevicePeers* peers) {
+                               bool in_place, DevicePeers* peers, DeviceProgram* program) {
   RONDO_CHECK(ServesDevices(operation), "{}", operation.ToString());
   Start(operation, buffers, scale, in_place);
   peers_ = peers;
+  program_ = program;
   scale_ = scale;
   scales_of_.resize(static_cast<std::size_t>(world_size_));
-  // Without bytes it is an operation like others.
-  on_devices_ = BytesOfAll() > 0;
+  // Without bytes it is an operation like others, but for a graph, in which the devices meet all the same.
+  on_devices_ = BytesOfAll() > 0 || program != nullptr;
   if (!on_devices_) {
     stage_ = Stage::kMain;
     return;
@@ -55,13 +61,20 @@ void BoardPath::ShowOnDevice() {
   if (peers_ != nullptr) {
     const auto input = peers_->Show(LentBytes(rank_) > 0 ? LentInput() : nullptr);
     const auto output = peers_->Show(LendsResult() ? buffers_.output : nullptr);
-    own.can = input && output;
+    own.can = input && output && (program_ == nullptr || ShowMeetingPlace(own));
     if (own.can) {
       own.input = *input;
       own.output = *output;
     }
   }
   std::memcpy(Payload(rank_, turn_), &own, sizeof own);
+}
+
+bool BoardPath::ShowMeetingPlace(ShownOnDevice& shown) {
+  const auto place = peers_->MeetingPlace();
+  const auto meeting = place ? peers_->Show(*place) : Result<DevicePeers::Place>(Fail(place.error()));
+  if (meeting) shown.meeting = *meeting;
+  return meeting.has_value();
 }
 
 // All have published what they show.
@@ -74,6 +87,7 @@ void BoardPath::FindOnDevices() {
     scales_of_[static_cast<std::size_t>(r)] = shown.scale;
     Lent& lent = lent_[static_cast<std::size_t>(r)];
     lent = {.input = {.here = r == rank_ ? LentInput() : nullptr}, .output = {.here = buffers_.output}};
+    if (program_ != nullptr && can_map_) FindMeetingPlace(shown);
     if (r == rank_ || !can_map_) continue;
     const auto find = [&](const DevicePeers::Place& place, const std::byte*& here) {
       const auto found = peers_->Find(place);
@@ -86,16 +100,23 @@ void BoardPath::FindOnDevices() {
   stage_ = Stage::kVote;
 }
 
+void BoardPath::FindMeetingPlace(const ShownOnDevice& shown) {
+  const auto found = peers_->Find(shown.meeting);
+  can_map_ = found.has_value();
+  program_->places.push_back(found ? *found : nullptr);
+}
+
 void BoardPath::BeginOnDevices() {
   ++all_pulls_;
   pulls_ = in_pull_ = true;
   shares_ = LendsResult();
-  window_bytes_ = RoundUp(bytes_, kLineBytes);  // one
+  window_bytes_ = RoundUp(std::max<std::uint64_t>(bytes_, 1), kLineBytes);  // one
   ChoosePieces();
   relay_folded_ = 0;
   operand_ = kNoRank;
   lost_ = kNoRank;
   begun_ = 0;
+  if (program_ != nullptr) program_->meets_between = shares_;
 }
 
 Status BoardPath::FoldOnDevice() {
@@ -110,7 +131,9 @@ Status BoardPath::FoldOnDevice() {
     fold.operands[i] = (r == rank_ ? Source() : lent_[i].input.here) + fold_from_;
     fold.scales[i] = scales_of_[i];
   }
-  return peers_->Fold(fold);
+  if (program_ == nullptr) return peers_->Fold(fold);
+  program_->folds.push_back(fold);
+  return {};
 }
 
 // What may be copied now. Whether there was anything.
@@ -121,7 +144,11 @@ Result<bool> BoardPath::TakeOnDevices() {
     Lent& lent = lent_[static_cast<std::size_t>(r)];
     if (MayTake(r) == 0) continue;
     const Place& place = shares_ ? lent.output : lent.input;
-    RONDO_TRY(peers_->CopyWithin(buffers_.output + lent.to, place.here + lent.from, lent.bytes));
+    if (program_ != nullptr) {
+      program_->copies.push_back({buffers_.output + lent.to, place.here + lent.from, lent.bytes});
+    } else {
+      RONDO_TRY(peers_->CopyWithin(buffers_.output + lent.to, place.here + lent.from, lent.bytes));
+    }
     lent.taken = windows_;
     took = true;
   }

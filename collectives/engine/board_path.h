@@ -62,10 +62,11 @@ class BoardPath {
   void Start(const OperationDescriptor& operation, const OperationBuffers& buffers, double scale, bool in_place);
   // The same on memory of devices, by which this rank's does its part; null: it can do none. That may turn out to be
   // impossible for all of them: then `declined` says so when the operation has ended, and nothing has been done.
+  // `program`: nothing is done but written there, and `declined` is then to be heeded by whoever wants it done.
   // REQUIRES: ServesDevices(operation); this rank's memory may be read and written.
   bool ServesDevices(const OperationDescriptor& operation) const;
   void StartOnDevices(const OperationDescriptor& operation, const OperationBuffers& buffers, double scale,
-                      bool in_place, DevicePeers* peers);
+                      bool in_place, DevicePeers* peers, DeviceProgram* program = nullptr);
   bool is_on_devices() const { return running_ && on_devices_; }
   bool declined() const { return declined_; }
   bool running() const { return running_; }
@@ -221,6 +222,8 @@ class BoardPath {
   // ---- memory of devices (board_devices.cc) ----
   struct ShownOnDevice;
   void ShowOnDevice();
+  bool ShowMeetingPlace(ShownOnDevice& shown);
+  void FindMeetingPlace(const ShownOnDevice& shown);
   void FindOnDevices();
   void BeginOnDevices();
   Result<Progress> PollOnDevices();
@@ -296,6 +299,7 @@ class BoardPath {
   bool on_devices_ = false;
   bool declined_ = false;
   DevicePeers* peers_ = nullptr;
+  DeviceProgram* program_ = nullptr;
   double scale_ = 1.0;             // of a pre-multiplied sum: this rank's
   std::vector<double> scales_of_;  // and each rank's
   std::uint64_t begun_ = 0;        // of `peers_`, as far as it is waited for

@@ -17,10 +17,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/dtype.h"
 #include "base/ids.h"
 #include "base/reduce_op.h"
@@ -59,6 +62,31 @@ struct DeviceFold {
   int divisor = 0;               // of kAvg: what the fold is divided by
 };
 
+// An operation as the ranks' devices do it by themselves, in a graph: all meet, each folds, all meet again if anybody
+// folds for others, each copies, and all meet once more, so that memory is its user's again. A meeting ends when the
+// graphs of all ranks have come to it.
+struct DeviceProgram {
+  struct Copy {
+    std::byte* destination = nullptr;
+    const std::byte* source = nullptr;
+    std::uint64_t bytes = 0;
+  };
+  Sequence operation = 0;
+  Rank rank = 0;
+  Duration timeout{};              // of each meeting
+  std::vector<std::byte*> places;  // by rank: where it is met (DevicePeers::MeetingPlace), as this device reaches it
+  std::vector<DeviceFold> folds;
+  bool meets_between = false;
+  std::vector<Copy> copies;
+  bool declined = false;  // nothing of this: some rank's device cannot
+};
+
+// Whom an operation in a graph has waited for in vain.
+struct DeviceAbsence {
+  Sequence operation = 0;
+  std::vector<Rank> ranks;
+};
+
 // Work of a device on its own memory and on that of other ranks of the host, which it reaches where it lies. Thread
 // rule: the owner, as of the queue that it belongs to.
 class DevicePeers {
@@ -73,6 +101,10 @@ class DevicePeers {
   // That memory of another rank here: for the device. It stays until that rank shows others in its place, or this ends.
   // kUnsupported: it cannot be reached from here, with the reason.
   virtual Result<std::byte*> Find(const Place& place) = 0;
+
+  // Where other ranks' devices meet this rank's, to be shown to them; the same at every call. The issuer's; made with
+  // the first.
+  virtual Result<const std::byte*> MeetingPlace() = 0;
 
   // What is begun takes effect in order. Memory is lent until it has ended.
   virtual Status Fold(const DeviceFold& fold) = 0;
@@ -97,8 +129,8 @@ struct ExportedMemory {
   std::uint64_t identity = 0;  // of no other allocation of this process, ever
 };
 
-// One communicator's way to one device. Enter, Check, Pin, Export and IdentityOf are the issuer's, everything else is
-// the owner's; what was issued by the one is seen by the other when the operation is.
+// One communicator's way to one device. IsCaptured, Enter, Check, Pin, Export and IdentityOf are the issuer's,
+// everything else is the owner's; what was issued by the one is seen by the other when the operation is.
 class DeviceQueue {
  public:
   virtual ~DeviceQueue() = default;
@@ -114,8 +146,10 @@ class DeviceQueue {
   virtual Result<ExportedMemory> Export(const std::byte* memory) = 0;
   // Of the allocation that lies there now; 0: none does.
   virtual std::uint64_t IdentityOf(const std::byte* memory) const = 0;
-  // An error leaves the stream as it was. kUnsupported: the stream is being captured.
-  // REQUIRES: sequences grow, and at most as many as were told to Open have not left.
+  // Whether what is put on the stream becomes part of a graph.
+  virtual Result<bool> IsCaptured(DeviceStream stream) const = 0;
+  // An error leaves the stream as it was. REQUIRES: the stream is not captured, sequences grow, and at most as many as
+  // were told to Open have not left.
   virtual Status Enter(DeviceStream stream, Sequence sequence) = 0;
 
   virtual Result<bool> HasArrived(Sequence sequence) = 0;
@@ -131,6 +165,14 @@ class DeviceQueue {
   virtual void LeaveForGood() noexcept = 0;
   // Returns once no copy touches any memory any more. Bounded time.
   virtual void Drain() noexcept = 0;
+
+  // Puts an operation on a stream that is captured. The issuer's. Its memory, this queue and all that was shown or
+  // found for it are lent as long as a launch of the graph may be under way. REQUIRES: peers() is not null.
+  virtual Status Capture(DeviceStream stream, const DeviceProgram& program) = 0;
+  // Any thread. Who was missing when a launched graph waited; from then on operations in graphs do nothing.
+  virtual std::optional<DeviceAbsence> Absent() const = 0;
+  // Any thread. From now on operations in graphs do nothing, and those that wait no longer do.
+  virtual void EndGraphs() noexcept = 0;
 
   // What this device does on memory of ranks of its host; null: nothing, with the reason in `why`. Made with the first
   // call, which is the issuer's: like Pin it may take until the device has nothing to do. Lives as long as the queue.

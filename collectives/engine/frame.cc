@@ -22,13 +22,14 @@ static_assert(kDescriptorAt + kDescriptorBytes == kTransferBytesAt && kTransferB
 constexpr std::size_t kSequenceAt = 0, kCountAt = 8, kRootAt = 16, kCollectiveAt = 20, kDataTypeAt = 21, kOpAt = 22,
                       kAlgorithmAt = 23;
 static_assert(kAlgorithmAt + 1 == kDescriptorBytes);
-constexpr std::byte kVarying{0x80}, kOnDevices{0x40};  // in the byte of the collective
+constexpr std::byte kVarying{0x80}, kOnDevices{0x40}, kInGraph{0x20};  // in the byte of the collective
 
 }  // namespace
 
 bool OperationDescriptor::operator==(const OperationDescriptor& other) const {
   const auto agreed = [](const OperationDescriptor& d) {
-    return std::tie(d.sequence, d.count, d.collective, d.type, d.op, d.algorithm, d.root, d.varying, d.on_devices);
+    return std::tie(d.sequence, d.count, d.collective, d.type, d.op, d.algorithm, d.root, d.varying, d.on_devices,
+                    d.in_graph);
   };
   return agreed(*this) == agreed(other);
 }
@@ -41,7 +42,7 @@ std::string OperationDescriptor::ToString() const {
   if (Reduces(collective)) text += fmt::format(" {}", Name(op));
   const bool from_root = collective == Collective::kBroadcast || collective == Collective::kScatter;
   if (HasRoot(collective)) text += fmt::format(" {} rank {}", from_root ? "from" : "to", root);
-  if (on_devices) text += " on devices";
+  if (on_devices) text += in_graph ? " in a graph" : " on devices";
   return text + fmt::format(" by {}", Name(algorithm));
 }
 
@@ -51,7 +52,8 @@ void Encode(const OperationDescriptor& descriptor, std::span<std::byte, kDescrip
   StoreLittle<std::uint64_t>(to + kCountAt, descriptor.count);
   StoreLittle<std::uint32_t>(to + kRootAt, static_cast<std::uint32_t>(descriptor.root));
   to[kCollectiveAt] = static_cast<std::byte>(descriptor.collective) | (descriptor.varying ? kVarying : std::byte{}) |
-                      (descriptor.on_devices ? kOnDevices : std::byte{});
+                      (descriptor.on_devices ? kOnDevices : std::byte{}) |
+                      (descriptor.in_graph ? kInGraph : std::byte{});
   to[kDataTypeAt] = static_cast<std::byte>(descriptor.type);
   to[kOpAt] = static_cast<std::byte>(descriptor.op);
   to[kAlgorithmAt] = static_cast<std::byte>(descriptor.algorithm);
@@ -63,9 +65,10 @@ OperationDescriptor DecodeDescriptor(std::span<const std::byte, kDescriptorBytes
   descriptor.sequence = LoadLittle<std::uint64_t>(from + kSequenceAt);
   descriptor.count = LoadLittle<std::uint64_t>(from + kCountAt);
   descriptor.root = static_cast<Rank>(LoadLittle<std::uint32_t>(from + kRootAt));
-  descriptor.collective = static_cast<Collective>(from[kCollectiveAt] & ~(kVarying | kOnDevices));
+  descriptor.collective = static_cast<Collective>(from[kCollectiveAt] & ~(kVarying | kOnDevices | kInGraph));
   descriptor.varying = (from[kCollectiveAt] & kVarying) != std::byte{};
   descriptor.on_devices = (from[kCollectiveAt] & kOnDevices) != std::byte{};
+  descriptor.in_graph = (from[kCollectiveAt] & kInGraph) != std::byte{};
   descriptor.type = static_cast<DataType>(from[kDataTypeAt]);
   descriptor.op = static_cast<ReduceOp>(from[kOpAt]);
   descriptor.algorithm = static_cast<Algorithm>(from[kAlgorithmAt]);

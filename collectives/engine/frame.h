@@ -33,6 +33,7 @@ struct OperationDescriptor {
   bool varying = false;  // each block has a count of its own: all_gather_v, ...
   // Memory of devices, which goes by windows: ranks that have theirs on the host would cut otherwise.
   bool on_devices = false;
+  bool in_graph = false;  // what the devices do is captured now, and done when the graphs are launched
   // Of every block, what is worked on now: a window; 0: all. Follows from the rest, and so is on no wire.
   std::uint64_t window = 0;
   std::uint64_t elements() const { return window != 0 ? window : count; }

@@ -47,8 +47,8 @@ class Runner {
   bool ServesDevices(const OperationDescriptor& operation) const { return board_ && board_->ServesDevices(operation); }
   // REQUIRES: ServesDevices(operation).
   void StartOnDevices(const OperationDescriptor& operation, const OperationBuffers& buffers, double scale,
-                      bool in_place, DevicePeers* peers) {
-    board_->StartOnDevices(operation, buffers, scale, in_place, peers);
+                      bool in_place, DevicePeers* peers, DeviceProgram* program = nullptr) {
+    board_->StartOnDevices(operation, buffers, scale, in_place, peers, program);
   }
   bool is_on_devices() const { return board_ && board_->is_on_devices(); }
   bool declined() const { return board_->declined(); }

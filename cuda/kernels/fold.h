@@ -1,6 +1,6 @@
 // The arithmetic of device reductions, in C++ that nvcc and the host's compiler both understand: a fold of several
 // vectors, element by element, from the left. What a kernel does is here, so that it is tested where there is no GPU;
-// fold.cu makes the kernels of it.
+// kernels.cu makes the kernels of it.
 //
 //   destination[i] = ((sources[0][i] op sources[1][i]) op sources[2][i]) op ...
 //
@@ -15,13 +15,11 @@
 
 #include "base/half.h"
 #include "base/reduce_op.h"
+#include "cuda/kernels/host_device.h"
 
 #ifdef __CUDACC__
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#define RONDO_HOST_DEVICE __host__ __device__ __forceinline__
-#else
-#define RONDO_HOST_DEVICE inline
 #endif
 
 namespace rondo::cuda {
@@ -38,6 +36,8 @@ struct FoldArguments {
   std::int32_t count = 0;            // of sources, at least 1
   std::int32_t divisor = 0;          // of kAvg: the world's size, else nothing
   double scales[kMostSources] = {};  // of kPremulSum: each source's factor
+  // Null, or where it says that the memory may no longer be touched (MeetingPlace::over): nothing is done then.
+  const std::uint64_t* over = nullptr;
 };
 static_assert(std::is_trivially_copyable_v<FoldArguments>);
 
@@ -306,6 +306,7 @@ RONDO_HOST_DEVICE void FoldPart(const FoldArguments& arguments, std::uint64_t th
   using S = typename F::Stored;
   constexpr std::uint64_t kLine = sizeof(Vector);
   constexpr int kRow = 4;
+  if (arguments.over != nullptr && *arguments.over != 0) return;
   const auto misplaced = [](const std::byte* memory) { return reinterpret_cast<std::uintptr_t>(memory) % kLine; };
   const std::uint64_t odd = misplaced(arguments.destination);
   bool alike = odd % sizeof(S) == 0;

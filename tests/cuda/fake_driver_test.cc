@@ -314,17 +314,90 @@ TEST_CASE("A stream that is destroyed still does what it has to do") {
   gpu.cuda.MemFree(memory);
 }
 
-TEST_CASE("A stream captures when a test says so, and then takes no work") {
+TEST_CASE("What is put on a stream that captures is done when the graph is launched, each time anew") {
+  const FakeGpu gpu;
+  CUstream stream = gpu.NewStream();
+  const CUdeviceptr memory = gpu.Allocate(8);
+  CUmodule module = gpu.Load();
+  REQUIRE_CUDA(gpu.cuda.MemsetD8Async(memory, 1, 8, stream));
+  REQUIRE_CUDA(gpu.cuda.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  auto* const at = reinterpret_cast<std::byte*>(memory);
+  FoldArguments arguments{.destination = at, .sources = {at, at}, .elements = 8, .count = 2};
+  CHECK_CUDA(gpu.Launch(module, "rondo_fold_uint8_sum", arguments, stream), CUDA_SUCCESS);
+  CUgraph graph = nullptr;
+  REQUIRE_CUDA(gpu.cuda.StreamEndCapture(stream, &graph));
+  CUgraphExec executable = nullptr;
+  REQUIRE_CUDA(gpu.cuda.GraphInstantiate(&executable, graph, 0));
+  REQUIRE_CUDA(gpu.cuda.StreamSynchronize(stream));
+  CHECK(gpu.Read<unsigned char>(memory, 1) == std::vector<unsigned char>{1});
+  for (int i = 0; i < 3; ++i) REQUIRE_CUDA(gpu.cuda.GraphLaunch(executable, stream));
+  REQUIRE_CUDA(gpu.cuda.StreamSynchronize(stream));
+  CHECK(gpu.Read<unsigned char>(memory, 1) == std::vector<unsigned char>{8});
+  gpu.cuda.GraphExecDestroy(executable);
+  gpu.cuda.GraphDestroy(graph);
+  gpu.cuda.ModuleUnload(module);
+  gpu.cuda.MemFree(memory);
+  gpu.cuda.StreamDestroy(stream);
+}
+
+TEST_CASE("A capture is broken by calls that it forbids, in whatever thread; one that asks for peace breaks none") {
+  const FakeGpu gpu;
+  CUstream stream = gpu.NewStream();
+  CUevent event = gpu.NewEvent();
+  const auto end = [&] {
+    CUgraph graph = nullptr;
+    const CUresult ended = gpu.cuda.StreamEndCapture(stream, &graph);
+    if (graph != nullptr) gpu.cuda.GraphDestroy(graph);
+    return ended;
+  };
+  const auto in_another_thread = [&](const auto& body) {
+    CUcontext context = nullptr;
+    REQUIRE_CUDA(gpu.cuda.DevicePrimaryCtxRetain(&context, 0));
+    std::thread([&] {
+      gpu.cuda.CtxPushCurrent(context);
+      body();
+    }).join();
+    gpu.cuda.DevicePrimaryCtxRelease(0);
+  };
+  for (const CUstreamCaptureMode mode :
+       {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_RELAXED}) {
+    CAPTURE(static_cast<int>(mode));
+    const bool forbids_here = mode != CU_STREAM_CAPTURE_MODE_RELAXED;
+    const bool forbids_there = mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+    REQUIRE_CUDA(gpu.cuda.StreamBeginCapture(stream, mode));
+    CHECK((gpu.cuda.EventQuery(event) == CUDA_SUCCESS) == !forbids_here);
+    CHECK((end() == CUDA_SUCCESS) == !forbids_here);
+
+    REQUIRE_CUDA(gpu.cuda.StreamBeginCapture(stream, mode));
+    in_another_thread([&] { CHECK((gpu.cuda.EventQuery(event) == CUDA_SUCCESS) == !forbids_there); });
+    CHECK((end() == CUDA_SUCCESS) == !forbids_there);
+
+    REQUIRE_CUDA(gpu.cuda.StreamBeginCapture(stream, mode));
+    in_another_thread([&] {
+      CUstreamCaptureMode own = CU_STREAM_CAPTURE_MODE_RELAXED;
+      gpu.cuda.ThreadExchangeStreamCaptureMode(&own);
+      CHECK_CUDA(own, CU_STREAM_CAPTURE_MODE_GLOBAL);
+      CHECK_CUDA(gpu.cuda.EventQuery(event), CUDA_SUCCESS);
+    });
+    CHECK_CUDA(end(), CUDA_SUCCESS);
+  }
+  gpu.cuda.EventDestroy(event);
+  gpu.cuda.StreamDestroy(stream);
+}
+
+TEST_CASE("A stream that captures cannot be waited for, nor can the default one that would wait for it") {
   const FakeGpu gpu;
   CUstream stream = gpu.NewStream(CU_STREAM_DEFAULT);
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
   CHECK_CUDA(gpu.cuda.StreamIsCapturing(stream, &status), CUDA_SUCCESS);
   CHECK_CUDA(status, CU_STREAM_CAPTURE_STATUS_NONE);
-  gpu.fake.SetCapturing(stream, true);
+  CHECK_CUDA(gpu.cuda.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
   CHECK_CUDA(gpu.cuda.StreamIsCapturing(stream, &status), CUDA_SUCCESS);
   CHECK_CUDA(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);
   CHECK_CUDA(gpu.cuda.StreamIsCapturing(nullptr, &status), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
   CHECK_CUDA(gpu.cuda.StreamSynchronize(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  CHECK_CUDA(gpu.cuda.StreamIsCapturing(stream, &status), CUDA_SUCCESS);
+  CHECK_CUDA(status, CU_STREAM_CAPTURE_STATUS_INVALIDATED);
   gpu.cuda.StreamDestroy(stream);
 }
 

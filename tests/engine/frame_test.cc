@@ -75,6 +75,12 @@ TEST_CASE("an operation on memory of devices says so beside its collective; its 
   CHECK(!Decode(bytes, decoded));
   CHECK(decoded.operation.window == 0);
   CHECK(decoded == header);
+  header.operation.in_graph = true;
+  CHECK(decoded != header);
+  Encode(header, bytes);
+  CHECK(bytes[52] == std::byte{0x61});
+  CHECK(!Decode(bytes, decoded));
+  CHECK(decoded == header);
   header.operation.on_devices = false;
   CHECK(decoded != header);
 }
@@ -92,6 +98,10 @@ TEST_CASE("an operation is told in words") {
         "gather_v uint8 to rank 0 by direct");
   CHECK(text({.count = 4, .collective = Collective::kAllReduce, .algorithm = Algorithm::kRing, .on_devices = true}) ==
         "all_reduce uint8 x 4 sum on devices by ring");
+  CHECK(
+      text(
+          {.collective = Collective::kBarrier, .algorithm = Algorithm::kBoard, .on_devices = true, .in_graph = true}) ==
+      "barrier in a graph by board");
   CHECK(text({.collective = static_cast<Collective>(99)}) == "unknown collective 99");
 }
 

@@ -214,6 +214,9 @@ class PlainDevice final : public Device {
       if (std::find(others_.begin(), others_.end(), other) == others_.end()) others_.push_back(other);
       return memory;
     }
+    Result<const std::byte*> MeetingPlace() override {
+      return Fail(ErrorCode::kUnsupported, "the plain device has no graphs");
+    }
     Status Fold(const DeviceFold& fold) override {
       ++device_.folds_;
       begun_.push_back([this, fold] { Do(fold); });
@@ -302,6 +305,12 @@ class PlainDevice final : public Device {
       return Fail(ErrorCode::kUnsupported, "no memory of the plain device");
     }
     std::uint64_t IdentityOf(const std::byte* memory) const override { return device_.IdentityOf(memory); }
+    Result<bool> IsCaptured(DeviceStream) const override { return false; }
+    Status Capture(DeviceStream, const DeviceProgram&) override {
+      return Fail(ErrorCode::kUnsupported, "the plain device has no graphs");
+    }
+    std::optional<DeviceAbsence> Absent() const override { return std::nullopt; }
+    void EndGraphs() noexcept override {}
     Status Enter(DeviceStream stream, Sequence sequence) override {
       if (stream == nullptr) return Fail(ErrorCode::kUnsupported, "the plain device has no default stream");
       auto* const own = static_cast<PlainStream*>(stream);

@@ -54,6 +54,7 @@ Live CountLive() {
   live.events = state.events.size();
   live.registrations = state.memory.registrations();
   live.modules = state.modules.size();
+  live.graphs = state.graphs.size() + state.executables.size();
   for (const Context& context : state.contexts) live.contexts += context.retains;
   return live;
 }
@@ -84,7 +85,7 @@ void Reset() {
     for (const auto& stream : context.streams) {
       stream->held = false;
       stream->steps = 0;
-      stream->capturing = false;
+      stream->capture = nullptr;
       stream->wake.notify_all();
     }
   }
@@ -117,12 +118,6 @@ const Control fake_cuda_control = {
             if (const auto stream = Find(state, handle)) pending = stream->queued - stream->finished;
           });
           return pending;
-        },
-    .set_capturing =
-        [](CUstream stream, bool captures) {
-          Set([&](State& state) {
-            if (const auto found = Find(state, stream)) found->capturing = captures;
-          });
         },
     .fail_call = [](const char* function, std::uint64_t nth,
                     CUresult result) { Set([&](State& state) {

@@ -20,6 +20,7 @@ struct Live {
   std::uint64_t registrations = 0;
   std::uint64_t opened = 0;  // other processes' allocations; one that was opened twice counts twice
   std::uint64_t modules = 0;
+  std::uint64_t graphs = 0;    // and what they were made into
   std::uint64_t contexts = 0;  // retains of primary ones
 
   bool operator==(const Live&) const = default;
@@ -41,7 +42,6 @@ struct Control {
   void (*release)(CUstream stream);
   void (*step)(CUstream stream);              // a held one takes one piece more
   std::uint64_t (*pending)(CUstream stream);  // pieces that it has not finished
-  void (*set_capturing)(CUstream stream, bool captures);
 
   // The nth call from now on, 1 is the next, does nothing and returns `result`.
   void (*fail_call)(const char* function, std::uint64_t nth, CUresult result);

@@ -102,6 +102,7 @@ CUresult Queue(Call& call, CUstream handle, Copy copy, Said to, Said from) {
   if (copy.width == 0 || copy.height == 0) return CUDA_SUCCESS;
   State& state = call.state;
   Work work;
+  work.repeats = true;
   work.run = [&state, copy](std::uint64_t salt) { return Run(state, copy, salt); };
   std::uint64_t number = 0;
   if (const CUresult queued = Enqueue(stream, std::move(work), &number); queued != CUDA_SUCCESS) return queued;
@@ -170,6 +171,7 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes,
     if (!call.state.memory.Resolve(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
     State& state = call.state;
     Work work;
+    work.repeats = true;
     work.run = [&state, to, value, bytes](std::uint64_t salt) {
       std::unique_lock lock(state.mutex);
       const auto place = state.memory.Resolve(to, bytes);

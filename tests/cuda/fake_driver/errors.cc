@@ -47,6 +47,7 @@ constexpr Words kWords[] = {
     RONDO_WORDS(CUDA_ERROR_NOT_SUPPORTED, "operation not supported"),
     RONDO_WORDS(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, "system has unsupported display driver / cuda driver combination"),
     RONDO_WORDS(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "operation not permitted when stream is capturing"),
+    RONDO_WORDS(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "operation failed due to a previous error during capture"),
     RONDO_WORDS(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
                 "operation would make the legacy stream depend on a capturing blocking stream"),
     RONDO_WORDS(CUDA_ERROR_UNKNOWN, "unknown error"),

@@ -42,7 +42,6 @@ class FakeDriver {
   // Does the next piece of work of a held stream, and nothing more; back when it is done.
   void Step(CUstream stream) const;
   std::uint64_t Pending(CUstream stream) const { return control_->pending(stream); }
-  void SetCapturing(CUstream stream, bool captures) const { control_->set_capturing(stream, captures); }
   void FailCall(const std::string& function, std::uint64_t nth, CUresult result) const;
   std::uint64_t Calls(const std::string& function) const;
   void FaultKernel(std::uint64_t nth = 1) const { control_->fault_kernel(nth); }

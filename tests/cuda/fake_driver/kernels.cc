@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/dtype.h"
+#include "cuda/kernels/meet.h"
 #include "tests/cuda/host_kernels.h"
 
 namespace rondo::cuda::fake {
@@ -43,6 +44,11 @@ std::size_t ElementBytes(std::string_view fold) {
 
 bool PrepareFold(FoldArguments& arguments, std::size_t element_bytes, const Translate& translate) {
   if (arguments.count < 1 || arguments.count > kMostSources) return false;
+  if (arguments.over != nullptr) {
+    arguments.over = reinterpret_cast<const std::uint64_t*>(translate(arguments.over, sizeof *arguments.over));
+    if (arguments.over == nullptr) return false;
+    if (*arguments.over != 0) return true;  // it touches nothing
+  }
   if (arguments.elements == 0) return true;
   const std::size_t bytes = arguments.elements * element_bytes;
   arguments.destination = translate(arguments.destination, bytes);
@@ -67,10 +73,35 @@ std::optional<Kernel> Fold(std::string_view name) {
       });
 }
 
+// ---- meetings: cuda/kernels/meet.h ----
+
+std::optional<Kernel> Meet(std::string_view name) {
+  if (name != "rondo_meet") return std::nullopt;
+  return Make<MeetArguments>(
+      name,
+      [](MeetArguments& arguments, const Translate& translate) {
+        if (arguments.count < 1 || arguments.count > kMostSources) return false;
+        for (std::int32_t r = 0; r < arguments.count; ++r) {
+          MeetingPlace*& place = arguments.places[r];
+          place = reinterpret_cast<MeetingPlace*>(translate(place, sizeof *place));
+          if (place == nullptr) return false;
+        }
+        arguments.report = reinterpret_cast<MeetingReport*>(translate(arguments.report, sizeof *arguments.report));
+        return arguments.report != nullptr;
+      },
+      // Threads wait for others here, so one does the work of all.
+      [](const MeetArguments& arguments, std::uint64_t thread, std::uint64_t) {
+        const std::uint64_t meeting = thread == 0 ? BeginMeeting(arguments) : 0;
+        if (meeting == 0) return;
+        for (std::int32_t r = 0; r < arguments.count; ++r) Arrive(arguments, r, meeting);
+        for (std::int32_t r = 0; r < arguments.count; ++r) Await(arguments, r, meeting);
+      });
+}
+
 // ---- which there are ----
 
 using Family = std::optional<Kernel> (*)(std::string_view name);
-constexpr Family kFamilies[] = {&Fold};
+constexpr Family kFamilies[] = {&Fold, &Meet};
 
 }  // namespace
 

@@ -18,8 +18,8 @@ struct Launch {
   std::uint64_t threads = 0;
 };
 
-// False: it touches what its device must not, or a test wants it to fault.
-bool Run(State& state, Launch& launch, std::uint64_t salt) {
+// False: it touches what its device must not, or a test wants it to fault. A graph runs it more than once.
+bool Run(State& state, const Launch& launch, std::uint64_t salt) {
   {
     const std::unique_lock lock(state.mutex);
     if (state.kernel_faults_in > 0 && --state.kernel_faults_in == 0) return false;
@@ -34,10 +34,11 @@ bool Run(State& state, Launch& launch, std::uint64_t salt) {
     if (place->memory != nullptr) used.push_back(std::move(place->memory));
     return place->at;
   };
-  if (!launch.kernel->prepare(launch.parameter.data(), translate)) return false;
+  std::vector<std::byte> parameter = launch.parameter;
+  if (!launch.kernel->prepare(parameter.data(), translate)) return false;
   for (std::uint64_t i = 0; i < launch.threads; ++i) {
     if (i % 64 == 63) std::this_thread::yield();
-    launch.kernel->run(launch.parameter.data(), (salt & 1) != 0 ? launch.threads - 1 - i : i, launch.threads);
+    launch.kernel->run(parameter.data(), (salt & 1) != 0 ? launch.threads - 1 - i : i, launch.threads);
   }
   const std::unique_lock lock(state.mutex);
   ++state.kernels;
@@ -135,6 +136,7 @@ CUresult cuLaunchKernel(CUfunction handle, unsigned int grid_x, unsigned int gri
     launch->threads = blocks * block;
     State& state = call.state;
     Work work;
+    work.repeats = true;
     work.run = [&state, launch](std::uint64_t salt) { return Run(state, *launch, salt); };
     return Enqueue(stream, std::move(work));
   });

@@ -75,6 +75,8 @@ Call::Call(const char* function, Needs needs) : state(State::Get()), lock(state.
       context = current.back();
       if (needs == Needs::kContext) refusal = context->error;
     }
+    if (refusal == CUDA_SUCCESS && IsForbiddenByCapture(state, function))
+      refusal = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
 }
 

@@ -20,6 +20,7 @@
 #include "base/random.h"
 #include "tests/cuda/fake_driver/control.h"
 #include "tests/cuda/fake_driver/event.h"
+#include "tests/cuda/fake_driver/graph.h"
 #include "tests/cuda/fake_driver/kernels.h"
 #include "tests/cuda/fake_driver/memory.h"
 #include "tests/cuda/fake_driver/stream.h"
@@ -74,6 +75,8 @@ struct State {
   std::map<CUevent, std::shared_ptr<Event>> events;
   std::map<CUmodule, std::unique_ptr<Module>> modules;
   std::map<CUfunction, std::unique_ptr<Function>> functions;
+  std::map<CUgraph, std::unique_ptr<Graph>> graphs;
+  std::map<CUgraphExec, std::unique_ptr<Graph>> executables;
 
   struct Failure {
     std::string function;

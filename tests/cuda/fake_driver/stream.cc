@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/cuda/fake_driver/graph.h"
 #include "tests/cuda/fake_driver/state.h"
 
 namespace rondo::cuda::fake {
@@ -38,6 +39,12 @@ std::vector<Until> Before(const Stream& stream) {
     add(context.legacy);
   }
   return before;
+}
+
+// What cannot be asked of a stream that captures.
+CUresult BreakCapture(const Stream& stream) {
+  stream.capture->broken = true;
+  return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
 void Serve(State& state, std::shared_ptr<Stream> stream) {
@@ -112,7 +119,16 @@ std::shared_ptr<Stream> FindStream(Call& call, CUstream handle) {
 
 CUresult Enqueue(const std::shared_ptr<Stream>& stream, Work work, std::uint64_t* number) {
   if (stream->context->error != CUDA_SUCCESS) return stream->context->error;
-  if (stream->capturing) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (stream->capture != nullptr) {
+    Capture& capture = *stream->capture;
+    if (capture.broken) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (work.repeats) {
+      capture.work.push_back(std::move(work));
+      return CUDA_SUCCESS;
+    }
+    capture.broken = true;
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
   if (auto before = Before(*stream); !before.empty()) {
     work.ready = [before = std::move(before), ready = std::move(work.ready)] {
       return std::all_of(before.begin(), before.end(),
@@ -173,7 +189,7 @@ CUresult cuStreamQuery(CUstream handle) {
   return Do("StreamQuery", Needs::kContext, [&](Call& call) {
     const auto stream = FindStream(call, handle);
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (stream->capturing) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (stream->capture != nullptr) return BreakCapture(*stream);
     if (stream->context->error != CUDA_SUCCESS) return stream->context->error;
     const bool idle = stream->Idle() && !(IsLegacy(*stream) && !Before(*stream).empty());
     return idle ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -184,7 +200,7 @@ CUresult cuStreamSynchronize(CUstream handle) {
   return Do("StreamSynchronize", Needs::kContext, [&](Call& call) {
     const auto stream = FindStream(call, handle);
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (stream->capturing) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (stream->capture != nullptr) return BreakCapture(*stream);
     const std::uint64_t number = stream->queued;
     for (const auto& [other, until] : IsLegacy(*stream) ? Before(*stream) : std::vector<Until>())
       if (const CUresult waited = WaitUntilFinished(call, *other, until); waited != CUDA_SUCCESS) return waited;
@@ -198,11 +214,13 @@ CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
     // The default stream would wait for one that captures.
-    const auto implicit = [&](const auto& other) { return other->blocking && other->capturing; };
+    const auto implicit = [&](const auto& other) { return other->blocking && other->capture != nullptr; };
     const auto& all = call.context->streams;
     if (stream == call.context->legacy && std::any_of(all.begin(), all.end(), implicit))
       return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    *status = stream->capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+    *status = stream->capture == nullptr ? CU_STREAM_CAPTURE_STATUS_NONE
+              : stream->capture->broken  ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                                         : CU_STREAM_CAPTURE_STATUS_ACTIVE;
     return CUDA_SUCCESS;
   });
 }

@@ -13,6 +13,7 @@
 namespace rondo::cuda::fake {
 
 class Call;
+struct Capture;
 struct Context;
 struct State;
 
@@ -23,6 +24,7 @@ struct Work {
   bool polls = false;
   // Without the lock. `salt` is random. False: the device touched what is not its own, which breaks the context.
   std::function<bool(std::uint64_t salt)> run;
+  bool repeats = false;  // so a graph may have it
 };
 
 struct Stream {
@@ -30,8 +32,8 @@ struct Stream {
   bool blocking = true;  // for the legacy default stream, and it for us
   bool destroyed = false;
   bool held = false;
-  std::uint64_t steps = 0;  // that it may take while it is held
-  bool capturing = false;
+  std::uint64_t steps = 0;           // that it may take while it is held
+  std::shared_ptr<Capture> capture;  // null: it does not
   std::deque<Work> queue;
   std::uint64_t queued = 0;
   std::uint64_t finished = 0;
@@ -49,8 +51,9 @@ void EndStream(Stream& stream);
 // here.
 std::shared_ptr<Stream> FindStream(Call& call, CUstream handle);
 
-// Queues it behind what is there, and with respect to the default stream as CUDA says. Which number it has in the
-// stream. An error: of the stream's context, or the stream captures.
+// Queues it behind what is there, and with respect to the default stream as CUDA says; where the stream captures, puts
+// it into what will be a graph. Which number it has in the stream. An error: of the stream's context, or of the
+// capture.
 CUresult Enqueue(const std::shared_ptr<Stream>& stream, Work work, std::uint64_t* number = nullptr);
 
 // Blocks the calling thread until the stream has done so many, or its context is broken.

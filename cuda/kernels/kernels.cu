@@ -1,0 +1,28 @@
+// The kernels: those of fold.h, one for each pairing of type and operation (rondo_fold_float32_sum, ...), and that of
+// meet.h (rondo_meet). They stand in a fatbin, which carries code for every architecture from sm_75 on and PTX for
+// those to come, and are found there by name.
+#include "cuda/kernels/fold.h"
+#include "cuda/kernels/meet.h"
+
+#define RONDO_FOLD_KERNEL(type, op, Element, kOp)                                              \
+  extern "C" __global__ void __launch_bounds__(512)                                            \
+      rondo_fold_##type##_##op(const __grid_constant__ rondo::cuda::FoldArguments arguments) { \
+    rondo::cuda::FoldPart<rondo::cuda::Fold<Element, kOp>>(                                    \
+        arguments, static_cast<std::uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x,          \
+        static_cast<std::uint64_t>(gridDim.x) * blockDim.x);                                   \
+  }
+
+RONDO_FOLDS(RONDO_FOLD_KERNEL)
+
+// One block, a thread for each rank at least.
+extern "C" __global__ void __launch_bounds__(32)
+    rondo_meet(const __grid_constant__ rondo::cuda::MeetArguments arguments) {
+  __shared__ std::uint64_t meeting;
+  if (threadIdx.x == 0) meeting = rondo::cuda::BeginMeeting(arguments);
+  __syncthreads();
+  if (meeting == 0) return;
+  const auto peer = static_cast<std::int32_t>(threadIdx.x);
+  rondo::cuda::Arrive(arguments, peer, meeting);
+  __syncthreads();  // nobody keeps others waiting while it waits itself
+  rondo::cuda::Await(arguments, peer, meeting);
+}

@@ -1,0 +1,158 @@
+// Meetings of ranks that their GPUs hold among themselves: a kernel tells every other rank's GPU that this rank's
+// stream has come so far, and ends when all streams have. So an operation can be part of a CUDA graph, in which no host
+// takes part. As in fold.h, C++ that nvcc and the host's compiler both understand.
+//
+//   rank 0                                  rank 1
+//   place 1, marks[0] = 7                   place 0, marks[1] = 7            release: with all that was written before
+//   until marks[1] of its own place >= 7    until marks[0] of its own >= 7   acquire
+//
+// Marks only grow, and each place counts its own rank's meetings. So nothing is ever reset, and a graph is launched
+// again as it is. All ranks hold the same meetings in the same order.
+//
+// Who does not come is waited for until the timeout. Then the place is over, for good: its meetings return at once,
+// folds that look at it do nothing, and the host reads in the report who was missing in what.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "cuda/kernels/fold.h"
+#include "cuda/kernels/host_device.h"
+
+#ifndef __CUDACC__
+#include <sched.h>
+
+#include <ctime>
+#endif
+
+namespace rondo::cuda {
+
+// In memory of a rank's GPU, which the others' write. Zeros at first.
+struct MeetingPlace {
+  struct alignas(32) Mark {  // a sector of a cache's line each, for each has another writer
+    std::uint64_t meetings = 0;
+  };
+  std::uint64_t meetings = 0;  // that its rank has begun
+  std::uint64_t over = 0;
+  Mark marks[kMostSources];  // by rank: that it has begun
+};
+
+// In pinned memory of the host. Zeros at first.
+struct MeetingReport {
+  std::uint32_t stop = 0;  // the host's word: nobody waits or does anything any more
+  std::uint32_t over = 0;  // written last: somebody was missing
+  std::uint64_t operation = 0;
+  std::uint8_t missing[kMostSources] = {};  // by rank
+};
+
+// The kernel's only parameter. Pointers are the GPU's.
+struct MeetArguments {
+  MeetingPlace* places[kMostSources] = {};  // by rank
+  MeetingReport* report = nullptr;
+  std::uint64_t timeout_ns = 0;
+  std::uint64_t operation = 0;  // for the report
+  std::int32_t rank = 0;
+  std::int32_t count = 0;  // of ranks
+};
+static_assert(std::is_trivially_copyable_v<MeetArguments>);
+
+// ---- words that others write: GPUs of this host and its processors ----
+
+RONDO_HOST_DEVICE void StoreForAll(std::uint64_t* to, std::uint64_t value) {
+#ifdef __CUDA_ARCH__
+  asm volatile("st.release.sys.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
+#else
+  __atomic_store_n(to, value, __ATOMIC_RELEASE);
+#endif
+}
+RONDO_HOST_DEVICE void StoreForAll(std::uint32_t* to, std::uint32_t value) {
+#ifdef __CUDA_ARCH__
+  asm volatile("st.release.sys.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
+#else
+  __atomic_store_n(to, value, __ATOMIC_RELEASE);
+#endif
+}
+RONDO_HOST_DEVICE std::uint64_t LoadOfAll(const std::uint64_t* from) {
+#ifdef __CUDA_ARCH__
+  std::uint64_t value;
+  asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
+  return value;
+#else
+  return __atomic_load_n(from, __ATOMIC_ACQUIRE);
+#endif
+}
+RONDO_HOST_DEVICE std::uint32_t LoadOfAll(const std::uint32_t* from) {
+#ifdef __CUDA_ARCH__
+  std::uint32_t value;
+  asm volatile("ld.acquire.sys.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+  return value;
+#else
+  return __atomic_load_n(from, __ATOMIC_ACQUIRE);
+#endif
+}
+
+RONDO_HOST_DEVICE std::uint64_t NowNs() {
+#ifdef __CUDA_ARCH__
+  std::uint64_t now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  return now;
+#else
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
+#endif
+}
+
+RONDO_HOST_DEVICE void Pause() {
+#ifdef __CUDA_ARCH__
+  __nanosleep(200);
+#else
+  sched_yield();
+#endif
+}
+
+// ---- a meeting ----
+//
+// One thread of the only block calls Begin, and each thread r of it then Arrive and Await for rank r.
+
+// The meeting's number; 0: the place is over.
+RONDO_HOST_DEVICE std::uint64_t BeginMeeting(const MeetArguments& arguments) {
+  MeetingPlace& own = *arguments.places[arguments.rank];
+  return own.over != 0 ? 0 : ++own.meetings;
+}
+
+RONDO_HOST_DEVICE void Arrive(const MeetArguments& arguments, std::int32_t peer, std::uint64_t meeting) {
+  if (peer == arguments.rank || peer >= arguments.count) return;
+  StoreForAll(&arguments.places[peer]->marks[arguments.rank].meetings, meeting);
+}
+
+RONDO_HOST_DEVICE void Await(const MeetArguments& arguments, std::int32_t peer, std::uint64_t meeting) {
+  // The host's word lies beyond a bus. Whose own rank this is asks for it, while the others wait; they do so now and
+  // then, as they look at the time.
+  constexpr std::uint32_t kLooksInARow = 256;
+  if (peer >= arguments.count) return;
+  MeetingPlace& own = *arguments.places[arguments.rank];
+  if (peer == arguments.rank) {
+    if (LoadOfAll(&arguments.report->stop) != 0) own.over = 1;
+    return;
+  }
+  const std::uint64_t* const mark = &own.marks[peer].meetings;
+  const std::uint64_t begun_ns = NowNs();
+  for (std::uint32_t looks = 1; LoadOfAll(mark) < meeting; ++looks) {
+    if (looks % kLooksInARow != 0) continue;
+    MeetingReport& report = *arguments.report;
+    const bool late = NowNs() - begun_ns >= arguments.timeout_ns;
+    if (late) {  // several may be missing, and all say the same
+      report.missing[peer] = 1;
+      report.operation = arguments.operation;
+      StoreForAll(&report.over, 1);
+    }
+    if (late || LoadOfAll(&report.stop) != 0) {
+      own.over = 1;
+      return;
+    }
+    Pause();
+  }
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,288 @@
+// Operations in CUDA graphs: captured once, launched again and again, and no host takes part then.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cuda/cuda.h"
+#include "tests/communicator/plain.h"
+#include "tests/cuda/on_gpu.h"
+#include "tests/transport_shm/ranks.h"
+
+namespace rondo::cuda {
+namespace {
+
+using Bytes8 = std::vector<unsigned char>;
+
+std::string TextOf(const Status& status) { return status ? "ok" : status.error().ToString(); }
+
+void OnGraphRanks(int world, const std::function<void(Communicator&, OnGpu&, CUstream)>& body,
+                  const std::function<void(CommunicatorOptions&)>& adjust = nullptr) {
+  if (OnGpu::Find() == nullptr) return;
+  test::OnShmRanks({.ranks = world,
+                    .adjust =
+                        [&](CommunicatorOptions& options) {
+                          auto devices = OpenCuda({.driver = LibraryUnderTest()});
+                          REQUIRE(devices.has_value());
+                          options.device = *std::move(devices);
+                          if (adjust) adjust(options);
+                        }},
+                   [&](Communicator& communicator) {
+                     const auto gpu = OnGpu::Find();
+                     body(communicator, *gpu, gpu->NewStream());
+                   });
+}
+
+// What `body` puts on the stream, as a graph that can be launched.
+class Graph {
+ public:
+  template <class Body>
+  Graph(const OnGpu& gpu, CUstream stream, Body&& body) : gpu_(gpu), stream_(stream) {
+    {
+      const Gpu::Use use(*gpu_.gpu());
+      gpu_.Must(Cuda().StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), "beginning a capture");
+    }
+    body();
+    const Gpu::Use use(*gpu_.gpu());
+    CUgraph graph = nullptr;
+    gpu_.Must(Cuda().StreamEndCapture(stream, &graph), "ending a capture");
+    gpu_.Must(Cuda().GraphInstantiate(&executable_, graph, 0), "making a graph");
+    gpu_.Must(Cuda().GraphDestroy(graph), "ending a graph");
+  }
+  ~Graph() {
+    const Gpu::Use use(*gpu_.gpu());
+    Cuda().GraphExecDestroy(executable_);
+  }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  void Launch() const {
+    const Gpu::Use use(*gpu_.gpu());
+    gpu_.Must(Cuda().GraphLaunch(executable_, stream_), "launching a graph");
+  }
+
+ private:
+  const Driver& Cuda() const { return gpu_.driver(); }
+
+  const OnGpu& gpu_;
+  const CUstream stream_;
+  CUgraphExec executable_ = nullptr;
+};
+
+OperationOptions On(CUstream stream) { return {.memory = MemoryKind::kDevice, .stream = stream}; }
+
+TEST_CASE("Every collective in a graph gives at each launch what it gives without one, in place or not") {
+  for (const int world : {1, 2, 3, 4}) {
+    OnGraphRanks(world, [](Communicator& communicator, OnGpu& gpu, CUstream stream) {
+      const Rank rank = communicator.rank();
+      const int world_size = communicator.world_size();
+      for (const Collective collective : {Collective::kAllReduce, Collective::kBroadcast, Collective::kReduce,
+                                          Collective::kAllGather, Collective::kGather, Collective::kScatter,
+                                          Collective::kReduceScatter, Collective::kAllToAll, Collective::kBarrier})
+        for (const bool in_place : {false, true})
+          for (const std::uint64_t count : {0u, 3u, 20'001u}) {
+            plain::Case c;
+            c.collective = collective;
+            c.in_place = in_place;
+            c.root = world_size - 1;
+            c.counts.assign(static_cast<std::size_t>(world_size), count);
+            CAPTURE(plain::Describe(c));
+            plain::Buffers host(c, rank, world_size);
+            const auto bytes = [](const plain::Values& values) { return values.size() * sizeof(std::int64_t); };
+            std::byte* const output = gpu.Allocate(bytes(host.output) + 8);
+            std::byte* const input = host.one ? output : gpu.Allocate(bytes(host.input) + 8);
+            const Graph graph(gpu, stream, [&] {
+              const Work work = plain::Issue(communicator, c, input + host.input_at * 8, output + host.output_at * 8,
+                                             DataType::kInt64, ReduceOp::kSum, On(stream));
+              INFO((work.refused() ? work.refused()->ToString() : std::string()));
+              REQUIRE(!work.refused());
+            });
+            for (c.salt = 0; c.salt < 3; ++c.salt) {
+              host = plain::Buffers(c, rank, world_size);
+              gpu.Write(output, host.output.data(), bytes(host.output));
+              if (!host.one) gpu.Write(input, host.input.data(), bytes(host.input));
+              graph.Launch();
+              gpu.Synchronize(stream);
+              gpu.Read(host.output.data(), output, bytes(host.output));
+              CHECK(host.Wrong(c, rank, world_size) == "");
+            }
+          }
+    });
+  }
+}
+
+TEST_CASE("Averages are divided once, and pre-multiplied sums take each rank's factor, in a graph too") {
+  OnGraphRanks(3, [](Communicator& communicator, OnGpu& gpu, CUstream stream) {
+    const auto result_of = [&](ReduceOp op, double scale) {
+      const std::vector<float> own(1000, static_cast<float>(communicator.rank() + 1));
+      std::byte* const memory = gpu.Allocate(4000);
+      gpu.Write(memory, own.data(), 4000);
+      OperationOptions options = On(stream);
+      options.scale = scale;
+      const Graph graph(gpu, stream, [&] {
+        CHECK(TextOf(communicator.AllReduce(memory, memory, 1000, DataType::kFloat32, op, options)) == "ok");
+      });
+      graph.Launch();
+      gpu.Synchronize(stream);
+      return gpu.Values<float>(memory, 1000);
+    };
+    CHECK(result_of(ReduceOp::kAvg, 1.0) == std::vector<float>(1000, 2));
+    CHECK(result_of(ReduceOp::kPremulSum, communicator.rank() + 1.0) == std::vector<float>(1000, 14));
+    CHECK(result_of(ReduceOp::kMax, 1.0) == std::vector<float>(1000, 3));
+  });
+}
+
+TEST_CASE("Operations have their places among the other work of a graph, and launches follow each other") {
+  OnGraphRanks(2, [](Communicator& communicator, OnGpu& gpu, CUstream stream) {
+    constexpr std::size_t kBytes = 5000;
+    std::byte* const memory = gpu.Allocate(kBytes);
+    std::byte* const sum = gpu.Allocate(kBytes);
+    std::byte* const all = gpu.Allocate(2 * kBytes);
+    gpu.PutFill(stream, sum, 0, kBytes);
+    const Graph graph(gpu, stream, [&] {
+      gpu.PutFill(stream, memory, static_cast<unsigned char>(communicator.rank() + 1), kBytes);
+      CHECK(TextOf(communicator.AllReduce(memory, memory, kBytes, DataType::kUint8, ReduceOp::kSum, On(stream))) ==
+            "ok");
+      CHECK(TextOf(communicator.AllGather(memory, all, kBytes, DataType::kUint8, On(stream))) == "ok");
+      gpu.PutFill(stream, memory, 10, kBytes);
+      CHECK(TextOf(communicator.Reduce(memory, sum, kBytes, DataType::kUint8, ReduceOp::kMax, 1, On(stream))) == "ok");
+    });
+    for (int i = 0; i < 20; ++i) graph.Launch();
+    gpu.Synchronize(stream);
+    CHECK(gpu.Values<unsigned char>(all, 2 * kBytes) == Bytes8(2 * kBytes, 3));
+    CHECK(gpu.Values<unsigned char>(sum, kBytes) == Bytes8(kBytes, communicator.rank() == 1 ? 10 : 0));
+  });
+}
+
+TEST_CASE("Nobody's capture is broken by operations that are driven meanwhile, nor theirs by it") {
+  OnGraphRanks(2, [](Communicator& communicator, OnGpu& gpu, CUstream stream) {
+    CUstream other = gpu.NewStream();
+    std::byte* const memory = gpu.Allocate(100'000);
+    gpu.PutFill(other, memory, 1, 100'000);
+    const Graph graph(gpu, stream, [&] {
+      for (int i = 0; i < 3; ++i)
+        CHECK(TextOf(communicator.AllReduce(memory, memory, 100'000, DataType::kUint8, ReduceOp::kSum, On(other))) ==
+              "ok");
+      gpu.PutFill(stream, memory, 7, 100'000);
+    });
+    gpu.Synchronize(other);
+    CHECK(gpu.Values<unsigned char>(memory, 100'000) == Bytes8(100'000, 8));
+    graph.Launch();
+    gpu.Synchronize(stream);
+    CHECK(gpu.Values<unsigned char>(memory, 100'000) == Bytes8(100'000, 7));
+  });
+}
+
+TEST_CASE("A rank that does not launch is named to all after the timeout, and nothing is done from then on") {
+  std::atomic<bool> failed{false};
+  OnGraphRanks(3, [&](Communicator& communicator, OnGpu& gpu, CUstream stream) {
+    std::byte* const memory = gpu.Allocate(1000);
+    gpu.PutFill(stream, memory, 1, 1000);
+    gpu.Synchronize(stream);
+    OperationOptions options = On(stream);
+    options.timeout = std::chrono::milliseconds(500);
+    const Graph graph(gpu, stream, [&] {
+      CHECK(TextOf(communicator.AllReduce(memory, memory, 1000, DataType::kUint8, ReduceOp::kSum, options)) == "ok");
+    });
+    if (communicator.rank() == 2) {
+      while (!failed) std::this_thread::yield();
+    } else {
+      graph.Launch();
+      gpu.Synchronize(stream);
+      CHECK(communicator.failure().has_value());
+      failed = true;
+    }
+    const Status status = communicator.Barrier();
+    REQUIRE(!status);
+    CAPTURE(TextOf(status));
+    CHECK(status.error().code() == ErrorCode::kTimeout);
+    CHECK(status.error().culprit() == 2);
+    CHECK(status.error().message().find("waited in a launched graph, in what was captured as #1, and rank 2 did not") !=
+          std::string::npos);
+    graph.Launch();
+    gpu.Synchronize(stream);
+    CHECK(gpu.Values<unsigned char>(memory, 1000) == Bytes8(1000, 1));
+  });
+}
+
+TEST_CASE("An abort ends what launched graphs wait for") {
+  std::atomic<bool> launched{false};
+  OnGraphRanks(2, [&](Communicator& communicator, OnGpu& gpu, CUstream stream) {
+    std::byte* const memory = gpu.Allocate(1000);
+    gpu.PutFill(stream, memory, 1, 1000);
+    const Graph graph(gpu, stream, [&] {
+      CHECK(TextOf(communicator.AllReduce(memory, memory, 1000, DataType::kUint8, ReduceOp::kSum, On(stream))) == "ok");
+    });
+    if (communicator.rank() == 1) {
+      while (!launched) std::this_thread::yield();
+      return communicator.Abort("enough");
+    }
+    graph.Launch();
+    launched = true;
+    while (!communicator.failure()) communicator.Progress();
+    CHECK(communicator.failure()->code() == ErrorCode::kPeerAborted);
+    communicator.Progress();
+    gpu.Synchronize(stream);
+    CHECK(gpu.Values<unsigned char>(memory, 1000) == Bytes8(1000, 1));
+  });
+}
+
+TEST_CASE("A rank that captures is told so, where another one does not") {
+  OnGraphRanks(2, [](Communicator& communicator, OnGpu& gpu, CUstream stream) {
+    std::byte* const memory = gpu.Allocate(1000);
+    const auto reduce = [&] {
+      const Status status = communicator.AllReduce(memory, memory, 1000, DataType::kUint8, ReduceOp::kSum, On(stream));
+      REQUIRE(!status);
+      CAPTURE(TextOf(status));
+      CHECK(status.error().code() == ErrorCode::kMismatch);
+      CHECK(TextOf(status).find("in a graph by board") != std::string::npos);
+      CHECK(TextOf(status).find("on devices by board") != std::string::npos);
+    };
+    if (communicator.rank() == 0) {
+      const Graph graph(gpu, stream, reduce);
+    } else {
+      reduce();
+    }
+  });
+}
+
+TEST_CASE("What cannot be in a graph is refused with the reason, and neither the capture nor anything else is harmed") {
+  const auto refused = [](Communicator& communicator, OnGpu& gpu, CUstream stream, const OperationOptions& options) {
+    std::byte* const memory = gpu.Allocate(1000);
+    std::string text;
+    const Graph graph(gpu, stream, [&] {
+      const Status status = communicator.AllReduce(memory, memory, 1000, DataType::kUint8, ReduceOp::kSum, options);
+      REQUIRE(!status);
+      CHECK(status.error().code() == ErrorCode::kUnsupported);
+      text = status.error().message();
+      gpu.PutFill(stream, memory, 7, 1000);
+    });
+    graph.Launch();
+    gpu.Synchronize(stream);
+    CHECK(gpu.Values<unsigned char>(memory, 1000) == Bytes8(1000, 7));
+    CHECK(TextOf(communicator.Barrier()) == "ok");
+    return text;
+  };
+  OnGraphRanks(2, [&](Communicator& communicator, OnGpu& gpu, CUstream stream) {
+    OperationOptions options = On(stream);
+    options.algorithm = Algorithm::kRing;
+    CHECK(refused(communicator, gpu, stream, options).find("it goes by way of the hosts") != std::string::npos);
+    options = On(stream);
+    options.compare_results = true;
+    CHECK(refused(communicator, gpu, stream, options).find("processors widen or compare") != std::string::npos);
+  });
+  OnGraphRanks(
+      2,
+      [&](Communicator& communicator, OnGpu& gpu, CUstream stream) {
+        CHECK(refused(communicator, gpu, stream, On(stream)).find("device_peers is off") != std::string::npos);
+      },
+      [](CommunicatorOptions& options) { options.device_peers = false; });
+}
+
+}  // namespace
+}  // namespace rondo::cuda
