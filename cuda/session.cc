@@ -27,6 +27,25 @@ class OwnMemory final : public CudaMemory {
   const CUdeviceptr address_;
 };
 
+class OwnGraph final : public CudaGraph {
+ public:
+  OwnGraph(std::shared_ptr<const Gpu> gpu, CUstream stream, CUgraphExec graph)
+      : gpu_(std::move(gpu)), stream_(stream), graph_(graph) {}
+  ~OwnGraph() override {
+    const Gpu::Use use(*gpu_);
+    gpu_->driver().GraphExecDestroy(graph_);
+  }
+  Status Launch() override {
+    const Gpu::Use use(*gpu_);
+    return gpu_->driver().Check(gpu_->driver().GraphLaunch(graph_, stream_), "launching a graph");
+  }
+
+ private:
+  const std::shared_ptr<const Gpu> gpu_;
+  const CUstream stream_;
+  const CUgraphExec graph_;
+};
+
 class Session final : public CudaSession {
  public:
   explicit Session(std::shared_ptr<const Gpu> gpu) : gpu_(std::move(gpu)), driver_(gpu_->driver()) {}
@@ -65,6 +84,21 @@ class Session final : public CudaSession {
     const Gpu::Use use(*gpu_);
     RONDO_TRY(driver_.Check(driver_.MemcpyDtoHAsync(to.data(), AddressOf(device), to.size(), stream_), "reading"));
     return Synchronize("reading");
+  }
+  Status BeginCapture() override {
+    const Gpu::Use use(*gpu_);
+    return driver_.Check(driver_.StreamBeginCapture(stream_, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+                         "beginning a capture");
+  }
+  Result<std::unique_ptr<CudaGraph>> EndCapture() override {
+    const Gpu::Use use(*gpu_);
+    CUgraph graph = nullptr;
+    RONDO_TRY(driver_.Check(driver_.StreamEndCapture(stream_, &graph), "ending a capture"));
+    CUgraphExec executable = nullptr;
+    const Status made = driver_.Check(driver_.GraphInstantiate(&executable, graph, 0), "making a graph");
+    driver_.GraphDestroy(graph);
+    if (!made) return Fail(made.error());
+    return std::make_unique<OwnGraph>(gpu_, stream_, executable);
   }
   Status Begin() override { return Record(begin_); }
   Status End() override { return Record(end_); }

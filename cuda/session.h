@@ -19,6 +19,13 @@ class CudaMemory {
   virtual std::byte* address() const = 0;  // the GPU's: not for the processor
 };
 
+// Work that can be put on a stream again and again. Destroyed before the session, when no launch is under way.
+class CudaGraph {
+ public:
+  virtual ~CudaGraph() = default;
+  virtual Status Launch() = 0;  // on the session's stream
+};
+
 // Thread rule: one thread at a time. Whatever fails gives what the driver says (cuda/driver.h).
 class CudaSession {
  public:
@@ -32,6 +39,9 @@ class CudaSession {
   // Both behind what is on the stream, and done when they return.
   virtual Status Write(std::byte* device, Bytes from) = 0;
   virtual Status Read(MutableBytes to, const std::byte* device) = 0;
+  // What is put on the stream between the two calls is not done but becomes a graph.
+  virtual Status BeginCapture() = 0;
+  virtual Result<std::unique_ptr<CudaGraph>> EndCapture() = 0;
   // What is put on the stream between the two calls is timed; Took waits until the stream has come to the second.
   virtual Status Begin() = 0;
   virtual Status End() = 0;

@@ -78,6 +78,7 @@ Result<PerfRow> PerfBench::Measure(const PerfCase& which, bool in_place) {
   row.in_place = in_place;
   row.ranks = communicator_.world_size();
 
+  graph_.reset();
   part_ = PartOf(which, in_place);
   RONDO_TRY(Fill());
   TimePoint start = clock_.Now();
@@ -266,10 +267,30 @@ int PerfBench::LocalRank() const {
   return before;
 }
 
+Status PerfBench::LaunchGraph() {
+  RONDO_TRY(session_->Begin());
+  RONDO_TRY(graph_->Launch());
+  RONDO_TRY(session_->End());
+  RONDO_ASSIGN(gpu_us_, session_->TookUs());
+  communicator_.Progress();  // a graph tells nobody that it waited in vain
+  if (const auto failure = communicator_.failure()) return Fail(*failure);
+  return {};
+}
+
 template <typename... Formal, typename... Actual>
 Status PerfBench::Call(Status (Communicator::*blocking)(Formal...), Work (Communicator::*issuing)(Formal...),
                        Actual&&... arguments) {
   if (!is_on_gpu()) return (communicator_.*blocking)(std::forward<Actual>(arguments)...);
+  if (memory_ == PerfMemory::kGraph) {
+    if (graph_ == nullptr) {
+      RONDO_TRY(session_->BeginCapture());
+      const Work work = (communicator_.*issuing)(std::forward<Actual>(arguments)...);
+      auto graph = session_->EndCapture();
+      if (work.refused()) return Fail(*work.refused());
+      RONDO_ASSIGN(graph_, std::move(graph));
+    }
+    return LaunchGraph();
+  }
   RONDO_TRY(session_->Begin());
   Work work = (communicator_.*issuing)(std::forward<Actual>(arguments)...);
   RONDO_TRY(session_->End());

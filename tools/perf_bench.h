@@ -53,10 +53,12 @@ class PerfBench {
   Part PartOf(const PerfCase& which, bool in_place);
   Status Choose(PerfRow& row) const;
   Status Once(const PerfCase& which);
-  // One operation of the communicator: on memory of a GPU the asynchronous form, timed on its stream.
+  // One operation of the communicator: on memory of a GPU the asynchronous form, timed on its stream; in a graph a
+  // launch.
   template <typename... Formal, typename... Actual>
   Status Call(Status (Communicator::*blocking)(Formal...), Work (Communicator::*issuing)(Formal...),
               Actual&&... arguments);
+  Status LaunchGraph();
   bool is_on_gpu() const { return IsOnGpu(memory_); }
   // Which of this host's ranks this one is.
   int LocalRank() const;
@@ -85,6 +87,7 @@ class PerfBench {
 
   PerfMemory memory_ = PerfMemory::kHost;
   std::unique_ptr<CudaSession> session_;  // of all memory but the host's
+  std::unique_ptr<CudaGraph> graph_;      // of the case that is measured, once it was captured
   double gpu_us_ = 0;                     // that the last operation took there
   std::unique_ptr<PerfArena> input_;      // in place: for both
   std::unique_ptr<PerfArena> output_;

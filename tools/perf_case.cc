@@ -16,12 +16,14 @@ std::string_view Name(PerfMemory memory) {
     case PerfMemory::kPinned: return "pinned";
     case PerfMemory::kCuda: return "cuda";
     case PerfMemory::kStaged: return "staged";
+    case PerfMemory::kGraph: return "graph";
   }
   return "unknown";
 }
 
 std::optional<PerfMemory> ParsePerfMemory(std::string_view name) {
-  for (const PerfMemory memory : {PerfMemory::kHost, PerfMemory::kPinned, PerfMemory::kCuda, PerfMemory::kStaged})
+  for (const PerfMemory memory :
+       {PerfMemory::kHost, PerfMemory::kPinned, PerfMemory::kCuda, PerfMemory::kStaged, PerfMemory::kGraph})
     if (Name(memory) == name) return memory;
   return std::nullopt;
 }

@@ -30,9 +30,10 @@ enum class PerfMemory : std::uint8_t {
   kPinned,  // of the host, pinned for the GPU
   kCuda,    // of the GPU
   kStaged,  // likewise, and never read there by other ranks' GPUs
+  kGraph,   // of the GPU, whose graphs the operations are in
 };
-constexpr bool IsOnGpu(PerfMemory memory) { return memory == PerfMemory::kCuda || memory == PerfMemory::kStaged; }
-std::string_view Name(PerfMemory memory);  // "host", "pinned", "cuda", "staged"
+constexpr bool IsOnGpu(PerfMemory memory) { return memory != PerfMemory::kHost && memory != PerfMemory::kPinned; }
+std::string_view Name(PerfMemory memory);  // "host", "pinned", "cuda", "staged", "graph"
 std::optional<PerfMemory> ParsePerfMemory(std::string_view name);
 
 struct PerfOptions {

@@ -132,11 +132,10 @@ void AddWhatToMeasure(CLI::App& perf, PerfFlags& flags) {
   perf.add_flag("--uneven", measure.uneven, "A count of its own for every rank: all_gather_v, all_to_all_v and so on");
   AddChoice(
       perf, "--device", [&measure](const std::string& name) { measure.memory = ParsePerfMemory(name).value(); },
-      {"host", "pinned", "cuda", "staged"},
+      {"host", "pinned", "cuda", "staged", "graph"},
       "Where buffers lie (default host). cuda: on a GPU, the nth of the host's for its nth rank, with times taken on "
-      "its "
-      "stream; staged: likewise, and GPUs of one host do not read each other's memory; pinned: on the host, pinned for "
-      "a GPU");
+      "its stream; graph: likewise, each operation captured into a CUDA graph once and launched each time; staged: "
+      "likewise, and GPUs of one host do not read each other's memory; pinned: on the host, pinned for a GPU");
   perf.add_flag(
       "--allocate", measure.allocate,
       "Buffers from Communicator::Allocate, which ranks of a host read where they lie and RDMA sends without a copy "

@@ -34,6 +34,7 @@ class Reporter {
                                : options.compare_results                    ? ", results compared"
                                                                             : "";
     const char* const memory = options.memory == PerfMemory::kCuda     ? " on GPUs"
+                               : options.memory == PerfMemory::kGraph  ? " on GPUs, in graphs,"
                                : options.memory == PerfMemory::kStaged ? " on GPUs, by way of the host,"
                                : options.memory == PerfMemory::kPinned ? " in pinned memory"
                                                                        : "";
