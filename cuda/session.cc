@@ -42,8 +42,8 @@ class OwnGraph final : public CudaGraph {
 
  private:
   const std::shared_ptr<const Gpu> gpu_;
-  const CUstream stream_;
-  const CUgraphExec graph_;
+  CUstream stream_;
+  CUgraphExec graph_;
 };
 
 class Session final : public CudaSession {

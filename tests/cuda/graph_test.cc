@@ -70,7 +70,7 @@ class Graph {
   const Driver& Cuda() const { return gpu_.driver(); }
 
   const OnGpu& gpu_;
-  const CUstream stream_;
+  CUstream stream_;
   CUgraphExec executable_ = nullptr;
 };
 
