@@ -1,5 +1,5 @@
 // Two processes and one fake GPU: memory and events of one in the other. The second process is this program again,
-// which runs one of the cases that are skipped else.
+// which runs one of the cases named "child: ...".
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // What runs on a GPU, real or played: the same tests are linked with either. Where the real one is missing every test
-// case is a skip, which is said once.
+// case is a skip, and says so.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -1,4 +1,5 @@
-// A second process for a test: this program again, which runs one of the cases that are skipped else, and a line to it.
+// A second process for a test: this program again, which runs one of the cases named "child: ...", and a line to it.
+// Those are no cases of their own, but parts of the one that asks for them.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -53,7 +54,7 @@ class Other {
       close(pair_.ends[0]);
       setenv(kSocket, std::to_string(pair_.ends[1]).c_str(), 1);
       const std::string which = std::string("--test-case=") + test_case;
-      execl("/proc/self/exe", "the test again", which.c_str(), "--no-skip", nullptr);
+      execl("/proc/self/exe", "the test again", which.c_str(), "--no-skip", "--minimal", nullptr);
       _exit(127);
     }
     close(pair_.ends[1]);

@@ -59,6 +59,11 @@ class HouseRules(unittest.TestCase):
                 found = self.findings(file, "#pragma once\nauto now = std::chrono::steady_clock::now();")
                 self.assertEqual(found, [])
 
+    def test_a_case_that_cannot_run_says_why_and_is_not_marked(self):
+        part = 'TEST_CASE("child: sends" * doctest::skip()) {\n'
+        self.assert_found("tests/a/a_test.cc", f'{part}TEST_CASE("it is received" *\n    doctest::skip()) {{\n', "SKIP: what: why", 3)
+        self.assertEqual(self.findings("tests/a/a_test.cc", part), [])
+
     def test_includes_obey_the_arrows(self):
         self.assert_found("base/bytes.h", '#pragma once\n#include "transport/lane.h"\n', "base must not include", 2)
         self.assert_found("collectives/schedule/text.cc", '#include "transport/lane.h"\n', "collectives/schedule must not", 1)

@@ -55,6 +55,11 @@ class EndLine(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("tools/no-such-script: No such file", text)
 
+    def test_a_reason_that_many_cases_give_is_told_once(self):
+        status, text = run_suites(shell("b", "printf 'SKIP: disk: full\\nSKIP: disk: full\\n0 passed, 0 failed, 2 skipped\\n'", count=counting.count_end_line))
+        self.assertIn("skipped: b: disk: full (2 times)\n", text)
+        self.assertEqual(status, 0)
+
     def test_a_suite_without_its_declared_capability_is_one_skip_with_the_reason(self):
         status, text = run_suites(shell("vm", "false", missing=lambda: "no virtual machine here"))
         self.assertEqual(text.splitlines()[-1], "0 passed, 0 failed, 1 skipped")
@@ -285,6 +290,11 @@ class CountingBazel(unittest.TestCase):
         self.target("//b:other", "PASSED", "done\n")
         counts = self.count(0)
         self.assertEqual((counts.passed, counts.failed, counts.skipped), (13, 0, 0))
+
+    def test_parts_of_cases_that_run_in_other_processes_are_no_skips(self):
+        self.target("//a:forks", "PASSED", "[doctest] test cases: 5 | 5 passed | 0 failed | 6 skipped\n")
+        counts = self.count(0)
+        self.assertEqual((counts.passed, counts.failed, counts.skipped), (5, 0, 0))
 
     def test_names_the_failed_cases(self):
         log = "TEST CASE:  two is one\n\na.cc:3: ERROR: CHECK( 2 == 1 ) is NOT correct!\n"

@@ -5,6 +5,7 @@ full disk and 130 after Ctrl-C.
 """
 
 import argparse
+import collections
 import sys
 from dataclasses import replace
 
@@ -80,8 +81,8 @@ def report(results, left_out, out):
         for failure in result.counts.failures:
             print(f"failed: {result.suite.name}: {failure}", file=out)
     for result in results:
-        for reason in result.counts.skips:
-            print(f"skipped: {result.suite.name}: {reason}", file=out)
+        for reason, times in collections.Counter(result.counts.skips).items():
+            print(f"skipped: {result.suite.name}: {reason}" + (f" ({times} times)" if times > 1 else ""), file=out)
     for suite in left_out:
         print(f"only with --full: {suite.name}: {suite.what}", file=out)
     total = sum(result.seconds for result in results)
