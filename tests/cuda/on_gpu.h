@@ -101,4 +101,40 @@ class OnGpu {
   CUstream own_ = nullptr;
 };
 
+// What `body` puts on the stream, as a graph that can be launched.
+class Graph {
+ public:
+  template <class Body>
+  Graph(const OnGpu& gpu, CUstream stream, Body&& body) : gpu_(gpu), stream_(stream) {
+    {
+      const Gpu::Use use(*gpu_.gpu());
+      gpu_.Must(Cuda().StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), "beginning a capture");
+    }
+    body();
+    const Gpu::Use use(*gpu_.gpu());
+    CUgraph graph = nullptr;
+    gpu_.Must(Cuda().StreamEndCapture(stream, &graph), "ending a capture");
+    gpu_.Must(Cuda().GraphInstantiate(&executable_, graph, 0), "making a graph");
+    gpu_.Must(Cuda().GraphDestroy(graph), "ending a graph");
+  }
+  ~Graph() {
+    const Gpu::Use use(*gpu_.gpu());
+    Cuda().GraphExecDestroy(executable_);
+  }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  void Launch() const {
+    const Gpu::Use use(*gpu_.gpu());
+    gpu_.Must(Cuda().GraphLaunch(executable_, stream_), "launching a graph");
+  }
+
+ private:
+  const Driver& Cuda() const { return gpu_.driver(); }
+
+  const OnGpu& gpu_;
+  CUstream stream_;
+  CUgraphExec executable_ = nullptr;
+};
+
 }  // namespace rondo::cuda

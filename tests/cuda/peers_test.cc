@@ -96,6 +96,35 @@ TEST_CASE("Memory of another process is read where it lies, and what was not wan
   CHECK(other.Exit() == 0);
 }
 
+TEST_CASE("What a graph uses stays open, however long nobody has wanted it") {
+  const auto gpu = OnGpu::Find();
+  if (gpu == nullptr) return;
+  Other other("child: shows memory");
+  const auto peers = PeersOf(*gpu);
+  CUstream stream = gpu->NewStream();
+  std::vector<DevicePeers::Place> places;
+  for (std::size_t i = 0; i < kShown; ++i) places.push_back(other.line.Receive<DevicePeers::Place>());
+  constexpr std::size_t kBytes = kShownBytes - 8;
+  constexpr std::size_t kInGraph = 1;  // among those that are wanted first, and so the first to be closed
+  std::byte* const own = gpu->Allocate(kBytes);
+  const auto meeting_place = peers->MeetingPlace();
+  const auto found = peers->Find(places[kInGraph]);
+  REQUIRE(meeting_place.has_value());
+  REQUIRE(found.has_value());
+  DeviceProgram program;  // of one rank, which meets nobody
+  program.places = {const_cast<std::byte*>(*meeting_place)};
+  program.copies = {{own, *found, kBytes}};
+  const Graph graph(*gpu, stream, [&] { REQUIRE(peers->Capture(stream, program, nullptr).has_value()); });
+  for (const DevicePeers::Place& place : places) REQUIRE(peers->Find(place).has_value());
+  peers->CloseUnwanted();
+  CHECK(peers->opened() == Peers::kMostOpened + 1);
+  graph.Launch();
+  gpu->Synchronize(stream);
+  CHECK(gpu->Values<unsigned char>(own, kBytes) == std::vector<unsigned char>(kBytes, kInGraph));
+  other.line.Send('.');
+  CHECK(other.Exit() == 0);
+}
+
 TEST_CASE("Memory of the host is not shown") {
   const auto gpu = OnGpu::Find();
   if (gpu == nullptr) return;
