@@ -385,6 +385,60 @@ TEST_CASE("A capture is broken by calls that it forbids, in whatever thread; one
   gpu.cuda.StreamDestroy(stream);
 }
 
+TEST_CASE("Streams come into a capture by waiting for its events, and must come back to the one that began it") {
+  const FakeGpu gpu;
+  CUstream origin = gpu.NewStream(), side = gpu.NewStream(), other = gpu.NewStream();
+  CUevent begun = gpu.NewEvent(), done = gpu.NewEvent(), outside = gpu.NewEvent();
+  const CUdeviceptr memory = gpu.Allocate(8);
+  CUmodule module = gpu.Load();
+  auto* const at = reinterpret_cast<std::byte*>(memory);
+  const FoldArguments arguments{.destination = at, .sources = {at, at}, .elements = 8, .count = 2};
+  CUgraph graph = nullptr;
+  const auto fork = [&] {
+    REQUIRE_CUDA(gpu.cuda.StreamBeginCapture(origin, CU_STREAM_CAPTURE_MODE_RELAXED));
+    CHECK_CUDA(gpu.cuda.EventRecord(begun, origin), CUDA_SUCCESS);
+    CHECK_CUDA(gpu.cuda.StreamWaitEvent(side, begun, 0), CUDA_SUCCESS);
+    CHECK_CUDA(gpu.Launch(module, "rondo_fold_uint8_sum", arguments, side), CUDA_SUCCESS);
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    CHECK_CUDA(gpu.cuda.StreamIsCapturing(side, &status), CUDA_SUCCESS);
+    CHECK_CUDA(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    CHECK_CUDA(gpu.cuda.EventRecord(done, side), CUDA_SUCCESS);
+  };
+  REQUIRE_CUDA(gpu.cuda.MemsetD8Async(memory, 1, 8, origin));
+  fork();
+  CHECK_CUDA(gpu.cuda.EventQuery(done), CUDA_ERROR_CAPTURED_EVENT);
+  CHECK_CUDA(gpu.cuda.StreamEndCapture(side, &graph), CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+  CHECK_CUDA(gpu.cuda.StreamWaitEvent(origin, done, 0), CUDA_SUCCESS);
+  REQUIRE_CUDA(gpu.cuda.StreamEndCapture(origin, &graph));
+  CHECK_CUDA(gpu.cuda.StreamWaitEvent(other, done, 0), CUDA_ERROR_CAPTURED_EVENT);
+  CUgraphExec executable = nullptr;
+  REQUIRE_CUDA(gpu.cuda.GraphInstantiate(&executable, graph, 0));
+  REQUIRE_CUDA(gpu.cuda.GraphLaunch(executable, origin));
+  REQUIRE_CUDA(gpu.cuda.StreamSynchronize(origin));
+  CHECK(gpu.Read<unsigned char>(memory, 1) == std::vector<unsigned char>{2});
+  CHECK_CUDA(gpu.cuda.StreamSynchronize(side), CUDA_SUCCESS);  // which is in no capture any more
+
+  CUgraph none = nullptr;
+  fork();  // and does not come back
+  CHECK_CUDA(gpu.cuda.StreamEndCapture(origin, &none), CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+  fork();
+  REQUIRE_CUDA(gpu.cuda.StreamBeginCapture(other, CU_STREAM_CAPTURE_MODE_RELAXED));
+  CHECK_CUDA(gpu.cuda.StreamWaitEvent(other, done, 0), CUDA_ERROR_STREAM_CAPTURE_MERGE);
+  CHECK_CUDA(gpu.cuda.StreamEndCapture(other, &none), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  CHECK_CUDA(gpu.cuda.StreamEndCapture(origin, &none), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  REQUIRE_CUDA(gpu.cuda.EventRecord(outside, other));
+  REQUIRE_CUDA(gpu.cuda.StreamBeginCapture(origin, CU_STREAM_CAPTURE_MODE_RELAXED));
+  CHECK_CUDA(gpu.cuda.StreamWaitEvent(origin, outside, 0), CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+  CHECK_CUDA(gpu.cuda.StreamEndCapture(origin, &none), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+
+  gpu.cuda.GraphExecDestroy(executable);
+  gpu.cuda.GraphDestroy(graph);
+  gpu.cuda.ModuleUnload(module);
+  gpu.cuda.MemFree(memory);
+  for (CUevent event : {begun, done, outside}) gpu.cuda.EventDestroy(event);
+  for (CUstream stream : {origin, side, other}) gpu.cuda.StreamDestroy(stream);
+}
+
 TEST_CASE("A stream that captures cannot be waited for, nor can the default one that would wait for it") {
   const FakeGpu gpu;
   CUstream stream = gpu.NewStream(CU_STREAM_DEFAULT);

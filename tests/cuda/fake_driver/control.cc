@@ -85,7 +85,7 @@ void Reset() {
     for (const auto& stream : context.streams) {
       stream->held = false;
       stream->steps = 0;
-      stream->capture = nullptr;
+      stream->captured = nullptr;
       stream->wake.notify_all();
     }
   }

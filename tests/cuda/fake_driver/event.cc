@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tests/cuda/fake_driver/graph.h"
 #include "tests/cuda/fake_driver/shared_event.h"
 #include "tests/cuda/fake_driver/state.h"
 
@@ -92,6 +93,11 @@ CUresult cuEventRecord(CUevent handle, CUstream stream_handle) {
     const auto event = Find(call, handle);
     const auto stream = FindStream(call, stream_handle);
     if (event == nullptr || stream == nullptr || event->context != stream->context) return CUDA_ERROR_INVALID_HANDLE;
+    if (stream->captured != nullptr) {
+      if (stream->captured->capture->broken) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+      event->captured = std::make_shared<Captured>(*stream->captured);
+      return CUDA_SUCCESS;
+    }
     State& state = call.state;
     auto record = std::make_shared<Record>();
     const auto number = std::make_shared<std::uint64_t>(0);
@@ -106,6 +112,7 @@ CUresult cuEventRecord(CUevent handle, CUstream stream_handle) {
     const CUresult queued = Enqueue(stream, std::move(work));
     if (queued != CUDA_SUCCESS) return queued;
     event->latest = std::move(record);
+    event->captured = nullptr;
     // Which the work sees, since it takes the lock first.
     if (event->counts != nullptr) *number = event->counts->recorded.fetch_add(1) + 1;
     return CUDA_SUCCESS;
@@ -116,6 +123,7 @@ CUresult cuEventQuery(CUevent handle) {
   return Do("EventQuery", Needs::kContext, [&](Call& call) {
     const auto event = Find(call, handle);
     if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (event->captured != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
     if (event->context->error != CUDA_SUCCESS) return event->context->error;
     return Mark(event).Done() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
   });
@@ -125,6 +133,7 @@ CUresult cuEventSynchronize(CUevent handle) {
   return Do("EventSynchronize", Needs::kContext, [&](Call& call) {
     const auto event = Find(call, handle);
     if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (event->captured != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
     const Mark mark(event);
     while (!mark.Done() && event->context->error == CUDA_SUCCESS) {
       if (mark.polls()) {
@@ -143,6 +152,7 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent start_handle, CUevent e
     const auto end = Find(call, end_handle);
     for (const auto& event : {start, end})
       if (event == nullptr || !event->times || event->latest == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (start->captured != nullptr || end->captured != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
     if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (!start->latest->done || !end->latest->done) return CUDA_ERROR_NOT_READY;
     *milliseconds = std::chrono::duration<float, std::milli>(end->latest->at - start->latest->at).count();
@@ -156,6 +166,13 @@ CUresult cuStreamWaitEvent(CUstream stream_handle, CUevent event_handle, unsigne
     const auto stream = FindStream(call, stream_handle);
     if (event == nullptr || stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (flags > CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+    if (event->captured != nullptr) return WaitFor(*stream, *event->captured);
+    const bool ever_recorded = event->latest != nullptr || event->counts != nullptr;
+    if (stream->captured != nullptr) {
+      if (!ever_recorded) return CUDA_SUCCESS;
+      stream->captured->capture->broken = true;  // it would wait for something outside
+      return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+    }
     const Mark mark(event);
     Work work;
     work.polls = mark.polls();

@@ -13,6 +13,8 @@
 
 namespace rondo::cuda::fake {
 
+struct Captured;
+
 // One cuEventRecord; `done` under the lock.
 struct Record {
   bool done = false;
@@ -35,8 +37,9 @@ struct Event {
 
   Context* context = nullptr;
   bool times = true;
-  std::shared_ptr<Record> latest;  // null: never recorded
-  SharedFile file;                 // of one between processes
+  std::shared_ptr<Record> latest;            // null: never recorded
+  std::shared_ptr<const Captured> captured;  // its latest record is a place in a capture; null: it is not
+  SharedFile file;                           // of one between processes
   SharedCounts* counts = nullptr;
 };
 

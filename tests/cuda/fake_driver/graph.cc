@@ -15,7 +15,36 @@ constexpr std::string_view kUnsafe[] = {"CtxSynchronize",    "EventQuery",     "
                                         "MemHostUnregister", "ModuleLoadData", "ModuleUnload",     "StreamQuery",
                                         "StreamSynchronize"};
 
+void See(Captured& captured, const Captured& other) {
+  for (const auto& [stream, works] : other.before) {
+    std::size_t& seen = captured.before[stream];
+    seen = std::max(seen, works);
+  }
+}
+
+bool HasSeen(const Captured& captured, const Captured& other) {
+  return std::all_of(other.before.begin(), other.before.end(), [&](const auto& one) {
+    const auto seen = captured.before.find(one.first);
+    return one.second == 0 || (seen != captured.before.end() && seen->second >= one.second);
+  });
+}
+
 }  // namespace
+
+CUresult WaitFor(Stream& stream, const Captured& event) {
+  if (event.capture->ended) return CUDA_ERROR_CAPTURED_EVENT;
+  if (stream.captured == nullptr) {
+    if (stream.context->legacy.get() == &stream) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    stream.captured = std::make_shared<Captured>(event);
+    return CUDA_SUCCESS;
+  }
+  if (stream.captured->capture != event.capture) {
+    stream.captured->capture->broken = event.capture->broken = true;
+    return CUDA_ERROR_STREAM_CAPTURE_MERGE;
+  }
+  See(*stream.captured, event);
+  return CUDA_SUCCESS;
+}
 
 CUstreamCaptureMode& CaptureModeOfThread() {
   thread_local CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -29,12 +58,12 @@ bool IsForbiddenByCapture(State& state, std::string_view function) {
   bool forbidden = false;
   for (Context& context : state.contexts)
     for (const auto& stream : context.streams) {
-      if (stream->capture == nullptr || stream->capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED) continue;
-      const bool by_this_thread = stream->capture->thread == std::this_thread::get_id();
-      const bool by_any =
-          own == CU_STREAM_CAPTURE_MODE_GLOBAL && stream->capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
-      if (!by_this_thread && !by_any) continue;
-      forbidden = stream->capture->broken = true;
+      if (stream->captured == nullptr) continue;
+      Capture& capture = *stream->captured->capture;
+      if (capture.mode == CU_STREAM_CAPTURE_MODE_RELAXED) continue;
+      const bool by_this_thread = capture.thread == std::this_thread::get_id();
+      const bool by_any = own == CU_STREAM_CAPTURE_MODE_GLOBAL && capture.mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+      if (by_this_thread || by_any) forbidden = capture.broken = true;
     }
   return forbidden;
 }
@@ -56,10 +85,12 @@ CUresult cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
     const auto stream = FindStream(call, handle);
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (stream == call.context->legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    if (stream->capture != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
-    stream->capture = std::make_shared<Capture>();
-    stream->capture->mode = mode;
-    stream->capture->thread = std::this_thread::get_id();
+    if (stream->captured != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
+    auto capture = std::make_shared<Capture>();
+    capture->mode = mode;
+    capture->thread = std::this_thread::get_id();
+    capture->origin = stream.get();
+    stream->captured = std::make_shared<Captured>(Captured{.capture = std::move(capture), .before = {}});
     return CUDA_SUCCESS;
   });
 }
@@ -69,13 +100,25 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
     const auto stream = FindStream(call, handle);
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (stream->capture == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
-    const auto capture = std::exchange(stream->capture, nullptr);
+    if (stream->captured == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
+    const std::shared_ptr<Captured> all = stream->captured;
+    Capture& capture = *all->capture;
+    if (capture.origin != stream.get()) return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+    if (capture.mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture.thread != std::this_thread::get_id())
+      return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+    capture.ended = true;
     *graph = nullptr;
-    if (capture->broken) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    bool joined = true;
+    for (const auto& one : call.context->streams) {
+      if (one->captured == nullptr || one->captured->capture != all->capture) continue;
+      joined = joined && HasSeen(*all, *one->captured);
+      one->captured = nullptr;
+    }
+    if (capture.broken) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (!joined) return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
     auto made = std::make_unique<Graph>();
     made->context = call.context;
-    made->work = std::move(capture->work);
+    made->work = std::move(capture.work);
     *graph = reinterpret_cast<CUgraph>(made.get());
     call.state.graphs[*graph] = std::move(made);
     return CUDA_SUCCESS;
@@ -100,7 +143,7 @@ CUresult cuGraphLaunch(CUgraphExec executable, CUstream handle) {
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (found == call.state.executables.end() || found->second->context != call.context)
       return CUDA_ERROR_INVALID_VALUE;
-    if (stream->capture != nullptr) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (stream->captured != nullptr) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     for (const Work& work : found->second->work)
       if (const CUresult queued = Enqueue(stream, work); queued != CUDA_SUCCESS) return queued;
     return CUDA_SUCCESS;

@@ -43,7 +43,7 @@ std::vector<Until> Before(const Stream& stream) {
 
 // What cannot be asked of a stream that captures.
 CUresult BreakCapture(const Stream& stream) {
-  stream.capture->broken = true;
+  stream.captured->capture->broken = true;
   return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
@@ -119,11 +119,12 @@ std::shared_ptr<Stream> FindStream(Call& call, CUstream handle) {
 
 CUresult Enqueue(const std::shared_ptr<Stream>& stream, Work work, std::uint64_t* number) {
   if (stream->context->error != CUDA_SUCCESS) return stream->context->error;
-  if (stream->capture != nullptr) {
-    Capture& capture = *stream->capture;
+  if (stream->captured != nullptr) {
+    Capture& capture = *stream->captured->capture;
     if (capture.broken) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (work.repeats) {
       capture.work.push_back(std::move(work));
+      ++stream->captured->before[stream.get()];
       return CUDA_SUCCESS;
     }
     capture.broken = true;
@@ -189,7 +190,7 @@ CUresult cuStreamQuery(CUstream handle) {
   return Do("StreamQuery", Needs::kContext, [&](Call& call) {
     const auto stream = FindStream(call, handle);
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (stream->capture != nullptr) return BreakCapture(*stream);
+    if (stream->captured != nullptr) return BreakCapture(*stream);
     if (stream->context->error != CUDA_SUCCESS) return stream->context->error;
     const bool idle = stream->Idle() && !(IsLegacy(*stream) && !Before(*stream).empty());
     return idle ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -200,7 +201,7 @@ CUresult cuStreamSynchronize(CUstream handle) {
   return Do("StreamSynchronize", Needs::kContext, [&](Call& call) {
     const auto stream = FindStream(call, handle);
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (stream->capture != nullptr) return BreakCapture(*stream);
+    if (stream->captured != nullptr) return BreakCapture(*stream);
     const std::uint64_t number = stream->queued;
     for (const auto& [other, until] : IsLegacy(*stream) ? Before(*stream) : std::vector<Until>())
       if (const CUresult waited = WaitUntilFinished(call, *other, until); waited != CUDA_SUCCESS) return waited;
@@ -214,13 +215,13 @@ CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
     // The default stream would wait for one that captures.
-    const auto implicit = [&](const auto& other) { return other->blocking && other->capture != nullptr; };
+    const auto implicit = [&](const auto& other) { return other->blocking && other->captured != nullptr; };
     const auto& all = call.context->streams;
     if (stream == call.context->legacy && std::any_of(all.begin(), all.end(), implicit))
       return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    *status = stream->capture == nullptr ? CU_STREAM_CAPTURE_STATUS_NONE
-              : stream->capture->broken  ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
-                                         : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    *status = stream->captured == nullptr         ? CU_STREAM_CAPTURE_STATUS_NONE
+              : stream->captured->capture->broken ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                                                  : CU_STREAM_CAPTURE_STATUS_ACTIVE;
     return CUDA_SUCCESS;
   });
 }

@@ -13,7 +13,7 @@
 namespace rondo::cuda::fake {
 
 class Call;
-struct Capture;
+struct Captured;
 struct Context;
 struct State;
 
@@ -32,8 +32,8 @@ struct Stream {
   bool blocking = true;  // for the legacy default stream, and it for us
   bool destroyed = false;
   bool held = false;
-  std::uint64_t steps = 0;           // that it may take while it is held
-  std::shared_ptr<Capture> capture;  // null: it does not
+  std::uint64_t steps = 0;             // that it may take while it is held
+  std::shared_ptr<Captured> captured;  // null: it does not capture
   std::deque<Work> queue;
   std::uint64_t queued = 0;
   std::uint64_t finished = 0;

@@ -59,6 +59,9 @@ class OnDevice:
     def test_futures(self) -> None:
         self.on_device("futures")
 
+    def test_operations_in_graphs(self) -> None:
+        self.on_device("graphs")
+
     def test_messages(self) -> None:
         self.on_device("messages")
 

@@ -309,6 +309,16 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("release", [of](uint64_t stream) { Control().release(of(stream)); });
   module.def("step", [of](uint64_t stream) { Control().step(of(stream)); });
   module.def("pending", [of](uint64_t stream) { return Control().pending(of(stream)); });
+  // Of the current stream. A graph lives until the process ends, and the copies above cannot be part of one.
+  module.def("begin_capture", [] { Check(cuStreamBeginCapture(Current(), CU_STREAM_CAPTURE_MODE_GLOBAL)); });
+  module.def("end_capture", [] {
+    CUgraph graph = nullptr;
+    CUgraphExec made = nullptr;
+    Check(cuStreamEndCapture(Current(), &graph));
+    Check(cuGraphInstantiate(&made, graph, 0));
+    return reinterpret_cast<uint64_t>(made);
+  });
+  module.def("launch", [](uint64_t graph) { Check(cuGraphLaunch(reinterpret_cast<CUgraphExec>(graph), Current())); });
   module.def("synchronize", [] {
     const pybind11::gil_scoped_release free;
     Check(cuStreamSynchronize(Current()));

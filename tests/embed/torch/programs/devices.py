@@ -14,6 +14,16 @@ class FakeStream:
         self._cdata, self.cuda_stream = fake_cuda.new_stream()
 
 
+class FakeGraph:
+    """torch.cuda.CUDAGraph of the fake device."""
+
+    def __init__(self, fake):
+        self.fake, self.made = fake, 0
+
+    def replay(self):
+        self.fake.launch(self.made)
+
+
 class Device:
     """cpu, cuda, or fake: the CUDA device of a torch that has none, on the fake driver."""
 
@@ -54,6 +64,20 @@ class Device:
             yield
         finally:
             self.fake.release(stream)
+
+    @contextlib.contextmanager
+    def graph(self):
+        """What is put on the current stream meanwhile becomes a graph, and is done at each replay() of what this gives. On
+        the fake device that is no computation of torch's."""
+        if self.fake is None:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                yield graph
+            return
+        graph = FakeGraph(self.fake)
+        self.fake.begin_capture()
+        yield graph
+        graph.made = self.fake.end_capture()
 
     def synchronize(self):
         """Waits for the current stream."""

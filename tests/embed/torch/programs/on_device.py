@@ -121,6 +121,26 @@ def memory():
     expect_all(wide[:, 2], 0, "what lies beside")
 
 
+def graphs():
+    with device.stream():
+        total, most, told = full(5000, RANK + 1), full(100, RANK), full(70_000, RANK)
+        device.synchronize()
+        with device.graph() as graph:
+            dist.all_reduce(total)
+            work = dist.all_reduce(most, op=dist.ReduceOp.MAX, async_op=True)
+            dist.broadcast(told, src=1)
+            work.wait()
+        expect_all(total, RANK + 1, "what is captured has not been done")
+        for times in range(3):
+            graph.replay()
+            device.synchronize()
+            expect_all(total, SUM * WORLD**times, f"a sum at launch {times + 1}")
+        expect_all(most, WORLD - 1, "a maximum")
+        expect_all(told, 1, "a broadcast")
+        dist.all_reduce(total)  # and without a graph as ever
+        expect_all(total, SUM * WORLD**3, "a sum after all launches")
+
+
 def messages():
     after, before = (RANK + 1) % WORLD, (RANK + WORLD - 1) % WORLD
     with device.stream():
