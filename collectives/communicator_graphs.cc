@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "collectives/blame.h"
 #include "collectives/communicator_core.h"
 
 namespace rondo {
@@ -82,11 +83,11 @@ bool CommunicatorCore::LookAtGraphs() {
   const auto absence = device_queue_seen_.load()->Absent();
   if (!absence) return false;
   const Rank culprit = absence->ranks.empty() ? kNoRank : absence->ranks.front();
-  const Error error(ErrorCode::kTimeout,
-                    fmt::format("rank {} waited in a launched graph, in what was captured as #{}, and rank {} did not "
-                                "come to it within its timeout",
-                                rank(), absence->operation, fmt::join(absence->ranks, ", ")));
-  Poison(error.With([&](ErrorDetails& details) { details.culprit = culprit; }));
+  Poison(WithCulprit(ErrorCode::kTimeout,
+                     fmt::format("rank {} waited in a launched graph, in what was captured as #{}, and rank {} did not "
+                                 "come to it within its timeout",
+                                 rank(), absence->operation, fmt::join(absence->ranks, ", ")),
+                     culprit));
   return true;
 }
 

@@ -1,0 +1,217 @@
+// How a core ends: abort, close, destruction.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "collectives/blame.h"
+#include "collectives/communicator_core.h"
+
+namespace rondo {
+namespace {
+
+// How long a failed communicator that is destroyed waits for its reason to leave, and how often it looks.
+constexpr Duration kLastWordsEvery = std::chrono::milliseconds(5);
+constexpr int kLastWordsLooks = 100;
+
+}  // namespace
+
+// One after the other, and not all of them under the lock: a child's end may call functions of the user.
+void CommunicatorCore::AbortChildren(std::string_view reason) {
+  while (true) {
+    std::shared_ptr<CommunicatorCore> child;
+    {
+      const std::lock_guard lock(mutex_);
+      for (const std::weak_ptr<CommunicatorCore>& one : children_) {
+        child = one.lock();
+        if (child != nullptr && !child->poisoned_.load()) break;
+        child = nullptr;
+      }
+    }
+    if (child == nullptr) return;
+    child->Abort(reason);
+  }
+}
+
+void CommunicatorCore::Abort(std::string_view reason) {
+  Error error = Error::MemoryRanOut();
+  IfMemoryAllows(
+      [&] { error = WithCulprit(ErrorCode::kAborted, fmt::format("rank {} aborted: {}", rank(), reason), rank()); });
+  Poison(std::move(error));
+  AbortChildren(reason);
+  ProgressOnce();  // where nobody drives, end here and now; where somebody does, he has been woken
+}
+
+// Parting is over when a look at everybody who is connected finds all of them heard, and the next one nobody untold:
+// who connects, or parts, between the two is seen by the look after. Told without a look, it would be left without a
+// word.
+bool CommunicatorCore::Part() {
+  const bool heard_all = NotParted().empty();
+  // On a board a rank may have looked at few others, and is connected to rank 0 alone. So rank 0 lets nobody go before
+  // it has compared what all of them did last.
+  if (rank() == 0 && runner_->has_board()) {
+    if (auto waits = FindLeftBehind()) {
+      Poison(*std::move(waits));
+      return true;
+    }
+    if (!heard_all) return false;
+    if (FindOddGoodbye()) return true;
+  }
+  return !SayGoodbye() && heard_all;
+}
+
+bool CommunicatorCore::SayGoodbye() {
+  Goodbye goodbye;
+  if (const Sequence last = completed_.load(); last > 0) goodbye.last = PendingOf(last).request.descriptor;
+  const ControlMessage message{ControlKind::kGoodbye, Encode(goodbye)};
+  bool said = false;
+  for (const Rank peer : endpoint_->ControlPeers()) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (said_goodbye_[static_cast<std::size_t>(peer)]) continue;
+    }
+    if (!endpoint_->SendControl(peer, message)) continue;
+    said = true;
+    const std::lock_guard lock(mutex_);
+    said_goodbye_[static_cast<std::size_t>(peer)] = true;
+  }
+  return said;
+}
+
+std::optional<Error> CommunicatorCore::FindOddGoodbye() {
+  const Sequence last = completed_.load();
+  const OperationDescriptor own = last > 0 ? PendingOf(last).request.descriptor : OperationDescriptor{};
+  const std::lock_guard lock(mutex_);
+  for (Rank peer = 0; peer < world_size(); ++peer) {
+    const auto& goodbye = goodbyes_[static_cast<std::size_t>(peer)];
+    if (goodbye && goodbye->last != own) return Disagreement(peer, own, goodbye->last);
+  }
+  return std::nullopt;
+}
+
+// They do not hear rank 0's goodbye while it waits for theirs, but say where they stand.
+std::optional<Error> CommunicatorCore::FindLeftBehind() {
+  const Sequence last = completed_.load();
+  const std::lock_guard lock(mutex_);
+  for (Rank peer = 0; peer < world_size(); ++peer) {
+    const auto& standpoint = standpoints_[static_cast<std::size_t>(peer)];
+    if (standpoint && standpoint->current.sequence > last)
+      return ClosedEarly(rank(), last > 0 ? PendingOf(last).request.descriptor : OperationDescriptor{}, peer,
+                         standpoint->current);
+  }
+  return std::nullopt;
+}
+
+std::vector<Rank> CommunicatorCore::NotParted() const {
+  // Whom we said goodbye to counts even when the connection is gone by now.
+  std::vector<Rank> missing = endpoint_->ControlPeers();
+  const std::lock_guard lock(mutex_);
+  for (Rank peer = 0; peer < world_size(); ++peer)
+    if (said_goodbye_[static_cast<std::size_t>(peer)]) missing.push_back(peer);
+  std::sort(missing.begin(), missing.end());
+  missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+  std::erase_if(missing, [&](Rank peer) { return goodbyes_[static_cast<std::size_t>(peer)].has_value(); });
+  return missing;
+}
+
+Status CommunicatorCore::Close() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (close_status_) return *close_status_;
+  }
+  const TimePoint until = Later(clock_->Now(), options_.timeout);
+  Status status = OrFail("closing", [&] { return PartBy(until); });
+  // Whatever it is that has failed, nobody touches any buffer any more when this returns.
+  if (poisoned_.load()) DriveUntil(until, 0, [&] { return ended_.load(); });
+  ShutDown(status);
+  return status;
+}
+
+Status CommunicatorCore::PartBy(TimePoint until) {
+  const TimePoint began = clock_->Now();
+  closing_.store(true, std::memory_order_release);
+  RefuseMessages(Error(ErrorCode::kClosed, fmt::format("rank {} has closed this communicator", rank())));
+  messages_ending_.store(true);
+  LookAtGraphs();
+  Status status = WaitFor(issued_.load(std::memory_order_acquire), until);
+  if (status && !DriveUntil(until, 0, [&] { return messages_pending_.load() == 0; })) {
+    status = Fail(ErrorCode::kNotReady, "{} sends and receives are still under way", messages_pending_.load());
+  }
+  if (status) {
+    const bool parted = DriveUntil(until, 0, [&] {
+      if (poisoned_.load()) return ended_.load();
+      return OrPoison("closing", [&] { return Part(); });
+    });
+    // Operations that only sent have returned without looking at anybody: here they are compared.
+    if (const auto odd = FindOddGoodbye(); parted && odd && !poisoned_.load()) {
+      Poison(*odd);
+      DriveUntil(until, 0, [&] { return ended_.load(); });
+    }
+    if (poisoned_.load()) {
+      status = Fail(*failure());
+    } else if (!parted) {
+      status = Fail(ErrorCode::kTimeout, "rank {} waited {:.3f} s for others to close too; missing: rank {}", rank(),
+                    std::chrono::duration<double>(until - began).count(), fmt::join(NotParted(), ", "));
+    }
+  } else if (status.error().code() == ErrorCode::kNotReady) {
+    status = Fail(ErrorCode::kTimeout, "operations were still under way at the end of Close's timeout");
+  }
+  return status;
+}
+
+void CommunicatorCore::ShutDown(const Status& status) {
+  while (!gate_.TryEnter()) gate_.Park(clock_->Now() + kLookAroundEvery, [] { return false; });
+  IfMemoryAllows([&] {
+    if (const std::size_t left = messages_->held_messages(); left > 0)
+      Log(options_.logger, LogLevel::kWarning, "rank {} closed with {} messages that it never received", rank(), left);
+  });
+  IfMemoryAllows([&] { endpoint_->ShutDown(); });  // else it ends with its destructor, all at once
+  gate_.Leave(WorkIsLeft());
+  const std::lock_guard lock(mutex_);
+  close_status_ = status;
+}
+
+bool CommunicatorCore::IsInItsProcess() const { return getpid() == process_; }
+
+void CommunicatorCore::Destroy() {
+  bool parted;
+  {
+    const std::lock_guard lock(mutex_);
+    parted = close_status_ && close_status_->has_value();
+  }
+  if (!parted) {
+    Error error = Error::MemoryRanOut();
+    IfMemoryAllows([&] {
+      error = WithCulprit(ErrorCode::kAborted,
+                          fmt::format("rank {} destroyed its communicator without closing it", rank()), rank());
+    });
+    Poison(std::move(error));
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  gate_.Announce();
+  if (progress_.joinable()) progress_.join();
+  // Whatever was pending ends before the endpoint goes.
+  while (!gate_.TryEnter()) gate_.Park(clock_->Now() + kLookAroundEvery, [] { return false; });
+  while (poisoned_.load() && !told_.load()) std::this_thread::yield();  // another thread is about to have told them
+  if (poisoned_.load() && !ended_.load()) EndAfterFailure();
+  // A connection that was still being made when the reason was sent gets a moment to carry it.
+  for (int look = 0; poisoned_.load() && !endpoint_->ControlFlushed() && look < kLastWordsLooks; ++look)
+    gate_.Park(clock_->Now() + kLastWordsEvery, [] { return false; });
+  armed_ = false;
+  std::unique_ptr<Endpoint> endpoint;
+  {
+    const std::lock_guard lock(endpoint_mutex_);
+    endpoint = std::move(endpoint_);
+  }
+  endpoint.reset();  // outside the lock: it waits for calls of OnControl and OnPeerLost, which take it
+  gate_.Leave(WorkIsLeft());
+  RunCallbacks();
+}
+
+}  // namespace rondo
