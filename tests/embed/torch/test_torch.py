@@ -54,6 +54,9 @@ class Backend(unittest.TestCase):
         self.ranks("rendezvous.py", 2, "arguments")
         self.ranks("rendezvous.py", 2, "missing")
 
+    def test_wrong_variables_are_named(self) -> None:
+        self.ranks("rendezvous.py", 2, "variables")
+
     def test_a_script_may_just_end(self) -> None:
         for one in self.ranks("life.py", 3, "nobody_says_goodbye"):
             self.assertIn("last value 0.0", one.said)

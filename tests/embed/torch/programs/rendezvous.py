@@ -1,6 +1,6 @@
 """init_method="rondo://": the ranks meet, and its store does for torch what torch's own does.
 
-    rendezvous.py store | arguments | missing
+    rendezvous.py store | arguments | variables | missing
 """
 
 import datetime
@@ -87,6 +87,21 @@ def arguments():
     refused(ValueError, has_met, dist.init_process_group, "rondo", init_method="rondo://?rank=7&world_size=8")
 
 
+def variables():
+    """A wrong one is named, and the program may go on with a right one."""
+    wrong = [("RONDO_RAILS", one) for one in ("0", "65", "-1", "two", "", "9" * 5000)] + [("RONDO_BLOCKING_WAIT", one) for one in ("yes", "2", "")]
+    for name, value in wrong:
+        os.environ[name] = value
+        refused(ValueError, f"variable {name}: wants", dist.init_process_group, "rondo", init_method="rondo://")
+        del os.environ[name]
+    os.environ |= {"RONDO_RAILS": "2", "RONDO_BLOCKING_WAIT": "1"}
+    dist.init_process_group("rondo", init_method="rondo://", timeout=datetime.timedelta(seconds=30))
+    value = torch.ones(3_000_000)
+    dist.all_reduce(value)
+    assert value.eq(WORLD).all()
+    dist.destroy_process_group()
+
+
 def missing():
     """The last rank does not come."""
     if RANK == WORLD - 1:
@@ -95,4 +110,4 @@ def missing():
     refused(RuntimeError, f"absent: {WORLD - 1}", dist.init_process_group, "rondo", init_method="rondo://", timeout=limit)
 
 
-{"store": store, "arguments": arguments, "missing": missing}[sys.argv[1]]()
+{"store": store, "arguments": arguments, "variables": variables, "missing": missing}[sys.argv[1]]()
