@@ -5,5 +5,6 @@
 namespace rondo::cuda {
 
 std::string LibraryUnderTest() { return FakeDriver::Path(); }
+bool GpuMayBeMissing() { return false; }
 
 }  // namespace rondo::cuda

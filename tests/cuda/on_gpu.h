@@ -18,6 +18,7 @@ namespace rondo::cuda {
 
 // The library that the tests are linked for: OpenCuda's and LoadDriver's. (fake_under_test.cc, real_under_test.cc)
 std::string LibraryUnderTest();
+bool GpuMayBeMissing();
 
 // A GPU that a test case has to itself.
 class OnGpu {
