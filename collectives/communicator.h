@@ -34,7 +34,8 @@
 //              one device. Deadlines count from the call, whenever the stream gets there.
 //   Graphs     On a stream that is being captured such an operation becomes part of the graph. Every rank captures it,
 //              in the same order as ever; the call waits for the others, within the timeout, and moves nothing. Each
-//              launch then does it, by the devices alone. All ranks launch the same operations in the same order. The
+//              launch then does it, by the devices alone. All ranks launch the same operations in the same order,
+//              and of one communicator's never two at once: not on two streams, nor on branches of a graph. The
 //              memory is lent, and the communicator must live, for as long as a launch may be under way. A rank that
 //              does not come to an operation for as long as its timeout was when captured, or that dies, fails the
 //              communicator: whoever calls it next is told, and failure(), which is what to ask after a stream was

@@ -262,6 +262,13 @@ void CommunicatorCore::PutComparison(Sequence sequence, OperationRequest& of) {
   PendingOf(sequence).request = request;
 }
 
+Status CommunicatorCore::MayIssue() {
+  if (LookAtGraphs() || poisoned_.load()) return Fail(*failure());
+  if (closing_.load(std::memory_order_acquire))
+    return Fail(ErrorCode::kClosed, "rank {} has closed this communicator", rank());
+  return {};
+}
+
 Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request, bool at_once) {
   if (issuing_.exchange(true, std::memory_order_acquire))
     return Fail(ErrorCode::kInvalidArgument, "two threads issue operations on one communicator at the same time");
@@ -269,9 +276,7 @@ Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request, bool a
     ~Issuing() { flag.store(false, std::memory_order_release); }
     std::atomic<bool>& flag;
   } const issuing{issuing_};
-  if (LookAtGraphs() || poisoned_.load()) return Fail(*failure());
-  if (closing_.load(std::memory_order_acquire))
-    return Fail(ErrorCode::kClosed, "rank {} has closed this communicator", rank());
+  RONDO_TRY(MayIssue());
   const Sequence sequence = issued_.load(std::memory_order_relaxed) + 1;
   const Sequence last = request.compares ? sequence + 1 : sequence;
   const std::size_t most = options_.max_pending_operations;

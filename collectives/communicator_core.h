@@ -266,6 +266,8 @@ class CommunicatorCore final : public PeerObserver,
   Status CheckCounts(OperationRequest& request) const;
   Status CheckBuffers(OperationRequest& request) const;
   TimePoint DeadlineOf(Sequence sequence);
+  // Issuer: kClosed after Close, the first cause once poisoned.
+  Status MayIssue();
   // Issuer: when the operation was issued, and what follows from it.
   void NoteIssue(Pending& pending);
   Error WhyRefused(const Error& found);

@@ -43,6 +43,7 @@ Result<Sequence> CommunicatorCore::IssueIntoGraph(OperationRequest& request) {
   RONDO_TRY(PrepareForGraph(request));
   Sequence sequence = issued_.load(std::memory_order_relaxed);
   if (world_size() == 1) {
+    RONDO_TRY(MayIssue());
     RONDO_TRY(WriteProgramOfOne(request));
   } else {
     RONDO_ASSIGN(sequence, Issue(request));
@@ -54,7 +55,10 @@ Result<Sequence> CommunicatorCore::IssueIntoGraph(OperationRequest& request) {
   }
   program_.operation = sequence;
   has_graphs_.store(true);
-  RONDO_TRY(device_queue_->Capture(request.stream, program_));
+  if (const Status captured = device_queue_->Capture(request.stream, program_); !captured) {
+    if (world_size() > 1) Poison(captured.error());  // the others have it in their graphs
+    return Fail(captured.error());
+  }
   return sequence;
 }
 
@@ -66,6 +70,11 @@ Status CommunicatorCore::WriteProgramOfOne(const OperationRequest& request) {
   RONDO_ASSIGN(const std::byte* const place, peers->MeetingPlace());
   program_.places = {const_cast<std::byte*>(place)};
   if (request.input_elements == 0 || request.output_elements == 0) return {};
+  if (!Reduces(request.descriptor.collective)) {
+    program_.copies = {{static_cast<std::byte*>(request.output), static_cast<const std::byte*>(request.input),
+                        request.output_elements * SizeOf(request.type)}};
+    return {};
+  }
   DeviceFold fold{.destination = static_cast<std::byte*>(request.output),
                   .count = 1,
                   .elements = request.output_elements,
@@ -84,9 +93,9 @@ bool CommunicatorCore::LookAtGraphs() {
   if (!absence) return false;
   const Rank culprit = absence->ranks.empty() ? kNoRank : absence->ranks.front();
   Poison(WithCulprit(ErrorCode::kTimeout,
-                     fmt::format("rank {} waited in a launched graph, in what was captured as #{}, and rank {} did not "
-                                 "come to it within its timeout",
-                                 rank(), absence->operation, fmt::join(absence->ranks, ", ")),
+                     fmt::format("in a launched graph, in what was captured as #{}, rank {} did not come within the "
+                                 "timeout, as rank {} found",
+                                 absence->operation, fmt::join(absence->ranks, ", "), rank()),
                      culprit));
   return true;
 }

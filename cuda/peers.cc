@@ -99,7 +99,7 @@ Peers::~Peers() {
   for (CUevent end : ends_)
     if (end != nullptr) driver_.EventDestroy(end);
   for (const Opened& opened : opened_) driver_.IpcCloseMemHandle(opened.base);
-  if (place_ != 0) driver_.MemFree(place_);
+  if (place_ != 0 && !others_may_come_) driver_.MemFree(place_);
 }
 
 Result<DevicePeers::Place> Peers::Show(const std::byte* memory) {
@@ -121,10 +121,12 @@ Result<DevicePeers::Place> Peers::Show(const std::byte* memory) {
     });
     if (known != shown_.end()) {
       shown.handle = known->handle;
+      shown.bytes = known->bytes;
     } else {
       RONDO_TRY(shows(driver_.IpcGetMemHandle(&shown.handle, base), "showing memory to other processes"));
       if (shown_.size() == kMostOpened) shown_.erase(shown_.begin());
       shown.address = base;
+      shown.bytes = bytes;
       shown_.push_back(shown);
     }
     shown.address = AddressOf(memory);
@@ -137,7 +139,18 @@ Result<DevicePeers::Place> Peers::Show(const std::byte* memory) {
 Result<std::byte*> Peers::Find(const Place& place) {
   Shown shown;
   std::memcpy(&shown, place.data(), sizeof shown);
-  if (shown.process == own_.process && shown.start == own_.start) return MemoryAt(shown.address);
+  if (shown.process == own_.process && shown.start == own_.start) {
+    if (shown.address == 0) return nullptr;
+    const Gpu::Use use(*gpu_);
+    int ordinal = -1;
+    const CUresult asked = driver_.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, shown.address);
+    if (const Status done = driver_.Check(asked, "asking where a peer's memory lies"); !done)
+      return Fail(AsUnsupported(done.error()));
+    if (ordinal != gpu_->ordinal())
+      return Fail(ErrorCode::kUnsupported, "memory of GPU {} in the same process, which {} may not reach", ordinal,
+                  gpu_->name());
+    return MemoryAt(shown.address);
+  }
   const auto is_it = [&](const Opened& one) {
     return one.shown.identity == shown.identity && one.shown.process == shown.process &&
            one.shown.start == shown.start && std::memcmp(&one.shown.handle, &shown.handle, sizeof shown.handle) == 0;
@@ -223,7 +236,7 @@ Status Peers::Capture(CUstream stream, const DeviceProgram& program, MeetingRepo
   const auto put_meeting = [&]() -> Status {
     return meet.count > 1 ? kernels_->Launch(stream, meet) : Status{};  // alone nobody is met
   };
-  RONDO_TRY(put_meeting());
+  RONDO_TRY(kernels_->Launch(stream, meet));  // alone it hears the host's word
   for (const DeviceFold& fold : program.folds) RONDO_TRY(put(fold));
   if (program.meets_between) RONDO_TRY(put_meeting());
   for (const DeviceProgram::Copy& copy : program.copies) RONDO_TRY(put(AsFold(copy)));
@@ -233,9 +246,8 @@ Status Peers::Capture(CUstream stream, const DeviceProgram& program, MeetingRepo
 // What others' memory there is in it.
 void Peers::KeepOpen(const DeviceProgram& program) {
   const auto keep = [&](const std::byte* memory) {
-    CUdeviceptr base = 0;
-    if (driver_.MemGetAddressRange(&base, nullptr, AddressOf(memory)) != CUDA_SUCCESS) return;
-    for (Opened& one : opened_) one.in_graph = one.in_graph || one.base == base;
+    const CUdeviceptr at = AddressOf(memory);
+    for (Opened& one : opened_) one.in_graph = one.in_graph || (one.base <= at && at - one.base < one.shown.bytes);
   };
   for (const std::byte* const place : program.places) keep(place);
   for (const DeviceFold& fold : program.folds)

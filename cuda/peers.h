@@ -37,6 +37,9 @@ class Peers final : public DevicePeers {
   void Drain() noexcept override;
   // As DeviceQueue::Capture; `report` is where the GPU finds it.
   Status Capture(CUstream stream, const DeviceProgram& program, MeetingReport* report);
+  // After a failure graphs of other ranks may still be launched, and tell this one's place that they have come: it is
+  // never freed then.
+  void OthersMayCome() { others_may_come_ = true; }
   // REQUIRES: nothing is under way.
   void CloseUnwanted();
   std::size_t opened() const { return opened_.size(); }
@@ -46,6 +49,7 @@ class Peers final : public DevicePeers {
   struct Shown {
     CUipcMemHandle handle{};     // of the allocation
     std::uint64_t identity = 0;  // of the allocation in its process
+    std::uint64_t bytes = 0;     // of the allocation
     std::uint64_t offset = 0;    // of the memory in it
     std::uint64_t address = 0;   // in its process
     std::uint64_t process = 0;   // pid
@@ -76,6 +80,7 @@ class Peers final : public DevicePeers {
   std::vector<Opened> opened_;
   std::uint64_t uses_ = 0;
   CUdeviceptr place_ = 0;  // of meetings
+  bool others_may_come_ = false;
 };
 
 }  // namespace rondo::cuda

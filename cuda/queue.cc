@@ -82,6 +82,7 @@ Queue::~Queue() {
   }
   for (CUevent arrival : arrivals_)
     if (arrival != nullptr) driver_.EventDestroy(arrival);
+  if (peers_ != nullptr && words_->report.stop != 0) peers_->OthersMayCome();
   if (words_ != nullptr) EndGraphs();  // under way they would be against their user's word
   peers_.reset();
   if (words_ != nullptr) {
@@ -110,6 +111,8 @@ Result<bool> Queue::IsCaptured(DeviceStream stream) const {
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   RONDO_TRY(driver_.Check(driver_.StreamIsCapturing(static_cast<CUstream>(stream), &capture),
                           "looking at the stream that was given"));
+  if (capture == CU_STREAM_CAPTURE_STATUS_INVALIDATED)
+    return Fail(ErrorCode::kInvalidArgument, "the capture of the stream that was given is broken by an earlier call");
   return capture != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 

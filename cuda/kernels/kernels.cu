@@ -25,4 +25,8 @@ extern "C" __global__ void __launch_bounds__(32)
   rondo::cuda::Arrive(arguments, peer, meeting);
   __syncthreads();  // nobody keeps others waiting while it waits itself
   rondo::cuda::Await(arguments, peer, meeting);
+  __syncthreads();
+  rondo::cuda::TakeBack(arguments, peer);
+  __syncthreads();
+  if (threadIdx.x == 0) rondo::cuda::EndMeeting(arguments);
 }

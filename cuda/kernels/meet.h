@@ -10,7 +10,10 @@
 // again as it is. All ranks hold the same meetings in the same order.
 //
 // Who does not come is waited for until the timeout. Then the place is over, for good: its meetings return at once,
-// folds that look at it do nothing, and the host reads in the report who was missing in what.
+// folds that look at it do nothing, and the host reads in the report who was missing in what. Before that the rank
+// takes its marks back in all other places, with the name of who was missing: who comes later must not touch memory
+// that its owner has got back, and is over as well. So whoever passes a meeting has done so before any of its ranks
+// gave up.
 #pragma once
 
 #include <cstdint>
@@ -55,6 +58,9 @@ struct MeetArguments {
   std::int32_t count = 0;  // of ranks
 };
 static_assert(std::is_trivially_copyable_v<MeetArguments>);
+
+// A mark that was taken back: for want of the rank whose number is added, or kMostSources, by the host's word.
+inline constexpr std::uint64_t kTakenBack = ~std::uint64_t{0} - kMostSources;
 
 // ---- words that others write: GPUs of this host and its processors ----
 
@@ -113,7 +119,8 @@ RONDO_HOST_DEVICE void Pause() {
 
 // ---- a meeting ----
 //
-// One thread of the only block calls Begin, and each thread r of it then Arrive and Await for rank r.
+// Of the only block one thread calls Begin, then each thread r Arrive, Await and TakeBack for rank r, and then one End:
+// all of them each before any the next.
 
 // The meeting's number; 0: the place is over.
 RONDO_HOST_DEVICE std::uint64_t BeginMeeting(const MeetArguments& arguments) {
@@ -126,6 +133,12 @@ RONDO_HOST_DEVICE void Arrive(const MeetArguments& arguments, std::int32_t peer,
   StoreForAll(&arguments.places[peer]->marks[arguments.rank].meetings, meeting);
 }
 
+// What the report says once it is over. Several threads may say the same.
+RONDO_HOST_DEVICE void NoteMissing(const MeetArguments& arguments, std::uint64_t rank) {
+  arguments.report->missing[rank] = 1;
+  arguments.report->operation = arguments.operation;
+}
+
 RONDO_HOST_DEVICE void Await(const MeetArguments& arguments, std::int32_t peer, std::uint64_t meeting) {
   // The host's word lies beyond a bus. Whose own rank this is asks for it, while the others wait; they do so now and
   // then, as they look at the time.
@@ -136,23 +149,42 @@ RONDO_HOST_DEVICE void Await(const MeetArguments& arguments, std::int32_t peer, 
     if (LoadOfAll(&arguments.report->stop) != 0) own.over = 1;
     return;
   }
-  const std::uint64_t* const mark = &own.marks[peer].meetings;
   const std::uint64_t begun_ns = NowNs();
-  for (std::uint32_t looks = 1; LoadOfAll(mark) < meeting; ++looks) {
-    if (looks % kLooksInARow != 0) continue;
-    MeetingReport& report = *arguments.report;
-    const bool late = NowNs() - begun_ns >= arguments.timeout_ns;
-    if (late) {  // several may be missing, and all say the same
-      report.missing[peer] = 1;
-      report.operation = arguments.operation;
-      StoreForAll(&report.over, 1);
-    }
-    if (late || LoadOfAll(&report.stop) != 0) {
+  for (std::uint32_t looks = 1;; ++looks) {
+    const std::uint64_t mark = LoadOfAll(&own.marks[peer].meetings);
+    if (mark >= kTakenBack) {
+      if (mark - kTakenBack < static_cast<std::uint64_t>(arguments.count)) NoteMissing(arguments, mark - kTakenBack);
       own.over = 1;
       return;
     }
+    if (mark >= meeting) return;
+    if (looks % kLooksInARow == 0) {
+      const bool late = NowNs() - begun_ns >= arguments.timeout_ns;
+      if (late) NoteMissing(arguments, static_cast<std::uint64_t>(peer));
+      if (late || LoadOfAll(&arguments.report->stop) != 0) {
+        own.over = 1;
+        return;
+      }
+    }
     Pause();
   }
+}
+
+// The first that is noted as missing; kMostSources: none is.
+RONDO_HOST_DEVICE std::uint64_t FirstMissing(const MeetArguments& arguments) {
+  std::uint64_t rank = 0;
+  while (rank < kMostSources && arguments.report->missing[rank] == 0) ++rank;
+  return rank;
+}
+
+RONDO_HOST_DEVICE void TakeBack(const MeetArguments& arguments, std::int32_t peer) {
+  if (arguments.places[arguments.rank]->over == 0 || peer == arguments.rank || peer >= arguments.count) return;
+  StoreForAll(&arguments.places[peer]->marks[arguments.rank].meetings, kTakenBack + FirstMissing(arguments));
+}
+
+RONDO_HOST_DEVICE void EndMeeting(const MeetArguments& arguments) {
+  if (arguments.places[arguments.rank]->over != 0 && FirstMissing(arguments) < kMostSources)
+    StoreForAll(&arguments.report->over, 1);
 }
 
 }  // namespace rondo::cuda

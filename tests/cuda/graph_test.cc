@@ -166,11 +166,71 @@ TEST_CASE("A rank that does not launch is named to all after the timeout, and no
     CAPTURE(TextOf(status));
     CHECK(status.error().code() == ErrorCode::kTimeout);
     CHECK(status.error().culprit() == 2);
-    CHECK(status.error().message().find("waited in a launched graph, in what was captured as #1, and rank 2 did not") !=
-          std::string::npos);
+    CHECK(status.error().message().find("in what was captured as #1, rank 2 did not come") != std::string::npos);
     graph.Launch();
     gpu.Synchronize(stream);
     CHECK(gpu.Values<unsigned char>(memory, 1000) == Bytes8(1000, 1));
+  });
+}
+
+TEST_CASE("Who comes when others have given up does nothing, and is told by its own GPU whom they waited for") {
+  std::atomic<int> failed{0};
+  OnGraphRanks(3, [&](Communicator& communicator, OnGpu& gpu, CUstream stream) {
+    std::byte* const memory = gpu.Allocate(1000);
+    gpu.PutFill(stream, memory, 1, 1000);
+    gpu.Synchronize(stream);
+    OperationOptions options = On(stream);
+    options.timeout = std::chrono::milliseconds(300);
+    const Graph graph(gpu, stream, [&] {
+      CHECK(TextOf(communicator.AllReduce(memory, memory, 1000, DataType::kUint8, ReduceOp::kSum, options)) == "ok");
+    });
+    // Nobody looks at the others meanwhile: what is known here the GPUs have told each other.
+    if (communicator.rank() == 2)
+      while (failed < 2) std::this_thread::yield();
+    graph.Launch();
+    gpu.Synchronize(stream);
+    ++failed;
+    while (failed < 3) std::this_thread::yield();
+    const auto failure = communicator.failure();
+    REQUIRE(failure.has_value());
+    CHECK(failure->code() == ErrorCode::kTimeout);
+    CHECK(failure->culprit() == 2);
+    CHECK(gpu.Values<unsigned char>(memory, 1000) == Bytes8(1000, 1));
+  });
+}
+
+TEST_CASE("A capture that is broken takes no operation, and a communicator that has ended none either") {
+  OnGraphRanks(1, [&](Communicator& communicator, OnGpu& gpu, CUstream stream) {
+    std::byte* const memory = gpu.Allocate(1000);
+    std::byte* const copy = gpu.Allocate(1000);
+    gpu.PutFill(stream, memory, 1, 1000);
+    gpu.Synchronize(stream);
+    const Graph graph(gpu, stream, [&] {
+      // One of a world has nobody to meet, and types that do not add up are moved all the same.
+      CHECK(TextOf(communicator.AllGather(memory, copy, 1000, DataType::kBool, On(stream))) == "ok");
+    });
+    graph.Launch();
+    gpu.Synchronize(stream);
+    CHECK(gpu.Values<unsigned char>(copy, 1000) == Bytes8(1000, 1));
+    {
+      const Gpu::Use use(*gpu.gpu());
+      const Driver& cuda = gpu.driver();
+      gpu.Must(cuda.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), "beginning a capture");
+      CHECK(cuda.StreamSynchronize(stream) != CUDA_SUCCESS);
+      const Status status = communicator.AllReduce(memory, memory, 1000, DataType::kUint8, ReduceOp::kSum, On(stream));
+      REQUIRE(!status);
+      CHECK(status.error().code() == ErrorCode::kInvalidArgument);
+      CUgraph none = nullptr;
+      CHECK(cuda.StreamEndCapture(stream, &none) != CUDA_SUCCESS);
+    }
+    gpu.PutFill(stream, copy, 5, 1000);
+    communicator.Abort("enough");
+    graph.Launch();
+    gpu.Synchronize(stream);
+    CHECK(gpu.Values<unsigned char>(copy, 1000) == Bytes8(1000, 5));
+    const Graph empty(gpu, stream, [&] {
+      CHECK(!communicator.AllReduce(memory, memory, 1000, DataType::kUint8, ReduceOp::kSum, On(stream)));
+    });
   });
 }
 

@@ -114,7 +114,12 @@ TEST_CASE("What a graph uses stays open, however long nobody has wanted it") {
   DeviceProgram program;  // of one rank, which meets nobody
   program.places = {const_cast<std::byte*>(*meeting_place)};
   program.copies = {{own, *found, kBytes}};
-  const Graph graph(*gpu, stream, [&] { REQUIRE(peers->Capture(stream, program, nullptr).has_value()); });
+  std::byte* const report = gpu->Allocate(sizeof(MeetingReport));  // a host's, which nobody asks here
+  gpu->PutFill(stream, report, 0, sizeof(MeetingReport));
+  gpu->Synchronize(stream);
+  const Graph graph(*gpu, stream, [&] {
+    REQUIRE(peers->Capture(stream, program, reinterpret_cast<MeetingReport*>(report)).has_value());
+  });
   for (const DevicePeers::Place& place : places) REQUIRE(peers->Find(place).has_value());
   peers->CloseUnwanted();
   CHECK(peers->opened() == Peers::kMostOpened + 1);

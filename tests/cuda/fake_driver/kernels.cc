@@ -95,6 +95,8 @@ std::optional<Kernel> Meet(std::string_view name) {
         if (meeting == 0) return;
         for (std::int32_t r = 0; r < arguments.count; ++r) Arrive(arguments, r, meeting);
         for (std::int32_t r = 0; r < arguments.count; ++r) Await(arguments, r, meeting);
+        for (std::int32_t r = 0; r < arguments.count; ++r) TakeBack(arguments, r);
+        EndMeeting(arguments);
       });
 }
 
