@@ -88,7 +88,7 @@ Status CommunicatorCore::WriteProgramOfOne(const OperationRequest& request) {
 }
 
 bool CommunicatorCore::LookAtGraphs() {
-  if (!has_graphs_.load(std::memory_order_relaxed) || poisoned_.load(std::memory_order_acquire)) return false;
+  if (!has_graphs_.load(std::memory_order_acquire) || poisoned_.load(std::memory_order_acquire)) return false;
   const auto absence = device_queue_seen_.load()->Absent();
   if (!absence) return false;
   const Rank culprit = absence->ranks.empty() ? kNoRank : absence->ranks.front();

@@ -387,7 +387,10 @@ void CommunicatorCore::EndAfterFailure() noexcept {
   }
   RecordFailure(*cause, running);
   EndMessages(*cause);
-  if (DeviceQueue* const queue = device_queue_seen_.load(); queue != nullptr) queue->LeaveForGood();
+  if (DeviceQueue* const queue = device_queue_seen_.load(); queue != nullptr) {
+    queue->EndGraphs();  // which Poison cannot, where the queue was just being made
+    queue->LeaveForGood();
+  }
   ended_.store(true);
   gate_.Announce();
   IfMemoryAllows([&] { WriteRecordsOfFailure(); });  // whoever waits has been told already

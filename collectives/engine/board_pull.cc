@@ -414,6 +414,7 @@ bool BoardPath::PullHasNews() const {
 
 // Of a vector or block, about.
 std::uint64_t BoardPath::PulledBytes() const {
+  if (windows_ == 0) return 0;  // of nothing, as a barrier in a graph is
   std::uint64_t least = relay_folded_;
   for (const Lent& lent : lent_)
     if (lent.bytes > 0) least = std::min(least, lent.taken);

@@ -159,7 +159,7 @@ RONDO_HOST_DEVICE void Await(const MeetArguments& arguments, std::int32_t peer, 
     }
     if (mark >= meeting) return;
     if (looks % kLooksInARow == 0) {
-      const bool late = NowNs() - begun_ns >= arguments.timeout_ns;
+      const bool late = NowNs() >= begun_ns + arguments.timeout_ns;
       if (late) NoteMissing(arguments, static_cast<std::uint64_t>(peer));
       if (late || LoadOfAll(&arguments.report->stop) != 0) {
         own.over = 1;
