@@ -42,7 +42,10 @@
 //              waited for. From then on graphs do nothing, and end. kUnsupported where it takes the host: ranks on
 //              several hosts or more than 16, devices that do not reach each other's memory, counts of each rank's
 //              own, wide partials, comparisons, users' operations, any algorithm but the board. The capture is then as
-//              it was before the call.
+//              it was before the call. (But where the first operation of all is captured and no board can be made,
+//              the communicator fails.) Calls and launches are in one order on all ranks: a call may wait for the
+//              device. That another rank was
+//              aborted is known by its notice, for which failure() may be silent a moment longer than the stream.
 //   Messages   Send and Recv are outside the order of collectives: all in flight at once, issued by any thread, ordered
 //              per (sender, tag). A message that its receive cannot take (longer, another type), a receive that nobody
 //              answered and a send that nobody received in time fail alone and poison nothing.

@@ -40,6 +40,13 @@ void OnGraphRanks(int world, const std::function<void(Communicator&, OnGpu&, CUs
 
 OperationOptions On(CUstream stream) { return {.memory = MemoryKind::kDevice, .stream = stream}; }
 
+// An all-reduce of 1000 bytes, in place, on the stream of its options.
+Graph GraphOfSum(Communicator& communicator, const OnGpu& gpu, std::byte* memory, const OperationOptions& options) {
+  return Graph(gpu, static_cast<CUstream>(options.stream), [&] {
+    CHECK(TextOf(communicator.AllReduce(memory, memory, 1000, DataType::kUint8, ReduceOp::kSum, options)) == "ok");
+  });
+}
+
 TEST_CASE("Every collective in a graph gives at each launch what it gives without one, in place or not") {
   for (const int world : {1, 2, 3, 4}) {
     OnGraphRanks(world, [](Communicator& communicator, OnGpu& gpu, CUstream stream) {
@@ -150,9 +157,7 @@ TEST_CASE("A rank that does not launch is named to all after the timeout, and no
     gpu.Synchronize(stream);
     OperationOptions options = On(stream);
     options.timeout = std::chrono::milliseconds(500);
-    const Graph graph(gpu, stream, [&] {
-      CHECK(TextOf(communicator.AllReduce(memory, memory, 1000, DataType::kUint8, ReduceOp::kSum, options)) == "ok");
-    });
+    const Graph graph = GraphOfSum(communicator, gpu, memory, options);
     if (communicator.rank() == 2) {
       while (!failed) std::this_thread::yield();
     } else {
@@ -181,9 +186,7 @@ TEST_CASE("Who comes when others have given up does nothing, and is told by its 
     gpu.Synchronize(stream);
     OperationOptions options = On(stream);
     options.timeout = std::chrono::milliseconds(300);
-    const Graph graph(gpu, stream, [&] {
-      CHECK(TextOf(communicator.AllReduce(memory, memory, 1000, DataType::kUint8, ReduceOp::kSum, options)) == "ok");
-    });
+    const Graph graph = GraphOfSum(communicator, gpu, memory, options);
     // Nobody looks at the others meanwhile: what is known here the GPUs have told each other.
     if (communicator.rank() == 2)
       while (failed < 2) std::this_thread::yield();
@@ -239,9 +242,7 @@ TEST_CASE("An abort ends what launched graphs wait for") {
   OnGraphRanks(2, [&](Communicator& communicator, OnGpu& gpu, CUstream stream) {
     std::byte* const memory = gpu.Allocate(1000);
     gpu.PutFill(stream, memory, 1, 1000);
-    const Graph graph(gpu, stream, [&] {
-      CHECK(TextOf(communicator.AllReduce(memory, memory, 1000, DataType::kUint8, ReduceOp::kSum, On(stream))) == "ok");
-    });
+    const Graph graph = GraphOfSum(communicator, gpu, memory, On(stream));
     if (communicator.rank() == 1) {
       while (!launched) std::this_thread::yield();
       return communicator.Abort("enough");
