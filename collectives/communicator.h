@@ -254,7 +254,9 @@ class Communicator {
   // Makes no connection: lanes are made when a schedule first needs them. REQUIRES a transport on every rank whose
   // addresses are in options.peers.
   static Result<std::unique_ptr<Communicator>> Create(CommunicatorOptions options);
-  // Without Close before, peers still in an operation are told that this rank left (kPeerAborted).
+  // Without Close before, peers still in an operation are told that this rank left (kPeerAborted). One that has failed
+  // before its first operation ended lasts until all ranks know why, for at most a second after it failed: they may not
+  // be connected to it yet.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;

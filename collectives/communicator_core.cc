@@ -162,6 +162,7 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
   core->standpoints_.resize(world);
   core->said_goodbye_.resize(world);
   core->heard_.resize(world);
+  core->is_told_.resize(world);
   core->has_failed_.resize(world);
   core->lost_.resize(world);
   if (core->gate_.kick_fd() < 0)

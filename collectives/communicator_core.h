@@ -336,7 +336,10 @@ class CommunicatorCore final : public PeerObserver,
 
   // `origin`: the rank that found it, where that is another one.
   void Poison(Error error, std::optional<Rank> origin = std::nullopt) noexcept;
+  // Whoever is connected and has not been told yet.
   void TellPeers(const Error& error, Rank origin);
+  bool SomebodyIsUntold() const;
+  void SayLastWords(bool failed_before);
   Error WithIdentity(Error error) const;
   // What the engine has found, with the operation in which it did: ranks that are in another one by now name it, too.
   Error InOperation(const Error& found) const;
@@ -442,10 +445,13 @@ class CommunicatorCore final : public PeerObserver,
   mutable std::mutex endpoint_mutex_;
   mutable std::mutex mutex_;  // guards what follows
   std::optional<Error> failure_;
+  Rank failure_origin_ = kNoRank;  // who found it
+  TimePoint failed_at_{};
   std::vector<std::optional<Goodbye>> goodbyes_;        // by peer: what it said
   std::vector<std::optional<Standpoint>> standpoints_;  // by peer: where it last said it stands
   std::vector<TimePoint> heard_;                        // by peer: when it last said anything
   std::vector<bool> said_goodbye_;                      // by peer: we did
+  std::vector<bool> is_told_;                           // by peer: of failure_, by us
   std::vector<bool> has_failed_;                        // by peer: it said so; when it then leaves it need not be dead
   std::vector<bool> lost_;                              // by peer: it went without a word
   std::vector<Rank> message_calls_;                     // who has opened a lane of messages to us, not yet met

@@ -16,6 +16,9 @@ namespace {
 // How long a failed communicator that is destroyed waits for its reason to leave, and how often it looks.
 constexpr Duration kLastWordsEvery = std::chrono::milliseconds(5);
 constexpr int kLastWordsLooks = 100;
+// How long after a failure ranks that have only begun are waited for, to come for the reason.
+constexpr int kFirstComersLooks = 200;
+constexpr Duration kFirstComers = kFirstComersLooks * kLastWordsEvery;
 
 }  // namespace
 
@@ -176,7 +179,32 @@ void CommunicatorCore::ShutDown(const Status& status) {
 
 bool CommunicatorCore::IsInItsProcess() const { return getpid() == process_; }
 
+// A connection that was still being made when the reason was sent gets a moment to carry it. And a rank that fails
+// before it has done anything may be ahead of others that are not connected to it yet: these find nobody, or one who
+// hangs up, unless they get a moment to come for the reason.
+void CommunicatorCore::SayLastWords(bool failed_before) {
+  const bool others_may_come = failed_before && completed_.load() == 0 && endpoint_->wait_fd() >= 0;
+  TimePoint until{};
+  Rank origin = kNoRank;
+  {
+    const std::lock_guard lock(mutex_);
+    until = Later(failed_at_, kFirstComers);
+    origin = failure_origin_;
+  }
+  const auto waits_for_others = [&] {
+    if (!others_may_come) return false;
+    IfMemoryAllows([&] { TellPeers(*failure(), origin); });
+    return clock_->Now() < until && SomebodyIsUntold();
+  };
+  for (int look = 0; look < kFirstComersLooks; ++look) {
+    const bool waits = waits_for_others();
+    if (!waits && (look >= kLastWordsLooks || endpoint_->ControlFlushed())) return;
+    gate_.Park(clock_->Now() + kLastWordsEvery, [] { return false; });
+  }
+}
+
 void CommunicatorCore::Destroy() {
+  const bool failed_before = poisoned_.load();
   bool parted;
   {
     const std::lock_guard lock(mutex_);
@@ -200,9 +228,7 @@ void CommunicatorCore::Destroy() {
   while (!gate_.TryEnter()) gate_.Park(clock_->Now() + kLookAroundEvery, [] { return false; });
   while (poisoned_.load() && !told_.load()) std::this_thread::yield();  // another thread is about to have told them
   if (poisoned_.load() && !ended_.load()) EndAfterFailure();
-  // A connection that was still being made when the reason was sent gets a moment to carry it.
-  for (int look = 0; poisoned_.load() && !endpoint_->ControlFlushed() && look < kLastWordsLooks; ++look)
-    gate_.Park(clock_->Now() + kLastWordsEvery, [] { return false; });
+  if (poisoned_.load()) SayLastWords(failed_before);
   armed_ = false;
   std::unique_ptr<Endpoint> endpoint;
   {

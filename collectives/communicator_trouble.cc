@@ -259,6 +259,8 @@ void CommunicatorCore::Poison(Error error, std::optional<Rank> origin) noexcept 
     const std::lock_guard lock(mutex_);
     if (failure_) return;
     failure_ = error;
+    failure_origin_ = origin.value_or(rank());
+    failed_at_ = clock_->Now();
     // Before anybody hears of it, and whether or not somebody drives.
     if (DeviceQueue* const queue = device_queue_seen_.load(); queue != nullptr) queue->EndGraphs();
     poisoned_.store(true);  // before device_queue_seen_ is looked at
@@ -278,7 +280,22 @@ void CommunicatorCore::TellPeers(const Error& error, Rank origin) {
   const ControlMessage notice{ControlKind::kAbort, Encode(NoticeOf(error, origin))};
   const std::lock_guard lock(endpoint_mutex_);
   if (endpoint_ == nullptr) return;
-  for (const Rank peer : endpoint_->ControlPeers()) endpoint_->SendControl(peer, notice);
+  for (const Rank peer : endpoint_->ControlPeers()) {
+    {
+      const std::lock_guard known(mutex_);
+      if (is_told_[static_cast<std::size_t>(peer)]) continue;
+    }
+    if (!endpoint_->SendControl(peer, notice)) continue;
+    const std::lock_guard known(mutex_);
+    is_told_[static_cast<std::size_t>(peer)] = true;
+  }
+}
+
+bool CommunicatorCore::SomebodyIsUntold() const {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t peer = 0; peer < is_told_.size(); ++peer)
+    if (static_cast<Rank>(peer) != rank() && !is_told_[peer] && !has_failed_[peer] && !lost_[peer]) return true;
+  return false;
 }
 
 void CommunicatorCore::OnControl(Rank from, ControlMessage message) {

@@ -8,11 +8,13 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "collectives/communicator.h"
 #include "tests/communicator/ranks.h"
 #include "tests/support/fault_row.h"
+#include "transport/tcp/tcp.h"
 
 namespace rondo {
 namespace {
@@ -103,6 +105,46 @@ TEST_CASE("abort fails pending and later operations here and on all other ranks,
     CHECK(pending[r].find(r == 0 ? "aborted" : "peer_aborted") == 0);
     CHECK(pending[r].find("the loss is not a number") != std::string::npos);
     CHECK(later[r].find("the loss is not a number") != std::string::npos);
+  }
+}
+
+// Rank 0 gives up at once and is gone; rank 1 is slower and looks for it then.
+std::string WhatALateRankIsTold(const std::vector<std::shared_ptr<Transport>>& transports) {
+  const auto make = [&](Rank rank) {
+    CommunicatorOptions options;
+    options.rank = rank;
+    options.transport = transports[static_cast<std::size_t>(rank)];
+    for (const auto& transport : transports)
+      options.peers.push_back({.host_id = "here", .address = transport->Address()});
+    auto communicator = Communicator::Create(std::move(options));
+    REQUIRE(communicator);
+    return *std::move(communicator);
+  };
+  auto first = make(0);
+  auto second = make(1);
+  std::thread ends([&] {
+    first->Abort("there is no such file");
+    first.reset();
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the order in which the fault was found
+  const std::string told = TextOf(second->Barrier());
+  ends.join();
+  return told;
+}
+
+TEST_CASE("a rank that gives up before it has done anything waits a moment for others to come for the reason") {
+  const InprocNetwork network(2);
+  const std::vector<std::shared_ptr<Transport>> in_process = {network.transport(0), network.transport(1)};
+  std::vector<std::shared_ptr<Transport>> over_tcp;
+  for (int rank = 0; rank < 2; ++rank) {
+    auto transport = MakeTcpTransport({.job = "last words", .host_id = LocalHostId()});
+    REQUIRE(transport);
+    over_tcp.push_back(*transport);
+  }
+  for (const auto& transports : {in_process, over_tcp}) {
+    const std::string told = WhatALateRankIsTold(transports);
+    CAPTURE(told);
+    CHECK(told.find("peer_aborted: rank 0 aborted: there is no such file") == 0);
   }
 }
 
