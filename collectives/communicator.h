@@ -35,17 +35,15 @@
 //   Graphs     On a stream that is being captured such an operation becomes part of the graph. Every rank captures it,
 //              in the same order as ever; the call waits for the others, within the timeout, and moves nothing. Each
 //              launch then does it, by the devices alone. All ranks launch the same operations in the same order,
-//              and of one communicator's never two at once: not on two streams, nor on branches of a graph. The
-//              memory is lent, and the communicator must live, for as long as a launch may be under way. A rank that
-//              does not come to an operation for as long as its timeout was when captured, or that dies, fails the
-//              communicator: whoever calls it next is told, and failure(), which is what to ask after a stream was
-//              waited for. From then on graphs do nothing, and end. kUnsupported where it takes the host: ranks on
-//              several hosts or more than 16, devices that do not reach each other's memory, counts of each rank's
-//              own, wide partials, comparisons, users' operations, any algorithm but the board. The capture is then as
-//              it was before the call. (But where the first operation of all is captured and no board can be made,
-//              the communicator fails.) Calls and launches are in one order on all ranks: a call may wait for the
-//              device. That another rank was
-//              aborted is known by its notice, for which failure() may be silent a moment longer than the stream.
+//              and of one communicator's never two at once: not on two streams, nor on branches of a graph. Calls and
+//              launches are in one order on all ranks, too: a call may wait for the device. The memory is lent, and
+//              the communicator must live, for as long as a launch may be under way, also after a failure. A rank that
+//              does not come to an operation for as long as its timeout was when captured, that launches another one
+//              than the others, or that dies, fails the communicator: whoever calls it next is told, and failure(),
+//              which is what to ask after a stream was waited for. From then on graphs do nothing, and end.
+//              kUnsupported where it takes the host: ranks on several hosts or more than 16, devices that do not reach
+//              each other's memory, counts of each rank's own, wide partials, comparisons, users' operations, any
+//              algorithm but the board. The capture is then as it was before the call.
 //   Messages   Send and Recv are outside the order of collectives: all in flight at once, issued by any thread, ordered
 //              per (sender, tag). A message that its receive cannot take (longer, another type), a receive that nobody
 //              answered and a send that nobody received in time fail alone and poison nothing.

@@ -56,6 +56,9 @@ class Condition {
   bool (*call_)(const void*);
 };
 
+// A lane may break, or a launched graph end, an instant before the control connection tells why (dead, aborted,
+// mismatch): the reason is waited for this long before that itself becomes the error.
+inline constexpr Duration kReasonGrace = std::chrono::milliseconds(300);
 // A sleeping driver looks around this often, should nothing wake it.
 inline constexpr Duration kLookAroundEvery = std::chrono::milliseconds(100);
 
@@ -279,6 +282,7 @@ class CommunicatorCore final : public PeerObserver,
   // Issuer, of operations on a stream that is captured (communicator_graphs.cc): all of Issue, and of what follows.
   Result<Sequence> IssueIntoGraph(OperationRequest& request);
   Status PrepareForGraph(OperationRequest& request);
+  Error InGraphs(const GraphTrouble& trouble) const;
   Status WriteProgramOfOne(const OperationRequest& request);
   bool AdaptersKnow(const OperationRequest& request, bool idle);
 
@@ -421,7 +425,7 @@ class CommunicatorCore final : public PeerObserver,
   std::atomic<std::uint64_t> waits_{0};  // begun so far: whether there is somebody who drives now and then
   std::atomic<bool> poisoned_{false};    // failure_ is set
   std::atomic<bool> told_{false};        // poisoned, and the peers have been told, as far as they could be
-  std::atomic<bool> ended_{false};       // all that, and nobody touches any buffer any more
+  std::atomic<bool> ended_{false};       // all that, and nobody but launched graphs touches any buffer any more
   std::atomic<bool> closing_{false};
   std::atomic<bool> rebuilding_{false};      // a Rebuild is under way, or was successful
   std::atomic<bool> may_have_board_{false};  // until it has turned out that there is none

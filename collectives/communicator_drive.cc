@@ -152,9 +152,10 @@ Result<bool> CommunicatorCore::StartNext() {
     return true;
   }
   if (request.program != nullptr) [[unlikely]] {
-    if (!runner_->ServesDevices(request.descriptor))
-      return Fail(ErrorCode::kUnsupported, "{} cannot be captured into a graph: there is no board",
-                  request.descriptor.ToString());
+    if (!runner_->ServesDevices(request.descriptor)) {  // on no rank
+      request.program->declined = "there is no board: " + board_->why();
+      return true;
+    }
     RONDO_ASSIGN(const OperationBuffers buffers, BuffersOf(request));
     std::string why;
     runner_->StartOnDevices(request.descriptor, buffers, request.scale, request.in_place, device_queue_->peers(why),
@@ -207,6 +208,8 @@ Result<const Plan*> CommunicatorCore::PlanOf(const OperationRequest& request, bo
 Result<Progress> CommunicatorCore::PollCurrent() {
   if (staging_.running()) [[unlikely]]
     return PollOnDevices();
+  if (!runner_->running()) [[unlikely]]
+    return Progress::kComplete;  // it was declined when it started
   return runner_->Poll();
 }
 

@@ -127,7 +127,7 @@ Status CommunicatorCore::Close() {
   }
   const TimePoint until = Later(clock_->Now(), options_.timeout);
   Status status = OrFail("closing", [&] { return PartBy(until); });
-  // Whatever it is that has failed, nobody touches any buffer any more when this returns.
+  // Whatever it is that has failed, nobody but launched graphs touches any buffer any more when this returns.
   if (poisoned_.load()) DriveUntil(until, 0, [&] { return ended_.load(); });
   ShutDown(status);
   return status;

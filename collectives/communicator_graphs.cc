@@ -9,6 +9,11 @@
 #include "collectives/communicator_core.h"
 
 namespace rondo {
+namespace {
+
+constexpr int kLooksForReason = 100;
+
+}  // namespace
 
 // What is refused here is refused on all ranks alike: none of them waits for another one.
 Status CommunicatorCore::PrepareForGraph(OperationRequest& request) {
@@ -41,17 +46,16 @@ Status CommunicatorCore::PrepareForGraph(OperationRequest& request) {
 
 Result<Sequence> CommunicatorCore::IssueIntoGraph(OperationRequest& request) {
   RONDO_TRY(PrepareForGraph(request));
-  Sequence sequence = issued_.load(std::memory_order_relaxed);
+  Sequence sequence = completed_.load(std::memory_order_acquire);  // of a world of one, in which nothing is issued
   if (world_size() == 1) {
     RONDO_TRY(MayIssue());
     RONDO_TRY(WriteProgramOfOne(request));
   } else {
     RONDO_ASSIGN(sequence, Issue(request));
     RONDO_TRY(WaitForGood(sequence));
-    if (program_.declined)
-      return Fail(ErrorCode::kUnsupported,
-                  "{} cannot be captured into a graph: not all ranks' devices reach the others' memory",
-                  request.descriptor.ToString());
+    if (!program_.declined.empty())
+      return Fail(ErrorCode::kUnsupported, "{} cannot be captured into a graph: {}", request.descriptor.ToString(),
+                  program_.declined);
   }
   program_.operation = sequence;
   has_graphs_.store(true);
@@ -89,15 +93,34 @@ Status CommunicatorCore::WriteProgramOfOne(const OperationRequest& request) {
 
 bool CommunicatorCore::LookAtGraphs() {
   if (!has_graphs_.load(std::memory_order_acquire) || poisoned_.load(std::memory_order_acquire)) return false;
-  const auto absence = device_queue_seen_.load()->Absent();
-  if (!absence) return false;
-  const Rank culprit = absence->ranks.empty() ? kNoRank : absence->ranks.front();
-  Poison(WithCulprit(ErrorCode::kTimeout,
-                     fmt::format("in a launched graph, in what was captured as #{}, rank {} did not come within the "
-                                 "timeout, as rank {} found",
-                                 absence->operation, fmt::join(absence->ranks, ", "), rank()),
-                     culprit));
+  const auto trouble = device_queue_seen_.load()->TroubleOfGraphs();
+  if (!trouble) return false;
+  // The GPUs have told each other faster than the hosts do, one of which knows why.
+  const bool told_why = !trouble->missing.empty() || !trouble->strayed.empty();
+  for (int look = 0; !told_why && !poisoned_.load() && look < kLooksForReason; ++look)
+    gate_.Rest(kReasonGrace / kLooksForReason, [&] { return poisoned_.load(); });
+  Poison(InGraphs(*trouble));
   return true;
+}
+
+Error CommunicatorCore::InGraphs(const GraphTrouble& trouble) const {
+  if (!trouble.missing.empty())
+    return WithCulprit(ErrorCode::kTimeout,
+                       fmt::format("in a launched graph, in what was captured as #{}, rank {} did not come within the "
+                                   "timeout, as rank {} found",
+                                   trouble.operation, fmt::join(trouble.missing, ", "), rank()),
+                       trouble.missing.front());
+  if (trouble.strayed.empty())
+    return Error(ErrorCode::kPeerAborted, "another rank has ended all launched graphs, and has not said why");
+  const GraphTrouble::Stray& stray = trouble.strayed.front();
+  return WithCulprit(
+      ErrorCode::kMismatch,
+      fmt::format(
+          "the ranks launch different graphs: rank {} is in what was captured as #{}, rank {} in "
+          "{}",
+          rank(), trouble.operation, stray.rank,
+          stray.operation != 0 ? fmt::format("#{}", stray.operation) : std::string("another, as others have found")),
+      stray.rank);
 }
 
 }  // namespace rondo

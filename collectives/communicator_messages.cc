@@ -61,6 +61,7 @@ Status CommunicatorCore::Prepare(MessageOperation& operation, const Incoming& in
 }
 
 Status CommunicatorCore::Submit(std::initializer_list<MessageOperation*> operations) {
+  if (LookAtGraphs()) return Fail(*failure());
   const TimePoint now = clock_->Now();
   const std::lock_guard lock(submit_mutex_);
   if (submit_refusal_) return Fail(*submit_refusal_);

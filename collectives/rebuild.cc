@@ -74,7 +74,7 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::RebuildBy(const RebuildO
     if (!parted && !poisoned_.load()) Abort("it rebuilds, and not all ranks came to do so");
   }
   AbortChildren(fmt::format("rank {} rebuilds the communicator that this one was split from", rank()));
-  // Until nobody touches any buffer any more: the caller is going to reuse them.
+  // Until nobody but launched graphs touches any buffer any more: the caller is going to reuse them.
   if (poisoned_.load() && !DriveUntil(deadline, 0, [&] { return ended_.load(); }))
     return Fail(ErrorCode::kTimeout, "operations were still under way at the end of the rebuild's timeout");
 

@@ -19,6 +19,10 @@ namespace {
 CUdeviceptr AddressOf(const std::byte* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
 std::byte* MemoryAt(CUdeviceptr address) { return reinterpret_cast<std::byte*>(address); }
 
+// Smaller allocations are parts of such a block, and others are shown the whole of it, with whatever else lies there.
+constexpr std::size_t kBlockBytes = std::size_t{2} << 20;
+static_assert(sizeof(MeetingPlace) <= kBlockBytes);
+
 // When this process began, in ticks of the kernel's clock: numbers of processes are given again, and two containers of
 // a host may give the same one.
 std::uint64_t StartOfProcess() {
@@ -205,7 +209,7 @@ Result<const std::byte*> Peers::MeetingPlace() {
   if (place_ == 0) {
     const Gpu::Use use(*gpu_);
     CUdeviceptr place = 0;
-    RONDO_TRY(driver_.Check(driver_.MemAlloc(&place, sizeof(cuda::MeetingPlace)), "allocating a place for meetings"));
+    RONDO_TRY(driver_.Check(driver_.MemAlloc(&place, kBlockBytes), "allocating a place for meetings"));
     Status cleared = driver_.Check(driver_.MemsetD8Async(place, 0, sizeof(cuda::MeetingPlace), stream_),
                                    "clearing a place for meetings");
     if (cleared) cleared = driver_.Check(driver_.StreamSynchronize(stream_), "clearing a place for meetings");

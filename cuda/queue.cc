@@ -121,13 +121,16 @@ Status Queue::Capture(DeviceStream stream, const DeviceProgram& program) {
   return peers_->Capture(static_cast<CUstream>(stream), program, report);
 }
 
-std::optional<DeviceAbsence> Queue::Absent() const {
+std::optional<GraphTrouble> Queue::TroubleOfGraphs() const {
   const MeetingReport& report = words_->report;
   if (LoadOfAll(&report.over) == 0) return std::nullopt;
-  DeviceAbsence absence{.operation = report.operation, .ranks = {}};
-  for (Rank r = 0; r < kMostSources; ++r)
-    if (report.missing[r] != 0) absence.ranks.push_back(r);
-  return absence;
+  GraphTrouble trouble{.operation = report.operation, .missing = {}, .strayed = {}};
+  for (Rank r = 0; r < kMostSources; ++r) {
+    if (report.missing[r] != 0) trouble.missing.push_back(r);
+    if (const std::uint64_t other = report.strayed[r]; other != 0)
+      trouble.strayed.push_back({.rank = r, .operation = other == kSomeOther ? 0 : other});
+  }
+  return trouble;
 }
 
 Status Queue::Enter(DeviceStream stream, Sequence sequence) {

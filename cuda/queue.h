@@ -46,7 +46,7 @@ class Queue final : public DeviceQueue {
   void LeaveForGood() noexcept override;
   void Drain() noexcept override;
   Status Capture(DeviceStream stream, const DeviceProgram& program) override;
-  std::optional<DeviceAbsence> Absent() const override;
+  std::optional<GraphTrouble> TroubleOfGraphs() const override;
   void EndGraphs() noexcept override { StoreForAll(&words_->report.stop, 1); }
   DevicePeers* peers(std::string& why) override;
   void Rest() override {

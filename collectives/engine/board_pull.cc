@@ -149,7 +149,7 @@ void BoardPath::EndPrelude() {
     stage_ = Stage::kMain;
     if (on_devices_) {
       declined_ = !all;
-      if (program_ != nullptr) program_->declined = declined_;
+      if (program_ != nullptr && declined_) program_->declined = "not all ranks' devices reach the others' memory";
       if (all) BeginOnDevices();
     } else if (all || can_read_) {
       BeginPull(/*mapped=*/all);

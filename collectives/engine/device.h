@@ -78,13 +78,18 @@ struct DeviceProgram {
   std::vector<DeviceFold> folds;
   bool meets_between = false;
   std::vector<Copy> copies;
-  bool declined = false;  // nothing of this: some rank's device cannot
+  std::string declined;  // why nothing of this can be, on no rank; "": it can
 };
 
-// Whom an operation in a graph has waited for in vain.
-struct DeviceAbsence {
-  Sequence operation = 0;
-  std::vector<Rank> ranks;
+// Why operations in graphs have come to an end. Where it names nobody some rank's host has ended them, and says why.
+struct GraphTrouble {
+  struct Stray {
+    Rank rank = kNoRank;
+    Sequence operation = 0;  // 0: another rank has found it, and knows
+  };
+  Sequence operation = 0;      // in which it was found
+  std::vector<Rank> missing;   // that did not come within the timeout
+  std::vector<Stray> strayed;  // that came in another operation
 };
 
 // Work of a device on its own memory and on that of other ranks of the host, which it reaches where it lies. Thread
@@ -169,8 +174,8 @@ class DeviceQueue {
   // Puts an operation on a stream that is captured. The issuer's. Its memory, this queue and all that was shown or
   // found for it are lent as long as a launch of the graph may be under way. REQUIRES: peers() is not null.
   virtual Status Capture(DeviceStream stream, const DeviceProgram& program) = 0;
-  // Any thread. Who was missing when a launched graph waited; from then on operations in graphs do nothing.
-  virtual std::optional<DeviceAbsence> Absent() const = 0;
+  // Any thread. What has ended operations in graphs, if anything has; from then on they do nothing.
+  virtual std::optional<GraphTrouble> TroubleOfGraphs() const = 0;
   // Any thread. From now on operations in graphs do nothing, and those that wait no longer do.
   virtual void EndGraphs() noexcept = 0;
 

@@ -7,13 +7,14 @@
 //   until marks[1] of its own place >= 7    until marks[0] of its own >= 7   acquire
 //
 // Marks only grow, and each place counts its own rank's meetings. So nothing is ever reset, and a graph is launched
-// again as it is. All ranks hold the same meetings in the same order.
+// again as it is. All ranks hold the same meetings in the same order, and say with each in which operation they are:
+// who launches another one is found out before anything is done.
 //
-// Who does not come is waited for until the timeout. Then the place is over, for good: its meetings return at once,
-// folds that look at it do nothing, and the host reads in the report who was missing in what. Before that the rank
-// takes its marks back in all other places, with the name of who was missing: who comes later must not touch memory
-// that its owner has got back, and is over as well. So whoever passes a meeting has done so before any of its ranks
-// gave up.
+// Who does not come is waited for until the timeout. Then the place is over, for good, as it is where ranks meet in
+// different operations: its meetings return at once, folds that look at it do nothing, and the host reads in the report
+// why. Before that the rank takes its marks back in all other places, with the name of who is to blame: who comes later
+// must not touch memory that its owner has got back, and is over as well. So whoever passes a meeting has done so
+// before any of its ranks gave up.
 #pragma once
 
 #include <cstdint>
@@ -32,35 +33,40 @@ namespace rondo::cuda {
 
 // In memory of a rank's GPU, which the others' write. Zeros at first.
 struct MeetingPlace {
-  struct alignas(32) Mark {  // a sector of a cache's line each, for each has another writer
-    std::uint64_t meetings = 0;
+  struct alignas(32) Mark {            // a sector of a cache's line each, for each has another writer
+    std::uint64_t meetings = 0;        // that the rank has begun
+    std::uint64_t operations[2] = {};  // of the last two: nobody is further ahead, as all must come to each
   };
   std::uint64_t meetings = 0;  // that its rank has begun
   std::uint64_t over = 0;
-  Mark marks[kMostSources];  // by rank: that it has begun
+  std::uint32_t is_held = 0;  // a meeting: launches that are against the rules, two at once, are told apart
+  Mark marks[kMostSources];   // by rank
 };
 
 // In pinned memory of the host. Zeros at first.
 struct MeetingReport {
   std::uint32_t stop = 0;  // the host's word: nobody waits or does anything any more
-  std::uint32_t over = 0;  // written last: somebody was missing
+  std::uint32_t over = 0;  // written last: somebody was missing, came in another operation, or has ended it all
   std::uint64_t operation = 0;
-  std::uint8_t missing[kMostSources] = {};  // by rank
+  std::uint64_t strayed[kMostSources] = {};  // by rank: the other operation in which it came; 0: it did not
+  std::uint8_t missing[kMostSources] = {};   // by rank
 };
+inline constexpr std::uint64_t kSomeOther = ~std::uint64_t{0};  // in `strayed`: another rank found it
 
 // The kernel's only parameter. Pointers are the GPU's.
 struct MeetArguments {
   MeetingPlace* places[kMostSources] = {};  // by rank
   MeetingReport* report = nullptr;
   std::uint64_t timeout_ns = 0;
-  std::uint64_t operation = 0;  // for the report
+  std::uint64_t operation = 0;  // the same on all ranks, and not 0
   std::int32_t rank = 0;
   std::int32_t count = 0;  // of ranks
 };
 static_assert(std::is_trivially_copyable_v<MeetArguments>);
 
-// A mark that was taken back: for want of the rank whose number is added, or kMostSources, by the host's word.
-inline constexpr std::uint64_t kTakenBack = ~std::uint64_t{0} - kMostSources;
+// A mark that was taken back: for want of the rank whose number is added; because rank r came in another operation,
+// kMostSources + r; by the host's word, 2 * kMostSources.
+inline constexpr std::uint64_t kTakenBack = ~std::uint64_t{0} - 2 * kMostSources;
 
 // ---- words that others write: GPUs of this host and its processors ----
 
@@ -97,6 +103,14 @@ RONDO_HOST_DEVICE std::uint32_t LoadOfAll(const std::uint32_t* from) {
 #endif
 }
 
+RONDO_HOST_DEVICE std::uint32_t Exchange(std::uint32_t* at, std::uint32_t value) {
+#ifdef __CUDA_ARCH__
+  return atomicExch(at, value);
+#else
+  return __atomic_exchange_n(at, value, __ATOMIC_ACQ_REL);
+#endif
+}
+
 RONDO_HOST_DEVICE std::uint64_t NowNs() {
 #ifdef __CUDA_ARCH__
   std::uint64_t now;
@@ -125,18 +139,38 @@ RONDO_HOST_DEVICE void Pause() {
 // The meeting's number; 0: the place is over.
 RONDO_HOST_DEVICE std::uint64_t BeginMeeting(const MeetArguments& arguments) {
   MeetingPlace& own = *arguments.places[arguments.rank];
-  return own.over != 0 ? 0 : ++own.meetings;
+  while (Exchange(&own.is_held, 1) != 0) Pause();  // whoever holds it ends, at its timeout
+  if (LoadOfAll(&own.over) == 0) return ++own.meetings;
+  StoreForAll(&own.is_held, 0);
+  return 0;
 }
 
 RONDO_HOST_DEVICE void Arrive(const MeetArguments& arguments, std::int32_t peer, std::uint64_t meeting) {
   if (peer == arguments.rank || peer >= arguments.count) return;
-  StoreForAll(&arguments.places[peer]->marks[arguments.rank].meetings, meeting);
+  MeetingPlace::Mark& mark = arguments.places[peer]->marks[arguments.rank];
+  mark.operations[meeting % 2] = arguments.operation;
+  StoreForAll(&mark.meetings, meeting);
 }
 
 // What the report says once it is over. Several threads may say the same.
 RONDO_HOST_DEVICE void NoteMissing(const MeetArguments& arguments, std::uint64_t rank) {
   arguments.report->missing[rank] = 1;
   arguments.report->operation = arguments.operation;
+}
+RONDO_HOST_DEVICE void NoteStrayed(const MeetArguments& arguments, std::uint64_t rank, std::uint64_t operation) {
+  arguments.report->strayed[rank] = operation;
+  arguments.report->operation = arguments.operation;
+}
+
+// What a peer has found, as the mark says that it has taken back.
+RONDO_HOST_DEVICE void NoteTakenBack(const MeetArguments& arguments, std::uint64_t found, std::uint64_t operation_there,
+                                     std::int32_t peer) {
+  const auto own = static_cast<std::uint64_t>(arguments.rank);
+  if (found < kMostSources) return NoteMissing(arguments, found);
+  if (found == 2 * kMostSources) return;
+  const std::uint64_t strayed = found - kMostSources;
+  if (strayed != own) return NoteStrayed(arguments, strayed, kSomeOther);
+  NoteStrayed(arguments, static_cast<std::uint64_t>(peer), operation_there);  // from that one's operation, this is one
 }
 
 RONDO_HOST_DEVICE void Await(const MeetArguments& arguments, std::int32_t peer, std::uint64_t meeting) {
@@ -145,46 +179,54 @@ RONDO_HOST_DEVICE void Await(const MeetArguments& arguments, std::int32_t peer, 
   constexpr std::uint32_t kLooksInARow = 256;
   if (peer >= arguments.count) return;
   MeetingPlace& own = *arguments.places[arguments.rank];
+  const auto end = [&] { StoreForAll(&own.over, 1); };
   if (peer == arguments.rank) {
-    if (LoadOfAll(&arguments.report->stop) != 0) own.over = 1;
+    if (LoadOfAll(&arguments.report->stop) != 0) end();
     return;
   }
+  const MeetingPlace::Mark& theirs = own.marks[peer];
+  const std::uint64_t& operation_there = theirs.operations[meeting % 2];
   const std::uint64_t begun_ns = NowNs();
   for (std::uint32_t looks = 1;; ++looks) {
-    const std::uint64_t mark = LoadOfAll(&own.marks[peer].meetings);
+    const std::uint64_t mark = LoadOfAll(&theirs.meetings);
     if (mark >= kTakenBack) {
-      if (mark - kTakenBack < static_cast<std::uint64_t>(arguments.count)) NoteMissing(arguments, mark - kTakenBack);
-      own.over = 1;
-      return;
+      NoteTakenBack(arguments, mark - kTakenBack, operation_there, peer);
+      return end();
     }
-    if (mark >= meeting) return;
+    if (mark >= meeting) {
+      if (operation_there == arguments.operation) return;
+      NoteStrayed(arguments, static_cast<std::uint64_t>(peer), operation_there);
+      return end();
+    }
     if (looks % kLooksInARow == 0) {
+      if (LoadOfAll(&own.over) != 0) return;
       const bool late = NowNs() >= begun_ns + arguments.timeout_ns;
       if (late) NoteMissing(arguments, static_cast<std::uint64_t>(peer));
-      if (late || LoadOfAll(&arguments.report->stop) != 0) {
-        own.over = 1;
-        return;
-      }
+      if (late || LoadOfAll(&arguments.report->stop) != 0) return end();
     }
     Pause();
   }
 }
 
-// The first that is noted as missing; kMostSources: none is.
-RONDO_HOST_DEVICE std::uint64_t FirstMissing(const MeetArguments& arguments) {
-  std::uint64_t rank = 0;
-  while (rank < kMostSources && arguments.report->missing[rank] == 0) ++rank;
-  return rank;
+// What marks that are taken back say.
+RONDO_HOST_DEVICE std::uint64_t Found(const MeetArguments& arguments) {
+  for (std::uint64_t rank = 0; rank < kMostSources; ++rank)
+    if (arguments.report->missing[rank] != 0) return rank;
+  for (std::uint64_t rank = 0; rank < kMostSources; ++rank)
+    if (arguments.report->strayed[rank] != 0) return kMostSources + rank;
+  return 2 * kMostSources;
 }
 
 RONDO_HOST_DEVICE void TakeBack(const MeetArguments& arguments, std::int32_t peer) {
-  if (arguments.places[arguments.rank]->over == 0 || peer == arguments.rank || peer >= arguments.count) return;
-  StoreForAll(&arguments.places[peer]->marks[arguments.rank].meetings, kTakenBack + FirstMissing(arguments));
+  if (peer == arguments.rank || peer >= arguments.count) return;
+  if (LoadOfAll(&arguments.places[arguments.rank]->over) == 0) return;
+  StoreForAll(&arguments.places[peer]->marks[arguments.rank].meetings, kTakenBack + Found(arguments));
 }
 
 RONDO_HOST_DEVICE void EndMeeting(const MeetArguments& arguments) {
-  if (arguments.places[arguments.rank]->over != 0 && FirstMissing(arguments) < kMostSources)
-    StoreForAll(&arguments.report->over, 1);
+  MeetingPlace& own = *arguments.places[arguments.rank];
+  if (LoadOfAll(&own.over) != 0) StoreForAll(&arguments.report->over, 1);
+  StoreForAll(&own.is_held, 0);
 }
 
 }  // namespace rondo::cuda

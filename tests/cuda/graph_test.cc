@@ -1,51 +1,17 @@
 // Operations in CUDA graphs: captured once, launched again and again, and no host takes part then.
 #include <doctest/doctest.h>
 
-#include <atomic>
-#include <chrono>
-#include <cstring>
 #include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "cuda/cuda.h"
 #include "tests/communicator/plain.h"
-#include "tests/cuda/on_gpu.h"
-#include "tests/transport_shm/ranks.h"
+#include "tests/cuda/graph_ranks.h"
 
 namespace rondo::cuda {
 namespace {
 
 using Bytes8 = std::vector<unsigned char>;
-
-std::string TextOf(const Status& status) { return status ? "ok" : status.error().ToString(); }
-
-void OnGraphRanks(int world, const std::function<void(Communicator&, OnGpu&, CUstream)>& body,
-                  const std::function<void(CommunicatorOptions&)>& adjust = nullptr) {
-  if (OnGpu::Find() == nullptr) return;
-  test::OnShmRanks({.ranks = world,
-                    .adjust =
-                        [&](CommunicatorOptions& options) {
-                          auto devices = OpenCuda({.driver = LibraryUnderTest()});
-                          REQUIRE(devices.has_value());
-                          options.device = *std::move(devices);
-                          if (adjust) adjust(options);
-                        }},
-                   [&](Communicator& communicator) {
-                     const auto gpu = OnGpu::Find();
-                     body(communicator, *gpu, gpu->NewStream());
-                   });
-}
-
-OperationOptions On(CUstream stream) { return {.memory = MemoryKind::kDevice, .stream = stream}; }
-
-// An all-reduce of 1000 bytes, in place, on the stream of its options.
-Graph GraphOfSum(Communicator& communicator, const OnGpu& gpu, std::byte* memory, const OperationOptions& options) {
-  return Graph(gpu, static_cast<CUstream>(options.stream), [&] {
-    CHECK(TextOf(communicator.AllReduce(memory, memory, 1000, DataType::kUint8, ReduceOp::kSum, options)) == "ok");
-  });
-}
 
 TEST_CASE("Every collective in a graph gives at each launch what it gives without one, in place or not") {
   for (const int world : {1, 2, 3, 4}) {
@@ -149,59 +115,6 @@ TEST_CASE("Nobody's capture is broken by operations that are driven meanwhile, n
   });
 }
 
-TEST_CASE("A rank that does not launch is named to all after the timeout, and nothing is done from then on") {
-  std::atomic<bool> failed{false};
-  OnGraphRanks(3, [&](Communicator& communicator, OnGpu& gpu, CUstream stream) {
-    std::byte* const memory = gpu.Allocate(1000);
-    gpu.PutFill(stream, memory, 1, 1000);
-    gpu.Synchronize(stream);
-    OperationOptions options = On(stream);
-    options.timeout = std::chrono::milliseconds(500);
-    const Graph graph = GraphOfSum(communicator, gpu, memory, options);
-    if (communicator.rank() == 2) {
-      while (!failed) std::this_thread::yield();
-    } else {
-      graph.Launch();
-      gpu.Synchronize(stream);
-      CHECK(communicator.failure().has_value());
-      failed = true;
-    }
-    const Status status = communicator.Barrier();
-    REQUIRE(!status);
-    CAPTURE(TextOf(status));
-    CHECK(status.error().code() == ErrorCode::kTimeout);
-    CHECK(status.error().culprit() == 2);
-    CHECK(status.error().message().find("in what was captured as #1, rank 2 did not come") != std::string::npos);
-    graph.Launch();
-    gpu.Synchronize(stream);
-    CHECK(gpu.Values<unsigned char>(memory, 1000) == Bytes8(1000, 1));
-  });
-}
-
-TEST_CASE("Who comes when others have given up does nothing, and is told by its own GPU whom they waited for") {
-  std::atomic<int> failed{0};
-  OnGraphRanks(3, [&](Communicator& communicator, OnGpu& gpu, CUstream stream) {
-    std::byte* const memory = gpu.Allocate(1000);
-    gpu.PutFill(stream, memory, 1, 1000);
-    gpu.Synchronize(stream);
-    OperationOptions options = On(stream);
-    options.timeout = std::chrono::milliseconds(300);
-    const Graph graph = GraphOfSum(communicator, gpu, memory, options);
-    // Nobody looks at the others meanwhile: what is known here the GPUs have told each other.
-    if (communicator.rank() == 2)
-      while (failed < 2) std::this_thread::yield();
-    graph.Launch();
-    gpu.Synchronize(stream);
-    ++failed;
-    while (failed < 3) std::this_thread::yield();
-    const auto failure = communicator.failure();
-    REQUIRE(failure.has_value());
-    CHECK(failure->code() == ErrorCode::kTimeout);
-    CHECK(failure->culprit() == 2);
-    CHECK(gpu.Values<unsigned char>(memory, 1000) == Bytes8(1000, 1));
-  });
-}
-
 TEST_CASE("A capture that is broken takes no operation, and a communicator that has ended none either") {
   OnGraphRanks(1, [&](Communicator& communicator, OnGpu& gpu, CUstream stream) {
     std::byte* const memory = gpu.Allocate(1000);
@@ -237,26 +150,6 @@ TEST_CASE("A capture that is broken takes no operation, and a communicator that 
   });
 }
 
-TEST_CASE("An abort ends what launched graphs wait for") {
-  std::atomic<bool> launched{false};
-  OnGraphRanks(2, [&](Communicator& communicator, OnGpu& gpu, CUstream stream) {
-    std::byte* const memory = gpu.Allocate(1000);
-    gpu.PutFill(stream, memory, 1, 1000);
-    const Graph graph = GraphOfSum(communicator, gpu, memory, On(stream));
-    if (communicator.rank() == 1) {
-      while (!launched) std::this_thread::yield();
-      return communicator.Abort("enough");
-    }
-    graph.Launch();
-    launched = true;
-    while (!communicator.failure()) communicator.Progress();
-    CHECK(communicator.failure()->code() == ErrorCode::kPeerAborted);
-    communicator.Progress();
-    gpu.Synchronize(stream);
-    CHECK(gpu.Values<unsigned char>(memory, 1000) == Bytes8(1000, 1));
-  });
-}
-
 TEST_CASE("A rank that captures is told so, where another one does not") {
   OnGraphRanks(2, [](Communicator& communicator, OnGpu& gpu, CUstream stream) {
     std::byte* const memory = gpu.Allocate(1000);
@@ -276,37 +169,65 @@ TEST_CASE("A rank that captures is told so, where another one does not") {
   });
 }
 
+// What a captured call was refused for. The capture goes on, and so does all else.
+std::string RefusalOf(Communicator& communicator, OnGpu& gpu, CUstream stream,
+                      const std::function<Status(std::byte* memory)>& call) {
+  std::byte* const memory = gpu.Allocate(1000);
+  std::string text;
+  const Graph graph(gpu, stream, [&] {
+    const Status status = call(memory);
+    REQUIRE(!status);
+    CHECK(status.error().code() == ErrorCode::kUnsupported);
+    text = status.error().message();
+    gpu.PutFill(stream, memory, 7, 1000);
+  });
+  graph.Launch();
+  gpu.Synchronize(stream);
+  CHECK(gpu.Values<unsigned char>(memory, 1000) == Bytes8(1000, 7));
+  CHECK(TextOf(communicator.Barrier()) == "ok");
+  return text;
+}
+
 TEST_CASE("What cannot be in a graph is refused with the reason, and neither the capture nor anything else is harmed") {
-  const auto refused = [](Communicator& communicator, OnGpu& gpu, CUstream stream, const OperationOptions& options) {
-    std::byte* const memory = gpu.Allocate(1000);
-    std::string text;
-    const Graph graph(gpu, stream, [&] {
-      const Status status = communicator.AllReduce(memory, memory, 1000, DataType::kUint8, ReduceOp::kSum, options);
-      REQUIRE(!status);
-      CHECK(status.error().code() == ErrorCode::kUnsupported);
-      text = status.error().message();
-      gpu.PutFill(stream, memory, 7, 1000);
-    });
-    graph.Launch();
-    gpu.Synchronize(stream);
-    CHECK(gpu.Values<unsigned char>(memory, 1000) == Bytes8(1000, 7));
-    CHECK(TextOf(communicator.Barrier()) == "ok");
-    return text;
+  const auto sum_refused_for = [](const char* reason, Communicator& communicator, OnGpu& gpu,
+                                  const OperationOptions& options, DataType type = DataType::kUint8,
+                                  ReduceOp op = ReduceOp::kSum) {
+    const std::string text =
+        RefusalOf(communicator, gpu, static_cast<CUstream>(options.stream),
+                  [&](std::byte* memory) { return communicator.AllReduce(memory, memory, 10, type, op, options); });
+    CAPTURE(text);
+    CHECK(text.find(reason) != std::string::npos);
   };
   OnGraphRanks(2, [&](Communicator& communicator, OnGpu& gpu, CUstream stream) {
-    OperationOptions options = On(stream);
-    options.algorithm = Algorithm::kRing;
-    CHECK(refused(communicator, gpu, stream, options).find("it goes by way of the hosts") != std::string::npos);
-    options = On(stream);
-    options.compare_results = true;
-    CHECK(refused(communicator, gpu, stream, options).find("processors widen or compare") != std::string::npos);
+    OperationOptions ring = On(stream);
+    ring.algorithm = Algorithm::kRing;
+    sum_refused_for("it goes by way of the hosts", communicator, gpu, ring);
+    OperationOptions compared = On(stream);
+    compared.compare_results = true;
+    sum_refused_for("processors widen or compare", communicator, gpu, compared);
+    OperationOptions wide = On(stream);
+    wide.wide_partials = true;
+    sum_refused_for("processors widen or compare", communicator, gpu, wide, DataType::kFloat16);
+    const auto own = communicator.DefineOperation(
+        {.name = "first", .commutative = true, .combine = [](const void*, const void*, void*, std::size_t, DataType) {
+         }});
+    REQUIRE(own);
+    sum_refused_for("no device knows a function of a user", communicator, gpu, On(stream), DataType::kUint8, *own);
+    const std::vector<std::uint64_t> counts = {3, 5};
+    const std::string varying = RefusalOf(communicator, gpu, stream, [&](std::byte* memory) {
+      return communicator.AllGatherV(memory, memory + 500, counts, DataType::kUint8, On(stream));
+    });
+    CHECK(varying.find("and equal counts") != std::string::npos);
   });
   OnGraphRanks(
       2,
       [&](Communicator& communicator, OnGpu& gpu, CUstream stream) {
-        CHECK(refused(communicator, gpu, stream, On(stream)).find("device_peers is off") != std::string::npos);
+        sum_refused_for("device_peers is off", communicator, gpu, On(stream));
       },
       [](CommunicatorOptions& options) { options.device_peers = false; });
+  OnGraphRanks(17, [&](Communicator& communicator, OnGpu& gpu, CUstream stream) {
+    sum_refused_for("more than 16 ranks", communicator, gpu, On(stream));
+  });
 }
 
 }  // namespace

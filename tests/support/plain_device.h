@@ -309,7 +309,7 @@ class PlainDevice final : public Device {
     Status Capture(DeviceStream, const DeviceProgram&) override {
       return Fail(ErrorCode::kUnsupported, "the plain device has no graphs");
     }
-    std::optional<DeviceAbsence> Absent() const override { return std::nullopt; }
+    std::optional<GraphTrouble> TroubleOfGraphs() const override { return std::nullopt; }
     void EndGraphs() noexcept override {}
     Status Enter(DeviceStream stream, Sequence sequence) override {
       if (stream == nullptr) return Fail(ErrorCode::kUnsupported, "the plain device has no default stream");

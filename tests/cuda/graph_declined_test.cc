@@ -1,0 +1,37 @@
+// Operations in graphs where some rank's GPU cannot: all ranks are told so, and nothing else is harmed. On the played
+// GPU alone, which can be made so.
+#include <doctest/doctest.h>
+
+#include "tests/cuda/fake_driver/fake_driver.h"
+#include "tests/cuda/graph_ranks.h"
+
+namespace rondo::cuda {
+namespace {
+
+TEST_CASE("Where one rank's memory cannot be shown the capture is refused on all ranks, and the next one is taken") {
+  const FakeDriver fake;
+  OnGraphRanks(3, [&](Communicator& communicator, OnGpu& gpu, CUstream stream) {
+    std::byte* const memory = gpu.Allocate(1000);
+    gpu.PutFill(stream, memory, 1, 1000);
+    gpu.Synchronize(stream);
+    CHECK(TextOf(communicator.Barrier()) == "ok");
+    if (communicator.rank() == 0) fake.FailCall("IpcGetMemHandle", 1, CUDA_ERROR_INVALID_VALUE);
+    CHECK(TextOf(communicator.Barrier()) == "ok");
+    const Graph nothing(gpu, stream, [&] {
+      const Status status = communicator.AllReduce(memory, memory, 1000, DataType::kUint8, ReduceOp::kSum, On(stream));
+      REQUIRE(!status);
+      CAPTURE(TextOf(status));
+      CHECK(status.error().code() == ErrorCode::kUnsupported);
+      CHECK(TextOf(status).find("not all ranks' devices reach the others' memory") != std::string::npos);
+    });
+    nothing.Launch();
+    const Graph sum = GraphOfSum(communicator, gpu, memory, On(stream));
+    sum.Launch();
+    gpu.Synchronize(stream);
+    CHECK(gpu.Values<unsigned char>(memory, 1000) == std::vector<unsigned char>(1000, 3));
+    CHECK(TextOf(communicator.Close()) == "ok");
+  });
+}
+
+}  // namespace
+}  // namespace rondo::cuda

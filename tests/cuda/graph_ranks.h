@@ -1,0 +1,42 @@
+// N ranks as threads with a GPU each, real or played, whose communicators are captured into graphs.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "cuda/cuda.h"
+#include "tests/cuda/on_gpu.h"
+#include "tests/transport_shm/ranks.h"
+
+namespace rondo::cuda {
+
+inline std::string TextOf(const Status& status) { return status ? "ok" : status.error().ToString(); }
+
+inline void OnGraphRanks(int world, const std::function<void(Communicator&, OnGpu&, CUstream)>& body,
+                         const std::function<void(CommunicatorOptions&)>& adjust = nullptr) {
+  if (OnGpu::Find() == nullptr) return;
+  test::OnShmRanks({.ranks = world,
+                    .adjust =
+                        [&](CommunicatorOptions& options) {
+                          auto devices = OpenCuda({.driver = LibraryUnderTest()});
+                          REQUIRE(devices.has_value());
+                          options.device = *std::move(devices);
+                          if (adjust) adjust(options);
+                        }},
+                   [&](Communicator& communicator) {
+                     const auto gpu = OnGpu::Find();
+                     body(communicator, *gpu, gpu->NewStream());
+                   });
+}
+
+inline OperationOptions On(CUstream stream) { return {.memory = MemoryKind::kDevice, .stream = stream}; }
+
+// An all-reduce of 1000 bytes, in place, on the stream of its options.
+inline Graph GraphOfSum(Communicator& communicator, const OnGpu& gpu, std::byte* memory,
+                        const OperationOptions& options) {
+  return Graph(gpu, static_cast<CUstream>(options.stream), [&] {
+    CHECK(TextOf(communicator.AllReduce(memory, memory, 1000, DataType::kUint8, ReduceOp::kSum, options)) == "ok");
+  });
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,240 @@
+// What goes wrong with operations in CUDA graphs: who is told what, and that nothing is done from then on.
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <csignal>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/cuda/graph_ranks.h"
+
+namespace rondo::cuda {
+namespace {
+
+using Bytes8 = std::vector<unsigned char>;
+
+TEST_CASE("A rank that does not launch is named to all after the timeout, and nothing is done from then on") {
+  std::atomic<bool> failed{false};
+  OnGraphRanks(3, [&](Communicator& communicator, OnGpu& gpu, CUstream stream) {
+    std::byte* const memory = gpu.Allocate(1000);
+    gpu.PutFill(stream, memory, 1, 1000);
+    gpu.Synchronize(stream);
+    OperationOptions options = On(stream);
+    options.timeout = std::chrono::milliseconds(500);
+    const Graph graph = GraphOfSum(communicator, gpu, memory, options);
+    if (communicator.rank() == 2) {
+      while (!failed) std::this_thread::yield();
+    } else {
+      graph.Launch();
+      gpu.Synchronize(stream);
+      CHECK(communicator.failure().has_value());
+      failed = true;
+    }
+    const Status status = communicator.Barrier();
+    REQUIRE(!status);
+    CAPTURE(TextOf(status));
+    CHECK(status.error().code() == ErrorCode::kTimeout);
+    CHECK(status.error().culprit() == 2);
+    CHECK(status.error().message().find("in what was captured as #1, rank 2 did not come") != std::string::npos);
+    graph.Launch();
+    gpu.Synchronize(stream);
+    CHECK(gpu.Values<unsigned char>(memory, 1000) == Bytes8(1000, 1));
+  });
+}
+
+TEST_CASE("Who comes when others have given up does nothing, and is told by its own GPU whom they waited for") {
+  std::atomic<int> failed{0};
+  OnGraphRanks(3, [&](Communicator& communicator, OnGpu& gpu, CUstream stream) {
+    std::byte* const memory = gpu.Allocate(1000);
+    gpu.PutFill(stream, memory, 1, 1000);
+    gpu.Synchronize(stream);
+    OperationOptions options = On(stream);
+    options.timeout = std::chrono::milliseconds(300);
+    const Graph graph = GraphOfSum(communicator, gpu, memory, options);
+    // Nobody looks at the others meanwhile: what is known here the GPUs have told each other.
+    if (communicator.rank() == 2)
+      while (failed < 2) std::this_thread::yield();
+    graph.Launch();
+    gpu.Synchronize(stream);
+    ++failed;
+    while (failed < 3) std::this_thread::yield();
+    const auto failure = communicator.failure();
+    REQUIRE(failure.has_value());
+    CHECK(failure->code() == ErrorCode::kTimeout);
+    CHECK(failure->culprit() == 2);
+    CHECK(gpu.Values<unsigned char>(memory, 1000) == Bytes8(1000, 1));
+  });
+}
+
+TEST_CASE("An abort ends what launched graphs wait for") {
+  std::atomic<bool> launched{false};
+  OnGraphRanks(2, [&](Communicator& communicator, OnGpu& gpu, CUstream stream) {
+    std::byte* const memory = gpu.Allocate(1000);
+    gpu.PutFill(stream, memory, 1, 1000);
+    const Graph graph = GraphOfSum(communicator, gpu, memory, On(stream));
+    if (communicator.rank() == 1) {
+      while (!launched) std::this_thread::yield();
+      return communicator.Abort("enough");
+    }
+    graph.Launch();
+    launched = true;
+    while (!communicator.failure()) communicator.Progress();
+    CHECK(communicator.failure()->code() == ErrorCode::kPeerAborted);
+    communicator.Progress();
+    gpu.Synchronize(stream);
+    CHECK(gpu.Values<unsigned char>(memory, 1000) == Bytes8(1000, 1));
+  });
+}
+
+TEST_CASE("Ranks that launch different graphs are told which, all of them, and nothing is done") {
+  for (const int world : {2, 3}) {
+    CAPTURE(world);
+    OnGraphRanks(world, [&](Communicator& communicator, OnGpu& gpu, CUstream stream) {
+      std::byte* const memory = gpu.Allocate(1000);
+      gpu.PutFill(stream, memory, 1, 1000);
+      gpu.Synchronize(stream);
+      const Graph first = GraphOfSum(communicator, gpu, memory, On(stream));
+      const Graph second = GraphOfSum(communicator, gpu, memory, On(stream));
+      (communicator.rank() == 1 ? second : first).Launch();
+      gpu.Synchronize(stream);
+      const Status status = communicator.Barrier();
+      REQUIRE(!status);
+      CAPTURE(TextOf(status));
+      CHECK(status.error().code() == ErrorCode::kMismatch);
+      CHECK(TextOf(status).find("the ranks launch different graphs: ") != std::string::npos);
+      CHECK(TextOf(status).find("in what was captured as #") != std::string::npos);
+      CHECK(gpu.Values<unsigned char>(memory, 1000) == Bytes8(1000, 1));
+    });
+  }
+}
+
+TEST_CASE("Two launches at once, which are not allowed, are right or are told as a mismatch") {
+  OnGraphRanks(2, [](Communicator& communicator, OnGpu& gpu, CUstream stream) {
+    CUstream other = gpu.NewStream();
+    std::byte* const one = gpu.Allocate(1000);
+    std::byte* const two = gpu.Allocate(1000);
+    gpu.PutFill(stream, one, 1, 1000);
+    gpu.PutFill(stream, two, 2, 1000);
+    gpu.Synchronize(stream);
+    const Graph first = GraphOfSum(communicator, gpu, one, On(stream));
+    const Graph second = GraphOfSum(communicator, gpu, two, On(other));
+    first.Launch();
+    second.Launch();
+    gpu.Synchronize(stream);
+    gpu.Synchronize(other);
+    if (const Status status = communicator.Barrier(); !status) {
+      CAPTURE(TextOf(status));
+      CHECK(status.error().code() == ErrorCode::kMismatch);
+      return;
+    }
+    CHECK(gpu.Values<unsigned char>(one, 1000) == Bytes8(1000, 2));
+    CHECK(gpu.Values<unsigned char>(two, 1000) == Bytes8(1000, 4));
+  });
+}
+
+TEST_CASE("Who asks after its stream has ended is told of another rank's abort, though its notice may be on its way") {
+  std::atomic<int> launched{0};
+  OnGraphRanks(3, [&](Communicator& communicator, OnGpu& gpu, CUstream stream) {
+    std::byte* const memory = gpu.Allocate(1000);
+    gpu.PutFill(stream, memory, 1, 1000);
+    const Graph graph = GraphOfSum(communicator, gpu, memory, On(stream));
+    if (communicator.rank() == 1) {
+      while (launched < 2) std::this_thread::yield();
+      communicator.Abort("enough");
+      return graph.Launch();  // it says so, as its own is over
+    }
+    graph.Launch();
+    ++launched;
+    gpu.Synchronize(stream);
+    std::vector<std::thread> askers;
+    for (int i = 0; i < 4; ++i)
+      askers.emplace_back([&] {
+        const auto failure = communicator.failure();
+        REQUIRE(failure.has_value());
+        CHECK(failure->code() == ErrorCode::kPeerAborted);
+        CHECK(failure->culprit() == 1);
+      });
+    for (std::thread& asker : askers) asker.join();
+  });
+}
+
+TEST_CASE("Who sends after a graph's timeout is told of it") {
+  std::atomic<bool> failed{false};
+  OnGraphRanks(2, [&](Communicator& communicator, OnGpu& gpu, CUstream stream) {
+    std::byte* const memory = gpu.Allocate(1000);
+    OperationOptions options = On(stream);
+    options.timeout = std::chrono::milliseconds(300);
+    const Graph graph = GraphOfSum(communicator, gpu, memory, options);
+    if (communicator.rank() == 1) {
+      while (!failed) std::this_thread::yield();
+      return;
+    }
+    graph.Launch();
+    gpu.Synchronize(stream);
+    const Status sent = communicator.Send(nullptr, 0, DataType::kUint8, 1, 0);
+    failed = true;
+    REQUIRE(!sent);
+    CAPTURE(TextOf(sent));
+    CHECK(sent.error().code() == ErrorCode::kTimeout);
+    CHECK(sent.error().culprit() == 1);
+  });
+}
+
+TEST_CASE("After a graph's timeout Close says who was missing, and ends") {
+  std::atomic<bool> failed{false};
+  OnGraphRanks(2, [&](Communicator& communicator, OnGpu& gpu, CUstream stream) {
+    std::byte* const memory = gpu.Allocate(1000);
+    OperationOptions options = On(stream);
+    options.timeout = std::chrono::milliseconds(300);
+    const Graph graph = GraphOfSum(communicator, gpu, memory, options);
+    if (communicator.rank() == 1) {
+      while (!failed) std::this_thread::yield();
+    } else {
+      graph.Launch();
+      gpu.Synchronize(stream);
+    }
+    const Status closed = communicator.Close();
+    failed = true;
+    REQUIRE(!closed);
+    CAPTURE(TextOf(closed));
+    CHECK(closed.error().code() == ErrorCode::kTimeout);
+    CHECK(closed.error().culprit() == 1);
+  });
+}
+
+TEST_CASE("A first operation that is captured where no board can be made is refused, and all goes on by other ways") {
+  std::barrier<> at_once(2);
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
+  OnGraphRanks(2, [&](Communicator& communicator, OnGpu& gpu, CUstream stream) {
+    std::byte* const memory = gpu.Allocate(1000);
+    gpu.PutFill(stream, memory, 1, 1000);
+    gpu.Synchronize(stream);
+    at_once.arrive_and_wait();
+    if (communicator.rank() == 0) {
+      const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};  // no memory to share can be made
+      REQUIRE(setrlimit(RLIMIT_FSIZE, &none) == 0);
+    }
+    at_once.arrive_and_wait();
+    const Graph graph(gpu, stream, [&] {
+      const Status status = communicator.AllReduce(memory, memory, 1000, DataType::kUint8, ReduceOp::kSum, On(stream));
+      REQUIRE(!status);
+      CAPTURE(TextOf(status));
+      CHECK(status.error().code() == ErrorCode::kUnsupported);
+      CHECK(TextOf(status).find("cannot be captured into a graph: there is no board: ") != std::string::npos);
+    });
+    CHECK(TextOf(communicator.AllReduce(memory, memory, 1000, DataType::kUint8, ReduceOp::kSum, On(stream))) == "ok");
+    gpu.Synchronize(stream);
+    CHECK(gpu.Values<unsigned char>(memory, 1000) == Bytes8(1000, 2));
+  });
+  CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
+  std::signal(SIGXFSZ, ignored);
+}
+
+}  // namespace
+}  // namespace rondo::cuda
