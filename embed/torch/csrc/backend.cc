@@ -122,6 +122,10 @@ std::string RondoBackend::Describe() const {
   return words;
 }
 
+void RondoBackend::Check() const {
+  Must([&](rondo_error** error) { return rondo_comm_failure(comm_.get(), error); });
+}
+
 std::shared_ptr<const SideStream> RondoBackend::SideOf(c10::Device device) {
   if (device.is_cpu()) return nullptr;
   const std::lock_guard<std::mutex> lock(sides_mutex_);
@@ -151,7 +155,12 @@ WorkPtr RondoBackend::Run(RondoWork::Parts parts, milliseconds timeout, const St
     for (const Tensors* const tensors : {&parts.held, &parts.outputs, &parts.inputs}) parts.side->Keep(*tensors);
   }
   rondo_work* work = nullptr;
-  Must([&](rondo_error** error) { return start(&options, &work, error); });
+  try {
+    Must([&](rondo_error** error) { return start(&options, &work, error); });
+  } catch (...) {
+    if (parts.queued) parts.side->LetCurrentFollow(parts.side->Mark());  // a capture ends well only if this is joined
+    throw;
+  }
   return RondoWork::Follow(getRank(), settings_.profiled_as, std::move(parts), work, *executor_);
 }
 

@@ -55,6 +55,8 @@ class RondoBackend final : public Base {
   // Of operations that say none.
   std::chrono::milliseconds timeout() const { return std::chrono::milliseconds(timeout_ms_); }
   std::string Describe() const;
+  // Throws what this group has failed of, if anything, in a launched graph too.
+  void Check() const;
   // For the end of the process: Close on every group there is.
   static void CloseAll();
 

@@ -246,10 +246,16 @@ WorkPtr RondoBackend::alltoall_base(at::Tensor& output, at::Tensor& input, std::
   const std::vector<uint64_t> to = Splits(output, output_splits, getSize(), "alltoall_base: output");
   const at::Tensor flat = input.contiguous();
   const Packed room = InPlace(output);
+  // Who gives no splits may have a peer who gives his own. Only in graphs, which take no such, all are to give none.
+  const bool equal =
+      output_splits.empty() && input_splits.empty() && !output.device().is_cpu() && SideStream::IsCurrentCaptured();
   return RunCollective({OpType::ALLTOALL_BASE, "all_to_all", {output}, {flat, room.flat}, room.back, false, {input}},
                        opts.timeout, [&](const rondo_options* o, rondo_work** work, rondo_error** error) {
-                         return rondo_all_to_all_v_async(comm_.get(), DataOf(flat), from.data(), DataOf(room.flat),
-                                                         to.data(), RONDO_UINT8, o, work, error);
+                         return equal ? rondo_all_to_all_async(comm_.get(), DataOf(flat), DataOf(room.flat),
+                                                               from.front(), RONDO_UINT8, o, work, error)
+                                      : rondo_all_to_all_v_async(comm_.get(), DataOf(flat), from.data(),
+                                                                 DataOf(room.flat), to.data(), RONDO_UINT8, o, work,
+                                                                 error);
                        });
 }
 

@@ -32,6 +32,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       .def("close", &RondoBackend::Close, alone, "Says goodbye to the other ranks; operations fail afterwards.")
       .def("abort", &RondoBackend::Abort, alone, py::arg("reason") = "aborted",
            "Fails all operations, here and on all ranks, which are told the reason.")
+      .def("check", &RondoBackend::Check, alone,
+           "Raises what the group has failed of, in a replayed graph too; for when a stream was waited for.")
       .def("describe", &RondoBackend::Describe, alone, "The path to each rank, a line each.");
   py::class_<RondoStore, c10d::Store, c10::intrusive_ptr<RondoStore>>(module, "RondoStore",
                                                                       "Where the ranks of a job have met.");

@@ -58,6 +58,11 @@ void SideStream::WaitFor(const c10::Event& mark) {
   while (!mark.query()) std::this_thread::sleep_for(std::chrono::microseconds(20));
 }
 
+bool SideStream::IsCurrentCaptured() {
+  const pybind11::gil_scoped_acquire locked;
+  return pybind11::module_::import("torch.cuda").attr("is_current_stream_capturing")().cast<bool>();
+}
+
 void SideStream::Keep(const std::vector<at::Tensor>& tensors) const {
   const c10::impl::VirtualGuardImpl device(stream_.device_type());
   for (const at::Tensor& tensor : tensors)

@@ -94,7 +94,7 @@ def replace_gloo():
 
 
 def backend_of(group=None):
-    """The RondoBackend of a group, or of the default one: close, abort and describe are there."""
+    """The RondoBackend of a group, or of the default one: close, abort, check and describe are there."""
     group = group or dist.distributed_c10d._get_default_group()
     return group._get_backend(torch.device("cpu")) if TORCH_2 else group
 

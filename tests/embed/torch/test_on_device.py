@@ -62,6 +62,9 @@ class OnDevice:
     def test_operations_in_graphs(self) -> None:
         self.on_device("graphs")
 
+    def test_graphs_that_differ_are_told(self) -> None:
+        self.on_device("graphs_that_differ")
+
     def test_messages(self) -> None:
         self.on_device("messages")
 

@@ -29,6 +29,7 @@ class Device:
 
     def __init__(self, name):
         self.fake = None
+        self.captures = False  # of the fake one
         self.torch = torch.device("cuda:0" if name == "fake" else name)
         if name == "fake":
             import fake_cuda
@@ -36,6 +37,7 @@ class Device:
             self.fake = fake_cuda
             torch.cuda._lazy_init = lambda: None
             torch.cuda.Stream = FakeStream
+            torch.cuda.is_current_stream_capturing = lambda: self.captures
 
     @contextlib.contextmanager
     def stream(self):
@@ -76,7 +78,9 @@ class Device:
             return
         graph = FakeGraph(self.fake)
         self.fake.begin_capture()
+        self.captures = True
         yield graph
+        self.captures = False
         graph.made = self.fake.end_capture()
 
     def synchronize(self):

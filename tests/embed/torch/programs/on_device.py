@@ -124,11 +124,15 @@ def memory():
 def graphs():
     with device.stream():
         total, most, told = full(5000, RANK + 1), full(100, RANK), full(70_000, RANK)
+        given, taken = full(10 * WORLD, RANK), full(10 * WORLD, -1)
         device.synchronize()
         with device.graph() as graph:
             dist.all_reduce(total)
             work = dist.all_reduce(most, op=dist.ReduceOp.MAX, async_op=True)
             dist.broadcast(told, src=1)
+            dist.all_to_all_single(taken, given)
+            said = raised(lambda: dist.all_to_all_single(taken, given, [10] * WORLD, [10] * WORLD))
+            expect("cannot be captured into a graph" in said, said)  # and the capture is as it was
             work.wait()
         expect_all(total, RANK + 1, "what is captured has not been done")
         for times in range(3):
@@ -137,8 +141,25 @@ def graphs():
             expect_all(total, SUM * WORLD**times, f"a sum at launch {times + 1}")
         expect_all(most, WORLD - 1, "a maximum")
         expect_all(told, 1, "a broadcast")
+        for rank in range(WORLD):
+            expect_all(taken[10 * rank :][:10], rank, f"a block of rank {rank}")
+        rondo_torch.backend_of().check()
         dist.all_reduce(total)  # and without a graph as ever
         expect_all(total, SUM * WORLD**3, "a sum after all launches")
+
+
+def graphs_that_differ():
+    with device.stream():
+        tensor = full(1000, 1)
+        with device.graph() as first:
+            dist.all_reduce(tensor)
+        with device.graph() as second:
+            dist.all_reduce(tensor)
+        (second if RANK == 1 else first).replay()
+        device.synchronize()
+        said = raised(rondo_torch.backend_of().check)
+        expect("the ranks launch different graphs" in said, said)
+        expect_all(tensor, 1, "nothing has been done")
 
 
 def messages():
@@ -215,6 +236,6 @@ if sys.argv[2] == "a_rank_dies_and_who_waits_is_told":
     os.environ["RONDO_BLOCKING_WAIT"] = "1"
 dist.init_process_group("rondo")
 globals()[sys.argv[2]]()
-if "dies" not in sys.argv[2] and sys.argv[2] != "wrong_calls":
+if "dies" not in sys.argv[2] and sys.argv[2] not in ("wrong_calls", "graphs_that_differ"):
     dist.destroy_process_group()
 expect(rondo_torch.version() == "0.1.0", "its version")
