@@ -1,5 +1,6 @@
-// A core's beginning and its ordinary life: creation, issuing. Driving is in communicator_drive.cc, failing and ending
-// in communicator_trouble.cc, groups in communicator_split.cc.
+// A core's beginning and its ordinary life: creation, issuing. Driving is in communicator_drive.cc, the run of one
+// operation in communicator_operation.cc, failing in communicator_trouble.cc, ending in communicator_end.cc, groups in
+// communicator_split.cc.
 #include "collectives/communicator_core.h"
 
 #include <fmt/format.h>
