@@ -103,6 +103,8 @@ SUITES = [
           ["sh", "-c", 'python=$(tools/packages/torch_2) && "$python" tests/embed/torch/run'], count_end_line, full_only=True),
     Suite("gpu", "what needs a GPU: queue, kernels, peers' memory, communicators, every collective; measured beside its bars", 15,
           ["tests/cuda/run_on_gpu"], count_end_line, full_only=True),
+    Suite("gpu-played", "that without a GPU, from a folder as for other machines: every collective, type and operation where memory lies, in graphs, staged", 4,
+          ["tests/cuda/run_on_gpu", "--played"], count_end_line, full_only=True),
     Suite("rebuild-long", "a hundred ranks killed over each transport", 10,
           ["tests/rebuild/run", "bazel-bin/tools/rondo", "--times", "100"], count_end_line, full_only=True),
     # In eight parts, as above in four.
