@@ -103,9 +103,12 @@ RONDO_HOST_DEVICE std::uint32_t LoadOfAll(const std::uint32_t* from) {
 #endif
 }
 
+// Of this GPU's own alone.
 RONDO_HOST_DEVICE std::uint32_t Exchange(std::uint32_t* at, std::uint32_t value) {
 #ifdef __CUDA_ARCH__
-  return atomicExch(at, value);
+  std::uint32_t before;
+  asm volatile("atom.acq_rel.gpu.exch.b32 %0, [%1], %2;" : "=r"(before) : "l"(at), "r"(value) : "memory");
+  return before;
 #else
   return __atomic_exchange_n(at, value, __ATOMIC_ACQ_REL);
 #endif
