@@ -252,9 +252,9 @@ class Communicator {
   // Makes no connection: lanes are made when a schedule first needs them. REQUIRES a transport on every rank whose
   // addresses are in options.peers.
   static Result<std::unique_ptr<Communicator>> Create(CommunicatorOptions options);
-  // Without Close before, peers still in an operation are told that this rank left (kPeerAborted). One that has failed
-  // before its first operation ended lasts until all ranks know why, for at most a second after it failed: they may not
-  // be connected to it yet.
+  // Without Close before, peers still in an operation are told that this rank left (kPeerAborted). One that this rank has
+  // made fail before its first operation ended lasts until all ranks know why, for at most a second after that: they may
+  // not be connected to it yet.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -437,7 +437,8 @@ class Communicator {
   // Drives the engine once; true if anything moved. Only needed without a progress thread (event loops, simulation).
   bool Progress();
 
-  // The first cause, once the communicator is poisoned. Any thread.
+  // The first cause, once the communicator is poisoned. Any thread. Where a launched graph has ended because another rank
+  // failed, that one's reason is waited for, a second at most.
   std::optional<Error> failure() const;
 
   // The algorithm that a call would use, and why, in words.

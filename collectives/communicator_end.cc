@@ -183,7 +183,6 @@ bool CommunicatorCore::IsInItsProcess() const { return getpid() == process_; }
 // before it has done anything may be ahead of others that are not connected to it yet: these find nobody, or one who
 // hangs up, unless they get a moment to come for the reason.
 void CommunicatorCore::SayLastWords(bool failed_before) {
-  const bool others_may_come = failed_before && completed_.load() == 0 && endpoint_->wait_fd() >= 0;
   TimePoint until{};
   Rank origin = kNoRank;
   {
@@ -191,6 +190,8 @@ void CommunicatorCore::SayLastWords(bool failed_before) {
     until = Later(failed_at_, kFirstComers);
     origin = failure_origin_;
   }
+  const bool others_may_come = failed_before && origin == rank() && completed_.load() == 0 &&
+                               !messages_in_use_.load() && endpoint_->wait_fd() >= 0;
   const auto waits_for_others = [&] {
     if (!others_may_come) return false;
     IfMemoryAllows([&] { TellPeers(*failure(), origin); });

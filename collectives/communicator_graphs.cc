@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "collectives/blame.h"
@@ -11,7 +12,10 @@
 namespace rondo {
 namespace {
 
-constexpr int kLooksForReason = 100;
+// How long the reason is waited for when a graph has ended of something that only another rank knows, and how often it
+// is looked for.
+constexpr Duration kLookForReasonEvery = std::chrono::milliseconds(5);
+constexpr int kLooksForReason = 200;
 
 }  // namespace
 
@@ -25,7 +29,7 @@ Status CommunicatorCore::PrepareForGraph(OperationRequest& request) {
   if (request.user != nullptr) return refuse("no device knows a function of a user");
   if (world_size() > 1) {
     if (!options_.device_peers) return refuse("device_peers is off");
-    if (d.algorithm != Algorithm::kBoard)
+    if (d.algorithm != Algorithm::kBoard || !may_have_board_.load())
       return refuse("it goes by way of the hosts; among devices it takes ranks that share one, and equal counts");
     if (static_cast<std::size_t>(world_size()) > DeviceFold::kMostOperands)
       return refuse(fmt::format("more than {} ranks", DeviceFold::kMostOperands));
@@ -45,6 +49,8 @@ Status CommunicatorCore::PrepareForGraph(OperationRequest& request) {
 }
 
 Result<Sequence> CommunicatorCore::IssueIntoGraph(OperationRequest& request) {
+  // Whether there is a board is then known alike on all ranks, or on none.
+  if (world_size() > 1) RONDO_TRY(WaitForGood(issued_.load(std::memory_order_relaxed)));
   RONDO_TRY(PrepareForGraph(request));
   Sequence sequence = completed_.load(std::memory_order_acquire);  // of a world of one, in which nothing is issued
   if (world_size() == 1) {
@@ -98,7 +104,7 @@ bool CommunicatorCore::LookAtGraphs() {
   // The GPUs have told each other faster than the hosts do, one of which knows why.
   const bool told_why = !trouble->missing.empty() || !trouble->strayed.empty();
   for (int look = 0; !told_why && !poisoned_.load() && look < kLooksForReason; ++look)
-    gate_.Rest(kReasonGrace / kLooksForReason, [&] { return poisoned_.load(); });
+    gate_.Rest(kLookForReasonEvery, [&] { return poisoned_.load(); });
   Poison(InGraphs(*trouble));
   return true;
 }
@@ -112,7 +118,9 @@ Error CommunicatorCore::InGraphs(const GraphTrouble& trouble) const {
                        trouble.missing.front());
   if (trouble.strayed.empty())
     return Error(ErrorCode::kPeerAborted, "another rank has ended all launched graphs, and has not said why");
-  const GraphTrouble::Stray& stray = trouble.strayed.front();
+  const auto knows = [](const GraphTrouble::Stray& one) { return one.operation != 0; };
+  const auto known = std::find_if(trouble.strayed.begin(), trouble.strayed.end(), knows);
+  const GraphTrouble::Stray& stray = known != trouble.strayed.end() ? *known : trouble.strayed.front();
   return WithCulprit(
       ErrorCode::kMismatch,
       fmt::format(

@@ -43,6 +43,10 @@ Result<bool> CommunicatorCore::StartNext() {
   }
   words_seen_ = 0;  // what peers said before this operation is judged again in its light
   OperationRequest& request = PendingOf(completed_.load(std::memory_order_relaxed) + 1).request;
+  if (request.program != nullptr && !runner_->ServesDevices(request.descriptor)) [[unlikely]] {  // on no rank
+    request.program->declined = "there is no board: " + board_->why();
+    return true;
+  }
   RONDO_TRY(Settle(request));
   if (request.staging != nullptr) {
     staging_.Start(request, *device_queue_);
@@ -50,10 +54,6 @@ Result<bool> CommunicatorCore::StartNext() {
     return true;
   }
   if (request.program != nullptr) [[unlikely]] {
-    if (!runner_->ServesDevices(request.descriptor)) {  // on no rank
-      request.program->declined = "there is no board: " + board_->why();
-      return true;
-    }
     RONDO_ASSIGN(const OperationBuffers buffers, BuffersOf(request));
     std::string why;
     runner_->StartOnDevices(request.descriptor, buffers, request.scale, request.in_place, device_queue_->peers(why),

@@ -291,7 +291,8 @@ void CommunicatorCore::TellPeers(const Error& error, Rank origin) {
 bool CommunicatorCore::SomebodyIsUntold() const {
   const std::lock_guard lock(mutex_);
   for (std::size_t peer = 0; peer < is_told_.size(); ++peer)
-    if (static_cast<Rank>(peer) != rank() && !is_told_[peer] && !has_failed_[peer] && !lost_[peer]) return true;
+    if (static_cast<Rank>(peer) != rank() && !is_told_[peer] && !has_failed_[peer] && !lost_[peer] && !goodbyes_[peer])
+      return true;
   return false;
 }
 
@@ -306,7 +307,14 @@ void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
       if (const auto failed = failure()) {
         const std::lock_guard lock(endpoint_mutex_);
         if (endpoint_ == nullptr) return;
-        endpoint_->SendControl(from, {ControlKind::kAbort, Encode(NoticeOf(*failed, rank()))});
+        Rank origin = kNoRank;
+        {
+          const std::lock_guard known(mutex_);
+          origin = failure_origin_;
+        }
+        if (!endpoint_->SendControl(from, {ControlKind::kAbort, Encode(NoticeOf(*failed, origin))})) return;
+        const std::lock_guard known(mutex_);
+        is_told_[static_cast<std::size_t>(from)] = true;
         return;
       }
       if (IsLaneCall(message.body)) return OnLaneCall(from);

@@ -13,8 +13,8 @@
 // Who does not come is waited for until the timeout. Then the place is over, for good, as it is where ranks meet in
 // different operations: its meetings return at once, folds that look at it do nothing, and the host reads in the report
 // why. Before that the rank takes its marks back in all other places, with the name of who is to blame: who comes later
-// must not touch memory that its owner has got back, and is over as well. So whoever passes a meeting has done so
-// before any of its ranks gave up.
+// must not touch memory that its owner has got back, and is over as well. (Who saw the mark before still reads the
+// memory of a rank that gives up then: memory is lent while any rank's launch may be under way.)
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,10 @@ struct MeetingPlace {
   struct alignas(32) Mark {            // a sector of a cache's line each, for each has another writer
     std::uint64_t meetings = 0;        // that the rank has begun
     std::uint64_t operations[2] = {};  // of the last two: nobody is further ahead, as all must come to each
+    std::uint64_t ended_in = 0;        // the meeting in which it was taken back
   };
   std::uint64_t meetings = 0;  // that its rank has begun
+  std::uint64_t begun_ns = 0;  // the last one
   std::uint64_t over = 0;
   std::uint32_t is_held = 0;  // a meeting: launches that are against the rules, two at once, are told apart
   Mark marks[kMostSources];   // by rank
@@ -58,7 +60,7 @@ struct MeetArguments {
   MeetingPlace* places[kMostSources] = {};  // by rank
   MeetingReport* report = nullptr;
   std::uint64_t timeout_ns = 0;
-  std::uint64_t operation = 0;  // the same on all ranks, and not 0
+  std::uint64_t operation = 0;  // the same on all ranks, and not 0 where others are met
   std::int32_t rank = 0;
   std::int32_t count = 0;  // of ranks
 };
@@ -143,7 +145,10 @@ RONDO_HOST_DEVICE void Pause() {
 RONDO_HOST_DEVICE std::uint64_t BeginMeeting(const MeetArguments& arguments) {
   MeetingPlace& own = *arguments.places[arguments.rank];
   while (Exchange(&own.is_held, 1) != 0) Pause();  // whoever holds it ends, at its timeout
-  if (LoadOfAll(&own.over) == 0) return ++own.meetings;
+  if (LoadOfAll(&own.over) == 0) {
+    own.begun_ns = NowNs();
+    return ++own.meetings;
+  }
   StoreForAll(&own.is_held, 0);
   return 0;
 }
@@ -165,15 +170,20 @@ RONDO_HOST_DEVICE void NoteStrayed(const MeetArguments& arguments, std::uint64_t
   arguments.report->operation = arguments.operation;
 }
 
-// What a peer has found, as the mark says that it has taken back.
-RONDO_HOST_DEVICE void NoteTakenBack(const MeetArguments& arguments, std::uint64_t found, std::uint64_t operation_there,
-                                     std::int32_t peer) {
-  const auto own = static_cast<std::uint64_t>(arguments.rank);
+// What a peer has found, as the mark says that it has taken back. Each judges from its own operation, so only one that
+// is in ours is believed.
+RONDO_HOST_DEVICE void NoteTakenBack(const MeetArguments& arguments, std::uint64_t found, std::int32_t peer,
+                                     std::uint64_t meeting) {
+  const MeetingPlace::Mark& theirs = arguments.places[arguments.rank]->marks[peer];
+  const std::uint64_t operation_there = theirs.operations[meeting % 2];
   if (found < kMostSources) return NoteMissing(arguments, found);
   if (found == 2 * kMostSources) return;
+  const bool met_here = theirs.ended_in == meeting;  // else it has heard of it from another one, behind us or ahead
+  if (met_here && operation_there != arguments.operation)
+    return NoteStrayed(arguments, static_cast<std::uint64_t>(peer), operation_there);
   const std::uint64_t strayed = found - kMostSources;
-  if (strayed != own) return NoteStrayed(arguments, strayed, kSomeOther);
-  NoteStrayed(arguments, static_cast<std::uint64_t>(peer), operation_there);  // from that one's operation, this is one
+  if (strayed != static_cast<std::uint64_t>(arguments.rank) && arguments.report->strayed[strayed] == 0)
+    NoteStrayed(arguments, strayed, kSomeOther);
 }
 
 RONDO_HOST_DEVICE void Await(const MeetArguments& arguments, std::int32_t peer, std::uint64_t meeting) {
@@ -188,24 +198,24 @@ RONDO_HOST_DEVICE void Await(const MeetArguments& arguments, std::int32_t peer, 
     return;
   }
   const MeetingPlace::Mark& theirs = own.marks[peer];
-  const std::uint64_t& operation_there = theirs.operations[meeting % 2];
-  const std::uint64_t begun_ns = NowNs();
   for (std::uint32_t looks = 1;; ++looks) {
     const std::uint64_t mark = LoadOfAll(&theirs.meetings);
     if (mark >= kTakenBack) {
-      NoteTakenBack(arguments, mark - kTakenBack, operation_there, peer);
+      NoteTakenBack(arguments, mark - kTakenBack, peer, meeting);
       return end();
     }
     if (mark >= meeting) {
+      const std::uint64_t operation_there = theirs.operations[meeting % 2];
       if (operation_there == arguments.operation) return;
       NoteStrayed(arguments, static_cast<std::uint64_t>(peer), operation_there);
       return end();
     }
     if (looks % kLooksInARow == 0) {
-      if (LoadOfAll(&own.over) != 0) return;
-      const bool late = NowNs() >= begun_ns + arguments.timeout_ns;
+      const bool over = LoadOfAll(&own.over) != 0;  // before the time: who else is late is named, too
+      const bool late = NowNs() >= own.begun_ns + arguments.timeout_ns;
+      if (late && LoadOfAll(&theirs.meetings) != mark) continue;  // it has come while this kernel stood still
       if (late) NoteMissing(arguments, static_cast<std::uint64_t>(peer));
-      if (late || LoadOfAll(&arguments.report->stop) != 0) return end();
+      if (late || over || LoadOfAll(&arguments.report->stop) != 0) return end();
     }
     Pause();
   }
@@ -223,7 +233,9 @@ RONDO_HOST_DEVICE std::uint64_t Found(const MeetArguments& arguments) {
 RONDO_HOST_DEVICE void TakeBack(const MeetArguments& arguments, std::int32_t peer) {
   if (peer == arguments.rank || peer >= arguments.count) return;
   if (LoadOfAll(&arguments.places[arguments.rank]->over) == 0) return;
-  StoreForAll(&arguments.places[peer]->marks[arguments.rank].meetings, kTakenBack + Found(arguments));
+  MeetingPlace::Mark& mark = arguments.places[peer]->marks[arguments.rank];
+  mark.ended_in = arguments.places[arguments.rank]->meetings;
+  StoreForAll(&mark.meetings, kTakenBack + Found(arguments));
 }
 
 RONDO_HOST_DEVICE void EndMeeting(const MeetArguments& arguments) {

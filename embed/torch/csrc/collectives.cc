@@ -247,8 +247,10 @@ WorkPtr RondoBackend::alltoall_base(at::Tensor& output, at::Tensor& input, std::
   const at::Tensor flat = input.contiguous();
   const Packed room = InPlace(output);
   // Who gives no splits may have a peer who gives his own. Only in graphs, which take no such, all are to give none.
-  const bool equal =
-      output_splits.empty() && input_splits.empty() && !output.device().is_cpu() && SideStream::IsCurrentCaptured();
+  const bool equal = output_splits.empty() && input_splits.empty() && !output.device().is_cpu() &&
+                     SideStream::IsCurrentCaptured(output.device());
+  TORCH_CHECK(!equal || from == to, "alltoall_base: an input of ", input.numel(), " elements and an output of ",
+              output.numel());
   return RunCollective({OpType::ALLTOALL_BASE, "all_to_all", {output}, {flat, room.flat}, room.back, false, {input}},
                        opts.timeout, [&](const rondo_options* o, rondo_work** work, rondo_error** error) {
                          return equal ? rondo_all_to_all_async(comm_.get(), DataOf(flat), DataOf(room.flat),

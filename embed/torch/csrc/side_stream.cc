@@ -58,7 +58,8 @@ void SideStream::WaitFor(const c10::Event& mark) {
   while (!mark.query()) std::this_thread::sleep_for(std::chrono::microseconds(20));
 }
 
-bool SideStream::IsCurrentCaptured() {
+bool SideStream::IsCurrentCaptured(c10::Device device) {
+  const c10::OptionalDeviceGuard on_device(device);
   const pybind11::gil_scoped_acquire locked;
   return pybind11::module_::import("torch.cuda").attr("is_current_stream_capturing")().cast<bool>();
 }

@@ -34,8 +34,8 @@ class SideStream {
   void LetCurrentFollow(const c10::Event& mark) const;
   // Returns when the stream has come to the mark.
   static void WaitFor(const c10::Event& mark);
-  // Whether the caller's current stream is being captured into a graph. Takes Python's lock.
-  static bool IsCurrentCaptured();
+  // Whether the caller's current stream on the device is being captured into a graph. Takes Python's lock.
+  static bool IsCurrentCaptured(c10::Device device);
   // Their memory is given to nobody else before what is on this stream now has ended, whoever forgets them.
   void Keep(const std::vector<at::Tensor>& tensors) const;
 
