@@ -299,6 +299,16 @@ RONDO_HOST_DEVICE void FoldVectors(const FoldArguments& arguments, std::uint64_t
                                (first + static_cast<std::uint64_t>(i) * stride) * sizeof(Vector)) = value[i].vector;
 }
 
+// Another stream's meeting may write it meanwhile.
+RONDO_HOST_DEVICE bool IsOver(const FoldArguments& arguments) {
+  if (arguments.over == nullptr) return false;
+#ifdef __CUDA_ARCH__
+  return *static_cast<const volatile std::uint64_t*>(arguments.over) != 0;
+#else
+  return __atomic_load_n(arguments.over, __ATOMIC_RELAXED) != 0;
+#endif
+}
+
 // What thread `thread` of `threads` does of the whole. Where all memory lies alike in its lines of 16 bytes, those go
 // as vectors, kRow at a time, and what is left at both ends by elements; else all does.
 template <class F>
@@ -306,7 +316,7 @@ RONDO_HOST_DEVICE void FoldPart(const FoldArguments& arguments, std::uint64_t th
   using S = typename F::Stored;
   constexpr std::uint64_t kLine = sizeof(Vector);
   constexpr int kRow = 4;
-  if (arguments.over != nullptr && *arguments.over != 0) return;
+  if (IsOver(arguments)) return;
   const auto misplaced = [](const std::byte* memory) { return reinterpret_cast<std::uintptr_t>(memory) % kLine; };
   const std::uint64_t odd = misplaced(arguments.destination);
   bool alike = odd % sizeof(S) == 0;

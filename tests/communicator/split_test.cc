@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <latch>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -160,6 +161,7 @@ TEST_CASE("where one rank cannot make its group no rank gets one, and all name i
 TEST_CASE("a group that not all can have come by fails with what it was split from, for the same reason") {
   // As after a death in Split's last step: rank 0 has a group and waits in it, and rank 1 does not come.
   InprocNetwork network(3);
+  std::latch left(3);                                           // a barrier has ended at all ranks before one dies
   std::array<Result<std::unique_ptr<Communicator>>, 3> groups;  // rank 1 does not use its own
   OnRanks(network, [&](Communicator& communicator) {
     const Rank rank = communicator.rank();
@@ -167,6 +169,7 @@ TEST_CASE("a group that not all can have come by fails with what it was split fr
     group = communicator.Split(rank == 2 ? -1 : 0, -rank);
     REQUIRE(group);
     CHECK(communicator.Barrier());
+    left.arrive_and_wait();
     if (rank == 2) return network.Kill(2);
     CHECK_FALSE(communicator.Barrier());
     if (rank == 1) return;
@@ -184,12 +187,14 @@ TEST_CASE("a group that not all can have come by fails with what it was split fr
 
 TEST_CASE("a group at work does without those who are not in it") {
   InprocNetwork network(3);
+  std::latch left(3);  // a barrier has ended at all ranks before one dies
   OnRanks(network, [&](Communicator& communicator) {
     const Rank rank = communicator.rank();
     auto group = communicator.Split(rank == 2 ? -1 : 0, rank);
     REQUIRE(group);
     if (rank != 2) CHECK((*group)->Barrier());
     CHECK(communicator.Barrier());
+    left.arrive_and_wait();
     if (rank == 2) return network.Kill(2);
     CHECK_FALSE(communicator.Barrier());
     std::this_thread::sleep_for(rank * 250ms);  // rank 0 waits, and looks around
