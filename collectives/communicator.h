@@ -37,10 +37,10 @@
 //              launch then does it, by the devices alone. All ranks launch the same operations in the same order,
 //              and of one communicator's never two at once: not on two streams, nor on branches of a graph. Calls and
 //              launches are in one order on all ranks, too: a call may wait for the device. The memory is lent, and
-//              the communicator must live, for as long as a launch may be under way, also after a failure. A rank that
-//              does not come to an operation for as long as its timeout was when captured, that launches another one
-//              than the others, or that dies, fails the communicator: whoever calls it next is told, and failure(),
-//              which is what to ask after a stream was waited for. From then on graphs do nothing, and end.
+//              the communicator must live, for as long as any rank's launch may be under way, also after a failure. A
+//              rank that does not come to an operation for as long as its timeout was when captured, that launches
+//              another one than the others, or that dies, fails the communicator: whoever calls it next is told, and
+//              failure(), which is what to ask after a stream was waited for. From then on graphs do nothing, and end.
 //              kUnsupported where it takes the host: ranks on several hosts or more than 16, devices that do not reach
 //              each other's memory, counts of each rank's own, wide partials, comparisons, users' operations, any
 //              algorithm but the board. The capture is then as it was before the call.
@@ -252,9 +252,9 @@ class Communicator {
   // Makes no connection: lanes are made when a schedule first needs them. REQUIRES a transport on every rank whose
   // addresses are in options.peers.
   static Result<std::unique_ptr<Communicator>> Create(CommunicatorOptions options);
-  // Without Close before, peers still in an operation are told that this rank left (kPeerAborted). One that this rank has
-  // made fail before its first operation ended lasts until all ranks know why, for at most a second after that: they may
-  // not be connected to it yet.
+  // Without Close before, peers still in an operation are told that this rank left (kPeerAborted). One that this rank
+  // has made fail before its first operation ended lasts until all ranks know why, for at most a second after that:
+  // they may not be connected to it yet.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -437,8 +437,8 @@ class Communicator {
   // Drives the engine once; true if anything moved. Only needed without a progress thread (event loops, simulation).
   bool Progress();
 
-  // The first cause, once the communicator is poisoned. Any thread. Where a launched graph has ended because another rank
-  // failed, that one's reason is waited for, a second at most.
+  // The first cause, once the communicator is poisoned. Any thread. Where a launched graph has ended because another
+  // rank failed, that one's reason is waited for, a second at most.
   std::optional<Error> failure() const;
 
   // The algorithm that a call would use, and why, in words.
