@@ -56,9 +56,6 @@ class Condition {
   bool (*call_)(const void*);
 };
 
-// A lane may break, or a launched graph end, an instant before the control connection tells why (dead, aborted,
-// mismatch): the reason is waited for this long before that itself becomes the error.
-inline constexpr Duration kReasonGrace = std::chrono::milliseconds(300);
 // A sleeping driver looks around this often, should nothing wake it.
 inline constexpr Duration kLookAroundEvery = std::chrono::milliseconds(100);
 

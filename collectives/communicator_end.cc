@@ -179,9 +179,9 @@ void CommunicatorCore::ShutDown(const Status& status) {
 
 bool CommunicatorCore::IsInItsProcess() const { return getpid() == process_; }
 
-// A connection that was still being made when the reason was sent gets a moment to carry it. And a rank that fails
-// before it has done anything may be ahead of others that are not connected to it yet: these find nobody, or one who
-// hangs up, unless they get a moment to come for the reason.
+// A connection that was still being made when the reason was sent gets a moment to carry it. And a rank that finds a
+// failure before it has done anything may be ahead of others that are not connected to it yet: these find nobody, or
+// one who hangs up, unless they get a moment to come for the reason.
 void CommunicatorCore::SayLastWords(bool failed_before) {
   TimePoint until{};
   Rank origin = kNoRank;

@@ -121,13 +121,12 @@ Error CommunicatorCore::InGraphs(const GraphTrouble& trouble) const {
   const auto knows = [](const GraphTrouble::Stray& one) { return one.operation != 0; };
   const auto known = std::find_if(trouble.strayed.begin(), trouble.strayed.end(), knows);
   const GraphTrouble::Stray& stray = known != trouble.strayed.end() ? *known : trouble.strayed.front();
+  const std::string there =
+      stray.operation != 0 ? fmt::format("#{}", stray.operation) : std::string("another, as others have found");
   return WithCulprit(
       ErrorCode::kMismatch,
-      fmt::format(
-          "the ranks launch different graphs: rank {} is in what was captured as #{}, rank {} in "
-          "{}",
-          rank(), trouble.operation, stray.rank,
-          stray.operation != 0 ? fmt::format("#{}", stray.operation) : std::string("another, as others have found")),
+      fmt::format("the ranks launch different graphs: rank {} is in what was captured as #{}, rank {} in {}", rank(),
+                  trouble.operation, stray.rank, there),
       stray.rank);
 }
 

@@ -11,6 +11,9 @@
 namespace rondo {
 namespace {
 
+// A lane may break an instant before the control connection tells why (dead, aborted, mismatch): the reason is waited
+// for this long before the broken lane itself becomes the error.
+constexpr Duration kReasonGrace = std::chrono::milliseconds(300);
 // Both ends of a lane that breaks see it, and each has only the other to name. The higher rank, which connected it and
 // knows more where it could not be made, speaks first, so that all ranks hear one account.
 constexpr Duration kHigherRankSpeaksFirst = std::chrono::milliseconds(200);

@@ -165,8 +165,8 @@ typedef struct rondo_options {
    * stream. After an error the stream goes on. Of a stream that is being captured the operation becomes part of the
    * CUDA graph, where all ranks are on one host and their GPUs reach each other's memory, else RONDO_UNSUPPORTED.
    * Every rank captures the same and launches it in the same order, never two of a communicator at once; the
-   * communicator and the buffers must live as long as a launch may be under way, and rondo_comm_failure tells whether
-   * one has failed. */
+   * communicator and the buffers must live as long as any rank's launch may be under way, and rondo_comm_failure tells
+   * whether one has failed. */
   void* stream;
 } rondo_options;
 

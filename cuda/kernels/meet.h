@@ -41,7 +41,7 @@ struct MeetingPlace {
   std::uint64_t meetings = 0;  // that its rank has begun
   std::uint64_t begun_ns = 0;  // the last one
   std::uint64_t over = 0;
-  std::uint32_t is_held = 0;  // a meeting: launches that are against the rules, two at once, are told apart
+  std::uint32_t is_held = 0;  // by a meeting: two launches at once, which are against the rules, take turns
   Mark marks[kMostSources];   // by rank
 };
 
