@@ -124,6 +124,7 @@ struct ControlPlane::Impl {
                 [this](const CallerPtr& caller) { OnCaller(caller); }) {}
 
   void Run();
+  void HangUpOnHeld();
   void OnCaller(const CallerPtr& caller);
   void Adopt(const Name& name, const std::shared_ptr<Group>& group);
 
@@ -284,7 +285,8 @@ void ControlPlane::ShutDown(const std::shared_ptr<Group>& group) {
 }
 
 // What a handler left undone when it ran out of memory nobody knows: a connection that is not read any more, say. So
-// all groups are told, and callers of later ones are greeted on.
+// all groups are told, and callers that belong to none yet are hung up on: they try again, and find all as it should
+// be.
 void ControlPlane::Impl::Run() {
   while (true) {
     try {
@@ -293,7 +295,8 @@ void ControlPlane::Impl::Run() {
     } catch (const std::bad_alloc&) {
       const Error error = OutOfMemoryWhile("serving control connections");
       for (const auto& [name, group] : groups) group->config().observer->OnTransportFailed(error);
-      IfMemoryAllows([&] { greeter.GoOn(); });
+      HangUpOnHeld();
+      IfMemoryAllows([&] { greeter.StartOver(); });
     }
   }
 }
@@ -309,6 +312,13 @@ void ControlPlane::Impl::Adopt(const Name& name, const std::shared_ptr<Group>& g
   if (waiting.empty()) return;
   held_count -= waiting.mapped().size();
   for (const CallerPtr& caller : waiting.mapped()) group->OnCaller(caller);
+}
+
+void ControlPlane::Impl::HangUpOnHeld() {
+  for (const auto& [name, callers] : held)
+    for (const CallerPtr& caller : callers) caller->HangUp();
+  held.clear();
+  held_count = 0;
 }
 
 void ControlPlane::Impl::OnCaller(const CallerPtr& caller) {

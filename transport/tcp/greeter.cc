@@ -26,20 +26,23 @@ bool Caller::SendBytes(Bytes bytes) {
 }
 
 Fd Caller::Accept() {
-  timer_.cancel();
   if (!socket_.is_open() || !Send({})) {
-    asio::error_code ignored;
-    socket_.close(ignored);
+    HangUp();
     return {};
   }
+  timer_.cancel();
   return Fd(socket_.release());
 }
 
 void Caller::Dismiss(const Reply& reply) {
-  timer_.cancel();
   if (!socket_.is_open()) return;
   Send(reply);
   Drain(socket_.native_handle());  // unread bytes would turn the close into a reset, which may overtake the reply
+  HangUp();
+}
+
+void Caller::HangUp() {
+  timer_.cancel();
   asio::error_code ignored;
   socket_.close(ignored);
 }
@@ -48,9 +51,7 @@ void Caller::Hold(Duration limit, std::function<void()> gone) {
   Send({Verdict::kHeld, ErrorCode::kNotReady, ""});
   const auto ended = [self = shared_from_this(), gone = std::move(gone)](const asio::error_code& error) {
     if (error || !self->socket_.is_open()) return;
-    self->timer_.cancel();
-    asio::error_code ignored;
-    self->socket_.close(ignored);
+    self->HangUp();
     gone();
   };
   timer_.expires_after(limit);
@@ -79,7 +80,9 @@ void Greeter::Start() {
   for (Listener& listener : listeners_) WaitForCallers(listener);
 }
 
-void Greeter::GoOn() {
+void Greeter::StartOver() {
+  for (const CallerPtr& caller : pending_) caller->HangUp();
+  pending_.clear();
   for (Listener& listener : listeners_)
     if (!listener.waits) WaitForCallers(listener);
 }
@@ -232,10 +235,8 @@ void Greeter::OnHello(const CallerPtr& caller) {
 
 void Greeter::Drop(const CallerPtr& caller, std::string_view why, LogLevel level) {
   pending_.erase(std::remove(pending_.begin(), pending_.end(), caller), pending_.end());
-  caller->timer_.cancel();
   if (caller->socket_.is_open()) Drain(caller->socket_.native_handle());
-  asio::error_code ignored;
-  caller->socket_.close(ignored);
+  caller->HangUp();
   LogNowAndThen(level, fmt::format("dropped a connection from {}: {}", caller->remote_, why));
 }
 

@@ -41,6 +41,8 @@ class Caller : public std::enable_shared_from_this<Caller> {
   Wire TakeWire() { return std::move(wire_); }
   // Sends a reply that ends the connection.
   void Dismiss(const Reply& reply);
+  // Ends the connection without a word, taking no memory. A peer tries again.
+  void HangUp();
   // Tells the caller to wait; `gone` is called if it goes away (or breaks the protocol by talking) meanwhile, or when
   // `limit` has passed.
   void Hold(Duration limit, std::function<void()> gone);
@@ -73,8 +75,9 @@ class Greeter {
 
   // Dismisses a caller with a verdict that ends its connection, and counts it.
   void TurnAway(const CallerPtr& caller, const Reply& reply);
-  // After an exception from a handler: waits for callers wherever that has left nobody waiting.
-  void GoOn();
+  // After an exception from a handler. It may have left a caller whom nobody reads: all whose hello has not come yet
+  // are hung up on, and try again. Waits for callers wherever nobody does.
+  void StartOver();
 
  private:
   struct Listener {

@@ -1,0 +1,89 @@
+// One allocation of a control thread fails while a caller that belongs to no endpoint yet is greeted: there is nobody
+// to tell, so the caller must get through all the same. It once stayed unread until its patience for the handshake
+// ended.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/transport_tcp/caller.h"
+#include "tests/transport_tcp/scarce_memory.h"
+#include "tests/transport_tcp/world.h"
+
+namespace rondo::test {
+namespace {
+
+// The control thread tells of a dropped stranger, which is how it is known.
+class MarksControlThread final : public Logger {
+ public:
+  void Write(LogLevel, std::string_view text) override {
+    if (text.find("dropped a connection") != text.npos) CountThisThread();
+  }
+};
+
+class Listener final : public PeerObserver {
+ public:
+  void OnControl(Rank, ControlMessage) override {}
+  void OnPeerLost(Rank, Error) override {}
+  void OnTransportFailed(const Error& error) override {
+    CHECK(error.code() == ErrorCode::kOutOfMemory);
+    has_heard.store(true);
+  }
+  std::atomic<bool> has_heard{false};
+};
+
+// A job of two where the k-th allocation of rank 0's control thread fails, counted from rank 1's call on; rank 0 opens
+// its endpoint when it has kept somebody waiting. Whether one failed.
+bool Try(int k) {
+  MarksControlThread logger;
+  TcpOptions options = LocalOptions();
+  options.handshake_timeout = std::chrono::hours(1);
+  options.counters = std::make_shared<TcpCounters>();
+  const auto calling = MakeTransport(options);
+  options.logger = &logger;
+  const auto called = MakeTransport(options);
+  {
+    const tcp::Fd stranger = Call(*called);
+    Say(stranger, std::vector<std::byte>(64, std::byte{'x'}));
+    Listen(stranger);
+  }
+  const std::vector<std::string> addresses = {called->Address(), calling->Address()};
+  FailAllocation(k);
+
+  Listener observers[2];
+  const auto higher = OpenEndpoint(*calling, 1, addresses, observers[1]);
+  Lane* const to_called = *higher->Open(0, 0);
+  const auto drive = [](Endpoint& one, Endpoint* other, const auto& done) {
+    const SteadyClock clock;
+    for (const TimePoint deadline = clock.Now() + kPatience; clock.Now() < deadline; poll(nullptr, 0, 1)) {
+      one.Poll(clock.Now());
+      if (other != nullptr) other->Poll(clock.Now());
+      if (done()) return true;
+    }
+    return false;
+  };
+  CHECK(drive(*higher, nullptr, [&] { return options.counters->held > 0; }));
+  const auto lower = OpenEndpoint(*called, 0, addresses, observers[0]);
+  Lane* const to_calling = *lower->Open(1, 0);
+  CHECK(drive(*higher, lower.get(), [&] {
+    return observers[0].has_heard ||
+           (to_called->state() == LaneState::kOpen && to_calling->state() == LaneState::kOpen);
+  }));
+  CHECK(!observers[1].has_heard);
+  const bool failed = AllocationFailed();
+  FailAllocation(0);
+  return failed;
+}
+
+TEST_CASE("a caller gets through where memory ran out while it was greeted, or the endpoint is told") {
+  int failed = 0;
+  while (Try(failed + 1)) ++failed;
+  CHECK(failed > 10);
+}
+
+}  // namespace
+}  // namespace rondo::test
