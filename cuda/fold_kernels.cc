@@ -22,14 +22,25 @@ std::size_t PlaceOf(DataType type, ReduceOp op) {
   return static_cast<std::size_t>(type) * kOps + static_cast<std::size_t>(op);
 }
 
+// A driver loads what compilers of its own major version or an older one have made.
+Error BesideVersions(const Error& error, int driver) {
+  if (driver / 1000 >= CUDA_VERSION / 1000) return error;
+  return error.With([&](ErrorDetails& d) {
+    d.message += fmt::format("; the driver is CUDA {}.{}'s, and this library's kernels want that of CUDA {}.0 or newer",
+                             driver / 1000, driver % 1000 / 10, CUDA_VERSION / 1000);
+  });
+}
+
 }  // namespace
 
 Result<std::unique_ptr<FoldKernels>> FoldKernels::Load(std::shared_ptr<const Gpu> gpu) {
   std::unique_ptr<FoldKernels> kernels(new FoldKernels(std::move(gpu)));
   const Gpu& on = *kernels->gpu_;
   const Gpu::Use use(on);
-  RONDO_TRY(kernels->driver_.Check(kernels->driver_.ModuleLoadData(&kernels->module_, rondo_cuda_image),
-                                   fmt::format("loading kernels into {}", on.name())));
+  const Driver& driver = kernels->driver_;
+  const Status loaded = driver.Check(driver.ModuleLoadData(&kernels->module_, rondo_cuda_image),
+                                     fmt::format("loading kernels into {}", on.name()));
+  if (!loaded) return Fail(BesideVersions(loaded.error(), driver.version));
   const auto processors = static_cast<unsigned>(on.Attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
   kernels->most_blocks_ = std::max(processors, 1U) * kBlocksPerProcessor;
   kernels->functions_.resize(kTypes * kOps);
@@ -54,8 +65,8 @@ Status FoldKernels::LoadAll() {
 
 Status FoldKernels::Load(CUfunction& function, const std::string& name) const {
   RONDO_TRY(driver_.Check(driver_.ModuleGetFunction(&function, module_, name.c_str()), name));
-  int registers = 0;  // asking for which makes the driver load the code
-  return driver_.Check(driver_.FuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, function), name);
+  int threads = 0;  // of a block at most: asking for it makes the driver load the code, which of others it need not
+  return driver_.Check(driver_.FuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function), name);
 }
 
 Status FoldKernels::Launch(CUstream stream, DataType type, ReduceOp op, const FoldArguments& arguments) {

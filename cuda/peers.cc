@@ -162,6 +162,7 @@ Result<std::byte*> Peers::Find(const Place& place) {
   auto opened = std::find_if(opened_.begin(), opened_.end(), is_it);
   if (opened == opened_.end()) {
     const Gpu::Use use(*gpu_);
+    CloseWhatWasThere(shown);
     Opened one{.shown = shown};
     if (const Status done =
             driver_.Check(driver_.IpcOpenMemHandle(&one.base, shown.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
@@ -172,6 +173,21 @@ Result<std::byte*> Peers::Find(const Place& place) {
   }
   opened->last_use = ++uses_;
   return MemoryAt(opened->base + shown.offset);
+}
+
+// What is open of the same addresses has been freed there since, and is in the way: no driver opens two that overlap.
+void Peers::CloseWhatWasThere(const Shown& shown) {
+  const auto base_of = [](const Shown& one) { return one.address - one.offset; };
+  const CUdeviceptr begin = base_of(shown), end = begin + shown.bytes;
+  const auto gone = [&](const Opened& one) {
+    return one.shown.process == shown.process && one.shown.start == shown.start && base_of(one.shown) < end &&
+           begin < base_of(one.shown) + one.shown.bytes;
+  };
+  const auto kept = std::partition(opened_.begin(), opened_.end(), [&](const Opened& one) { return !gone(one); });
+  if (kept == opened_.end()) return;
+  driver_.StreamSynchronize(stream_);  // on which nothing waits
+  for (auto one = kept; one != opened_.end(); ++one) driver_.IpcCloseMemHandle(one->base);
+  opened_.erase(kept, opened_.end());
 }
 
 void Peers::CloseUnwanted() {
@@ -206,6 +222,9 @@ Status Peers::CopyWithin(std::byte* destination, const std::byte* source, std::u
 }
 
 Result<const std::byte*> Peers::MeetingPlace() {
+  if (gpu_->Attribute(CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT) != 0)
+    return Fail(ErrorCode::kUnsupported, "{} serves a display: kernels that take seconds are ended, as those that wait",
+                gpu_->name());
   if (place_ == 0) {
     const Gpu::Use use(*gpu_);
     CUdeviceptr place = 0;

@@ -57,7 +57,7 @@ class Peers final : public DevicePeers {
   };
   static_assert(sizeof(Shown) <= kPlaceBytes);
   struct Opened {
-    Shown shown;  // with no offset and address
+    Shown shown;
     CUdeviceptr base = 0;
     std::uint64_t last_use = 0;
     bool in_graph = false;
@@ -68,6 +68,7 @@ class Peers final : public DevicePeers {
   Status Prepare();
   Status Note();
   void KeepOpen(const DeviceProgram& program);
+  void CloseWhatWasThere(const Shown& shown);
 
   const std::shared_ptr<const Gpu> gpu_;
   const Driver& driver_;

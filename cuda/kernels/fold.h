@@ -218,8 +218,9 @@ struct Fold {
   static RONDO_HOST_DEVICE Computed Divided(Computed sum, std::int32_t divisor) {
     if constexpr (std::is_floating_point_v<Computed>) {
       return Canonical<Computed>(sum / static_cast<Computed>(divisor));
-    } else if constexpr (std::is_signed_v<Computed> && sizeof(Computed) <= 4) {
-      return static_cast<Computed>(static_cast<std::int64_t>(sum) / divisor);
+    } else if constexpr (sizeof(Computed) <= 4) {  // GPUs divide 64 bits by many instructions
+      return static_cast<Computed>(
+          sum / static_cast<std::conditional_t<std::is_signed_v<Computed>, std::int32_t, std::uint32_t>>(divisor));
     } else {
       return static_cast<Computed>(
           sum / static_cast<std::conditional_t<std::is_signed_v<Computed>, std::int64_t, std::uint64_t>>(divisor));

@@ -8,10 +8,10 @@ _FLAGS = "-std=c++20 --expt-relaxed-constexpr -fmad=false"
 def fatbin(name, srcs, hdrs, architectures, ptx):
     """NAME.fatbin, and NAME.S, which puts it into a program as rondo_cuda_image.
 
-    architectures: "75" for sm_75; ptx: the one whose PTX is kept as well.
+    architectures: "75" for sm_75; ptx: those whose PTX is kept as well.
     """
     images = []
-    for kind, architecture in [("elf", a) for a in architectures] + [("ptx", ptx)]:
+    for kind, architecture in [("elf", a) for a in architectures] + [("ptx", a) for a in ptx]:
         image = "%s_%s.%s" % (name, architecture, "cubin" if kind == "elf" else "ptx")
         native.genrule(
             name = image + "_rule",

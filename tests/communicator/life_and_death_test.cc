@@ -127,7 +127,7 @@ std::string WhatALateRankIsTold(const std::vector<std::shared_ptr<Transport>>& t
     first.reset();
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the order in which the fault was found
-  const std::string told = TextOf(second->Barrier());
+  std::string told = TextOf(second->Barrier());
   ends.join();
   return told;
 }

@@ -69,10 +69,12 @@ TEST_CASE("Operations take their places among the work on a stream") {
     constexpr std::size_t kBytes = 300'000;
     std::byte* const memory = gpu.Allocate(kBytes);
     std::byte* const copy = gpu.Allocate(kBytes);
+    const OperationOptions options{.memory = MemoryKind::kDevice, .stream = stream};
+    // Pins memory, for which a driver may wait until nothing is under way.
+    CHECK(TextOf(communicator.AllReduce(memory, memory, kBytes, DataType::kUint8, ReduceOp::kSum, options)) == "ok");
     std::atomic<bool> latch{false};
     gpu.Put(stream, latch);
     gpu.PutFill(stream, memory, static_cast<unsigned char>(communicator.rank() + 1), kBytes);
-    const OperationOptions options{.memory = MemoryKind::kDevice, .stream = stream};
     Work first = communicator.AllReduceAsync(memory, memory, kBytes, DataType::kUint8, ReduceOp::kSum, options);
     {
       const Gpu::Use use(*gpu.gpu());

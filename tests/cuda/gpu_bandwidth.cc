@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -16,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/random.h"
 #include "cuda/fold_kernels.h"
 #include "cuda/session.h"
 
@@ -47,6 +49,20 @@ double BestUs(CudaSession& session, const std::function<void()>& work) {
   return best;
 }
 
+// With any bits: of zeros divisions would be quick.
+void Fill(const Gpu& gpu, CUstream stream, std::byte* memory, std::size_t bytes) {
+  const Gpu::Use use(gpu);
+  std::vector<std::uint64_t> values(std::min<std::size_t>(bytes, 1 << 20) / sizeof(std::uint64_t));
+  Random random(1);
+  for (std::uint64_t& value : values) value = random.Next();
+  const std::size_t some = values.size() * sizeof(std::uint64_t);
+  for (std::size_t done = 0; done < bytes; done += some)
+    Must(gpu.driver().Check(gpu.driver().MemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(memory + done), values.data(),
+                                                         std::min(some, bytes - done), stream),
+                            "filling memory"));
+  Must(gpu.driver().Check(gpu.driver().StreamSynchronize(stream), "filling memory"));
+}
+
 void Run(std::size_t bytes, const std::string& library) {
   const auto session = Must(OpenCudaSession(0, {.driver = library}));
   const Driver driver = Must(LoadDriver(library));
@@ -57,6 +73,7 @@ void Run(std::size_t bytes, const std::string& library) {
   std::vector<std::unique_ptr<CudaMemory>> memory;
   for (int i = 0; i < 5; ++i) memory.push_back(Must(session->Allocate(bytes)));
   const auto at = [&](std::size_t i) { return memory[i]->address(); };
+  for (const auto& each : memory) Fill(*gpu, stream, each->address(), bytes);
 
   const double copy_us = BestUs(*session, [&] {
     const Gpu::Use use(*gpu);

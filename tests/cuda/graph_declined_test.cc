@@ -33,5 +33,25 @@ TEST_CASE("Where one rank's memory cannot be shown the capture is refused on all
   });
 }
 
+TEST_CASE("Where GPUs serve a display, which ends kernels that wait for long, captures are refused and calls are not") {
+  const FakeDriver fake;
+  fake.SetDisplay(true);
+  OnGraphRanks(2, [&](Communicator& communicator, OnGpu& gpu, CUstream stream) {
+    std::byte* const memory = gpu.Allocate(1000);
+    gpu.PutFill(stream, memory, 1, 1000);
+    gpu.Synchronize(stream);
+    const Graph nothing(gpu, stream, [&] {
+      const Status status = communicator.AllReduce(memory, memory, 1000, DataType::kUint8, ReduceOp::kSum, On(stream));
+      REQUIRE(!status);
+      CAPTURE(TextOf(status));
+      CHECK(status.error().code() == ErrorCode::kUnsupported);
+    });
+    CHECK(TextOf(communicator.AllReduce(memory, memory, 1000, DataType::kUint8, ReduceOp::kSum, On(stream))) == "ok");
+    gpu.Synchronize(stream);
+    CHECK(gpu.Values<unsigned char>(memory, 1000) == std::vector<unsigned char>(1000, 2));
+    CHECK(TextOf(communicator.Close()) == "ok");
+  });
+}
+
 }  // namespace
 }  // namespace rondo::cuda

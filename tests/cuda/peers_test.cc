@@ -96,6 +96,50 @@ TEST_CASE("Memory of another process is read where it lies, and what was not wan
   CHECK(other.Exit() == 0);
 }
 
+constexpr std::size_t kReusedBytes = 5000;
+
+TEST_CASE("child: frees memory and shows what it gets in its place" * doctest::skip()) {
+  const Line line(SocketOfChild());
+  const auto gpu = OnGpu::Find();
+  REQUIRE(gpu != nullptr);
+  const auto peers = PeersOf(*gpu);
+  CUstream stream = gpu->NewStream();
+  for (unsigned char round = 1; round <= 3; ++round) {
+    CUdeviceptr memory = 0;
+    {
+      const Gpu::Use use(*gpu->gpu());
+      gpu->Must(gpu->driver().MemAlloc(&memory, kReusedBytes), "allocating");
+    }
+    auto* const at = reinterpret_cast<std::byte*>(memory);
+    gpu->PutFill(stream, at, round, kReusedBytes);
+    gpu->Synchronize(stream);
+    const auto place = peers->Show(at);
+    REQUIRE(place.has_value());
+    line.Send(*place);
+    line.Receive<char>();  // the other has read it
+    const Gpu::Use use(*gpu->gpu());
+    gpu->Must(gpu->driver().MemFree(memory), "freeing");
+  }
+}
+
+// No driver opens memory where something older of the same addresses is open still.
+TEST_CASE("Memory of another process is found where freed memory had been that is open still") {
+  const auto gpu = OnGpu::Find();
+  if (gpu == nullptr) return;
+  Other other("child: frees memory and shows what it gets in its place");
+  const auto peers = PeersOf(*gpu);
+  std::byte* const own = gpu->Allocate(kReusedBytes);
+  for (unsigned char round = 1; round <= 3; ++round) {
+    const auto found = peers->Find(other.line.Receive<DevicePeers::Place>());
+    REQUIRE_MESSAGE(found.has_value(), found.error().ToString());
+    REQUIRE(peers->CopyWithin(own, *found, kReusedBytes).has_value());
+    WaitFor(*peers);
+    CHECK(gpu->Values<unsigned char>(own, kReusedBytes) == std::vector<unsigned char>(kReusedBytes, round));
+    other.line.Send('.');
+  }
+  CHECK(other.Exit() == 0);
+}
+
 TEST_CASE("What a graph uses stays open, however long nobody has wanted it") {
   const auto gpu = OnGpu::Find();
   if (gpu == nullptr) return;

@@ -155,10 +155,10 @@ TEST_CASE("After draining, no copy touches the host's memory any more, whatever 
   if (gpu == nullptr) return;
   const auto queue = QueueOf(*gpu);
   CUstream stuck = gpu->NewStream();
-  REQUIRE(queue->Enter(stuck, 1).has_value());
   constexpr std::size_t kBytes = 1 << 20;
   Pinned host(*queue, kBytes);
   std::byte* const device = gpu->Allocate(kBytes);
+  REQUIRE(queue->Enter(stuck, 1).has_value());
   REQUIRE(
       queue->Copy(CopyDirection::kToHost, {.host = host.data(), .device = device, .row_bytes = kBytes}).has_value());
   queue->Drain();

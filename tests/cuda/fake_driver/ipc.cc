@@ -23,6 +23,7 @@ struct Handle {
   std::uint64_t file_bytes = 0;
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
+  std::uint64_t address = 0;  // in its process
 };
 static_assert(sizeof(Handle) <= CU_IPC_HANDLE_SIZE);
 
@@ -64,6 +65,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle* to, CUdeviceptr address) {
     Handle handle = Describe(call, What::kMemory, memory->file, *memory->context);
     handle.offset = memory->offset;
     handle.bytes = memory->bytes;
+    handle.address = memory->address;
     Write(to, handle);
     return CUDA_SUCCESS;
   });
@@ -82,9 +84,14 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr* address, CUipcMemHandle from, unsigned 
       *address = known->address;
       return CUDA_SUCCESS;
     }
+    if (call.state.memory.HasOpened(handle.owner, handle.address, handle.bytes)) {
+      close(file->descriptor);
+      return CUDA_ERROR_ALREADY_MAPPED;
+    }
     const auto memory = call.state.memory.Map(call.context, *file, handle.offset, handle.bytes);
     if (memory == nullptr) return CUDA_ERROR_MAP_FAILED;
     memory->owner = handle.owner;
+    memory->owners_address = handle.address;
     memory->opens = 1;
     *address = memory->address;
     return CUDA_SUCCESS;

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 
 #include "base/check.h"
@@ -136,6 +137,14 @@ std::shared_ptr<Memory> MemoryMap::Opened(pid_t owner, ino_t inode) const {
   for (const auto& [address, memory] : all_)
     if (memory->opens > 0 && memory->owner == owner && memory->file.inode == inode) return memory;
   return nullptr;
+}
+
+bool MemoryMap::HasOpened(pid_t owner, CUdeviceptr begin, std::size_t bytes) const {
+  return std::any_of(all_.begin(), all_.end(), [&](const auto& one) {
+    const Memory& memory = *one.second;
+    return memory.opens > 0 && memory.owner == owner && memory.owners_address < begin + bytes &&
+           begin < memory.owners_address + memory.bytes;
+  });
 }
 
 std::optional<Place> MemoryMap::Resolve(CUdeviceptr address, std::size_t bytes) const {

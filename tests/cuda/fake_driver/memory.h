@@ -44,6 +44,7 @@ struct Memory {
   bool sync_memops = false;
   std::uint64_t opens = 0;  // of another process's memory; 0: it is our own
   pid_t owner = 0;
+  CUdeviceptr owners_address = 0;
 
   SharedFile file;
   std::size_t offset = 0;       // of the memory in the file
@@ -74,6 +75,8 @@ class MemoryMap {
   // The allocation that the address lies in; null: none.
   std::shared_ptr<Memory> Find(CUdeviceptr address) const;
   std::shared_ptr<Memory> Opened(pid_t owner, ino_t inode) const;
+  // Whether something is open of what the process has, or had, there.
+  bool HasOpened(pid_t owner, CUdeviceptr begin, std::size_t bytes) const;
   // Nothing: not all of the range is one allocation's or one registration's.
   std::optional<Place> Resolve(CUdeviceptr address, std::size_t bytes) const;
 

@@ -57,6 +57,7 @@ struct Settings {
   std::uint64_t seed = 1;
   bool dma_buf = false;
   bool ipc_capable = true;
+  bool display = false;
 
   static Settings FromEnvironment();
 };
