@@ -73,8 +73,8 @@ Result<std::shared_ptr<const JobToken>> JobToken::Make(std::string_view text, st
   const auto odd = std::find_if(text.begin(), text.end(), [](char c) { return c <= ' ' || c > '~'; });
   if (odd != text.end()) {
     return Fail(ErrorCode::kInvalidArgument,
-                "byte {} of {} is no printable character; a token consists of letters, digits and signs",
-                odd - text.begin(), what);
+                "byte {} of {} is a blank or no printable character; a token consists of letters, digits and signs",
+                odd - text.begin() + 1, what);
   }
   DerivedKey key;
   if (!HmacSha256(AsBytes(text), "rondo job token", {}, key)) {

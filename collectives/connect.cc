@@ -12,10 +12,12 @@
 #include <vector>
 
 #include "base/out_of_memory.h"
+#include "base/seconds.h"
 #include "collectives/connect_parts.h"
 #include "collectives/connect_rebuilder.h"
 #include "collectives/cpu_list.h"
 #include "collectives/engine/slices.h"
+#include "collectives/model/profile.h"
 #include "collectives/model/selector.h"
 #include "rendezvous/init_method.h"
 #include "rendezvous/job_token.h"
@@ -30,6 +32,7 @@ namespace {
 
 // How long a rank that serves the store goes on doing so after the meeting has failed.
 constexpr Duration kTellOthers = std::chrono::seconds(1);
+constexpr Duration kDefaultTimeout = std::chrono::seconds(60);
 
 std::string_view NameOf(Path path) {
   switch (path) {
@@ -161,7 +164,7 @@ Result<CommunicatorOptions> OptionsAfterMeeting(const ConnectOptions& options, c
   communicator.transport = std::move(transport);
   communicator.clock = std::move(clock);
   communicator.logger = options.logger;
-  communicator.timeout = options.timeout;
+  communicator.timeout = *options.timeout;
   communicator.job = job;
   communicator.generation = membership.generation;
   return communicator;
@@ -189,14 +192,40 @@ struct Start {
   InitMethod method;  // where ranks do not meet through a store of the caller's
 };
 
+// Timeout and profile, which a launcher or a user says there for programs that say nothing of them.
+Status TakeFromEnvironment(ConnectOptions& options) {
+  const auto variable = [&](const std::string& name) {
+    return options.environment ? options.environment(name).value_or("") : "";
+  };
+  const auto told_of = [](const std::string& name, const Error& error) {
+    return error.With([&](ErrorDetails& d) { d.message = fmt::format("variable {}: {}", name, d.message); });
+  };
+  if (!options.timeout) {
+    options.timeout = kDefaultTimeout;
+    if (const std::string text = variable("RONDO_TIMEOUT"); !text.empty()) {
+      const auto seconds = ParseSeconds(text);
+      if (!seconds) return Fail(told_of("RONDO_TIMEOUT", seconds.error()));
+      options.timeout = *seconds;
+    }
+  }
+  if (options.communicator.profile != nullptr) return {};
+  options.communicator.profile = DefaultProfile();
+  if (const std::string path = variable("RONDO_PROFILE"); !path.empty()) {
+    auto profile = ReadProfile(path);
+    if (!profile) return Fail(told_of("RONDO_PROFILE", profile.error()));
+    options.communicator.profile = *std::move(profile);
+  }
+  return {};
+}
+
 Result<Start> BeginBy(const ConnectOptions& given) {
   Start start;
   ConnectOptions& options = start.options = given;
-  if (options.timeout <= Duration::zero()) return Fail(ErrorCode::kInvalidArgument, "the timeout must be positive");
+  RONDO_TRY(TakeFromEnvironment(options));
+  if (*options.timeout <= Duration::zero()) return Fail(ErrorCode::kInvalidArgument, "the timeout must be positive");
   start.clock =
       options.communicator.clock != nullptr ? options.communicator.clock : std::make_shared<const SteadyClock>();
-  start.deadline = Later(start.clock->Now(), options.timeout);
-  if (options.communicator.profile == nullptr) options.communicator.profile = DefaultProfile();
+  start.deadline = Later(start.clock->Now(), *options.timeout);
 
   RONDO_ASSIGN(options.token, TokenText(options.token, options.environment));
   RONDO_ASSIGN(start.token, MakeJobToken(options.token));

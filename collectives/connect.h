@@ -57,13 +57,17 @@ struct ConnectOptions {
   // next ones stand by until one fails. "": those of the addresses where addresses or interfaces are forced, else all
   // active ones, the fastest first.
   std::string rdma_port = {};
-  Duration timeout = std::chrono::seconds(60);  // of the meeting, and of every operation
+  // Of the meeting, and of every operation; nullopt: the environment's RONDO_TIMEOUT, in seconds, which rondo run
+  // --timeout sets, else 60 s.
+  std::optional<Duration> timeout = {};
   // Looks an environment variable up; null where there is no environment. The library itself never reads it.
   std::function<std::optional<std::string>(const std::string&)> environment = {};
   Logger* logger = nullptr;
   // Counts who calls at this process's TCP port, strangers too; of all its generations together. Null: nobody looks.
   std::shared_ptr<TcpCounters> tcp_counters = nullptr;
-  CommunicatorOptions communicator = {};  // rank, peers, transport, logger, timeout, job, generation are filled in
+  // Rank, peers, transport, logger, timeout, job and generation are filled in. Where there is no profile: the
+  // environment's RONDO_PROFILE, a file, else the one that ships.
+  CommunicatorOptions communicator = {};
   // Keeps the store when the ranks have met, so that Communicator::Rebuild can go on after ranks were lost: one idle
   // connection (or one open file) a rank. Equal on all ranks. What is rebuilt is rebuildable too. The store must
   // outlive ranks: rondo run, rondo store and file:// do; one that a rank serves dies with it.
@@ -80,8 +84,9 @@ std::optional<std::string> ProcessEnvironment(const std::string& name);
 // Meets the other ranks within options.timeout and gives this rank's communicator. Unless that is to be rebuildable the
 // store is given up again: nothing needs it afterwards (a rank that serves it does so until the others have met too).
 // kAuth: this process and a peer, or the store, do not know the same token or could not prove by TLS to belong to one
-// job, or one of them has none. Other errors: those of ParseInitMethod, FindTls, TlsContext::Make, OpenStore, Join,
-// MakeTcpTransport and Communicator::Create, and to newcomers those of RegroupAsNewcomer; each names the part at fault.
+// job, or one of them has none. Other errors: those of ParseInitMethod, FindTls, ReadProfile, TlsContext::Make,
+// OpenStore, Join, MakeTcpTransport and Communicator::Create, and to newcomers those of RegroupAsNewcomer; each names
+// the part at fault.
 Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options);
 
 // What a meeting that connects nothing leaves.

@@ -59,7 +59,9 @@ Result<ConnectOptions> OptionsOf(const rondo_connect_options& given, Kept& kept)
   options.interface = TextOf(given.interface_);
   RONDO_ASSIGN(options.path, PathOf(TextOf(given.transport)));
   options.rdma_port = TextOf(given.rdma_port);
-  RONDO_ASSIGN(options.timeout, MillisecondsOf("options.timeout_ms", given.timeout_ms));
+  if (given.timeout_ms != 0) {
+    RONDO_ASSIGN(options.timeout, MillisecondsOf("options.timeout_ms", given.timeout_ms));
+  }
   options.environment = ProcessEnvironment;
   options.logger = kept.logger.get();
   options.rebuildable = given.rebuildable != 0;

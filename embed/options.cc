@@ -100,7 +100,6 @@ void rondo_connect_options_init_sized(rondo_connect_options* options, size_t siz
   defaults.rendezvous = "env://";
   defaults.rank = -1;
   defaults.transport = "auto";
-  defaults.timeout_ms = 60000;
   defaults.rails = 1;
   defaults.progress_thread = 1;
   defaults.recorded_operations = 1024;

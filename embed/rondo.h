@@ -11,23 +11,32 @@
  *   }
  *   rondo_comm_free(comm);
  *
- * Results   Every call that can fail returns RONDO_OK or a code, and then, where `error` is not NULL, hands an error
+ * Results: every call that can fail returns RONDO_OK or a code, and then, where `error` is not NULL, hands an error
  * over in *error: the caller's, to free by rondo_error_free. After RONDO_OK *error is NULL. What a call makes
- *           (communicators, works, stores, bytes) is the caller's too, and is set only by RONDO_OK, to NULL else.
- * Options   Structs begin with their size, which rondo_..._options_init fills in with the defaults: so programs
- * compiled against an older header go on with a newer library. Where options may be NULL, that is the defaults. Text
- * UTF-8, ends with a zero, lent until the call returns. NULL where nothing is to be said. Order     All ranks issue the
- * same collectives of a communicator in the same order. They are serial: back-to-back operations on one buffer are
- * well-defined. Independent streams take a communicator of their own (rondo_comm_split). Buffers   Lent until the call
- * (or rondo_work_wait, or the callback) returns final, success or error. Host memory of any alignment; input and output
- * must not overlap, except in place, as each collective says. After an error the output is undefined and an
- * out-of-place input intact. Buffers without elements may be NULL. Counts    Elements, of one block where a buffer
- * holds a block per rank: with W ranks, W * count elements lie there, packed in rank order. The _v forms have an array
- * of W counts instead, lent until the call returns. Threads   One thread at a time issues collectives of a
- * communicator. Any thread may wait, test, abort, send and receive. Whoever waits drives; a progress thread of Rondo's
- * drives what nobody waits for. Errors    What a call itself gets wrong (RONDO_INVALID_ARGUMENT, RONDO_UNSUPPORTED)
- * starts and poisons nothing. A failed operation poisons the communicator on all its ranks: every later call returns
- * the first cause. Fork      A child of fork() must not use what its parent made; it may connect anew.
+ * (communicators, works, stores, bytes) is the caller's too, and is set only by RONDO_OK, to NULL else.
+ *
+ * Options: structs begin with their size, which rondo_..._options_init fills in with the defaults: so programs compiled
+ * against an older header go on with a newer library. Where options may be NULL, that is the defaults.
+ *
+ * Text: UTF-8, ends with a zero, lent until the call returns. NULL where nothing is to be said.
+ *
+ * Order: all ranks issue the same collectives of a communicator in the same order. They are serial: back-to-back
+ * operations on one buffer are well-defined. Independent streams take a communicator of their own (rondo_comm_split).
+ *
+ * Buffers: lent until the call (or rondo_work_wait, or the callback) returns final, success or error. Host memory of
+ * any alignment; input and output must not overlap, except in place, as each collective says. After an error the output
+ * is undefined and an out-of-place input intact. Buffers without elements may be NULL.
+ *
+ * Counts: elements, of one block where a buffer holds a block per rank: with W ranks, W * count elements lie there,
+ * packed in rank order. The _v forms have an array of W counts instead, lent until the call returns.
+ *
+ * Threads: one thread at a time issues collectives of a communicator. Any thread may wait, test, abort, send and
+ * receive. Whoever waits drives; a progress thread of Rondo's drives what nobody waits for.
+ *
+ * Errors: what a call itself gets wrong (RONDO_INVALID_ARGUMENT, RONDO_UNSUPPORTED) starts and poisons nothing. A
+ * failed operation poisons the communicator on all its ranks: every later call returns the first cause.
+ *
+ * Fork: a child of fork() must not use what its parent made; it may connect anew.
  */
 #ifndef RONDO_H_
 #define RONDO_H_
@@ -263,7 +272,7 @@ typedef struct rondo_connect_options {
   const char* interface_; /* "eth0,ib0", "^docker0,lo", "=eth0", "10.0.0.0/8" */
   const char* transport;  /* "auto", "tcp", "shm", "ib"; equal on all ranks */
   const char* rdma_port;  /* "mlx5_0:1", an address of a port; behind a + one that stands by */
-  uint64_t timeout_ms;    /* of the meeting, and of every operation; default 60000 */
+  uint64_t timeout_ms;    /* of the meeting, and of every operation; 0 (default): RONDO_TIMEOUT's seconds, else 60 s */
   uint32_t rails;         /* connections to each peer that share large collectives; default 1; equal on all ranks */
   int progress_thread;    /* 0: operations advance only while somebody waits or tests; default 1 */
   int checksums;          /* not 0: CRC-32C of every frame; equal on all ranks */

@@ -54,7 +54,7 @@ constexpr rondo_dtype ElementOf() {
   constexpr bool kInteger = std::is_integral_v<Plain> && !std::is_same_v<Plain, bool>;
   static_assert(
       kInteger || std::is_same_v<Plain, bool> || std::is_same_v<Plain, float> || std::is_same_v<Plain, double>,
-      "Rondo knows no such element; for 16-bit floats give a rondo_dtype and void*");
+      "Rondo knows no such element; 16-bit floats go by the functions of rondo.h and get()");
   if constexpr (std::is_same_v<Plain, bool>) return RONDO_BOOL;
   if constexpr (std::is_same_v<Plain, float>) return RONDO_FLOAT32;
   if constexpr (std::is_same_v<Plain, double>) return RONDO_FLOAT64;
@@ -86,6 +86,16 @@ class Options {
   }
   Options& WidePartials(bool yes) {
     options_.wide_partials = yes ? RONDO_YES : RONDO_NO;
+    return *this;
+  }
+  Options& CompareResults(bool yes) {
+    options_.compare_results = yes ? RONDO_YES : RONDO_NO;
+    return *this;
+  }
+  // Buffers lie in memory of a GPU, and the operation is put on `stream`, a cudaStream_t.
+  Options& OnCuda(void* stream) {
+    options_.memory = RONDO_MEMORY_CUDA;
+    options_.stream = stream;
     return *this;
   }
   const rondo_options* get() const { return &options_; }
@@ -382,6 +392,18 @@ class Comm {
       return rondo_recv_async(get(), buffer, count, ElementOf<T>(), from_or_any, tag_or_any, options.get(), work,
                               error);
     });
+  }
+
+  // Both at once. `output` is what goes to `to`, `input` where the message of `from_or_any` comes.
+  template <typename T>
+  rondo_message SendRecv(const T* output, std::uint64_t output_count, int to, int tag, T* input,
+                         std::uint64_t input_count, int from_or_any, int tag_or_any, const Options& options = {}) {
+    rondo_message came{};
+    Must([&](rondo_error** error) {
+      return rondo_send_recv(get(), output, output_count, to, tag, input, input_count, from_or_any, tag_or_any,
+                             ElementOf<T>(), options.get(), &came, error);
+    });
+    return came;
   }
 
  private:

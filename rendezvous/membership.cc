@@ -206,10 +206,11 @@ class Meeting {
       : store_(store, fmt::format("rondo/{}/{}/", options.job, options.generation)),
         options_(options),
         self_(options.self) {
-    // A tenth of the time is kept back for finding out who is missing, and for telling the others.
+    // Some of the time is kept back for finding out who is missing, and for telling the others: enough for two round
+    // trips on a machine whose cores are all busy.
     const TimePoint now = clock.Now();
     const Duration budget = std::max(options.deadline - now, Duration::zero());
-    wait_until_ = options.deadline - std::min<Duration>(budget / 10, std::chrono::milliseconds(500));
+    wait_until_ = options.deadline - std::min<Duration>(budget / 4, std::chrono::milliseconds(500));
     seconds_ = std::chrono::duration<double>(budget).count();
   }
 

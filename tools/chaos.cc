@@ -13,6 +13,7 @@
 
 #include "tools/commands.h"
 #include "tools/flags.h"
+#include "tools/output.h"
 
 namespace rondo {
 namespace {
@@ -124,7 +125,7 @@ int RunChaos(const ChaosFlags& flags) {
     }
   }
   if (flags.options.negative != Negative::kNone) {
-    fmt::print(stderr, "rondo chaos: {} was not caught in {} seeds\n", Name(flags.options.negative), sums.stories);
+    PrintError("rondo chaos: {} was not caught in {} seeds\n", Name(flags.options.negative), sums.stories);
     return kExitFailed;
   }
   flags.json ? PrintJson(sums) : Print(sums);

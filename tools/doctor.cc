@@ -24,6 +24,7 @@
 #include "tools/doctor_probe.h"
 #include "tools/doctor_report.h"
 #include "tools/flags.h"
+#include "tools/output.h"
 #include "transport/tcp/tcp.h"
 
 namespace rondo {
@@ -38,7 +39,7 @@ struct DoctorFlags {
 };
 
 int Complain(const std::string& text, int exit_code) {
-  fmt::print(stderr, "rondo doctor: {}\n", text);
+  PrintError("rondo doctor: {}\n", text);
   return exit_code;
 }
 

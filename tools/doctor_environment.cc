@@ -23,14 +23,21 @@ struct OwnVariable {
 };
 
 // What Rondo and its tools read.
-constexpr std::array<OwnVariable, 17> kOwn{{
+constexpr std::array<OwnVariable, 25> kOwn{{
+    {"RONDO_ADDRESSES", "of rondo_torch: local addresses to use"},
+    {"RONDO_BLOCKING_WAIT", "of rondo_torch: whether wait() on a GPU's work waits in the host"},
     {"RONDO_EXTERNAL_STORE", "no rank serves the store"},
+    {"RONDO_INTERFACE", "of rondo_torch: interfaces to use"},
     {"RONDO_JOB", "the job that ranks must agree on"},
     {"RONDO_JOIN", "ranks join a job that runs"},
     {"RONDO_LAUNCHER", "who started the ranks"},
+    {"RONDO_MASTER_ADDR", "comes before every launcher's host of rank 0"},
+    {"RONDO_MASTER_PORT", "comes before every launcher's port"},
     {"RONDO_PMIX_LIBRARY", "the PMIx library that is loaded"},
     {"RONDO_PROFILE", "algorithms are chosen by it"},
+    {"RONDO_RAILS", "of rondo_torch: connections to each peer"},
     {"RONDO_RANK", "comes before every launcher's rank"},
+    {"RONDO_RECORD_DIR", "of rondo_torch: a failed job leaves its last operations there"},
     {"RONDO_RENDEZVOUS", "comes before every launcher's meeting place"},
     {"RONDO_RESTART", "of a rank that was started again"},
     {"RONDO_TIMEOUT", "seconds to meet, and for each operation"},
@@ -40,6 +47,7 @@ constexpr std::array<OwnVariable, 17> kOwn{{
     {"RONDO_TLS_KEY", "this side's key"},
     {"RONDO_TLS_PSK", "who does not know it is refused", true},
     {"RONDO_TOKEN", "who does not know it is refused", true},
+    {"RONDO_TRANSPORT", "of rondo_torch: auto, tcp, shm or ib"},
     {"RONDO_WORLD_SIZE", "comes before every launcher's"},
 }};
 

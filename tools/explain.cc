@@ -22,6 +22,7 @@
 #include "rendezvous/membership.h"
 #include "tools/commands.h"
 #include "tools/flags.h"
+#include "tools/output.h"
 #include "tools/profile_flag.h"
 #include "tools/sizes.h"
 #include "transport/board.h"
@@ -84,7 +85,7 @@ class Counter final : public Transfers {
 };
 
 int Complain(const std::string& text, int exit_code) {
-  fmt::print(stderr, "rondo explain: {}\n", text);
+  PrintError("rondo explain: {}\n", text);
   return exit_code;
 }
 

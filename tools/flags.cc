@@ -9,6 +9,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/seconds.h"
 #include "tools/sizes.h"
 
 namespace rondo {
@@ -65,16 +66,6 @@ CLI::Option* AddSize(CLI::App& app, const std::string& names, std::function<void
     return "";
   };
   return AddText(app, names, parse, "BYTES", help);
-}
-
-Result<Duration> ParseSeconds(const std::string& text) {
-  double seconds = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  // Less than a nanosecond would become none at all.
-  if (error != std::errc() || end != text.data() + text.size() || !(seconds >= 1e-9) || seconds > 1e6) {
-    return Fail(ErrorCode::kInvalidArgument, "wants seconds, more than 0 and at most a million, not '{}'", text);
-  }
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
 
 CLI::Option* AddSeconds(CLI::App& app, const std::string& names, std::function<void(Duration)> take,

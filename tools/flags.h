@@ -22,8 +22,6 @@ CLI::Option* AddNumber(CLI::App& app, const std::string& names, std::function<vo
 // Bytes: 64, 4K, 1.5M, 2G.
 CLI::Option* AddSize(CLI::App& app, const std::string& names, std::function<void(std::uint64_t)> take,
                      const std::string& help);
-// What AddSeconds takes; kInvalidArgument: "wants seconds, ...".
-Result<Duration> ParseSeconds(const std::string& text);
 // More than zero seconds, at most a million, a fraction allowed.
 CLI::Option* AddSeconds(CLI::App& app, const std::string& names, std::function<void(Duration)> take,
                         const std::string& help);

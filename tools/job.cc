@@ -6,6 +6,8 @@
 #include <csignal>
 #include <cstdio>
 
+#include "tools/output.h"
+
 namespace rondo {
 namespace {
 
@@ -54,7 +56,7 @@ int Job::Running() const {
 
 template <typename... Args>
 void Job::Say(fmt::format_string<Args...> text, Args&&... args) const {
-  fmt::print(stderr, "{}: {}\n", options_.program, fmt::format(text, std::forward<Args>(args)...));
+  PrintError("{}: {}\n", options_.program, fmt::format(text, std::forward<Args>(args)...));
 }
 
 std::string Job::NameOf(Rank rank) const {

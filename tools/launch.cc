@@ -20,6 +20,7 @@
 #include "rendezvous/tls_settings.h"
 #include "tools/job.h"
 #include "tools/local_host.h"
+#include "tools/output.h"
 #include "tools/remote_launch.h"
 #include "tools/signal_fd.h"
 
@@ -93,13 +94,13 @@ Result<int> Launch(const LaunchOptions& options, const Clock& clock) {
   Job job(options, hosts.places, clock, signals);
   const Status started = job.Start();
   if (!started && started.error().code() == ErrorCode::kInvalidArgument) {
-    fmt::print(stderr, "{}: {}\n", options.program, started.error().message());
+    PrintError("{}: {}\n", options.program, started.error().message());
     return 127;
   }
   if (!started) return Fail(started.error());
   const int code = job.SeeThrough();
   if (const std::string uninvited = store->stats().Uninvited(); !uninvited.empty())
-    fmt::print(stderr, "{}: at its store: {}\n", options.program, uninvited);
+    PrintError("{}: at its store: {}\n", options.program, uninvited);
   return code;
 }
 

@@ -19,6 +19,7 @@
 #include "tools/commands.h"
 #include "tools/interrupt.h"
 #include "tools/launch.h"
+#include "tools/output.h"
 #include "tools/perf_flags.h"
 #include "tools/perf_session.h"
 #include "transport/board.h"
@@ -35,7 +36,7 @@ void ApplyDevice(PerfMemory memory, CommunicatorOptions& options) {
 }
 
 int Complain(const std::string& text, int exit_code) {
-  fmt::print(stderr, "rondo perf: {}\n", text);
+  PrintError("rondo perf: {}\n", text);
   return exit_code;
 }
 
@@ -43,15 +44,14 @@ int Complain(const std::string& text, int exit_code) {
 void LeaveRecords(const Communicator& communicator, const char* reason, bool say_where) {
   const Result<std::string> written = communicator.WriteRecords(reason);
   if (!written)
-    fmt::print(stderr, "rondo perf: rank {}: --record-dir: {}\n", communicator.rank(), written.error().message());
+    PrintError("rondo perf: rank {}: --record-dir: {}\n", communicator.rank(), written.error().message());
   else if (say_where)
-    fmt::print(stderr, "rondo perf: rank {}: records in {}\n", communicator.rank(), *written);
+    PrintError("rondo perf: rank {}: records in {}\n", communicator.rank(), *written);
 }
 
 void AnswerReport(const Communicator& communicator, const PerfFlags& flags) {
   if (!flags.outputs.record_dir.empty()) return LeaveRecords(communicator, "signal", /*say_where=*/true);
-  fmt::print(stderr, "rondo perf: rank {}: SIGUSR1: there is no --record-dir to leave records in\n",
-             communicator.rank());
+  PrintError("rondo perf: rank {}: SIGUSR1: there is no --record-dir to leave records in\n", communicator.rank());
 }
 
 // Everything that one rank does once it has a communicator.

@@ -6,11 +6,14 @@
 #include <iterator>
 #include <utility>
 
+#include "base/seconds.h"
 #include "collectives/connect.h"
 #include "cuda/cuda.h"
 #include "rendezvous/init_method.h"
 #include "tools/flags.h"
+#include "tools/output.h"
 #include "tools/perf_flags.h"
+#include "tools/perf_report.h"
 #include "tools/profile_flag.h"
 #include "transport/board.h"
 #include "transport/ib/ib.h"
@@ -99,7 +102,7 @@ Status TakeRankAddresses(PerfFlags& flags) {
     if (!port) return refuse(fmt::format("{}: {}", address, port.error().message()));
   }
   if (!without_port.empty())
-    fmt::print(stderr, "rondo perf: --addresses: over tcp, since no active RDMA port has {}\n", without_port);
+    PrintError("rondo perf: --addresses: over tcp, since no active RDMA port has {}\n", without_port);
   return {};
 }
 
@@ -137,8 +140,14 @@ Status CheckDevice(PerfFlags& flags) {
 bool SharesMemory(const PerfFlags& flags) { return flags.transport == "auto" || flags.transport == "shm"; }
 
 Status CheckPerfFiles(const PerfFlags& flags) {
-  RONDO_TRY(CheckFiles(flags.outputs));
-  return flags.matrix ? CheckMatrixBaseline(flags.outputs, flags.of_matrix) : Status{};
+  const PerfOutputs& outputs = flags.outputs;
+  RONDO_TRY(CheckFiles(outputs));
+  if (flags.matrix) return CheckMatrixBaseline(outputs, flags.of_matrix);
+  if (outputs.baseline.empty()) return {};
+  RONDO_ASSIGN(const std::string text, ReadBaseline(outputs.baseline));
+  if (const auto nothing = CompareWithBaseline({}, text, outputs.max_regression); !nothing)
+    return Fail(ErrorCode::kInvalidArgument, "--baseline: {}: {}", outputs.baseline, nothing.error().message());
+  return {};
 }
 
 Status SettlePerfFlags(PerfFlags& flags) {

@@ -16,6 +16,7 @@
 #include "base/version.h"
 #include "tools/matrix_data.h"
 #include "tools/matrix_html.h"
+#include "tools/output.h"
 #include "tools/perf_json.h"
 #include "tools/perf_report.h"
 #include "tools/progress.h"

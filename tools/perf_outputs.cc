@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -21,19 +20,6 @@ Result<std::string> ReadBaseline(const std::string& path) {
     return Fail(ErrorCode::kInvalidArgument, "--baseline: {} cannot be read: {}", path, std::strerror(errno));
   }
   return text.str();
-}
-
-Status WriteOutput(const char* flag, const std::string& path, const std::string& text) {
-  if (path == "-") {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    if (std::fflush(stdout) == 0) return {};
-    return Fail(ErrorCode::kResource, "{}: stdout cannot be written: {}", flag, std::strerror(errno));
-  }
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.flush();
-  if (!file) return Fail(ErrorCode::kResource, "{}: {} cannot be written: {}", flag, path, std::strerror(errno));
-  return {};
 }
 
 Status CheckFiles(const PerfOutputs& outputs) {

@@ -28,7 +28,5 @@ Status PrepareRecordDir(const PerfOutputs& outputs);
 
 // What the file of --baseline holds. kInvalidArgument names flag and file.
 Result<std::string> ReadBaseline(const std::string& path);
-// kResource names flag and file.
-Status WriteOutput(const char* flag, const std::string& path, const std::string& text);
 
 }  // namespace rondo

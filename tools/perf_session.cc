@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/version.h"
+#include "tools/output.h"
 #include "tools/perf_bench.h"
 #include "tools/perf_html.h"
 #include "tools/perf_report.h"
@@ -119,7 +120,7 @@ class Reporter {
 Result<PerfVerdict> MeasureAll(Communicator& communicator, const Clock& clock, const PerfOptions& options,
                                const std::vector<PerfCase>& cases, const PerfOutputs& outputs) {
   const auto complain = [&](const std::string& line) {
-    fmt::print(stderr, "rondo perf: rank {}: {}\n", communicator.rank(), line);
+    PrintError("rondo perf: rank {}: {}\n", communicator.rank(), line);
   };
   PerfBench bench(communicator, clock, complain);
   RONDO_TRY(bench.Prepare(options, cases));

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <string>
 
+#include "tools/output.h"
+
 namespace rondo {
 
 ProgressLine::ProgressLine(const Clock& clock, std::size_t total)
@@ -18,8 +20,8 @@ void ProgressLine::Update(std::size_t done, std::string_view label) {
   const std::size_t filled = kWidth * done / total_;
   const double elapsed_s = std::chrono::duration<double>(now - started_).count();
   const double left_s = done == 0 ? 0 : elapsed_s * static_cast<double>(total_ - done) / static_cast<double>(done);
-  fmt::print(stderr, "\r\033[K[{}{}] {}/{} {}{}", std::string(filled, '#'), std::string(kWidth - filled, '.'), done,
-             total_, label, done == 0 ? "" : fmt::format(", {:.0f} s left", left_s));
+  PrintError("\r\033[K[{}{}] {}/{} {}{}", std::string(filled, '#'), std::string(kWidth - filled, '.'), done, total_,
+             label, done == 0 ? "" : fmt::format(", {:.0f} s left", left_s));
   std::fflush(stderr);
   drawn_ = now;
   on_screen_ = true;
@@ -27,7 +29,7 @@ void ProgressLine::Update(std::size_t done, std::string_view label) {
 
 void ProgressLine::Clear() {
   if (!on_screen_) return;
-  fmt::print(stderr, "\r\033[K");
+  PrintError("\r\033[K");
   std::fflush(stderr);
   on_screen_ = false;
 }

@@ -20,6 +20,7 @@
 #include "rendezvous/launchers/rondo_run.h"
 #include "tools/agent_words.h"
 #include "tools/local_host.h"
+#include "tools/output.h"
 #include "tools/signal_fd.h"
 
 namespace rondo {
@@ -85,7 +86,7 @@ class Agent {
       const auto word = launcher_.Next();
       const Status obeyed = !word ? Status(Fail(word.error())) : *word ? Obey(**word) : Status();
       if (!obeyed) {
-        fmt::print(stderr, "rondo run-agent: {}\n", obeyed.error().ToString());
+        PrintError("rondo run-agent: {}\n", obeyed.error().ToString());
         exit_code_ = 1;
         End();
         return;
@@ -209,8 +210,7 @@ Fd TakeStandardStream(int number) {
 
 int RunAgent(const Environment& environment, const Clock& clock) {
   if (::isatty(STDIN_FILENO) != 0) {
-    fmt::print(stderr,
-               "rondo run-agent: rondo run starts it on other hosts and talks to it; it is of no use by hand\n");
+    PrintError("rondo run-agent: rondo run starts it on other hosts and talks to it; it is of no use by hand\n");
     return 2;
   }
   const SignalFd signals;

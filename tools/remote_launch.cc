@@ -17,6 +17,7 @@
 #include "rendezvous/launchers/rondo_run.h"
 #include "rendezvous/net_address.h"
 #include "tools/local_host.h"
+#include "tools/output.h"
 #include "tools/remote_host.h"
 
 namespace rondo {
@@ -65,10 +66,10 @@ Result<std::string> StoreAddress(const LaunchOptions& options, const RemoteHost&
   }
   const bool scoped = caller.find('%') != std::string::npos;  // by an interface of that host
   if (!scoped && !IsOurs(caller, clock)) {
-    fmt::print(stderr,
-               "{}: {} sees this host as {}, which is none of its addresses (a jump host, or translated): unless ranks "
-               "there reach the store at it, say --master-address ADDRESS\n",
-               options.program, host.name(), caller);
+    PrintError(
+        "{}: {} sees this host as {}, which is none of its addresses (a jump host, or translated): unless ranks "
+        "there reach the store at it, say --master-address ADDRESS\n",
+        options.program, host.name(), caller);
   }
   return caller;
 }

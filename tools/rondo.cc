@@ -2,13 +2,16 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
+#include <cerrno>
+#include <cstring>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/version.h"
 #include "tools/commands.h"
 #include "tools/flags.h"
+#include "tools/output.h"
 
 namespace {
 
@@ -33,8 +36,15 @@ int ReportUsage(const CLI::App& app, const std::vector<std::string>& arguments, 
   if (&used == &app && !arguments.empty() && arguments.front().rfind('-', 0) != 0) {
     text = fmt::format("there is no subcommand '{}'", arguments.front());
   }
-  fmt::print(stderr, "{}: {}{}\nTry '{} --help'.\n", program, text, hint, program);
+  rondo::PrintError("{}: {}{}\nTry '{} --help'.\n", program, text, hint, program);
   return rondo::kExitWrongUsage;
+}
+
+// `failed`: why stdout could not be written, as errno, or 0. Who has stopped reading (| head) need not be told.
+int ReportOutput(int failed, int exit_code) {
+  if (failed == 0) return exit_code;
+  if (failed != EPIPE) rondo::PrintError("rondo: stdout cannot be written: {}\n", std::strerror(failed));
+  return exit_code == rondo::kExitDone ? rondo::kExitFailed : exit_code;
 }
 
 }  // namespace
@@ -65,9 +75,11 @@ int main(int argc, char** argv) {
   try {
     app.parse(reversed);
   } catch (const CLI::Success& wanted) {  // --help, --version
-    return app.exit(wanted);
+    exit_code = app.exit(wanted);
   } catch (const CLI::ParseError& error) {
     return ReportUsage(app, arguments, error);
+  } catch (const std::system_error& failed) {  // fmt's, where stdout cannot be written
+    return ReportOutput(failed.code().value(), exit_code);
   }
-  return exit_code;
+  return ReportOutput(rondo::FlushStdout(), exit_code);
 }

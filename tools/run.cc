@@ -17,6 +17,7 @@
 #include "tools/flags.h"
 #include "tools/host_list.h"
 #include "tools/launch.h"
+#include "tools/output.h"
 #include "tools/remote_agent.h"
 
 namespace rondo {
@@ -168,7 +169,7 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
     if (flags->launch.ssh.rondo.empty()) flags->launch.ssh.rondo = OwnPath();
     const SteadyClock clock;
     const Result<int> code = Launch(flags->launch, clock);
-    if (!code) fmt::print(stderr, "rondo run: {}\n", code.error().ToString());
+    if (!code) PrintError("rondo run: {}\n", code.error().ToString());
     exit_code = code.value_or(kExitFailed);
   });
 }

@@ -17,6 +17,7 @@
 #include "rendezvous/tls_settings.h"
 #include "tools/commands.h"
 #include "tools/flags.h"
+#include "tools/output.h"
 
 namespace rondo {
 namespace {
@@ -26,7 +27,7 @@ constexpr Duration kNamePatience = std::chrono::seconds(10);
 class StderrLogger final : public Logger {
  public:
   void Write(LogLevel level, std::string_view text) override {
-    if (level == LogLevel::kWarning) fmt::print(stderr, "rondo store: {}\n", text);
+    if (level == LogLevel::kWarning) PrintError("rondo store: {}\n", text);
   }
 };
 
@@ -51,18 +52,18 @@ int Serve(const HostPort& address, const std::string& job, std::shared_ptr<const
   options.tls = std::move(tls);
   const auto server = TcpStoreServer::Start(options);
   if (!server) {
-    fmt::print(stderr, "rondo store: {}\n", server.error().ToString());
+    PrintError("rondo store: {}\n", server.error().ToString());
     return kExitFailed;
   }
   if (options.token)
-    fmt::print(stderr, "rondo store: only for who knows the token of fingerprint {}\n", options.token->Fingerprint());
+    PrintError("rondo store: only for who knows the token of fingerprint {}\n", options.token->Fingerprint());
   fmt::print("listening on {}\n", (*server)->Describe());
   std::fflush(stdout);
 
   int signal = 0;
   sigwait(&ends, &signal);
   if (const std::string uninvited = (*server)->stats().Uninvited(); !uninvited.empty())
-    fmt::print(stderr, "rondo store: {}\n", uninvited);
+    PrintError("rondo store: {}\n", uninvited);
   return signal == SIGINT ? kExitInterrupted : kExitDone;
 }
 
@@ -94,13 +95,13 @@ void AddStoreCommand(CLI::App& app, int& exit_code) {
   command->callback([flags, &exit_code] {
     const auto address = ParseHostPort(flags->listen);
     if (!address) {
-      fmt::print(stderr, "rondo store: --listen: {}\n", address.error().message());
+      PrintError("rondo store: --listen: {}\n", address.error().message());
       exit_code = kExitWrongUsage;
       return;
     }
     const auto token = TokenText("", ProcessEnvironment).and_then(MakeJobToken);
     if (!token) {
-      fmt::print(stderr, "rondo store: {}\n", token.error().message());
+      PrintError("rondo store: {}\n", token.error().message());
       exit_code = kExitWrongUsage;
       return;
     }
@@ -108,7 +109,7 @@ void AddStoreCommand(CLI::App& app, int& exit_code) {
     if (flags->tls) given = TlsOptions{.mode = *flags->tls};
     const auto tls = FindTls(given, ProcessEnvironment, token->get()).and_then(TlsContext::Make);
     if (!tls) {
-      fmt::print(stderr, "rondo store: {}\n", tls.error().message());
+      PrintError("rondo store: {}\n", tls.error().message());
       exit_code = kExitWrongUsage;
       return;
     }

@@ -12,6 +12,7 @@
 
 #include "base/result.h"
 #include "tools/commands.h"
+#include "tools/output.h"
 #include "tools/trace_dump.h"
 #include "tools/trace_events.h"
 #include "tools/trace_findings.h"
@@ -28,21 +29,8 @@ struct TraceFlags {
 };
 
 int Complain(const std::string& text, int exit_code) {
-  fmt::print(stderr, "rondo trace: {}\n", text);
+  PrintError("rondo trace: {}\n", text);
   return exit_code;
-}
-
-Status WriteText(const char* flag, const std::string& path, const std::string& text) {
-  if (path == "-") {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    if (std::fflush(stdout) == 0) return {};
-    return Fail(ErrorCode::kResource, "{}: stdout cannot be written: {}", flag, std::strerror(errno));
-  }
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.flush();
-  if (!file) return Fail(ErrorCode::kResource, "{}: {} cannot be written: {}", flag, path, std::strerror(errno));
-  return {};
 }
 
 Result<Trace> ReadTrace(const std::vector<std::string>& arguments) {
@@ -64,8 +52,8 @@ int RunTrace(const TraceFlags& flags) {
   const bool data_on_stdout = flags.out == "-" || flags.json == "-";
   fmt::print(data_on_stdout ? stderr : stdout, "{}", TraceText(*trace, findings));
   Status written;
-  if (!flags.out.empty()) written = WriteText("--out", flags.out, TraceEvents(*trace));
-  if (written && !flags.json.empty()) written = WriteText("--json", flags.json, TraceJson(*trace, findings));
+  if (!flags.out.empty()) written = WriteOutput("--out", flags.out, TraceEvents(*trace));
+  if (written && !flags.json.empty()) written = WriteOutput("--json", flags.json, TraceJson(*trace, findings));
   if (!written) return Complain(written.error().message(), kExitWrongUsage);
   for (const GroupFindings& group : findings)
     if (!group.IsHealthy()) return kExitFailed;

@@ -29,6 +29,7 @@
 #include "tools/integrity_flags.h"
 #include "tools/interrupt.h"
 #include "tools/launch.h"
+#include "tools/output.h"
 #include "tools/perf_report.h"
 #include "tools/profile_flag.h"
 #include "tools/sizes.h"
@@ -52,7 +53,7 @@ struct Flags {
 };
 
 int Complain(const std::string& text, int exit_code) {
-  fmt::print(stderr, "rondo tune: {}\n", text);
+  PrintError("rondo tune: {}\n", text);
   return exit_code;
 }
 
@@ -86,7 +87,7 @@ struct World {
 Status MeasureRanks(const Flags& flags, Communicator& communicator, int round, const Clock& clock,
                     InterruptWatch& interrupts, World& world) {
   if (communicator.rank() == 0)
-    fmt::print(stderr, "# round {} of {}: {} ranks\n", round + 1, flags.rounds, communicator.world_size());
+    PrintError("# round {} of {}: {} ranks\n", round + 1, flags.rounds, communicator.world_size());
   interrupts.OnInterrupt([&](int) { communicator.Abort("interrupted"); });
   Status swept = SweepOnce(communicator, clock, flags.sweep, world.rows);
   interrupts.OnInterrupt(nullptr);

@@ -16,6 +16,7 @@
 #include "collectives/schedule/layout.h"
 #include "tools/commands.h"
 #include "tools/flags.h"
+#include "tools/output.h"
 #include "tools/progress.h"
 
 namespace rondo {
@@ -124,7 +125,7 @@ Status Mutate(const AlgorithmEntry& entry, std::vector<MutationReport>& totals, 
 int RunVerify(const VerifyFlags& flags) {
   const auto all = AllAlgorithms();
   if (std::none_of(all.begin(), all.end(), [&](const AlgorithmEntry& entry) { return flags.Wants(entry); })) {
-    fmt::print(stderr, "rondo verify: algorithm {} does not serve {}\n", flags.algorithm, flags.collective);
+    PrintError("rondo verify: algorithm {} does not serve {}\n", flags.algorithm, flags.collective);
     return kExitWrongUsage;
   }
   std::vector<MutationReport> mutants;
@@ -140,7 +141,7 @@ int RunVerify(const VerifyFlags& flags) {
     if (status && flags.mutations) status = Mutate(entry, mutants, steps);
     steps.Clear();
     if (!status) {
-      fmt::print(stderr, "rondo verify: {}\n", status.error().message());
+      PrintError("rondo verify: {}\n", status.error().message());
       return kExitFailed;
     }
   }

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "base/seconds.h"
 #include "tools/sizes.h"
 
 namespace rondo {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/printable.h"
+#include "base/seconds.h"
 #include "collectives/cpu_list.h"
 #include "tests/fuzz/harness.h"
 #include "tools/flags.h"

@@ -133,14 +133,14 @@ def is_initialized():
     return _group is not None and _group.process == os.getpid()
 
 
-def init(rendezvous=None, rank=None, world_size=None, *, timeout_s=60.0, interface=None, addresses=None, transport="auto",
+def init(rendezvous=None, rank=None, world_size=None, *, timeout_s=None, interface=None, addresses=None, transport="auto",
          rails=1, job=None, token=None, reproducible=False, wide_partials=False, checksums=False, record_dir=None,
          bucket_bytes=4 << 20):  # fmt: skip
     """Meets the other ranks. Without arguments everything comes from the environment (env://), as torchrun, mpirun, srun,
     Kubernetes or rondo run leave it; a second call without arguments does nothing.
 
     rendezvous     env://, tcp://host:port or file:///path, each with ?rank=2&world_size=4 where that is not said otherwise
-    timeout_s      of the meeting and of every operation
+    timeout_s      of the meeting and of every operation (default: variable RONDO_TIMEOUT, else 60)
     interface, addresses, transport, rails, job, token, checksums, record_dir: docs/EMBEDDING.md, embed/rondo.h
     reproducible   the same bits whatever the algorithm, transport and timing; wide_partials: 16-bit floats round once
     bucket_bytes   of the fusion buffer; these, transport and rails are equal on all ranks
@@ -161,7 +161,7 @@ def init(rendezvous=None, rank=None, world_size=None, *, timeout_s=60.0, interfa
     options.world_size = 0 if world_size is None else world_size
     options.interface_, options.addresses, options.transport = text(interface), text(addresses), text(transport)
     options.job, options.token, options.record_dir = text(job), text(token), text(record_dir)
-    options.timeout_ms = _milliseconds(timeout_s)
+    options.timeout_ms = 0 if timeout_s is None else _milliseconds(timeout_s)
     options.rails, options.reproducible, options.wide_partials, options.checksums = rails, reproducible, wide_partials, checksums
     comm = c_void_p()
     _interruptible(lambda: call(lib.rondo_connect, byref(options), byref(comm)), lambda: lib.rondo_comm_free(comm))

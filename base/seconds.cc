@@ -1,0 +1,19 @@
+#include "base/seconds.h"
+
+#include <charconv>
+#include <chrono>
+#include <system_error>
+
+namespace rondo {
+
+Result<Duration> ParseSeconds(std::string_view text) {
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  // Less than a nanosecond would become none at all.
+  if (error != std::errc() || end != text.data() + text.size() || !(seconds >= 1e-9) || seconds > 1e6) {
+    return Fail(ErrorCode::kInvalidArgument, "wants seconds, more than 0 and at most a million, not '{}'", text);
+  }
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
+}  // namespace rondo

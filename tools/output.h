@@ -1,0 +1,28 @@
+// What commands say: words on stderr, and texts that are asked for on stdout or in a file.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include "base/result.h"
+
+namespace rondo {
+
+// As fmt::print(stderr, ...), which throws where nobody reads any more (2>&1 | head): what else there is to do is done
+// all the same.
+template <typename... Args>
+void PrintError(fmt::format_string<Args...> text, Args&&... args) {
+  const std::string words = fmt::format(text, std::forward<Args>(args)...);
+  std::fwrite(words.data(), 1, words.size(), stderr);
+}
+
+// Writes `text` to the file that `flag` names, "-" for stdout. kResource.
+Status WriteOutput(const char* flag, const std::string& path, const std::string& text);
+
+// Whether all that was written to stdout has come through: 0, else why not, as errno.
+int FlushStdout();
+
+}  // namespace rondo
