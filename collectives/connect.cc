@@ -183,6 +183,34 @@ std::optional<std::string> ProcessEnvironment(const std::string& name) {
 
 namespace {
 
+std::string Variable(const Environment& environment, const std::string& name) {
+  return environment ? environment(name).value_or("") : "";
+}
+
+Error OfVariable(const std::string& name, const Error& error) {
+  return error.With([&](ErrorDetails& d) { d.message = fmt::format("variable {}: {}", name, d.message); });
+}
+
+}  // namespace
+
+Result<std::optional<Duration>> TimeoutIn(const Environment& environment) {
+  const std::string text = Variable(environment, "RONDO_TIMEOUT");
+  if (text.empty()) return std::nullopt;
+  const auto seconds = ParseSeconds(text);
+  if (!seconds) return Fail(OfVariable("RONDO_TIMEOUT", seconds.error()));
+  return *seconds;
+}
+
+Result<std::shared_ptr<const Profile>> ProfileIn(const Environment& environment) {
+  const std::string path = Variable(environment, "RONDO_PROFILE");
+  if (path.empty()) return nullptr;
+  auto profile = ReadProfile(path);
+  if (!profile) return Fail(OfVariable("RONDO_PROFILE", profile.error()));
+  return profile;
+}
+
+namespace {
+
 // What the caller said, and what it left to others.
 struct Start {
   ConnectOptions options;
@@ -192,40 +220,22 @@ struct Start {
   InitMethod method;  // where ranks do not meet through a store of the caller's
 };
 
-// Timeout and profile, which a launcher or a user says there for programs that say nothing of them.
-Status TakeFromEnvironment(ConnectOptions& options) {
-  const auto variable = [&](const std::string& name) {
-    return options.environment ? options.environment(name).value_or("") : "";
-  };
-  const auto told_of = [](const std::string& name, const Error& error) {
-    return error.With([&](ErrorDetails& d) { d.message = fmt::format("variable {}: {}", name, d.message); });
-  };
-  if (!options.timeout) {
-    options.timeout = kDefaultTimeout;
-    if (const std::string text = variable("RONDO_TIMEOUT"); !text.empty()) {
-      const auto seconds = ParseSeconds(text);
-      if (!seconds) return Fail(told_of("RONDO_TIMEOUT", seconds.error()));
-      options.timeout = *seconds;
-    }
-  }
-  if (options.communicator.profile != nullptr) return {};
-  options.communicator.profile = DefaultProfile();
-  if (const std::string path = variable("RONDO_PROFILE"); !path.empty()) {
-    auto profile = ReadProfile(path);
-    if (!profile) return Fail(told_of("RONDO_PROFILE", profile.error()));
-    options.communicator.profile = *std::move(profile);
-  }
-  return {};
-}
-
 Result<Start> BeginBy(const ConnectOptions& given) {
   Start start;
   ConnectOptions& options = start.options = given;
-  RONDO_TRY(TakeFromEnvironment(options));
+  if (!options.timeout) {
+    RONDO_ASSIGN(options.timeout, TimeoutIn(options.environment));
+    if (!options.timeout) options.timeout = kDefaultTimeout;
+  }
   if (*options.timeout <= Duration::zero()) return Fail(ErrorCode::kInvalidArgument, "the timeout must be positive");
   start.clock =
       options.communicator.clock != nullptr ? options.communicator.clock : std::make_shared<const SteadyClock>();
   start.deadline = Later(start.clock->Now(), *options.timeout);
+  std::shared_ptr<const Profile>& profile = options.communicator.profile;
+  if (profile == nullptr) {
+    RONDO_ASSIGN(profile, ProfileIn(options.environment));
+    if (profile == nullptr) profile = DefaultProfile();
+  }
 
   RONDO_ASSIGN(options.token, TokenText(options.token, options.environment));
   RONDO_ASSIGN(start.token, MakeJobToken(options.token));

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +9,7 @@
 
 #include "base/tls.h"
 #include "collectives/communicator.h"
+#include "rendezvous/environment.h"
 
 namespace rondo {
 
@@ -60,8 +60,7 @@ struct ConnectOptions {
   // Of the meeting, and of every operation; nullopt: the environment's RONDO_TIMEOUT, in seconds, which rondo run
   // --timeout sets, else 60 s.
   std::optional<Duration> timeout = {};
-  // Looks an environment variable up; null where there is no environment. The library itself never reads it.
-  std::function<std::optional<std::string>(const std::string&)> environment = {};
+  Environment environment = {};  // null: there is none. The library itself never reads it
   Logger* logger = nullptr;
   // Counts who calls at this process's TCP port, strangers too; of all its generations together. Null: nobody looks.
   std::shared_ptr<TcpCounters> tcp_counters = nullptr;
@@ -80,6 +79,11 @@ struct ConnectOptions {
 
 // The environment of this process, for ConnectOptions::environment. For main() and other edges.
 std::optional<std::string> ProcessEnvironment(const std::string& name);
+
+// What Connect takes where its options say nothing, for who must know it before: RONDO_TIMEOUT, in seconds, and
+// RONDO_PROFILE, a file. Nothing, or null, where the variable is not set or empty. Errors name the variable.
+Result<std::optional<Duration>> TimeoutIn(const Environment& environment);
+Result<std::shared_ptr<const Profile>> ProfileIn(const Environment& environment);
 
 // Meets the other ranks within options.timeout and gives this rank's communicator. Unless that is to be rebuildable the
 // store is given up again: nothing needs it afterwards (a rank that serves it does so until the others have met too).

@@ -6,7 +6,6 @@
 #include <iterator>
 #include <utility>
 
-#include "base/seconds.h"
 #include "collectives/connect.h"
 #include "cuda/cuda.h"
 #include "rendezvous/init_method.h"
@@ -24,13 +23,11 @@ namespace {
 
 // That of the flag, else the one that a launcher left in the environment, else the default.
 Status TakeTimeout(PerfFlags& flags) {
-  if (flags.given_timeout) {
-    flags.timeout = *flags.given_timeout;
-  } else if (const auto variable = ProcessEnvironment("RONDO_TIMEOUT"); variable && !variable->empty()) {
-    const Result<Duration> timeout = ParseSeconds(*variable);
-    if (!timeout) return Fail(ErrorCode::kInvalidArgument, "variable RONDO_TIMEOUT: {}", timeout.error().message());
-    flags.timeout = *timeout;
+  std::optional<Duration> timeout = flags.given_timeout;
+  if (!timeout) {
+    RONDO_ASSIGN(timeout, TimeoutIn(ProcessEnvironment));
   }
+  if (timeout) flags.timeout = *timeout;
   return {};
 }
 

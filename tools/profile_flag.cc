@@ -22,11 +22,7 @@ CLI::Option* AddProfile(CLI::App& app, std::shared_ptr<const Profile>& profile) 
 
 Status TakeProfileOfEnvironment(std::shared_ptr<const Profile>& profile) {
   if (profile != nullptr) return {};
-  const auto path = ProcessEnvironment("RONDO_PROFILE");
-  if (!path || path->empty()) return {};
-  auto file = ReadProfile(*path);
-  if (!file) return Fail(ErrorCode::kInvalidArgument, "variable RONDO_PROFILE: {}", file.error().message());
-  profile = std::move(*file);
+  RONDO_ASSIGN(profile, ProfileIn(ProcessEnvironment));
   return {};
 }
 

@@ -4,10 +4,7 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <string>
 #include <system_error>

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstdio>
 #include <iterator>
 #include <memory>
 #include <sstream>

@@ -1,10 +1,7 @@
 // rondo trace: merges the dumps of ranks' flight recorders, says what is wrong, and draws the timeline.
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>

@@ -1,7 +1,9 @@
 // Operations in graphs where some rank's GPU cannot: all ranks are told so, and nothing else is harmed. On the played
 // GPU alone, which can be made so.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
+#include "cuda/peers.h"
 #include "tests/cuda/fake_driver/fake_driver.h"
 #include "tests/cuda/graph_ranks.h"
 
@@ -51,6 +53,21 @@ TEST_CASE("Where GPUs serve a display, which ends kernels that wait for long, ca
     CHECK(gpu.Values<unsigned char>(memory, 1000) == std::vector<unsigned char>(1000, 2));
     CHECK(TextOf(communicator.Close()) == "ok");
   });
+}
+
+TEST_CASE("Kernels for which the driver is too old are unsupported, and what they want is said") {
+  const FakeDriver fake;
+  fake.SetVersion(CUDA_VERSION - 1000);
+  const auto driver = LoadDriver(LibraryUnderTest());
+  REQUIRE(driver.has_value());
+  const auto gpu = Gpu::Open(*driver, 0);
+  REQUIRE(gpu.has_value());
+  fake.FailCall("ModuleLoadData", 1, CUDA_ERROR_INVALID_IMAGE);
+  const auto peers = Peers::Make(*gpu);
+  REQUIRE(!peers);
+  CAPTURE(peers.error().ToString());
+  CHECK(peers.error().code() == ErrorCode::kUnsupported);
+  CHECK(peers.error().message().find(fmt::format("want that of CUDA {}.0", CUDA_VERSION / 1000)) != std::string::npos);
 }
 
 }  // namespace

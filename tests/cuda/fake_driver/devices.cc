@@ -66,9 +66,9 @@ CUresult cuInit(unsigned int flags) {
 }
 
 CUresult cuDriverGetVersion(int* version) {
-  return Do("DriverGetVersion", Needs::kNothing, [&](Call&) {
+  return Do("DriverGetVersion", Needs::kNothing, [&](Call& call) {
     if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *version = CUDA_VERSION;
+    *version = call.state.settings.version;
     return CUDA_SUCCESS;
   });
 }

@@ -58,6 +58,7 @@ struct Settings {
   bool dma_buf = false;
   bool ipc_capable = true;
   bool display = false;
+  int version = CUDA_VERSION;
 
   static Settings FromEnvironment();
 };
