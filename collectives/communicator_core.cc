@@ -205,6 +205,8 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
                                       .checksums = own.checksums},
                            .observer = core->recorder_ != nullptr ? core.get() : nullptr},
       *core->endpoint_);
+  // Who was heard before there was an endpoint to answer by may have brought a failure, or come for the reason of one.
+  if (const auto failed = core->failure()) core->TellPeers(*failed, core->failure_origin_);
   return core;
 }
 

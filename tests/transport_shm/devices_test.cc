@@ -163,6 +163,7 @@ TEST_CASE("A rank that gives up amid an operation on devices has all others fail
     if (communicator.rank() == 1) communicator.Abort("as the test wants it");
     const Status status = work.Wait();
     REQUIRE(!status);
+    INFO(status.error().ToString());
     CHECK(status.error().message().find("as the test wants it") != std::string::npos);
     own.stream.Hold(false);
     CHECK(own.stream.Run());

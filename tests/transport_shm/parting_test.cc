@@ -2,7 +2,11 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -111,6 +115,70 @@ TEST_CASE("rank 0 that closes too early is named by those who still need it, as 
       CHECK(status.error().message().find(" closed after #1 barrier by board, but rank ") != std::string::npos);
     });
   }
+}
+
+// Returns from opening rank 0's endpoint when rank 0 has heard there what is waited for.
+class HeardWhileOpening final : public PeerObserver {
+ public:
+  // False: not within ten seconds.
+  bool Wait(Rank from, ControlKind kind) {
+    std::unique_lock lock(mutex_);
+    return heard_more_.wait_for(lock, std::chrono::seconds(10), [&] { return heard_.contains({from, kind}); });
+  }
+
+  void OnControl(Rank from, ControlMessage message) override {
+    const ControlKind kind = message.kind;
+    observer->OnControl(from, std::move(message));
+    const std::lock_guard lock(mutex_);
+    heard_.insert({from, kind});
+    heard_more_.notify_all();
+  }
+  void OnPeerLost(Rank peer, Error error) override { observer->OnPeerLost(peer, std::move(error)); }
+
+  PeerObserver* observer = nullptr;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable heard_more_;
+  std::set<std::pair<Rank, ControlKind>> heard_;
+};
+
+class TransportSlowToOpen final : public PassingTransport {
+ public:
+  TransportSlowToOpen(std::shared_ptr<Transport> inner, HeardWhileOpening& heard)
+      : PassingTransport(std::move(inner)), heard_(heard) {}
+  Result<std::unique_ptr<Endpoint>> OpenEndpoint(const EndpointConfig& config) override {
+    heard_.observer = config.observer;
+    EndpointConfig watched = config;
+    watched.observer = &heard_;
+    RONDO_ASSIGN(auto endpoint, inner().OpenEndpoint(watched));
+    CHECK(heard_.Wait(1, ControlKind::kAbort));
+    CHECK(heard_.Wait(2, ControlKind::kHeartbeat));
+    return endpoint;
+  }
+
+ private:
+  HeardWhileOpening& heard_;
+};
+
+// Found on a slow machine: whoever was heard before rank 0 had its endpoint in hand got no answer, and on the board
+// nobody asks twice.
+TEST_CASE("rank 0 that hears of a failure while it still opens its endpoint tells it on") {
+  HeardWhileOpening heard;
+  const auto adjust = [&](CommunicatorOptions& options) {
+    if (options.rank == 0) options.transport = std::make_shared<TransportSlowToOpen>(options.transport, heard);
+  };
+  OnShmRanks({.ranks = 3, .adjust = adjust}, [&](Communicator& c) {
+    Work work = c.BarrierAsync();
+    if (c.rank() == 1) {
+      CHECK(heard.Wait(1, ControlKind::kHeartbeat));
+      c.Abort("as the test wants it");
+    }
+    const Status status = work.Wait();
+    REQUIRE(!status);
+    INFO(status.error().ToString());
+    CHECK(status.error().message() == "rank 1 aborted: as the test wants it");
+  });
 }
 
 }  // namespace
