@@ -19,8 +19,24 @@
 namespace rondo::test {
 namespace {
 
+// Stands between an endpoint and whom it tells about peers.
+class Between : public PeerObserver {
+ public:
+  Result<std::unique_ptr<Endpoint>> Open(Transport& transport, EndpointConfig config) {
+    observer_ = std::exchange(config.observer, this);
+    return transport.OpenEndpoint(config);
+  }
+
+  void OnControl(Rank from, ControlMessage message) override { observer_->OnControl(from, std::move(message)); }
+  void OnPeerLost(Rank peer, Error error) override { observer_->OnPeerLost(peer, std::move(error)); }
+  void OnTransportFailed(const Error& error) override { observer_->OnTransportFailed(error); }
+
+ private:
+  PeerObserver* observer_ = nullptr;
+};
+
 // Holds a rank's first goodbye back until the rank, closing, has looked that often at who is connected.
-class LateGoodbye final : public PeerObserver {
+class LateGoodbye final : public Between {
  public:
   explicit LateGoodbye(int looks) : looks_(looks) {}
 
@@ -28,19 +44,16 @@ class LateGoodbye final : public PeerObserver {
   void StartCounting() { counts_ = true; }
   void OnLook() {
     if (!counts_ || --looks_ != 0) return;
-    observer->OnControl(from_, std::move(goodbye_));
+    Between::OnControl(from_, std::move(goodbye_));
   }
 
   void OnControl(Rank from, ControlMessage message) override {
-    if (message.kind != ControlKind::kGoodbye || is_held_) return observer->OnControl(from, std::move(message));
+    if (message.kind != ControlKind::kGoodbye || is_held_) return Between::OnControl(from, std::move(message));
     from_ = from;
     goodbye_ = std::move(message);
     is_held_ = true;
     is_held_.notify_all();
   }
-  void OnPeerLost(Rank peer, Error error) override { observer->OnPeerLost(peer, std::move(error)); }
-
-  PeerObserver* observer = nullptr;
 
  private:
   std::atomic<int> looks_;
@@ -68,10 +81,7 @@ class TransportWithLateGoodbye final : public PassingTransport {
   TransportWithLateGoodbye(std::shared_ptr<Transport> inner, LateGoodbye& late)
       : PassingTransport(std::move(inner)), late_(late) {}
   Result<std::unique_ptr<Endpoint>> OpenEndpoint(const EndpointConfig& config) override {
-    late_.observer = config.observer;
-    EndpointConfig late = config;
-    late.observer = &late_;
-    RONDO_ASSIGN(auto endpoint, inner().OpenEndpoint(late));
+    RONDO_ASSIGN(auto endpoint, late_.Open(inner(), config));
     return std::make_unique<EndpointWithLateGoodbye>(std::move(endpoint), late_);
   }
 
@@ -117,8 +127,8 @@ TEST_CASE("rank 0 that closes too early is named by those who still need it, as 
   }
 }
 
-// Returns from opening rank 0's endpoint when rank 0 has heard there what is waited for.
-class HeardWhileOpening final : public PeerObserver {
+// Notes what a rank hears, also while it still opens its endpoint.
+class Heard final : public Between {
  public:
   // False: not within ten seconds.
   bool Wait(Rank from, ControlKind kind) {
@@ -128,14 +138,11 @@ class HeardWhileOpening final : public PeerObserver {
 
   void OnControl(Rank from, ControlMessage message) override {
     const ControlKind kind = message.kind;
-    observer->OnControl(from, std::move(message));
+    Between::OnControl(from, std::move(message));
     const std::lock_guard lock(mutex_);
     heard_.insert({from, kind});
     heard_more_.notify_all();
   }
-  void OnPeerLost(Rank peer, Error error) override { observer->OnPeerLost(peer, std::move(error)); }
-
-  PeerObserver* observer = nullptr;
 
  private:
   std::mutex mutex_;
@@ -143,28 +150,26 @@ class HeardWhileOpening final : public PeerObserver {
   std::set<std::pair<Rank, ControlKind>> heard_;
 };
 
+// Has its endpoint when it has heard rank 1 give up and rank 2 speak.
 class TransportSlowToOpen final : public PassingTransport {
  public:
-  TransportSlowToOpen(std::shared_ptr<Transport> inner, HeardWhileOpening& heard)
+  TransportSlowToOpen(std::shared_ptr<Transport> inner, Heard& heard)
       : PassingTransport(std::move(inner)), heard_(heard) {}
   Result<std::unique_ptr<Endpoint>> OpenEndpoint(const EndpointConfig& config) override {
-    heard_.observer = config.observer;
-    EndpointConfig watched = config;
-    watched.observer = &heard_;
-    RONDO_ASSIGN(auto endpoint, inner().OpenEndpoint(watched));
+    RONDO_ASSIGN(auto endpoint, heard_.Open(inner(), config));
     CHECK(heard_.Wait(1, ControlKind::kAbort));
     CHECK(heard_.Wait(2, ControlKind::kHeartbeat));
     return endpoint;
   }
 
  private:
-  HeardWhileOpening& heard_;
+  Heard& heard_;
 };
 
 // Found on a slow machine: whoever was heard before rank 0 had its endpoint in hand got no answer, and on the board
 // nobody asks twice.
 TEST_CASE("rank 0 that hears of a failure while it still opens its endpoint tells it on") {
-  HeardWhileOpening heard;
+  Heard heard;
   const auto adjust = [&](CommunicatorOptions& options) {
     if (options.rank == 0) options.transport = std::make_shared<TransportSlowToOpen>(options.transport, heard);
   };
