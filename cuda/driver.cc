@@ -4,6 +4,8 @@
 
 #include <type_traits>
 
+#include "base/deaf.h"
+
 namespace rondo::cuda {
 namespace {
 
@@ -68,6 +70,7 @@ Result<Driver> LoadDriver(const std::string& library) {
     return Fail(ErrorCode::kUnsupported, "no GPU: {} has no {}; a driver of CUDA 12.0 (525) or newer is needed", file,
                 missing);
   }
+  const DeafToSignals deaf;  // the driver makes threads
   if (const CUresult begun = driver.Init(0); begun != CUDA_SUCCESS) {
     Error error = driver.Check(begun, "no GPU: the driver does not start").error();
     return Fail(error.With([](ErrorDetails& d) { d.code = ErrorCode::kUnsupported; }));

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/deaf.h"
+
 namespace rondo::cuda {
 
 Result<std::shared_ptr<const Gpu>> Gpu::Open(const Driver& driver, int ordinal) {
@@ -11,6 +13,7 @@ Result<std::shared_ptr<const Gpu>> Gpu::Open(const Driver& driver, int ordinal) 
   char name[128] = "";
   RONDO_TRY(driver.Check(driver.DeviceGetName(name, sizeof name, gpu->device_), what));
   gpu->name_ = fmt::format("GPU {} ({})", ordinal, name);
+  const DeafToSignals deaf;  // the driver makes threads, where the context is a new one
   RONDO_TRY(driver.Check(driver.DevicePrimaryCtxRetain(&gpu->context_, gpu->device_), what));
   return gpu;
 }

@@ -30,9 +30,10 @@ namespace {
 
 // ---- the ways to have ranks ----
 
-void ApplyDevice(PerfMemory memory, CommunicatorOptions& options) {
-  if (IsOnGpu(memory)) options.device = CudaWhenUsed();
-  options.device_peers = memory != PerfMemory::kStaged;
+void ApplyDevice(const PerfFlags& flags, CommunicatorOptions& options) {
+  if (IsOnGpu(flags.measure.memory)) options.device = CudaWhenUsed();
+  options.device_peers = flags.measure.memory != PerfMemory::kStaged;
+  if (flags.device_window_bytes) options.device_window_bytes = *flags.device_window_bytes;
 }
 
 int Complain(const std::string& text, int exit_code) {
@@ -144,7 +145,7 @@ int MeasureInProcess(const PerfFlags& flags) {
       options.profile = flags.profile;
       options.record_dir = flags.outputs.record_dir;
       options.rails = flags.measure.rails;
-      ApplyDevice(flags.measure.memory, options);
+      ApplyDevice(flags, options);
       flags.integrity.ApplyTo(options);
       auto created = Communicator::Create(std::move(options));
       if (!created) {
@@ -215,7 +216,7 @@ int MeasureAsRank(PerfFlags& flags) {
   options.communicator.profile = flags.profile;
   options.communicator.record_dir = flags.outputs.record_dir;
   options.communicator.rails = flags.measure.rails;
-  ApplyDevice(flags.measure.memory, options.communicator);
+  ApplyDevice(flags, options.communicator);
   flags.integrity.ApplyTo(options.communicator);
   const auto communicator = Connect(options);
   if (!communicator) {

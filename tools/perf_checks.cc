@@ -118,6 +118,9 @@ Status CheckInProcess(const PerfFlags& flags) {
 // Before any rank is started where they are to be started here.
 Status CheckDevice(PerfFlags& flags) {
   PerfOptions& measure = flags.measure;
+  if (flags.device_window_bytes && measure.memory != PerfMemory::kCuda && measure.memory != PerfMemory::kStaged)
+    return Fail(ErrorCode::kInvalidArgument, "--device-window: wants --device cuda or staged, not {}",
+                Name(measure.memory));
   if (measure.memory == PerfMemory::kHost) return {};
   if (IsOnGpu(measure.memory) && measure.send_recv) {
     if (!measure.collectives.all)

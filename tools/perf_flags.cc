@@ -136,6 +136,10 @@ void AddWhatToMeasure(CLI::App& perf, PerfFlags& flags) {
       "Where buffers lie (default host). cuda: on a GPU, the nth of the host's for its nth rank, with times taken on "
       "its stream; graph: likewise, each operation captured into a CUDA graph once and launched each time; staged: "
       "likewise, and GPUs of one host do not read each other's memory; pinned: on the host, pinned for a GPU");
+  AddSize(
+      perf, "--device-window", [&flags](std::uint64_t bytes) { flags.device_window_bytes = bytes; },
+      "Where memory of GPUs goes by way of the host: bytes of a window, of which three are under way at once "
+      "(default 4M)");
   perf.add_flag(
       "--allocate", measure.allocate,
       "Buffers from Communicator::Allocate, which ranks of a host read where they lie and RDMA sends without a copy "

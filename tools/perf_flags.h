@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,6 +37,7 @@ struct PerfFlags {
   std::optional<Duration> given_timeout;
   Duration timeout = std::chrono::seconds(60);  // that holds; see TakeTimeout
   std::shared_ptr<const Profile> profile;
+  std::optional<std::uint64_t> device_window_bytes;
   IntegrityFlags integrity;
   bool in_place = false;
   bool out_of_place = false;

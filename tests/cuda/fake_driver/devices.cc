@@ -2,8 +2,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <thread>
 
 #include "tests/cuda/fake_driver/state.h"
 
@@ -60,6 +62,9 @@ CUresult cuInit(unsigned int flags) {
     if (call.state.settings.devices.empty()) return CUDA_ERROR_NO_DEVICE;
     // As for real, the driver of a process does not come along when it forks.
     if (call.state.initialized_in != 0 && call.state.initialized_in != getpid()) return CUDA_ERROR_NOT_INITIALIZED;
+    // As for real, it has a thread of its own from then on, which hears the signals that the caller does.
+    if (call.state.initialized_in == 0)
+      std::thread([] { std::this_thread::sleep_for(std::chrono::years(1)); }).detach();
     call.state.initialized_in = getpid();
     return CUDA_SUCCESS;
   });

@@ -1,10 +1,10 @@
 """PyTorch's own suite for backends, torch.testing._internal.distributed.distributed_test, run for one of them.
 
-    conformance.py gloo|rondo WORLD_SIZE [--like mpi] [--match REGEX]
+    conformance.py gloo|rondo WORLD_SIZE [--like mpi] [--match REGEX] [--share-gpu]
 
 A line of JSON for each test: {"test":, "status": "passed" | "skipped" | "failed", "seconds":, "why":}. Rondo is run under
 Gloo's name, as programs that name Gloo would have it: many of the tests ask for names. With --like mpi, tests that PyTorch
-has for MPI only, such as all_to_all on the host, are not skipped.
+has for MPI only, such as all_to_all on the host, are not skipped. With --share-gpu those that want a GPU per rank run on one.
 """
 
 import argparse
@@ -76,6 +76,7 @@ def main():
     parser.add_argument("world", type=int)
     parser.add_argument("--like", default="gloo")
     parser.add_argument("--match", default="")
+    parser.add_argument("--share-gpu", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         os.mkdir(f"{folder}/barrier")
@@ -83,10 +84,14 @@ def main():
                           DISTRIBUTED_TESTS_DEFAULT_TIMEOUT="60")  # fmt: skip
         if importlib.util.find_spec("expecttest") is None:
             stand_in_for_expecttest()
+        if options.share_gpu:
+            importlib.import_module("one_gpu").pretend(options.world)
         import_despite("torch.distributed._shard")
         if options.backend == "rondo":
             importlib.import_module("rondo_torch").replace_gloo()
         suite = importlib.import_module("torch.testing._internal.distributed.distributed_test")
+        if options.share_gpu:
+            importlib.import_module("one_gpu").share()
         logging.getLogger().setLevel(logging.ERROR)
 
         class Suite(suite.TestDistBackend, suite.DistributedTest._DistTestBase):

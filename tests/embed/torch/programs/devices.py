@@ -57,7 +57,7 @@ class Device:
     def busy(self):
         """The current stream comes to nothing new meanwhile; on a GPU for about as long as a test looks at it."""
         if self.fake is None:
-            torch.cuda._sleep(1_000_000_000)
+            torch.cuda._sleep(2_000_000_000)
             yield
             return
         stream = self.fake.current_stream()

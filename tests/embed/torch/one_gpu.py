@@ -1,0 +1,53 @@
+"""Lets PyTorch's tests that want a GPU per rank run where all ranks share one: every GPU that they name is the first."""
+
+import functools
+import importlib
+import os
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+from torch.overrides import TorchFunctionMode
+
+TAKE_A_GPU_FIRST = (torch.Tensor.cuda, torch.Tensor.to)  # in place of anything else they may take
+
+
+def first(device):
+    """Also of those that are numbers or names."""
+    if isinstance(device, int) and not isinstance(device, bool):
+        return torch.device("cuda", 0)
+    if isinstance(device, str) and device.startswith("cuda"):
+        return torch.device("cuda", 0)
+    return torch.device("cuda", 0) if isinstance(device, torch.device) and device.type == "cuda" else device
+
+
+class FirstGpu(TorchFunctionMode):
+    def __torch_function__(self, function, types, given=(), named=None):
+        if function in TAKE_A_GPU_FIRST and len(given) > 1:
+            given = (given[0], first(given[1]), *given[2:])
+        if named and "device" in named:
+            named = {**named, "device": first(named["device"])}
+        return function(*given, **(named or {}))
+
+
+def pretend(world: int) -> None:
+    """Before the suite is imported, in the process that its ranks are forked from: there is a GPU for each. CUDA that is begun
+    here is of no use to them."""
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # the other check begins it
+    torch.cuda.device_count = lambda: world
+    importlib.import_module("torch.utils._triton").has_triton = lambda: False  # so does this
+    if hasattr(torch, "accelerator"):
+        torch.accelerator.device_count = torch.cuda.device_count
+
+
+def share() -> None:
+    """When it has been imported."""
+    FirstGpu().__enter__()
+    for name in ("set_device", "synchronize"):
+        setattr(torch.cuda, name, functools.partial(lambda of_gpu, _=None: of_gpu(0), getattr(torch.cuda, name)))
+    begin = DistributedDataParallel.__init__
+
+    @functools.wraps(begin)
+    def begin_on_first(self, module, device_ids=None, output_device=None, *more, **named):
+        begin(self, module, device_ids and [first(device) for device in device_ids], first(output_device), *more, **named)
+
+    DistributedDataParallel.__init__ = begin_on_first
