@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "base/half.h"
@@ -90,9 +91,11 @@ RONDO_HOST_DEVICE bool SignBit(double value) {
 #endif
 }
 
-template <typename T>
+template <typename T, bool kAtAll = true>
 RONDO_HOST_DEVICE T Canonical(T value) {
-  if constexpr (sizeof(T) == 4) {
+  if constexpr (!kAtAll) {
+    return value;
+  } else if constexpr (sizeof(T) == 4) {
     return IsNan(value) ? BitsTo<float>(kNanFloat32) : value;
   } else {
     return IsNan(value) ? BitsTo<double>(kNanFloat64) : value;
@@ -150,7 +153,8 @@ struct Bool {
 template <typename T>
 using Wrapping = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
 
-template <ReduceOp kOp, typename T>
+// kCanonical: NaNs become canonical here, and not when the result is stored.
+template <ReduceOp kOp, typename T, bool kCanonical = true>
 RONDO_HOST_DEVICE T Combine(T left, T right) {
   if constexpr (std::is_same_v<T, bool>) {
     if constexpr (kOp == ReduceOp::kMin || kOp == ReduceOp::kBand) return left && right;
@@ -168,8 +172,8 @@ RONDO_HOST_DEVICE T Combine(T left, T right) {
     if constexpr (kOp == ReduceOp::kBxor) return static_cast<T>(left ^ right);
   } else {
     if constexpr (kOp == ReduceOp::kSum || kOp == ReduceOp::kAvg || kOp == ReduceOp::kPremulSum)
-      return Canonical<T>(left + right);
-    if constexpr (kOp == ReduceOp::kProd) return Canonical<T>(left * right);
+      return Canonical<T, kCanonical>(left + right);
+    if constexpr (kOp == ReduceOp::kProd) return Canonical<T, kCanonical>(left * right);
     if constexpr (kOp == ReduceOp::kMin || kOp == ReduceOp::kMax) {
       if (IsNan(left) || IsNan(right)) return Canonical<T>(left + right);
       constexpr bool kMinimum = kOp == ReduceOp::kMin;
@@ -179,52 +183,306 @@ RONDO_HOST_DEVICE T Combine(T left, T right) {
   }
 }
 
+// ---- averages: division by the world's size, to the bits of `/`, which on GPUs is many instructions ----
+
+RONDO_HOST_DEVICE float MultiplyAdd(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+RONDO_HOST_DEVICE double MultiplyAdd(double a, double b, double c) { return __builtin_fma(a, b, c); }
+
+// Of floats: a product with the reciprocal, put right by what it leaves over (Markstein, "Computation of elementary
+// functions on the IBM RISC System/6000 processor", 1990). What is then rounded is off by 2^-22 units in the last place
+// at most; a quotient by `by` that is no float is at least 1 / (2 by) of them from where rounding turns: enough to
+// 2^20. Half way it lies only where floats grow sparse, below the least of full precision.
+template <typename T, typename = void>
+struct Divisor {
+  explicit RONDO_HOST_DEVICE Divisor(std::int32_t by)
+      : by_(static_cast<T>(by)), reciprocal_(T{1} / by_), wide_by_(by), wide_reciprocal_(1.0 / by) {}
+  // kMayBeTiny: other values than zero may be.
+  template <bool kMayBeTiny = true>
+  RONDO_HOST_DEVICE T Divide(T value) const {
+    constexpr T kLeast = 2 * std::numeric_limits<T>::min();
+    const T product = value * reciprocal_;
+    const T size = product < 0 ? -product : product;
+    if (size >= kLeast && size <= std::numeric_limits<T>::max())
+      return MultiplyAdd(MultiplyAdd(-product, by_, value), reciprocal_, product);
+    if (!kMayBeTiny || value == 0 || !(size < kLeast)) return product;
+    if constexpr (sizeof(T) == 8) {
+      return value / by_;
+    } else {  // to where half way is a double, and so exact
+      const auto wide = static_cast<double>(value);
+      const double near = wide * wide_reciprocal_;
+      return static_cast<T>(MultiplyAdd(MultiplyAdd(-near, wide_by_, wide), wide_reciprocal_, near));
+    }
+  }
+
+ private:
+  T by_, reciprocal_;
+  double wide_by_, wide_reciprocal_;
+};
+
+// Of bytes: a product with 2^16 / by, rounded up, which is off by less than 1 / by for all of them. A larger divisor
+// than 256 leaves as much as that: nothing.
+template <typename T>
+struct Divisor<T, std::enable_if_t<std::is_integral_v<T> && sizeof(T) == 1>> {
+  explicit RONDO_HOST_DEVICE Divisor(std::int32_t by) : factor_(65536 / (by < 256 ? by : 256) + 1) {}
+  RONDO_HOST_DEVICE T Divide(T value) const {
+    const std::int32_t quotient = (static_cast<std::int32_t>(value) * factor_) >> 16;  // rounded down
+    if constexpr (std::is_signed_v<T>) return static_cast<T>(quotient + (value < 0 ? 1 : 0));
+    return static_cast<T>(quotient);
+  }
+
+ private:
+  std::int32_t factor_;
+};
+
+template <typename T>
+struct Divisor<T, std::enable_if_t<std::is_integral_v<T> && (sizeof(T) > 1)>> {
+  explicit RONDO_HOST_DEVICE Divisor(std::int32_t by) : by_(static_cast<Wide>(by)) {}
+  RONDO_HOST_DEVICE T Divide(T value) const { return static_cast<T>(value / by_); }
+
+ private:
+  using Wide =
+      std::conditional_t<sizeof(T) == 8, std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>,
+                         std::conditional_t<std::is_signed_v<T>, std::int32_t, std::uint32_t>>;  // GPUs divide 64 bits
+                                                                                                 // by more instructions
+  Wide by_;
+};
+
+struct NoDivisor {  // of what is no average
+  explicit RONDO_HOST_DEVICE NoDivisor(std::int32_t) {}
+};
+
 // The whole of one element: T says how it is kept and computed.
 template <typename T, ReduceOp kOp>
 struct Fold {
   using Element = T;
+  static constexpr ReduceOp kOperation = kOp;
   using Stored = typename T::Stored;
   using Computed = typename T::Computed;
+  using By = std::conditional_t<kOp == ReduceOp::kAvg, Divisor<Computed>, NoDivisor>;
+  static constexpr bool kStoredAsComputed = std::is_same_v<Stored, Computed>;  // else storing makes NaNs canonical
 
   // What a source brings; of a pre-multiplied sum its product, rounded to how it is kept.
   static RONDO_HOST_DEVICE Stored First(Stored value, double scale) {
     if constexpr (kOp == ReduceOp::kPremulSum) {
-      return T::Store(Canonical<Computed>(T::Load(value) * static_cast<Computed>(scale)));
+      return T::Store(Canonical<Computed, kStoredAsComputed>(T::Load(value) * static_cast<Computed>(scale)));
     } else {
       return value;
     }
   }
   static RONDO_HOST_DEVICE Stored Next(Stored left, Stored right) {
-    return T::Store(Combine<kOp, Computed>(T::Load(left), T::Load(right)));
+    return T::Store(Combine<kOp, Computed, kStoredAsComputed>(T::Load(left), T::Load(right)));
   }
   // The last one, of an average: the sum is divided before it is rounded.
-  static RONDO_HOST_DEVICE Stored Last(Stored left, Stored right, std::int32_t divisor) {
+  static RONDO_HOST_DEVICE Stored Last(Stored left, Stored right, const By& by) {
     if constexpr (kOp == ReduceOp::kAvg) {
-      return T::Store(Divided(Combine<ReduceOp::kSum, Computed>(T::Load(left), T::Load(right)), divisor));
+      return T::Store(Divided(Combine<ReduceOp::kSum, Computed, kStoredAsComputed>(T::Load(left), T::Load(right)), by));
     } else {
       return Next(left, right);
     }
   }
   // Of one source alone, the only one that is not combined.
-  static RONDO_HOST_DEVICE Stored Only(Stored value, std::int32_t divisor) {
+  static RONDO_HOST_DEVICE Stored Only(Stored value, const By& by) {
     if constexpr (kOp == ReduceOp::kAvg) {
-      return T::Store(Divided(T::Load(value), divisor));
+      return T::Store(Divided(T::Load(value), by));
     } else {
       return value;
     }
   }
 
  private:
-  static RONDO_HOST_DEVICE Computed Divided(Computed sum, std::int32_t divisor) {
+  static RONDO_HOST_DEVICE Computed Divided(Computed sum, const By& by) {
     if constexpr (std::is_floating_point_v<Computed>) {
-      return Canonical<Computed>(sum / static_cast<Computed>(divisor));
-    } else if constexpr (sizeof(Computed) <= 4) {  // GPUs divide 64 bits by many instructions
-      return static_cast<Computed>(
-          sum / static_cast<std::conditional_t<std::is_signed_v<Computed>, std::int32_t, std::uint32_t>>(divisor));
+      return Canonical<Computed, kStoredAsComputed>(by.Divide(sum));
     } else {
-      return static_cast<Computed>(
-          sum / static_cast<std::conditional_t<std::is_signed_v<Computed>, std::int64_t, std::uint64_t>>(divisor));
+      return by.Divide(sum);
     }
+  }
+};
+
+// ---- words of 32 bits, where they have several elements ----
+
+// The smaller or the larger of each of the word's elements, as signed or unsigned integers of kBits.
+template <int kBits, bool kSigned, bool kMinimum>
+RONDO_HOST_DEVICE std::uint32_t Extremes(std::uint32_t left, std::uint32_t right) {
+#ifdef __CUDA_ARCH__
+  if constexpr (kBits == 16 && kMinimum) return __vmins2(left, right);
+  if constexpr (kBits == 16 && !kMinimum) return __vmaxs2(left, right);
+  if constexpr (kBits == 8 && kSigned) return kMinimum ? __vmins4(left, right) : __vmaxs4(left, right);
+  return kMinimum ? __vminu4(left, right) : __vmaxu4(left, right);
+#else
+  using Unsigned = std::conditional_t<kBits == 16, std::uint16_t, std::uint8_t>;
+  using Signed = std::conditional_t<kBits == 16, std::int16_t, std::int8_t>;
+  using S = std::conditional_t<kSigned, Signed, Unsigned>;
+  std::uint32_t word = 0;
+  for (int at = 0; at < 32; at += kBits) {
+    const auto a = static_cast<S>(left >> at);
+    const auto b = static_cast<S>(right >> at);
+    word |= static_cast<std::uint32_t>(static_cast<Unsigned>((a < b) == kMinimum ? a : b)) << at;
+  }
+  return word;
+#endif
+}
+
+constexpr std::uint32_t kEachHalf = 0x0001'0001;
+
+// All bits of those of two 16-bit floats that are NaNs: larger, but for the sign, than kInfinity.
+template <std::uint32_t kInfinity>
+RONDO_HOST_DEVICE std::uint32_t Nans(std::uint32_t word) {
+  return (((word & 0x7FFF * kEachHalf) + (0x7FFF - kInfinity) * kEachHalf) >> 15 & kEachHalf) * 0xFFFF;
+}
+
+// Of two 16-bit floats. Their bits are turned into integers of the same order and back: those of negative ones are
+// inverted, so that -0 (0x8000) is -1 and below +0.
+template <std::uint32_t kInfinity, std::uint32_t kNan, bool kMinimum>
+RONDO_HOST_DEVICE std::uint32_t ExtremesOfFloats(std::uint32_t left, std::uint32_t right) {
+  const auto ordered = [](std::uint32_t word) { return word ^ ((word >> 15 & kEachHalf) * 0x7FFF); };
+  const std::uint32_t nans = Nans<kInfinity>(left) | Nans<kInfinity>(right);
+  const std::uint32_t value = ordered(Extremes<16, true, kMinimum>(ordered(left), ordered(right)));
+  return (value & ~nans) | (kNan * kEachHalf & nans);
+}
+
+// The sum of each byte, modulo 2^8: without their highest bits nothing is carried over.
+RONDO_HOST_DEVICE std::uint32_t SumsOfBytes(std::uint32_t left, std::uint32_t right) {
+  constexpr std::uint32_t kLow = 0x7F7F'7F7F;
+  return ((left & kLow) + (right & kLow)) ^ ((left ^ right) & ~kLow);
+}
+
+// Each byte 0 or 1.
+RONDO_HOST_DEVICE std::uint32_t Truths(std::uint32_t word) {
+  return (((word & 0x7F7F'7F7F) + 0x7F7F'7F7F) | word) >> 7 & 0x0101'0101;
+}
+
+// Two 16-bit floats, of T, which kInfinity and kNan are of.
+template <typename T, std::uint32_t kInfinity, std::uint32_t kNan>
+struct Halves {
+  float low, high;
+  static RONDO_HOST_DEVICE Halves Load(std::uint32_t word) {
+    return {T::Load(static_cast<std::uint16_t>(word)), T::Load(static_cast<std::uint16_t>(word >> 16))};
+  }
+  // NaNs are some NaNs.
+  RONDO_HOST_DEVICE std::uint32_t Store() const {
+#ifdef __CUDA_ARCH__
+    if constexpr (std::is_same_v<T, Float16>) {
+      const __half2 both = __floats2half2_rn(low, high);
+      return static_cast<std::uint32_t>(__half_as_ushort(both.x)) | static_cast<std::uint32_t>(__half_as_ushort(both.y))
+                                                                        << 16;
+    } else {
+      const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+      return static_cast<std::uint32_t>(__bfloat16_as_ushort(both.x)) |
+             static_cast<std::uint32_t>(__bfloat16_as_ushort(both.y)) << 16;
+    }
+#else
+    return T::Store(low) | static_cast<std::uint32_t>(T::Store(high)) << 16;
+#endif
+  }
+  static RONDO_HOST_DEVICE std::uint32_t Canonical(std::uint32_t word) {
+    const std::uint32_t nans = Nans<kInfinity>(word);
+    return (word & ~nans) | (kNan * kEachHalf & nans);
+  }
+  template <bool kMinimum>
+  static RONDO_HOST_DEVICE std::uint32_t Extremes(std::uint32_t left, std::uint32_t right) {
+    return ExtremesOfFloats<kInfinity, kNan, kMinimum>(left, right);
+  }
+};
+
+// How vectors in memory are worked on: element by element,
+template <class F>
+struct ByElement {
+  using Unit = typename F::Stored;
+  using By = typename F::By;
+  static RONDO_HOST_DEVICE Unit First(Unit value, double scale) { return F::First(value, scale); }
+  static RONDO_HOST_DEVICE Unit Next(Unit left, Unit right) { return F::Next(left, right); }
+  static RONDO_HOST_DEVICE Unit Last(Unit left, Unit right, const By& by) { return F::Last(left, right, by); }
+  static RONDO_HOST_DEVICE Unit Only(Unit value, const By& by) { return F::Only(value, by); }
+  static RONDO_HOST_DEVICE Unit Finish(Unit value) { return value; }
+};
+
+// or by words of four bytes' or two 16-bit floats' worth.
+template <class F>
+struct ByWord {
+  using Unit = std::uint32_t;
+  using By = typename F::By;
+  using T = typename F::Element;
+  static constexpr ReduceOp kOp = F::kOperation;
+  static constexpr bool kMinimum = kOp == ReduceOp::kMin;
+  static constexpr bool kExtreme = kMinimum || kOp == ReduceOp::kMax;
+  static constexpr bool kBool = std::is_same_v<T, Bool>;
+  static constexpr bool kHalves = std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>;
+  static constexpr bool kSum = kOp == ReduceOp::kSum || kOp == ReduceOp::kAvg;
+  static constexpr bool kServes = kHalves || kBool || ((kExtreme || kSum) && sizeof(typename F::Stored) == 1);
+  using Two =
+      std::conditional_t<std::is_same_v<T, Float16>, Halves<T, 0x7C00, kNanFloat16>, Halves<T, 0x7F80, kNanBfloat16>>;
+
+  static RONDO_HOST_DEVICE Unit First(Unit word, double scale) {
+    if constexpr (kOp == ReduceOp::kPremulSum) {
+      const Two value = Two::Load(word);
+      const auto factor = static_cast<float>(scale);
+      return Two{value.low * factor, value.high * factor}.Store();
+    } else {
+      return word;
+    }
+  }
+  static RONDO_HOST_DEVICE Unit Next(Unit left, Unit right) {
+    if constexpr (kBool && (kMinimum || kOp == ReduceOp::kBand)) {
+      return Truths(left) & Truths(right);
+    } else if constexpr (kBool && kOp == ReduceOp::kBxor) {
+      return Truths(left) ^ Truths(right);
+    } else if constexpr (kBool) {
+      return Truths(left | right);
+    } else if constexpr (kHalves && kExtreme) {
+      return Two::template Extremes<kMinimum>(left, right);
+    } else if constexpr (kHalves) {
+      return Combined(left, right).Store();
+    } else if constexpr (kSum) {
+      return SumsOfBytes(left, right);
+    } else {
+      return Extremes<8, std::is_signed_v<typename F::Stored>, kMinimum>(left, right);
+    }
+  }
+  static RONDO_HOST_DEVICE Unit Last(Unit left, Unit right, const By& by) {
+    if constexpr (kOp == ReduceOp::kAvg && kHalves) {
+      return Divided(Combined(left, right), by);
+    } else if constexpr (kOp == ReduceOp::kAvg) {
+      return Divided(SumsOfBytes(left, right), by);
+    } else {
+      return Next(left, right);
+    }
+  }
+  static RONDO_HOST_DEVICE Unit Only(Unit word, const By& by) {
+    if constexpr (kOp == ReduceOp::kAvg && kHalves) {
+      return Divided(Two::Load(word), by);
+    } else if constexpr (kOp == ReduceOp::kAvg) {
+      return Divided(word, by);
+    } else {
+      return word;
+    }
+  }
+  // Of what was combined.
+  static RONDO_HOST_DEVICE Unit Finish(Unit word) {
+    if constexpr (kHalves && !kExtreme) {
+      return Two::Canonical(word);
+    } else {
+      return word;
+    }
+  }
+
+ private:
+  static RONDO_HOST_DEVICE Two Combined(Unit left, Unit right) {
+    const Two a = Two::Load(left);
+    const Two b = Two::Load(right);
+    return {Combine<kOp, float, false>(a.low, b.low), Combine<kOp, float, false>(a.high, b.high)};
+  }
+  static RONDO_HOST_DEVICE Unit Divided(const Two& sum, const By& by) {
+    constexpr bool kMayBeTiny = !std::is_same_v<T, Float16>;  // the least is 2^-24
+    return Two{by.template Divide<kMayBeTiny>(sum.low), by.template Divide<kMayBeTiny>(sum.high)}.Store();
+  }
+  static RONDO_HOST_DEVICE Unit Divided(Unit bytes, const By& by) {
+    using Byte = typename F::Stored;
+    Unit word = 0;
+    RONDO_UNROLL
+    for (int at = 0; at < 32; at += 8)
+      word |= static_cast<Unit>(static_cast<std::uint8_t>(by.Divide(static_cast<Byte>(bytes >> at)))) << at;
+    return word;
   }
 };
 
@@ -252,52 +510,69 @@ template <class F>
 RONDO_HOST_DEVICE void FoldElement(const FoldArguments& arguments, std::uint64_t element) {
   using S = typename F::Stored;
   const std::uint64_t at = element * sizeof(S);
+  const typename F::By by(arguments.divisor);
   S value = F::First(LoadAny<S>(arguments.sources[0] + at), arguments.scales[0]);
-  if (arguments.count == 1) value = F::Only(value, arguments.divisor);
+  if (arguments.count == 1) value = F::Only(value, by);
   for (std::int32_t s = 1; s < arguments.count; ++s) {
     const S next = F::First(LoadAny<S>(arguments.sources[s] + at), arguments.scales[s]);
-    value = s + 1 < arguments.count ? F::Next(value, next) : F::Last(value, next, arguments.divisor);
+    value = s + 1 < arguments.count ? F::Next(value, next) : F::Last(value, next, by);
   }
   StoreAny<S>(arguments.destination + at, value);
 }
 
 // Vectors first, first + stride ... kRow of them: what is loaded of one source is under way together.
 template <class F, int kRow>
-RONDO_HOST_DEVICE void FoldVectors(const FoldArguments& arguments, std::uint64_t skipped, std::uint64_t first,
-                                   std::uint64_t stride) {
-  using S = typename F::Stored;
-  constexpr int kLanes = sizeof(Vector) / sizeof(S);
-  union Lanes {
+RONDO_HOST_DEVICE void FoldVectors(const FoldArguments& arguments, const typename F::By& by, std::uint64_t skipped,
+                                   std::uint64_t first, std::uint64_t stride) {
+  using Way = std::conditional_t<ByWord<F>::kServes, ByWord<F>, ByElement<F>>;
+  constexpr int kUnits = sizeof(Vector) / sizeof(typename Way::Unit);
+  union Units {
     Vector vector;
-    S lanes[kLanes];
+    typename Way::Unit at[kUnits];
   };
   const auto load = [&](int source, int i) {
     return *reinterpret_cast<const Vector*>(arguments.sources[source] + skipped +
                                             (first + static_cast<std::uint64_t>(i) * stride) * sizeof(Vector));
   };
-  Lanes value[kRow];
+  const bool alone = arguments.count == 1;
+  constexpr bool kChanges = F::kOperation == ReduceOp::kAvg || F::kOperation == ReduceOp::kPremulSum;  // also one alone
+  Units value[kRow];
+  RONDO_UNROLL
   for (int i = 0; i < kRow; ++i) value[i].vector = load(0, i);
-  for (int i = 0; i < kRow; ++i) {
-    for (S& lane : value[i].lanes) {
-      lane = F::First(lane, arguments.scales[0]);
-      if (arguments.count == 1) lane = F::Only(lane, arguments.divisor);
-    }
-  }
-  for (std::int32_t s = 1; s < arguments.count; ++s) {
-    Lanes next[kRow];
-    for (int i = 0; i < kRow; ++i) next[i].vector = load(s, i);
-    const bool last = s + 1 == arguments.count;
+  if constexpr (kChanges) {
+    RONDO_UNROLL
     for (int i = 0; i < kRow; ++i) {
-      for (int k = 0; k < kLanes; ++k) {
-        const S right = F::First(next[i].lanes[k], arguments.scales[s]);
-        value[i].lanes[k] =
-            last ? F::Last(value[i].lanes[k], right, arguments.divisor) : F::Next(value[i].lanes[k], right);
+      RONDO_UNROLL
+      for (int k = 0; k < kUnits; ++k) {
+        value[i].at[k] = Way::First(value[i].at[k], arguments.scales[0]);
+        if (alone) value[i].at[k] = Way::Only(value[i].at[k], by);
       }
     }
   }
-  for (int i = 0; i < kRow; ++i)
+  for (std::int32_t s = 1; s < arguments.count; ++s) {
+    const double scale = arguments.scales[s];
+    const bool last = s + 1 == arguments.count;
+    Units next[kRow];
+    RONDO_UNROLL
+    for (int i = 0; i < kRow; ++i) next[i].vector = load(s, i);
+    RONDO_UNROLL
+    for (int i = 0; i < kRow; ++i) {
+      RONDO_UNROLL
+      for (int k = 0; k < kUnits; ++k) {
+        const auto left = value[i].at[k];
+        const auto right = Way::First(next[i].at[k], scale);
+        value[i].at[k] = last ? Way::Last(left, right, by) : Way::Next(left, right);
+      }
+    }
+  }
+  RONDO_UNROLL
+  for (int i = 0; i < kRow; ++i) {
+    RONDO_UNROLL
+    for (int k = 0; k < kUnits; ++k)
+      if (kChanges || !alone) value[i].at[k] = Way::Finish(value[i].at[k]);
     *reinterpret_cast<Vector*>(arguments.destination + skipped +
                                (first + static_cast<std::uint64_t>(i) * stride) * sizeof(Vector)) = value[i].vector;
+  }
 }
 
 // Another stream's meeting may write it meanwhile.
@@ -329,10 +604,11 @@ RONDO_HOST_DEVICE void FoldPart(const FoldArguments& arguments, std::uint64_t th
     return;
   }
   const std::uint64_t vectors = (bytes - skipped) / kLine;
+  const typename F::By by(arguments.divisor);
   std::uint64_t at = thread;
   for (; at + (kRow - 1) * threads < vectors; at += kRow * threads)
-    FoldVectors<F, kRow>(arguments, skipped, at, threads);
-  for (; at < vectors; at += threads) FoldVectors<F, 1>(arguments, skipped, at, threads);
+    FoldVectors<F, kRow>(arguments, by, skipped, at, threads);
+  for (; at < vectors; at += threads) FoldVectors<F, 1>(arguments, by, skipped, at, threads);
   const std::uint64_t before = skipped / sizeof(S);
   const std::uint64_t behind = (skipped + vectors * kLine) / sizeof(S);
   const std::uint64_t left = before + (arguments.elements - behind);

@@ -4,8 +4,17 @@
 #include "cuda/kernels/fold.h"
 #include "cuda/kernels/meet.h"
 
+namespace rondo::cuda {
+
+// How many blocks of a kernel a processor is to have at least; 0: as the compiler likes. Which it does by few registers: 40
+// for extremes of 16-bit floats, so that they load one vector after the other.
+template <class F>
+constexpr int kBlocks = ByWord<F>::kHalves && ByWord<F>::kExtreme ? 2 : 0;
+
+}  // namespace rondo::cuda
+
 #define RONDO_FOLD_KERNEL(type, op, Element, kOp)                                              \
-  extern "C" __global__ void __launch_bounds__(512)                                            \
+  extern "C" __global__ void __launch_bounds__(512, (rondo::cuda::kBlocks<rondo::cuda::Fold<Element, kOp>>)) \
       rondo_fold_##type##_##op(const __grid_constant__ rondo::cuda::FoldArguments arguments) { \
     rondo::cuda::FoldPart<rondo::cuda::Fold<Element, kOp>>(                                    \
         arguments, static_cast<std::uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x,          \

@@ -46,6 +46,7 @@ struct Case {
   std::size_t count;
   std::uint64_t threads;
   std::vector<std::size_t> offsets;  // of the destination, then of each source
+  int divisor = 7;
 };
 
 void Run(const Case& c, Random& random) {
@@ -56,7 +57,6 @@ void Run(const Case& c, Random& random) {
   std::vector<GuardedBuffer> memory;
   GuardedBuffer destination(bytes, c.offsets[0]);
   FoldArguments arguments;
-  const int divisor = static_cast<int>(c.count) + 1;
   std::vector<double> scales;
   for (std::size_t s = 0; s < c.count; ++s) {
     values.push_back(reference::AnyValues(c.type, c.elements, random));
@@ -72,16 +72,16 @@ void Run(const Case& c, Random& random) {
   arguments.destination = destination.bytes().data();
   arguments.elements = c.elements;
   arguments.count = static_cast<std::int32_t>(c.count);
-  arguments.divisor = divisor;
+  arguments.divisor = c.op == ReduceOp::kAvg ? c.divisor : 0;
   for (std::uint64_t thread = 0; thread < c.threads; ++thread) kernel(arguments, thread, c.threads);
 
   CHECK(destination.GuardsIntact());
   for (std::size_t i = 0; i < c.elements; ++i) {
     const Bits got = reference::LoadElement(c.type, destination.bytes().data(), i);
-    const Bits expected = Expected(c.type, c.op, values, i, scales, divisor);
+    const Bits expected = Expected(c.type, c.op, values, i, scales, c.divisor);
     if (got == expected) continue;
-    FAIL(fmt::format("{} {}: element {} of {}, {} sources, {} threads: {}, expected {}", Name(c.type), Name(c.op), i,
-                     c.elements, c.count, c.threads, reference::Print(c.type, got),
+    FAIL(fmt::format("{} {}: element {} of {}, {} sources, divided by {}, {} threads: {}, expected {}", Name(c.type),
+                     Name(c.op), i, c.elements, c.count, c.divisor, c.threads, reference::Print(c.type, got),
                      reference::Print(c.type, expected)));
   }
 }
@@ -103,6 +103,16 @@ TEST_CASE("Every type and operation folds one to five vectors to the bits of the
       for (const std::size_t count : {1u, 2u, 3u, 5u})
         Run({type, op, 2000, count, 7, std::vector<std::size_t>(count + 1, 0)}, random);
     }
+}
+
+TEST_CASE("Averages are divided to the bits of a division, whatever the world's size") {
+  Random random(23);
+  for (const DataType type : kAllDataTypes) {
+    if (!CheckPairing(type, ReduceOp::kAvg)) continue;
+    for (const int divisor :
+         {1, 2, 3, 5, 6, 7, 10, 41, 49, 96, 127, 128, 129, 255, 256, 257, 1000, 4093, 65521, 65535, 65536})
+      for (const std::size_t count : {1u, 2u}) Run({type, ReduceOp::kAvg, 3000, count, 7, {0, 0, 0}, divisor}, random);
+  }
 }
 
 TEST_CASE("Vectors of every length, among more and fewer threads than there are lines") {

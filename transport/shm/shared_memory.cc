@@ -29,6 +29,10 @@ struct Room {
   std::string why;  // in words
 };
 
+// The machine's word is an estimate, of which that much is no matter; and a virtual machine that grows with what is
+// used says for moments that it has nothing.
+constexpr std::uint64_t kAlwaysThere = 16 << 20;
+
 // What may be taken now, by the machine's word and the control group's; as far as either can be read. The kernel itself
 // would give until somebody, whoever that is, is ended for it.
 Room MemoryLeft() {
@@ -37,7 +41,8 @@ Room MemoryLeft() {
   for (std::string word; machine >> word;) {
     if (word != "MemAvailable:") continue;
     std::uint64_t kibibytes = 0;
-    if (machine >> kibibytes) room = {kibibytes * 1024, fmt::format("the machine has {} KiB available", kibibytes)};
+    if (machine >> kibibytes)
+      room = {std::max(kibibytes * 1024, kAlwaysThere), fmt::format("the machine has {} KiB available", kibibytes)};
     break;
   }
   std::uint64_t most = 0, used = 0;

@@ -17,7 +17,7 @@ from typing import Optional, Union
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 STRAGGLERS_S = 15
-TARBALL = ROOT / "bazel-bin/embed/rondo.tar.gz"
+TARBALL = Path(os.environ.get("RONDO_TARBALL", ROOT / "bazel-bin/embed/rondo.tar.gz"))
 
 
 @dataclass
