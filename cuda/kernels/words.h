@@ -1,0 +1,205 @@
+// The same arithmetic as in elements.h, and the same bits, on words of 32 bits where they have several elements: for
+// the bandwidth of memory a GPU has a few instructions per byte.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "base/half.h"
+#include "base/reduce_op.h"
+#include "cuda/kernels/elements.h"
+#include "cuda/kernels/host_device.h"
+
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#endif
+
+namespace rondo::cuda {
+
+// The smaller or the larger of each of the word's elements, as signed or unsigned integers of kBits.
+template <int kBits, bool kSigned, bool kMinimum>
+RONDO_HOST_DEVICE std::uint32_t Extremes(std::uint32_t left, std::uint32_t right) {
+#ifdef __CUDA_ARCH__
+  if constexpr (kBits == 16 && kMinimum) return __vmins2(left, right);
+  if constexpr (kBits == 16 && !kMinimum) return __vmaxs2(left, right);
+  if constexpr (kBits == 8 && kSigned) return kMinimum ? __vmins4(left, right) : __vmaxs4(left, right);
+  return kMinimum ? __vminu4(left, right) : __vmaxu4(left, right);
+#else
+  using Unsigned = std::conditional_t<kBits == 16, std::uint16_t, std::uint8_t>;
+  using Signed = std::conditional_t<kBits == 16, std::int16_t, std::int8_t>;
+  using S = std::conditional_t<kSigned, Signed, Unsigned>;
+  std::uint32_t word = 0;
+  for (int at = 0; at < 32; at += kBits) {
+    const auto a = static_cast<S>(left >> at);
+    const auto b = static_cast<S>(right >> at);
+    word |= static_cast<std::uint32_t>(static_cast<Unsigned>((a < b) == kMinimum ? a : b)) << at;
+  }
+  return word;
+#endif
+}
+
+constexpr std::uint32_t kEachHalf = 0x0001'0001;
+
+// All bits of those of two 16-bit floats that are NaNs: larger, but for the sign, than kInfinity.
+template <std::uint32_t kInfinity>
+RONDO_HOST_DEVICE std::uint32_t Nans(std::uint32_t word) {
+  return (((word & 0x7FFF * kEachHalf) + (0x7FFF - kInfinity) * kEachHalf) >> 15 & kEachHalf) * 0xFFFF;
+}
+
+// Of two 16-bit floats. Their bits are turned into integers of the same order and back: those of negative ones are
+// inverted, so that -0 (0x8000) is -1 and below +0.
+template <std::uint32_t kInfinity, std::uint32_t kNan, bool kMinimum>
+RONDO_HOST_DEVICE std::uint32_t ExtremesOfFloats(std::uint32_t left, std::uint32_t right) {
+  const auto ordered = [](std::uint32_t word) { return word ^ ((word >> 15 & kEachHalf) * 0x7FFF); };
+  const std::uint32_t nans = Nans<kInfinity>(left) | Nans<kInfinity>(right);
+  const std::uint32_t value = ordered(Extremes<16, true, kMinimum>(ordered(left), ordered(right)));
+  return (value & ~nans) | (kNan * kEachHalf & nans);
+}
+
+// The sum of each byte, modulo 2^8: without their highest bits nothing is carried over.
+RONDO_HOST_DEVICE std::uint32_t SumsOfBytes(std::uint32_t left, std::uint32_t right) {
+  constexpr std::uint32_t kLow = 0x7F7F'7F7F;
+  return ((left & kLow) + (right & kLow)) ^ ((left ^ right) & ~kLow);
+}
+
+// Each byte 0 or 1.
+RONDO_HOST_DEVICE std::uint32_t Truths(std::uint32_t word) {
+  return (((word & 0x7F7F'7F7F) + 0x7F7F'7F7F) | word) >> 7 & 0x0101'0101;
+}
+
+// Two 16-bit floats, of T, which kInfinity and kNan are of.
+template <typename T, std::uint32_t kInfinity, std::uint32_t kNan>
+struct Halves {
+  float low, high;
+  static RONDO_HOST_DEVICE Halves Load(std::uint32_t word) {
+    return {T::Load(static_cast<std::uint16_t>(word)), T::Load(static_cast<std::uint16_t>(word >> 16))};
+  }
+  // NaNs are some NaNs.
+  RONDO_HOST_DEVICE std::uint32_t Store() const {
+#ifdef __CUDA_ARCH__
+    if constexpr (std::is_same_v<T, Float16>) {
+      const __half2 both = __floats2half2_rn(low, high);
+      return static_cast<std::uint32_t>(__half_as_ushort(both.x)) | static_cast<std::uint32_t>(__half_as_ushort(both.y))
+                                                                        << 16;
+    } else {
+      const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+      return static_cast<std::uint32_t>(__bfloat16_as_ushort(both.x)) |
+             static_cast<std::uint32_t>(__bfloat16_as_ushort(both.y)) << 16;
+    }
+#else
+    return T::Store(low) | static_cast<std::uint32_t>(T::Store(high)) << 16;
+#endif
+  }
+  static RONDO_HOST_DEVICE std::uint32_t Canonical(std::uint32_t word) {
+    const std::uint32_t nans = Nans<kInfinity>(word);
+    return (word & ~nans) | (kNan * kEachHalf & nans);
+  }
+  template <bool kMinimum>
+  static RONDO_HOST_DEVICE std::uint32_t Extremes(std::uint32_t left, std::uint32_t right) {
+    return ExtremesOfFloats<kInfinity, kNan, kMinimum>(left, right);
+  }
+};
+
+// How vectors in memory are worked on: element by element,
+template <class F>
+struct ByElement {
+  using Unit = typename F::Stored;
+  using By = typename F::By;
+  static RONDO_HOST_DEVICE Unit First(Unit value, double scale) { return F::First(value, scale); }
+  static RONDO_HOST_DEVICE Unit Next(Unit left, Unit right) { return F::Next(left, right); }
+  static RONDO_HOST_DEVICE Unit Last(Unit left, Unit right, const By& by) { return F::Last(left, right, by); }
+  static RONDO_HOST_DEVICE Unit Only(Unit value, const By& by) { return F::Only(value, by); }
+  static RONDO_HOST_DEVICE Unit Finish(Unit value) { return value; }
+};
+
+// or by words of four bytes' or two 16-bit floats' worth.
+template <class F>
+struct ByWord {
+  using Unit = std::uint32_t;
+  using By = typename F::By;
+  using T = typename F::Element;
+  static constexpr ReduceOp kOp = F::kOperation;
+  static constexpr bool kMinimum = kOp == ReduceOp::kMin;
+  static constexpr bool kExtreme = kMinimum || kOp == ReduceOp::kMax;
+  static constexpr bool kBool = std::is_same_v<T, Bool>;
+  static constexpr bool kHalves = std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>;
+  static constexpr bool kSum = kOp == ReduceOp::kSum || kOp == ReduceOp::kAvg;
+  static constexpr bool kServes = kHalves || kBool || ((kExtreme || kSum) && sizeof(typename F::Stored) == 1);
+  using Two =
+      std::conditional_t<std::is_same_v<T, Float16>, Halves<T, 0x7C00, kNanFloat16>, Halves<T, 0x7F80, kNanBfloat16>>;
+
+  static RONDO_HOST_DEVICE Unit First(Unit word, double scale) {
+    if constexpr (kOp == ReduceOp::kPremulSum) {
+      const Two value = Two::Load(word);
+      const auto factor = static_cast<float>(scale);
+      return Two{value.low * factor, value.high * factor}.Store();
+    } else {
+      return word;
+    }
+  }
+  static RONDO_HOST_DEVICE Unit Next(Unit left, Unit right) {
+    if constexpr (kBool && (kMinimum || kOp == ReduceOp::kBand)) {
+      return Truths(left) & Truths(right);
+    } else if constexpr (kBool && kOp == ReduceOp::kBxor) {
+      return Truths(left) ^ Truths(right);
+    } else if constexpr (kBool) {
+      return Truths(left | right);
+    } else if constexpr (kHalves && kExtreme) {
+      return Two::template Extremes<kMinimum>(left, right);
+    } else if constexpr (kHalves) {
+      return Combined(left, right).Store();
+    } else if constexpr (kSum) {
+      return SumsOfBytes(left, right);
+    } else {
+      return Extremes<8, std::is_signed_v<typename F::Stored>, kMinimum>(left, right);
+    }
+  }
+  static RONDO_HOST_DEVICE Unit Last(Unit left, Unit right, const By& by) {
+    if constexpr (kOp == ReduceOp::kAvg && kHalves) {
+      return Divided(Combined(left, right), by);
+    } else if constexpr (kOp == ReduceOp::kAvg) {
+      return Divided(SumsOfBytes(left, right), by);
+    } else {
+      return Next(left, right);
+    }
+  }
+  static RONDO_HOST_DEVICE Unit Only(Unit word, const By& by) {
+    if constexpr (kOp == ReduceOp::kAvg && kHalves) {
+      return Divided(Two::Load(word), by);
+    } else if constexpr (kOp == ReduceOp::kAvg) {
+      return Divided(word, by);
+    } else {
+      return word;
+    }
+  }
+  // Of what was combined.
+  static RONDO_HOST_DEVICE Unit Finish(Unit word) {
+    if constexpr (kHalves && !kExtreme) {
+      return Two::Canonical(word);
+    } else {
+      return word;
+    }
+  }
+
+ private:
+  static RONDO_HOST_DEVICE Two Combined(Unit left, Unit right) {
+    const Two a = Two::Load(left);
+    const Two b = Two::Load(right);
+    return {Combine<kOp, float, false>(a.low, b.low), Combine<kOp, float, false>(a.high, b.high)};
+  }
+  static RONDO_HOST_DEVICE Unit Divided(const Two& sum, const By& by) {
+    constexpr bool kMayBeTiny = !std::is_same_v<T, Float16>;  // the least is 2^-24
+    return Two{by.template Divide<kMayBeTiny>(sum.low), by.template Divide<kMayBeTiny>(sum.high)}.Store();
+  }
+  static RONDO_HOST_DEVICE Unit Divided(Unit bytes, const By& by) {
+    using Byte = typename F::Stored;
+    Unit word = 0;
+    RONDO_UNROLL
+    for (int at = 0; at < 32; at += 8)
+      word |= static_cast<Unit>(static_cast<std::uint8_t>(by.Divide(static_cast<Byte>(bytes >> at)))) << at;
+    return word;
+  }
+};
+
+}  // namespace rondo::cuda
