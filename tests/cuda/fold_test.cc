@@ -115,6 +115,30 @@ TEST_CASE("Averages are divided to the bits of a division, whatever the world's 
   }
 }
 
+// Where floats grow sparse a quotient can be half way between two of them.
+TEST_CASE("Averages half way between two of the smallest floats are rounded to even, as by a division") {
+  struct Quotient {
+    float sum;
+    int divisor;
+  };
+  for (const Quotient q : {Quotient{-0x1.969d92p-125F, 412},
+                           {-0x1.6d4ee8p-127F, 420},
+                           {0x1.0edb1ap-123F, 1232},
+                           {-0x1.7d420cp-127F, 1674}}) {
+    CAPTURE(q.divisor);
+    const std::vector<float> sums(8, q.sum);
+    std::vector<float> averages(8);
+    FoldArguments arguments;
+    arguments.destination = reinterpret_cast<std::byte*>(averages.data());
+    arguments.sources[0] = reinterpret_cast<const std::byte*>(sums.data());
+    arguments.elements = sums.size();
+    arguments.count = 1;
+    arguments.divisor = q.divisor;
+    Find(DataType::kFloat32, ReduceOp::kAvg)(arguments, 0, 1);
+    CHECK(averages == std::vector<float>(8, q.sum / static_cast<float>(q.divisor)));
+  }
+}
+
 TEST_CASE("Vectors of every length, among more and fewer threads than there are lines") {
   Random random(21);
   for (const DataType type : {DataType::kUint8, DataType::kBfloat16, DataType::kFloat32, DataType::kInt64})

@@ -17,6 +17,7 @@ from typing import Optional, Union
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 STRAGGLERS_S = 15
+# RONDO_TARBALL: what tests/cuda/run_on_gpu brings to a machine without Bazel.
 TARBALL = Path(os.environ.get("RONDO_TARBALL", ROOT / "bazel-bin/embed/rondo.tar.gz"))
 
 
