@@ -177,6 +177,10 @@ struct CommunicatorOptions {
   std::shared_ptr<Device> device = {};
   // Where ranks share a host, their devices read each other's memory where it lies, if all can. Equal on all ranks.
   bool device_peers = true;
+  // But vectors (all blocks of one) of up to that many bytes go by way of the host all the same where processes share a
+  // GPU that serves them by turns, as it does without NVIDIA's MPS: copies need no turn, of which the devices would
+  // take several, each some 0.15 ms. Equal on all ranks.
+  std::uint64_t device_turns_host_bytes = 1 << 20;
   // Else vectors of devices go by way of the host in windows of that many bytes (staging.h), though what a rank only
   // gives away is sent from where it lies, where the transport can (transport/device_memory.h); six of these, or six
   // times 512 bytes for each rank where that is more, are taken and pinned with the first such operation. Equal on all

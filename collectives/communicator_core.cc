@@ -425,11 +425,12 @@ std::string CommunicatorCore::DescribePaths() const {
                         endpoint_->DescribePeer(peer));
   const DeviceWay way = device_way_.load(std::memory_order_acquire);
   if (way != DeviceWay::kNone)
-    text +=
-        fmt::format("memory of {}: {}\n", device_queue_->name(),
-                    way == DeviceWay::kPeers      ? "read by the ranks' devices where it lies"
-                    : way == DeviceWay::kAdapters ? "sent by adapters from where it lies, received by way of the host"
-                                                  : "by way of the host");
+    text += fmt::format(
+        "memory of {}: {}{}\n", device_queue_->name(),
+        way == DeviceWay::kPeers      ? "read by the ranks' devices where it lies"
+        : way == DeviceWay::kAdapters ? "sent by adapters from where it lies, received by way of the host"
+                                      : "by way of the host",
+        devices_take_turns_ ? "; processes share a GPU by turns (NVIDIA's MPS has it serve them side by side)" : "");
   return text;
 }
 

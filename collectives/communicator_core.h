@@ -228,6 +228,8 @@ class CommunicatorCore final : public PeerObserver,
   Result<Progress> PollOnDevices();
   Result<Progress> PollStaged();
   bool MayRunOnDevices(const OperationRequest& request) const;
+  // Whether devices take turns, as soon as that is known.
+  void NoteTurns();
   // Whether all that this rank brings to an operation is sent from where it lies, on the device, and that can be done.
   // Each rank decides for itself: nobody sees from where bytes come.
   Result<bool> MayLeaveInput(const OperationRequest& request);
@@ -394,6 +396,7 @@ class CommunicatorCore final : public PeerObserver,
   Staging staging_;
   enum class OnDevices : std::uint8_t { kUntried, kRunning, kDeclined, kStaged } on_devices_ = OnDevices::kUntried;
   enum class DeviceWay : std::uint8_t { kNone, kHost, kAdapters, kPeers };
+  std::atomic<bool> devices_take_turns_{false};
   std::atomic<DeviceWay> device_way_{DeviceWay::kNone};  // that the last operation on devices went; for DescribePaths
   std::uint32_t board_polls_ = 0;
   TimePoint last_look_{};

@@ -115,7 +115,17 @@ Result<Progress> CommunicatorCore::PollCurrent() {
 // rounded once, functions of users.
 bool CommunicatorCore::MayRunOnDevices(const OperationRequest& request) const {
   return options_.device_peers && !request.wide() && !request.compares && request.descriptor.count > 0 &&
-         request.descriptor.algorithm == Algorithm::kBoard && runner_->ServesDevices(request.descriptor);
+         request.descriptor.algorithm == Algorithm::kBoard && runner_->ServesDevices(request.descriptor) &&
+         !(runner_->devices_take_turns() &&
+           request.descriptor.BytesOfAll(world_size()) <= options_.device_turns_host_bytes);
+}
+
+void CommunicatorCore::NoteTurns() {
+  if (!runner_->devices_take_turns() || devices_take_turns_.exchange(true)) return;
+  if (rank() == 0)
+    Log(options_.logger, LogLevel::kWarning,
+        "processes of this job share a GPU, which serves them by turns; NVIDIA's MPS has it serve them side by side "
+        "(nvidia-cuda-mps-control -d, before they start)");
 }
 
 Result<Progress> CommunicatorCore::PollOnDevices() {
@@ -141,6 +151,7 @@ Result<Progress> CommunicatorCore::PollOnDevices() {
   }
   RONDO_ASSIGN(const Progress progress, runner_->Poll());
   if (progress != Progress::kComplete) return progress;
+  NoteTurns();
   if (runner_->declined()) {
     on_devices_ = OnDevices::kDeclined;
     return Progress::kMoved;

@@ -42,6 +42,9 @@ class Gpu {
 
   const Driver& driver() const { return driver_; }
   int ordinal() const { return ordinal_; }
+  CUdevice device() const { return device_; }
+  // Whether it serves one process at a time and is handed on among them: unless this process is a client of MPS.
+  bool takes_turns() const { return Attribute(CU_DEVICE_ATTRIBUTE_MPS_ENABLED) == 0; }
   const std::string& name() const { return name_; }  // "GPU 0 (NVIDIA H200)"
   // 0 where the driver does not know the attribute.
   int Attribute(CUdevice_attribute attribute) const;

@@ -91,6 +91,12 @@ Status Peers::Prepare() {
     RONDO_TRY(driver_.Check(driver_.EventCreate(&end, CU_EVENT_DISABLE_TIMING), "making an event"));
   own_.process = static_cast<std::uint64_t>(getpid());
   own_.start = StartOfProcess();
+  if (gpu_->takes_turns()) {
+    CUuuid uuid{};
+    RONDO_TRY(driver_.Check(driver_.DeviceGetUuid(&uuid, gpu_->device()), "asking for the GPU's UUID"));
+    std::memcpy(server_.device.data(), uuid.bytes, sizeof uuid.bytes);
+  }
+  server_.process = {own_.process, own_.start};
   return {};
 }
 

@@ -29,6 +29,7 @@ class Peers final : public DevicePeers {
 
   Result<Place> Show(const std::byte* memory) override;
   Result<std::byte*> Find(const Place& place) override;
+  Server server() const override { return server_; }
   Status Fold(const DeviceFold& fold) override;
   Status CopyWithin(std::byte* destination, const std::byte* source, std::uint64_t bytes) override;
   Result<const std::byte*> MeetingPlace() override;
@@ -76,6 +77,7 @@ class Peers final : public DevicePeers {
   CUstream stream_ = nullptr;
   std::array<CUevent, kEvents> ends_{};  // of what was begun by its number, modulo
   std::uint64_t begun_ = 0, ended_ = 0;
+  Server server_;
   Shown own_;                 // what is the same of all memory of this process
   std::vector<Shown> shown_;  // allocations, with the base in `address`
   std::vector<Opened> opened_;

@@ -20,6 +20,10 @@ constexpr std::uint64_t kForGood = std::numeric_limits<std::int64_t>::max();
 
 CUdeviceptr AddressOf(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
 
+// Up to which copies to a device were seen to be done by the engine that computes (H200, driver 580: more than 16 KiB,
+// and less than 64).
+constexpr std::size_t kShortBytes = (64 << 10) - 1;
+
 std::size_t PageBytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
 // Whose memory the byte is, in words; "": the GPU's of that number.
@@ -46,6 +50,7 @@ Result<std::unique_ptr<Queue>> Queue::Make(std::shared_ptr<const Gpu> gpu, std::
 
 Status Queue::Prepare() {
   const Gpu::Use use(*gpu_);
+  takes_turns_ = gpu_->takes_turns();
   max_pitch_ = static_cast<std::size_t>(gpu_->Attribute(CU_DEVICE_ATTRIBUTE_MAX_PITCH));
   // Of the highest priority, which the driver serves by channels of their own: a stream of the user's that waits for an
   // operation must not hold back the copies that end it.
@@ -153,28 +158,49 @@ Result<bool> Queue::HasArrived(Sequence sequence) {
   return true;
 }
 
-Status Queue::Put(const Way& way, CopyDirection direction, const DeviceCopy& copy) const {
+Status Queue::PutRows(CUstream stream, CopyDirection direction, const DeviceCopy& copy) const {
   const bool to_host = direction == CopyDirection::kToHost;
-  if (copy.rows > 1 && copy.host_pitch <= max_pitch_ && copy.device_pitch <= max_pitch_) {
-    CUDA_MEMCPY2D rows{};
-    rows.WidthInBytes = copy.row_bytes;
-    rows.Height = copy.rows;
-    (to_host ? rows.srcMemoryType : rows.dstMemoryType) = CU_MEMORYTYPE_DEVICE;
-    (to_host ? rows.srcDevice : rows.dstDevice) = AddressOf(copy.device);
-    (to_host ? rows.srcPitch : rows.dstPitch) = copy.device_pitch;
-    (to_host ? rows.dstMemoryType : rows.srcMemoryType) = CU_MEMORYTYPE_HOST;
-    if (to_host) rows.dstHost = copy.host;
-    if (!to_host) rows.srcHost = copy.host;
-    (to_host ? rows.dstPitch : rows.srcPitch) = copy.host_pitch;
-    return driver_.Check(driver_.Memcpy2DAsync(&rows, way.stream), "copying rows");
-  }
-  for (std::size_t row = 0; row < copy.rows; ++row) {
-    std::byte* const host = copy.host + row * copy.host_pitch;
-    const CUdeviceptr device = AddressOf(copy.device + row * copy.device_pitch);
-    RONDO_TRY(driver_.Check(to_host ? driver_.MemcpyDtoHAsync(host, device, copy.row_bytes, way.stream)
-                                    : driver_.MemcpyHtoDAsync(device, host, copy.row_bytes, way.stream),
-                            "copying"));
-  }
+  CUDA_MEMCPY2D rows{};
+  rows.WidthInBytes = copy.row_bytes;
+  rows.Height = copy.rows;
+  (to_host ? rows.srcMemoryType : rows.dstMemoryType) = CU_MEMORYTYPE_DEVICE;
+  (to_host ? rows.srcDevice : rows.dstDevice) = AddressOf(copy.device);
+  (to_host ? rows.srcPitch : rows.dstPitch) = copy.device_pitch;
+  (to_host ? rows.dstMemoryType : rows.srcMemoryType) = CU_MEMORYTYPE_HOST;
+  if (to_host) rows.dstHost = copy.host;
+  if (!to_host) rows.srcHost = copy.host;
+  (to_host ? rows.dstPitch : rows.srcPitch) = copy.host_pitch;
+  return driver_.Check(driver_.Memcpy2DAsync(&rows, stream), "copying rows");
+}
+
+Status Queue::PutRow(CUstream stream, CopyDirection direction, const DeviceCopy& copy) const {
+  const std::size_t bytes = copy.row_bytes;
+  if (direction == CopyDirection::kToHost)
+    return driver_.Check(driver_.MemcpyDtoHAsync(copy.host, AddressOf(copy.device), bytes, stream), "copying");
+  if (!takes_turns_ || bytes < 2 || bytes > kShortBytes)
+    return driver_.Check(driver_.MemcpyHtoDAsync(AddressOf(copy.device), copy.host, bytes, stream), "copying");
+  // Its two halves are rows; of an odd number the last two bytes once more.
+  const auto halves = [&](std::size_t from, std::size_t half) {
+    return PutRows(stream, direction,
+                   {.host = copy.host + from,
+                    .device = copy.device + from,
+                    .row_bytes = half,
+                    .rows = 2,
+                    .host_pitch = half,
+                    .device_pitch = half});
+  };
+  RONDO_TRY(halves(0, bytes / 2));
+  return bytes % 2 == 0 ? Status{} : halves(bytes - 2, 1);
+}
+
+Status Queue::Put(const Way& way, CopyDirection direction, const DeviceCopy& copy) const {
+  if (copy.rows > 1 && copy.host_pitch <= max_pitch_ && copy.device_pitch <= max_pitch_)
+    return PutRows(way.stream, direction, copy);
+  for (std::size_t row = 0; row < copy.rows; ++row)
+    RONDO_TRY(PutRow(way.stream, direction,
+                     {.host = copy.host + row * copy.host_pitch,
+                      .device = copy.device + row * copy.device_pitch,
+                      .row_bytes = copy.row_bytes}));
   return {};
 }
 

@@ -8,6 +8,9 @@
 //
 // Copies begin when their operation has arrived, as the host sees it; they are never queued behind the user's work. So
 // what is under way always ends soon, and Drain is short whatever the user's stream does.
+//
+// Nor do copies wait where other processes share the GPU and it serves them by turns: engines that only copy know no
+// turns (docs/GOTCHAS.md). Short ones to the device the driver gives to the engine that computes, unless they are rows.
 #pragma once
 
 #include <array>
@@ -70,12 +73,15 @@ class Queue final : public DeviceQueue {
       : gpu_(std::move(gpu)), driver_(gpu_->driver()), arrivals_(most_operations) {}
   Status Prepare();
   Status Put(const Way& way, CopyDirection direction, const DeviceCopy& copy) const;
+  Status PutRows(CUstream stream, CopyDirection direction, const DeviceCopy& copy) const;
+  Status PutRow(CUstream stream, CopyDirection direction, const DeviceCopy& copy) const;
   CUevent& ArrivalOf(Sequence sequence) { return arrivals_[sequence % arrivals_.size()]; }
 
   const std::shared_ptr<const Gpu> gpu_;
   const Driver& driver_;
   std::size_t max_pitch_ = 0;  // of copies of rows
-  std::array<Way, 2> ways_;    // by direction
+  bool takes_turns_ = false;
+  std::array<Way, 2> ways_;  // by direction
   // Issuer's, but for their state, which the owner asks for: by sequence, made when first needed.
   std::vector<CUevent> arrivals_;
   std::unique_ptr<Peers> peers_;

@@ -34,6 +34,7 @@ void ApplyDevice(const PerfFlags& flags, CommunicatorOptions& options) {
   if (IsOnGpu(flags.measure.memory)) options.device = CudaWhenUsed();
   options.device_peers = flags.measure.memory != PerfMemory::kStaged;
   if (flags.device_window_bytes) options.device_window_bytes = *flags.device_window_bytes;
+  if (flags.device_turns_host_bytes) options.device_turns_host_bytes = *flags.device_turns_host_bytes;
 }
 
 int Complain(const std::string& text, int exit_code) {

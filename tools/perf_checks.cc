@@ -121,6 +121,8 @@ Status CheckDevice(PerfFlags& flags) {
   if (flags.device_window_bytes && measure.memory != PerfMemory::kCuda && measure.memory != PerfMemory::kStaged)
     return Fail(ErrorCode::kInvalidArgument, "--device-window: wants --device cuda or staged, not {}",
                 Name(measure.memory));
+  if (flags.device_turns_host_bytes && measure.memory != PerfMemory::kCuda)
+    return Fail(ErrorCode::kInvalidArgument, "--device-turns: wants --device cuda, not {}", Name(measure.memory));
   if (measure.memory == PerfMemory::kHost) return {};
   if (IsOnGpu(measure.memory) && measure.send_recv) {
     if (!measure.collectives.all)

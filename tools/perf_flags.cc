@@ -140,6 +140,11 @@ void AddWhatToMeasure(CLI::App& perf, PerfFlags& flags) {
       perf, "--device-window", [&flags](std::uint64_t bytes) { flags.device_window_bytes = bytes; },
       "Where memory of GPUs goes by way of the host: bytes of a window, of which three are under way at once "
       "(default 4M)");
+  AddSize(
+      perf, "--device-turns", [&flags](std::uint64_t bytes) { flags.device_turns_host_bytes = bytes; },
+      "Where processes share a GPU that serves them by turns, as it does without MPS: up to how many bytes go by way "
+      "of "
+      "the host with --device cuda, too (default 1M; 0: none)");
   perf.add_flag(
       "--allocate", measure.allocate,
       "Buffers from Communicator::Allocate, which ranks of a host read where they lie and RDMA sends without a copy "

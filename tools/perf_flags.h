@@ -38,6 +38,7 @@ struct PerfFlags {
   Duration timeout = std::chrono::seconds(60);  // that holds; see TakeTimeout
   std::shared_ptr<const Profile> profile;
   std::optional<std::uint64_t> device_window_bytes;
+  std::optional<std::uint64_t> device_turns_host_bytes;
   IntegrityFlags integrity;
   bool in_place = false;
   bool out_of_place = false;

@@ -27,6 +27,7 @@ namespace rondo {
 struct BoardPath::ShownOnDevice {
   DevicePeers::Place input{}, output{};
   DevicePeers::Place meeting{};  // of graphs
+  DevicePeers::Server server;
   double scale = 1.0;
   bool can = false;
 };
@@ -59,6 +60,7 @@ void BoardPath::StartOnDevices(const OperationDescriptor& operation, const Opera
 void BoardPath::ShowOnDevice() {
   ShownOnDevice own{.scale = scale_};
   if (peers_ != nullptr) {
+    own.server = peers_->server();
     const auto input = peers_->Show(LentBytes(rank_) > 0 ? LentInput() : nullptr);
     const auto output = peers_->Show(LendsResult() ? buffers_.output : nullptr);
     own.can = input && output && (program_ == nullptr || ShowMeetingPlace(own));
@@ -80,6 +82,7 @@ bool BoardPath::ShowMeetingPlace(ShownOnDevice& shown) {
 // All have published what they show.
 void BoardPath::FindOnDevices() {
   can_map_ = peers_ != nullptr;
+  if (!devices_take_turns_) devices_take_turns_ = AnyTakeTurns();
   for (Rank r = 0; r < world_size_; ++r) {
     ShownOnDevice shown;
     std::memcpy(&shown, Payload(r, turn_), sizeof shown);
@@ -98,6 +101,18 @@ void BoardPath::FindOnDevices() {
     if (LendsResult()) find(shown.output, lent.output.here);
   }
   stage_ = Stage::kVote;
+}
+
+bool BoardPath::AnyTakeTurns() const {
+  const auto server_of = [&](Rank rank) {
+    ShownOnDevice shown;
+    std::memcpy(&shown, Payload(rank, turn_), sizeof shown);
+    return shown.server;
+  };
+  for (Rank one = 0; one < world_size_; ++one)
+    for (Rank other = 0; other < one; ++other)
+      if (TakeTurns(server_of(one), server_of(other))) return true;
+  return false;
 }
 
 void BoardPath::FindMeetingPlace(const ShownOnDevice& shown) {

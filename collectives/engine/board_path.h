@@ -69,6 +69,9 @@ class BoardPath {
                       bool in_place, DevicePeers* peers, DeviceProgram* program = nullptr);
   bool is_on_devices() const { return running_ && on_devices_; }
   bool declined() const { return declined_; }
+  // Whether there are ranks whose work takes turns on a device, as far as operations on devices have shown: from the
+  // first one on, and alike on all ranks.
+  bool devices_take_turns() const { return devices_take_turns_.value_or(false); }
   bool running() const { return running_; }
   Result<Progress> Poll();
   // For a sleeper's second look: whether Poll could go on.
@@ -198,7 +201,7 @@ class BoardPath {
   // ---- others' memory (board_pull.cc) ----
   bool MayPull() const;
   bool PaysToRead() const;
-  std::uint64_t BytesOfAll() const;
+  std::uint64_t BytesOfAll() const { return operation_.BytesOfAll(world_size_); }
   bool LendsResult() const { return operation_.collective == Collective::kAllReduce; }
   std::uint64_t LentBytes(Rank rank) const;
   const std::byte* LentInput() const;
@@ -225,6 +228,7 @@ class BoardPath {
   bool ShowMeetingPlace(ShownOnDevice& shown);
   void FindMeetingPlace(const ShownOnDevice& shown);
   void FindOnDevices();
+  bool AnyTakeTurns() const;
   void BeginOnDevices();
   Result<Progress> PollOnDevices();
   Status FoldOnDevice();
@@ -298,6 +302,7 @@ class BoardPath {
   // Of an operation on devices, which is a pull else.
   bool on_devices_ = false;
   bool declined_ = false;
+  std::optional<bool> devices_take_turns_;
   DevicePeers* peers_ = nullptr;
   DeviceProgram* program_ = nullptr;
   double scale_ = 1.0;             // of a pre-multiplied sum: this rank's

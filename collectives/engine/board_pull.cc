@@ -87,15 +87,6 @@ bool BoardPath::PaysToRead() const {
   }
 }
 
-std::uint64_t BoardPath::BytesOfAll() const {
-  switch (operation_.collective) {
-    case Collective::kAllReduce:
-    case Collective::kReduce:
-    case Collective::kBroadcast: return bytes_;
-    default: return BlockAt(world_size_);
-  }
-}
-
 // Of what it brings.
 std::uint64_t BoardPath::LentBytes(Rank rank) const {
   const bool is_root = rank == operation_.root;

@@ -107,6 +107,14 @@ class DevicePeers {
   // kUnsupported: it cannot be reached from here, with the reason.
   virtual Result<std::byte*> Find(const Place& place) = 0;
 
+  // What is told to other ranks of a device that serves its processes by turns, one at a time; where it serves them
+  // side by side, all zeros. Work of two ranks on one such device takes turns unless they are one process.
+  struct Server {
+    std::array<std::byte, 16> device{};
+    std::array<std::uint64_t, 2> process{};
+  };
+  virtual Server server() const = 0;
+
   // Where other ranks' devices meet this rank's, to be shown to them; the same at every call. The issuer's; made with
   // the first.
   virtual Result<const std::byte*> MeetingPlace() = 0;
@@ -120,6 +128,10 @@ class DevicePeers {
   // Returns once none touches any memory any more. Bounded time.
   virtual void Drain() noexcept = 0;
 };
+
+inline bool TakeTurns(const DevicePeers::Server& one, const DevicePeers::Server& other) {
+  return one.device != decltype(one.device){} && one.device == other.device && one.process != other.process;
+}
 
 // Memory of the host that a device reaches, until this ends.
 class PinnedMemory {

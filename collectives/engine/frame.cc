@@ -34,6 +34,16 @@ bool OperationDescriptor::operator==(const OperationDescriptor& other) const {
   return agreed(*this) == agreed(other);
 }
 
+std::uint64_t OperationDescriptor::BytesOfAll(int world_size) const {
+  const std::uint64_t bytes = elements() * SizeOf(type);
+  switch (collective) {
+    case Collective::kAllReduce:
+    case Collective::kReduce:
+    case Collective::kBroadcast: return bytes;
+    default: return bytes * static_cast<std::uint64_t>(world_size);
+  }
+}
+
 std::string OperationDescriptor::ToString() const {
   if (!ParseCollective(Name(collective))) return fmt::format("unknown collective {}", static_cast<int>(collective));
   std::string text = fmt::format("{}{}", Name(collective), varying ? "_v" : "");

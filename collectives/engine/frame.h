@@ -37,6 +37,8 @@ struct OperationDescriptor {
   // Of every block, what is worked on now: a window; 0: all. Follows from the rest, and so is on no wire.
   std::uint64_t window = 0;
   std::uint64_t elements() const { return window != 0 ? window : count; }
+  // Of the vector, or of all its blocks; of what is worked on now. REQUIRES: not varying.
+  std::uint64_t BytesOfAll(int world_size) const;
   // In what they must agree on.
   bool operator==(const OperationDescriptor& other) const;
   // "all_reduce float32 x 1000 sum by ring", "broadcast int8 x 3 from rank 2 by tree", "barrier by dissemination",

@@ -52,6 +52,7 @@ class Runner {
   }
   bool is_on_devices() const { return board_ && board_->is_on_devices(); }
   bool declined() const { return board_->declined(); }
+  bool devices_take_turns() const { return board_ && board_->devices_take_turns(); }
 
   // As the engine's.
   bool running() const { return on_board() || engine_.running(); }

@@ -96,6 +96,23 @@ TEST_CASE("Memory of another process is read where it lies, and what was not wan
   CHECK(other.Exit() == 0);
 }
 
+TEST_CASE("child: says by what it is served" * doctest::skip()) {
+  const Line line(SocketOfChild());
+  const auto gpu = OnGpu::Find();
+  REQUIRE(gpu != nullptr);
+  line.Send(PeersOf(*gpu)->server());
+}
+
+TEST_CASE("Processes take turns on a GPU that serves them one at a time, and ranks of one process do not") {
+  const auto gpu = OnGpu::Find();
+  if (gpu == nullptr) return;
+  Other other("child: says by what it is served");
+  const auto one = PeersOf(*gpu), two = PeersOf(*gpu);
+  CHECK(!TakeTurns(one->server(), two->server()));
+  CHECK(TakeTurns(one->server(), other.line.Receive<DevicePeers::Server>()) == gpu->gpu()->takes_turns());
+  CHECK(other.Exit() == 0);
+}
+
 constexpr std::size_t kReusedBytes = 5000;
 
 TEST_CASE("child: frees memory and shows what it gets in its place" * doctest::skip()) {

@@ -131,6 +131,30 @@ TEST_CASE("Bytes and rows of bytes are copied both ways, and nothing beside them
   CHECK(queue->Copied(CopyDirection::kToDevice).value() == 1);
 }
 
+TEST_CASE("Copies of any length arrive whole, and nothing beside them") {
+  const auto gpu = OnGpu::Find();
+  if (gpu == nullptr) return;
+  const auto queue = QueueOf(*gpu);
+  constexpr std::size_t kMost = 70'000, kBeside = 8;
+  Pinned host(*queue, kMost);
+  std::byte* const device = gpu->Allocate(kMost + 2 * kBeside);
+  CUstream stream = gpu->NewStream();
+  std::uint64_t copies = 0;
+  for (const std::size_t bytes :
+       {1u, 2u, 3u, 4u, 5u, 7u, 8u, 63u, 4095u, 4096u, 16'383u, 16'384u, 65'535u, 65'536u, 69'999u}) {
+    CAPTURE(bytes);
+    for (std::size_t i = 0; i < bytes; ++i) host.values[i] = static_cast<unsigned char>(i * 7 + bytes);
+    gpu->PutFill(stream, device, 0xA5, kMost + 2 * kBeside);
+    gpu->Synchronize(stream);
+    REQUIRE(queue->Copy(CopyDirection::kToDevice, {.host = host.data(), .device = device + kBeside, .row_bytes = bytes})
+                .has_value());
+    WaitForCopies(*queue, CopyDirection::kToDevice, ++copies);
+    Bytes8 expected(bytes + 2 * kBeside, 0xA5);
+    std::copy_n(host.values.begin(), bytes, expected.begin() + kBeside);
+    CHECK(gpu->Values<unsigned char>(device, expected.size()) == expected);
+  }
+}
+
 TEST_CASE("As many copies as may be are under way together, and end in their order") {
   const auto gpu = OnGpu::Find();
   if (gpu == nullptr) return;

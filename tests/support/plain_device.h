@@ -147,6 +147,11 @@ class PlainDevice final : public Device {
   void SetPeers(bool has_peers) { has_peers_ = has_peers; }
   // What it shows others cannot find.
   void SetReachable(bool reachable) { reachable_ = reachable; }
+  // Serves that process by turns, as the device of that number; 0: it serves all side by side.
+  void SetServer(unsigned char number, std::uint64_t process) {
+    server_.device[0] = std::byte{number};
+    server_.process[0] = process;
+  }
   std::uint64_t folds() const { return folds_; }
   // Bytes that copies took to the host.
   std::uint64_t bytes_to_host() const { return bytes_to_host_; }
@@ -214,6 +219,7 @@ class PlainDevice final : public Device {
       if (std::find(others_.begin(), others_.end(), other) == others_.end()) others_.push_back(other);
       return memory;
     }
+    Server server() const override { return device_.server_; }
     Result<const std::byte*> MeetingPlace() override {
       return Fail(ErrorCode::kUnsupported, "the plain device has no graphs");
     }
@@ -418,6 +424,7 @@ class PlainDevice final : public Device {
   std::size_t freed_bytes_ = 0;
   std::atomic<std::uint64_t> copies_left_{std::numeric_limits<std::uint64_t>::max()};
   std::atomic<bool> held_{false}, has_peers_{true}, reachable_{true};
+  DevicePeers::Server server_;
   std::atomic<std::uint64_t> folds_{0};
   std::atomic<std::uint64_t> pinned_bytes_{0}, bytes_to_host_{0};
 };

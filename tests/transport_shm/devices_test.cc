@@ -94,6 +94,39 @@ TEST_CASE("It is not even tried where that is asked for") {
       nullptr, [](CommunicatorOptions& options) { options.device_peers = false; });
 }
 
+TEST_CASE("Where processes share a device by turns, short vectors go by way of the host from the second operation on") {
+  struct {
+    std::array<unsigned char, 3> device;
+    std::array<std::uint64_t, 3> process;
+    bool take_turns;
+  } const cases[] = {
+      {{1, 2, 2}, {7, 8, 9}, true},   // two of them
+      {{1, 2, 3}, {7, 8, 9}, false},  // a device for each
+      {{1, 1, 1}, {7, 7, 7}, false},  // one process
+      {{0, 0, 0}, {7, 8, 9}, false},  // the device serves them side by side
+  };
+  for (const auto& [device, process, take_turns] : cases) {
+    OnShmDevices(
+        3,
+        [take_turns = take_turns](Communicator& communicator, OwnDevice& own) {
+          const auto folds_of = [&](Collective collective, std::uint64_t count) {
+            const std::uint64_t before = own.device->folds();
+            CHECK(RunCase(communicator, own, CaseOf(collective, communicator, count, false)) == "");
+            return own.device->folds() - before;
+          };
+          CHECK(folds_of(Collective::kAllReduce, 100) == 1);  // nobody has heard yet where the others' devices are
+          CHECK(folds_of(Collective::kAllReduce, 125) == (take_turns ? 0 : 1));
+          CHECK(folds_of(Collective::kAllReduce, 126) == 1);
+          CHECK(folds_of(Collective::kReduceScatter, 41) == (take_turns ? 0 : 1));  // all blocks count
+          CHECK(folds_of(Collective::kReduceScatter, 42) == 1);
+        },
+        [&, device = device, process = process](Devices& devices) {
+          for (std::size_t r = 0; r < 3; ++r) devices[r]->device->SetServer(device[r], process[r]);
+        },
+        [](CommunicatorOptions& options) { options.device_turns_host_bytes = 1000; });
+  }
+}
+
 TEST_CASE("Averages are divided once, and pre-multiplied sums scaled by each rank's factor") {
   OnShmDevices(3, [](Communicator& communicator, OwnDevice& own) {
     constexpr std::size_t kElements = 1000;

@@ -39,6 +39,7 @@ Settings Settings::FromEnvironment() {
   settings.delay_us = Number("FAKE_CUDA_DELAY_US", settings.delay_us);
   settings.seed = Number("FAKE_CUDA_SEED", settings.seed);
   settings.dma_buf = Number("FAKE_CUDA_DMA_BUF", 0) != 0;
+  settings.mps = Number("FAKE_CUDA_MPS", 0) != 0;
   return settings;
 }
 

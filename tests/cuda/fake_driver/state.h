@@ -49,13 +49,14 @@ struct Function {
 };
 
 // What a test has set, or the environment: FAKE_CUDA_DEVICES, FAKE_CUDA_MEMORY, FAKE_CUDA_DELAY_US, FAKE_CUDA_SEED,
-// FAKE_CUDA_DMA_BUF, and CUDA_VISIBLE_DEVICES as for real.
+// FAKE_CUDA_DMA_BUF, FAKE_CUDA_MPS, and CUDA_VISIBLE_DEVICES as for real.
 struct Settings {
   std::vector<int> devices{0};  // which of the machine's, by ordinal
   std::uint64_t memory_bytes = std::uint64_t{16} << 30;
   std::uint64_t delay_us = 20;
   std::uint64_t seed = 1;
   bool dma_buf = false;
+  bool mps = false;
   bool ipc_capable = true;
   bool display = false;
   int version = CUDA_VERSION;
