@@ -23,6 +23,7 @@ From then on dist, DDP and FSDP work as they do with Gloo. What may be chosen co
 
 import atexit
 import os
+import re
 from urllib.parse import parse_qsl, urlsplit
 
 import torch
@@ -66,17 +67,43 @@ def _create(store, rank, size, timeout, profiled_as="rondo"):
 
 def replace_gloo():
     """For programs that say "gloo" themselves: from now on they get Rondo, under Gloo's name, in this process."""
-    c10d = dist.distributed_c10d
     if hasattr(dist.Backend, "_ensure_backend_registered"):  # torch 2.15 registers its own backends as it does others
-
-        def create(options, _):
-            return _create(options.store, options.group_rank, options.group_size, options.timeout, "gloo")
-
         dist.Backend._ensure_backend_registered("gloo")
         devices = dist.Backend.backend_capability["gloo"]
-        dist.Backend.register_backend("gloo", create, extended_api=True, devices=devices)  # as one from outside
-        return
+        dist.Backend.register_backend("gloo", _create_as_gloo, extended_api=True, devices=devices)  # as one from outside
+    elif TORCH_2:
+        _replace_gloo_in_helper(dist.distributed_c10d)
+    else:
+        _replace_gloo_class(dist.distributed_c10d)
 
+
+def _create_as_gloo(options, _):
+    return _create(options.store, options.group_rank, options.group_size, options.timeout, "gloo")
+
+
+def _replace_gloo_in_helper(c10d):
+    """torch 2 before 2.15 knows its own by their names, and Gloo's objects by their insides. So it makes groups of another
+    name, and hears that it is Gloo's when it asks."""
+    if "rondo_as_gloo" in dist.Backend.backend_list:
+        return
+    dist.Backend.register_backend("rondo_as_gloo", _create_as_gloo, extended_api=True, devices=["cpu", "cuda"])
+    by_device = dist.Backend.default_device_backend_map
+    by_device.update({device: "rondo_as_gloo" for device, name in by_device.items() if name == "gloo"})
+    helper = c10d._new_process_group_helper
+
+    def make(group_size, group_rank, ranks, backend, *more, **named):
+        made = helper(group_size, group_rank, ranks, re.sub(r"\bgloo\b", "rondo_as_gloo", backend.lower()), *more, **named)
+        known = c10d._world.pg_map.get(made[0])
+        if known is not None:
+            config = c10d._world.pg_backend_config
+            c10d._world.pg_map[made[0]] = (known[0].replace("rondo_as_gloo", "gloo"), known[1])
+            config[made[0]] = config[made[0]].replace("rondo_as_gloo", "gloo")
+        return made
+
+    c10d._new_process_group_helper = make
+
+
+def _replace_gloo_class(c10d):
     gloo, wrap = c10d.ProcessGroupGloo, c10d._create_process_group_wrapper
 
     def create(store, rank, size, timeout):

@@ -1,10 +1,11 @@
 """PyTorch's own suite for backends, torch.testing._internal.distributed.distributed_test, run for one of them.
 
-    conformance.py gloo|rondo WORLD_SIZE [--like mpi] [--match REGEX] [--share-gpu]
+    conformance.py gloo|rondo WORLD_SIZE [--like mpi] [--match REGEX] [--part K/N] [--share-gpu]
 
 A line of JSON for each test: {"test":, "status": "passed" | "skipped" | "failed", "seconds":, "why":}. Rondo is run under
 Gloo's name, as programs that name Gloo would have it: many of the tests ask for names. With --like mpi, tests that PyTorch
 has for MPI only, such as all_to_all on the host, are not skipped. With --share-gpu those that want a GPU per rank run on one.
+With --part every Nth test, from the Kth on: the other parts are run by others at the same time.
 """
 
 import argparse
@@ -53,6 +54,15 @@ class Lines(unittest.TestResult):
     def startTest(self, test):
         super().startTest(test)
         self.started = time.monotonic()
+        # What ranks say, which the tests' own report has nothing of.
+        self.said, self.own_stderr = tempfile.TemporaryFile("w+"), os.dup(2)
+        os.dup2(self.said.fileno(), 2)
+
+    def stopTest(self, test):
+        os.dup2(self.own_stderr, 2)
+        os.close(self.own_stderr)
+        self.said.close()
+        super().stopTest(test)
 
     def line(self, test, status, why=""):
         seconds = round(time.monotonic() - self.started, 2)
@@ -65,7 +75,8 @@ class Lines(unittest.TestResult):
         self.line(test, "skipped", reason)
 
     def addFailure(self, test, err):
-        self.line(test, "failed", self._exc_info_to_string(err, test)[-3000:])
+        self.said.seek(0)
+        self.line(test, "failed", self._exc_info_to_string(err, test)[-1000:] + self.said.read()[-3000:])
 
     addError = addFailure
 
@@ -76,6 +87,7 @@ def main():
     parser.add_argument("world", type=int)
     parser.add_argument("--like", default="gloo")
     parser.add_argument("--match", default="")
+    parser.add_argument("--part", default="0/1")
     parser.add_argument("--share-gpu", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -101,10 +113,11 @@ def main():
 
         suite.PROFILING_SUPPORTED_BACKENDS.append("rondo")
         result = Lines()
-        for name in unittest.TestLoader().getTestCaseNames(Suite):
-            if re.search(options.match, name):
-                suite.BACKEND = os.environ["BACKEND"] = options.backend if name in UNDER_ITS_OWN_NAME else "gloo"
-                Suite(name).run(result)
+        chosen = [name for name in unittest.TestLoader().getTestCaseNames(Suite) if re.search(options.match, name)]
+        part, parts = map(int, options.part.split("/"))
+        for name in chosen[part::parts]:
+            suite.BACKEND = os.environ["BACKEND"] = options.backend if name in UNDER_ITS_OWN_NAME else "gloo"
+            Suite(name).run(result)
 
 
 if __name__ == "__main__":

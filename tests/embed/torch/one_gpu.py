@@ -3,6 +3,7 @@
 import functools
 import importlib
 import os
+from pathlib import Path
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
@@ -41,6 +42,8 @@ def pretend(world: int) -> None:
 
 def share() -> None:
     """When it has been imported."""
+    if "libcuda.so" in Path("/proc/self/maps").read_text():
+        raise RuntimeError("CUDA is begun in the process that ranks are forked from, in which they can then begin it no more")
     FirstGpu().__enter__()
     for name in ("set_device", "synchronize"):
         setattr(torch.cuda, name, functools.partial(lambda of_gpu, _=None: of_gpu(0), getattr(torch.cuda, name)))
