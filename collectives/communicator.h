@@ -210,6 +210,10 @@ struct OperationOptions {
   std::optional<bool> compare_results = {};
   MemoryKind memory = MemoryKind::kHost;  // of all its buffers
   DeviceStream stream = nullptr;          // of kDevice: where the operation has its place
+  // Whether what is put on the stream after the call waits for the operation; else who wants its result waits for the
+  // Work. A stream that waits needs the host, and so whatever the driver does on a thread of this process while it
+  // waits itself for that stream never ends, as when it loads a kernel (docs/GOTCHAS.md). Captured operations wait.
+  bool stream_waits = true;
 };
 
 // What a group has otherwise than the communicator that it is split from. Equal on all ranks of a color.

@@ -226,6 +226,7 @@ Status CommunicatorCore::Check(OperationRequest& request, const OperationOptions
   request.scale = options.scale;
   d.on_devices = options.memory == MemoryKind::kDevice;
   request.stream = options.stream;
+  request.stream_waits = options.stream_waits;
   if (!d.on_devices && request.stream != nullptr)
     return Fail(ErrorCode::kInvalidArgument, "a stream is given, but the memory is the host's");
   if (IsUserDefined(d.op)) request.user = user_operations_[static_cast<std::size_t>(UserOpIndex(d.op))].get();

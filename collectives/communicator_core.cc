@@ -293,7 +293,7 @@ Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request, bool a
   pending.request.counts = request.descriptor.varying ? Keep(request, sequence) : nullptr;
   pending.request.input_counts = pending.request.output_counts = {};
   if (request.compares) PutComparison(last, pending.request);
-  if (request.staging != nullptr) RONDO_TRY(device_queue_->Enter(request.stream, sequence));
+  if (request.staging != nullptr) RONDO_TRY(device_queue_->Enter(request.stream, sequence, request.stream_waits));
   if (at_once && request.staging == nullptr && !request.compares && request.descriptor.algorithm == Algorithm::kBoard &&
       gate_.TryEnter()) {
     const bool idle = MayRunAtOnce(request);

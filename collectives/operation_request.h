@@ -50,6 +50,7 @@ struct OperationRequest {
   // Where descriptor.on_devices: the stream on which the operation has its place, and the memory of the host by way of
   // which it goes; null: that of a window, which lies there.
   DeviceStream stream = nullptr;
+  bool stream_waits = true;  // for the operation's end
   StagingMemory* staging = nullptr;
   // Of an operation in a graph (descriptor.in_graph): what the devices do, which is filled in by running it. The
   // issuer's, who waits meanwhile.

@@ -138,13 +138,14 @@ std::optional<GraphTrouble> Queue::TroubleOfGraphs() const {
   return trouble;
 }
 
-Status Queue::Enter(DeviceStream stream, Sequence sequence) {
+Status Queue::Enter(DeviceStream stream, Sequence sequence, bool waits) {
   const Gpu::Use use(*gpu_);
   auto* const own = static_cast<CUstream>(stream);
   CUevent& arrival = ArrivalOf(sequence);
   if (arrival == nullptr)
     RONDO_TRY(driver_.Check(driver_.EventCreate(&arrival, CU_EVENT_DISABLE_TIMING), "making an event"));
   RONDO_TRY(driver_.Check(driver_.EventRecord(arrival, own), "recording an event on the stream that was given"));
+  if (!waits) return {};
   const CUdeviceptr left = words_there_ + offsetof(Words, left);
   return driver_.Check(driver_.StreamWaitValue64(own, left, sequence, CU_STREAM_WAIT_VALUE_GEQ),
                        "having the stream that was given wait");

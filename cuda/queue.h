@@ -41,7 +41,7 @@ class Queue final : public DeviceQueue {
   Result<ExportedMemory> Export(const std::byte* memory) override { return cuda::Export(*gpu_, memory); }
   std::uint64_t IdentityOf(const std::byte* memory) const override { return cuda::IdentityOf(*gpu_, memory); }
   Result<bool> IsCaptured(DeviceStream stream) const override;
-  Status Enter(DeviceStream stream, Sequence sequence) override;
+  Status Enter(DeviceStream stream, Sequence sequence, bool waits) override;
   Result<bool> HasArrived(Sequence sequence) override;
   Status Copy(CopyDirection direction, const DeviceCopy& copy) override;
   Result<std::uint64_t> Copied(CopyDirection direction) override;

@@ -59,6 +59,8 @@ Result<OperationOptions> OptionsOf(const rondo_options* options) {
   asked.scale = known.scale;
   if (known.memory == RONDO_MEMORY_CUDA) asked.memory = MemoryKind::kDevice;
   asked.stream = known.stream;
+  RONDO_ASSIGN(const std::optional<bool> stream_waits, ChoiceOf("stream_waits", known.stream_waits));
+  asked.stream_waits = stream_waits.value_or(true);
   RONDO_ASSIGN(asked.reproducible, ChoiceOf("reproducible", known.reproducible));
   RONDO_ASSIGN(asked.wide_partials, ChoiceOf("wide_partials", known.wide_partials));
   RONDO_ASSIGN(asked.compare_results, ChoiceOf("compare_results", known.compare_results));

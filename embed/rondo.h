@@ -177,6 +177,10 @@ typedef struct rondo_options {
    * communicator and the buffers must live as long as any rank's launch may be under way, and rondo_comm_failure tells
    * whether one has failed. */
   void* stream;
+  /* RONDO_NO: what is put on the stream later does not wait, and who wants the result waits for the work. A stream that
+   * waits needs a thread of this process: what the driver does while it waits itself for that stream may never end, as
+   * when it loads a kernel (docs/GOTCHAS.md). RONDO_AS_ABOVE: it waits. */
+  rondo_choice stream_waits;
 } rondo_options;
 
 RONDO_API void rondo_options_init_sized(rondo_options* options, size_t size);

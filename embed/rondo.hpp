@@ -92,10 +92,12 @@ class Options {
     options_.compare_results = yes ? RONDO_YES : RONDO_NO;
     return *this;
   }
-  // Buffers lie in memory of a GPU, and the operation is put on `stream`, a cudaStream_t.
-  Options& OnCuda(void* stream) {
+  // Buffers lie in memory of a GPU, and the operation is put on `stream`, a cudaStream_t, which waits for it or goes
+  // on.
+  Options& OnCuda(void* stream, bool waits = true) {
     options_.memory = RONDO_MEMORY_CUDA;
     options_.stream = stream;
+    options_.stream_waits = waits ? RONDO_YES : RONDO_NO;
     return *this;
   }
   const rondo_options* get() const { return &options_; }

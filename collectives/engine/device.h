@@ -4,8 +4,8 @@
 //
 // How an operation takes its place on a stream:
 //
-//   issuer    Enter(stream, 7)       everything on the stream so far comes before operation 7,
-//                                    and what is put there from now on waits until 7 has left
+//   issuer    Enter(stream, 7, ...)  everything on the stream so far comes before operation 7,
+//                                    and what is put there from now on waits until 7 has left, if it is to wait
 //   owner     HasArrived(7)          the stream has come so far: the operation may read and write its memory
 //             Copy(...), Copied()    copies and their ends
 //             Leave(7)               what waits on the stream goes on
@@ -167,7 +167,7 @@ class DeviceQueue {
   virtual Result<bool> IsCaptured(DeviceStream stream) const = 0;
   // An error leaves the stream as it was. REQUIRES: the stream is not captured, sequences grow, and at most as many as
   // were told to Open have not left.
-  virtual Status Enter(DeviceStream stream, Sequence sequence) = 0;
+  virtual Status Enter(DeviceStream stream, Sequence sequence, bool waits) = 0;
 
   virtual Result<bool> HasArrived(Sequence sequence) = 0;
   // Those of one direction end in their order. The memory is lent until then. At most kMostCopies of a direction are

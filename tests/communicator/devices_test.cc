@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -38,6 +39,24 @@ void OnDevices(InprocNetwork& network, const std::function<void(Communicator&, O
         if (adjust) adjust(options);
       });
   for (const auto& own : devices) CHECK(own->device->pinned_bytes() == 0);
+}
+
+TEST_CASE("A stream that is not to wait goes on at once, and the work tells of the end") {
+  InprocNetwork network(2, {});
+  std::atomic<bool> gone_on{false};
+  OnDevices(network, [&](Communicator& communicator, OwnDevice& own) {
+    PlainDeviceMemory& memory = own.Holding(plain::Values(100, 1));
+    OperationOptions options = own.options();
+    options.stream_waits = false;
+    while (communicator.rank() == 1 && !gone_on) std::this_thread::yield();
+    Work work =
+        communicator.AllReduceAsync(memory.address(), memory.address(), 100, DataType::kInt64, ReduceOp::kSum, options);
+    CHECK(own.stream.Run());
+    if (communicator.rank() == 0) CHECK(!work.Test().has_value());
+    gone_on = true;
+    CHECK(TextOf(work.Wait()) == "ok");
+    CHECK(ValuesOf(memory) == plain::Values(100, 2));
+  });
 }
 
 TEST_CASE("Every collective gives on devices what it gives on the host, in windows of every number, in place or not") {

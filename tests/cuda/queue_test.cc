@@ -61,7 +61,7 @@ TEST_CASE("An operation arrives when what was on its stream has ended, and the s
   CUstream stream = gpu->NewStream();
   std::atomic<bool> latch{false};
   gpu->Put(stream, latch);
-  REQUIRE(queue->Enter(stream, 1).has_value());
+  REQUIRE(queue->Enter(stream, 1, true).has_value());
   std::byte* const memory = gpu->Allocate(1);
   gpu->PutFill(stream, memory, 7, 1);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -75,13 +75,31 @@ TEST_CASE("An operation arrives when what was on its stream has ended, and the s
   CHECK(gpu->Values<unsigned char>(memory, 1) == Bytes8{7});
 }
 
+TEST_CASE("A stream that is not to wait goes on, and the operation still comes after what was on it") {
+  const auto gpu = OnGpu::Find();
+  if (gpu == nullptr) return;
+  const auto queue = QueueOf(*gpu);
+  CUstream stream = gpu->NewStream();
+  std::atomic<bool> latch{false};
+  gpu->Put(stream, latch);
+  REQUIRE(queue->Enter(stream, 1, false).has_value());
+  std::byte* const memory = gpu->Allocate(1);
+  gpu->PutFill(stream, memory, 7, 1);
+  CHECK(!queue->HasArrived(1).value());
+  latch = true;
+  gpu->Synchronize(stream);  // nobody has left
+  CHECK(queue->HasArrived(1).value());
+  CHECK(gpu->Values<unsigned char>(memory, 1) == Bytes8{7});
+  queue->Leave(1);
+}
+
 TEST_CASE("Places are taken again and again, by many streams, and left in order") {
   const auto gpu = OnGpu::Find();
   if (gpu == nullptr) return;
   const auto queue = QueueOf(*gpu, 4);
   const std::vector<CUstream> streams{gpu->NewStream(), gpu->NewStream(), gpu->NewStream()};
   for (Sequence sequence = 1; sequence <= 40; ++sequence) {
-    REQUIRE(queue->Enter(streams[sequence % 3], sequence).has_value());
+    REQUIRE(queue->Enter(streams[sequence % 3], sequence, true).has_value());
     if (sequence < 4) continue;  // so there are always four
     CHECK(Arrives(*queue, sequence - 3));
     queue->Leave(sequence - 3);
@@ -95,9 +113,9 @@ TEST_CASE("Leaving for good lets go of every stream, now and later") {
   if (gpu == nullptr) return;
   const auto queue = QueueOf(*gpu);
   CUstream before = gpu->NewStream(), after = gpu->NewStream();
-  REQUIRE(queue->Enter(before, 1).has_value());
+  REQUIRE(queue->Enter(before, 1, true).has_value());
   queue->LeaveForGood();
-  REQUIRE(queue->Enter(after, 2).has_value());
+  REQUIRE(queue->Enter(after, 2, true).has_value());
   gpu->Synchronize(before);
   gpu->Synchronize(after);
 }
@@ -182,7 +200,7 @@ TEST_CASE("After draining, no copy touches the host's memory any more, whatever 
   constexpr std::size_t kBytes = 1 << 20;
   Pinned host(*queue, kBytes);
   std::byte* const device = gpu->Allocate(kBytes);
-  REQUIRE(queue->Enter(stuck, 1).has_value());
+  REQUIRE(queue->Enter(stuck, 1, true).has_value());
   REQUIRE(
       queue->Copy(CopyDirection::kToHost, {.host = host.data(), .device = device, .row_bytes = kBytes}).has_value());
   queue->Drain();

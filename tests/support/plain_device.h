@@ -317,7 +317,7 @@ class PlainDevice final : public Device {
     }
     std::optional<GraphTrouble> TroubleOfGraphs() const override { return std::nullopt; }
     void EndGraphs() noexcept override {}
-    Status Enter(DeviceStream stream, Sequence sequence) override {
+    Status Enter(DeviceStream stream, Sequence sequence, bool waits) override {
       if (stream == nullptr) return Fail(ErrorCode::kUnsupported, "the plain device has no default stream");
       auto* const own = static_cast<PlainStream*>(stream);
       auto arrived = std::make_shared<std::atomic<bool>>(false);
@@ -326,7 +326,7 @@ class PlainDevice final : public Device {
         entered_.push_back({sequence, own, arrived});
       }
       own->Put([arrived] { arrived->store(true); });
-      own->PutStep([left = left_, sequence] { return left->load() >= sequence; });
+      if (waits) own->PutStep([left = left_, sequence] { return left->load() >= sequence; });
       return {};
     }
     Result<bool> HasArrived(Sequence sequence) override {

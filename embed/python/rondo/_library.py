@@ -25,6 +25,7 @@ class Options(ctypes.Structure):
     _fields_ = [
         ("size", c_size_t), ("timeout_ms", c_uint64), ("algorithm", c_char_p), ("scale", c_double), ("reproducible", c_int32),
         ("wide_partials", c_int32), ("compare_results", c_int32), ("memory", c_int32), ("stream", c_void_p),
+        ("stream_waits", c_int32),
     ]  # fmt: skip
 
 

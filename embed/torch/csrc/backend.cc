@@ -147,11 +147,11 @@ WorkPtr RondoBackend::Run(RondoWork::Parts parts, milliseconds timeout, const St
   if (!device.is_cpu()) {
     on_device.reset_device(device);
     parts.side = SideOf(device);
-    parts.queued = true;
-    parts.blocking = settings_.blocking_wait;
+    parts.queued = !settings_.blocking_wait || SideStream::IsCurrentCaptured(device);  // a graph has no host
     parts.side->FollowCurrent();
     options.memory = RONDO_MEMORY_CUDA;
     options.stream = parts.side->handle();
+    options.stream_waits = parts.queued ? RONDO_YES : RONDO_NO;
     for (const Tensors* const tensors : {&parts.held, &parts.outputs, &parts.inputs}) parts.side->Keep(*tensors);
   }
   rondo_work* work = nullptr;

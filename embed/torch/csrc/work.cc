@@ -138,7 +138,7 @@ void RondoWork::FollowEnd() {
 }
 
 bool RondoWork::wait(std::chrono::milliseconds timeout) {
-  const bool for_stream = parts_.queued && !parts_.blocking && timeout == kNoTimeout;
+  const bool for_stream = parts_.queued && timeout == kNoTimeout;
   if (work_ != nullptr && !for_stream) {
     // What it failed of, End has.
     const bool before = std::exchange(waits, true);

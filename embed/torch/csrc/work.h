@@ -32,10 +32,11 @@ void Must(Call&& call) {
 // somebody has the future the progress thread hands over to another one: what hangs on a future may use the same group,
 // and may wait for its futures, as powerSGD's hook does.
 //
-// An operation that is `queued` on a stream of a device is over for the caller as soon as it is there, as with NCCL:
-// `finish` puts its copies behind it, the future is complete, and wait() lets the caller's stream wait, and not the
-// caller. Rondo's thread drives it. What it fails of is told to who waits with a timeout or asks later, and by every
-// operation after it.
+// An operation on memory of a device is one like others, but for its copies, which are put on a stream beside the
+// caller's, and that one follows. One that is `queued` there is over for the caller as soon as it is there, as with
+// NCCL: `finish` puts its copies behind it, the future is complete, and wait() lets the caller's stream wait, and not
+// the caller. Rondo's thread drives it. What it fails of is told to who waits with a timeout or asks later, and by
+// every operation after it.
 class RondoWork final : public c10d::Work {
  public:
   struct Parts {
@@ -48,8 +49,7 @@ class RondoWork final : public c10d::Work {
     std::vector<at::Tensor> inputs{};  // for the profiler; empty: the outputs are
     // Of outputs on a device: where `finish` copies. Null: all is in the host's memory.
     std::shared_ptr<const SideStream> side{};
-    bool queued = false;    // the operation is on that stream
-    bool blocking = false;  // wait() is the host's all the same
+    bool queued = false;  // that stream waits for the operation
   };
 
   // Takes `work` over; null is an operation that has ended already.

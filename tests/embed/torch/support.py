@@ -72,10 +72,11 @@ def run_ranks(installed: Installed, program: Union[str, Path], world: int, *argu
     """A program, of programs/ where it is a bare name, as so many ranks by env://, each to its end. PYTHONPATH of `environment`
     is beside the backend's.
 
-    Who is not over by then is killed, and who goes on for long when rank 0 is over: some ranks of Gloo's hang when they end."""
+    Who is not over by then says where it is and is killed, and who goes on for long when rank 0 is over: some ranks of Gloo's hang when they end."""
     more = environment or {}
     path = os.pathsep.join([installed.path, *filter(None, [more.get("PYTHONPATH")])])
-    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(world), "OMP_NUM_THREADS": "1"}
+    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(world), "OMP_NUM_THREADS": "1",
+             "PYTHONFAULTHANDLER": "1"}  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         ranks = []
         for rank in range(world):
@@ -89,8 +90,12 @@ def run_ranks(installed: Installed, program: Union[str, Path], world: int, *argu
             try:
                 process.wait(max(until - time.monotonic(), 0.1))
             except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGKILL)
-                process.wait()
+                process.send_signal(signal.SIGABRT)
+                try:
+                    process.wait(10)
+                except subprocess.TimeoutExpired:
+                    process.send_signal(signal.SIGKILL)
+                    process.wait()
                 output.write("\nnot over in time")
             until = min(until, time.monotonic() + STRAGGLERS_S)
             output.seek(0)

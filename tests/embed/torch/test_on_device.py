@@ -38,20 +38,31 @@ class OnDevice:
 
     device = ""
     environment: dict[str, str] = {}
+    # Who waits for work: the caller's stream, or the caller (RONDO_BLOCKING_WAIT).
+    stream_waits = {"CUDA_MODULE_LOADING": "EAGER"}
+    host_waits = {"CUDA_MODULE_LOADING": "LAZY"}
 
-    def ranks(self, program: str, world: int, *arguments: str, victim: int = -1) -> list[Ended]:
+    def ranks(self, program: str, world: int, *arguments: str, victim: int = -1, **more: str) -> list[Ended]:
         """All must end well, but for the victim, which must be killed."""
-        ended = run_ranks(Installed.shared(), program, world, *arguments, environment=self.environment)
+        ended = run_ranks(Installed.shared(), program, world, *arguments, environment={**self.environment, **self.stream_waits, **more})
         for rank, one in enumerate(ended):
             wanted = -signal.SIGKILL if rank == victim else 0
             self.assertEqual(one.status, wanted, f"rank {rank} of {program} {arguments}:\n{one.said}")
         return ended
 
-    def on_device(self, what: str, victim: int = -1) -> None:
-        self.ranks("on_device.py", 3, self.device, what, victim=victim)
+    def on_device(self, what: str, victim: int = -1, **more: str) -> None:
+        self.ranks("on_device.py", 3, self.device, what, victim=victim, **more)
 
     def test_every_value_is_right(self) -> None:
         self.assertIn("results checked", self.ranks("values.py", 2, self.device)[0].said)
+
+    def test_every_value_is_right_where_the_host_waits(self) -> None:
+        self.assertIn("results checked", self.ranks("values.py", 2, self.device, **self.host_waits)[0].said)
+
+    def test_futures_messages_and_graphs_where_the_host_waits(self) -> None:
+        for what in ("futures", "messages", "graphs", "wrong_calls"):
+            with self.subTest(what):
+                self.on_device(what, **self.host_waits)
 
     def test_streams_wait_and_callers_do_not(self) -> None:
         self.on_device("streams")
@@ -75,7 +86,7 @@ class OnDevice:
         self.on_device("a_rank_dies", victim=1)
 
     def test_who_waits_in_the_host_is_told_at_once(self) -> None:
-        self.on_device("a_rank_dies_and_who_waits_is_told", victim=1)
+        self.on_device("a_rank_dies_and_who_waits_is_told", victim=1, **self.host_waits)
 
 
 @unittest.skipIf(no_fake(), no_fake())
@@ -103,11 +114,15 @@ class OnFakeDevice(OnDevice, unittest.TestCase):
 class OnGpu(OnDevice, unittest.TestCase):
     device = "cuda"
 
-    # Not on the fake one: torch's autograd does not run on a device that torch was built without.
+    # Not on the fake ones: torch's own kernels and its autograd do not run on a device that torch was built without.
+    def test_kernels_may_be_loaded_while_operations_are_under_way(self) -> None:
+        self.on_device("kernels_are_loaded", **self.host_waits)
+
     def test_ddp_has_the_losses_that_it_has_with_gloo(self) -> None:
         for hook in ("none", "fp16", "powersgd"):
             with self.subTest(hook=hook):
-                ours, gloo = (LOSS.findall(run_ranks(Installed.shared(), "ddp.py", 2, backend, hook, "cuda")[0].said)
+                ours, gloo = (LOSS.findall(run_ranks(Installed.shared(), "ddp.py", 2, backend, hook, "cuda",
+                                                     environment=self.host_waits)[0].said)
                               for backend in ("rondo", "gloo"))  # fmt: skip
                 self.assertEqual([len(ours), len(gloo)], [20, 20])
                 for a, b in zip(ours, gloo):
