@@ -2,9 +2,13 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include "cuda/cuda.h"
+#include "cuda/kernels/fold.h"
+#include "cuda/kernels/image.h"
 #include "tests/communicator/plain.h"
 #include "tests/communicator/ranks.h"
 #include "tests/cuda/on_gpu.h"
@@ -89,6 +93,57 @@ TEST_CASE("Operations take their places among the work on a stream") {
     gpu.Synchronize(stream);
     CHECK(gpu.Values<unsigned char>(copy, kBytes) == std::vector<unsigned char>(kBytes, 3));
     CHECK(gpu.Values<unsigned char>(memory, kBytes) == std::vector<unsigned char>(kBytes, 20));
+  });
+}
+
+// A kernel of this program's, which nobody has launched: drivers load it then, for which they may wait for all that is
+// under way, and hold up all other calls.
+class NewKernel {
+ public:
+  explicit NewKernel(const OnGpu& gpu) : gpu_(gpu) {
+    const Gpu::Use use(*gpu_.gpu());
+    gpu_.Must(gpu_.driver().ModuleLoadData(&module_, rondo_cuda_image), "loading a module");
+    gpu_.Must(gpu_.driver().ModuleGetFunction(&function_, module_, "rondo_fold_uint8_max"), "finding a kernel");
+  }
+  ~NewKernel() {
+    const Gpu::Use use(*gpu_.gpu());
+    gpu_.driver().ModuleUnload(module_);
+  }
+  NewKernel(const NewKernel&) = delete;
+  NewKernel& operator=(const NewKernel&) = delete;
+
+  void Launch(CUstream stream, std::byte* memory) const {
+    const Gpu::Use use(*gpu_.gpu());
+    FoldArguments arguments;
+    arguments.destination = memory;
+    arguments.elements = 1;
+    arguments.count = 1;
+    arguments.sources[0] = memory;
+    void* parameters[] = {&arguments};
+    gpu_.Must(gpu_.driver().LaunchKernel(function_, 1, 1, 1, 32, 1, 1, 0, stream, parameters, nullptr), "launching");
+  }
+
+ private:
+  const OnGpu& gpu_;
+  CUmodule module_ = nullptr;
+  CUfunction function_ = nullptr;
+};
+
+TEST_CASE("A kernel may be loaded while an operation is under way for which no stream waits") {
+  OnGpuRanks(2, [](Communicator& communicator, OnGpu& gpu, CUstream stream) {
+    const NewKernel kernel(gpu);
+    CUstream other = gpu.NewStream();
+    std::byte* const memory = gpu.Allocate(1000);
+    std::byte* const beside = gpu.Allocate(1);
+    gpu.PutFill(stream, memory, 5, 1000);
+    OperationOptions options{.memory = MemoryKind::kDevice, .stream = stream, .stream_waits = false};
+    CHECK(TextOf(communicator.AllReduce(memory, memory, 1000, DataType::kUint8, ReduceOp::kSum, options)) == "ok");
+    if (communicator.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    Work work = communicator.AllReduceAsync(memory, memory, 1000, DataType::kUint8, ReduceOp::kSum, options);
+    kernel.Launch(other, beside);
+    CHECK(TextOf(work.Wait()) == "ok");
+    gpu.Synchronize(other);
+    CHECK(gpu.Values<unsigned char>(memory, 1000) == std::vector<unsigned char>(1000, 20));
   });
 }
 

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <numeric>
 #include <thread>
@@ -277,6 +278,61 @@ TEST_CASE("The default stream waits for blocking streams, and they for it; other
   gpu.cuda.StreamDestroy(blocking);
   gpu.cuda.StreamDestroy(apart);
   gpu.cuda.MemFree(memory);
+}
+
+TEST_CASE("The first launch of a kernel waits for all that is under way, and holds up every other call") {
+  const FakeGpu gpu;
+  CUstream held = gpu.NewStream(), other = gpu.NewStream();
+  CUevent event = gpu.NewEvent();
+  CUmodule module = gpu.Load();
+  CUfunction function = nullptr;
+  REQUIRE_CUDA(gpu.cuda.ModuleGetFunction(&function, module, "rondo_fold_uint8_sum"));
+  const CUdeviceptr memory = gpu.Allocate(1);
+  FoldArguments arguments;
+  arguments.destination = reinterpret_cast<std::byte*>(memory);
+  arguments.sources[0] = arguments.destination;
+  arguments.count = 1;
+  arguments.elements = 1;
+  void* parameters[] = {&arguments};
+  const auto launch = [&] { return gpu.cuda.LaunchKernel(function, 1, 1, 1, 8, 1, 1, 0, other, parameters, nullptr); };
+
+  gpu.fake.Hold(held);
+  REQUIRE_CUDA(gpu.cuda.EventRecord(event, held));
+  CUcontext context = nullptr;
+  REQUIRE_CUDA(gpu.cuda.DevicePrimaryCtxRetain(&context, 0));
+  std::atomic<int> ended{0};
+  const auto on_thread = [&](auto call) {
+    return std::thread([&, call] {
+      gpu.cuda.CtxPushCurrent(context);
+      CHECK_CUDA(call(), CUDA_SUCCESS);
+      ++ended;
+      gpu.cuda.CtxPopCurrent(nullptr);
+    });
+  };
+  std::thread loads = on_thread(launch);
+  while (gpu.fake.Calls("LaunchKernel") == 0) std::this_thread::yield();
+  std::thread asks = on_thread([&] { return gpu.cuda.EventRecord(event, other); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  CHECK(ended == 0);
+  gpu.fake.Release(held);
+  loads.join();
+  asks.join();
+  CHECK(ended == 2);
+
+  // Once it is loaded it waits for nothing.
+  REQUIRE_CUDA(gpu.cuda.StreamSynchronize(held));
+  gpu.fake.Hold(held);
+  REQUIRE_CUDA(gpu.cuda.EventRecord(event, held));
+  CHECK_CUDA(launch(), CUDA_SUCCESS);
+  CHECK_CUDA(gpu.cuda.StreamSynchronize(other), CUDA_SUCCESS);
+  gpu.fake.Release(held);
+  CHECK_CUDA(gpu.cuda.StreamSynchronize(held), CUDA_SUCCESS);
+  gpu.cuda.ModuleUnload(module);
+  gpu.cuda.MemFree(memory);
+  gpu.cuda.EventDestroy(event);
+  gpu.cuda.StreamDestroy(held);
+  gpu.cuda.StreamDestroy(other);
+  gpu.cuda.DevicePrimaryCtxRelease(0);
 }
 
 TEST_CASE("A host function runs in its turn, and may not call CUDA") {

@@ -56,6 +56,8 @@ struct FakeGpu {
   CUresult Launch(CUmodule module, const char* name, FoldArguments arguments, CUstream stream) const {
     CUfunction function = nullptr;
     REQUIRE_CUDA(cuda.ModuleGetFunction(&function, module, name));
+    int threads = 0;
+    REQUIRE_CUDA(cuda.FuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function));  // loads it
     void* parameters[] = {&arguments};
     return cuda.LaunchKernel(function, 2, 1, 1, 8, 1, 1, 0, stream, parameters, nullptr);
   }

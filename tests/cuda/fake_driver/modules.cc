@@ -45,6 +45,18 @@ bool Run(State& state, const Launch& launch, std::uint64_t salt) {
   return true;
 }
 
+// As drivers do that load lazily: with the first launch, when all that is under way has ended, and with a lock held
+// that every other call on the context wants. (What is captured is loaded when it is made into a graph.)
+void Load(Call& call, Function& function) {
+  if (!function.loaded) {
+    call.context->loading = true;
+    WaitForAll(call, *call.context);
+    call.context->loading = false;
+    call.state.finished.notify_all();
+  }
+  function.loaded = true;
+}
+
 Function* Find(const Call& call, CUfunction handle) {
   const auto found = call.state.functions.find(handle);
   return found == call.state.functions.end() ? nullptr : found->second.get();
@@ -100,8 +112,10 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule handle, const char* 
 
 CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction handle) {
   return Do("FuncGetAttribute", Needs::kContext, [&](Call& call) {
-    if (Find(call, handle) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    Function* const function = Find(call, handle);
+    if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (value == nullptr || attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
+    function->loaded = true;
     switch (attribute) {
       case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = kMostThreadsOfBlock; break;
       case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = 32; break;
@@ -118,7 +132,7 @@ CUresult cuLaunchKernel(CUfunction handle, unsigned int grid_x, unsigned int gri
                         unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
                         CUstream stream_handle, void** parameters, void** extra) {
   return Do("LaunchKernel", Needs::kContext, [&](Call& call) {
-    const Function* const function = Find(call, handle);
+    Function* const function = Find(call, handle);
     const auto stream = FindStream(call, stream_handle);
     if (function == nullptr || stream == nullptr || stream->context != call.context ||
         function->module->context != call.context)
@@ -128,6 +142,7 @@ CUresult cuLaunchKernel(CUfunction handle, unsigned int grid_x, unsigned int gri
     if (blocks == 0 || block == 0 || block > kMostThreadsOfBlock || grid_y > 65535 || grid_z > 65535 ||
         shared_bytes > kMostSharedBytes || parameters == nullptr || parameters[0] == nullptr || extra != nullptr)
       return CUDA_ERROR_INVALID_VALUE;
+    if (stream->captured == nullptr) Load(call, *function);
     const auto* const first = static_cast<const std::byte*>(parameters[0]);
     auto launch = std::make_shared<Launch>();
     launch->kernel = function->kernel;

@@ -74,6 +74,7 @@ Call::Call(const char* function, Needs needs) : state(State::Get()), lock(state.
       refusal = CUDA_ERROR_CONTEXT_IS_DESTROYED;
     } else {
       context = current.back();
+      state.finished.wait(lock, [this] { return !context->loading; });
       if (needs == Needs::kContext) refusal = context->error;
     }
     if (refusal == CUDA_SUCCESS && IsForbiddenByCapture(state, function))

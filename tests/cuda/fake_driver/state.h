@@ -38,6 +38,7 @@ struct Context {
   std::map<std::thread::id, std::shared_ptr<Stream>> of_threads;
   std::vector<std::shared_ptr<Stream>> streams;  // every one that may have work, destroyed ones too
   std::uint64_t memory_bytes = 0;
+  bool loading = false;  // a kernel, on some thread: all other calls on the context wait meanwhile
 };
 
 struct Module {
@@ -46,6 +47,7 @@ struct Module {
 struct Function {
   Module* module = nullptr;
   const Kernel* kernel = nullptr;
+  bool loaded = false;
 };
 
 // What a test has set, or the environment: FAKE_CUDA_DEVICES, FAKE_CUDA_MEMORY, FAKE_CUDA_DELAY_US, FAKE_CUDA_SEED,
