@@ -41,6 +41,7 @@ Result<bool> CommunicatorCore::StartNext() {
     RONDO_ASSIGN(const bool settled, SettleBoard());
     if (!settled) return false;
   }
+  NoteTurns();
   words_seen_ = 0;  // what peers said before this operation is judged again in its light
   OperationRequest& request = PendingOf(completed_.load(std::memory_order_relaxed) + 1).request;
   if (request.program != nullptr && !runner_->ServesDevices(request.descriptor)) [[unlikely]] {  // on no rank

@@ -126,10 +126,10 @@ void RondoBackend::Check() const {
   Must([&](rondo_error** error) { return rondo_comm_failure(comm_.get(), error); });
 }
 
-std::shared_ptr<const SideStream> RondoBackend::SideOf(c10::Device device) {
+std::shared_ptr<const SideStream> RondoBackend::SideOf(c10::Device device, bool captured) {
   if (device.is_cpu()) return nullptr;
   const std::lock_guard<std::mutex> lock(sides_mutex_);
-  std::shared_ptr<const SideStream>& side = sides_[device.index()];
+  std::shared_ptr<const SideStream>& side = sides_[{device.index(), captured}];
   if (side == nullptr) side = SideStream::Make(device);
   return side;
 }
@@ -146,8 +146,8 @@ WorkPtr RondoBackend::Run(RondoWork::Parts parts, milliseconds timeout, const St
   c10::OptionalDeviceGuard on_device;
   if (!device.is_cpu()) {
     on_device.reset_device(device);
-    parts.side = SideOf(device);
-    parts.queued = !settings_.blocking_wait || SideStream::IsCurrentCaptured(device);  // a graph has no host
+    parts.side = SideOf(device, parts.captured);
+    parts.queued = !settings_.blocking_wait || parts.captured;  // a graph has no host
     parts.side->FollowCurrent();
     options.memory = RONDO_MEMORY_CUDA;
     options.stream = parts.side->handle();
@@ -165,6 +165,10 @@ WorkPtr RondoBackend::Run(RondoWork::Parts parts, milliseconds timeout, const St
 }
 
 WorkPtr RondoBackend::RunCollective(RondoWork::Parts parts, milliseconds timeout, const Start& start, double scale) {
+  if (parts.side == nullptr) {  // Python is asked, and so not under the lock
+    const c10::Device device = DeviceOf({&parts.held, &parts.outputs, &parts.inputs}, parts.title);
+    parts.captured = !device.is_cpu() && SideStream::IsCurrentCaptured(device);
+  }
   const std::lock_guard<std::mutex> lock(issuing_);
   ++sequence_;
   return Run(std::move(parts), timeout, start, scale);

@@ -38,7 +38,7 @@ struct Settings {
   std::string interface, addresses, transport, record_dir;
   uint32_t rails = 1;
   bool blocking_wait =
-      false;  // wait() on work of a device waits in the host and throws what failed, and no stream waits
+      true;  // wait() on work of a device waits in the host and throws what failed; else a stream waits
 };
 
 // Thread rule: any; operations are issued one after the other.
@@ -110,7 +110,8 @@ class RondoBackend final : public Base {
   WorkPtr Receive(Tensors& tensors, int from, int tag, c10d::OpType type);
   WorkPtr SumSparse(at::Tensor& tensor, const c10d::AllreduceOptions& opts);
   // Null for the host.
-  std::shared_ptr<const SideStream> SideOf(c10::Device device);
+  // What is captured has one of its own: others' ends must not become part of the graph.
+  std::shared_ptr<const SideStream> SideOf(c10::Device device, bool captured = false);
 
   TorchStore store_;
   const Settings settings_;
@@ -122,7 +123,7 @@ class RondoBackend final : public Base {
   std::atomic<bool> closed_{false};
   std::atomic<int> barriers_{0};  // monitored ones
   std::mutex sides_mutex_;
-  std::map<c10::DeviceIndex, std::shared_ptr<const SideStream>> sides_;
+  std::map<std::pair<c10::DeviceIndex, bool>, std::shared_ptr<const SideStream>> sides_;
 };
 
 }  // namespace rondo_torch

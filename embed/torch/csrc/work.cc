@@ -75,25 +75,31 @@ void RondoWork::End(const c10::intrusive_ptr<RondoWork>& self, const rondo_error
     self->parts_.finish = nullptr;
     return self->finish(failure ? failure : self->failed_to_queue_);
   }
-  const auto complete = [self, failure] {
-    const std::exception_ptr unfinished = failure ? nullptr : self->Finish();
+  const auto finish = [self, failure] {
+    const std::exception_ptr ended = failure ? failure : self->Finish();
     self->parts_.held.clear();
     self->parts_.finish = nullptr;
-    self->Complete(failure ? failure : unfinished);
+    return ended;
   };
-  // A copy to a device may take until streams of the caller's come to it, which may wait for what this thread drives.
-  if (self->parts_.side != nullptr && self->parts_.finish) return self->executor_.Run(complete);
+  // A copy from the host's memory may take until streams of the caller's come to it, which may wait for what this
+  // thread drives.
+  if (self->parts_.side != nullptr && self->parts_.receives)
+    return self->executor_.Run([self, finish] { self->Complete(finish()); });
+  // All others are put in the order of the operations, as their results are.
+  const std::exception_ptr ended = finish();
   Future ours = Future::kOurs;
-  if (waits || self->state_.compare_exchange_strong(ours, Future::kEnding)) return complete();
-  self->executor_.Run(complete);
+  if (waits || self->state_.compare_exchange_strong(ours, Future::kEnding)) return self->Complete(ended);
+  self->executor_.Run([self, ended] { self->Complete(ended); });
 }
 
 std::exception_ptr RondoWork::Finish() noexcept {
   try {
     c10::OptionalStreamGuard on_side;
     if (parts_.side != nullptr) on_side.reset_stream(parts_.side->stream());
-    if (parts_.finish) parts_.finish();
-    if (parts_.side != nullptr) end_ = parts_.side->Mark();
+    const bool copies = parts_.finish != nullptr;
+    if (copies) parts_.finish();
+    const bool is_there = work_ != nullptr && !copies && !parts_.queued;  // and no stream has anything to wait for
+    if (parts_.side != nullptr && !is_there) end_ = parts_.side->Mark();
     return nullptr;
   } catch (...) {
     return std::current_exception();
@@ -158,7 +164,7 @@ bool RondoWork::wait(std::chrono::milliseconds timeout) {
   }
   if (failed_to_queue_) std::rethrow_exception(failed_to_queue_);
   FollowEnd();
-  if (end_ && !for_stream) SideStream::WaitFor(*end_);
+  if (end_ && parts_.queued && !for_stream) SideStream::WaitFor(*end_);
   return true;
 }
 

@@ -49,7 +49,8 @@ class RondoWork final : public c10d::Work {
     std::vector<at::Tensor> inputs{};  // for the profiler; empty: the outputs are
     // Of outputs on a device: where `finish` copies. Null: all is in the host's memory.
     std::shared_ptr<const SideStream> side{};
-    bool queued = false;  // that stream waits for the operation
+    bool captured = false;  // it becomes part of a graph
+    bool queued = false;    // that stream waits for the operation
   };
 
   // Takes `work` over; null is an operation that has ended already.

@@ -16,8 +16,8 @@ From then on dist, DDP and FSDP work as they do with Gloo. What may be chosen co
     RONDO_ADDRESSES     local addresses, behind commas
     RONDO_TRANSPORT     auto (default), tcp, shm or ib; the same on all ranks
     RONDO_RAILS         connections to each peer that share large collectives (default 1); the same on all ranks
-    RONDO_BLOCKING_WAIT 1: wait() on work of a GPU waits in the host, as with Gloo, and raises what failed; 0: the GPU's stream
-                        waits, as with NCCL, which wants CUDA_MODULE_LOADING=EAGER (docs/GOTCHAS.md); default: 0 with that, else 1
+    RONDO_BLOCKING_WAIT 1 (default): wait() on work of a GPU waits in the host, as with Gloo, and raises what failed; 0: the GPU's
+                        stream waits, as with NCCL, which only suits programs that load no kernel then (docs/GOTCHAS.md)
     RONDO_RECORD_DIR    where a failed job leaves its last operations, for rondo trace
     RONDO_TOKEN         the job's secret, RONDO_TLS and its kin: encryption (docs/SECURITY.md, docs/TLS.md)
 """
@@ -49,10 +49,7 @@ def _settings_of(environment, profiled_as):
     if rails not in map(str, range(1, 65)):
         raise ValueError(f"variable RONDO_RAILS: wants a number from 1 to 64, not {rails!r}")
     settings.rails = int(rails)
-    # A kernel that is loaded when it is first launched may wait for all streams, with the driver's lock held that ends what
-    # they would wait for.
-    loads_at_once = environment.get("CUDA_MODULE_LOADING", "").upper() == "EAGER"
-    blocking = environment.get("RONDO_BLOCKING_WAIT", "0" if loads_at_once else "1")
+    blocking = environment.get("RONDO_BLOCKING_WAIT", "1")
     if blocking not in ("0", "1"):
         raise ValueError(f"variable RONDO_BLOCKING_WAIT: wants 0 or 1, not {blocking!r}")
     settings.blocking_wait = blocking == "1"
@@ -91,8 +88,6 @@ def _replace_gloo_in_helper(c10d):
     if "rondo_as_gloo" in dist.Backend.backend_list:
         return
     dist.Backend.register_backend("rondo_as_gloo", _create_as_gloo, extended_api=True, devices=["cpu", "cuda"])
-    by_device = dist.Backend.default_device_backend_map
-    by_device.update({device: "rondo_as_gloo" for device, name in by_device.items() if name == "gloo"})
     helper = c10d._new_process_group_helper
 
     def make(group_size, group_rank, ranks, backend, *more, **named):

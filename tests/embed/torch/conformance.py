@@ -55,12 +55,14 @@ class Lines(unittest.TestResult):
         super().startTest(test)
         self.started = time.monotonic()
         # What ranks say, which the tests' own report has nothing of.
-        self.said, self.own_stderr = tempfile.TemporaryFile("w+"), os.dup(2)
+        self.said, self.own_stderr = tempfile.TemporaryFile("w+", errors="replace"), os.dup(2)
         os.dup2(self.said.fileno(), 2)
 
     def stopTest(self, test):
         os.dup2(self.own_stderr, 2)
         os.close(self.own_stderr)
+        self.said.seek(0)
+        sys.stderr.write(self.said.read())
         self.said.close()
         super().stopTest(test)
 

@@ -38,31 +38,32 @@ class OnDevice:
 
     device = ""
     environment: dict[str, str] = {}
-    # Who waits for work: the caller's stream, or the caller (RONDO_BLOCKING_WAIT).
-    stream_waits = {"CUDA_MODULE_LOADING": "EAGER"}
-    host_waits = {"CUDA_MODULE_LOADING": "LAZY"}
+    # Who waits for work: the caller's stream, or, by default, the caller.
+    stream_waits = {"RONDO_BLOCKING_WAIT": "0", "CUDA_MODULE_LOADING": "EAGER"}
+    host_waits: dict[str, str] = {}
 
-    def ranks(self, program: str, world: int, *arguments: str, victim: int = -1, **more: str) -> list[Ended]:
+    def ranks(self, program: str, world: int, *arguments: str, victim: int = -1, waits: Optional[dict[str, str]] = None) -> list[Ended]:
         """All must end well, but for the victim, which must be killed."""
-        ended = run_ranks(Installed.shared(), program, world, *arguments, environment={**self.environment, **self.stream_waits, **more})
+        waits = self.stream_waits if waits is None else waits
+        ended = run_ranks(Installed.shared(), program, world, *arguments, environment={**self.environment, **waits})
         for rank, one in enumerate(ended):
             wanted = -signal.SIGKILL if rank == victim else 0
             self.assertEqual(one.status, wanted, f"rank {rank} of {program} {arguments}:\n{one.said}")
         return ended
 
-    def on_device(self, what: str, victim: int = -1, **more: str) -> None:
-        self.ranks("on_device.py", 3, self.device, what, victim=victim, **more)
+    def on_device(self, what: str, victim: int = -1, waits: Optional[dict[str, str]] = None) -> None:
+        self.ranks("on_device.py", 3, self.device, what, victim=victim, waits=waits)
 
     def test_every_value_is_right(self) -> None:
         self.assertIn("results checked", self.ranks("values.py", 2, self.device)[0].said)
 
     def test_every_value_is_right_where_the_host_waits(self) -> None:
-        self.assertIn("results checked", self.ranks("values.py", 2, self.device, **self.host_waits)[0].said)
+        self.assertIn("results checked", self.ranks("values.py", 2, self.device, waits=self.host_waits)[0].said)
 
     def test_futures_messages_and_graphs_where_the_host_waits(self) -> None:
         for what in ("futures", "messages", "graphs", "wrong_calls"):
             with self.subTest(what):
-                self.on_device(what, **self.host_waits)
+                self.on_device(what, waits=self.host_waits)
 
     def test_streams_wait_and_callers_do_not(self) -> None:
         self.on_device("streams")
@@ -86,7 +87,7 @@ class OnDevice:
         self.on_device("a_rank_dies", victim=1)
 
     def test_who_waits_in_the_host_is_told_at_once(self) -> None:
-        self.on_device("a_rank_dies_and_who_waits_is_told", victim=1, **self.host_waits)
+        self.on_device("a_rank_dies_and_who_waits_is_told", victim=1, waits=self.host_waits)
 
 
 @unittest.skipIf(no_fake(), no_fake())
@@ -109,6 +110,9 @@ class OnFakeDevice(OnDevice, unittest.TestCase):
     def test_memory_that_is_still_used_is_given_to_nobody(self) -> None:
         self.on_device("memory")
 
+    def test_no_stream_waits_where_the_host_does(self) -> None:
+        self.on_device("no_stream_waits", waits=self.host_waits)
+
 
 @unittest.skipIf(no_gpu(), no_gpu())
 class OnGpu(OnDevice, unittest.TestCase):
@@ -116,7 +120,7 @@ class OnGpu(OnDevice, unittest.TestCase):
 
     # Not on the fake ones: torch's own kernels and its autograd do not run on a device that torch was built without.
     def test_kernels_may_be_loaded_while_operations_are_under_way(self) -> None:
-        self.on_device("kernels_are_loaded", **self.host_waits)
+        self.on_device("kernels_are_loaded", waits=self.host_waits)
 
     def test_ddp_has_the_losses_that_it_has_with_gloo(self) -> None:
         for hook in ("none", "fp16", "powersgd"):

@@ -122,11 +122,35 @@ def memory():
     expect_all(wide[:, 2], 0, "what lies beside")
 
 
+def no_stream_waits():
+    """Not even the backend's own, and results that are copied back are there all the same."""
+    made = []
+    new_stream = rondo_torch._new_stream
+    rondo_torch._new_stream = lambda index: made.append(new_stream(index)) or made[-1]
+    wide = full(3000, RANK + 1).reshape(1000, 3)
+    dist.all_reduce(full(1, 0))
+    (side, _) = made[0]
+    group = dist.distributed_c10d._get_default_group()
+    if RANK == 0:
+        work = dist.all_reduce(wide[:, 1], async_op=True)
+        time.sleep(0.3)
+        expect(device.fake.pending(side) == 0 and not work.is_completed(), "the operation is under way, and its stream is idle")
+        group.monitored_barrier()
+    else:
+        group.monitored_barrier()
+        work = dist.all_reduce(wide[:, 1], async_op=True)
+    work.wait()
+    expect_all(wide[:, 1], SUM, "the sum")
+    expect_all(wide[:, 2], RANK + 1, "what lies beside")
+
+
 def graphs():
     with device.stream():
         total, most, told = full(5000, RANK + 1), full(100, RANK), full(70_000, RANK)
         given, taken = full(10 * WORLD, RANK), full(10 * WORLD, -1)
+        early = full(30, RANK + 1).reshape(10, 3)
         device.synchronize()
+        earlier = dist.all_reduce(early[:, 1], async_op=True)  # whose result is copied back; nobody has waited for it
         with device.graph() as graph:
             dist.all_reduce(total)
             work = dist.all_reduce(most, op=dist.ReduceOp.MAX, async_op=True)
@@ -135,6 +159,8 @@ def graphs():
             said = raised(lambda: dist.all_to_all_single(taken, given, [10] * WORLD, [10] * WORLD))
             expect("cannot be captured into a graph" in said, said)  # and the capture is as it was
             work.wait()
+        earlier.wait()
+        expect_all(early[:, 1], SUM, "what is not captured has been")
         expect_all(total, RANK + 1, "what is captured has not been done")
         for times in range(3):
             graph.replay()
