@@ -37,8 +37,8 @@ struct Settings {
   std::string profiled_as = "rondo";  // what its events in torch's profiler begin with
   std::string interface, addresses, transport, record_dir;
   uint32_t rails = 1;
-  bool blocking_wait =
-      true;  // wait() on work of a device waits in the host and throws what failed; else a stream waits
+  // wait() on work of a device waits in the host, and throws what failed; else a stream waits.
+  bool blocking_wait = true;
 };
 
 // Thread rule: any; operations are issued one after the other.

@@ -83,7 +83,41 @@ class Lines(unittest.TestResult):
     addError = addFailure
 
 
-def main():
+def suite_of(backend, world, share_gpu):
+    """PyTorch's module, and the class of all its tests."""
+    if importlib.util.find_spec("expecttest") is None:
+        stand_in_for_expecttest()
+    if share_gpu:
+        importlib.import_module("one_gpu").pretend(world)
+    import_despite("torch.distributed._shard")
+    if backend == "rondo":
+        importlib.import_module("rondo_torch").replace_gloo()
+    suite = importlib.import_module("torch.testing._internal.distributed.distributed_test")
+    if share_gpu:
+        importlib.import_module("one_gpu").share()
+    logging.getLogger().setLevel(logging.ERROR)
+
+    class Suite(suite.TestDistBackend, suite.DistributedTest._DistTestBase):
+        def setUp(self):
+            super().setUp()
+            # CUDA that this process has begun is of no use to those that it forks.
+            self._start_processes(torch.multiprocessing.get_context("spawn" if share_gpu else "fork").Process)
+
+    Suite.__module__, Suite.__qualname__ = "__main__", "Suite"  # where those that are spawned find it
+    suite.PROFILING_SUPPORTED_BACKENDS.append("rondo")
+    return suite, Suite
+
+
+def run(options, suite, tests):
+    result = Lines()
+    chosen = [name for name in unittest.TestLoader().getTestCaseNames(tests) if re.search(options.match, name)]
+    part, parts = map(int, options.part.split("/"))
+    for name in chosen[part::parts]:
+        suite.BACKEND = os.environ["BACKEND"] = options.backend if name in UNDER_ITS_OWN_NAME else "gloo"
+        tests(name).run(result)
+
+
+def arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("backend", choices=("gloo", "rondo"))
     parser.add_argument("world", type=int)
@@ -91,36 +125,17 @@ def main():
     parser.add_argument("--match", default="")
     parser.add_argument("--part", default="0/1")
     parser.add_argument("--share-gpu", action="store_true")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        os.mkdir(f"{folder}/barrier")
-        os.environ.update(WORLD_SIZE=str(options.world), BACKEND=options.like, TEMP_DIR=folder, OMP_NUM_THREADS="1",
-                          DISTRIBUTED_TESTS_DEFAULT_TIMEOUT="60")  # fmt: skip
-        if importlib.util.find_spec("expecttest") is None:
-            stand_in_for_expecttest()
-        if options.share_gpu:
-            importlib.import_module("one_gpu").pretend(options.world)
-        import_despite("torch.distributed._shard")
-        if options.backend == "rondo":
-            importlib.import_module("rondo_torch").replace_gloo()
-        suite = importlib.import_module("torch.testing._internal.distributed.distributed_test")
-        if options.share_gpu:
-            importlib.import_module("one_gpu").share()
-        logging.getLogger().setLevel(logging.ERROR)
-
-        class Suite(suite.TestDistBackend, suite.DistributedTest._DistTestBase):
-            def setUp(self):
-                super().setUp()
-                self._start_processes(torch.multiprocessing.get_context("fork").Process)
-
-        suite.PROFILING_SUPPORTED_BACKENDS.append("rondo")
-        result = Lines()
-        chosen = [name for name in unittest.TestLoader().getTestCaseNames(Suite) if re.search(options.match, name)]
-        part, parts = map(int, options.part.split("/"))
-        for name in chosen[part::parts]:
-            suite.BACKEND = os.environ["BACKEND"] = options.backend if name in UNDER_ITS_OWN_NAME else "gloo"
-            Suite(name).run(result)
+    return parser.parse_args()
 
 
 if __name__ == "__main__":
-    main()
+    given = arguments()
+    with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(f"{folder}/barrier")
+        what = (given.backend, given.world, given.share_gpu)
+        os.environ.update(WORLD_SIZE=str(given.world), BACKEND=given.like, TEMP_DIR=folder, OMP_NUM_THREADS="1",
+                          DISTRIBUTED_TESTS_DEFAULT_TIMEOUT="60", CONFORMANCE=json.dumps(what))  # fmt: skip
+        module, Suite = suite_of(*what)
+        run(given, module, Suite)
+elif __name__ == "__mp_main__":  # a rank that is spawned
+    module, Suite = suite_of(*json.loads(os.environ["CONFORMANCE"]))
