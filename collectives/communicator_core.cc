@@ -320,6 +320,8 @@ void CommunicatorCore::NoteIssue(Pending& pending) {
   const bool far = request.timeout >= 100 * Clock::kCoarse;
   pending.issued = far ? clock_->CoarseNow() : clock_->Now();
   pending.deadline = Later(pending.issued, request.timeout);
+  if (stream_watch_ != nullptr)
+    stream_watch_->Issued(request.descriptor.sequence, pending.deadline, request.staging != nullptr);
   if (recorder_ == nullptr) return;
   if (recorder_->HasRoomFor(request.descriptor.sequence, completed_.load(std::memory_order_acquire)))
     recorder_->Issued(request.recorded(), pending.issued);

@@ -37,6 +37,7 @@
 #include "collectives/recorder/dump.h"
 #include "collectives/recorder/flight_recorder.h"
 #include "collectives/staging.h"
+#include "collectives/stream_watch.h"
 #include "collectives/user_operation_mover.h"
 #include "collectives/waiter.h"
 #include "collectives/wide_partials.h"
@@ -71,6 +72,7 @@ struct GroupName {
 
 class CommunicatorCore final : public PeerObserver,
                                public MessageObserver,
+                               public WatchedStreams,
                                public std::enable_shared_from_this<CommunicatorCore> {
  public:
   static Result<std::shared_ptr<CommunicatorCore>> Create(CommunicatorOptions options, GroupName group = {});
@@ -191,6 +193,16 @@ class CommunicatorCore final : public PeerObserver,
   void OnPeerLost(Rank peer, Error error) override;
   void OnTransportFailed(const Error& error) override;
 
+  // WatchedStreams (communicator_devices.cc)
+  Sequence completed() const override { return completed_.load(); }
+  std::uint64_t looks() const override { return device_looks_.load(); }
+  bool is_driven() const override { return gate_.IsHeld(); }
+  bool has_failed() const override { return poisoned_.load(); }
+  bool has_ended() const override { return ended_.load(); }
+  void OnHeldUp(Sequence operation, Duration time) override;
+  void OnLate(Sequence operation, bool is_held_up) override;
+  void LetStreamsGo() override;
+
   // Owner: starts, polls and completes operations; true if anything moved. Ends everything once poisoned.
   bool Advance();
   bool AdvanceOperations();
@@ -278,6 +290,7 @@ class CommunicatorCore final : public PeerObserver,
   Status OpenDevice(const OperationRequest& request);
   Status PrepareStaging(OperationRequest& request);
   Status GrowStaging(const OperationRequest& request);
+  Status WatchStreams();
   // Issuer, of operations on a stream that is captured (communicator_graphs.cc): all of Issue, and of what follows.
   Result<Sequence> IssueIntoGraph(OperationRequest& request);
   Status PrepareForGraph(OperationRequest& request);
@@ -474,6 +487,8 @@ class CommunicatorCore final : public PeerObserver,
   // known, and who issues for a failure after the queue is: so one of the two sees to it that no stream waits for good.
   std::unique_ptr<DeviceQueue> device_queue_;
   std::atomic<DeviceQueue*> device_queue_seen_{nullptr};
+  std::atomic<std::uint64_t> device_looks_{0};  // counted by the owner, for stream_watch_
+  std::unique_ptr<StreamWatch> stream_watch_;   // from the first operation on that streams wait for
   std::unique_ptr<StagingMemory> staging_memory_;
   DeviceProgram program_;  // of the operation that is captured now
   std::atomic<bool> has_graphs_{false};

@@ -1,6 +1,10 @@
 // What operations on memory of devices need of a core before they are issued.
+#include <fmt/format.h>
+
+#include <system_error>
 #include <utility>
 
+#include "collectives/blame.h"
 #include "collectives/communicator_core.h"
 
 namespace rondo {
@@ -31,6 +35,7 @@ Status CommunicatorCore::PrepareStaging(OperationRequest& request) {
   if (idle) device_queue_->Rest();
   if (staging_memory_ == nullptr || staging_memory_->bytes().size() < windows_.BytesFor(request))
     RONDO_TRY(GrowStaging(request));
+  if (request.stream_waits && stream_watch_ == nullptr) RONDO_TRY(WatchStreams());
   request.staging = staging_memory_.get();
   request.adapters_know_input = AdaptersKnow(request, idle);
   return {};
@@ -67,6 +72,47 @@ Status CommunicatorCore::GrowStaging(const OperationRequest& request) {
   }
   RONDO_ASSIGN(staging_memory_, StagingMemory::Make(*options_.transport, *device_queue_, windows_.BytesFor(request)));
   return {};
+}
+
+// ---- streams that wait, where nobody can end what they wait for ----
+
+Status CommunicatorCore::WatchStreams() {
+  try {
+    stream_watch_ = std::make_unique<StreamWatch>(*this, *clock_, pending_.size());
+  } catch (const std::system_error& error) {
+    return Fail(ErrorCode::kResource, "the thread that watches streams cannot be made: {}", error.what());
+  }
+  return {};
+}
+
+void CommunicatorCore::OnHeldUp(Sequence operation, Duration time) {
+  IfMemoryAllows([&] {
+    Log(options_.logger, LogLevel::kWarning,
+        "rank {}: the driver of {} has not answered for {:.1f} s, and streams wait for operation #{}: where a call of "
+        "the driver waits for them, as the first launch of a kernel may, the operation cannot end before its timeout",
+        rank(), device_queue_seen_.load()->name(), std::chrono::duration<double>(time).count(), operation);
+  });
+}
+
+void CommunicatorCore::OnLate(Sequence operation, bool is_held_up) {
+  Error error = Error::MemoryRanOut();
+  IfMemoryAllows([&] {
+    const std::string why =
+        is_held_up ? fmt::format(
+                         "the driver of {}, which does not answer: a call of it may wait for streams that wait "
+                         "for the operation, as the first launch of a kernel does",
+                         device_queue_seen_.load()->name())
+                   : std::string("a thread that drives it: none does");
+    error = WithCulprit(ErrorCode::kTimeout,
+                        fmt::format("operation #{} did not end in time: rank {} waits for {}", operation, rank(), why),
+                        rank())
+                .With([&](ErrorDetails& d) { d.sequence = operation; });
+  });
+  Poison(std::move(error));
+}
+
+void CommunicatorCore::LetStreamsGo() {
+  if (DeviceQueue* const queue = device_queue_seen_.load(); queue != nullptr) queue->LeaveForGood();
 }
 
 }  // namespace rondo

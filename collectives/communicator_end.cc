@@ -229,6 +229,7 @@ void CommunicatorCore::Destroy() {
   while (!gate_.TryEnter()) gate_.Park(clock_->Now() + kLookAroundEvery, [] { return false; });
   while (poisoned_.load() && !told_.load()) std::this_thread::yield();  // another thread is about to have told them
   if (poisoned_.load() && !ended_.load()) EndAfterFailure();
+  stream_watch_.reset();
   if (poisoned_.load()) SayLastWords(failed_before);
   armed_ = false;
   std::unique_ptr<Endpoint> endpoint;

@@ -130,6 +130,7 @@ void CommunicatorCore::NoteTurns() {
 }
 
 Result<Progress> CommunicatorCore::PollOnDevices() {
+  device_looks_.store(device_looks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   RONDO_ASSIGN(const bool arrived, staging_.Arrive());
   if (!arrived) return Progress::kNothing;
   const auto goes_by = [&](DeviceWay way) {

@@ -26,6 +26,8 @@ class DriveGate {
 
   // Becomes the owner if nobody is. What earlier owners did is visible to this one.
   bool TryEnter() { return !held_.exchange(true); }
+  // Whether somebody is, at the moment.
+  bool IsHeld() const { return held_.load(); }
   // Gives ownership up for good: parked threads and the sleeper look again; who parks by ParkUntil only if there is
   // `work` left for it, for it costs a system call or two to be told.
   void Leave(bool work);

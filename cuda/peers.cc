@@ -212,15 +212,21 @@ Status Peers::Note() {
   return {};
 }
 
-Status Peers::Fold(const DeviceFold& fold) {
+Status Peers::MayBegin() const {
   RONDO_CHECK(begun_ - ended_ < kEvents, "{} at once", begun_ - ended_);
+  if (over_.load()) return Fail(ErrorCode::kAborted, "streams no longer wait for what {} does", gpu_->name());
+  return {};
+}
+
+Status Peers::Fold(const DeviceFold& fold) {
+  RONDO_TRY(MayBegin());
   const Gpu::Use use(*gpu_);
   RONDO_TRY(kernels_->Launch(stream_, fold.type, OperationOf(fold), ArgumentsOf(fold)));
   return Note();
 }
 
 Status Peers::CopyWithin(std::byte* destination, const std::byte* source, std::uint64_t bytes) {
-  RONDO_CHECK(begun_ - ended_ < kEvents, "{} at once", begun_ - ended_);
+  RONDO_TRY(MayBegin());
   const Gpu::Use use(*gpu_);
   RONDO_TRY(driver_.Check(driver_.MemcpyDtoDAsync(AddressOf(destination), AddressOf(source), bytes, stream_),
                           "copying on the GPU"));

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -41,6 +42,8 @@ class Peers final : public DevicePeers {
   // After a failure graphs of other ranks may still be launched, and tell this one's place that they have come: it is
   // never freed then.
   void OthersMayCome() { others_may_come_ = true; }
+  // Any thread. From now on what is to be begun is refused.
+  void BeginNothing() { over_.store(true); }
   // REQUIRES: nothing is under way.
   void CloseUnwanted();
   std::size_t opened() const { return opened_.size(); }
@@ -68,6 +71,7 @@ class Peers final : public DevicePeers {
   explicit Peers(std::shared_ptr<const Gpu> gpu) : gpu_(std::move(gpu)), driver_(gpu_->driver()) {}
   Status Prepare();
   Status Note();
+  Status MayBegin() const;
   void KeepOpen(const DeviceProgram& program);
   void CloseWhatWasThere(const Shown& shown);
 
@@ -77,6 +81,7 @@ class Peers final : public DevicePeers {
   CUstream stream_ = nullptr;
   std::array<CUevent, kEvents> ends_{};  // of what was begun by its number, modulo
   std::uint64_t begun_ = 0, ended_ = 0;
+  std::atomic<bool> over_{false};
   Server server_;
   Shown own_;                 // what is the same of all memory of this process
   std::vector<Shown> shown_;  // allocations, with the base in `address`

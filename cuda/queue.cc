@@ -206,6 +206,7 @@ Status Queue::Put(const Way& way, CopyDirection direction, const DeviceCopy& cop
 }
 
 Status Queue::Copy(CopyDirection direction, const DeviceCopy& copy) {
+  if (HasLeftForGood()) return Fail(ErrorCode::kAborted, "streams no longer wait for what {} copies", gpu_->name());
   const Gpu::Use use(*gpu_);
   Way& way = ways_[static_cast<std::size_t>(direction)];
   RONDO_TRY(Put(way, direction, copy));
@@ -228,16 +229,25 @@ Result<std::uint64_t> Queue::Copied(CopyDirection direction) {
 }
 
 void Queue::Leave(Sequence sequence) noexcept {
-  std::atomic_ref<std::uint64_t>(words_->left).store(sequence, std::memory_order_release);
+  const std::atomic_ref left(words_->left);
+  std::uint64_t last = left.load(std::memory_order_relaxed);
+  while (last != kForGood && !left.compare_exchange_weak(last, sequence, std::memory_order_release)) {
+  }
 }
 
-void Queue::LeaveForGood() noexcept { Leave(kForGood); }
+bool Queue::HasLeftForGood() const { return std::atomic_ref(words_->left).load(std::memory_order_acquire) == kForGood; }
+
+void Queue::LeaveForGood() noexcept {
+  if (Peers* const peers = peers_seen_.load(); peers != nullptr) peers->BeginNothing();
+  Leave(kForGood);
+}
 
 DevicePeers* Queue::peers(std::string& why) {
   if (peers_ == nullptr && no_peers_.empty()) {
     auto made = Peers::Make(gpu_);
     if (made) {
       peers_ = *std::move(made);
+      peers_seen_.store(peers_.get());
     } else {
       no_peers_ = made.error().message();
     }

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -75,6 +76,7 @@ class Queue final : public DeviceQueue {
   Status Put(const Way& way, CopyDirection direction, const DeviceCopy& copy) const;
   Status PutRows(CUstream stream, CopyDirection direction, const DeviceCopy& copy) const;
   Status PutRow(CUstream stream, CopyDirection direction, const DeviceCopy& copy) const;
+  bool HasLeftForGood() const;
   CUevent& ArrivalOf(Sequence sequence) { return arrivals_[sequence % arrivals_.size()]; }
 
   const std::shared_ptr<const Gpu> gpu_;
@@ -85,6 +87,7 @@ class Queue final : public DeviceQueue {
   // Issuer's, but for their state, which the owner asks for: by sequence, made when first needed.
   std::vector<CUevent> arrivals_;
   std::unique_ptr<Peers> peers_;
+  std::atomic<Peers*> peers_seen_{nullptr};
   std::string no_peers_;    // why there are none, once it was tried
   Words* words_ = nullptr;  // a page of its own
   CUdeviceptr words_there_ = 0;

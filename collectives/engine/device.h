@@ -178,7 +178,8 @@ class DeviceQueue {
   virtual Result<std::uint64_t> Copied(CopyDirection direction) = 0;
   // For this operation and all before it.
   virtual void Leave(Sequence sequence) noexcept = 0;
-  // For all that have entered and all that ever will: for the error path, after Drain.
+  // Any thread. For all that have entered and all that ever will, whatever leaves later: for the error path, after
+  // Drain. Calls the driver for nothing. From now on nothing is begun: kAborted.
   virtual void LeaveForGood() noexcept = 0;
   // Returns once no copy touches any memory any more. Bounded time.
   virtual void Drain() noexcept = 0;

@@ -259,6 +259,59 @@ TEST_CASE("A stream that does not come is named by the timeout, and goes on afte
   });
 }
 
+std::string SaidOf(const Status& status) { return status ? "" : std::string(status.error().message()); }
+
+TEST_CASE("A driver that waits for streams that wait for an operation is named by the timeout, and they go on") {
+  InprocNetwork network(2, {});
+  OnDevices(network, [](Communicator& communicator, OwnDevice& own) {
+    PlainDeviceMemory& memory = own.Holding(plain::Values{4, 5});
+    OperationOptions options = own.options();
+    options.timeout = std::chrono::seconds(communicator.rank() == 1 ? 3 : 30);
+    if (communicator.rank() == 1) own.device->HoldUpCalls(true);
+    Work work =
+        communicator.AllReduceAsync(memory.address(), memory.address(), 2, DataType::kInt64, ReduceOp::kSum, options);
+    while (communicator.rank() == 1 && !own.stream.Run()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const Status status = work.Wait();
+    REQUIRE(!status);
+    CAPTURE(status.error().ToString());
+    CHECK(status.error().code() == ErrorCode::kTimeout);
+    CHECK(status.error().culprit() == 1);
+    CHECK(SaidOf(status).find("operation #1 did not end in time: rank 1 waits for the driver of the plain device") !=
+          std::string::npos);
+    CHECK(own.stream.Run());
+  });
+}
+
+TEST_CASE("Streams go on, too, where another rank fails while the driver holds up whoever would let them") {
+  InprocNetwork network(2, {});
+  OnDevices(network, [](Communicator& communicator, OwnDevice& own) {
+    PlainDeviceMemory& memory = own.Holding(plain::Values{4, 5});
+    CHECK(TextOf(communicator.Barrier()) == "ok");  // so that they are connected
+    if (communicator.rank() == 0) return communicator.Abort("it was asked to");
+    own.device->HoldUpCalls(true);
+    Work work = communicator.AllReduceAsync(memory.address(), memory.address(), 2, DataType::kInt64, ReduceOp::kSum,
+                                            own.options());
+    while (!own.stream.Run()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    CHECK(SaidOf(work.Wait()).find("rank 0 aborted: it was asked to") != std::string::npos);
+  });
+}
+
+TEST_CASE("Streams go on where nobody drives what they wait for") {
+  InprocNetwork network(2, {});
+  OnDevices(
+      network,
+      [](Communicator& communicator, OwnDevice& own) {
+        PlainDeviceMemory& memory = own.Holding(plain::Values{4, 5});
+        OperationOptions options = own.options();
+        options.timeout = std::chrono::milliseconds(100);
+        Work work = communicator.AllReduceAsync(memory.address(), memory.address(), 2, DataType::kInt64, ReduceOp::kSum,
+                                                options);
+        while (!own.stream.Run()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        CHECK(SaidOf(work.Wait()).find("waits for a thread that drives it: none does") != std::string::npos);
+      },
+      [](CommunicatorOptions& options) { options.progress_thread = false; });
+}
+
 TEST_CASE("A device that faults in the midst ends the operation on all ranks, and the streams go on") {
   InprocNetwork network(2, {});
   OnDevices(network, [](Communicator& communicator, OwnDevice& own) {

@@ -147,6 +147,29 @@ TEST_CASE("A kernel may be loaded while an operation is under way for which no s
   });
 }
 
+TEST_CASE(
+    "A kernel that is loaded while a stream waits for an operation ends it by its timeout, if at all, and not the "
+    "job") {
+  OnGpuRanks(2, [](Communicator& communicator, OnGpu& gpu, CUstream stream) {
+    const NewKernel kernel(gpu);
+    std::byte* const memory = gpu.Allocate(1000);
+    std::byte* const beside = gpu.Allocate(1);
+    OperationOptions options{.memory = MemoryKind::kDevice, .stream = stream};
+    options.timeout = std::chrono::seconds(4);
+    CHECK(TextOf(communicator.AllReduce(memory, memory, 1000, DataType::kUint8, ReduceOp::kSum, options)) == "ok");
+    if (communicator.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    Work work = communicator.AllReduceAsync(memory, memory, 1000, DataType::kUint8, ReduceOp::kSum, options);
+    kernel.Launch(stream, beside);  // which comes back, after all
+    gpu.Synchronize(stream);
+    const Status status = work.Wait();
+    if (status) return;  // what drivers wait for before they load is theirs to say
+    CAPTURE(status.error().ToString());
+    CHECK(status.error().code() == ErrorCode::kTimeout);
+    CHECK(status.error().message().find("in time: rank") != std::string::npos);
+    CHECK(status.error().message().find("waits for the driver of GPU") != std::string::npos);
+  });
+}
+
 TEST_CASE("The default stream is a stream like others") {
   OnGpuRanks(2, [](Communicator& communicator, OnGpu& gpu, CUstream stream) {
     // Not for both: they are one process, and the default stream is one. What waits there for rank 0's operation would

@@ -115,9 +115,29 @@ TEST_CASE("Leaving for good lets go of every stream, now and later") {
   CUstream before = gpu->NewStream(), after = gpu->NewStream();
   REQUIRE(queue->Enter(before, 1, true).has_value());
   queue->LeaveForGood();
+  queue->Leave(1);  // of an owner who did not know of it
   REQUIRE(queue->Enter(after, 2, true).has_value());
   gpu->Synchronize(before);
   gpu->Synchronize(after);
+}
+
+TEST_CASE("When streams have been let go for good, nothing more is begun that they would have to wait for") {
+  const auto gpu = OnGpu::Find();
+  if (gpu == nullptr) return;
+  const auto queue = QueueOf(*gpu);
+  Pinned host(*queue, 8);
+  std::byte* const device = gpu->Allocate(8);
+  std::string why;
+  DevicePeers* const peers = queue->peers(why);
+  REQUIRE_MESSAGE(peers != nullptr, why);
+  queue->LeaveForGood();
+  const auto is_refused = [](const Status& status) { return !status && status.error().code() == ErrorCode::kAborted; };
+  CHECK(is_refused(queue->Copy(CopyDirection::kToHost, {.host = host.data(), .device = device, .row_bytes = 8})));
+  CHECK(is_refused(peers->CopyWithin(device, device + 4, 4)));
+  DeviceFold fold{.destination = device, .count = 1, .elements = 4};
+  fold.operands[0] = device + 4;
+  CHECK(is_refused(peers->Fold(fold)));
+  CHECK(peers->begun() == 0);
 }
 
 TEST_CASE("Bytes and rows of bytes are copied both ways, and nothing beside them") {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -15,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -143,6 +145,9 @@ class PlainDevice final : public Device {
   void FailCopyAfter(std::uint64_t copies) { copies_left_ = copies; }
   // No copy goes on.
   void HoldCopies(bool held) { held_ = held; }
+  // A call that looks after an operation comes back when the operation's stream goes on, as where a driver waits for
+  // streams, and has all calls wait meanwhile.
+  void HoldUpCalls(bool held_up) { held_up_ = held_up; }
   // Whether it reaches other ranks' memory, and shows them its own.
   void SetPeers(bool has_peers) { has_peers_ = has_peers; }
   // What it shows others cannot find.
@@ -330,6 +335,7 @@ class PlainDevice final : public Device {
       return {};
     }
     Result<bool> HasArrived(Sequence sequence) override {
+      while (device_.held_up_ && left_->load() < sequence) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       const std::lock_guard lock(mutex_);
       while (!entered_.empty() && entered_.front().sequence < sequence) entered_.pop_front();
       RONDO_CHECK(!entered_.empty() && entered_.front().sequence == sequence, "#{} has not entered", sequence);
@@ -337,6 +343,7 @@ class PlainDevice final : public Device {
       return entered_.front().arrived->load();
     }
     Status Copy(CopyDirection direction, const DeviceCopy& copy) override {
+      if (left_->load() == kForGood) return Fail(ErrorCode::kAborted, "the streams have been let go");
       if (device_.copies_left_-- == 0) return Fail(ErrorCode::kDevice, "the plain device has faulted");
       auto& way = ways_[static_cast<std::size_t>(direction)];
       RONDO_CHECK(way.size() < kMostCopies, "{} copies one way", way.size());
@@ -349,8 +356,10 @@ class PlainDevice final : public Device {
         Move(way, 1 + random_.Below(std::uint64_t{1} << random_.Below(18)));
       return ended_[static_cast<std::size_t>(direction)];
     }
-    void Leave(Sequence sequence) noexcept override { left_->store(sequence); }
-    void LeaveForGood() noexcept override { left_->store(std::numeric_limits<Sequence>::max()); }
+    void Leave(Sequence sequence) noexcept override {
+      if (left_->load() != kForGood) left_->store(sequence);
+    }
+    void LeaveForGood() noexcept override { left_->store(kForGood); }
     void Drain() noexcept override {
       for (auto& way : ways_)
         while (!way.empty()) Move(way, std::numeric_limits<std::uint64_t>::max());
@@ -363,6 +372,7 @@ class PlainDevice final : public Device {
     }
 
    private:
+    static constexpr Sequence kForGood = std::numeric_limits<Sequence>::max();
     struct Entered {
       Sequence sequence;
       PlainStream* stream;
@@ -423,7 +433,7 @@ class PlainDevice final : public Device {
   void* freed_ = nullptr;  // a place, of memory of so many bytes
   std::size_t freed_bytes_ = 0;
   std::atomic<std::uint64_t> copies_left_{std::numeric_limits<std::uint64_t>::max()};
-  std::atomic<bool> held_{false}, has_peers_{true}, reachable_{true};
+  std::atomic<bool> held_{false}, held_up_{false}, has_peers_{true}, reachable_{true};
   DevicePeers::Server server_;
   std::atomic<std::uint64_t> folds_{0};
   std::atomic<std::uint64_t> pinned_bytes_{0}, bytes_to_host_{0};

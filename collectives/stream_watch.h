@@ -1,0 +1,95 @@
+// Ends what would never end: a stream waits for an operation, a call of the device's driver waits for that stream, and
+// whoever would end the operation waits in the driver for that call (docs/GOTCHAS.md, CUDA). The driver does not know
+// of this circle, and nobody in it can leave it. A thread that never calls the driver can: where an operation is past
+// its deadline and nobody has said so, it fails it in its owner's stead, and then lets the streams go.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+
+namespace rondo {
+
+// What is watched. The watch's thread calls all of this; none of it may call the driver or wait for one who does.
+class WatchedStreams {
+ public:
+  virtual ~WatchedStreams() = default;
+  virtual Sequence completed() const = 0;  // the last operation that has ended
+  // How often somebody has looked after operations on devices; and whether somebody holds the right to, at the moment.
+  virtual std::uint64_t looks() const = 0;
+  virtual bool is_driven() const = 0;
+  virtual bool has_failed() const = 0;
+  virtual bool has_ended() const = 0;  // failed, and the streams have been let go
+  // Who drives has not come back from the driver for so long. Said once of an operation.
+  virtual void OnHeldUp(Sequence operation, Duration time) = 0;
+  // The operation is past its deadline. To fail; it is asked for until it has.
+  virtual void OnLate(Sequence operation, bool is_held_up) = 0;
+  virtual void LetStreamsGo() = 0;
+};
+
+class StreamWatch {
+ public:
+  static constexpr Duration kLookEvery = std::chrono::milliseconds(500);
+  // Looks that find an operation as the last one did, until who drives it is said to be held up.
+  static constexpr int kLooksUntilHeldUp = 4;
+  // An owner who can ends a late operation himself.
+  static constexpr Duration kOwnerSpeaksFirst = std::chrono::seconds(1);
+  // Looks that an owner has after a failure to see to it that nobody touches any memory. Copies take milliseconds.
+  static constexpr int kLooksUntilLetGo = 4;
+  // Looks that find nothing under way, until the thread sleeps.
+  static constexpr int kLooksUntilAsleep = 20;
+
+  // References outlive it. At most `most_operations` are under way. Throws as std::thread does.
+  StreamWatch(WatchedStreams& watched, const Clock& clock, std::size_t most_operations,
+              Duration look_every = kLookEvery);
+  ~StreamWatch();
+  StreamWatch(const StreamWatch&) = delete;
+  StreamWatch& operator=(const StreamWatch&) = delete;
+
+  // The issuer's. An operation has been issued; those of the host are watched too, since others come after them.
+  void Issued(Sequence operation, TimePoint deadline, bool on_device);
+
+ private:
+  struct Entry {
+    std::atomic<Sequence> operation{0};  // 0: it is being written
+    std::atomic<TimePoint> deadline{};
+    std::atomic<bool> on_device{false};
+  };
+  struct UnderWay {
+    TimePoint deadline;
+    bool on_device = false;
+  };
+  std::optional<UnderWay> Find(Sequence operation) const;
+  void Run();
+  // Until then or until Issued; false: it is over.
+  bool Rest(TimePoint now, bool sleeps);
+  bool Look(TimePoint now);  // false: there is nothing to do any more
+
+  WatchedStreams& watched_;
+  const Clock& clock_;
+  const Duration look_every_;
+  std::vector<Entry> entries_;
+
+  // The thread's.
+  Sequence operation_ = 0;  // that was under way at the last look
+  std::uint64_t looks_ = 0;
+  int still_ = 0, idle_ = 0, failed_ = 0;  // looks that found it so, one after the other
+  TimePoint still_since_{}, next_look_{};
+
+  std::atomic<bool> sleeps_{false};
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  bool stop_ = false;
+  std::thread thread_;  // last: it uses all the others
+};
+
+}  // namespace rondo
