@@ -1,4 +1,6 @@
 // One operation's run: how it starts over whichever path serves it, how it is polled, and what is due at its end.
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "base/crc32c.h"
@@ -204,6 +206,8 @@ Error CommunicatorCore::InOperation(const Error& found) const {
     const OperationDescriptor operation = RunningOperation();
     if (d.collective.empty()) d.collective = operation.ToString();
     if (!d.sequence) d.sequence = operation.sequence;
+    if (d.code == ErrorCode::kDevice && device_queue_ != nullptr)
+      d.message = fmt::format("{}: {}", device_queue_->name(), d.message);
   });
 }
 

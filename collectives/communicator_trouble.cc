@@ -245,7 +245,8 @@ Error CommunicatorCore::Expired(const Pending& operation, TimePoint now) const {
 // ---- failure ----
 
 Error CommunicatorCore::WithIdentity(Error error) const {
-  if (error.code() == ErrorCode::kOutOfMemory && error.culprit() == kNoRank)  // whoever it is told to, it was here
+  const bool was_here = error.code() == ErrorCode::kOutOfMemory || error.code() == ErrorCode::kDevice;
+  if (was_here && error.culprit() == kNoRank)  // whoever it is told to
     error = error.With([&](ErrorDetails& d) { d.culprit = rank(); });
   const Rank culprit = error.culprit();
   if (culprit < 0 || culprit >= world_size() || !error.details().host.empty()) return error;

@@ -15,6 +15,7 @@
 #include "tests/communicator/own_device.h"
 #include "tests/communicator/plain.h"
 #include "tests/communicator/ranks.h"
+#include "tests/support/fault_row.h"
 
 namespace rondo {
 namespace {
@@ -235,15 +236,33 @@ TEST_CASE("Results on devices are compared, widened, averaged and combined by us
   });
 }
 
+// What the two ranks of a case were told of a fault of rank 0's or 1's device, stated where it ends.
+class DeviceFault {
+ public:
+  ~DeviceFault() { StateFault(37, fired_, std::vector<Status>(told_.begin(), told_.end()), {.path = "inproc"}); }
+  void Told(Rank rank, const Status& status, std::uint64_t fired) {
+    told_[static_cast<std::size_t>(rank)] = status;
+    fired_ += fired;
+  }
+
+ private:
+  std::array<Status, 2> told_;
+  std::atomic<std::uint64_t> fired_{0};
+};
+
+std::string SaidOf(const Status& status) { return status ? "" : std::string(status.error().message()); }
+
 TEST_CASE("A stream that does not come is named by the timeout, and goes on after it") {
   InprocNetwork network(2, {});
-  OnDevices(network, [](Communicator& communicator, OwnDevice& own) {
+  DeviceFault fault;
+  OnDevices(network, [&](Communicator& communicator, OwnDevice& own) {
     PlainDeviceMemory& memory = own.Holding(plain::Values{4, 5});
     if (communicator.rank() == 1) own.stream.Hold(true);
     OperationOptions options = own.options();
     options.timeout = std::chrono::milliseconds(communicator.rank() == 1 ? 300 : 10'000);
     const Status status =
         communicator.AllReduce(memory.address(), memory.address(), 2, DataType::kInt64, ReduceOp::kSum, options);
+    fault.Told(communicator.rank(), status, own.stream.held_looks());
     REQUIRE(!status);
     CAPTURE(status.error().ToString());
     CHECK(status.error().code() == ErrorCode::kTimeout);
@@ -259,11 +278,10 @@ TEST_CASE("A stream that does not come is named by the timeout, and goes on afte
   });
 }
 
-std::string SaidOf(const Status& status) { return status ? "" : std::string(status.error().message()); }
-
 TEST_CASE("A driver that waits for streams that wait for an operation is named by the timeout, and they go on") {
   InprocNetwork network(2, {});
-  OnDevices(network, [](Communicator& communicator, OwnDevice& own) {
+  DeviceFault fault;
+  OnDevices(network, [&](Communicator& communicator, OwnDevice& own) {
     PlainDeviceMemory& memory = own.Holding(plain::Values{4, 5});
     OperationOptions options = own.options();
     options.timeout = std::chrono::seconds(communicator.rank() == 1 ? 3 : 30);
@@ -272,6 +290,7 @@ TEST_CASE("A driver that waits for streams that wait for an operation is named b
         communicator.AllReduceAsync(memory.address(), memory.address(), 2, DataType::kInt64, ReduceOp::kSum, options);
     while (communicator.rank() == 1 && !own.stream.Run()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     const Status status = work.Wait();
+    fault.Told(communicator.rank(), status, own.device->held_calls());
     REQUIRE(!status);
     CAPTURE(status.error().ToString());
     CHECK(status.error().code() == ErrorCode::kTimeout);
@@ -314,15 +333,18 @@ TEST_CASE("Streams go on where nobody drives what they wait for") {
 
 TEST_CASE("A device that faults in the midst ends the operation on all ranks, and the streams go on") {
   InprocNetwork network(2, {});
-  OnDevices(network, [](Communicator& communicator, OwnDevice& own) {
+  DeviceFault fault;
+  OnDevices(network, [&](Communicator& communicator, OwnDevice& own) {
     PlainDeviceMemory& memory = own.Holding(plain::Values(4000, 1));
     if (communicator.rank() == 0) own.device->FailCopyAfter(5);
     const Status status = communicator.AllReduce(memory.address(), memory.address(), 4000, DataType::kInt64,
                                                  ReduceOp::kSum, own.options());
+    fault.Told(communicator.rank(), status, own.device->faults());
     REQUIRE(!status);
     CAPTURE(status.error().ToString());
     CHECK(status.error().code() == ErrorCode::kDevice);
-    CHECK(status.error().message().find("the plain device has faulted") != std::string::npos);
+    CHECK(status.error().culprit() == 0);
+    CHECK(SaidOf(status).find("the plain device: the copy has faulted") != std::string::npos);
     CHECK(own.stream.Run());
   });
 }

@@ -23,8 +23,7 @@ def same(reason, *layers):
 
 DISAGREE = "ranks of a story agree; disagreements are staged in the meeting and among communicators"
 NO_LIMITS = "virtual machines run out of nothing"
-NO_VERBS = "this build has no InfiniBand"
-NO_DEVICE = "this build has no device memory"
+NO_VERBS = "verbs are real in the emulated machine, where ranks are processes"
 THREADS = "ranks are threads here, and cannot be killed, stopped or signalled alone"
 OF_THE_PROXY = "bytes on their way are changed by the proxy and by fault plans, in one process"
 
@@ -67,7 +66,7 @@ FAULTS = [
     Fault(26, "no descriptors left", "resource with need and limit; no spin", same(NO_LIMITS, "simulation")),
     Fault(27, "no memory left", "out_of_memory here, the others told",
           {"simulation": NO_LIMITS, "processes": "its own allocator fails in the process that stages it: ranks are threads"}),
-    Fault(28, "memory cannot be locked or registered", "resource naming the limit", same(NO_VERBS)),
+    Fault(28, "memory cannot be locked or registered", "resource naming the limit", {"simulation": NO_LIMITS}),
     Fault(29, "shared memory is full, absent, left over", "sockets serve instead, or an error; no SIGBUS",
           {"simulation": "stories have no shared memory", **same("ranks that are threads cannot die in it alone", "sockets")}),
     Fault(30, "no thread or event descriptor can be made", "resource",
@@ -80,8 +79,8 @@ FAULTS = [
           same("communicators of stories end in order", "simulation")),
     Fault(34, "fork in the application", "correct; the child touches nothing", same("a story is one process", "simulation")),
     Fault(35, "SIGPIPE, SIGINT, SIGTERM", "no death by SIGPIPE", {"simulation": "a story has no signals", **same(THREADS, "sockets")}),
-    Fault(36, "InfiniBand: link, port, queue pair", "a decoded error, or failover", same(NO_VERBS)),
-    Fault(37, "a device: kernel fault, late stream", "an error of the device", same(NO_DEVICE)),
+    Fault(36, "InfiniBand: link, port, queue pair", "a decoded error, or failover", {"simulation": "a story has no adapters", "sockets": NO_VERBS}),
+    Fault(37, "a device: kernel fault, late stream", "an error of the device, naming the rank; late: timeout", {"simulation": "a story has no devices"}),
     Fault(38, "TLS: wrong or expired certificate, plaintext peer", "an error of access that says why",
           {"simulation": "a story has no TLS", "processes": "what is shown and heard is a connection's; ranks are threads"}),
     Fault(39, "soak: everything at random, for long", "nothing grows, every result right",
@@ -102,7 +101,11 @@ ROW_TESTS = {
         "tests/faults/flipped_bits_test", "tests/faults/faulty_transport_test", "tests/rendezvous/membership_test",
         "tests/rendezvous/file_store_test", "tests/rendezvous/tcp_store_test", "tests/transport_tcp/endpoint_test",
         "tests/transport_tcp/process_test", "tests/transport_tcp/strangers_test", "tests/communicator/communicator_test",
-        "tests/communicator/connect_tls_test", "tests/faults/out_of_memory --every 97",
+        "tests/communicator/connect_tls_test", "tests/communicator/devices_test", "tests/transport_ib/device_memory_test",
+        "tests/faults/out_of_memory --every 97",
     ],
     "processes": ["tests/communicator/rebuild_processes_test", "tests/transport_shm/crash_test"],
 }
+
+# Tests of tests/vm that state rows, by words of their names.
+ROW_TESTS_OF_VM = ("may_not_be_locked", "a_killed_rank_a_port_that_goes_down", "lanes_go_on_by_the_next_port")

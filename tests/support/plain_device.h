@@ -114,14 +114,18 @@ class PlainStream {
   // Whether there is nothing left.
   bool Run() {
     const std::lock_guard lock(mutex_);
+    if (held_) ++held_looks_;
     while (!held_ && !steps_.empty() && steps_.front()()) steps_.pop_front();
     return steps_.empty();
   }
+  // How often it was looked at while it was held.
+  std::uint64_t held_looks() const { return held_looks_; }
 
  private:
   std::mutex mutex_;
   std::deque<std::function<bool()>> steps_;
   bool held_ = false;
+  std::atomic<std::uint64_t> held_looks_{0};
 };
 
 class PlainDevice final : public Device {
@@ -158,6 +162,8 @@ class PlainDevice final : public Device {
     server_.process[0] = process;
   }
   std::uint64_t folds() const { return folds_; }
+  std::uint64_t faults() const { return faults_; }          // copies that have failed
+  std::uint64_t held_calls() const { return held_calls_; }  // that came back only when a stream went on
   // Bytes that copies took to the host.
   std::uint64_t bytes_to_host() const { return bytes_to_host_; }
   // Where bytes at the device's addresses really are, for who plays an adapter; null: not all are the device's.
@@ -335,7 +341,7 @@ class PlainDevice final : public Device {
       return {};
     }
     Result<bool> HasArrived(Sequence sequence) override {
-      while (device_.held_up_ && left_->load() < sequence) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (device_.held_up_) HoldUp(sequence);
       const std::lock_guard lock(mutex_);
       while (!entered_.empty() && entered_.front().sequence < sequence) entered_.pop_front();
       RONDO_CHECK(!entered_.empty() && entered_.front().sequence == sequence, "#{} has not entered", sequence);
@@ -344,7 +350,10 @@ class PlainDevice final : public Device {
     }
     Status Copy(CopyDirection direction, const DeviceCopy& copy) override {
       if (left_->load() == kForGood) return Fail(ErrorCode::kAborted, "the streams have been let go");
-      if (device_.copies_left_-- == 0) return Fail(ErrorCode::kDevice, "the plain device has faulted");
+      if (device_.copies_left_-- == 0) {
+        ++device_.faults_;
+        return Fail(ErrorCode::kDevice, "the copy has faulted");
+      }
       auto& way = ways_[static_cast<std::size_t>(direction)];
       RONDO_CHECK(way.size() < kMostCopies, "{} copies one way", way.size());
       way.push_back({direction, copy});
@@ -383,6 +392,10 @@ class PlainDevice final : public Device {
       DeviceCopy copy;
       std::size_t row = 0, at = 0;
     };
+    void HoldUp(Sequence sequence) {
+      ++device_.held_calls_;
+      while (left_->load() < sequence) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     void Move(std::deque<UnderWay>& way, std::uint64_t bytes) {
       const std::lock_guard lock(Bus());
       UnderWay& first = way.front();
@@ -435,7 +448,7 @@ class PlainDevice final : public Device {
   std::atomic<std::uint64_t> copies_left_{std::numeric_limits<std::uint64_t>::max()};
   std::atomic<bool> held_{false}, held_up_{false}, has_peers_{true}, reachable_{true};
   DevicePeers::Server server_;
-  std::atomic<std::uint64_t> folds_{0};
+  std::atomic<std::uint64_t> folds_{0}, faults_{0}, held_calls_{0};
   std::atomic<std::uint64_t> pinned_bytes_{0}, bytes_to_host_{0};
 };
 

@@ -17,6 +17,7 @@
 #include <string>
 #include <utility>
 
+#include "tests/support/fault_row.h"
 #include "tests/support/file_tree.h"
 #include "tests/transport_ib/fake_adapters.h"
 #include "transport/fd.h"
@@ -214,6 +215,7 @@ TEST_CASE("no room is another answer than no way") {
   REQUIRE(!answer.registration);
   CHECK(answer.registration.error().code() == ErrorCode::kResource);
   CHECK(Has(answer.registration.error(), "BAR1"));
+  StateFault(28, machine.refused, answer.registration.error(), {.path = "ib"});
 }
 
 TEST_CASE("an offset that does not fit the address is a mistake of the caller's") {

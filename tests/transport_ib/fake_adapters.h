@@ -80,6 +80,7 @@ class FakeMachine {
   std::vector<std::shared_ptr<const Device>> devices;
   std::deque<Told> told;  // in order
   int given_back_twice = 0;
+  std::uint64_t refused = 0;  // that an adapter did not take
 
  private:
   struct Adapter {
@@ -100,6 +101,7 @@ class FakeMachine {
   }
   static ibv_mr* Answer(const FakeAdapter& adapter, int refusal, Told told) {
     if (refusal != 0) {
+      ++now_->refused;
       errno = refusal;
       return nullptr;
     }

@@ -22,7 +22,10 @@ struct Launch {
 bool Run(State& state, const Launch& launch, std::uint64_t salt) {
   {
     const std::unique_lock lock(state.mutex);
-    if (state.kernel_faults_in > 0 && --state.kernel_faults_in == 0) return false;
+    if (state.kernel_faults_in > 0 && --state.kernel_faults_in == 0) {
+      state.SayFault("a kernel");
+      return false;
+    }
   }
   std::vector<std::shared_ptr<Memory>> used;
   const auto translate = [&](const void* address, std::size_t bytes) -> std::byte* {

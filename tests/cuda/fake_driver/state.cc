@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <sstream>
+#include <string>
 
 namespace rondo::cuda::fake {
 namespace {
@@ -43,10 +45,30 @@ Settings Settings::FromEnvironment() {
   return settings;
 }
 
+void State::TakeFaultFromEnvironment() {
+  const char* const fault = std::getenv("FAKE_CUDA_FAULT");
+  const std::string text = fault == nullptr ? "" : fault;
+  const std::size_t colon = text.find(':');
+  if (colon == std::string::npos) return;
+  const std::string what = text.substr(0, colon);
+  const std::uint64_t nth = std::strtoull(text.c_str() + colon + 1, nullptr, 10);
+  says_faults = true;
+  if (what == "kernel") {
+    kernel_faults_in = nth;
+  } else {
+    failures.push_back({what, nth, CUDA_ERROR_LAUNCH_FAILED});
+  }
+}
+
+void State::SayFault(const char* what) const {
+  if (says_faults) std::fprintf(stderr, "fake GPU: %s faults\n", what);
+}
+
 State& State::Get() {
   static State* const state = [] {
     auto* const made = new State;
     for (int i = 0; i < kMostDevices; ++i) made->contexts[i].device = i;
+    made->TakeFaultFromEnvironment();
     // A child by fork() finds the lock free, and hears that it has no driver.
     pthread_atfork([] { Get().mutex.lock(); }, [] { Get().mutex.unlock(); }, [] { Get().mutex.unlock(); });
     return made;
@@ -59,6 +81,7 @@ Call::Call(const char* function, Needs needs) : state(State::Get()), lock(state.
   for (auto failure = state.failures.begin(); failure != state.failures.end(); ++failure) {
     if (failure->function != function || --failure->in != 0) continue;
     refusal = failure->result;
+    state.SayFault(function);
     state.failures.erase(failure);
     return;
   }

@@ -51,7 +51,9 @@ struct Function {
 };
 
 // What a test has set, or the environment: FAKE_CUDA_DEVICES, FAKE_CUDA_MEMORY, FAKE_CUDA_DELAY_US, FAKE_CUDA_SEED,
-// FAKE_CUDA_DMA_BUF, FAKE_CUDA_MPS, and CUDA_VISIBLE_DEVICES as for real.
+// FAKE_CUDA_DMA_BUF, FAKE_CUDA_MPS, and CUDA_VISIBLE_DEVICES as for real. FAKE_CUDA_FAULT says what goes wrong, once,
+// and stderr then that it did: "kernel:40", the 40th kernel faults; "MemcpyHtoDAsync:3", the third such call is
+// refused.
 struct Settings {
   std::vector<int> devices{0};  // which of the machine's, by ordinal
   std::uint64_t memory_bytes = std::uint64_t{16} << 30;
@@ -91,8 +93,12 @@ struct State {
   std::vector<Failure> failures;
   std::map<std::string, std::uint64_t, std::less<>> calls;
   std::uint64_t kernel_faults_in = 0;  // kernels; 0: none does
+  bool says_faults = false;
   std::uint64_t kernels = 0;
   BytesCopied copied;
+
+  void TakeFaultFromEnvironment();
+  void SayFault(const char* what) const;
 
   // Never destroyed: streams' threads may outlive main().
   static State& Get();
