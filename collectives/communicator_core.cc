@@ -320,8 +320,7 @@ void CommunicatorCore::NoteIssue(Pending& pending) {
   const bool far = request.timeout >= 100 * Clock::kCoarse;
   pending.issued = far ? clock_->CoarseNow() : clock_->Now();
   pending.deadline = Later(pending.issued, request.timeout);
-  if (stream_watch_ != nullptr)
-    stream_watch_->Issued(request.descriptor.sequence, pending.deadline, request.staging != nullptr);
+  if (stream_watch_ != nullptr) Watch(pending);
   if (recorder_ == nullptr) return;
   if (recorder_->HasRoomFor(request.descriptor.sequence, completed_.load(std::memory_order_acquire)))
     recorder_->Issued(request.recorded(), pending.issued);
@@ -336,7 +335,7 @@ Error CommunicatorCore::WhyRefused(const Error& found) {
 }
 
 Result<Sequence> CommunicatorCore::Take(OperationRequest& request, const OperationOptions& options, bool at_once) {
-  return OrFail("issuing an operation", [&]() -> Result<Sequence> {
+  Result<Sequence> taken = OrFail("issuing an operation", [&]() -> Result<Sequence> {
     RONDO_TRY(Check(request, options));
     if (request.descriptor.on_devices) {
       RONDO_TRY(OpenDevice(request));
@@ -346,6 +345,8 @@ Result<Sequence> CommunicatorCore::Take(OperationRequest& request, const Operati
     }
     return Issue(request, at_once);
   });
+  if (!taken && taken.error().code() == ErrorCode::kDevice) return Fail(OnDevice(taken.error()));
+  return taken;
 }
 
 Status CommunicatorCore::Run(OperationRequest&& request, const OperationOptions& options) {

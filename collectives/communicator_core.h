@@ -195,9 +195,10 @@ class CommunicatorCore final : public PeerObserver,
 
   // WatchedStreams (communicator_devices.cc)
   Sequence completed() const override { return completed_.load(); }
-  std::uint64_t looks() const override { return device_looks_.load(); }
+  std::uint64_t looks() const override { return looks_.load(); }
   bool is_driven() const override { return gate_.IsHeld(); }
   bool has_failed() const override { return poisoned_.load(); }
+  bool is_ending() const override { return is_ending_.load(); }
   bool has_ended() const override { return ended_.load(); }
   void OnHeldUp(Sequence operation, Duration time) override;
   void OnLate(Sequence operation, bool is_held_up) override;
@@ -291,6 +292,7 @@ class CommunicatorCore final : public PeerObserver,
   Status PrepareStaging(OperationRequest& request);
   Status GrowStaging(const OperationRequest& request);
   Status WatchStreams();
+  void Watch(const Pending& pending);
   // Issuer, of operations on a stream that is captured (communicator_graphs.cc): all of Issue, and of what follows.
   Result<Sequence> IssueIntoGraph(OperationRequest& request);
   Status PrepareForGraph(OperationRequest& request);
@@ -359,6 +361,8 @@ class CommunicatorCore final : public PeerObserver,
   Error WithIdentity(Error error) const;
   // What the engine has found, with the operation in which it did: ranks that are in another one by now name it, too.
   Error InOperation(const Error& found) const;
+  // Where a device has failed under this rank, with its name and this rank's.
+  Error OnDevice(const Error& found) const;
   void RunCallbacks();
   void ProgressThread();
   // For the progress thread: until nobody has waited for a while.
@@ -412,6 +416,7 @@ class CommunicatorCore final : public PeerObserver,
   std::atomic<bool> devices_take_turns_{false};
   std::atomic<DeviceWay> device_way_{DeviceWay::kNone};  // that the last operation on devices went; for DescribePaths
   std::uint32_t board_polls_ = 0;
+  std::atomic<std::uint64_t> looks_{0};  // counts whenever operations are to be advanced, for stream_watch_
   TimePoint last_look_{};
   bool looked_ = false;           // since whoever drives began its turn
   bool start_is_coarse_ = false;  // of the running operation, as it is recorded
@@ -438,6 +443,7 @@ class CommunicatorCore final : public PeerObserver,
   std::atomic<std::uint64_t> waits_{0};  // begun so far: whether there is somebody who drives now and then
   std::atomic<bool> poisoned_{false};    // failure_ is set
   std::atomic<bool> told_{false};        // poisoned, and the peers have been told, as far as they could be
+  std::atomic<bool> is_ending_{false};   // that, and somebody ends everything
   std::atomic<bool> ended_{false};       // all that, and nobody but launched graphs touches any buffer any more
   std::atomic<bool> closing_{false};
   std::atomic<bool> rebuilding_{false};      // a Rebuild is under way, or was successful
@@ -487,8 +493,8 @@ class CommunicatorCore final : public PeerObserver,
   // known, and who issues for a failure after the queue is: so one of the two sees to it that no stream waits for good.
   std::unique_ptr<DeviceQueue> device_queue_;
   std::atomic<DeviceQueue*> device_queue_seen_{nullptr};
-  std::atomic<std::uint64_t> device_looks_{0};  // counted by the owner, for stream_watch_
-  std::unique_ptr<StreamWatch> stream_watch_;   // from the first operation on that streams wait for
+  std::unique_ptr<StreamWatch> stream_watch_;  // from the first operation on that streams wait for
+  std::thread teller_;                         // stream_watch_'s: says what it must not wait to have said
   std::unique_ptr<StagingMemory> staging_memory_;
   DeviceProgram program_;  // of the operation that is captured now
   std::atomic<bool> has_graphs_{false};

@@ -4,6 +4,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/service_thread.h"
 #include "collectives/blame.h"
 #include "collectives/communicator_core.h"
 
@@ -74,23 +75,52 @@ Status CommunicatorCore::GrowStaging(const OperationRequest& request) {
   return {};
 }
 
+Error CommunicatorCore::OnDevice(const Error& found) const {
+  if (found.code() != ErrorCode::kDevice || found.culprit() != kNoRank) return found;
+  return WithIdentity(found.With([&](ErrorDetails& d) {
+    if (device_queue_ != nullptr) d.message = fmt::format("{}: {}", device_queue_->name(), d.message);
+    d.culprit = rank();
+  }));
+}
+
 // ---- streams that wait, where nobody can end what they wait for ----
 
+// What has been issued before it is there is watched, too: what streams wait for comes after it.
 Status CommunicatorCore::WatchStreams() {
   try {
     stream_watch_ = std::make_unique<StreamWatch>(*this, *clock_, pending_.size());
   } catch (const std::system_error& error) {
     return Fail(ErrorCode::kResource, "the thread that watches streams cannot be made: {}", error.what());
   }
+  for (Sequence s = completed_.load() + 1; s <= issued_.load(std::memory_order_relaxed); ++s) Watch(PendingOf(s));
   return {};
 }
 
+void CommunicatorCore::Watch(const Pending& pending) {
+  const OperationRequest& request = pending.request;
+  const bool on_device = request.staging != nullptr;
+  stream_watch_->Issued(
+      request.descriptor.sequence,
+      {.deadline = pending.deadline, .on_device = on_device, .stream_waits = on_device && request.stream_waits});
+}
+
+// By a thread of its own: a logger may wait for a lock that whoever is held up has, an interpreter's say.
 void CommunicatorCore::OnHeldUp(Sequence operation, Duration time) {
+  if (options_.logger == nullptr || teller_.joinable()) return;
+  const auto tell = [this, operation, seconds = std::chrono::duration<double>(time).count()] {
+    IfMemoryAllows([&] {
+      Log(options_.logger, LogLevel::kWarning,
+          "rank {}: whoever drives operation #{} has not come back from a call for {:.1f} s, which may be one of the "
+          "driver of {}: where a call of the driver waits for streams that wait for an operation, as the first launch "
+          "of a kernel may, that cannot end before its timeout",
+          rank(), operation, seconds, device_queue_seen_.load()->name());
+    });
+  };
   IfMemoryAllows([&] {
-    Log(options_.logger, LogLevel::kWarning,
-        "rank {}: the driver of {} has not answered for {:.1f} s, and streams wait for operation #{}: where a call of "
-        "the driver waits for them, as the first launch of a kernel may, the operation cannot end before its timeout",
-        rank(), device_queue_seen_.load()->name(), std::chrono::duration<double>(time).count(), operation);
+    try {
+      teller_ = StartServiceThread("rondo-teller", tell);
+    } catch (const std::system_error&) {  // then it is not said
+    }
   });
 }
 
@@ -99,10 +129,10 @@ void CommunicatorCore::OnLate(Sequence operation, bool is_held_up) {
   IfMemoryAllows([&] {
     const std::string why =
         is_held_up ? fmt::format(
-                         "the driver of {}, which does not answer: a call of it may wait for streams that wait "
-                         "for the operation, as the first launch of a kernel does",
+                         "a call that does not come back, perhaps one of the driver of {}: such a call may wait "
+                         "for streams that wait for an operation, as the first launch of a kernel does",
                          device_queue_seen_.load()->name())
-                   : std::string("a thread that drives it: none does");
+                   : std::string("a thread that drives it, and there is none");
     error = WithCulprit(ErrorCode::kTimeout,
                         fmt::format("operation #{} did not end in time: rank {} waits for {}", operation, rank(), why),
                         rank())
@@ -112,6 +142,7 @@ void CommunicatorCore::OnLate(Sequence operation, bool is_held_up) {
 }
 
 void CommunicatorCore::LetStreamsGo() {
+  runner_->Withdraw();
   if (DeviceQueue* const queue = device_queue_seen_.load(); queue != nullptr) queue->LeaveForGood();
 }
 

@@ -39,6 +39,7 @@ bool CommunicatorCore::Advance() {
 }
 
 bool CommunicatorCore::AdvanceOperations() {
+  looks_.store(looks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (endpoint_ == nullptr) return false;  // destroyed, but a Work or a parent's Abort still holds this core
   if (poisoned_.load(std::memory_order_acquire)) {
     if (ended_.load(std::memory_order_relaxed)) {

@@ -230,6 +230,7 @@ void CommunicatorCore::Destroy() {
   while (poisoned_.load() && !told_.load()) std::this_thread::yield();  // another thread is about to have told them
   if (poisoned_.load() && !ended_.load()) EndAfterFailure();
   stream_watch_.reset();
+  if (teller_.joinable()) teller_.join();
   if (poisoned_.load()) SayLastWords(failed_before);
   armed_ = false;
   std::unique_ptr<Endpoint> endpoint;

@@ -1,6 +1,4 @@
 // One operation's run: how it starts over whichever path serves it, how it is polled, and what is due at its end.
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "base/crc32c.h"
@@ -132,7 +130,6 @@ void CommunicatorCore::NoteTurns() {
 }
 
 Result<Progress> CommunicatorCore::PollOnDevices() {
-  device_looks_.store(device_looks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   RONDO_ASSIGN(const bool arrived, staging_.Arrive());
   if (!arrived) return Progress::kNothing;
   const auto goes_by = [&](DeviceWay way) {
@@ -202,12 +199,10 @@ Result<Progress> CommunicatorCore::PollStaged() {
 }
 
 Error CommunicatorCore::InOperation(const Error& found) const {
-  return found.With([&](ErrorDetails& d) {
+  return OnDevice(found).With([&](ErrorDetails& d) {
     const OperationDescriptor operation = RunningOperation();
     if (d.collective.empty()) d.collective = operation.ToString();
     if (!d.sequence) d.sequence = operation.sequence;
-    if (d.code == ErrorCode::kDevice && device_queue_ != nullptr)
-      d.message = fmt::format("{}: {}", device_queue_->name(), d.message);
   });
 }
 

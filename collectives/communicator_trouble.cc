@@ -245,8 +245,7 @@ Error CommunicatorCore::Expired(const Pending& operation, TimePoint now) const {
 // ---- failure ----
 
 Error CommunicatorCore::WithIdentity(Error error) const {
-  const bool was_here = error.code() == ErrorCode::kOutOfMemory || error.code() == ErrorCode::kDevice;
-  if (was_here && error.culprit() == kNoRank)  // whoever it is told to
+  if (error.code() == ErrorCode::kOutOfMemory && error.culprit() == kNoRank)  // whoever it is told to, it was here
     error = error.With([&](ErrorDetails& d) { d.culprit = rank(); });
   const Rank culprit = error.culprit();
   if (culprit < 0 || culprit >= world_size() || !error.details().host.empty()) return error;
@@ -397,6 +396,7 @@ Error CommunicatorCore::WithPlace(const Error& error, const OperationDescriptor*
 }
 
 void CommunicatorCore::EndAfterFailure() noexcept {
+  is_ending_.store(true);
   // The order matters: first nobody can reach the buffers, then the waiters learn that they are theirs again.
   endpoint_->Revoke();
   std::vector<Standing> waiting;

@@ -8,7 +8,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -19,19 +18,20 @@
 
 namespace rondo {
 
-// What is watched. The watch's thread calls all of this; none of it may call the driver or wait for one who does.
+// What is watched. The watch's thread calls all of this; none of it may call the driver, or wait for one who does.
 class WatchedStreams {
  public:
   virtual ~WatchedStreams() = default;
   virtual Sequence completed() const = 0;  // the last operation that has ended
-  // How often somebody has looked after operations on devices; and whether somebody holds the right to, at the moment.
+  // How often whoever drives has looked around, which is at least every kLookAroundEvery unless he is kept in a call.
   virtual std::uint64_t looks() const = 0;
-  virtual bool is_driven() const = 0;
+  virtual bool is_driven() const = 0;  // somebody drives at the moment, and does not sleep
   virtual bool has_failed() const = 0;
+  virtual bool is_ending() const = 0;  // failed, and somebody sees to it that nobody touches any memory
   virtual bool has_ended() const = 0;  // failed, and the streams have been let go
-  // Who drives has not come back from the driver for so long. Said once of an operation.
+  // Who drives has not come back for so long from a call, which may be the driver's. Said once of an operation.
   virtual void OnHeldUp(Sequence operation, Duration time) = 0;
-  // The operation is past its deadline. To fail; it is asked for until it has.
+  // The operation is past its deadline. To fail.
   virtual void OnLate(Sequence operation, bool is_held_up) = 0;
   virtual void LetStreamsGo() = 0;
 };
@@ -39,13 +39,17 @@ class WatchedStreams {
 class StreamWatch {
  public:
   static constexpr Duration kLookEvery = std::chrono::milliseconds(500);
-  // Looks that find an operation as the last one did, until who drives it is said to be held up.
+  // Looks that find whoever drives where the last one did, until he is said to be held up; and until he is taken for
+  // one who will not come. A process that was stopped has had its turn by then.
   static constexpr int kLooksUntilHeldUp = 4;
+  static constexpr int kLooksUntilGivenUp = 2;
   // An owner who can ends a late operation himself.
   static constexpr Duration kOwnerSpeaksFirst = std::chrono::seconds(1);
-  // Looks that an owner has after a failure to see to it that nobody touches any memory. Copies take milliseconds.
+  // Looks that an owner has after a failure to see to it that nobody touches any memory, and has who is about it: he
+  // may wait for copies that are long, or be held up.
   static constexpr int kLooksUntilLetGo = 4;
-  // Looks that find nothing under way, until the thread sleeps.
+  static constexpr int kLooksWhileEnding = 40;
+  // Looks that find no stream waiting, until the thread sleeps.
   static constexpr int kLooksUntilAsleep = 20;
 
   // References outlive it. At most `most_operations` are under way. Throws as std::thread does.
@@ -55,8 +59,13 @@ class StreamWatch {
   StreamWatch(const StreamWatch&) = delete;
   StreamWatch& operator=(const StreamWatch&) = delete;
 
-  // The issuer's. An operation has been issued; those of the host are watched too, since others come after them.
-  void Issued(Sequence operation, TimePoint deadline, bool on_device);
+  struct Issue {
+    TimePoint deadline;
+    bool on_device = false;
+    bool stream_waits = false;
+  };
+  // The issuer's. Of every operation, since those that streams wait for come after others.
+  void Issued(Sequence operation, const Issue& issue);
 
  private:
   struct Entry {
@@ -65,22 +74,27 @@ class StreamWatch {
     std::atomic<bool> on_device{false};
   };
   struct UnderWay {
+    Sequence operation = 0;
     TimePoint deadline;
     bool on_device = false;
   };
   std::optional<UnderWay> Find(Sequence operation) const;
+  // Of those under way from `first` on the one whose deadline comes first.
+  std::optional<UnderWay> FindMostUrgent(Sequence first) const;
+  bool SomeStreamWaits() const { return watched_.completed() < last_waited_for_.load(); }
   void Run();
-  // Until then or until Issued; false: it is over.
-  bool Rest(TimePoint now, bool sleeps);
+  bool Rest(TimePoint now);  // false: it is over
   bool Look(TimePoint now);  // false: there is nothing to do any more
+  bool LookAfterFailure();
 
   WatchedStreams& watched_;
   const Clock& clock_;
   const Duration look_every_;
   std::vector<Entry> entries_;
+  std::atomic<Sequence> last_waited_for_{0};  // by a stream
 
   // The thread's.
-  Sequence operation_ = 0;  // that was under way at the last look
+  Sequence operation_ = 0;  // the first under way at the last look
   std::uint64_t looks_ = 0;
   int still_ = 0, idle_ = 0, failed_ = 0;  // looks that found it so, one after the other
   TimePoint still_since_{}, next_look_{};

@@ -219,15 +219,15 @@ Status Peers::MayBegin() const {
 }
 
 Status Peers::Fold(const DeviceFold& fold) {
-  RONDO_TRY(MayBegin());
   const Gpu::Use use(*gpu_);
+  RONDO_TRY(MayBegin());
   RONDO_TRY(kernels_->Launch(stream_, fold.type, OperationOf(fold), ArgumentsOf(fold)));
   return Note();
 }
 
 Status Peers::CopyWithin(std::byte* destination, const std::byte* source, std::uint64_t bytes) {
-  RONDO_TRY(MayBegin());
   const Gpu::Use use(*gpu_);
+  RONDO_TRY(MayBegin());
   RONDO_TRY(driver_.Check(driver_.MemcpyDtoDAsync(AddressOf(destination), AddressOf(source), bytes, stream_),
                           "copying on the GPU"));
   return Note();

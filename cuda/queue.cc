@@ -160,6 +160,7 @@ Result<bool> Queue::HasArrived(Sequence sequence) {
 }
 
 Status Queue::PutRows(CUstream stream, CopyDirection direction, const DeviceCopy& copy) const {
+  RONDO_TRY(MayBegin());
   const bool to_host = direction == CopyDirection::kToHost;
   CUDA_MEMCPY2D rows{};
   rows.WidthInBytes = copy.row_bytes;
@@ -175,6 +176,7 @@ Status Queue::PutRows(CUstream stream, CopyDirection direction, const DeviceCopy
 }
 
 Status Queue::PutRow(CUstream stream, CopyDirection direction, const DeviceCopy& copy) const {
+  RONDO_TRY(MayBegin());
   const std::size_t bytes = copy.row_bytes;
   if (direction == CopyDirection::kToHost)
     return driver_.Check(driver_.MemcpyDtoHAsync(copy.host, AddressOf(copy.device), bytes, stream), "copying");
@@ -205,8 +207,12 @@ Status Queue::Put(const Way& way, CopyDirection direction, const DeviceCopy& cop
   return {};
 }
 
+Status Queue::MayBegin() const {
+  if (std::atomic_ref(words_->left).load(std::memory_order_acquire) != kForGood) return {};
+  return Fail(ErrorCode::kAborted, "streams no longer wait for what {} copies", gpu_->name());
+}
+
 Status Queue::Copy(CopyDirection direction, const DeviceCopy& copy) {
-  if (HasLeftForGood()) return Fail(ErrorCode::kAborted, "streams no longer wait for what {} copies", gpu_->name());
   const Gpu::Use use(*gpu_);
   Way& way = ways_[static_cast<std::size_t>(direction)];
   RONDO_TRY(Put(way, direction, copy));
@@ -234,8 +240,6 @@ void Queue::Leave(Sequence sequence) noexcept {
   while (last != kForGood && !left.compare_exchange_weak(last, sequence, std::memory_order_release)) {
   }
 }
-
-bool Queue::HasLeftForGood() const { return std::atomic_ref(words_->left).load(std::memory_order_acquire) == kForGood; }
 
 void Queue::LeaveForGood() noexcept {
   if (Peers* const peers = peers_seen_.load(); peers != nullptr) peers->BeginNothing();

@@ -76,7 +76,7 @@ class Queue final : public DeviceQueue {
   Status Put(const Way& way, CopyDirection direction, const DeviceCopy& copy) const;
   Status PutRows(CUstream stream, CopyDirection direction, const DeviceCopy& copy) const;
   Status PutRow(CUstream stream, CopyDirection direction, const DeviceCopy& copy) const;
-  bool HasLeftForGood() const;
+  Status MayBegin() const;
   CUevent& ArrivalOf(Sequence sequence) { return arrivals_[sequence % arrivals_.size()]; }
 
   const std::shared_ptr<const Gpu> gpu_;

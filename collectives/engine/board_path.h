@@ -78,6 +78,8 @@ class BoardPath {
   bool HasNews() const;
   bool MoverBusy() const;
   void Drain();
+  // Any thread, for good: nothing that others read of this rank's memory from now on makes a result. Part of Drain.
+  void Withdraw();
   const OperationDescriptor& operation() const { return operation_; }
   // How many operations have read memory where it lay.
   std::uint64_t pulls() const { return all_pulls_; }
@@ -217,7 +219,6 @@ class BoardPath {
   std::uint64_t MayTake(Rank rank) const;
   bool HasWithdrawn(Rank rank) const;
   bool AnyHasWithdrawn() const;
-  void Withdraw();
   bool PullHasNews() const;
   bool PullWaitsFor(Rank peer) const;
   std::uint64_t PulledBytes() const;

@@ -378,7 +378,7 @@ bool BoardPath::AnyHasWithdrawn() const {
   return false;
 }
 
-// Before the user's first.
+// Before the user's first touch.
 void BoardPath::Withdraw() {
   RelayOf(rank_).withdrawn.store(true, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -179,7 +179,8 @@ class DeviceQueue {
   // For this operation and all before it.
   virtual void Leave(Sequence sequence) noexcept = 0;
   // Any thread. For all that have entered and all that ever will, whatever leaves later: for the error path, after
-  // Drain. Calls the driver for nothing. From now on nothing is begun: kAborted.
+  // Drain where that can be waited for. Calls no driver. What is asked for from now on is refused (kAborted); a call
+  // that the driver holds at this moment may touch memory until it has come back, which Drain waits for.
   virtual void LeaveForGood() noexcept = 0;
   // Returns once no copy touches any memory any more. Bounded time.
   virtual void Drain() noexcept = 0;

@@ -1,9 +1,10 @@
 // What runs a communicator's operations, one after the other: the engines with their schedules, or the board. To
 // everybody else they are one.
 //
-// Thread rule: the owner of the endpoint.
+// Thread rule: the owner of the endpoint; Withdraw any thread.
 #pragma once
 
+#include <atomic>
 #include <optional>
 #include <span>
 #include <vector>
@@ -26,6 +27,7 @@ class Runner {
   void UseBoard(Board& board) {
     board_.emplace(rank_, world_size_, board, mover_);
     board_->RunsOn(core_);
+    board_seen_.store(&*board_);
   }
   bool has_board() const { return board_.has_value(); }
 
@@ -60,6 +62,10 @@ class Runner {
   void Drain() {
     if (board_) board_->Drain();
     engine_.Drain();
+  }
+  // Before memory that others may still read on the board is its user's again, where Drain has to wait.
+  void Withdraw() {
+    if (BoardPath* const board = board_seen_.load(); board != nullptr) board->Withdraw();
   }
   const OperationDescriptor& operation() const { return on_board() ? board_->operation() : engine_.operation(); }
   std::vector<Standing> Waiting() const { return on_board() ? board_->Waiting() : engine_.Waiting(); }
@@ -98,6 +104,7 @@ class Runner {
   int core_ = -1;
   RailedEngine engine_;
   std::optional<BoardPath> board_;
+  std::atomic<BoardPath*> board_seen_{nullptr};
 };
 
 }  // namespace rondo

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -278,55 +280,76 @@ TEST_CASE("A stream that does not come is named by the timeout, and goes on afte
   });
 }
 
+// On the stream's thread in place of a device, which nobody has to look at.
+void AwaitStream(PlainStream& stream) {
+  while (!stream.Run()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
 TEST_CASE("A driver that waits for streams that wait for an operation is named by the timeout, and they go on") {
-  InprocNetwork network(2, {});
-  DeviceFault fault;
-  OnDevices(network, [&](Communicator& communicator, OwnDevice& own) {
-    PlainDeviceMemory& memory = own.Holding(plain::Values{4, 5});
-    OperationOptions options = own.options();
-    options.timeout = std::chrono::seconds(communicator.rank() == 1 ? 3 : 30);
-    if (communicator.rank() == 1) own.device->HoldUpCalls(true);
-    Work work =
-        communicator.AllReduceAsync(memory.address(), memory.address(), 2, DataType::kInt64, ReduceOp::kSum, options);
-    while (communicator.rank() == 1 && !own.stream.Run()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    const Status status = work.Wait();
-    fault.Told(communicator.rank(), status, own.device->held_calls());
-    REQUIRE(!status);
-    CAPTURE(status.error().ToString());
-    CHECK(status.error().code() == ErrorCode::kTimeout);
-    CHECK(status.error().culprit() == 1);
-    CHECK(SaidOf(status).find("operation #1 did not end in time: rank 1 waits for the driver of the plain device") !=
-          std::string::npos);
-    CHECK(own.stream.Run());
-  });
+  for (const int timeout_ms : {300, 3000}) {  // before and after it is known how long it does not come back
+    CAPTURE(timeout_ms);
+    InprocNetwork network(2, {});
+    DeviceFault fault;
+    OnDevices(network, [&](Communicator& communicator, OwnDevice& own) {
+      PlainDeviceMemory& memory = own.Holding(plain::Values{4, 5});
+      OperationOptions options = own.options();
+      options.timeout = std::chrono::milliseconds(communicator.rank() == 1 ? timeout_ms : 30'000);
+      if (communicator.rank() == 1) own.device->HoldUpCalls(true);
+      Work work =
+          communicator.AllReduceAsync(memory.address(), memory.address(), 2, DataType::kInt64, ReduceOp::kSum, options);
+      if (communicator.rank() == 1) AwaitStream(own.stream);
+      const Status status = work.Wait();
+      fault.Told(communicator.rank(), status, own.device->held_calls());
+      REQUIRE(!status);
+      CAPTURE(status.error().ToString());
+      CHECK(status.error().code() == ErrorCode::kTimeout);
+      CHECK(status.error().culprit() == 1);
+      CHECK(SaidOf(status).find("operation #1 did not end in time: rank 1 waits for a call that does not come back, "
+                                "perhaps one of the driver of the plain device") != std::string::npos);
+      CHECK(own.stream.Run());
+    });
+  }
 }
 
-TEST_CASE("Streams go on, too, where another rank fails while the driver holds up whoever would let them") {
-  InprocNetwork network(2, {});
-  OnDevices(network, [](Communicator& communicator, OwnDevice& own) {
-    PlainDeviceMemory& memory = own.Holding(plain::Values{4, 5});
-    CHECK(TextOf(communicator.Barrier()) == "ok");  // so that they are connected
-    if (communicator.rank() == 0) return communicator.Abort("it was asked to");
-    own.device->HoldUpCalls(true);
-    Work work = communicator.AllReduceAsync(memory.address(), memory.address(), 2, DataType::kInt64, ReduceOp::kSum,
-                                            own.options());
-    while (!own.stream.Run()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    CHECK(SaidOf(work.Wait()).find("rank 0 aborted: it was asked to") != std::string::npos);
-  });
+TEST_CASE("Streams go on where nobody drives what they wait for, or what comes before that") {
+  for (const bool host_first : {false, true}) {
+    InprocNetwork network(2, {});
+    OnDevices(
+        network,
+        [&](Communicator& communicator, OwnDevice& own) {
+          PlainDeviceMemory& memory = own.Holding(plain::Values{4, 5});
+          OperationOptions options = own.options();
+          options.timeout = std::chrono::milliseconds(100);
+          plain::Values host{1};
+          Work first;
+          if (host_first)
+            first = communicator.AllReduceAsync(host.data(), host.data(), 1, DataType::kInt64, ReduceOp::kSum,
+                                                {.timeout = options.timeout});
+          Work work = communicator.AllReduceAsync(memory.address(), memory.address(), 2, DataType::kInt64,
+                                                  ReduceOp::kSum, options);
+          AwaitStream(own.stream);
+          CHECK(SaidOf(work.Wait()).find("#1 did not end in time") != std::string::npos);
+          CHECK(SaidOf(work.Wait()).find("waits for a thread that drives it, and there is none") != std::string::npos);
+        },
+        [](CommunicatorOptions& options) { options.progress_thread = false; });
+  }
 }
 
-TEST_CASE("Streams go on where nobody drives what they wait for") {
+TEST_CASE("After an operation that a stream waited for others may end late, as before") {
   InprocNetwork network(2, {});
   OnDevices(
       network,
       [](Communicator& communicator, OwnDevice& own) {
         PlainDeviceMemory& memory = own.Holding(plain::Values{4, 5});
-        OperationOptions options = own.options();
-        options.timeout = std::chrono::milliseconds(100);
-        Work work = communicator.AllReduceAsync(memory.address(), memory.address(), 2, DataType::kInt64, ReduceOp::kSum,
-                                                options);
-        while (!own.stream.Run()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        CHECK(SaidOf(work.Wait()).find("waits for a thread that drives it: none does") != std::string::npos);
+        CHECK(TextOf(communicator.AllReduce(memory.address(), memory.address(), 2, DataType::kInt64, ReduceOp::kSum,
+                                            own.options())) == "ok");
+        plain::Values host{1};
+        Work work = communicator.AllReduceAsync(host.data(), host.data(), 1, DataType::kInt64, ReduceOp::kSum,
+                                                {.timeout = std::chrono::milliseconds(300)});
+        std::this_thread::sleep_for(std::chrono::seconds(3));  // which nobody else drives
+        communicator.Progress();
+        const std::optional<Status> status = work.Test();
+        CHECK((!status || SaidOf(*status).find("there is none") == std::string::npos));
       },
       [](CommunicatorOptions& options) { options.progress_thread = false; });
 }

@@ -18,127 +18,159 @@ constexpr Duration kLookEvery = milliseconds(1);
 
 struct Watched : WatchedStreams {
   std::atomic<Sequence> done{0};
-  std::atomic<bool> moves{false}, driven{true}, fails_late{true}, failed{false}, ended{false}, let_go{false};
-  mutable std::atomic<std::uint64_t> count{0};
-  std::atomic<int> held_up{0}, late{0};
+  // Whether whoever drives looks around at all, and holds the right to drive.
+  std::atomic<bool> looks_around{false}, driven{true}, failed{false}, ending{false}, ended{false};
+  std::atomic<int> held_up{0}, late{0}, let_go{0};
   std::atomic<Sequence> last_late{0};
   std::atomic<bool> last_was_held_up{false};
+  mutable std::atomic<std::uint64_t> count{0};  // looks of the watch
 
   Sequence completed() const override { return done; }
   std::uint64_t looks() const override {
-    const std::uint64_t now = ++count;  // once at every look of the watch
-    return moves ? now : 0;
+    const std::uint64_t now = ++count;
+    return looks_around ? now : 0;
   }
   bool is_driven() const override { return driven; }
-  bool has_failed() const override { return failed; }
+  bool has_failed() const override {
+    if (failed) ++count;
+    return failed;
+  }
+  bool is_ending() const override { return ending; }
   bool has_ended() const override { return ended; }
   void OnHeldUp(Sequence, Duration) override { ++held_up; }
   void OnLate(Sequence operation, bool is_held_up) override {
     last_late = operation;
     last_was_held_up = is_held_up;
     ++late;
-    if (fails_late) failed = true;
+    failed = true;
   }
-  void LetStreamsGo() override { let_go = true; }
+  void LetStreamsGo() override { ++let_go; }
 
-  // The next looks have been taken.
-  void LookSome() const {
-    for (const std::uint64_t until = count + 30; count < until;) std::this_thread::sleep_for(kLookEvery);
-  }
-  void AwaitNoLooks() const {
-    for (std::uint64_t last = 0; last != count;) {
+  // For as many of its looks, or until it looks no more.
+  void LookSome(std::uint64_t looks = 30) const {
+    const std::uint64_t until = count + looks;
+    for (std::uint64_t last = ~count; last != count && count < until;) {
       last = count;
       std::this_thread::sleep_for(50 * kLookEvery);
     }
   }
 };
 
-void Await(const std::atomic<bool>& it) {
-  while (!it) std::this_thread::sleep_for(kLookEvery);
-}
-
-TEST_CASE("An operation that nobody drives fails a second after its deadline, and then the streams are let go") {
+struct Scene {
   ManualClock clock;
   Watched watched;
-  watched.driven = false;
-  StreamWatch watch(watched, clock, 4, kLookEvery);
-  watch.Issued(1, clock.Now() + seconds(5), true);
-  clock.Advance(seconds(5) + milliseconds(999));
-  watched.LookSome();
-  CHECK(watched.late == 0);
-  clock.Advance(milliseconds(1));
-  Await(watched.let_go);
-  CHECK(watched.late == 1);
-  CHECK(watched.last_late == 1);
-  CHECK(!watched.last_was_held_up);
-  CHECK(watched.held_up == 0);
+  StreamWatch watch{watched, clock, 4, kLookEvery};
+
+  StreamWatch::Issue In(Duration time, bool on_device = true, bool stream_waits = true) const {
+    return {.deadline = clock.Now() + time, .on_device = on_device, .stream_waits = stream_waits};
+  }
+  void AwaitLettingGo() const {
+    for (int i = 0; i < 10'000 && watched.let_go == 0; ++i) std::this_thread::sleep_for(kLookEvery);
+    REQUIRE(watched.let_go == 1);
+  }
+};
+
+TEST_CASE("An operation that nobody drives fails a second after its deadline, and then the streams are let go") {
+  Scene scene;
+  scene.watched.driven = false;
+  scene.watch.Issued(1, scene.In(seconds(5)));
+  scene.clock.Advance(seconds(5) + milliseconds(999));
+  scene.watched.LookSome();
+  CHECK(scene.watched.late == 0);
+  scene.clock.Advance(milliseconds(1));
+  scene.AwaitLettingGo();
+  CHECK(scene.watched.late == 1);
+  CHECK(scene.watched.last_late == 1);
+  CHECK(!scene.watched.last_was_held_up);
+  CHECK(scene.watched.held_up == 0);
 }
 
 TEST_CASE("One whose owner does not come back is said to be held up once, and fails at its deadline") {
-  ManualClock clock;
-  Watched watched;
-  StreamWatch watch(watched, clock, 4, kLookEvery);
-  watch.Issued(1, clock.Now() + seconds(5), true);
-  watched.LookSome();
-  CHECK(watched.held_up == 1);
-  CHECK(watched.late == 0);
-  clock.Advance(seconds(5));
-  Await(watched.let_go);
-  CHECK(watched.last_was_held_up);
+  Scene scene;
+  scene.watch.Issued(1, scene.In(seconds(5)));
+  scene.watched.LookSome();
+  CHECK(scene.watched.held_up == 1);
+  CHECK(scene.watched.late == 0);
+  scene.clock.Advance(seconds(5));
+  scene.AwaitLettingGo();
+  CHECK(scene.watched.last_was_held_up);
 }
 
-TEST_CASE("One that is looked after is let be, however late; so is who drives an operation of the host") {
-  ManualClock clock;
-  Watched watched;
-  watched.moves = true;
-  StreamWatch watch(watched, clock, 4, kLookEvery);
-  watch.Issued(1, clock.Now(), true);
-  clock.Advance(seconds(10));
-  watched.LookSome();
-  CHECK(watched.late == 0);
-  watched.moves = false;
-  watch.Issued(2, clock.Now() + seconds(5), false);
-  watched.done = 1;
-  watched.LookSome();
-  CHECK(watched.held_up == 0);
-  clock.Advance(seconds(6));
-  Await(watched.let_go);
-  CHECK(watched.last_late == 2);
+TEST_CASE("One whose owner looks around is let be, however late") {
+  Scene scene;
+  scene.watched.looks_around = true;
+  scene.watch.Issued(1, scene.In(seconds(5)));
+  scene.clock.Advance(seconds(10));
+  scene.watched.LookSome();
+  CHECK(scene.watched.held_up == 0);
+  CHECK(scene.watched.late == 0);
 }
 
-TEST_CASE(
-    "Streams are left to an owner who ends everything after a failure, and let go in the stead of one who does not") {
-  for (const bool ends : {true, false}) {
-    ManualClock clock;
-    Watched watched;
-    watched.ended = ends;
-    {
-      StreamWatch watch(watched, clock, 4, kLookEvery);
-      watch.Issued(1, clock.Now() + seconds(5), true);
-      watched.failed = true;
-      if (!ends) Await(watched.let_go);
-      std::this_thread::sleep_for(10 * kLookEvery);
-    }
-    CHECK(watched.let_go == !ends);
-    CHECK(watched.late == 0);
+TEST_CASE("Who works on an operation of the host is in no call of the driver, and let be as well") {
+  Scene scene;
+  scene.watch.Issued(1, scene.In(seconds(5), /*on_device=*/false, /*stream_waits=*/false));
+  scene.watch.Issued(2, scene.In(seconds(5)));
+  scene.clock.Advance(seconds(10));
+  scene.watched.LookSome();
+  CHECK(scene.watched.held_up == 0);
+  CHECK(scene.watched.late == 0);
+}
+
+TEST_CASE("What no stream waits for is not watched") {
+  Scene scene;
+  scene.watch.Issued(1, scene.In(seconds(5)));
+  scene.watched.done = 1;
+  scene.watch.Issued(2, scene.In(seconds(5), /*on_device=*/true, /*stream_waits=*/false));
+  scene.clock.Advance(seconds(10));
+  scene.watched.LookSome();
+  CHECK(scene.watched.held_up == 0);
+  CHECK(scene.watched.late == 0);
+}
+
+TEST_CASE("Of operations behind each other the first deadline counts") {
+  Scene scene;
+  scene.watch.Issued(1, scene.In(seconds(50), /*on_device=*/true, /*stream_waits=*/false));
+  scene.watch.Issued(2, scene.In(seconds(5)));
+  scene.clock.Advance(seconds(6));
+  scene.AwaitLettingGo();
+  CHECK(scene.watched.last_late == 2);
+}
+
+TEST_CASE("After a failure an owner who ends everything is left to it, one who is about to is given more time") {
+  for (const bool ending : {false, true}) {
+    Scene scene;
+    scene.watched.ending = ending;
+    scene.watch.Issued(1, scene.In(seconds(5)));
+    scene.watched.LookSome(2);
+    const std::uint64_t before = scene.watched.count;
+    scene.watched.failed = true;
+    scene.AwaitLettingGo();
+    CHECK((scene.watched.count - before >= StreamWatch::kLooksWhileEnding) == ending);
+    CHECK(scene.watched.late == 0);
   }
+  Scene scene;
+  scene.watched.ended = true;
+  scene.watch.Issued(1, scene.In(seconds(5)));
+  scene.watched.failed = true;
+  scene.watched.LookSome();
+  CHECK(scene.watched.let_go == 0);
 }
 
-TEST_CASE("It sleeps while nothing is under way, and wakes for what is issued then") {
-  ManualClock clock;
-  Watched watched;
-  StreamWatch watch(watched, clock, 4, kLookEvery);
-  watch.Issued(1, clock.Now() + seconds(5), true);
+TEST_CASE("It sleeps while no stream waits, and wakes for one that does") {
+  Scene scene;
+  scene.watch.Issued(1, scene.In(seconds(5)));
   for (Sequence next = 2; next < 12; ++next) {  // more than there is room for at once
-    watched.done = next - 1;
-    watched.AwaitNoLooks();
-    watch.Issued(next, clock.Now() + seconds(5), true);
-    watched.LookSome();
-    CHECK(watched.late == 0);
+    scene.watched.done = next - 1;
+    scene.watched.LookSome(1000);  // until it sleeps
+    const std::uint64_t asleep = scene.watched.count;
+    scene.watch.Issued(next, scene.In(seconds(5)));
+    scene.watched.LookSome();
+    CHECK(scene.watched.count > asleep);
+    CHECK(scene.watched.late == 0);
   }
-  clock.Advance(seconds(6));
-  Await(watched.let_go);
-  CHECK(watched.last_late == 11);
+  scene.clock.Advance(seconds(6));
+  scene.AwaitLettingGo();
+  CHECK(scene.watched.last_late == 11);
 }
 
 }  // namespace

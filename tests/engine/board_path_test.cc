@@ -299,7 +299,7 @@ TEST_CASE("operations on lanes go between, and the turns go on") {
   }
 }
 
-TEST_CASE("memory that its rank has given back to its user makes no result") {
+void GiveBackBeforeTheEnd(bool by_draining) {
   EngineWorld world({.ranks = 2, .board_part_bytes = 8192});
   world.plain_board().AnswerQuestions([](Question) { return true; });
   world.NextSequence();
@@ -318,7 +318,7 @@ TEST_CASE("memory that its rank has given back to its user makes no result") {
   for (int i = 0; i < 20; ++i) REQUIRE(world.PollOne(1));
   REQUIRE(world.board(1).pulls() == 1);
   REQUIRE(world.board(1).WaitsFor(0));
-  world.board(1).Drain();
+  by_draining ? world.board(1).Drain() : world.board(1).Withdraw();
   for (int i = 0; i < 20; ++i) {
     const auto progress = world.PollOne(0);
     REQUIRE(progress);
@@ -326,6 +326,11 @@ TEST_CASE("memory that its rank has given back to its user makes no result") {
   }
   CHECK(world.board(0).WaitsFor(1));
   CHECK(!world.board(0).HasNews());
+}
+
+TEST_CASE("memory that its rank has given back to its user makes no result, whether it could wait for its own or not") {
+  GiveBackBeforeTheEnd(true);
+  GiveBackBeforeTheEnd(false);
 }
 
 TEST_CASE("memory that its rank has given back before anybody read it makes no error that names the wrong one") {

@@ -366,7 +366,9 @@ class PlainDevice final : public Device {
       return ended_[static_cast<std::size_t>(direction)];
     }
     void Leave(Sequence sequence) noexcept override {
-      if (left_->load() != kForGood) left_->store(sequence);
+      Sequence last = left_->load();
+      while (last != kForGood && !left_->compare_exchange_weak(last, sequence)) {
+      }
     }
     void LeaveForGood() noexcept override { left_->store(kForGood); }
     void Drain() noexcept override {

@@ -106,7 +106,7 @@ TEST_CASE("Every status of a completion has a name and a remedy") {
     CHECK(words.name != "an unknown status");
     CHECK(words.remedy.size() > 10);
   }
-  CHECK(Words(static_cast<ibv_wc_status>(200)).name == "an unknown status");
+  CHECK(Words(static_cast<ibv_wc_status>(31)).name == "an unknown status");
   CHECK(Words(IBV_WC_RETRY_EXC_ERR).peer);
   CHECK_FALSE(Words(IBV_WC_LOC_QP_OP_ERR).peer);
 }
@@ -116,7 +116,7 @@ TEST_CASE("Every event of a device has a name, and a remedy where something is w
     CAPTURE(event);
     CHECK(Words(static_cast<ibv_event_type>(event)).name != "an unknown event");
   }
-  CHECK(Words(static_cast<ibv_event_type>(200)).name == "an unknown event");
+  CHECK(Words(static_cast<ibv_event_type>(31)).name == "an unknown event");
   for (const ibv_event_type event : {IBV_EVENT_PORT_ERR, IBV_EVENT_SM_CHANGE, IBV_EVENT_GID_CHANGE}) {
     CHECK(Words(event).of_port);
     CHECK_FALSE(Words(event).remedy.empty());

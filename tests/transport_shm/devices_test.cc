@@ -3,8 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/half.h"
@@ -200,6 +203,28 @@ TEST_CASE("A rank that gives up amid an operation on devices has all others fail
     CHECK(status.error().message().find("as the test wants it") != std::string::npos);
     own.stream.Hold(false);
     CHECK(own.stream.Run());
+  });
+}
+
+TEST_CASE("Streams go on, too, where another rank fails while the driver holds up whoever would let them") {
+  std::atomic<bool> held_up{false};
+  OnShmDevices(2, [&](Communicator& communicator, OwnDevice& own) {
+    PlainDeviceMemory& memory = own.Holding(plain::Values{4, 5});
+    CHECK(communicator.Barrier());  // so that they are connected
+    if (communicator.rank() == 0) {
+      while (!held_up) std::this_thread::yield();
+      return communicator.Abort("as the test wants it");
+    }
+    own.device->HoldUpCalls(true);
+    Work work = communicator.AllReduceAsync(memory.address(), memory.address(), 2, DataType::kInt64, ReduceOp::kSum,
+                                            own.options());
+    while (own.device->held_calls() == 0) std::this_thread::yield();
+    held_up = true;
+    while (!own.stream.Run()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const Status status = work.Wait();
+    REQUIRE(!status);
+    INFO(status.error().ToString());
+    CHECK(status.error().message().find("as the test wants it") != std::string::npos);
   });
 }
 
