@@ -212,7 +212,7 @@ struct OperationOptions {
   DeviceStream stream = nullptr;          // of kDevice: where the operation has its place
   // Whether what is put on the stream after the call waits for the operation; else who wants its result waits for the
   // Work. A stream that waits needs the host, and so what the driver does on a thread of this process while it waits
-  // itself for that stream, as when it loads a kernel, may not end before the operation fails at its timeout
+  // itself for that stream, as when it loads a kernel, perhaps ends only when the operation has failed at its timeout
   // (docs/GOTCHAS.md). Captured operations wait.
   bool stream_waits = true;
 };

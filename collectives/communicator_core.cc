@@ -335,18 +335,10 @@ Error CommunicatorCore::WhyRefused(const Error& found) {
 }
 
 Result<Sequence> CommunicatorCore::Take(OperationRequest& request, const OperationOptions& options, bool at_once) {
-  Result<Sequence> taken = OrFail("issuing an operation", [&]() -> Result<Sequence> {
+  return OrFail("issuing an operation", [&]() -> Result<Sequence> {
     RONDO_TRY(Check(request, options));
-    if (request.descriptor.on_devices) {
-      RONDO_TRY(OpenDevice(request));
-      RONDO_ASSIGN(const bool captured, device_queue_->IsCaptured(request.stream));
-      if (captured) return IssueIntoGraph(request);
-      RONDO_TRY(PrepareStaging(request));
-    }
-    return Issue(request, at_once);
+    return request.descriptor.on_devices ? IssueOnDevice(request) : Issue(request, at_once);
   });
-  if (!taken && taken.error().code() == ErrorCode::kDevice) return Fail(OnDevice(taken.error()));
-  return taken;
 }
 
 Status CommunicatorCore::Run(OperationRequest&& request, const OperationOptions& options) {

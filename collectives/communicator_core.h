@@ -286,8 +286,9 @@ class CommunicatorCore final : public PeerObserver,
   // Issuer: when the operation was issued, and what follows from it.
   void NoteIssue(Pending& pending);
   Error WhyRefused(const Error& found);
-  // Issuer, of operations on memory of devices (communicator_devices.cc): the way to the device and staging memory,
-  // made when they are first needed.
+  // Issuer, of operations on memory of devices (communicator_devices.cc): all of Issue, and what it needs: the way to
+  // the device and staging memory, made when they are first needed.
+  Result<Sequence> IssueOnDevice(OperationRequest& request);
   Status OpenDevice(const OperationRequest& request);
   Status PrepareStaging(OperationRequest& request);
   Status GrowStaging(const OperationRequest& request);
@@ -495,6 +496,7 @@ class CommunicatorCore final : public PeerObserver,
   std::atomic<DeviceQueue*> device_queue_seen_{nullptr};
   std::unique_ptr<StreamWatch> stream_watch_;  // from the first operation on that streams wait for
   std::thread teller_;                         // stream_watch_'s: says what it must not wait to have said
+  std::atomic<bool> teller_speaks_{false};
   std::unique_ptr<StagingMemory> staging_memory_;
   DeviceProgram program_;  // of the operation that is captured now
   std::atomic<bool> has_graphs_{false};

@@ -31,6 +31,19 @@ Status CommunicatorCore::OpenDevice(const OperationRequest& request) {
   return check(request.output, request.output_elements, "output");
 }
 
+Result<Sequence> CommunicatorCore::IssueOnDevice(OperationRequest& request) {
+  const auto issue = [&]() -> Result<Sequence> {
+    RONDO_TRY(OpenDevice(request));
+    RONDO_ASSIGN(const bool captured, device_queue_->IsCaptured(request.stream));
+    if (captured) return IssueIntoGraph(request);
+    RONDO_TRY(PrepareStaging(request));
+    return Issue(request);
+  };
+  Result<Sequence> issued = issue();
+  if (issued) return issued;
+  return Fail(OnDevice(issued.error()));
+}
+
 Status CommunicatorCore::PrepareStaging(OperationRequest& request) {
   const bool idle = completed_.load(std::memory_order_acquire) == issued_.load(std::memory_order_relaxed);
   if (idle) device_queue_->Rest();
@@ -104,9 +117,11 @@ void CommunicatorCore::Watch(const Pending& pending) {
       {.deadline = pending.deadline, .on_device = on_device, .stream_waits = on_device && request.stream_waits});
 }
 
-// By a thread of its own: a logger may wait for a lock that whoever is held up has, an interpreter's say.
+// By a thread of its own: a logger may wait for a lock that whoever is held up has, an interpreter's say. While one
+// still speaks no other is heard.
 void CommunicatorCore::OnHeldUp(Sequence operation, Duration time) {
-  if (options_.logger == nullptr || teller_.joinable()) return;
+  if (options_.logger == nullptr || teller_speaks_.exchange(true)) return;
+  if (teller_.joinable()) teller_.join();
   const auto tell = [this, operation, seconds = std::chrono::duration<double>(time).count()] {
     IfMemoryAllows([&] {
       Log(options_.logger, LogLevel::kWarning,
@@ -115,6 +130,7 @@ void CommunicatorCore::OnHeldUp(Sequence operation, Duration time) {
           "of a kernel may, that cannot end before its timeout",
           rank(), operation, seconds, device_queue_seen_.load()->name());
     });
+    teller_speaks_.store(false);
   };
   IfMemoryAllows([&] {
     try {
@@ -127,16 +143,17 @@ void CommunicatorCore::OnHeldUp(Sequence operation, Duration time) {
 void CommunicatorCore::OnLate(Sequence operation, bool is_held_up) {
   Error error = Error::MemoryRanOut();
   IfMemoryAllows([&] {
-    const std::string why =
+    const std::string whom =
         is_held_up ? fmt::format(
                          "a call that does not come back, perhaps one of the driver of {}: such a call may wait "
                          "for streams that wait for an operation, as the first launch of a kernel does",
                          device_queue_seen_.load()->name())
-                   : std::string("a thread that drives it, and there is none");
+                   : std::string(
+                         "somebody to drive it: no thread waits for an operation, and there is no progress "
+                         "thread, or it is in a callback");
     error = WithCulprit(ErrorCode::kTimeout,
-                        fmt::format("operation #{} did not end in time: rank {} waits for {}", operation, rank(), why),
-                        rank())
-                .With([&](ErrorDetails& d) { d.sequence = operation; });
+                        fmt::format("operation #{} did not end in time: rank {} waits for {}", operation, rank(), whom),
+                        rank());
   });
   Poison(std::move(error));
 }

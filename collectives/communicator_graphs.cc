@@ -66,7 +66,7 @@ Result<Sequence> CommunicatorCore::IssueIntoGraph(OperationRequest& request) {
   program_.operation = sequence;
   has_graphs_.store(true);
   if (const Status captured = device_queue_->Capture(request.stream, program_); !captured) {
-    if (world_size() > 1) Poison(captured.error());  // the others have it in their graphs
+    if (world_size() > 1) Poison(OnDevice(captured.error()));  // the others have it in their graphs
     return Fail(captured.error());
   }
   return sequence;

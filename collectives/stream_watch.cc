@@ -44,7 +44,7 @@ std::optional<StreamWatch::UnderWay> StreamWatch::Find(Sequence operation) const
 
 std::optional<StreamWatch::UnderWay> StreamWatch::FindMostUrgent(Sequence first) const {
   std::optional<UnderWay> urgent;
-  for (Sequence operation = first; operation < first + entries_.size(); ++operation) {
+  for (Sequence operation = first; operation <= last_waited_for_.load(); ++operation) {
     const std::optional<UnderWay> found = Find(operation);
     if (found && (!urgent || found->deadline < urgent->deadline)) urgent = found;
   }
@@ -94,10 +94,9 @@ bool StreamWatch::Look(TimePoint now) {
   const std::optional<UnderWay> running = Find(first);
   const bool on_device = running && running->on_device;
   const bool is_driven = watched_.is_driven();
-  // Who works on an operation of the host, a user's function say, is in no call of the driver, and will look around.
-  if (is_driven && !on_device) return true;
+  if (is_driven && !on_device && still_ < kLooksAtWork) return true;
   const bool held_up = is_driven && still_ >= kLooksUntilHeldUp;
-  if (held_up && still_ == kLooksUntilHeldUp) watched_.OnHeldUp(first, now - still_since_);
+  if (held_up && on_device && still_ == kLooksUntilHeldUp) watched_.OnHeldUp(first, now - still_since_);
   const std::optional<UnderWay> urgent = FindMostUrgent(first);
   if (!urgent) return true;
   const TimePoint late = Later(urgent->deadline, held_up ? Duration::zero() : kOwnerSpeaksFirst);

@@ -29,7 +29,7 @@ class WatchedStreams {
   virtual bool has_failed() const = 0;
   virtual bool is_ending() const = 0;  // failed, and somebody sees to it that nobody touches any memory
   virtual bool has_ended() const = 0;  // failed, and the streams have been let go
-  // Who drives has not come back for so long from a call, which may be the driver's. Said once of an operation.
+  // Who drives has not come back for so long from a call, which may be the driver's. Told once of an operation.
   virtual void OnHeldUp(Sequence operation, Duration time) = 0;
   // The operation is past its deadline. To fail.
   virtual void OnLate(Sequence operation, bool is_held_up) = 0;
@@ -43,6 +43,8 @@ class StreamWatch {
   // one who will not come. A process that was stopped has had its turn by then.
   static constexpr int kLooksUntilHeldUp = 4;
   static constexpr int kLooksUntilGivenUp = 2;
+  // Likewise, of who works on an operation of the host: on a function of the user's, say, which may be long.
+  static constexpr int kLooksAtWork = 40;
   // An owner who can ends a late operation himself.
   static constexpr Duration kOwnerSpeaksFirst = std::chrono::seconds(1);
   // Looks that an owner has after a failure to see to it that nobody touches any memory, and has who is about it: he
@@ -79,7 +81,7 @@ class StreamWatch {
     bool on_device = false;
   };
   std::optional<UnderWay> Find(Sequence operation) const;
-  // Of those under way from `first` on the one whose deadline comes first.
+  // Of those under way from `first` to the last that a stream waits for, the one whose deadline comes first.
   std::optional<UnderWay> FindMostUrgent(Sequence first) const;
   bool SomeStreamWaits() const { return watched_.completed() < last_waited_for_.load(); }
   void Run();

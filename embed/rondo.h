@@ -179,7 +179,8 @@ typedef struct rondo_options {
   void* stream;
   /* RONDO_NO: what is put on the stream later does not wait, and who wants the result waits for the work. A stream that
    * waits needs a thread of this process: what the driver does while it waits itself for that stream, as when it loads
-   * a kernel, may not end before the operation fails at its timeout (docs/GOTCHAS.md). RONDO_AS_ABOVE: it waits. */
+   * a kernel, perhaps ends only when the operation has failed at its timeout (docs/GOTCHAS.md). RONDO_AS_ABOVE: it
+   * waits. */
   rondo_choice stream_waits;
 } rondo_options;
 

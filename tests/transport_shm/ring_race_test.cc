@@ -30,7 +30,7 @@ constexpr std::size_t kCapacity = 256;
 constexpr std::size_t kLongest = 40;
 constexpr std::uint64_t kBytes = 20'000;
 
-// Of several lengths, so that they are copied by a call: what g++ copies in place it does not instrument.
+// Of several lengths, so that they are copied by a call, which every compiler instruments.
 std::size_t LengthAt(std::uint64_t at) { return static_cast<std::size_t>(std::min(1 + at % kLongest, kBytes - at)); }
 std::byte ValueAt(std::uint64_t at) { return static_cast<std::byte>(at * 7); }
 
