@@ -193,7 +193,7 @@ class CommunicatorCore final : public PeerObserver,
   void OnPeerLost(Rank peer, Error error) override;
   void OnTransportFailed(const Error& error) override;
 
-  // WatchedStreams (communicator_devices.cc)
+  // WatchedStreams (communicator_streams.cc)
   Sequence completed() const override { return completed_.load(); }
   std::uint64_t looks() const override { return looks_.load(); }
   bool is_driven() const override { return gate_.IsHeld(); }
@@ -292,6 +292,7 @@ class CommunicatorCore final : public PeerObserver,
   Status OpenDevice(const OperationRequest& request);
   Status PrepareStaging(OperationRequest& request);
   Status GrowStaging(const OperationRequest& request);
+  // Issuer (communicator_streams.cc): makes stream_watch_; tells it of an operation.
   Status WatchStreams();
   void Watch(const Pending& pending);
   // Issuer, of operations on a stream that is captured (communicator_graphs.cc): all of Issue, and of what follows.

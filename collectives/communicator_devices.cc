@@ -1,11 +1,8 @@
-// What operations on memory of devices need of a core before they are issued.
+// How operations on memory of devices are issued, and what they need of a core before.
 #include <fmt/format.h>
 
-#include <system_error>
 #include <utility>
 
-#include "base/service_thread.h"
-#include "collectives/blame.h"
 #include "collectives/communicator_core.h"
 
 namespace rondo {
@@ -94,73 +91,6 @@ Error CommunicatorCore::OnDevice(const Error& found) const {
     if (device_queue_ != nullptr) d.message = fmt::format("{}: {}", device_queue_->name(), d.message);
     d.culprit = rank();
   }));
-}
-
-// ---- streams that wait, where nobody can end what they wait for ----
-
-// What has been issued before it is there is watched, too: what streams wait for comes after it.
-Status CommunicatorCore::WatchStreams() {
-  try {
-    stream_watch_ = std::make_unique<StreamWatch>(*this, *clock_, pending_.size());
-  } catch (const std::system_error& error) {
-    return Fail(ErrorCode::kResource, "the thread that watches streams cannot be made: {}", error.what());
-  }
-  for (Sequence s = completed_.load() + 1; s <= issued_.load(std::memory_order_relaxed); ++s) Watch(PendingOf(s));
-  return {};
-}
-
-void CommunicatorCore::Watch(const Pending& pending) {
-  const OperationRequest& request = pending.request;
-  const bool on_device = request.staging != nullptr;
-  stream_watch_->Issued(
-      request.descriptor.sequence,
-      {.deadline = pending.deadline, .on_device = on_device, .stream_waits = on_device && request.stream_waits});
-}
-
-// By a thread of its own: a logger may wait for a lock that whoever is held up has, an interpreter's say. While one
-// still speaks no other is heard.
-void CommunicatorCore::OnHeldUp(Sequence operation, Duration time) {
-  if (options_.logger == nullptr || teller_speaks_.exchange(true)) return;
-  if (teller_.joinable()) teller_.join();
-  const auto tell = [this, operation, seconds = std::chrono::duration<double>(time).count()] {
-    IfMemoryAllows([&] {
-      Log(options_.logger, LogLevel::kWarning,
-          "rank {}: whoever drives operation #{} has not come back from a call for {:.1f} s, which may be one of the "
-          "driver of {}: where a call of the driver waits for streams that wait for an operation, as the first launch "
-          "of a kernel may, that cannot end before its timeout",
-          rank(), operation, seconds, device_queue_seen_.load()->name());
-    });
-    teller_speaks_.store(false);
-  };
-  IfMemoryAllows([&] {
-    try {
-      teller_ = StartServiceThread("rondo-teller", tell);
-    } catch (const std::system_error&) {  // then it is not said
-    }
-  });
-}
-
-void CommunicatorCore::OnLate(Sequence operation, bool is_held_up) {
-  Error error = Error::MemoryRanOut();
-  IfMemoryAllows([&] {
-    const std::string whom =
-        is_held_up ? fmt::format(
-                         "a call that does not come back, perhaps one of the driver of {}: such a call may wait "
-                         "for streams that wait for an operation, as the first launch of a kernel does",
-                         device_queue_seen_.load()->name())
-                   : std::string(
-                         "somebody to drive it: no thread waits for an operation, and there is no progress "
-                         "thread, or it is in a callback");
-    error = WithCulprit(ErrorCode::kTimeout,
-                        fmt::format("operation #{} did not end in time: rank {} waits for {}", operation, rank(), whom),
-                        rank());
-  });
-  Poison(std::move(error));
-}
-
-void CommunicatorCore::LetStreamsGo() {
-  runner_->Withdraw();
-  if (DeviceQueue* const queue = device_queue_seen_.load(); queue != nullptr) queue->LeaveForGood();
 }
 
 }  // namespace rondo
