@@ -1,6 +1,6 @@
 #include "base/access.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

@@ -2,7 +2,7 @@
 // every build; what the world can do to us is an Error instead.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string>
 #include <string_view>

@@ -1,6 +1,6 @@
 #include "base/error.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <utility>

@@ -3,7 +3,7 @@
 // writes is printable (printable.h), whatever strangers sent that it tells of.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdint>
 #include <string_view>

@@ -1,7 +1,7 @@
 // Result<T>: a value or an Error. Status: nothing or an Error. No exception crosses a public header of Rondo.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <tl/expected.hpp>
 #include <utility>

@@ -1,7 +1,7 @@
 // Errors that say which rank is to blame.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string>
 #include <utility>

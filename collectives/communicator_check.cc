@@ -1,5 +1,5 @@
 // What a call must satisfy before anything starts: its arguments, each by itself and with each other.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <numeric>

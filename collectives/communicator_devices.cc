@@ -1,5 +1,5 @@
 // How operations on memory of devices are issued, and what they need of a core before.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 

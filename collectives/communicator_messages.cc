@@ -1,7 +1,7 @@
 // Sends and receives of a core: how they get from whoever issues them to the engine of messages, and their results
 // back. Unlike collectives they may be issued by any thread, so they are handed over under a lock; a blocking one lives
 // on its caller's stack and allocates nothing.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>

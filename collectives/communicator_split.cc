@@ -1,5 +1,5 @@
 // Groups: communicators that are split from another one. All ranks get theirs, or none does.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>

@@ -1,5 +1,5 @@
 // Streams that wait for operations, where nobody else can end what they wait for (stream_watch.h).
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <chrono>
 #include <memory>

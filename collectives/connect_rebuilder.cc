@@ -1,6 +1,6 @@
 #include "collectives/connect_rebuilder.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "collectives/cpu_list.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sched.h>
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // rebuilder.
 #include "collectives/rebuild.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>

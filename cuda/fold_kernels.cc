@@ -1,6 +1,6 @@
 #include "cuda/fold_kernels.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

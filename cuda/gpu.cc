@@ -1,6 +1,6 @@
 #include "cuda/gpu.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/deaf.h"
 

@@ -1,6 +1,6 @@
 #include "cuda/session.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 

@@ -1,7 +1,7 @@
 // The variables that a process was started with, as a function that is handed in: the library itself never reads them.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <charconv>
 #include <functional>

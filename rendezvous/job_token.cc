@@ -1,6 +1,6 @@
 #include "rendezvous/job_token.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <optional>
 

@@ -1,6 +1,6 @@
 #include "rendezvous/remote_store.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 

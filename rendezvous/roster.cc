@@ -1,6 +1,6 @@
 #include "rendezvous/roster.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>

@@ -1,6 +1,6 @@
 #include "rendezvous/roster_records.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>

@@ -1,6 +1,6 @@
 #include "rendezvous/tcp_store_service.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 #include <variant>

@@ -1,6 +1,6 @@
 #include "rendezvous/tls_settings.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <charconv>
 

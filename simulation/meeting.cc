@@ -1,6 +1,6 @@
 #include "simulation/meeting.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdlib>
 #include <utility>

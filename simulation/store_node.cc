@@ -1,6 +1,6 @@
 #include "simulation/store_node.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,9 @@
 // rondo chaos: whole jobs on virtual time, with faults, from seeds.
 #include "simulation/chaos.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <map>

@@ -1,7 +1,7 @@
 #include "tools/child_process.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <linux/close_range.h>
 #include <poll.h>
 #include <sys/prctl.h>

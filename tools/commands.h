@@ -2,9 +2,12 @@
 // names it, its callback does the job and leaves the exit code.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace rondo {
 

@@ -1,7 +1,8 @@
 // rondo doctor: looks this host over for what usually goes wrong with a job.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <chrono>

@@ -1,5 +1,5 @@
 // rondo doctor on environment variables that change what happens without a word; and the order of all sections.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // rondo doctor on the host itself: memory, limits, cores and clock.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <limits>

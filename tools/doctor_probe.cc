@@ -2,7 +2,7 @@
 #include "tools/doctor_probe.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>

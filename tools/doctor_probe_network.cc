@@ -1,5 +1,5 @@
 // What the network tells: settings, names, and attempts at connections.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // rondo doctor on RDMA, and on GPUs whose memory adapters could reach.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <string>

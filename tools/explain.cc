@@ -1,6 +1,7 @@
 // rondo explain: what a call would do, without doing it.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>

@@ -2,7 +2,6 @@
 // value reads the same in every subcommand.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -13,6 +12,11 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/tls.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace rondo {
 

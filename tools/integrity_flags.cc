@@ -1,5 +1,7 @@
 #include "tools/integrity_flags.h"
 
+#include <CLI/CLI.hpp>
+
 namespace rondo {
 
 void AddIntegrity(CLI::App& app, IntegrityFlags& flags) {

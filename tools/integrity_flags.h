@@ -1,9 +1,11 @@
 // --checksums and --compare-results: what a communicator does so that nobody goes on with damaged data.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "collectives/communicator.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace rondo {
 

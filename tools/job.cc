@@ -1,5 +1,6 @@
 #include "tools/job.h"
 
+#include <fmt/format.h>
 #include <poll.h>
 
 #include <algorithm>

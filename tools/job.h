@@ -2,7 +2,7 @@
 // end, who is started again, and what the exit code is.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <optional>
 #include <string>

@@ -1,6 +1,6 @@
 #include "tools/matrix_data.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // What commands say: words on stderr, and texts that are asked for on stdout or in a file.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
 #include <string>

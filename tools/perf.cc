@@ -1,6 +1,7 @@
 // rondo perf: measures and checks collectives.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
 #include <cstdio>

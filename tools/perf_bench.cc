@@ -1,6 +1,6 @@
 #include "tools/perf_bench.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

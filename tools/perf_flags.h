@@ -1,7 +1,6 @@
 // The command line of rondo perf: what was asked for, and whether it can be.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -17,6 +16,10 @@
 #include "tools/perf_case.h"
 #include "tools/perf_matrix.h"
 #include "tools/perf_outputs.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace rondo {
 

@@ -1,6 +1,6 @@
 #include "tools/perf_html.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #include "tools/perf_report.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 

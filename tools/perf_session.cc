@@ -1,6 +1,6 @@
 #include "tools/perf_session.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
 #include <optional>

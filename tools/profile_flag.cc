@@ -1,5 +1,6 @@
 #include "tools/profile_flag.h"
 
+#include <CLI/CLI.hpp>
 #include <string>
 #include <utility>
 

@@ -1,11 +1,15 @@
 // --profile FILE, or variable RONDO_PROFILE: what the library chooses algorithms by.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "base/result.h"
 #include "collectives/model/profile.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace rondo {
 

@@ -1,6 +1,6 @@
 #include "tools/remote_launch.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <poll.h>
 
 #include <algorithm>

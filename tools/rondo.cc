@@ -1,5 +1,5 @@
 // The command line: one binary, a subcommand per job.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 #include <cerrno>

@@ -1,7 +1,8 @@
 // rondo run: starts the ranks of a job.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <array>
 #include <iterator>
 #include <memory>

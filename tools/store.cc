@@ -1,7 +1,8 @@
 // `rondo store`: the rendezvous store alone, for ranks that somebody else starts.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <pthread.h>
 
+#include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
 #include <memory>

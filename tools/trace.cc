@@ -1,6 +1,7 @@
 // rondo trace: merges the dumps of ranks' flight recorders, says what is wrong, and draws the timeline.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <string>

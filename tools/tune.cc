@@ -1,6 +1,7 @@
 // rondo tune: measures every algorithm on this host and writes what the library chooses by; or judges its choices.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <chrono>

@@ -1,6 +1,7 @@
 // rondo verify: proves every algorithm, and that the proof can fail.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <iterator>

@@ -1,6 +1,6 @@
 #include "collectives/engine/board_path.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstring>

@@ -30,7 +30,7 @@
 //
 // In place a rank's share of its own vector is read by nobody else, and the shares it copies into were read by their
 // folders before they said so. Other collectives read no block that is written.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <atomic>

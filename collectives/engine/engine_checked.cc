@@ -7,7 +7,7 @@
 // (kMostCheckedPayload), and with it what waits aside and the distance at which one step follows another.
 //
 // A sender sums what it is about to give to the lane; its source is final as far as its dependencies allow it to send.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <new>

@@ -1,5 +1,5 @@
 // What an engine says: where its operation stands, whom it waits for, how a peer disagrees. Nothing here moves bytes.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>

@@ -1,6 +1,6 @@
 #include "collectives/engine/frame.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <cstring>

@@ -1,6 +1,6 @@
 #include "collectives/integrity/frame_check.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "collectives/integrity/result_digest.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <functional>

@@ -1,6 +1,6 @@
 #include "collectives/model/selector.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "collectives/point_to_point/message_lane.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>

@@ -1,6 +1,6 @@
 #include "collectives/point_to_point/operation.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace rondo {
 

@@ -6,7 +6,7 @@
 // Read trainer.h, buckets.h and recovery.h: they are what a framework would write. model.h, data_set.h and optimizer.h
 // stand for the framework itself; lone_process.h, bounds.h and proof.h hold every step against one process on the whole
 // batch.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <chrono>
 #include <cmath>

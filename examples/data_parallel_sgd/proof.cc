@@ -1,6 +1,6 @@
 #include "examples/data_parallel_sgd/proof.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <vector>

@@ -1,6 +1,6 @@
 #include "rendezvous/launchers/launched.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "rendezvous/launchers/digest.h"
 

@@ -1,6 +1,6 @@
 #include "rendezvous/launchers/pmi1_protocol.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

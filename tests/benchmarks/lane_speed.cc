@@ -2,7 +2,7 @@
 // which layer costs what; two threads, an endpoint each.
 //
 //   lane_speed tcp | shm | ib [PORT,PORT]
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <string>

@@ -3,7 +3,7 @@
 #include "tools/host_list.h"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string>
 #include <vector>

@@ -3,7 +3,7 @@
 #include "tools/perf_bench.h"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <functional>

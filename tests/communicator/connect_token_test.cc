@@ -1,6 +1,6 @@
 // Ranks that meet with the job's token, and who does not belong to them, by Connect alone: threads as if processes.
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdint>
 #include <memory>

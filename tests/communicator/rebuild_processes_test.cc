@@ -1,7 +1,7 @@
 // Ranks as processes that are killed, stopped and replaced: those who are left go on, with right sums, over sockets and
 // shared memory, whatever store they met in; and nobody else can.
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdint>
 #include <filesystem>

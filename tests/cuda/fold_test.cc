@@ -3,7 +3,7 @@
 #include "cuda/kernels/fold.h"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <cstring>

@@ -6,7 +6,7 @@
 // counting every byte that is read or written. The best of several rounds, by the GPU's clock.
 //
 //   gpu_bandwidth [--mib N] [--driver LIBRARY]
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Operations in graphs where some rank's GPU cannot: all ranks are told so, and nothing else is harmed. On the played
 // GPU alone, which can be made so.
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "cuda/peers.h"
 #include "tests/cuda/fake_driver/fake_driver.h"

@@ -7,7 +7,7 @@
 // descriptor or thread left behind. Reading a profile is tried in the same way, alone. Prints a line per path, and
 // exits 1 at the first k that does not. In RONDO_FAULT_ROWS it states a row for each path (tests/faults/table).
 #include <dirent.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,4 +1,6 @@
 // What people type behind the flags of the tools: sizes, seconds, lists, mistyped flags; and lists of CPUs.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "tests/fuzz/commands.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>

@@ -14,7 +14,7 @@
 // Thread rule: one thread.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <cstddef>

@@ -1,6 +1,6 @@
 // A harness as an ordinary test: its seeds, whole, cut short anywhere, twice in a row, and with any one byte changed.
 // Not a search, but every run of the tests has it, under every compiler and sanitizer.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdio>

@@ -1,6 +1,6 @@
 // Averages and pre-multiplication against the reference, on every instruction set of this processor.
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <limits>

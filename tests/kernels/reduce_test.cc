@@ -2,7 +2,7 @@
 #include "collectives/kernels/reduce.h"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

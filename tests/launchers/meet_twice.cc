@@ -1,5 +1,5 @@
 // A program that meets as its launcher says, twice: meet_twice GENERATION GENERATION. Exit code 1 if a meeting fails.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
 #include <string>

@@ -12,7 +12,7 @@
 //   NS wrong TEXT                  a value, or memory beside one, that nobody should have written
 //
 // Exit code 0 after "ended", 1 otherwise.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>

@@ -1,7 +1,7 @@
 // Exchanges over a real socket pair, whose other end says what Hydra and Slurm were recorded to say, or goes wrong.
 // tests/launchers/run has the real ones.
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

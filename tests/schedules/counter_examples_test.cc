@@ -1,7 +1,7 @@
 // The proof can fail: schedules broken on purpose are refused, with a counter-example that says where. First by
 // machine, every mutation of mutate.h on every algorithm; then by hand, one for each thing that is proved.
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <map>
 #include <string>

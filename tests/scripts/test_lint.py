@@ -76,6 +76,13 @@ class HouseRules(unittest.TestCase):
         self.assert_found("collectives/engine/engine.cc", "#include <asio.hpp>\n", "sans-I/O", 1)
         self.assertEqual(self.findings("transport/tcp/tcp.cc", "#include <asio/ip/tcp.hpp>\n"), [])
 
+    def test_all_of_fmt_is_included_only_by_who_uses_more_than_its_core(self):
+        include = "#include <fmt/format.h>\n"
+        self.assert_found("base/a.cc", f'#include <string>\n{include}auto a = fmt::format("{{}}", 1);', "core.h", 2)
+        for use in ('fmt::join(ranks, ", ")', 'fmt::format_to(end, "{}", rank)'):
+            with self.subTest(use):
+                self.assertEqual(self.findings("base/a.cc", f"{include}auto a = {use};"), [])
+
     def test_a_header_is_included_once(self):
         self.assert_found("base/ids.h", "namespace rondo {}\n", "#pragma once", 1)
         guards = "#ifndef RONDO_H_\n#define RONDO_H_\n#endif\n"

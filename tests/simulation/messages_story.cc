@@ -1,6 +1,6 @@
 #include "tests/simulation/messages_story.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <charconv>
 #include <map>

@@ -1,6 +1,6 @@
 #include "tests/simulation/story.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // Prints the machine's RDMA ports, and which of them each argument means. Run in a guest of tools/lab/rdma_vm
 // (tests/vm).
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "transport/ib/ports.h"
 

@@ -1,7 +1,7 @@
 // A rank that is killed, wherever it is on its way to shared memory or in it: the others are told its name, and when
 // they have let go nothing is left, no descriptor, mapping, socket or file.
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>

@@ -2,7 +2,7 @@
 #include "transport/tcp/handshake.h"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <string>

@@ -2,7 +2,7 @@
 // at least, over wall time. The ranks meet by the environment (env://). Rank 0 prints
 //   {"rounds": 12, "wall_s": 2.03, "bytes": 18874368}
 // bytes: 2 (n - 1) / n of the vector per all-reduce, which is what busbw counts.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <chrono>
 #include <cmath>

@@ -7,7 +7,7 @@
 //   {"rounds": 238, "wall_s": 2.0003, "bytes": 239075328}
 // bytes: received; wall_s: between the two looks at the clock.
 #include <arpa/inet.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>

@@ -1,6 +1,6 @@
 #include "transport/fault/fault_injector.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <limits>

@@ -1,6 +1,6 @@
 #include "transport/fault/fault_plan.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>

@@ -1,6 +1,6 @@
 #include "transport/fault/faulty_lane.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>

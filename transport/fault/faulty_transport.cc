@@ -1,6 +1,6 @@
 #include "transport/fault/faulty_transport.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <string>

@@ -1,6 +1,6 @@
 #include "transport/fault/proxied_transport.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdint>
 #include <utility>

@@ -1,6 +1,6 @@
 #include "transport/fault/proxy.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <asio/executor_work_guard.hpp>

@@ -1,6 +1,6 @@
 #include "transport/fault/tcp_streams.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <optional>

@@ -1,6 +1,6 @@
 #include "transport/fault/toxic.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <chrono>
 

@@ -1,6 +1,6 @@
 #include "transport/ib/device_memory_probe.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <cstring>

@@ -1,7 +1,7 @@
 #include "transport/ib/endpoint.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/epoll.h>
 
 #include <cerrno>

@@ -1,6 +1,6 @@
 #include "transport/ib/ib.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <atomic>
 #include <bit>

@@ -1,6 +1,6 @@
 #include "transport/ib/lane.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,6 @@
 #include "transport/ib/queue_pair.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/random.h>
 
 #include <algorithm>

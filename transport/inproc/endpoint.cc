@@ -1,6 +1,6 @@
 #include "transport/inproc/endpoint.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <deque>
 

@@ -1,6 +1,6 @@
 #include "transport/inproc/fabric.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>

@@ -1,6 +1,6 @@
 #include "transport/inproc/lane.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 

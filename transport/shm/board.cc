@@ -1,6 +1,6 @@
 #include "transport/shm/board.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #include "transport/shm/lane.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstring>

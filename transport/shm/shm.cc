@@ -1,6 +1,6 @@
 #include "transport/shm/shm.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/random.h>
 
 #include <array>

@@ -1,5 +1,5 @@
 // Control connections of the simulated network: how they and lanes come to be, what they carry, how they end.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>

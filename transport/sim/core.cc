@@ -1,6 +1,6 @@
 #include "transport/sim/core.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>

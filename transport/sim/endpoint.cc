@@ -1,6 +1,6 @@
 #include "transport/sim/endpoint.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,5 @@
 // What goes wrong on the simulated network: deaths, partitions, resets, flipped bits, stopped processes.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <iterator>

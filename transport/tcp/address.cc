@@ -1,6 +1,6 @@
 #include "transport/tcp/address.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <span>

@@ -1,6 +1,6 @@
 #include "transport/tcp/connector.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/socket.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "transport/tcp/control_plane.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <netinet/in.h>
 
 #include <algorithm>

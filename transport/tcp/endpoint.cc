@@ -1,6 +1,6 @@
 #include "transport/tcp/endpoint.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 

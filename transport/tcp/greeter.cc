@@ -1,6 +1,6 @@
 #include "transport/tcp/greeter.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/socket.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "transport/tcp/group.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/socket.h>
 
 #include <array>

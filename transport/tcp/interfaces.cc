@@ -1,6 +1,6 @@
 #include "transport/tcp/interfaces.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>

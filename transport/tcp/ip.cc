@@ -1,7 +1,7 @@
 #include "transport/tcp/ip.h"
 
 #include <arpa/inet.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <netinet/in.h>
 
 #include <algorithm>

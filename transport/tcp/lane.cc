@@ -1,6 +1,6 @@
 #include "transport/tcp/lane.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>

@@ -1,6 +1,6 @@
 #include "transport/tcp/socket_lane.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "transport/tcp/socket.h"
 

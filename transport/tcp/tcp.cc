@@ -1,6 +1,6 @@
 #include "transport/tcp/tcp.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>

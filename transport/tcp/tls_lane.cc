@@ -1,6 +1,6 @@
 #include "transport/tcp/tls_lane.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 

@@ -1,6 +1,6 @@
 #include "tests/faults/processes/checked_sums.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>

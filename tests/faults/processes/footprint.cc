@@ -1,6 +1,6 @@
 #include "tests/faults/processes/footprint.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/resource.h>
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 #include "tests/faults/processes/steps.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <sys/resource.h>

@@ -8,7 +8,7 @@
 // "then" is what may follow a right hello where the job has a token, once it has been answered.
 //
 // All that tests/faults/strangers knows of layouts and versions is here, and here it is the library that knows.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
 #include <map>

@@ -9,7 +9,7 @@
 //   value, or memory beside one, that is not as it should be; or any error
 //
 // Exit code 0 after "ended", 1 otherwise.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
