@@ -1,6 +1,7 @@
 // In place of cuda.cc where the build has no CUDA.
 #include "cuda/cuda.h"
 #include "cuda/session.h"
+#include "cuda/survey.h"
 
 namespace rondo {
 namespace {
@@ -14,5 +15,6 @@ tl::unexpected<Error> WithoutCuda() {
 
 Result<std::shared_ptr<Device>> OpenCuda(const CudaOptions&) { return WithoutCuda(); }
 Result<std::unique_ptr<CudaSession>> OpenCudaSession(int, const CudaOptions&) { return WithoutCuda(); }
+Result<GpuSurvey> SurveyGpus(const CudaOptions&) { return WithoutCuda(); }
 
 }  // namespace rondo

@@ -83,7 +83,8 @@ ExaminedHost Examine(const NetworkQuestions& questions) {
 }
 
 int Doctor(DoctorFlags& flags) {
-  if (flags.job.local_ranks == 0) flags.job.local_ranks = std::max(CountCpus({UsableCpus()}), 1);
+  flags.job.ranks_given = flags.job.local_ranks != 0;
+  if (!flags.job.ranks_given) flags.job.local_ranks = std::max(CountCpus({UsableCpus()}), 1);
   const ExaminedHost facts = Examine(flags.network);
   const std::vector<Section> sections = Judge(facts, flags.job);
   const std::string text = ReportText(sections, flags.quiet);

@@ -150,7 +150,7 @@ std::vector<Section> Judge(const ExaminedHost& facts, const PlannedJob& job) {
       {"reach", JudgeReach(facts.network)},
       {"TCP", JudgeTcp(facts.network)},
       {"RDMA", JudgeRdma(facts.rdma, job)},
-      {"GPU", JudgeGpu(facts.gpu, facts.rdma)},
+      {"GPU", JudgeGpu(facts.gpu, facts.rdma, job)},
       {"memory", JudgeMemory(facts.memory, job)},
       {"limits", JudgeLimits(facts.limits, job)},
       {"cores and clock", JudgeCpus(facts.cpus, job)},

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
+#include "cuda/survey.h"
 #include "transport/ib/device_memory_probe.h"
 #include "transport/tcp/interfaces.h"
 #include "transport/tcp/ip.h"
@@ -111,6 +113,7 @@ struct GpuFacts {
   int nvidia_gpus = 0;
   ib::DeviceMemoryFacts reach;  // by which ways adapters could reach their memory
   bool open_driver = false;     // which hands memory out as dma-buf
+  Result<GpuSurvey> survey = Fail(ErrorCode::kUnsupported, "NVIDIA's driver was not asked");
 };
 
 // ---- the host ----

@@ -29,6 +29,7 @@ struct PlannedJob {
   enum class Path : std::uint8_t { kAuto, kTcp, kShm, kIb };
 
   int local_ranks = 1;
+  bool ranks_given = false;  // by who asks; else there are as many as cores
   Path path = Path::kAuto;
 };
 
@@ -36,7 +37,7 @@ std::vector<Finding> JudgeInterfaces(const NetworkFacts& facts);
 std::vector<Finding> JudgeReach(const NetworkFacts& facts);
 std::vector<Finding> JudgeTcp(const NetworkFacts& facts);
 std::vector<Finding> JudgeRdma(const RdmaFacts& facts, const PlannedJob& job);
-std::vector<Finding> JudgeGpu(const GpuFacts& gpu, const RdmaFacts& rdma);
+std::vector<Finding> JudgeGpu(const GpuFacts& gpu, const RdmaFacts& rdma, const PlannedJob& job);
 std::vector<Finding> JudgeMemory(const MemoryFacts& facts, const PlannedJob& job);
 std::vector<Finding> JudgeLimits(const LimitFacts& facts, const PlannedJob& job);
 std::vector<Finding> JudgeCpus(const CpuFacts& facts, const PlannedJob& job);

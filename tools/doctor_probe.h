@@ -42,7 +42,7 @@ void AskNetwork(const NetworkQuestions& questions, const Clock& clock, NetworkFa
 NameFacts Lookup(const std::string& name, const Clock& clock, Duration timeout);
 // REQUIRES: facts.ports are read, `addresses` are this machine's.
 void AskRdma(const std::vector<tcp::LocalAddress>& addresses, RdmaFacts& facts);
-// What adapters say to memory of GPUs. REQUIRES: both are read.
+// What NVIDIA's driver tells of GPUs, and adapters of their memory. REQUIRES: both are read.
 void AskGpu(const RdmaFacts& rdma, GpuFacts& facts);
 // REQUIRES: no other thread.
 void AskMemory(MemoryFacts& facts);

@@ -1,4 +1,4 @@
-// What RDMA devices, libibverbs and GPUs tell.
+// What RDMA devices and libibverbs tell.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/resource.h>
@@ -113,27 +113,6 @@ void AskRdma(const std::vector<tcp::LocalAddress>& addresses, RdmaFacts& facts) 
   std::vector<std::string> standing_by;
   for (const ib::ChosenPort& other : std::span(*chosen).subspan(1)) standing_by.push_back(other.port.Name());
   if (!standing_by.empty()) facts.chosen += fmt::format("; behind it stands {}", fmt::join(standing_by, ", "));
-}
-
-void AskGpu(const RdmaFacts& rdma, GpuFacts& facts) {
-  if (facts.nvidia_gpus == 0 || rdma.ports.empty()) return;
-  const auto library = ib::LoadVerbs();
-  if (!library) return;
-  const auto ports = ib::EnumeratePorts(*library);
-  if (!ports) return;
-  std::vector<std::shared_ptr<const ib::Device>> devices;
-  for (const ib::Port& port : *ports)
-    if (auto device = ib::Device::Open(*library, {.port = port, .gid = {}, .reason = ""}); port.active && device)
-      devices.push_back(std::move(*device));
-  facts.reach = ib::FindDeviceMemoryFacts(devices);
-}
-
-void ReadGpu(const HostFiles& files, GpuFacts& facts) {
-  for (const std::string& name : files.List("/dev"))
-    facts.nvidia_gpus += name.starts_with("nvidia") && ParseNumber(name.substr(6)).has_value();
-  facts.reach.peer_memory = ib::PeerMemoryModule(files.Path(""));
-  facts.open_driver =
-      files.Text("/proc/driver/nvidia/version").value_or("").find("Open Kernel Module") != std::string::npos;
 }
 
 }  // namespace rondo

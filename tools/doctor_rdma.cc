@@ -1,4 +1,4 @@
-// rondo doctor on RDMA, and on GPUs whose memory adapters could reach.
+// rondo doctor on RDMA.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "tools/doctor_findings.h"
-#include "transport/ib/device_memory_probe.h"
 #include "transport/ib/ib.h"
 
 namespace rondo {
@@ -121,23 +120,6 @@ std::vector<Finding> JudgeRdma(const RdmaFacts& facts, const PlannedJob& job) {
     findings.push_back({Level::kOk, "port", facts.chosen});
   JudgeMemlock(facts, job, trouble, findings);
   return findings;
-}
-
-std::vector<Finding> JudgeGpu(const GpuFacts& gpu, const RdmaFacts& rdma) {
-  if (gpu.nvidia_gpus == 0) return {};
-  const std::string subject = fmt::format("{} NVIDIA GPU{}", gpu.nvidia_gpus, gpu.nvidia_gpus > 1 ? "s" : "");
-  if (rdma.ports.empty()) return {{Level::kOk, subject, "no RDMA adapter that could reach their memory"}};
-  ib::DeviceMemoryWays ways = ib::DecideDeviceMemory(gpu.reach, DeviceMemoryChoice::kAuto);
-  if (!gpu.open_driver) ways.no_dma_buf = "the driver's kernel modules are not the open ones, and hand out none";
-  if (ways.no_dma_buf.empty())
-    return {{Level::kOk, subject, "the open driver hands their memory out as dma-buf, and adapters take it"}};
-  if (ways.no_peer_memory.empty())
-    return {{Level::kOk, subject, fmt::format("adapters may reach their memory ({})", gpu.reach.peer_memory)}};
-  return {{Level::kWarn, subject,
-           fmt::format("adapters cannot reach their memory, so every byte goes through the host's (by dma-buf: {}. By "
-                       "peer memory: {})",
-                       ways.no_dma_buf, ways.no_peer_memory),
-           "modprobe nvidia_peermem, or the driver's open kernel modules (dma-buf)"}};
 }
 
 }  // namespace rondo

@@ -139,25 +139,5 @@ TEST_CASE("the memory lock is counted in ranks that a rank can talk to") {
   CHECK(About(JudgeRdma(facts, kIb), "memlock").level == Level::kOk);
 }
 
-TEST_CASE("GPUs are spoken of where there are some, and a warning only beside an adapter") {
-  CHECK(JudgeGpu({}, Sound()).empty());
-  GpuFacts gpu{.nvidia_gpus = 8};
-  CHECK(JudgeGpu(gpu, {}).front().level == Level::kOk);
-  CHECK(JudgeGpu(gpu, Sound()).front().level == Level::kWarn);
-  CheckRemedies(JudgeGpu(gpu, Sound()));
-  gpu.reach.peer_memory = "nvidia_peermem";
-  CHECK(JudgeGpu(gpu, Sound()).front().level == Level::kOk);
-  gpu = {.nvidia_gpus = 1, .reach = {}, .open_driver = true};
-  CHECK(Contains(JudgeGpu(gpu, Sound()).front().what, "libibverbs has no ibv_reg_dmabuf_mr"));
-  gpu.reach = {
-      .library_has_dma_buf = true, .adapters = {{.adapter = "mlx5_0:1", .refusal = EOPNOTSUPP}}, .peer_memory = ""};
-  CHECK(JudgeGpu(gpu, Sound()).front().level == Level::kWarn);
-  CHECK(Contains(JudgeGpu(gpu, Sound()).front().what, "mlx5_0:1 takes none"));
-  gpu.reach.adapters[0].refusal = 0;
-  CHECK(JudgeGpu(gpu, Sound()).front().level == Level::kOk);
-  gpu.open_driver = false;
-  CHECK(JudgeGpu(gpu, Sound()).front().level == Level::kWarn);
-}
-
 }  // namespace
 }  // namespace rondo

@@ -150,6 +150,7 @@ const Control fake_cuda_control = {
     .set_memory = [](std::uint64_t bytes) { Set([&](State& state) { state.settings.memory_bytes = bytes; }); },
     .set_dma_buf = [](bool supported) { Set([&](State& state) { state.settings.dma_buf = supported; }); },
     .set_mps = [](bool enabled) { Set([&](State& state) { state.settings.mps = enabled; }); },
+    .set_compute_mode = [](CUcomputemode mode) { Set([&](State& state) { state.settings.compute_mode = mode; }); },
     .set_ipc_capable = [](bool capable) { Set([&](State& state) { state.settings.ipc_capable = capable; }); },
     .set_version = [](int version) { Set([&](State& state) { state.settings.version = version; }); },
     .set_display = [](bool serves) { Set([&](State& state) { state.settings.display = serves; }); },

@@ -51,13 +51,14 @@ struct Control {
 
   // Every piece of queued work begins up to `most_us` late, by a generator that starts from `seed`.
   void (*set_delay)(std::uint64_t most_us, std::uint64_t seed);
-  void (*set_devices)(int count);           // 0 to 16
-  void (*set_memory)(std::uint64_t bytes);  // of each device
-  void (*set_dma_buf)(bool supported);      // default: not
-  void (*set_mps)(bool enabled);            // clients of it share a GPU without turns; default: not
-  void (*set_ipc_capable)(bool capable);    // false: memory as of cuMemCreate, which has no handles
-  void (*set_version)(int version);         // of the driver; default: that of the header
-  void (*set_display)(bool serves);         // kernels that take seconds would be ended; default: not
+  void (*set_devices)(int count);                // 0 to 16
+  void (*set_memory)(std::uint64_t bytes);       // of each device
+  void (*set_dma_buf)(bool supported);           // default: not
+  void (*set_mps)(bool enabled);                 // clients of it share a GPU without turns; default: not
+  void (*set_compute_mode)(CUcomputemode mode);  // told of every GPU, and not kept to
+  void (*set_ipc_capable)(bool capable);         // false: memory as of cuMemCreate, which has no handles
+  void (*set_version)(int version);              // of the driver; default: that of the header
+  void (*set_display)(bool serves);              // kernels that take seconds would be ended; default: not
 
   Live (*live)();
   BytesCopied (*copied)();

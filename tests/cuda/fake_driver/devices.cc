@@ -31,6 +31,7 @@ int Attribute(const Call& call, CUdevice_attribute attribute, int installed) {
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: return 0x10 + installed;
     case CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED: return call.state.settings.dma_buf ? 1 : 0;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_MODE: return call.state.settings.compute_mode;
     case CU_DEVICE_ATTRIBUTE_MPS_ENABLED: return call.state.settings.mps ? 1 : 0;
     case CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT: return call.state.settings.display ? 1 : 0;
     case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:

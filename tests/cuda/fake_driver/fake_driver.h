@@ -50,6 +50,7 @@ class FakeDriver {
   void SetMemory(std::uint64_t bytes) const { control_->set_memory(bytes); }
   void SetDmaBuf(bool supported) const { control_->set_dma_buf(supported); }
   void SetMps(bool enabled) const { control_->set_mps(enabled); }
+  void SetComputeMode(CUcomputemode mode) const { control_->set_compute_mode(mode); }
   void SetIpcCapable(bool capable) const { control_->set_ipc_capable(capable); }
   void SetVersion(int version) const { control_->set_version(version); }
   void SetDisplay(bool serves) const { control_->set_display(serves); }
