@@ -15,6 +15,7 @@ tl::unexpected<Error> WithoutCuda() {
 
 Result<std::shared_ptr<Device>> OpenCuda(const CudaOptions&) { return WithoutCuda(); }
 Result<std::unique_ptr<CudaSession>> OpenCudaSession(int, const CudaOptions&) { return WithoutCuda(); }
+bool BuiltWithCuda() { return false; }
 Result<GpuSurvey> SurveyGpus(const CudaOptions&) { return WithoutCuda(); }
 
 }  // namespace rondo

@@ -71,7 +71,10 @@ Result<Driver> LoadDriver(const std::string& library) {
                 missing);
   }
   const DeafToSignals deaf;  // the driver makes threads
-  if (const CUresult begun = driver.Init(0); begun != CUDA_SUCCESS) {
+  const CUresult begun = driver.Init(0);
+  if (begun == CUDA_ERROR_NO_DEVICE)
+    return Fail(ErrorCode::kUnsupported, "no GPU: the driver finds none (CUDA_VISIBLE_DEVICES?)");
+  if (begun != CUDA_SUCCESS) {
     Error error = driver.Check(begun, "no GPU: the driver does not start").error();
     return Fail(error.With([](ErrorDetails& d) { d.code = ErrorCode::kUnsupported; }));
   }

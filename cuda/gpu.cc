@@ -6,13 +6,17 @@
 
 namespace rondo::cuda {
 
+Result<std::string> NameOf(const Driver& driver, int ordinal, CUdevice device) {
+  char name[128] = "";
+  RONDO_TRY(driver.Check(driver.DeviceGetName(name, sizeof name, device), fmt::format("naming GPU {}", ordinal)));
+  return fmt::format("GPU {} ({})", ordinal, name);
+}
+
 Result<std::shared_ptr<const Gpu>> Gpu::Open(const Driver& driver, int ordinal) {
   const std::shared_ptr<Gpu> gpu(new Gpu(driver, ordinal));
   const std::string what = fmt::format("opening GPU {}", ordinal);
   RONDO_TRY(driver.Check(driver.DeviceGet(&gpu->device_, ordinal), what));
-  char name[128] = "";
-  RONDO_TRY(driver.Check(driver.DeviceGetName(name, sizeof name, gpu->device_), what));
-  gpu->name_ = fmt::format("GPU {} ({})", ordinal, name);
+  RONDO_ASSIGN(gpu->name_, NameOf(driver, ordinal, gpu->device_));
   const DeafToSignals deaf;  // the driver makes threads, where the context is a new one
   RONDO_TRY(driver.Check(driver.DevicePrimaryCtxRetain(&gpu->context_, gpu->device_), what));
   return gpu;

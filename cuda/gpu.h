@@ -9,6 +9,9 @@
 
 namespace rondo::cuda {
 
+// "GPU 0 (NVIDIA H200)".
+Result<std::string> NameOf(const Driver& driver, int ordinal, CUdevice device);
+
 // Thread rule: any thread.
 class Gpu {
  public:

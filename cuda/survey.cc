@@ -2,7 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <utility>
+
 #include "cuda/driver.h"
+#include "cuda/gpu.h"
 
 namespace rondo {
 namespace {
@@ -19,6 +22,8 @@ Access AccessBy(int compute_mode) {
 
 }  // namespace
 
+bool BuiltWithCuda() { return true; }
+
 Result<GpuSurvey> SurveyGpus(const CudaOptions& options) {
   RONDO_ASSIGN(const cuda::Driver driver, cuda::LoadDriver(options.driver));
   int count = 0;
@@ -28,14 +33,17 @@ Result<GpuSurvey> SurveyGpus(const CudaOptions& options) {
     const std::string what = fmt::format("looking at GPU {}", ordinal);
     CUdevice device = 0;
     RONDO_TRY(driver.Check(driver.DeviceGet(&device, ordinal), what));
-    char name[128] = "";
-    RONDO_TRY(driver.Check(driver.DeviceGetName(name, sizeof name, device), what));
+    SurveyedGpu gpu;
+    RONDO_ASSIGN(gpu.name, cuda::NameOf(driver, ordinal, device));
+    char address[32] = "";
+    RONDO_TRY(driver.Check(driver.DeviceGetPCIBusId(address, sizeof address, device), what));
+    gpu.pci_address = address;
     int compute_mode = 0;
     RONDO_TRY(driver.Check(driver.DeviceGetAttribute(&compute_mode, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, device), what));
-    int mps = 0;  // and stays so where the driver does not know the attribute
-    driver.DeviceGetAttribute(&mps, CU_DEVICE_ATTRIBUTE_MPS_ENABLED, device);
-    survey.gpus.push_back(
-        {.name = fmt::format("GPU {} ({})", ordinal, name), .access = AccessBy(compute_mode), .mps = mps != 0});
+    gpu.access = AccessBy(compute_mode);
+    int mps = 0;
+    if (driver.DeviceGetAttribute(&mps, CU_DEVICE_ATTRIBUTE_MPS_ENABLED, device) == CUDA_SUCCESS) gpu.mps = mps != 0;
+    survey.gpus.push_back(std::move(gpu));
   }
   return survey;
 }

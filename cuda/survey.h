@@ -1,7 +1,9 @@
-// What NVIDIA's driver tells of its GPUs. None of them is taken for it: no context is made, no memory used.
+// What NVIDIA's driver tells of its GPUs. No context is made on any of them and no memory taken; but a driver that is
+// asked for the first time may make device files, and the control daemon of MPS start a server for this user.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,9 +19,11 @@ struct SurveyedGpu {
     kNobody,
   };
 
-  std::string name;  // "GPU 0 (NVIDIA H200)"
+  std::string name;         // "GPU 0 (NVIDIA H200)"; the number is CUDA's, nvidia-smi may count otherwise
+  std::string pci_address;  // "0000:10:00.0"
   Access access = Access::kShared;
-  bool mps = false;  // processes that share it are served side by side, not by turns
+  // Whether processes that share it are served side by side, not by turns. Absent: an older driver does not tell.
+  std::optional<bool> mps = {};
 };
 
 struct GpuSurvey {
@@ -27,7 +31,11 @@ struct GpuSurvey {
   std::vector<SurveyedGpu> gpus;
 };
 
-// kUnsupported says why there is none, as OpenCuda does. Thread rule: any thread.
+// Whether this build knows NVIDIA's driver at all.
+bool BuiltWithCuda();
+
+// kUnsupported says why there is none, as OpenCuda does; else what the driver says (cuda/driver.h). A driver whose GPU
+// is sick may never answer. Thread rule: any thread.
 Result<GpuSurvey> SurveyGpus(const CudaOptions& options = {});
 
 }  // namespace rondo

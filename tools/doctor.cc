@@ -54,11 +54,15 @@ std::map<std::string, std::string> OwnEnvironment() {
   return variables;
 }
 
+// A driver that nothing keeps awake takes seconds to find eight GPUs.
+constexpr int kDriverTimeouts = 10;
+
 ExaminedHost Examine(const NetworkQuestions& questions) {
   const HostFiles files;
   const SteadyClock clock;
   ExaminedHost facts;
-  // First: it forks, and looking names up may leave a thread behind.
+  // First: they fork, and looking names up may leave a thread behind.
+  AskGpuDriver(clock, kDriverTimeouts * questions.timeout, facts.gpu);
   ReadMemory(files, facts.memory);
   AskMemory(facts.memory);
   ReadLimits(files, facts.limits);
@@ -75,7 +79,7 @@ ExaminedHost Examine(const NetworkQuestions& questions) {
   ReadRdma(files, facts.rdma);
   AskRdma(facts.network.addresses, facts.rdma);
   ReadGpu(files, facts.gpu);
-  AskGpu(facts.rdma, facts.gpu);
+  AskGpuAdapters(facts.rdma, facts.gpu);
   facts.environment.variables = OwnEnvironment();
   if (const auto master = facts.environment.variables.find("MASTER_ADDR"); master != facts.environment.variables.end())
     facts.environment.master = Lookup(master->second, clock, questions.timeout);
@@ -124,9 +128,10 @@ void AddDoctorCommand(CLI::App& app, int& exit_code) {
       "Looks at addresses, names, reach, firewall, TCP, RDMA, GPUs, shared memory, limits, cores, clock, environment.\n"
       "A line per finding:\n"
       "  ok    is well\n"
-      "  warn  the job runs, but slower than it could, or torchrun, NCCL or Gloo stumble over it\n"
+      "  warn  the job runs, but slower than it could, or not on GPUs, or torchrun, NCCL or Gloo stumble over it\n"
       "  bad   the job fails; the exit code is then 1, else 0\n"
-      "and below it, after ->, what to do. It changes nothing. As root it sees the firewall's rules too.\n"
+      "and below it, after ->, what to do. It changes nothing itself (NVIDIA's driver, when asked, may start a server "
+      "of MPS). As root it sees the firewall's rules too.\n"
       "Example: rondo doctor -N 8 --transport ib --peers node2:22,node3:22");
   AddNumber(
       *doctor, "-N,--ranks", [flags](std::int64_t n) { flags->job.local_ranks = static_cast<int>(n); }, 1,
@@ -149,7 +154,7 @@ void AddDoctorCommand(CLI::App& app, int& exit_code) {
       "HOST:PORT,...", "Say from which addresses of this host these are reached");
   AddSeconds(
       *doctor, "--timeout", [flags](Duration timeout) { flags->network.timeout = timeout; },
-      "For each peer to answer, and for each name to be looked up (default 2)");
+      "For each peer to answer, and for each name to be looked up; ten times as long for NVIDIA's driver (default 2)");
   doctor->add_flag("-q,--quiet", flags->quiet, "Leave out what is well");
   AddText(
       *doctor, "--json", [flags](const std::string& path) { return flags->json = path, std::string(); }, "FILE|-",

@@ -110,9 +110,10 @@ struct RdmaFacts {
 };
 
 struct GpuFacts {
-  int nvidia_gpus = 0;
+  int nvidia_gpus = 0;          // of this host, or of this container
   ib::DeviceMemoryFacts reach;  // by which ways adapters could reach their memory
   bool open_driver = false;     // which hands memory out as dma-buf
+  bool built_with_cuda = true;  // this program
   Result<GpuSurvey> survey = Fail(ErrorCode::kUnsupported, "NVIDIA's driver was not asked");
 };
 

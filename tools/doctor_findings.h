@@ -12,8 +12,9 @@ namespace rondo {
 
 enum class Level : std::uint8_t {
   kOk,
-  kWarn,  // the job runs, but slower than it could, or others (torchrun, NCCL, Gloo) stumble over it
-  kBad,   // the job that was asked about fails
+  // The job runs, but slower than it could, or not on GPUs, or others (torchrun, NCCL, Gloo) stumble over it.
+  kWarn,
+  kBad,  // the job that was asked about fails
 };
 std::string_view Name(Level level);  // "ok", "warn", "bad"
 

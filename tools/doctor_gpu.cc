@@ -17,49 +17,80 @@ std::string Count(std::size_t number, const std::string& what) {
   return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
 }
 
+std::size_t Usable(const GpuSurvey& survey) {
+  return static_cast<std::size_t>(std::count_if(survey.gpus.begin(), survey.gpus.end(),
+                                                [](const SurveyedGpu& gpu) { return gpu.access != Access::kNobody; }));
+}
+
+// Whether ranks have to share GPUs, as far as can be told: how many ranks there will be has been said, and no GPU of
+// the host is hidden from this process, so that other ranks might see others.
+bool WillShare(const GpuFacts& facts, const PlannedJob& job) {
+  const bool sees_all = static_cast<std::size_t>(facts.nvidia_gpus) <= facts.survey->gpus.size();
+  return job.ranks_given && sees_all && static_cast<std::size_t>(job.local_ranks) > Usable(*facts.survey);
+}
+
+std::string WhoShares(const GpuFacts& facts, const PlannedJob& job) {
+  return fmt::format("{} share {}", Count(static_cast<std::size_t>(job.local_ranks), "rank"),
+                     Count(Usable(*facts.survey), "GPU"));
+}
+
 // The GPUs whose compute mode keeps ranks out.
-std::vector<Finding> JudgeAccess(const GpuSurvey& survey, const PlannedJob& job) {
+std::vector<Finding> JudgeAccess(const GpuFacts& facts, const PlannedJob& job) {
   std::vector<Finding> findings;
-  const std::size_t ranks = static_cast<std::size_t>(job.local_ranks);
-  for (const SurveyedGpu& gpu : survey.gpus) {
+  for (const SurveyedGpu& gpu : facts.survey->gpus) {
+    const std::string open = fmt::format("as root: nvidia-smi -i {} -c DEFAULT", gpu.pci_address);
     if (gpu.access == Access::kNobody)
       findings.push_back({Level::kWarn, gpu.name, "its compute mode lets no process use it",
-                          "as root: nvidia-smi -c DEFAULT, or leave it out of CUDA_VISIBLE_DEVICES"});
+                          open + ", or leave it out of CUDA_VISIBLE_DEVICES"});
     // MPS is the one process, whose clients may be many.
-    if (gpu.access == Access::kOneProcess && !gpu.mps && job.ranks_given && ranks > survey.gpus.size())
-      findings.push_back({Level::kWarn, gpu.name,
-                          fmt::format("its compute mode lets one process use it at a time, and {} are to share {}",
-                                      Count(ranks, "rank"), Count(survey.gpus.size(), "GPU")),
-                          "as root: nvidia-smi -c DEFAULT, or start MPS: nvidia-cuda-mps-control -d"});
+    if (gpu.access == Access::kOneProcess && gpu.mps == false && WillShare(facts, job))
+      findings.push_back(
+          {Level::kWarn, gpu.name,
+           fmt::format("its compute mode lets one process use it at a time, but {}", WhoShares(facts, job)),
+           open + ", or start MPS: nvidia-cuda-mps-control -d"});
   }
   return findings;
 }
 
-Finding JudgeSharing(const GpuSurvey& survey, const PlannedJob& job) {
-  const std::size_t ranks = static_cast<std::size_t>(job.local_ranks);
+Finding JudgeSharing(const GpuFacts& facts, const PlannedJob& job) {
   const std::string subject = "sharing";
-  const bool mps = std::all_of(survey.gpus.begin(), survey.gpus.end(), [](const SurveyedGpu& gpu) { return gpu.mps; });
-  if (mps) return {Level::kOk, subject, "MPS serves ranks that share a GPU side by side"};
-  if (!job.ranks_given || ranks <= survey.gpus.size())
+  const auto any = [&](auto is) { return std::any_of(facts.survey->gpus.begin(), facts.survey->gpus.end(), is); };
+  if (any([](const SurveyedGpu& gpu) { return !gpu.mps.has_value(); }))
     return {Level::kOk, subject,
-            "ranks that share a GPU get it by turns, as MPS does not run; one to each do not care"};
-  return {Level::kWarn, subject,
-          fmt::format("{} share {} and get it by turns, for MPS does not run: short operations go by way of the host, "
-                      "long ones at less than half the speed",
-                      Count(ranks, "rank"), Count(survey.gpus.size(), "GPU")),
-          "start MPS: nvidia-cuda-mps-control -d"};
+            "this driver does not tell whether MPS runs; without it ranks that share a GPU get it by turns"};
+  if (!any([](const SurveyedGpu& gpu) { return gpu.mps == false; }))
+    return {Level::kOk, subject, "MPS serves ranks that share a GPU side by side"};
+  if (any([](const SurveyedGpu& gpu) { return gpu.access == Access::kOneProcess; }))
+    return {Level::kOk, subject, "fine for one rank to a GPU; compute modes refuse a second one"};
+  if (!WillShare(facts, job))
+    return {Level::kOk, subject,
+            "fine for one rank to a GPU; ranks that share one would get it by turns, as MPS does not run"};
+  return {
+      Level::kWarn, subject,
+      fmt::format("{} and get them by turns, as MPS does not run: short operations go by way of the host, long ones "
+                  "at less than half the speed, those in CUDA graphs take milliseconds",
+                  WhoShares(facts, job)),
+      "start MPS: nvidia-cuda-mps-control -d"};
 }
 
-std::vector<Finding> JudgeDriver(const Result<GpuSurvey>& survey, const PlannedJob& job) {
-  if (!survey)
-    return {{Level::kWarn, "driver",
-             fmt::format("operations on memory of GPUs will be refused: {}", survey.error().message()),
-             "see whether nvidia-smi works; where there are NVSwitches, nvidia-fabricmanager has to run"}};
-  const int version = survey->driver_version;
-  std::vector<Finding> findings = JudgeAccess(*survey, job);
-  if (findings.empty()) findings.push_back(JudgeSharing(*survey, job));
-  findings.insert(findings.begin(), {Level::kOk, "driver",
-                                     fmt::format("finds {}, for CUDA up to {}.{}", Count(survey->gpus.size(), "GPU"),
+std::vector<Finding> JudgeDriver(const GpuFacts& facts, const PlannedJob& job) {
+  const std::string subject = "driver";
+  if (!facts.survey) {
+    const std::string& why = facts.survey.error().message();
+    return {{Level::kWarn, subject, fmt::format("operations on memory of GPUs will fail: {}", why),
+             facts.built_with_cuda ? "see whether nvidia-smi works, and what CUDA_VISIBLE_DEVICES leaves; where there "
+                                     "are NVSwitches, nvidia-fabricmanager has to run"
+                                   : "take a build with CUDA"}};
+  }
+  const std::size_t found = facts.survey->gpus.size();
+  const auto there = static_cast<std::size_t>(facts.nvidia_gpus);
+  const int version = facts.survey->driver_version;
+  std::vector<Finding> findings = JudgeAccess(facts, job);
+  if (findings.empty()) findings.push_back(JudgeSharing(facts, job));
+  findings.insert(findings.begin(), {Level::kOk, subject,
+                                     fmt::format("finds {}; CUDA up to {}.{}",
+                                                 there > found ? fmt::format("{} of {}", found, Count(there, "GPU"))
+                                                               : Count(found, "GPU"),
                                                  version / 1000, version % 1000 / 10)});
   return findings;
 }
@@ -82,8 +113,9 @@ Finding JudgeReach(const GpuFacts& gpu) {
 }  // namespace
 
 std::vector<Finding> JudgeGpu(const GpuFacts& gpu, const RdmaFacts& rdma, const PlannedJob& job) {
-  if (gpu.nvidia_gpus == 0 && !gpu.survey) return {};
-  std::vector<Finding> findings = JudgeDriver(gpu.survey, job);
+  // No driver, or none that finds a GPU, is no news on a host that has none.
+  if (gpu.nvidia_gpus == 0 && !gpu.survey && gpu.survey.error().code() == ErrorCode::kUnsupported) return {};
+  std::vector<Finding> findings = JudgeDriver(gpu, job);
   if (!rdma.ports.empty()) findings.push_back(JudgeReach(gpu));
   return findings;
 }

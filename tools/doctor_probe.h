@@ -1,8 +1,8 @@
 // Finds out what doctor_facts.h holds. Each Read function takes what files tell, and so can be given a tree of a
 // test's; each Ask function asks the kernel of this machine, and what it answers is added.
 //
-// Nothing here changes the host: sockets are opened and closed, a page of memory is made, two children live for a
-// moment.
+// Nothing here changes the host: sockets are opened and closed, a page of memory is made, three children live
+// for a moment. NVIDIA's driver, when asked, may load what it needs, and start a server of MPS.
 #pragma once
 
 #include <string>
@@ -42,9 +42,10 @@ void AskNetwork(const NetworkQuestions& questions, const Clock& clock, NetworkFa
 NameFacts Lookup(const std::string& name, const Clock& clock, Duration timeout);
 // REQUIRES: facts.ports are read, `addresses` are this machine's.
 void AskRdma(const std::vector<tcp::LocalAddress>& addresses, RdmaFacts& facts);
-// What NVIDIA's driver tells of GPUs, and adapters of their memory. REQUIRES: both are read.
-void AskGpu(const RdmaFacts& rdma, GpuFacts& facts);
-// REQUIRES: no other thread.
+// What adapters say to memory of GPUs. REQUIRES: both are read, and the driver has been asked.
+void AskGpuAdapters(const RdmaFacts& rdma, GpuFacts& facts);
+// These two REQUIRE that there is no other thread.
+void AskGpuDriver(const Clock& clock, Duration timeout, GpuFacts& facts);
 void AskMemory(MemoryFacts& facts);
 void AskLimits(LimitFacts& facts);
 void AskCpus(CpuFacts& facts);

@@ -1,7 +1,9 @@
 // What rondo doctor says of GPUs, on hosts that are made up.
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 
 #include <cerrno>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +20,13 @@ const PlannedJob kAsManyAsCores{.local_ranks = 64};
 
 PlannedJob Asked(int ranks) { return {.local_ranks = ranks, .ranks_given = true}; }
 
+SurveyedGpu Gpu(int number, Access access = Access::kShared, std::optional<bool> mps = false) {
+  return {.name = fmt::format("GPU {} (H)", number),
+          .pci_address = fmt::format("0000:1{}:00.0", number),
+          .access = access,
+          .mps = mps};
+}
+
 GpuFacts With(std::vector<SurveyedGpu> gpus) {
   GpuFacts facts;
   facts.nvidia_gpus = static_cast<int>(gpus.size());
@@ -33,10 +42,15 @@ RdmaFacts WithAdapter() {
 
 TEST_CASE("GPUs are spoken of where the system or the driver has some") {
   CHECK(JudgeGpu({}, WithAdapter(), Asked(2)).empty());
-  GpuFacts facts = With({{.name = "GPU 0 (H)"}, {.name = "GPU 1 (H)"}});
-  CHECK(About(JudgeGpu(facts, kNoRdma, Asked(2)), "driver").what == "finds 2 GPUs, for CUDA up to 12.4");
+  GpuFacts facts = With({Gpu(0), Gpu(1)});
+  CHECK(About(JudgeGpu(facts, kNoRdma, Asked(2)), "driver").what == "finds 2 GPUs; CUDA up to 12.4");
   facts.nvidia_gpus = 0;  // of other files, as under WSL
   CHECK(About(JudgeGpu(facts, kNoRdma, Asked(2)), "driver").level == Level::kOk);
+  facts.survey = Fail(ErrorCode::kTimeout, "no answer");
+  CHECK(About(JudgeGpu(facts, kNoRdma, Asked(2)), "driver").level == Level::kWarn);
+  facts = With({Gpu(0), Gpu(1)});
+  facts.nvidia_gpus = 8;
+  CHECK(About(JudgeGpu(facts, kNoRdma, Asked(2)), "driver").what == "finds 2 of 8 GPUs; CUDA up to 12.4");
 }
 
 TEST_CASE("a driver that does not work is a warning with its own words: memory of hosts is summed without it") {
@@ -47,37 +61,57 @@ TEST_CASE("a driver that does not work is a warning with its own words: memory o
   REQUIRE(findings.size() == 1);
   CHECK(About(findings, "driver").level == Level::kWarn);
   CHECK(Contains(About(findings, "driver").what, "no GPU: the driver does not start"));
-  CheckRemedies(findings);
+  CHECK(Contains(About(findings, "driver").remedy, "nvidia-smi"));
+  facts.built_with_cuda = false;  // then the driver may be well
+  CHECK(About(JudgeGpu(facts, kNoRdma, Asked(8)), "driver").remedy == "take a build with CUDA");
 }
 
 TEST_CASE("ranks that will share a GPU by turns are warned of, where somebody said how many there are") {
-  const GpuFacts one = With({{.name = "GPU 0 (H)"}});
+  const GpuFacts one = With({Gpu(0)});
   const Finding shared = About(JudgeGpu(one, kNoRdma, Asked(2)), "sharing");
   CHECK(shared.level == Level::kWarn);
   CHECK(Contains(shared.what, "2 ranks share 1 GPU "));
   CHECK(Contains(shared.remedy, "nvidia-cuda-mps-control"));
   CHECK(About(JudgeGpu(one, kNoRdma, Asked(1)), "sharing").level == Level::kOk);
   CHECK(About(JudgeGpu(one, kNoRdma, kAsManyAsCores), "sharing").level == Level::kOk);
-  const GpuFacts under_mps = With({{.name = "GPU 0 (H)", .mps = true}});
-  CHECK(About(JudgeGpu(under_mps, kNoRdma, Asked(2)), "sharing").level == Level::kOk);
 }
 
-TEST_CASE("a compute mode that keeps ranks out names its GPU") {
-  GpuFacts facts = With({{.name = "GPU 0 (H)"}, {.name = "GPU 1 (H)", .access = Access::kNobody}});
-  CHECK(About(JudgeGpu(facts, kNoRdma, Asked(1)), "GPU 0").subject.empty());
-  CHECK(About(JudgeGpu(facts, kNoRdma, Asked(1)), "GPU 1").level == Level::kWarn);
-  facts = With({{.name = "GPU 0 (H)", .access = Access::kOneProcess}});
-  CHECK(About(JudgeGpu(facts, kNoRdma, Asked(1)), "GPU 0").subject.empty());
-  CHECK(Contains(About(JudgeGpu(facts, kNoRdma, Asked(2)), "GPU 0").what, "one process"));
-  CHECK(About(JudgeGpu(facts, kNoRdma, Asked(2)), "sharing").subject.empty());  // nobody will
-  CHECK(About(JudgeGpu(facts, kNoRdma, kAsManyAsCores), "GPU 0").subject.empty());
-  CheckRemedies(JudgeGpu(facts, kNoRdma, Asked(2)));
-  facts.survey->gpus.front().mps = true;  // is the one process
-  CHECK(About(JudgeGpu(facts, kNoRdma, Asked(2)), "GPU 0").subject.empty());
+TEST_CASE("ranks may each see another GPU: where some are hidden from the doctor, it does not say that one is shared") {
+  GpuFacts facts = With({Gpu(0)});
+  facts.nvidia_gpus = 8;  // srun --gpus-per-task=1
+  CHECK(About(JudgeGpu(facts, kNoRdma, Asked(8)), "sharing").level == Level::kOk);
+}
+
+TEST_CASE("what MPS does for ranks that share a GPU is said as far as the driver tells") {
+  const auto sharing = [](std::optional<bool> mps) {
+    return About(JudgeGpu(With({Gpu(0, Access::kShared, mps)}), kNoRdma, Asked(2)), "sharing");
+  };
+  CHECK(sharing(true).level == Level::kOk);
+  CHECK(Contains(sharing(true).what, "side by side"));
+  CHECK(sharing(std::nullopt).level == Level::kOk);
+  CHECK(Contains(sharing(std::nullopt).what, "does not tell"));
+}
+
+TEST_CASE("a compute mode that keeps ranks out names its GPU, and the remedy that one alone") {
+  const GpuFacts closed = With({Gpu(0), Gpu(1, Access::kNobody)});
+  CHECK(About(JudgeGpu(closed, kNoRdma, Asked(1)), "GPU 0").subject.empty());
+  CHECK(About(JudgeGpu(closed, kNoRdma, Asked(1)), "GPU 1").level == Level::kWarn);
+  CHECK(Contains(About(JudgeGpu(closed, kNoRdma, Asked(1)), "GPU 1").remedy, "nvidia-smi -i 0000:11:00.0 -c DEFAULT"));
+
+  const GpuFacts exclusive = With({Gpu(0, Access::kOneProcess)});
+  CHECK(Contains(About(JudgeGpu(exclusive, kNoRdma, Asked(2)), "GPU 0").what, "at a time, but 2 ranks share 1 GPU"));
+  CHECK(About(JudgeGpu(exclusive, kNoRdma, Asked(2)), "sharing").subject.empty());  // nobody will
+  CheckRemedies(JudgeGpu(exclusive, kNoRdma, Asked(2)));
+  for (const PlannedJob& job : {Asked(1), kAsManyAsCores}) {
+    CHECK(About(JudgeGpu(exclusive, kNoRdma, job), "GPU 0").subject.empty());
+    CHECK(Contains(About(JudgeGpu(exclusive, kNoRdma, job), "sharing").what, "refuse a second"));
+  }
+  const GpuFacts under_mps = With({Gpu(0, Access::kOneProcess, true)});  // which is the one process
+  CHECK(About(JudgeGpu(under_mps, kNoRdma, Asked(2)), "GPU 0").subject.empty());
 }
 
 TEST_CASE("adapters that cannot reach memory of GPUs are a warning; where there is no adapter, nothing is said of it") {
-  GpuFacts facts = With({{.name = "GPU 0 (H)"}});
+  GpuFacts facts = With({Gpu(0)});
   const auto reach = [&] { return About(JudgeGpu(facts, WithAdapter(), Asked(1)), "RDMA"); };
   CHECK(About(JudgeGpu(facts, kNoRdma, Asked(1)), "RDMA").subject.empty());
   CHECK(reach().level == Level::kWarn);

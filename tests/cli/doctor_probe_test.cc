@@ -106,6 +106,21 @@ TEST_CASE("GPUs are counted, their control files are not") {
   CHECK(facts.open_driver);
 }
 
+TEST_CASE("without the driver's module GPUs are counted on the bus; with it, only what a container was given") {
+  Tree tree;
+  const std::string bus = "/sys/bus/pci/devices/";
+  tree.File(bus + "0000:10:00.0/vendor", "0x10de").File(bus + "0000:10:00.0/class", "0x030200");
+  tree.File(bus + "0000:10:00.1/vendor", "0x10de").File(bus + "0000:10:00.1/class", "0x040300");  // its sound
+  tree.File(bus + "0000:20:00.0/vendor", "0x1a03").File(bus + "0000:20:00.0/class", "0x030000");  // another's
+  GpuFacts facts;
+  ReadGpu(tree.files(), facts);
+  CHECK(facts.nvidia_gpus == 1);
+  tree.File("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54");
+  GpuFacts in_container;
+  ReadGpu(tree.files(), in_container);
+  CHECK(in_container.nvidia_gpus == 0);
+}
+
 TEST_CASE("control groups of version 2: the tightest of those around the process holds") {
   Tree tree;
   const std::string groups = "/sys/fs/cgroup";

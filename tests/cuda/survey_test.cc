@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <optional>
+
 #include "tests/cuda/fake_driver/fake_driver.h"
 
 namespace rondo::cuda {
@@ -24,14 +26,17 @@ TEST_CASE("a survey has every GPU by its name, and opens none") {
   CHECK(survey.driver_version == 12040);
   REQUIRE(survey.gpus.size() == 2);
   CHECK(survey.gpus[1].name.starts_with("GPU 1 ("));
+  CHECK(survey.gpus[1].pci_address == "0000:11:00.0");
   CHECK(fake.Calls("DevicePrimaryCtxRetain") == 0);
 }
 
 TEST_CASE("a survey says how processes share a GPU") {
   const FakeDriver fake;
-  CHECK_FALSE(Survey().gpus.front().mps);
+  CHECK(Survey().gpus.front().mps == false);
   fake.SetMps(true);
-  CHECK(Survey().gpus.front().mps);
+  CHECK(Survey().gpus.front().mps == true);
+  fake.FailCall("DeviceGetAttribute", 2, CUDA_ERROR_INVALID_VALUE);  // a driver that does not know the attribute
+  CHECK(Survey().gpus.front().mps == std::nullopt);
 }
 
 TEST_CASE("a survey says whom a GPU's compute mode lets use it") {

@@ -79,7 +79,8 @@ class HouseRules(unittest.TestCase):
     def test_all_of_fmt_is_included_only_by_who_uses_more_than_its_core(self):
         include = "#include <fmt/format.h>\n"
         self.assert_found("base/a.cc", f'#include <string>\n{include}auto a = fmt::format("{{}}", 1);', "core.h", 2)
-        for use in ('fmt::join(ranks, ", ")', 'fmt::format_to(end, "{}", rank)'):
+        self.assert_found("base/a.cc", f"{include}// as fmt::join does", "core.h", 1)
+        for use in ('fmt::join(ranks, ", ")', "fmt::to_string(rank)"):
             with self.subTest(use):
                 self.assertEqual(self.findings("base/a.cc", f"{include}auto a = {use};"), [])
 

@@ -61,6 +61,7 @@ using namespace rondo::cuda::fake;  // NOLINT(google-build-using-namespace): wha
 CUresult cuInit(unsigned int flags) {
   return Do("Init", Needs::kNothing, [&](Call& call) {
     if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    std::this_thread::sleep_for(std::chrono::milliseconds(call.state.settings.init_ms));
     if (call.state.settings.devices.empty()) return CUDA_ERROR_NO_DEVICE;
     // As for real, the driver of a process does not come along when it forks.
     if (call.state.initialized_in != 0 && call.state.initialized_in != getpid()) return CUDA_ERROR_NOT_INITIALIZED;

@@ -42,6 +42,7 @@ Settings Settings::FromEnvironment() {
   settings.seed = Number("FAKE_CUDA_SEED", settings.seed);
   settings.dma_buf = Number("FAKE_CUDA_DMA_BUF", 0) != 0;
   settings.mps = Number("FAKE_CUDA_MPS", 0) != 0;
+  settings.init_ms = Number("FAKE_CUDA_INIT_MS", 0);
   settings.compute_mode = static_cast<int>(Number("FAKE_CUDA_COMPUTE_MODE", CU_COMPUTEMODE_DEFAULT));
   return settings;
 }

@@ -51,9 +51,9 @@ struct Function {
 };
 
 // What a test has set, or the environment: FAKE_CUDA_DEVICES, FAKE_CUDA_MEMORY, FAKE_CUDA_DELAY_US, FAKE_CUDA_SEED,
-// FAKE_CUDA_DMA_BUF, FAKE_CUDA_MPS, FAKE_CUDA_COMPUTE_MODE (told, not kept to), and CUDA_VISIBLE_DEVICES as for real.
-// FAKE_CUDA_FAULT says what goes wrong, once, and stderr then that it did: "kernel:40", the 40th kernel faults;
-// "MemcpyHtoDAsync:3", the third such call is refused.
+// FAKE_CUDA_DMA_BUF, FAKE_CUDA_MPS, FAKE_CUDA_COMPUTE_MODE (told, not kept to), FAKE_CUDA_INIT_MS (that cuInit takes),
+// and CUDA_VISIBLE_DEVICES as for real. FAKE_CUDA_FAULT says what goes wrong, once, and stderr then that it did:
+// "kernel:40", the 40th kernel faults; "MemcpyHtoDAsync:3", the third such call is refused.
 struct Settings {
   std::vector<int> devices{0};  // which of the machine's, by ordinal
   std::uint64_t memory_bytes = std::uint64_t{16} << 30;
@@ -61,6 +61,7 @@ struct Settings {
   std::uint64_t seed = 1;
   bool dma_buf = false;
   bool mps = false;
+  std::uint64_t init_ms = 0;
   int compute_mode = CU_COMPUTEMODE_DEFAULT;
   bool ipc_capable = true;
   bool display = false;
