@@ -80,7 +80,7 @@ class HouseRules(unittest.TestCase):
         include = "#include <fmt/format.h>\n"
         self.assert_found("base/a.cc", f'#include <string>\n{include}auto a = fmt::format("{{}}", 1);', "core.h", 2)
         self.assert_found("base/a.cc", f"{include}// as fmt::join does", "core.h", 1)
-        for use in ('fmt::join(ranks, ", ")', "fmt::to_string(rank)"):
+        for use in ('fmt::join(ranks, ", ")', 'fmt::format_to(end, "{}", rank)', "fmt::to_string(rank)"):
             with self.subTest(use):
                 self.assertEqual(self.findings("base/a.cc", f"{include}auto a = {use};"), [])
 
