@@ -82,10 +82,12 @@ void AskGpuDriver(const Clock& clock, Duration timeout, GpuFacts& facts) {
   const Fd reading(ends[0]);
   Fd writing(ends[1]);
   // In a child, which can be left: the driver of a sick GPU may never answer, and it makes threads.
+  const pid_t self = getpid();
   const pid_t child = fork();
   if (child < 0) return;
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != self) _exit(1);  // died before that
     const std::string text = Written(SurveyGpus());
     _exit(write(writing.get(), text.data(), text.size()) < 0);
   }
