@@ -66,6 +66,7 @@ std::optional<std::string> ReadAll(int fd, const Clock& clock, Duration timeout)
     pollfd wait{.fd = fd, .events = POLLIN, .revents = 0};
     const int ready = poll(&wait, 1, static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1'000'000)));
     if (ready == 0) return std::nullopt;
+    if (ready < 0 && errno == EINTR) continue;
     char part[4096];
     const ssize_t got = read(fd, part, sizeof part);
     if (got == 0 || (got < 0 && errno != EINTR)) return text;

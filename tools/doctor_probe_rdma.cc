@@ -5,16 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <memory>
 #include <span>
 #include <sstream>
 #include <utility>
 #include <vector>
 
 #include "tools/doctor_probe.h"
-#include "transport/ib/device.h"
-#include "transport/ib/device_memory_probe.h"
-#include "transport/ib/memory.h"
 #include "transport/ib/ports.h"
 #include "transport/ib/verbs_library.h"
 

@@ -84,6 +84,9 @@ class HouseRules(unittest.TestCase):
             with self.subTest(use):
                 self.assertEqual(self.findings("base/a.cc", f"{include}auto a = {use};"), [])
 
+    def test_format_to_comes_with_all_of_fmt(self):
+        self.assert_found("base/a.cc", '#include <fmt/core.h>\n// fmt::format_to\nfmt::format_to(end, "a");', "format_to wants", 3)
+
     def test_a_header_is_included_once(self):
         self.assert_found("base/ids.h", "namespace rondo {}\n", "#pragma once", 1)
         guards = "#ifndef RONDO_H_\n#define RONDO_H_\n#endif\n"
