@@ -112,7 +112,7 @@ Peers::~Peers() {
   if (place_ != 0 && !others_may_come_) driver_.MemFree(place_);
 }
 
-Result<DevicePeers::Place> Peers::Show(const std::byte* memory) {
+Result<DevicePeers::Place> Peers::Show(const std::byte* memory, std::uint64_t shown_bytes) {
   Place place{};
   Shown shown = own_;
   if (memory != nullptr) {
@@ -124,6 +124,10 @@ Result<DevicePeers::Place> Peers::Show(const std::byte* memory) {
       return done ? done : Status(Fail(AsUnsupported(done.error())));
     };
     RONDO_TRY(shows(driver_.MemGetAddressRange(&base, &bytes, AddressOf(memory)), "finding an allocation"));
+    // The next one may adjoin it, and a program take both for one piece: others would reach the first alone.
+    if (const std::uint64_t room = base + bytes - AddressOf(memory); shown_bytes > room)
+      return Fail(ErrorCode::kUnsupported, "{} bytes at {}, where an allocation ends after {}", shown_bytes,
+                  static_cast<const void*>(memory), room);
     RONDO_TRY(shows(driver_.PointerGetAttribute(&shown.identity, CU_POINTER_ATTRIBUTE_BUFFER_ID, base),
                     "asking for an allocation's identity"));
     const auto known = std::find_if(shown_.begin(), shown_.end(), [&](const Shown& one) {

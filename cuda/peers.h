@@ -28,7 +28,7 @@ class Peers final : public DevicePeers {
   static Result<std::unique_ptr<Peers>> Make(std::shared_ptr<const Gpu> gpu);
   ~Peers() override;
 
-  Result<Place> Show(const std::byte* memory) override;
+  Result<Place> Show(const std::byte* memory, std::uint64_t bytes) override;
   Result<std::byte*> Find(const Place& place) override;
   Server server() const override { return server_; }
   Status Fold(const DeviceFold& fold) override;

@@ -61,8 +61,9 @@ void BoardPath::ShowOnDevice() {
   ShownOnDevice own{.scale = scale_};
   if (peers_ != nullptr) {
     own.server = peers_->server();
-    const auto input = peers_->Show(LentBytes(rank_) > 0 ? LentInput() : nullptr);
-    const auto output = peers_->Show(LendsResult() ? buffers_.output : nullptr);
+    const std::uint64_t lent_bytes = LentBytes(rank_);
+    const auto input = peers_->Show(lent_bytes > 0 ? LentInput() : nullptr, lent_bytes);
+    const auto output = peers_->Show(LendsResult() ? buffers_.output : nullptr, bytes_);
     own.can = input && output && (program_ == nullptr || ShowMeetingPlace(own));
     if (own.can) {
       own.input = *input;
@@ -74,7 +75,8 @@ void BoardPath::ShowOnDevice() {
 
 bool BoardPath::ShowMeetingPlace(ShownOnDevice& shown) {
   const auto place = peers_->MeetingPlace();
-  const auto meeting = place ? peers_->Show(*place) : Result<DevicePeers::Place>(Fail(place.error()));
+  // How large it is its device knows; it is never in two.
+  const auto meeting = place ? peers_->Show(*place, 1) : Result<DevicePeers::Place>(Fail(place.error()));
   if (meeting) shown.meeting = *meeting;
   return meeting.has_value();
 }

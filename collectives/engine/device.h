@@ -101,8 +101,9 @@ class DevicePeers {
   // Where memory lies, as another rank's Find understands it.
   static constexpr std::size_t kPlaceBytes = 128;
   using Place = std::array<std::byte, kPlaceBytes>;
-  // kUnsupported: it cannot be shown, with the reason.
-  virtual Result<Place> Show(const std::byte* memory) = 0;
+  // So many bytes of it; null: none. kUnsupported: it cannot be shown, with the reason; so where it is not all of one
+  // allocation.
+  virtual Result<Place> Show(const std::byte* memory, std::uint64_t bytes) = 0;
   // That memory of another rank here: for the device. It stays until that rank shows others in its place, or this ends.
   // kUnsupported: it cannot be reached from here, with the reason.
   virtual Result<std::byte*> Find(const Place& place) = 0;

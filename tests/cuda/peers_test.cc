@@ -42,11 +42,11 @@ TEST_CASE("Memory that is shown is found, within its allocation, by another rank
   const auto one = PeersOf(*gpu), other = PeersOf(*gpu);
   std::byte* const memory = Holding(*gpu, {1, 2, 3, 4});
   for (const std::size_t offset : {0u, 4u, 12u}) {
-    const auto place = one->Show(memory + offset);
+    const auto place = one->Show(memory + offset, 4);
     REQUIRE(place.has_value());
     CHECK(other->Find(*place).value() == memory + offset);
   }
-  CHECK(one->Show(nullptr).has_value());  // nothing, where there is nothing to show
+  CHECK(one->Show(nullptr, 0).has_value());  // nothing, where there is nothing to show
 }
 
 // More than stay open.
@@ -63,7 +63,7 @@ TEST_CASE("child: shows memory" * doctest::skip()) {
     std::byte* const memory = gpu->Allocate(kShownBytes);
     gpu->PutFill(stream, memory, static_cast<unsigned char>(i), kShownBytes);
     gpu->Synchronize(stream);
-    const auto place = peers->Show(memory + 8);
+    const auto place = peers->Show(memory + 8, kShownBytes - 8);
     REQUIRE(place.has_value());
     line.Send(*place);
   }
@@ -130,7 +130,7 @@ TEST_CASE("child: frees memory and shows what it gets in its place" * doctest::s
     auto* const at = reinterpret_cast<std::byte*>(memory);
     gpu->PutFill(stream, at, round, kReusedBytes);
     gpu->Synchronize(stream);
-    const auto place = peers->Show(at);
+    const auto place = peers->Show(at, kReusedBytes);
     REQUIRE(place.has_value());
     line.Send(*place);
     line.Receive<char>();  // the other has read it
@@ -196,7 +196,22 @@ TEST_CASE("Memory of the host is not shown") {
   if (gpu == nullptr) return;
   const auto peers = PeersOf(*gpu);
   int host = 0;
-  const auto refused = peers->Show(reinterpret_cast<const std::byte*>(&host));
+  const auto refused = peers->Show(reinterpret_cast<const std::byte*>(&host), sizeof host);
+  REQUIRE(!refused.has_value());
+  CHECK(refused.error().code() == ErrorCode::kUnsupported);
+}
+
+TEST_CASE("What goes on beyond its allocation is not shown, whatever lies behind it") {
+  const auto gpu = OnGpu::Find();
+  if (gpu == nullptr) return;
+  const auto peers = PeersOf(*gpu);
+  constexpr std::size_t kBytes = 3000;
+  std::byte* const memory = gpu->Allocate(kBytes);
+  CHECK(peers->Show(memory, kBytes).has_value());
+  CHECK(peers->Show(memory + 1000, kBytes - 1000).has_value());
+  // A driver may tell of allocations as larger than they were wanted, by no more than this.
+  constexpr std::uint64_t kBeyond = std::uint64_t{4} << 20;
+  const auto refused = peers->Show(memory + 1000, kBeyond);
   REQUIRE(!refused.has_value());
   CHECK(refused.error().code() == ErrorCode::kUnsupported);
 }

@@ -215,7 +215,7 @@ class PlainDevice final : public Device {
    public:
     Peers(PlainDevice& device, std::uint64_t seed) : device_(device), random_(seed) {}
 
-    Result<Place> Show(const std::byte* memory) override {
+    Result<Place> Show(const std::byte* memory, std::uint64_t) override {
       Place place{};
       const std::lock_guard lock(Bus());
       const Shown shown{&device_, const_cast<std::byte*>(memory)};

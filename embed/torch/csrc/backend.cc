@@ -70,7 +70,11 @@ RondoBackend::~RondoBackend() {
   }
   Close();
   comm_.reset();
-  executor_.reset();
+  if (getpid() == process_) {
+    executor_.reset();
+  } else {
+    (void)executor_.release();  // whose threads are the parent's
+  }
 }
 
 void RondoBackend::CloseAll() {
@@ -80,7 +84,7 @@ void RondoBackend::CloseAll() {
 
 void RondoBackend::Close() {
   const WithoutGil free;
-  if (closed_.exchange(true)) return;
+  if (getpid() != process_ || closed_.exchange(true)) return;  // a forked child has no say in the group
   std::mutex mutex;
   std::condition_variable done;
   bool over = false;
@@ -152,7 +156,9 @@ WorkPtr RondoBackend::Run(RondoWork::Parts parts, milliseconds timeout, const St
     options.memory = RONDO_MEMORY_CUDA;
     options.stream = parts.side->handle();
     options.stream_waits = parts.queued ? RONDO_YES : RONDO_NO;
-    for (const Tensors* const tensors : {&parts.held, &parts.outputs, &parts.inputs}) parts.side->Keep(*tensors);
+    // Beyond the end of the operation, until which it has what it needs.
+    if (parts.queued || parts.finish)
+      for (const Tensors* const tensors : {&parts.held, &parts.outputs, &parts.inputs}) parts.side->Keep(*tensors);
   }
   rondo_work* work = nullptr;
   try {

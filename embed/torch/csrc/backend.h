@@ -5,6 +5,7 @@
 
 #include <rondo.h>
 #include <torch/version.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -115,6 +116,7 @@ class RondoBackend final : public Base {
 
   TorchStore store_;
   const Settings settings_;
+  const int process_ = getpid();
   std::atomic<std::chrono::milliseconds::rep> timeout_ms_;
   std::unique_ptr<Executor> executor_ = std::make_unique<Executor>();  // ends after the last operation
   std::unique_ptr<rondo_comm, void (*)(rondo_comm*)> comm_;

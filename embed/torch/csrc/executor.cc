@@ -34,6 +34,26 @@ void Executor::Run(std::function<void()> task) {
   task();
 }
 
+void Executor::RunInTurn(std::function<void()> task) {
+  {
+    const std::lock_guard<std::mutex> lock(shared_->mutex);
+    shared_->in_turn.push_back(std::move(task));
+    if (std::exchange(shared_->takes_turns, true)) return;
+  }
+  Run([shared = shared_] {
+    std::unique_lock<std::mutex> lock(shared->mutex);
+    while (!shared->in_turn.empty()) {
+      std::function<void()> next = std::move(shared->in_turn.front());
+      shared->in_turn.pop_front();
+      lock.unlock();
+      next();
+      next = nullptr;
+      lock.lock();
+    }
+    shared->takes_turns = false;
+  });
+}
+
 void Executor::Work(const std::shared_ptr<Shared>& shared) {
   std::unique_lock<std::mutex> lock(shared->mutex);
   while (true) {

@@ -21,12 +21,16 @@ class Executor {
   // go.
   ~Executor();
   void Run(std::function<void()> task);
+  // The same, but one after the other.
+  void RunInTurn(std::function<void()> task);
 
  private:
   struct Shared {  // with its threads: one of them may outlive the Executor
     std::mutex mutex;
     std::condition_variable due;
     std::deque<std::function<void()>> tasks;
+    std::deque<std::function<void()>> in_turn;
+    bool takes_turns = false;  // somebody runs those
     size_t idle = 0;
     bool over = false;
   };

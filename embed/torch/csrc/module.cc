@@ -34,7 +34,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
            "Fails all operations, here and on all ranks, which are told the reason.")
       .def("check", &RondoBackend::Check, alone,
            "Raises what the group has failed of, in a replayed graph too; for when a stream was waited for.")
-      .def("describe", &RondoBackend::Describe, alone, "The path to each rank, a line each.");
+      .def("describe", &RondoBackend::Describe, alone, "The path to each rank, a line each.")
+      // Of who is not in a group that is made: nothing, since only those who are in it meet.
+      .def("perform_nocolor_split", [](RondoBackend&, const py::object&) {});
   py::class_<RondoStore, c10d::Store, c10::intrusive_ptr<RondoStore>>(module, "RondoStore",
                                                                       "Where the ranks of a job have met.");
   module.def(

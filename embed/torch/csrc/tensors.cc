@@ -105,7 +105,9 @@ Packed InPlace(const at::Tensor& tensor) {
 bool LiePacked(const std::vector<at::Tensor>& tensors) {
   const auto* at = static_cast<const char*>(tensors.front().data_ptr());
   for (const at::Tensor& tensor : tensors) {
-    if (!tensor.is_contiguous() || tensor.data_ptr() != at) return false;
+    // Allocations of a GPU may adjoin, and are not one piece for all that: no copy goes across, nor is the other shown
+    // to peers with the one.
+    if (!tensor.is_contiguous() || tensor.data_ptr() != at || !tensor.is_alias_of(tensors.front())) return false;
     at += BytesOf(tensor);
   }
   return true;

@@ -34,7 +34,7 @@ struct Packed {
 };
 // One tensor that is read and written.
 Packed InPlace(const at::Tensor& tensor);
-// Whether they lie packed: then nothing has to be copied.
+// Whether they lie packed, in one storage: then nothing has to be copied.
 bool LiePacked(const std::vector<at::Tensor>& tensors);
 // Where results for `tensors` are to be written.
 Packed RoomOf(const std::vector<at::Tensor>& tensors);

@@ -1,5 +1,6 @@
 #include "work.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
 #include <c10/core/StreamGuard.h>
@@ -7,6 +8,9 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+
+#include "gil.h"
+#include "on_device.h"
 
 namespace rondo_torch {
 
@@ -33,6 +37,11 @@ std::vector<c10::Device> DevicesOf(const RondoWork::Parts& parts) {
 
 }  // namespace
 
+c10::optional<c10::Device> RondoWork::DeviceOf(const RondoWork& work) {
+  if (work.parts_.side == nullptr) return c10::nullopt;
+  return work.parts_.side->stream().device();
+}
+
 RondoWork::RondoWork(int rank, const std::string& backend, Parts parts, rondo_work* work, Executor& executor)
     : Work(rank, parts.type, (backend + ":" + parts.title).c_str(),
            parts.inputs.empty() ? parts.outputs : parts.inputs),
@@ -56,7 +65,9 @@ c10::intrusive_ptr<RondoWork> RondoWork::Follow(int rank, const std::string& bac
   // Stays alive until it has ended, whoever forgets it.
   auto* const kept = new c10::intrusive_ptr<RondoWork>(made);
   const auto ended = [](void* user, const rondo_error* error) {
-    const std::unique_ptr<c10::intrusive_ptr<RondoWork>> self(static_cast<c10::intrusive_ptr<RondoWork>*>(user));
+    auto* const kept = static_cast<c10::intrusive_ptr<RondoWork>*>(user);
+    const OnDevice on_device(DeviceOf(**kept));
+    const std::unique_ptr<c10::intrusive_ptr<RondoWork>> self(kept);
     End(*self, error);
   };
   rondo_error* error = nullptr;
@@ -71,29 +82,44 @@ void RondoWork::End(const c10::intrusive_ptr<RondoWork>& self, const rondo_error
   std::exception_ptr failure;
   if (error != nullptr) failure = std::make_exception_ptr(std::runtime_error(TextOf(error->code, error)));
   if (self->parts_.queued) {
-    self->parts_.held.clear();
-    self->parts_.finish = nullptr;
+    // Memory is given back under the allocator's lock. Who holds that may wait for streams, and these for the
+    // operations that this thread is to drive.
+    self->executor_.RunInTurn(Task(self, [](RondoWork& work) { work.LetGo(); }));
     return self->finish(failure ? failure : self->failed_to_queue_);
   }
-  const auto finish = [self, failure] {
-    const std::exception_ptr ended = failure ? failure : self->Finish();
-    self->parts_.held.clear();
-    self->parts_.finish = nullptr;
+  const auto finish = [failure](RondoWork& work) {
+    const std::exception_ptr ended = failure ? failure : work.Finish();
+    work.LetGo();
     return ended;
   };
   // A copy from the host's memory may take until streams of the caller's come to it, which may wait for what this
   // thread drives.
   if (self->parts_.side != nullptr && self->parts_.receives)
-    return self->executor_.Run([self, finish] { self->Complete(finish()); });
+    return self->executor_.Run(Task(self, [finish](RondoWork& work) { work.Complete(finish(work)); }));
   // All others are put in the order of the operations, as their results are.
-  const std::exception_ptr ended = finish();
+  const std::exception_ptr ended = finish(*self);
   Future ours = Future::kOurs;
   if (waits || self->state_.compare_exchange_strong(ours, Future::kEnding)) return self->Complete(ended);
-  self->executor_.Run([self, ended] { self->Complete(ended); });
+  self->executor_.Run(Task(self, [ended](RondoWork& work) { work.Complete(ended); }));
+}
+
+std::function<void()> RondoWork::Task(c10::intrusive_ptr<RondoWork> self, std::function<void(RondoWork&)> task) {
+  return [self = std::move(self), task = std::move(task)]() mutable {
+    const OnDevice on_device(DeviceOf(*self));
+    task(*self);
+    self.reset();  // may be the last of it
+  };
+}
+
+void RondoWork::LetGo() {
+  parts_.held.clear();
+  parts_.finish = nullptr;
 }
 
 std::exception_ptr RondoWork::Finish() noexcept {
   try {
+    // Results are written, whatever the tensors are to autograd, as into those that need no copy.
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
     c10::OptionalStreamGuard on_side;
     if (parts_.side != nullptr) on_side.reset_stream(parts_.side->stream());
     const bool copies = parts_.finish != nullptr;
@@ -122,6 +148,7 @@ c10::intrusive_ptr<c10::ivalue::Future> RondoWork::getFuture() {
   Future ours = Future::kOurs;
   if (!state_.compare_exchange_strong(ours, Future::kShared) && ours == Future::kEnding) {
     // It is being completed, by a thread that nothing may hang on.
+    const WithoutGil free;
     std::unique_lock<std::mutex> lock(mutex_);
     cv_.wait(lock, [this] { return completed_; });
   }

@@ -71,6 +71,10 @@ class RondoWork final : public c10d::Work {
   enum class Future { kOurs, kShared, kEnding };
 
   static void End(const c10::intrusive_ptr<RondoWork>& self, const rondo_error* error);
+  // For another thread, which may be the last to have it.
+  static std::function<void()> Task(c10::intrusive_ptr<RondoWork> self, std::function<void(RondoWork&)> task);
+  static c10::optional<c10::Device> DeviceOf(const RondoWork& work);  // none: the host
+  void LetGo();
   // Puts the results where they belong; what that failed of.
   std::exception_ptr Finish() noexcept;
   void CompleteFuture(const std::exception_ptr& failure);

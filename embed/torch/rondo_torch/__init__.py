@@ -122,7 +122,14 @@ def _replace_gloo_class(c10d):
 def backend_of(group=None):
     """The RondoBackend of a group, or of the default one: close, abort, check and describe are there."""
     group = group or dist.distributed_c10d._get_default_group()
-    return group._get_backend(torch.device("cpu")) if TORCH_2 else group
+    found = [group]
+    if TORCH_2:
+        found = [group._get_backend(device) for device in map(torch.device, ("cuda", "cpu")) if device in group._device_types]
+    for backend in found:
+        backend = getattr(backend, "wrapped_pg", backend)  # by TORCH_DISTRIBUTED_DEBUG=DETAIL
+        if isinstance(backend, RondoBackend):
+            return backend
+    raise ValueError("rondo is no backend of that group")
 
 
 class _Meeting:

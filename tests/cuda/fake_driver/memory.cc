@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "base/check.h"
 
@@ -22,6 +23,7 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kAlignment = 256;
+constexpr std::size_t kRoomBytes = std::size_t{256} << 20;
 
 std::size_t RoundedUp(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
@@ -82,7 +84,14 @@ CUdeviceptr MemoryMap::Reserve(std::size_t bytes) {
     places.pop_back();
     return place;
   }
-  return reinterpret_cast<CUdeviceptr>(MapNothing(bytes));
+  if (bytes > room_bytes_) {
+    const std::size_t more = std::max(bytes, kRoomBytes);
+    room_ = reinterpret_cast<CUdeviceptr>(MapNothing(more));
+    room_bytes_ = room_ == 0 ? 0 : more;
+    if (room_ == 0) return 0;
+  }
+  room_bytes_ -= bytes;
+  return std::exchange(room_, room_ + bytes);
 }
 
 std::shared_ptr<Memory> MemoryMap::Map(Context* context, SharedFile file, std::size_t offset, std::size_t bytes) {

@@ -88,11 +88,14 @@ class MemoryMap {
   const std::map<CUdeviceptr, std::shared_ptr<Memory>>& all() const { return all_; }
 
  private:
+  // Places lie one behind the other, as real drivers give them: what goes beyond its allocation is in the next one.
   CUdeviceptr Reserve(std::size_t bytes);
 
   std::map<CUdeviceptr, std::shared_ptr<Memory>> all_;
   std::map<CUdeviceptr, Registration> registrations_;
   std::map<std::size_t, std::vector<CUdeviceptr>> reserved_;  // by bytes: places of memory that is gone
+  CUdeviceptr room_ = 0;                                      // for more places
+  std::size_t room_bytes_ = 0;
   std::uint64_t made_ = 0;
 };
 

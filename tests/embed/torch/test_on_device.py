@@ -71,6 +71,9 @@ class OnDevice:
     def test_futures(self) -> None:
         self.on_device("futures")
 
+    def test_neighbours(self) -> None:
+        self.on_device("neighbours", waits=self.host_waits)
+
     def test_operations_in_graphs(self) -> None:
         self.on_device("graphs")
 

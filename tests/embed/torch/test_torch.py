@@ -34,6 +34,12 @@ class Backend(unittest.TestCase):
     def test_works_and_futures(self) -> None:
         self.ranks("life.py", 3, "works")
 
+    def test_results_are_written_whatever_autograd_says(self) -> None:
+        self.ranks("life.py", 3, "autograd")
+
+    def test_a_forked_child_says_nothing(self) -> None:
+        self.ranks("life.py", 3, "forked")
+
     def test_groups_objects_and_messages(self) -> None:
         self.ranks("life.py", 3, "groups")
 

@@ -42,7 +42,47 @@ def works():
         work.wait()
 
 
+def autograd():
+    """Results are written into whatever tensor, with a copy or without one, whoever drives the operation."""
+
+    def tensors():
+        leaf = torch.empty_strided((4, 3), (1, 4)).fill_(RANK + 1.0).requires_grad_()  # not contiguous
+        with torch.inference_mode():
+            inferred = torch.full((3, 4), RANK + 1.0).t()
+        return leaf, inferred, torch.ones(5, requires_grad=True)
+
+    for tensor in tensors():
+        dist.broadcast(tensor, 1)
+        expect((tensor == tensor.detach().flatten()[0]).all(), "a broadcast")
+    for tensor in tensors():
+        work = dist.broadcast(tensor, 1, async_op=True)
+        while not work.is_completed():
+            time.sleep(0.001)
+        work.wait()
+    for tensor in tensors()[:2]:
+        if RANK == 0:
+            dist.send(torch.full((4, 3), 7.0), 1)
+        elif RANK == 1:
+            dist.recv(tensor, 0)
+            expect((tensor == 7).all(), "a message")
+
+
+def forked():
+    """A child that ends as Python does says nothing in its parent's name."""
+    tensor = torch.ones(1000)
+    dist.all_reduce(tensor)
+    if RANK != 0:  # whose store of torch's does not survive it
+        child = os.fork()
+        if child == 0:
+            sys.exit(0)
+        expect(os.waitpid(child, 0)[1] == 0, "the child ended otherwise")
+    dist.all_reduce(tensor)
+    expect(tensor[0] == WORLD * WORLD, "a sum after the fork")
+
+
 def groups():
+    theirs = dist.new_group(backend="gloo")
+    expect("no backend" in raised(lambda: rondo_torch.backend_of(theirs)), "Gloo's is not taken for Rondo's")
     evens = dist.new_group(list(range(0, WORLD, 2)))
     if RANK % 2 == 0:
         tensor = torch.ones(1)
@@ -140,5 +180,5 @@ what = sys.argv[1]
 if what not in ("torn_apart_and_made_again", "nobody_says_goodbye", "somebody_is_missing"):
     dist.init_process_group("rondo")
 globals()[what]()
-if what in ("works", "groups"):
+if what in ("works", "autograd", "forked", "groups"):
     dist.destroy_process_group()

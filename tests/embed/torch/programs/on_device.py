@@ -144,6 +144,26 @@ def no_stream_waits():
     expect_all(wide[:, 2], RANK + 1, "what lies beside")
 
 
+def neighbours():
+    """Tensors that lie one behind the other, each in an allocation of its own, are not one."""
+    size = (16 << 20 if device.fake is None else 1 << 20) // 4  # such have whole allocations to themselves
+    found, made = [], [full(size, 0) for _ in range(16)]
+    for one in made:
+        found += [(one, other) for other in made if one.data_ptr() + 4 * size == other.data_ptr()]
+    if device.fake is not None:
+        expect(found, "no two of sixteen lie behind each other")
+    pair = found[0] if found else made[:2]
+    for number, tensor in enumerate(pair):
+        tensor.fill_((RANK + 1) * 10**number)
+    dist.all_reduce_coalesced(list(pair))
+    for number, tensor in enumerate(pair):
+        expect_all(tensor, SUM * 10**number, f"tensor {number} of two")
+    everybodys = [full(size, -1) for _ in range(WORLD - len(pair))] + list(pair)
+    dist.all_gather(everybodys, full(size, RANK))
+    for rank, tensor in enumerate(everybodys):
+        expect_all(tensor, rank, f"what rank {rank} gave")
+
+
 def graphs():
     with device.stream():
         total, most, told = full(5000, RANK + 1), full(100, RANK), full(70_000, RANK)
@@ -151,7 +171,11 @@ def graphs():
         early = full(30, RANK + 1).reshape(10, 3)
         device.synchronize()
         earlier = dist.all_reduce(early[:, 1], async_op=True)  # whose result is copied back; nobody has waited for it
+        message = full(1000, -1)
+        receiving = dist.irecv(message, (RANK + WORLD - 1) % WORLD)
         with device.graph() as graph:
+            dist.send(torch.full((1000,), float(RANK)), (RANK + 1) % WORLD)
+            time.sleep(0.3)  # the other one's comes, and is copied to the device by another thread
             dist.all_reduce(total)
             work = dist.all_reduce(most, op=dist.ReduceOp.MAX, async_op=True)
             dist.broadcast(told, src=1)
@@ -161,6 +185,8 @@ def graphs():
             work.wait()
         earlier.wait()
         expect_all(early[:, 1], SUM, "what is not captured has been")
+        receiving.wait()
+        expect_all(message, (RANK + WORLD - 1) % WORLD, "a message that came meanwhile")
         expect_all(total, RANK + 1, "what is captured has not been done")
         for times in range(3):
             graph.replay()
@@ -219,6 +245,7 @@ def messages():
         sending.wait()
         expect_all(received, before, "a message")
         expect_all(tensor, WORLD, "the sum")
+    received.requires_grad_()
     if RANK == 0:
         heard = set()
         for _ in range(1, WORLD):

@@ -46,6 +46,15 @@ def groups():
         tensor = torch.ones(1)
         dist.all_reduce(tensor, group=half)
         expect(tensor[0] == len(halves[RANK % 2]), "a sum in a group that was split off")
+    # As with init_process_group(device_id=...), which is not for the host: who is not in a new group is asked all the same.
+    world = dist.distributed_c10d._get_default_group()
+    world.bound_device_id = torch.device("cpu", 0)
+    pair = dist.new_group([0, 1])
+    world.bound_device_id = None
+    if RANK < 2:
+        tensor = torch.ones(1)
+        dist.all_reduce(tensor, group=pair)
+        expect(tensor[0] == 2, "a sum in a new group of a world that is bound to a device")
     dist.distributed_c10d._set_pg_timeout(datetime.timedelta(seconds=45), dist.group.WORLD)
     dist.barrier()
     dist.monitored_barrier()

@@ -1,0 +1,35 @@
+#include "on_device.h"
+
+#include <dlfcn.h>
+
+namespace rondo_torch {
+namespace {
+
+// cuThreadExchangeStreamCaptureMode, of the driver that torch has loaded; there is no header of CUDA's here.
+using Exchange = int (*)(int* mode);
+constexpr int kRelaxed = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED
+
+Exchange FindExchange() {
+  void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  return driver == nullptr ? nullptr : reinterpret_cast<Exchange>(dlsym(driver, "cuThreadExchangeStreamCaptureMode"));
+}
+
+void ExchangeMode(int* mode) {
+  static const Exchange exchange = FindExchange();
+  if (exchange != nullptr) exchange(mode);
+}
+
+}  // namespace
+
+OnDevice::OnDevice(c10::optional<c10::Device> device) : mode_(kRelaxed) {
+  if (!device.has_value() || device->is_cpu()) return;
+  guard_.reset_device(*device);
+  is_on_ = true;
+  ExchangeMode(&mode_);
+}
+
+OnDevice::~OnDevice() {
+  if (is_on_) ExchangeMode(&mode_);
+}
+
+}  // namespace rondo_torch
