@@ -5,7 +5,9 @@
 //   communicator->AllReduce(gradients, gradients, count, type, op, {.memory = MemoryKind::kDevice, .stream = stream});
 //
 // The driver is loaded here, at run time; no library of the CUDA toolkit is needed. What belongs to a GPU (its primary
-// context, streams, pinned memory) is taken when a communicator first works on memory of it.
+// context, streams, pinned memory) is taken when a communicator first works on memory of it. All communicators of a
+// process want one such device between them: what one has open of another process's memory may else keep another one
+// from opening what lies there later, and operations on that then go by way of the host.
 #pragma once
 
 #include <memory>

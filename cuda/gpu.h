@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "cuda/driver.h"
+#include "cuda/opened_memory.h"
 
 namespace rondo::cuda {
 
@@ -49,6 +50,8 @@ class Gpu {
   // Whether it serves one process at a time and is handed on among them: unless this process is a client of MPS.
   bool takes_turns() const { return Attribute(CU_DEVICE_ATTRIBUTE_MPS_ENABLED) == 0; }
   const std::string& name() const { return name_; }  // "GPU 0 (NVIDIA H200)"
+  // What communicators of this process have open of others' memory.
+  OpenedMemory& opened() const { return opened_; }
   // 0 where the driver does not know the attribute.
   int Attribute(CUdevice_attribute attribute) const;
 
@@ -60,6 +63,7 @@ class Gpu {
   CUdevice device_ = 0;
   CUcontext context_ = nullptr;
   std::string name_;
+  mutable OpenedMemory opened_;
 };
 
 }  // namespace rondo::cuda

@@ -108,13 +108,13 @@ Peers::~Peers() {
   }
   for (CUevent end : ends_)
     if (end != nullptr) driver_.EventDestroy(end);
-  for (const Opened& opened : opened_) driver_.IpcCloseMemHandle(opened.base);
+  for (const Wanted& opened : opened_) Close(opened);
   if (place_ != 0 && !others_may_come_) driver_.MemFree(place_);
 }
 
 Result<DevicePeers::Place> Peers::Show(const std::byte* memory, std::uint64_t shown_bytes) {
   Place place{};
-  Shown shown = own_;
+  Shown shown{.of = own_};
   if (memory != nullptr) {
     const Gpu::Use use(*gpu_);
     CUdeviceptr base = 0;
@@ -124,27 +124,27 @@ Result<DevicePeers::Place> Peers::Show(const std::byte* memory, std::uint64_t sh
       return done ? done : Status(Fail(AsUnsupported(done.error())));
     };
     RONDO_TRY(shows(driver_.MemGetAddressRange(&base, &bytes, AddressOf(memory)), "finding an allocation"));
-    // The next one may adjoin it, and a program take both for one piece: others would reach the first alone.
-    if (const std::uint64_t room = base + bytes - AddressOf(memory); shown_bytes > room)
-      return Fail(ErrorCode::kUnsupported, "{} bytes at {}, where an allocation ends after {}", shown_bytes,
-                  static_cast<const void*>(memory), room);
-    RONDO_TRY(shows(driver_.PointerGetAttribute(&shown.identity, CU_POINTER_ATTRIBUTE_BUFFER_ID, base),
-                    "asking for an allocation's identity"));
-    const auto known = std::find_if(shown_.begin(), shown_.end(), [&](const Shown& one) {
-      return one.address == base && one.identity == shown.identity;
-    });
-    if (known != shown_.end()) {
-      shown.handle = known->handle;
-      shown.bytes = known->bytes;
-    } else {
-      RONDO_TRY(shows(driver_.IpcGetMemHandle(&shown.handle, base), "showing memory to other processes"));
-      if (shown_.size() == kMostOpened) shown_.erase(shown_.begin());
-      shown.address = base;
-      shown.bytes = bytes;
-      shown_.push_back(shown);
-    }
-    shown.address = AddressOf(memory);
     shown.offset = AddressOf(memory) - base;
+    // The next one may adjoin it, and a program take both for one piece: others would reach the first alone.
+    if (shown_bytes > bytes - shown.offset)
+      return Fail(ErrorCode::kUnsupported, "{} bytes at {}, where an allocation ends after {}", shown_bytes,
+                  static_cast<const void*>(memory), bytes - shown.offset);
+    std::uint64_t identity = 0;
+    RONDO_TRY(shows(driver_.PointerGetAttribute(&identity, CU_POINTER_ATTRIBUTE_BUFFER_ID, base),
+                    "asking for an allocation's identity"));
+    auto known = std::find_if(shown_.begin(), shown_.end(), [&](const PeerAllocation& one) {
+      return one.address == base && one.identity == identity;
+    });
+    if (known == shown_.end()) {
+      PeerAllocation made = own_;
+      made.identity = identity;
+      made.address = base;
+      made.bytes = bytes;
+      RONDO_TRY(shows(driver_.IpcGetMemHandle(&made.handle, base), "showing memory to other processes"));
+      if (shown_.size() == kMostOpened) shown_.erase(shown_.begin());
+      known = shown_.insert(shown_.end(), made);
+    }
+    shown.of = *known;
   }
   std::memcpy(place.data(), &shown, sizeof shown);
   return place;
@@ -153,60 +153,37 @@ Result<DevicePeers::Place> Peers::Show(const std::byte* memory, std::uint64_t sh
 Result<std::byte*> Peers::Find(const Place& place) {
   Shown shown;
   std::memcpy(&shown, place.data(), sizeof shown);
-  if (shown.process == own_.process && shown.start == own_.start) {
-    if (shown.address == 0) return nullptr;
-    const Gpu::Use use(*gpu_);
+  const Gpu::Use use(*gpu_);
+  if (shown.of.IsOfProcess(own_.process, own_.start)) {
+    if (shown.of.address == 0) return nullptr;
+    const CUdeviceptr at = shown.of.address + shown.offset;
     int ordinal = -1;
-    const CUresult asked = driver_.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, shown.address);
+    const CUresult asked = driver_.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at);
     if (const Status done = driver_.Check(asked, "asking where a peer's memory lies"); !done)
       return Fail(AsUnsupported(done.error()));
     if (ordinal != gpu_->ordinal())
       return Fail(ErrorCode::kUnsupported, "memory of GPU {} in the same process, which {} may not reach", ordinal,
                   gpu_->name());
-    return MemoryAt(shown.address);
+    return MemoryAt(at);
   }
-  const auto is_it = [&](const Opened& one) {
-    return one.shown.identity == shown.identity && one.shown.process == shown.process &&
-           one.shown.start == shown.start && std::memcmp(&one.shown.handle, &shown.handle, sizeof shown.handle) == 0;
-  };
-  auto opened = std::find_if(opened_.begin(), opened_.end(), is_it);
-  if (opened == opened_.end()) {
-    const Gpu::Use use(*gpu_);
-    CloseWhatWasThere(shown);
-    Opened one{.shown = shown};
-    if (const Status done =
-            driver_.Check(driver_.IpcOpenMemHandle(&one.base, shown.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
-                          fmt::format("opening memory of process {} on {}", shown.process, gpu_->name()));
-        !done)
-      return Fail(AsUnsupported(done.error()));
-    opened = opened_.insert(opened_.end(), one);
+  auto wanted = std::find_if(opened_.begin(), opened_.end(),
+                             [&](const Wanted& one) { return one.opened->is_open && one.opened->what == shown.of; });
+  if (wanted == opened_.end()) {
+    const auto opened = gpu_->opened().Open(driver_, shown.of, gpu_->name());
+    if (!opened) return Fail(AsUnsupported(opened.error()));
+    wanted = opened_.insert(opened_.end(), {.opened = *opened});
   }
-  opened->last_use = ++uses_;
-  return MemoryAt(opened->base + shown.offset);
-}
-
-// What is open of the same addresses has been freed there since, and is in the way: no driver opens two that overlap.
-void Peers::CloseWhatWasThere(const Shown& shown) {
-  const auto base_of = [](const Shown& one) { return one.address - one.offset; };
-  const CUdeviceptr begin = base_of(shown), end = begin + shown.bytes;
-  const auto gone = [&](const Opened& one) {
-    return one.shown.process == shown.process && one.shown.start == shown.start && base_of(one.shown) < end &&
-           begin < base_of(one.shown) + one.shown.bytes;
-  };
-  const auto kept = std::partition(opened_.begin(), opened_.end(), [&](const Opened& one) { return !gone(one); });
-  if (kept == opened_.end()) return;
-  driver_.StreamSynchronize(stream_);  // on which nothing waits
-  for (auto one = kept; one != opened_.end(); ++one) driver_.IpcCloseMemHandle(one->base);
-  opened_.erase(kept, opened_.end());
+  wanted->last_use = ++uses_;
+  return MemoryAt(wanted->opened->base + shown.offset);
 }
 
 void Peers::CloseUnwanted() {
   if (opened_.size() <= kMostOpened) return;
   const Gpu::Use use(*gpu_);
-  const auto kept = std::partition(opened_.begin(), opened_.end(), [](const Opened& one) { return one.in_graph; });
+  const auto kept = std::partition(opened_.begin(), opened_.end(), [](const Wanted& one) { return one.in_graph; });
   const std::size_t most = static_cast<std::size_t>(kept - opened_.begin()) + kMostOpened;
-  std::sort(kept, opened_.end(), [](const Opened& a, const Opened& b) { return a.last_use > b.last_use; });
-  for (; opened_.size() > most; opened_.pop_back()) driver_.IpcCloseMemHandle(opened_.back().base);
+  std::sort(kept, opened_.end(), [](const Wanted& a, const Wanted& b) { return a.last_use > b.last_use; });
+  for (; opened_.size() > most; opened_.pop_back()) Close(opened_.back());
 }
 
 // What was put on the stream counts from now on.
@@ -286,7 +263,10 @@ Status Peers::Capture(CUstream stream, const DeviceProgram& program, MeetingRepo
 void Peers::KeepOpen(const DeviceProgram& program) {
   const auto keep = [&](const std::byte* memory) {
     const CUdeviceptr at = AddressOf(memory);
-    for (Opened& one : opened_) one.in_graph = one.in_graph || (one.base <= at && at - one.base < one.shown.bytes);
+    for (Wanted& one : opened_) {
+      const CUdeviceptr base = one.opened->base;
+      one.in_graph = one.in_graph || (base <= at && at - base < one.opened->what.bytes);
+    }
   };
   for (const std::byte* const place : program.places) keep(place);
   for (const DeviceFold& fold : program.folds)

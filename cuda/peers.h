@@ -3,9 +3,10 @@
 //
 // What was opened stays open, for that takes longer than most operations: beyond kMostOpened allocations those that
 // were not wanted for longest are closed, when nothing is under way (closing may wait for the device, and that for an
-// operation). So memory that another rank frees is the GPU's again only when it has been closed here. An allocation is
-// known by the identity that the driver gives it, and so never taken for one that lies at its address later. What a
-// graph uses is open for good.
+// operation). So memory that another rank frees is the GPU's again only when it has been closed here, or what lies
+// there then is to be opened (opened_memory.h: all communicators of the process have one table). An allocation is known
+// by the identity that the driver gives it, and so never taken for one that lies at its address later. What a graph
+// uses is open for good.
 #pragma once
 
 #include <array>
@@ -17,6 +18,7 @@
 #include "collectives/engine/device.h"
 #include "cuda/fold_kernels.h"
 #include "cuda/gpu.h"
+#include "cuda/opened_memory.h"
 
 namespace rondo::cuda {
 
@@ -51,18 +53,12 @@ class Peers final : public DevicePeers {
  private:
   // What a Place is, in bytes.
   struct Shown {
-    CUipcMemHandle handle{};     // of the allocation
-    std::uint64_t identity = 0;  // of the allocation in its process
-    std::uint64_t bytes = 0;     // of the allocation
-    std::uint64_t offset = 0;    // of the memory in it
-    std::uint64_t address = 0;   // in its process
-    std::uint64_t process = 0;   // pid
-    std::uint64_t start = 0;     // when that began, which tells it from others of its number
+    PeerAllocation of;         // at 0: nothing is shown
+    std::uint64_t offset = 0;  // in it
   };
   static_assert(sizeof(Shown) <= kPlaceBytes);
-  struct Opened {
-    Shown shown;
-    CUdeviceptr base = 0;
+  struct Wanted {
+    OpenedMemory::Opened* opened = nullptr;
     std::uint64_t last_use = 0;
     bool in_graph = false;
   };
@@ -73,7 +69,7 @@ class Peers final : public DevicePeers {
   Status Note();
   Status MayBegin() const;
   void KeepOpen(const DeviceProgram& program);
-  void CloseWhatWasThere(const Shown& shown);
+  void Close(const Wanted& wanted) const { gpu_->opened().Close(driver_, wanted.opened); }
 
   const std::shared_ptr<const Gpu> gpu_;
   const Driver& driver_;
@@ -83,9 +79,9 @@ class Peers final : public DevicePeers {
   std::uint64_t begun_ = 0, ended_ = 0;
   std::atomic<bool> over_{false};
   Server server_;
-  Shown own_;                 // what is the same of all memory of this process
-  std::vector<Shown> shown_;  // allocations, with the base in `address`
-  std::vector<Opened> opened_;
+  PeerAllocation own_;  // what is the same of all memory of this process
+  std::vector<PeerAllocation> shown_;
+  std::vector<Wanted> opened_;
   std::uint64_t uses_ = 0;
   CUdeviceptr place_ = 0;  // of meetings
   bool others_may_come_ = false;

@@ -38,6 +38,12 @@ Result<Path> PathOf(const std::string& name) {
   return Fail(ErrorCode::kInvalidArgument, "options.transport: wants auto, tcp, shm or ib, not '{}'", Printable(name));
 }
 
+// One for all communicators. Never destroyed: they may end later than anything static.
+std::shared_ptr<Device> DeviceOfProcess() {
+  static const auto* const device = new std::shared_ptr<Device>(CudaWhenUsed());
+  return *device;
+}
+
 // `kept` outlives what is made by them.
 Result<ConnectOptions> OptionsOf(const rondo_connect_options& given, Kept& kept) {
   if (given.log != nullptr) kept.logger = std::make_unique<CallbackLogger>(given.log, given.log_user);
@@ -75,7 +81,7 @@ Result<ConnectOptions> OptionsOf(const rondo_connect_options& given, Kept& kept)
   communicator.compare_results = given.compare_results != 0;
   communicator.recorded_operations = given.recorded_operations;
   communicator.record_dir = TextOf(given.record_dir);
-  communicator.device = CudaWhenUsed();
+  communicator.device = DeviceOfProcess();
   return options;
 }
 

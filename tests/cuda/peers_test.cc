@@ -157,6 +157,28 @@ TEST_CASE("Memory of another process is found where freed memory had been that i
   CHECK(other.Exit() == 0);
 }
 
+TEST_CASE("Memory of another process is found where another communicator has freed memory open still") {
+  const auto gpu = OnGpu::Find();
+  if (gpu == nullptr) return;
+  Other other("child: frees memory and shows what it gets in its place");
+  const auto first = PeersOf(*gpu), second = PeersOf(*gpu);
+  std::byte* const own = gpu->Allocate(kReusedBytes);
+  for (unsigned char round = 1; round <= 3; ++round) {
+    const auto place = other.line.Receive<DevicePeers::Place>();
+    for (Peers* const peers : {first.get(), second.get()}) {
+      if (peers == second.get() && round == 1) continue;  // it has nothing open of what is freed
+      if (peers == first.get() && round == 2) continue;   // and this one has
+      const auto found = peers->Find(place);
+      REQUIRE_MESSAGE(found.has_value(), found.error().ToString());
+      REQUIRE(peers->CopyWithin(own, *found, kReusedBytes).has_value());
+      WaitFor(*peers);
+      CHECK(gpu->Values<unsigned char>(own, kReusedBytes) == std::vector<unsigned char>(kReusedBytes, round));
+    }
+    other.line.Send('.');
+  }
+  CHECK(other.Exit() == 0);
+}
+
 TEST_CASE("What a graph uses stays open, however long nobody has wanted it") {
   const auto gpu = OnGpu::Find();
   if (gpu == nullptr) return;
