@@ -29,7 +29,7 @@ class Gpus final : public Device {
     int ordinal = -1;
     if (driver_.PointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at) != CUDA_SUCCESS ||
         type == CU_MEMORYTYPE_HOST ||
-        driver_.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at) != CUDA_SUCCESS)
+        driver_.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at) != CUDA_SUCCESS || ordinal < 0)
       return Fail(ErrorCode::kInvalidArgument, "{} is memory of the host, not of a GPU", memory);
     return ordinal;
   }

@@ -27,20 +27,21 @@ class Gpu {
   // forbids calls which may be unsafe would else be broken by those of an operation that is driven meanwhile.
   class Use {
    public:
-    explicit Use(const Gpu& gpu) : driver_(gpu.driver_) {
-      driver_.CtxPushCurrent(gpu.context_);
+    explicit Use(const Gpu& gpu)
+        : driver_(gpu.driver_), is_pushed_(driver_.CtxPushCurrent(gpu.context_) == CUDA_SUCCESS) {
       driver_.ThreadExchangeStreamCaptureMode(&mode_);
     }
     ~Use() {
       driver_.ThreadExchangeStreamCaptureMode(&mode_);
       CUcontext own;
-      driver_.CtxPopCurrent(&own);
+      if (is_pushed_) driver_.CtxPopCurrent(&own);  // else it is the user's, and ours has been destroyed
     }
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
 
    private:
     const Driver& driver_;
+    const bool is_pushed_;
     CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;  // in between, what the thread's was
   };
 

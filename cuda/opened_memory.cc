@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace rondo::cuda {
 
@@ -13,31 +14,49 @@ bool operator==(const PeerAllocation& one, const PeerAllocation& other) {
 }
 
 Result<OpenedMemory::Opened*> OpenedMemory::Open(const Driver& driver, const PeerAllocation& what,
-                                                 const std::string& gpu) {
+                                                 const std::string& gpu, bool may_wait) {
   const std::lock_guard lock(mutex_);
+  bool in_the_way = false;
   for (Opened& one : all_) {
-    if (!one.is_open) continue;
-    if (one.what == what) {
+    if (one.is_there && one.what == what) {
       ++one.users;
       return &one;
     }
     const bool overlaps =
         one.what.address < what.address + what.bytes && what.address < one.what.address + one.what.bytes;
-    if (!one.what.IsOfProcess(what.process, what.start) || !overlaps) continue;
-    one.is_open = false;
-    driver.IpcCloseMemHandle(one.base);
+    if (!one.is_open || !one.what.IsOfProcess(what.process, what.start) || !overlaps) continue;
+    one.is_there = false;
+    if (may_wait) {
+      CloseMapping(driver, one);
+    } else {
+      in_the_way = true;
+    }
   }
+  const auto pid = static_cast<std::uint32_t>(what.process);
+  if (in_the_way)
+    return Fail(ErrorCode::kUnsupported, "what process {} had freed where its memory lies is open on {} still", pid,
+                gpu);
   CUdeviceptr base = 0;
   RONDO_TRY(driver.Check(driver.IpcOpenMemHandle(&base, what.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
-                         fmt::format("opening memory of process {} on {}", what.process, gpu)));
+                         fmt::format("opening memory of process {} on {}", pid, gpu)));
   return &all_.emplace_back(what, base);
+}
+
+void OpenedMemory::CloseFreed(const Driver& driver) {
+  const std::lock_guard lock(mutex_);
+  for (Opened& one : all_)
+    if (!one.is_there) CloseMapping(driver, one);
 }
 
 void OpenedMemory::Close(const Driver& driver, Opened* opened) {
   const std::lock_guard lock(mutex_);
   if (--opened->users > 0) return;
-  if (opened->is_open) driver.IpcCloseMemHandle(opened->base);
+  CloseMapping(driver, *opened);
   all_.erase(std::find_if(all_.begin(), all_.end(), [&](const Opened& one) { return &one == opened; }));
+}
+
+void OpenedMemory::CloseMapping(const Driver& driver, Opened& one) {
+  if (std::exchange(one.is_open, false)) driver.IpcCloseMemHandle(one.base);
 }
 
 }  // namespace rondo::cuda

@@ -19,10 +19,10 @@ struct PeerAllocation {
   std::uint64_t identity = 0;  // in its process
   std::uint64_t address = 0;   // there
   std::uint64_t bytes = 0;
-  std::uint64_t process = 0;  // pid
+  std::uint64_t process = 0;  // its pid, below the number of the namespace that this is of
   std::uint64_t start = 0;    // when that began, which tells it from others of its number
 
-  bool IsOfProcess(std::uint64_t pid, std::uint64_t began) const { return process == pid && start == began; }
+  bool IsOfProcess(std::uint64_t number, std::uint64_t began) const { return process == number && start == began; }
 };
 bool operator==(const PeerAllocation& one, const PeerAllocation& other);
 
@@ -33,17 +33,22 @@ class OpenedMemory {
     Opened(const PeerAllocation& what_it_is, CUdeviceptr at) : what(what_it_is), base(at) {}
     const PeerAllocation what;
     const CUdeviceptr base;
-    std::atomic<bool> is_open{true};  // until it is known to have been freed there
-    int users = 1;                    // guarded by the table
+    std::atomic<bool> is_there{true};  // until it is known to have been freed there
+    // Guarded by the table.
+    bool is_open = true;
+    int users = 1;
   };
-  // Counts another user, until Close. What is open of the same addresses is closed before, whoever uses it: it has been
-  // freed, and nobody reads what is freed.
-  // `gpu` is its name, for errors.
-  Result<Opened*> Open(const Driver& driver, const PeerAllocation& what, const std::string& gpu);
-  // The last user's closes it.
+  // Counts another user, until Close. What is open of the same addresses has been freed there, and is closed before,
+  // whoever uses it: nobody reads what is freed. But closing may take until the device has nothing to do; unless that
+  // is allowed it is left to CloseFreed, and until then this fails. `gpu` is its name, for errors.
+  Result<Opened*> Open(const Driver& driver, const PeerAllocation& what, const std::string& gpu, bool may_wait);
+  // Both may take until the device has nothing to do. The last user's Close closes.
+  void CloseFreed(const Driver& driver);
   void Close(const Driver& driver, Opened* opened);
 
  private:
+  static void CloseMapping(const Driver& driver, Opened& one);
+
   std::mutex mutex_;
   std::list<Opened> all_;
 };

@@ -1,6 +1,7 @@
 #include "cuda/peers.h"
 
 #include <fmt/core.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,8 +24,15 @@ std::byte* MemoryAt(CUdeviceptr address) { return reinterpret_cast<std::byte*>(a
 constexpr std::size_t kBlockBytes = std::size_t{2} << 20;
 static_assert(sizeof(MeetingPlace) <= kBlockBytes);
 
-// When this process began, in ticks of the kernel's clock: numbers of processes are given again, and two containers of
-// a host may give the same one.
+// The number of this process, and of the namespace that gave it: two containers of a host may give the same one, to
+// processes that begin at the same time.
+std::uint64_t NumberOfProcess() {
+  struct stat names = {};
+  const bool found = stat("/proc/self/ns/pid", &names) == 0;
+  return (found ? std::uint64_t{names.st_ino} << 32 : 0) | static_cast<std::uint32_t>(getpid());
+}
+
+// When this process began, in ticks of the kernel's clock: numbers of processes are given again.
 std::uint64_t StartOfProcess() {
   std::ifstream file("/proc/self/stat");
   std::string text;
@@ -89,7 +97,7 @@ Status Peers::Prepare() {
                           "making a stream for peers' memory"));
   for (CUevent& end : ends_)
     RONDO_TRY(driver_.Check(driver_.EventCreate(&end, CU_EVENT_DISABLE_TIMING), "making an event"));
-  own_.process = static_cast<std::uint64_t>(getpid());
+  own_.process = NumberOfProcess();
   own_.start = StartOfProcess();
   if (gpu_->takes_turns()) {
     CUuuid uuid{};
@@ -150,7 +158,7 @@ Result<DevicePeers::Place> Peers::Show(const std::byte* memory, std::uint64_t sh
   return place;
 }
 
-Result<std::byte*> Peers::Find(const Place& place) {
+Result<std::byte*> Peers::Find(const Place& place, bool may_wait) {
   Shown shown;
   std::memcpy(&shown, place.data(), sizeof shown);
   const Gpu::Use use(*gpu_);
@@ -167,9 +175,9 @@ Result<std::byte*> Peers::Find(const Place& place) {
     return MemoryAt(at);
   }
   auto wanted = std::find_if(opened_.begin(), opened_.end(),
-                             [&](const Wanted& one) { return one.opened->is_open && one.opened->what == shown.of; });
+                             [&](const Wanted& one) { return one.opened->is_there && one.opened->what == shown.of; });
   if (wanted == opened_.end()) {
-    const auto opened = gpu_->opened().Open(driver_, shown.of, gpu_->name());
+    const auto opened = gpu_->opened().Open(driver_, shown.of, gpu_->name(), may_wait);
     if (!opened) return Fail(AsUnsupported(opened.error()));
     wanted = opened_.insert(opened_.end(), {.opened = *opened});
   }
@@ -178,8 +186,9 @@ Result<std::byte*> Peers::Find(const Place& place) {
 }
 
 void Peers::CloseUnwanted() {
-  if (opened_.size() <= kMostOpened) return;
   const Gpu::Use use(*gpu_);
+  gpu_->opened().CloseFreed(driver_);
+  if (opened_.size() <= kMostOpened) return;
   const auto kept = std::partition(opened_.begin(), opened_.end(), [](const Wanted& one) { return one.in_graph; });
   const std::size_t most = static_cast<std::size_t>(kept - opened_.begin()) + kMostOpened;
   std::sort(kept, opened_.end(), [](const Wanted& a, const Wanted& b) { return a.last_use > b.last_use; });

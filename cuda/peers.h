@@ -31,7 +31,7 @@ class Peers final : public DevicePeers {
   ~Peers() override;
 
   Result<Place> Show(const std::byte* memory, std::uint64_t bytes) override;
-  Result<std::byte*> Find(const Place& place) override;
+  Result<std::byte*> Find(const Place& place, bool may_wait) override;
   Server server() const override { return server_; }
   Status Fold(const DeviceFold& fold) override;
   Status CopyWithin(std::byte* destination, const std::byte* source, std::uint64_t bytes) override;

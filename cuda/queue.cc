@@ -90,7 +90,8 @@ Queue::~Queue() {
   if (peers_ != nullptr && words_->report.stop != 0) peers_->OthersMayCome();
   if (words_ != nullptr) EndGraphs();  // under way they would be against their user's word
   peers_.reset();
-  if (words_ != nullptr) {
+  // Where streams were let go, some may not have come to their waits: these are to find the word, whenever that is.
+  if (words_ != nullptr && !LeftForGood()) {
     driver_.MemHostUnregister(words_);
     munmap(words_, PageBytes());
   }
@@ -207,8 +208,10 @@ Status Queue::Put(const Way& way, CopyDirection direction, const DeviceCopy& cop
   return {};
 }
 
+bool Queue::LeftForGood() const { return std::atomic_ref(words_->left).load(std::memory_order_acquire) == kForGood; }
+
 Status Queue::MayBegin() const {
-  if (std::atomic_ref(words_->left).load(std::memory_order_acquire) != kForGood) return {};
+  if (!LeftForGood()) return {};
   return Fail(ErrorCode::kAborted, "streams no longer wait for what {} copies", gpu_->name());
 }
 

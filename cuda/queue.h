@@ -77,6 +77,7 @@ class Queue final : public DeviceQueue {
   Status PutRows(CUstream stream, CopyDirection direction, const DeviceCopy& copy) const;
   Status PutRow(CUstream stream, CopyDirection direction, const DeviceCopy& copy) const;
   Status MayBegin() const;
+  bool LeftForGood() const;
   CUevent& ArrivalOf(Sequence sequence) { return arrivals_[sequence % arrivals_.size()]; }
 
   const std::shared_ptr<const Gpu> gpu_;

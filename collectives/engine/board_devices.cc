@@ -95,7 +95,7 @@ void BoardPath::FindOnDevices() {
     if (program_ != nullptr && can_map_) FindMeetingPlace(shown);
     if (r == rank_ || !can_map_) continue;
     const auto find = [&](const DevicePeers::Place& place, const std::byte*& here) {
-      const auto found = peers_->Find(place);
+      const auto found = peers_->Find(place, /*may_wait=*/program_ != nullptr);
       can_map_ = can_map_ && found;
       here = found ? *found : nullptr;
     };
@@ -118,7 +118,7 @@ bool BoardPath::AnyTakeTurns() const {
 }
 
 void BoardPath::FindMeetingPlace(const ShownOnDevice& shown) {
-  const auto found = peers_->Find(shown.meeting);
+  const auto found = peers_->Find(shown.meeting, /*may_wait=*/true);
   can_map_ = found.has_value();
   program_->places.push_back(found ? *found : nullptr);
 }

@@ -105,8 +105,9 @@ class DevicePeers {
   // allocation.
   virtual Result<Place> Show(const std::byte* memory, std::uint64_t bytes) = 0;
   // That memory of another rank here: for the device. It stays until that rank shows others in its place, or this ends.
-  // kUnsupported: it cannot be reached from here, with the reason.
-  virtual Result<std::byte*> Find(const Place& place) = 0;
+  // kUnsupported: it cannot be reached from here, with the reason; and where that would take until the device has
+  // nothing to do, unless it may wait for that: after the queue's next Rest it can.
+  virtual Result<std::byte*> Find(const Place& place, bool may_wait) = 0;
 
   // What is told to other ranks of a device that serves its processes by turns, one at a time; where it serves them
   // side by side, all zeros. Work of two ranks on one such device takes turns unless they are one process.

@@ -5,13 +5,19 @@ load("@cuda//:toolkit.bzl", "CUDA_VERSION", "NVCC")
 # fold.h says why nothing may be contracted.
 _FLAGS = "-std=c++20 --expt-relaxed-constexpr -fmad=false"
 
-def fatbin(name, srcs, hdrs, architectures, ptx):
+def _is_known(since):
+    have = [int(part) for part in CUDA_VERSION.split(".")[:2]]
+    return have >= [int(part) for part in since.split(".")]
+
+def fatbin(name, srcs, hdrs, architectures):
     """NAME.fatbin, and NAME.S, which puts it into a program as rondo_cuda_image.
 
-    architectures: "75" for sm_75; ptx: those whose PTX is kept as well.
+    architectures: "75" for sm_75, with the version of the toolkit that knew it first. Of those that this one knows there is code for
+    each, and the PTX of the first and the last.
     """
+    known = [architecture for architecture, since in architectures.items() if _is_known(since)]
     images = []
-    for kind, architecture in [("elf", a) for a in architectures] + [("ptx", a) for a in ptx]:
+    for kind, architecture in [("elf", a) for a in known] + [("ptx", a) for a in (known[0], known[-1])]:
         image = "%s_%s.%s" % (name, architecture, "cubin" if kind == "elf" else "ptx")
         native.genrule(
             name = image + "_rule",
@@ -35,8 +41,9 @@ def fatbin(name, srcs, hdrs, architectures, ptx):
         srcs = [image for _, _, image in images],
         outs = [name + "_host.fatbin"],
         tags = ["manual"],
-        cmd = "%s --create=$@ -64 --compress-mode=speed --compress-all %s" % (
+        cmd = "%s --create=$@ -64 %s --compress-all %s" % (
             NVCC[:-len("nvcc")] + "fatbinary",
+            "--compress-mode=speed" if _is_known("13.0") else "",
             " ".join(["--image3=kind=%s,sm=%s,file=$(location %s)" % image for image in images]),
         ),
     )

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <doctest/doctest.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -45,13 +46,17 @@ struct Pair {
   int ends[2] = {-1, -1};
 };
 
+// kContained: as the first process of a namespace of processes, as those of containers are. It takes root.
+enum class Where { kHere, kContained };
+
 // The other process, as who began it has it.
 class Other {
  public:
-  explicit Other(const char* test_case) : line(pair_.ends[0]), process_(fork()) {
+  explicit Other(const char* test_case, Where where = Where::kHere) : line(pair_.ends[0]), process_(fork()) {
     REQUIRE(process_ >= 0);
     if (process_ == 0) {
       close(pair_.ends[0]);
+      if (where == Where::kContained) Contain();
       setenv(kSocket, std::to_string(pair_.ends[1]).c_str(), 1);
       const std::string which = std::string("--test-case=") + test_case;
       execl("/proc/self/exe", "the test again", which.c_str(), "--no-skip", "--minimal", nullptr);
@@ -69,6 +74,16 @@ class Other {
   }
 
  private:
+  // Returns in a child of the process that called.
+  static void Contain() {
+    if (unshare(CLONE_NEWPID) != 0) _exit(126);
+    const pid_t first = fork();
+    if (first == 0) return;
+    int status = 0;
+    const bool is_over = first > 0 && waitpid(first, &status, 0) == first && WIFEXITED(status);
+    _exit(is_over ? WEXITSTATUS(status) : 125);
+  }
+
   Pair pair_;
 
  public:

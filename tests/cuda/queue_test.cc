@@ -121,6 +121,23 @@ TEST_CASE("Leaving for good lets go of every stream, now and later") {
   gpu->Synchronize(after);
 }
 
+TEST_CASE("A stream that comes to its wait when the queue that let it go has ended goes on all the same") {
+  const auto gpu = OnGpu::Find();
+  if (gpu == nullptr) return;
+  auto queue = QueueOf(*gpu);
+  CUstream stream = gpu->NewStream();
+  std::atomic<bool> latch{false};
+  gpu->Put(stream, latch);
+  REQUIRE(queue->Enter(stream, 1, true).has_value());
+  std::byte* const memory = gpu->Allocate(1);
+  gpu->PutFill(stream, memory, 7, 1);
+  queue->LeaveForGood();
+  queue.reset();
+  latch = true;
+  gpu->Synchronize(stream);
+  CHECK(gpu->Values<unsigned char>(memory, 1) == Bytes8{7});
+}
+
 TEST_CASE("When streams have been let go for good, nothing more is begun that they would have to wait for") {
   const auto gpu = OnGpu::Find();
   if (gpu == nullptr) return;

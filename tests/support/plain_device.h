@@ -222,7 +222,7 @@ class PlainDevice final : public Device {
       std::memcpy(place.data(), &shown, sizeof shown);
       return place;
     }
-    Result<std::byte*> Find(const Place& place) override {
+    Result<std::byte*> Find(const Place& place, bool) override {
       Shown shown;
       std::memcpy(&shown, place.data(), sizeof shown);
       const auto [other, memory] = shown;
