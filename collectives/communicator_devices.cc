@@ -13,7 +13,7 @@ Status CommunicatorCore::OpenDevice(const OperationRequest& request) {
     return Fail(ErrorCode::kUnsupported, "memory of a device, and this communicator was made without devices");
   if (device_queue_ == nullptr) {
     const void* const memory = request.input_elements > 0 ? request.input : request.output;
-    RONDO_ASSIGN(device_queue_, options_.device->Open(memory, pending_.size()));
+    RONDO_ASSIGN(device_queue_, options_.device->Open(memory, request.stream, pending_.size()));
     std::string why;
     if (options_.device_peers && may_have_board_.load() && device_queue_->peers(why) == nullptr)
       Log(options_.logger, LogLevel::kInfo, "rank {}: {} does not work on other ranks' memory: {}", rank(),

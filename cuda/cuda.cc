@@ -15,8 +15,9 @@ class Gpus final : public Device {
  public:
   explicit Gpus(const Driver& driver) : driver_(driver) {}
 
-  Result<std::unique_ptr<DeviceQueue>> Open(const void* memory, std::size_t most_operations) override {
-    RONDO_ASSIGN(const int ordinal, memory != nullptr ? OwnerOf(memory) : CurrentOne());
+  Result<std::unique_ptr<DeviceQueue>> Open(const void* memory, DeviceStream stream,
+                                            std::size_t most_operations) override {
+    RONDO_ASSIGN(const int ordinal, memory != nullptr ? OwnerOf(memory) : OwnerOf(static_cast<CUstream>(stream)));
     RONDO_ASSIGN(auto gpu, GpuOf(ordinal));
     RONDO_ASSIGN(auto queue, Queue::Make(std::move(gpu), most_operations));
     return queue;
@@ -33,9 +34,16 @@ class Gpus final : public Device {
       return Fail(ErrorCode::kInvalidArgument, "{} is memory of the host, not of a GPU", memory);
     return ordinal;
   }
-  int CurrentOne() const {
-    CUdevice current = 0;
-    return driver_.CtxGetDevice(&current) == CUDA_SUCCESS ? current : 0;
+  Result<int> OwnerOf(CUstream stream) const {
+    CUcontext context = nullptr;
+    CUdevice device = 0;
+    if (stream == nullptr || driver_.StreamGetCtx(stream, &context) != CUDA_SUCCESS)
+      return driver_.CtxGetDevice(&device) == CUDA_SUCCESS ? device : 0;
+    RONDO_TRY(driver_.Check(driver_.CtxPushCurrent(context), "using the context of the stream that was given"));
+    const Status found = driver_.Check(driver_.CtxGetDevice(&device), "asking for the stream's GPU");
+    driver_.CtxPopCurrent(&context);
+    RONDO_TRY(found);
+    return device;
   }
   Result<std::shared_ptr<const Gpu>> GpuOf(int ordinal) {
     const std::lock_guard lock(mutex_);

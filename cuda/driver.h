@@ -52,6 +52,7 @@ namespace rondo::cuda {
   X(StreamSynchronize)                 \
   X(StreamWaitEvent)                   \
   X(StreamWaitValue64)                 \
+  X(StreamGetCtx)                      \
   X(StreamIsCapturing)                 \
   X(StreamBeginCapture)                \
   X(StreamEndCapture)                  \

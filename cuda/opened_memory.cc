@@ -36,9 +36,17 @@ Result<OpenedMemory::Opened*> OpenedMemory::Open(const Driver& driver, const Pee
   if (in_the_way)
     return Fail(ErrorCode::kUnsupported, "what process {} had freed where its memory lies is open on {} still", pid,
                 gpu);
+  // That a GPU does not reach another one takes the driver its time to find, in every operation.
+  for (const Unreached& one : unreached_)
+    if (what.IsOfProcess(one.process, one.start)) return Fail(one.said);
   CUdeviceptr base = 0;
-  RONDO_TRY(driver.Check(driver.IpcOpenMemHandle(&base, what.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
-                         fmt::format("opening memory of process {} on {}", pid, gpu)));
+  const CUresult result = driver.IpcOpenMemHandle(&base, what.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+  const Status opened = driver.Check(result, fmt::format("opening memory of process {} on {}", pid, gpu));
+  if (!opened) {
+    if (result == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED || result == CUDA_ERROR_TOO_MANY_PEERS)
+      unreached_.push_back({what.process, what.start, opened.error()});
+    return Fail(opened.error());
+  }
   return &all_.emplace_back(what, base);
 }
 

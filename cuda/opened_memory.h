@@ -8,6 +8,7 @@
 #include <list>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "cuda/driver.h"
@@ -47,10 +48,16 @@ class OpenedMemory {
   void Close(const Driver& driver, Opened* opened);
 
  private:
+  // A process whose GPU this one does not reach, and what the driver said of it.
+  struct Unreached {
+    std::uint64_t process = 0, start = 0;
+    Error said;
+  };
   static void CloseMapping(const Driver& driver, Opened& one);
 
   std::mutex mutex_;
   std::list<Opened> all_;
+  std::vector<Unreached> unreached_;
 };
 
 }  // namespace rondo::cuda

@@ -8,9 +8,10 @@ namespace {
 class WhenUsed final : public Device {
  public:
   explicit WhenUsed(const CudaOptions& options) : options_(options) {}
-  Result<std::unique_ptr<DeviceQueue>> Open(const void* memory, std::size_t most_operations) override {
+  Result<std::unique_ptr<DeviceQueue>> Open(const void* memory, DeviceStream stream,
+                                            std::size_t most_operations) override {
     RONDO_ASSIGN(Device* const loaded, Loaded());
-    return loaded->Open(memory, most_operations);
+    return loaded->Open(memory, stream, most_operations);
   }
 
  private:

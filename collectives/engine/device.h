@@ -207,9 +207,11 @@ class DeviceQueue {
 class Device {
  public:
   virtual ~Device() = default;
-  // To the device on which `memory` lies; where that is null, to the one that the calling thread uses. kUnsupported
-  // says why there is none; kInvalidArgument: it is no memory of a device.
-  virtual Result<std::unique_ptr<DeviceQueue>> Open(const void* memory, std::size_t most_operations) = 0;
+  // To the device on which `memory` lies; where that is null, to the one whose the stream is; where that is the default
+  // one, to the one that the calling thread uses. kUnsupported says why there is none; kInvalidArgument: it is no
+  // memory of a device.
+  virtual Result<std::unique_ptr<DeviceQueue>> Open(const void* memory, DeviceStream stream,
+                                                    std::size_t most_operations) = 0;
 };
 
 }  // namespace rondo

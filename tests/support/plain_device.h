@@ -185,7 +185,7 @@ class PlainDevice final : public Device {
   }
   std::uint64_t pinned_bytes() const { return pinned_bytes_; }
 
-  Result<std::unique_ptr<DeviceQueue>> Open(const void* memory, std::size_t) override {
+  Result<std::unique_ptr<DeviceQueue>> Open(const void* memory, DeviceStream, std::size_t) override {
     if (memory != nullptr && Find(memory, 1) == nullptr)
       return Fail(ErrorCode::kInvalidArgument, "{} is no memory of a device", memory);
     const std::lock_guard lock(mutex_);

@@ -103,6 +103,9 @@ void EndStream(Stream& stream) {
 }
 
 std::shared_ptr<Stream> FindStream(Call& call, CUstream handle) {
+  const auto found = call.state.streams.find(handle);
+  if (found != call.state.streams.end()) return found->second;
+  if (call.context == nullptr) return nullptr;
   Context& context = *call.context;
   if (handle == nullptr || handle == CU_STREAM_LEGACY) {
     if (context.legacy == nullptr) context.legacy = StartStream(call.state, &context, true);
@@ -113,8 +116,7 @@ std::shared_ptr<Stream> FindStream(Call& call, CUstream handle) {
     if (stream == nullptr) stream = StartStream(call.state, &context, true);
     return stream;
   }
-  const auto found = call.state.streams.find(handle);
-  return found == call.state.streams.end() ? nullptr : found->second;
+  return nullptr;
 }
 
 CUresult Enqueue(const std::shared_ptr<Stream>& stream, Work work, std::uint64_t* number) {
@@ -206,6 +208,17 @@ CUresult cuStreamSynchronize(CUstream handle) {
     for (const auto& [other, until] : IsLegacy(*stream) ? Before(*stream) : std::vector<Until>())
       if (const CUresult waited = WaitUntilFinished(call, *other, until); waited != CUDA_SUCCESS) return waited;
     return WaitUntilFinished(call, *stream, number);
+  });
+}
+
+CUresult cuStreamGetCtx(CUstream handle, CUcontext* context) {
+  const bool is_default = handle == nullptr || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
+  return Do("StreamGetCtx", is_default ? Needs::kContext : Needs::kDriver, [&](Call& call) {
+    const auto stream = FindStream(call, handle);
+    if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *context = reinterpret_cast<CUcontext>(stream->context);
+    return CUDA_SUCCESS;
   });
 }
 

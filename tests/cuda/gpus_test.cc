@@ -1,0 +1,82 @@
+// Several GPUs: whose an operation is, and ranks whose GPUs do not reach each other.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "cuda/cuda.h"
+#include "cuda/peers.h"
+#include "tests/cuda/fake_driver/fake_driver.h"
+#include "tests/cuda/on_gpu.h"
+#include "tests/cuda/other_process.h"
+
+namespace rondo::cuda {
+namespace {
+
+TEST_CASE("An operation without memory is of the GPU whose its stream is, or else of the one that the thread uses") {
+  const FakeDriver fake;
+  fake.SetDevices(2);
+  const Driver driver = LoadDriver(LibraryUnderTest()).value();
+  const auto devices = OpenCuda({.driver = LibraryUnderTest()}).value();
+  const auto gpu = Gpu::Open(driver, 1).value();
+  CUstream stream = nullptr;
+  CUdeviceptr memory = 0;
+  const auto name_of = [&](const void* at, CUstream on) {
+    return std::string(devices->Open(at, on, 1).value()->name());
+  };
+  {
+    const Gpu::Use use(*gpu);
+    REQUIRE(driver.StreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS);
+    REQUIRE(driver.MemAlloc(&memory, 100) == CUDA_SUCCESS);
+    CHECK(name_of(nullptr, nullptr) == gpu->name());
+  }
+  CHECK(name_of(nullptr, stream) == gpu->name());
+  CHECK(name_of(nullptr, nullptr) == "GPU 0 (Fake GPU)");
+  CHECK(name_of(reinterpret_cast<const void*>(memory), nullptr) == gpu->name());
+  const Gpu::Use use(*gpu);
+  driver.MemFree(memory);
+  driver.StreamDestroy(stream);
+}
+
+TEST_CASE("child: shows two allocations" * doctest::skip()) {
+  const Line line(SocketOfChild());
+  const auto gpu = OnGpu::Find();
+  const auto peers = Peers::Make(gpu->gpu()).value();
+  for (int i = 0; i < 2; ++i) line.Send(peers->Show(gpu->Allocate(100), 100).value());
+  line.Receive<char>();
+}
+
+TEST_CASE("Of a process whose GPU is not reached nothing more is asked for") {
+  const FakeDriver fake;
+  const auto gpu = OnGpu::Find();
+  Other other("child: shows two allocations");
+  const auto first = other.line.Receive<DevicePeers::Place>(), second = other.line.Receive<DevicePeers::Place>();
+  const auto one = Peers::Make(gpu->gpu()).value(), two = Peers::Make(gpu->gpu()).value();
+  fake.FailCall("IpcOpenMemHandle", 1, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+  for (Peers* const peers : {one.get(), two.get()})
+    for (const DevicePeers::Place& place : {first, second}) {
+      const auto refused = peers->Find(place, false);
+      REQUIRE(!refused.has_value());
+      CHECK(refused.error().code() == ErrorCode::kUnsupported);
+      CHECK(refused.error().message().find("PEER_ACCESS_UNSUPPORTED") != std::string::npos);
+    }
+  CHECK(fake.Calls("IpcOpenMemHandle") == 1);
+  other.line.Send('.');
+  CHECK(other.Exit() == 0);
+}
+
+TEST_CASE("What failed of something else is asked for again") {
+  const FakeDriver fake;
+  const auto gpu = OnGpu::Find();
+  Other other("child: shows two allocations");
+  const auto first = other.line.Receive<DevicePeers::Place>(), second = other.line.Receive<DevicePeers::Place>();
+  const auto peers = Peers::Make(gpu->gpu()).value();
+  fake.FailCall("IpcOpenMemHandle", 1, CUDA_ERROR_MAP_FAILED);
+  CHECK(!peers->Find(first, false).has_value());
+  CHECK(peers->Find(first, false).has_value());
+  CHECK(peers->Find(second, false).has_value());
+  other.line.Send('.');
+  CHECK(other.Exit() == 0);
+}
+
+}  // namespace
+}  // namespace rondo::cuda
