@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "base/deaf.h"
 
 namespace rondo::cuda {
@@ -24,6 +26,22 @@ Result<std::shared_ptr<const Gpu>> Gpu::Open(const Driver& driver, int ordinal) 
 
 Gpu::~Gpu() {
   if (context_ != nullptr) driver_.DevicePrimaryCtxRelease(device_);
+}
+
+void Gpu::Add(const StreamsWaitFor& one) const {
+  const std::lock_guard lock(mutex_);
+  waited_for_.push_back(&one);
+}
+
+void Gpu::Remove(const StreamsWaitFor& one) const {
+  const std::lock_guard lock(mutex_);
+  std::erase(waited_for_, &one);
+}
+
+bool Gpu::DoStreamsWait() const {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(waited_for_.begin(), waited_for_.end(),
+                     [](const StreamsWaitFor* one) { return one->DoStreamsWait(); });
 }
 
 int Gpu::Attribute(CUdevice_attribute attribute) const {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "cuda/driver.h"
@@ -12,6 +14,14 @@ namespace rondo::cuda {
 
 // "GPU 0 (NVIDIA H200)".
 Result<std::string> NameOf(const Driver& driver, int ordinal, CUdevice device);
+
+// Whose operations streams wait for: a communicator's queue.
+class StreamsWaitFor {
+ public:
+  virtual ~StreamsWaitFor() = default;
+  // Any thread.
+  virtual bool DoStreamsWait() const = 0;
+};
 
 // Thread rule: any thread.
 class Gpu {
@@ -51,6 +61,10 @@ class Gpu {
   // Whether it serves one process at a time and is handed on among them: unless this process is a client of MPS.
   bool takes_turns() const { return Attribute(CU_DEVICE_ATTRIBUTE_MPS_ENABLED) == 0; }
   const std::string& name() const { return name_; }  // "GPU 0 (NVIDIA H200)"
+  // What may take until the GPU has nothing to do is put off while a stream waits for an operation, whosever.
+  void Add(const StreamsWaitFor& one) const;
+  void Remove(const StreamsWaitFor& one) const;
+  bool DoStreamsWait() const;
   // What communicators of this process have open of others' memory.
   OpenedMemory& opened() const { return opened_; }
   // 0 where the driver does not know the attribute.
@@ -65,6 +79,8 @@ class Gpu {
   CUcontext context_ = nullptr;
   std::string name_;
   mutable OpenedMemory opened_;
+  mutable std::mutex mutex_;
+  mutable std::vector<const StreamsWaitFor*> waited_for_;
 };
 
 }  // namespace rondo::cuda

@@ -38,13 +38,12 @@ Result<OpenedMemory::Opened*> OpenedMemory::Open(const Driver& driver, const Pee
                 gpu);
   // That a GPU does not reach another one takes the driver its time to find, in every operation.
   for (const Unreached& one : unreached_)
-    if (what.IsOfProcess(one.process, one.start)) return Fail(one.said);
+    if (what.IsOfProcess(one.like.process, one.like.start) && what.device == one.like.device) return Fail(one.said);
   CUdeviceptr base = 0;
   const CUresult result = driver.IpcOpenMemHandle(&base, what.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
   const Status opened = driver.Check(result, fmt::format("opening memory of process {} on {}", pid, gpu));
   if (!opened) {
-    if (result == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED || result == CUDA_ERROR_TOO_MANY_PEERS)
-      unreached_.push_back({what.process, what.start, opened.error()});
+    if (result == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED) unreached_.push_back({what, opened.error()});
     return Fail(opened.error());
   }
   return &all_.emplace_back(what, base);

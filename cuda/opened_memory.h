@@ -3,7 +3,9 @@
 // another communicator, long after it was freed there.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <list>
 #include <mutex>
@@ -20,8 +22,9 @@ struct PeerAllocation {
   std::uint64_t identity = 0;  // in its process
   std::uint64_t address = 0;   // there
   std::uint64_t bytes = 0;
-  std::uint64_t process = 0;  // its pid, below the number of the namespace that this is of
-  std::uint64_t start = 0;    // when that began, which tells it from others of its number
+  std::uint64_t process = 0;           // its pid, and above that the number of the namespace which gave it
+  std::uint64_t start = 0;             // when that began, which tells it from others of its number
+  std::array<std::byte, 16> device{};  // the GPU, by its UUID
 
   bool IsOfProcess(std::uint64_t number, std::uint64_t began) const { return process == number && start == began; }
 };
@@ -48,9 +51,9 @@ class OpenedMemory {
   void Close(const Driver& driver, Opened* opened);
 
  private:
-  // A process whose GPU this one does not reach, and what the driver said of it.
+  // A GPU that this one does not reach, as a process has it, and what the driver said of that.
   struct Unreached {
-    std::uint64_t process = 0, start = 0;
+    PeerAllocation like;
     Error said;
   };
   static void CloseMapping(const Driver& driver, Opened& one);

@@ -99,11 +99,10 @@ Status Peers::Prepare() {
     RONDO_TRY(driver_.Check(driver_.EventCreate(&end, CU_EVENT_DISABLE_TIMING), "making an event"));
   own_.process = NumberOfProcess();
   own_.start = StartOfProcess();
-  if (gpu_->takes_turns()) {
-    CUuuid uuid{};
-    RONDO_TRY(driver_.Check(driver_.DeviceGetUuid(&uuid, gpu_->device()), "asking for the GPU's UUID"));
-    std::memcpy(server_.device.data(), uuid.bytes, sizeof uuid.bytes);
-  }
+  CUuuid uuid{};
+  RONDO_TRY(driver_.Check(driver_.DeviceGetUuid(&uuid, gpu_->device()), "asking for the GPU's UUID"));
+  std::memcpy(own_.device.data(), uuid.bytes, sizeof uuid.bytes);
+  if (gpu_->takes_turns()) server_.device = own_.device;
   server_.process = {own_.process, own_.start};
   return {};
 }
@@ -161,9 +160,9 @@ Result<DevicePeers::Place> Peers::Show(const std::byte* memory, std::uint64_t sh
 Result<std::byte*> Peers::Find(const Place& place, bool may_wait) {
   Shown shown;
   std::memcpy(&shown, place.data(), sizeof shown);
-  const Gpu::Use use(*gpu_);
   if (shown.of.IsOfProcess(own_.process, own_.start)) {
     if (shown.of.address == 0) return nullptr;
+    const Gpu::Use use(*gpu_);
     const CUdeviceptr at = shown.of.address + shown.offset;
     int ordinal = -1;
     const CUresult asked = driver_.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at);
@@ -177,6 +176,7 @@ Result<std::byte*> Peers::Find(const Place& place, bool may_wait) {
   auto wanted = std::find_if(opened_.begin(), opened_.end(),
                              [&](const Wanted& one) { return one.opened->is_there && one.opened->what == shown.of; });
   if (wanted == opened_.end()) {
+    const Gpu::Use use(*gpu_);
     const auto opened = gpu_->opened().Open(driver_, shown.of, gpu_->name(), may_wait);
     if (!opened) return Fail(AsUnsupported(opened.error()));
     wanted = opened_.insert(opened_.end(), {.opened = *opened});
@@ -188,6 +188,10 @@ Result<std::byte*> Peers::Find(const Place& place, bool may_wait) {
 void Peers::CloseUnwanted() {
   const Gpu::Use use(*gpu_);
   gpu_->opened().CloseFreed(driver_);
+  const auto is_there = [](const Wanted& one) { return one.opened->is_there.load(); };
+  const auto gone = std::partition(opened_.begin(), opened_.end(), is_there);
+  std::for_each(gone, opened_.end(), [&](const Wanted& one) { Close(one); });
+  opened_.erase(gone, opened_.end());
   if (opened_.size() <= kMostOpened) return;
   const auto kept = std::partition(opened_.begin(), opened_.end(), [](const Wanted& one) { return one.in_graph; });
   const std::size_t most = static_cast<std::size_t>(kept - opened_.begin()) + kMostOpened;
@@ -274,7 +278,7 @@ void Peers::KeepOpen(const DeviceProgram& program) {
     const CUdeviceptr at = AddressOf(memory);
     for (Wanted& one : opened_) {
       const CUdeviceptr base = one.opened->base;
-      one.in_graph = one.in_graph || (base <= at && at - base < one.opened->what.bytes);
+      if (one.opened->is_there && base <= at && at - base < one.opened->what.bytes) one.in_graph = true;
     }
   };
   for (const std::byte* const place : program.places) keep(place);

@@ -71,11 +71,13 @@ Status Queue::Prepare() {
     return pinned;
   }
   words_ = new (page) Words;
+  gpu_->Add(*this);
   return driver_.Check(driver_.MemHostGetDevicePointer(&words_there_, page, 0),
                        "finding the words that streams wait for");
 }
 
 Queue::~Queue() {
+  gpu_->Remove(*this);
   const Gpu::Use use(*gpu_);
   for (const Way& way : ways_) {
     if (way.stream != nullptr) {
@@ -91,7 +93,8 @@ Queue::~Queue() {
   if (words_ != nullptr) EndGraphs();  // under way they would be against their user's word
   peers_.reset();
   // Where streams were let go, some may not have come to their waits: these are to find the word, whenever that is.
-  if (words_ != nullptr && !LeftForGood()) {
+  const bool is_waited_on = words_ != nullptr && LeftForGood() && last_wait_ > 0;
+  if (words_ != nullptr && !is_waited_on) {
     driver_.MemHostUnregister(words_);
     munmap(words_, PageBytes());
   }
@@ -147,6 +150,7 @@ Status Queue::Enter(DeviceStream stream, Sequence sequence, bool waits) {
     RONDO_TRY(driver_.Check(driver_.EventCreate(&arrival, CU_EVENT_DISABLE_TIMING), "making an event"));
   RONDO_TRY(driver_.Check(driver_.EventRecord(arrival, own), "recording an event on the stream that was given"));
   if (!waits) return {};
+  last_wait_.store(sequence);
   const CUdeviceptr left = words_there_ + offsetof(Words, left);
   return driver_.Check(driver_.StreamWaitValue64(own, left, sequence, CU_STREAM_WAIT_VALUE_GEQ),
                        "having the stream that was given wait");
@@ -206,6 +210,10 @@ Status Queue::Put(const Way& way, CopyDirection direction, const DeviceCopy& cop
                       .device = copy.device + row * copy.device_pitch,
                       .row_bytes = copy.row_bytes}));
   return {};
+}
+
+bool Queue::DoStreamsWait() const {
+  return std::atomic_ref(words_->left).load(std::memory_order_acquire) < last_wait_.load();
 }
 
 bool Queue::LeftForGood() const { return std::atomic_ref(words_->left).load(std::memory_order_acquire) == kForGood; }

@@ -30,7 +30,7 @@
 
 namespace rondo::cuda {
 
-class Queue final : public DeviceQueue {
+class Queue final : public DeviceQueue, private StreamsWaitFor {
  public:
   // kUnsupported: streams of this GPU cannot wait for words of memory.
   static Result<std::unique_ptr<Queue>> Make(std::shared_ptr<const Gpu> gpu, std::size_t most_operations);
@@ -54,7 +54,7 @@ class Queue final : public DeviceQueue {
   void EndGraphs() noexcept override { StoreForAll(&words_->report.stop, 1); }
   DevicePeers* peers(std::string& why) override;
   void Rest() override {
-    if (peers_ != nullptr) peers_->CloseUnwanted();
+    if (peers_ != nullptr && !gpu_->DoStreamsWait()) peers_->CloseUnwanted();
   }
 
  private:
@@ -77,6 +77,7 @@ class Queue final : public DeviceQueue {
   Status PutRows(CUstream stream, CopyDirection direction, const DeviceCopy& copy) const;
   Status PutRow(CUstream stream, CopyDirection direction, const DeviceCopy& copy) const;
   Status MayBegin() const;
+  bool DoStreamsWait() const override;
   bool LeftForGood() const;
   CUevent& ArrivalOf(Sequence sequence) { return arrivals_[sequence % arrivals_.size()]; }
 
@@ -89,8 +90,9 @@ class Queue final : public DeviceQueue {
   std::vector<CUevent> arrivals_;
   std::unique_ptr<Peers> peers_;
   std::atomic<Peers*> peers_seen_{nullptr};
-  std::string no_peers_;    // why there are none, once it was tried
-  Words* words_ = nullptr;  // a page of its own
+  std::string no_peers_;                // why there are none, once it was tried
+  std::atomic<Sequence> last_wait_{0};  // the last operation for which a stream was to wait
+  Words* words_ = nullptr;              // a page of its own
   CUdeviceptr words_there_ = 0;
 };
 

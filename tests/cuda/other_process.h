@@ -46,8 +46,15 @@ struct Pair {
   int ends[2] = {-1, -1};
 };
 
-// kContained: as the first process of a namespace of processes, as those of containers are. It takes root.
+// kContained: as the first process of a namespace of processes, as those of containers are.
 enum class Where { kHere, kContained };
+// Whether this process may make such.
+inline bool MayContain() {
+  const pid_t tries = fork();
+  if (tries == 0) _exit(unshare(CLONE_NEWPID) == 0 ? 0 : 1);
+  int status = 0;
+  return tries > 0 && waitpid(tries, &status, 0) == tries && status == 0;
+}
 
 // The other process, as who began it has it.
 class Other {

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "cuda/queue.h"
 #include "tests/cuda/on_gpu.h"
 #include "tests/cuda/other_process.h"
 
@@ -117,8 +118,8 @@ TEST_CASE("Processes take turns on a GPU that serves them one at a time, and ran
 TEST_CASE("Ranks in two containers are two processes, whatever number each has there") {
   const auto gpu = OnGpu::Find();
   if (gpu == nullptr) return;
-  if (geteuid() != 0) {
-    MESSAGE("SKIP: two containers: namespaces of processes take root");
+  if (!MayContain()) {
+    MESSAGE("SKIP: two containers: this process may make no namespaces of processes");
     return;
   }
   Other one("child: says by what it is served", Where::kContained);
@@ -191,6 +192,32 @@ TEST_CASE(
   const auto place3 = other.line.Receive<DevicePeers::Place>();
   find(*first, place3, 3, kMayWait);
   find(*second, place3, 3, kMayNotWait);
+  other.line.Send('.');
+  CHECK(other.Exit() == 0);
+}
+
+TEST_CASE("What was freed is closed at a rest, but not while a stream waits for another communicator's operation") {
+  const auto gpu = OnGpu::Find();
+  if (gpu == nullptr) return;
+  Other other("child: frees memory and shows what it gets in its place");
+  const auto queue = Queue::Make(gpu->gpu(), 1).value(), busy = Queue::Make(gpu->gpu(), 1).value();
+  std::string why;
+  DevicePeers* const peers = queue->peers(why);
+  REQUIRE_MESSAGE(peers != nullptr, why);
+  CHECK(peers->Find(other.line.Receive<DevicePeers::Place>(), kMayNotWait).has_value());
+  other.line.Send('.');
+  const auto place = other.line.Receive<DevicePeers::Place>();
+  CHECK(!peers->Find(place, kMayNotWait).has_value());
+  CUstream stream = gpu->NewStream();
+  REQUIRE(busy->Enter(stream, 1, true).has_value());
+  queue->Rest();
+  CHECK(!peers->Find(place, kMayNotWait).has_value());
+  busy->Leave(1);
+  gpu->Synchronize(stream);
+  queue->Rest();
+  CHECK(peers->Find(place, kMayNotWait).has_value());
+  other.line.Send('.');
+  other.line.Receive<DevicePeers::Place>();
   other.line.Send('.');
   CHECK(other.Exit() == 0);
 }

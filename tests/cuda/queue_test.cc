@@ -138,6 +138,26 @@ TEST_CASE("A stream that comes to its wait when the queue that let it go has end
   CHECK(gpu->Values<unsigned char>(memory, 1) == Bytes8{7});
 }
 
+TEST_CASE("Whether a stream waits for an operation is known of all communicators on a GPU") {
+  const auto gpu = OnGpu::Find();
+  if (gpu == nullptr) return;
+  const auto one = QueueOf(*gpu), other = QueueOf(*gpu);
+  CUstream stream = gpu->NewStream();
+  CHECK(!gpu->gpu()->DoStreamsWait());
+  REQUIRE(one->Enter(stream, 1, false).has_value());
+  CHECK(!gpu->gpu()->DoStreamsWait());
+  REQUIRE(one->Enter(stream, 2, true).has_value());
+  one->Leave(1);
+  CHECK(gpu->gpu()->DoStreamsWait());
+  one->Leave(2);
+  CHECK(!gpu->gpu()->DoStreamsWait());
+  REQUIRE(other->Enter(stream, 1, true).has_value());
+  CHECK(gpu->gpu()->DoStreamsWait());
+  other->LeaveForGood();
+  CHECK(!gpu->gpu()->DoStreamsWait());
+  gpu->Synchronize(stream);
+}
+
 TEST_CASE("When streams have been let go for good, nothing more is begun that they would have to wait for") {
   const auto gpu = OnGpu::Find();
   if (gpu == nullptr) return;

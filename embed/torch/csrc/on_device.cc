@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <exception>
+
 namespace rondo_torch {
 namespace {
 
@@ -23,7 +25,11 @@ void ExchangeMode(int* mode) {
 
 OnDevice::OnDevice(c10::optional<c10::Device> device) : mode_(kRelaxed) {
   if (!device.has_value() || device->is_cpu()) return;
-  guard_.reset_device(*device);
+  try {
+    guard_.reset_device(*device);
+  } catch (const std::exception&) {
+    return;  // its context is lost, which is told where it is asked for anything
+  }
   is_on_ = true;
   ExchangeMode(&mode_);
 }

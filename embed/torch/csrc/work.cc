@@ -65,10 +65,9 @@ c10::intrusive_ptr<RondoWork> RondoWork::Follow(int rank, const std::string& bac
   // Stays alive until it has ended, whoever forgets it.
   auto* const kept = new c10::intrusive_ptr<RondoWork>(made);
   const auto ended = [](void* user, const rondo_error* error) {
-    auto* const kept = static_cast<c10::intrusive_ptr<RondoWork>*>(user);
-    const OnDevice on_device(DeviceOf(**kept));
-    const std::unique_ptr<c10::intrusive_ptr<RondoWork>> self(kept);
-    End(*self, error);
+    const std::unique_ptr<c10::intrusive_ptr<RondoWork>> self(static_cast<c10::intrusive_ptr<RondoWork>*>(user));
+    const OnDevice on_device(DeviceOf(**self));
+    End(std::move(*self), error);
   };
   rondo_error* error = nullptr;
   if (const rondo_code code = rondo_work_then(work, ended, kept, &error); code != RONDO_OK) {
@@ -78,14 +77,15 @@ c10::intrusive_ptr<RondoWork> RondoWork::Follow(int rank, const std::string& bac
   return made;
 }
 
-void RondoWork::End(const c10::intrusive_ptr<RondoWork>& self, const rondo_error* error) {
+void RondoWork::End(c10::intrusive_ptr<RondoWork> self, const rondo_error* error) {
   std::exception_ptr failure;
   if (error != nullptr) failure = std::make_exception_ptr(std::runtime_error(TextOf(error->code, error)));
   if (self->parts_.queued) {
+    self->finish(failure ? failure : self->failed_to_queue_);
     // Memory is given back under the allocator's lock. Who holds that may wait for streams, and these for the
-    // operations that this thread is to drive.
-    self->executor_.RunInTurn(Task(self, [](RondoWork& work) { work.LetGo(); }));
-    return self->finish(failure ? failure : self->failed_to_queue_);
+    // operations that this thread is to drive: so not even the last of the work is let go of here.
+    Executor& executor = self->executor_;
+    return executor.RunInTurn(Task(std::move(self), [](RondoWork& work) { work.LetGo(); }));
   }
   const auto finish = [failure](RondoWork& work) {
     const std::exception_ptr ended = failure ? failure : work.Finish();

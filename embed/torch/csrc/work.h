@@ -70,7 +70,7 @@ class RondoWork final : public c10d::Work {
  private:
   enum class Future { kOurs, kShared, kEnding };
 
-  static void End(const c10::intrusive_ptr<RondoWork>& self, const rondo_error* error);
+  static void End(c10::intrusive_ptr<RondoWork> self, const rondo_error* error);
   // For another thread, which may be the last to have it.
   static std::function<void()> Task(c10::intrusive_ptr<RondoWork> self, std::function<void(RondoWork&)> task);
   static c10::optional<c10::Device> DeviceOf(const RondoWork& work);  // none: the host

@@ -49,16 +49,17 @@ def autograd():
         leaf = torch.empty_strided((4, 3), (1, 4)).fill_(RANK + 1.0).requires_grad_()  # not contiguous
         with torch.inference_mode():
             inferred = torch.full((3, 4), RANK + 1.0).t()
-        return leaf, inferred, torch.ones(5, requires_grad=True)
+        return leaf, inferred, torch.full((5,), RANK + 1.0, requires_grad=True)
 
     for tensor in tensors():
         dist.broadcast(tensor, 1)
-        expect((tensor == tensor.detach().flatten()[0]).all(), "a broadcast")
+        expect((tensor == 2).all(), "what rank 1 had")
     for tensor in tensors():
         work = dist.broadcast(tensor, 1, async_op=True)
         while not work.is_completed():
             time.sleep(0.001)
         work.wait()
+        expect((tensor == 2).all(), "what rank 1 had, and nobody waited for")
     for tensor in tensors()[:2]:
         if RANK == 0:
             dist.send(torch.full((4, 3), 7.0), 1)

@@ -147,20 +147,19 @@ def no_stream_waits():
 def neighbours():
     """Tensors that lie one behind the other, each in an allocation of its own, are not one."""
     size = (16 << 20 if device.fake is None else 1 << 20) // 4  # such have whole allocations to themselves
-    found, made = [], [full(size, 0) for _ in range(16)]
-    for one in made:
-        found += [(one, other) for other in made if one.data_ptr() + 4 * size == other.data_ptr()]
+    made = {tensor.data_ptr(): tensor for tensor in [full(size, 0) for _ in range(16)]}
+    rows = [[made.get(first + 4 * size * i) for i in range(WORLD)] for first in made]
+    found = [row for row in rows if all(tensor is not None for tensor in row)]
     if device.fake is not None:
-        expect(found, "no two of sixteen lie behind each other")
-    pair = found[0] if found else made[:2]
-    for number, tensor in enumerate(pair):
+        expect(found, f"no {WORLD} of sixteen lie behind each other")
+    row = found[0] if found else list(made.values())[:WORLD]
+    for number, tensor in enumerate(row):
         tensor.fill_((RANK + 1) * 10**number)
-    dist.all_reduce_coalesced(list(pair))
-    for number, tensor in enumerate(pair):
-        expect_all(tensor, SUM * 10**number, f"tensor {number} of two")
-    everybodys = [full(size, -1) for _ in range(WORLD - len(pair))] + list(pair)
-    dist.all_gather(everybodys, full(size, RANK))
-    for rank, tensor in enumerate(everybodys):
+    dist.all_reduce_coalesced(row)
+    for number, tensor in enumerate(row):
+        expect_all(tensor, SUM * 10**number, f"tensor {number} of the row")
+    dist.all_gather(row, full(size, RANK))
+    for rank, tensor in enumerate(row):
         expect_all(tensor, rank, f"what rank {rank} gave")
 
 
@@ -175,7 +174,9 @@ def graphs():
         receiving = dist.irecv(message, (RANK + WORLD - 1) % WORLD)
         with device.graph() as graph:
             dist.send(torch.full((1000,), float(RANK)), (RANK + 1) % WORLD)
-            time.sleep(0.3)  # the other one's comes, and is copied to the device by another thread
+            until = time.monotonic() + 30
+            while not receiving.get_future().done():  # copied to the device by another thread
+                expect(time.monotonic() < until, "the message comes while this is captured")
             dist.all_reduce(total)
             work = dist.all_reduce(most, op=dist.ReduceOp.MAX, async_op=True)
             dist.broadcast(told, src=1)
