@@ -33,9 +33,11 @@ Error BesideVersions(const Error& error, int driver) {
 
 }  // namespace
 
-Result<std::unique_ptr<FoldKernels>> FoldKernels::Load(std::shared_ptr<const Gpu> gpu) {
-  std::unique_ptr<FoldKernels> kernels(new FoldKernels(std::move(gpu)));
-  const Gpu& on = *kernels->gpu_;
+Result<std::shared_ptr<FoldKernels>> FoldKernels::Load(std::shared_ptr<const Gpu> gpu) {
+  const Gpu& on = *gpu;
+  const std::lock_guard lock(on.kernels().mutex);
+  if (auto loaded = on.kernels().loaded.lock()) return loaded;
+  std::shared_ptr<FoldKernels> kernels(new FoldKernels(std::move(gpu)));
   const Gpu::Use use(on);
   const Driver& driver = kernels->driver_;
   const Status loaded = driver.Check(driver.ModuleLoadData(&kernels->module_, rondo_cuda_image),
@@ -45,6 +47,7 @@ Result<std::unique_ptr<FoldKernels>> FoldKernels::Load(std::shared_ptr<const Gpu
   kernels->most_blocks_ = std::max(processors, 1U) * kBlocksPerProcessor;
   kernels->functions_.resize(kTypes * kOps);
   RONDO_TRY(kernels->LoadAll());
+  on.kernels().loaded = kernels;
   return kernels;
 }
 

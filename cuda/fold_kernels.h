@@ -17,8 +17,8 @@ namespace rondo::cuda {
 class FoldKernels {
  public:
   // All of them: a driver that loads code when it is first launched may first wait for the device, and that for us.
-  // kUnsupported: the GPU is older than sm_75, or the driver than the kernels.
-  static Result<std::unique_ptr<FoldKernels>> Load(std::shared_ptr<const Gpu> gpu);
+  // Once for all who have them at a time. kUnsupported: the GPU is older than sm_75, or the driver than the kernels.
+  static Result<std::shared_ptr<FoldKernels>> Load(std::shared_ptr<const Gpu> gpu);
   ~FoldKernels();
   FoldKernels(const FoldKernels&) = delete;
   FoldKernels& operator=(const FoldKernels&) = delete;

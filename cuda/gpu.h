@@ -15,6 +15,8 @@ namespace rondo::cuda {
 // "GPU 0 (NVIDIA H200)".
 Result<std::string> NameOf(const Driver& driver, int ordinal, CUdevice device);
 
+class FoldKernels;
+
 // Whose operations streams wait for: a communicator's queue.
 class StreamsWaitFor {
  public:
@@ -67,6 +69,12 @@ class Gpu {
   bool DoStreamsWait() const;
   // What communicators of this process have open of others' memory.
   OpenedMemory& opened() const { return opened_; }
+  // What FoldKernels::Load has loaded, as long as somebody has it.
+  struct Kernels {
+    std::mutex mutex;
+    std::weak_ptr<FoldKernels> loaded;
+  };
+  Kernels& kernels() const { return kernels_; }
   // 0 where the driver does not know the attribute.
   int Attribute(CUdevice_attribute attribute) const;
 
@@ -79,6 +87,7 @@ class Gpu {
   CUcontext context_ = nullptr;
   std::string name_;
   mutable OpenedMemory opened_;
+  mutable Kernels kernels_;
   mutable std::mutex mutex_;
   mutable std::vector<const StreamsWaitFor*> waited_for_;
 };

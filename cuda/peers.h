@@ -73,7 +73,7 @@ class Peers final : public DevicePeers {
 
   const std::shared_ptr<const Gpu> gpu_;
   const Driver& driver_;
-  std::unique_ptr<FoldKernels> kernels_;
+  std::shared_ptr<FoldKernels> kernels_;
   CUstream stream_ = nullptr;
   std::array<CUevent, kEvents> ends_{};  // of what was begun by its number, modulo
   std::uint64_t begun_ = 0, ended_ = 0;

@@ -37,6 +37,19 @@ TEST_CASE("An operation without memory is of the GPU whose its stream is, or els
   driver.StreamDestroy(stream);
 }
 
+TEST_CASE("Kernels are loaded once for all communicators on a GPU") {
+  const FakeDriver fake;
+  const auto gpu = OnGpu::Find();
+  auto one = Peers::Make(gpu->gpu()).value(), other = Peers::Make(gpu->gpu()).value();
+  CHECK(fake.Calls("ModuleLoadData") == 1);
+  one.reset();
+  CHECK(fake.Calls("ModuleUnload") == 0);
+  other.reset();
+  CHECK(fake.Calls("ModuleUnload") == 1);
+  CHECK(Peers::Make(gpu->gpu()).has_value());
+  CHECK(fake.Calls("ModuleLoadData") == 2);
+}
+
 TEST_CASE("child: shows two allocations" * doctest::skip()) {
   const Line line(SocketOfChild());
   const auto gpu = OnGpu::Find();
