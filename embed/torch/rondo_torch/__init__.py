@@ -56,9 +56,17 @@ def _settings_of(environment, profiled_as):
     return settings
 
 
+_streams = set()
+
+
 def _new_stream(index):
-    """A stream of a CUDA device for the backend's own use: its number in torch, and CUDA's handle."""
-    stream = torch.cuda.Stream(index)
+    """A stream of a CUDA device for the backend's own use: its number in torch, and CUDA's handle. torch has so many of each
+    device, which it gives in turn; as long as there are any it is one that no other group has."""
+    for _ in range(32):
+        stream = torch.cuda.Stream(index)
+        if stream.cuda_stream not in _streams:
+            break
+    _streams.add(stream.cuda_stream)
     return stream.stream_id if TORCH_2 else stream._cdata, stream.cuda_stream
 
 

@@ -71,6 +71,9 @@ class OnDevice:
     def test_futures(self) -> None:
         self.on_device("futures")
 
+    def test_every_group_has_a_stream_of_its_own(self) -> None:
+        self.on_device("many_groups", waits=self.host_waits)
+
     def test_neighbours(self) -> None:
         self.on_device("neighbours", waits=self.host_waits)
 

@@ -6,12 +6,18 @@ import torch
 
 
 class FakeStream:
-    """torch.cuda.Stream of the fake device."""
+    """torch.cuda.Stream of the fake device: few of them, given in turn."""
+
+    made = []
+    given = 0
 
     def __init__(self, _device=None):
         import fake_cuda
 
-        self._cdata, self.cuda_stream = fake_cuda.new_stream()
+        if len(self.made) < 8:
+            self.made.append(fake_cuda.new_stream())
+        self._cdata, self.cuda_stream = self.made[FakeStream.given % 8]
+        FakeStream.given += 1
 
 
 class FakeGraph:

@@ -144,6 +144,19 @@ def no_stream_waits():
     expect_all(wide[:, 2], RANK + 1, "what lies beside")
 
 
+def many_groups():
+    """torch gives few streams again and again; groups have each its own as long as there are any."""
+    made = []
+    new_stream = rondo_torch._new_stream
+    rondo_torch._new_stream = lambda index: made.append(new_stream(index)) or made[-1]
+    for _ in range(5):
+        torch.cuda.Stream(device.torch)  # somebody else's
+        group, tensor = dist.new_group(), full(1000, RANK + 1)
+        dist.all_reduce(tensor, group=group)
+        expect_all(tensor, SUM, "a sum in one of many groups")
+    expect(len({handle for _, handle in made}) == len(made) == 5, f"streams of five groups: {made}")
+
+
 def neighbours():
     """Tensors that lie one behind the other, each in an allocation of its own, are not one."""
     size = (16 << 20 if device.fake is None else 1 << 20) // 4  # such have whole allocations to themselves
