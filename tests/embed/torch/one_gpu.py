@@ -29,6 +29,8 @@ class FirstGpu(TorchFunctionMode):
 
 def pretend(world: int) -> None:
     """Before the suite is imported: there is a GPU for each rank."""
+    if torch.cuda.is_available():
+        torch.cuda.init()  # which looks at each that is counted
     torch.cuda.device_count = lambda: world
     if hasattr(torch, "accelerator"):
         torch.accelerator.device_count = torch.cuda.device_count
@@ -38,7 +40,7 @@ def share() -> None:
     """When it has been imported."""
     FirstGpu().__enter__()
     for name in ("set_device", "synchronize"):
-        setattr(torch.cuda, name, functools.partial(lambda of_gpu, _=None: of_gpu(0), getattr(torch.cuda, name)))
+        setattr(torch.cuda, name, functools.partial(lambda of_gpu, device=None: of_gpu(0), getattr(torch.cuda, name)))
     begin = DistributedDataParallel.__init__
 
     @functools.wraps(begin)

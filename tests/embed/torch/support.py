@@ -33,7 +33,11 @@ class Installed:
     of_this_process: Optional["Installed"] = None
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="rondo-torch-"))
+        self.kept = os.environ.get("RONDO_TORCH_FOLDER")  # of who runs several such tests: built by the first
+        if self.kept and Path(self.kept, "built").exists():
+            self.folder = Path(self.kept)
+            return
+        self.folder = Path(self.kept or tempfile.mkdtemp(prefix="rondo-torch-"))
         with tarfile.open(TARBALL) as tarball:
             tarball.extractall(self.folder)
         (prefix,) = self.folder.glob("rondo-*")
@@ -44,6 +48,7 @@ class Installed:
         if ran.returncode != 0:
             self.remove()
             raise RuntimeError(f"{build} failed:\n{ran.stdout[-5000:]}")
+        (self.folder / "built").touch()
 
     @classmethod
     def shared(cls) -> "Installed":
@@ -58,7 +63,8 @@ class Installed:
         return str(self.folder / "torch")
 
     def remove(self) -> None:
-        shutil.rmtree(self.folder)
+        if not self.kept:
+            shutil.rmtree(self.folder)
 
 
 def free_port() -> int:
