@@ -108,10 +108,10 @@ def memory():
     work = dist.all_reduce(wide[:, 1], async_op=True)
     thieves = []
     # Piece by piece; then the operation is over, and what it was packed into has not been copied back.
-    while device.fake.pending(side) > 0:
-        device.fake.step(side)
-        time.sleep(0.05)
-        with device.stream():
+    with device.stream():
+        while device.fake.pending(side) > 0:
+            device.fake.step(side)
+            time.sleep(0.05)
             thieves.append(torch.empty(5000, device=device.torch))  # as large as that
             thieves[-1].copy_(poison)
             device.synchronize()
