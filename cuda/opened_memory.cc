@@ -30,6 +30,7 @@ Result<OpenedMemory::Opened*> OpenedMemory::Open(const Driver& driver, const Pee
       CloseMapping(driver, one);
     } else {
       in_the_way = true;
+      has_freed_ = true;
     }
   }
   const auto pid = static_cast<std::uint32_t>(what.process);
@@ -51,6 +52,7 @@ Result<OpenedMemory::Opened*> OpenedMemory::Open(const Driver& driver, const Pee
 
 void OpenedMemory::CloseFreed(const Driver& driver) {
   const std::lock_guard lock(mutex_);
+  has_freed_ = false;
   for (Opened& one : all_)
     if (!one.is_there) CloseMapping(driver, one);
 }

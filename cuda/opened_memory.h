@@ -46,6 +46,8 @@ class OpenedMemory {
   // whoever uses it: nobody reads what is freed. But closing may take until the device has nothing to do; unless that
   // is allowed it is left to CloseFreed, and until then this fails. `gpu` is its name, for errors.
   Result<Opened*> Open(const Driver& driver, const PeerAllocation& what, const std::string& gpu, bool may_wait);
+  // Whether that has been left to CloseFreed.
+  bool HasFreed() const { return has_freed_.load(std::memory_order_relaxed); }
   // Both may take until the device has nothing to do. The last user's Close closes.
   void CloseFreed(const Driver& driver);
   void Close(const Driver& driver, Opened* opened);
@@ -59,6 +61,7 @@ class OpenedMemory {
   static void CloseMapping(const Driver& driver, Opened& one);
 
   std::mutex mutex_;
+  std::atomic<bool> has_freed_{false};
   std::list<Opened> all_;
   std::vector<Unreached> unreached_;
 };

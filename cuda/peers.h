@@ -46,6 +46,8 @@ class Peers final : public DevicePeers {
   void OthersMayCome() { others_may_come_ = true; }
   // Any thread. From now on what is to be begun is refused.
   void BeginNothing() { over_.store(true); }
+  // Asked before every operation that begins when nothing is under way; calls no driver.
+  bool HasUnwanted() const { return opened_.size() > kMostOpened || gpu_->opened().HasFreed(); }
   // REQUIRES: nothing is under way.
   void CloseUnwanted();
   std::size_t opened() const { return opened_.size(); }

@@ -54,7 +54,7 @@ class Queue final : public DeviceQueue, private StreamsWaitFor {
   void EndGraphs() noexcept override { StoreForAll(&words_->report.stop, 1); }
   DevicePeers* peers(std::string& why) override;
   void Rest() override {
-    if (peers_ != nullptr && !gpu_->DoStreamsWait()) peers_->CloseUnwanted();
+    if (peers_ != nullptr && peers_->HasUnwanted() && !gpu_->DoStreamsWait()) peers_->CloseUnwanted();
   }
 
  private:
