@@ -266,7 +266,8 @@ Result<Met> MeetOthers(const Start& start) {
   if (!world_size)
     return Fail(
         ErrorCode::kInvalidArgument,
-        "the world size is missing: give options.world_size, ?world_size= in the rendezvous URL, or WORLD_SIZE");
+        "the world size is missing: give options.world_size, ?world_size= in the rendezvous URL, or RONDO_WORLD_SIZE "
+        "(with env:// also WORLD_SIZE)");
   if (rank && (*rank < 0 || *rank >= *world_size))
     return Fail(ErrorCode::kInvalidArgument, "rank {} is outside 0..{} (world size {})", *rank, *world_size - 1,
                 *world_size);

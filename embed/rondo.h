@@ -209,7 +209,8 @@ static inline void rondo_store_options_init(rondo_store_options* options) {
   rondo_store_options_init_sized(options, sizeof *options);
 }
 
-/* Any thread uses a store. Keys have 1 to 1024 bytes, values at most 1 MiB. Every call ends within its timeout_ms. */
+/* Any thread uses a store. Keys have 1 to 1024 bytes, values at most 1 MiB. Every call ends within its timeout_ms.
+ * Over tcp a store speaks TLS where variable RONDO_TLS says so. */
 RONDO_API rondo_code rondo_store_open(const rondo_store_options* options, rondo_store** store, rondo_error** error);
 RONDO_API void rondo_store_free(rondo_store* store);
 RONDO_API rondo_code rondo_store_set(rondo_store* store, const char* key, const void* value, size_t bytes,

@@ -5,6 +5,7 @@
 #include "embed/handles.h"
 #include "rendezvous/init_method.h"
 #include "rendezvous/job_token.h"
+#include "rendezvous/tls_settings.h"
 
 namespace rondo::embed {
 namespace {
@@ -26,6 +27,8 @@ Result<std::unique_ptr<rondo_store>> Open(const rondo_store_options* options) {
   opening.job = known.job == nullptr ? "default" : known.job;
   RONDO_ASSIGN(const std::string token, TokenText(TextOf(known.token), ProcessEnvironment));
   RONDO_ASSIGN(opening.token, MakeJobToken(token));
+  RONDO_ASSIGN(const TlsOptions tls, FindTls(std::nullopt, ProcessEnvironment, opening.token.get()));
+  RONDO_ASSIGN(opening.tls, TlsContext::Make(tls));
   opening.rank = serve ? 0 : 1;
   opening.external_store = !serve;
   opening.who = "a program that uses the store alone";

@@ -149,7 +149,16 @@ Result<OpenedStore> Serve(const HostPort& address, const OpenStoreOptions& optio
 
 Result<OpenedStore> OpenTcp(const InitMethod& method, const OpenStoreOptions& options) {
   const bool external = options.external_store || method.external_store;
-  if (external || (options.rank && *options.rank != 0)) return ConnectToStore(method.address, options, nullptr);
+  if (external || (options.rank && *options.rank != 0)) {
+    auto connected = ConnectToStore(method.address, options, nullptr);
+    if (connected || !external || connected.error().code() != ErrorCode::kUnreachable) return connected;
+    // Mostly a place of the program's own, under a launcher that says so of the store which it serves itself.
+    return Fail(connected.error().With([](ErrorDetails& details) {
+      details.message +=
+          "; no rank serves one, for RONDO_EXTERNAL_STORE=1 or its option is set (rondo run sets it, and "
+          "serves a store for env://)";
+    }));
+  }
   SteadyClock steady;
   const Clock& clock = options.clock != nullptr ? *options.clock : steady;
   RONDO_ASSIGN(const auto addresses, Resolve(method.address, ResolveFor::kListen, clock, options.deadline));

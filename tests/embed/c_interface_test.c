@@ -1,6 +1,9 @@
 /* The whole C interface, by a C11 program that knows nothing of Rondo but embed/rondo.h and librondo.so. */
 #define _POSIX_C_SOURCE 200809L
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "tests/embed/ranks.h"
@@ -464,6 +467,54 @@ static void stores(int rank, int world, const char* url) {
   rondo_store_free(store);
 }
 
+/* A port of the loopback interface that nobody has now. */
+static int free_port(void) {
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t bytes = sizeof address;
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  CHECK(fd >= 0 && bind(fd, (struct sockaddr*)&address, bytes) == 0);
+  CHECK(getsockname(fd, (struct sockaddr*)&address, &bytes) == 0);
+  close(fd);
+  return ntohs(address.sin_port);
+}
+
+static void a_store_that_speaks_tls(int rank, int world, const char* url) {
+  setenv("RONDO_TLS_PSK", "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff", 1);
+  rondo_store* beside = open_store(url);
+  char tcp[64];
+  if (rank == 0) snprintf(tcp, sizeof tcp, "tcp://127.0.0.1:%d", free_port());
+  rondo_store_options options;
+  rondo_store_options_init(&options);
+  options.url = tcp;
+  options.timeout_ms = 20000;
+  options.serve = rank == 0;
+  rondo_store* store = NULL;
+  if (rank == 0) {
+    setenv("RONDO_TLS", "wool", 1);
+    FAILS(rondo_store_open(&options, &store, &error), RONDO_INVALID_ARGUMENT, "RONDO_TLS");
+    setenv("RONDO_TLS", "psk", 1);
+    MUST(rondo_store_open(&options, &store, &error));
+    MUST(rondo_store_set(beside, "url", tcp, strlen(tcp), 5000, &error));
+  } else {
+    rondo_bytes told = {NULL, 0};
+    MUST(rondo_store_wait(beside, "url", &told, 20000, &error));
+    snprintf(tcp, sizeof tcp, "%s", (const char*)told.data);
+    rondo_bytes_free(&told);
+    /* In the clear nobody gets in. */
+    FAILS(rondo_store_open(&options, &store, &error), RONDO_AUTH, "TLS");
+    setenv("RONDO_TLS", "psk", 1);
+    MUST(rondo_store_open(&options, &store, &error));
+  }
+  int64_t sum = 0;
+  MUST(rondo_store_add(store, "here", 1, &sum, 5000, &error));
+  while (sum < world) MUST(rondo_store_add(store, "here", 0, &sum, 5000, &error));
+  if (rank != 0) rondo_store_free(store);
+  MUST(rondo_store_add(beside, "left", 1, &sum, 5000, &error));
+  while (rank == 0 && sum < world) MUST(rondo_store_add(beside, "left", 0, &sum, 5000, &error)); /* it serves */
+  if (rank == 0) rondo_store_free(store);
+  rondo_store_free(beside);
+}
+
 /* A store of the program's own: here Rondo's, behind functions. */
 static int complain(rondo_error* error, char* why, size_t why_bytes) {
   snprintf(why, why_bytes, "%s", error->text);
@@ -607,6 +658,7 @@ int main(void) {
   on_ranks("operations and memory", 3, -1, operations_and_memory);
   on_ranks("fusion of small all-reduces, and a rank that is killed amid them", 3, 1, fusion);
   on_ranks("stores", 3, -1, stores);
+  on_ranks("a store that speaks TLS, and who does not", 3, -1, a_store_that_speaks_tls);
   on_ranks("ranks meet through a store of the program's own", 2, -1, a_store_of_the_programs_own);
   on_ranks("a meeting that connects nothing", 3, -1, a_meeting_that_connects_nothing);
   return 0;

@@ -270,6 +270,20 @@ TEST_CASE("A port that is taken is told to rank 0 at once; with an external stor
   CHECK(!external->serves());
 }
 
+TEST_CASE("A place where nobody serves: rank 0 is told that nobody was to, if it was an external store") {
+  const HeldPort held;
+  InitMethod method = Loopback(held.port());
+  for (const bool external : {true, false}) {
+    method.external_store = external;
+    OpenStoreOptions options = Options(external ? 0 : 1);
+    options.deadline = SteadyClock().Now() + std::chrono::milliseconds(300);
+    const auto opened = OpenStore(method, options);
+    REQUIRE(!opened);
+    CHECK(opened.error().code() == ErrorCode::kUnreachable);
+    CHECK((opened.error().message().find("RONDO_EXTERNAL_STORE") != std::string::npos) == external);
+  }
+}
+
 TEST_CASE("Without ranks one of those that come serves, and all of them meet") {
   const HeldPort held;
   const InitMethod method = Loopback(held.port());

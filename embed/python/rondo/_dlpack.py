@@ -56,7 +56,7 @@ def open_array(array):
     device, number = array.__dlpack_device__()
     if int(device) not in HOST_DEVICES:
         where = f"{DEVICE_NAMES.get(int(device), f'DLPack device {int(device)}')}:{number}"
-        raise Unsupported(_library.UNSUPPORTED, f"unsupported: the array is on {where}: no device support in this build")
+        raise Unsupported(_library.UNSUPPORTED, f"unsupported: the array is on {where}: the Python package works on memory of the host alone")
     # The capsule is not renamed, so it stays the owner: the memory goes with it.
     capsule = _capsule_of(array)
     if _is_valid(capsule, b"dltensor_versioned"):

@@ -113,6 +113,7 @@ class Handle:
 
 
 _group = None
+_groups_at = collections.Counter()  # by place and job: the generation that comes next
 
 
 def _forked():
@@ -134,16 +135,17 @@ def is_initialized():
 
 
 def init(rendezvous=None, rank=None, world_size=None, *, timeout_s=None, interface=None, addresses=None, transport="auto",
-         rails=1, job=None, token=None, reproducible=False, wide_partials=False, checksums=False, record_dir=None,
-         bucket_bytes=4 << 20):  # fmt: skip
+         rails=1, job=None, token=None, generation=None, reproducible=False, wide_partials=False, checksums=False,
+         record_dir=None, bucket_bytes=4 << 20):  # fmt: skip
     """Meets the other ranks. Without arguments everything comes from the environment (env://), as torchrun, mpirun, srun,
     Kubernetes or rondo run leave it; a second call without arguments does nothing.
 
     rendezvous     env://, tcp://host:port or file:///path, each with ?rank=2&world_size=4 where that is not said otherwise
     timeout_s      of the meeting and of every operation (default: variable RONDO_TIMEOUT, else 60)
     interface, addresses, transport, rails, job, token, checksums, record_dir: docs/EMBEDDING.md, embed/rondo.h
+    generation     counts the meetings of one job at one place; by default how often this process has been in a group there
     reproducible   the same bits whatever the algorithm, transport and timing; wide_partials: 16-bit floats round once
-    bucket_bytes   of the fusion buffer; these, transport and rails are equal on all ranks
+    bucket_bytes   of the fusion buffer; these, generation, transport and rails are equal on all ranks
     """
     global _group
     if is_initialized():
@@ -162,10 +164,14 @@ def init(rendezvous=None, rank=None, world_size=None, *, timeout_s=None, interfa
     options.interface_, options.addresses, options.transport = text(interface), text(addresses), text(transport)
     options.job, options.token, options.record_dir = text(job), text(token), text(record_dir)
     options.timeout_ms = 0 if timeout_s is None else _milliseconds(timeout_s)
+    # A store knows a meeting for as long as it is there, so that who comes too late is no rank of the next one.
+    place = (rendezvous, job)
+    options.generation = _groups_at[place] if generation is None else generation
     options.rails, options.reproducible, options.wide_partials, options.checksums = rails, reproducible, wide_partials, checksums
     comm = c_void_p()
     _interruptible(lambda: call(lib.rondo_connect, byref(options), byref(comm)), lambda: lib.rondo_comm_free(comm))
     _group = Group(comm, bucket_bytes)
+    _groups_at[place] = options.generation + 1
 
 
 def _milliseconds(seconds):

@@ -46,8 +46,8 @@ def _settings_of(environment, profiled_as):
     settings.transport = environment.get("RONDO_TRANSPORT", "")
     settings.record_dir = environment.get("RONDO_RECORD_DIR", "")
     rails = environment.get("RONDO_RAILS", "1")
-    if rails not in map(str, range(1, 65)):
-        raise ValueError(f"variable RONDO_RAILS: wants a number from 1 to 64, not {rails!r}")
+    if rails not in map(str, range(1, 17)):
+        raise ValueError(f"variable RONDO_RAILS: wants a number from 1 to 16, not {rails!r}")
     settings.rails = int(rails)
     blocking = environment.get("RONDO_BLOCKING_WAIT", "1")
     if blocking not in ("0", "1"):

@@ -23,9 +23,9 @@ def before_and_after():
             call()
     expect(not rondo.is_initialized(), "not yet")
     rondo.shutdown()  # nothing
-    for time_ in range(2):
-        # Where each time is another meeting: a file is the place of one.
-        rondo.init(f"{os.environ['RONDO_RENDEZVOUS']}.{time_}", rank=RANK, world_size=SIZE, interface="lo", timeout_s=30,
+    for time_ in range(3):
+        # At one place: each time is another generation of it.
+        rondo.init(os.environ["RONDO_RENDEZVOUS"], rank=RANK, world_size=SIZE, interface="lo", timeout_s=30,
                    transport="tcp" if time_ else "auto")  # fmt: skip
         rondo.init()  # as Horovod: a second time is nothing ...
         with raises(rondo.NotInitialized, "already"):
@@ -34,6 +34,11 @@ def before_and_after():
         expect(rondo.allreduce(np.ones(1), op=rondo.Sum)[0] == SIZE, "a sum")
         rondo.shutdown()
         expect(not rondo.is_initialized(), "not any more")
+    # Who says which it is is believed; by default it goes on from there.
+    for generation in (7, None):
+        rondo.init(os.environ["RONDO_RENDEZVOUS"], rank=RANK, world_size=SIZE, interface="lo", timeout_s=30, generation=generation)
+        expect(rondo.allreduce(np.ones(1), op=rondo.Sum)[0] == SIZE, f"a sum after generation {generation}")
+        rondo.shutdown()
 
 
 def wrong_calls():
@@ -72,7 +77,7 @@ def wrong_calls():
         (ValueError, "whose sum is 4", lambda: rondo.alltoall(np.ones(4), [1] * (SIZE - 1))),
         (ValueError, "[-1, ", lambda: rondo.alltoall(np.ones(4), [-1, 5, 0][:SIZE])),
         (ValueError, "scalar", lambda: rondo.reducescatter(np.float32(1))),
-        (rondo.Unsupported, "cuda:1: no device support in this build", lambda: rondo.allreduce(OnDevice())),
+        (rondo.Unsupported, "cuda:1: the Python package works on memory of the host alone", lambda: rondo.allreduce(OnDevice())),
     ):  # fmt: skip
         with raises(kind, words):
             call()
