@@ -2,6 +2,7 @@
 // simulator can run on virtual time. Deadlines are absolute points on this monotonic clock.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -15,6 +16,12 @@ using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 // now + by; the end of time where that would lie beyond it.
 constexpr TimePoint Later(TimePoint now, Duration by) {
   return by > TimePoint::max() - now ? TimePoint::max() : now + by;
+}
+
+// So much of the time until `deadline` as a wait of the standard library may be given, which adds it to its own clock.
+// Whoever waits looks again after it.
+constexpr Duration AtMostAnHour(TimePoint deadline, TimePoint now) {
+  return std::min<Duration>(deadline - std::min(now, deadline), std::chrono::hours(1));
 }
 
 // Thread rule: any thread.

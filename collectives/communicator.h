@@ -423,8 +423,9 @@ class Communicator {
   // kPeerAborted. Local, bounded, idempotent, any thread.
   void Abort(std::string_view reason);
 
-  // Waits for issued operations, says goodbye, and waits until every connected peer has too. Reports a failure that the
-  // last call could not see yet. Later operations give kClosed. A second Close returns what the first did.
+  // Waits for issued operations, says goodbye, and waits until every connected peer has too. What has not ended within
+  // the communicator's timeout fails then, on all ranks. Reports a failure that the last call could not see yet. Later
+  // operations give kClosed. A second Close returns what the first did.
   Status Close();
 
   // Goes on after ranks were lost: the communicator of those who are left, and of newcomers where the options give them

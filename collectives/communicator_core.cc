@@ -309,7 +309,7 @@ Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request, bool a
   } else {
     NoteIssue(pending);
     if (request.compares) NoteIssue(PendingOf(last));
-    issued_.store(last, std::memory_order_release);
+    issued_.store(last);  // then the gate is looked at: whoever leaves it to sleep looks here after
   }
   return last;
 }

@@ -59,6 +59,9 @@ class Condition {
 
 // A sleeping driver looks around this often, should nothing wake it.
 inline constexpr Duration kLookAroundEvery = std::chrono::milliseconds(100);
+// A rank that waits only for ranks which wait themselves knows nobody to blame. At its deadline it leaves the word for
+// so long to those who do, whose deadlines are about the same, so that all ranks name the one that everybody waits for.
+inline constexpr Duration kWitnessesSpeakFirst = std::chrono::milliseconds(300);
 
 class CommunicatorCore;
 
@@ -274,6 +277,8 @@ class CommunicatorCore final : public PeerObserver,
   bool LookAtDeadlines(TimePoint now, Sequence waited);
   bool LookAtClock(TimePoint now, Sequence waited);
   Error Expired(const Pending& operation, TimePoint now) const;
+  // Owner: that it did not end within `time`, and for whom it waits.
+  Error LateFor(std::string_view whose, Duration time, const OperationDescriptor& operation, TimePoint now) const;
   // Issuer: queues the all_gather that compares the results of the operation before it.
   void PutComparison(Sequence sequence, OperationRequest& of);
   // Issuer: copies the request's counts to where they stay until its operation has ended.
@@ -322,12 +327,15 @@ class CommunicatorCore final : public PeerObserver,
   DumpOrigin Origin(std::string_view reason) const;
   Pending& PendingOf(Sequence sequence) { return pending_[(sequence - 1) & (pending_.size() - 1)]; }
 
-  // Drives until `ready()` or `until`. `background`: gives way to threads that wait.
-  void Drive(TimePoint until, Sequence waited, bool background, Condition ready);
+  // Drives until `ready()` or `until`. `background`: gives way to threads that wait. Whoever parks asks `ready`, too,
+  // with the gate's lock held: it changes nothing. What the owner is to do beside, after each look, is `step`.
+  static constexpr auto kNoStep = [] { return false; };
+  void Drive(TimePoint until, Sequence waited, bool background, Condition ready, Condition step = kNoStep);
   void Disarm();  // where it is armed
   void Yield();
   WaitPolicy PolicyFor(BoardPath::Awaited awaited) const;
-  bool DriveUntil(TimePoint until, Sequence waited, Condition ready);
+  bool DriveUntil(TimePoint until, Sequence waited, Condition ready, Condition step = kNoStep);
+  void Own();  // enters the gate, whoever has to leave it first
 
   // Messages. Owner: starts what was submitted, polls, publishes what has ended; true if anything moved.
   bool AdvanceMessages(bool glance_is_due);
@@ -372,12 +380,17 @@ class CommunicatorCore final : public PeerObserver,
   void StandBack(Stopped stopped);
   // For the progress thread, while nobody waits.
   bool WorkIsLeft() const;
-  // In Close, again and again: says goodbye to whoever is connected, also to who came only now, as soon as this rank
-  // may. Whether all have been told and heard (or are not to be told, because they did something else than this rank).
+  // Owner, in Close, again and again: says goodbye to whoever is connected, also to who came only now, as soon as this
+  // rank may. Whether all have been told and heard (or are not to be told, because they did something else than this
+  // rank).
   bool Part();
   bool SayGoodbye();  // whether there was somebody to say it to
-  // The two halves of Close: the meeting, and the end, which leaves `status` behind.
+  // The two halves of Close: the meeting (kNotReady: what was issued has not ended, and nobody was told anything), and
+  // the end, which leaves `status` behind.
   Status PartBy(TimePoint until);
+  // Between them: whether others speak first; fails what was issued and has not ended in Close's time.
+  bool WaitsForWitnesses();
+  void FailWhatIsLeft();
   void ShutDown(const Status& status);
   void AbortChildren(std::string_view reason);
   Result<std::unique_ptr<Communicator>> RebuildBy(const RebuildOptions& options, TimePoint deadline);

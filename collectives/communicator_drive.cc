@@ -187,7 +187,7 @@ WaitPolicy CommunicatorCore::PolicyFor(BoardPath::Awaited awaited) const {
   return policy;
 }
 
-void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, Condition ready) {
+void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, Condition ready, Condition step) {
   // REQUIRES ownership; gives it up in every way out.
   Disarm();
   std::optional<TimePoint> idle_since;
@@ -195,7 +195,9 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
   bool glanced = false;
   while (true) {
     looked_ = false;
+    const Sequence issued = issued_.load();
     const bool moved = Advance();
+    step();
     if (ready() || CallbacksDue() || (background && waiters_.load() > 0)) break;
     if (moved) {
       idle_since.reset();
@@ -249,8 +251,9 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
     if (!gate_.LeaveToSleep()) {
       gate_.Park(wake, [&] { return ready() || CallbacksDue() || (background && waiters_.load() > 0); });
     } else {
-      // Whoever submitted a message while this thread still owned could not start it; Dekker's other half.
-      if (!submissions_waiting_.load()) waiter_->Sleep(*endpoint_, gate_.kick_fd(), wake);
+      // Whoever submitted a message or issued an operation while this thread still owned could not start it, and parks;
+      // Dekker's other half.
+      if (!submissions_waiting_.load() && issued_.load() == issued) waiter_->Sleep(*endpoint_, gate_.kick_fd(), wake);
       gate_.EndSleep();
     }
     if (!gate_.TryEnter()) return;
@@ -262,13 +265,13 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
   gate_.Leave(WorkIsLeft());
 }
 
-bool CommunicatorCore::DriveUntil(TimePoint until, Sequence waited, Condition ready) {
+bool CommunicatorCore::DriveUntil(TimePoint until, Sequence waited, Condition ready, Condition step) {
   waiters_.fetch_add(1);
   waits_.fetch_add(1, std::memory_order_relaxed);
   bool final;
   while (!(final = ready())) {
     if (gate_.TryEnter()) {
-      Drive(until, waited, /*background=*/false, ready);
+      Drive(until, waited, /*background=*/false, ready, step);
     } else {
       gate_.Park(until, ready);
     }

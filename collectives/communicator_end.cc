@@ -19,6 +19,8 @@ constexpr int kLastWordsLooks = 100;
 // How long after a failure ranks that have only begun are waited for, to come for the reason.
 constexpr int kFirstComersLooks = 200;
 constexpr Duration kFirstComers = kFirstComersLooks * kLastWordsEvery;
+// How long after its timeout Close waits until nobody touches buffers.
+constexpr Duration kEndsWithin = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -125,10 +127,19 @@ Status CommunicatorCore::Close() {
     const std::lock_guard lock(mutex_);
     if (close_status_) return *close_status_;
   }
-  const TimePoint until = Later(clock_->Now(), options_.timeout);
+  TimePoint until = Later(clock_->Now(), options_.timeout);
   Status status = OrFail("closing", [&] { return PartBy(until); });
+  const auto is_late = [&] { return !status && status.error().code() == ErrorCode::kNotReady; };
+  if (is_late() && WaitsForWitnesses()) {
+    until = Later(until, kWitnessesSpeakFirst);
+    status = OrFail("closing", [&] { return PartBy(until); });
+  }
+  if (is_late()) {
+    FailWhatIsLeft();
+    status = Fail(*failure());
+  }
   // Whatever it is that has failed, nobody but launched graphs touches any buffer any more when this returns.
-  if (poisoned_.load()) DriveUntil(until, 0, [&] { return ended_.load(); });
+  if (poisoned_.load()) DriveUntil(Later(until, kEndsWithin), 0, [&] { return ended_.load(); });
   ShutDown(status);
   return status;
 }
@@ -144,10 +155,10 @@ Status CommunicatorCore::PartBy(TimePoint until) {
     status = Fail(ErrorCode::kNotReady, "{} sends and receives are still under way", messages_pending_.load());
   }
   if (status) {
-    const bool parted = DriveUntil(until, 0, [&] {
-      if (poisoned_.load()) return ended_.load();
-      return OrPoison("closing", [&] { return Part(); });
-    });
+    bool over = false;
+    const bool parted = DriveUntil(
+        until, 0, [&] { return over || (poisoned_.load() && ended_.load()); },
+        [&] { return over = !poisoned_.load() && OrPoison("closing", [&] { return Part(); }) && !poisoned_.load(); });
     // Operations that only sent have returned without looking at anybody: here they are compared.
     if (const auto odd = FindOddGoodbye(); parted && odd && !poisoned_.load()) {
       Poison(*odd);
@@ -159,14 +170,40 @@ Status CommunicatorCore::PartBy(TimePoint until) {
       status = Fail(ErrorCode::kTimeout, "rank {} waited {:.3f} s for others to close too; missing: rank {}", rank(),
                     std::chrono::duration<double>(until - began).count(), fmt::join(NotParted(), ", "));
     }
-  } else if (status.error().code() == ErrorCode::kNotReady) {
-    status = Fail(ErrorCode::kTimeout, "operations were still under way at the end of Close's timeout");
   }
   return status;
 }
 
-void CommunicatorCore::ShutDown(const Status& status) {
+// Who left without a word now would be taken for dead by those who know less, in the place of the one that all wait
+// for.
+void CommunicatorCore::FailWhatIsLeft() {
+  Own();
+  if (!poisoned_.load()) {
+    const TimePoint now = Look();
+    Error error = Error::MemoryRanOut();
+    IfMemoryAllows([&] {
+      const Sequence first = completed_.load() + 1;
+      error = first <= issued_.load() ? LateFor("Close's ", options_.timeout, PendingOf(first).request.descriptor, now)
+                                      : messages_->LateFor("Close's ", options_.timeout);
+    });
+    Poison(std::move(error));
+  }
+  gate_.Leave(WorkIsLeft());
+}
+
+bool CommunicatorCore::WaitsForWitnesses() {
+  Own();
+  const bool waits = !poisoned_.load() && OrPoison("closing", [&] { return WaitsForWitnesses(Look()); });
+  gate_.Leave(WorkIsLeft());
+  return waits;
+}
+
+void CommunicatorCore::Own() {
   while (!gate_.TryEnter()) gate_.Park(clock_->Now() + kLookAroundEvery, [] { return false; });
+}
+
+void CommunicatorCore::ShutDown(const Status& status) {
+  Own();
   IfMemoryAllows([&] {
     if (const std::size_t left = messages_->held_messages(); left > 0)
       Log(options_.logger, LogLevel::kWarning, "rank {} closed with {} messages that it never received", rank(), left);
@@ -226,7 +263,7 @@ void CommunicatorCore::Destroy() {
   gate_.Announce();
   if (progress_.joinable()) progress_.join();
   // Whatever was pending ends before the endpoint goes.
-  while (!gate_.TryEnter()) gate_.Park(clock_->Now() + kLookAroundEvery, [] { return false; });
+  Own();
   while (poisoned_.load() && !told_.load()) std::this_thread::yield();  // another thread is about to have told them
   if (poisoned_.load() && !ended_.load()) EndAfterFailure();
   stream_watch_.reset();

@@ -20,9 +20,6 @@ constexpr Duration kHigherRankSpeaksFirst = std::chrono::milliseconds(200);
 constexpr Duration kRankZeroSpeaksFirst = std::chrono::milliseconds(200);
 // Who waits says so every kLookAroundEvery, so who has been mute for longer than this does not wait for anybody.
 constexpr Duration kSilence = 3 * kLookAroundEvery;
-// A rank that waits only for ranks which wait themselves knows nobody to blame. At its deadline it leaves the word for
-// so long to those who do, whose deadlines are about the same, so that all ranks name the one that everybody waits for.
-constexpr Duration kWitnessesSpeakFirst = std::chrono::milliseconds(300);
 
 }  // namespace
 
@@ -200,9 +197,14 @@ bool CommunicatorCore::WaitsForWitnesses(TimePoint now) const {
 }
 
 Error CommunicatorCore::Expired(const Pending& operation, TimePoint now) const {
+  return LateFor("", operation.request.timeout, operation.request.descriptor, now);
+}
+
+Error CommunicatorCore::LateFor(std::string_view whose, Duration time, const OperationDescriptor& d,
+                                TimePoint now) const {
   std::vector<std::string> missing;
   Rank culprit = kNoRank;
-  const double seconds = std::chrono::duration<double>(operation.request.timeout).count();
+  const double seconds = std::chrono::duration<double>(time).count();
   Duration longest_silence = Duration::zero();
   for (const Standing& standing : runner_->Waiting()) {
     const Duration silence = SilenceOf(standing.peer, now);
@@ -228,7 +230,6 @@ Error CommunicatorCore::Expired(const Pending& operation, TimePoint now) const {
                                     endpoint_->DescribePeer(peer)));
     }
   }
-  const OperationDescriptor& d = operation.request.descriptor;
   if (staging_.running() && missing.empty()) {
     culprit = rank();
     missing.push_back(staging_.has_arrived()
@@ -237,7 +238,8 @@ Error CommunicatorCore::Expired(const Pending& operation, TimePoint now) const {
   }
   return WithCulprit(
       ErrorCode::kTimeout,
-      fmt::format("#{} {} did not end within {:.3f} s: rank {} waits for {}", d.sequence, d.ToString(), seconds, rank(),
+      fmt::format("#{} {} did not end within {}{:.3f} s: rank {} waits for {}", d.sequence, d.ToString(), whose,
+                  seconds, rank(),
                   missing.empty() ? std::string("an earlier operation") : fmt::format("{}", fmt::join(missing, ", "))),
       culprit);
 }

@@ -257,7 +257,8 @@ struct Met {
   Membership membership;
 };
 
-Result<Met> MeetOthers(const Start& start) {
+// `keeps_store`: it is used on when all have met.
+Result<Met> MeetOthers(const Start& start, bool keeps_store) {
   const auto& [options, clock, deadline, token, method] = start;
   // A launcher's rank belongs to its own world.
   const bool same_world = !options.world_size || !method.world_size || options.world_size == method.world_size;
@@ -294,6 +295,11 @@ Result<Met> MeetOthers(const Start& start) {
                                                 .clock = clock,
                                                 .logger = options.logger,
                                                 .tls = tls}));
+  // A rank that has met may be back for the next generation before the last one has left this store. It waits for the
+  // next store, instead of here for one who waits until it leaves.
+  const auto leave_others_out = [&] {
+    if (!keeps_store) opened.TakeNoMore();
+  };
   Result<Membership> joined = Join(opened.store(), *clock,
                                    {.rank = rank,
                                     .world_size = *world_size,
@@ -301,7 +307,8 @@ Result<Met> MeetOthers(const Start& start) {
                                     .generation = options.generation,
                                     .self = std::move(presence.self),
                                     .deadline = deadline,
-                                    .logger = options.logger});
+                                    .logger = options.logger,
+                                    .all_are_here = leave_others_out});
   if (!joined) {
     // Where this rank serves the store, the others may still have to hear why the meeting failed.
     (void)opened.Leave(clock->Now() + kTellOthers);
@@ -318,13 +325,14 @@ Result<std::unique_ptr<Communicator>> ConnectOrThrow(const ConnectOptions& given
   RONDO_ASSIGN(const Start start, BeginBy(given));
   const auto& [options, clock, deadline, token, method] = start;
   if (options.join || method.join) return ConnectAsNewcomer(options, method, clock, deadline);
-  RONDO_ASSIGN(Met met, MeetOthers(start));
+  RONDO_ASSIGN(Met met, MeetOthers(start, /*keeps_store=*/options.rebuildable));
   if (options.rebuildable) {
     met.opened.Keep();
     const bool served_by_a_rank = options.store == nullptr && !met.external_store && ServedByARank(method);
     const auto home = std::make_shared<RebuildHome>(options, met.job, std::move(met.opened), served_by_a_rank, clock);
     return CreateRebuildable(home, met.membership, met.presence.transport, Running(met.membership), deadline);
   }
+  met.opened.TakeNoMore();  // also where another rank than 0 serves
   // Everybody has met. Somebody who died since will be named by the first collective, better than here.
   if (const Status left = met.opened.Leave(deadline); !left)
     Log(options.logger, LogLevel::kWarning, "leaving the store: {}", left.error().ToString());
@@ -337,7 +345,7 @@ Result<Meeting> MeetOrThrow(const ConnectOptions& given) {
   RONDO_ASSIGN(const Start start, BeginBy(given));
   if (start.options.join || start.method.join)
     return Fail(ErrorCode::kInvalidArgument, "a newcomer to a job that runs meets nobody before it is admitted");
-  RONDO_ASSIGN(Met met, MeetOthers(start));
+  RONDO_ASSIGN(Met met, MeetOthers(start, /*keeps_store=*/true));
   met.opened.Keep();
   const auto held = std::make_shared<OpenedStore>(std::move(met.opened));  // the server, too
   return Meeting{.rank = met.membership.rank,

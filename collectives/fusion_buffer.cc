@@ -16,7 +16,10 @@ constexpr std::uint64_t kLine = 64;  // buckets begin on lines of the cache
 FusionBuffer::FusionBuffer(Communicator& communicator, const FusionOptions& options)
     : communicator_(communicator), options_(options), slots_(options.buckets) {}
 
-FusionBuffer::~FusionBuffer() { DropAll(); }
+// In a forked child the operations are the parent's.
+FusionBuffer::~FusionBuffer() {
+  if (getpid() == process_) DropAll();
+}
 
 Result<std::unique_ptr<FusionBuffer>> FusionBuffer::Create(Communicator& communicator, const FusionOptions& options) {
   if (options.buckets < 2 || options.buckets > kMostFusionBuckets)

@@ -28,6 +28,8 @@
 //   Threads   One at a time: the one that issues the communicator's collectives.
 #pragma once
 
+#include <unistd.h>
+
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
@@ -100,6 +102,7 @@ class FusionBuffer {
   void DropAll();
   Slot& At(std::uint64_t number) { return slots_[number % slots_.size()]; }
 
+  const int process_ = getpid();
   Communicator& communicator_;
   const FusionOptions options_;
   std::unique_ptr<Memory> memory_;

@@ -40,6 +40,9 @@ constexpr off_t kChangeLock = off_t{1} << 62;
 constexpr off_t kPresenceLock = kChangeLock + 1;
 constexpr std::size_t kNoLimit = ~std::size_t{0} / 2;  // the log's own limit bounds what is replayed from it
 constexpr Duration kFirstPause = std::chrono::milliseconds(1);
+// A wait reads the file so often even if it looks as it did: its length may be the same by chance, and over NFS it is
+// what this host last heard, until the file is locked.
+constexpr Duration kLookAnyway = std::chrono::milliseconds(200);
 
 enum Change : std::uint8_t { kSet = 1, kDelete = 2 };
 
@@ -154,8 +157,13 @@ Result<std::unique_ptr<FileStore>> FileStore::Open(Options options) {
   if (!S_ISREG(file.st_mode)) {
     return Fail(ErrorCode::kStoreIo, "file store {}: it is no regular file", store->options_.path);
   }
-  RONDO_TRY(store->Locked(Access::kWrite, deadline, [&] { return store->Begin(); }));
-  return store;
+  for (Duration pause = kFirstPause;;) {
+    bool may_leave = false;
+    const Status begun = store->Locked(Access::kWrite, deadline, [&] { return store->Begin(may_leave); });
+    if (begun) return store;
+    if (!may_leave || store->options_.clock->Now() >= deadline) return tl::unexpected(begun.error());
+    store->Pause(pause, deadline);
+  }
 }
 
 FileStore::FileStore(Options options, int fd)
@@ -172,7 +180,7 @@ std::string FileStore::Header() const {
   return header.Take();
 }
 
-Status FileStore::Begin() {
+Status FileStore::Begin(bool& may_leave) {
   RONDO_TRY(CheckIdentity());
   struct stat file {};
   if (fstat(fd_, &file) != 0) return IoError("looking at it", errno);
@@ -227,6 +235,7 @@ Status FileStore::Begin() {
   } else if (!made) {
     return Fail(ErrorCode::kStoreIo, "file store {}: its header is damaged", options_.path);
   } else if (made->job != options_.job || made->generation != options_.generation) {
+    may_leave = made->job == options_.job && made->generation < options_.generation;
     return Fail(
         ErrorCode::kStale,
         "file store {}: job '{}' generation {} uses it (made by {}, last changed {}), this process belongs to job "
@@ -272,10 +281,13 @@ Result<std::vector<std::string>> FileStore::Wait(std::span<const std::string> ke
   if (!options.cancel_key.empty()) asked.push_back(options.cancel_key);
   std::uint64_t seen = 0;  // the log's end at the last look
   bool looked = false;
+  TimePoint look_anyway{};
   for (Duration pause = kFirstPause;;) {
     RONDO_ASSIGN(const bool changed, Changed(seen));
-    if (changed) {
-      pause = kFirstPause;
+    const TimePoint now = options_.clock->Now();
+    if (changed || now >= look_anyway || now >= options.deadline) {
+      if (changed) pause = kFirstPause;
+      look_anyway = Later(now, kLookAnyway);
       auto values = Read(asked, options.deadline);
       // Somebody was writing at the deadline: what was missing a moment before says more.
       if (!values && looked && values.error().code() == ErrorCode::kStoreTimeout)
@@ -290,7 +302,7 @@ Result<std::vector<std::string>> FileStore::Wait(std::span<const std::string> ke
       }
       if (values->size() > keys.size() && values->back()) return Fail(Error(ErrorCode::kAborted, *values->back()));
     }
-    if (options_.clock->Now() >= options.deadline) return tl::unexpected(InStore(Describe(), Missing(keys)));
+    if (now >= options.deadline) return tl::unexpected(InStore(Describe(), Missing(keys)));
     Pause(pause, options.deadline);
   }
 }

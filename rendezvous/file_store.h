@@ -10,7 +10,8 @@
 // as launchers' are, a store of this very job and generation that everybody has left means a mistake, and
 // `refuse_leftover` gives kStale for it: otherwise the last ones of a meeting would wait in a new one that nobody else
 // comes to.) While somebody of another job or
-// generation lives, opening gives kStale with the path, who made it, when it last changed and what to do. The exclusive
+// generation lives, opening gives kStale with the path, who made it, when it last changed and what to do: at once, or
+// if it is an earlier generation of this job, whose last ranks may be about to leave, at the deadline. The exclusive
 // lock covers all of this, so two that come at once never both begin anew.
 //
 // A file that is not a store's is never written to.
@@ -81,7 +82,8 @@ class FileStore final : public Store {
   Error Missing(std::span<const std::string> keys);
 
   // All of these: REQUIRES mutex_ and the file's lock.
-  Status Begin();                 // checks the header, or writes one
+  // Checks the header, or writes one. `may_leave`: what is in the way is an earlier generation of this job.
+  Status Begin(bool& may_leave);
   Status CheckIdentity() const;   // the path still names our file
   Status CatchUp(Access access);  // replays new records; a writer cuts off an unfinished one
   Status Append(const std::string& body);

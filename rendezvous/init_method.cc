@@ -260,6 +260,10 @@ Result<std::shared_ptr<Exchange>> OpenExchange(const InitMethod& method, std::sh
   return exchange;
 }
 
+void OpenedStore::TakeNoMore() {
+  if (server_ != nullptr) server_->TakeNoMore();
+}
+
 Status OpenedStore::Leave(TimePoint deadline) {
   store_.reset();
   const auto exchange = std::exchange(exchange_, nullptr);  // ends when this call does

@@ -102,6 +102,9 @@ class OpenedStore {
   // met; nothing of Leave's promises to others is made: a server ends with the last copy of this.
   void Keep() { exchange_.reset(); }
 
+  // Where this process serves it, whoever is not connected yet finds no store here from now on, and tries again until
+  // there is one.
+  void TakeNoMore();
   // Gives the store up. Where this process serves it: first waits until all others have given it up too, at most until
   // `deadline`, and says whether they had (kStoreTimeout says how many had not); then the server ends. Call it after
   // the meeting, when all members hold a connection; idempotent. Without it the server ends with the last copy of

@@ -306,6 +306,7 @@ class Meeting {
         members.push_back(std::move(*member));
       }
     }
+    if (options_.all_are_here) options_.all_are_here();
     return Publish(members);
   }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,6 +37,8 @@ struct JoinOptions {
   Member self;         // rank is ignored
   TimePoint deadline;  // for the whole meeting
   Logger* logger = nullptr;
+  // On rank 0, when all are here and before any of them is told: who comes now is of another meeting. May be null.
+  std::function<void()> all_are_here = nullptr;
 };
 inline constexpr int kMaxWorldSize = 1 << 16;
 

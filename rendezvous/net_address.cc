@@ -72,7 +72,8 @@ std::optional<Lookup> LookUpUntil(const HostPort& host_port, ResolveFor purpose,
     return Lookup{.error = EAI_MEMORY, .system = 0, .addresses = {}};
   }
   std::unique_lock lock(shared->mutex);
-  shared->done.wait_for(lock, patience, [&] { return shared->lookup.has_value(); });
+  shared->done.wait_for(lock, std::min<Duration>(patience, std::chrono::hours(1)),
+                        [&] { return shared->lookup.has_value(); });
   return std::move(shared->lookup);
 }
 

@@ -284,7 +284,7 @@ void TcpStoreClient::Await(std::unique_lock<std::mutex>& lock, Call& call, TimeP
     const TimePoint now = clock_->Now();
     if (now >= deadline) return;
     if (someone_reads_) {
-      call.woken.wait_for(lock, deadline - now);
+      call.woken.wait_for(lock, AtMostAnHour(deadline, now));
       continue;
     }
     someone_reads_ = true;

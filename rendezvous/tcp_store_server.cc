@@ -18,6 +18,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <exception>
+#include <future>
 #include <list>
 #include <map>
 #include <mutex>
@@ -185,7 +186,24 @@ class TcpStoreServer::Loop {
 
   bool WaitUntilNoClients(TimePoint deadline) const {
     std::unique_lock lock(mutex_);
-    return no_clients_.wait_for(lock, deadline - clock_->Now(), [&] { return stats_.clients == 0; });
+    while (stats_.clients > 0) {
+      const TimePoint now = clock_->Now();
+      if (now >= deadline) return false;
+      no_clients_.wait_for(lock, AtMostAnHour(deadline, now));
+    }
+    return true;
+  }
+
+  void TakeNoMore() {
+    std::promise<void> done;
+    asio::post(io_, [&] {
+      takes_no_more_ = true;
+      std::error_code ignored;
+      acceptor_.close(ignored);
+      accept_pause_.cancel();
+      done.set_value();
+    });
+    done.get_future().wait();
   }
 
  private:
@@ -225,7 +243,7 @@ class TcpStoreServer::Loop {
     }
     for (const Id id : deserted) Close(id);
     AwaitHello();
-    if (!accepting_) Accept();
+    if (!accepting_ && !takes_no_more_) Accept();
   }
 
   // ---- accepting ----
@@ -233,19 +251,27 @@ class TcpStoreServer::Loop {
   void Accept() {
     acceptor_.async_wait(tcp::acceptor::wait_read, [this](std::error_code error) {
       accepting_ = false;
-      if (!error) AcceptAll();
+      if (!error && !takes_no_more_) AcceptAll();
     });
     accepting_ = true;
   }
 
   void AcceptAll() {
     for (;;) {
-      std::error_code error;
-      tcp::socket socket = acceptor_.accept(error);
-      if (error == asio::error::would_block || error == asio::error::try_again) return Accept();
+      // Not by Asio: what it accepts goes on to a program that this process executes, and would outlive the server
+      // there.
+      const int fd = accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+      std::error_code error(fd < 0 ? errno : 0, std::system_category());
+      if (error == std::errc::operation_would_block) return Accept();
       // One that gave up while it waited in the queue is nobody's loss.
-      if (error == asio::error::connection_aborted || error == asio::error::interrupted) continue;
+      if (error == std::errc::connection_aborted || error == std::errc::interrupted) continue;
       if (error) return PauseAccepting(error);
+      tcp::socket socket(io_);
+      socket.assign(acceptor_.local_endpoint(error).protocol(), fd, error);
+      if (error) {
+        close(fd);
+        return PauseAccepting(error);
+      }
       Adopt(std::move(socket));
     }
   }
@@ -256,7 +282,7 @@ class TcpStoreServer::Loop {
     accept_pause_.expires_after(std::chrono::milliseconds(limits_.accept_pause_ms));
     accept_pause_.async_wait([this](std::error_code error) {
       accepting_ = false;
-      if (!error) AcceptAll();
+      if (!error && !takes_no_more_) AcceptAll();
     });
     accepting_ = true;
   }
@@ -551,6 +577,7 @@ class TcpStoreServer::Loop {
   Stats stats_;  // guarded by mutex_
 
   bool accepting_ = false;  // AcceptAll is going to be called
+  bool takes_no_more_ = false;
   std::thread thread_;
 };
 
@@ -594,5 +621,7 @@ std::string TcpStoreServer::Stats::Uninvited() const {
 }
 
 bool TcpStoreServer::WaitUntilNoClients(TimePoint deadline) const { return loop_->WaitUntilNoClients(deadline); }
+
+void TcpStoreServer::TakeNoMore() { loop_->TakeNoMore(); }
 
 }  // namespace rondo

@@ -76,11 +76,13 @@ class TcpStoreServer {
   // "tcp://" and the address.
   std::string Describe() const { return "tcp://" + address_; }
 
-  // Thread rule of both: any thread.
+  // Thread rule of these: any thread.
   Stats stats() const;
   // Blocks until no client (that said hello) is connected, and says whether that came true by the deadline. For the
   // process that serves the store of its own job: it stays until the others have what they came for.
   bool WaitUntilNoClients(TimePoint deadline) const;
+  // Who is connected is served on, nobody else from when this returns: the port is free.
+  void TakeNoMore();
 
  private:
   class Loop;

@@ -224,11 +224,7 @@ std::optional<Error> MessageEngine::Expire(TimePoint now) {
       next_deadline_ = std::min(next_deadline_, operation.deadline);
       continue;
     }
-    const Rank culprit = operation.peer == kAnyRank ? operation.message.source : operation.peer;
-    Error late = Error(ErrorCode::kTimeout,
-                       fmt::format("{} did not end within {:.3f} s: {}", Describe(operation),
-                                   std::chrono::duration<double>(operation.timeout).count(), Explain(operation)))
-                     .With([&](ErrorDetails& d) { d.culprit = culprit; });
+    Error late = Late("", operation.timeout, operation);
     switch (operation.stage) {
       case MessageStage::kQueued:
       case MessageStage::kAnnounced:
@@ -246,6 +242,19 @@ std::optional<Error> MessageEngine::Expire(TimePoint now) {
     }
   }
   return std::nullopt;
+}
+
+Error MessageEngine::Late(std::string_view whose, Duration time, const MessageOperation& operation) const {
+  const Rank culprit = operation.peer == kAnyRank ? operation.message.source : operation.peer;
+  return Error(ErrorCode::kTimeout, fmt::format("{} did not end within {}{:.3f} s: {}", Describe(operation), whose,
+                                                std::chrono::duration<double>(time).count(), Explain(operation)))
+      .With([&](ErrorDetails& d) { d.culprit = culprit; });
+}
+
+Error MessageEngine::LateFor(std::string_view whose, Duration time) const {
+  if (const MessageOperation* const first = active_.front(); first != nullptr) return Late(whose, time, *first);
+  return {ErrorCode::kTimeout, fmt::format("a message did not end within {}{:.3f} s: it has not begun", whose,
+                                           std::chrono::duration<double>(time).count())};
 }
 
 std::string MessageEngine::Explain(const MessageOperation& operation) const {

@@ -18,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -67,6 +68,8 @@ class MessageEngine {
   // Ends what is late with kTimeout. An operation whose bytes are under way cannot be taken back: its error is
   // returned, as one that is final for all.
   std::optional<Error> Expire(TimePoint now);
+  // kTimeout: that what was started first has not ended within `whose` time, and why. REQUIRES: something is pending.
+  Error LateFor(std::string_view whose, Duration time) const;
 
   // A peer that is needed and whose lane is broken or ended, and that has not departed; with the lane's error (null
   // when merely ended).
@@ -97,6 +100,7 @@ class MessageEngine {
   bool HasLeft(Rank peer) const;
   Error Left(Rank peer, const MessageOperation& operation) const;
   std::string Explain(const MessageOperation& operation) const;
+  Error Late(std::string_view whose, Duration time, const MessageOperation& operation) const;
 
   const MessageEngineOptions options_;
   Endpoint& endpoint_;

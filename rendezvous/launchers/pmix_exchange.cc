@@ -90,8 +90,10 @@ class PmixExchange final : public Exchange {
     if (asked != pmix::kSuccess) return Failure("getting rank 0's value", asked);
     static_cast<void>(context.release());  // TakeAnswer's now
     std::unique_lock lock(answer->mutex);
-    const Duration left = deadline - clock_->Now();
-    if (!answer->came.wait_for(lock, std::max(left, Duration::zero()), [&] { return answer->here; })) return Late();
+    for (TimePoint now = clock_->Now(); !answer->here; now = clock_->Now()) {
+      if (now >= deadline) return Late();
+      answer->came.wait_for(lock, AtMostAnHour(deadline, now));
+    }
     const bool not_yet = answer->status == pmix::kNotFound || answer->status == pmix::kTimeout;
     if (answer->status != pmix::kSuccess && !not_yet) return Failure("getting rank 0's value", answer->status);
     return answer->text;

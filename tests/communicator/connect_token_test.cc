@@ -133,6 +133,28 @@ TEST_CASE("Over a file ranks with another token, or without one, are told by its
   }
 }
 
+TEST_CASE("Ranks meet again and again at one place, one generation after the other, however soon") {
+  for (const bool file : {false, true}) {
+    CAPTURE(file);
+    const HeldPort held;
+    const TemporaryDirectory folder;
+    std::vector<std::thread> threads;
+    for (Rank rank = 0; rank < 4; ++rank)
+      threads.emplace_back([&, rank] {
+        ConnectOptions options = At(file ? folder.StoreUrl() : held.StoreUrl());
+        options.external_store = false;
+        options.rank = rank;
+        options.world_size = 4;
+        options.timeout = 10s;
+        for (; options.generation < 30; ++options.generation) {
+          const auto met = Connect(options);  // and goes, without a word
+          CHECK_MESSAGE(met.has_value(), met.error().ToString());
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
 TEST_CASE("The token comes from the environment, where the caller gives none") {
   const auto server = ServerWith("env-secret");
   ConnectOptions options = At(server->Describe());

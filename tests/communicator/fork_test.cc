@@ -4,16 +4,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "collectives/connect.h"
+#include "collectives/fusion_buffer.h"
 #include "rendezvous/tcp_store_server.h"
 #include "tests/communicator/process_ranks.h"
 #include "tests/support/own_places.h"
@@ -82,6 +87,44 @@ TEST_CASE("A forked child destroys its copies, and no rank notices, whatever the
       });
     for (int said = 0; said < 5; ++said)
       for (Process& rank : ranks) CHECK(rank.Hear() == "ok");
+  }
+}
+
+// Rank 0 forks with a sum under way that the other has not come to.
+void ForkAmidFusion(Communicator& communicator, const ToTest& test) {
+  auto fusion = FusionBuffer::Create(communicator, {.bucket_bytes = 1024});
+  if (!fusion) return test.Say("no fusion buffer");
+  std::vector<float> values(10'000, 1);
+  if (communicator.rank() == 1) std::this_thread::sleep_for(300ms);
+  const Status added = (*fusion)->Add(values.data(), values.data(), values.size(), DataType::kFloat32, ReduceOp::kSum);
+  const std::string child = communicator.rank() == 0 ? InChild([&] {
+    alarm(10);
+    fusion->reset();
+  })
+                                                     : "ok";
+  const Status waited = (*fusion)->Wait();
+  const bool right = std::count(values.begin(), values.end(), 2.0F) == static_cast<std::ptrdiff_t>(values.size());
+  test.Say(added && waited && right && child == "ok" ? "ok" : "child " + child + (right ? "" : ", a wrong sum"));
+}
+
+TEST_CASE("A forked child destroys its copy of a fusion buffer whose sums are under way, and no rank notices") {
+  for (const Path path : {Path::kTcp, Path::kShm}) {
+    CAPTURE(static_cast<int>(path));
+    const TemporaryDirectory folder;
+    std::vector<Process> ranks;
+    for (Rank rank = 0; rank < 2; ++rank)
+      ranks.emplace_back([&folder, path, rank](const ToTest& test) {
+        auto communicator = Connect({.rendezvous = folder.StoreUrl(),
+                                     .rank = rank,
+                                     .world_size = 2,
+                                     .addresses = {"127.0.0.1"},
+                                     .path = path,
+                                     .timeout = 30s});
+        if (!communicator) return test.Say(communicator.error().ToString());
+        ForkAmidFusion(**communicator, test);
+        (void)(*communicator)->Close();
+      });
+    for (Process& rank : ranks) CHECK(rank.Hear() == "ok");
   }
 }
 

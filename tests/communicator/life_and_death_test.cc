@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <barrier>
 #include <chrono>
 #include <cstddef>
 #include <latch>
@@ -42,6 +43,62 @@ TEST_CASE("a rank that closed too early is named by those who still need it") {
     CHECK(TextOf(status).find("rank 0 closed after #1 barrier") != std::string::npos);
     CHECK(TextOf(status).find("rank 1 waits for it in #2 barrier") != std::string::npos);
   });
+}
+
+TEST_CASE("what has not ended in Close's time fails on all ranks, which name the one it waits for") {
+  for (const bool message : {false, true}) {
+    CAPTURE(message);
+    InprocNetwork network(2);
+    std::barrier<> closed(2);
+    const auto adjust = [](CommunicatorOptions& options) { options.timeout = std::chrono::milliseconds(300); };
+    const auto body = [&](Communicator& communicator) {
+      constexpr Duration kLong = std::chrono::seconds(20);
+      float value = 1;
+      const auto sum = [&] {
+        return communicator.AllReduceAsync(&value, &value, 1, DataType::kFloat32, ReduceOp::kSum, {.timeout = kLong});
+      };
+      CHECK(sum().Wait());
+      Status status;
+      if (communicator.rank() == 0) {
+        Work work = message ? communicator.RecvAsync(&value, 1, DataType::kFloat32, 1, 0, {.timeout = kLong}) : sum();
+        status = communicator.Close();
+        CHECK(TextOf(status).find(message ? "none has come from rank 1" : "rank 0 waits for rank 1") !=
+              std::string::npos);
+        CHECK(TextOf(status).find("did not end within Close's 0.300 s") != std::string::npos);
+        CHECK(work.Test().has_value());  // nobody touches `value` any more
+      }
+      closed.arrive_and_wait();
+      if (communicator.rank() == 1) status = sum().Wait();
+      CAPTURE(TextOf(status));
+      CHECK((!status && status.error().code() == ErrorCode::kTimeout));
+      CHECK((!status && status.error().culprit() == 1));
+    };
+    OnRanks(network, body, adjust);
+  }
+}
+
+TEST_CASE("who closes and waits for ranks that wait themselves names the one that all wait for") {
+  InprocNetwork network(4);
+  std::barrier<> told(4);
+  const auto body = [&](Communicator& communicator) {
+    std::vector<float> values(1000, 1);
+    const auto sum = [&](Duration timeout) {
+      return communicator.AllReduceAsync(values.data(), values.data(), values.size(), DataType::kFloat32,
+                                         ReduceOp::kSum, {.timeout = timeout, .algorithm = Algorithm::kRing});
+    };
+    CHECK(sum(std::chrono::seconds(20)).Wait());
+    if (communicator.rank() != 1) {
+      // Rank 2 waits for rank 1, and rank 3, whose Close ends first, for rank 2.
+      const bool closes = communicator.rank() == 3;
+      Work work = sum(closes ? std::chrono::seconds(20) : std::chrono::milliseconds(1000));
+      const Status status = closes ? communicator.Close() : work.Wait();
+      CAPTURE(TextOf(status));
+      CHECK((!status && status.error().code() == ErrorCode::kTimeout));
+      CHECK((!status && status.error().culprit() == 1));
+    }
+    told.arrive_and_wait();
+  };
+  OnRanks(network, body, [](CommunicatorOptions& options) { options.timeout = std::chrono::milliseconds(900); });
 }
 
 TEST_CASE("a goodbye heard while nothing ran counts against the operation that needs the rank later") {

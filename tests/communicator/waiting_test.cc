@@ -10,7 +10,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <semaphore>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -18,6 +20,7 @@
 #include "collectives/waiter.h"
 #include "tests/communicator/ranks.h"
 #include "tests/support/fault_row.h"
+#include "tests/support/passing_transport.h"
 
 namespace rondo {
 namespace {
@@ -194,6 +197,93 @@ TEST_CASE("an operation queued behind a longer one still ends within its own tim
     CHECK(TextOf(status).find("timeout: #2 ") == 0);
     CHECK(std::chrono::steady_clock::now() - before < std::chrono::seconds(5));
   });
+}
+
+// Between the last look of a thread that drives and its sleep another one issues an operation, once.
+struct Gap {
+  std::atomic<bool> due{false};
+  std::binary_semaphore found{0}, issued{0};
+  std::atomic<bool> unseen{false};  // it was issued, and nobody has looked since
+  std::atomic<bool> slept{false};   // somebody slept nevertheless
+};
+
+class EndpointWithGap final : public PassingEndpoint {
+ public:
+  EndpointWithGap(std::unique_ptr<Endpoint> inner, Gap& gap) : PassingEndpoint(std::move(inner)), gap_(gap) {}
+  void Poll(TimePoint now) override {
+    gap_.unseen = false;
+    PassingEndpoint::Poll(now);
+  }
+  bool Arm() override {
+    const bool news = PassingEndpoint::Arm();
+    if (!news && gap_.due.exchange(false)) {
+      gap_.found.release();
+      gap_.issued.acquire();
+      gap_.unseen = true;
+    }
+    return news;
+  }
+
+ private:
+  Gap& gap_;
+};
+
+class TransportWithGap final : public PassingTransport {
+ public:
+  TransportWithGap(std::shared_ptr<Transport> inner, Gap& gap) : PassingTransport(std::move(inner)), gap_(gap) {}
+  Result<std::unique_ptr<Endpoint>> OpenEndpoint(const EndpointConfig& config) override {
+    RONDO_ASSIGN(auto endpoint, inner().OpenEndpoint(config));
+    return std::make_unique<EndpointWithGap>(std::move(endpoint), gap_);
+  }
+
+ private:
+  Gap& gap_;
+};
+
+class WaiterWithGap final : public Waiter {
+ public:
+  explicit WaiterWithGap(Gap& gap) : kernel_(clock_), gap_(gap) {}
+  void Sleep(Endpoint& endpoint, int kick_fd, TimePoint deadline) override {
+    if (gap_.unseen) gap_.slept = true;
+    kernel_.Sleep(endpoint, kick_fd, deadline);
+  }
+  void Yield() override { kernel_.Yield(); }
+
+ private:
+  SteadyClock clock_;
+  KernelWaiter kernel_;
+  Gap& gap_;
+};
+
+TEST_CASE("an operation issued while the thread that drives is about to sleep is begun before it sleeps") {
+  Gap gap;
+  InprocNetwork network(2);
+  const auto adjust = [&](CommunicatorOptions& options) {
+    options.progress_thread = false;
+    if (options.rank != 0) return;
+    options.transport = std::make_shared<TransportWithGap>(options.transport, gap);
+    options.waiter = std::make_shared<WaiterWithGap>(gap);
+    options.wait_policy = WaitPolicy{};  // sleeps at once
+  };
+  const auto body = [&](Communicator& communicator) {
+    float value = 1, received = 0;
+    const auto sum = [&] { return communicator.AllReduceAsync(&value, &value, 1, DataType::kFloat32, ReduceOp::kSum); };
+    if (communicator.rank() == 1) {
+      CHECK(sum().Wait());
+      CHECK(communicator.Send(&value, 1, DataType::kFloat32, 0, 0));
+      return;
+    }
+    std::thread driver([&] { CHECK(communicator.Recv(&received, 1, DataType::kFloat32, 1, 0)); });
+    gap.due = true;
+    gap.found.acquire();
+    Work work = sum();
+    gap.issued.release();
+    CHECK(work.Wait());
+    driver.join();
+    CHECK(received == 2);
+  };
+  OnRanks(network, body, adjust);
+  CHECK(!gap.slept);
 }
 
 TEST_CASE("the longest timeout there is does not overflow") {

@@ -27,13 +27,14 @@ namespace {
 bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 Result<std::unique_ptr<FileStore>> TryOpen(const std::string& path, const std::string& job = "job",
-                                           std::uint64_t generation = 0, Logger* logger = nullptr) {
+                                           std::uint64_t generation = 0, Logger* logger = nullptr,
+                                           TimePoint deadline = Soon()) {
   FileStore::Options options;
   options.path = path;
   options.job = job;
   options.generation = generation;
   options.who = "host a, pid 17";
-  options.deadline = Soon();
+  options.deadline = deadline;
   options.logger = logger;
   return FileStore::Open(std::move(options));
 }
@@ -87,7 +88,7 @@ TEST_CASE("A file that a process of another run still has open is stale: path, m
   const std::string path = directory.File("store");
   const auto living = Open(path);
   REQUIRE(living->Set("key", "value", Soon()));
-  for (const auto& other : {TryOpen(path, "other", 0), TryOpen(path, "job", 1)}) {
+  for (const auto& other : {TryOpen(path, "other", 0), TryOpen(path, "job", 1, nullptr, InMs(50))}) {
     REQUIRE(!other);
     CHECK(other.error().code() == ErrorCode::kStale);
     CHECK(Has(other.error().message(), path));
@@ -98,6 +99,51 @@ TEST_CASE("A file that a process of another run still has open is stale: path, m
     StateFault(22, 1, other.error(), {.path = "file"});
   }
   CHECK(*living->Get("key", Soon()) == "value");  // untouched
+}
+
+TEST_CASE("The next generation of a job waits until the last of the one before have left; an earlier one does not") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.File("store");
+  auto last = TryOpen(path, "job", 1);
+  REQUIRE(last);
+  REQUIRE((*last)->Set("key", "of generation 1", Soon()));
+  const auto earlier = TryOpen(path, "job", 0);  // at once: the deadline is far
+  REQUIRE(!earlier);
+  CHECK(earlier.error().code() == ErrorCode::kStale);
+  std::thread leaving([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    last->reset();
+  });
+  const auto next = TryOpen(path, "job", 2);
+  leaving.join();
+  REQUIRE_MESSAGE(next.has_value(), next.error().ToString());
+  CHECK(*(*next)->Get("key", Soon()) == std::nullopt);
+}
+
+TEST_CASE("A wait finds what took the place of a torn record, though the file is as long as before") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.File("store");
+  const auto waiting = Open(path);
+  const auto writing = Open(path);
+  REQUIRE(waiting->Set("first", "", Soon()));
+  const std::string before = Content(path);
+  // What a record of "late" is long, and the beginning of a longer one, which a writer that died has left.
+  const TemporaryDirectory other;
+  const auto measured = Open(other.File("store"));
+  const std::string header = Content(other.File("store"));
+  REQUIRE(measured->Set("late", "value", Soon()));
+  const std::size_t bytes = Content(other.File("store")).size() - header.size();
+  REQUIRE(measured->Set("late", std::string(1000, 'x'), Soon()));
+  Append(path, Content(other.File("store")).substr(header.size() + bytes, bytes));
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    CHECK(writing->Set("late", "value", Soon()));
+    CHECK(Content(path).size() == before.size() + bytes);
+  });
+  const auto value = waiting->WaitFor("late", InMs(5000));
+  later.join();
+  REQUIRE_MESSAGE(value.has_value(), value.error().ToString());
+  CHECK(*value == "value");
 }
 
 TEST_CASE("The presence of a killed process ends with it") {

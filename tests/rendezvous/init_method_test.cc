@@ -257,6 +257,33 @@ TEST_CASE("Rank 0 does not wait for the others for ever") {
   CHECK(one->store().Get("key", Soon()).error().code() == ErrorCode::kStoreLost);
 }
 
+TEST_CASE("A rank that is back for the next generation waits for the next store, and rank 0 not for it") {
+  const HeldPort held;
+  const InitMethod method = Loopback(held.port());
+  auto zero = OpenStore(method, Options(0));
+  REQUIRE(zero);
+  auto one = OpenStore(method, Options(1));
+  auto two = OpenStore(method, Options(2));
+  REQUIRE(one);
+  REQUIRE(two);
+  zero->TakeNoMore();
+  REQUIRE(two->store().Set("served", "on", Soon()));  // who is here is served on
+  CHECK(one->Leave(Soon()));
+  std::thread back([&] {
+    const auto again = OpenStore(method, Options(1));
+    REQUIRE_MESSAGE(again.has_value(), again.error().ToString());
+    CHECK(*again->store().Get("served", Soon()) == std::nullopt);
+    CHECK(again->store().Set("back", "", Soon()));
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  CHECK(two->Leave(Soon()));
+  CHECK(zero->Leave(Soon()));
+  const auto next = OpenStore(method, Options(0));
+  REQUIRE_MESSAGE(next.has_value(), next.error().ToString());
+  CHECK(next->store().WaitFor("back", Soon()));
+  back.join();
+}
+
 TEST_CASE("A port that is taken is told to rank 0 at once; with an external store it just connects") {
   const auto server = StartServer();
   InitMethod method = Loopback(server->port());

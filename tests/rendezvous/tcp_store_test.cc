@@ -5,8 +5,10 @@
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
@@ -525,6 +527,41 @@ TEST_CASE("A server that has stopped answering costs a call its deadline, not mo
   }
   silent.join();
   close(listener);
+}
+
+TEST_CASE("No socket of the store goes on to a program that this process executes") {
+  const auto server = StartServer();
+  const auto client = ConnectTo(*server);
+  REQUIRE(client);
+  REQUIRE((*client)->Set("key", "value", Soon()));
+  int sockets = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename());
+    struct stat file {};
+    if (fstat(fd, &file) != 0 || !S_ISSOCK(file.st_mode) || fd <= STDERR_FILENO) continue;
+    ++sockets;
+    CHECK((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
+  }
+  CHECK(sockets >= 3);  // the listener, and the two ends
+}
+
+TEST_CASE("The end of time is a deadline like any other") {
+  const auto server = StartServer();
+  auto client = ConnectTo(*server, "", TimePoint::max());
+  REQUIRE(client);
+  CHECK(Resolve({.host = "localhost", .port = 1}, ResolveFor::kConnect, SteadyClock(), TimePoint::max()));
+  std::thread second([&] { CHECK((*client)->WaitFor("key", TimePoint::max())); });
+  std::thread third([&] { CHECK((*client)->WaitFor("key", TimePoint::max())); });
+  std::thread leaving([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    CHECK((*client)->Set("key", "value", TimePoint::max()));
+    second.join();
+    third.join();
+    client->reset();
+  });
+  CHECK(server->WaitUntilNoClients(TimePoint::max()));
+  CHECK(server->stats().clients == 0);
+  leaving.join();
 }
 
 TEST_CASE("The server knows when its last client has gone") {

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -184,6 +185,25 @@ TEST_CASE("rank 0 that hears of a failure while it still opens its endpoint tell
     INFO(status.error().ToString());
     CHECK(status.error().message() == "rank 1 aborted: as the test wants it");
   });
+}
+
+TEST_CASE("who closes while another thread of its drives is told all the same who was left behind") {
+  for (int round = 0; round < 20; ++round) {
+    OnShmRanks({.ranks = 2}, [](Communicator& communicator) {
+      CHECK(communicator.Barrier());
+      Status status;
+      if (communicator.rank() == 0) {
+        std::jthread driver([&](const std::stop_token& stop) {
+          while (!stop.stop_requested()) communicator.Progress();
+        });
+        status = communicator.Close();
+      } else {
+        status = communicator.Barrier();
+      }
+      CHECK((!status && status.error().code() == ErrorCode::kClosed));
+      CHECK((!status && status.error().ToString().find("rank 0 closed after #1 barrier") != std::string::npos));
+    });
+  }
 }
 
 }  // namespace
