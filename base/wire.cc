@@ -74,8 +74,14 @@ ssize_t Wire::Receive(int fd, MutableBytes to) {
 bool Wire::Shake(int fd) {
   if (failure_) return false;
   if (tls_->established()) return true;
-  const Result<bool> shaken = tls_->Handshake();
-  SendUnsent(fd, *tls_);  // an alert too
+  Result<bool> shaken = false;
+  while (true) {
+    shaken = tls_->Handshake();
+    const bool had_unsent = unsent();
+    const Sending sent = SendUnsent(fd, *tls_);  // an alert too
+    // What is to be said may be longer than the room for it: a chain of certificates.
+    if (!shaken || *shaken || !had_unsent || sent != Sending::kDone) break;
+  }
   if (!shaken) {
     failure_ = shaken.error();
     return false;

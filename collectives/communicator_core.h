@@ -184,6 +184,7 @@ class CommunicatorCore final : public PeerObserver,
     std::int64_t color = 0, key = 0, rails = 0, first_rail = 0;
   };
   Result<std::unique_ptr<Communicator>> SplitBy(const GroupWish& own);
+  void FailNewestChild();  // for the reason that this one has failed
   // `table`: of each rank here.
   Result<std::unique_ptr<Communicator>> MakeGroup(const GroupWish& own, const std::vector<GroupWish>& table);
 

@@ -58,8 +58,20 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::SplitBy(const GroupWish&
   // Where one rank has no group, nobody shall have one and wait in it for that rank.
   OperationRequest barrier;
   barrier.descriptor = {.collective = Collective::kBarrier, .type = DataType::kUint8};
-  RONDO_TRY(Run(std::move(barrier), {.timeout = std::max(until - clock_->Now(), Duration(1))}));
-  return group;
+  const Status all_have = Run(std::move(barrier), {.timeout = std::max(until - clock_->Now(), Duration(1))});
+  if (all_have) return group;
+  // A rank that has passed may use its group already, and hears from this one why it ends: not that this rank ends it.
+  if (group != nullptr) FailNewestChild();
+  return Fail(all_have.error());
+}
+
+void CommunicatorCore::FailNewestChild() {
+  std::shared_ptr<CommunicatorCore> child;
+  {
+    const std::lock_guard lock(mutex_);
+    child = children_.back().lock();
+  }
+  if (child != nullptr) child->FollowParent();
 }
 
 Result<std::unique_ptr<Communicator>> CommunicatorCore::MakeGroup(const GroupWish& own,

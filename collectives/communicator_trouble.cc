@@ -369,7 +369,8 @@ void CommunicatorCore::OnPeerLost(Rank peer, Error error) {
     const std::lock_guard lock(mutex_);
     lost_[static_cast<std::size_t>(peer)] = !has_failed_[static_cast<std::size_t>(peer)];
   }
-  Poison(error.With([&](ErrorDetails& d) { d.culprit = peer; }));
+  // What the system refuses is refused to this rank.
+  Poison(error.With([&](ErrorDetails& d) { d.culprit = d.code == ErrorCode::kResource ? rank() : peer; }));
 }
 
 void CommunicatorCore::OnTransportFailed(const Error& error) { Poison(error); }

@@ -29,6 +29,8 @@ Result<std::unique_ptr<FusionBuffer>> FusionBuffer::Create(Communicator& communi
                 kMaxBytes / kMostFusionBuckets);
   if (options.operation.memory != MemoryKind::kHost || options.operation.stream != nullptr)
     return Fail(ErrorCode::kUnsupported, "a fusion buffer takes tensors of the host's memory alone");
+  if (options.operation.timeout && *options.operation.timeout <= Duration::zero())
+    return Fail(ErrorCode::kInvalidArgument, "the timeout must be positive");
   return OrOutOfMemory("making a fusion buffer", [&]() -> Result<std::unique_ptr<FusionBuffer>> {
     std::unique_ptr<FusionBuffer> made(new FusionBuffer(communicator, options));
     const std::uint64_t apart = (options.bucket_bytes + kLine - 1) / kLine * kLine;
@@ -113,8 +115,13 @@ Status FusionBuffer::Issue(const void* input, void* output, std::uint64_t count,
   OperationOptions operation = options_.operation;
   operation.scale = scale;
   Slot& slot = At(next_);
-  slot.work = communicator_.AllReduceAsync(input, output, count, type, op, operation);
-  if (slot.work.refused()) return FailAll(*slot.work.refused());
+  while (true) {
+    slot.work = communicator_.AllReduceAsync(input, output, count, type, op, operation);
+    if (!slot.work.refused()) break;
+    // The communicator may take fewer at a time than there are buckets.
+    if (slot.work.refused()->code() != ErrorCode::kResource || oldest_ == next_) return FailAll(*slot.work.refused());
+    RONDO_TRY(FinishOldest(TimePoint::max()));
+  }
   ++next_;
   open_ = false;
   return {};

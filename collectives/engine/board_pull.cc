@@ -119,13 +119,17 @@ void BoardPath::WritePrelude() {
   Shown own{.input = address(input), .output = address(output), .may_read = board_.CanRead(), .in_place = in_place_};
   bool all_shown = BytesOfAll() >= kMapBytes;
   if (all_shown) board_.LetGoOfFreed();
-  const auto show = [&](Bytes memory, std::uint32_t& region) {
+  const auto find = [&](Bytes memory, std::uint32_t& region) {
     if (!all_shown || memory.empty()) return;
     region = board_.RegionOf(memory);
-    all_shown = region != 0 && board_.Show(region);
+    all_shown = region != 0;
   };
-  show(input, own.input_region);
-  show(output, own.output_region);
+  find(input, own.input_region);
+  find(output, own.output_region);
+  // Not before both are found: a region that nobody is told of is looked for by nobody, and stays at the peers for
+  // good.
+  for (const std::uint32_t region : {own.input_region, own.output_region})
+    if (all_shown && region != 0) all_shown = board_.Show(region);
   if (!all_shown) own.input_region = own.output_region = 0;
   own.is_readable = all_shown || (own.may_read && board_.CanBeRead(input) && board_.CanBeRead(output));
   std::memcpy(slot, &own, sizeof own);

@@ -243,6 +243,7 @@ TEST_CASE("what is wrong with a call adds nothing and poisons nothing") {
     CHECK(created({.bucket_bytes = std::uint64_t{1} << 60}).find("bucket_bytes") != std::string::npos);
     CHECK(created({.buckets = 1}).find("buckets 1 is not from 2") != std::string::npos);
     CHECK(created({.buckets = 65}).find("buckets 65") != std::string::npos);
+    CHECK(created({.operation = {.timeout = Duration::zero()}}).find("timeout must be positive") != std::string::npos);
 
     const auto fusion = Fuse(communicator, {.bucket_bytes = 64});
     float values[8] = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -269,6 +270,26 @@ TEST_CASE("what is wrong with a call adds nothing and poisons nothing") {
     CHECK(values[7] == 16);
     CHECK(communicator.Close());
   });
+}
+
+TEST_CASE("more buckets than the communicator takes operations at a time wait for each other") {
+  InprocNetwork network(2);
+  OnRanks(
+      network,
+      [&](Communicator& communicator) {
+        const auto fusion =
+            Fuse(communicator, {.bucket_bytes = 64, .buckets = 4, .operation = {.compare_results = true}});
+        std::vector<std::vector<float>> tensors(20, std::vector<float>(1000, 1));
+        for (std::vector<float>& tensor : tensors)
+          CHECK(fusion->Add(tensor.data(), tensor.data(), tensor.size(), DataType::kFloat32, ReduceOp::kSum));
+        CHECK(fusion->Wait());
+        for (const std::vector<float>& tensor : tensors) CHECK(tensor == std::vector<float>(1000, 2));
+        CHECK(communicator.Close());
+      },
+      [](CommunicatorOptions& options) {
+        options.max_pending_operations = 2;
+        options.progress_thread = false;
+      });
 }
 
 TEST_CASE("a user's operation is fused like others, and the options are those of every all-reduce") {

@@ -445,5 +445,31 @@ TEST_CASE("a rank that waits long sleeps, before there is a board and at it") {
   }
 }
 
+TEST_CASE("allocated memory is shown to peers only where all that belongs to an operation is") {
+  std::atomic<int> shown{0};
+  const auto adjust = [&](Rank, ShmOptions& shm) {
+    shm.watch_steps = [&](std::string_view step) { shown += step == "region shown" ? 1 : 0; };
+  };
+  OnShmRanks({.ranks = 2, .adjust_shm = adjust}, [&](Communicator& c) {
+    constexpr std::uint64_t kCount = 100'000;
+    std::vector<std::int32_t> out(kCount);
+    for (int round = 0; round < 3; ++round) {
+      const auto input = c.Allocate(kCount * 4);
+      REQUIRE(input);
+      // Nobody would look for it, so that it would stay at the peer, whoever frees it.
+      CHECK(c.AllReduce((*input)->bytes().data(), out.data(), kCount, kInt, ReduceOp::kSum));
+    }
+    CHECK(c.Barrier());
+    CHECK(shown == 0);
+    CHECK(c.Barrier());
+    const auto input = c.Allocate(kCount * 4);
+    REQUIRE(input);
+    CHECK(c.AllReduce((*input)->bytes().data(), (*input)->bytes().data(), kCount, kInt, ReduceOp::kSum));
+    CHECK(c.Barrier());
+    CHECK(shown == 2);
+    CHECK(c.Close());
+  });
+}
+
 }  // namespace
 }  // namespace rondo::test

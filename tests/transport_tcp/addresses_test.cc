@@ -252,6 +252,24 @@ TEST_CASE("rails take addresses that are equally good in turn, and the others st
   CHECK(InTurn(local, 1).front().at.ip.ToString() == "127.0.0.1");
 }
 
+TEST_CASE("of chosen addresses each connection starts from the one in whose subnet it ends, else from its rail's") {
+  const auto own = AddressOf({Local("ib0", "10.9.0.1", 24), Local("ib1", "10.9.1.1", 24)}, "a").candidates;
+  const auto source = [&](std::string_view to, std::uint32_t rail) {
+    const auto ip = SourceFor(Ip(to), own, rail);
+    return ip ? ip->ToString() : "any";
+  };
+  for (const std::uint32_t rail : {0U, 1U}) {
+    CHECK(source("10.9.0.2", rail) == "10.9.0.1");  // also where the other network is tried after the rail's
+    CHECK(source("10.9.1.2", rail) == "10.9.1.1");
+    CHECK(source("127.0.0.1", rail) == "any");
+  }
+  CHECK(source("192.168.1.2", 0) == "10.9.0.1");
+  CHECK(source("192.168.1.2", 3) == "10.9.1.1");
+  CHECK(!SourceFor(Ip("10.9.0.2"), {}, 0));
+  const auto twins = AddressOf({Local("ib0", "10.9.0.1", 16), Local("ib1", "10.9.1.1", 16)}, "a").candidates;
+  CHECK(SourceFor(Ip("10.9.0.2"), twins, 1)->ToString() == "10.9.1.1");  // of two that are as good the rail's
+}
+
 TEST_CASE("between hosts a shared subnet comes first, loopback never, and a container bridge is no shared subnet") {
   const std::vector<LocalAddress> here{Local("lo", "127.0.0.1", 8), Local("docker0", "172.17.0.1", 16),
                                        Local("ib0", "10.9.0.77", 24), Local("eth0", "192.168.1.2", 24),

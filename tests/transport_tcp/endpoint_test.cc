@@ -4,11 +4,15 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
+#include <latch>
 #include <thread>
 
 #include "tests/support/fault_row.h"
+#include "tests/transport_tcp/caller.h"
 #include "tests/transport_tcp/world.h"
+#include "transport/tcp/address.h"
 
 namespace rondo::test {
 namespace {
@@ -342,6 +346,61 @@ TEST_CASE("a control message to a peer whose control thread is busy is sent late
   CHECK(sent > 100);
   CHECK(world.Heard(1).WaitForMessages(sent));
   CHECK(world.Heard(1).messages().size() == sent);
+}
+
+// Holds the control thread up when that tells of a stranger.
+class HoldsUp final : public Logger {
+ public:
+  void Write(LogLevel, std::string_view text) override {
+    if (text.find("dropped a connection") == text.npos || was_held_.exchange(true)) return;
+    held.count_down();
+    goes_on.wait();
+  }
+  std::latch held{1}, goes_on{1};
+
+ private:
+  std::atomic<bool> was_held_{false};
+};
+
+TEST_CASE("a call that its caller gave up while nobody greeted is not taken for a rank that died") {
+  HoldsUp logger;
+  World world(2, [&](int rank, TcpOptions& options) {
+    options.handshake_timeout = rank == 1 ? std::chrono::milliseconds(50) : std::chrono::milliseconds(5000);
+    if (rank == 0) options.logger = &logger;
+  });
+  world.OpenAll();
+  const tcp::Fd stranger = Call(*world.transports[0]);
+  Say(stranger, std::vector<std::byte>(64, std::byte{'x'}));
+  logger.held.wait();
+  Lane& to_0 = world.Open(1, 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // several calls are given up
+  logger.goes_on.count_down();
+  Lane& to_1 = world.Open(0, 1);
+  CHECK(world.Drive([&] { return to_0.state() == LaneState::kOpen && to_1.state() == LaneState::kOpen; }));
+  CHECK(world.Heard(0).lost().empty());
+  CHECK(world.Heard(1).lost().empty());
+}
+
+TEST_CASE("a rank that says try again is called again, whoever else may listen at its other addresses") {
+  World world(2, [&](int rank, TcpOptions& options) {
+    if (rank == 1) options.max_held_connections = 0;
+  });
+  // As where two hosts have a container bridge of one address, and another process has that port here.
+  const auto stranger = MakeTransport(LocalOptions());
+  auto both = tcp::DecodeTcpAddress(world.addresses[1]);
+  const auto other = tcp::DecodeTcpAddress(stranger->Address());
+  REQUIRE(both);
+  REQUIRE(other);
+  both->candidates.resize(1);
+  both->candidates.push_back(other->candidates.front());
+  world.addresses[1] = tcp::Encode(*both);
+  world.OpenRank(0);
+  Lane& to_1 = world.Open(0, 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  world.OpenRank(1);
+  Lane& to_0 = world.Open(1, 0);
+  CHECK(world.Drive([&] { return to_0.state() == LaneState::kOpen && to_1.state() == LaneState::kOpen; }));
+  CHECK(world.Heard(0).lost().empty());
 }
 
 }  // namespace

@@ -367,6 +367,7 @@ void IbLane::Revoke() {
 // ---- sleeping ----
 
 bool IbLane::Arm() {
+  look_at_base_ = {};  // whatever wakes who sleeps now, the base lane may have told
   if (revoked_ || state_ == LaneState::kFailed || !streams_) return false;  // the base lane tells
   if (stream_->Arm()) return true;
   // Once the base lane is over nobody tells when stragglers are due no more.

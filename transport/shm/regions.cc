@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <new>
 #include <span>
 
@@ -68,6 +69,16 @@ std::uint32_t Regions::Holding(Bytes memory) const {
   return offset > region.bytes || memory.size() > region.bytes - offset ? 0 : region.id;
 }
 
+std::size_t Regions::Count() const {
+  const std::lock_guard lock(mutex_);
+  return by_begin_.size();
+}
+
+bool Regions::Has(std::uint32_t region) const {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(by_begin_.begin(), by_begin_.end(), [&](const auto& one) { return one.second.id == region; });
+}
+
 bool Regions::Show(std::uint32_t region, const std::function<bool(int fd)>& send) const {
   const std::lock_guard lock(mutex_);  // it stays while it is shown
   for (const auto& [begin, one] : by_begin_)
@@ -123,6 +134,8 @@ void RegionExchange::LetGoOfFreed() {
     const MutableBytes bytes = one.second.bytes();
     return !bytes.empty() && reinterpret_cast<const Head*>(bytes.data())->freed.load(std::memory_order_acquire) != 0;
   });
+  if (shown_.size() > context_.own->Count())
+    std::erase_if(shown_, [&](const auto& one) { return !context_.own->Has(one.first); });
 }
 
 }  // namespace rondo::shm

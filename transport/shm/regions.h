@@ -38,6 +38,8 @@ class Regions : public std::enable_shared_from_this<Regions> {
   Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes);
   // The region that all of `memory` lies in; 0: none.
   std::uint32_t Holding(Bytes memory) const;
+  std::size_t Count() const;
+  bool Has(std::uint32_t region) const;
   // Leaves it at somebody's socket by `send`; false: it is gone, or that failed.
   bool Show(std::uint32_t region, const std::function<bool(int fd)>& send) const;
 

@@ -24,20 +24,30 @@ constexpr const char* kTooLittle =
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-struct Room {
-  std::uint64_t bytes = std::numeric_limits<std::uint64_t>::max();
-  std::string why;  // in words
-};
-
 // The machine's word is an estimate, of which that much is no matter; and a virtual machine that grows with what is
 // used says for moments that it has nothing.
 constexpr std::uint64_t kAlwaysThere = 16 << 20;
 
-// What may be taken now, by the machine's word and the control group's; as far as either can be read. The kernel itself
-// would give until somebody, whoever that is, is ended for it.
-Room MemoryLeft() {
+// In pieces, each of which a signal may interrupt: kernels before 6.10 undo what they have taken so far for any.
+constexpr std::size_t kTakenAtOnce = 8 << 20;
+
+bool Take(int fd, std::size_t bytes) {
+  for (std::size_t at = 0; at < bytes; at += kTakenAtOnce) {
+    const auto piece = static_cast<off_t>(std::min(kTakenAtOnce, bytes - at));
+    int taken = 0;
+    do {
+      taken = fallocate(fd, 0, static_cast<off_t>(at), piece);
+    } while (taken != 0 && errno == EINTR);
+    if (taken != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Room MemoryLeft(const std::string& root) {
   Room room;
-  std::ifstream machine("/proc/meminfo");
+  std::ifstream machine(root + "/proc/meminfo");
   for (std::string word; machine >> word;) {
     if (word != "MemAvailable:") continue;
     std::uint64_t kibibytes = 0;
@@ -45,15 +55,21 @@ Room MemoryLeft() {
       room = {std::max(kibibytes * 1024, kAlwaysThere), fmt::format("the machine has {} KiB available", kibibytes)};
     break;
   }
+  const std::string group = root + "/sys/fs/cgroup/";
   std::uint64_t most = 0, used = 0;
-  std::ifstream limit("/sys/fs/cgroup/memory.max"), current("/sys/fs/cgroup/memory.current");
-  if (limit >> most && current >> used && most - std::min(most, used) < room.bytes)
+  std::ifstream limit(group + "memory.max"), current(group + "memory.current");
+  if (!(limit >> most) || !(current >> used)) return room;
+  // What files were read from or written to is given back when it is wanted.
+  std::ifstream stat(group + "memory.stat");
+  std::uint64_t bytes = 0, cached = 0;
+  for (std::string name; stat >> name >> bytes;)
+    if (name == "active_file" || name == "inactive_file") cached += bytes;
+  used -= std::min(used, cached);
+  if (most - std::min(most, used) < room.bytes)
     room = {most - std::min(most, used),
             fmt::format("its control group allows {} bytes (memory.max), of which {} are used", most, used)};
   return room;
 }
-
-}  // namespace
 
 Result<SharedMemory> SharedMemory::Make(std::string_view what, std::size_t bytes) {
   // Beyond it the kernel would end the process by SIGXFSZ.
@@ -67,8 +83,7 @@ Result<SharedMemory> SharedMemory::Make(std::string_view what, std::size_t bytes
   if (bytes > room.bytes) return Fail(ErrorCode::kResource, kTooLittle, what, bytes, room.why);
   Fd fd(memfd_create("rondo", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return Fail(ErrorCode::kResource, "no shared memory for {}: {}", what, std::strerror(errno));
-  if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
-      fallocate(fd.get(), 0, 0, static_cast<off_t>(bytes)) != 0) {
+  if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 || !Take(fd.get(), bytes)) {
     const int error = errno;
     return Fail(ErrorCode::kResource, kTooLittle, what, bytes,
                 fmt::format("{}; {}", std::strerror(error), MemoryLeft().why));
@@ -80,7 +95,8 @@ Result<SharedMemory> SharedMemory::Make(std::string_view what, std::size_t bytes
 
 Result<SharedMemory> SharedMemory::Map(Fd fd, std::size_t least, std::size_t most, Access access) {
   struct stat status {};
-  if (fstat(fd.get(), &status) != 0 || (fcntl(fd.get(), F_GET_SEALS) & kSeals) != kSeals)
+  const int seals = fcntl(fd.get(), F_GET_SEALS);  // -1 of what can have none
+  if (fstat(fd.get(), &status) != 0 || seals < 0 || (seals & kSeals) != kSeals)
     return Fail(ErrorCode::kProtocol, "what came for shared memory is none, or not sealed");
   const auto bytes = static_cast<std::size_t>(status.st_size);
   if (bytes < least || bytes > most)

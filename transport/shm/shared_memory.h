@@ -8,6 +8,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -18,6 +21,14 @@
 namespace rondo::shm {
 
 enum class Access : bool { kRead, kWrite };
+
+struct Room {
+  std::uint64_t bytes = std::numeric_limits<std::uint64_t>::max();
+  std::string why;  // in words
+};
+// What may be taken now, by the machine's word and the control group's; as far as either can be read. The kernel itself
+// would give until somebody, whoever that is, is ended for it. `root`: the folder that holds /proc and /sys.
+Room MemoryLeft(const std::string& root = "");
 
 class SharedMemory {
  public:

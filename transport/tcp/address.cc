@@ -159,4 +159,14 @@ std::vector<Attempt> InTurn(std::vector<Attempt> attempts, std::uint32_t rail) {
   return attempts;
 }
 
+std::optional<IpAddress> SourceFor(const IpAddress& to, const std::vector<Candidate>& own, std::uint32_t rail) {
+  if (own.empty() || to.IsLoopback()) return std::nullopt;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const Candidate& candidate = own[(rail + i) % own.size()];
+    if (candidate.at.ip.is_v4() == to.is_v4() && candidate.at.ip.SharesPrefix(to, candidate.prefix_bits))
+      return candidate.at.ip;
+  }
+  return own[rail % own.size()].at.ip;
+}
+
 }  // namespace rondo::tcp

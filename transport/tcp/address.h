@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -63,5 +64,9 @@ std::vector<Attempt> OrderAttempts(const TcpAddress& self, const std::vector<Loc
 // the same reason, of its family, loopback like it or not), the one whose turn it is comes first, then the others
 // round. Rail 0: as they are.
 std::vector<Attempt> InTurn(std::vector<Attempt> attempts, std::uint32_t rail);
+
+// The address to connect to `to` from, of those chosen, `own`: one in whose subnet it lies, that of the rail if several
+// are, else the rail's; nullopt: whatever the routing table says, where none was chosen or the way stays on the host.
+std::optional<IpAddress> SourceFor(const IpAddress& to, const std::vector<Candidate>& own, std::uint32_t rail);
 
 }  // namespace rondo::tcp

@@ -93,12 +93,15 @@ void Connector::TryNext() {
   const Attempt& attempt = plan_.attempts[index];
   ++tries_[index];
   refused_[index] = false;
-  const bool use_source = plan_.source && !attempt.at.ip.IsLoopback();
-  auto fd =
-      StartConnect(attempt.at, use_source ? &*plan_.source : nullptr, plan_.buffer_bytes, plan_.congestion_control);
+  const auto source = SourceFor(attempt.at.ip, plan_.sources, plan_.rail);
+  auto fd = StartConnect(attempt.at, source ? &*source : nullptr, plan_.buffer_bytes, plan_.congestion_control);
   const auto running = std::make_shared<Try>(io_, index);
   running_.push_back(running);
-  if (!fd) return GiveUp(running, fd.error().message());
+  if (!fd) {
+    if (fd.error().code() == ErrorCode::kResource) refused_here_ = fd.error().message();
+    return GiveUp(running, fd.error().message());
+  }
+  refused_here_.clear();
   asio::error_code error;
   running->socket.assign(fd->get(), error);
   if (error) return GiveUp(running, error.message());
@@ -209,8 +212,12 @@ void Connector::OnReply(const TryPtr& attempt, const Reply& reply) {
     case Verdict::kRefused:
       refusal_ = Error(reply.code, fmt::format("{} at {} refused the connection: {}", plan_.peer_name,
                                                plan_.attempts[attempt->index].at.ToString(), reply.text));
-      [[fallthrough]];
-    case Verdict::kTryAgain: return GiveUp(attempt, reply.text);
+      return GiveUp(attempt, reply.text);
+    case Verdict::kTryAgain:
+      // Only the process that is meant says so: whatever another one has said, or would, is of no matter.
+      refusal_.reset();
+      DropAllOthers();
+      return GiveUp(attempt, reply.text);
     case Verdict::kProve: RONDO_CHECK(false, "CallingSide answers it");
   }
 }
@@ -233,6 +240,15 @@ void Connector::GiveUp(const TryPtr& attempt, std::string why) {
   if (shaking_) return;
   if (next_ < plan_.attempts.size()) return TryNext();
   if (running_.empty()) EndRound();
+}
+
+void Connector::DropAllOthers() {
+  next_ = plan_.attempts.size();
+  for (auto* const tries : {&running_, &waiting_}) {
+    asio::error_code ignored;
+    for (const TryPtr& one : *tries) one->socket.close(ignored);
+    tries->clear();
+  }
 }
 
 void Connector::EndRound() {
@@ -270,6 +286,9 @@ void Connector::OnDeadline() {
     return Finish(Fail(ErrorCode::kTimeout, "{} did not open the communicator within {:.3g} s: {}", plan_.peer_name,
                        seconds, list));
   }
+  if (!refused_here_.empty())
+    return Finish(Fail(ErrorCode::kResource, "no connection to {} within {:.3g} s, for this host refuses it: {}",
+                       plan_.peer_name, seconds, refused_here_));
   Finish(Fail(ErrorCode::kUnreachable,
               "no connection to {} within {:.3g} s: {}. Other addresses can be chosen with --interface or --address on "
               "either side",

@@ -29,7 +29,8 @@ struct ConnectPlan {
   std::shared_ptr<const JobToken> token;  // null: this process has none
   std::shared_ptr<const TlsContext> tls;  // null: in the clear
   std::size_t tls_buffer_bytes = kTlsSmallBuffer;
-  std::optional<IpAddress> source;  // the local address to connect from, where the family and the path fit
+  std::vector<Candidate> sources;  // the local addresses to connect from, as SourceFor says; none: any
+  std::uint32_t rail = 0;
   int buffer_bytes = 0;
   std::vector<std::string> congestion_control;
   Duration timeout{};            // for everything
@@ -74,6 +75,7 @@ class Connector : public std::enable_shared_from_this<Connector> {
   void OnBroken(const TryPtr& attempt, const Error& error);
   void OnReply(const TryPtr& attempt, const Reply& reply);
   void GiveUp(const TryPtr& attempt, std::string why);
+  void DropAllOthers();
   void EndRound();
   void OnDeadline();
   std::string WhatWasTried() const;
@@ -93,6 +95,7 @@ class Connector : public std::enable_shared_from_this<Connector> {
   std::vector<bool> refused_;     // by attempt: its last try was answered "nobody listens here"
   int refused_rounds_ = 0;        // rounds on end in which all were
   std::optional<Error> refusal_;  // a final "no" from a Rondo in this round
+  std::string refused_here_;      // why this system would not make the last connection; "": it did
   Duration next_pause_;
 };
 

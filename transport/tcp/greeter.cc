@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <utility>
 
 #include "transport/tcp/tls_lane.h"
@@ -25,8 +26,15 @@ bool Caller::SendBytes(Bytes bytes) {
   return wire_.SendAll(socket_.native_handle(), bytes);
 }
 
+// Where this thread has not run for a while, a caller may have lost patience: its hello is here, and so is its end.
+bool Caller::HasLeft() {
+  char byte = 0;
+  const ssize_t next = recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return next == 0 || (next < 0 && errno != EAGAIN && errno != EINTR);
+}
+
 Fd Caller::Accept() {
-  if (!socket_.is_open() || !Send({})) {
+  if (!socket_.is_open() || HasLeft() || !Send({})) {
     HangUp();
     return {};
   }

@@ -35,6 +35,8 @@ class Caller : public std::enable_shared_from_this<Caller> {
   const Hello& hello() const { return side_.hello(); }
   const std::string& remote() const { return remote_; }
 
+  // Whether it closed the connection while nobody looked.
+  bool HasLeft();
   // Sends the acceptance and gives the socket away. Empty: the caller is gone.
   Fd Accept();
   // What to read and write it through, after Accept.

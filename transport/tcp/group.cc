@@ -144,8 +144,8 @@ std::shared_ptr<Connector> Group::MakeConnector(Rank peer, ConnectionKind kind, 
   plan.hello.from_instance = context_.self.instance;
   plan.hello.to_instance = AddressOf(peer).instance;
   plan.token = context_.options.token;
-  if (!context_.options.addresses.empty())
-    plan.source = context_.self.candidates[rail % context_.self.candidates.size()].at.ip;
+  if (!context_.options.addresses.empty()) plan.sources = context_.self.candidates;
+  plan.rail = rail;
   plan.buffer_bytes = kind == ConnectionKind::kLane ? context_.options.socket_buffer_bytes : 0;
   plan.congestion_control = CongestionControlFor(peer, /*we_called=*/true);
   plan.tls = context_.options.tls;
