@@ -38,6 +38,7 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_DFL);
+  ::signal(SIGCHLD, SIG_DFL);
   ::environ = envp;  // whose PATH is then searched
   ::execvp(argv[0], argv);
   const int reason = errno;
@@ -66,16 +67,6 @@ Result<Pipe> MakePipe() {
   int fds[2];
   if (::pipe2(fds, O_CLOEXEC) != 0) return Fail(ErrorCode::kResource, "no pipe: {}", std::strerror(errno));
   return Pipe{Fd(fds[0]), Fd(fds[1])};
-}
-
-bool WriteAll(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
 }
 
 std::string ExitStatus::ToString() const {
@@ -118,9 +109,11 @@ void ChildProcess::Signal(int signal) const {
 std::optional<ExitStatus> ChildProcess::Reap() {
   if (exit_status_) return exit_status_;
   siginfo_t info{};
-  if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) {
-    return std::nullopt;
+  if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
+    if (errno == ECHILD) exit_status_ = ExitStatus{1, 0};  // somebody else has reaped it
+    return exit_status_;
   }
+  if (info.si_pid == 0) return std::nullopt;
   ::kill(-pid_, SIGKILL);  // while the unreaped leader still holds the group's number
   int status = 0;
   while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {

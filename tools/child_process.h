@@ -27,8 +27,6 @@ struct Pipe {
 };
 // Closed in whatever is executed.
 Result<Pipe> MakePipe();
-// False: nobody reads there any more.
-bool WriteAll(int fd, std::string_view text);
 
 // How a process ended.
 struct ExitStatus {

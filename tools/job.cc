@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 
 #include "tools/output.h"
 
@@ -17,11 +20,13 @@ constexpr Duration kLateNews = std::chrono::milliseconds(300);
 
 }  // namespace
 
-Job::Job(const LaunchOptions& options, std::vector<JobPlace> places, const Clock& clock, const SignalFd& signals)
+Job::Job(const LaunchOptions& options, std::vector<JobPlace> places, const Clock& clock, const SignalFd& signals,
+         OutputQueue& queue)
     : options_(options),
       places_(std::move(places)),
       clock_(clock),
       signals_(signals),
+      queue_(queue),
       ranks_(static_cast<std::size_t>(options.ranks)) {
   for (const JobPlace& place : places_)
     for (Rank rank = place.ranks.first; rank < place.ranks.first + place.ranks.count; ++rank)
@@ -44,6 +49,7 @@ int Job::SeeThrough() {
   if (suspect_) Judge();
   for (const JobPlace& place : places_) place.host->Dismiss();
   for (const JobPlace& place : places_) place.host->Finish();
+  DrainOutput();
   if (interrupted_by_ != 0) return 128 + interrupted_by_;
   if (KeepsGoing() && !lost_.empty()) SayWhoWasLost();
   if (KeepsGoing() && ended_well_ > 0) return output_lost_ ? 1 : 0;
@@ -56,7 +62,8 @@ int Job::Running() const {
 
 template <typename... Args>
 void Job::Say(fmt::format_string<Args...> text, Args&&... args) const {
-  PrintError("{}: {}\n", options_.program, fmt::format(text, std::forward<Args>(args)...));
+  queue_.Write(STDERR_FILENO,
+               fmt::format("{}: {}\n", options_.program, fmt::format(text, std::forward<Args>(args)...)));
 }
 
 std::string Job::NameOf(Rank rank) const {
@@ -83,7 +90,9 @@ Status Job::StartRank(Rank rank, const Variables& more) {
 
 void Job::WaitForNews() {
   std::vector<pollfd> fds{{signals_.get(), POLLIN, 0}};
-  for (const JobPlace& place : places_) place.host->AddDescriptors(fds);
+  queue_.AddDescriptors(fds);
+  if (TakesOutput())
+    for (const JobPlace& place : places_) place.host->AddDescriptors(fds);
   TimePoint until = TimePoint::max();
   if (phase_ != Phase::kRunning && phase_ != Phase::kGivenUp) until = next_phase_at_;
   if (suspect_) until = std::min(until, judge_at_);
@@ -114,12 +123,31 @@ void Job::TakeSignals() {
 }
 
 void Job::PumpOutput() {
-  bool alive = true;
-  for (const JobPlace& place : places_) alive = place.host->Pump() && alive;
-  if (alive || output_lost_) return;
-  output_lost_ = true;  // nobody reads any more (| head): the job has no purpose left
+  queue_.Flush();
+  if (TakesOutput())
+    for (const JobPlace& place : places_) place.host->Pump();
+  if (queue_.failure() == 0 || output_lost_) return;
+  output_lost_ = true;  // nobody reads any more (| head), or there is no room: the job has no purpose left
+  if (queue_.failure() != EPIPE)
+    Say("{} cannot be written: {}; ending the ranks", queue_.failed_stream(), std::strerror(queue_.failure()));
   SignalAll(SIGTERM);
   Enter(Phase::kTerminating, options_.grace);
+}
+
+// All ranks have ended, and who reads their last words may be slow. Who wants an end does not wait for that.
+void Job::DrainOutput() {
+  TimePoint until = interrupted_by_ != 0 ? Later(clock_.Now(), options_.grace) : TimePoint::max();
+  for (queue_.Flush(); !queue_.IsEmpty() && clock_.Now() < until; queue_.Flush()) {
+    std::vector<pollfd> fds{{signals_.get(), POLLIN, 0}};
+    queue_.AddDescriptors(fds);
+    ::poll(fds.data(), fds.size(), 1000);
+    for (int signal = signals_.Next(); signal != 0; signal = signals_.Next()) {
+      if (signal == SIGCHLD || signal == SIGUSR1) continue;
+      if (interrupted_by_ != 0) return;
+      interrupted_by_ = signal;
+      until = Later(clock_.Now(), options_.grace);
+    }
+  }
 }
 
 void Job::TakeEnded() {
@@ -133,7 +161,7 @@ void Job::TakeEnded() {
       }
     }
   }
-  if (suspect_ && (suspect_->status.signal != 0 || clock_.Now() >= judge_at_)) Judge();
+  if (suspect_ && (WasKilled(suspect_->status) || clock_.Now() >= judge_at_)) Judge();
 }
 
 void Job::GoOnWithout(const EndedRank& ended) {
@@ -163,14 +191,20 @@ void Job::SayWhoWasLost() const {
       fmt::join(lost_, "; "), ended_well_);
 }
 
-// Of several that ended, one killed by a signal came first: the others saw it and gave up.
+// Whether it ended by a signal that no rank sends itself, as one does that gives up because another is lost: by an
+// exception that nobody caught, say.
+bool Job::WasKilled(const ExitStatus& status) {
+  return status.signal != 0 && status.signal != SIGABRT && status.signal != SIGPIPE && status.signal != SIGTERM;
+}
+
+// Of several that ended, one that was killed came first: the others saw it and gave up.
 void Job::Suspect(const EndedRank& ended) {
   if (first_failure_ || interrupted_by_ != 0 || output_lost_) return;
   if (!suspect_) {
     judge_at_ = clock_.Now() + kLateNews;
     Enter(Phase::kLastWords, options_.last_words);
   }
-  if (!suspect_ || (suspect_->status.signal == 0 && ended.status.signal != 0)) suspect_ = ended;
+  if (!suspect_ || (!WasKilled(suspect_->status) && WasKilled(ended.status))) suspect_ = ended;
 }
 
 void Job::Judge() {

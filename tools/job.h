@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "tools/host_list.h"
 #include "tools/launch.h"
+#include "tools/output_queue.h"
 #include "tools/rank_host.h"
 #include "tools/signal_fd.h"
 
@@ -27,7 +28,8 @@ struct JobPlace {
 class Job {
  public:
   // All outlive it.
-  Job(const LaunchOptions& options, std::vector<JobPlace> places, const Clock& clock, const SignalFd& signals);
+  Job(const LaunchOptions& options, std::vector<JobPlace> places, const Clock& clock, const SignalFd& signals,
+      OutputQueue& queue);
 
   // An error means that not all ranks could be started; those that were end with their hosts.
   Status Start();
@@ -54,10 +56,14 @@ class Job {
   void WaitForNews();
   void TakeSignals();
   void PumpOutput();
+  void DrainOutput();
+  // Ranks that are to end must not be held up in their writes, by which they would not hear of it.
+  bool TakesOutput() const { return phase_ != Phase::kRunning || !queue_.IsFull(); }
   void TakeEnded();
   void GoOnWithout(const EndedRank& ended);
   void Restart(Rank rank);
   void SayWhoWasLost() const;
+  static bool WasKilled(const ExitStatus& status);
   void Suspect(const EndedRank& ended);
   void Judge();
   void Escalate();
@@ -68,6 +74,7 @@ class Job {
   const std::vector<JobPlace> places_;
   const Clock& clock_;
   const SignalFd& signals_;
+  OutputQueue& queue_;
   std::vector<RankState> ranks_;
   Phase phase_ = Phase::kRunning;
   TimePoint next_phase_at_;

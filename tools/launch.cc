@@ -82,15 +82,22 @@ Result<int> Launch(const LaunchOptions& options, const Clock& clock) {
   ranks.leave_out = [with_token = options.with_token](std::string_view variable) {
     return DescribesOneProcess(variable) || (!with_token && variable == kTokenVariable);
   };
+  OutputQueue queue;
+  if (options.tag_output) {
+    ranks.output = [&queue](int stream, std::string_view bytes) {
+      queue.Write(stream, bytes);
+      return true;
+    };
+  }
   JobHosts hosts;
   if (spread) {
-    RONDO_ASSIGN(hosts, ReachHosts(options, ranks, clock, signals));
+    RONDO_ASSIGN(hosts, ReachHosts(options, ranks, clock, signals, queue));
     if (hosts.interrupted_by != 0) return 128 + hosts.interrupted_by;
   } else {
     hosts.hosts.push_back(std::make_unique<LocalHost>("", ranks));
     hosts.places.push_back({hosts.hosts.back().get(), {0, options.ranks}});
   }
-  Job job(options, hosts.places, clock, signals);
+  Job job(options, hosts.places, clock, signals, queue);
   const Status started = job.Start();
   if (!started && started.error().code() == ErrorCode::kInvalidArgument) {
     PrintError("{}: {}\n", options.program, started.error().message());

@@ -29,8 +29,8 @@ void LocalHost::AddDescriptors(std::vector<pollfd>& fds) const {
     for (const int fd : process->output_fds()) fds.push_back({fd, POLLIN, 0});
 }
 
-bool LocalHost::Pump() {
-  return std::all_of(processes_.begin(), processes_.end(), [](auto& process) { return process->PumpOutput(); });
+void LocalHost::Pump() {
+  for (const auto& process : processes_) process->PumpOutput();
 }
 
 std::vector<EndedRank> LocalHost::TakeEnded() {

@@ -20,7 +20,7 @@ class LocalHost final : public RankHost {
   Status Start(Rank rank, const Variables& environment) override;
   void Signal(int signal) override;
   void AddDescriptors(std::vector<pollfd>& fds) const override;
-  bool Pump() override;
+  void Pump() override;
   std::vector<EndedRank> TakeEnded() override;
   void GiveUp() override {}  // SIGKILL is obeyed here
   void Dismiss() override {}

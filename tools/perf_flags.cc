@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <utility>
 
 #include "collectives/algorithms/table.h"
@@ -265,7 +266,7 @@ void AddOutputs(CLI::App& perf, PerfOutputs& outputs) {
       [&outputs](const std::string& text) -> std::string {
         double percent = 0;
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), percent);
-        if (error != std::errc() || std::string_view(end) != "%" || percent < 0) {
+        if (error != std::errc() || std::string_view(end) != "%" || !(percent >= 0) || !std::isfinite(percent)) {
           return fmt::format("wants a percentage such as 10%, not '{}'", text);
         }
         outputs.max_regression = percent / 100;

@@ -37,8 +37,8 @@ class RankHost {
 
   // What to wait for.
   virtual void AddDescriptors(std::vector<pollfd>& fds) const = 0;
-  // Does what there is to do, without waiting for other hosts or ranks. False: our own stdout or stderr is gone.
-  virtual bool Pump() = 0;
+  // Does what there is to do, without waiting for other hosts or ranks.
+  virtual void Pump() = 0;
   // Each rank once. What it wrote before its end has been passed on.
   virtual std::vector<EndedRank> TakeEnded() = 0;
   // Takes the ranks that do not even obey SIGKILL for ended.

@@ -42,7 +42,7 @@ Result<std::unique_ptr<RankProcess>> RankProcess::Start(const RankProcessOptions
   process->output_ = options.output;
   ChildOptions child{.command = options.command, .environment = MergedEnvironment(options)};
   Pipe out, err;
-  if (options.tag_output || options.output) {
+  if (options.output) {
     RONDO_ASSIGN(out, MakePipe());
     RONDO_ASSIGN(err, MakePipe());
     child.out = out.write.get();
@@ -52,9 +52,6 @@ Result<std::unique_ptr<RankProcess>> RankProcess::Start(const RankProcessOptions
     process->streams_.push_back({2, std::move(err.read), {}});
   }
   RONDO_ASSIGN(process->child_, ChildProcess::Start(child));
-  if (!process->output_) {
-    process->output_ = [](int stream, std::string_view bytes) { return WriteAll(stream, bytes); };
-  }
   return process;
 }
 
@@ -86,7 +83,8 @@ bool RankProcess::Pump(Stream& stream) const {
       return WriteLines(stream, /*all=*/true);
     }
     stream.line_begun.append(buffer.data(), static_cast<std::size_t>(got));
-    if (!WriteLines(stream, stream.line_begun.size() >= kMaxLineBytes)) return false;
+    if (!WriteLines(stream, /*all=*/false)) return false;
+    if (stream.line_begun.size() >= kMaxLineBytes && !WriteLines(stream, /*all=*/true)) return false;
   }
   return true;
 }

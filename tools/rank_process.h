@@ -23,8 +23,8 @@ struct RankProcessOptions {
   std::vector<std::string> command;                          // looked up in PATH
   Variables environment;                                     // on top of ours; the last of a name holds
   std::function<bool(std::string_view variable)> leave_out;  // of ours; null: nothing
-  bool tag_output = true;  // its lines get "[rank] " in front; false: its bytes are left alone
-  OutputSink output;       // null: our stdout and stderr, which it writes to itself where it is not tagged
+  bool tag_output = true;  // where there is `output`: lines get "[rank] " in front; false: bytes are left alone
+  OutputSink output;       // null: it writes to our stdout and stderr itself
 };
 
 // Thread rule: one thread, the one that started it (the kernel ends the child when that thread goes).

@@ -32,7 +32,7 @@ std::string Quoted(const std::string& text) {
 }  // namespace
 
 Result<std::unique_ptr<RemoteHost>> RemoteHost::Dial(const HostEntry& host, const SshOptions& options,
-                                                     Duration patience, const Clock& clock) {
+                                                     Duration patience, const Clock& clock, OutputQueue& queue) {
   RONDO_ASSIGN(Pipe in, MakePipe());
   RONDO_ASSIGN(Pipe out, MakePipe());
   RONDO_ASSIGN(Pipe err, MakePipe());
@@ -50,8 +50,9 @@ Result<std::unique_ptr<RemoteHost>> RemoteHost::Dial(const HostEntry& host, cons
   ssh.out = out.write.get();
   ssh.err = err.write.get();
   ::fcntl(err.read.get(), F_SETFL, O_NONBLOCK);
-  std::unique_ptr<RemoteHost> remote(new RemoteHost(
-      host.ToString(), options, clock, AgentStream(std::move(out.read), std::move(in.write)), std::move(err.read)));
+  std::unique_ptr<RemoteHost> remote(new RemoteHost(host.ToString(), options, clock, queue,
+                                                    AgentStream(std::move(out.read), std::move(in.write)),
+                                                    std::move(err.read)));
   auto started = ChildProcess::Start(ssh);
   if (!started) {
     return Fail(started.error().code(), "{} (--ssh; Debian's package is openssh-client)", started.error().message());
@@ -88,8 +89,8 @@ void RemoteHost::AddDescriptors(std::vector<pollfd>& fds) const {
   if (errors_) fds.push_back({errors_.get(), POLLIN, 0});
 }
 
-bool RemoteHost::Pump() {
-  if (failure_) return output_alive_;
+void RemoteHost::Pump() {
+  if (failure_) return;
   agent_.Flush();
   // Its end first: all that it said before can then be read.
   const bool ended = ssh_->Reap().has_value();
@@ -102,7 +103,6 @@ bool RemoteHost::Pump() {
     TakeErrors();
     Lose(WhyItEnded(status));
   }
-  return output_alive_;
 }
 
 Status RemoteHost::TakeWords() {
@@ -140,7 +140,7 @@ Status RemoteHost::Take(const AgentWord& word) {
     case AgentWordKind::kOutput: {
       RONDO_ASSIGN(const std::int64_t stream, word.Number(0, STDOUT_FILENO, STDERR_FILENO));
       RONDO_ASSIGN(const std::string bytes, word.Text(1));
-      if (output_alive_) output_alive_ = WriteAll(static_cast<int>(stream), bytes);
+      queue_.Write(static_cast<int>(stream), bytes);
       return {};
     }
     case AgentWordKind::kEnded: {

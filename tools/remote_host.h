@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "tools/agent_words.h"
 #include "tools/host_list.h"
+#include "tools/output_queue.h"
 #include "tools/rank_host.h"
 
 namespace rondo {
@@ -28,9 +29,10 @@ struct AgentJob {
 // From Dial on Pump makes progress: greeted, then Order, then ready, then ranks; or, at any time, failed.
 class RemoteHost final : public RankHost {
  public:
-  // `patience`: for ssh to connect. kInvalidArgument: there is no such ssh.
+  // `patience`: for ssh to connect. `queue`, which outlives it, gets what ranks say. kInvalidArgument: there is no such
+  // ssh.
   static Result<std::unique_ptr<RemoteHost>> Dial(const HostEntry& host, const SshOptions& options, Duration patience,
-                                                  const Clock& clock);
+                                                  const Clock& clock, OutputQueue& queue);
 
   // The first cause why nothing can be done there any more, with the host's name.
   const std::optional<Error>& failure() const { return failure_; }
@@ -46,17 +48,18 @@ class RemoteHost final : public RankHost {
   Status Start(Rank rank, const Variables& environment) override;
   void Signal(int signal) override;
   void AddDescriptors(std::vector<pollfd>& fds) const override;
-  bool Pump() override;
+  void Pump() override;
   std::vector<EndedRank> TakeEnded() override { return std::exchange(ended_, {}); }
   void GiveUp() override;
   void Dismiss() override { agent_.CloseOut(); }
   void Finish() override;
 
  private:
-  RemoteHost(std::string name, SshOptions options, const Clock& clock, AgentStream agent, Fd errors)
+  RemoteHost(std::string name, SshOptions options, const Clock& clock, OutputQueue& queue, AgentStream agent, Fd errors)
       : name_(std::move(name)),
         options_(std::move(options)),
         clock_(clock),
+        queue_(queue),
         agent_(std::move(agent)),
         errors_(std::move(errors)) {}
 
@@ -69,6 +72,7 @@ class RemoteHost final : public RankHost {
   const std::string name_;
   const SshOptions options_;
   const Clock& clock_;
+  OutputQueue& queue_;
   AgentStream agent_;
   Fd errors_;  // ssh's stderr
   std::string said_;
@@ -77,7 +81,6 @@ class RemoteHost final : public RankHost {
   bool magic_ = false;  // was seen
   bool greeted_ = false;
   bool ready_ = false;
-  bool output_alive_ = true;
   std::string caller_;
   std::optional<Error> failure_;
   std::set<Rank> running_;

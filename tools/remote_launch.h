@@ -26,6 +26,6 @@ struct JobHosts {
 // kUnreachable, kTimeout, kVersionMismatch, kInvalidArgument (no ssh here; no rondo or no such working directory
 // there).
 Result<JobHosts> ReachHosts(const LaunchOptions& options, const RankProcessOptions& ranks, const Clock& clock,
-                            const SignalFd& signals);
+                            const SignalFd& signals, OutputQueue& queue);
 
 }  // namespace rondo

@@ -10,16 +10,21 @@
 
 namespace rondo {
 
-// SIGCHLD, SIGINT, SIGTERM, SIGHUP and SIGUSR1: blocked in this thread and all that it starts from now on. SIGPIPE is
-// ignored. REQUIRES: made before any other thread; one per process.
+// SIGCHLD, SIGINT, SIGTERM, SIGUSR1, and SIGHUP unless we were started with that ignored (nohup): blocked in this
+// thread and all that it starts from now on. SIGPIPE is ignored. REQUIRES: made before any other thread; one per
+// process.
 class SignalFd {
  public:
   SignalFd() {
     sigset_t set;
     ::sigemptyset(&set);
-    for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1}) ::sigaddset(&set, signal);
+    for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGUSR1}) ::sigaddset(&set, signal);
+    struct sigaction hangup {};
+    // Of one that is blocked the kernel tells whether it is ignored or not.
+    if (::sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) ::sigaddset(&set, SIGHUP);
     ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
     ::signal(SIGPIPE, SIG_IGN);
+    ::signal(SIGCHLD, SIG_DFL);  // ignored, as some daemons leave it, it would mean that the kernel reaps our children
     fd_ = Fd(::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
   }
 

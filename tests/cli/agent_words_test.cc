@@ -23,7 +23,7 @@ struct Talk {
   Talk(Pipe in, Pipe out)
       : say(std::move(in.write)), hear(std::move(out.read)), stream(std::move(in.read), std::move(out.write)) {}
   void Say(std::string_view bytes) {
-    REQUIRE(WriteAll(say.get(), bytes));
+    REQUIRE(write(say.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
     stream.Receive();
   }
   // Nullopt: no whole word has arrived.
