@@ -32,11 +32,20 @@ class RondoError(RuntimeError):
     def __str__(self):
         return self.text
 
+    def __reduce__(self):  # for pickle and copy: what __init__ takes is not what the exception holds
+        return _made_again, (type(self), self.__dict__)
+
     def of(self, name):
         """The same, of the tensor that the caller calls so."""
         if name:
             self.text = f"{name}: {self.text}"
         return self
+
+
+def _made_again(kind, fields):
+    error = kind(fields["code"], fields["text"])
+    error.__dict__.update(fields)
+    return error
 
 
 class InvalidArgument(RondoError, ValueError):

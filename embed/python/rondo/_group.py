@@ -73,13 +73,13 @@ class Handle:
         return self
 
     def done(self):
+        self._check_process()
         if not self._work:
             return True
         return self._ended(lib.rondo_work_test, self._work)
 
     def wait(self):
-        if self._work and self._group.process != os.getpid():
-            raise _forked()
+        self._check_process()
         while self._work and not self._ended(lib.rondo_work_wait_for, self._work, SLICE_MS):
             pass
         if self._failure is not None:
@@ -94,6 +94,10 @@ class Handle:
         if not self.done():
             self._failure = why.of(self._name)
             self._forget()
+
+    def _check_process(self):
+        if self._work and self._group.process != os.getpid():
+            raise _forked()
 
     def _forget(self):
         lib.rondo_work_free(self._work)
@@ -147,7 +151,6 @@ def init(rendezvous=None, rank=None, world_size=None, *, timeout_s=None, interfa
     reproducible   the same bits whatever the algorithm, transport and timing; wide_partials: 16-bit floats round once
     bucket_bytes   of the fusion buffer; these, generation, transport and rails are equal on all ranks
     """
-    global _group
     if is_initialized():
         if rendezvous is None and rank is None and world_size is None:
             return
@@ -169,9 +172,18 @@ def init(rendezvous=None, rank=None, world_size=None, *, timeout_s=None, interfa
     options.generation = _groups_at[place] if generation is None else generation
     options.rails, options.reproducible, options.wide_partials, options.checksums = rails, reproducible, wide_partials, checksums
     comm = c_void_p()
-    _interruptible(lambda: call(lib.rondo_connect, byref(options), byref(comm)), lambda: lib.rondo_comm_free(comm))
-    _group = Group(comm, bucket_bytes)
-    _groups_at[place] = options.generation + 1
+
+    def keep():
+        global _group
+        _group = Group(comm, bucket_bytes)
+        _groups_at[place] = options.generation + 1
+
+    def undo():
+        global _group
+        _group = None
+        lib.rondo_comm_free(comm)
+
+    _interruptible(lambda: call(lib.rondo_connect, byref(options), byref(comm)), keep, undo)
 
 
 def _milliseconds(seconds):
@@ -180,17 +192,25 @@ def _milliseconds(seconds):
     return max(1, round(seconds * 1000))
 
 
-def _interruptible(function, undo=lambda: None):
-    """A call that may wait for long, in a thread of its own; what it made after it was given up is undone."""
-    ended, outcome, given_up = threading.Event(), [], []
+def _interruptible(function, keep=lambda: None, undo=lambda: None):
+    """A call that may wait for long, in a thread of its own. What it made is kept, or undone where it was given up."""
+    ended, lock, failures = threading.Event(), threading.Lock(), []
+    state = "under way"  # then "kept", "failed" or "given up", by whoever is first
 
     def run():
+        nonlocal state
         try:
-            outcome.append((function(), None))
+            function()
         except BaseException as error:  # noqa: BLE001: it goes to the caller
-            outcome.append((None, error))
-        if given_up and outcome[0][1] is None:
-            undo()
+            failures.append(error)
+        with lock:
+            if failures:
+                state = "failed"
+            elif state == "given up":
+                undo()
+            else:
+                keep()
+                state = "kept"
         ended.set()
 
     thread = threading.Thread(target=run, name="rondo-python", daemon=True)
@@ -198,12 +218,13 @@ def _interruptible(function, undo=lambda: None):
     try:
         ended.wait()
     except BaseException:
-        given_up.append(True)
+        with lock:
+            if state == "kept":
+                undo()
+            state = "given up"
         raise
-    result, error = outcome[0]
-    if error is not None:
-        raise error
-    return result
+    if failures:
+        raise failures[0]
 
 
 def shutdown():

@@ -9,6 +9,20 @@ from ._reductions import Average, grouped_allreduce, grouped_allreduce_
 from .compression import Compression
 
 
+class _Sum:
+    """What the passes of one step add up for a variable, and whose array it becomes."""
+
+    def __init__(self, view):
+        view.reducible()
+        if view.array.dtype.kind in "iu" and "float" in view.dtype:  # what NumPy does not have it sees as integers
+            raise TypeError(f"NumPy adds {view.dtype} where the package ml_dtypes is installed")
+        self.array = np.array(view.array)
+        self.view = View(self.array) if isinstance(view.given, np.ndarray) else view  # and does not keep the first pass's
+
+    def add(self, array):
+        np.add(self.array, array, out=self.array)  # a sum of arrays without dimensions would be none
+
+
 class DistributedOptimizer:
     """Wraps an optimizer that has apply_gradients([(gradient, variable), ...]), as Keras's have, or a function that takes that
     list: it gets gradients that were reduced over all ranks, small ones together. Variables are handed on as they are, a gradient
@@ -42,12 +56,15 @@ class DistributedOptimizer:
             self._add(gradients)
             if self._passed < self._passes:
                 return None
-            gradients = self._sums
-            self._sums, self._passed = [], 0
-        there = [at for at, gradient in enumerate(gradients) if gradient is not None]
-        reduce = grouped_allreduce if self._passes == 1 else grouped_allreduce_
-        factor = 1 / self._passes if self._averages else 1.0
-        reduced = reduce([gradients[at] for at in there], op=self._op, postscale_factor=factor, compression=self._compression)
+            sums, self._sums, self._passed = self._sums, [], 0
+            there = [at for at, one in enumerate(sums) if one is not None]
+            factor = 1 / self._passes if self._averages else 1.0
+            grouped_allreduce_([sums[at].array for at in there], op=self._op, postscale_factor=factor, compression=self._compression)
+            reduced = [sums[at].view.like(sums[at].array) for at in there]
+            gradients = [None] * len(sums)
+        else:
+            there = [at for at, gradient in enumerate(gradients) if gradient is not None]
+            reduced = grouped_allreduce([gradients[at] for at in there], op=self._op, compression=self._compression)
         for at, gradient in zip(there, reduced):
             gradients[at] = gradient
         return self._apply([(gradient, variable) for gradient, (_, variable) in zip(gradients, pairs)], *arguments, **named)
@@ -62,8 +79,10 @@ class DistributedOptimizer:
         for at, gradient in enumerate(gradients):
             if gradient is None:
                 continue
-            array = View(gradient).array
-            self._sums[at] = np.array(array) if self._sums[at] is None else self._sums[at] + array
+            if self._sums[at] is None:
+                self._sums[at] = _Sum(View(gradient))
+            else:
+                self._sums[at].add(View(gradient).array)
         self._passed += 1
 
     def __getattr__(self, name):

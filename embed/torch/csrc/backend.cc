@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <set>
 #include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <utility>
+#include <vector>
 
 #include "gil.h"
 #include "meeting.h"
@@ -18,10 +18,11 @@ namespace {
 using c10d::OpType;
 using std::chrono::milliseconds;
 
-// Every group of this process, for its end.
+// Every group of this process, for its end: in the order in which they were made, which is one on all ranks, for each
+// that ends waits for the others'.
 struct AllGroups {
   std::mutex mutex;
-  std::set<RondoBackend*> all;
+  std::vector<RondoBackend*> all;
 };
 AllGroups& Groups() {
   static auto* const groups = new AllGroups;  // never destroyed: groups may end later than anything static
@@ -59,14 +60,15 @@ RondoBackend::RondoBackend(c10::intrusive_ptr<c10d::Store> store, int rank, int 
   Must([&](rondo_error** error) { return rondo_connect(&options, &comm, error); });
   comm_.reset(comm);
   const std::lock_guard<std::mutex> lock(Groups().mutex);
-  Groups().all.insert(this);
+  Groups().all.push_back(this);
 }
 
 RondoBackend::~RondoBackend() {
   const WithoutGil free;
   {
     const std::lock_guard<std::mutex> lock(Groups().mutex);
-    Groups().all.erase(this);
+    auto& all = Groups().all;
+    all.erase(std::remove(all.begin(), all.end(), this), all.end());
   }
   Close();
   comm_.reset();
@@ -138,7 +140,8 @@ std::shared_ptr<const SideStream> RondoBackend::SideOf(c10::Device device, bool 
   return side;
 }
 
-WorkPtr RondoBackend::Run(RondoWork::Parts parts, milliseconds timeout, const Start& start, double scale) {
+WorkPtr RondoBackend::Run(RondoWork::Parts parts, milliseconds timeout, const Start& start, double scale,
+                          std::unique_lock<std::mutex>* issuing) {
   rondo_options options;
   rondo_options_init(&options);
   options.timeout_ms = static_cast<uint64_t>((timeout.count() > 0 ? timeout : this->timeout()).count());
@@ -167,6 +170,7 @@ WorkPtr RondoBackend::Run(RondoWork::Parts parts, milliseconds timeout, const St
     if (parts.queued) parts.side->LetCurrentFollow(parts.side->Mark());  // a capture ends well only if this is joined
     throw;
   }
+  if (issuing != nullptr) issuing->unlock();
   return RondoWork::Follow(getRank(), settings_.profiled_as, std::move(parts), work, *executor_);
 }
 
@@ -175,9 +179,9 @@ WorkPtr RondoBackend::RunCollective(RondoWork::Parts parts, milliseconds timeout
     const c10::Device device = DeviceOf({&parts.held, &parts.outputs, &parts.inputs}, parts.title);
     parts.captured = !device.is_cpu() && SideStream::IsCurrentCaptured(device);
   }
-  const std::lock_guard<std::mutex> lock(issuing_);
+  std::unique_lock<std::mutex> issuing(issuing_);
   ++sequence_;
-  return Run(std::move(parts), timeout, start, scale);
+  return Run(std::move(parts), timeout, start, scale, &issuing);
 }
 
 WorkPtr RondoBackend::barrier(const c10d::BarrierOptions& opts) {

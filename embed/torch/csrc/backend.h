@@ -104,7 +104,9 @@ class RondoBackend final : public Base {
 
  private:
   using Start = std::function<rondo_code(const rondo_options*, rondo_work**, rondo_error**)>;
-  WorkPtr Run(RondoWork::Parts parts, std::chrono::milliseconds timeout, const Start& start, double scale = 1);
+  // `issuing`: released when it has been started. What hangs on others' futures may run after that, in this thread.
+  WorkPtr Run(RondoWork::Parts parts, std::chrono::milliseconds timeout, const Start& start, double scale = 1,
+              std::unique_lock<std::mutex>* issuing = nullptr);
   // One at a time, among those that are ordered.
   WorkPtr RunCollective(RondoWork::Parts parts, std::chrono::milliseconds timeout, const Start& start,
                         double scale = 1);

@@ -80,6 +80,7 @@ void RondoBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_
 // Everybody's entries to everybody, who adds them up in the order of ranks.
 WorkPtr RondoBackend::SumSparse(at::Tensor& tensor, const c10d::AllreduceOptions& opts) {
   TORCH_CHECK(opts.reduceOp == c10d::ReduceOp::SUM, "allreduce: sparse tensors are summed, and nothing else");
+  const HangsElsewhere elsewhere;  // a continuation may want the lock
   const std::lock_guard<std::mutex> lock(issuing_);
   ++sequence_;
   const rondo_options options = For(opts.timeout.count() > 0 ? opts.timeout : timeout());

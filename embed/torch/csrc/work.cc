@@ -37,6 +37,9 @@ std::vector<c10::Device> DevicesOf(const RondoWork::Parts& parts) {
 
 }  // namespace
 
+HangsElsewhere::HangsElsewhere() : before_(std::exchange(waits, false)) {}
+HangsElsewhere::~HangsElsewhere() { waits = before_; }
+
 c10::optional<c10::Device> RondoWork::DeviceOf(const RondoWork& work) {
   if (work.parts_.side == nullptr) return c10::nullopt;
   return work.parts_.side->stream().device();

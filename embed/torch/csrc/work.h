@@ -27,6 +27,18 @@ void Must(Call&& call) {
   if (const rondo_code code = call(&error); code != RONDO_OK) Throw(code, error);
 }
 
+// While it lives, what hangs on futures is not run by this thread, though it is in wait().
+class HangsElsewhere {
+ public:
+  HangsElsewhere();
+  ~HangsElsewhere();
+  HangsElsewhere(const HangsElsewhere&) = delete;
+  HangsElsewhere& operator=(const HangsElsewhere&) = delete;
+
+ private:
+  const bool before_;
+};
+
 // It ends on whichever thread drives: the one in wait(), or Rondo's progress thread. There `finish` puts results where
 // the caller wants them, then the future is completed, then waiters go on. Nothing is held meanwhile, and where
 // somebody has the future the progress thread hands over to another one: what hangs on a future may use the same group,

@@ -90,6 +90,12 @@ class Package(unittest.TestCase):
     def test_a_forked_child_is_no_rank(self) -> None:
         self.ranks("life.py", 2, "a_child_is_forked")
 
+    def test_errors_are_pickled_and_copied(self) -> None:
+        self.ranks("life.py", 1, "errors_travel")
+
+    def test_ctrl_c_as_a_meeting_ends_leaves_no_group(self) -> None:
+        self.ranks("life.py", 2, "given_up_as_it_ends")
+
     def test_a_handle_may_be_dropped(self) -> None:
         self.ranks("life.py", 2, "dropped_handles")
 

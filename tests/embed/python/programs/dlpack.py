@@ -70,6 +70,18 @@ model(torch.ones(1, 3)).sum().backward()
 steps = []
 rondo.DistributedOptimizer(steps.append)([(model.weight.grad, model.weight)])
 expect(isinstance(steps[0][0][0], torch.Tensor) and torch.all(steps[0][0][0] == 1), "gradients come back as tensors")
+steps = []
+twice = rondo.DistributedOptimizer(steps.append, op=rondo.Sum, backward_passes_per_step=2)
+for _ in range(2):
+    twice([(model.weight.grad, model.weight), (torch.tensor(1.5), "no dimensions")])
+expect(isinstance(steps[0][0][0], torch.Tensor) and torch.all(steps[0][0][0] == 2 * SIZE), "sums of two passes are tensors")
+expect(isinstance(steps[0][1][0], torch.Tensor) and steps[0][1][0] == 3 * SIZE, "those without dimensions, too")
+try:
+    for _ in range(2):
+        twice([(torch.ones(2, dtype=torch.bfloat16), "half")])
+    expect(steps[1][0][0].tolist() == [2 * SIZE] * 2, "bfloat16 in two passes")
+except TypeError as error:
+    expect("ml_dtypes" in str(error), str(error))
 with raises(TypeError, "complex64"):
     rondo.allreduce(torch.ones(2, dtype=torch.complex64))
 print("torch", torch.__version__)

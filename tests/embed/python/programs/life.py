@@ -1,10 +1,13 @@
 """How a group begins, what calls get wrong, and how it ends."""
 
 import contextlib
+import copy
 import ctypes
 import os
+import pickle
 import signal
 import sys
+import threading
 import time
 
 import numpy as np
@@ -242,14 +245,46 @@ def abort():
 def a_child_is_forked():
     rondo.init()
     rondo.barrier()
+    if RANK == 1:
+        time.sleep(0.3)  # so that the other's is under way when it forks
+    handle = rondo.allreduce_async(np.ones(1000), op=rondo.Sum)
     child = os.fork()
     if child == 0:
         expect(not rondo.is_initialized(), "a child is no rank")
         with raises(rondo.NotInitialized, "forked"):
             rondo.barrier()
+        with raises(rondo.NotInitialized, "forked"):
+            rondo.poll(handle)
         sys.exit(7)  # with all that Python does at its end
     expect(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7, "the child has ended as it wanted")
+    expect((rondo.synchronize(handle) == SIZE).all(), "what was under way at the fork is right")
     expect(rondo.allreduce(np.ones(1), op=rondo.Sum)[0] == SIZE, "the parent is a rank as before")
+    rondo.shutdown()
+
+
+def errors_travel():
+    """Exceptions are pickled, for pools of processes, and copied, with all that they hold."""
+    for kind in (rondo.RondoError, *rondo.RondoError.__subclasses__(), rondo.NotInitialized):
+        error = kind(6, "peer_lost: rank 3 died", rank=1, culprit=3, host="b", sequence=17).of("loss")
+        for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+            expect(type(again) is kind and vars(again) == vars(error) and str(again) == str(error), f"{kind.__name__} again")
+
+
+def given_up_as_it_ends():
+    """Ctrl-C in the moment in which init has met the others: there is no group then."""
+    wait = threading.Event.wait
+
+    def interrupted(event, timeout=None):
+        wait(event, timeout)
+        raise KeyboardInterrupt
+
+    threading.Event.wait = interrupted
+    with raises(KeyboardInterrupt, ""):
+        rondo.init()
+    threading.Event.wait = wait
+    expect(not rondo.is_initialized(), "what was made is undone")
+    rondo.init(generation=1)
+    rondo.barrier()
     rondo.shutdown()
 
 

@@ -59,6 +59,14 @@ for averages in (False, True):
     check(inner.calls[1][0], 1 / 3 if averages else 1, 3, 4, 5)
 
 calls = []
+outer = rondo.DistributedOptimizer(calls.append, op=rondo.Sum, backward_passes_per_step=2)
+for _ in range(2):
+    outer([(np.array(1.5, np.float32), "no dimensions"), (np.float64(2), "a scalar"), (np.asfortranarray(np.ones((2, 3))), "columns")])
+(none, _), (scalar, _), (columns, _) = calls[0]
+expect(none.shape == () and none == 3 * SIZE and none.dtype == np.float32, "a gradient without dimensions")
+expect(scalar == 4 * SIZE and (columns == 2 * SIZE).all(), "sums of two passes")
+
+calls = []
 outer = rondo.DistributedOptimizer(calls.append, compression=rondo.Compression.fp16)
 outer([(np.full(3, 1 / 3, np.float32), "v")])
 expect(calls[0][0][0].dtype == np.float32 and calls[0][0][0][0] == np.float32(np.float16(1 / 3)), "a function, and float16 on the way")

@@ -31,6 +31,17 @@ def works():
     tensor = torch.ones(3)
     nested = dist.all_reduce(tensor, async_op=True).get_future().then(again)
     expect(nested.wait()[0] == WORLD * WORLD, "a collective in a continuation")
+    # So do many at once, which end while the first of them is being continued.
+    for _ in range(20):
+        if RANK == 1 % WORLD:
+            time.sleep(0.02)
+        works = [dist.broadcast(torch.ones(10), 1 % WORLD, async_op=True) for _ in range(8)]
+        sums = [torch.ones(3) for _ in works]
+        futures = [work.get_future().then(lambda _, s=s: dist.all_reduce(s)) for work, s in zip(works, sums)]
+        works[-1].wait()
+        for future in futures:
+            future.wait()
+        expect(all((s == WORLD).all() for s in sums), "collectives in many continuations")
     # Nobody waits, and it ends.
     tensor = torch.ones(3)
     alone = dist.all_reduce(tensor, async_op=True).get_future()
