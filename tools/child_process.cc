@@ -14,6 +14,8 @@
 #include <csignal>
 #include <cstring>
 
+#include "tools/group_guard.h"
+
 namespace rondo {
 namespace {
 
@@ -87,7 +89,7 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const ChildOptions& op
   if (pid < 0) return Fail(ErrorCode::kResource, "no process could be started: {}", std::strerror(errno));
   failure.write.Close();
   ::setpgid(pid, pid);  // here too, so that it holds whoever comes first
-  std::unique_ptr<ChildProcess> child(new ChildProcess(pid));
+  std::unique_ptr<ChildProcess> child(new ChildProcess(pid, options.guard));
   // The pipe closes at exec, empty; or it brings the reason why there was none.
   int reason = 0;
   ssize_t got = 0;
@@ -98,6 +100,10 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const ChildOptions& op
     return Fail(ErrorCode::kInvalidArgument, "'{}' cannot be run: {}", options.command.front(), std::strerror(reason));
   }
   return child;
+}
+
+ChildProcess::ChildProcess(pid_t pid, GroupGuard* guard) : pid_(pid), guard_(guard) {
+  if (guard_ != nullptr) guard_->Add(pid_);
 }
 
 ChildProcess::~ChildProcess() { ReapWithin(Duration::zero()); }
@@ -115,6 +121,7 @@ std::optional<ExitStatus> ChildProcess::Reap() {
   }
   if (info.si_pid == 0) return std::nullopt;
   ::kill(-pid_, SIGKILL);  // while the unreaped leader still holds the group's number
+  if (guard_ != nullptr) guard_->Remove(pid_);
   int status = 0;
   while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }

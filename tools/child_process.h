@@ -37,12 +37,15 @@ struct ExitStatus {
   std::string ToString() const;  // "exited with code 3", "was killed by SIGKILL"
 };
 
+class GroupGuard;
+
 struct ChildOptions {
   std::vector<std::string> command;  // looked up in the PATH of its environment
   Variables environment;             // all of it
   int in = -1;                       // its stdin; -1: empty
   int out = -1;                      // its stdout; -1: ours
   int err = -1;                      // its stderr; -1: ours
+  GroupGuard* guard = nullptr;       // outlives it; ends its process group should we be gone
 };
 
 // Thread rule: one thread, the one that started it (the kernel ends the child when that thread goes).
@@ -66,9 +69,10 @@ class ChildProcess {
   ExitStatus ReapWithin(Duration patience);
 
  private:
-  explicit ChildProcess(pid_t pid) : pid_(pid) {}
+  ChildProcess(pid_t pid, GroupGuard* guard);
 
-  pid_t pid_;
+  const pid_t pid_;
+  GroupGuard* const guard_;
   std::optional<ExitStatus> exit_status_;
 };
 

@@ -17,6 +17,7 @@
 #include "rendezvous/launchers/rondo_run.h"
 #include "rendezvous/tcp_store_server.h"
 #include "rendezvous/tls_settings.h"
+#include "tools/group_guard.h"
 #include "tools/job.h"
 #include "tools/local_host.h"
 #include "tools/output.h"
@@ -51,6 +52,7 @@ Result<TlsOptions> TlsOfRanks(const LaunchOptions& options, const JobToken* toke
 
 Result<int> Launch(const LaunchOptions& options, const Clock& clock) {
   const SignalFd signals;  // before the store's thread, which must not take them
+  GroupGuard guard;
   const bool spread = std::any_of(options.places.begin(), options.places.end(), [](auto& p) { return !p.here; });
   RONDO_ASSIGN(const std::string token, TokenOfRanks(options));
   TcpStoreServer::Options serve;
@@ -64,7 +66,7 @@ Result<int> Launch(const LaunchOptions& options, const Clock& clock) {
   RONDO_ASSIGN(serve.tls, TlsContext::Make(tls));
   RONDO_ASSIGN(const std::unique_ptr<TcpStoreServer> store, TcpStoreServer::Start(serve));
   std::random_device entropy;
-  RankProcessOptions ranks{.command = options.command, .tag_output = options.tag_output};
+  RankProcessOptions ranks{.command = options.command, .tag_output = options.tag_output, .guard = &guard};
   ranks.environment = options.exported;
   ranks.environment.insert(ranks.environment.end(), {{"MASTER_ADDR", "127.0.0.1"},
                                                      {"MASTER_PORT", std::to_string(store->port())},

@@ -40,7 +40,7 @@ Result<std::unique_ptr<RankProcess>> RankProcess::Start(const RankProcessOptions
   process->rank_ = options.rank;
   process->tag_output_ = options.tag_output;
   process->output_ = options.output;
-  ChildOptions child{.command = options.command, .environment = MergedEnvironment(options)};
+  ChildOptions child{.command = options.command, .environment = MergedEnvironment(options), .guard = options.guard};
   Pipe out, err;
   if (options.output) {
     RONDO_ASSIGN(out, MakePipe());

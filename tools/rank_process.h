@@ -23,8 +23,9 @@ struct RankProcessOptions {
   std::vector<std::string> command;                          // looked up in PATH
   Variables environment;                                     // on top of ours; the last of a name holds
   std::function<bool(std::string_view variable)> leave_out;  // of ours; null: nothing
-  bool tag_output = true;  // where there is `output`: lines get "[rank] " in front; false: bytes are left alone
-  OutputSink output;       // null: it writes to our stdout and stderr itself
+  bool tag_output = true;       // where there is `output`: lines get "[rank] " in front; false: bytes are left alone
+  OutputSink output;            // null: it writes to our stdout and stderr itself
+  GroupGuard* guard = nullptr;  // as ChildOptions::guard
 };
 
 // Thread rule: one thread, the one that started it (the kernel ends the child when that thread goes).

@@ -18,6 +18,7 @@
 #include "rendezvous/job_token.h"
 #include "rendezvous/launchers/rondo_run.h"
 #include "tools/agent_words.h"
+#include "tools/group_guard.h"
 #include "tools/local_host.h"
 #include "tools/output.h"
 #include "tools/signal_fd.h"
@@ -34,8 +35,8 @@ constexpr Duration kFarewell = std::chrono::seconds(5);
 
 class Agent {
  public:
-  Agent(AgentStream& launcher, const SignalFd& signals, const Clock& clock)
-      : launcher_(launcher), signals_(signals), clock_(clock) {}
+  Agent(AgentStream& launcher, const SignalFd& signals, const Clock& clock, GroupGuard& guard)
+      : launcher_(launcher), signals_(signals), clock_(clock), guard_(guard) {}
 
   int Run() {
     while (running_ > 0 || phase_ == Phase::kServing) {
@@ -117,6 +118,7 @@ class Agent {
     grace_ = std::chrono::milliseconds(grace_ms);
     RankProcessOptions ranks;
     ranks.tag_output = tag == 1;
+    ranks.guard = &guard_;
     ranks.command.assign(word.texts.begin() + 4, word.texts.begin() + 4 + words);
     RONDO_ASSIGN(ranks.environment, word.VariablesFrom(static_cast<std::size_t>(4 + words)));
     // Which job this is, and its secret, the launcher says.
@@ -186,6 +188,7 @@ class Agent {
   AgentStream& launcher_;
   const SignalFd& signals_;
   const Clock& clock_;
+  GroupGuard& guard_;
   std::vector<pollfd> pollfds_;
   std::unique_ptr<LocalHost> host_;  // from the job's word on
   Duration grace_ = Duration::zero();
@@ -213,11 +216,12 @@ int RunAgent(const Environment& environment, const Clock& clock) {
     return 2;
   }
   const SignalFd signals;
+  GroupGuard guard;
   AgentStream launcher(TakeStandardStream(STDIN_FILENO), TakeStandardStream(STDOUT_FILENO));
   const std::string connection = environment("SSH_CONNECTION").value_or("");
   launcher.SendRaw(kAgentMagic);
   launcher.Send({AgentWordKind::kHello, {std::string(kRondoVersion), connection.substr(0, connection.find(' '))}});
-  return Agent(launcher, signals, clock).Run();
+  return Agent(launcher, signals, clock, guard).Run();
 }
 
 }  // namespace rondo

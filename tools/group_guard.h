@@ -1,0 +1,31 @@
+// Ends the ranks' process groups when their launcher is gone, however it went.
+//
+// The kernel ends a child with its parent (PR_SET_PDEATHSIG), but not what that child has started: a rank that is a
+// script would leave the program behind that it runs. So a process beside the launcher, which does nothing but wait for
+// the launcher's end, knows the groups and kills them then.
+//
+// Thread rule: one thread. REQUIRES: made before any other thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include "transport/fd.h"
+
+namespace rondo {
+
+class GroupGuard {
+ public:
+  // Where there is no process to be had there is no guard, and the kernel's word alone holds.
+  GroupGuard();
+
+  void Add(pid_t group) { Tell(group); }
+  // Reaped: its number may be another one's soon.
+  void Remove(pid_t group) { Tell(-group); }
+
+ private:
+  void Tell(pid_t word);
+
+  Fd to_guard_;
+};
+
+}  // namespace rondo
