@@ -138,6 +138,10 @@ bool Wire::SendAll(int fd, Bytes bytes) {
   return Send(fd, pieces) == static_cast<ssize_t>(bytes.size());
 }
 
-bool Wire::Flush(int fd) { return !tls_ || SendUnsent(fd, *tls_) != Sending::kBlocked; }
+bool Wire::Flush(int fd) {
+  if (!tls_) return true;
+  if (!tls_->established()) Shake(fd);  // what is to be said may be longer than the room for it
+  return SendUnsent(fd, *tls_) != Sending::kBlocked;
+}
 
 }  // namespace rondo

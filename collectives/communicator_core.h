@@ -388,10 +388,10 @@ class CommunicatorCore final : public PeerObserver,
   bool SayGoodbye();  // whether there was somebody to say it to
   // The two halves of Close: the meeting (kNotReady: what was issued has not ended, and nobody was told anything), and
   // the end, which leaves `status` behind.
-  Status PartBy(TimePoint until);
-  // Between them: whether others speak first; fails what was issued and has not ended in Close's time.
-  bool WaitsForWitnesses();
-  void FailWhatIsLeft();
+  Status PartBy(TimePoint began, TimePoint until);
+  // Between them: whether others know more; fails what was issued and has not ended in Close's time, if there is any.
+  bool OthersSpeakFirst();
+  bool FailWhatIsLeft();
   void ShutDown(const Status& status);
   void AbortChildren(std::string_view reason);
   Result<std::unique_ptr<Communicator>> RebuildBy(const RebuildOptions& options, TimePoint deadline);

@@ -127,25 +127,24 @@ Status CommunicatorCore::Close() {
     const std::lock_guard lock(mutex_);
     if (close_status_) return *close_status_;
   }
-  TimePoint until = Later(clock_->Now(), options_.timeout);
-  Status status = OrFail("closing", [&] { return PartBy(until); });
+  const TimePoint began = clock_->Now();
+  TimePoint until = Later(began, options_.timeout);
+  const auto part = [&] { return OrFail("closing", [&] { return PartBy(began, until); }); };
+  Status status = part();
   const auto is_late = [&] { return !status && status.error().code() == ErrorCode::kNotReady; };
-  if (is_late() && WaitsForWitnesses()) {
+  if (is_late() && OthersSpeakFirst()) {
     until = Later(until, kWitnessesSpeakFirst);
-    status = OrFail("closing", [&] { return PartBy(until); });
+    status = part();
   }
-  if (is_late()) {
-    FailWhatIsLeft();
-    status = Fail(*failure());
-  }
+  if (is_late() && !FailWhatIsLeft()) status = part();  // it has ended just now
   // Whatever it is that has failed, nobody but launched graphs touches any buffer any more when this returns.
   if (poisoned_.load()) DriveUntil(Later(until, kEndsWithin), 0, [&] { return ended_.load(); });
+  if (is_late() && poisoned_.load()) status = Fail(*failure());
   ShutDown(status);
   return status;
 }
 
-Status CommunicatorCore::PartBy(TimePoint until) {
-  const TimePoint began = clock_->Now();
+Status CommunicatorCore::PartBy(TimePoint began, TimePoint until) {
   closing_.store(true, std::memory_order_release);
   RefuseMessages(Error(ErrorCode::kClosed, fmt::format("rank {} has closed this communicator", rank())));
   messages_ending_.store(true);
@@ -176,26 +175,31 @@ Status CommunicatorCore::PartBy(TimePoint until) {
 
 // Who left without a word now would be taken for dead by those who know less, in the place of the one that all wait
 // for.
-void CommunicatorCore::FailWhatIsLeft() {
+bool CommunicatorCore::FailWhatIsLeft() {
   Own();
-  if (!poisoned_.load()) {
+  const Sequence first = completed_.load() + 1;
+  const bool is_collective = first <= issued_.load();
+  const bool is_left = is_collective || messages_pending_.load() > 0;
+  if (is_left && !poisoned_.load()) {
     const TimePoint now = Look();
     Error error = Error::MemoryRanOut();
     IfMemoryAllows([&] {
-      const Sequence first = completed_.load() + 1;
-      error = first <= issued_.load() ? LateFor("Close's ", options_.timeout, PendingOf(first).request.descriptor, now)
-                                      : messages_->LateFor("Close's ", options_.timeout);
+      error = is_collective ? LateFor("Close's ", options_.timeout, PendingOf(first).request.descriptor, now)
+                            : messages_->LateFor("Close's ", options_.timeout);
     });
     Poison(std::move(error));
   }
   gate_.Leave(WorkIsLeft());
+  return is_left || poisoned_.load();
 }
 
-bool CommunicatorCore::WaitsForWitnesses() {
+bool CommunicatorCore::OthersSpeakFirst() {
   Own();
-  const bool waits = !poisoned_.load() && OrPoison("closing", [&] { return WaitsForWitnesses(Look()); });
+  const bool others = !poisoned_.load() && OrPoison("closing", [&] {
+    return (IsSettlingBoard() && rank() != 0) || WaitsForWitnesses(Look());
+  });
   gate_.Leave(WorkIsLeft());
-  return waits;
+  return others;
 }
 
 void CommunicatorCore::Own() {

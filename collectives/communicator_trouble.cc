@@ -64,6 +64,7 @@ bool CommunicatorCore::LookAtAll(TimePoint now, Sequence waited) {
       Poison(error.With([&](ErrorDetails& d) {
         const bool here = d.code == ErrorCode::kResource || d.culprit == rank();
         d.culprit = here ? rank() : trouble->peer;
+        if (here) d.host = options_.peers[static_cast<std::size_t>(rank())].host;
       }));
       return true;
     }
@@ -370,7 +371,11 @@ void CommunicatorCore::OnPeerLost(Rank peer, Error error) {
     lost_[static_cast<std::size_t>(peer)] = !has_failed_[static_cast<std::size_t>(peer)];
   }
   // What the system refuses is refused to this rank.
-  Poison(error.With([&](ErrorDetails& d) { d.culprit = d.code == ErrorCode::kResource ? rank() : peer; }));
+  const bool here = error.code() == ErrorCode::kResource;
+  Poison(error.With([&](ErrorDetails& d) {
+    d.culprit = here ? rank() : peer;
+    if (here) d.host = options_.peers[static_cast<std::size_t>(rank())].host;
+  }));
 }
 
 void CommunicatorCore::OnTransportFailed(const Error& error) { Poison(error); }

@@ -69,7 +69,7 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::RebuildBy(const RebuildO
   // Who has not come after the time to settle is told, and may still come to the agreement.
   const bool in_order = !poisoned_.load() && !closing_.load();
   if (in_order) {
-    const Status parted = PartBy(std::min(deadline, Later(clock_->Now(), options.settle)));
+    const Status parted = PartBy(clock_->Now(), std::min(deadline, Later(clock_->Now(), options.settle)));
     if (parted) ShutDown(parted);
     if (!parted && !poisoned_.load()) Abort("it rebuilds, and not all ranks came to do so");
   }

@@ -307,7 +307,8 @@ RONDO_API rondo_code rondo_meet(const rondo_connect_options* options, rondo_stor
                                 int32_t* world_size, rondo_error** error);
 /* Peers still in an operation are told that this rank left, unless rondo_comm_close was called. NULL is nothing. */
 RONDO_API void rondo_comm_free(rondo_comm* comm);
-/* Waits for issued operations and says goodbye; what the last call could not see yet is reported. */
+/* Waits for issued operations and says goodbye; what the last call could not see yet is reported. What has not ended
+ * within the communicator's timeout fails then, on all ranks. */
 RONDO_API rondo_code rondo_comm_close(rondo_comm* comm, rondo_error** error);
 /* Fails all pending and later operations, here and on all ranks, which are told `reason`. Any thread, at once. */
 RONDO_API void rondo_comm_abort(rondo_comm* comm, const char* reason);

@@ -151,7 +151,8 @@ Result<OpenedStore> OpenTcp(const InitMethod& method, const OpenStoreOptions& op
   const bool external = options.external_store || method.external_store;
   if (external || (options.rank && *options.rank != 0)) {
     auto connected = ConnectToStore(method.address, options, nullptr);
-    if (connected || !external || connected.error().code() != ErrorCode::kUnreachable) return connected;
+    const bool would_serve = external && options.rank == 0;
+    if (connected || !would_serve || connected.error().code() != ErrorCode::kUnreachable) return connected;
     // Mostly a place of the program's own, under a launcher that says so of the store which it serves itself.
     return Fail(connected.error().With([](ErrorDetails& details) {
       details.message +=

@@ -10,10 +10,12 @@
 
 #include <algorithm>
 #include <array>
+#include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
+#include <atomic>
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
@@ -195,6 +197,7 @@ class TcpStoreServer::Loop {
   }
 
   void TakeNoMore() {
+    if (takes_no_more_) return;
     std::promise<void> done;
     asio::post(io_, [&] {
       takes_no_more_ = true;
@@ -260,18 +263,16 @@ class TcpStoreServer::Loop {
     for (;;) {
       // Not by Asio: what it accepts goes on to a program that this process executes, and would outlive the server
       // there.
-      const int fd = accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-      std::error_code error(fd < 0 ? errno : 0, std::system_category());
+      OwnedFd fd(accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      std::error_code error(fd.get() < 0 ? errno : 0, std::system_category());
       if (error == std::errc::operation_would_block) return Accept();
       // One that gave up while it waited in the queue is nobody's loss.
       if (error == std::errc::connection_aborted || error == std::errc::interrupted) continue;
       if (error) return PauseAccepting(error);
       tcp::socket socket(io_);
-      socket.assign(acceptor_.local_endpoint(error).protocol(), fd, error);
-      if (error) {
-        close(fd);
-        return PauseAccepting(error);
-      }
+      socket.assign(acceptor_.local_endpoint(error).protocol(), fd.get(), error);
+      if (error) return PauseAccepting(error);
+      fd.Release();
       Adopt(std::move(socket));
     }
   }
@@ -563,6 +564,8 @@ class TcpStoreServer::Loop {
   TcpStoreService service_;
   const std::string name_;
   asio::io_context io_{1};
+  // It serves until it is stopped, also where nobody is connected and nobody is taken any more.
+  asio::executor_work_guard<asio::io_context::executor_type> serves_{io_.get_executor()};
   tcp::acceptor acceptor_;
   asio::steady_timer accept_pause_;
   asio::steady_timer hello_timer_;
@@ -577,7 +580,7 @@ class TcpStoreServer::Loop {
   Stats stats_;  // guarded by mutex_
 
   bool accepting_ = false;  // AcceptAll is going to be called
-  bool takes_no_more_ = false;
+  std::atomic<bool> takes_no_more_{false};
   std::thread thread_;
 };
 

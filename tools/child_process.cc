@@ -116,7 +116,9 @@ std::optional<ExitStatus> ChildProcess::Reap() {
   if (exit_status_) return exit_status_;
   siginfo_t info{};
   if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
-    if (errno == ECHILD) exit_status_ = ExitStatus{1, 0};  // somebody else has reaped it
+    if (errno != ECHILD) return std::nullopt;
+    if (guard_ != nullptr) guard_->Remove(pid_);
+    exit_status_ = ExitStatus{1, 0};  // somebody else has reaped it
     return exit_status_;
   }
   if (info.si_pid == 0) return std::nullopt;

@@ -1,6 +1,5 @@
 #include "tools/group_guard.h"
 
-#include <linux/close_range.h>
 #include <unistd.h>
 
 #include <cerrno>

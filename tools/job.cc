@@ -49,9 +49,9 @@ int Job::SeeThrough() {
   if (suspect_) Judge();
   for (const JobPlace& place : places_) place.host->Dismiss();
   for (const JobPlace& place : places_) place.host->Finish();
+  if (interrupted_by_ == 0 && KeepsGoing() && !lost_.empty()) SayWhoWasLost();
   DrainOutput();
   if (interrupted_by_ != 0) return 128 + interrupted_by_;
-  if (KeepsGoing() && !lost_.empty()) SayWhoWasLost();
   if (KeepsGoing() && ended_well_ > 0) return output_lost_ ? 1 : 0;
   return first_failure_ ? first_failure_->AsExitCode() : (output_lost_ ? 1 : 0);
 }
@@ -126,12 +126,18 @@ void Job::PumpOutput() {
   queue_.Flush();
   if (TakesOutput())
     for (const JobPlace& place : places_) place.host->Pump();
-  if (queue_.failure() == 0 || output_lost_) return;
-  output_lost_ = true;  // nobody reads any more (| head), or there is no room: the job has no purpose left
-  if (queue_.failure() != EPIPE)
-    Say("{} cannot be written: {}; ending the ranks", queue_.failed_stream(), std::strerror(queue_.failure()));
+  if (!NoteLostOutput()) return;
   SignalAll(SIGTERM);
   Enter(Phase::kTerminating, options_.grace);
+}
+
+// Nobody reads any more (| head), or there is no room: the job has no purpose left.
+bool Job::NoteLostOutput() {
+  if (queue_.failure() == 0 || output_lost_) return false;
+  output_lost_ = true;
+  if (queue_.failure() != EPIPE)
+    Say("{} cannot be written: {}; ending the ranks", queue_.failed_stream(), std::strerror(queue_.failure()));
+  return true;
 }
 
 // All ranks have ended, and who reads their last words may be slow. Who wants an end does not wait for that.
@@ -148,6 +154,7 @@ void Job::DrainOutput() {
       until = Later(clock_.Now(), options_.grace);
     }
   }
+  NoteLostOutput();
 }
 
 void Job::TakeEnded() {

@@ -57,6 +57,7 @@ class Job {
   void TakeSignals();
   void PumpOutput();
   void DrainOutput();
+  bool NoteLostOutput();  // whether it was lost now
   // Ranks that are to end must not be held up in their writes, by which they would not hear of it.
   bool TakesOutput() const { return phase_ != Phase::kRunning || !queue_.IsFull(); }
   void TakeEnded();

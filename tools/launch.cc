@@ -21,6 +21,7 @@
 #include "tools/job.h"
 #include "tools/local_host.h"
 #include "tools/output.h"
+#include "tools/output_queue.h"
 #include "tools/remote_launch.h"
 #include "tools/signal_fd.h"
 
@@ -86,10 +87,7 @@ Result<int> Launch(const LaunchOptions& options, const Clock& clock) {
   };
   OutputQueue queue;
   if (options.tag_output) {
-    ranks.output = [&queue](int stream, std::string_view bytes) {
-      queue.Write(stream, bytes);
-      return true;
-    };
+    ranks.output = [&queue](int stream, std::string_view bytes) { queue.Write(stream, bytes); };
   }
   JobHosts hosts;
   if (spread) {

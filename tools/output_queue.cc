@@ -1,5 +1,7 @@
 #include "tools/output_queue.h"
 
+#include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -15,26 +17,34 @@ constexpr std::size_t kMost = 64 << 20;
 
 }  // namespace
 
+// A terminal that has room for a byte says that it has room, and a write waits until it has taken all.
+OutputQueue::OutputQueue() : streams_{Stream{.number = STDOUT_FILENO}, Stream{.number = STDERR_FILENO}} {
+  for (Stream& stream : streams_) {
+    if (::isatty(stream.number) == 0) continue;
+    const std::string path = fmt::format("/proc/self/fd/{}", stream.number);
+    stream.terminal = Fd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  }
+}
+
 void OutputQueue::Write(int stream, std::string_view bytes) {
   Stream& to = streams_[stream == STDERR_FILENO ? 1 : 0];
   if (to.is_broken || to.unsent.size() >= kMost) return;
   to.unsent += bytes;
-  Flush(stream, to);
+  Flush(to);
 }
 
 void OutputQueue::Flush() {
-  Flush(STDOUT_FILENO, streams_[0]);
-  Flush(STDERR_FILENO, streams_[1]);
+  for (Stream& stream : streams_) Flush(stream);
 }
 
-void OutputQueue::Flush(int number, Stream& stream) {
+void OutputQueue::Flush(Stream& stream) {
   std::size_t sent = 0;
   while (sent < stream.unsent.size() && !stream.is_broken) {
-    pollfd room{number, POLLOUT, 0};
+    pollfd room{stream.fd(), POLLOUT, 0};
     if (::poll(&room, 1, 0) == 0) break;
-    // Where there is any room, there is room for so much at least: the write does not wait.
+    // Where a pipe has any room, it has room for so much at least: the write does not wait.
     const ssize_t written =
-        ::write(number, stream.unsent.data() + sent, std::min<std::size_t>(PIPE_BUF, stream.unsent.size() - sent));
+        ::write(stream.fd(), stream.unsent.data() + sent, std::min<std::size_t>(PIPE_BUF, stream.unsent.size() - sent));
     if (written >= 0) {
       sent += static_cast<std::size_t>(written);
     } else if (errno == EAGAIN) {  // whoever has this file open too has set it so, and was faster
@@ -43,7 +53,7 @@ void OutputQueue::Flush(int number, Stream& stream) {
       stream.is_broken = true;
       if (failure_ == 0) {
         failure_ = errno;
-        failed_stream_ = number == STDOUT_FILENO ? "stdout" : "stderr";
+        failed_stream_ = stream.number == STDOUT_FILENO ? "stdout" : "stderr";
       }
     }
   }
@@ -60,8 +70,8 @@ bool OutputQueue::IsFull() const {
 }
 
 void OutputQueue::AddDescriptors(std::vector<pollfd>& fds) const {
-  for (const int number : {STDOUT_FILENO, STDERR_FILENO})
-    if (!streams_[number == STDERR_FILENO ? 1 : 0].unsent.empty()) fds.push_back({number, POLLOUT, 0});
+  for (const Stream& stream : streams_)
+    if (!stream.unsent.empty()) fds.push_back({stream.fd(), POLLOUT, 0});
 }
 
 }  // namespace rondo

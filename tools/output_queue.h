@@ -15,10 +15,13 @@
 #include <string_view>
 #include <vector>
 
+#include "transport/fd.h"
+
 namespace rondo {
 
 class OutputQueue {
  public:
+  OutputQueue();
   // `stream`: STDOUT_FILENO or STDERR_FILENO. Takes all of it, and writes what there is room for. What is brought in
   // spite of IsFull is dropped at last.
   void Write(int stream, std::string_view bytes);
@@ -37,10 +40,13 @@ class OutputQueue {
 
  private:
   struct Stream {
-    std::string unsent;
+    int number = 0;
+    Fd terminal = {};  // where it is one: a description of our own, whose writes do not wait
+    std::string unsent = {};
     bool is_broken = false;
+    int fd() const { return terminal ? terminal.get() : number; }
   };
-  void Flush(int number, Stream& stream);
+  void Flush(Stream& stream);
 
   std::array<Stream, 2> streams_;
   int failure_ = 0;

@@ -62,34 +62,32 @@ std::vector<int> RankProcess::output_fds() const {
   return fds;
 }
 
-bool RankProcess::PumpOutput() {
-  return std::all_of(streams_.begin(), streams_.end(), [&](Stream& stream) { return Pump(stream); });
+void RankProcess::PumpOutput() {
+  for (Stream& stream : streams_) Pump(stream);
 }
 
-bool RankProcess::FinishOutput() {
-  bool alive = PumpOutput();
-  for (Stream& stream : streams_) alive = WriteLines(stream, /*all=*/true) && alive;
-  return alive;
+void RankProcess::FinishOutput() {
+  PumpOutput();
+  for (Stream& stream : streams_) WriteLines(stream, /*all=*/true);
 }
 
-bool RankProcess::Pump(Stream& stream) const {
+void RankProcess::Pump(Stream& stream) const {
   std::array<char, kMaxLineBytes> buffer;
   for (int reads = 0; reads < kMaxReads && stream.from; ++reads) {
     const ssize_t got = ::read(stream.from.get(), buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == EAGAIN) return true;
+    if (got < 0 && errno == EAGAIN) return;
     if (got <= 0) {
       stream.from.Close();
       return WriteLines(stream, /*all=*/true);
     }
     stream.line_begun.append(buffer.data(), static_cast<std::size_t>(got));
-    if (!WriteLines(stream, /*all=*/false)) return false;
-    if (stream.line_begun.size() >= kMaxLineBytes && !WriteLines(stream, /*all=*/true)) return false;
+    WriteLines(stream, /*all=*/false);
+    if (stream.line_begun.size() >= kMaxLineBytes) WriteLines(stream, /*all=*/true);
   }
-  return true;
 }
 
-bool RankProcess::WriteLines(Stream& stream, bool all) const {
+void RankProcess::WriteLines(Stream& stream, bool all) const {
   if (!tag_output_) return output_(stream.number, std::exchange(stream.line_begun, {}));
   std::string_view rest = stream.line_begun;
   std::string tagged;

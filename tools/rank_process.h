@@ -15,8 +15,8 @@
 
 namespace rondo {
 
-// Takes what a rank wrote to its stdout (1) or stderr (2). False: nobody wants it any more.
-using OutputSink = std::function<bool(int stream, std::string_view bytes)>;
+// Takes what a rank wrote to its stdout (1) or stderr (2).
+using OutputSink = std::function<void(int stream, std::string_view bytes)>;
 
 struct RankProcessOptions {
   Rank rank = 0;
@@ -41,11 +41,10 @@ class RankProcess {
 
   // Descriptors to poll for reading; closed ones are left out.
   std::vector<int> output_fds() const;
-  // Passes on what has arrived, a bounded amount of it; where it is tagged, whole lines at a time. False: nobody takes
-  // it.
-  bool PumpOutput();
+  // Passes on what has arrived, a bounded amount of it; where it is tagged, whole lines at a time.
+  void PumpOutput();
   // The same, then the unfinished lines too.
-  bool FinishOutput();
+  void FinishOutput();
 
  private:
   struct Stream {
@@ -54,8 +53,8 @@ class RankProcess {
     std::string line_begun;
   };
   RankProcess() = default;
-  bool Pump(Stream& stream) const;
-  bool WriteLines(Stream& stream, bool all) const;
+  void Pump(Stream& stream) const;
+  void WriteLines(Stream& stream, bool all) const;
 
   Rank rank_ = 0;
   bool tag_output_ = true;

@@ -127,7 +127,6 @@ class Agent {
     };
     ranks.output = [this](int stream, std::string_view bytes) {
       if (!bytes.empty()) launcher_.Send({AgentWordKind::kOutput, {std::to_string(stream), std::string(bytes)}});
-      return true;
     };
     if (::chdir(directory.c_str()) != 0) {
       launcher_.Send(

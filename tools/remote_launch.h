@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "tools/job.h"
 #include "tools/launch.h"
+#include "tools/output_queue.h"
 #include "tools/rank_host.h"
 #include "tools/rank_process.h"
 #include "tools/signal_fd.h"

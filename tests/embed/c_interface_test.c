@@ -467,14 +467,16 @@ static void stores(int rank, int world, const char* url) {
   rondo_store_free(store);
 }
 
-/* A port of the loopback interface that nobody has now. */
+/* A port of the loopback interface that nobody else is given: it stays bound, which keeps out no server that reuses
+ * addresses. */
 static int free_port(void) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   socklen_t bytes = sizeof address;
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  CHECK(fd >= 0 && bind(fd, (struct sockaddr*)&address, bytes) == 0);
+  const int on = 1;
+  CHECK(fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0);
+  CHECK(bind(fd, (struct sockaddr*)&address, bytes) == 0);
   CHECK(getsockname(fd, (struct sockaddr*)&address, &bytes) == 0);
-  close(fd);
   return ntohs(address.sin_port);
 }
 

@@ -28,17 +28,20 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 // used says for moments that it has nothing.
 constexpr std::uint64_t kAlwaysThere = 16 << 20;
 
-// In pieces, each of which a signal may interrupt: kernels before 6.10 undo what they have taken so far for any.
-constexpr std::size_t kTakenAtOnce = 8 << 20;
-
+// Kernels before 6.10 undo what they have taken so far when any signal comes: so in pieces, and in smaller ones the
+// more signals come.
 bool Take(int fd, std::size_t bytes) {
-  for (std::size_t at = 0; at < bytes; at += kTakenAtOnce) {
-    const auto piece = static_cast<off_t>(std::min(kTakenAtOnce, bytes - at));
-    int taken = 0;
-    do {
-      taken = fallocate(fd, 0, static_cast<off_t>(at), piece);
-    } while (taken != 0 && errno == EINTR);
-    if (taken != 0) return false;
+  constexpr std::size_t kLeast = 64 << 10;
+  std::size_t piece = 8 << 20;
+  for (std::size_t at = 0; at < bytes;) {
+    const std::size_t next = std::min(piece, bytes - at);
+    if (fallocate(fd, 0, static_cast<off_t>(at), static_cast<off_t>(next)) == 0) {
+      at += next;
+    } else if (errno == EINTR) {
+      piece = std::max(piece / 2, kLeast);
+    } else {
+      return false;
+    }
   }
   return true;
 }

@@ -117,6 +117,7 @@ void Connector::TryNext() {
 }
 
 void Connector::OnConnected(const TryPtr& attempt) {
+  if (!attempt->socket.is_open()) return;  // dropped meanwhile
   if (const int error = ConnectResult(attempt->socket.native_handle()); error != 0) {
     refused_[attempt->index] = error == ECONNREFUSED;
     return GiveUp(attempt, SystemMessage(error));

@@ -184,6 +184,10 @@ void Group::OnCaller(const CallerPtr& caller) {
 }
 
 void Group::OnControlCaller(const PeerPtr& peer, const CallerPtr& caller) {
+  if (caller->HasLeft()) {  // before a call of ours is given up for it
+    ++context_.options.counters->gave_up;
+    return caller->HangUp();
+  }
   switch (peer->state) {
     case PeerState::kIdle: break;
     case PeerState::kConnecting:

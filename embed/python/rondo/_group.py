@@ -195,27 +195,26 @@ def _milliseconds(seconds):
 def _interruptible(function, keep=lambda: None, undo=lambda: None):
     """A call that may wait for long, in a thread of its own. What it made is kept, or undone where it was given up."""
     ended, lock, failures = threading.Event(), threading.Lock(), []
-    state = "under way"  # then "kept", "failed" or "given up", by whoever is first
+    state = "under way"  # then "kept" or "given up", by whoever is first
 
     def run():
         nonlocal state
         try:
             function()
+            with lock:
+                if state == "given up":
+                    undo()
+                else:
+                    keep()
+                    state = "kept"
         except BaseException as error:  # noqa: BLE001: it goes to the caller
             failures.append(error)
-        with lock:
-            if failures:
-                state = "failed"
-            elif state == "given up":
-                undo()
-            else:
-                keep()
-                state = "kept"
-        ended.set()
+        finally:
+            ended.set()
 
     thread = threading.Thread(target=run, name="rondo-python", daemon=True)
-    thread.start()
     try:
+        thread.start()
         ended.wait()
     except BaseException:
         with lock:

@@ -165,6 +165,7 @@ WorkPtr RondoBackend::Run(RondoWork::Parts parts, milliseconds timeout, const St
   }
   rondo_work* work = nullptr;
   try {
+    const HangsElsewhere elsewhere;  // a refusal may end other works, whose continuations may want the lock
     Must([&](rondo_error** error) { return start(&options, &work, error); });
   } catch (...) {
     if (parts.queued) parts.side->LetCurrentFollow(parts.side->Mark());  // a capture ends well only if this is joined

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+import types
 
 import numpy as np
 
@@ -272,17 +273,18 @@ def errors_travel():
 
 def given_up_as_it_ends():
     """Ctrl-C in the moment in which init has met the others: there is no group then."""
-    wait = threading.Event.wait
 
-    def interrupted(event, timeout=None):
-        wait(event, timeout)
-        raise KeyboardInterrupt
+    class Interrupted(threading.Event):
+        def wait(self, timeout=None):
+            super().wait(timeout)
+            met.append(rondo.is_initialized())
+            raise KeyboardInterrupt
 
-    threading.Event.wait = interrupted
+    met, rondo._group.threading = [], types.SimpleNamespace(Event=Interrupted, Lock=threading.Lock, Thread=threading.Thread)
     with raises(KeyboardInterrupt, ""):
         rondo.init()
-    threading.Event.wait = wait
-    expect(not rondo.is_initialized(), "what was made is undone")
+    rondo._group.threading = threading
+    expect(met == [True] and not rondo.is_initialized(), "what was made is undone")
     rondo.init(generation=1)
     rondo.barrier()
     rondo.shutdown()
