@@ -78,17 +78,38 @@ class Agreement {
   const RosterEntry& self() const { return previous()[static_cast<std::size_t>(options_.rank)]; }
 
   Status PutClaim() {
-    lost_ = options_.lost ? options_.lost() : std::vector<Rank>();
-    std::sort(lost_.begin(), lost_.end());
-    const Claim claim{.instance = self().instance, .cause = options_.cause, .lost = lost_};
+    lost_ = Lost();
+    const Claim claim{
+        .instance = self().instance, .cause = options_.cause, .last_run = options_.previous.last_run, .lost = lost_};
     return store_.Set(ClaimKey(generation_, static_cast<std::size_t>(options_.rank)), Encode(claim), options_.deadline);
   }
 
-  Status ClaimAgainIfMoreAreLost() {
-    if (!options_.lost) return {};
-    std::vector<Rank> lost = options_.lost();
-    std::sort(lost.begin(), lost.end());
-    return lost == lost_ ? Status{} : PutClaim();
+  Status ClaimAgainIfMoreAreLost() { return Lost() == lost_ ? Status{} : PutClaim(); }
+
+  // Whom this process knows to be dead, by rank of the last roster. Its own old ranks may be another generation's than
+  // those of others: where it does not run what they do.
+  std::vector<Rank> Lost() const {
+    std::vector<Rank> lost;
+    const std::vector<Rank> old = options_.lost ? options_.lost() : std::vector<Rank>();
+    for (std::size_t rank = 0; rank < previous().size(); ++rank)
+      if (std::find(old.begin(), old.end(), previous()[rank].old_rank) != old.end())
+        lost.push_back(static_cast<Rank>(rank));
+    return lost;
+  }
+
+  // The last roster as those know it who have come furthest: where one of them runs it, its ranks are the old ones.
+  Roster Previous() const {
+    Roster roster = options_.previous;
+    const bool runs = std::any_of(claims_.begin(), claims_.end(),
+                                  [&](const auto& claim) { return claim && claim->last_run == roster.generation; });
+    if (!runs || roster.last_run == roster.generation) return roster;
+    for (std::size_t rank = 0; rank < roster.members.size(); ++rank) {
+      roster.members[rank].old_rank = static_cast<Rank>(rank);
+      roster.members[rank].newcomer = 0;
+    }
+    roster.last_run = roster.generation;
+    roster.departed.clear();
+    return roster;
   }
 
   // Brings claims_, waiting_ and standing_ up to date.
@@ -160,7 +181,7 @@ class Agreement {
   std::vector<std::string> Awaited() const {
     std::vector<std::string> keys;
     for (std::size_t rank = 0; rank < previous().size(); ++rank)
-      if (!claims_[rank] && dead_.count(previous()[rank].old_rank) == 0) keys.push_back(ClaimKey(generation_, rank));
+      if (!claims_[rank] && dead_.count(static_cast<Rank>(rank)) == 0) keys.push_back(ClaimKey(generation_, rank));
     return keys;
   }
 
@@ -175,28 +196,29 @@ class Agreement {
     return Fail(news.error());
   }
 
-  std::string WhyNot(std::size_t rank) const {
+  std::string WhyNot(std::size_t rank, const Roster& before) const {
     for (std::size_t other = 0; other < claims_.size(); ++other) {
       const auto& claim = claims_[other];
-      if (!claim || std::find(claim->lost.begin(), claim->lost.end(), previous()[rank].old_rank) == claim->lost.end())
+      if (!claim || std::find(claim->lost.begin(), claim->lost.end(), static_cast<Rank>(rank)) == claim->lost.end())
         continue;
-      return fmt::format("found dead by rank {}{}{}", previous()[other].old_rank, claim->cause.empty() ? "" : ": ",
+      return fmt::format("found dead by rank {}{}{}", before.members[other].old_rank, claim->cause.empty() ? "" : ": ",
                          claim->cause);
     }
     return fmt::format("did not come within {:.3g} s", Seconds(clock_.Now() - began_));
   }
 
   Result<Roster> Propose() {
+    const Roster before = Previous();
     Roster roster{.generation = generation_,
-                  .last_run = options_.previous.last_run,
+                  .last_run = before.last_run,
                   .members = {},
-                  .departed = options_.previous.departed,
+                  .departed = before.departed,
                   .rules = options_.rules};
-    for (std::size_t rank = 0; rank < previous().size(); ++rank) {
+    for (std::size_t rank = 0; rank < before.members.size(); ++rank) {
       if (claims_[rank]) {
-        roster.members.push_back(previous()[rank]);
-      } else if (previous()[rank].old_rank != kNoRank) {
-        roster.departed.push_back({.who = previous()[rank], .why = WhyNot(rank)});
+        roster.members.push_back(before.members[rank]);
+      } else if (before.members[rank].old_rank != kNoRank) {
+        roster.departed.push_back({.who = before.members[rank], .why = WhyNot(rank, before)});
       }
     }
     std::stable_sort(roster.departed.begin(), roster.departed.end(),
@@ -253,7 +275,7 @@ class Agreement {
     for (std::size_t rank = 0; rank < previous().size(); ++rank) {
       if (claims_[rank] || ++listed > kListedRanks) continue;
       absent += fmt::format("{}rank {} ({}): {}", absent.empty() ? "" : "; ", previous()[rank].old_rank,
-                            Who(previous()[rank]), WhyNot(rank));
+                            Who(previous()[rank]), WhyNot(rank, options_.previous));
     }
     if (listed > kListedRanks) absent += fmt::format("; and {} more", listed - kListedRanks);
     ErrorDetails details;
@@ -279,7 +301,7 @@ class Agreement {
   // As of the last look.
   std::optional<Roster> standing_;
   std::vector<std::optional<Claim>> claims_;  // by rank
-  std::set<Rank> dead_;                       // old ranks that somebody takes for dead
+  std::set<Rank> dead_;                       // ranks of the last roster that somebody takes for dead
   std::vector<Newcomer> waiting_;             // those there is room for
 };
 

@@ -63,9 +63,10 @@ struct Roster {
 struct RosterOptions {
   std::string job;
   std::uint64_t first_generation = 0;  // of the job's first meeting: separates several on one store
-  Roster previous;                     // the last one; the same on all who take part
-  Rank rank = kNoRank;                 // of this process in `previous`
-  std::string cause;                   // why it does not just go on as it was, for people
+  // The last one; the same on all who take part, but that who runs it has its ranks for old ones (regroup.h, Running).
+  Roster previous;
+  Rank rank = kNoRank;  // of this process in `previous`
+  std::string cause;    // why it does not just go on as it was, for people
   // The old ranks that this process knows to be dead; asked again while it waits. Null: none.
   std::function<std::vector<Rank>()> lost;
   std::string config;  // Member::config; newcomers with another one are refused

@@ -10,7 +10,7 @@
 namespace rondo::roster {
 namespace {
 
-constexpr std::uint8_t kRecordVersion = 2;
+constexpr std::uint8_t kRecordVersion = 3;
 constexpr std::size_t kMaxNameBytes = 1024;
 constexpr std::size_t kMaxConfigBytes = 64 << 10;
 
@@ -46,7 +46,7 @@ std::string Prefix(std::uint64_t first_generation, const std::string& job) {
 std::string Encode(const Claim& claim) {
   ByteWriter out;
   out.Number(kRecordVersion).Text(claim.instance).Text(std::string_view(claim.cause).substr(0, kMaxWhyBytes));
-  out.Number(static_cast<std::uint32_t>(claim.lost.size()));
+  out.Number(claim.last_run).Number(static_cast<std::uint32_t>(claim.lost.size()));
   for (const Rank rank : claim.lost) out.Number(static_cast<std::uint32_t>(rank));
   return out.Take();
 }
@@ -57,6 +57,7 @@ std::optional<Claim> DecodeClaim(std::string_view bytes) {
   const bool known = in.Number<std::uint8_t>() == kRecordVersion;
   claim.instance = in.Text(kMaxNameBytes);
   claim.cause = in.Text(kMaxWhyBytes);
+  claim.last_run = in.Number<std::uint64_t>();
   const auto count = in.Number<std::uint32_t>();
   for (std::uint32_t i = 0; i < count && in.ok(); ++i)
     claim.lost.push_back(static_cast<Rank>(in.Number<std::uint32_t>()));

@@ -37,7 +37,8 @@ inline constexpr std::size_t kMaxWhyBytes = 1024;  // longer reasons are cut
 struct Claim {
   std::string instance;
   std::string cause;
-  std::vector<Rank> lost;  // old ranks
+  std::uint64_t last_run = 0;  // the generation that its old ranks belong to
+  std::vector<Rank> lost;      // ranks of the roster before, whatever its old ranks are
 };
 std::string Encode(const Claim& claim);
 std::optional<Claim> DecodeClaim(std::string_view bytes);  // nullopt: of another version

@@ -169,6 +169,40 @@ TEST_CASE("A death that is noticed while one waits ends the wait") {
   CHECK(OldRanks(*result) == std::vector<Rank>{0});
 }
 
+TEST_CASE("Where some run the last roster and one does not, numbers of two generations are not mixed up") {
+  // Rank 0 of generation 7 died. Of the others, 0, 1 and 2 of generation 8, the last could not make its communicator.
+  Roster run = RunningRoster(3);
+  run.generation = run.last_run = 8;
+  Roster not_run = run;
+  not_run.last_run = 7;
+  for (RosterEntry& member : not_run.members) ++member.old_rank;
+  not_run.departed = {{.who = {.instance = "gone", .old_rank = 0}, .why = "found dead by rank 1"}};
+  for (const Rank first : {1, 2}) {  // which of the two generations the one goes by who writes
+    CAPTURE(first);
+    MemoryWorld world;
+    std::vector<Result<Roster>> results(3, Fail(ErrorCode::kInternal, "did not run"));
+    std::vector<std::thread> threads;
+    const auto start = [&](Rank rank) {
+      const Left left{.rank = rank, .lost = rank == 2 ? std::vector<Rank>{0} : std::vector<Rank>{2}};
+      threads.emplace_back(
+          [&results, store = world.Open(), rank, options = OptionsOf(rank == 2 ? not_run : run, left)] {
+            results[static_cast<std::size_t>(rank)] = AgreeOnRoster(*store, kClock, options);
+          });
+    };
+    start(first);
+    start(3 - first);
+    std::this_thread::sleep_for(100ms);
+    start(0);
+    for (std::thread& thread : threads) thread.join();
+    for (const auto& result : results) {
+      REQUIRE_MESSAGE(result.has_value(), TextOf(result));
+      CHECK(result->last_run == 8);
+      CHECK(OldRanks(*result) == std::vector<Rank>{0, 1, 2});
+      CHECK(result->departed.empty());
+    }
+  }
+}
+
 TEST_CASE("Fewer than min_ranks never go on: the part that was cut off says so at its deadline") {
   MemoryWorld world;
   const RosterRules majority{.min_ranks = 2, .max_ranks = 0, .settle = 50ms};
