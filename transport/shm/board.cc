@@ -282,9 +282,10 @@ void ShmBoard::RingSleepers() {
   } else {
     std::atomic_thread_fence(std::memory_order_seq_cst);
   }
+  std::uint64_t sleepers = head().sleepers.load(std::memory_order_relaxed) & ~own_bit();
+  if (sleepers == 0) return;
   // Anybody may have written there: no bit is believed that is no rank's.
-  const std::uint64_t ranks = ~std::uint64_t{0} >> (64 - signals_.size());
-  std::uint64_t sleepers = head().sleepers.load(std::memory_order_relaxed) & ~own_bit() & ranks;
+  sleepers &= ~std::uint64_t{0} >> (64 - signals_.size());
   for (; sleepers != 0; sleepers &= sleepers - 1) {
     const std::uint64_t bit = sleepers & -sleepers;
     if ((head().sleepers.fetch_and(~bit, std::memory_order_seq_cst) & bit) == 0) continue;  // somebody else woke it
