@@ -104,13 +104,18 @@ class Hosts:
         return Running(hosts.NETLAB, "exec", 1, *command, env={"NETLAB": self.lab.name, **(env or {})})
 
     def processes(self, host):
-        """How many processes host 2 or 3 has beside its sshd."""
+        """What runs on host 2 or 3 beside its sshd, by name; sessions of that are named as it is."""
         listed = subprocess.run(["ip", "netns", "pids", f"{self.lab.name}-h{host}"], capture_output=True, text=True, check=True)
-        return len(listed.stdout.split()) - 1
+        names = []
+        for pid in listed.stdout.split():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # has ended
+                names.append(pathlib.Path(f"/proc/{pid}/comm").read_text().strip())
+        names.remove("sshd")
+        return names
 
     def quiet(self):
         """Neither b nor c has a process of ours, or an ssh session."""
-        return self.processes(2) == 0 and self.processes(3) == 0
+        return not self.processes(2) and not self.processes(3)
 
     def _start_sshd(self, host):
         script = f"mount -t tmpfs none /run && mkdir /run/sshd && exec {SSHD} -D -e -f {self.folder}/server"

@@ -172,15 +172,20 @@ def run_cases(names, program):
     try:
         return _run([each for each in CASES if not names or each.__name__ in names])
     finally:
-        for running in list(Running.at_work):
-            if running.process.poll() is None:
-                running.kill()
+        _kill(set(Running.at_work))
+
+
+def _kill(commands):
+    for running in commands:
+        if running.process.poll() is None:
+            running.kill()
 
 
 def _run(cases):
     passed = failed = skipped = 0
     for each in cases:
         started = time.monotonic()
+        at_work_before = set(Running.at_work)
         title = each.__name__.replace("_", " ")
         try:
             each()
@@ -191,6 +196,7 @@ def _run(cases):
             failed += 1
             detail = str(error) if isinstance(error, Failed) else traceback.format_exc()
             print(f"FAILED   {title}\n" + "".join(f"    {line}\n" for line in detail.splitlines()), end="", flush=True)
+            _kill(Running.at_work - at_work_before)  # the next case is not to fail by what this one has left
         else:
             passed += 1
             print(f"passed   {title} ({time.monotonic() - started:.1f} s)", flush=True)
