@@ -368,6 +368,7 @@ class CommunicatorCore final : public PeerObserver,
   // Whoever is connected and has not been told yet.
   void TellPeers(const Error& error, Rank origin);
   bool SomebodyIsUntold() const;
+  Rank FailureOrigin() const;
   void SayLastWords(bool failed_before);
   Error WithIdentity(Error error) const;
   // What the engine has found, with the operation in which it did: ranks that are in another one by now name it, too.

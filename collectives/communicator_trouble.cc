@@ -313,12 +313,8 @@ void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
       if (const auto failed = failure()) {
         const std::lock_guard lock(endpoint_mutex_);
         if (endpoint_ == nullptr) return;
-        Rank origin = kNoRank;
-        {
-          const std::lock_guard known(mutex_);
-          origin = failure_origin_;
-        }
-        if (!endpoint_->SendControl(from, {ControlKind::kAbort, Encode(NoticeOf(*failed, origin))})) return;
+        const ControlMessage notice{ControlKind::kAbort, Encode(NoticeOf(*failed, FailureOrigin()))};
+        if (!endpoint_->SendControl(from, notice)) return;
         const std::lock_guard known(mutex_);
         is_told_[static_cast<std::size_t>(from)] = true;
         return;
@@ -385,6 +381,11 @@ std::optional<Error> CommunicatorCore::failure() const {
   return failure_;
 }
 
+Rank CommunicatorCore::FailureOrigin() const {
+  const std::lock_guard lock(mutex_);
+  return failure_origin_;
+}
+
 // What this rank knows of the operation that `error` has ended here; null: none was running.
 Error CommunicatorCore::WithPlace(const Error& error, const OperationDescriptor* operation,
                                   const std::vector<Standing>& waiting) const {
@@ -405,6 +406,8 @@ Error CommunicatorCore::WithPlace(const Error& error, const OperationDescriptor*
 
 void CommunicatorCore::EndAfterFailure() noexcept {
   is_ending_.store(true);
+  // Again, for an operation that began as the failure came has connected others, who wait for this rank from now on.
+  IfMemoryAllows([&] { TellPeers(*failure(), FailureOrigin()); });
   // The order matters: first nobody can reach the buffers, then the waiters learn that they are theirs again.
   endpoint_->Revoke();
   std::vector<Standing> waiting;

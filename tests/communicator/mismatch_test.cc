@@ -92,6 +92,29 @@ TEST_CASE("ranks that disagree all end with an error that names both sides, at t
   }
 }
 
+TEST_CASE("whom an operation connects that began as the failure came is told the first cause") {
+  // The broadcast connects 0-1, 0-2 and 2-3. Rank 1 is told by rank 0 in the look that connects it to rank 3; then none
+  // of the first three looks at anything any more.
+  InprocNetwork network(4);
+  std::barrier<> all_have_it(4), given_up(2), failed(4);
+  OnRanks(network, [&](Communicator& communicator) {
+    std::vector<float> values(4);
+    const auto add = [&] { return SumOf(communicator, values.data(), 4); };
+    CHECK(communicator.Broadcast(values.data(), values.data(), 4, DataType::kFloat32, 0,
+                                 {.algorithm = Algorithm::kTree}));
+    all_have_it.arrive_and_wait();
+    if (communicator.rank() == 0) communicator.Abort("the loss is not a number");
+    if (communicator.rank() < 2) given_up.arrive_and_wait();
+    if (communicator.rank() == 1) CHECK(TextOf(add()).find("the loss is not a number") != std::string::npos);
+    failed.arrive_and_wait();
+    if (communicator.rank() == 3) {
+      const std::string told = TextOf(add());
+      CAPTURE(told);
+      CHECK(told.find("peer_aborted: rank 0 aborted: the loss is not a number") == 0);
+    }
+  });
+}
+
 TEST_CASE("a rank that comes to a failed communicator late is told the first cause") {
   // Ranks 0 and 1 disagree and have ended before rank 2 issues anything; it had no connection to either.
   InprocNetwork network(3);
