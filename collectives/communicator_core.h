@@ -363,7 +363,7 @@ class CommunicatorCore final : public PeerObserver,
   void CallProgressThread();
   bool CallbacksDue() const { return callbacks_due_.load(std::memory_order_relaxed); }
 
-  // `origin`: the rank that found it, where that is another one.
+  // `origin`: the rank that found it, where that is another one or none of this group.
   void Poison(Error error, std::optional<Rank> origin = std::nullopt) noexcept;
   // Whoever is connected and has not been told yet.
   void TellPeers(const Error& error, Rank origin);
@@ -485,7 +485,8 @@ class CommunicatorCore final : public PeerObserver,
   mutable std::mutex endpoint_mutex_;
   mutable std::mutex mutex_;  // guards what follows
   std::optional<Error> failure_;
-  Rank failure_origin_ = kNoRank;  // who found it
+  Rank failure_origin_ = kNoRank;  // who found it; kNoRank: somebody who is not of this group
+  bool failure_was_told_ = false;  // by a peer
   TimePoint failed_at_{};
   std::vector<std::optional<Goodbye>> goodbyes_;        // by peer: what it said
   std::vector<std::optional<Standpoint>> standpoints_;  // by peer: where it last said it stands

@@ -225,17 +225,17 @@ bool CommunicatorCore::IsInItsProcess() const { return getpid() == process_; }
 // one who hangs up, unless they get a moment to come for the reason.
 void CommunicatorCore::SayLastWords(bool failed_before) {
   TimePoint until{};
-  Rank origin = kNoRank;
+  bool was_told = false;
   {
     const std::lock_guard lock(mutex_);
     until = Later(failed_at_, kFirstComers);
-    origin = failure_origin_;
+    was_told = failure_was_told_;
   }
-  const bool others_may_come = failed_before && origin == rank() && completed_.load() == 0 &&
-                               !messages_in_use_.load() && endpoint_->wait_fd() >= 0;
+  const bool others_may_come =
+      failed_before && !was_told && completed_.load() == 0 && !messages_in_use_.load() && endpoint_->wait_fd() >= 0;
   const auto waits_for_others = [&] {
     if (!others_may_come) return false;
-    IfMemoryAllows([&] { TellPeers(*failure(), origin); });
+    IfMemoryAllows([&] { TellPeers(*failure(), FailureOrigin()); });
     return clock_->Now() < until && SomebodyIsUntold();
   };
   for (int look = 0; look < kFirstComersLooks; ++look) {

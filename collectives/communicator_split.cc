@@ -126,16 +126,20 @@ bool CommunicatorCore::FollowParent() {
   const auto parent = group_.parent.lock();
   const auto failed = parent != nullptr ? parent->failure() : std::nullopt;
   if (!failed) return false;
-  ErrorDetails details{.code = failed->code(),
-                       .message = "what this group was split from failed before its first operation ended",
-                       .host = failed->details().host,
-                       .address = failed->details().address,
-                       .first_cause = failed->ToString()};
-  for (Rank r = 0; r < world_size(); ++r)
-    if (failed->culprit() >= 0 &&
-        group_.ranks[static_cast<std::size_t>(r)] == parent->group_.ranks[static_cast<std::size_t>(failed->culprit())])
-      details.culprit = r;
-  Poison(Error(std::move(details)));
+  const auto here = [&](Rank of_parent) {  // kNoRank: not of this group
+    const auto &all = parent->group_.ranks, &own = group_.ranks;
+    const auto index = static_cast<std::size_t>(of_parent);  // which a peer may have told
+    const auto at = index < all.size() ? std::find(own.begin(), own.end(), all[index]) : own.end();
+    return at == own.end() ? kNoRank : static_cast<Rank>(at - own.begin());
+  };
+  // Who found it, not who follows: of two that disagree one is told that it is the other.
+  Poison(Error({.code = failed->code(),
+                .message = "what this group was split from failed before its first operation ended",
+                .culprit = here(failed->culprit()),
+                .host = failed->details().host,
+                .address = failed->details().address,
+                .first_cause = failed->ToString()}),
+         here(parent->FailureOrigin()));
   return true;
 }
 

@@ -351,6 +351,7 @@ void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
       {
         const std::lock_guard lock(mutex_);
         has_failed_[static_cast<std::size_t>(from)] = true;
+        failure_was_told_ = failure_was_told_ || !failure_;
       }
       // Repeated as it is: whom it convicts must hear who found it, not who came by.
       Poison(ErrorOf(*notice, rank()), notice->origin);

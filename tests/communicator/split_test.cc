@@ -185,6 +185,44 @@ TEST_CASE("a group that not all can have come by fails with what it was split fr
   });
 }
 
+TEST_CASE("of two that disagree, one that hears it in a group is told that it is the other, not who passed it on") {
+  // In the parent rank 2 finds that rank 0 broadcasts less than it expects; rank 0 has sent and gone on. Rank 1 is
+  // told, and tells rank 0 in their group, in which ranks count backwards.
+  InprocNetwork network(3);
+  std::latch others_are_done(2), found(2), known(2);
+  std::array<Result<std::unique_ptr<Communicator>>, 3> groups;  // rank 2 does not use its own
+  OnRanks(network, [&](Communicator& communicator) {
+    const Rank rank = communicator.rank();
+    auto& group = groups[static_cast<std::size_t>(rank)];
+    group = communicator.Split(0, -rank);
+    REQUIRE(group);
+    std::vector<float> values(17);
+    if (rank == 2) others_are_done.wait();
+    const Status sent = communicator.Broadcast(values.data(), values.data(), rank == 2 ? 17 : 16, DataType::kFloat32, 0,
+                                               {.algorithm = Algorithm::kTree});
+    CHECK(sent.has_value() == (rank != 2));
+    if (rank != 2) others_are_done.count_down();
+    if (rank == 2) {
+      CHECK(sent.error().code() == ErrorCode::kMismatch);
+      CHECK(sent.error().culprit() == 0);
+      return found.count_down();
+    }
+    if (rank == 1) {
+      found.arrive_and_wait();
+      while (!communicator.failure()) communicator.Progress();
+      CHECK(communicator.failure()->culprit() == 0);
+    }
+    known.arrive_and_wait();
+    const Status told = (*group)->AllReduce(values.data(), values.data(), 16, DataType::kFloat32, ReduceOp::kSum,
+                                            {.algorithm = Algorithm::kDirect});  // all are connected with all
+    CAPTURE(rank);
+    CAPTURE(TextOf(told));
+    REQUIRE(!told);
+    CHECK(told.error().code() == ErrorCode::kMismatch);
+    CHECK(told.error().culprit() == (rank == 0 ? 0 : 2));  // rank 2 to rank 0, and the other way round
+  });
+}
+
 TEST_CASE("a group at work does without those who are not in it") {
   InprocNetwork network(3);
   std::latch left(3);  // a barrier has ended at all ranks before one dies
