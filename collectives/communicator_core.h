@@ -68,9 +68,9 @@ class CommunicatorCore;
 // What a communicator is among those of its job, and how it is called there, the same on all its ranks.
 struct GroupName {
   std::string name = "0";
-  std::string description = "default_pg";             // c10d's word for the group of all ranks
-  std::vector<Rank> ranks = {};                       // of the job, by rank of the group; empty: these are the same
-  std::weak_ptr<const CommunicatorCore> parent = {};  // that it was split from
+  std::string description = "default_pg";       // c10d's word for the group of all ranks
+  std::vector<Rank> ranks = {};                 // of the job, by rank of the group; empty: these are the same
+  std::weak_ptr<CommunicatorCore> parent = {};  // that it was split from
 };
 
 class CommunicatorCore final : public PeerObserver,
@@ -275,6 +275,10 @@ class CommunicatorCore final : public PeerObserver,
   bool LookAtPeers();
   // Any thread: fails for the reason of its parent, where that has failed and this is a group that not all may have.
   bool FollowParent();
+  bool MayFollowParent() const;
+  bool LookAtParent();
+  // What others have said. Does nothing where another thread drives.
+  void Hear();
   bool LookAtDeadlines(TimePoint now, Sequence waited);
   bool LookAtClock(TimePoint now, Sequence waited);
   Error Expired(const Pending& operation, TimePoint now) const;
@@ -495,7 +499,10 @@ class CommunicatorCore final : public PeerObserver,
   std::vector<bool> is_told_;                           // by peer: of failure_, by us
   std::vector<bool> has_failed_;                        // by peer: it said so; when it then leaves it need not be dead
   std::vector<bool> lost_;                              // by peer: it went without a word
-  std::vector<Rank> message_calls_;                     // who has opened a lane of messages to us, not yet met
+  // The first loss of one who may have given its group up: constant once has_early_loss_, till when it is guarded.
+  std::optional<Error> early_loss_;
+  std::atomic<bool> has_early_loss_{false};
+  std::vector<Rank> message_calls_;  // who has opened a lane of messages to us, not yet met
   std::atomic<bool> message_calls_waiting_{false};
   std::vector<Callback> callbacks_;
   std::atomic<std::size_t> callback_count_{0};

@@ -121,8 +121,29 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::MakeGroup(const GroupWis
 
 // A rank may die in the last step of a Split: some ranks then have their groups, and wait in them for others that do
 // not. All of them know that the communicator which they split has failed, and why.
+bool CommunicatorCore::MayFollowParent() const {
+  return completed_.load() == 0 && !group_.parent.expired();  // else the others have the group as well
+}
+
+// Who waits in a group drives that alone, and the parent's reason may lie there unheard.
+bool CommunicatorCore::LookAtParent() {
+  if (!MayFollowParent()) return false;
+  if (const auto parent = group_.parent.lock()) parent->Hear();
+  return FollowParent();
+}
+
+void CommunicatorCore::Hear() {
+  if (!gate_.TryEnter()) return;  // somebody drives it
+  OrPoison("hearing the others", [&] {
+    Disarm();
+    if (endpoint_ != nullptr) endpoint_->Poll(Look());
+    return true;
+  });
+  gate_.Leave(WorkIsLeft());
+}
+
 bool CommunicatorCore::FollowParent() {
-  if (completed_.load() > 0) return false;  // so the others have the group as well
+  if (!MayFollowParent()) return false;
   const auto parent = group_.parent.lock();
   const auto failed = parent != nullptr ? parent->failure() : std::nullopt;
   if (!failed) return false;

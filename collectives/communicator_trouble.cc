@@ -47,7 +47,9 @@ bool CommunicatorCore::LookAtAll(TimePoint now, Sequence waited) {
   }
   if (!trouble && IsSettlingBoard() && board_->failure() != nullptr)
     trouble = {board_->failure()->culprit(), board_->failure()};
+  if (!trouble && has_early_loss_.load(std::memory_order_acquire)) trouble = {early_loss_->culprit(), &*early_loss_};
   if (trouble) {
+    if (LookAtParent()) return true;
     // Each has its own time: a rank that takes its lanes away because it was told of the first is about to say so.
     if (!trouble_since_ || trouble_with_ != trouble->peer) {
       trouble_since_ = now;
@@ -75,7 +77,7 @@ bool CommunicatorCore::LookAtAll(TimePoint now, Sequence waited) {
       Poison(*std::move(stranger));
       return true;
     }
-    if (FollowParent()) return true;
+    if (LookAtParent()) return true;
     SayWhereWeStand();
     looked_around_at_ = now;
   }
@@ -369,10 +371,23 @@ void CommunicatorCore::OnPeerLost(Rank peer, Error error) {
   }
   // What the system refuses is refused to this rank.
   const bool here = error.code() == ErrorCode::kResource;
-  Poison(error.With([&](ErrorDetails& d) {
+  error = error.With([&](ErrorDetails& d) {
     d.culprit = here ? rank() : peer;
     if (here) d.host = options_.peers[static_cast<std::size_t>(rank())].host;
-  }));
+  });
+  if (here || !MayFollowParent()) return Poison(std::move(error));
+  {
+    const std::lock_guard lock(mutex_);
+    if (early_loss_) return;
+    early_loss_ = std::move(error);
+    has_early_loss_.store(true, std::memory_order_release);
+  }
+  {
+    const std::lock_guard lock(endpoint_mutex_);
+    if (endpoint_ == nullptr) return;
+    endpoint_->Wake();
+  }
+  gate_.Announce();
 }
 
 void CommunicatorCore::OnTransportFailed(const Error& error) { Poison(error); }

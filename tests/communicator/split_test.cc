@@ -185,6 +185,34 @@ TEST_CASE("a group that not all can have come by fails with what it was split fr
   });
 }
 
+TEST_CASE("who finds others gone in its new group is told why they gave it up, though it does not look at the parent") {
+  InprocNetwork network(3);
+  std::latch all_have_it(3), given_up(3);
+  std::array<Result<std::unique_ptr<Communicator>>, 3> groups;
+  OnRanks(network, [&](Communicator& communicator) {
+    const Rank rank = communicator.rank();
+    auto& group = groups[static_cast<std::size_t>(rank)];
+    group = communicator.Split(0, -rank);
+    REQUIRE(group);
+    all_have_it.arrive_and_wait();
+    if (rank == 1) communicator.Abort("no room is left");
+    if (rank == 2) {
+      while (!communicator.failure()) communicator.Progress();
+      group->reset();
+    }
+    given_up.arrive_and_wait();
+    if (rank != 0) return;
+    std::vector<float> values(16);
+    const Status told = (*group)->AllReduce(values.data(), values.data(), 16, DataType::kFloat32, ReduceOp::kSum,
+                                            {.algorithm = Algorithm::kDirect});
+    CAPTURE(TextOf(told));
+    REQUIRE(!told);
+    CHECK(told.error().code() == ErrorCode::kPeerAborted);
+    CHECK(told.error().culprit() == 1);
+    CHECK(told.error().details().first_cause.find("no room is left") != std::string::npos);
+  });
+}
+
 TEST_CASE("of two that disagree, one that hears it in a group is told that it is the other, not who passed it on") {
   // In the parent rank 2 finds that rank 0 broadcasts less than it expects; rank 0 has sent and gone on. Rank 1 is
   // told, and tells rank 0 in their group, in which ranks count backwards.
