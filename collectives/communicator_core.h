@@ -275,7 +275,7 @@ class CommunicatorCore final : public PeerObserver,
   bool LookAtPeers();
   // Any thread: fails for the reason of its parent, where that has failed and this is a group that not all may have.
   bool FollowParent();
-  bool MayFollowParent() const;
+  bool IsNewGroup() const;
   bool LookAtParent();
   // What others have said. Does nothing where another thread drives.
   void Hear();

@@ -119,15 +119,14 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::MakeGroup(const GroupWis
   return group;
 }
 
-// A rank may die in the last step of a Split: some ranks then have their groups, and wait in them for others that do
-// not. All of them know that the communicator which they split has failed, and why.
-bool CommunicatorCore::MayFollowParent() const {
-  return completed_.load() == 0 && !group_.parent.expired();  // else the others have the group as well
+// Nothing says that the others have the group as well.
+bool CommunicatorCore::IsNewGroup() const {
+  return completed_.load() == 0 && !messages_in_use_.load() && !group_.parent.expired();
 }
 
 // Who waits in a group drives that alone, and the parent's reason may lie there unheard.
 bool CommunicatorCore::LookAtParent() {
-  if (!MayFollowParent()) return false;
+  if (!IsNewGroup()) return FollowParent();
   if (const auto parent = group_.parent.lock()) parent->Hear();
   return FollowParent();
 }
@@ -142,8 +141,10 @@ void CommunicatorCore::Hear() {
   gate_.Leave(WorkIsLeft());
 }
 
+// A rank may die in the last step of a Split: some ranks then have their groups, and wait in them for others that do
+// not. All of them know that the communicator which they split has failed, and why.
 bool CommunicatorCore::FollowParent() {
-  if (!MayFollowParent()) return false;
+  if (completed_.load() > 0) return false;  // so the others have the group as well
   const auto parent = group_.parent.lock();
   const auto failed = parent != nullptr ? parent->failure() : std::nullopt;
   if (!failed) return false;

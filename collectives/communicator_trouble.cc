@@ -375,7 +375,7 @@ void CommunicatorCore::OnPeerLost(Rank peer, Error error) {
     d.culprit = here ? rank() : peer;
     if (here) d.host = options_.peers[static_cast<std::size_t>(rank())].host;
   });
-  if (here || !MayFollowParent()) return Poison(std::move(error));
+  if (here || !IsNewGroup()) return Poison(std::move(error));
   {
     const std::lock_guard lock(mutex_);
     if (early_loss_) return;

@@ -217,7 +217,7 @@ TEST_CASE("of two that disagree, one that hears it in a group is told that it is
   // In the parent rank 2 finds that rank 0 broadcasts less than it expects; rank 0 has sent and gone on. Rank 1 is
   // told, and tells rank 0 in their group, in which ranks count backwards.
   InprocNetwork network(3);
-  std::latch others_are_done(2), found(2), known(2);
+  std::latch others_are_done(2), found(2), passed_on(1);
   std::array<Result<std::unique_ptr<Communicator>>, 3> groups;  // rank 2 does not use its own
   OnRanks(network, [&](Communicator& communicator) {
     const Rank rank = communicator.rank();
@@ -240,9 +240,10 @@ TEST_CASE("of two that disagree, one that hears it in a group is told that it is
       while (!communicator.failure()) communicator.Progress();
       CHECK(communicator.failure()->culprit() == 0);
     }
-    known.arrive_and_wait();
+    if (rank == 0) passed_on.wait();  // so that this is the first that it hears
     const Status told = (*group)->AllReduce(values.data(), values.data(), 16, DataType::kFloat32, ReduceOp::kSum,
                                             {.algorithm = Algorithm::kDirect});  // all are connected with all
+    if (rank == 1) passed_on.count_down();
     CAPTURE(rank);
     CAPTURE(TextOf(told));
     REQUIRE(!told);
