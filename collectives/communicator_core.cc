@@ -206,7 +206,7 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
                            .observer = core->recorder_ != nullptr ? core.get() : nullptr},
       *core->endpoint_);
   // Who was heard before there was an endpoint to answer by may have brought a failure, or come for the reason of one.
-  if (const auto failed = core->failure()) core->TellPeers(*failed, core->failure_origin_);
+  if (const auto failed = core->failure()) core->TellPeers(*failed, core->FailureOrigin());
   return core;
 }
 

@@ -275,9 +275,10 @@ class CommunicatorCore final : public PeerObserver,
   bool LookAtPeers();
   // Any thread: fails for the reason of its parent, where that has failed and this is a group that not all may have.
   bool FollowParent();
-  bool IsNewGroup() const;
+  // The same, by the owner; while this group is new, what the parent's ranks have said is heard first.
   bool LookAtParent();
-  // What others have said. Does nothing where another thread drives.
+  bool IsNewGroup() const;
+  // Any thread: takes in what others have said. Does nothing where another thread drives.
   void Hear();
   bool LookAtDeadlines(TimePoint now, Sequence waited);
   bool LookAtClock(TimePoint now, Sequence waited);

@@ -119,7 +119,7 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::MakeGroup(const GroupWis
   return group;
 }
 
-// Nothing says that the others have the group as well.
+// Nothing has shown yet that the others have this group as well.
 bool CommunicatorCore::IsNewGroup() const {
   return completed_.load() == 0 && !messages_in_use_.load() && !group_.parent.expired();
 }

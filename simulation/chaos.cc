@@ -301,8 +301,7 @@ class Chaos {
       const Rank first = fault.ranks.front();
       switch (fault.kind) {
         case Kind::kKill:
-          // The store on that machine may go an instant before, of which a story that rank 0 has to itself is at an
-          // end.
+          // A store beside rank 0 is killed an instant before or after it, and rank 0 may end by that.
           store_harm(!all_met && plan_.store_beside_rank_0 && first == 0 && network_.killed(plan_.store()));
           if (!network_.killed(first)) break;
           explained.Add({kPeerLost}, {first});
