@@ -1,6 +1,7 @@
 """What the tests of the torch backend stand on: the backend, built once against the torch that is here, and ranks."""
 
 import atexit
+import contextlib
 import os
 import shutil
 import signal
@@ -10,6 +11,7 @@ import sys
 import tarfile
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional, Union
@@ -67,10 +69,14 @@ class Installed:
             shutil.rmtree(self.folder)
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+@contextlib.contextmanager
+def free_port() -> Iterator[int]:
+    """A loopback port that nobody else is given: it stays bound, without listening, and a server that reuses addresses,
+    as ours and torch's do, can still listen there."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
 
 
 def run_ranks(installed: Installed, program: Union[str, Path], world: int, *arguments: str, limit_s: float = 120,
@@ -81,9 +87,9 @@ def run_ranks(installed: Installed, program: Union[str, Path], world: int, *argu
     Who is not over by then says where it is and is killed, and who goes on for long when rank 0 is over: some ranks of Gloo's hang when they end."""
     more = environment or {}
     path = os.pathsep.join([installed.path, *filter(None, [more.get("PYTHONPATH")])])
-    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(world), "OMP_NUM_THREADS": "1",
-             "PYTHONFAULTHANDLER": "1"}  # fmt: skip
-    with tempfile.TemporaryDirectory() as folder:
+    with free_port() as port, tempfile.TemporaryDirectory() as folder:
+        where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(world), "OMP_NUM_THREADS": "1",
+                 "PYTHONFAULTHANDLER": "1"}  # fmt: skip
         ranks = []
         for rank in range(world):
             output = open(f"{folder}/{rank}", "w+")  # a pipe that nobody reads would stop a rank
