@@ -1,7 +1,9 @@
 """tools/lint finds what it is there to find: every rule is broken once, and a harmless neighbour is left alone."""
 
+import contextlib
 import importlib.machinery
 import importlib.util
+import os
 import subprocess
 import sys
 import tempfile
@@ -138,31 +140,62 @@ class Compilers(unittest.TestCase):
 class Whole(unittest.TestCase):
     """On a repository of its own, as a process."""
 
-    def test_a_header_that_leans_on_its_includer_and_a_crooked_line_are_found_and_counted(self):
-        if lint.missing_tools(["clang-format", *lint.COMPILERS]):
-            self.skipTest("the packages of tools/packages/lint.list are not installed")
+    @contextlib.contextmanager
+    def repository(self):
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
-            for file in ("tools/lint", "tests/layers/arrows.py", ".clang-format", ".gitignore"):
+            for file in ("tools/lint", "tests/layers/arrows.py", ".clang-format", ".clang-tidy", ".gitignore"):
                 (root / file).parent.mkdir(parents=True, exist_ok=True)
                 (root / file).write_bytes((ROOT / file).read_bytes())
             (root / "base").mkdir()
+            subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
+            yield root
+
+    def test_a_header_that_leans_on_its_includer_and_a_crooked_line_are_found_and_counted(self):
+        if lint.missing_tools(["clang-format", *lint.COMPILERS]):
+            self.skipTest("the packages of tools/packages/lint.list are not installed")
+        with self.repository() as root:
             (root / "base/leans.h").write_text("#pragma once\ninline std::string name;\n")
             (root / "base/crooked.cc").write_text("int  main( ) { return 0; }\n")
-            subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
             command = [sys.executable, "tools/lint"]
             run = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
             self.assertEqual(run.returncode, 1, run.stdout + run.stderr)
             self.assertIn("base/leans.h:2: base/leans.h does not compile by itself with g++", run.stdout)
             self.assertIn("base/leans.h:2: base/leans.h does not compile by itself with clang++", run.stdout)
             self.assertIn("base/crooked.cc:1: not formatted", run.stdout)
-            self.assertIn("6 files, 3 findings", run.stdout)
+            self.assertIn("7 files, 3 findings", run.stdout)
 
             (root / "base/leans.h").write_text("#pragma once\n#include <string>\ninline std::string name;\n")
             subprocess.run([*command, "--fix"], cwd=root, capture_output=True, check=True)
             run = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-            self.assertEqual(run.stdout, "6 files, 0 findings\n")
+            self.assertEqual(run.stdout, "7 files, 0 findings\n")
             self.assertEqual(run.returncode, 0)
+
+    def test_clang_tidy_looks_again_only_at_what_has_changed_since_it_found_nothing_there(self):
+        if lint.missing_tools(["clang-tidy", "clang++"]):
+            self.skipTest("the packages of tools/packages/lint.list are not installed")
+        with self.repository() as root:
+
+            def tidy():
+                run = subprocess.run([sys.executable, "tools/lint", "--tidy"], cwd=root, capture_output=True, text=True,
+                                     env=os.environ | {"XDG_CACHE_HOME": str(root / ".cache")}, check=False)  # fmt: skip
+                before, *found, _ = run.stdout.splitlines()
+                return int(before.split(": ")[1].split()[0]), [line.split(": ")[0] for line in found], run.returncode
+
+            (root / ".gitignore").write_text(".cache\n")
+            (root / "base/same.h").write_text("#pragma once\nint Same();  // NOLINT\n")
+            (root / "base/same.cc").write_text('#include "base/same.h"\nint Same() { return 1; }\n')
+            (root / "base/unused.cc").write_text("int Unused(int argument) { return 1; }\n")
+            self.assertEqual(tidy(), (0, ["base/unused.cc:1:16"], 1))
+            self.assertEqual(tidy(), (1, ["base/unused.cc:1:16"], 1))  # what is found is found again
+            (root / "base/unused.cc").write_text("int Unused(int /*argument*/) { return 1; }\n")
+            self.assertEqual(tidy(), (1, [], 0))
+            self.assertEqual(tidy(), (2, [], 0))
+            (root / "base/same.h").write_text("#pragma once\nint Same();\n")  # a comment may silence
+            self.assertEqual(tidy(), (1, [], 0))
+            with open(root / ".clang-tidy", "a") as rules:
+                rules.write("  # another rule\n")
+            self.assertEqual(tidy(), (0, [], 0))
 
 
 if __name__ == "__main__":
