@@ -89,6 +89,13 @@ class EndLine(unittest.TestCase):
                                   arguments=["--gpu", "--prebuilt", "there"])
         self.assertEqual((status, text.splitlines()[-1]), (0, "1 passed, 0 failed, 0 skipped"))
 
+    def test_who_brings_no_folder_is_told_what_lays_it_out(self):
+        command = [str(REPOSITORY / "tests/cuda/run_on_gpu"), "--prebuilt", "/nowhere"]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        self.assertEqual((run.returncode, run.stdout), (1, ""))
+        self.assertIn("/nowhere/", run.stderr)
+        self.assertIn("run_on_gpu --bundle", run.stderr)
+
     def test_flags_that_do_not_go_together_are_refused(self):
         for arguments in (["--prebuilt", "there"], ["--gpu", "--full"], ["--gpu", "--only", "unit"]):
             with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as said:
