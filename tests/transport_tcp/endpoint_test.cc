@@ -352,7 +352,7 @@ TEST_CASE("a control message to a peer whose control thread is busy is sent late
 class HoldsUp final : public Logger {
  public:
   void Write(LogLevel, std::string_view text) override {
-    if (text.find("dropped a connection") == text.npos || was_held_.exchange(true)) return;
+    if (text.find("dropped a connection") == std::string_view::npos || was_held_.exchange(true)) return;
     held.count_down();
     goes_on.wait();
   }

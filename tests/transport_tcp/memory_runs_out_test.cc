@@ -21,7 +21,7 @@ namespace {
 class MarksControlThread final : public Logger {
  public:
   void Write(LogLevel, std::string_view text) override {
-    if (text.find("dropped a connection") != text.npos) CountThisThread();
+    if (text.find("dropped a connection") != std::string_view::npos) CountThisThread();
   }
 };
 
