@@ -176,9 +176,9 @@ class Whole(unittest.TestCase):
             self.skipTest("the packages of tools/packages/lint.list are not installed")
         with self.repository() as root:
 
-            def tidy():
+            def tidy(remembers=str(root / ".cache")):
                 run = subprocess.run([sys.executable, "tools/lint", "--tidy"], cwd=root, capture_output=True, text=True,
-                                     env=os.environ | {"XDG_CACHE_HOME": str(root / ".cache")}, check=False)  # fmt: skip
+                                     env=os.environ | {"XDG_CACHE_HOME": remembers}, check=False)  # fmt: skip
                 before, *found, _ = run.stdout.splitlines()
                 return int(before.split(": ")[1].split()[0]), [line.split(": ")[0] for line in found], run.returncode
 
@@ -196,6 +196,7 @@ class Whole(unittest.TestCase):
             with open(root / ".clang-tidy", "a") as rules:
                 rules.write("  # another rule\n")
             self.assertEqual(tidy(), (0, [], 0))
+            self.assertEqual(tidy(remembers="/dev/null/nowhere"), (0, [], 0))
 
 
 if __name__ == "__main__":

@@ -1,22 +1,22 @@
 """What the tests of the torch backend stand on: the backend, built once against the torch that is here, and ranks."""
 
 import atexit
-import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional, Union
 
 ROOT = Path(__file__).resolve().parents[3]
+sys.path.append(str(ROOT / "tests/support"))
+from commands import free_port  # noqa: E402
+
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 STRAGGLERS_S = 15
 # RONDO_TARBALL: what tests/cuda/run_on_gpu brings to a machine without Bazel.
@@ -69,16 +69,6 @@ class Installed:
             shutil.rmtree(self.folder)
 
 
-@contextlib.contextmanager
-def free_port() -> Iterator[int]:
-    """A loopback port that nobody else is given: it stays bound, without listening, and a server that reuses addresses,
-    as ours and torch's do, can still listen there."""
-    with socket.socket() as held:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind(("127.0.0.1", 0))
-        yield held.getsockname()[1]
-
-
 def run_ranks(installed: Installed, program: Union[str, Path], world: int, *arguments: str, limit_s: float = 120,
               environment: Optional[dict[str, str]] = None) -> list[Ended]:  # fmt: skip
     """A program, of programs/ where it is a bare name, as so many ranks by env://, each to its end. PYTHONPATH of `environment`
@@ -87,9 +77,9 @@ def run_ranks(installed: Installed, program: Union[str, Path], world: int, *argu
     Who is not over by then says where it is and is killed, and who goes on for long when rank 0 is over: some ranks of Gloo's hang when they end."""
     more = environment or {}
     path = os.pathsep.join([installed.path, *filter(None, [more.get("PYTHONPATH")])])
-    with free_port() as port, tempfile.TemporaryDirectory() as folder:
-        where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(world), "OMP_NUM_THREADS": "1",
-                 "PYTHONFAULTHANDLER": "1"}  # fmt: skip
+    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(world), "OMP_NUM_THREADS": "1",
+             "PYTHONFAULTHANDLER": "1"}  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
         ranks = []
         for rank in range(world):
             output = open(f"{folder}/{rank}", "w+")  # a pipe that nobody reads would stop a rank
