@@ -9,37 +9,31 @@ def _is_known(since):
     have = [int(part) for part in CUDA_VERSION.split(".")[:2]]
     return have >= [int(part) for part in since.split(".")]
 
-def fatbin(name, srcs, hdrs, architectures):
-    """NAME.fatbin, and NAME.S, which puts it into a program as rondo_cuda_image.
-
-    architectures: "75" for sm_75, with the version of the toolkit that knew it first. Of those that this one knows there is code for
-    each, and the PTX of the first and the last.
-    """
-    known = [architecture for architecture, since in architectures.items() if _is_known(since)]
-    images = []
-    for kind, architecture in [("elf", a) for a in known] + [("ptx", a) for a in (known[0], known[-1])]:
-        image = "%s_%s.%s" % (name, architecture, "cubin" if kind == "elf" else "ptx")
-        native.genrule(
-            name = image + "_rule",
-            srcs = srcs + hdrs,
-            outs = [image],
-            tags = ["manual"],  # else it would be built for `//...` as well, beside the copy below
-            # The version is there so that another toolkit compiles anew.
-            cmd = "%s %s -I. --%s -arch=%s_%s %s -o $@  # CUDA %s" % (
-                NVCC,
-                _FLAGS,
-                "cubin" if kind == "elf" else "ptx",
-                "sm" if kind == "elf" else "compute",
-                architecture,
-                " ".join(["$(location %s)" % source for source in srcs]),
-                CUDA_VERSION,
-            ),
-        )
-        images.append((kind, architecture, image))
+def _compile(image, kind, architecture, srcs, hdrs):
+    """One image: "cubin" is code, "ptx" is the text that a driver makes code of."""
     native.genrule(
-        name = name + "_fatbin_rule",
+        name = image + "_rule",
+        srcs = srcs + hdrs,
+        outs = [image],
+        tags = ["manual"],  # else it would be built for `//...` as well, beside the copy below
+        # The version is there so that another toolkit compiles anew.
+        cmd = "%s %s -I. --%s -arch=%s_%s %s -o $@  # CUDA %s" % (
+            NVCC,
+            _FLAGS,
+            kind,
+            "sm" if kind == "cubin" else "compute",
+            architecture,
+            " ".join(["$(location %s)" % source for source in srcs]),
+            CUDA_VERSION,
+        ),
+    )
+
+def _join(name, images):
+    """NAME: a fatbin of images (kind, architecture, file)."""
+    native.genrule(
+        name = name + "_rule",
         srcs = [image for _, _, image in images],
-        outs = [name + "_host.fatbin"],
+        outs = [name],
         tags = ["manual"],
         cmd = "%s --create=$@ -64 %s --compress-all %s" % (
             NVCC[:-len("nvcc")] + "fatbinary",
@@ -48,12 +42,45 @@ def fatbin(name, srcs, hdrs, architectures):
         ),
     )
 
+def fatbin(name, srcs, hdrs, architectures, ptx_only):
+    """NAME.fatbin, and NAME.S, which puts it into a program as rondo_cuda_image.
+
+    Args:
+      name: of the fatbin.
+      srcs: what nvcc compiles.
+      hdrs: what that includes.
+      architectures: "75" for sm_75, with the version of the toolkit that knew it first. Of those that this one knows there is
+        code for each, and the PTX of the first and the last.
+      ptx_only: a condition under which there is the PTX of the first alone. It compiles in a tenth of the time and serves the same
+        GPUs; their driver makes code of it when it loads it first.
+    """
+    known = [architecture for architecture, since in architectures.items() if _is_known(since)]
+    images = []
+    for architecture in known:
+        cubin = "%s_%s.cubin" % (name, architecture)
+        ptx = "%s_%s.ptx" % (name, architecture)
+        if architecture in (known[0], known[-1]):
+            _compile(ptx, "ptx", architecture, srcs, hdrs)
+            images.append(("ptx", architecture, ptx))
+            _compile(cubin, "cubin", architecture, [ptx], [])  # the same bytes as from the source, sooner
+        else:
+            _compile(cubin, "cubin", architecture, srcs, hdrs)
+        images.append(("elf", architecture, cubin))
+    _join(name + "_all.fatbin", images)
+    _join(name + "_ptx.fatbin", [image for image in images if image[:2] == ("ptx", known[0])])
+
     # As a tool it belongs to the configuration of the machine that builds, and is compiled once for all others.
     native.genrule(
         name = name + "_copy_rule",
         outs = [name + ".fatbin"],
-        cmd = "cp $(location %s_host.fatbin) $@" % name,
-        tools = [name + "_host.fatbin"],
+        cmd = select({
+            ptx_only: "cp $(location %s_ptx.fatbin) $@" % name,
+            "//conditions:default": "cp $(location %s_all.fatbin) $@" % name,
+        }),
+        tools = select({
+            ptx_only: [name + "_ptx.fatbin"],
+            "//conditions:default": [name + "_all.fatbin"],
+        }),
     )
     native.genrule(
         name = name + "_source_rule",
