@@ -46,6 +46,11 @@ if target.exists():
     target.unlink()
 shutil.copyfile(library, target)
 
+# One unit of all sources: each by itself would compile torch's headers again, which takes a third of a minute.
+unit = HERE / "build/rondo_torch.cc"
+unit.parent.mkdir(exist_ok=True)
+unit.write_text("".join(f'#include "{path.name}"\n' for path in sorted((HERE / "csrc").glob("*.cc"))))
+
 standard = "-std=c++20" if int(torch.__version__.split(".")[0]) >= 2 else "-std=c++17"  # as torch's headers want
 setup(
     name="rondo_torch",
@@ -56,7 +61,7 @@ setup(
     ext_modules=[
         CppExtension(
             "rondo_torch._backend",
-            [str(path.relative_to(HERE)) for path in sorted((HERE / "csrc").glob("*.cc"))],
+            [str(unit.relative_to(HERE))],
             include_dirs=[str(include), str(HERE / "csrc")],
             extra_compile_args=[standard, "-O2", "-g0", "-Wall", "-Wno-deprecated-declarations"],
             extra_link_args=[str(target), "-Wl,-rpath,$ORIGIN"],
