@@ -2,7 +2,6 @@
 // simulator can run on virtual time. Deadlines are absolute points on this monotonic clock.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -21,7 +20,9 @@ constexpr TimePoint Later(TimePoint now, Duration by) {
 // So much of the time until `deadline` as a wait of the standard library may be given, which adds it to its own clock.
 // Whoever waits looks again after it.
 constexpr Duration AtMostAnHour(TimePoint deadline, TimePoint now) {
-  return std::min<Duration>(deadline - std::min(now, deadline), std::chrono::hours(1));
+  constexpr Duration kLongest = std::chrono::hours(1);
+  if (deadline <= now) return Duration(0);
+  return deadline - now < kLongest ? deadline - now : kLongest;
 }
 
 // Thread rule: any thread.

@@ -87,12 +87,6 @@ Error OutOfMemoryWhile(std::string_view doing) noexcept {
   }
 }
 
-Error Error::With(const std::function<void(ErrorDetails&)>& change) const {
-  ErrorDetails copy = *details_;
-  change(copy);
-  return Error(std::move(copy));
-}
-
 std::string Error::ToString() const {
   const ErrorDetails& d = *details_;
   std::string text = fmt::format("{}: {}", Name(d.code), d.message);

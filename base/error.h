@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -85,8 +84,13 @@ class Error {
   Rank culprit() const { return details_->culprit; }
   const ErrorDetails& details() const { return *details_; }
 
-  // A copy with details changed; the way for an upper layer to add what it knows.
-  Error With(const std::function<void(ErrorDetails&)>& change) const;
+  // A copy whose details `change` has changed: the way for an upper layer to add what it knows.
+  template <typename Change>  // void(ErrorDetails&)
+  Error With(Change&& change) const {
+    ErrorDetails copy = *details_;
+    change(copy);
+    return Error(std::move(copy));
+  }
 
   // "peer_lost: rank 2 (host b, 10.0.0.2:4711) died; rank 0, all_reduce float32 x 1000 sum #17, step 5, 0 of 400 bytes"
   std::string ToString() const;
