@@ -22,7 +22,7 @@ import main  # noqa: E402
 import room  # noqa: E402
 import runner  # noqa: E402
 from counting import Run  # noqa: E402
-from table import SUITES, Suite  # noqa: E402
+from table import SUITES, Lane, Suite, Tier  # noqa: E402
 
 
 def shell(name, script, count=counting.count_step, budget_min=1.0, **more):
@@ -67,25 +67,32 @@ class EndLine(unittest.TestCase):
         self.assertEqual(status, 0)
 
     def test_what_only_full_runs_is_listed_by_name(self):
-        status, text = run_suites(shell("quick", "true"), shell("long", "false", full_only=True))
+        status, text = run_suites(shell("quick", "true"), shell("long", "false", tier=Tier.FULL))
         self.assertEqual(status, 0)
-        self.assertIn("only with --full: long: the suite long", text)
+        self.assertIn("not in this run (--full): long: the suite long", text)
+
+    def test_quick_runs_the_suites_of_its_tier(self):
+        suites = (shell("now", "true", tier=Tier.QUICK), shell("later", "false"), shell("long", "false", tier=Tier.FULL))
+        status, text = run_suites(*suites, arguments=["--quick"])
+        self.assertEqual((status, text.splitlines()[-1]), (0, "1 passed, 0 failed, 0 skipped"))
+        self.assertIn("not in this run (usual): later", text)
+        self.assertIn("not in this run (--full): long", text)
 
     def test_full_runs_everything(self):
-        status, text = run_suites(shell("quick", "true"), shell("long", "false", full_only=True), arguments=["--full"])
+        status, text = run_suites(shell("quick", "true"), shell("long", "false", tier=Tier.FULL), arguments=["--full"])
         self.assertEqual(status, 1)
         self.assertEqual(text.splitlines()[-1], "1 passed, 1 failed, 0 skipped")
 
     def test_torch_2_is_run_where_it_is_asked_for(self):
-        suites = (shell("quick", "true"), shell("torch-2", "true", full_only=True), shell("long", "false", full_only=True))
+        suites = (shell("quick", "true"), shell("torch-2", "true", tier=Tier.FULL), shell("long", "false", tier=Tier.FULL))
         status, text = run_suites(*suites, arguments=["--torch=2"])
         self.assertEqual((status, text.splitlines()[-1]), (0, "2 passed, 0 failed, 0 skipped"))
 
     def test_what_needs_a_gpu_is_run_alone_and_from_what_was_built_elsewhere(self):
-        suites = (shell("packages", "true"), shell("build", "true"), shell("unit", "false"), shell("gpu", "echo with", full_only=True))
+        suites = (shell("packages", "true"), shell("build", "false"), shell("unit", "false"), shell("gpu", "echo with", tier=Tier.FULL))
         status, text = run_suites(*suites, arguments=["--gpu"])
-        self.assertEqual((status, text.splitlines()[-1]), (0, "3 passed, 0 failed, 0 skipped"))
-        status, text = run_suites(shell("build", "false"), shell("gpu", 'test "$0 $1" = "--prebuilt there"', full_only=True),
+        self.assertEqual((status, text.splitlines()[-1]), (0, "2 passed, 0 failed, 0 skipped"))
+        status, text = run_suites(shell("build", "false"), shell("gpu", 'test "$0 $1" = "--prebuilt there"', tier=Tier.FULL),
                                   arguments=["--gpu", "--prebuilt", "there"])
         self.assertEqual((status, text.splitlines()[-1]), (0, "1 passed, 0 failed, 0 skipped"))
 
@@ -97,25 +104,18 @@ class EndLine(unittest.TestCase):
         self.assertIn("run_on_gpu --bundle", run.stderr)
 
     def test_flags_that_do_not_go_together_are_refused(self):
-        for arguments in (["--prebuilt", "there"], ["--gpu", "--full"], ["--gpu", "--only", "unit"]):
+        for arguments in (["--prebuilt", "there"], ["--gpu", "--full"], ["--gpu", "--only", "unit"], ["--quick", "--full"]):
             with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as said:
                 run_suites(shell("quick", "true"), arguments=arguments)
-            self.assertIn("--gpu", said.getvalue())
+            self.assertIn("--gpu", said.getvalue().splitlines()[-1])
 
 
 class Budgets(unittest.TestCase):
     def test_a_suite_over_its_budget_is_said_so_and_is_no_failure(self):
-        # The clock of the runner is moved, nothing waits.
-        ticks = iter([0.0, 100.0])
-        real, runner.time.monotonic = runner.time.monotonic, lambda: next(ticks)
-        try:
-            out = io.StringIO()
-            late = Suite("late", "", 1, ["true"], counting.count_step)
-            one = runner.Runner(out)
-            one.run_command = lambda command, suite: Run(status=0)
-            result = one.run(late)
-        finally:
-            runner.time.monotonic = real
+        out = io.StringIO()
+        one = runner.Runner(out)
+        one.run_and_count = lambda suite, tag: (counting.Counts(passed=1), 100.0)
+        [result] = one.run([Suite("late", "", 1, ["true"], counting.count_step)])
         self.assertIn("late took 1:40, more than its budget", out.getvalue())
         self.assertIn("OVER ITS BUDGET", result.line())
         self.assertEqual(result.counts.failed, 0)
@@ -124,11 +124,81 @@ class Budgets(unittest.TestCase):
         started = time.monotonic()
         status, text = run_suites(shell("stuck", "sleep 600", budget_min=0.001))
         self.assertEqual(status, 1)
-        self.assertIn("stuck is beyond 3 times its budget and is ended", text)
+        self.assertIn("stuck is ended after 0:00, 3 times its budget", text)
         self.assertLess(time.monotonic() - started, 60)
 
+    def test_tests_of_a_suite_that_was_ended_have_not_failed(self):
+        script = "echo 'FAIL: test_b (m.T.test_b)'; echo 'FAIL: test_c (m.T.test_c)'; echo 'Ran 5 tests in 0.1s'; exec sleep 600"
+        status, text = run_suites(shell("stuck", script, count=counting.count_unittest, budget_min=0.01))
+        self.assertEqual((status, text.splitlines()[-1]), (1, "3 passed, 1 failed, 0 skipped"))
+        self.assertIn("failed: stuck: ended after 0:01, 3 times its budget; 3 of its tests had passed", text)
+        self.assertNotIn("failed: stuck: test_b", text)
+
+
+class Preparation(unittest.TestCase):
+    def test_is_outside_the_budget(self):
+        slow = (["sleep", "1"],)
+        status, text = run_suites(shell("one", "true", budget_min=0.01, prepare=slow))
+        self.assertEqual((status, text.splitlines()[-1]), (0, "1 passed, 0 failed, 0 skipped"))
+        self.assertRegex(text, r"one +0:01 +0:00 / ")
+        self.assertNotIn("BUDGET", text)
+
+    def test_that_fails_is_the_failure_of_its_suite(self):
+        status, text = run_suites(shell("one", "echo it ran", prepare=(["sh", "-c", "exit 7"],)))
+        self.assertEqual((status, text.splitlines()[-1]), (1, "0 passed, 1 failed, 0 skipped"))
+        self.assertIn("failed: one: what it needs did not build: exit status 7", text)
+        self.assertNotIn("it ran", text)
+
+    def test_builds_what_a_suite_needs_where_not_everything_is_built(self):
+        needy = shell("needy", "true", release=("//tools:rondo",), tier=Tier.QUICK)
+        everything = shell("build", "true", lane=Lane.FIRST)
+
+        def prepared(*arguments):
+            chosen, _ = main.choose([everything, needy], main.parse(arguments))
+            return next(suite.prepare for suite in chosen if suite.name == "needy")
+
+        self.assertEqual(prepared(), ())
+        self.assertEqual(prepared("--quick"), (main.bazel("build", "release", "//tools:rondo"),))
+
+    def test_every_suite_says_what_it_runs_of_the_build(self):
+        for suite in SUITES:
+            runs = " ".join(suite.command)
+            if "bazel-bin/tools/rondo" in runs:
+                self.assertIn("//tools:rondo", suite.release, suite.name)
+            for folder in re.findall(r"bazel-bin/(tests/[\w/]+)/\w+", runs):
+                self.assertTrue(any(target.startswith("//" + folder) for target in suite.release), (suite.name, folder))
+
+
+class Lanes(unittest.TestCase):
+    def test_suites_of_two_lanes_run_beside_each_other_and_their_lines_say_whose_they_are(self):
+        with tempfile.TemporaryDirectory() as folder:
+            # Each waits for the other: one after the other they would never end.
+            os.mkfifo(f"{folder}/a")
+            os.mkfifo(f"{folder}/b")
+            suites = (shell("a", f"echo x >{folder}/a; cat {folder}/b; echo over", lane=Lane.BUILDING),
+                      shell("b", f"cat {folder}/a; echo y >{folder}/b; echo over"))  # fmt: skip
+            status, text = run_suites(*suites)
+        self.assertEqual((status, text.splitlines()[-1]), (0, "2 passed, 0 failed, 0 skipped"))
+        for line in ("a | y", "b | x", "a | over", "b | over"):
+            self.assertIn(line, text.splitlines())
+
+    def test_suites_of_one_lane_follow_each_other(self):
+        with tempfile.TemporaryDirectory() as folder:
+            alone = f"mkdir {folder}/a && rmdir {folder}/a"
+            status, _ = run_suites(*(shell(f"s{i}", alone) for i in range(5)), shell("other", "true", lane=Lane.BUILDING))
+        self.assertEqual(status, 0)
+
+    def test_the_first_lane_is_over_before_any_other_begins(self):
+        with tempfile.TemporaryDirectory() as folder:
+            suites = (shell("later", f"test -e {folder}/there"), shell("beside", f"test -e {folder}/there", lane=Lane.BUILDING),
+                      shell("first", f"sleep 0.3; touch {folder}/there", lane=Lane.FIRST))  # fmt: skip
+            status, text = run_suites(*suites)
+        self.assertEqual((status, text.splitlines()[-1]), (0, "3 passed, 0 failed, 0 skipped"))
+
     def test_the_short_run_fits_into_ninety_minutes(self):
-        self.assertLess(sum(suite.budget_min for suite in SUITES if not suite.full_only), 90)
+        usual = [suite for suite in SUITES if suite.tier <= Tier.USUAL]
+        budgets = {lane: sum(suite.budget_min for suite in usual if suite.lane == lane) for lane in Lane}
+        self.assertLess(budgets.pop(Lane.FIRST) + max(budgets.values()), 90)
 
 
 class Tags(unittest.TestCase):
@@ -136,7 +206,7 @@ class Tags(unittest.TestCase):
         files = set()
         for build in (file for folder in ("tests", "transport") for file in (REPOSITORY / folder).glob("**/BUILD")):
             text = build.read_text()
-            lists = re.findall(r"^ONE_THREAD = \[.*?\]", text, re.DOTALL | re.MULTILINE)
+            lists = re.findall(r"^    one_thread = \[.*?\]", text, re.DOTALL | re.MULTILINE)
             tests = [test for test in re.split(r"^(?=\[?(?:cc|cuda)_|    (?:cc|cuda)_)", text, flags=re.MULTILINE) if "# one thread" in test]
             names = re.findall(r'"(\w+?)(?:\.cc|\.h)?"', "".join(lists + tests))
             files |= {file for name in names for end in (".cc", ".h") if (file := build.parent / (name + end)).exists()}
@@ -153,8 +223,8 @@ class Fuzzing(unittest.TestCase):
         return next(suite for suite in SUITES if suite.name == name)
 
     def test_every_run_has_it_and_the_full_one_ten_times_as_much_with_other_inputs(self):
-        self.assertFalse(self.suite("fuzz").full_only)
-        self.assertTrue(self.suite("fuzz-long").full_only)
+        self.assertEqual(self.suite("fuzz").tier, Tier.USUAL)
+        self.assertEqual(self.suite("fuzz-long").tier, Tier.FULL)
         self.assertEqual(self.suite("fuzz").command, ["tests/fuzz/run"])
         self.assertEqual(self.suite("fuzz-long").command, ["tests/fuzz/run", "--times", "10", "--seed", "2"])
 
@@ -277,10 +347,10 @@ class CountingBazel(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
         self.events = []
 
-    def target(self, label, status=None, log=None):
+    def target(self, label, status=None, *logs):
         self.events.append({"id": {"targetConfigured": {"label": label}}, "configured": {"testSize": "MEDIUM"}})
-        if log is not None:
-            path = Path(self.folder.name) / (re.sub(r"\W", "_", label) + ".log")
+        for shard, log in enumerate(logs):
+            path = Path(self.folder.name) / (re.sub(r"\W", "_", label) + f"_{shard}.log")
             path.write_text(log)
             output = [{"name": "test.log", "uri": f"file://{path}"}]
             self.events.append({"id": {"testResult": {"label": label}}, "testResult": {"testActionOutput": output}})
@@ -297,6 +367,13 @@ class CountingBazel(unittest.TestCase):
         self.target("//b:other", "PASSED", "done\n")
         counts = self.count(0)
         self.assertEqual((counts.passed, counts.failed, counts.skipped), (13, 0, 0))
+
+    def test_counts_the_cases_of_all_shards_and_a_shard_that_crashed_is_a_failure(self):
+        first = "[doctest] test cases: 7 | 7 passed | 0 failed | 0 skipped\n"
+        self.target("//a:shards", "PASSED", first, "[doctest] test cases: 6 | 6 passed | 0 failed | 0 skipped\n")
+        self.target("//b:shards", "FAILED", first, "Segmentation fault\n")
+        counts = self.count(3)
+        self.assertEqual((counts.passed, counts.failed, counts.skipped), (20, 1, 0))
 
     def test_parts_of_cases_that_run_in_other_processes_are_no_skips(self):
         self.target("//a:forks", "PASSED", "[doctest] test cases: 5 | 5 passed | 0 failed | 6 skipped\n")

@@ -18,6 +18,7 @@ class Run:
     status: int
     lines: list[str] = field(default_factory=list)  # stdout and stderr as they came
     events: Path | None = None  # Bazel's build events, one JSON object a line
+    ended: bool = False  # it took too long and was ended
 
 
 @dataclass
@@ -103,7 +104,7 @@ def count_bazel(run: Run) -> Counts:
 @dataclass
 class BazelTarget:
     status: str = "NO_STATUS"
-    log: Path | None = None
+    logs: list[Path] = field(default_factory=list)  # one for each shard
 
 
 def bazel_targets(lines: Iterable[str]) -> dict[str, BazelTarget]:
@@ -122,14 +123,13 @@ def bazel_targets(lines: Iterable[str]) -> dict[str, BazelTarget]:
             for output in event["testResult"].get("testActionOutput", []):
                 uri = urllib.parse.urlparse(output.get("uri", ""))
                 if output["name"] == "test.log" and uri.scheme == "file":
-                    target.log = Path(urllib.parse.unquote(uri.path))
+                    target.logs.append(Path(urllib.parse.unquote(uri.path)))
     return targets
 
 
 def count_target(label: str, target: BazelTarget, counts: Counts) -> None:
-    text = ""
-    if target.log is not None and target.log.exists():
-        text = ANSI_COLOUR.sub("", target.log.read_text(encoding="utf-8", errors="replace"))
+    said = "".join(log.read_text(encoding="utf-8", errors="replace") for log in target.logs if log.exists())
+    text = ANSI_COLOUR.sub("", said)
     skips = [match[1].strip() for match in SKIP_LINE.finditer(text)]
     counts.skips += [f"{label}: {reason}" for reason in skips]
     counts.skipped += len(skips)
@@ -149,7 +149,7 @@ def count_target(label: str, target: BazelTarget, counts: Counts) -> None:
             case = match[1]
         elif "ERROR:" in line and case and case not in cases:
             cases.append(case)
-    said = target.status.lower().replace("_", " ")
+    how = target.status.lower().replace("_", " ")
     if target.status == "NO_STATUS":
-        said = "did not build or did not run"
-    counts.failures.append(f"{label} {said}" + "".join(f"\n      {case}" for case in cases))
+        how = "did not build or did not run"
+    counts.failures.append(f"{label} {how}" + "".join(f"\n      {case}" for case in cases))

@@ -1,4 +1,4 @@
-"""tools/test: runs the suites of table.py in order, streams what they say, and counts.
+"""tools/test: runs the suites of table.py, streams what they say, and counts.
 
 The end line is exactly `N passed, N failed, N skipped`; the exit status is 0 only if nothing failed, 2 for wrong usage or a
 full disk and 130 after Ctrl-C.
@@ -7,54 +7,70 @@ full disk and 130 after Ctrl-C.
 import argparse
 import collections
 import sys
+import time
 from dataclasses import replace
 
 import room
 from runner import REPOSITORY, Runner, clock_text
-from table import SUITES
+from table import SUITES, Tier, bazel
+
+# How each run is asked for.
+RUN_OF = {Tier.QUICK: "--quick", Tier.USUAL: "usual", Tier.FULL: "--full"}
+BUILD = "build"  # the suite after which every release target is there
 
 
 def parse(arguments):
     parser = argparse.ArgumentParser(
         prog="tools/test",
         description="Runs every test of Rondo. Missing Debian packages are installed first.",
-        epilog="Budgets are for cold caches on two cores. A suite over its budget is said so; beyond three times its "
-        "budget it is ended and has failed. --full has no budgets.",
+        epilog="Budgets are for two cores. A suite over its budget is said so; beyond three times its budget it is ended and has "
+        "failed. What a suite needs is built first and does not count. --full has no budgets.",
     )
+    parser.add_argument("--quick", action="store_true", help="what to run before each commit: unit tests, layers, scripts, lint")
     parser.add_argument("--full", action="store_true", help="run everything, without time limits")
-    parser.add_argument("--only", metavar="SUITE", action="append", default=[], help="run this suite (may be repeated)")
+    parser.add_argument("--only", metavar="SUITE", action="append", default=[],
+                        help="build what this suite needs and run it (may be repeated)")  # fmt: skip
     parser.add_argument("--torch", metavar="MAJOR", choices=["1", "2"], default="1",
                         help="2: the torch backend on PyPI's torch 2, too (5 GB)")  # fmt: skip
     parser.add_argument("--gpu", action="store_true", help="what needs a GPU, and no more: builds, checks and measures it")
     parser.add_argument("--prebuilt", metavar="DIR",
                         help="with --gpu: run what `tests/cuda/run_on_gpu --bundle DIR` left there, without Bazel, packages or network")
-    parser.add_argument("--list", action="store_true", help="print the suites and their budgets, run nothing")
+    parser.add_argument("--list", action="store_true", help="print the suites, the shortest run that has each, and its budget; run nothing")
     options = parser.parse_args(arguments)
     if options.prebuilt and not options.gpu:
         parser.error("--prebuilt goes with --gpu")
-    if options.gpu and (options.full or options.only):
-        parser.error("--gpu goes with neither --full nor --only")
+    if sum(map(bool, (options.quick, options.full, options.gpu, options.only))) > 1:
+        parser.error("of --quick, --full, --only and --gpu only one goes")
     if options.gpu:
-        options.only = ["gpu"] if options.prebuilt else ["packages", "build", "gpu"]
+        options.only = ["gpu"] if options.prebuilt else ["packages", "gpu"]
     names = [suite.name for suite in SUITES]
     for name in options.only:
         if name not in names:
             parser.error(f"--only {name}: there is no such suite; there are {', '.join(names)}")
+    options.tier = Tier.QUICK if options.quick else Tier.FULL if options.full else Tier.USUAL
     return options
+
+
+def choose(suites, options):
+    """What runs, each with all that has to be built before it; and what a longer run has beside it."""
+    asked = [*options.only, *(["torch-2"] if options.torch == "2" else [])]
+    chosen = [s for s in suites if s.name in asked or (not options.only and s.tier <= options.tier)]
+    left_out = [] if options.only else [s for s in suites if s not in chosen]
+    if options.prebuilt:
+        return [replace(s, command=[*s.command, "--prebuilt", options.prebuilt], prepare=()) for s in chosen], left_out
+    if any(s.name == BUILD for s in chosen):
+        return chosen, left_out
+    return [replace(s, prepare=(bazel("build", "release", *s.release), *s.prepare)) if s.release else s for s in chosen], left_out
 
 
 def main(arguments, suites=SUITES, out=sys.stdout):
     options = parse(arguments)
     if options.list:
         for suite in suites:
-            when = "--full only" if suite.full_only else f"{suite.budget_min:g} min"
-            print(f"{suite.name:12} {when:>11}  {suite.what}", file=out)
+            budget = "" if suite.tier == Tier.FULL else f"{suite.budget_min:g} min"
+            print(f"{suite.name:12} {RUN_OF[suite.tier]:>8} {budget:>7}  {suite.what}", file=out)
         return 0
-    asked = [*options.only, *(["torch-2"] if options.torch == "2" else [])]
-    chosen = [s for s in suites if s.name in asked or (not options.only and (options.full or not s.full_only))]
-    if options.prebuilt:
-        chosen = [replace(suite, command=[*suite.command, "--prebuilt", options.prebuilt]) for suite in chosen]
-    left_out = [s for s in suites if s.full_only and s not in chosen and not options.only]
+    chosen, left_out = choose(suites, options)
 
     short, enough = room.shortage(room.where(REPOSITORY))
     if not enough:
@@ -64,17 +80,18 @@ def main(arguments, suites=SUITES, out=sys.stdout):
         print(f"!! {short}", file=out)
 
     runner = Runner(out, unlimited=options.full)
+    begin = time.monotonic()
     try:
         with runner.interrupts.handled():
-            results = [runner.run(suite) for suite in chosen]
+            results = runner.run(chosen)
     except KeyboardInterrupt:
         print("\ninterrupted; what ran has been ended", file=out, flush=True)
         return 130
-    return report(results, left_out, out)
+    return report(results, left_out, time.monotonic() - begin, out)
 
 
-def report(results, left_out, out):
-    print(f"\n{'suite':12} {'time':>7} / {'budget':7} result", file=out)
+def report(results, left_out, seconds, out):
+    print(f"\n{'suite':12} {'prepared':>8} {'time':>7} / {'budget':7} result", file=out)
     for result in results:
         print(result.line(), file=out)
     for result in results:
@@ -84,9 +101,9 @@ def report(results, left_out, out):
         for reason, times in collections.Counter(result.counts.skips).items():
             print(f"skipped: {result.suite.name}: {reason}" + (f" ({times} times)" if times > 1 else ""), file=out)
     for suite in left_out:
-        print(f"only with --full: {suite.name}: {suite.what}", file=out)
-    total = sum(result.seconds for result in results)
-    print(f"in all {clock_text(total)}", file=out)
+        print(f"not in this run ({RUN_OF[suite.tier]}): {suite.name}: {suite.what}", file=out)
+    total = sum(result.prepared_s + result.seconds for result in results)
+    print(f"in all {clock_text(seconds)}; one after the other {clock_text(total)}", file=out)
     passed = sum(result.counts.passed for result in results)
     failed = sum(result.counts.failed for result in results)
     skipped = sum(result.counts.skipped for result in results)
