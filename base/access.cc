@@ -24,7 +24,7 @@ struct FreeMac {
 const unsigned char* Raw(const std::byte* bytes) { return reinterpret_cast<const unsigned char*>(bytes); }
 
 // False where OpenSSL has no such function (a configuration may forbid it), or no memory.
-bool HmacSha256(Bytes key, std::string_view label, std::initializer_list<Bytes> parts, Proof& out) {
+bool HmacSha256(Bytes key, std::string_view label, std::initializer_list<Bytes> parts, TokenProof& out) {
   const std::unique_ptr<EVP_MAC, FreeMac> mac(EVP_MAC_fetch(nullptr, "HMAC", nullptr));
   const std::unique_ptr<EVP_MAC_CTX, FreeMac> context(mac ? EVP_MAC_CTX_new(mac.get()) : nullptr);
   char digest[] = "SHA256";
@@ -87,14 +87,14 @@ Result<std::shared_ptr<const JobToken>> JobToken::Make(std::string_view text, st
 
 JobToken::~JobToken() { OPENSSL_cleanse(key_.data(), key_.size()); }
 
-Proof JobToken::Prove(std::string_view label, std::initializer_list<Bytes> parts) const {
-  Proof proof;
+TokenProof JobToken::Prove(std::string_view label, std::initializer_list<Bytes> parts) const {
+  TokenProof proof;
   RONDO_CHECK(HmacSha256(key_, label, parts, proof), "OpenSSL gave an HMAC before, and now none");
   return proof;
 }
 
 bool JobToken::Proves(Bytes claimed, std::string_view label, std::initializer_list<Bytes> parts) const {
-  const Proof right = Prove(label, parts);
+  const TokenProof right = Prove(label, parts);
   return claimed.size() == right.size() && CRYPTO_memcmp(claimed.data(), right.data(), right.size()) == 0;
 }
 

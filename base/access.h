@@ -27,7 +27,7 @@ inline constexpr std::size_t kProofBytes = 32;
 
 // A number that is used once, so that what was heard of one handshake is worth nothing in another one.
 using Nonce = std::array<std::byte, kNonceBytes>;
-using Proof = std::array<std::byte, kProofBytes>;
+using TokenProof = std::array<std::byte, kProofBytes>;
 using DerivedKey = std::array<std::byte, kProofBytes>;
 
 // Fills the bytes with what nobody can foretell; false where there is nothing to draw from.
@@ -49,7 +49,7 @@ class JobToken {
   JobToken& operator=(const JobToken&) = delete;
 
   // Equal for equal `label` and `parts`, each part taken with its length, so that no two lists of parts are alike.
-  Proof Prove(std::string_view label, std::initializer_list<Bytes> parts) const;
+  TokenProof Prove(std::string_view label, std::initializer_list<Bytes> parts) const;
   // Takes the same time whatever `claimed` is.
   bool Proves(Bytes claimed, std::string_view label, std::initializer_list<Bytes> parts) const;
 

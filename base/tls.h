@@ -149,7 +149,7 @@ class TlsSession {
 
  private:
   friend struct TlsCallbacks;
-  TlsSession(std::shared_ptr<const TlsContext> context, Role role, std::string peer);
+  TlsSession(std::shared_ptr<const TlsContext> context, std::string peer);
 
   // Keeps and gives what OpenSSL's queue of errors says.
   Error Fail();
@@ -158,7 +158,6 @@ class TlsSession {
   Status PutRecord(Bytes bytes);
 
   const std::shared_ptr<const TlsContext> context_;
-  const Role role_;
   const std::string peer_;
   ssl_st* ssl_ = nullptr;
   bio_st* wire_ = nullptr;                 // the far end of the pair of buffers whose near end is ssl_'s

@@ -23,7 +23,7 @@ int Count(std::size_t bytes) { return static_cast<int>(std::min<std::size_t>(byt
 Result<std::unique_ptr<TlsSession>> TlsSession::Make(std::shared_ptr<const TlsContext> context, Role role,
                                                      std::string peer, std::size_t buffer_bytes) {
   RONDO_CHECK(context != nullptr && buffer_bytes >= kTlsSmallBuffer);
-  std::unique_ptr<TlsSession> session(new TlsSession(std::move(context), role, std::move(peer)));
+  std::unique_ptr<TlsSession> session(new TlsSession(std::move(context), std::move(peer)));
   ERR_clear_error();
   BIO* near = nullptr;
   session->ssl_ = SSL_new(session->context_->context_);
@@ -46,8 +46,8 @@ Result<std::unique_ptr<TlsSession>> TlsSession::Make(std::shared_ptr<const TlsCo
   return session;
 }
 
-TlsSession::TlsSession(std::shared_ptr<const TlsContext> context, Role role, std::string peer)
-    : context_(std::move(context)), role_(role), peer_(std::move(peer)) {}
+TlsSession::TlsSession(std::shared_ptr<const TlsContext> context, std::string peer)
+    : context_(std::move(context)), peer_(std::move(peer)) {}
 
 TlsSession::~TlsSession() {
   SSL_free(ssl_);

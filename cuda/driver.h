@@ -79,6 +79,9 @@ namespace rondo::cuda {
   X(LaunchKernel)                      \
   X(LaunchHostFunc)
 
+// How the driver names memory of a GPU.
+inline CUdeviceptr AddressOf(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
+
 struct Driver {
 #define RONDO_CUDA_MEMBER(name) decltype(&cu##name) name = nullptr;
   RONDO_CUDA_DRIVER_FUNCTIONS(RONDO_CUDA_MEMBER)

@@ -5,8 +5,6 @@
 namespace rondo::cuda {
 namespace {
 
-CUdeviceptr AddressOf(const std::byte* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
-
 // Exported are whole pages of the host's size. None where the driver does not export this kind of memory: adapters may
 // know another way.
 Fd DmaBufOf(const Gpu& gpu, CUdeviceptr base, std::size_t bytes) {

@@ -17,7 +17,6 @@
 namespace rondo::cuda {
 namespace {
 
-CUdeviceptr AddressOf(const std::byte* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
 std::byte* MemoryAt(CUdeviceptr address) { return reinterpret_cast<std::byte*>(address); }
 
 // Smaller allocations are parts of such a block, and others are shown the whole of it, with whatever else lies there.

@@ -18,8 +18,6 @@ namespace {
 // A wait compares as signed numbers do that may wrap: this one is reached by every sequence.
 constexpr std::uint64_t kForGood = std::numeric_limits<std::int64_t>::max();
 
-CUdeviceptr AddressOf(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
-
 // Up to which copies to a device were seen to be done by the engine that computes (H200, driver 580: more than 16 KiB,
 // and less than 64).
 constexpr std::size_t kShortBytes = (64 << 10) - 1;

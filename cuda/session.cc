@@ -11,8 +11,6 @@ namespace rondo {
 namespace cuda {
 namespace {
 
-CUdeviceptr AddressOf(const std::byte* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
-
 class OwnMemory final : public CudaMemory {
  public:
   OwnMemory(std::shared_ptr<const Gpu> gpu, CUdeviceptr address) : gpu_(std::move(gpu)), address_(address) {}

@@ -109,7 +109,7 @@ std::string EncodeClaim(const Member& member) {
   return out.Take();
 }
 
-std::optional<Member> DecodeClaim(std::string_view bytes) {
+std::optional<Member> DecodeMember(std::string_view bytes) {
   ByteReader in(bytes);
   Member member = ReadMember(in);
   return in.AtEnd() ? std::optional(member) : std::nullopt;
@@ -279,7 +279,7 @@ class Meeting {
     RONDO_ASSIGN(const CompareSetResult result,
                  store_.CompareSet(ClaimKey(self_.rank), std::nullopt, EncodeClaim(self_), options_.deadline));
     if (result.swapped) return {};
-    const auto holder = DecodeClaim(result.current);
+    const auto holder = DecodeMember(result.current);
     if (!holder) return tl::unexpected(Unreadable(store_, ClaimKey(self_.rank)));
     if (holder->instance == self_.instance) return {};  // our own, from a call that was cut short
     return FailMeeting(
@@ -301,7 +301,7 @@ class Meeting {
       if (!claims && claims.error().code() == ErrorCode::kStoreTimeout) return TimedOut(claims.error());
       if (!claims) return tl::unexpected(claims.error());
       for (const std::string& bytes : *claims) {
-        auto member = DecodeClaim(bytes);
+        auto member = DecodeMember(bytes);
         if (!member) return tl::unexpected(Unreadable(store_, ClaimKey(static_cast<Rank>(members.size()))));
         members.push_back(std::move(*member));
       }
@@ -404,7 +404,7 @@ class Meeting {
       if (!claim) {
         absent.push_back(rank);
       } else if (++listed <= kListedRanks) {
-        const auto member = DecodeClaim(*claim);
+        const auto member = DecodeMember(*claim);
         present += fmt::format("{}{} ({})", present.empty() ? "" : ", ", rank, member ? Who(*member) : "unreadable");
       }
     }

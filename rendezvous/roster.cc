@@ -31,11 +31,11 @@ using roster::NewcomerKey;
 using roster::Prefix;
 using roster::RosterKey;
 
-constexpr std::size_t kListedRanks = 16;
+constexpr std::size_t kListedAbsent = 16;
 // Between two looks at who has come: deaths that others noticed, newcomers, and time itself do not wake a Wait.
 // Growing, so that a thousand ranks that wait for one do not keep the store busy.
-constexpr Duration kFirstPause = std::chrono::milliseconds(50);
-constexpr Duration kLongestPause = std::chrono::seconds(1);
+constexpr Duration kFirstLookPause = std::chrono::milliseconds(50);
+constexpr Duration kLongestLookPause = std::chrono::seconds(1);
 // Newcomers are counted through the whole life of a job, so only the latest are looked at: a look then fits into one
 // batch, whatever the count says.
 constexpr std::uint64_t kNewcomersLookedAt = 4096;
@@ -61,7 +61,7 @@ class Agreement {
 
   Result<Roster> Agree() {
     RONDO_TRY(PutClaim());
-    for (Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+    for (Duration pause = kFirstLookPause;; pause = std::min(2 * pause, kLongestLookPause)) {
       RONDO_TRY(Look());
       if (standing_) return Enter(*standing_);
       const TimePoint now = clock_.Now();
@@ -273,11 +273,11 @@ class Agreement {
     std::string absent;
     std::size_t listed = 0;
     for (std::size_t rank = 0; rank < previous().size(); ++rank) {
-      if (claims_[rank] || ++listed > kListedRanks) continue;
+      if (claims_[rank] || ++listed > kListedAbsent) continue;
       absent += fmt::format("{}rank {} ({}): {}", absent.empty() ? "" : "; ", previous()[rank].old_rank,
                             Who(previous()[rank]), WhyNot(rank, options_.previous));
     }
-    if (listed > kListedRanks) absent += fmt::format("; and {} more", listed - kListedRanks);
+    if (listed > kListedAbsent) absent += fmt::format("; and {} more", listed - kListedAbsent);
     ErrorDetails details;
     details.code = ErrorCode::kRebuildFailed;
     details.message = fmt::format(

@@ -25,7 +25,7 @@ namespace {
 constexpr Duration kFirstPause = std::chrono::milliseconds(5);
 constexpr Duration kLongestPause = std::chrono::seconds(1);
 constexpr Duration kConnectPatience = std::chrono::seconds(3);  // for one of several addresses
-constexpr std::size_t kReadBytes = 64 << 10;
+constexpr std::size_t kReplyReadBytes = 64 << 10;
 
 // poll(2)'s milliseconds until `deadline`, rounded up so that a loop never spins before it; 0 when it has passed.
 int PollMs(TimePoint deadline, TimePoint now) {
@@ -338,7 +338,7 @@ void TcpStoreClient::Flush() {
 }
 
 void TcpStoreClient::ReadAnswers() {
-  std::array<char, kReadBytes> buffer;
+  std::array<char, kReplyReadBytes> buffer;
   for (;;) {
     if (lost_) return;
     const ssize_t bytes = wire_.Receive(fd_, std::as_writable_bytes(std::span(buffer)));

@@ -51,7 +51,7 @@ Result<ServerGreeting::Next> ServerGreeting::TakeProof(std::string& bytes) {
 
 std::string ServerGreeting::Encode(HelloReply reply) const {
   if (!proved_) return store_protocol::Encode(reply);
-  reply.proof = Proof{};
+  reply.proof = TokenProof{};
   std::string bytes = store_protocol::Encode(reply);
   bytes.resize(bytes.size() - kProofBytes);
   return bytes + ToText(token_->Prove(kServer, {AsBytes(hello_bytes_), AsBytes(challenge_), AsBytes(bytes)}));

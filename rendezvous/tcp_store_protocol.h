@@ -55,8 +55,8 @@ std::string Encode(const Hello& hello);
 struct HelloReply {
   std::uint16_t version = kVersion;
   std::optional<Error> refused;
-  std::optional<Nonce> challenge;  // prove that you know the job's token: a proof is wanted, another reply follows
-  std::optional<Proof> proof;      // that the server knows it, where the client has proved itself
+  std::optional<Nonce> challenge;   // prove that you know the job's token: a proof is wanted, another reply follows
+  std::optional<TokenProof> proof;  // that the server knows it, where the client has proved itself
 };
 std::string Encode(const HelloReply& reply);
 

@@ -39,8 +39,9 @@ namespace {
 
 using asio::ip::tcp;
 
-constexpr std::size_t kReadBytes = 64 << 10;  // one read of one client; a shared buffer, so idle clients cost none
-constexpr std::size_t kReadsInARow = 16;      // then the others have their turn
+constexpr std::size_t kRequestReadBytes = 64
+                                          << 10;  // one read of one client; a shared buffer, so idle clients cost none
+constexpr std::size_t kReadsInARow = 16;          // then the others have their turn
 constexpr std::size_t kWritePieces = 64;
 constexpr Duration kLogPause = std::chrono::seconds(1);
 
@@ -69,7 +70,7 @@ class TcpStoreServer::Loop {
         acceptor_(io_),
         accept_pause_(io_),
         hello_timer_(io_),
-        scratch_(kReadBytes) {}
+        scratch_(kRequestReadBytes) {}
 
   ~Loop() {
     if (thread_.joinable()) {

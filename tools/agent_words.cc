@@ -13,7 +13,7 @@
 namespace rondo {
 namespace {
 
-constexpr int kMaxReads = 16;  // at one call, of 64 KiB each
+constexpr int kMaxWordReads = 16;  // at one call, of 64 KiB each
 
 bool IsKind(std::uint8_t kind) {
   return std::string_view("hjrxskoep").find(static_cast<char>(kind)) != std::string_view::npos;
@@ -115,7 +115,7 @@ Result<bool> AgentStream::TakeMagic() {
 void AgentStream::Receive() {
   received_.erase(0, std::exchange(taken_, 0));
   std::array<char, 64 << 10> buffer;
-  for (int reads = 0; reads < kMaxReads && !over(); ++reads) {
+  for (int reads = 0; reads < kMaxWordReads && !over(); ++reads) {
     const ssize_t got = ::read(in_.get(), buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return;

@@ -20,6 +20,7 @@
 #include "collectives/cpu_list.h"
 #include "rendezvous/membership.h"
 #include "rendezvous/net_address.h"
+#include "tools/comma_list.h"
 #include "tools/commands.h"
 #include "tools/doctor_findings.h"
 #include "tools/doctor_probe.h"
@@ -38,11 +39,6 @@ struct DoctorFlags {
   bool quiet = false;
   std::string json;
 };
-
-int Complain(const std::string& text, int exit_code) {
-  PrintError("rondo doctor: {}\n", text);
-  return exit_code;
-}
 
 std::map<std::string, std::string> OwnEnvironment() {
   std::map<std::string, std::string> variables;
@@ -102,7 +98,7 @@ int Doctor(DoctorFlags& flags) {
       file << json;
       file.flush();
       if (!file)
-        return Complain(fmt::format("--json: {} cannot be written: {}", flags.json, std::strerror(errno)),
+        return Complain("doctor", fmt::format("--json: {} cannot be written: {}", flags.json, std::strerror(errno)),
                         kExitWrongUsage);
     }
   }

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "tools/comma_list.h"
 #include "tools/doctor_findings.h"
-#include "tools/flags.h"
 
 namespace rondo {
 namespace {

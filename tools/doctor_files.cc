@@ -10,7 +10,7 @@
 #include <sstream>
 #include <system_error>
 
-#include "tools/flags.h"
+#include "tools/comma_list.h"
 #include "transport/fd.h"
 
 namespace rondo {

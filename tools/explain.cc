@@ -21,6 +21,7 @@
 #include "collectives/schedule/text.h"
 #include "rendezvous/init_method.h"
 #include "rendezvous/membership.h"
+#include "tools/comma_list.h"
 #include "tools/commands.h"
 #include "tools/flags.h"
 #include "tools/output.h"
@@ -36,7 +37,7 @@ namespace {
 // the second not at all.
 constexpr int kSmallWorld = 8, kMaxTextRanks = 256;
 
-struct Flags {
+struct ExplainFlags {
   Collective collective = Collective::kAllReduce;
   int ranks = 0;
   std::uint64_t bytes = 0;
@@ -85,17 +86,12 @@ class Counter final : public Transfers {
   std::uint64_t transfers_ = 0;
 };
 
-int Complain(const std::string& text, int exit_code) {
-  PrintError("rondo explain: {}\n", text);
-  return exit_code;
-}
-
 // In how many blocks the elements of a rank's largest buffer lie.
 std::uint64_t BlocksPerRank(Collective collective, int ranks) {
   return BlocksOf(collective, 2) > 1 ? static_cast<std::uint64_t>(ranks) : 1;
 }
 
-void ExplainSchedule(const Flags& flags, const AlgorithmEntry& entry, std::uint64_t count) {
+void ExplainSchedule(const ExplainFlags& flags, const AlgorithmEntry& entry, std::uint64_t count) {
   const World world{.size = flags.ranks, .root = flags.root};
   const std::uint32_t chunks = ChunksOf(entry, world);
   const std::uint32_t blocks = BlocksOf(entry.collective, flags.ranks);
@@ -145,7 +141,7 @@ void ExplainTimes(const Selector& selector, const Call& call, Algorithm chosen) 
 }
 
 // Among ranks that share memory nothing is chosen and no schedule runs, unless an algorithm is asked for.
-bool TakesBoard(const Flags& flags) {
+bool TakesBoard(const ExplainFlags& flags) {
   return flags.transport == "shm" && flags.ranks > 1 && flags.ranks <= kMaxBoardRanks &&
          flags.algorithm.value_or(Algorithm::kBoard) == Algorithm::kBoard;
 }
@@ -156,14 +152,15 @@ void ExplainAddresses(const Transport& transport) {
   fmt::print("\naddresses of {}\n{}\n", LocalHostName(), transport.DescribeAddress());
 }
 
-int Explain(Flags& flags) {
+int Explain(ExplainFlags& flags) {
   if (const Status profile = TakeProfileOfEnvironment(flags.profile); !profile)
-    return Complain(profile.error().message(), kExitWrongUsage);
+    return Complain("explain", profile.error().message(), kExitWrongUsage);
   if (flags.root >= flags.ranks) {
-    return Complain(fmt::format("--root: {} is outside 0..{}", flags.root, flags.ranks - 1), kExitWrongUsage);
+    return Complain("explain", fmt::format("--root: {} is outside 0..{}", flags.root, flags.ranks - 1),
+                    kExitWrongUsage);
   }
   if (flags.text && flags.ranks > kMaxTextRanks) {
-    return Complain(fmt::format("--text: wants at most {} ranks", kMaxTextRanks), kExitWrongUsage);
+    return Complain("explain", fmt::format("--text: wants at most {} ranks", kMaxTextRanks), kExitWrongUsage);
   }
   const bool has_data = flags.collective != Collective::kBarrier;
   const std::uint64_t blocks = BlocksPerRank(flags.collective, flags.ranks);
@@ -175,7 +172,7 @@ int Explain(Flags& flags) {
   const bool board = TakesBoard(flags);
   const Result<Selection> selection =
       board ? Selection{Algorithm::kBoard, "all ranks share memory"} : selector.Choose(flags.algorithm, call);
-  if (!selection) return Complain("--algorithm: " + selection.error().message(), kExitWrongUsage);
+  if (!selection) return Complain("explain", "--algorithm: " + selection.error().message(), kExitWrongUsage);
   fmt::print("collective  {} among {} ranks", Name(flags.collective), flags.ranks);
   if (has_data && blocks == 1) fmt::print(", {} x {} = {} bytes", Name(flags.type), count, bytes);
   if (has_data && blocks > 1) fmt::print(", {} x {} x {} ranks = {} bytes", Name(flags.type), count, blocks, bytes);
@@ -200,7 +197,7 @@ int Explain(Flags& flags) {
   const auto transport = MakeTcpTransport(options);
   if (!transport) {
     const bool usage = transport.error().code() == ErrorCode::kInvalidArgument;
-    return Complain(transport.error().ToString(), usage ? kExitWrongUsage : kExitFailed);
+    return Complain("explain", transport.error().ToString(), usage ? kExitWrongUsage : kExitFailed);
   }
   ExplainAddresses(**transport);
   return kExitDone;
@@ -219,7 +216,7 @@ std::function<std::string(const std::string&)> Named(T& value, Parse parse, cons
 }  // namespace
 
 void AddExplainCommand(CLI::App& app, int& exit_code) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ExplainFlags>();
   CLI::App* explain =
       app.add_subcommand("explain", "Say which algorithm a call would use and why, what it moves, and which addresses");
   explain->footer("Example: rondo explain all_reduce -N 4 --bytes 1M");

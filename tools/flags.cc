@@ -100,16 +100,6 @@ CLI::Option* AddTls(CLI::App& app, std::optional<TlsMode>& take) {
       "RONDO_TLS_PSK; certificates: by the files that RONDO_TLS_CA, RONDO_TLS_CERTIFICATE and RONDO_TLS_KEY name");
 }
 
-std::vector<std::string> SplitAtCommas(std::string_view list) {
-  std::vector<std::string> items;
-  for (std::size_t at = 0; at <= list.size();) {
-    const std::size_t comma = std::min(list.find(',', at), list.size());
-    items.emplace_back(list.substr(at, comma - at));
-    at = comma + 1;
-  }
-  return items;
-}
-
 std::string NearestFlag(const CLI::App& app, const std::string& mistyped) {
   const std::string word = mistyped.substr(0, mistyped.find('='));
   std::string nearest;

@@ -47,9 +47,6 @@ std::string NamesOf(const Values& values) {
   return names;
 }
 
-// "a,b" as "a" and "b"; N commas part N + 1 items, which may be empty.
-std::vector<std::string> SplitAtCommas(std::string_view list);
-
 // The flag of the subcommand in use that is closest to a mistyped one, with its dashes; "" when none is near.
 std::string NearestFlag(const CLI::App& app, const std::string& mistyped);
 

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <utility>
 
-#include "tools/flags.h"
+#include "tools/comma_list.h"
 
 namespace rondo {
 namespace {

@@ -18,7 +18,7 @@ namespace {
 
 // Shades run from --cold to --hot by --v, the cell's share of the best; text stays readable on all of them, in the dark
 // too.
-constexpr const char* kStyle = R"(
+constexpr const char* kMatrixStyle = R"(
 :root { color-scheme: light dark; --page: #fff; --text: #1f2328; --faint: #656d76; --rule: #d8dee4; --cold: #f3f6fa;
   --hot: #8fbfe8; --bad: #c62828; --bad-soft: #fbd9d7; --good: #1a7f37; }
 @media (prefers-color-scheme: dark) {
@@ -241,7 +241,7 @@ std::string MatrixToHtml(const Matrix& matrix, const HostFacts& host) {
              "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
              "content=\"width=device-width\"><title>{0}</title><style>{1}</style></head>\n<body><h1>{0}</h1>\n"
              "<p class=\"faint\">rondo {2} on {3} ({4}, {5} cores, {6}). Pairs are measured one after the other.</p>\n",
-             Escaped(page.Title()), kStyle, kRondoVersion, Escaped(host.name), Escaped(host.cpu), host.cores,
+             Escaped(page.Title()), kMatrixStyle, kRondoVersion, Escaped(host.name), Escaped(host.cpu), host.cores,
              Escaped(host.kernel)) +
          page.Verdict() + "<div class=\"maps\">\n" + page.Bandwidth() + page.BothWays() + page.Latency() + "</div>\n" +
          page.Paths() + "</body></html>\n";

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/result.h"
@@ -17,6 +18,12 @@ template <typename... Args>
 void PrintError(fmt::format_string<Args...> text, Args&&... args) {
   const std::string words = fmt::format(text, std::forward<Args>(args)...);
   std::fwrite(words.data(), 1, words.size(), stderr);
+}
+
+// Says what is wrong, "rondo perf: text" for the command "perf", and returns the exit code.
+inline int Complain(std::string_view command, std::string_view text, int exit_code) {
+  PrintError("rondo {}: {}\n", command, text);
+  return exit_code;
 }
 
 // Writes `text` to the file that `flag` names, "-" for stdout. kResource.

@@ -38,11 +38,6 @@ void ApplyDevice(const PerfFlags& flags, CommunicatorOptions& options) {
   if (flags.device_turns_host_bytes) options.device_turns_host_bytes = *flags.device_turns_host_bytes;
 }
 
-int Complain(const std::string& text, int exit_code) {
-  PrintError("rondo perf: {}\n", text);
-  return exit_code;
-}
-
 // What the flight recorder holds, for --record-dir. A result is none the worse for it when that fails.
 void LeaveRecords(const Communicator& communicator, const char* reason, bool say_where) {
   const Result<std::string> written = communicator.WriteRecords(reason);
@@ -60,12 +55,12 @@ void AnswerReport(const Communicator& communicator, const PerfFlags& flags) {
 // Everything that one rank does once it has a communicator.
 int MeasureOnRank(Communicator& communicator, const Clock& clock, const PerfFlags& flags) {
   const auto report = [&](const Error& error, int exit_code) {
-    return Complain(fmt::format("rank {}: {}", communicator.rank(), error.ToString()), exit_code);
+    return Complain("perf", fmt::format("rank {}: {}", communicator.rank(), error.ToString()), exit_code);
   };
   // Usage that only rank 0 finds wrong: the others are told what it is.
   const auto refuse = [&](const Error& error) {
     communicator.Abort(error.message());
-    return Complain(error.message(), kExitWrongUsage);
+    return Complain("perf", error.message(), kExitWrongUsage);
   };
   // Of a measurement that came to no verdict. A baseline that has nothing to compare was the wrong one.
   const auto report_measuring = [&](const Error& error) {
@@ -89,7 +84,7 @@ int MeasureOnRank(Communicator& communicator, const Clock& clock, const PerfFlag
   measure.board =
       SharesMemory(flags) && communicator.place().host_count() == 1 && communicator.world_size() <= kMaxBoardRanks;
   const auto cases = PlanCases(measure, communicator.world_size());
-  if (!cases) return Complain(cases.error().message(), kExitWrongUsage);
+  if (!cases) return Complain("perf", cases.error().message(), kExitWrongUsage);
   if (communicator.rank() == 0) {
     if (const Status files = CheckPerfFiles(flags); !files) return refuse(files.error());
   }
@@ -151,7 +146,7 @@ int MeasureInProcess(const PerfFlags& flags) {
       flags.integrity.ApplyTo(options);
       auto created = Communicator::Create(std::move(options));
       if (!created) {
-        Complain(fmt::format("rank {}: {}", rank, created.error().ToString()), kExitFailed);
+        Complain("perf", fmt::format("rank {}: {}", rank, created.error().ToString()), kExitFailed);
         return;
       }
       Communicator& communicator = **created;
@@ -190,6 +185,7 @@ int MeasureAsRank(PerfFlags& flags) {
   const auto method = ParseInitMethod(url, ProcessEnvironment);
   if (!method && flags.rendezvous.empty()) {
     return Complain(
+        "perf",
         "which ranks? Give -N RANKS to start them here, or start this under a launcher; " + method.error().ToString(),
         kExitWrongUsage);
   }
@@ -224,7 +220,7 @@ int MeasureAsRank(PerfFlags& flags) {
   if (!communicator) {
     const std::optional<Rank> rank = flags.rank ? flags.rank : method ? method->rank : std::nullopt;
     const bool usage = communicator.error().code() == ErrorCode::kInvalidArgument;
-    return Complain((rank ? fmt::format("rank {}: ", *rank) : "") + communicator.error().ToString(),
+    return Complain("perf", (rank ? fmt::format("rank {}: ", *rank) : "") + communicator.error().ToString(),
                     usage ? kExitWrongUsage : kExitFailed);
   }
   interrupts.OnInterrupt([&](int signal) { (*communicator)->Abort(ReasonOf(signal)); });
@@ -245,12 +241,12 @@ int MeasureOnLocalRanks(const PerfFlags& flags) {
   launch.explained_exit_code = kExitFailed;
   const SteadyClock clock;
   const Result<int> code = Launch(launch, clock);
-  return code ? *code : Complain(code.error().ToString(), kExitFailed);
+  return code ? *code : Complain("perf", code.error().ToString(), kExitFailed);
 }
 
 int RunPerf(PerfFlags& flags) {
   if (const Status settled = SettlePerfFlags(flags); !settled)
-    return Complain(settled.error().message(), kExitWrongUsage);
+    return Complain("perf", settled.error().message(), kExitWrongUsage);
   if (flags.transport == "inproc") return MeasureInProcess(flags);
   return flags.local_ranks && !flags.launched ? MeasureOnLocalRanks(flags) : MeasureAsRank(flags);
 }

@@ -11,6 +11,7 @@
 
 #include "collectives/algorithms/table.h"
 #include "rendezvous/membership.h"
+#include "tools/comma_list.h"
 #include "tools/flags.h"
 #include "tools/profile_flag.h"
 #include "transport/rail.h"

@@ -18,7 +18,7 @@ namespace {
 constexpr double kWidth = 560, kHeight = 300, kLeft = 62, kRight = 12, kTop = 12, kBottom = 34;
 constexpr std::array kColors{"#1b6ca8", "#d1495b", "#2e8b57", "#b8860b", "#6a4c93", "#00798c", "#8c510a", "#555555"};
 
-constexpr const char* kStyle = R"(
+constexpr const char* kReportStyle = R"(
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 1180px; padding: 0 1em; color: #222; }
 h2 { margin: 2em 0 .4em; font-size: 1.1em; }
 figure { display: inline-block; margin: 0 1em 1em 0; }
@@ -202,7 +202,8 @@ std::string ToHtml(const std::vector<PerfRow>& rows, const HostFacts& host) {
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title><style>{1}</style></head>\n"
       "<body><h1>{0}</h1>\n<p>rondo {2} on {3} ({4}, {5} cores, {6}). Times are those of the slowest rank in each "
       "iteration.</p>\n",
-      Escaped(heading), kStyle, kRondoVersion, Escaped(host.name), Escaped(host.cpu), host.cores, Escaped(host.kernel));
+      Escaped(heading), kReportStyle, kRondoVersion, Escaped(host.name), Escaped(host.cpu), host.cores,
+      Escaped(host.kernel));
   for (const auto& [title, members] : groups) html += Group(title, members);
   return html + TableOf(rows) + "</body></html>\n";
 }

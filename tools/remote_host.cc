@@ -20,7 +20,7 @@ constexpr std::size_t kMaxSaidBytes = 4096;  // of ssh's stderr; the end is what
 // From the end of the agent's words to that of ssh, which then has its exit code to hand on.
 constexpr Duration kLastMoment = std::chrono::seconds(1);
 // For the last output to come when all ranks have ended.
-constexpr Duration kFarewell = std::chrono::seconds(10);
+constexpr Duration kAgentFarewell = std::chrono::seconds(10);
 
 // ssh hands one line to the shell there.
 std::string Quoted(const std::string& text) {
@@ -224,7 +224,7 @@ void RemoteHost::GiveUp() {
 }
 
 void RemoteHost::Finish() {
-  const TimePoint give_up = Later(clock_.Now(), kFarewell);
+  const TimePoint give_up = Later(clock_.Now(), kAgentFarewell);
   while (!failure_ && clock_.Now() < give_up) {
     std::vector<pollfd> fds;
     AddDescriptors(fds);

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "collectives/connect.h"
 #include "rendezvous/membership.h"
+#include "tools/comma_list.h"
 #include "tools/commands.h"
 #include "tools/flags.h"
 #include "tools/host_list.h"

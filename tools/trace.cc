@@ -26,11 +26,6 @@ struct TraceFlags {
   std::string json;
 };
 
-int Complain(const std::string& text, int exit_code) {
-  PrintError("rondo trace: {}\n", text);
-  return exit_code;
-}
-
 Result<Trace> ReadTrace(const std::vector<std::string>& arguments) {
   RONDO_ASSIGN(const std::vector<std::string> files, FindDumps(arguments));
   std::vector<Dump> dumps;
@@ -43,16 +38,16 @@ Result<Trace> ReadTrace(const std::vector<std::string>& arguments) {
 
 int RunTrace(const TraceFlags& flags) {
   if (flags.out == "-" && flags.json == "-")
-    return Complain("--out and --json: only one of them can have stdout", kExitWrongUsage);
+    return Complain("trace", "--out and --json: only one of them can have stdout", kExitWrongUsage);
   const Result<Trace> trace = ReadTrace(flags.files);
-  if (!trace) return Complain(trace.error().message(), kExitWrongUsage);
+  if (!trace) return Complain("trace", trace.error().message(), kExitWrongUsage);
   const std::vector<GroupFindings> findings = FindingsOf(*trace);
   const bool data_on_stdout = flags.out == "-" || flags.json == "-";
   fmt::print(data_on_stdout ? stderr : stdout, "{}", TraceText(*trace, findings));
   Status written;
   if (!flags.out.empty()) written = WriteOutput("--out", flags.out, TraceEvents(*trace));
   if (written && !flags.json.empty()) written = WriteOutput("--json", flags.json, TraceJson(*trace, findings));
-  if (!written) return Complain(written.error().message(), kExitWrongUsage);
+  if (!written) return Complain("trace", written.error().message(), kExitWrongUsage);
   for (const GroupFindings& group : findings)
     if (!group.IsHealthy()) return kExitFailed;
   return kExitDone;

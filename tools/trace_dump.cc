@@ -18,7 +18,7 @@
 namespace rondo {
 namespace {
 
-using Json = nlohmann::json;
+using ParsedJson = nlohmann::json;
 
 constexpr std::array<std::string_view, 4> kStates{"scheduled", "started", "completed", "failed"};
 constexpr std::array<std::string_view, 5> kMeetingAll{"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
@@ -34,35 +34,35 @@ bool IsOneOf(const Names& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-std::uint64_t CountAt(const Json& object, const char* key) {
-  const Json& value = object.at(key);
+std::uint64_t CountAt(const ParsedJson& object, const char* key) {
+  const ParsedJson& value = object.at(key);
   if (!value.is_number_unsigned()) throw Unfit{fmt::format("{} wants a whole number, not {}", key, value.dump())};
   return value.get<std::uint64_t>();
 }
 
-Duration TimeAt(const Json& object, const char* key) {
-  const Json& value = object.at(key);
+Duration TimeAt(const ParsedJson& object, const char* key) {
+  const ParsedJson& value = object.at(key);
   if (!value.is_number_integer()) throw Unfit{fmt::format("{} wants nanoseconds, not {}", key, value.dump())};
   return Duration(value.get<std::int64_t>());
 }
 
-std::optional<Duration> TimeOrNull(const Json& object, const char* key) {
+std::optional<Duration> TimeOrNull(const ParsedJson& object, const char* key) {
   return object.at(key).is_null() ? std::nullopt : std::optional(TimeAt(object, key));
 }
 
-std::string TextAt(const Json& object, const char* key) { return object.at(key).get<std::string>(); }
+std::string TextAt(const ParsedJson& object, const char* key) { return object.at(key).get<std::string>(); }
 // "" where it is null or not there.
-std::string TextOrNull(const Json& object, const char* key) {
+std::string TextOrNull(const ParsedJson& object, const char* key) {
   const auto found = object.find(key);
   return found == object.end() || found->is_null() ? "" : found->get<std::string>();
 }
 
-std::optional<std::uint64_t> CountIfThere(const Json& object, const char* key) {
+std::optional<std::uint64_t> CountIfThere(const ParsedJson& object, const char* key) {
   return object.contains(key) ? std::optional(CountAt(object, key)) : std::nullopt;
 }
 
 // "all_reduce float32 x 1000 sum", "broadcast int8 x 3 from rank 2", "barrier"; as OperationDescriptor::ToString.
-std::string InWords(const Json& ours) {
+std::string InWords(const ParsedJson& ours) {
   const std::string collective = TextAt(ours, "collective");
   const bool varying = ours.at("varying").get<bool>();
   std::string text = collective + (varying ? "_v" : "");
@@ -80,7 +80,7 @@ std::string InWords(const Json& ours) {
 }
 
 // "send float32 x 10 to rank 3 with tag 7", "recv float32 x 10 from any rank with any tag"
-std::string MessageInWords(const Json& ours) {
+std::string MessageInWords(const ParsedJson& ours) {
   const bool sends = TextAt(ours, "message") == "send";
   const auto or_any = [&](const char* key, const char* word) {
     return ours.at(key).is_null() ? fmt::format("any {}", word) : fmt::format("{} {}", word, CountAt(ours, key));
@@ -89,9 +89,9 @@ std::string MessageInWords(const Json& ours) {
                      sends ? "to" : "from", or_any("peer", "rank"), or_any("tag", "tag"));
 }
 
-TracedOperation OperationFrom(const Json& entry) {
+TracedOperation OperationFrom(const ParsedJson& entry) {
   TracedOperation operation;
-  const Json& ours = entry.at("rondo");
+  const ParsedJson& ours = entry.at("rondo");
   const bool message = entry.at("is_p2p").get<bool>();
   operation.number = CountAt(entry, message ? "p2p_seq_id" : "collective_seq_id");
   operation.state = TextAt(entry, "state");
@@ -118,18 +118,18 @@ TracedOperation OperationFrom(const Json& entry) {
 }
 
 std::vector<Rank> RanksFrom(const std::string& list) {
-  const Json parsed = Json::parse(list, nullptr, /*allow_exceptions=*/false);
-  const auto is_rank = [](const Json& one) { return one.is_number_unsigned(); };
+  const ParsedJson parsed = ParsedJson::parse(list, nullptr, /*allow_exceptions=*/false);
+  const auto is_rank = [](const ParsedJson& one) { return one.is_number_unsigned(); };
   if (!parsed.is_array() || parsed.empty() || !std::all_of(parsed.begin(), parsed.end(), is_rank))
     throw Unfit{fmt::format("ranks wants a list of ranks, not '{}'", list)};
   return parsed.get<std::vector<Rank>>();
 }
 
 // All but the entries. `where` says what is looked at.
-Dump HeadFrom(const Json& json, std::string& where) {
+Dump HeadFrom(const ParsedJson& json, std::string& where) {
   Dump dump;
   where = "rondo";
-  const Json& ours = json.at("rondo");
+  const ParsedJson& ours = json.at("rondo");
   if (const std::uint64_t format = CountAt(ours, "format"); format != std::uint64_t{kDumpFormat})
     throw Unfit{fmt::format("format is {}, this version reads {}", format, kDumpFormat)};
   dump.job = TextAt(ours, "job");
@@ -141,28 +141,28 @@ Dump HeadFrom(const Json& json, std::string& where) {
   origin.pid = CountAt(ours, "pid");
   origin.reason = TextAt(ours, "reason");
   where = "rondo.clock";
-  const Json& clock = ours.at("clock");
+  const ParsedJson& clock = ours.at("clock");
   origin.dumped_at = TimeAt(clock, "wall_ns");
   origin.clock_offset = origin.dumped_at - TimeAt(clock, "monotonic_ns");
   origin.clock_error = TimeAt(clock, "error_ns");
   origin.coarse = TimeAt(clock, "coarse_ns");
-  const Json& groups = ours.at("groups");
+  const ParsedJson& groups = ours.at("groups");
   for (std::size_t i = 0; i < groups.size(); ++i) {
     where = fmt::format("rondo.groups[{}]", i);
-    const Json& group = groups.at(i);
+    const ParsedJson& group = groups.at(i);
     DumpedPart part;
     part.trace = origin;
     part.group = TextAt(group, "name");
     part.trace.transport = TextOrNull(group, "transport");
     part.trace.failure = TextOrNull(group, "failure");
     where = fmt::format("pg_config of {}", part.group);
-    const Json& config = json.at("pg_config").at(part.group);
+    const ParsedJson& config = json.at("pg_config").at(part.group);
     part.description = TextAt(config, "desc");
     part.ranks = RanksFrom(TextAt(config, "ranks"));
     if (std::find(part.ranks.begin(), part.ranks.end(), origin.rank) == part.ranks.end())
       throw Unfit{fmt::format("rank {} of the job is none of its ranks", origin.rank)};
     where = fmt::format("pg_status of {}", i);
-    const Json& status = json.at("pg_status").at(std::to_string(i));
+    const ParsedJson& status = json.at("pg_status").at(std::to_string(i));
     part.trace.last_enqueued = CountAt(status, "last_enqueued_collective");
     part.trace.last_started = CountAt(status, "last_started_collective");
     part.trace.last_completed = CountAt(status, "last_completed_collective");
@@ -171,12 +171,12 @@ Dump HeadFrom(const Json& json, std::string& where) {
   return dump;
 }
 
-Dump DumpFrom(const Json& json, std::string& where) {
+Dump DumpFrom(const ParsedJson& json, std::string& where) {
   Dump dump = HeadFrom(json, where);
-  const Json& entries = json.at("entries");
+  const ParsedJson& entries = json.at("entries");
   for (std::size_t i = 0; i < entries.size(); ++i) {
     where = fmt::format("entries[{}]", i);
-    const Json& entry = entries.at(i);
+    const ParsedJson& entry = entries.at(i);
     const std::uint64_t group = CountAt(entry, "pg_id");
     if (group >= dump.parts.size()) throw Unfit{fmt::format("pg_id {} is none of rondo.groups", group)};
     RankTrace& trace = dump.parts[group].trace;
@@ -191,7 +191,7 @@ Dump DumpFrom(const Json& json, std::string& where) {
 }
 
 // nlohmann's words without its own name in front.
-std::string Reason(const Json::exception& error) {
+std::string Reason(const ParsedJson::exception& error) {
   const std::string_view text = error.what();
   const std::size_t end = text.find("] ");
   return std::string(end == std::string_view::npos ? text : text.substr(end + 2));
@@ -202,13 +202,13 @@ std::string Reason(const Json::exception& error) {
 Result<Dump> ParseDump(const std::string& file, std::string_view text) {
   std::string where;
   try {
-    Dump dump = DumpFrom(Json::parse(text), where);
+    Dump dump = DumpFrom(ParsedJson::parse(text), where);
     dump.file = file;
     for (DumpedPart& part : dump.parts) part.trace.file = file;
     return dump;
-  } catch (const Json::parse_error& error) {  // says line and column itself
+  } catch (const ParsedJson::parse_error& error) {  // says line and column itself
     return Fail(ErrorCode::kInvalidArgument, "{}: {}", file, Reason(error));
-  } catch (const Json::exception& error) {
+  } catch (const ParsedJson::exception& error) {
     return Fail(ErrorCode::kInvalidArgument, "{}: {}: {}", file, where, Reason(error));
   } catch (const Unfit& unfit) {
     return Fail(ErrorCode::kInvalidArgument, "{}: {}: {}", file, where, unfit.what);

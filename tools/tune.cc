@@ -25,6 +25,7 @@
 #include "collectives/model/selector.h"
 #include "rendezvous/init_method.h"
 #include "rendezvous/membership.h"
+#include "tools/comma_list.h"
 #include "tools/commands.h"
 #include "tools/flags.h"
 #include "tools/integrity_flags.h"
@@ -39,7 +40,7 @@
 namespace rondo {
 namespace {
 
-struct Flags {
+struct TuneFlags {
   SweepOptions sweep;
   int rounds = 5;
   std::vector<int> worlds;  // rising
@@ -52,11 +53,6 @@ struct Flags {
   Duration timeout = std::chrono::seconds(60);
   bool launched = false;  // this process is one of the ranks
 };
-
-int Complain(const std::string& text, int exit_code) {
-  PrintError("rondo tune: {}\n", text);
-  return exit_code;
-}
 
 // For a rank that has to wait until others have measured.
 constexpr Duration kWhileOthersMeasure = std::chrono::hours(12);
@@ -79,14 +75,14 @@ std::string RowText(const SweepRow& row, int ranks, bool with_choice) {
 }
 
 // What this rank has learnt of one world. Rank 0 is in all of them.
-struct World {
+struct TunedWorld {
   Place place;
   std::vector<SweepRow> rows;
 };
 
 // One round in one world.
-Status MeasureRanks(const Flags& flags, Communicator& communicator, int round, const Clock& clock,
-                    InterruptWatch& interrupts, World& world) {
+Status MeasureRanks(const TuneFlags& flags, Communicator& communicator, int round, const Clock& clock,
+                    InterruptWatch& interrupts, TunedWorld& world) {
   if (communicator.rank() == 0)
     PrintError("# round {} of {}: {} ranks\n", round + 1, flags.rounds, communicator.world_size());
   interrupts.OnInterrupt([&](int) { communicator.Abort("interrupted"); });
@@ -97,7 +93,7 @@ Status MeasureRanks(const Flags& flags, Communicator& communicator, int round, c
 }
 
 // How ranks meet here. A profile is of sockets, also within a host: nothing is chosen where ranks share memory.
-ConnectOptions MeetingOf(const Flags& flags) {
+ConnectOptions MeetingOf(const TuneFlags& flags) {
   ConnectOptions options;
   options.rendezvous = "env://";
   options.environment = ProcessEnvironment;
@@ -110,8 +106,8 @@ ConnectOptions MeetingOf(const Flags& flags) {
 
 // The same where the world is met for that alone, under a generation of its own; the rest of the ranks sleep in the
 // next meeting.
-Status MeetAndMeasure(const Flags& flags, Rank rank, int ranks, int round, std::uint64_t generation, const Clock& clock,
-                      InterruptWatch& interrupts, World& world) {
+Status MeetAndMeasure(const TuneFlags& flags, Rank rank, int ranks, int round, std::uint64_t generation,
+                      const Clock& clock, InterruptWatch& interrupts, TunedWorld& world) {
   ConnectOptions options = MeetingOf(flags);
   options.rank = rank;
   options.world_size = ranks;
@@ -122,7 +118,7 @@ Status MeetAndMeasure(const Flags& flags, Rank rank, int ranks, int round, std::
 }
 
 // All ranks, so that nobody begins the next world while another still measures.
-Status MeetAgain(const Flags& flags, Rank rank, std::uint64_t generation) {
+Status MeetAgain(const TuneFlags& flags, Rank rank, std::uint64_t generation) {
   ConnectOptions options = MeetingOf(flags);
   options.rank = rank;
   options.world_size = flags.worlds.back();
@@ -133,10 +129,10 @@ Status MeetAgain(const Flags& flags, Rank rank, std::uint64_t generation) {
   return communicator->Close();
 }
 
-std::string NameWhileWriting(const Flags& flags) { return flags.out + ".new"; }
+std::string NameWhileWriting(const TuneFlags& flags) { return flags.out + ".new"; }
 
 // Before anything is measured.
-Status CheckWritable(const Flags& flags) {
+Status CheckWritable(const TuneFlags& flags) {
   const bool can_write = static_cast<bool>(std::ofstream(NameWhileWriting(flags), std::ios::app));
   std::error_code ignored;
   std::filesystem::remove(NameWhileWriting(flags), ignored);
@@ -145,14 +141,14 @@ Status CheckWritable(const Flags& flags) {
 }
 
 // Of the worlds measured, and of those that --profile has beside them.
-Status WriteProfile(const Flags& flags, const std::vector<World>& worlds) {
+Status WriteProfile(const TuneFlags& flags, const std::vector<TunedWorld>& worlds) {
   const int cores = CountCpus({UsableCpus()});
   const int hosts = worlds.front().place.even_hosts();
   const std::string where = hosts == 1 ? "loopback" : fmt::format("{} hosts", hosts);
   const HostFacts host = ThisHost();
   Profile profile;
   std::size_t sizes = 0;
-  for (const World& world : worlds) {
+  for (const TunedWorld& world : worlds) {
     std::vector<MeasuredWorld> measured = ToMeasured(world.rows, world.place);
     std::move(measured.begin(), measured.end(), std::back_inserter(profile.measured));
     sizes += world.rows.size();
@@ -196,9 +192,9 @@ Status WriteProfile(const Flags& flags, const std::vector<World>& worlds) {
 }
 
 // What rank 0 makes of it all.
-int Conclude(const Flags& flags, const std::vector<World>& worlds) {
+int Conclude(const TuneFlags& flags, const std::vector<TunedWorld>& worlds) {
   int rows = 0, missed = 0;
-  for (const World& world : worlds) {
+  for (const TunedWorld& world : worlds) {
     for (const SweepRow& row : world.rows) {
       fmt::print("{}\n", RowText(row, world.place.world_size(), flags.check));
       ++rows;
@@ -207,7 +203,7 @@ int Conclude(const Flags& flags, const std::vector<World>& worlds) {
   }
   if (!flags.check) {
     const Status written = WriteProfile(flags, worlds);
-    return written ? kExitDone : Complain(written.error().message(), kExitFailed);
+    return written ? kExitDone : Complain("tune", written.error().message(), kExitFailed);
   }
   fmt::print("# {} sizes, {} at which the choice takes more than 10% longer than the best, noise apart\n", rows,
              missed);
@@ -215,45 +211,45 @@ int Conclude(const Flags& flags, const std::vector<World>& worlds) {
 }
 
 // This process is one rank of a job that a launcher started: one world, on however many hosts.
-int TuneTheJob(const Flags& flags) {
+int TuneTheJob(const TuneFlags& flags) {
   const SteadyClock clock;
   InterruptWatch interrupts;
   const auto connected = Connect(MeetingOf(flags));
-  if (!connected) return Complain(connected.error().ToString(), kExitFailed);
+  if (!connected) return Complain("tune", connected.error().ToString(), kExitFailed);
   Communicator& communicator = **connected;
   const bool speaks = communicator.rank() == 0;
   if (communicator.world_size() < 2)
-    return Complain("the launcher's job has one rank: wants two or more, or -N RANKS to start them here",
+    return Complain("tune", "the launcher's job has one rank: wants two or more, or -N RANKS to start them here",
                     kExitWrongUsage);
   if (!flags.check && communicator.place().even_hosts() == 0) {
-    if (speaks) Complain("--out: wants as many ranks on every host, numbered in a row there", kExitWrongUsage);
+    if (speaks) Complain("tune", "--out: wants as many ranks on every host, numbered in a row there", kExitWrongUsage);
     return communicator.Close() ? kExitWrongUsage : kExitFailed;
   }
   Status done = speaks && !flags.check ? CheckWritable(flags) : Status();
   if (!done) {
     communicator.Abort(done.error().message());
-    return Complain(done.error().message(), kExitWrongUsage);
+    return Complain("tune", done.error().message(), kExitWrongUsage);
   }
-  std::vector<World> worlds(1);
+  std::vector<TunedWorld> worlds(1);
   for (int round = 0; done && round < flags.rounds; ++round)
     done = MeasureRanks(flags, communicator, round, clock, interrupts, worlds[0]);
   if (done) done = communicator.Close();
   if (!done) {
-    Complain(fmt::format("rank {}: {}", communicator.rank(), done.error().ToString()), kExitFailed);
+    Complain("tune", fmt::format("rank {}: {}", communicator.rank(), done.error().ToString()), kExitFailed);
     return interrupts.signal() != 0 ? 128 + interrupts.signal() : kExitFailed;
   }
   return speaks ? Conclude(flags, worlds) : kExitDone;
 }
 
-int TuneAsRank(const Flags& flags) {
+int TuneAsRank(const TuneFlags& flags) {
   const auto text = ProcessEnvironment("RANK").value_or("");
   Rank rank = 0;
   std::from_chars(text.data(), text.data() + text.size(), rank);
   const SteadyClock clock;
   InterruptWatch interrupts;
-  std::vector<World> worlds(flags.worlds.size());
+  std::vector<TunedWorld> worlds(flags.worlds.size());
   const auto report = [&](const Error& error) {
-    Complain(fmt::format("rank {}: {}", rank, error.ToString()), kExitFailed);
+    Complain("tune", fmt::format("rank {}: {}", rank, error.ToString()), kExitFailed);
     return interrupts.signal() != 0 ? 128 + interrupts.signal() : kExitFailed;
   };
   std::uint64_t generation = 0;
@@ -271,14 +267,15 @@ int TuneAsRank(const Flags& flags) {
   return rank == 0 ? Conclude(flags, worlds) : kExitDone;
 }
 
-int Tune(Flags& flags) {
-  if (flags.check == !flags.out.empty()) return Complain("wants either --out FILE or --check", kExitWrongUsage);
+int Tune(TuneFlags& flags) {
+  if (flags.check == !flags.out.empty()) return Complain("tune", "wants either --out FILE or --check", kExitWrongUsage);
   if (flags.check) {
     if (const Status profile = TakeProfileOfEnvironment(flags.profile); !profile)
-      return Complain(profile.error().message(), kExitWrongUsage);
+      return Complain("tune", profile.error().message(), kExitWrongUsage);
   }
   if (flags.sweep.min_bytes > flags.sweep.max_bytes)
     return Complain(
+        "tune",
         fmt::format("--min-bytes: {} is more than --max-bytes {}", flags.sweep.min_bytes, flags.sweep.max_bytes),
         kExitWrongUsage);
   flags.sweep.with_choice = flags.check;
@@ -286,7 +283,7 @@ int Tune(Flags& flags) {
   if (!flags.here && ParseInitMethod("env://", ProcessEnvironment)) return TuneTheJob(flags);
   if (!flags.check) {
     if (const Status writable = CheckWritable(flags); !writable)
-      return Complain(writable.error().message(), kExitWrongUsage);
+      return Complain("tune", writable.error().message(), kExitWrongUsage);
   }
   LaunchOptions launch;
   launch.ranks = flags.worlds.back();
@@ -296,7 +293,7 @@ int Tune(Flags& flags) {
   launch.explained_exit_code = kExitFailed;
   const SteadyClock clock;
   const Result<int> code = Launch(launch, clock);
-  return code ? *code : Complain(code.error().ToString(), kExitFailed);
+  return code ? *code : Complain("tune", code.error().ToString(), kExitFailed);
 }
 
 std::string TakeWorlds(const std::string& text, std::vector<int>& worlds) {
@@ -331,7 +328,7 @@ std::string TakeCollectives(const std::string& text, std::vector<Collective>& co
 }  // namespace
 
 void AddTuneCommand(CLI::App& app, int& exit_code) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<TuneFlags>();
   flags->worlds = {2, 3, 4, 8};
   flags->sweep.collectives = DistinctCollectives();
   CLI::App* tune = app.add_subcommand("tune", "Measure every algorithm here, and write the profile to choose by");

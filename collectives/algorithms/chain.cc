@@ -17,8 +17,6 @@
 namespace rondo {
 namespace {
 
-constexpr ChunkRange kVector{0, 1};
-
 // Rank world - 1 has the result then.
 void FoldAlong(int world, Transfers& out) {
   for (Rank rank = 0; rank + 1 < world; ++rank) {

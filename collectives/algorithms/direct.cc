@@ -28,8 +28,6 @@
 namespace rondo {
 namespace {
 
-constexpr ChunkRange kVector{0, 1};
-
 std::vector<Rank> Everyone(const World& ranks) {
   std::vector<Rank> everyone(static_cast<std::size_t>(ranks.size));
   std::iota(everyone.begin(), everyone.end(), Rank{0});

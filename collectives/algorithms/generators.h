@@ -8,6 +8,9 @@
 
 namespace rondo {
 
+// Everything, where an algorithm does not cut the vector into chunks.
+inline constexpr ChunkRange kVector{0, 1};
+
 // bruck.cc
 void BruckAllGather(const World& ranks, Transfers& out);
 void BruckAllToAll(const World& ranks, Transfers& out);

@@ -24,8 +24,6 @@
 namespace rondo {
 namespace {
 
-constexpr ChunkRange kVector{0, 1};
-
 // The rank that stands for ranks [first, first + size).
 Rank HeadOf(int first, int size, Rank root) { return first <= root && root < first + size ? root : first; }
 

@@ -20,7 +20,6 @@ namespace rondo {
 
 void RecursiveDoublingAllReduce(const World& ranks, Transfers& out) {
   if (ranks.size == 1) return;
-  constexpr ChunkRange kVector{0, 1};
   const Folding folding(ranks.size);
   folding.FoldIn(kVector, out);
   for (int distance = 1; distance < folding.core; distance *= 2) {

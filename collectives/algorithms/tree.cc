@@ -29,8 +29,6 @@
 namespace rondo {
 namespace {
 
-constexpr ChunkRange kVector{0, 1};
-
 // The smallest power of two that is no smaller.
 int PowerAtLeast(int value) {
   int power = 1;

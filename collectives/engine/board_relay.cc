@@ -24,7 +24,7 @@ namespace rondo {
 namespace {
 
 // In one go, before the caller may look at its deadlines.
-constexpr int kWindowsPerPoll = 16;
+constexpr int kRelayWindowsPerPoll = 16;
 
 }  // namespace
 
@@ -73,7 +73,7 @@ Progress BoardPath::PollRelay() {
   bool moved = false;
   Relay& own = RelayOf(rank_);
   const std::uint64_t to_copy = Copies(rank_) ? windows_ : 0;
-  for (int i = 0; i < kWindowsPerPoll; ++i) {
+  for (int i = 0; i < kRelayWindowsPerPoll; ++i) {
     bool idle = true;
     if (relay_folded_ < windows_) {
       if (!fold_submitted_ && relay_folded_ < MayFold()) {

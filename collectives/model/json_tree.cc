@@ -8,9 +8,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Names come from users, and may be no UTF-8.
-std::string Quoted(const std::string& text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
-
 // Hears the parser's events and puts the tree together. What is open is a path of lists and objects, each the last of
 // the one before.
 class Builder final : public nlohmann::json_sax<Json> {
@@ -146,11 +143,15 @@ std::string JsonTree::Shown() const {
     std::string operator()(std::int64_t value) const { return std::to_string(value); }
     std::string operator()(std::uint64_t value) const { return std::to_string(value); }
     std::string operator()(double value) const { return Json(value).dump(); }
-    std::string operator()(const std::string& value) const { return Quoted(value); }
+    std::string operator()(const std::string& value) const { return JsonQuoted(value); }
     std::string operator()(const Items&) const { return "array"; }
     std::string operator()(const Members&) const { return "object"; }
   };
   return std::visit(Words(), value_);
+}
+
+std::string JsonQuoted(const std::string& text) {
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace rondo

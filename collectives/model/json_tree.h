@@ -49,4 +49,7 @@ class JsonTree {
   Value value_;
 };
 
+// `text` as a JSON string with its quotes. Bytes that are not UTF-8 become the replacement character.
+std::string JsonQuoted(const std::string& text);
+
 }  // namespace rondo

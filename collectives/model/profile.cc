@@ -7,7 +7,6 @@
 #include <cmath>
 #include <fstream>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/check.h"
@@ -18,8 +17,6 @@
 
 namespace rondo {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int kMaxDepth = 16;  // more than a profile has
 constexpr int kFormat = 1;
@@ -38,9 +35,6 @@ constexpr std::array kCostFields{
     CostField{"reduce_byte_ns", &MachineCosts::reduce_byte_ns},
     CostField{"wire_gbit_per_s", &MachineCosts::wire_gbit_per_s},
 };
-
-// Names come from users, and may be no UTF-8.
-std::string Quoted(const std::string& text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 // Beyond any machine, and far from where sums and products of doubles would overflow.
 constexpr double kLeast = 1e-6, kMost = 1e12;
@@ -157,11 +151,11 @@ const MeasuredWorld* Profile::Find(Collective collective, int world_size, int ho
 }
 
 std::string Print(const Profile& profile) {
-  std::string text =
-      fmt::format("{{\n \"rondo_profile\": {},\n \"name\": {},\n \"provenance\": {{", kFormat, Quoted(profile.name));
+  std::string text = fmt::format("{{\n \"rondo_profile\": {},\n \"name\": {},\n \"provenance\": {{", kFormat,
+                                 JsonQuoted(profile.name));
   for (std::size_t i = 0; i < profile.provenance.size(); ++i)
-    text += fmt::format("{}\n   {}: {}", i == 0 ? "" : ",", Quoted(profile.provenance[i].first),
-                        Quoted(profile.provenance[i].second));
+    text += fmt::format("{}\n   {}: {}", i == 0 ? "" : ",", JsonQuoted(profile.provenance[i].first),
+                        JsonQuoted(profile.provenance[i].second));
   text += "},\n \"costs\": {";
   for (std::size_t i = 0; i < kCostFields.size(); ++i)
     text +=

@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace rondo {
-namespace {
+namespace access_test {
 
 std::shared_ptr<const JobToken> Token(std::string_view text) {
   auto token = JobToken::Make(text, "the token");
@@ -35,7 +35,7 @@ TEST_CASE("Proofs, fingerprint and derived keys are HMAC-SHA256 over lengths and
 TEST_CASE("A proof holds for the same token, label and parts, and for nothing else") {
   const auto token = Token("secret");
   const Bytes part = AsBytes("what is proved");
-  const Proof proof = token->Prove("caller", {part});
+  const TokenProof proof = token->Prove("caller", {part});
   CHECK(Token("secret")->Proves(proof, "caller", {part}));
   CHECK_FALSE(Token("secre")->Proves(proof, "caller", {part}));
   CHECK_FALSE(Token("Secret")->Proves(proof, "caller", {part}));
@@ -48,9 +48,9 @@ TEST_CASE("A proof holds for the same token, label and parts, and for nothing el
 
 TEST_CASE("A proof of which any bit is another, or a byte too few or too many, does not hold") {
   const auto token = Token("secret");
-  const Proof proof = token->Prove("caller", {});
+  const TokenProof proof = token->Prove("caller", {});
   for (std::size_t bit = 0; bit < 8 * proof.size(); ++bit) {
-    Proof damaged = proof;
+    TokenProof damaged = proof;
     damaged[bit / 8] ^= std::byte{1} << bit % 8;
     CHECK_FALSE(token->Proves(damaged, "caller", {}));
   }
@@ -108,5 +108,5 @@ TEST_CASE("The machine's own tokens and nonces are of the right shape and never 
   CHECK(nonces.size() == 100);
 }
 
-}  // namespace
+}  // namespace access_test
 }  // namespace rondo

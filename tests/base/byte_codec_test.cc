@@ -8,7 +8,7 @@
 #include <string_view>
 
 namespace rondo {
-namespace {
+namespace byte_codec_test {
 
 using namespace std::string_view_literals;
 
@@ -72,5 +72,5 @@ TEST_CASE("A text longer than allowed is wrong even where all its bytes are ther
   CHECK(!in.ok());
 }
 
-}  // namespace
+}  // namespace byte_codec_test
 }  // namespace rondo

@@ -9,7 +9,7 @@
 #include "base/random.h"
 
 namespace rondo {
-namespace {
+namespace crc32c_test {
 
 // RFC 3720, B.4, prints the four bytes as they go over the wire.
 TEST_CASE("the checksum is that of RFC 3720") {
@@ -52,5 +52,5 @@ TEST_CASE("any length at any address, in one piece or in two") {
   }
 }
 
-}  // namespace
+}  // namespace crc32c_test
 }  // namespace rondo

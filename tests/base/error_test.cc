@@ -10,7 +10,7 @@
 #include "base/result.h"
 
 namespace rondo {
-namespace {
+namespace error_test {
 
 Error PeerDied() {
   ErrorDetails details;
@@ -145,5 +145,5 @@ Result<std::unique_ptr<int>> PassedOn() {
 
 TEST_CASE("Values that can only be moved pass through") { CHECK(**PassedOn() == 5); }
 
-}  // namespace
+}  // namespace error_test
 }  // namespace rondo

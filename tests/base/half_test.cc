@@ -11,7 +11,7 @@
 #include "base/random.h"
 
 namespace rondo {
-namespace {
+namespace half_test {
 
 std::uint32_t BitsOf(float value) { return std::bit_cast<std::uint32_t>(value); }
 
@@ -126,5 +126,5 @@ TEST_CASE("Conversions work at compile time") {
   static_assert(ToBfloat16(-2.0f) == 0xC000);
 }
 
-}  // namespace
+}  // namespace half_test
 }  // namespace rondo

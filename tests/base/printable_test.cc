@@ -11,7 +11,7 @@
 #include "base/log.h"
 
 namespace rondo {
-namespace {
+namespace printable_test {
 
 using namespace std::string_view_literals;
 
@@ -78,5 +78,5 @@ TEST_CASE("A log line shows nothing of a stranger's text that a terminal would o
   CHECK(kept.lines.front() == "a stranger said 'GET \\x1b]0;owned\\x07'");
 }
 
-}  // namespace
+}  // namespace printable_test
 }  // namespace rondo

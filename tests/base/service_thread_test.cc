@@ -6,7 +6,7 @@
 #include <string>
 
 namespace rondo {
-namespace {
+namespace service_thread_test {
 
 sigset_t Blocked() {
   sigset_t now;
@@ -29,5 +29,5 @@ TEST_CASE("a service thread has its name and leaves signals to the application's
   for (int number = 1; number < 32; ++number) CHECK(sigismember(&after, number) == sigismember(&before, number));
 }
 
-}  // namespace
+}  // namespace service_thread_test
 }  // namespace rondo

@@ -11,7 +11,7 @@
 #include "tests/support/tls_files.h"
 
 namespace rondo {
-namespace {
+namespace tls_test {
 
 using testing::PskOf;
 using testing::TlsFiles;
@@ -100,8 +100,6 @@ void RequireAuth(const std::optional<Error>& error, std::string_view word) {
   CHECK(error->message().find(word) != std::string::npos);
   CHECK(error->details().address.starts_with("10.0.0."));
 }
-
-}  // namespace
 
 TEST_CASE("tls: two that hold the same key find each other, and bytes arrive as they were sent") {
   Pair pair(PskOf('k'), PskOf('k'));
@@ -415,4 +413,5 @@ TEST_CASE("tls: modes are known by their names") {
   CHECK(ParseTlsMode("--tls", "yes").error().message() == "--tls is 'yes'; off, psk or certificates is wanted");
 }
 
+}  // namespace tls_test
 }  // namespace rondo

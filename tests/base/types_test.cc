@@ -9,7 +9,7 @@
 #include "base/reduce_op.h"
 
 namespace rondo {
-namespace {
+namespace types_test {
 
 TEST_CASE("The numbers of types and operations are fixed: they go over the wire") {
   CHECK(static_cast<int>(DataType::kInt8) == 1);
@@ -113,5 +113,5 @@ TEST_CASE("A senseless pairing is an argument error that names both") {
   CHECK(status.error().ToString() == "invalid_argument: operation sum is not defined on type bool");
 }
 
-}  // namespace
+}  // namespace types_test
 }  // namespace rondo

@@ -18,7 +18,7 @@
 #include "base/random.h"
 
 namespace rondo {
-namespace {
+namespace values_test {
 
 TEST_CASE("Little-endian stores put the low byte first, at any address, and loads read it back") {
   std::array<std::byte, 12> memory{};
@@ -185,5 +185,5 @@ TEST_CASE("An invariant that holds is evaluated once and says nothing") {
   CHECK(text.empty());
 }
 
-}  // namespace
+}  // namespace values_test
 }  // namespace rondo

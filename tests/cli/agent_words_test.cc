@@ -15,7 +15,7 @@
 #include "base/byte_codec.h"
 
 namespace rondo {
-namespace {
+namespace agent_words_test {
 
 // One end of a talk whose other end the test holds.
 struct Talk {
@@ -127,5 +127,5 @@ TEST_CASE("The end is seen behind the last word") {
   CHECK(talk.Next() == kWord);
 }
 
-}  // namespace
+}  // namespace agent_words_test
 }  // namespace rondo

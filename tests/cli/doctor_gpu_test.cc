@@ -11,7 +11,7 @@
 #include "tests/cli/doctor_findings.h"
 
 namespace rondo {
-namespace {
+namespace doctor_gpu_test {
 
 using Access = SurveyedGpu::Access;
 
@@ -131,5 +131,5 @@ TEST_CASE("adapters that cannot reach memory of GPUs are a warning; where there 
   CHECK(reach().level == Level::kWarn);
 }
 
-}  // namespace
+}  // namespace doctor_gpu_test
 }  // namespace rondo

@@ -10,7 +10,7 @@
 #include "tools/doctor_report.h"
 
 namespace rondo {
-namespace {
+namespace doctor_host_test {
 
 using Path = PlannedJob::Path;
 
@@ -222,5 +222,5 @@ TEST_CASE("the report as JSON, whatever bytes a variable has") {
   CHECK(json["findings"][0]["remedy"] == "mend it");
 }
 
-}  // namespace
+}  // namespace doctor_host_test
 }  // namespace rondo

@@ -8,7 +8,7 @@
 #include "tools/doctor_findings.h"
 
 namespace rondo {
-namespace {
+namespace doctor_network_test {
 
 using Outcome = Attempt::Outcome;
 
@@ -201,5 +201,5 @@ TEST_CASE("bbr within a host is a warning only where nothing else may be had") {
   CHECK(About(JudgeTcp(facts), "congestion").level == Level::kWarn);
 }
 
-}  // namespace
+}  // namespace doctor_network_test
 }  // namespace rondo

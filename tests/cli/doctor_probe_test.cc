@@ -17,7 +17,7 @@
 #include "transport/tcp/socket.h"
 
 namespace rondo {
-namespace {
+namespace doctor_probe_test {
 
 class Tree : public testing::FileTree {
  public:
@@ -287,5 +287,5 @@ TEST_CASE("connections on loopback: one that is taken, one that is refused") {
   CHECK(!facts.congestion_control.empty());
 }
 
-}  // namespace
+}  // namespace doctor_probe_test
 }  // namespace rondo

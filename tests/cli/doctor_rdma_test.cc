@@ -9,7 +9,7 @@
 #include "tools/doctor_findings.h"
 
 namespace rondo {
-namespace {
+namespace doctor_rdma_test {
 
 using State = RdmaPort::State;
 
@@ -139,5 +139,5 @@ TEST_CASE("the memory lock is counted in ranks that a rank can talk to") {
   CHECK(About(JudgeRdma(facts, kIb), "memlock").level == Level::kOk);
 }
 
-}  // namespace
+}  // namespace doctor_rdma_test
 }  // namespace rondo

@@ -9,7 +9,7 @@
 #include "tools/sizes.h"
 
 namespace rondo {
-namespace {
+namespace flags_test {
 
 TEST_CASE("Seconds are more than none, to the nanosecond, and at most a million") {
   CHECK(ParseSeconds("1.5") == std::chrono::milliseconds(1500));
@@ -34,5 +34,5 @@ TEST_CASE("Sizes are whole bytes that 64 bits hold") {
   }
 }
 
-}  // namespace
+}  // namespace flags_test
 }  // namespace rondo

@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace rondo {
-namespace {
+namespace host_list_test {
 
 // "a 0 2, b 2 1": host, first rank, ranks; "*" before this host.
 std::string Places(const std::string& hosts, int ranks) {
@@ -101,5 +101,5 @@ TEST_CASE("This host is known by its own name and by those of the loopback, but 
   CHECK(Places("you@localhost,a", 2) == "you@localhost 0 1, a 1 1");
 }
 
-}  // namespace
+}  // namespace host_list_test
 }  // namespace rondo

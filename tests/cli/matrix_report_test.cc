@@ -12,7 +12,7 @@
 #include "tools/matrix_html.h"
 
 namespace rondo {
-namespace {
+namespace matrix_report_test {
 
 const HostFacts kHost{.name = "a", .cpu = "some", .kernel = "Linux", .cores = 2};
 
@@ -267,5 +267,5 @@ TEST_CASE("a baseline of other messages, or that is no matrix, is refused") {
   }
 }
 
-}  // namespace
+}  // namespace matrix_report_test
 }  // namespace rondo

@@ -16,7 +16,7 @@
 #include "transport/inproc/inproc.h"
 
 namespace rondo {
-namespace {
+namespace perf_bench_test {
 
 const SteadyClock kClock;
 
@@ -85,8 +85,6 @@ void ExpectNothingWrong(int world_size, const PerfOptions& options) {
     CHECK(complaints == "");
   });
 }
-
-}  // namespace
 
 TEST_CASE("every type, operation, root and placement is measured and nothing is wrong") {
   const PerfOptions options =
@@ -198,4 +196,5 @@ TEST_CASE("a rank that brings other data than it should is caught, and the place
   CHECK(complaints.front().find("elements of the output are wrong; number 0 is ") != std::string::npos);
 }
 
+}  // namespace perf_bench_test
 }  // namespace rondo

@@ -15,7 +15,7 @@
 #include "base/random.h"
 
 namespace rondo {
-namespace {
+namespace perf_data_test {
 
 template <typename T>
 T As(Bytes element) {
@@ -151,8 +151,6 @@ std::size_t DifferingElements(DataType type, const RepeatedElements& a, const Re
   return b.Compare(elements).count;
 }
 
-}  // namespace
-
 TEST_CASE("a reduction gives the expected bits in every order and grouping") {
   ForEachPairing([](DataType type, ReduceOp op) {
     for (const int world_size : {1, 2, 3, 5, 8}) ExpectOneResult(type, op, world_size, 300);
@@ -236,4 +234,5 @@ TEST_CASE("no elements are filled and compared without a look at memory") {
   CHECK(data.output.Compare({}).count == 0);
 }
 
+}  // namespace perf_data_test
 }  // namespace rondo

@@ -6,7 +6,7 @@
 #include <string>
 
 namespace rondo {
-namespace {
+namespace perf_report_test {
 
 PerfRow Row(double median_us) {
   PerfRow row;
@@ -55,5 +55,5 @@ TEST_CASE("Numbers that are none of ours are refused by their field, or are no r
   CHECK(!CompareWithBaseline({Row(10)}, "{\"a\": " + deep + ", \"rows\": []}", 0.1));
 }
 
-}  // namespace
+}  // namespace perf_report_test
 }  // namespace rondo

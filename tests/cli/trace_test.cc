@@ -18,7 +18,7 @@
 #include "tools/trace_report.h"
 
 namespace rondo {
-namespace {
+namespace trace_test {
 
 using Json = nlohmann::json;
 using std::chrono::milliseconds;
@@ -428,5 +428,5 @@ TEST_CASE("the report for programs says the same as the one for people") {
   CHECK(group.at("straggler").is_null());
 }
 
-}  // namespace
+}  // namespace trace_test
 }  // namespace rondo

@@ -10,7 +10,7 @@
 #include "transport/inproc/inproc.h"
 
 namespace rondo {
-namespace {
+namespace tune_sweep_test {
 
 // Five rounds in which the tree takes 100 us, the chosen ring as told.
 SweepRow Row(std::vector<double> first_us, std::vector<double> last_us) {
@@ -98,5 +98,5 @@ TEST_CASE("rounds add up, and a profile keeps their medians") {
   CHECK_FALSE(broadcast.crowded);
 }
 
-}  // namespace
+}  // namespace tune_sweep_test
 }  // namespace rondo

@@ -10,7 +10,7 @@
 #include "tests/communicator/ranks.h"
 
 namespace rondo {
-namespace {
+namespace arguments_test {
 
 using Values = std::vector<std::int32_t>;
 constexpr DataType kType = DataType::kInt32;
@@ -222,5 +222,5 @@ TEST_CASE("two ranks that disagree about what goes between them in an all_to_all
   });
 }
 
-}  // namespace
+}  // namespace arguments_test
 }  // namespace rondo

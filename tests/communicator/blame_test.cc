@@ -9,7 +9,7 @@
 #include "tests/support/own_places.h"
 
 namespace rondo {
-namespace {
+namespace blame_test {
 
 // Rank 3 speaks first, and whoever hears it takes its lanes away: a rank may see that before it hears why.
 TEST_CASE("of a lane that breaks all ranks blame one of its two ends, and nobody who merely ended because of it") {
@@ -62,5 +62,5 @@ TEST_CASE("a call that is refused says who reports the failure, and has the reco
   }
 }
 
-}  // namespace
+}  // namespace blame_test
 }  // namespace rondo

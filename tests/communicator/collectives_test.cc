@@ -11,7 +11,7 @@
 #include "tests/communicator/ranks.h"
 
 namespace rondo {
-namespace {
+namespace collectives_test {
 
 using plain::Case;
 using plain::Counts;
@@ -164,5 +164,5 @@ TEST_CASE("the free choice serves every call there can be") {
   }
 }
 
-}  // namespace
+}  // namespace collectives_test
 }  // namespace rondo

@@ -21,7 +21,7 @@
 #include "tests/support/tls_files.h"
 
 namespace rondo {
-namespace {
+namespace connect_tls_test {
 
 using testing::PskOf;
 using testing::TlsFiles;
@@ -375,5 +375,5 @@ TEST_CASE("psk and a token: a rank dies, a newcomer takes its place, and all of 
   for (const std::string& sum : sums) CHECK(sum == "right");
 }
 
-}  // namespace
+}  // namespace connect_tls_test
 }  // namespace rondo

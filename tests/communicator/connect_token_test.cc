@@ -15,7 +15,7 @@
 #include "tests/support/own_places.h"
 
 namespace rondo {
-namespace {
+namespace connect_token_test {
 
 using namespace std::chrono_literals;
 
@@ -191,5 +191,5 @@ TEST_CASE("A token of a wrong shape is refused before anything is done with it")
   CHECK(long_one.error().message().find("xxx") == std::string::npos);
 }
 
-}  // namespace
+}  // namespace connect_token_test
 }  // namespace rondo

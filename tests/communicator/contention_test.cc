@@ -6,7 +6,7 @@
 #include "collectives/waiter.h"
 
 namespace rondo {
-namespace {
+namespace contention_test {
 
 constexpr Duration kShort = std::chrono::nanoseconds(300), kLong = std::chrono::microseconds(2);
 
@@ -62,5 +62,5 @@ TEST_CASE("it is forgotten within a thousand short yields, however long it was s
   CHECK(until_forgotten <= 1000);
 }
 
-}  // namespace
+}  // namespace contention_test
 }  // namespace rondo

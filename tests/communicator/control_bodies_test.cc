@@ -7,7 +7,7 @@
 #include "transport/transport.h"
 
 namespace rondo {
-namespace {
+namespace control_bodies_test {
 
 AbortNotice Notice(std::string message) {
   AbortNotice notice;
@@ -46,5 +46,5 @@ TEST_CASE("What a peer says of a failure can be shown on any terminal") {
   CHECK(ErrorOf(*heard, 0).message() == "\\x1b[31mrank 2 died\\xff");
 }
 
-}  // namespace
+}  // namespace control_bodies_test
 }  // namespace rondo

@@ -21,7 +21,7 @@
 #include "tests/support/fault_row.h"
 
 namespace rondo {
-namespace {
+namespace devices_test {
 
 constexpr std::uint64_t kWindowBytes = 4096;
 
@@ -464,5 +464,5 @@ TEST_CASE("A rank whose memory is the host's is told so, where the other's is a 
   });
 }
 
-}  // namespace
+}  // namespace devices_test
 }  // namespace rondo

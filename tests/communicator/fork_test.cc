@@ -24,7 +24,7 @@
 #include "tests/support/own_places.h"
 
 namespace rondo {
-namespace {
+namespace fork_test {
 
 using namespace std::chrono_literals;
 
@@ -145,5 +145,5 @@ TEST_CASE("The store that a process serves goes on when a forked child destroys 
   CHECK(process.Hear() == "ok");
 }
 
-}  // namespace
+}  // namespace fork_test
 }  // namespace rondo

@@ -13,7 +13,7 @@
 #include "tests/communicator/ranks.h"
 
 namespace rondo {
-namespace {
+namespace fusion_test {
 
 std::unique_ptr<FusionBuffer> Fuse(Communicator& communicator, const FusionOptions& options) {
   auto fusion = FusionBuffer::Create(communicator, options);
@@ -443,5 +443,5 @@ TEST_CASE("after Close the buffer says so, and one that ends early leaves the co
   });
 }
 
-}  // namespace
+}  // namespace fusion_test
 }  // namespace rondo

@@ -21,7 +21,7 @@
 #include "tests/support/sanitized.h"
 
 namespace rondo {
-namespace {
+namespace integrity_test {
 
 // ---- damage between ranks, on virtual time ----
 
@@ -87,7 +87,7 @@ TEST_CASE("a bit that flips anywhere, under any timing: every rank fails with it
         World sound(Network(1, 0), never, true);
         for (const std::string& outcome : SumOnAll(sound, algorithm)) CHECK(outcome == "");
       }
-      for (std::uint64_t offset = 0; offset < never.stream_bytes; offset += 97 * Every(5)) {
+      for (std::uint64_t offset = 0; offset < never.stream_bytes; offset += 97 * Every(17)) {
         CAPTURE(from);
         CAPTURE(to);
         CAPTURE(offset);
@@ -115,7 +115,7 @@ TEST_CASE("a bit that flips anywhere, under any timing: every rank fails with it
       }
     }
   }
-  CHECK(flips > 300 / Every(5));
+  CHECK(flips > 300 / Every(17));
 }
 
 TEST_CASE("without checksums such a bit ends up in the sum of every rank it is passed on to") {
@@ -301,5 +301,5 @@ TEST_CASE("ranks that do not agree on checksums or comparison are told which, be
   }
 }
 
-}  // namespace
+}  // namespace integrity_test
 }  // namespace rondo

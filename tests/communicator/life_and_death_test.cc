@@ -19,7 +19,7 @@
 #include "transport/tcp/tcp.h"
 
 namespace rondo {
-namespace {
+namespace life_and_death_test {
 
 // doctest's CHECK may be used from several threads, but only its asserts; every check here is on plain values.
 
@@ -274,5 +274,5 @@ TEST_CASE("a rank that dies is named by all survivors, in this call or the next"
   }
 }
 
-}  // namespace
+}  // namespace life_and_death_test
 }  // namespace rondo

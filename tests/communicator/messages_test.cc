@@ -15,7 +15,7 @@
 #include "transport/tcp/tcp.h"
 
 namespace rondo {
-namespace {
+namespace messages_test {
 
 constexpr DataType kInt = DataType::kInt32;
 constexpr Duration kPatience = std::chrono::seconds(60);  // nothing here waits for it; a busy machine is slow
@@ -522,5 +522,5 @@ TEST_CASE("a communicator destroyed with messages under way ends them first") {
   });
 }
 
-}  // namespace
+}  // namespace messages_test
 }  // namespace rondo

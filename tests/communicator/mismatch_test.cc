@@ -15,7 +15,7 @@
 #include "tests/support/fault_row.h"
 
 namespace rondo {
-namespace {
+namespace mismatch_test {
 
 // doctest's CHECK may be used from several threads, but only its asserts; every check here is on plain values.
 
@@ -140,5 +140,5 @@ TEST_CASE("a rank that comes to a failed communicator late is told the first cau
   });
 }
 
-}  // namespace
+}  // namespace mismatch_test
 }  // namespace rondo

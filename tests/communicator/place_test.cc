@@ -14,7 +14,7 @@
 #include "tests/communicator/ranks.h"
 
 namespace rondo {
-namespace {
+namespace place_test {
 
 // Only hops take time, each kind far more than any number of the kind before.
 std::shared_ptr<const Profile> HopsAlone() {
@@ -108,5 +108,5 @@ TEST_CASE("ranks that do not say their host count as on one each, in groups too"
   CHECK(WhatHopsAreOn({"", "", ""}, 1, {0, 0, 1}) == Found{"remote", "remote"});
 }
 
-}  // namespace
+}  // namespace place_test
 }  // namespace rondo

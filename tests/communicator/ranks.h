@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "tests/support/status_text.h"
 #include "transport/inproc/inproc.h"
 
 namespace rondo {
@@ -47,7 +48,5 @@ inline void OnRanks(InprocNetwork& network, const std::function<void(Communicato
   }
   for (std::thread& thread : threads) thread.join();
 }
-
-inline std::string TextOf(const Status& status) { return status ? "ok" : status.error().ToString(); }
 
 }  // namespace rondo

@@ -20,9 +20,10 @@
 #include "tests/communicator/process_ranks.h"
 #include "tests/support/fault_row.h"
 #include "tests/support/own_places.h"
+#include "tests/support/status_text.h"
 
 namespace rondo {
-namespace {
+namespace rebuild_processes_test {
 
 using namespace std::chrono_literals;
 
@@ -64,8 +65,6 @@ class Place {
   std::optional<Process> server_;
   ConnectOptions options_;
 };
-
-std::string TextOf(const Status& status) { return status ? "ok" : status.error().ToString(); }
 
 // Every rank brings 1 << its first rank, in many elements, so that a sum says who was in it.
 Result<std::int64_t> SumOfAll(Communicator& communicator, int first_rank) {
@@ -425,5 +424,5 @@ TEST_CASE("A part that is too small for min_ranks does not go on, and says who i
   CHECK_HAS(processes[0].Hear(), "invalid_argument: rank 0 has rebuilt this communicator already");
 }
 
-}  // namespace
+}  // namespace rebuild_processes_test
 }  // namespace rondo

@@ -16,7 +16,7 @@
 #include "tests/communicator/ranks.h"
 
 namespace rondo {
-namespace {
+namespace rebuild_test {
 
 using namespace std::chrono_literals;
 
@@ -194,5 +194,5 @@ TEST_CASE("A report says who came from where and who is gone, in words") {
   CHECK(RebuildReport{.generation = 5}.ToString() == "generation 5, not rebuilt");
 }
 
-}  // namespace
+}  // namespace rebuild_test
 }  // namespace rondo

@@ -16,7 +16,7 @@
 #include "tests/engine/late_mover.h"
 
 namespace rondo {
-namespace {
+namespace results_test {
 
 // doctest's CHECK may be used from several threads, but only its asserts; every check here is on plain values.
 
@@ -176,5 +176,5 @@ TEST_CASE("allocated memory serves as a buffer and registrations end with their 
   });
 }
 
-}  // namespace
+}  // namespace results_test
 }  // namespace rondo

@@ -18,7 +18,7 @@
 #include "tests/communicator/ranks.h"
 
 namespace rondo {
-namespace {
+namespace split_test {
 
 using namespace std::chrono_literals;
 
@@ -270,5 +270,5 @@ TEST_CASE("a group at work does without those who are not in it") {
   });
 }
 
-}  // namespace
+}  // namespace split_test
 }  // namespace rondo

@@ -9,7 +9,7 @@
 #include <thread>
 
 namespace rondo {
-namespace {
+namespace stream_watch_test {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -183,5 +183,5 @@ TEST_CASE("It sleeps while no stream waits, and wakes for one that does") {
   CHECK(scene.watched.last_late == 7);
 }
 
-}  // namespace
+}  // namespace stream_watch_test
 }  // namespace rondo

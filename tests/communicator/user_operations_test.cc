@@ -14,7 +14,7 @@
 #include "tests/engine/late_mover.h"
 
 namespace rondo {
-namespace {
+namespace user_operations_test {
 
 // x -> slope * x + offset, modulo 2^32, in one uint64. Composition is associative and does not commute.
 struct Map {
@@ -246,5 +246,5 @@ TEST_CASE("an operation without a name or a function is refused") {
   });
 }
 
-}  // namespace
+}  // namespace user_operations_test
 }  // namespace rondo

@@ -23,7 +23,7 @@
 #include "tests/support/passing_transport.h"
 
 namespace rondo {
-namespace {
+namespace waiting_test {
 
 // doctest's CHECK may be used from several threads, but only its asserts; every check here is on plain values.
 
@@ -357,5 +357,5 @@ TEST_CASE("who spins and finds that others want the core gives it away at once, 
   CHECK(shared < 2 * WaitPolicy::YieldsAtOnce().yield);
 }
 
-}  // namespace
+}  // namespace waiting_test
 }  // namespace rondo

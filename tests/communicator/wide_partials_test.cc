@@ -13,7 +13,7 @@
 #include "tests/communicator/ranks.h"
 
 namespace rondo {
-namespace {
+namespace wide_partials_test {
 
 using Halves = std::vector<std::uint16_t>;
 
@@ -143,5 +143,5 @@ TEST_CASE("more wide partials than the limit of scratch are refused with both nu
       });
 }
 
-}  // namespace
+}  // namespace wide_partials_test
 }  // namespace rondo

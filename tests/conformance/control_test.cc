@@ -9,7 +9,7 @@
 #include "tests/support/pattern.h"
 
 namespace rondo::conformance {
-namespace {
+namespace control_test {
 
 std::string BodyOf(int number) {
   const std::size_t sizes[] = {0, 1, 17, 200, 1000, kMaxControlBodyBytes};
@@ -253,5 +253,5 @@ TEST_CASE("leaving without a goodbye is a loss") {
   }
 }
 
-}  // namespace
+}  // namespace control_test
 }  // namespace rondo::conformance

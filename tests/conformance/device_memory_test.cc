@@ -9,7 +9,7 @@
 #include "tests/conformance/world.h"
 
 namespace rondo::conformance {
-namespace {
+namespace device_memory_test {
 
 TEST_CASE("memory of a device is registered, or it is said whose and that it is to be staged") {
   for (const Fixture& fixture : Fixtures()) {
@@ -47,5 +47,5 @@ TEST_CASE("a lane sends from memory of devices only where its transport register
   }
 }
 
-}  // namespace
+}  // namespace device_memory_test
 }  // namespace rondo::conformance

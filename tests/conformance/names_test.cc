@@ -10,7 +10,7 @@
 #include "tests/conformance/world.h"
 
 namespace rondo::conformance {
-namespace {
+namespace names_test {
 
 std::string Name(Rank from, Rank to, std::uint64_t communicator, std::uint32_t rail, std::uint32_t index) {
   return std::to_string(from) + ">" + std::to_string(to) + " c" + std::to_string(communicator) + " r" +
@@ -147,5 +147,5 @@ TEST_CASE("a transport says who it is and gives memory") {
   }
 }
 
-}  // namespace
+}  // namespace names_test
 }  // namespace rondo::conformance

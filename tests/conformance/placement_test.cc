@@ -12,7 +12,7 @@
 #include "tests/support/pattern.h"
 
 namespace rondo::conformance {
-namespace {
+namespace placement_test {
 
 TEST_CASE("windows granted piecewise, with gaps, before and after the bytes were written, all give the same bytes") {
   for (const Fixture& fixture : Fixtures()) {
@@ -198,5 +198,5 @@ TEST_CASE("revoking while the peer is at it in another thread is safe at any ins
   }
 }
 
-}  // namespace
+}  // namespace placement_test
 }  // namespace rondo::conformance

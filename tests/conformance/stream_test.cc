@@ -9,7 +9,7 @@
 #include "tests/support/pattern.h"
 
 namespace rondo::conformance {
-namespace {
+namespace stream_test {
 
 TEST_CASE("bytes arrive once, in order and unchanged, in both directions, however they are written and read") {
   for (const Fixture& fixture : Fixtures()) {
@@ -242,5 +242,5 @@ TEST_CASE("a connecting lane takes nothing, shows nothing, and opens in the end"
   }
 }
 
-}  // namespace
+}  // namespace stream_test
 }  // namespace rondo::conformance

@@ -11,7 +11,7 @@
 #include "tests/support/pattern.h"
 
 namespace rondo::conformance {
-namespace {
+namespace wake_test {
 
 // Looks at everything until the owner may sleep, as an owner does that has been told everything.
 void UntilQuiet(World& world, Rank rank, const std::function<void()>& look) {
@@ -202,5 +202,5 @@ TEST_CASE("a sleeper hears of control messages and of a peer's death") {
   }
 }
 
-}  // namespace
+}  // namespace wake_test
 }  // namespace rondo::conformance

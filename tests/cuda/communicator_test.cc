@@ -14,7 +14,7 @@
 #include "tests/cuda/on_gpu.h"
 
 namespace rondo::cuda {
-namespace {
+namespace communicator_test {
 
 void OnGpuRanks(int world, const std::function<void(Communicator&, OnGpu&, CUstream)>& body) {
   if (OnGpu::Find() == nullptr) return;
@@ -185,5 +185,5 @@ TEST_CASE("The default stream is a stream like others") {
   });
 }
 
-}  // namespace
+}  // namespace communicator_test
 }  // namespace rondo::cuda

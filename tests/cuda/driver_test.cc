@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 namespace rondo::cuda {
-namespace {
+namespace driver_test {
 
 TEST_CASE("Without a driver there is an error that names the file") {
   const auto driver = LoadDriver("/no/such/libcuda.so.1");
@@ -21,5 +21,5 @@ TEST_CASE("A library that is another one is refused by the name of what it lacks
   CHECK(driver.error().message().find("libc.so.6 has no cuInit") != std::string::npos);
 }
 
-}  // namespace
+}  // namespace driver_test
 }  // namespace rondo::cuda

@@ -12,7 +12,7 @@
 #include "tests/cuda/fake_gpu.h"
 
 namespace rondo::cuda {
-namespace {
+namespace export_test {
 
 TEST_CASE("Where there are dma-bufs one holds the allocation's pages, and outlives nothing but itself") {
   const FakeGpu fake;
@@ -61,5 +61,5 @@ TEST_CASE("Where there are none, or this memory has none, it is exported by its 
   fake.cuda.MemFree(device);
 }
 
-}  // namespace
+}  // namespace export_test
 }  // namespace rondo::cuda

@@ -16,7 +16,7 @@
 #include "tests/support/sanitized.h"
 
 namespace rondo::cuda {
-namespace {
+namespace fake_driver_test {
 
 using Numbers = std::vector<int>;
 
@@ -511,5 +511,5 @@ TEST_CASE("A stream that captures cannot be waited for, nor can the default one 
   gpu.cuda.StreamDestroy(stream);
 }
 
-}  // namespace
+}  // namespace fake_driver_test
 }  // namespace rondo::cuda

@@ -9,7 +9,7 @@
 #include "tests/cuda/other_process.h"
 
 namespace rondo::cuda {
-namespace {
+namespace fake_ipc_test {
 
 TEST_CASE("child: opens memory" * doctest::skip()) {
   const Line line(SocketOfChild());
@@ -199,5 +199,5 @@ TEST_CASE("CUDA_VISIBLE_DEVICES says which of the GPUs a process sees") {
   CHECK(other.Exit() == 0);
 }
 
-}  // namespace
+}  // namespace fake_ipc_test
 }  // namespace rondo::cuda

@@ -13,7 +13,7 @@
 #include "tests/cuda/fake_gpu.h"
 
 namespace rondo::cuda {
-namespace {
+namespace fake_memory_test {
 
 constexpr const char* kSum = "rondo_fold_float32_sum";
 
@@ -324,5 +324,5 @@ TEST_CASE("What is not given back is counted") {
   gpu.cuda.MemFree(memory);
 }
 
-}  // namespace
+}  // namespace fake_memory_test
 }  // namespace rondo::cuda

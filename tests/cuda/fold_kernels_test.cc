@@ -12,7 +12,7 @@
 #include "tests/kernels/reference.h"
 
 namespace rondo::cuda {
-namespace {
+namespace fold_kernels_test {
 
 using Memory = std::vector<std::byte>;
 
@@ -109,5 +109,5 @@ TEST_CASE("What has no kernel is refused") {
   }
 }
 
-}  // namespace
+}  // namespace fold_kernels_test
 }  // namespace rondo::cuda

@@ -15,7 +15,7 @@
 #include "tests/support/guarded_buffer.h"
 
 namespace rondo::cuda {
-namespace {
+namespace fold_test {
 
 using reference::Bits;
 
@@ -172,5 +172,5 @@ TEST_CASE("The destination may be one of the sources") {
   CHECK(own == sum);
 }
 
-}  // namespace
+}  // namespace fold_test
 }  // namespace rondo::cuda

@@ -10,7 +10,7 @@
 #include "tests/cuda/other_process.h"
 
 namespace rondo::cuda {
-namespace {
+namespace gpus_test {
 
 TEST_CASE("An operation without memory is of the GPU whose its stream is, or else of the one that the thread uses") {
   const FakeDriver fake;
@@ -91,5 +91,5 @@ TEST_CASE("What failed of something else is asked for again") {
   CHECK(other.Exit() == 0);
 }
 
-}  // namespace
+}  // namespace gpus_test
 }  // namespace rondo::cuda

@@ -8,7 +8,7 @@
 #include "tests/cuda/graph_ranks.h"
 
 namespace rondo::cuda {
-namespace {
+namespace graph_declined_test {
 
 TEST_CASE("Where one rank's memory cannot be shown the capture is refused on all ranks, and the next one is taken") {
   const FakeDriver fake;
@@ -70,5 +70,5 @@ TEST_CASE("Kernels for which the driver is too old are unsupported, and what the
   CHECK(peers.error().message().find(fmt::format("want that of CUDA {}.0", CUDA_VERSION / 1000)) != std::string::npos);
 }
 
-}  // namespace
+}  // namespace graph_declined_test
 }  // namespace rondo::cuda

@@ -6,11 +6,10 @@
 
 #include "cuda/cuda.h"
 #include "tests/cuda/on_gpu.h"
+#include "tests/support/status_text.h"
 #include "tests/transport_shm/ranks.h"
 
 namespace rondo::cuda {
-
-inline std::string TextOf(const Status& status) { return status ? "ok" : status.error().ToString(); }
 
 inline void OnGraphRanks(int world, const std::function<void(Communicator&, OnGpu&, CUstream)>& body,
                          const std::function<void(CommunicatorOptions&)>& adjust = nullptr) {

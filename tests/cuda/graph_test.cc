@@ -9,7 +9,7 @@
 #include "tests/cuda/graph_ranks.h"
 
 namespace rondo::cuda {
-namespace {
+namespace graph_test {
 
 using Bytes8 = std::vector<unsigned char>;
 
@@ -230,5 +230,5 @@ TEST_CASE("What cannot be in a graph is refused with the reason, and neither the
   });
 }
 
-}  // namespace
+}  // namespace graph_test
 }  // namespace rondo::cuda

@@ -14,7 +14,7 @@
 #include "tests/cuda/graph_ranks.h"
 
 namespace rondo::cuda {
-namespace {
+namespace graph_trouble_test {
 
 using Bytes8 = std::vector<unsigned char>;
 
@@ -244,5 +244,5 @@ TEST_CASE("A first operation that is captured where no board can be made is refu
   std::signal(SIGXFSZ, ignored);
 }
 
-}  // namespace
+}  // namespace graph_trouble_test
 }  // namespace rondo::cuda

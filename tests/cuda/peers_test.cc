@@ -11,7 +11,7 @@
 #include "tests/cuda/other_process.h"
 
 namespace rondo::cuda {
-namespace {
+namespace peers_test {
 
 using Floats = std::vector<float>;
 constexpr bool kMayNotWait = false, kMayWait = true;
@@ -314,5 +314,5 @@ TEST_CASE("After draining nothing touches any memory") {
   CHECK(peers->Ended().value() == 10);
 }
 
-}  // namespace
+}  // namespace peers_test
 }  // namespace rondo::cuda

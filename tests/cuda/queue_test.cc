@@ -13,7 +13,7 @@
 #include "tests/cuda/on_gpu.h"
 
 namespace rondo::cuda {
-namespace {
+namespace queue_test {
 
 using Bytes8 = std::vector<unsigned char>;
 
@@ -318,5 +318,5 @@ TEST_CASE("Memory that is pinned already is refused in the driver's words") {
   CHECK(queue->Pin({}).has_value());
 }
 
-}  // namespace
+}  // namespace queue_test
 }  // namespace rondo::cuda

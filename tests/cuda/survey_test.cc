@@ -8,7 +8,7 @@
 #include "tests/cuda/fake_driver/fake_driver.h"
 
 namespace rondo::cuda {
-namespace {
+namespace survey_test {
 
 using Access = SurveyedGpu::Access;
 
@@ -61,5 +61,5 @@ TEST_CASE("without a driver or a GPU there is no survey, and it is said why") {
   CHECK(none.error().message().find("no GPU: ") == 0);
 }
 
-}  // namespace
+}  // namespace survey_test
 }  // namespace rondo::cuda

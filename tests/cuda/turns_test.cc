@@ -10,7 +10,7 @@
 #include "tests/cuda/on_gpu.h"
 
 namespace rondo::cuda {
-namespace {
+namespace turns_test {
 
 // How many copies of rows there are of one copy of so many bytes.
 std::uint64_t RowsOf(const FakeDriver& fake, CopyDirection direction, std::size_t bytes) {
@@ -42,5 +42,5 @@ TEST_CASE("With MPS processes are served side by side, and copies go as they are
   CHECK(RowsOf(fake, CopyDirection::kToDevice, 4) == 0);
 }
 
-}  // namespace
+}  // namespace turns_test
 }  // namespace rondo::cuda

@@ -14,7 +14,7 @@
 #include "tests/engine/plain_board.h"
 
 namespace rondo {
-namespace {
+namespace board_path_threads_test {
 
 // In the thread of one rank, beside those of the others. False: it failed.
 bool Finish(BoardPath& path) {
@@ -142,5 +142,5 @@ TEST_CASE("ranks that run at the same time, in each other's memory, mapped or re
   SumInEachOthersMemory<2>(/*reads=*/true, 100'000);
 }
 
-}  // namespace
+}  // namespace board_path_threads_test
 }  // namespace rondo

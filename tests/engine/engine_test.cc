@@ -15,7 +15,7 @@
 #include "tests/support/sanitized.h"
 
 namespace rondo {
-namespace {
+namespace engine_test {
 
 // Every algorithm in and out of place; roots take turns.
 void RunEveryAlgorithm(const Mode& mode, int ranks, const std::vector<std::uint64_t>& counts, std::uint64_t seed) {
@@ -38,9 +38,11 @@ void RunEveryAlgorithm(const Mode& mode, int ranks, const std::vector<std::uint6
 }
 
 TEST_CASE("every algorithm gives every rank the result in every awkward mode") {
+  Sample sample(7);
   for (const Mode& mode : AwkwardModes()) {
     CAPTURE(mode.name);
-    for (const int ranks : {1, 2, 3, 4, 5}) RunEveryAlgorithm(mode, ranks, {0, 1, 3, 64, 257}, 7 + ranks);
+    for (const int ranks : {1, 2, 3, 4, 5})
+      if (sample.Takes()) RunEveryAlgorithm(mode, ranks, {0, 1, 3, 64, 257}, 7 + ranks);
   }
 }
 
@@ -52,9 +54,11 @@ TEST_CASE("more ranks, counts around the chunk boundaries") {
 }
 
 TEST_CASE("an average divides once and a pre-multiplied sum scales once, whatever the algorithm") {
+  Sample sample(5);
   for (const Mode& mode : AwkwardModes()) {
     CAPTURE(mode.name);
     for (const int ranks : {1, 2, 4, 5}) {
+      if (!sample.Takes()) continue;
       EngineWorld world({.ranks = ranks, .network = mode.network, .late_mover = mode.late_mover, .frame_bytes = 128});
       for (const AlgorithmEntry& entry : AllAlgorithms()) {
         if (!Reduces(entry.collective)) continue;
@@ -81,9 +85,11 @@ TEST_CASE("an average divides once and a pre-multiplied sum scales once, whateve
 
 TEST_CASE("blocks of different lengths, some of them empty, find their places") {
   Random random(5);
+  Sample sample(5);
   for (const Mode& mode : AwkwardModes()) {
     CAPTURE(mode.name);
     for (const int ranks : {1, 2, 3, 5}) {
+      if (!sample.Takes()) continue;
       EngineWorld world({.ranks = ranks, .network = mode.network, .late_mover = mode.late_mover, .frame_bytes = 128});
       for (const AlgorithmEntry& entry : AllAlgorithms()) {
         const std::uint32_t blocks = BlocksOf(entry.collective, ranks);
@@ -197,9 +203,11 @@ std::vector<std::pair<Algorithm, std::uint64_t>> InSlices(int ranks) {
 }
 
 TEST_CASE("a vector in slices is summed like any other, in every awkward mode") {
+  Sample sample(7);
   for (const Mode& mode : AwkwardModes()) {
     CAPTURE(mode.name);
     for (const int ranks : {1, 2, 3, 4, 5}) {
+      if (!sample.Takes()) continue;
       EngineWorld world({.ranks = ranks,
                          .network = mode.network,
                          .late_mover = mode.late_mover,
@@ -397,5 +405,5 @@ TEST_CASE("in slices, scratch is that of one slice") {
   CHECK(!LoneEngine(2, 4, kLineBytes, false).engine->Start(**plan, operation, {nullptr, memory.data()}, 1));
 }
 
-}  // namespace
+}  // namespace engine_test
 }  // namespace rondo

@@ -8,7 +8,7 @@
 #include "base/random.h"
 
 namespace rondo {
-namespace {
+namespace frame_test {
 
 FrameHeader Example() {
   return {.operation = {.sequence = 0x0102030405060708,
@@ -155,5 +155,5 @@ TEST_CASE("the length of a transfer in the stream counts headers and padding") {
   CHECK(StreamBytes(257, 256) == 320 + 128);
 }
 
-}  // namespace
+}  // namespace frame_test
 }  // namespace rondo

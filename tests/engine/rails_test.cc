@@ -17,7 +17,7 @@
 #include "transport/rail.h"
 
 namespace rondo {
-namespace {
+namespace rails_test {
 
 // Every int32 on its own may make a share.
 RailOptions Rails(std::uint32_t rails) { return {.rails = rails, .least_bytes = 1}; }
@@ -58,12 +58,13 @@ TEST_CASE("the table says of every algorithm whether a step of it may span block
 }
 
 TEST_CASE("every collective by every algorithm gives the same on two and on five rails, in every awkward mode") {
+  Sample sample(7);
   for (const Mode& mode : AwkwardModes()) {
     CAPTURE(mode.name);
     for (const std::uint32_t rails : {2u, 5u}) {
       CAPTURE(rails);
       for (const int ranks : {1, 2, 3, 4}) {
-        if (kSanitized && ranks % 2 == (rails == 2 ? 0 : 1)) continue;
+        if (!sample.Takes()) continue;
         EngineWorld world({.ranks = ranks,
                            .network = mode.network,
                            .late_mover = mode.late_mover,
@@ -195,5 +196,5 @@ TEST_CASE("lane indices and rails go both ways, and messages and unknown lanes a
   CHECK(RailOfLane(1023) == 0);
 }
 
-}  // namespace
+}  // namespace rails_test
 }  // namespace rondo

@@ -8,7 +8,7 @@
 #include "tests/communicator/ranks.h"
 
 namespace sgd {
-namespace {
+namespace buckets_test {
 
 using rondo::Communicator;
 using rondo::DataType;
@@ -149,5 +149,5 @@ TEST_CASE("buckets that are given up in the middle of a pass wait for what borro
   });
 }
 
-}  // namespace
+}  // namespace buckets_test
 }  // namespace sgd

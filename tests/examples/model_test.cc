@@ -9,7 +9,7 @@
 #include "examples/data_parallel_sgd/data_set.h"
 
 namespace sgd {
-namespace {
+namespace model_test {
 
 TEST_CASE("the gradient is the slope of the loss, along every parameter") {
   const Mlp model({7, 5});
@@ -123,5 +123,5 @@ TEST_CASE("a row is the same sample for whoever makes it, and another for anothe
   CHECK(equal_to_other_seed == 0);
 }
 
-}  // namespace
+}  // namespace model_test
 }  // namespace sgd

@@ -14,7 +14,7 @@
 #include "tests/communicator/ranks.h"
 
 namespace sgd {
-namespace {
+namespace proof_test {
 
 using rondo::Communicator;
 using rondo::DataType;
@@ -231,5 +231,5 @@ TEST_CASE("a sum with more roundings than a type has bits has no bound") {
   CHECK(std::isinf(BoundGradient({1024, 4, 256, DataType::kBfloat16}).relative));
 }
 
-}  // namespace
+}  // namespace proof_test
 }  // namespace sgd

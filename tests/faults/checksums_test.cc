@@ -14,7 +14,7 @@
 #include "transport/fault/faulty_transport.h"
 
 namespace rondo::fault {
-namespace {
+namespace checksums_test {
 
 constexpr int kRanks = 3;
 constexpr std::uint64_t kCount = 100, kElement = 10;
@@ -142,5 +142,5 @@ TEST_CASE("a message damaged on its way is told to both ends, whether it went un
   }
 }
 
-}  // namespace
+}  // namespace checksums_test
 }  // namespace rondo::fault

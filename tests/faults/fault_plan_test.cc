@@ -8,7 +8,7 @@
 #include <string>
 
 namespace rondo::fault {
-namespace {
+namespace fault_plan_test {
 
 Fault Only(std::string_view text) {
   const auto plan = ParseFaultPlan(text);
@@ -129,5 +129,5 @@ TEST_CASE("a harmless random plan slices, and stalls for a while, nothing else")
   }
 }
 
-}  // namespace
+}  // namespace fault_plan_test
 }  // namespace rondo::fault

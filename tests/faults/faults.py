@@ -97,14 +97,15 @@ OF_STORIES = {
 # Where tests state rows (tests/support/fault_row.h), with what they are to be told.
 ROW_TESTS = {
     "sockets": [
-        "tests/faults/lane_faults_test", "tests/faults/store_faults_test", "tests/faults/checksums_test",
-        "tests/faults/flipped_bits_test", "tests/faults/faulty_transport_test", "tests/rendezvous/membership_test",
-        "tests/rendezvous/file_store_test", "tests/rendezvous/tcp_store_test", "tests/transport_tcp/endpoint_test",
-        "tests/transport_tcp/process_test", "tests/transport_tcp/strangers_test", "tests/communicator/communicator_test",
-        "tests/communicator/connect_tls_test", "tests/communicator/devices_test", "tests/transport_ib/device_memory_test",
+        "tests/faults/faults_test", "tests/rendezvous/rendezvous_test", "tests/transport_tcp/transport_tcp_test",
+        "tests/communicator/communicator_test --source-file-exclude=*/rebuild_processes_test.cc",
+        "tests/transport_ib/transport_ib_test",
         "tests/faults/out_of_memory --every 97",
     ],
-    "processes": ["tests/communicator/rebuild_processes_test", "tests/transport_shm/crash_test"],
+    "processes": [
+        "tests/communicator/communicator_test --source-file=*/rebuild_processes_test.cc",
+        "tests/transport_shm/transport_shm_test --source-file=*/crash_test.cc",
+    ],
 }
 
 # Tests of tests/vm that state rows, by words of their names.

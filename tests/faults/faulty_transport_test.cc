@@ -21,7 +21,7 @@
 #include "transport/inproc/inproc.h"
 
 namespace rondo::fault {
-namespace {
+namespace faulty_transport_test {
 
 using namespace std::chrono_literals;
 
@@ -289,5 +289,5 @@ TEST_CASE("an injector says what has fired how often") {
   CHECK(job.injector->fired() == job.injector->fired(0).count());
 }
 
-}  // namespace
+}  // namespace faulty_transport_test
 }  // namespace rondo::fault

@@ -12,7 +12,7 @@
 #include "tests/support/fault_row.h"
 
 namespace rondo::fault {
-namespace {
+namespace flipped_bits_test {
 
 using namespace std::chrono_literals;
 
@@ -209,5 +209,5 @@ TEST_CASE("a bit of a payload turned over is not noticed: it arrives, alone, in 
   }
 }
 
-}  // namespace
+}  // namespace flipped_bits_test
 }  // namespace rondo::fault

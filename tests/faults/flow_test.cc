@@ -14,7 +14,7 @@
 #include "base/clock.h"
 
 namespace rondo::fault {
-namespace {
+namespace flow_test {
 
 using namespace std::chrono_literals;
 using Kind = Flow::Step::Kind;
@@ -377,5 +377,5 @@ TEST_CASE("a toxic says in words what it does and where") {
         "latency delay_ms=5 jitter_ms=2 on every stream, from byte 7");
 }
 
-}  // namespace
+}  // namespace flow_test
 }  // namespace rondo::fault

@@ -13,7 +13,7 @@
 #include "tests/support/fault_row.h"
 
 namespace rondo::fault {
-namespace {
+namespace lane_faults_test {
 
 using namespace std::chrono_literals;
 
@@ -272,5 +272,5 @@ TEST_CASE("a listener that accepts and never answers is named with its address, 
   CHECK(Has(status, "connected, but nobody answered the handshake"));
 }
 
-}  // namespace
+}  // namespace lane_faults_test
 }  // namespace rondo::fault

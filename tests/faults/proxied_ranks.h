@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "tests/support/status_text.h"
 #include "transport/fault/proxied_transport.h"
 #include "transport/fault/proxy.h"
 #include "transport/fault/tcp_streams.h"
@@ -107,7 +108,6 @@ class ProxiedJob {
   std::vector<PeerIdentity> peers_;
 };
 
-inline std::string TextOf(const Status& status) { return status ? "ok" : status.error().ToString(); }
 inline std::string TextOf(const std::vector<Status>& statuses) {
   std::string text;
   for (const Status& status : statuses) text += "\n  " + TextOf(status);

@@ -16,7 +16,7 @@
 #include "transport/fault/toxic.h"
 
 namespace rondo::fault {
-namespace {
+namespace proxy_test {
 
 using namespace std::chrono_literals;
 
@@ -352,5 +352,5 @@ TEST_CASE("IPv6 listens and is reached like IPv4") {
   CHECK(server.Hear(3) == "six");
 }
 
-}  // namespace
+}  // namespace proxy_test
 }  // namespace rondo::fault

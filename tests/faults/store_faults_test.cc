@@ -18,7 +18,7 @@
 #include "tests/support/fault_row.h"
 
 namespace rondo::fault {
-namespace {
+namespace store_faults_test {
 
 using namespace std::chrono_literals;
 
@@ -255,5 +255,5 @@ TEST_CASE("after the meeting the store may die: operations go on") {
   StateFault(20, scene.proxy->counters().refused.count(), statuses);
 }
 
-}  // namespace
+}  // namespace store_faults_test
 }  // namespace rondo::fault

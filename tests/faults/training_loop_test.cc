@@ -18,7 +18,7 @@
 #include "transport/tcp/tcp.h"
 
 namespace rondo {
-namespace {
+namespace training_loop_test {
 
 constexpr int kSteps = 10;
 constexpr std::size_t kWeights = 50'000;
@@ -96,5 +96,5 @@ TEST_CASE("a training loop whose connection is cut in the midst of a step goes o
   for (const auto& own : weights) CHECK(own == std::vector<float>(kWeights, 3.0f * kSteps));
 }
 
-}  // namespace
+}  // namespace training_loop_test
 }  // namespace rondo

@@ -3,9 +3,7 @@
 #include "tools/agent_words.h"
 #include "tools/host_list.h"
 
-namespace rondo::fuzz {
-namespace {
-
+namespace rondo::fuzz::agent_words_fuzz {
 // A word that is taken is written again as it came, and everything that is asked of it answers.
 void CheckWords(std::string_view input) {
   const Allocations allocations;
@@ -44,8 +42,6 @@ void CheckHosts(std::string_view input) {
   RONDO_HOLDS(next == 7, "{} ranks of 7", next);
 }
 
-}  // namespace
-
 Corpus HarnessCorpus() {
   return {.seeds = {Encode({AgentWordKind::kHello, {"0.1.0", "10.0.0.1"}}),
                     Encode({AgentWordKind::kJob, {"/home", "5000", "1", "2", "echo", "hi", "RANK", "7"}}) +
@@ -61,4 +57,4 @@ void CheckInput(std::string_view input) {
   CheckHosts(input);
 }
 
-}  // namespace rondo::fuzz
+}  // namespace rondo::fuzz::agent_words_fuzz

@@ -7,9 +7,7 @@
 #include "base/byte_codec.h"
 #include "tests/fuzz/harness.h"
 
-namespace rondo::fuzz {
-namespace {
-
+namespace rondo::fuzz::byte_codec_fuzz {
 enum class Read : std::uint8_t { kNumber8, kNumber16, kNumber32, kNumber64, kText8, kText16, kText32, kRaw };
 
 // Reads one field and writes it again.
@@ -26,8 +24,6 @@ void Copy(ByteReader& in, std::uint8_t what, ByteWriter& out) {
     case Read::kRaw: out.Raw(in.Raw(limit)); break;
   }
 }
-
-}  // namespace
 
 Corpus HarnessCorpus() {
   const std::string all("\x08\x00\x01\x02\x03\x24\x05\x26\x3f", 9);
@@ -73,4 +69,4 @@ void CheckInput(std::string_view input) {
   if (in.ok()) RONDO_HOLDS(in.AtEnd() == (out.size() == bytes.size()));
 }
 
-}  // namespace rondo::fuzz
+}  // namespace rondo::fuzz::byte_codec_fuzz

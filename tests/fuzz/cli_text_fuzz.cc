@@ -8,12 +8,11 @@
 #include "base/seconds.h"
 #include "collectives/cpu_list.h"
 #include "tests/fuzz/harness.h"
+#include "tools/comma_list.h"
 #include "tools/flags.h"
 #include "tools/sizes.h"
 
-namespace rondo::fuzz {
-namespace {
-
+namespace rondo::fuzz::cli_text_fuzz {
 void CheckSize(std::string_view text) {
   const Result<std::uint64_t> size = ParseSize(text);
   CheckError(size);
@@ -52,8 +51,6 @@ void CheckFlag(const std::string& mistyped) {
               nearest);
 }
 
-}  // namespace
-
 Corpus HarnessCorpus() {
   return {.seeds = {"64", "1.5M", "2GiB", "18446744073709551615", "17179869184G", "0.0000000001", "1e-12", "999999.5",
                     "nan", "a,b,,c", "0-3,8", "1023,5-2", "--beginn=4", "--trnsport"},
@@ -71,4 +68,4 @@ void CheckInput(std::string_view input) {
   allocations.CheckLargest(65536 + 64 * input.size());
 }
 
-}  // namespace rondo::fuzz
+}  // namespace rondo::fuzz::cli_text_fuzz

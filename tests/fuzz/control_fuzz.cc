@@ -4,9 +4,7 @@
 #include "tests/fuzz/harness.h"
 #include "transport/transport.h"
 
-namespace rondo::fuzz {
-namespace {
-
+namespace rondo::fuzz::control_fuzz {
 constexpr Rank kSelf = 1;
 
 AbortNotice SomeNotice() {
@@ -35,8 +33,6 @@ void CheckNotice(const AbortNotice& notice, std::string_view body) {
   // It is repeated to others: with its cause it still is one notice.
   RONDO_HOLDS(DecodeAbortNotice(Encode(NoticeOf(error, kSelf))).has_value());
 }
-
-}  // namespace
 
 Corpus HarnessCorpus() {
   AbortNotice long_notice = SomeNotice();
@@ -67,4 +63,4 @@ void CheckInput(std::string_view input) {
   allocations.CheckLargest(64 * kMaxControlBodyBytes);
 }
 
-}  // namespace rondo::fuzz
+}  // namespace rondo::fuzz::control_fuzz

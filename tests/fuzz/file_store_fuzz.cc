@@ -16,9 +16,7 @@
 #include "rendezvous/file_store.h"
 #include "tests/fuzz/harness.h"
 
-namespace rondo::fuzz {
-namespace {
-
+namespace rondo::fuzz::file_store_fuzz {
 // A file without a name of its own, opened by its descriptor's: no disk, and nothing is left behind.
 class MemoryFile {
  public:
@@ -88,8 +86,6 @@ void Use(FileStore& store, TimePoint deadline) {
   CheckError(store.DeleteMany(keys, deadline));
 }
 
-}  // namespace
-
 Corpus HarnessCorpus() {
   const std::vector<KeyValue> entries{{"a", "1"}, {"n", "41"}};
   const std::vector<KeyValue> stop{{"stop", "\x1b why"}};
@@ -129,4 +125,4 @@ void CheckInput(std::string_view input) {
   allocations.CheckLargest(16384 + 64 * input.size());
 }
 
-}  // namespace rondo::fuzz
+}  // namespace rondo::fuzz::file_store_fuzz

@@ -8,9 +8,7 @@
 #include "tests/fuzz/checked_frame.h"
 #include "tests/fuzz/harness.h"
 
-namespace rondo::fuzz {
-namespace {
-
+namespace rondo::fuzz::frame_fuzz {
 using HeaderBytes = std::array<std::byte, kFrameHeaderBytes>;
 using DescriptorBytes = std::array<std::byte, kDescriptorBytes>;
 
@@ -62,8 +60,6 @@ void CheckHeader(const HeaderBytes& bytes) {
   RONDO_HOLDS(!words.empty() && IsPrintable(words), "{}", Printable(words));
 }
 
-}  // namespace
-
 Corpus HarnessCorpus() {
   const FrameHeader header = SomeHeader();
   FrameHeader gather = header;
@@ -89,4 +85,4 @@ void CheckInput(std::string_view input) {
   allocations.CheckLargest(4096);
 }
 
-}  // namespace rondo::fuzz
+}  // namespace rondo::fuzz::frame_fuzz

@@ -94,7 +94,7 @@ def replay(program: Path, finding: bytes, limit_s: float = 60) -> tuple[Optional
 def replay_command(harness: Harness, finding: bytes) -> str:
     """For people: one line that does it again."""
     program = f"{harness.name}_fuzz"
-    return f"bazel build --config=fuzz //tests/fuzz:{program} && bazel-fuzz-bin/tests/fuzz/{program} --hex {finding.hex()}"
+    return f"bazel build --config=asan //tests/fuzz:{program} && bazel-asan-bin/tests/fuzz/{program} --hex {finding.hex()}"
 
 
 def kind_of(finding: Path) -> str:

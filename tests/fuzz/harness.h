@@ -1,12 +1,12 @@
 // What the harnesses of this folder are made of. A harness is one file, NAME_fuzz.cc, about one parser that bytes from
-// outside reach. It defines
+// outside reach. In the namespace rondo::fuzz::NAME_fuzz it defines
 //
-//   CheckInput      what must hold for any bytes whatever; whoever breaks it ends the process (RONDO_HOLDS)
+//   CheckInput      what must hold for any bytes; an input that breaks it ends the process (RONDO_HOLDS)
 //   HarnessCorpus   where fuzzing begins: what the encoders make, and what people write
 //
-// and becomes two programs. NAME_fuzz, by clang's libFuzzer with AddressSanitizer and UBSan, looks for inputs that
-// reach new code (tests/fuzz/run). NAME_fuzz_replay, by whatever builds the rest, is an ordinary test: it goes through
-// the seeds, all their beginnings and small damages of them.
+// All harnesses are compiled as one unit, and each becomes two programs (corpus.h). NAME_fuzz, by clang's libFuzzer
+// with AddressSanitizer and UBSan, looks for inputs that reach new code (tests/fuzz/run). NAME_fuzz_replay, by whatever
+// builds the rest, is an ordinary test: it goes through the seeds, all their beginnings and small damages of them.
 //
 // An input is exactly the bytes that a peer would send or a file hold, so a finding can be pasted into a unit test.
 // What a harness draws beside them (where a stream is cut, say) it derives from those bytes.
@@ -25,15 +25,9 @@
 
 #include "base/error.h"
 #include "base/result.h"
+#include "tests/fuzz/corpus.h"
 
 namespace rondo::fuzz {
-
-struct Corpus {
-  std::vector<std::string> seeds;
-  std::vector<std::string> words;  // that mutations may insert: magics, keywords
-};
-Corpus HarnessCorpus();
-void CheckInput(std::string_view input);
 
 // ---- what parsers must hold ----
 

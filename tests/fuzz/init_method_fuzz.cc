@@ -3,7 +3,7 @@
 #include "rendezvous/membership.h"
 #include "tests/fuzz/harness.h"
 
-namespace rondo::fuzz {
+namespace rondo::fuzz::init_method_fuzz {
 
 Corpus HarnessCorpus() {
   return {.seeds = {"tcp://10.0.0.1:29500", "tcp://[fe80::1%eth0]:29500/?rank=2&world_size=4",
@@ -38,4 +38,4 @@ void CheckInput(std::string_view input) {
   RONDO_HOLDS(again->address.host == method->address.host && again->address.port == method->address.port);
 }
 
-}  // namespace rondo::fuzz
+}  // namespace rondo::fuzz::init_method_fuzz

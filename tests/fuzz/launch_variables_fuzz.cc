@@ -13,9 +13,7 @@
 #include "rendezvous/membership.h"
 #include "tests/fuzz/harness.h"
 
-namespace rondo::fuzz {
-namespace {
-
+namespace rondo::fuzz::launch_variables_fuzz {
 std::map<std::string, std::string> Variables(std::string_view input) {
   std::map<std::string, std::string> variables;
   while (!input.empty()) {
@@ -39,8 +37,6 @@ void CheckLaunch(const Launched& launch) {
   if (launch.way == Launched::Way::kPmi1 || launch.way == Launched::Way::kPmi2) RONDO_HOLDS(launch.fd >= 0);
   RONDO_HOLDS(!launch.Describe().empty());
 }
-
-}  // namespace
 
 Corpus HarnessCorpus() {
   // One by one, since each is several lines of a launcher's environment.
@@ -92,4 +88,4 @@ void CheckInput(std::string_view input) {
   allocations.CheckLargest(16384 + 64 * input.size());
 }
 
-}  // namespace rondo::fuzz
+}  // namespace rondo::fuzz::launch_variables_fuzz

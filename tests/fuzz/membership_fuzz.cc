@@ -12,9 +12,7 @@
 #include "rendezvous/memory_store.h"
 #include "tests/fuzz/harness.h"
 
-namespace rondo::fuzz {
-namespace {
-
+namespace rondo::fuzz::membership_fuzz {
 constexpr std::array<std::string_view, 8> kKeys{"founding", "arrivals", "outcome", "member/0",
                                                 "member/1", "member/2", "table/1", "table/2"};
 enum Key : std::uint8_t { kFounding, kArrivals, kOutcome, kMember0, kMember1 };
@@ -74,8 +72,6 @@ std::string Entry(Key key, std::string_view value) {
   return ByteWriter().Number(static_cast<std::uint8_t>(key)).Text<std::uint16_t>(value).Take();
 }
 
-}  // namespace
-
 Corpus HarnessCorpus() {
   const std::string two(1, 1), two_by_arrival(1, 5), one(1, 0);  // rank 0 of two, one of two by arrival, one alone
   const std::string agreed = Entry(kFounding, Founding(2, true));
@@ -119,4 +115,4 @@ void CheckInput(std::string_view input) {
   RONDO_HOLDS(self.instance == options.self.instance, "the table's entry of this rank is another process");
 }
 
-}  // namespace rondo::fuzz
+}  // namespace rondo::fuzz::membership_fuzz

@@ -8,9 +8,7 @@
 #include "tests/fuzz/checked_frame.h"
 #include "tests/fuzz/harness.h"
 
-namespace rondo::fuzz {
-namespace {
-
+namespace rondo::fuzz::message_frame_fuzz {
 using HeaderBytes = std::array<std::byte, kMessageHeaderBytes>;
 
 std::string Text(const MessageHeader& header) {
@@ -39,8 +37,6 @@ void CheckHeader(const HeaderBytes& bytes) {
   }
   RONDO_HOLDS((header.refusal != Refusal::kNone) == (header.type == MessageFrameType::kRefusal));
 }
-
-}  // namespace
 
 Corpus HarnessCorpus() {
   Corpus corpus;
@@ -77,4 +73,4 @@ void CheckInput(std::string_view input) {
   allocations.CheckLargest(4096);
 }
 
-}  // namespace rondo::fuzz
+}  // namespace rondo::fuzz::message_frame_fuzz

@@ -6,9 +6,7 @@
 #include "tests/fuzz/harness.h"
 #include "transport/tcp/ip.h"
 
-namespace rondo::fuzz {
-namespace {
-
+namespace rondo::fuzz::net_address_fuzz {
 using tcp::IpAddress;
 
 void CheckHostPort(std::string_view input) {
@@ -34,8 +32,6 @@ void CheckIp(std::string_view input) {
   RONDO_HOLDS(tcp::FromRaw(ToRaw(address).get()) == address);
 }
 
-}  // namespace
-
 Corpus HarnessCorpus() {
   return {
       .seeds = {"10.0.0.1:29500", "[::1]:29500", "[fe80::1%eth0]:1", "node-1.cluster:65535", "a:65536", "[::1]29500",
@@ -50,4 +46,4 @@ void CheckInput(std::string_view input) {
   allocations.CheckLargest(4096 + 64 * input.size());
 }
 
-}  // namespace rondo::fuzz
+}  // namespace rondo::fuzz::net_address_fuzz

@@ -2,9 +2,7 @@
 #include "tests/fuzz/harness.h"
 #include "tools/perf_report.h"
 
-namespace rondo::fuzz {
-namespace {
-
+namespace rondo::fuzz::perf_baseline_fuzz {
 std::vector<PerfRow> Rows() {
   PerfRow row;
   row.algorithm = "ring";
@@ -20,8 +18,6 @@ std::vector<PerfRow> Rows() {
   other.in_place = true;
   return {row, other};
 }
-
-}  // namespace
 
 Corpus HarnessCorpus() {
   const HostFacts host{.name = "a", .cpu = "some", .kernel = "Linux", .cores = 2};
@@ -42,4 +38,4 @@ void CheckInput(std::string_view input) {
     RONDO_HOLDS(regression.now.median_us > regression.was_us * 1.1);
 }
 
-}  // namespace rondo::fuzz
+}  // namespace rondo::fuzz::perf_baseline_fuzz

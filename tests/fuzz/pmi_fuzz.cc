@@ -5,9 +5,7 @@
 #include "rendezvous/launchers/pmi2_protocol.h"
 #include "tests/fuzz/harness.h"
 
-namespace rondo::fuzz {
-namespace {
-
+namespace rondo::fuzz::pmi_fuzz {
 using TakeReply = Result<std::optional<PmiReply>> (*)(std::string& unread);
 
 struct Heard {
@@ -60,8 +58,6 @@ void CheckValue(std::string_view value) {
   RONDO_HOLDS((*taken)->Field("value") == value, "'{}' came back as '{}'", value, (*taken)->Field("value"));
 }
 
-}  // namespace
-
 Corpus HarnessCorpus() {
   return {.seeds = {"cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n",
                     "cmd=my_kvsname kvsname=kvs_1_0\ncmd=put_result rc=0 msg=success\n",
@@ -78,4 +74,4 @@ void CheckInput(std::string_view input) {
   CheckValue(input);
 }
 
-}  // namespace rondo::fuzz
+}  // namespace rondo::fuzz::pmi_fuzz

@@ -3,9 +3,7 @@
 #include "collectives/model/profile.h"
 #include "tests/fuzz/harness.h"
 
-namespace rondo::fuzz {
-namespace {
-
+namespace rondo::fuzz::profile_fuzz {
 Profile SmallProfile() {
   Profile profile;
   profile.name = "a \"quoted\" machine";
@@ -22,8 +20,6 @@ Profile SmallProfile() {
                        .times = {{Algorithm::kDissemination, {12}}}}};
   return profile;
 }
-
-}  // namespace
 
 Corpus HarnessCorpus() {
   Profile empty;
@@ -75,4 +71,4 @@ void CheckInput(std::string_view input) {
   }
 }
 
-}  // namespace rondo::fuzz
+}  // namespace rondo::fuzz::profile_fuzz

@@ -6,9 +6,7 @@
 #include "transport/ib/address.h"
 #include "transport/ib/path_message.h"
 
-namespace rondo::fuzz {
-namespace {
-
+namespace rondo::fuzz::rdma_meeting_fuzz {
 void CheckAddress(std::string_view input) {
   const auto address = ib::DecodeIbAddress(input);
   CheckError(address);
@@ -34,8 +32,6 @@ void CheckMessage(std::string_view input) {
               again->ports == message->ports && again->your_fault == message->your_fault);
 }
 
-}  // namespace
-
 Corpus HarnessCorpus() {
   Corpus corpus;
   corpus.seeds.push_back(
@@ -56,4 +52,4 @@ void CheckInput(std::string_view input) {
   allocations.CheckLargest(8192 + 64 * input.size());
 }
 
-}  // namespace rondo::fuzz
+}  // namespace rondo::fuzz::rdma_meeting_fuzz

@@ -14,9 +14,7 @@
 #include "rendezvous/roster.h"
 #include "tests/fuzz/harness.h"
 
-namespace rondo::fuzz {
-namespace {
-
+namespace rondo::fuzz::roster_fuzz {
 constexpr std::array<std::string_view, 8> kKeys{"1/claim/0",  "1/claim/1",   "1/roster",    "newcomers",
                                                 "newcomer/1", "admission/1", "admission/2", "newcomer/2"};
 constexpr std::string_view kConfig = "version=1\n";
@@ -68,8 +66,6 @@ std::string Counting(std::uint8_t who, std::string_view newcomers) {
          ByteWriter().Number(std::uint8_t{3}).Text<std::uint16_t>(newcomers).Take();
 }
 
-}  // namespace
-
 Corpus HarnessCorpus() {
   return {.seeds = {After({}, 0), After({0}, 0), After({0}, kSecondRank), After({0}, kIsNewcomer),
                     After({kIsNewcomer}, kHasRoom), After({kIsNewcomer, kHasRoom}, kHasRoom | kSecondRank),
@@ -102,4 +98,4 @@ void CheckInput(std::string_view input) {
               "a roster that lacks whoever asked");
 }
 
-}  // namespace rondo::fuzz
+}  // namespace rondo::fuzz::roster_fuzz

@@ -10,9 +10,7 @@
 #include "collectives/schedule/verify.h"
 #include "tests/fuzz/harness.h"
 
-namespace rondo::fuzz {
-namespace {
-
+namespace rondo::fuzz::schedule_text_fuzz {
 // A proof takes the ranks times the chunks times the steps, by its nature: a few bytes of text can ask for 2^24 chunks.
 constexpr std::uint32_t kMostChunks = 64;
 constexpr std::size_t kMostSeedBytes = 1500;
@@ -58,8 +56,6 @@ void CheckProof(const Schedule& schedule) {
   for (const std::string& order : proof->order) RONDO_HOLDS(IsPrintable(order) && order.size() < 1 << 16);
 }
 
-}  // namespace
-
 Corpus HarnessCorpus() {
   Corpus corpus;
   for (const AlgorithmEntry& entry : AllAlgorithms()) {
@@ -99,4 +95,4 @@ void CheckInput(std::string_view input) {
   if (schedule->chunks <= kMostChunks) CheckProof(*schedule);
 }
 
-}  // namespace rondo::fuzz
+}  // namespace rondo::fuzz::schedule_text_fuzz

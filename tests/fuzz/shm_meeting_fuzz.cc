@@ -16,9 +16,7 @@
 #include "transport/shm/segment.h"
 #include "transport/shm/word.h"
 
-namespace rondo::fuzz {
-namespace {
-
+namespace rondo::fuzz::shm_meeting_fuzz {
 void CheckAddress(std::string_view input) {
   const auto address = shm::DecodeShmAddress(input);
   CheckError(address);
@@ -57,8 +55,6 @@ void CheckSegment(std::string_view input) {
   const_cast<volatile std::byte*>(segment->ring(1))[segment->ring_bytes() - 1] = std::byte{1};
 }
 
-}  // namespace
-
 Corpus HarnessCorpus() {
   Corpus corpus;
   corpus.seeds.push_back(
@@ -80,4 +76,4 @@ void CheckInput(std::string_view input) {
   allocations.CheckLargest(8192 + 64 * input.size());
 }
 
-}  // namespace rondo::fuzz
+}  // namespace rondo::fuzz::shm_meeting_fuzz

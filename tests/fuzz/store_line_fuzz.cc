@@ -5,9 +5,7 @@
 #include "rendezvous/launchers/store_line.h"
 #include "tests/fuzz/harness.h"
 
-namespace rondo::fuzz {
-namespace {
-
+namespace rondo::fuzz::store_line_fuzz {
 bool Same(const StoreLine& a, const StoreLine& b) {
   const auto same = [](const HostPort& x, const HostPort& y) { return x.host == y.host && x.port == y.port; };
   return a.failure == b.failure &&
@@ -25,8 +23,6 @@ void CheckFailure(std::string_view words) {
   RONDO_HOLDS(heard && heard->addresses.empty() && !heard->failure.empty());
   RONDO_HOLDS(words.starts_with(heard->failure), "'{}' was heard as '{}'", words, heard->failure);
 }
-
-}  // namespace
 
 Corpus HarnessCorpus() {
   return {.seeds = {"at:10.0.0.1:40211,[fe80::1%eth0]:40211", "at:127.0.0.1:1", "failed:no%20address%20is%20left",
@@ -47,4 +43,4 @@ void CheckInput(std::string_view input) {
   RONDO_HOLDS(again && Same(*again, *line));
 }
 
-}  // namespace rondo::fuzz
+}  // namespace rondo::fuzz::store_line_fuzz

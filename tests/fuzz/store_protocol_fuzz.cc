@@ -9,9 +9,7 @@
 #include "rendezvous/tcp_store_protocol.h"
 #include "tests/fuzz/harness.h"
 
-namespace rondo::fuzz {
-namespace {
-
+namespace rondo::fuzz::store_protocol_fuzz {
 using namespace store_protocol;  // NOLINT(google-build-using-namespace): all of it is under test here
 
 constexpr std::size_t kStretchedBytes = 1 << 20;
@@ -121,8 +119,6 @@ void CheckHello(std::string_view input, Result<std::optional<Message>> (*take)(s
   allocations.CheckLargest(8192 + 64 * input.size());
 }
 
-}  // namespace
-
 Corpus HarnessCorpus() {
   const std::vector<KeyValue> entries{{"a", "1"}, {"b", ""}};
   const std::vector<std::string> keys{"a", "b", "none"};
@@ -137,7 +133,7 @@ Corpus HarnessCorpus() {
                                EncodeAdd(4, "n", -1) + EncodeCompareSet(5, "a", std::nullopt, "2") +
                                EncodeCompareSet(6, "a", "2", "") + EncodeDelete(7, keys) + EncodeAbandon(3);
   return {.seeds = {Encode(Hello{.job = "j1", .nonce = std::string(16, 'n')}), Encode(HelloReply{}),
-                    Encode(HelloReply{.challenge = Nonce{}}), Encode(HelloReply{.proof = Proof{}}),
+                    Encode(HelloReply{.challenge = Nonce{}}), Encode(HelloReply{.proof = TokenProof{}}),
                     Encode(HelloReply{.refused = Error(ErrorCode::kVersionMismatch, "another job")}), requests,
                     Taken(replies), std::string("\x02\x00\x00\x00\x00\x01\x01\x00\x00\x00v", 11)},
           .words = {std::string(kMagic), std::string("\x00\x00\x10\x00", 4), std::string("\xff\xff\xff\xff", 4)}};
@@ -157,4 +153,4 @@ void CheckInput(std::string_view input) {
   }
 }
 
-}  // namespace rondo::fuzz
+}  // namespace rondo::fuzz::store_protocol_fuzz

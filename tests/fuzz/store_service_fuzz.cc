@@ -15,9 +15,7 @@
 #include "rendezvous/tcp_store_service.h"
 #include "tests/fuzz/harness.h"
 
-namespace rondo::fuzz {
-namespace {
-
+namespace rondo::fuzz::store_service_fuzz {
 using Fate = TcpStoreService::Fate;
 
 constexpr std::size_t kClients = 3;
@@ -155,8 +153,6 @@ std::string Speech(std::size_t who, std::string_view bytes) {
   return ByteWriter().Number(static_cast<std::uint8_t>(who)).Text<std::uint16_t>(bytes).Take();
 }
 
-}  // namespace
-
 Corpus HarnessCorpus() {
   using store_protocol::Encode;
   using store_protocol::EncodeAbandon;
@@ -190,8 +186,6 @@ Corpus HarnessCorpus() {
           .words = {std::string(kMagic), hello, "stop", EncodeAbandon(1), EncodeWait(9, just_a, "")}};
 }
 
-namespace {
-
 void CheckPlay(std::string_view input, const std::shared_ptr<const JobToken>& token) {
   std::string first;
   for (const Cut cut : kCuts) {
@@ -208,12 +202,10 @@ void CheckPlay(std::string_view input, const std::shared_ptr<const JobToken>& to
   }
 }
 
-}  // namespace
-
 void CheckInput(std::string_view input) {
   static const std::shared_ptr<const JobToken> token = Token();
   CheckPlay(input, nullptr);
   CheckPlay(input, token);
 }
 
-}  // namespace rondo::fuzz
+}  // namespace rondo::fuzz::store_service_fuzz

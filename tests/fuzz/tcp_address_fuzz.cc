@@ -5,9 +5,7 @@
 #include "transport/tcp/address.h"
 #include "transport/transport.h"
 
-namespace rondo::fuzz {
-namespace {
-
+namespace rondo::fuzz::tcp_address_fuzz {
 using tcp::AddressClass;
 using tcp::IpAddress;
 using tcp::TcpAddress;
@@ -25,8 +23,6 @@ std::vector<tcp::LocalAddress> SomeInterfaces() {
   return {{.interface = "eth0", .ip = *IpAddress::Parse("10.0.0.2"), .prefix_bits = 24, .up = true},
           {.interface = "eth0", .ip = *IpAddress::Parse("fe80::2%2"), .prefix_bits = 64, .up = true}};
 }
-
-}  // namespace
 
 Corpus HarnessCorpus() {
   TcpAddress full = SomeAddress();
@@ -59,4 +55,4 @@ void CheckInput(std::string_view input) {
   }
 }
 
-}  // namespace rondo::fuzz
+}  // namespace rondo::fuzz::tcp_address_fuzz

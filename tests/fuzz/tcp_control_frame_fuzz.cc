@@ -5,9 +5,7 @@
 #include "tests/fuzz/harness.h"
 #include "transport/tcp/control_frame.h"
 
-namespace rondo::fuzz {
-namespace {
-
+namespace rondo::fuzz::tcp_control_frame_fuzz {
 using tcp::ControlFrame;
 
 std::string Encode(const ControlFrame& frame) {
@@ -74,8 +72,6 @@ void CheckStream(std::string_view stream) {
   }
 }
 
-}  // namespace
-
 Corpus HarnessCorpus() {
   const std::string goodbye = tcp::EncodeControl({ControlKind::kGoodbye, std::string(24, '\0')});
   const std::string greeting = tcp::EncodeControl({ControlKind::kHeartbeat, ""});
@@ -93,4 +89,4 @@ void CheckInput(std::string_view input) {
   allocations.CheckLargest(4096 + 64 * input.size());
 }
 
-}  // namespace rondo::fuzz
+}  // namespace rondo::fuzz::tcp_control_frame_fuzz

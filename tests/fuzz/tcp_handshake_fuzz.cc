@@ -8,9 +8,7 @@
 #include "transport/tcp/handshake.h"
 #include "transport/tcp/handshake_sides.h"
 
-namespace rondo::fuzz {
-namespace {
-
+namespace rondo::fuzz::tcp_handshake_fuzz {
 using tcp::MessageReader;
 
 // Where a message ends, and what it was taken for.
@@ -153,8 +151,6 @@ void CheckSides(std::string_view input) {
   }
 }
 
-}  // namespace
-
 Corpus HarnessCorpus() {
   const Script script = WellKnown();
   tcp::Hello hello;
@@ -212,4 +208,4 @@ void CheckInput(std::string_view input) {
   }
 }
 
-}  // namespace rondo::fuzz
+}  // namespace rondo::fuzz::tcp_handshake_fuzz

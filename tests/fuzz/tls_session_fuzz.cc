@@ -9,9 +9,7 @@
 #include "rendezvous/tls_settings.h"
 #include "tests/fuzz/harness.h"
 
-namespace rondo::fuzz {
-namespace {
-
+namespace rondo::fuzz::tls_session_fuzz {
 using Role = TlsSession::Role;
 
 // A handshake message may be announced with up to 128 KiB, which OpenSSL then makes room for.
@@ -95,8 +93,6 @@ void Hear(TlsSession& session, std::string_view input, Cut cut) {
   RONDO_HOLDS(!GoOn(session));
 }
 
-}  // namespace
-
 void CheckInput(std::string_view input) {
   const Allocations allocations;
   for (const Cut cut : {Cut::kWhole, Cut::kDrawn}) {
@@ -136,4 +132,4 @@ Corpus HarnessCorpus() {
   return corpus;
 }
 
-}  // namespace rondo::fuzz
+}  // namespace rondo::fuzz::tls_session_fuzz

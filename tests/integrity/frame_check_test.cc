@@ -11,7 +11,7 @@
 #include "collectives/engine/frame.h"
 
 namespace rondo {
-namespace {
+namespace frame_check_test {
 
 std::vector<std::byte> Payload(std::size_t bytes) {
   std::vector<std::byte> payload(bytes);
@@ -134,5 +134,5 @@ TEST_CASE("damage is told with its place, and a peer without checksums is suspec
         std::string::npos);
 }
 
-}  // namespace
+}  // namespace frame_check_test
 }  // namespace rondo

@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace rondo {
-namespace {
+namespace result_digest_test {
 
 std::optional<Error> Compared(const std::vector<std::uint32_t>& digests) { return FindOddResults(digests); }
 
@@ -62,5 +62,5 @@ TEST_CASE("all_reduce, broadcast and all_gather give all ranks the same") {
     CHECK_FALSE(HasEqualResults(collective));
 }
 
-}  // namespace
+}  // namespace result_digest_test
 }  // namespace rondo

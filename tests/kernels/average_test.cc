@@ -12,7 +12,7 @@
 #include "tests/kernels/reference.h"
 
 namespace rondo {
-namespace {
+namespace average_test {
 
 using reference::Bits;
 
@@ -130,5 +130,5 @@ TEST_CASE("Integer averages divide towards zero, in worlds larger than the type 
   CHECK(average(DataType::kUint64, ~Bits{0}, 3) == 0x5555'5555'5555'5555);
 }
 
-}  // namespace
+}  // namespace average_test
 }  // namespace rondo

@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace rondo {
-namespace {
+namespace copy_test {
 
 TEST_CASE("every byte is copied and none beside them is touched, whatever the alignment and the length") {
   constexpr std::size_t kMost = 400;
@@ -33,5 +33,5 @@ TEST_CASE("every byte is copied and none beside them is touched, whatever the al
 
 TEST_CASE("no bytes may be nowhere") { CopyPastCaches(nullptr, nullptr, 0); }
 
-}  // namespace
+}  // namespace copy_test
 }  // namespace rondo

@@ -16,7 +16,7 @@
 #include "tests/kernels/reference.h"
 
 namespace rondo {
-namespace {
+namespace reduce_test {
 
 using reference::Bits;
 
@@ -256,5 +256,5 @@ TEST_CASE("The rules in numbers") {
   }
 }
 
-}  // namespace
+}  // namespace reduce_test
 }  // namespace rondo

@@ -15,7 +15,7 @@
 #include "tests/kernels/instruction_sets.h"
 
 namespace rondo {
-namespace {
+namespace widen_test {
 
 constexpr std::array kHalves{DataType::kFloat16, DataType::kBfloat16};
 
@@ -95,5 +95,5 @@ TEST_CASE("narrowing undoes widening, and rounds what lies between once, to near
   }
 }
 
-}  // namespace
+}  // namespace widen_test
 }  // namespace rondo

@@ -6,7 +6,7 @@
 #include "collectives/algorithms/formulas.h"
 
 namespace rondo {
-namespace {
+namespace cost_test {
 
 ScheduleCost Cost(Collective collective, Algorithm algorithm, const Place& place) {
   return CostOf(*FindAlgorithm(collective, algorithm), place);
@@ -159,5 +159,5 @@ TEST_CASE("a prediction is the chain's latency plus the busiest of rank, core an
   CHECK(PredictUs(cost, false, machine, 1e6) == doctest::Approx(102 + 1e4));
 }
 
-}  // namespace
+}  // namespace cost_test
 }  // namespace rondo

@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 namespace rondo {
-namespace {
+namespace cpu_list_test {
 
 TEST_CASE("a list of CPUs is printed in ranges and read back") {
   std::vector<bool> cpus(12);
@@ -27,5 +27,5 @@ TEST_CASE("what is no list is nothing, and takes no memory") {
 
 TEST_CASE("this process may run somewhere") { CHECK(CountCpus({UsableCpus()}) >= 1); }
 
-}  // namespace
+}  // namespace cpu_list_test
 }  // namespace rondo

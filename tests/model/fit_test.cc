@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 namespace rondo {
-namespace {
+namespace fit_test {
 
 constexpr MachineCosts kStart{.hop_us = 2,
                               .crowded_hop_us = 5,
@@ -129,5 +129,5 @@ TEST_CASE("what the times barely show does not run away: bytes, where all vector
   CHECK(fit.costs.byte_ns <= kStart.byte_ns * 1001);
 }
 
-}  // namespace
+}  // namespace fit_test
 }  // namespace rondo

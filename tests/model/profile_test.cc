@@ -6,7 +6,7 @@
 #include <string>
 
 namespace rondo {
-namespace {
+namespace profile_test {
 
 Profile Sample() {
   Profile profile;
@@ -140,5 +140,5 @@ TEST_CASE("a name that is no UTF-8 is written all the same") {
   CHECK(ParseProfile(Print(profile)));
 }
 
-}  // namespace
+}  // namespace profile_test
 }  // namespace rondo

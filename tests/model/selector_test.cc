@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace rondo {
-namespace {
+namespace selector_test {
 
 // Constants of round numbers, so that what follows from them stays whatever profile ships.
 std::shared_ptr<const Profile> Unmeasured() {
@@ -176,5 +176,5 @@ TEST_CASE("threads that choose at once choose alike") {
   for (const auto& other : chosen) CHECK(other == chosen.front());
 }
 
-}  // namespace
+}  // namespace selector_test
 }  // namespace rondo

@@ -7,7 +7,7 @@
 #include "tests/point_to_point/world.h"
 
 namespace rondo {
-namespace {
+namespace engine_test {
 
 constexpr MessageLimits kSmall{.eager_message_bytes = 100,
                                .eager_credit_bytes = 512,
@@ -399,5 +399,5 @@ TEST_CASE("bytes that break the protocol are named, and nothing is held for them
   CHECK(Has(breach({.type = Type::kCredit, .payload_bytes = 1}), "payload where none belongs"));
 }
 
-}  // namespace
+}  // namespace engine_test
 }  // namespace rondo

@@ -9,7 +9,7 @@
 #include "tests/support/sanitized.h"
 
 namespace rondo {
-namespace {
+namespace explored_test {
 
 constexpr MessageLimits kSmall{.eager_message_bytes = 100,
                                .eager_credit_bytes = 256,
@@ -164,5 +164,5 @@ TEST_CASE("a rank that ends lets its peer's sends and receives end too") {
              /*polls=*/3);
 }
 
-}  // namespace
+}  // namespace explored_test
 }  // namespace rondo

@@ -7,7 +7,7 @@
 #include "collectives/point_to_point/message_frame.h"
 
 namespace rondo {
-namespace {
+namespace frame_test {
 
 using HeaderBytes = std::array<std::byte, kMessageHeaderBytes>;
 
@@ -94,5 +94,5 @@ TEST_CASE("credit counts a message's place in the stream, so that messages witho
   CHECK(CreditOf(65) == 192);
 }
 
-}  // namespace
+}  // namespace frame_test
 }  // namespace rondo

@@ -10,7 +10,7 @@
 #include "tests/support/passing_lane.h"
 
 namespace rondo {
-namespace {
+namespace together_test {
 
 // Another lane, whose writes are counted.
 class CountedLane final : public PassingLane {
@@ -125,5 +125,5 @@ TEST_CASE("of a body that takes more than a frame, one frame goes out at a time"
   for (int i = 0; i < 2; ++i) CHECK(pair.receives[static_cast<std::size_t>(i)].text() == Payload(0, 3, i, 300));
 }
 
-}  // namespace
+}  // namespace together_test
 }  // namespace rondo

@@ -9,7 +9,7 @@
 #include "tests/point_to_point/world.h"
 
 namespace rondo {
-namespace {
+namespace traffic_test {
 
 // Tags say how they are received, so that no wildcard takes what another receive waits for.
 constexpr Tag kExactTags = 6;     // 0..5: by rank and tag
@@ -142,5 +142,5 @@ TEST_CASE("receives of any rank and any tag take everything, each sender's tags 
   }
 }
 
-}  // namespace
+}  // namespace traffic_test
 }  // namespace rondo

@@ -22,7 +22,7 @@
 #include "transport/fault/faulty_transport.h"
 
 namespace rondo {
-namespace {
+namespace communicator_records_test {
 
 using test::Json;
 using test::Text;
@@ -436,5 +436,5 @@ TEST_CASE("records may be read by any thread while operations run") {
   test::OnShmRanks({.ranks = 2, .adjust = few}, read_along);
 }
 
-}  // namespace
+}  // namespace communicator_records_test
 }  // namespace rondo

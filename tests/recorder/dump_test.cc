@@ -15,7 +15,7 @@
 #include "tests/recorder/json.h"
 
 namespace rondo {
-namespace {
+namespace dump_test {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -293,5 +293,5 @@ TEST_CASE("a dump replaces the one before it, and a folder that is not there is 
   CHECK(failed.error().message() == folder + "/a.json.new cannot be written: No such file or directory");
 }
 
-}  // namespace
+}  // namespace dump_test
 }  // namespace rondo

@@ -12,7 +12,7 @@
 #include <vector>
 
 namespace rondo {
-namespace {
+namespace flight_recorder_test {
 
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
@@ -300,5 +300,5 @@ TEST_CASE("messages are read whole while two threads submit and end them") {
   CHECK(recorder->Read().size() <= 8);
 }
 
-}  // namespace
+}  // namespace flight_recorder_test
 }  // namespace rondo

@@ -22,7 +22,7 @@
 #include "tests/support/fault_row.h"
 
 namespace rondo {
-namespace {
+namespace file_store_test {
 
 bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
@@ -430,5 +430,5 @@ TEST_CASE("Waiting goes by the clock and the sleep that were handed in, with gro
   CHECK(pauses[5] == std::chrono::milliseconds(20));
 }
 
-}  // namespace
+}  // namespace file_store_test
 }  // namespace rondo

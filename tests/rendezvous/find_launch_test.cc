@@ -13,7 +13,7 @@
 #include "rendezvous/launchers/slurm.h"
 
 namespace rondo {
-namespace {
+namespace find_launch_test {
 
 using Variables = std::map<std::string, std::string>;
 using Way = Launched::Way;
@@ -346,5 +346,5 @@ TEST_CASE("Ports derived from a job: the same everywhere, all different, outside
   CHECK(first_ports.size() > 450);  // 500 draws of 10000: 488 different ones are to be expected
 }
 
-}  // namespace
+}  // namespace find_launch_test
 }  // namespace rondo

@@ -13,7 +13,7 @@
 #include "tests/rendezvous/stores.h"
 
 namespace rondo {
-namespace {
+namespace init_method_test {
 
 using Variables = std::map<std::string, std::string>;
 
@@ -362,5 +362,5 @@ TEST_CASE("A file store opens from its URL, and Leave is nothing to wait for") {
   CHECK(zero->Leave(Soon()));
 }
 
-}  // namespace
+}  // namespace init_method_test
 }  // namespace rondo

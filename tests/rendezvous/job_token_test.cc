@@ -8,7 +8,7 @@
 #include <utility>
 
 namespace rondo {
-namespace {
+namespace job_token_test {
 
 Environment Saying(std::optional<std::string> value) {
   return [value = std::move(value)](const std::string& name) { return name == "RONDO_TOKEN" ? value : std::nullopt; };
@@ -36,5 +36,5 @@ TEST_CASE("A token of a wrong shape is an error that names the variable and keep
   CHECK(TokenText("se cret", {}).error().message().find("the token given") != std::string::npos);
 }
 
-}  // namespace
+}  // namespace job_token_test
 }  // namespace rondo

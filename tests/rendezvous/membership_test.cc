@@ -14,7 +14,7 @@
 #include "tests/support/fault_row.h"
 
 namespace rondo {
-namespace {
+namespace membership_test {
 
 const SteadyClock kClock;
 
@@ -412,5 +412,5 @@ TEST_CASE("A table in more parts than a world has room for is refused before the
   CHECK_SAYS(results[0].error(), "the outcome of the meeting");
 }
 
-}  // namespace
+}  // namespace membership_test
 }  // namespace rondo

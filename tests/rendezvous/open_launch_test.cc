@@ -12,7 +12,7 @@
 #include "tests/rendezvous/stores.h"
 
 namespace rondo {
-namespace {
+namespace open_launch_test {
 
 Launched ByPorts(Rank rank, const std::vector<std::uint16_t>& ports) {
   Launched launch;
@@ -253,5 +253,5 @@ TEST_CASE("A launcher's file store meets once: what is left of a meeting of the 
   CHECK(OpenStore(Method(launch), after));
 }
 
-}  // namespace
+}  // namespace open_launch_test
 }  // namespace rondo

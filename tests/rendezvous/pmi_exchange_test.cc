@@ -17,7 +17,7 @@
 #include "tests/rendezvous/stores.h"
 
 namespace rondo {
-namespace {
+namespace pmi_exchange_test {
 
 struct Turn {
   std::string asked;
@@ -183,5 +183,5 @@ TEST_CASE("Rank 0 that said nothing under this name is told, not taken for a pla
   CHECK(shared.error().message().find("key_rondo-7_not_found") != std::string::npos);
 }
 
-}  // namespace
+}  // namespace pmi_exchange_test
 }  // namespace rondo

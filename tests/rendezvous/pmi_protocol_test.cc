@@ -10,7 +10,7 @@
 #include "rendezvous/launchers/store_line.h"
 
 namespace rondo {
-namespace {
+namespace pmi_protocol_test {
 
 constexpr char kKvs[] = "kvs_19947_0_1784854662_vm";
 
@@ -185,5 +185,5 @@ TEST_CASE("What only looks like an escape is taken as it stands") {
   CHECK(DecodeStoreLine("failed:%41")->failure == "A");
 }
 
-}  // namespace
+}  // namespace pmi_protocol_test
 }  // namespace rondo

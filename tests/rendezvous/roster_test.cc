@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstdio>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -18,7 +19,7 @@
 #include "tests/rendezvous/stores.h"
 
 namespace rondo {
-namespace {
+namespace roster_test {
 
 using namespace std::chrono_literals;
 
@@ -80,7 +81,7 @@ std::string TextOf(const Result<Roster>& result) { return result ? "a roster" : 
 bool Says(const Result<Roster>& result, const std::string& text) {
   return TextOf(result).find(text) != std::string::npos;
 }
-#define CHECK_SAYS(result, text) CHECK_MESSAGE(Says(result, text), TextOf(result))
+#define CHECK_RESULT_SAYS(result, text) CHECK_MESSAGE(Says(result, text), TextOf(result))
 
 TEST_CASE("Those who are left get one roster, in the order of their old ranks, without waiting for the dead") {
   ForEachStore([](StoreWorld& world) {
@@ -118,7 +119,9 @@ TEST_CASE("A rank of whom nothing is known is waited for, and left out when the 
       REQUIRE_MESSAGE(result.has_value(), TextOf(result));
       CHECK(OldRanks(*result) == std::vector<Rank>{0, 2});
       REQUIRE(result->departed.size() == 1);
-      CHECK(result->departed[0].why.find("did not come within 0.3") == 0);
+      double waited_s = 0;
+      REQUIRE(std::sscanf(result->departed[0].why.c_str(), "did not come within %lf s", &waited_s) == 1);
+      CHECK(waited_s >= 0.3);  // more on a busy machine
     }
   });
 }
@@ -132,10 +135,10 @@ TEST_CASE("A rank that comes when the roster stands is told which generation wen
     const auto late = Agree(world, previous, {{.rank = 2}})[0];
     REQUIRE(!late);
     CHECK(late.error().code() == ErrorCode::kStale);
-    CHECK_SAYS(
+    CHECK_RESULT_SAYS(
         late,
         "generation 8 of job 'job' has gone on with 2 ranks and without this process (host host2, pid 102, rank 2");
-    CHECK_SAYS(late, "did not come within");
+    CHECK_RESULT_SAYS(late, "did not come within");
     CHECK_FALSE(Agree(world, previous, {{.rank = 2}})[0]);  // and again
   });
 }
@@ -210,10 +213,10 @@ TEST_CASE("Fewer than min_ranks never go on: the part that was cut off says so a
       Agree(world, RunningRoster(3), {{.rank = 2, .lost = {0}, .rules = majority, .timeout_ms = 300}})[0];
   REQUIRE(!alone);
   CHECK(alone.error().code() == ErrorCode::kRebuildFailed);
-  CHECK_SAYS(alone, "1 ranks are there to go on after generation 7");
-  CHECK_SAYS(alone, "at least 2 are wanted");
-  CHECK_SAYS(alone, "rank 0 (host host0, pid 100): found dead by rank 2");
-  CHECK_SAYS(alone, "rank 1 (host host1, pid 101): did not come");
+  CHECK_RESULT_SAYS(alone, "1 ranks are there to go on after generation 7");
+  CHECK_RESULT_SAYS(alone, "at least 2 are wanted");
+  CHECK_RESULT_SAYS(alone, "rank 0 (host host0, pid 100): found dead by rank 2");
+  CHECK_RESULT_SAYS(alone, "rank 1 (host host1, pid 101): did not come");
   // Its claim stands, so the others find it when they come.
   const auto others = Agree(world, RunningRoster(3), {{.rank = 1, .rules = majority}});
   REQUIRE(others[0]);
@@ -276,7 +279,7 @@ TEST_CASE("Newcomers are admitted behind those who stayed, in the order of their
     }
     REQUIRE(!admitted[2]);
     CHECK(admitted[2].error().code() == ErrorCode::kRendezvousTimeout);
-    CHECK_SAYS(admitted[2], "no rank of job 'job' admitted this process (host new, pid 900)");
+    CHECK_RESULT_SAYS(admitted[2], "no rank of job 'job' admitted this process (host new, pid 900)");
   });
 }
 
@@ -321,7 +324,7 @@ TEST_CASE("A roster that says it is another generation's is not believed") {
   Roster previous = RunningRoster(1);
   previous.generation = 8;
   const auto results = Agree(world, previous, {{.rank = 0}});
-  CHECK_SAYS(results[0], "protocol: the roster of generation 9 in store ");
+  CHECK_RESULT_SAYS(results[0], "protocol: the roster of generation 9 in store ");
 }
 
 TEST_CASE("A newcomer with another configuration is refused at once, with both values, and takes nobody's place") {
@@ -344,7 +347,7 @@ TEST_CASE("A newcomer with another configuration is refused at once, with both v
   CHECK(admitted.has_value());
   REQUIRE(!refused);
   CHECK(refused.error().code() == ErrorCode::kVersionMismatch);
-  CHECK_SAYS(refused, "version is '2' here and '1' there");
+  CHECK_RESULT_SAYS(refused, "version is '2' here and '1' there");
 }
 
 // ---- roster and meeting together ----
@@ -490,5 +493,5 @@ TEST_CASE("A store that is gone fails the regrouping, and the hint says how it c
   CHECK(met.error().details().first_cause.find("store_lost") == 0);
 }
 
-}  // namespace
+}  // namespace roster_test
 }  // namespace rondo

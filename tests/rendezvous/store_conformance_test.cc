@@ -8,7 +8,7 @@
 #include "tests/rendezvous/stores.h"
 
 namespace rondo {
-namespace {
+namespace store_conformance_test {
 
 using Keys = std::vector<std::string>;
 using Entries = std::vector<KeyValue>;
@@ -292,5 +292,5 @@ TEST_CASE("Counters and compare-and-sets of many threads and handles lose nothin
   });
 }
 
-}  // namespace
+}  // namespace store_conformance_test
 }  // namespace rondo

@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace rondo {
-namespace {
+namespace store_state_test {
 
 using Keys = std::vector<std::string>;
 
@@ -123,5 +123,5 @@ TEST_CASE("A thousand keys that come in the worst order still end a wait") {
   CHECK(finished[0].id == wait.id);
 }
 
-}  // namespace
+}  // namespace store_state_test
 }  // namespace rondo

@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace rondo::store_protocol {
-namespace {
+namespace tcp_store_greeting_test {
 
 using Token = std::shared_ptr<const JobToken>;
 
@@ -142,7 +142,7 @@ TEST_CASE("A server that does not ask for a proof, or only claims to know the to
     if (number == 1) message = Encode(HelloReply{});
   };
   CHECK(Has(Greet(CountingToken("secret"), CountingToken("secret"), {}, at_once).client_says, "it did not ask"));
-  for (const HelloReply& claim : {HelloReply{}, HelloReply{.proof = Proof{}}}) {
+  for (const HelloReply& claim : {HelloReply{}, HelloReply{.proof = TokenProof{}}}) {
     const auto lie = [&](std::size_t number, std::string& message) {
       if (number == 3) message = Encode(claim);
     };
@@ -195,5 +195,5 @@ TEST_CASE("A second challenge is a broken protocol, and without random bytes the
         ErrorCode::kResource);
 }
 
-}  // namespace
+}  // namespace tcp_store_greeting_test
 }  // namespace rondo::store_protocol

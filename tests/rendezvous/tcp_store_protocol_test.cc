@@ -10,7 +10,7 @@
 #include "rendezvous/tcp_store_service.h"
 
 namespace rondo::store_protocol {
-namespace {
+namespace tcp_store_protocol_test {
 
 using Keys = std::vector<std::string>;
 using Fate = TcpStoreService::Fate;
@@ -118,7 +118,7 @@ TEST_CASE("A nonce has 16 bytes or there is none; what another version has in it
 TEST_CASE("A challenge and a proved reply survive the wire, and nothing else may look like them") {
   Nonce nonce{};
   nonce.fill(std::byte{1});
-  Proof proof{};
+  TokenProof proof{};
   proof.fill(std::byte{2});
   std::string challenge = Encode(HelloReply{.challenge = nonce});
   std::string refusal = Encode(HelloReply{.refused = Error(ErrorCode::kResource, "full"), .proof = proof}) + "and more";
@@ -416,5 +416,5 @@ TEST_CASE("A stranger's job is told in one line that a terminal can show") {
   CHECK(verdict.reason == "the store serves job 'ours', this process belongs to job 'x'\\x0a\\x1b[2J'");
 }
 
-}  // namespace
+}  // namespace tcp_store_protocol_test
 }  // namespace rondo::store_protocol

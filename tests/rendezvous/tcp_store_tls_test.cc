@@ -13,7 +13,7 @@
 #include "tests/rendezvous/stores.h"
 
 namespace rondo {
-namespace {
+namespace tcp_store_tls_test {
 
 using testing::PskOf;
 using testing::TlsFiles;
@@ -62,8 +62,6 @@ void CheckWorks(const TcpStoreServer& server, const std::shared_ptr<const TlsCon
   REQUIRE(client->Set("works", "yes", Soon()));
   CHECK(*client->Get("works", Soon()) == "yes");
 }
-
-}  // namespace
 
 TEST_CASE("tcp store with TLS: who has another key is refused at once, in words, and others are served") {
   const auto server = ServerWith(TlsOf(PskOf('k')));
@@ -148,4 +146,5 @@ TEST_CASE("tcp store with TLS: a server that goes is a lost store") {
   CHECK(got.error().code() == ErrorCode::kStoreLost);
 }
 
+}  // namespace tcp_store_tls_test
 }  // namespace rondo

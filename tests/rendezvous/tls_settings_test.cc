@@ -7,7 +7,7 @@
 #include <string>
 
 namespace rondo {
-namespace {
+namespace tls_settings_test {
 
 Environment Of(std::map<std::string, std::string> variables) {
   return [variables = std::move(variables)](const std::string& name) -> std::optional<std::string> {
@@ -86,5 +86,5 @@ TEST_CASE("tls settings: a key's text is read back") {
   CHECK(ParseTlsPsk(TlsPskText(every)) == every);
 }
 
-}  // namespace
+}  // namespace tls_settings_test
 }  // namespace rondo

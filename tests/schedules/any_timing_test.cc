@@ -22,9 +22,10 @@
 #include "collectives/schedule/layout.h"
 #include "collectives/schedule/project.h"
 #include "collectives/schedule/text.h"
+#include "tests/support/sanitized.h"
 
 namespace rondo {
-namespace {
+namespace any_timing_test {
 
 // Values for which no two expressions are alike: neither commutative nor associative.
 using Value = std::uint64_t;
@@ -259,10 +260,12 @@ bool AllRanksHold(const Machine& machine, const ScheduleKey& key, std::uint64_t 
 constexpr LaneModel kModels[] = {{1, true}, {1, false}, {3, true}, {1000, true}, {1000, false}};
 
 TEST_CASE("whatever the timing, every rank holds the documented result") {
+  Sample sample(5);
   for (const AlgorithmEntry& entry : AllAlgorithms()) {
     if (entry.collective == Collective::kBarrier) continue;
     for (int world = 1; world <= 6; ++world) {
       for (const ScheduleKey& key : EveryKey(entry, world)) {
+        if (!sample.Takes()) continue;
         const Schedule schedule = Build(entry, key);
         // None, fewer than chunks, uneven; of many blocks fewer.
         const bool many_blocks = BlocksOf(key.collective, world) > 1;
@@ -333,5 +336,5 @@ rank 1
   CHECK(Machine(*schedule, 4, {.capacity = 1000, .reads_late = false}, 1).Run());
 }
 
-}  // namespace
+}  // namespace any_timing_test
 }  // namespace rondo

@@ -10,7 +10,7 @@
 #include "collectives/schedule/grid.h"
 
 namespace rondo {
-namespace {
+namespace layout_test {
 
 using Blocks = std::vector<std::uint32_t>;
 
@@ -194,5 +194,5 @@ TEST_CASE("a buffer that holds every third block has them one behind the other")
   CHECK(grid.PackedElement({3, 1, 3}, 5) == 200);
 }
 
-}  // namespace
+}  // namespace layout_test
 }  // namespace rondo

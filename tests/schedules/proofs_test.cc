@@ -16,7 +16,7 @@
 #include "collectives/schedule/verify.h"
 
 namespace rondo {
-namespace {
+namespace proofs_test {
 
 Proof ProofOf(Collective collective, Algorithm algorithm, int world, bool in_place = true) {
   const AlgorithmEntry& entry = *FindAlgorithm(collective, algorithm);
@@ -282,5 +282,5 @@ TEST_CASE("a grid cuts any count into chunks without gap, overlap or a cut eleme
   }
 }
 
-}  // namespace
+}  // namespace proofs_test
 }  // namespace rondo

@@ -12,7 +12,7 @@
 #include "collectives/schedule/verify.h"
 
 namespace rondo {
-namespace {
+namespace text_test {
 
 constexpr std::string_view kRingOfThree = R"(schedule all_reduce ring world 3 root 0 in_place chunks 3
 rank 0
@@ -223,5 +223,5 @@ TEST_CASE("text that ends early says what is missing") {
         "schedule text, line 2: expected \"rank\", found \"0\"");
 }
 
-}  // namespace
+}  // namespace text_test
 }  // namespace rondo

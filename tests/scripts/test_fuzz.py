@@ -131,7 +131,7 @@ class AllOfThem(Player):
         self.assertEqual(answer.returncode, 1)
         self.assertIn("the input: 52ff\n", answer.stdout)
         self.assertIn(
-            "again: bazel build --config=fuzz //tests/fuzz:pmi_fuzz && bazel-fuzz-bin/tests/fuzz/pmi_fuzz --hex 52ff\n",
+            "again: bazel build --config=asan //tests/fuzz:pmi_fuzz && bazel-asan-bin/tests/fuzz/pmi_fuzz --hex 52ff\n",
             answer.stdout,
         )
         self.assertEqual(answer.stdout.splitlines()[-1], "2 passed, 1 failed, 0 skipped")
@@ -169,7 +169,7 @@ class Table(unittest.TestCase):
     def test_is_what_is_built(self):
         built = (FOLDER / "BUILD").read_text()
         for harness in run.HARNESSES:
-            self.assertRegex(built, rf'(?m)^    "{harness.name}": ')
+            self.assertRegex(built, rf'(?m)^    "{harness.name}",$')
 
     def test_is_told_line_by_line_while_it_runs(self):
         out = io.StringIO()

@@ -15,7 +15,7 @@
 #include "tests/simulation/seeds.h"
 
 namespace rondo::simulation {
-namespace {
+namespace chaos_test {
 
 TEST_CASE("every seed is safe under its faults, and goes on once they are healed") {
   const std::uint64_t first = test::NumberFrom("RONDO_SEED", 1);
@@ -126,5 +126,5 @@ TEST_CASE("a fault of Rondo's own is caught within 200 seeds") {
   }
 }
 
-}  // namespace
+}  // namespace chaos_test
 }  // namespace rondo::simulation

@@ -12,7 +12,7 @@
 #include "simulation/store_node.h"
 
 namespace rondo::simulation {
-namespace {
+namespace cluster_test {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -204,5 +204,5 @@ TEST_CASE("a store that dies is lost to all its clients at once") {
   CHECK(town.cluster.Run(start + seconds(10)) == Cluster::End::kDone);
 }
 
-}  // namespace
+}  // namespace cluster_test
 }  // namespace rondo::simulation

@@ -11,7 +11,7 @@
 #include "tests/simulation/seeds.h"
 
 namespace rondo {
-namespace {
+namespace messages_seeds_test {
 
 TEST_CASE("every seed delivers every message in order or names the dead rank, and never hangs") {
   const std::uint64_t only = test::NumberFrom("RONDO_SEED", 0);
@@ -21,7 +21,7 @@ TEST_CASE("every seed delivers every message in order or names the dead rank, an
   for (std::uint64_t seed = first; seed <= last; ++seed) {
     const MessagesOutcome outcome = RunMessagesStory(seed);
     CHECK_MESSAGE(outcome.violation.empty(), outcome.violation, "\n  replay: RONDO_SEED=", seed,
-                  " bazel-bin/tests/simulation/messages_seeds_test");
+                  " bazel-bin/tests/simulation/simulation_test --source-file=*/messages_seeds_test.cc");
     kills += outcome.killed;
     failed += static_cast<std::uint64_t>(outcome.failed);
     received += static_cast<std::uint64_t>(outcome.received);
@@ -44,5 +44,5 @@ TEST_CASE("one seed replays to the same trace") {
     CHECK(RunMessagesStory(seed).trace_hash == RunMessagesStory(seed).trace_hash);
 }
 
-}  // namespace
+}  // namespace messages_seeds_test
 }  // namespace rondo

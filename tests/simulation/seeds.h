@@ -13,7 +13,7 @@ inline std::uint64_t NumberFrom(const char* variable, std::uint64_t otherwise) {
 
 // Under AddressSanitizer a story takes twenty times as long, and a job on stacks of its own fifty times.
 #if defined(__SANITIZE_ADDRESS__)
-inline constexpr std::uint64_t kSeedsAreFewerBy = 5, kJobsAreFewerBy = 10;
+inline constexpr std::uint64_t kSeedsAreFewerBy = 15, kJobsAreFewerBy = 30;
 #else
 inline constexpr std::uint64_t kSeedsAreFewerBy = 1, kJobsAreFewerBy = 1;
 #endif

@@ -12,7 +12,7 @@
 #include "tests/simulation/story.h"
 
 namespace rondo {
-namespace {
+namespace seeds_test {
 
 TEST_CASE("every seed gives right sums or an error that names the dead rank, and never a hang") {
   const std::uint64_t only = test::NumberFrom("RONDO_SEED", 0);
@@ -22,7 +22,7 @@ TEST_CASE("every seed gives right sums or an error that names the dead rank, and
   for (std::uint64_t seed = first; seed <= last; ++seed) {
     const StoryOutcome outcome = RunStory({.seed = seed});
     CHECK_MESSAGE(outcome.violation.empty(), outcome.violation, "\n  replay: RONDO_SEED=", seed,
-                  " bazel-bin/tests/simulation/seeds_test");
+                  " bazel-bin/tests/simulation/simulation_test --source-file=*/seeds_test.cc");
     kills += outcome.killed;
     failed_ranks += static_cast<std::uint64_t>(outcome.failed_ranks);
     slices += outcome.counters.slices;
@@ -49,5 +49,5 @@ TEST_CASE("one seed replays to the same trace") {
   }
 }
 
-}  // namespace
+}  // namespace seeds_test
 }  // namespace rondo

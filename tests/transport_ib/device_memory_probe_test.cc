@@ -9,7 +9,7 @@
 #include "tests/support/file_tree.h"
 
 namespace rondo::ib {
-namespace {
+namespace device_memory_probe_test {
 
 bool Has(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
 
@@ -89,5 +89,5 @@ TEST_CASE("modules are found by the kernel's own name and by the vendor's, and o
   }
 }
 
-}  // namespace
+}  // namespace device_memory_probe_test
 }  // namespace rondo::ib

@@ -24,7 +24,7 @@
 #include "transport/ib/memory.h"
 
 namespace rondo::ib {
-namespace {
+namespace device_memory_test {
 
 constexpr std::size_t kPage = 4096;
 
@@ -267,5 +267,5 @@ TEST_CASE("forks are no concern of it: its mapping stays as it is, and a child g
   CHECK(machine.registered_now() == 0);
 }
 
-}  // namespace
+}  // namespace device_memory_test
 }  // namespace rondo::ib

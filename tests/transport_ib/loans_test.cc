@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace rondo::ib {
-namespace {
+namespace loans_test {
 
 const std::vector<std::byte> memory(1000);
 const Region region{.memory = memory, .keys = {}};
@@ -72,5 +72,5 @@ TEST_CASE("there is room for so many, and again for each that was given back") {
   CHECK(loans.released(at) == at);
 }
 
-}  // namespace
+}  // namespace loans_test
 }  // namespace rondo::ib

@@ -11,7 +11,7 @@
 #include "transport/ib/device_events.h"
 
 namespace rondo::ib {
-namespace {
+namespace path_message_test {
 
 PathMessage Offer() {
   PathMessage message{
@@ -125,5 +125,5 @@ TEST_CASE("Every event of a device has a name, and a remedy where something is w
   CHECK(Words(IBV_EVENT_PORT_ACTIVE).remedy.empty());
 }
 
-}  // namespace
+}  // namespace path_message_test
 }  // namespace rondo::ib

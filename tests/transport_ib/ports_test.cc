@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace rondo::ib {
-namespace {
+namespace ports_test {
 
 Gid RoceGid(int index, Gid::Type type, const std::string& ip, const std::string& interface) {
   Gid gid{.index = index, .type = type, .interface = interface};
@@ -174,5 +174,5 @@ TEST_CASE("as the end of a path a port tells its GID, and its address where it h
   CHECK(other.gid.starts_with("InfiniBand "));
 }
 
-}  // namespace
+}  // namespace ports_test
 }  // namespace rondo::ib

@@ -13,7 +13,7 @@
 #include "base/random.h"
 
 namespace rondo::ib {
-namespace {
+namespace registrations_test {
 
 std::array<std::byte, 1000> memory;  // a place for regions; never looked at
 
@@ -143,5 +143,5 @@ TEST_CASE("views on other threads find what stays, whatever comes and goes") {
   CHECK(missed == 0);
 }
 
-}  // namespace
+}  // namespace registrations_test
 }  // namespace rondo::ib

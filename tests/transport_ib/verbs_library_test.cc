@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 namespace rondo::ib {
-namespace {
+namespace verbs_library_test {
 
 TEST_CASE("Without libibverbs there is an error that names the file and the package") {
   const auto library = LoadVerbs("/no/such/libibverbs.so.1");
@@ -21,5 +21,5 @@ TEST_CASE("A library that is another one is refused by the name of what it lacks
   CHECK(library.error().message().find("libc.so.6 has no ") != std::string::npos);
 }
 
-}  // namespace
+}  // namespace verbs_library_test
 }  // namespace rondo::ib

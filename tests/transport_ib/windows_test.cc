@@ -10,7 +10,7 @@
 #include <utility>
 
 namespace rondo::ib {
-namespace {
+namespace windows_test {
 
 class Received {
  public:
@@ -158,5 +158,5 @@ TEST_CASE("a grant that comes late counts from where the sender is; too many, or
   CHECK(grants.Add(At(5000, 10), 210));
 }
 
-}  // namespace
+}  // namespace windows_test
 }  // namespace rondo::ib

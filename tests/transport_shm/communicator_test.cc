@@ -23,7 +23,7 @@
 #include "transport/shm/process_memory.h"
 
 namespace rondo::test {
-namespace {
+namespace communicator_test {
 
 constexpr DataType kInt = DataType::kInt32;
 
@@ -471,5 +471,5 @@ TEST_CASE("allocated memory is shown to peers only where all that belongs to an 
   });
 }
 
-}  // namespace
+}  // namespace communicator_test
 }  // namespace rondo::test

@@ -23,7 +23,7 @@
 #include "transport/tcp/tcp.h"
 
 namespace rondo {
-namespace {
+namespace crash_test {
 
 constexpr int kRanks = 3;
 constexpr int kAddressBytes = 1024;
@@ -262,5 +262,5 @@ TEST_CASE("whoever is killed, and wherever: the others name it, and nothing is l
   }
 }
 
-}  // namespace
+}  // namespace crash_test
 }  // namespace rondo

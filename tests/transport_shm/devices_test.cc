@@ -15,7 +15,7 @@
 #include "tests/transport_shm/ranks.h"
 
 namespace rondo::test {
-namespace {
+namespace devices_test {
 
 using Devices = std::vector<std::unique_ptr<OwnDevice>>;
 
@@ -228,5 +228,5 @@ TEST_CASE("Streams go on, too, where another rank fails while the driver holds u
   });
 }
 
-}  // namespace
+}  // namespace devices_test
 }  // namespace rondo::test

@@ -14,7 +14,7 @@
 #include "base/bytes.h"
 
 namespace rondo::shm {
-namespace {
+namespace fences_test {
 
 constexpr int kRounds = 20'000;
 
@@ -76,5 +76,5 @@ TEST_CASE("a light and a heavy fence together are as good as two of the processo
   munmap(memory, sizeof(Shared));
 }
 
-}  // namespace
+}  // namespace fences_test
 }  // namespace rondo::shm

@@ -11,7 +11,7 @@
 #include <string>
 
 namespace rondo::shm {
-namespace {
+namespace meeting_test {
 
 // UBSan opens a pipe to see whether memory is readable: it cannot work where no descriptor is left.
 #if defined(__SANITIZE_ADDRESS__)
@@ -51,5 +51,5 @@ TEST_CASE("Descriptors that a process has no room for are told as its limit, not
   }
 }
 
-}  // namespace
+}  // namespace meeting_test
 }  // namespace rondo::shm

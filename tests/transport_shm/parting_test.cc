@@ -18,7 +18,7 @@
 #include "tests/transport_shm/ranks.h"
 
 namespace rondo::test {
-namespace {
+namespace parting_test {
 
 // Stands between an endpoint and whom it tells about peers.
 class Between : public PeerObserver {
@@ -206,5 +206,5 @@ TEST_CASE("who closes while another thread of its drives is told all the same wh
   }
 }
 
-}  // namespace
+}  // namespace parting_test
 }  // namespace rondo::test

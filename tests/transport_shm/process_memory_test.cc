@@ -12,7 +12,7 @@
 #include <vector>
 
 namespace rondo::shm {
-namespace {
+namespace process_memory_test {
 
 constexpr std::size_t kPage = 4096;
 
@@ -138,5 +138,5 @@ TEST_CASE("whether memory can be read is seen at its ends") {
   CHECK(!CanBeRead(three.bytes().subspan(2 * kPage)));
 }
 
-}  // namespace
+}  // namespace process_memory_test
 }  // namespace rondo::shm

@@ -18,7 +18,7 @@
 #include "transport/shm/ring.h"
 
 namespace rondo::shm {
-namespace {
+namespace ring_race_test {
 
 using Sound = std::atomic<std::uint64_t>;
 // Loads see what is stored, and nothing that was written before it.
@@ -113,5 +113,5 @@ TEST_CASE("the thread sanitizer reports the same where loads do not acquire") {
 }
 #endif
 
-}  // namespace
+}  // namespace ring_race_test
 }  // namespace rondo::shm

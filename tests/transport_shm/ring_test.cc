@@ -12,7 +12,7 @@
 #include "transport/inproc/doorbell.h"
 
 namespace rondo::shm {
-namespace {
+namespace ring_test {
 
 using Weak = WeakAtomic<std::uint64_t>;
 
@@ -161,5 +161,5 @@ TEST_CASE("the same is found wanting where what is published is only released") 
   CHECK(LostWakeUps<ReleaseStore>() > 0);
 }
 
-}  // namespace
+}  // namespace ring_test
 }  // namespace rondo::shm

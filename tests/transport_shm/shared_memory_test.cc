@@ -33,7 +33,7 @@ extern "C" int fallocate(int fd, int mode, off_t offset, off_t bytes) {
 }
 
 namespace rondo::shm {
-namespace {
+namespace shared_memory_test {
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
@@ -88,5 +88,5 @@ TEST_CASE("a file is no shared memory, whatever its size: it could be cut short"
   CHECK(mapped.error().code() == ErrorCode::kProtocol);
 }
 
-}  // namespace
+}  // namespace shared_memory_test
 }  // namespace rondo::shm

@@ -11,7 +11,7 @@
 #include "transport/transport.h"
 
 namespace rondo::tcp {
-namespace {
+namespace addresses_test {
 
 IpAddress Ip(std::string_view text) {
   const auto ip = IpAddress::Parse(text);
@@ -297,5 +297,5 @@ TEST_CASE("no speed is known of an interface without a device, nor of one that i
   }
 }
 
-}  // namespace
+}  // namespace addresses_test
 }  // namespace rondo::tcp

@@ -11,7 +11,7 @@
 #include "transport/tcp/socket.h"
 
 namespace rondo::test {
-namespace {
+namespace congestion_control_test {
 
 const tcp::SocketAddress kLoopback{*tcp::IpAddress::Parse("127.0.0.1"), 0};
 
@@ -87,5 +87,5 @@ TEST_CASE("between hosts both ends have the system's, or what remote_congestion_
   }
 }
 
-}  // namespace
+}  // namespace congestion_control_test
 }  // namespace rondo::test

@@ -15,7 +15,7 @@
 #include "transport/tcp/address.h"
 
 namespace rondo::test {
-namespace {
+namespace endpoint_test {
 
 bool IsOpen(const Lane& lane) { return lane.state() == LaneState::kOpen; }
 
@@ -403,5 +403,5 @@ TEST_CASE("a rank that says try again is called again, whoever else may listen a
   CHECK(world.Heard(0).lost().empty());
 }
 
-}  // namespace
+}  // namespace endpoint_test
 }  // namespace rondo::test

@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace rondo::tcp {
-namespace {
+namespace handshake_sides_test {
 
 using Message = std::vector<std::byte>;
 using Token = std::shared_ptr<const JobToken>;
@@ -201,7 +201,7 @@ TEST_CASE("a called that hides its lack of a token, or only claims to know one, 
     if (number == 1) message = Encode(Reply{});
   };
   CHECK(Has(Shake(TokenOf("secret"), TokenOf("secret"), at_once).caller_says, "it did not ask this process to prove"));
-  for (const Reply& claim : {Reply{}, Reply{.proof = Proof{}}, Reply{Verdict::kHeld, ErrorCode::kNotReady, ""},
+  for (const Reply& claim : {Reply{}, Reply{.proof = TokenProof{}}, Reply{Verdict::kHeld, ErrorCode::kNotReady, ""},
                              Reply{Verdict::kRefused, ErrorCode::kStale, "another job"}}) {
     const Handshake shake = Shake(TokenOf("secret"), TokenOf("secret"), [&](std::size_t number, Message& message) {
       if (number == 3) message = Encode(claim);
@@ -298,5 +298,5 @@ TEST_CASE("without random bytes nobody is called or answered") {
   CHECK(next.error().code() == ErrorCode::kResource);
 }
 
-}  // namespace
+}  // namespace handshake_sides_test
 }  // namespace rondo::tcp

@@ -12,7 +12,7 @@
 #include "transport/tcp/control_frame.h"
 
 namespace rondo::tcp {
-namespace {
+namespace handshake_test {
 
 Hello SomeHello() {
   Hello hello;
@@ -99,7 +99,7 @@ TEST_CASE("a hello with a nonce, a request for a proof, a proof and a proved rep
 
   const Reply request{.verdict = Verdict::kProve, .nonce = Nonce{std::byte{3}}};
   const Reply proved{
-      .verdict = Verdict::kTryAgain, .code = ErrorCode::kNotReady, .text = "x", .proof = Proof{std::byte{4}}};
+      .verdict = Verdict::kTryAgain, .code = ErrorCode::kNotReady, .text = "x", .proof = TokenProof{std::byte{4}}};
   for (const Reply& reply : {request, proved}) {
     MessageReader replies(MessageReader::Kind::kReply);
     REQUIRE(FeedAll(replies, Encode(reply), 1));
@@ -107,8 +107,8 @@ TEST_CASE("a hello with a nonce, a request for a proof, a proof and a proved rep
   }
 
   MessageReader proofs(MessageReader::Kind::kProof);
-  REQUIRE(FeedAll(proofs, Encode(Proof{std::byte{5}}), 1));
-  CHECK(*proofs.proof() == Proof{std::byte{5}});
+  REQUIRE(FeedAll(proofs, Encode(TokenProof{std::byte{5}}), 1));
+  CHECK(*proofs.proof() == TokenProof{std::byte{5}});
 }
 
 TEST_CASE("a nonce or proof that is cut short, or that has more behind it, is refused") {
@@ -117,8 +117,8 @@ TEST_CASE("a nonce or proof that is cut short, or that has more behind it, is re
   const std::vector<std::pair<MessageReader::Kind, std::vector<std::byte>>> messages{
       {MessageReader::Kind::kHello, Encode(hello)},
       {MessageReader::Kind::kReply, Encode(Reply{.verdict = Verdict::kProve, .nonce = Nonce{}})},
-      {MessageReader::Kind::kReply, Encode(Reply{.proof = Proof{}})},
-      {MessageReader::Kind::kProof, Encode(Proof{})}};
+      {MessageReader::Kind::kReply, Encode(Reply{.proof = TokenProof{}})},
+      {MessageReader::Kind::kProof, Encode(TokenProof{})}};
   for (const auto& message : messages) {
     const MessageReader::Kind kind = message.first;
     for (const int more : {-15, -1, 1, 16}) {
@@ -325,5 +325,5 @@ TEST_CASE("a control message of which any bit has flipped is never taken for ano
   CHECK(corrupt > 0);
 }
 
-}  // namespace
+}  // namespace handshake_test
 }  // namespace rondo::tcp

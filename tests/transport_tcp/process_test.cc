@@ -10,7 +10,7 @@
 #include "tests/transport_tcp/world.h"
 
 namespace rondo::test {
-namespace {
+namespace process_test {
 
 // Two processes that exchange addresses over a socket pair. The child is rank 1, and is forked before this process has
 // made any transport (a transport does not survive fork).
@@ -220,5 +220,5 @@ TEST_CASE("a forked child may destroy its copies without disturbing the parent")
   StateFault(34, 1, "correct");
 }
 
-}  // namespace
+}  // namespace process_test
 }  // namespace rondo::test

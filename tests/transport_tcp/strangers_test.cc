@@ -15,7 +15,7 @@
 #include "transport/tcp/socket.h"
 
 namespace rondo::test {
-namespace {
+namespace strangers_test {
 
 using tcp::Fd;
 
@@ -220,7 +220,7 @@ TEST_CASE(
   const Fd guesses = Call(watched.transport());
   Say(guesses, tcp::Encode(hello));
   REQUIRE(recv(guesses.get(), &challenged, 1, 0) == 1);
-  Say(guesses, tcp::Encode(Proof{}));
+  Say(guesses, tcp::Encode(TokenProof{}));
   const Fd has_none = Call(watched.transport());
   hello.nonce.reset();
   Say(has_none, tcp::Encode(hello));
@@ -308,5 +308,5 @@ TEST_CASE("a lane beyond the limit of descriptors is refused before anything is 
   CHECK(world.Drive([&] { return lane.state() == LaneState::kOpen; }));
 }
 
-}  // namespace
+}  // namespace strangers_test
 }  // namespace rondo::test

@@ -19,7 +19,7 @@
 #include "transport/tcp/tls_lane.h"
 
 namespace rondo::test {
-namespace {
+namespace tls_test {
 
 using tcp::Fd;
 using testing::PskOf;
@@ -325,5 +325,5 @@ TEST_CASE("both calling at once ends in one connection") {
   }
 }
 
-}  // namespace
+}  // namespace tls_test
 }  // namespace rondo::test

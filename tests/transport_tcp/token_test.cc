@@ -9,7 +9,7 @@
 #include "transport/tcp/socket.h"
 
 namespace rondo::test {
-namespace {
+namespace token_test {
 
 using tcp::Fd;
 
@@ -157,7 +157,7 @@ TEST_CASE("a stranger who knows job, rank and instance hears the same as one who
       tcp::Reply reply = HearReply(fd);
       if (with_nonce) {
         REQUIRE(reply.verdict == tcp::Verdict::kProve);
-        Say(fd, tcp::Encode(Proof{}));
+        Say(fd, tcp::Encode(TokenProof{}));
         reply = HearReply(fd);
       }
       CHECK(reply.verdict == tcp::Verdict::kRefused);
@@ -199,5 +199,5 @@ TEST_CASE("a flood of callers who never prove anything costs a bounded number of
   CheckTheyWork(pair.world);
 }
 
-}  // namespace
+}  // namespace token_test
 }  // namespace rondo::test

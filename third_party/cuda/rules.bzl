@@ -3,10 +3,11 @@ are skipped."""
 
 load("@cuda//:toolkit.bzl", "CUDA_FOUND")
 load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library", "cc_test")
+load("//tools/rules:rondo.bzl", "rondo_library")
 
 def cuda_library(name, **attributes):
     if CUDA_FOUND:
-        cc_library(name = name, **attributes)
+        rondo_library(name = name, **attributes)
         return
     kept = {key: attributes[key] for key in ["testonly", "visibility"] if key in attributes}
     cc_library(name = name, **kept)

@@ -6,14 +6,14 @@
 namespace rondo::ib {
 namespace {
 
-constexpr std::string_view kMagic = "ib01";
+constexpr std::string_view kAddressMagic = "ib01";
 constexpr std::size_t kMostFieldBytes = 255;
 
 }  // namespace
 
 std::string Encode(const IbAddress& address) {
   ByteWriter writer;
-  writer.Raw(kMagic);
+  writer.Raw(kAddressMagic);
   writer.Text<std::uint8_t>(std::string_view(address.host_id).substr(0, kMostFieldBytes));
   writer.Text<std::uint8_t>(std::string_view(address.port).substr(0, kMostFieldBytes));
   writer.Raw(address.base);
@@ -22,7 +22,7 @@ std::string Encode(const IbAddress& address) {
 
 Result<IbAddress> DecodeIbAddress(std::string_view text) {
   ByteReader reader(text);
-  if (reader.Raw(kMagic.size()) != kMagic) return Fail(ErrorCode::kInvalidArgument, "no address of RDMA");
+  if (reader.Raw(kAddressMagic.size()) != kAddressMagic) return Fail(ErrorCode::kInvalidArgument, "no address of RDMA");
   IbAddress address;
   address.host_id = reader.Text<std::uint8_t>();
   address.port = Printable(reader.Text<std::uint8_t>());

@@ -8,13 +8,13 @@
 namespace rondo::ib {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x3262692d6f646e72;  // "rndo-ib2"
+constexpr std::uint64_t kMessageMagic = 0x3262692d6f646e72;  // "rndo-ib2"
 
 }  // namespace
 
 void Encode(const PathMessage& message, PathMessageBytes& bytes) {
   ByteWriter writer;
-  writer.Number(kMagic).Number(static_cast<std::uint8_t>(message.word));
+  writer.Number(kMessageMagic).Number(static_cast<std::uint8_t>(message.word));
   const PathEnd& end = message.end;
   writer.Number<std::uint8_t>(end.ethernet ? 1 : 0).Number(end.lid).Number(end.mtu_bytes);
   writer.Number(end.queue_pair).Number(end.first_packet).Raw(Bytes(end.gid));
@@ -32,7 +32,7 @@ void Encode(const PathMessage& message, PathMessageBytes& bytes) {
 Result<PathMessage> Decode(const PathMessageBytes& bytes) {
   ByteReader reader{Bytes(bytes)};
   PathMessage message;
-  const bool magic = reader.Number<std::uint64_t>() == kMagic;
+  const bool magic = reader.Number<std::uint64_t>() == kMessageMagic;
   const auto word = reader.Number<std::uint8_t>();
   const auto ethernet = reader.Number<std::uint8_t>();
   message.word = static_cast<PathWord>(word);

@@ -5,7 +5,7 @@
 namespace rondo::shm {
 namespace {
 
-constexpr std::string_view kMagic = "shm1";
+constexpr std::string_view kAddressMagic = "shm1";
 
 void Append(std::string& text, std::string_view field) {
   text += static_cast<char>(field.size());
@@ -15,15 +15,15 @@ void Append(std::string& text, std::string_view field) {
 }  // namespace
 
 std::string Encode(const ShmAddress& address) {
-  std::string text(kMagic);
+  std::string text(kAddressMagic);
   Append(text, address.host_id);
   Append(text, address.instance);
   return text + address.base;
 }
 
 Result<ShmAddress> DecodeShmAddress(std::string_view text) {
-  if (!text.starts_with(kMagic)) return Fail(ErrorCode::kInvalidArgument, "no address of shared memory");
-  text.remove_prefix(kMagic.size());
+  if (!text.starts_with(kAddressMagic)) return Fail(ErrorCode::kInvalidArgument, "no address of shared memory");
+  text.remove_prefix(kAddressMagic.size());
   ShmAddress address;
   for (std::string* field : {&address.host_id, &address.instance}) {
     const std::size_t size = text.empty() ? 0 : static_cast<unsigned char>(text.front());

@@ -18,10 +18,10 @@
 namespace rondo::shm {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x6472616f622d6d68;
-constexpr std::size_t kHeadBytes = 4096;
+constexpr std::uint64_t kBoardMagic = 0x6472616f622d6d68;
+constexpr std::size_t kBoardHeadBytes = 4096;
 
-std::size_t SizeFor(int world_size) { return kHeadBytes + static_cast<std::size_t>(world_size) * kBoardPartBytes; }
+std::size_t SizeFor(int world_size) { return kBoardHeadBytes + static_cast<std::size_t>(world_size) * kBoardPartBytes; }
 
 }  // namespace
 
@@ -39,12 +39,12 @@ ShmBoard::ShmBoard(BoardContext context)
       talks_(context_.lanes.size()),
       regions_(context_.regions),
       joined_fences_(JoinFences()) {
-  static_assert(sizeof(Head) <= kHeadBytes);
+  static_assert(sizeof(Head) <= kBoardHeadBytes);
   RONDO_CHECK(context_.world_size >= 2 && context_.world_size <= kMaxBoardRanks, "{} ranks", context_.world_size);
 }
 
 MutableBytes ShmBoard::part(Rank rank) {
-  return memory_.bytes().subspan(kHeadBytes + static_cast<std::size_t>(rank) * kBoardPartBytes, kBoardPartBytes);
+  return memory_.bytes().subspan(kBoardHeadBytes + static_cast<std::size_t>(rank) * kBoardPartBytes, kBoardPartBytes);
 }
 
 // ---- coming to be ----
@@ -152,7 +152,7 @@ Status ShmBoard::MakeMemory() {
   }
   RONDO_ASSIGN(memory_, SharedMemory::Make("a board", SizeFor(context_.world_size)));
   Head* const head = new (memory_.bytes().data()) Head{};
-  head->magic = kMagic;
+  head->magic = kBoardMagic;
   head->world_size = context_.world_size;
   Enrol();
   return {};
@@ -181,7 +181,7 @@ Status ShmBoard::TakeMemory() {
     return Fail(ErrorCode::kProtocol, "{} descriptors came with a board, due are {}", received.descriptors.size(), due);
   const std::size_t size = SizeFor(context_.world_size);
   RONDO_ASSIGN(memory_, SharedMemory::Map(std::move(received.descriptors.front()), size, size));
-  if (head().magic != kMagic || head().world_size != context_.world_size)
+  if (head().magic != kBoardMagic || head().world_size != context_.world_size)
     return Fail(ErrorCode::kProtocol, "what came for a board is none of {} ranks", context_.world_size);
   for (std::size_t i = 1; i < due; ++i) signals_.push_back(std::move(received.descriptors[i]));
   Enrol();

@@ -12,8 +12,8 @@
 namespace rondo::shm {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x6e6f6967652d6d68;
-constexpr std::size_t kHeadBytes = 4096;  // a page, so that what follows is aligned to pages
+constexpr std::uint64_t kRegionMagic = 0x6e6f6967652d6d68;
+constexpr std::size_t kRegionHeadBytes = 4096;  // a page, so that what follows is aligned to pages
 constexpr std::size_t kMostBytes = std::size_t{1} << 62;
 
 struct Head {
@@ -22,7 +22,7 @@ struct Head {
   std::atomic<std::uint32_t> freed;
   std::uint64_t begin;  // what follows this page, in its owner's process
 };
-static_assert(sizeof(Head) <= kHeadBytes);
+static_assert(sizeof(Head) <= kRegionHeadBytes);
 
 }  // namespace
 
@@ -34,7 +34,7 @@ class Regions::Allocated final : public Memory {
     all_->Forget(bytes().data());
     reinterpret_cast<Head*>(memory_.bytes().data())->freed.store(1, std::memory_order_release);
   }
-  MutableBytes bytes() const override { return memory_.bytes().subspan(kHeadBytes); }
+  MutableBytes bytes() const override { return memory_.bytes().subspan(kRegionHeadBytes); }
 
  private:
   const int owner_pid_ = getpid();
@@ -44,12 +44,12 @@ class Regions::Allocated final : public Memory {
 
 Result<std::unique_ptr<Memory>> Regions::Allocate(std::size_t bytes) {
   if (bytes > kMostBytes) return Fail(ErrorCode::kResource, "{} bytes are more than memory can hold", bytes);
-  RONDO_ASSIGN(SharedMemory memory, SharedMemory::Make("memory that ranks share", kHeadBytes + bytes));
+  RONDO_ASSIGN(SharedMemory memory, SharedMemory::Make("memory that ranks share", kRegionHeadBytes + bytes));
   const std::lock_guard lock(mutex_);
   Head* const head = new (memory.bytes().data()) Head{};
-  head->magic = kMagic;
+  head->magic = kRegionMagic;
   head->id = ++last_id_;
-  const std::byte* const begin = memory.bytes().data() + kHeadBytes;
+  const std::byte* const begin = memory.bytes().data() + kRegionHeadBytes;
   head->begin = reinterpret_cast<std::uintptr_t>(begin);
   by_begin_[begin] = {.id = last_id_, .bytes = bytes, .fd = memory.fd()};
   return std::make_unique<Allocated>(shared_from_this(), std::move(memory));
@@ -108,10 +108,10 @@ bool RegionExchange::Show(std::uint32_t region) {
 const std::byte* RegionExchange::Find(Rank rank, const MemoryPlace& place, std::uint64_t bytes) {
   const SharedMemory* const memory = MapOf(rank, place.region);
   if (memory == nullptr) return nullptr;
-  const std::size_t size = memory->bytes().size() - kHeadBytes;
+  const std::size_t size = memory->bytes().size() - kRegionHeadBytes;
   const std::uint64_t offset = place.address - reinterpret_cast<const Head*>(memory->bytes().data())->begin;
   if (offset > size || bytes > size - offset) return nullptr;
-  return memory->bytes().data() + kHeadBytes + offset;
+  return memory->bytes().data() + kRegionHeadBytes + offset;
 }
 
 const SharedMemory* RegionExchange::MapOf(Rank rank, std::uint32_t region) {
@@ -119,9 +119,10 @@ const SharedMemory* RegionExchange::MapOf(Rank rank, std::uint32_t region) {
   if (found == mapped_.end()) {
     auto call = context_.find_call(rank, region);
     if (!call) return nullptr;  // it may still come
-    auto memory = SharedMemory::Map(std::move(call->segment), kHeadBytes, kHeadBytes + kMostBytes, Access::kRead);
+    auto memory =
+        SharedMemory::Map(std::move(call->segment), kRegionHeadBytes, kRegionHeadBytes + kMostBytes, Access::kRead);
     const auto* const head = memory ? reinterpret_cast<const Head*>(memory->bytes().data()) : nullptr;
-    if (head == nullptr || head->magic != kMagic || head->id != region) memory = SharedMemory();
+    if (head == nullptr || head->magic != kRegionMagic || head->id != region) memory = SharedMemory();
     if (memory) memory->ForgetFd();
     found = mapped_.emplace(std::pair(rank, region), std::move(*memory)).first;
     context_.step("region mapped");

@@ -8,7 +8,7 @@
 namespace rondo::shm {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x6d68732d6f646e72;  // "rndo-shm"
+constexpr std::uint64_t kSegmentMagic = 0x6d68732d6f646e72;  // "rndo-shm"
 constexpr std::uint32_t kVersion = 1;
 constexpr std::size_t kPageBytes = 4096;
 constexpr std::size_t kMaxRingBytes = std::size_t{1} << 30;
@@ -22,7 +22,7 @@ Result<Segment> Segment::Make(std::size_t ring_bytes) {
               "ring_bytes {}", ring_bytes);
   RONDO_ASSIGN(SharedMemory memory, SharedMemory::Make("a lane", SizeFor(ring_bytes)));
   auto* const head = new (memory.bytes().data()) SegmentHead{};
-  head->magic = kMagic;
+  head->magic = kSegmentMagic;
   head->version = kVersion;
   head->ring_bytes = static_cast<std::uint32_t>(ring_bytes);
   return Segment(std::move(memory), ring_bytes);
@@ -32,7 +32,7 @@ Result<Segment> Segment::Map(Fd fd) {
   RONDO_ASSIGN(SharedMemory memory, SharedMemory::Map(std::move(fd), SizeFor(kPageBytes), SizeFor(kMaxRingBytes)));
   const auto* const head = reinterpret_cast<const SegmentHead*>(memory.bytes().data());
   const std::size_t ring_bytes = head->ring_bytes;  // once: a peer may write there
-  if (head->magic != kMagic || head->version != kVersion || !std::has_single_bit(ring_bytes) ||
+  if (head->magic != kSegmentMagic || head->version != kVersion || !std::has_single_bit(ring_bytes) ||
       SizeFor(ring_bytes) != memory.bytes().size())
     return Fail(ErrorCode::kProtocol, "what came for a lane's memory is no segment of version {}", kVersion);
   return Segment(std::move(memory), ring_bytes);

@@ -73,7 +73,7 @@ std::vector<std::byte> Encode(const Reply& reply) {
   return Message(kReplyMagic, body);
 }
 
-std::vector<std::byte> Encode(const Proof& proof) { return Message(kProofMagic, ByteWriter().Raw(Bytes(proof))); }
+std::vector<std::byte> Encode(const TokenProof& proof) { return Message(kProofMagic, ByteWriter().Raw(Bytes(proof))); }
 
 std::size_t MessageReader::wanted() const {
   return (body_bytes_known_ ? kPreambleBytes + body_bytes_ : kPreambleBytes) - collected_.size();
@@ -149,7 +149,7 @@ Result<Reply> MessageReader::reply() const {
   return reply;
 }
 
-Result<Proof> MessageReader::proof() const {
+Result<TokenProof> MessageReader::proof() const {
   RONDO_CHECK(complete() && kind_ == Kind::kProof);
   ByteReader reader(Bytes(collected_).subspan(kPreambleBytes));
   const auto proof = ReadArray<kProofBytes>(reader);

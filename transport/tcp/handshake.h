@@ -60,7 +60,7 @@ struct Reply {
   ErrorCode code = ErrorCode::kInternal;  // meaningful for kTryAgain and kRefused
   std::string text;                       // likewise; cut to kMaxReplyTextBytes on the wire
   std::optional<Nonce> nonce = {};        // kProve: the called's; else none
-  std::optional<Proof> proof = {};        // where the caller has proved itself: that the called knows the token, too
+  std::optional<TokenProof> proof = {};   // where the caller has proved itself: that the called knows the token, too
 
   friend bool operator==(const Reply&, const Reply&) = default;
 };
@@ -69,7 +69,7 @@ std::vector<std::byte> Encode(const Hello& hello);
 // REQUIRES: a nonce for kProve, and for nothing else.
 std::vector<std::byte> Encode(const Reply& reply);
 // The caller's answer to kProve.
-std::vector<std::byte> Encode(const Proof& proof);
+std::vector<std::byte> Encode(const TokenProof& proof);
 
 // Collects one message, however finely it is cut.
 class MessageReader {
@@ -87,7 +87,7 @@ class MessageReader {
   // REQUIRES: complete(), and the reader's kind. kProtocol names the field.
   Result<Hello> hello() const;
   Result<Reply> reply() const;
-  Result<Proof> proof() const;
+  Result<TokenProof> proof() const;
   // Everything that came, the preamble too.
   Bytes bytes() const { return collected_; }
 

@@ -38,7 +38,7 @@ Result<CalledSide::Next> CalledSide::OnHello() {
 }
 
 Result<CalledSide::Next> CalledSide::OnProof() {
-  RONDO_ASSIGN(const Proof proof, reader_.proof());
+  RONDO_ASSIGN(const TokenProof proof, reader_.proof());
   if (!token_->Proves(proof, kCaller, {hello_bytes_, challenge_})) {
     return Fail(ErrorCode::kAuth, "the caller's job token is not this process's (RONDO_TOKEN)");
   }
@@ -48,7 +48,7 @@ Result<CalledSide::Next> CalledSide::OnProof() {
 
 std::vector<std::byte> CalledSide::Encode(Reply reply) const {
   if (!proved_) return tcp::Encode(reply);
-  reply.proof = Proof{};
+  reply.proof = TokenProof{};
   std::vector<std::byte> bytes = tcp::Encode(reply);
   reply.proof = token_->Prove(kCalled, {hello_bytes_, challenge_, BeforeProof(bytes)});
   return tcp::Encode(reply);

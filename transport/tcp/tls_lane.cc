@@ -16,18 +16,18 @@
 namespace rondo::tcp {
 namespace {
 
-constexpr std::size_t kMaxPieces = 24;  // of one call; the rest goes with the next
+constexpr std::size_t kMaxTlsPieces = 24;  // of one call; the rest goes with the next
 
 }  // namespace
 
 std::size_t TlsLane::Write(std::span<const Bytes> pieces) {
   if (!can_send_ || state_ == LaneState::kFailed || state_ == LaneState::kConnecting) return 0;
-  std::array<Bytes, kMaxPieces> given;
+  std::array<Bytes, kMaxTlsPieces> given;
   std::size_t count = 0;
   std::size_t bytes = 0;
   for (const Bytes piece : pieces) {
     if (piece.empty()) continue;
-    if (count == kMaxPieces) break;
+    if (count == kMaxTlsPieces) break;
     given[count++] = piece;
     bytes += piece.size();
   }

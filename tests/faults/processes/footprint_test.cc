@@ -7,7 +7,7 @@
 #include <thread>
 
 namespace rondo::processes {
-namespace {
+namespace footprint_test {
 
 // The kernel wakes who joins a thread before it takes the thread off its list.
 TEST_CASE("a thread that has been joined is not left over, however soon one looks") {
@@ -37,5 +37,5 @@ TEST_CASE("a thread that runs is left over, by its name, whatever is in it") {
   CHECK(more.front().find("'a) R (4'") != std::string::npos);
 }
 
-}  // namespace
+}  // namespace footprint_test
 }  // namespace rondo::processes

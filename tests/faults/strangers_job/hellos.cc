@@ -113,7 +113,7 @@ nlohmann::json PortOfRank(Rank to, const std::vector<tcp::TcpAddress>& ranks, co
   Words then;
   if (job.token != nullptr) {
     but("no token", [](tcp::Hello& h) { h.nonce.reset(); });
-    then["a wrong proof"] = Hex(tcp::Encode(Proof{}));
+    then["a wrong proof"] = Hex(tcp::Encode(TokenProof{}));
   }
   return Port(fmt::format("rank {}", to), called.candidates.front().at.port, right, wrong, then);
 }

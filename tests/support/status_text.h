@@ -1,0 +1,12 @@
+// A Status in words, for comparisons that show what they compared.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+
+namespace rondo {
+
+inline std::string TextOf(const Status& status) { return status ? "ok" : status.error().ToString(); }
+
+}  // namespace rondo

@@ -1,0 +1,9 @@
+// The command line of `rondo`: one program, a subcommand per job (commands.h).
+#pragma once
+
+namespace rondo {
+
+// As main() is called; returns the exit code.
+int RunCommandLine(int argc, char** argv);
+
+}  // namespace rondo
