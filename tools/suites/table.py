@@ -26,7 +26,7 @@ class Lane(enum.Enum):
     """Suites of one lane follow each other; lanes go on beside each other."""
 
     FIRST = "first"  # alone, before all others
-    BUILDING = "building"  # what asks Bazel, which serves one at a time
+    BUILDING = "building"  # what takes every core: all that asks Bazel, which serves one at a time
     RUNNING = "running"  # what runs programs that are built by then, and mostly waits
 
 
@@ -130,7 +130,8 @@ SUITES = [
     Suite("scripts", "the scripts in tools/", 2,
           ["python3", "-m", "unittest", "discover", "--verbose", "--start-directory", "tests/scripts"], count_unittest, tier=Tier.QUICK,
           release=(*RONDO, "//tools/lab/...")),
-    Suite("lint", "format, headers alone, house rules", 6, ["tools/lint"], count_step, tier=Tier.QUICK),
+    # It takes every core.
+    Suite("lint", "format, headers alone, house rules", 6, ["tools/lint"], count_step, tier=Tier.QUICK, lane=Lane.BUILDING),
     bazel_tests("asan-full", "what the suite asan leaves out", 10, "asan", "full-asan", tier=Tier.FULL),
     bazel_tests("tsan-full", "what the suite tsan leaves out", 10, "tsan", "full-tsan", tier=Tier.FULL),
     Suite("compare", "tools/compare with the real peers, small", 15,
