@@ -1,5 +1,5 @@
-// What a harness defines in a namespace of its own; the generated source NAME_fuzz_chosen.cc says which harness a
-// program is.
+// The two functions that every harness defines in its own namespace. The generated source NAME_fuzz_chosen.cc forwards
+// the two below to those of one harness, which makes the program a fuzzer of that harness.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct Corpus {
   std::vector<std::string> words;  // that mutations may insert: magics, keywords
 };
 
-// Of the chosen harness.
+// Forwarded to the harness of this program.
 Corpus HarnessCorpus();
 void CheckInput(std::string_view input);
 

@@ -13,8 +13,8 @@ inline constexpr bool kSanitized = false;
 // The stride of a sweep: 1, and `k` under a sanitizer.
 constexpr int Every(int k) { return kSanitized ? k : 1; }
 
-// Of the combinations of nested sweeps every one, and under a sanitizer one in `k`: with a `k` that divides the length
-// of no sweep, each value of each sweep is among them.
+// Takes every combination of nested sweeps in release, and one in `k` under a sanitizer. Each value of each sweep is
+// still taken if `k` has no common divisor with the length of any sweep.
 class Sample {
  public:
   explicit Sample(int k) : stride_(Every(k)) {}

@@ -34,8 +34,8 @@ FUZZED = select({
     _ELSEWHERE: [],
 })
 
-# AddressSanitizer sees a wrong access by a test itself. These checks of UBSan take half of a test's compile time beside it;
-# shifts, overflows, indices and values of enumerations stay checked, and everything in the library.
+# These checks of UBSan take half of a test's compile time. They stay on in the library; in tests AddressSanitizer still finds
+# accesses outside of an object, and UBSan still checks shifts, overflows, indices and values of enumerations.
 _UNCHECKED = select({
     _ASAN: ["-fno-sanitize=alignment,object-size,pointer-overflow,vptr"],
     _ELSEWHERE: [],

@@ -26,8 +26,8 @@ class Lane(enum.Enum):
     """Suites of one lane follow each other; lanes go on beside each other."""
 
     FIRST = "first"  # alone, before all others
-    BUILDING = "building"  # what takes every core: all that asks Bazel, which serves one at a time
-    RUNNING = "running"  # what runs programs that are built by then, and mostly waits
+    BUILDING = "building"  # suites that use every core; Bazel serves one command at a time
+    RUNNING = "running"  # suites that run built programs and mostly wait
 
 
 @dataclass(frozen=True)
