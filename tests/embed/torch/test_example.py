@@ -10,7 +10,7 @@ import time
 import unittest
 from pathlib import Path
 
-from support import ROOT, Installed, run_ranks
+from support import ROOT, Installed, run_gloos_ranks, run_ranks
 
 sys.path.append(str(ROOT / "tests/support"))
 from launching import LAUNCHERS  # noqa: E402
@@ -49,8 +49,7 @@ class Example(unittest.TestCase):
         for world in (2, 4):
             with self.subTest(world=world):
                 ours = losses(self.said_by(world))
-                # How Gloo's processes end is not looked at: on torch 1.13 some hang then.
-                gloo = losses(run_ranks(self.installed, TRAIN, world, *SMALL, "--backend", "gloo")[0].said)
+                gloo = losses(run_gloos_ranks(self.installed, TRAIN, world, *SMALL, "--backend", "gloo"))
                 self.assertEqual([len(ours), len(gloo)], [5, 5])
                 for epoch, loss in gloo.items():
                     self.assertAlmostEqual(ours[epoch], loss, delta=2e-5)
