@@ -2,7 +2,8 @@
 // stateless model checker for lock-free code (after Musuvathi and Qadeer, "Iterative context bounding for systematic
 // testing of multithreaded programs", PLDI 2007). A step is an operation on an Explored atomic, so the code under test
 // takes its atomics as a parameter. Only one thread runs at a time and memory is sequentially consistent; that is the
-// whole truth for code whose atomics all are. The threads are fibers, which take turns a hundred times faster.
+// whole truth for code whose atomics all are. The threads are fibers, because the kernel needs far longer to switch
+// threads.
 //
 //   Explorer explorer(/*max_preemptions=*/3);
 //   do {
@@ -45,7 +46,7 @@ class Explorer {
         Choose();
       });
     while (!deadlocked_ && !threads_[running_].finished) threads_[running_].fiber.Resume();
-    // Whoever is blocked for ever ends by a Deadlock.
+    // Ends the threads that are blocked for ever: each gets a Deadlock.
     for (Thread& thread : threads_)
       if (!thread.fiber.ended()) thread.fiber.Resume();
     deadlocks_ += deadlocked_;
@@ -124,7 +125,7 @@ class Explorer {
 
   const int max_preemptions_;
   simulation::FiberStacks stacks_;
-  std::deque<Thread> threads_;  // which do not move
+  std::deque<Thread> threads_;  // a deque, because fibers must not move
   std::size_t running_ = 0;
   int preemptions_ = 0;
   std::size_t depth_ = 0;  // choices made in this run

@@ -73,13 +73,13 @@ class Installed:
 
 
 class Forker:
-    """forker.py at work, in one environment: it starts ranks as its children, and says how they ended."""
+    """A process of forker.py with one environment. It starts ranks as its children, and reports how they ended."""
 
     running: dict[frozenset, "Forker"] = {}  # by environment, as long as this process runs
 
     def __init__(self, environment: dict[str, str]) -> None:
         self.asked, its_end = multiprocessing.Pipe()
-        # Nothing it says goes to its stdout; as a file's, the ranks' is then not written line by line.
+        # A stdout that is no terminal, so that Python writes the ranks' output in blocks, as it does to a file.
         self.process = subprocess.Popen([sys.executable, FORKER, str(its_end.fileno())], env=os.environ | environment,
                                         pass_fds=[its_end.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)  # fmt: skip
         its_end.close()
@@ -116,7 +116,7 @@ class Rank:
         return bool(over)
 
     def ended(self) -> Ended:
-        """Waits without a limit. To be called once."""
+        """Waits without a limit. Call it once: it gives the process back to the system."""
         status = self.forker.ask("wait", self.pid)
         os.close(self.is_over)
         return Ended(status, Path(self.output).read_text())
@@ -127,7 +127,7 @@ def run_ranks(installed: Installed, program: Union[str, Path], world: int, *argu
     """A program, of programs/ where it is a bare name, as so many ranks by env://, each to its end. PYTHONPATH of `environment`
     is beside the backend's. Without `destroys` a rank ends where it would destroy its process group.
 
-    Who is not over by then says where it is and is killed, and so is who goes on for long when rank 0 is over."""
+    A rank that is not over after `limit_s` prints its stacks and is killed; so is one that goes on for long after rank 0."""
     more = environment or {}
     path = os.pathsep.join([installed.path, *filter(None, [more.get("PYTHONPATH")])])
     forker = Forker.shared({**more, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"})
@@ -151,6 +151,6 @@ def run_ranks(installed: Installed, program: Union[str, Path], world: int, *argu
 
 
 def run_gloos_ranks(installed: Installed, program: Union[str, Path], world: int, *arguments: str) -> str:
-    """What rank 0 says by Gloo. Half of the jobs of Gloo in torch 1.13 hang when they destroy their group, and with powerSGD some abort
-    there; so they do not."""
+    """What rank 0 prints with Gloo. The ranks do not destroy their group, because there Gloo of torch 1.13 hangs in half of the jobs,
+    and aborts in some with powerSGD."""
     return run_ranks(installed, program, world, *arguments, destroys=False)[0].said
