@@ -1,8 +1,8 @@
-"""Runs programs as ranks that are its children: torch is imported once for all of them, which takes a core longer than most ranks.
+"""Runs programs as ranks, as its children. It imports torch once for all of them, because the import takes longer than most ranks.
 
     forker.py FD
 
-FD is one end of a multiprocessing.Pipe(), by which it is asked:
+FD is one end of a multiprocessing.Pipe(), on which requests arrive:
 
     ("start", COMMAND, ENVIRONMENT, FILE, DESTROYS)
         COMMAND is a program and its arguments, ENVIRONMENT what is added to the environment, FILE where stdout and stderr go.
@@ -10,12 +10,13 @@ FD is one end of a multiprocessing.Pipe(), by which it is asked:
     ("wait", PID)
         Answered with the exit status when the child is over; -N: killed by signal N.
 
-It ends when the other end is closed. A child runs the program as Python runs a script: in the module __main__, to the end of the
-interpreter.
+It ends when the other end is closed. A child runs the program as Python runs a script: as a module __main__ that has no names of this
+one, to the end of the interpreter.
 """
 
 import os
 import sys
+import types
 from multiprocessing.connection import Connection
 
 import torch
@@ -29,7 +30,7 @@ def end() -> None:
 
 
 def next_rank(asked: Connection) -> list[str]:
-    """Serves until it is a child that is to run a command, which it returns."""
+    """Answers requests. Returns in each child, with the command that this child is to run."""
     while True:
         what, *rest = asked.recv()
         if what == "wait":
@@ -55,8 +56,11 @@ try:
     sys.argv = next_rank(Connection(int(sys.argv[1])))
 except EOFError:
     sys.exit()
-__file__ = sys.argv[0]
-sys.path[0] = os.path.dirname(__file__)
-with open(__file__, "rb") as program:
-    code = compile(program.read(), __file__, "exec")
-exec(code)
+program = sys.argv[0]
+sys.path[0] = os.path.dirname(program)
+main = types.ModuleType("__main__")
+main.__file__ = program
+sys.modules["__main__"] = main
+with open(program, "rb") as source:
+    code = compile(source.read(), program, "exec")
+exec(code, vars(main))

@@ -150,7 +150,8 @@ def run_ranks(installed: Installed, program: Union[str, Path], world: int, *argu
         return ended
 
 
-def run_gloos_ranks(installed: Installed, program: Union[str, Path], world: int, *arguments: str) -> str:
+def run_gloos_ranks(installed: Installed, program: Union[str, Path], world: int, *arguments: str,
+                    environment: Optional[dict[str, str]] = None) -> str:  # fmt: skip
     """What rank 0 prints with Gloo. The ranks do not destroy their group, because there Gloo of torch 1.13 hangs in half of the jobs,
     and aborts in some with powerSGD."""
-    return run_ranks(installed, program, world, *arguments, destroys=False)[0].said
+    return run_ranks(installed, program, world, *arguments, environment=environment, destroys=False)[0].said
