@@ -182,10 +182,33 @@ class Lanes(unittest.TestCase):
         for line in ("a | y", "b | x", "a | over", "b | over"):
             self.assertIn(line, text.splitlines())
 
-    def test_suites_of_one_lane_follow_each_other(self):
+    def test_suites_that_build_follow_each_other(self):
         with tempfile.TemporaryDirectory() as folder:
             alone = f"mkdir {folder}/a && rmdir {folder}/a"
-            status, _ = run_suites(*(shell(f"s{i}", alone) for i in range(5)), shell("other", "true", lane=Lane.BUILDING))
+            status, _ = run_suites(*(shell(f"s{i}", alone, lane=Lane.BUILDING) for i in range(5)), shell("other", "true"))
+        self.assertEqual(status, 0)
+
+    def test_suites_that_run_follow_each_other_while_another_builds(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkfifo(f"{folder}/over")
+            alone = f"mkdir {folder}/a && rmdir {folder}/a"
+            status, _ = run_suites(shell("builds", f"cat {folder}/over", lane=Lane.BUILDING), *(shell(f"s{i}", alone) for i in range(5)),
+                                   shell("last", f"echo >{folder}/over"))  # fmt: skip
+        self.assertEqual(status, 0)
+
+    def test_suites_that_run_do_so_two_at_a_time_when_nothing_is_left_to_build(self):
+        with tempfile.TemporaryDirectory() as folder:
+            # Each waits for the other: one after the other they would never end.
+            os.mkfifo(f"{folder}/a")
+            os.mkfifo(f"{folder}/b")
+            status, text = run_suites(shell("builds", "true", lane=Lane.BUILDING), shell("a", f"echo x >{folder}/a; cat {folder}/b"),
+                                      shell("b", f"cat {folder}/a; echo y >{folder}/b"))  # fmt: skip
+        self.assertEqual((status, text.splitlines()[-1]), (0, "3 passed, 0 failed, 0 skipped"))
+
+    def test_two_suites_are_not_prepared_at_the_same_time(self):
+        with tempfile.TemporaryDirectory() as folder:
+            alone = (["sh", "-c", f"mkdir {folder}/a && sleep 0.1 && rmdir {folder}/a"],)
+            status, _ = run_suites(*(shell(f"s{i}", "true", prepare=alone) for i in range(6)))
         self.assertEqual(status, 0)
 
     def test_the_first_lane_is_over_before_any_other_begins(self):

@@ -1,7 +1,7 @@
 """Runs suites, several at a time: streams their output, keeps their time, ends them with all their children.
 
-Suites of one lane follow each other in the order of the table; the lanes go on beside each other. A suite of the lane FIRST
-runs alone.
+Each lane has a worker, which takes the lane's suites in the order of the table. A worker whose lane is empty helps the lane
+RUNNING: while one suite waits, another one computes. The suites of the lane FIRST run alone, before all others.
 """
 
 import contextlib
@@ -14,6 +14,7 @@ import threading
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Optional
 
 from counting import Counts, Run
 from table import Lane, Suite
@@ -88,40 +89,48 @@ class Runner:
         self.interrupts = Interrupts()
         self.children: set[subprocess.Popen] = set()
         self.children_lock = threading.Lock()
+        self.queues_lock = threading.Lock()
+        # Two suites of a lane may be prepared at the same time, but Debian's package manager serves only one of them.
+        self.preparation_locks = {lane: threading.Lock() for lane in Lane}
         self.is_ending = False
 
     def run(self, suites: list[Suite]) -> list[Result]:
         """One result a suite, in the order of `suites`. KeyboardInterrupt: what ran has been ended."""
         results: dict[str, Result] = {}
         try:
-            of_lane = {lane: [suite for suite in suites if suite.lane == lane] for lane in Lane}
-            self.run_lanes([of_lane.pop(Lane.FIRST)], results)
-            self.run_lanes([lane for lane in of_lane.values() if lane], results)
+            waiting = {lane: [suite for suite in suites if suite.lane == lane] for lane in Lane}
+            self.run_lanes([[waiting[Lane.FIRST]]], results)
+            running = waiting[Lane.RUNNING]
+            workers = [queues for queues in ([waiting[Lane.BUILDING], running], [running]) if any(queues)]
+            self.run_lanes(workers[: len(waiting[Lane.BUILDING]) + len(running)], results)
         except BaseException:
             self.end_all()
             raise
         return [results[suite.name] for suite in suites]
 
-    def run_lanes(self, lanes: list[list[Suite]], results: dict[str, Result]) -> None:
+    def run_lanes(self, workers: list[list[list[Suite]]], results: dict[str, Result]) -> None:
+        """A thread for each of `workers`, which runs the suites of its queues: the next one of the first queue that has one."""
         ended: queue.Queue = queue.Queue()
 
-        def go(lane: list[Suite]) -> None:
+        def go(queues: list[list[Suite]]) -> None:
             error = None
             try:
-                for suite in lane:
-                    if self.is_ending:
-                        break
-                    results[suite.name] = self.run_suite(suite, tagged=len(lanes) > 1)
+                while not self.is_ending and (suite := self.take(queues)) is not None:
+                    results[suite.name] = self.run_suite(suite, tagged=len(workers) > 1)
             except BaseException as raised:  # raised again below, in the main thread
                 error = raised
             ended.put(error)
 
-        for lane in lanes:
-            threading.Thread(target=go, args=(lane,), daemon=True).start()
-        for _ in lanes:
+        for queues in workers:
+            threading.Thread(target=go, args=(queues,), daemon=True).start()
+        for _ in workers:
             error = ended.get()
             if error is not None:
                 raise error
+
+    def take(self, queues: list[list[Suite]]) -> Optional[Suite]:
+        with self.queues_lock:
+            return next((suites.pop(0) for suites in queues if suites), None)
 
     def run_suite(self, suite: Suite, tagged: bool) -> Result:
         self.output.line(f"\n== {suite.name}: {suite.what}")
@@ -143,10 +152,11 @@ class Runner:
         return result
 
     def prepare(self, suite: Suite, tag: str) -> Run:
-        for command in suite.prepare:
-            run = self.run_command(command, tag, PREPARATION_LIMIT_S)
-            if run.status != 0:
-                return run
+        with self.preparation_locks[suite.lane]:
+            for command in suite.prepare:
+                run = self.run_command(command, tag, PREPARATION_LIMIT_S)
+                if run.status != 0:
+                    return run
         return Run(status=0)
 
     def run_and_count(self, suite: Suite, tag: str) -> tuple[Counts, float]:

@@ -23,11 +23,11 @@ class Tier(enum.IntEnum):
 
 
 class Lane(enum.Enum):
-    """Suites of one lane follow each other; lanes go on beside each other."""
+    """Which suites may run at the same time."""
 
     FIRST = "first"  # alone, before all others
-    BUILDING = "building"  # suites that use every core; Bazel serves one command at a time
-    RUNNING = "running"  # suites that run built programs and mostly wait
+    BUILDING = "building"  # one at a time, beside one of RUNNING: suites that use every core; Bazel serves one command at a time
+    RUNNING = "running"  # one at a time, and two when no suite of BUILDING is left: suites that run built programs and mostly wait
 
 
 @dataclass(frozen=True)
