@@ -1,16 +1,14 @@
 #include "tools/doctor_files.h"
 
 #include <fcntl.h>
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <sstream>
 #include <system_error>
 
-#include "tools/comma_list.h"
+#include "base/cgroup.h"
 #include "transport/fd.h"
 
 namespace rondo {
@@ -53,32 +51,7 @@ std::vector<std::string> HostFiles::List(const std::string& path) const {
 }
 
 std::vector<std::string> HostFiles::GroupFolders(const std::string& controller) const {
-  const std::string groups = "/sys/fs/cgroup";
-  std::vector<std::string> folders;
-  // From a container its own path may mean nothing, but what is around it is there.
-  const auto upwards = [&](const std::string& mount, std::string path) {
-    while (true) {
-      if (path == "/") path.clear();
-      if (Exists(mount + path)) folders.push_back(mount + path);
-      if (path.empty()) return;
-      path.resize(path.find_last_of('/'));
-    }
-  };
-  std::istringstream lines(Text("/proc/self/cgroup").value_or(""));
-  for (std::string line; std::getline(lines, line);) {
-    // 0::/user.slice/session-3.scope     4:memory:/docker/6f...     2:cpu,cpuacct:/
-    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos || second + 1 == line.size() || line[second + 1] != '/') continue;
-    const std::string names = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
-    const auto all = SplitAtCommas(names);
-    if (names.empty()) {
-      if (Exists(groups + "/cgroup.controllers")) upwards(groups, path);
-    } else if (std::find(all.begin(), all.end(), controller) != all.end()) {
-      const std::string together = fmt::format("{}/{}", groups, names);  // cpu,cpuacct
-      upwards(Exists(together) ? together : fmt::format("{}/{}", groups, controller), path);
-    }
-  }
-  return folders;
+  return CgroupFolders(controller, root_);
 }
 
 std::optional<std::uint64_t> ParseNumber(const std::string& text) {
