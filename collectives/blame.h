@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -16,7 +17,14 @@ inline Error WithCulprit(ErrorCode code, std::string message, Rank culprit) {
   return Error(code, std::move(message)).With([&](ErrorDetails& d) { d.culprit = culprit; });
 }
 
-inline Error ClosedEarly(Rank who, const OperationDescriptor& last, Rank waits, const OperationDescriptor& in) {
+// `refused`: the call that rank `who` refused before it closed; "": none.
+inline Error ClosedEarly(Rank who, const OperationDescriptor& last, Rank waits, const OperationDescriptor& in,
+                         std::string_view refused) {
+  if (!refused.empty())
+    return WithCulprit(ErrorCode::kMismatch,
+                       fmt::format("rank {} refused its call and closed ({}), but rank {} waits for it in #{} {}", who,
+                                   refused, waits, in.sequence, in.ToString()),
+                       who);
   return WithCulprit(
       ErrorCode::kClosed,
       fmt::format("rank {} closed after #{} {}, but rank {} waits for it in #{} {}", who, last.sequence,

@@ -3,6 +3,7 @@
 #include <new>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "collectives/communicator_core.h"
 
 namespace rondo {
@@ -234,6 +235,9 @@ Result<std::unique_ptr<Registration>> Communicator::Register(MutableBytes memory
 }
 
 void Communicator::Abort(std::string_view reason) { core_->Abort(reason); }
+void Communicator::NoteRefusal(std::string_view call) {
+  IfMemoryAllows([&] { core_->NoteRefusal(call); });
+}
 Status Communicator::Close() { return core_->Close(); }
 Result<std::unique_ptr<Communicator>> Communicator::Rebuild(const RebuildOptions& options) {
   return core_->Rebuild(options);

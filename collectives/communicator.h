@@ -425,6 +425,12 @@ class Communicator {
 
   // Waits for issued operations, says goodbye, and waits until every connected peer has too. What has not ended within
   // the communicator's timeout fails then, on all ranks. Reports a failure that the last call could not see yet. Later
+  // For what stands on this class and refuses calls itself, before they are issued: `call` names the call and says why.
+  // A rank that refuses a call and then closes gives the others that reason, so that who waits for it in that operation
+  // fails with kMismatch and these words, and not with kClosed. It changes nothing else, and the next operation that is
+  // issued makes it void. Calls that this class refuses itself are noted already. Any thread.
+  void NoteRefusal(std::string_view call);
+
   // operations give kClosed. A second Close returns what the first did.
   Status Close();
 

@@ -328,8 +328,13 @@ void CommunicatorCore::NoteIssue(Pending& pending) {
 
 // A failure that was noticed where nobody waits, or by a wait whose own operation had just completed, is ended by the
 // next call: there may be no thread of progress to do so, nor another call.
-Error CommunicatorCore::WhyRefused(const Error& found) {
-  if (!poisoned_.load(std::memory_order_acquire)) return found;
+Error CommunicatorCore::WhyRefused(Collective collective, const Error& found) {
+  if (!poisoned_.load(std::memory_order_acquire)) {
+    // What a limit refuses now may be taken later, and is tried again and again.
+    const bool is_wrong = found.code() == ErrorCode::kInvalidArgument || found.code() == ErrorCode::kUnsupported;
+    if (is_wrong) IfMemoryAllows([&] { NoteRefusal(fmt::format("{}: {}", Name(collective), found.message())); });
+    return found;
+  }
   if (!ended_.load()) ProgressOnce();
   return *failure();
 }
@@ -343,7 +348,7 @@ Result<Sequence> CommunicatorCore::Take(OperationRequest& request, const Operati
 
 Status CommunicatorCore::Run(OperationRequest&& request, const OperationOptions& options) {
   const Result<Sequence> sequence = Take(request, options, /*at_once=*/true);
-  if (!sequence) return Fail(WhyRefused(sequence.error()));
+  if (!sequence) return Fail(WhyRefused(request.descriptor.collective, sequence.error()));
   if (completed_.load(std::memory_order_acquire) >= *sequence) return {};
   return WaitForGood(*sequence);
 }
@@ -353,7 +358,7 @@ Work CommunicatorCore::RunAsync(OperationRequest&& request, const OperationOptio
   work.core_ = shared_from_this();
   const Result<Sequence> sequence = Take(request, options, /*at_once=*/false);
   if (!sequence) {
-    work.refused_ = WhyRefused(sequence.error());
+    work.refused_ = WhyRefused(request.descriptor.collective, sequence.error());
     return work;
   }
   work.sequence_ = *sequence;

@@ -131,6 +131,8 @@ class CommunicatorCore final : public PeerObserver,
 
   // ---- ending: any thread ----
   void Abort(std::string_view reason);
+  // See Communicator::NoteRefusal.
+  void NoteRefusal(std::string_view call);
   Status Close();
   // Ends everything at once; for ~Communicator.
   void Destroy();
@@ -296,7 +298,8 @@ class CommunicatorCore final : public PeerObserver,
   Status MayIssue();
   // Issuer: when the operation was issued, and what follows from it.
   void NoteIssue(Pending& pending);
-  Error WhyRefused(const Error& found);
+  // Issuer: the error that a call which was not issued returns; the goodbye will name the call.
+  Error WhyRefused(Collective collective, const Error& found);
   // Issuer, of operations on memory of devices (communicator_devices.cc): all of Issue, and what it needs: the way to
   // the device and staging memory, made when they are first needed.
   Result<Sequence> IssueOnDevice(OperationRequest& request);
@@ -410,6 +413,8 @@ class CommunicatorCore final : public PeerObserver,
   bool WaitsForWitnesses(TimePoint now) const;
   Error Disagreement(Rank peer, const OperationDescriptor& own, const OperationDescriptor& theirs) const;
   std::optional<Error> FindOddGoodbye();
+  // The call that this rank refused after operation `last`; "": none.
+  std::string RefusedAfter(Sequence last) const;
   std::optional<Error> FindLeftBehind();  // of rank 0 on a board, in Close: somebody who is in a later operation
   std::vector<Rank> NotParted() const;    // peers whose goodbye is still to come
 
@@ -498,6 +503,8 @@ class CommunicatorCore final : public PeerObserver,
   std::vector<TimePoint> heard_;                        // by peer: when it last said anything
   std::vector<bool> said_goodbye_;                      // by peer: we did
   std::vector<bool> is_told_;                           // by peer: of failure_, by us
+  Sequence refused_after_ = 0;                          // of refused_call_: the last operation issued before
+  std::string refused_call_;                            // the last call that this rank refused, with the reason
   std::vector<bool> has_failed_;                        // by peer: it said so; when it then leaves it need not be dead
   std::vector<bool> lost_;                              // by peer: it went without a word
   // The first loss of one who may have given its group up: constant once has_early_loss_, till when it is guarded.

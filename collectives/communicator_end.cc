@@ -50,6 +50,17 @@ void CommunicatorCore::Abort(std::string_view reason) {
   ProgressOnce();  // where nobody drives, end here and now; where somebody does, he has been woken
 }
 
+void CommunicatorCore::NoteRefusal(std::string_view call) {
+  const std::lock_guard lock(mutex_);
+  refused_call_ = call;
+  refused_after_ = issued_.load(std::memory_order_relaxed);
+}
+
+std::string CommunicatorCore::RefusedAfter(Sequence last) const {
+  const std::lock_guard lock(mutex_);
+  return refused_after_ == last ? refused_call_ : "";
+}
+
 // Parting is over when a look at everybody who is connected finds all of them heard, and the next one nobody untold:
 // who connects, or parts, between the two is seen by the look after. Told without a look, it would be left without a
 // word.
@@ -70,7 +81,9 @@ bool CommunicatorCore::Part() {
 
 bool CommunicatorCore::SayGoodbye() {
   Goodbye goodbye;
-  if (const Sequence last = completed_.load(); last > 0) goodbye.last = PendingOf(last).request.descriptor;
+  const Sequence last = completed_.load();
+  if (last > 0) goodbye.last = PendingOf(last).request.descriptor;
+  goodbye.refused = RefusedAfter(last);
   const ControlMessage message{ControlKind::kGoodbye, Encode(goodbye)};
   bool said = false;
   for (const Rank peer : endpoint_->ControlPeers()) {
@@ -100,12 +113,13 @@ std::optional<Error> CommunicatorCore::FindOddGoodbye() {
 // They do not hear rank 0's goodbye while it waits for theirs, but say where they stand.
 std::optional<Error> CommunicatorCore::FindLeftBehind() {
   const Sequence last = completed_.load();
+  const std::string refused = RefusedAfter(last);
   const std::lock_guard lock(mutex_);
   for (Rank peer = 0; peer < world_size(); ++peer) {
     const auto& standpoint = standpoints_[static_cast<std::size_t>(peer)];
     if (standpoint && standpoint->current.sequence > last)
       return ClosedEarly(rank(), last > 0 ? PendingOf(last).request.descriptor : OperationDescriptor{}, peer,
-                         standpoint->current);
+                         standpoint->current, refused);
   }
   return std::nullopt;
 }

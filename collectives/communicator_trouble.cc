@@ -162,7 +162,7 @@ bool CommunicatorCore::LookAtPeers() {
       return true;
     }
     if (goodbye && goodbye->last.sequence < own.sequence && (needs_all || runner_->WaitsFor(peer))) {
-      Poison(ClosedEarly(peer, goodbye->last, rank(), own));
+      Poison(ClosedEarly(peer, goodbye->last, rank(), own, goodbye->refused));
       return true;
     }
   }

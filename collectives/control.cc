@@ -28,12 +28,24 @@ std::optional<OperationDescriptor> DecodeOne(std::string_view body) {
 
 }  // namespace
 
-std::string Encode(const Goodbye& goodbye) { return EncodeOne(goodbye.last); }
+std::string Encode(const Goodbye& goodbye) {
+  const std::string last = EncodeOne(goodbye.last);
+  if (goodbye.refused.empty()) return last;
+  ByteWriter refused;
+  refused.Text<std::uint16_t>(std::string_view(goodbye.refused).substr(0, kMaxTextBytes));
+  return last + std::move(refused).Take();
+}
 std::string Encode(const Standpoint& standpoint) { return EncodeOne(standpoint.current); }
 
 std::optional<Goodbye> DecodeGoodbye(std::string_view body) {
-  const auto last = DecodeOne(body);
-  return last ? std::optional(Goodbye{*last}) : std::nullopt;
+  const auto last = DecodeOne(body.substr(0, kDescriptorBytes));
+  if (!last) return std::nullopt;
+  Goodbye goodbye{*last};
+  if (body.size() == kDescriptorBytes) return goodbye;
+  ByteReader rest(body.substr(kDescriptorBytes));
+  goodbye.refused = rest.Text<std::uint16_t>(kMaxTextBytes);
+  // The same goodbye has one form: no text is left out.
+  return rest.AtEnd() && !goodbye.refused.empty() ? std::optional(std::move(goodbye)) : std::nullopt;
 }
 
 std::optional<Standpoint> DecodeStandpoint(std::string_view body) {

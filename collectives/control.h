@@ -14,6 +14,8 @@ namespace rondo {
 // had another operation under the same number, learns it from here.
 struct Goodbye {
   OperationDescriptor last;  // sequence 0: none
+  // The call that this rank refused after that operation, if it refused any: a peer that waits for it gets the reason.
+  std::string refused = {};
 };
 
 // "Here I stand": the operation that the rank is in. Sent when nothing has moved for a while, so that ranks which
@@ -35,9 +37,9 @@ struct AbortNotice {
   std::string first_cause;
 };
 
+// Texts are cut so that the whole stays within kMaxControlBodyBytes.
 std::string Encode(const Goodbye& goodbye);
 std::string Encode(const Standpoint& standpoint);
-// Texts are cut so that the whole stays within kMaxControlBodyBytes.
 std::string Encode(const AbortNotice& notice);
 // Nothing where the bytes are no such body.
 std::optional<Goodbye> DecodeGoodbye(std::string_view body);

@@ -47,7 +47,10 @@ Result<std::unique_ptr<FusionBuffer>> FusionBuffer::Create(Communicator& communi
 Status FusionBuffer::Add(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
                          double scale) {
   if (failure_) return Fail(*failure_);
-  RONDO_TRY(Check(input, output, count, type, op));
+  if (const Status fits = Check(input, output, count, type, op); !fits) {
+    communicator_.NoteRefusal("all_reduce, fused: " + fits.error().message());
+    return fits;
+  }
   if (count == 0) return {};
   const Status placed = OrOutOfMemory("adding a tensor", [&] { return Place(input, output, count, type, op, scale); });
   return placed || failure_ ? placed : FailAll(placed.error());

@@ -180,6 +180,10 @@ void rondo_comm_abort(rondo_comm* comm, const char* reason) {
   if (comm != nullptr) comm->communicator->Abort(reason == nullptr ? "" : reason);
 }
 
+void rondo_comm_note_refusal(rondo_comm* comm, const char* call) {
+  if (comm != nullptr && call != nullptr) comm->communicator->NoteRefusal(call);
+}
+
 rondo_code rondo_comm_failure(rondo_comm* comm, rondo_error** error) {
   return Answer(error, [&]() -> Status {
     RONDO_TRY(NotNull(comm, "comm"));

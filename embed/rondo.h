@@ -312,6 +312,10 @@ RONDO_API void rondo_comm_free(rondo_comm* comm);
 RONDO_API rondo_code rondo_comm_close(rondo_comm* comm, rondo_error** error);
 /* Fails all pending and later operations, here and on all ranks, which are told `reason`. Any thread, at once. */
 RONDO_API void rondo_comm_abort(rondo_comm* comm, const char* reason);
+/* For bindings, which refuse calls before the library sees them: `call` names the call and says why. If this rank then
+ * closes, ranks that wait for it in that operation fail with RONDO_MISMATCH and these words instead of RONDO_CLOSED.
+ * The next operation that is issued makes it void. Calls that the library refuses are noted already. Any thread. */
+RONDO_API void rondo_comm_note_refusal(rondo_comm* comm, const char* call);
 /* The first cause once the communicator is poisoned, by a launched graph too: its code, and the error; else RONDO_OK.
  * Any thread. */
 RONDO_API rondo_code rondo_comm_failure(rondo_comm* comm, rondo_error** error);

@@ -166,6 +166,7 @@ class Comm {
     Must([&](rondo_error** error) { return rondo_comm_close(get(), error); });
   }
   void Abort(const std::string& reason) { rondo_comm_abort(get(), reason.c_str()); }
+  void NoteRefusal(const std::string& call) { rondo_comm_note_refusal(get(), call.c_str()); }
   // Nothing where the color is negative.
   std::optional<Comm> Split(int color, int key) {
     rondo_comm* part = nullptr;

@@ -40,6 +40,26 @@ TEST_CASE("A notice with a text longer than the format allows is none: it would 
   CHECK(!DecodeAbortNotice(body));
 }
 
+TEST_CASE(
+    "A goodbye carries the call that its rank refused, cut to the limit of a text, and a goodbye without one is as "
+    "short as ever") {
+  const OperationDescriptor last{.sequence = 3, .count = 5, .collective = Collective::kBroadcast, .root = 1};
+  CHECK(Encode(Goodbye{last}).size() == kDescriptorBytes);
+  const auto plain = DecodeGoodbye(Encode(Goodbye{last}));
+  REQUIRE(plain);
+  CHECK(plain->last == last);
+  CHECK(plain->refused.empty());
+  const auto refused = DecodeGoodbye(Encode(Goodbye{last, std::string(2000, 'r')}));
+  REQUIRE(refused);
+  CHECK(refused->last == last);
+  CHECK(refused->refused == std::string(760, 'r'));
+  const std::string body = Encode(Goodbye{last, "all_reduce: input is null"});
+  CHECK(body.size() <= kMaxControlBodyBytes);
+  CHECK(!DecodeGoodbye(body.substr(0, body.size() - 1)));
+  CHECK(!DecodeGoodbye(body + "x"));
+  CHECK(!DecodeGoodbye(Encode(Goodbye{last}) + std::string(2, '\0')));
+}
+
 TEST_CASE("What a peer says of a failure can be shown on any terminal") {
   const auto heard = DecodeAbortNotice(Encode(Notice("\x1b[31mrank 2 died\xff")));
   REQUIRE(heard);

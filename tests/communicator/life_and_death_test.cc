@@ -46,6 +46,50 @@ TEST_CASE("a rank that closed too early is named by those who still need it") {
   });
 }
 
+TEST_CASE("a rank that refuses its call and closes gives its reason to those who wait for it in that call") {
+  for (const bool by_a_binding : {false, true}) {
+    CAPTURE(by_a_binding);
+    InprocNetwork network(3);
+    OnRanks(network, [&](Communicator& communicator) {
+      CHECK(communicator.Barrier());
+      float value = 1;
+      Status status;
+      if (communicator.rank() == 1) {
+        if (by_a_binding)
+          communicator.NoteRefusal("allreduce: TypeError: no array");
+        else
+          CHECK(!communicator.AllReduce(nullptr, &value, 1, DataType::kFloat32, ReduceOp::kSum));
+        status = communicator.Close();
+      } else {
+        status = communicator.AllReduce(&value, &value, 1, DataType::kFloat32, ReduceOp::kSum);
+      }
+      const std::string text = TextOf(status);
+      CAPTURE(text);
+      CHECK(text.find("mismatch: rank 1 refused its call and closed (") == 0);
+      CHECK(text.find(by_a_binding ? "(allreduce: TypeError: no array)" : "(all_reduce: input is null") !=
+            std::string::npos);
+      CHECK(text.find("waits for it in #2 all_reduce float32 x 1 sum") != std::string::npos);
+    });
+  }
+}
+
+TEST_CASE("a refused call says nothing any more once another one was issued, nor where all ranks have refused it") {
+  InprocNetwork network(2);
+  OnRanks(network, [&](Communicator& communicator) {
+    communicator.NoteRefusal("allreduce: TypeError: no array");
+    CHECK(communicator.Barrier());
+    const Status status = communicator.rank() == 0 ? communicator.Close() : communicator.Barrier();
+    CHECK(TextOf(status).find("closed: rank 0 closed after #1 barrier") == 0);
+  });
+  InprocNetwork again(2);
+  OnRanks(again, [&](Communicator& communicator) {
+    float value = 1;
+    CHECK(communicator.Barrier());
+    CHECK(!communicator.AllReduce(nullptr, &value, 1, DataType::kFloat32, ReduceOp::kSum));
+    CHECK(communicator.Close());
+  });
+}
+
 TEST_CASE("what has not ended in Close's time fails on all ranks, which name the one it waits for") {
   for (const bool message : {false, true}) {
     CAPTURE(message);

@@ -1,5 +1,6 @@
 // collectives/control: bodies of goodbyes, standpoints and abort notices, as a peer's control connection carries them.
 #include "base/printable.h"
+#include "collectives/blame.h"
 #include "collectives/control.h"
 #include "tests/fuzz/harness.h"
 #include "transport/transport.h"
@@ -43,7 +44,7 @@ Corpus HarnessCorpus() {
   mismatch.culprit = kSelf;
   const OperationDescriptor operation{.sequence = 3, .count = 5, .collective = Collective::kBroadcast, .root = 1};
   return {.seeds = {Encode(SomeNotice()), Encode(mismatch), Encode(long_notice), Encode(Goodbye{operation}),
-                    Encode(Standpoint{})},
+                    Encode(Goodbye{operation, "all_reduce: input is null"}), Encode(Standpoint{})},
           .words = {std::string("\xf8\x02", 2), std::string("\xff\xff", 2)}};
 }
 
@@ -52,11 +53,14 @@ void CheckInput(std::string_view input) {
   const std::string_view body = input.substr(0, kMaxControlBodyBytes);  // more does not pass a control connection
   const auto goodbye = DecodeGoodbye(body);
   const auto standpoint = DecodeStandpoint(body);
-  RONDO_HOLDS(goodbye.has_value() == (body.size() == kDescriptorBytes));
-  RONDO_HOLDS(standpoint.has_value() == goodbye.has_value());
+  RONDO_HOLDS(standpoint.has_value() == (body.size() == kDescriptorBytes));
+  if (standpoint) RONDO_HOLDS(goodbye.has_value() && goodbye->refused.empty() && Encode(*standpoint) == body);
   if (goodbye) {
-    RONDO_HOLDS(Encode(*goodbye) == body && Encode(*standpoint) == body);
+    RONDO_HOLDS(Encode(*goodbye) == body);
+    RONDO_HOLDS(standpoint.has_value() == goodbye->refused.empty());
     RONDO_HOLDS(IsPrintable(goodbye->last.ToString()));
+    const Error closed = ClosedEarly(kSelf + 1, goodbye->last, kSelf, {}, goodbye->refused);
+    RONDO_HOLDS(IsPrintable(closed.ToString(), LineFeeds::kKeep));
   }
   if (const auto notice = DecodeAbortNotice(body)) CheckNotice(*notice, body);
   // Every text of a notice is printed with up to four characters a byte.

@@ -128,6 +128,23 @@ TEST_CASE("rank 0 that closes too early is named by those who still need it, as 
   }
 }
 
+TEST_CASE("a rank that refuses its call and closes gives its reason to the others, rank 0 as well") {
+  for (const Rank early : {0, 1}) {
+    CAPTURE(early);
+    OnShmRanks({.ranks = 3}, [&](Communicator& c) {
+      CHECK(c.Barrier());
+      if (c.rank() == early) CHECK(!c.Barrier({.timeout = Duration::zero()}));
+      const Status status = c.rank() == early ? c.Close() : c.Barrier();
+      REQUIRE(!status);
+      INFO(status.error().ToString());
+      CHECK(status.error().code() == ErrorCode::kMismatch);
+      if (c.rank() != early) CHECK(status.error().culprit() == early);
+      CHECK(status.error().message().find(" refused its call and closed (barrier: the timeout must be positive)") !=
+            std::string::npos);
+    });
+  }
+}
+
 // Notes what a rank hears, also while it still opens its endpoint.
 class Heard final : public Between {
  public:
