@@ -90,6 +90,8 @@ struct PeerIdentity {
   std::string address;  // Transport::Address(), opaque
   std::string ip = {};  // the numeric address at which others reach it, for people; "": not known, or not on a network
   int cores = 0;        // that the ranks of its host share; 0: not known, taken for enough. Equal on all ranks
+  // Why this rank shares no memory with it, where it may be on this host all the same; for people.
+  std::string not_shared = {};
 };
 
 // How bytes get from this rank to a peer.
@@ -423,14 +425,14 @@ class Communicator {
   // kPeerAborted. Local, bounded, idempotent, any thread.
   void Abort(std::string_view reason);
 
-  // Waits for issued operations, says goodbye, and waits until every connected peer has too. What has not ended within
-  // the communicator's timeout fails then, on all ranks. Reports a failure that the last call could not see yet. Later
   // For what stands on this class and refuses calls itself, before they are issued: `call` names the call and says why.
   // A rank that refuses a call and then closes gives the others that reason, so that who waits for it in that operation
   // fails with kMismatch and these words, and not with kClosed. It changes nothing else, and the next operation that is
   // issued makes it void. Calls that this class refuses itself are noted already. Any thread.
   void NoteRefusal(std::string_view call);
 
+  // Waits for issued operations, says goodbye, and waits until every connected peer has too. What has not ended within
+  // the communicator's timeout fails then, on all ranks. Reports a failure that the last call could not see yet. Later
   // operations give kClosed. A second Close returns what the first did.
   Status Close();
 

@@ -418,11 +418,17 @@ std::string CommunicatorCore::Transports() const {
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, "+"));
 }
 
+std::string CommunicatorCore::DescribePath(Rank peer) const {
+  const std::string& not_shared = options_.peers[static_cast<std::size_t>(peer)].not_shared;
+  const std::string path = endpoint_->DescribePeer(peer);
+  return not_shared.empty() ? path : fmt::format("{}; no shared memory: {}", path, not_shared);
+}
+
 std::string CommunicatorCore::DescribePaths() const {
   std::string text;
   for (const Rank peer : endpoint_->ControlPeers())
     text += fmt::format("rank {} ({}): {}\n", peer, options_.peers[static_cast<std::size_t>(peer)].host,
-                        endpoint_->DescribePeer(peer));
+                        DescribePath(peer));
   const DeviceWay way = device_way_.load(std::memory_order_acquire);
   if (way != DeviceWay::kNone)
     text += fmt::format(
@@ -437,7 +443,7 @@ std::string CommunicatorCore::DescribePaths() const {
 PeerPath CommunicatorCore::PathTo(Rank peer) const {
   if (peer == rank()) return {.transport = "self", .description = "this process"};
   return {.transport = std::string(endpoint_->TransportTo(peer)),
-          .description = endpoint_->DescribePeer(peer),
+          .description = DescribePath(peer),
           .link = endpoint_->LinkTo(peer)};
 }
 

@@ -149,6 +149,7 @@ class CommunicatorCore final : public PeerObserver,
   // Any thread: fails where a launched graph has waited in vain. Whether it did.
   bool LookAtGraphs();
   std::string Transports() const;
+  std::string DescribePath(Rank peer) const;
   std::string DescribePaths() const;
   const PeerIdentity& peer(Rank rank) const { return options_.peers[static_cast<std::size_t>(rank)]; }
   PeerPath PathTo(Rank peer) const;
@@ -412,9 +413,9 @@ class CommunicatorCore final : public PeerObserver,
   // Owner: whether all that this rank waits for have spoken just now, so that they wait themselves.
   bool WaitsForWitnesses(TimePoint now) const;
   Error Disagreement(Rank peer, const OperationDescriptor& own, const OperationDescriptor& theirs) const;
-  std::optional<Error> FindOddGoodbye();
   // The call that this rank refused after operation `last`; "": none.
   std::string RefusedAfter(Sequence last) const;
+  std::optional<Error> FindOddGoodbye();
   std::optional<Error> FindLeftBehind();  // of rank 0 on a board, in Close: somebody who is in a later operation
   std::vector<Rank> NotParted() const;    // peers whose goodbye is still to come
 
@@ -502,9 +503,9 @@ class CommunicatorCore final : public PeerObserver,
   std::vector<std::optional<Standpoint>> standpoints_;  // by peer: where it last said it stands
   std::vector<TimePoint> heard_;                        // by peer: when it last said anything
   std::vector<bool> said_goodbye_;                      // by peer: we did
-  std::vector<bool> is_told_;                           // by peer: of failure_, by us
   Sequence refused_after_ = 0;                          // of refused_call_: the last operation issued before
   std::string refused_call_;                            // the last call that this rank refused, with the reason
+  std::vector<bool> is_told_;                           // by peer: of failure_, by us
   std::vector<bool> has_failed_;                        // by peer: it said so; when it then leaves it need not be dead
   std::vector<bool> lost_;                              // by peer: it went without a word
   // The first loss of one who may have given its group up: constant once has_early_loss_, till when it is guarded.

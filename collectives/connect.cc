@@ -77,10 +77,13 @@ Status AllOnOneHost(const Membership& membership) {
   for (std::size_t rank = 0; rank < membership.members.size(); ++rank) {
     const Member& member = membership.members[rank];
     if (!member.host_id.empty() && member.host_id == first.host_id) continue;
+    std::string why = WhyNotOneHost(first.host_id, member.host_id);
+    if (first.host_id.empty()) why = "rank 0 cannot tell which host it is on (is /proc mounted there?)";
+    if (!why.empty()) why = fmt::format(" ({})", why);
     return Fail(ErrorCode::kInvalidArgument,
                 "shared memory alone was asked for, but rank {} (host {}) and rank 0 (host {}) are not known to be on "
-                "one host with one network",
-                rank, member.host, first.host);
+                "one host with one network{}",
+                rank, member.host, first.host, why);
   }
   return {};
 }
@@ -105,7 +108,11 @@ Result<Presence> MakePresence(const ConnectOptions& options, const std::string& 
   tcp.job = job;
   tcp.generation = generation;
   tcp.instance = NewInstance();
-  tcp.host_id = LocalHostId();
+  if (auto host_id = FindHostId()) {
+    tcp.host_id = *std::move(host_id);
+  } else if (options.path == Path::kAuto || options.path == Path::kShm) {
+    Log(options.logger, LogLevel::kWarning, "no shared memory with other ranks: {}", host_id.error().message());
+  }
   tcp.clock = clock;
   tcp.logger = options.logger;
   tcp.counters = options.tcp_counters;
@@ -153,6 +160,7 @@ Result<CommunicatorOptions> OptionsAfterMeeting(const ConnectOptions& options, c
   communicator.rank = membership.rank;
   communicator.peers.clear();
   const std::map<std::string_view, int> cores = CoresOfHosts(membership);
+  const std::string& own_host_id = membership.members[static_cast<std::size_t>(membership.rank)].host_id;
   for (const Member& member : membership.members)
     communicator.peers.push_back(
         {.host = member.host,
@@ -160,7 +168,8 @@ Result<CommunicatorOptions> OptionsAfterMeeting(const ConnectOptions& options, c
          .pid = member.pid,
          .address = member.address,
          .ip = NumericAddressOf(member.address),
-         .cores = member.host_id.empty() ? CountCpus({member.cpus}) : cores.at(member.host_id)});
+         .cores = member.host_id.empty() ? CountCpus({member.cpus}) : cores.at(member.host_id),
+         .not_shared = options.path == Path::kAuto ? WhyNotOneHost(own_host_id, member.host_id) : ""});
   communicator.transport = std::move(transport);
   communicator.clock = std::move(clock);
   communicator.logger = options.logger;

@@ -76,6 +76,7 @@ ExaminedHost Examine(const NetworkQuestions& questions) {
   AskRdma(facts.network.addresses, facts.rdma);
   ReadGpu(files, facts.gpu);
   AskGpuAdapters(facts.rdma, facts.gpu);
+  ReadMounts(files, facts.environment);
   facts.environment.variables = OwnEnvironment();
   if (const auto master = facts.environment.variables.find("MASTER_ADDR"); master != facts.environment.variables.end())
     facts.environment.master = Lookup(master->second, clock, questions.timeout);

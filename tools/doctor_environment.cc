@@ -138,6 +138,13 @@ std::string_view Name(Level level) {
 
 std::vector<Finding> JudgeEnvironment(const EnvironmentFacts& facts, const NetworkFacts& network) {
   std::vector<Finding> findings;
+  for (const std::string& folder : facts.missing) {
+    const bool proc = folder == "/proc";
+    findings.push_back({Level::kWarn, folder,
+                        proc ? "is not mounted: which host this is, memory, limits and settings cannot be read"
+                             : "is not mounted: RDMA devices, GPUs, speeds of links and cores cannot be read",
+                        proc ? "mount -t proc proc /proc" : "mount -t sysfs sysfs /sys"});
+  }
   JudgeMaster(facts, findings);
   JudgeNeighbours(facts, network, findings);
   JudgeOwn(facts, findings);

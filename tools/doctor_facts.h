@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "cuda/survey.h"
 #include "transport/ib/device_memory_probe.h"
+#include "transport/shm/shared_memory.h"
 #include "transport/tcp/interfaces.h"
 #include "transport/tcp/ip.h"
 
@@ -123,12 +124,12 @@ struct MemoryFacts {
   bool dev_shm = false;
   std::string dev_shm_type;  // "tmpfs"
   std::uint64_t dev_shm_bytes = 0, dev_shm_free_bytes = 0;
-  std::optional<std::uint64_t> available_bytes;   // of the machine
-  std::optional<std::uint64_t> group_left_bytes;  // that the control group still allows
-  std::optional<std::uint64_t> file_bytes_most;   // RLIMIT_FSIZE; absent: no limit
-  std::string memfd_error;                        // why there is no anonymous shared memory
-  std::string read_error;                         // why a process cannot read its sibling's memory
-  std::optional<std::uint64_t> ptrace_scope;      // of Yama
+  shm::Room room;                                // that ranks may share now
+  std::string host_error;                        // why this host cannot be told from others, so that nothing is shared
+  std::optional<std::uint64_t> file_bytes_most;  // RLIMIT_FSIZE; absent: no limit
+  std::string memfd_error;                       // why there is no anonymous shared memory
+  std::string read_error;                        // why a process cannot read its sibling's memory
+  std::optional<std::uint64_t> ptrace_scope;     // of Yama
 };
 
 struct LimitFacts {
@@ -148,6 +149,7 @@ struct CpuFacts {
 };
 
 struct EnvironmentFacts {
+  std::vector<std::string> missing;  // folders in which the kernel tells of itself, and which are not mounted
   std::map<std::string, std::string> variables;
   std::optional<NameFacts> master;  // of MASTER_ADDR
 };

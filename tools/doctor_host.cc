@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -32,7 +31,7 @@ struct SharedNeed {
 
 SharedNeed NeedOf(int ranks) {
   const auto n = static_cast<std::uint64_t>(ranks);
-  return {.board_bytes = ranks > kMaxBoardRanks ? 0 : shm::kSegmentHeadBytes + n * shm::kBoardPartBytes,
+  return {.board_bytes = ranks > kMaxBoardRanks ? 0 : shm::BoardBytes(ranks),
           .lane_bytes = n * (n - 1) / 2 * (shm::kSegmentHeadBytes + 2 * ShmOptions{}.ring_bytes)};
 }
 
@@ -64,12 +63,13 @@ std::vector<Finding> JudgeMemory(const MemoryFacts& facts, const PlannedJob& job
   const std::string needs = fmt::format("{} local ranks share {} for collectives and up to {} for messages",
                                         job.local_ranks, MiB(need.board_bytes), MiB(need.lane_bytes));
   const std::string subject = "shared memory";
-  constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
-  const std::uint64_t machine = facts.available_bytes.value_or(kAny), group = facts.group_left_bytes.value_or(kAny);
-  const std::uint64_t left = std::min(machine, group);
+  const shm::Room& room = facts.room;
   const std::uint64_t largest = std::max(need.board_bytes, shm::kSegmentHeadBytes + 2 * ShmOptions{}.ring_bytes);
   if (job.local_ranks == 1)
     findings.push_back({Level::kOk, subject, "one local rank needs none"});
+  else if (!facts.host_error.empty())
+    findings.push_back(
+        {trouble, subject, fmt::format("will not be used: {}", facts.host_error), "mount -t proc proc /proc"});
   else if (!facts.memfd_error.empty())
     findings.push_back({trouble, subject, fmt::format("cannot be made: {}", facts.memfd_error),
                         "allow memfd_create with sealing (the container's seccomp filter)"});
@@ -77,15 +77,16 @@ std::vector<Finding> JudgeMemory(const MemoryFacts& facts, const PlannedJob& job
     findings.push_back({trouble, subject,
                         fmt::format("{}, but files of this user may have {} bytes", needs, *facts.file_bytes_most),
                         "ulimit -f unlimited"});
-  else if (left < all)
-    findings.push_back({left < need.board_bytes ? trouble : Level::kWarn, subject,
-                        fmt::format("{}, but {} {} left", needs,
-                                    group < machine ? "the control group has" : "the machine has", MiB(left)),
-                        group < machine ? "docker run --memory, MemoryMax= of the service, --mem of srun"
-                                        : "end what takes the memory"});
+  else if (room.bytes < all)
+    findings.push_back({room.bytes < need.board_bytes ? trouble : Level::kWarn, subject,
+                        fmt::format("{}, but {}: {} can be shared. What finds no room goes over TCP", needs, room.why,
+                                    MiB(room.bytes)),
+                        room.is_of_a_group ? "docker run --memory, MemoryMax= of the service, --mem of srun"
+                                           : "end what takes the memory"});
+  else if (room.bytes == shm::Room::kUnknown)
+    findings.push_back({Level::kWarn, subject, fmt::format("{}; {}", needs, room.why), "mount -t proc proc /proc"});
   else
-    findings.push_back(
-        {Level::kOk, subject, left == kAny ? needs : fmt::format("{}; {} can be had", needs, MiB(left))});
+    findings.push_back({Level::kOk, subject, fmt::format("{}; {} can be had", needs, MiB(room.bytes))});
   if (job.local_ranks > 1) {
     if (facts.read_error.empty())
       findings.push_back({Level::kOk, "peers' memory", "a rank may read it where it lies (process_vm_readv)"});

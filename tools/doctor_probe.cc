@@ -18,9 +18,12 @@
 #include <ctime>
 #include <memory>
 #include <sstream>
+#include <utility>
 
 #include "collectives/cpu_list.h"
 #include "transport/fd.h"
+#include "transport/shm/shared_memory.h"
+#include "transport/tcp/tcp.h"
 
 namespace rondo {
 namespace {
@@ -33,17 +36,15 @@ std::optional<std::uint64_t> SoftLimit(int resource) {
 }
 
 // What a control group and those around it still allow: the least of most - used.
-std::optional<std::uint64_t> GroupLeft(const HostFiles& files, const std::string& controller,
-                                       const std::vector<std::pair<std::string, std::string>>& most_and_used) {
+std::optional<std::uint64_t> GroupLeft(const HostFiles& files, const std::string& controller) {
   std::optional<std::uint64_t> left;
-  for (const std::string& folder : files.GroupFolders(controller))
-    for (const auto& [most, used] : most_and_used) {
-      const auto limit = files.Number(fmt::format("{}/{}", folder, most));
-      const auto now = files.Number(fmt::format("{}/{}", folder, used));
-      if (!limit || !now) continue;
-      const std::uint64_t room = *limit - std::min(*limit, *now);
-      if (!left || room < *left) left = room;
-    }
+  for (const std::string& folder : files.GroupFolders(controller)) {
+    const auto limit = files.Number(fmt::format("{}/{}.max", folder, controller));
+    const auto now = files.Number(fmt::format("{}/{}.current", folder, controller));
+    if (!limit || !now) continue;
+    const std::uint64_t room = *limit - std::min(*limit, *now);
+    if (!left || room < *left) left = room;
+  }
   return left;
 }
 
@@ -108,6 +109,11 @@ std::string WhyNoSharedMemory() {
 
 }  // namespace
 
+void ReadMounts(const HostFiles& files, EnvironmentFacts& facts) {
+  for (const auto& [folder, sign] : {std::pair{"/proc", "/proc/self"}, std::pair{"/sys", "/sys/class"}})
+    if (!files.Exists(sign)) facts.missing.emplace_back(folder);
+}
+
 void ReadMemory(const HostFiles& files, MemoryFacts& facts) {
   facts.dev_shm = files.Exists("/dev/shm");
   std::istringstream mounts(files.Text("/proc/self/mounts").value_or(""));
@@ -116,13 +122,8 @@ void ReadMemory(const HostFiles& files, MemoryFacts& facts) {
     std::string device, at, type;
     if (words >> device >> at >> type && at == "/dev/shm") facts.dev_shm_type = type;  // the last one lies on top
   }
-  std::istringstream lines(files.Text("/proc/meminfo").value_or(""));
-  for (std::string word; lines >> word;) {
-    std::uint64_t kibibytes = 0;
-    if (word == "MemAvailable:" && lines >> kibibytes) facts.available_bytes = kibibytes * 1024;
-  }
-  facts.group_left_bytes = GroupLeft(
-      files, "memory", {{"memory.max", "memory.current"}, {"memory.limit_in_bytes", "memory.usage_in_bytes"}});
+  facts.room = shm::MemoryLeft(files.Path(""));
+  if (const auto host = FindHostId(files.Path("")); !host) facts.host_error = host.error().message();
   facts.ptrace_scope = files.Number("/proc/sys/kernel/yama/ptrace_scope");
 }
 
@@ -137,9 +138,7 @@ void AskMemory(MemoryFacts& facts) {
   facts.read_error = WhySiblingsCannotRead();
 }
 
-void ReadLimits(const HostFiles& files, LimitFacts& facts) {
-  facts.group_tasks_left = GroupLeft(files, "pids", {{"pids.max", "pids.current"}});
-}
+void ReadLimits(const HostFiles& files, LimitFacts& facts) { facts.group_tasks_left = GroupLeft(files, "pids"); }
 
 void AskLimits(LimitFacts& facts) {
   rlimit limit{};

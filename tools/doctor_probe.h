@@ -20,6 +20,7 @@ namespace rondo {
 void ReadNetwork(const HostFiles& files, NetworkFacts& facts);
 void ReadRdma(const HostFiles& files, RdmaFacts& facts);
 void ReadGpu(const HostFiles& files, GpuFacts& facts);
+void ReadMounts(const HostFiles& files, EnvironmentFacts& facts);
 void ReadMemory(const HostFiles& files, MemoryFacts& facts);
 void ReadLimits(const HostFiles& files, LimitFacts& facts);
 void ReadCpus(const HostFiles& files, CpuFacts& facts);

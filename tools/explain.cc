@@ -28,6 +28,8 @@
 #include "tools/profile_flag.h"
 #include "tools/sizes.h"
 #include "transport/board.h"
+#include "transport/shm/board.h"
+#include "transport/shm/shared_memory.h"
 #include "transport/tcp/tcp.h"
 
 namespace rondo {
@@ -146,6 +148,14 @@ bool TakesBoard(const ExplainFlags& flags) {
          flags.algorithm.value_or(Algorithm::kBoard) == Algorithm::kBoard;
 }
 
+// Why ranks of this host would share no memory now; "": they would.
+std::string WhyNotShared(int ranks) {
+  if (const auto host = FindHostId(); !host) return host.error().message();
+  const shm::Room room = shm::MemoryLeft();
+  const std::size_t bytes = shm::BoardBytes(std::min(ranks, kMaxBoardRanks));
+  return room.bytes < bytes ? fmt::format("{} ranks need {} bytes, but {}", ranks, bytes, room.why) : "";
+}
+
 void ExplainAddresses(const Transport& transport) {
   const auto method = ParseInitMethod("env://", ProcessEnvironment);
   fmt::print("\nranks       {}\n", method ? method->Describe() : method.error().message());
@@ -169,6 +179,9 @@ int Explain(ExplainFlags& flags) {
   const Selector selector(flags.profile != nullptr ? flags.profile : DefaultProfile(),
                           Place::OneHost(flags.ranks, CountCpus({UsableCpus()})));
   const Call call{.collective = flags.collective, .bytes = bytes, .reproducible = flags.reproducible};
+  if (flags.transport == "shm" && flags.ranks > 1)
+    if (const std::string why = WhyNotShared(flags.ranks); !why.empty())
+      flags.transport = fmt::format("tcp; no shared memory: {}", why);
   const bool board = TakesBoard(flags);
   const Result<Selection> selection =
       board ? Selection{Algorithm::kBoard, "all ranks share memory"} : selector.Choose(flags.algorithm, call);

@@ -23,7 +23,7 @@ MemoryFacts SoundMemory() {
   facts.dev_shm = true;
   facts.dev_shm_type = "tmpfs";
   facts.dev_shm_bytes = facts.dev_shm_free_bytes = 16 * kGiB;
-  facts.available_bytes = 16 * kGiB;
+  facts.room = {16 * kGiB, "the machine has 16777216 KiB available"};
   return facts;
 }
 
@@ -38,14 +38,16 @@ TEST_CASE("sound memory says what the ranks share") {
 
 TEST_CASE("memory that is short names who has too little; bad where shared memory is what was asked for") {
   MemoryFacts facts = SoundMemory();
-  facts.available_bytes = kMiB;
+  facts.room = {kMiB, "the machine has 1024 KiB available"};
   CHECK(About(JudgeMemory(facts, kJob), "shared memory").level == Level::kWarn);
   CHECK(About(JudgeMemory(facts, kShm), "shared memory").level == Level::kBad);
-  CHECK(Contains(About(JudgeMemory(facts, kShm), "shared memory").what, "the machine has 1 MiB left"));
-  facts.available_bytes = 16 * kGiB;
-  facts.group_left_bytes = 4 * kMiB;  // enough for collectives
+  CHECK(Contains(About(JudgeMemory(facts, kShm), "shared memory").what,
+                 "but the machine has 1024 KiB available: 1 MiB can be shared. What finds no room goes over TCP"));
+  facts.room = {4 * kMiB, "control group /a allows 64 MiB", true};  // enough for collectives
   CHECK(About(JudgeMemory(facts, kShm), "shared memory").level == Level::kWarn);
-  CHECK(Contains(About(JudgeMemory(facts, kShm), "shared memory").what, "the control group has 4 MiB left"));
+  CHECK(
+      Contains(About(JudgeMemory(facts, kShm), "shared memory").what, "but control group /a allows 64 MiB: 4 MiB can"));
+  CHECK(Contains(About(JudgeMemory(facts, kShm), "shared memory").remedy, "docker run --memory"));
   facts = SoundMemory();
   facts.file_bytes_most = 64 * 1024;
   CHECK(Contains(About(JudgeMemory(facts, kShm), "shared memory").remedy, "ulimit -f"));
@@ -53,6 +55,22 @@ TEST_CASE("memory that is short names who has too little; bad where shared memor
   facts.memfd_error = "Operation not permitted";
   CHECK(About(JudgeMemory(facts, kShm), "shared memory").level == Level::kBad);
   CheckRemedies(JudgeMemory(facts, kShm));
+}
+
+TEST_CASE(
+    "without /proc it is said that nothing will be shared, and where only /proc/meminfo is missing, that the room is "
+    "unknown") {
+  MemoryFacts facts = SoundMemory();
+  facts.room = {.why = "how much memory is left is not known: /proc/meminfo cannot be read"};
+  Finding finding = About(JudgeMemory(facts, kJob), "shared memory");
+  CHECK(finding.level == Level::kWarn);
+  CHECK(Contains(finding.what, "messages; how much memory is left is not known: /proc/meminfo cannot be read"));
+  facts.host_error = "this process cannot tell which host it is on: /proc/sys/kernel/random/boot_id: No such file";
+  finding = About(JudgeMemory(facts, kJob), "shared memory");
+  CHECK(finding.level == Level::kWarn);
+  CHECK(Contains(finding.what, "will not be used: this process cannot tell which host it is on"));
+  CHECK(Contains(finding.remedy, "/proc"));
+  CHECK(About(JudgeMemory(facts, kShm), "shared memory").level == Level::kBad);
 }
 
 TEST_CASE("docker's 64 MiB of /dev/shm are a warning, and that Rondo does not need them is said") {

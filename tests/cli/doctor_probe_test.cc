@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/cli/doctor_findings.h"
 #include "tests/support/file_tree.h"
 #include "tools/doctor_files.h"
 #include "transport/fd.h"
@@ -126,8 +127,8 @@ TEST_CASE("control groups of version 2: the tightest of those around the process
   const std::string groups = "/sys/fs/cgroup";
   tree.File(groups + "/cgroup.controllers", "cpu memory pids")
       .File("/proc/self/cgroup", "0::/job.slice/step.scope")
-      .File(groups + "/job.slice/memory.max", "1000000")
-      .File(groups + "/job.slice/memory.current", "400000")
+      .File(groups + "/job.slice/memory.max", "100000000")
+      .File(groups + "/job.slice/memory.current", "40000000")
       .File(groups + "/job.slice/cpu.max", "150000 100000")
       .File(groups + "/job.slice/pids.max", "max")
       .File(groups + "/job.slice/step.scope/memory.max", "max")
@@ -137,7 +138,9 @@ TEST_CASE("control groups of version 2: the tightest of those around the process
       .File(groups + "/job.slice/step.scope/pids.current", "20");
   MemoryFacts memory;
   ReadMemory(tree.files(), memory);
-  CHECK(memory.group_left_bytes == 600000);
+  // Half of the limit is the processes' own.
+  CHECK(memory.room.bytes == 10000000);
+  CHECK(memory.room.is_of_a_group);
   LimitFacts limits;
   ReadLimits(tree.files(), limits);
   CHECK(limits.group_tasks_left == 30);
@@ -156,7 +159,8 @@ TEST_CASE("control groups of version 1, seen from a container that does not see 
   tree.File("/sys/fs/cgroup/pids/pids.max", "max").File("/sys/fs/cgroup/pids/pids.current", "3");
   MemoryFacts memory;
   ReadMemory(tree.files(), memory);
-  CHECK(memory.group_left_bytes == 0);
+  CHECK(memory.room.bytes == 0);
+  CHECK(memory.room.is_of_a_group);
   CpuFacts cpus;
   ReadCpus(tree.files(), cpus);
   CHECK(cpus.quota == doctest::Approx(0.5));
@@ -165,18 +169,32 @@ TEST_CASE("control groups of version 1, seen from a container that does not see 
   CHECK(!limits.group_tasks_left);
 }
 
+TEST_CASE("where /proc or /sys is not mounted, that is a finding: what stands there is not merely absent") {
+  Tree tree;
+  EnvironmentFacts facts;
+  ReadMounts(tree.files(), facts);
+  CHECK(facts.missing == std::vector<std::string>{"/proc", "/sys"});
+  const auto findings = JudgeEnvironment(facts, {});
+  CHECK(About(findings, "/proc").level == Level::kWarn);
+  CHECK(About(findings, "/sys").remedy == "mount -t sysfs sysfs /sys");
+  tree.File("/proc/self/cgroup").File("/sys/class/net/lo/mtu", "65536");
+  EnvironmentFacts mounted;
+  ReadMounts(tree.files(), mounted);
+  CHECK(mounted.missing.empty());
+}
+
 TEST_CASE("memory: what is available, what lies under /dev/shm, what Yama says") {
   Tree tree;
   tree.File("/dev/shm/x")
       .File("/proc/self/mounts", "overlay / overlay rw 0 0\ntmpfs /dev/shm tmpfs rw,size=65536k 0 0")
-      .File("/proc/meminfo", "MemTotal:  2048 kB\nMemAvailable:  1024 kB")
+      .File("/proc/meminfo", "MemTotal:  65536 kB\nMemAvailable:  32768 kB")
       .File("/proc/sys/kernel/yama/ptrace_scope", "1");
   MemoryFacts facts;
   ReadMemory(tree.files(), facts);
   CHECK(facts.dev_shm);
   CHECK(facts.dev_shm_type == "tmpfs");
-  CHECK(facts.available_bytes == 1024 * 1024);
-  CHECK(!facts.group_left_bytes);
+  CHECK(facts.room.bytes == 32 * 1024 * 1024);
+  CHECK(!facts.room.is_of_a_group);
   CHECK(facts.ptrace_scope == 1);
 }
 

@@ -31,6 +31,8 @@ using Devices = std::vector<std::shared_ptr<const Device>>;
 Result<Devices> OpenPorts(const std::string& wish) {
   // The kernel's list: most machines have none, and need not load anything to know it.
   std::error_code none;
+  if (!std::filesystem::exists("/sys/class", none))
+    return Fail(ErrorCode::kUnsupported, "whether this machine has RDMA devices cannot be read: /sys is not mounted");
   if (std::filesystem::is_empty("/sys/class/infiniband", none) || none)
     return Fail(ErrorCode::kUnsupported, "this machine has no RDMA device (none in /sys/class/infiniband)");
   RONDO_ASSIGN(const VerbsLibrary library, LoadVerbs());

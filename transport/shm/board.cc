@@ -21,9 +21,11 @@ namespace {
 constexpr std::uint64_t kBoardMagic = 0x6472616f622d6d68;
 constexpr std::size_t kBoardHeadBytes = 4096;
 
-std::size_t SizeFor(int world_size) { return kBoardHeadBytes + static_cast<std::size_t>(world_size) * kBoardPartBytes; }
-
 }  // namespace
+
+std::size_t BoardBytes(int world_size) {
+  return kBoardHeadBytes + static_cast<std::size_t>(world_size) * kBoardPartBytes;
+}
 
 struct ShmBoard::Head {
   std::uint64_t magic;
@@ -150,7 +152,7 @@ Status ShmBoard::MakeMemory() {
     talks_[i].connection = std::move(call->connection);
     talks_[i].signal = std::move(call->signal);
   }
-  RONDO_ASSIGN(memory_, SharedMemory::Make("a board", SizeFor(context_.world_size)));
+  RONDO_ASSIGN(memory_, SharedMemory::Make("a board", BoardBytes(context_.world_size)));
   Head* const head = new (memory_.bytes().data()) Head{};
   head->magic = kBoardMagic;
   head->world_size = context_.world_size;
@@ -179,7 +181,7 @@ Status ShmBoard::TakeMemory() {
   RONDO_ASSIGN(Received received, ReceiveWith(talks_[0].connection.get(), MutableBytes(&nothing, 1), due));
   if (!received.came || received.descriptors.size() != due)
     return Fail(ErrorCode::kProtocol, "{} descriptors came with a board, due are {}", received.descriptors.size(), due);
-  const std::size_t size = SizeFor(context_.world_size);
+  const std::size_t size = BoardBytes(context_.world_size);
   RONDO_ASSIGN(memory_, SharedMemory::Map(std::move(received.descriptors.front()), size, size));
   if (head().magic != kBoardMagic || head().world_size != context_.world_size)
     return Fail(ErrorCode::kProtocol, "what came for a board is none of {} ranks", context_.world_size);

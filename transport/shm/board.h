@@ -47,6 +47,8 @@
 namespace rondo::shm {
 
 inline constexpr std::size_t kBoardPartBytes = 256 * 1024;
+// The shared memory of one board.
+std::size_t BoardBytes(int world_size);
 
 struct BoardContext {
   Rank rank = 0;

@@ -14,6 +14,8 @@
 #include <limits>
 #include <string>
 
+#include "base/cgroup.h"
+
 namespace rondo::shm {
 namespace {
 
@@ -27,6 +29,13 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 // The machine's word is an estimate, of which that much is no matter; and a virtual machine that grows with what is
 // used says for moments that it has nothing.
 constexpr std::uint64_t kAlwaysThere = 16 << 20;
+
+// Left to the processes' own memory, of the limit of a control group. Ranks that take memory at the same moment do not
+// see what the others take, so it also bounds that.
+constexpr std::uint64_t kMostKeptBytes = 256 << 20;
+std::uint64_t KeptOf(std::uint64_t limit) { return std::min(limit / 2, kMostKeptBytes); }
+
+std::string MiB(std::uint64_t bytes) { return fmt::format("{:.4g} MiB", static_cast<double>(bytes) / (1 << 20)); }
 
 // Kernels before 6.10 undo what they have taken so far when any signal comes: so in pieces, and in smaller ones the
 // more signals come.
@@ -49,7 +58,7 @@ bool Take(int fd, std::size_t bytes) {
 }  // namespace
 
 Room MemoryLeft(const std::string& root) {
-  Room room;
+  Room room{.why = "how much memory is left is not known: /proc/meminfo cannot be read"};
   std::ifstream machine(root + "/proc/meminfo");
   for (std::string word; machine >> word;) {
     if (word != "MemAvailable:") continue;
@@ -58,19 +67,20 @@ Room MemoryLeft(const std::string& root) {
       room = {std::max(kibibytes * 1024, kAlwaysThere), fmt::format("the machine has {} KiB available", kibibytes)};
     break;
   }
-  const std::string group = root + "/sys/fs/cgroup/";
-  std::uint64_t most = 0, used = 0;
-  std::ifstream limit(group + "memory.max"), current(group + "memory.current");
-  if (!(limit >> most) || !(current >> used)) return room;
-  // What files were read from or written to is given back when it is wanted.
-  std::ifstream stat(group + "memory.stat");
-  std::uint64_t bytes = 0, cached = 0;
-  for (std::string name; stat >> name >> bytes;)
-    if (name == "active_file" || name == "inactive_file") cached += bytes;
-  used -= std::min(used, cached);
-  if (most - std::min(most, used) < room.bytes)
-    room = {most - std::min(most, used),
-            fmt::format("its control group allows {} bytes (memory.max), of which {} are used", most, used)};
+  for (const MemoryCgroup& group : MemoryCgroups(root)) {
+    std::uint64_t limit = group.limit_bytes.value_or(Room::kUnknown), high = 0;
+    // Beyond it the kernel makes processes wait.
+    if (std::ifstream(root + group.folder + "/memory.high") >> high) limit = std::min(limit, high);
+    if (limit == Room::kUnknown) continue;
+    const std::uint64_t used = group.usage_bytes - std::min(group.usage_bytes, group.reclaimable_bytes);
+    const std::uint64_t taken = std::min(limit, used + KeptOf(limit));
+    if (limit - taken >= room.bytes) continue;
+    room = {
+        limit - taken,
+        fmt::format("control group {} allows {}, of which {} are used and {} are kept for its processes' own memory",
+                    group.folder, MiB(limit), MiB(used), MiB(KeptOf(limit))),
+        /*is_of_a_group=*/true};
+  }
   return room;
 }
 

@@ -23,11 +23,15 @@ namespace rondo::shm {
 enum class Access : bool { kRead, kWrite };
 
 struct Room {
-  std::uint64_t bytes = std::numeric_limits<std::uint64_t>::max();
-  std::string why;  // in words
+  static constexpr std::uint64_t kUnknown = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t bytes = kUnknown;
+  std::string why;             // in words
+  bool is_of_a_group = false;  // a control group sets the limit, and not the machine
 };
-// What may be taken now, by the machine's word and the control group's; as far as either can be read. The kernel itself
-// would give until somebody, whoever that is, is ended for it. `root`: the folder that holds /proc and /sys.
+// The memory that ranks may share now, by the machine's word and by those of the control groups around this process
+// (base/cgroup.h), as far as they can be read. The kernel itself would give more, and kill a process of the group when
+// its limit is reached. So a part of a group's limit is left to the processes' own memory, which grows after memory is
+// shared, and which TCP needs as well. `root`: the folder that holds /proc and /sys.
 Room MemoryLeft(const std::string& root = "");
 
 class SharedMemory {

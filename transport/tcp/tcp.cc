@@ -7,8 +7,11 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <new>
+#include <string_view>
 #include <utility>
 
 #include "transport/tcp/address.h"
@@ -121,12 +124,39 @@ Status CheckLocalAddresses(const std::vector<std::string>& addresses) {
   return chosen ? Status{} : tl::unexpected(chosen.error());
 }
 
-std::string LocalHostId() {
+namespace {
+
+// Between the two parts of a host's id.
+constexpr std::string_view kNetworkMark = "/net:";
+
+}  // namespace
+
+Result<std::string> FindHostId(const std::string& root) {
+  const auto unknown = [](std::string_view file, std::string_view why) {
+    return Fail(ErrorCode::kUnsupported, "this process cannot tell which host it is on: {}: {} (is /proc mounted?)",
+                file, why);
+  };
+  const std::string boot = "/proc/sys/kernel/random/boot_id", network = "/proc/self/ns/net";
+  std::ifstream file(root + boot);
+  if (!file) return unknown(boot, std::strerror(errno));
   std::string boot_id;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot_id;
-  struct stat network {};
-  if (boot_id.empty() || stat("/proc/self/ns/net", &network) != 0) return {};
-  return fmt::format("{}/net:{}", boot_id, network.st_ino);
+  if (!(file >> boot_id)) return unknown(boot, "it is empty");
+  struct stat of_network {};
+  if (stat((root + network).c_str(), &of_network) != 0) return unknown(network, std::strerror(errno));
+  return fmt::format("{}{}{}", boot_id, kNetworkMark, of_network.st_ino);
+}
+
+std::string LocalHostId() { return FindHostId().value_or(""); }
+
+std::string WhyNotOneHost(const std::string& own, const std::string& peer) {
+  if (own.empty()) {
+    const auto again = FindHostId();
+    return again ? "this process could not tell which host it is on" : again.error().message();
+  }
+  if (peer.empty()) return "that rank cannot tell which host it is on (is /proc mounted there?)";
+  const auto kernel = [](std::string_view id) { return id.substr(0, id.find(kNetworkMark)); };
+  const bool apart = own != peer && kernel(own) == kernel(peer);
+  return apart ? "both ranks are on one machine, but in network namespaces of their own" : "";
 }
 
 std::string LocalHostName() {

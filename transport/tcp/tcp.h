@@ -100,9 +100,14 @@ std::vector<std::string> PublishedHosts(const std::string& transport_address);
 // there are.
 Status CheckLocalAddresses(const std::vector<std::string>& addresses);
 
-// Equal on two processes only if they share kernel and network: boot id and the inode of the network namespace. Empty
-// where the machine does not say.
+// Equal on two processes only if they share kernel and network: boot id and the inode of the network namespace.
+// kUnsupported: the machine does not say, and why. `root`: the folder that holds /proc.
+Result<std::string> FindHostId(const std::string& root = "");
+// The same; empty where the machine does not say.
 std::string LocalHostId();
+// Why a peer does not count as being on this host, in words, where that is not simply another machine: one of the two
+// cannot tell, or the two have networks of their own. "": it is another machine, or this host.
+std::string WhyNotOneHost(const std::string& own, const std::string& peer);
 std::string LocalHostName();
 
 }  // namespace rondo
