@@ -59,14 +59,15 @@ int rondo::RunCommandLine(int argc, char** argv) {
   app.get_formatter()->column_width(34);
 
   int exit_code = rondo::kExitDone;
+  const std::vector<std::string> command_line(argv, argv + argc);
   rondo::AddRunCommand(app, exit_code);
   rondo::AddRunAgentCommand(app, exit_code);
-  rondo::AddPerfCommand(app, exit_code);
+  rondo::AddPerfCommand(app, command_line, exit_code);
   rondo::AddExplainCommand(app, exit_code);
   rondo::AddDoctorCommand(app, exit_code);
   rondo::AddVerifyCommand(app, exit_code);
   rondo::AddChaosCommand(app, exit_code);
-  rondo::AddTuneCommand(app, exit_code);
+  rondo::AddTuneCommand(app, command_line, exit_code);
   rondo::AddTraceCommand(app, exit_code);
   rondo::AddStoreCommand(app, exit_code);
 

@@ -18,14 +18,15 @@ constexpr int kExitFailed = 1;  // the job: wrong results, a rank lost, a bar mi
 constexpr int kExitWrongUsage = 2;
 constexpr int kExitInterrupted = 130;  // 128 + SIGINT
 
+// `command_line`: all of it, with the program's name, by which a subcommand starts itself again as ranks.
 void AddRunCommand(CLI::App& app, int& exit_code);
 void AddRunAgentCommand(CLI::App& app, int& exit_code);
-void AddPerfCommand(CLI::App& app, int& exit_code);
+void AddPerfCommand(CLI::App& app, const std::vector<std::string>& command_line, int& exit_code);
 void AddExplainCommand(CLI::App& app, int& exit_code);
 void AddVerifyCommand(CLI::App& app, int& exit_code);
 void AddDoctorCommand(CLI::App& app, int& exit_code);
 void AddChaosCommand(CLI::App& app, int& exit_code);
-void AddTuneCommand(CLI::App& app, int& exit_code);
+void AddTuneCommand(CLI::App& app, const std::vector<std::string>& command_line, int& exit_code);
 void AddStoreCommand(CLI::App& app, int& exit_code);
 void AddTraceCommand(CLI::App& app, int& exit_code);
 

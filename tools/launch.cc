@@ -1,15 +1,16 @@
 #include "tools/launch.h"
 
 #include <fmt/core.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <fstream>
-#include <iterator>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <random>
+#include <system_error>
 #include <utility>
 
 #include "collectives/connect.h"
@@ -113,17 +114,17 @@ Result<int> Launch(const LaunchOptions& options, const Clock& clock) {
 std::string OwnPath() {
   std::array<char, 4096> path{};
   const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
-  return length > 0 ? std::string(path.data(), static_cast<std::size_t>(length)) : "";
+  if (length > 0) return std::string(path.data(), static_cast<std::size_t>(length));
+  // Without /proc: the path that this program was started by.
+  const auto* const started = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+  std::error_code error;
+  return started == nullptr ? "" : std::filesystem::absolute(started, error).string();
 }
 
-std::vector<std::string> CommandOfARank() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  const std::string all{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  std::vector<std::string> command;
-  for (std::size_t at = 0; at < all.size(); at += command.back().size() + 1) command.emplace_back(&all[at]);
-  if (const std::string path = OwnPath(); !path.empty()) command.front() = path;
-  command.push_back("--launched");
-  return command;
+std::vector<std::string> CommandOfARank(std::vector<std::string> command_line) {
+  if (const std::string path = OwnPath(); !path.empty()) command_line.front() = path;
+  command_line.push_back("--launched");
+  return command_line;
 }
 
 }  // namespace rondo

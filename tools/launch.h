@@ -63,7 +63,8 @@ Result<int> Launch(const LaunchOptions& options, const Clock& clock);
 
 // The path of this program; "" where it is not to be had.
 std::string OwnPath();
-// This process again, as it was called, and told by --launched that it is one of the ranks.
-std::vector<std::string> CommandOfARank();
+// This process again, by its own command line, with --launched, which says that it is one of the ranks. REQUIRES: the
+// command line has the program's name.
+std::vector<std::string> CommandOfARank(std::vector<std::string> command_line);
 
 }  // namespace rondo

@@ -234,7 +234,7 @@ int MeasureAsRank(PerfFlags& flags) {
 int MeasureOnLocalRanks(const PerfFlags& flags) {
   LaunchOptions launch;
   launch.ranks = *flags.local_ranks;
-  launch.command = CommandOfARank();
+  launch.command = CommandOfARank(flags.command_line);
   launch.program = "rondo perf";
   launch.tls = flags.tls;
   launch.tag_output = false;  // rank 0 alone prints, and errors name their rank
@@ -253,8 +253,9 @@ int RunPerf(PerfFlags& flags) {
 
 }  // namespace
 
-void AddPerfCommand(CLI::App& app, int& exit_code) {
+void AddPerfCommand(CLI::App& app, const std::vector<std::string>& command_line, int& exit_code) {
   auto flags = std::make_shared<PerfFlags>();
+  flags->command_line = command_line;
   CLI::App* perf = app.add_subcommand("perf", "Measure collectives, and check every element of their results");
   perf->footer(
       "Times are those of the slowest rank in each iteration: median and 99th percentile. algbw is bytes over time,\n"

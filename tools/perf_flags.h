@@ -27,7 +27,8 @@ struct PerfFlags {
   PerfOptions measure;
   PerfOutputs outputs;
   std::optional<int> local_ranks;
-  bool launched = false;  // this process is one of the ranks that -N started
+  std::vector<std::string> command_line;  // this process's own
+  bool launched = false;                  // this process is one of the ranks that -N started
   std::string transport = "auto";
   std::string rendezvous;
   std::optional<Rank> rank;

@@ -51,7 +51,8 @@ struct TuneFlags {
   std::shared_ptr<const Profile> profile;
   IntegrityFlags integrity;
   Duration timeout = std::chrono::seconds(60);
-  bool launched = false;  // this process is one of the ranks
+  std::vector<std::string> command_line;  // this process's own
+  bool launched = false;                  // this process is one of the ranks
 };
 
 // For a rank that has to wait until others have measured.
@@ -287,7 +288,7 @@ int Tune(TuneFlags& flags) {
   }
   LaunchOptions launch;
   launch.ranks = flags.worlds.back();
-  launch.command = CommandOfARank();
+  launch.command = CommandOfARank(flags.command_line);
   launch.program = "rondo tune";
   launch.tag_output = false;
   launch.explained_exit_code = kExitFailed;
@@ -327,13 +328,14 @@ std::string TakeCollectives(const std::string& text, std::vector<Collective>& co
 
 }  // namespace
 
-void AddTuneCommand(CLI::App& app, int& exit_code) {
+void AddTuneCommand(CLI::App& app, const std::vector<std::string>& command_line, int& exit_code) {
   auto flags = std::make_shared<TuneFlags>();
   flags->worlds = {2, 3, 4, 8};
   flags->sweep.collectives = DistinctCollectives();
   CLI::App* tune = app.add_subcommand("tune", "Measure every algorithm here, and write the profile to choose by");
   tune->footer(
       "Ranks are processes of this host that talk over TCP; under a launcher, without -N, those of its job, on\n"
+  flags->command_line = command_line;
       "however many hosts. --out writes the measured times, the constants of the cost model fitted to them, and what\n"
       "--profile has of other worlds; give the file to every rank by --profile or RONDO_PROFILE. --check measures the\n"
       "library's choice beside every algorithm instead and exits with 1 where it takes more than 10% longer than the\n"
