@@ -130,13 +130,18 @@ Status MeetAgain(const TuneFlags& flags, Rank rank, std::uint64_t generation) {
   return communicator->Close();
 }
 
-std::string NameWhileWriting(const TuneFlags& flags) { return flags.out + ".new"; }
+// A device or a pipe is written to as it is: renaming a file would put that in its place.
+bool IsReplaced(const TuneFlags& flags) {
+  std::error_code none;
+  return !std::filesystem::exists(flags.out, none) || std::filesystem::is_regular_file(flags.out, none);
+}
+std::string NameWhileWriting(const TuneFlags& flags) { return IsReplaced(flags) ? flags.out + ".new" : flags.out; }
 
 // Before anything is measured.
 Status CheckWritable(const TuneFlags& flags) {
   const bool can_write = static_cast<bool>(std::ofstream(NameWhileWriting(flags), std::ios::app));
   std::error_code ignored;
-  std::filesystem::remove(NameWhileWriting(flags), ignored);
+  if (IsReplaced(flags)) std::filesystem::remove(NameWhileWriting(flags), ignored);
   if (can_write) return {};
   return Fail(ErrorCode::kInvalidArgument, "--out: {} cannot be written", NameWhileWriting(flags));
 }
@@ -185,7 +190,7 @@ Status WriteProfile(const TuneFlags& flags, const std::vector<TunedWorld>& world
   file << Print(profile);
   file.close();
   std::error_code failed;
-  if (file) std::filesystem::rename(NameWhileWriting(flags), flags.out, failed);
+  if (file && IsReplaced(flags)) std::filesystem::rename(NameWhileWriting(flags), flags.out, failed);
   if (!file || failed) return Fail(ErrorCode::kResource, "--out: {} cannot be written", flags.out);
   fmt::print("# {}: {} sizes in {} worlds; the model is typically a factor of {:.2f} from the times\n", flags.out,
              sizes, worlds.size(), fit.typical_error);
@@ -330,12 +335,12 @@ std::string TakeCollectives(const std::string& text, std::vector<Collective>& co
 
 void AddTuneCommand(CLI::App& app, const std::vector<std::string>& command_line, int& exit_code) {
   auto flags = std::make_shared<TuneFlags>();
+  flags->command_line = command_line;
   flags->worlds = {2, 3, 4, 8};
   flags->sweep.collectives = DistinctCollectives();
   CLI::App* tune = app.add_subcommand("tune", "Measure every algorithm here, and write the profile to choose by");
   tune->footer(
       "Ranks are processes of this host that talk over TCP; under a launcher, without -N, those of its job, on\n"
-  flags->command_line = command_line;
       "however many hosts. --out writes the measured times, the constants of the cost model fitted to them, and what\n"
       "--profile has of other worlds; give the file to every rank by --profile or RONDO_PROFILE. --check measures the\n"
       "library's choice beside every algorithm instead and exits with 1 where it takes more than 10% longer than the\n"
