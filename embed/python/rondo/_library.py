@@ -4,6 +4,8 @@ import ctypes
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 
+from . import _librondo
+
 OK, INVALID_ARGUMENT, UNSUPPORTED, NOT_READY, TIMEOUT, PEER_LOST = 0, 1, 2, 3, 4, 5
 MISMATCH, RENDEZVOUS_TIMEOUT, STORE_TIMEOUT, ABORTED, PEER_ABORTED = 9, 13, 16, 23, 24
 SUM, PROD, MIN, MAX, AVG, PREMUL_SUM = 1, 2, 3, 4, 5, 9
@@ -88,10 +90,7 @@ _FUNCTIONS = {
 
 
 def _load():
-    path = Path(__file__).with_name("librondo.so.0")
-    if not path.exists():
-        raise ImportError(f"{path} is missing: pip install ./embed/python puts it there")
-    library = ctypes.CDLL(str(path))
+    library = _librondo.load(Path(__file__).with_name(_librondo.NAME), _FUNCTIONS)
     for name, (result, arguments) in _FUNCTIONS.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments

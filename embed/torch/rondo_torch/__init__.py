@@ -30,7 +30,10 @@ from urllib.parse import parse_qsl, urlsplit
 import torch
 import torch.distributed as dist
 
-from ._backend import RondoBackend, RondoStore, Settings, close_all, meet, version
+from . import _librondo
+
+_librondo.load(os.path.join(os.path.dirname(__file__), _librondo.NAME))  # one copy for all, before _backend wants it
+from ._backend import RondoBackend, RondoStore, Settings, close_all, meet, version  # noqa: E402
 
 __version__ = version()
 __all__ = ["RondoBackend", "RondoStore", "Settings", "backend_of", "replace_gloo", "version"]
