@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 
-from . import _dlpack, _library
+from . import _dlpack, _libraries, _library
 
 try:
     import ml_dtypes  # noqa: F401: from here on np.dtype("bfloat16") is known
@@ -23,7 +21,7 @@ class View:
     """
 
     def __init__(self, given):
-        self.given, self._keeps = given, None
+        self.given, self._keeps, self._aside = given, None, None
         if isinstance(given, np.ma.MaskedArray):
             raise TypeError("Rondo takes no masked arrays: their masks would be lost")
         if isinstance(given, (np.ndarray, np.generic)):
@@ -38,8 +36,13 @@ class View:
         if not hasattr(given, "__dlpack__") or not hasattr(given, "__dlpack_device__"):
             raise TypeError(f"Rondo takes NumPy arrays and what exports DLPack, not {type(given).__name__}")
         # A tensor that wants gradients exports nothing; this is the same memory without them.
-        exported = given.detach() if hasattr(given, "detach") else given
+        detached = given.detach() if hasattr(given, "detach") else given
+        exported = _libraries.resolved(detached)
         self.array, self.dtype, self.writable, self._keeps = _dlpack.open_array(exported)
+        if exported is not detached:  # of which `array` is a copy
+            self._aside = (detached, exported)
+        if _libraries.is_immutable(given):
+            self.writable = False
 
     def reducible(self):
         """Its rondo_dtype. TypeError where Rondo has none."""
@@ -55,13 +58,19 @@ class View:
     def place(self):
         """Memory in C order that results can be put in, for `put`. TypeError where the array may not be written."""
         if not self.writable:
-            raise TypeError(f"this {type(self.given).__name__} cannot be written; the function without _ gives a new array")
+            raise TypeError(f"this {type(self.given).__name__} cannot be written: it is read-only or never changes; the function "
+                            "without _ gives a new array")  # fmt: skip
+        if self.array.size and any(stride == 0 and extent > 1 for stride, extent in zip(self.array.strides, self.array.shape)):
+            raise TypeError(f"this {type(self.given).__name__} cannot be written: some of its elements are one place in memory")
         return self.packed()
 
     def put(self, packed):
         """`packed`, which `place` gave, holds the results."""
         if packed is not self.array:
             self.array[...] = packed
+        if self._aside is not None:
+            view, values = self._aside
+            view.copy_(values)
 
     def like(self, result):
         """`result`, which is new and of the same type of elements, as an array of the caller's library."""
@@ -69,17 +78,7 @@ class View:
             return result
         if isinstance(self.given, np.generic):
             return result[()]
-        module = sys.modules[type(self.given).__module__.partition(".")[0]]
-        convert = getattr(module, "from_dlpack", None)
-        if convert is None:  # jax keeps it deeper
-            convert = getattr(getattr(module, "numpy", None), "from_dlpack", None)
-        if convert is None:
-            return result
-        # What NumPy cannot export goes as integers.
-        if self.dtype in ("bool", "bfloat16"):
-            integers = np.uint8 if self.dtype == "bool" else np.int16
-            return convert(result.view(integers)).view(self.given.dtype)
-        return convert(result)
+        return _libraries.adopt(result, self.given, self.dtype)
 
 
 def moved(view, packed):

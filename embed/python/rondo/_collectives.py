@@ -10,7 +10,7 @@ import numpy as np
 from . import _library
 from ._arrays import View, moved, pointer
 from ._errors import Mismatch
-from ._group import Handle, group
+from ._group import Handle, collective, group
 from ._library import lib
 
 
@@ -66,6 +66,7 @@ def _form(view, array):
     return f"{view.dtype} rows of shape {tuple(array.shape[1:])}"
 
 
+@collective
 def allgather(array, name=None):
     """The arrays of all ranks one after the other along the first dimension, which need not be the same on all ranks."""
     view = View(array)
@@ -84,6 +85,12 @@ def _broadcast(view, source, target, root_rank, name, finish):
     return handle.start(lib.rondo_broadcast_async, pointer(source), pointer(target), target.size * units, code, root_rank).wait()
 
 
+def share(memory, root_rank, name=None):
+    """The root's elements in memory of all ranks that lies packed; the root's own may be read-only."""
+    _broadcast(View(memory), memory, memory, root_rank, name, None)
+
+
+@collective
 def broadcast(array, root_rank, name=None):
     """The root's array as a new array on every rank; shapes and types are the same on all."""
     view = View(array)
@@ -92,10 +99,11 @@ def broadcast(array, root_rank, name=None):
     return _broadcast(view, source, target, root_rank, name, lambda: view.like(target))
 
 
+@collective
 def broadcast_(array, root_rank, name=None):
-    """The same in place; gives the array, which only the root need not be able to write."""
+    """The same in place; gives the array, which must be one that can be written on every rank, the root too."""
     view = View(array)
-    target = view.packed() if group().rank == root_rank else view.place()
+    target = view.place()
 
     def finish():
         if group().rank != root_rank:
@@ -105,6 +113,7 @@ def broadcast_(array, root_rank, name=None):
     return _broadcast(view, target, target, root_rank, name, finish)
 
 
+@collective
 def alltoall(array, splits=None, name=None):
     """Rows of the array to each rank: splits[r] of them to rank r, or the same number to each where there are no splits.
     Gives the rows that came, in the order of ranks; with splits (rows, how many of them from each rank)."""

@@ -17,9 +17,8 @@ from ._errors import Unsupported
 HOST_DEVICES = {1, 3, 11}  # CPU, and pinned memory of CUDA and ROCm
 DEVICE_NAMES = {2: "cuda", 8: "metal", 10: "rocm", 13: "cuda managed", 14: "oneapi"}
 KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
-READ_ONLY = 1  # a flag, from version 1 of the protocol on
-# Before that version nothing says so; their arrays never change.
-IMMUTABLE = {"jax", "jaxlib"}
+# Flags, from version 1 of the protocol on. What is written to a copy never comes to be in the array.
+READ_ONLY, IS_COPIED = 1, 2
 
 
 class _Tensor(ctypes.Structure):
@@ -61,10 +60,10 @@ def open_array(array):
     capsule = _capsule_of(array)
     if _is_valid(capsule, b"dltensor_versioned"):
         managed = _Versioned.from_address(_pointer_of(capsule, b"dltensor_versioned"))
-        tensor, writable = managed.tensor, not managed.flags & READ_ONLY
+        tensor, writable = managed.tensor, not managed.flags & (READ_ONLY | IS_COPIED)
     else:
         tensor = _Tensor.from_address(_pointer_of(capsule, b"dltensor"))
-        writable = type(array).__module__.partition(".")[0] not in IMMUTABLE
+        writable = True  # before that version nothing says so
     name = _name_of(tensor)
     return _as_numpy(tensor, name), name, writable, capsule
 
@@ -84,6 +83,8 @@ def _as_numpy(tensor, name):
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
     if 0 in shape:
         return np.empty(shape, dtype)
+    if not tensor.data:
+        raise TypeError(f"an array of shape {shape} that exports no memory")
     if tensor.strides:
         strides = [tensor.strides[i] * dtype.itemsize for i in range(tensor.ndim)]
     else:  # packed

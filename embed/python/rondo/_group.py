@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import collections
+import functools
 import os
 import signal
 import sys
@@ -132,6 +133,23 @@ def group():
     if _group.process != os.getpid():
         raise _forked()
     return _group
+
+
+def collective(function):
+    """Decorates what all ranks call together. Where this rank alone refuses the call (a wrong type, say), the others wait for
+    it: it is noted why, for them to be told when this rank leaves."""
+
+    @functools.wraps(function)
+    def call(*arguments, **named):
+        try:
+            return function(*arguments, **named)
+        except Exception as error:
+            if is_initialized():
+                words = f"{function.__qualname__}: {type(error).__name__}: {error}"
+                lib.rondo_comm_note_refusal(_group.comm, words.encode(errors="replace"))
+            raise
+
+    return call
 
 
 def is_initialized():

@@ -7,24 +7,26 @@ import pickle
 import numpy as np
 
 from ._arrays import View
-from ._collectives import agree, broadcast_, gather_bytes
-from ._group import group
+from ._collectives import agree, gather_bytes, share
+from ._group import collective, group
 
 BUCKET_BYTES = 4 << 20
 
 
+@collective
 def broadcast_object(obj=None, root_rank=0, name=None):
     """The root's object on every rank, pickled in between; what other ranks give is not looked at."""
     at_root = group().rank == root_rank
     text = np.frombuffer(pickle.dumps(obj), np.uint8) if at_root else None
     length = np.array([text.size if at_root else 0], np.int64)
-    broadcast_(length, root_rank, name)
+    share(length, root_rank, name)
     if not at_root:
         text = np.empty(int(length[0]), np.uint8)
-    broadcast_(text, root_rank, name)
+    share(text, root_rank, name)
     return obj if at_root else pickle.loads(text.tobytes())
 
 
+@collective
 def allgather_object(obj):
     """The objects of all ranks, a list by rank, on every rank; pickled in between."""
     return [pickle.loads(text) for text in gather_bytes(pickle.dumps(obj))]
@@ -36,6 +38,7 @@ def _named(parameters):
     return [one if isinstance(one, tuple) and len(one) == 2 else (str(at), one) for at, one in enumerate(parameters)]
 
 
+@collective
 def broadcast_parameters(parameters, root_rank=0):
     """The root's values in the arrays of all ranks, in place. `parameters`: a dict of arrays, or a list of them or of (name,
     array). Names, shapes and types are the same on all ranks, else Mismatch says who has what. Small ones go together."""
@@ -43,12 +46,12 @@ def broadcast_parameters(parameters, root_rank=0):
     at_root = here.rank == root_rank
     named = [(name, View(array)) for name, array in _named(parameters)]
     # All of them can be written, or nothing is started.
-    places = [(name, view, view.packed() if at_root else view.place()) for name, view in named]
+    places = [(name, view, view.place()) for name, view in named]
     agree("broadcast_parameters", ", ".join(f"{name}: {view.dtype} {view.array.shape}" for name, view in named), None)
     bucket = []
     for name, view, memory in places:
         if memory.nbytes >= BUCKET_BYTES:
-            broadcast_(memory, root_rank, name)
+            share(memory, root_rank, name)
             if not at_root:
                 view.put(memory)
         elif memory.nbytes > 0:
@@ -63,7 +66,7 @@ def _broadcast_bucket(bucket, root_rank):
     if not bucket:
         return
     packed = np.concatenate([memory.reshape(-1).view(np.uint8) for _, memory in bucket])
-    broadcast_(packed, root_rank)
+    share(packed, root_rank)
     if group().rank == root_rank:
         return
     for (view, memory), values in zip(bucket, np.split(packed, np.cumsum([memory.nbytes for _, memory in bucket])[:-1])):

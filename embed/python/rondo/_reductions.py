@@ -10,7 +10,7 @@ import numpy as np
 from . import _library
 from ._arrays import View, pointer
 from ._errors import RondoError, call
-from ._group import SLICE_MS, Handle, group
+from ._group import SLICE_MS, Handle, collective, group
 from ._library import lib
 from .compression import Compression
 
@@ -50,6 +50,7 @@ def _start_allreduce(view, memory, output, op, prescale_factor, postscale_factor
     return handle.start(lib.rondo_all_reduce_async, pointer(source), pointer(output), source.size, code, ReduceOp(op))
 
 
+@collective
 def allreduce_async(array, name=None, op=Average, prescale_factor=1.0, postscale_factor=1.0):
     """Starts an allreduce and gives a handle for synchronize(), which gives its result, and poll()."""
     view = View(array)
@@ -58,6 +59,7 @@ def allreduce_async(array, name=None, op=Average, prescale_factor=1.0, postscale
                             view.like)  # fmt: skip
 
 
+@collective
 def allreduce_async_(array, name=None, op=Average, prescale_factor=1.0, postscale_factor=1.0):
     """The same in place. Nobody touches the array until synchronize() has returned."""
     view = View(array)
@@ -70,6 +72,7 @@ def allreduce_async_(array, name=None, op=Average, prescale_factor=1.0, postscal
     return _start_allreduce(view, memory, memory, op, prescale_factor, postscale_factor, name, finish)
 
 
+@collective
 def allreduce(array, name=None, op=Average, prescale_factor=1.0, postscale_factor=1.0, compression=Compression.none):
     """Every rank's array combined element by element, as a new array on every rank; shapes and types are the same on all.
 
@@ -82,6 +85,7 @@ def allreduce(array, name=None, op=Average, prescale_factor=1.0, postscale_facto
     return grouped_allreduce([array], [name], op, prescale_factor, postscale_factor, compression)[0]
 
 
+@collective
 def allreduce_(array, name=None, op=Average, prescale_factor=1.0, postscale_factor=1.0):
     """The same in place; gives the array."""
     return allreduce_async_(array, name, op, prescale_factor, postscale_factor).wait()
@@ -114,12 +118,14 @@ class _Fused:
         return self.compression.decompress(_times(self.output, self.factor), self.before)
 
 
+@collective
 def grouped_allreduce(arrays, names=None, op=Average, prescale_factor=1.0, postscale_factor=1.0, compression=Compression.none):
     """allreduce of many arrays, small ones together in buckets: a list of new arrays. The order is the same on all ranks."""
     tensors = [_Fused(array, False, prescale_factor, postscale_factor, compression) for array in arrays]
     return [one.view.like(result) for one, result in _reduce_fused(tensors, op, names)]
 
 
+@collective
 def grouped_allreduce_(arrays, names=None, op=Average, prescale_factor=1.0, postscale_factor=1.0, compression=Compression.none):
     """The same in place; gives the arrays."""
     tensors = [_Fused(array, True, prescale_factor, postscale_factor, compression) for array in arrays]
@@ -145,6 +151,7 @@ def _reduce_fused(tensors, op, names):
     return [(one, one.result()) for one in tensors]
 
 
+@collective
 def reducescatter(array, op=Average, name=None, prescale_factor=1.0, postscale_factor=1.0):
     """Every rank's array combined, of which each rank gets its share of the first dimension; where the ranks do not divide it,
     the first ranks get one more."""

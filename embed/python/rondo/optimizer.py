@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ._arrays import View
+from ._group import collective
 from ._reductions import Average, grouped_allreduce, grouped_allreduce_
 from .compression import Compression
 
@@ -51,7 +52,16 @@ class DistributedOptimizer:
 
     def apply_gradients(self, grads_and_vars, *arguments, **named):
         pairs = list(grads_and_vars)
-        gradients = [gradient for gradient, _ in pairs]
+        gradients = self._reduced([gradient for gradient, _ in pairs])
+        if gradients is None:
+            return None
+        return self._apply([(gradient, variable) for gradient, (_, variable) in zip(gradients, pairs)], *arguments, **named)
+
+    __call__ = apply_gradients
+
+    @collective
+    def _reduced(self, gradients):
+        """Gradients of all ranks; None where more passes are to come."""
         if self._passes > 1:
             self._add(gradients)
             if self._passed < self._passes:
@@ -67,9 +77,7 @@ class DistributedOptimizer:
             reduced = grouped_allreduce([gradients[at] for at in there], op=self._op, compression=self._compression)
         for at, gradient in zip(there, reduced):
             gradients[at] = gradient
-        return self._apply([(gradient, variable) for gradient, (_, variable) in zip(gradients, pairs)], *arguments, **named)
-
-    __call__ = apply_gradients
+        return gradients
 
     def _add(self, gradients):
         if not self._sums:

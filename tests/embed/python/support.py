@@ -48,6 +48,9 @@ class Installed:
         sources = shutil.copytree(ROOT / "embed/python", self.folder / "sources")
         run(sys.executable, "-m", "venv", "--system-site-packages", self.folder / "venv")
         self.python = str(self.folder / "venv/bin/python")
+        if sys.prefix != sys.base_prefix:  # what the tests' own virtual environment has, this one has, too
+            (here,) = self.folder.glob("venv/lib/python*/site-packages")
+            Path(here, "outer.pth").write_text("\n".join(path for path in sys.path if path.endswith("site-packages")) + "\n")
         run(self.python, "-m", "pip", "install", "--no-index", "--no-build-isolation", sources, cwd=self.folder,
             RONDO_PREFIX=str(prefix))  # fmt: skip
 

@@ -36,6 +36,44 @@ expect(gathered.shape == (SIZE + TOTAL, 2) and gathered[-1, 1] == SIZE - 1, "row
 rondo.broadcast_parameters([Foreign(whole)])
 expect(whole[0, 0] == 0, "parameters")
 
+
+
+class Negated(Foreign):
+    """As views of torch's whose sign is kept aside: what it exports is the memory below, without a word."""
+
+    def is_neg(self):
+        return True
+
+    def detach(self):
+        return self
+
+    def resolve_neg(self):
+        return Resolved(-self.array)
+
+    def copy_(self, other):
+        self.array[...] = -other.array
+        return self
+
+
+class Resolved(Foreign):
+    def detach(self):
+        raise AssertionError("it is detached already")
+
+
+below = np.array([1.0, 2.0, 3.0], np.float32) * (RANK + 1)
+factor = sum(rank + 1 for rank in range(SIZE))
+view = Negated(below)
+expect(rondo.allreduce(view, op=rondo.Sum).tolist() == [-factor, -2 * factor, -3 * factor], "a sum of what is negated")
+expect(rondo.allgather(view)[:3].tolist() == [-1, -2, -3], "rows of what is negated")
+expect(rondo.broadcast(view, SIZE - 1).tolist() == [-SIZE, -2 * SIZE, -3 * SIZE], "a broadcast of what is negated")
+expect(rondo.allreduce_(view, op=rondo.Sum) is view and below.tolist() == [factor, 2 * factor, 3 * factor], "in place, below the sign")
+below[...] = RANK + 1
+rondo.broadcast_(view, SIZE - 1)
+expect(below.tolist() == [SIZE] * 3, "a broadcast in place, below the sign")
+below[...] = RANK + 1
+rondo.grouped_allreduce_([view], op=rondo.Sum)
+expect(below.tolist() == [factor] * 3, "fused in place, below the sign")
+
 try:
     import torch
 except ImportError:
@@ -82,6 +120,36 @@ try:
     expect(steps[1][0][0].tolist() == [2 * SIZE] * 2, "bfloat16 in two passes")
 except TypeError as error:
     expect("ml_dtypes" in str(error), str(error))
+
+# Views whose sign or conjugation torch keeps aside: an ordinary expression makes them.
+base = torch.tensor([1 + 2j, 3 - 1j, 0 + 4j, 5 + 0j] * SIZE) * (RANK + 1)
+own = torch.tensor([-2.0, 1.0, -4.0, 0.0] * SIZE)
+views = {"conj().imag": lambda: base.conj().imag, "_neg_view": lambda: torch._neg_view(own.neg() * (RANK + 1))}
+for what, make in views.items():
+    mine = own * (RANK + 1)
+    rows = torch.cat([own * (rank + 1) for rank in range(SIZE)])
+    expect(make().is_neg() and torch.equal(make(), mine), f"{what} is what it is to be")
+    expect(torch.equal(rondo.allreduce(make(), op=rondo.Sum), own * factor), f"allreduce of {what}")
+    expect(torch.equal(rondo.grouped_allreduce([make()], op=rondo.Sum)[0], own * factor), f"grouped_allreduce of {what}")
+    expect(torch.equal(rondo.allgather(make()), rows), f"allgather of {what}")
+    expect(torch.equal(rondo.broadcast(make(), SIZE - 1), own * SIZE), f"broadcast of {what}")
+    expect(torch.equal(rondo.alltoall(make()), rows.view(SIZE, SIZE, 4)[:, RANK].reshape(-1)), f"alltoall of {what}")
+    expect(torch.equal(rondo.reducescatter(make(), op=rondo.Sum), (own * factor)[4 * RANK : 4 * RANK + 4]), f"reducescatter of {what}")
+    view = make()
+    expect(rondo.allreduce_(view, op=rondo.Sum) is view and torch.equal(view, own * factor), f"allreduce_ of {what}: {view}")
+expect(torch.equal(base.imag, own * -factor), "what is below such a view was written, with its own sign")
+for place, right in ((lambda view: rondo.broadcast_(view, SIZE - 1), SIZE), (lambda view: rondo.grouped_allreduce_([view], op=rondo.Sum), factor),
+                     (lambda view: rondo.broadcast_parameters({"view": view}, SIZE - 1), SIZE)):  # fmt: skip
+    view = views["_neg_view"]()
+    place(view)
+    expect(torch.equal(view, own * right), f"in place: {view}")
+conjugated = (torch.tensor([1 + 2j, 3 - 1j]) * (RANK + 1)).conj()
+expect(conjugated.is_conj() and torch.equal(rondo.broadcast(conjugated, SIZE - 1), torch.tensor([1 - 2j, 3 + 1j]) * SIZE), "broadcast of a conjugated view")
+expect(torch.equal(rondo.allgather(conjugated)[:2], torch.tensor([1 - 2j, 3 + 1j])), "allgather of a conjugated view")
+rondo.broadcast_(conjugated, SIZE - 1)
+expect(torch.equal(conjugated, torch.tensor([1 - 2j, 3 + 1j]) * SIZE), "a conjugated view in place")
+if hasattr(torch, "_efficientzerotensor"):  # zeros that have no memory, as forward-mode gradients are
+    expect(torch.equal(rondo.allreduce(torch._efficientzerotensor(3), op=rondo.Sum), torch.zeros(3)), "zeros that have no memory")
 with raises(TypeError, "complex64"):
     rondo.allreduce(torch.ones(2, dtype=torch.complex64))
 print("torch", torch.__version__)

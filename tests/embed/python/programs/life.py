@@ -45,6 +45,16 @@ def before_and_after():
         rondo.shutdown()
 
 
+def exported(data, flags):
+    """A capsule of three floats at that address, and what it stands on."""
+    shape = (ctypes.c_int64 * 3)(3)
+    tensor = rondo._dlpack._Tensor(data, 1, 0, 1, 2, 32, 1, shape, None, 0)
+    managed = rondo._dlpack._Versioned(1, 0, None, None, flags, tensor)
+    make = ctypes.pythonapi.PyCapsule_New
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    return make(ctypes.addressof(managed), b"dltensor_versioned", None), (shape, managed)
+
+
 def wrong_calls():
     rondo.init()
     ones = np.ones(3)
@@ -58,6 +68,24 @@ def wrong_calls():
         def __dlpack_device__(self):
             return 2, 1
 
+    class WithoutMemory:
+        """As a tensor of zeros of torch's that has none."""
+
+        def __dlpack__(self, **_):
+            self.capsule, self.tensor = exported(None, 0)
+            return self.capsule
+
+        def __dlpack_device__(self):
+            return 1, 0
+
+    class Copied(WithoutMemory):
+        """What it exports is not its own memory."""
+
+        def __dlpack__(self, **_):
+            self.array = np.ones(3, np.float32)
+            self.capsule, self.tensor = exported(self.array.ctypes.data, rondo._dlpack.IS_COPIED)
+            return self.capsule
+
     for kind, words, call in (
         (TypeError, "list", lambda: rondo.allreduce([1, 2])),
         (TypeError, "float", lambda: rondo.broadcast(3.0, 0)),
@@ -69,6 +97,11 @@ def wrong_calls():
         (TypeError, "cannot be written", lambda: rondo.allreduce_(read_only)),
         (TypeError, "cannot be written", lambda: rondo.grouped_allreduce_([ones, read_only])),
         (TypeError, "cannot be written", lambda: rondo.allreduce_(np.float32(1))),
+        (TypeError, "cannot be written", lambda: rondo.broadcast_(read_only, 0)),
+        (TypeError, "one place in memory", lambda: rondo.allreduce_(np.lib.stride_tricks.as_strided(np.ones(1), (3,), (0,)))),
+        (TypeError, "cannot be written", lambda: rondo.broadcast_parameters({"a": ones, "b": read_only})),
+        (TypeError, "exports no memory", lambda: rondo.allreduce(WithoutMemory())),
+        (TypeError, "cannot be written", lambda: rondo.allreduce_(Copied())),
         (TypeError, "floating", lambda: rondo.allreduce(np.ones(3, np.int32), prescale_factor=0.5)),
         (TypeError, "floating", lambda: rondo.grouped_allreduce([np.ones(3, np.int32)], postscale_factor=0.5)),
         (ValueError, "99", lambda: rondo.allreduce(ones, op=99)),
@@ -118,6 +151,46 @@ def disagreeing():
         raise SystemExit("not so: a mismatch is raised")
     with raises(rondo.RondoError, "x 1 "):
         rondo.barrier()  # the first cause, again
+    rondo.shutdown()
+
+
+def refused_by_one():
+    """A call that one rank alone refuses is told to the others, in its words, when that rank leaves; nothing is told where all
+    refuse it."""
+    wrong, right = [1, 2], np.ones((2 * SIZE, 2), np.float32)
+    calls = {
+        "allreduce": rondo.allreduce,
+        "allreduce_": rondo.allreduce_,
+        "allreduce_async": lambda array: rondo.synchronize(rondo.allreduce_async(array)),
+        "grouped_allreduce": lambda array: rondo.grouped_allreduce([right, array]),
+        "grouped_allreduce_": lambda array: rondo.grouped_allreduce_([array]),
+        "allgather": rondo.allgather,
+        "broadcast": lambda array: rondo.broadcast(array, 0),
+        "broadcast_": lambda array: rondo.broadcast_(array, 0),
+        "alltoall": rondo.alltoall,
+        "reducescatter": rondo.reducescatter,
+        "broadcast_parameters": lambda array: rondo.broadcast_parameters({"weights": array}),
+        "DistributedOptimizer._reduced": lambda array: rondo.DistributedOptimizer(lambda _: None)([(array, "v")]),
+    }
+    for generation, (name, call) in enumerate(calls.items()):
+        odd = generation % SIZE
+        rondo.init(generation=generation, transport="tcp" if generation // SIZE % 2 else "auto", timeout_s=60)
+        if RANK == odd:
+            rondo.barrier()
+            with raises(TypeError, "not list"):
+                call(wrong)
+            with raises(rondo.Mismatch, "refused its call and closed"):
+                rondo.shutdown()
+        else:
+            words = f"rank {odd} refused its call and closed ({name}: TypeError: Rondo takes NumPy arrays and what exports DLPack, not list)"
+            with raises(rondo.Mismatch, words):
+                rondo.barrier()  # in which a rank may be told already
+                call(right)
+                rondo.barrier()  # a root that only sends is through before it knows
+            rondo.shutdown()
+    rondo.init(generation=len(calls))
+    with raises(TypeError, "not list"):
+        rondo.allreduce(wrong)
     rondo.shutdown()
 
 
