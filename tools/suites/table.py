@@ -103,6 +103,10 @@ SUITES = [
     Suite("python", "the Python package, installed by pip: values, layouts, DLPack, wrong calls, deaths, Ctrl-C, a Keras-style loop", 3,
           ["/usr/bin/python3", "-m", "unittest", "discover", "--verbose", "--start-directory", "tests/embed/python"], count_unittest,
           release=EMBEDDED, prepare=(["tools/packages/install", "python"],)),
+    # Fakes of these libraries are in the suite above.
+    Suite("frameworks", "the Python package on arrays of PyPI's TensorFlow and JAX", 3,
+          ["sh", "-c", 'python=$(tools/packages/frameworks) && "$python" -m unittest discover --verbose '
+           '--start-directory tests/embed/python --pattern test_frameworks.py'], count_unittest, tier=Tier.FULL, release=EMBEDDED),
     Suite("launchers", "jobs as mpirun, mpiexec, torchrun and rondo run start them", 2,
           ["tests/launchers/run", "bazel-bin/tools/rondo"], count_end_line, release=(*RONDO, "//tests/launchers/...", "//examples/...")),
     Suite("ssh", "rondo run on several hosts, namespaces with an sshd each: placing, every end, every host that cannot be had", 3,
@@ -115,6 +119,8 @@ SUITES = [
           release=(*RONDO, "//tests/faults/strangers_job/...")),
     Suite("processes", "faults on real processes: killed, stopped, forked, starved, disagreeing; three outcomes, no leak", 3,
           ["tests/faults/run", "bazel-bin/tools/rondo"], count_end_line, release=(*RONDO, "//tests/faults/processes/...")),
+    Suite("bare", "the command line in bare containers: namespaces, no /proc, no /sys, no name, little memory", 1,
+          ["tests/bare/run", "bazel-bin/tools/rondo"], count_end_line, release=RONDO),
     Suite("soak", "random collectives for long, ranks killed and replaced: all values right, nothing grows", 3,
           ["tests/faults/soak", "bazel-bin/tools/rondo", "--seconds", "90"], count_end_line,
           release=(*RONDO, "//tests/faults/processes/...")),
