@@ -13,7 +13,7 @@ rank, the host and the operation at fault (docs/EMBEDDING.md, "Python").
 
 from ._collectives import allgather, alltoall, barrier, broadcast, broadcast_
 from ._errors import Aborted, InvalidArgument, Mismatch, NotInitialized, PeerLost, RondoError, TimedOut, Unsupported
-from ._group import abort, host, init, is_initialized, local_rank, local_size, rank, shutdown, size
+from ._group import abort, describe, host, init, is_initialized, local_rank, local_size, rank, shutdown, size
 from ._library import lib as _lib
 from ._parameters import allgather_object, broadcast_object, broadcast_parameters
 from ._reductions import (
@@ -28,6 +28,6 @@ __all__ = [
     "Aborted", "Average", "Compression", "DistributedOptimizer", "InvalidArgument", "Max", "Min", "Mismatch", "NotInitialized",
     "PeerLost", "Product", "ReduceOp", "RondoError", "Sum", "TimedOut", "Unsupported", "abort", "allgather", "allgather_object",
     "allreduce", "allreduce_", "allreduce_async", "allreduce_async_", "alltoall", "barrier", "broadcast", "broadcast_",
-    "broadcast_object", "broadcast_parameters", "grouped_allreduce", "grouped_allreduce_", "host", "init", "is_initialized",
+    "broadcast_object", "broadcast_parameters", "describe", "grouped_allreduce", "grouped_allreduce_", "host", "init", "is_initialized",
     "local_rank", "local_size", "poll", "rank", "reducescatter", "shutdown", "size", "synchronize",
 ]  # fmt: skip

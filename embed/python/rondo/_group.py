@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import collections
+import ctypes
 import functools
 import os
 import signal
@@ -285,6 +286,17 @@ def local_size():
 def host(of_rank=None):
     """The host of a rank, by default of this one."""
     return lib.rondo_comm_host(group().comm, rank() if of_rank is None else of_rank).decode()
+
+
+def describe():
+    """The path to each rank, a line each, with the reason where memory of a host is not shared. Paths are known once they have
+    been used."""
+    text = _library.Bytes()
+    call(lib.rondo_comm_describe, group().comm, byref(text))
+    try:
+        return ctypes.string_at(text.data, text.size).decode(errors="replace")
+    finally:
+        lib.rondo_bytes_free(byref(text))
 
 
 @atexit.register

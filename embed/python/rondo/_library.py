@@ -46,8 +46,12 @@ class FusionOptions(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("bucket_bytes", c_uint64), ("buckets", c_uint32), ("operation", POINTER(Options))]
 
 
+class Bytes(ctypes.Structure):
+    _fields_ = [("data", c_void_p), ("size", c_size_t)]
+
+
 STRUCTS = {"rondo_error": Error, "rondo_options": Options, "rondo_connect_options": ConnectOptions,
-           "rondo_fusion_options": FusionOptions}  # fmt: skip
+           "rondo_fusion_options": FusionOptions, "rondo_bytes": Bytes}  # fmt: skip
 
 ErrorPointer = POINTER(Error)
 _ERROR, _WORK, _OPTIONS, _COUNTS = POINTER(ErrorPointer), POINTER(c_void_p), POINTER(Options), POINTER(c_uint64)
@@ -71,6 +75,8 @@ _FUNCTIONS = {
     "rondo_comm_host": (c_char_p, [c_void_p, c_int32]),
     "rondo_comm_local_rank": (c_int32, [c_void_p]),
     "rondo_comm_local_size": (c_int32, [c_void_p]),
+    "rondo_comm_describe": (c_int32, [c_void_p, POINTER(Bytes), _ERROR]),
+    "rondo_bytes_free": (None, [POINTER(Bytes)]),
     "rondo_work_wait_for": (c_int32, [c_void_p, c_uint64, _ERROR]),
     "rondo_work_test": (c_int32, [c_void_p, _ERROR]),
     "rondo_work_free": (None, [c_void_p]),

@@ -22,7 +22,7 @@ RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 def before_and_after():
     """Calls without a group, and groups one after the other."""
     for call in (rondo.rank, rondo.size, rondo.local_rank, rondo.local_size, rondo.barrier, lambda: rondo.allreduce(np.ones(1)),
-                 lambda: rondo.grouped_allreduce([np.ones(1)]), lambda: rondo.broadcast_parameters({}), lambda: rondo.abort("no")):
+                 lambda: rondo.grouped_allreduce([np.ones(1)]), lambda: rondo.broadcast_parameters({}), lambda: rondo.abort("no"), rondo.describe):
         with raises(rondo.NotInitialized, "rondo.init()"):
             call()
     expect(not rondo.is_initialized(), "not yet")
@@ -36,6 +36,9 @@ def before_and_after():
             rondo.init("file:///elsewhere")  # ... unless it wants something else
         expect(rondo.is_initialized() and (rondo.rank(), rondo.size()) == (RANK, SIZE), "who is who")
         expect(rondo.allreduce(np.ones(1), op=rondo.Sum)[0] == SIZE, "a sum")
+        for peer in range(SIZE):
+            path = f"rank {peer} ({os.uname().nodename}): {'127.0.0.1' if time_ else 'shm board'}"
+            expect((path in rondo.describe()) == (peer != RANK), f"'{path}' in {rondo.describe()}")
         rondo.shutdown()
         expect(not rondo.is_initialized(), "not any more")
     # Who says which it is is believed; by default it goes on from there.
@@ -389,7 +392,7 @@ def structs():
         for field, _ in struct._fields_:
             place = getattr(struct, field)
             print(f"field {name}.{field} at {place.offset}, {place.size} bytes")
-        print(f"size {name} {ctypes.sizeof(struct)} {getattr(rondo._library.defaults(struct), 'size', 0) if name != 'rondo_error' else 0}")
+        print(f"size {name} {ctypes.sizeof(struct)} {getattr(rondo._library.defaults(struct), 'size', 0) if name not in ('rondo_error', 'rondo_bytes') else 0}")
 
 
 globals()[sys.argv[1]]()
