@@ -425,10 +425,10 @@ class Communicator {
   // kPeerAborted. Local, bounded, idempotent, any thread.
   void Abort(std::string_view reason);
 
-  // For what stands on this class and refuses calls itself, before they are issued: `call` names the call and says why.
-  // A rank that refuses a call and then closes gives the others that reason, so that who waits for it in that operation
-  // fails with kMismatch and these words, and not with kClosed. It changes nothing else, and the next operation that is
-  // issued makes it void. Calls that this class refuses itself are noted already. Any thread.
+  // For bindings, which refuse some calls themselves before they are issued: `call` names the call and says why. If
+  // this rank then closes, ranks that wait for it in that operation fail with kMismatch and these words instead of
+  // kClosed. The next operation that is issued makes the note void. Calls that this class refuses are noted already.
+  // Any thread.
   void NoteRefusal(std::string_view call);
 
   // Waits for issued operations, says goodbye, and waits until every connected peer has too. What has not ended within

@@ -125,7 +125,7 @@ struct MemoryFacts {
   std::string dev_shm_type;  // "tmpfs"
   std::uint64_t dev_shm_bytes = 0, dev_shm_free_bytes = 0;
   shm::Room room;                                // that ranks may share now
-  std::string host_error;                        // why this host cannot be told from others, so that nothing is shared
+  std::string host_error;                        // why this host has no id, so that ranks share nothing
   std::optional<std::uint64_t> file_bytes_most;  // RLIMIT_FSIZE; absent: no limit
   std::string memfd_error;                       // why there is no anonymous shared memory
   std::string read_error;                        // why a process cannot read its sibling's memory
@@ -149,7 +149,7 @@ struct CpuFacts {
 };
 
 struct EnvironmentFacts {
-  std::vector<std::string> missing;  // folders in which the kernel tells of itself, and which are not mounted
+  std::vector<std::string> missing;  // of /proc and /sys, those that are not mounted
   std::map<std::string, std::string> variables;
   std::optional<NameFacts> master;  // of MASTER_ADDR
 };

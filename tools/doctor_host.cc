@@ -78,11 +78,11 @@ std::vector<Finding> JudgeMemory(const MemoryFacts& facts, const PlannedJob& job
                         fmt::format("{}, but files of this user may have {} bytes", needs, *facts.file_bytes_most),
                         "ulimit -f unlimited"});
   else if (room.bytes < all)
-    findings.push_back({room.bytes < need.board_bytes ? trouble : Level::kWarn, subject,
-                        fmt::format("{}, but {}: {} can be shared. What finds no room goes over TCP", needs, room.why,
-                                    MiB(room.bytes)),
-                        room.is_of_a_group ? "docker run --memory, MemoryMax= of the service, --mem of srun"
-                                           : "end what takes the memory"});
+    findings.push_back(
+        {room.bytes < need.board_bytes ? trouble : Level::kWarn, subject,
+         fmt::format("{}, but {}: {} can be shared. Lanes without room use TCP", needs, room.why, MiB(room.bytes)),
+         room.is_of_a_group ? "docker run --memory, MemoryMax= of the service, --mem of srun"
+                            : "end what takes the memory"});
   else if (room.bytes == shm::Room::kUnknown)
     findings.push_back({Level::kWarn, subject, fmt::format("{}; {}", needs, room.why), "mount -t proc proc /proc"});
   else

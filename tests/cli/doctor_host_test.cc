@@ -42,7 +42,7 @@ TEST_CASE("memory that is short names who has too little; bad where shared memor
   CHECK(About(JudgeMemory(facts, kJob), "shared memory").level == Level::kWarn);
   CHECK(About(JudgeMemory(facts, kShm), "shared memory").level == Level::kBad);
   CHECK(Contains(About(JudgeMemory(facts, kShm), "shared memory").what,
-                 "but the machine has 1024 KiB available: 1 MiB can be shared. What finds no room goes over TCP"));
+                 "but the machine has 1024 KiB available: 1 MiB can be shared. Lanes without room use TCP"));
   facts.room = {4 * kMiB, "control group /a allows 64 MiB", true};  // enough for collectives
   CHECK(About(JudgeMemory(facts, kShm), "shared memory").level == Level::kWarn);
   CHECK(

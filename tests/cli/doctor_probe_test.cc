@@ -169,7 +169,7 @@ TEST_CASE("control groups of version 1, seen from a container that does not see 
   CHECK(!limits.group_tasks_left);
 }
 
-TEST_CASE("where /proc or /sys is not mounted, that is a finding: what stands there is not merely absent") {
+TEST_CASE("where /proc or /sys is not mounted, that is a finding, for then nothing of it can be read") {
   Tree tree;
   EnvironmentFacts facts;
   ReadMounts(tree.files(), facts);

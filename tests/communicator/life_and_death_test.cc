@@ -46,7 +46,7 @@ TEST_CASE("a rank that closed too early is named by those who still need it") {
   });
 }
 
-TEST_CASE("a rank that refuses its call and closes gives its reason to those who wait for it in that call") {
+TEST_CASE("a rank that refuses its call and closes gives its reason to the ranks that wait for it in that call") {
   for (const bool by_a_binding : {false, true}) {
     CAPTURE(by_a_binding);
     InprocNetwork network(3);

@@ -1,4 +1,4 @@
-// By what a process knows its host, and what it says where the machine does not tell.
+// How a process knows its host, and what it says if the machine does not name it.
 #include <doctest/doctest.h>
 
 #include <string>

@@ -86,7 +86,7 @@ def _broadcast(view, source, target, root_rank, name, finish):
 
 
 def share(memory, root_rank, name=None):
-    """The root's elements in memory of all ranks that lies packed; the root's own may be read-only."""
+    """The root's elements in the packed memory of all ranks; the root's own memory may be read-only."""
     _broadcast(View(memory), memory, memory, root_rank, name, None)
 
 

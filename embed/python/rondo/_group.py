@@ -137,8 +137,8 @@ def group():
 
 
 def collective(function):
-    """Decorates what all ranks call together. Where this rank alone refuses the call (a wrong type, say), the others wait for
-    it: it is noted why, for them to be told when this rank leaves."""
+    """Decorates what all ranks call together. If this rank alone refuses the call (a wrong type, say), the others wait for it.
+    The reason is noted, and they get it when this rank leaves."""
 
     @functools.wraps(function)
     def call(*arguments, **named):

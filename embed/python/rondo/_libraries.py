@@ -1,4 +1,4 @@
-"""What is particular to arrays of other libraries: values that they keep aside, arrays that nobody may write, and how new memory
+"""What is particular to arrays of other libraries: values that they keep aside, arrays that never change, and how new memory
 becomes an array of theirs."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def resolved(array):
 
 
 def adopt(result, like, dtype):
-    """`result`, a NumPy array that nobody else has, as an array of the library that `like` is of. `dtype`: what the type of its
+    """`result`, a new NumPy array that has no other owner, as an array of the library that `like` is of. `dtype`: what the type of its
     elements is called; NumPy may lack it, and has them as integers then. NumPy's where the library takes no memory of others."""
     names = _names(like)
     if "tensorflow" in names:

@@ -49,7 +49,7 @@ class Package(unittest.TestCase):
         for world in (2, 3):
             self.ranks("life.py", world, "wrong_calls")
 
-    def test_a_call_that_one_rank_alone_refuses_is_told_to_the_others_in_its_words(self) -> None:
+    def test_a_call_that_one_rank_alone_refuses_fails_on_the_others_in_its_words(self) -> None:
         for world in (2, 3):
             self.ranks("life.py", world, "refused_by_one")
 

@@ -57,7 +57,7 @@ def fake_jax():
 
 
 def elsewhere():
-    """A library that nobody here knows of; what it makes of its arrays is found by where such things mostly are."""
+    """A library that the package does not know. Its from_dlpack is found at one of the usual places."""
     Tensor = type("Tensor", (Exporting,), {"__module__": "elsewhere.tensors"})
     module("elsewhere")
     module("elsewhere.utils.dlpack", from_dlpack=lambda exported: Tensor(np.from_dlpack(exported)))
@@ -151,5 +151,5 @@ if RANK == SIZE - 1:
         rondo.allreduce(wrong)
 else:
     with raises(rondo.Mismatch, f"rank {SIZE - 1} refused its call and closed (allreduce: TypeError: Rondo takes", type(wrong).__name__):
-        rondo.allreduce(np.ones(1), op=rondo.Sum)  # in which a rank may be told already
+        rondo.allreduce(np.ones(1), op=rondo.Sum)  # which may fail for the same reason
         rondo.allreduce(make(np.ones(3, np.float32)))

@@ -49,7 +49,7 @@ def before_and_after():
 
 
 def exported(data, flags):
-    """A capsule of three floats at that address, and what it stands on."""
+    """A capsule of three floats at that address, and what must live as long as it."""
     shape = (ctypes.c_int64 * 3)(3)
     tensor = rondo._dlpack._Tensor(data, 1, 0, 1, 2, 32, 1, shape, None, 0)
     managed = rondo._dlpack._Versioned(1, 0, None, None, flags, tensor)
@@ -158,8 +158,7 @@ def disagreeing():
 
 
 def refused_by_one():
-    """A call that one rank alone refuses is told to the others, in its words, when that rank leaves; nothing is told where all
-    refuse it."""
+    """The others get the words of a rank that alone refuses a call, when that rank leaves. If all refuse it, nothing fails."""
     wrong, right = [1, 2], np.ones((2 * SIZE, 2), np.float32)
     calls = {
         "allreduce": rondo.allreduce,
@@ -187,7 +186,7 @@ def refused_by_one():
         else:
             words = f"rank {odd} refused its call and closed ({name}: TypeError: Rondo takes NumPy arrays and what exports DLPack, not list)"
             with raises(rondo.Mismatch, words):
-                rondo.barrier()  # in which a rank may be told already
+                rondo.barrier()  # which may fail for the same reason
                 call(right)
                 rondo.barrier()  # a root that only sends is through before it knows
             rondo.shutdown()
