@@ -25,8 +25,8 @@ void ShareCores(const std::vector<PeerIdentity>& all, std::vector<PeerIdentity>&
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> CommunicatorCore::Split(int color, int key, const GroupOptions& options) {
-  const GroupWish own{color, key, options.rails.value_or(options_.rails),
-                      options.first_rail.value_or(options_.first_rail)};
+  const auto& [rails, first_rail] = options;  // all of them, or it does not compile: each is compared below
+  const GroupWish own{color, key, rails.value_or(options_.rails), first_rail.value_or(options_.first_rail)};
   RONDO_TRY(CheckRails(own.rails, own.first_rail));
   return OrFail("splitting a communicator", [&] { return SplitBy(own); });
 }

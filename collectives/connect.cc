@@ -13,12 +13,11 @@
 
 #include "base/out_of_memory.h"
 #include "base/seconds.h"
+#include "collectives/agreed_options.h"
 #include "collectives/connect_parts.h"
 #include "collectives/connect_rebuilder.h"
 #include "collectives/cpu_list.h"
-#include "collectives/engine/slices.h"
 #include "collectives/model/profile.h"
-#include "collectives/model/selector.h"
 #include "rendezvous/init_method.h"
 #include "rendezvous/job_token.h"
 #include "rendezvous/membership.h"
@@ -33,31 +32,6 @@ namespace {
 // How long a rank that serves the store goes on doing so after the meeting has failed.
 constexpr Duration kTellOthers = std::chrono::seconds(1);
 constexpr Duration kDefaultTimeout = std::chrono::seconds(60);
-
-std::string_view NameOf(Path path) {
-  switch (path) {
-    case Path::kAuto: return "auto";
-    case Path::kTcp: return "tcp";
-    case Path::kShm: return "shm";
-    case Path::kIb: return "ib";
-  }
-  return "?";
-}
-
-// What all ranks must agree on for their frames, and their choices of algorithm, to fit together. A token is told by
-// its fingerprint: over file:// nothing else asks for it before ranks call each other.
-std::string ConfigOf(const CommunicatorOptions& options, Path path, const JobToken* token, TlsMode tls) {
-  return fmt::format(
-      "path={}\nframe_version=1\nframe_bytes={}\nwindows_from_bytes={}\nrails={}\nleast_rail_bytes={}\nfirst_rail={}"
-      "\neager_credit_bytes={}\nmax_announced_messages={"
-      "}\n"
-      "checksums={}\ncompare_results={}\nreproducible={}\nwide_partials={}\nprofile={}\nchoice_version={}\nleast_"
-      "slices={}\ntoken_fingerprint={}\ntls={}\n",
-      NameOf(path), options.frame_bytes, options.windows_from_bytes, options.rails, options.least_rail_bytes,
-      options.first_rail, options.eager_credit_bytes, options.max_announced_messages, options.checksums,
-      options.compare_results, options.reproducible, options.wide_partials, Fingerprint(*options.profile),
-      kChoiceVersion, kLeastSlices, token != nullptr ? token->Fingerprint() : "none", Name(tls));
-}
 
 // By host; a rank that cannot say where it is counts alone. Launchers bind ranks to cores of their own, or all to all:
 // together they have what any of them may use.
@@ -125,7 +99,7 @@ Result<Presence> MakePresence(const ConnectOptions& options, const std::string& 
   self.host_id = tcp.host_id;
   self.pid = static_cast<std::uint64_t>(getpid());
   self.instance = tcp.instance;
-  self.config = ConfigOf(options.communicator, options.path, tcp.token.get(), options.tls->mode);
+  self.config = ConfigOf(options);
   RONDO_ASSIGN(presence.transport, MakeTcpTransport(std::move(tcp)));
   presence.hosts = PublishedHosts(presence.transport->Address());
   const bool in_the_clear = options.tls->mode == TlsMode::kOff;
@@ -254,6 +228,7 @@ Result<Start> BeginBy(const ConnectOptions& given) {
   } else if (!options.join && !(options.rank && options.world_size)) {
     return Fail(ErrorCode::kInvalidArgument, "a store of the caller's says neither rank nor world size: give both");
   }
+  if (start.method.join) options.join = true;
   return start;
 }
 
@@ -333,7 +308,7 @@ Result<Met> MeetOthers(const Start& start, bool keeps_store) {
 Result<std::unique_ptr<Communicator>> ConnectOrThrow(const ConnectOptions& given) {
   RONDO_ASSIGN(const Start start, BeginBy(given));
   const auto& [options, clock, deadline, token, method] = start;
-  if (options.join || method.join) return ConnectAsNewcomer(options, method, clock, deadline);
+  if (options.join) return ConnectAsNewcomer(options, method, clock, deadline);
   RONDO_ASSIGN(Met met, MeetOthers(start, /*keeps_store=*/options.rebuildable));
   if (options.rebuildable) {
     met.opened.Keep();
@@ -352,7 +327,7 @@ Result<std::unique_ptr<Communicator>> ConnectOrThrow(const ConnectOptions& given
 
 Result<Meeting> MeetOrThrow(const ConnectOptions& given) {
   RONDO_ASSIGN(const Start start, BeginBy(given));
-  if (start.options.join || start.method.join)
+  if (start.options.join)
     return Fail(ErrorCode::kInvalidArgument, "a newcomer to a job that runs meets nobody before it is admitted");
   RONDO_ASSIGN(Met met, MeetOthers(start, /*keeps_store=*/true));
   met.opened.Keep();

@@ -53,6 +53,10 @@ std::string PartKey(std::uint32_t part) { return fmt::format("table/{}", part); 
 
 // "host a, pid 17"
 std::string Who(const Member& member) { return fmt::format("host {}, pid {}", member.host, member.pid); }
+// "rank 3, host a, pid 17", if its rank is known.
+std::string RankAndWho(Rank rank, const Member& member) {
+  return rank == kNoRank ? Who(member) : fmt::format("rank {}, {}", rank, Who(member));
+}
 
 // ---- records ----
 
@@ -77,7 +81,7 @@ Error Unreadable(const Store& store, std::string_view what) {
           fmt::format("the {} of the meeting in store {} is not one of this version", what, store.Describe())};
 }
 
-// What all must agree on, and who said it first.
+// What all must agree on, and who said it first: with its rank, if ranks are given.
 struct Founding {
   int world_size = 0;
   bool ranks_given = false;
@@ -90,6 +94,7 @@ std::string Encode(const Founding& founding) {
   out.Number(static_cast<std::uint32_t>(founding.world_size)).Number(static_cast<std::uint8_t>(founding.ranks_given));
   out.Text(founding.config);
   WriteMember(out, founding.founder);
+  out.Number(static_cast<std::uint32_t>(founding.founder.rank));
   return out.Take();
 }
 
@@ -100,6 +105,7 @@ std::optional<Founding> DecodeFounding(std::string_view bytes) {
   founding.ranks_given = in.Number<std::uint8_t>() != 0;
   founding.config = in.Text(kMaxConfigBytes);
   founding.founder = ReadMember(in);
+  founding.founder.rank = static_cast<Rank>(in.Number<std::uint32_t>());
   return in.AtEnd() ? std::optional(founding) : std::nullopt;
 }
 
@@ -226,10 +232,11 @@ class Meeting {
  private:
   // Writes the founding, or reads what an earlier one wrote.
   Result<Founding> Found() {
-    const Founding ours{.world_size = options_.world_size,
-                        .ranks_given = options_.rank.has_value(),
-                        .config = self_.config,
-                        .founder = self_};
+    Founding ours{.world_size = options_.world_size,
+                  .ranks_given = options_.rank.has_value(),
+                  .config = self_.config,
+                  .founder = self_};
+    ours.founder.rank = options_.rank.value_or(kNoRank);
     RONDO_ASSIGN(const CompareSetResult result,
                  store_.CompareSet(kFounding, std::nullopt, Encode(ours), options_.deadline));
     if (result.swapped) return ours;
@@ -243,18 +250,19 @@ class Meeting {
     if (founding.world_size != options_.world_size) {
       return FailMeeting(first, ErrorCode::kWorldSizeMismatch,
                          fmt::format("{} has world size {}, but {}, who came first, has {}", Self(),
-                                     options_.world_size, Who(first), founding.world_size));
+                                     options_.world_size, RankAndWho(first.rank, first), founding.world_size));
     }
     if (founding.ranks_given != options_.rank.has_value()) {
       const auto how = [](bool given) { return given ? "was given its rank" : "wants one by order of arrival"; };
-      return FailMeeting(first, ErrorCode::kVersionMismatch,
-                         fmt::format("{} {}, but {}, who came first, {}; all must do alike", Self(),
-                                     how(options_.rank.has_value()), Who(first), how(founding.ranks_given)));
-    }
-    if (const std::string differences = ConfigDifferences(self_.config, founding.config); !differences.empty()) {
       return FailMeeting(
           first, ErrorCode::kVersionMismatch,
-          fmt::format("configurations differ between {} (here) and {} (there): {}", Self(), Who(first), differences));
+          fmt::format("{} {}, but {}, who came first, {}; all must do alike", Self(), how(options_.rank.has_value()),
+                      RankAndWho(first.rank, first), how(founding.ranks_given)));
+    }
+    if (const std::string differences = ConfigDifferences(self_.config, founding.config); !differences.empty()) {
+      return FailMeeting(first, ErrorCode::kVersionMismatch,
+                         fmt::format("configurations differ between {} (here) and {} (there): {}", Self(),
+                                     RankAndWho(first.rank, first), differences));
     }
     return {};
   }
@@ -443,10 +451,7 @@ class Meeting {
     return Error(std::move(details));
   }
 
-  std::string Self() const {
-    const std::string rank = options_.rank ? fmt::format("rank {}, ", *options_.rank) : "";
-    return rank + Who(self_);
-  }
+  std::string Self() const { return RankAndWho(options_.rank.value_or(kNoRank), self_); }
 
   PrefixStore store_;
   const JoinOptions& options_;

@@ -46,6 +46,7 @@ std::string Founding(std::uint32_t world_size, bool ranks_given) {
   ByteWriter out;
   out.Number(world_size).Number(static_cast<std::uint8_t>(ranks_given)).Text(SomeMember("").config);
   WriteMember(out, SomeMember("other"));
+  out.Number(std::uint32_t{0});
   return out.Take();
 }
 

@@ -1,0 +1,179 @@
+// What ranks must have alike, option by option: the tables of collectives/agreed_options.h, each row of which is tried.
+#include "collectives/agreed_options.h"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "collectives/model/profile.h"
+#include "tests/communicator/own_device.h"
+#include "tests/support/own_places.h"
+
+namespace rondo {
+namespace agreed_options_test {
+
+using Change = std::function<void(ConnectOptions&)>;
+
+// Another value of each option that must be alike. A row of the tables without one fails the tests below.
+const std::map<std::string_view, Change>& OtherValues() {
+  static const std::map<std::string_view, Change> changes{
+      {"token", [](ConnectOptions& o) { o.token = "another"; }},
+      {"tls",
+       [](ConnectOptions& o) { o.tls = TlsOptions{.mode = TlsMode::kPsk, .psk = std::string(kTlsPskBytes, 'k')}; }},
+      {"path", [](ConnectOptions& o) { o.path = o.path == Path::kTcp ? Path::kAuto : Path::kTcp; }},
+      {"rebuildable", [](ConnectOptions& o) { o.rebuildable = true; }},
+      {"id", [](ConnectOptions& o) { o.communicator.id = 7; }},
+      {"frame_bytes", [](ConnectOptions& o) { o.communicator.frame_bytes = 128; }},
+      {"windows_from_bytes", [](ConnectOptions& o) { o.communicator.windows_from_bytes = 128; }},
+      {"rails", [](ConnectOptions& o) { o.communicator.rails = 2; }},
+      {"least_rail_bytes", [](ConnectOptions& o) { o.communicator.least_rail_bytes = 128; }},
+      {"first_rail", [](ConnectOptions& o) { o.communicator.first_rail = 1; }},
+      {"eager_credit_bytes", [](ConnectOptions& o) { o.communicator.eager_credit_bytes = 128; }},
+      {"max_announced_messages", [](ConnectOptions& o) { o.communicator.max_announced_messages = 128; }},
+      {"checksums", [](ConnectOptions& o) { o.communicator.checksums = true; }},
+      {"reproducible", [](ConnectOptions& o) { o.communicator.reproducible = true; }},
+      {"wide_partials", [](ConnectOptions& o) { o.communicator.wide_partials = true; }},
+      {"compare_results", [](ConnectOptions& o) { o.communicator.compare_results = true; }},
+      {"profile",
+       [](ConnectOptions& o) {
+         auto profile = std::make_shared<Profile>(*DefaultProfile());
+         profile->name = "another";
+         o.communicator.profile = std::move(profile);
+       }},
+      {"device_peers", [](ConnectOptions& o) { o.communicator.device_peers = false; }},
+      {"device_turns_host_bytes", [](ConnectOptions& o) { o.communicator.device_turns_host_bytes = 128; }},
+      {"device_window_bytes", [](ConnectOptions& o) { o.communicator.device_window_bytes = 128; }},
+  };
+  return changes;
+}
+
+using Connected = Result<std::unique_ptr<Communicator>>;
+
+// Two ranks over a file; `change` makes the options of rank 1.
+std::vector<Connected> ConnectTwo(const ConnectOptions& common, const Change& change) {
+  const TemporaryDirectory directory;
+  std::vector<std::optional<Connected>> results(2);
+  std::vector<std::thread> threads;
+  for (const Rank rank : {0, 1}) {
+    ConnectOptions options = common;
+    options.rendezvous = directory.StoreUrl();
+    options.rank = rank;
+    options.world_size = 2;
+    if (rank == 1) change(options);
+    threads.emplace_back(
+        [options, &result = results[static_cast<std::size_t>(rank)]] { result.emplace(Connect(options)); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::vector<Connected> all;
+  for (auto& result : results) all.push_back(*std::move(result));
+  return all;
+}
+
+ConnectOptions Over(Path path) {
+  ConnectOptions options;
+  options.addresses = {"127.0.0.1"};
+  options.path = path;
+  return options;
+}
+
+// The option's name and both values, as ConfigOf has them.
+void CheckToldBoth(const std::vector<Connected>& ranks, std::string_view label, const std::string& at_0,
+                   const std::string& at_1) {
+  CHECK(at_0 != at_1);
+  for (const Connected& rank : ranks) {
+    REQUIRE(!rank);
+    const std::string text = rank.error().ToString();
+    CAPTURE(text);
+    CHECK(text.find("version_mismatch: ") == 0);
+    for (const std::string& part : {std::string(label) + " is '", "'" + at_0 + "'", "'" + at_1 + "'",
+                                    std::string("rank 0, host "), std::string("rank 1, host ")})
+      CHECK_MESSAGE(text.find(part) != std::string::npos, part);
+  }
+}
+
+// As Connect completes them.
+ConnectOptions Completed(ConnectOptions options) {
+  if (!options.tls) options.tls = TlsOptions{};
+  if (options.communicator.profile == nullptr) options.communicator.profile = DefaultProfile();
+  return options;
+}
+
+template <typename Row, typename OptionsOf>
+void CheckRow(const Row& row, const ConnectOptions& common, const OptionsOf& part) {
+  if (row.scope != OptionScope::kEqual) return;
+  CAPTURE(std::string(row.name));
+  const auto change = OtherValues().find(row.name);
+  REQUIRE(change != OtherValues().end());
+  ConnectOptions changed = common;
+  change->second(changed);
+  const std::string at_0 = row.value(part(Completed(common)));
+  const std::string at_1 = row.value(part(Completed(changed)));
+  CheckToldBoth(ConnectTwo(common, change->second), row.label, at_0, at_1);
+}
+
+void CheckEveryRow(const ConnectOptions& common) {
+  for (const auto& row : CommunicatorOptionTable())
+    CheckRow(
+        row, common, [](const ConnectOptions& options) -> const auto& { return options.communicator; });
+  for (const auto& row : ConnectOptionTable())
+    CheckRow(
+        row, common, [](const ConnectOptions& options) -> const auto& { return options; });
+}
+
+TEST_CASE("ranks that differ in any option that must be alike are told its name and both values, over TCP") {
+  CheckEveryRow(Over(Path::kTcp));
+}
+
+TEST_CASE("the same where they share memory") { CheckEveryRow(Over(Path::kShm)); }
+
+TEST_CASE("the same with GPUs, whose options are compared whether or not a rank has one") {
+  OwnDevice own(0);
+  ConnectOptions options = Over(Path::kShm);
+  options.communicator.device = own.device;
+  for (const auto& row : CommunicatorOptionTable())
+    if (row.name.starts_with("device_"))
+      CheckRow(
+          row, options, [](const ConnectOptions& o) -> const auto& { return o.communicator; });
+}
+
+TEST_CASE("ranks may differ in what is each rank's own") {
+  auto ranks = ConnectTwo(Over(Path::kTcp), [](ConnectOptions& options) {
+    options.timeout = std::chrono::seconds(50);
+    CommunicatorOptions& own = options.communicator;
+    own.progress_thread = false;
+    own.max_pending_operations = 7;
+    own.max_scratch_bytes = 1 << 20;
+    own.max_cached_plans = 3;
+    own.eager_message_bytes = 100;
+    own.max_pending_messages = 5;
+    own.recorded_operations = 0;
+    own.device = OwnDevice(1).device;
+  });
+  for (const Connected& rank : ranks) REQUIRE_MESSAGE(rank, rank.error().ToString());
+  std::vector<std::thread> threads;
+  for (const Connected& rank : ranks)
+    threads.emplace_back([&communicator = **rank] {
+      std::int64_t one = 1;
+      CHECK(communicator.AllReduce(&one, &one, 1, DataType::kInt64, ReduceOp::kSum));
+      CHECK(one == 2);
+      CHECK(communicator.Close());
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_CASE("every option is in a table, and no other value is tried of one that is not") {
+  std::size_t equal = 0;
+  for (const auto& row : CommunicatorOptionTable()) equal += row.scope == OptionScope::kEqual;
+  for (const auto& row : ConnectOptionTable()) equal += row.scope == OptionScope::kEqual;
+  CHECK(equal == OtherValues().size());
+}
+
+}  // namespace agreed_options_test
+}  // namespace rondo
