@@ -3,6 +3,7 @@
 namespace rondo {
 
 std::string_view Name(DataType type) {
+  if (type == kInt128) return "int128";
   switch (type) {
     case DataType::kInt8: return "int8";
     case DataType::kUint8: return "uint8";

@@ -30,7 +30,12 @@ inline constexpr std::array kAllDataTypes{
     DataType::kFloat32, DataType::kFloat64, DataType::kBool,
 };
 
+// A signed integer of 16 bytes, in which averages of 64-bit integers travel. No user has it: it is in no list, and no
+// name gives it.
+inline constexpr auto kInt128 = static_cast<DataType>(12);
+
 constexpr std::size_t SizeOf(DataType type) {
+  if (type == kInt128) return 16;
   switch (type) {
     case DataType::kInt8:
     case DataType::kUint8:
@@ -51,6 +56,27 @@ constexpr bool IsFloating(DataType type) {
   return type == DataType::kFloat16 || type == DataType::kBfloat16 || type == DataType::kFloat32 ||
          type == DataType::kFloat64;
 }
+
+// The wider type in which elements of `type` can be summed: integers exactly, for as many ranks as a world may have,
+// and 16-bit floats with one rounding at the end. A type without a wider one is its own.
+constexpr DataType WideTypeOf(DataType type) {
+  switch (type) {
+    case DataType::kInt8: return DataType::kInt32;
+    case DataType::kUint8: return DataType::kUint32;
+    case DataType::kInt32: return DataType::kInt64;
+    case DataType::kUint32: return DataType::kUint64;
+    case DataType::kInt64:
+    case DataType::kUint64: return kInt128;
+    case DataType::kFloat16:
+    case DataType::kBfloat16: return DataType::kFloat32;
+    default: return type;
+  }
+}
+
+// The type in which an average of `type` is summed and divided, so that it is right wherever it fits `type`, however
+// large the sum is. float32 has no more room for bfloat16 than that has itself: what has no wider type that is worth
+// its bytes is scaled instead (collectives/kernels/reduce.h).
+constexpr DataType AverageTypeOf(DataType type) { return type == DataType::kBfloat16 ? type : WideTypeOf(type); }
 
 // "float32", "bfloat16", "bool" ...
 std::string_view Name(DataType type);

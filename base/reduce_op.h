@@ -17,8 +17,10 @@ enum class ReduceOp : std::uint8_t {
   kProd,     // integers wrap modulo 2^bits
   kMin,      // a NaN operand gives the canonical NaN; -0 is below +0
   kMax,      // likewise
-  kAvg,      // the sum, divided once by the world size at the end; integers round towards zero
-  kBand,     // bitwise on integers, logical on bool
+  // The sum, divided once by the world size at the end; integers round towards zero. Right wherever it fits the type:
+  // integers and float16 are summed in a wider one (AverageTypeOf), other floats scaled (kernels/reduce.h).
+  kAvg,
+  kBand,  // bitwise on integers, logical on bool
   kBor,
   kBxor,
   kPremulSum,  // the sum of scale * operand, each rank with its own scale; floating types only

@@ -168,7 +168,8 @@ Status CommunicatorCore::CheckBuffers(OperationRequest& request) const {
 }
 
 Status CommunicatorCore::CheckOperation(const OperationDescriptor& d) const {
-  if (SizeOf(d.type) == 0) return Fail(ErrorCode::kInvalidArgument, "{} is no data type", static_cast<int>(d.type));
+  if (SizeOf(d.type) == 0 || d.type == kInt128)
+    return Fail(ErrorCode::kInvalidArgument, "{} is no data type", static_cast<int>(d.type));
   if (!Reduces(d.collective)) return {};
   RONDO_TRY(CheckPairing(d.type, d.op));
   if (IsUserDefined(d.op) && static_cast<std::size_t>(UserOpIndex(d.op)) >= user_operations_.size())
@@ -178,8 +179,11 @@ Status CommunicatorCore::CheckOperation(const OperationDescriptor& d) const {
 }
 
 DataType CommunicatorCore::TravellingType(const OperationDescriptor& d, const OperationOptions& options) const {
+  if (!Reduces(d.collective)) return d.type;
   const bool wide = options.wide_partials.value_or(options_.wide_partials);
-  return wide && Reduces(d.collective) && IsHalf(d.type) && Rounds(d.op) ? DataType::kFloat32 : d.type;
+  if (wide && IsHalf(d.type) && Rounds(d.op)) return WideTypeOf(d.type);
+  // Alone in the world a rank divides by 1.
+  return d.op == ReduceOp::kAvg && world_size() > 1 ? AverageTypeOf(d.type) : d.type;
 }
 
 Call CommunicatorCore::CallOf(const OperationDescriptor& d, bool reproducible) const {
@@ -232,9 +236,13 @@ Status CommunicatorCore::Check(OperationRequest& request, const OperationOptions
   if (IsUserDefined(d.op)) request.user = user_operations_[static_cast<std::size_t>(UserOpIndex(d.op))].get();
 
   request.type = d.type;
+  request.is_in_place_for_user = request.in_place;
   d.type = TravellingType(d, options);
-  // What travels widened lies in memory of our own: who has a result has it there, too.
-  if (request.wide()) request.in_place = d.collective != Collective::kReduce || rank() == d.root;
+  if (request.wide()) {
+    d.user_type = request.type;
+    // What travels widened lies in memory of our own: who has a result has it there, too.
+    request.in_place = d.collective != Collective::kReduce || rank() == d.root;
+  }
   RONDO_ASSIGN(const Selection selection, Choose(d, options));
   d.algorithm = selection.algorithm;
   request.algorithm_is_asked = options.algorithm.has_value();

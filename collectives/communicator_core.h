@@ -254,6 +254,8 @@ class CommunicatorCore final : public PeerObserver,
   // Each rank decides for itself: nobody sees from where bytes come.
   Result<bool> MayLeaveInput(const OperationRequest& request);
   Result<OperationBuffers> BuffersOf(const OperationRequest& request);
+  static OperationBuffers UserBuffersOf(const OperationRequest& request, bool in_place);
+  void StartOnDevices(const OperationRequest& request);
   // Lives until the next is asked for.
   Result<const Plan*> PlanOf(const OperationRequest& request, bool in_place);
   // Hands an operation, or a window of one, to the runner; what is to be done when it has run.

@@ -25,7 +25,7 @@ Status CommunicatorCore::PrepareForGraph(OperationRequest& request) {
   const auto refuse = [&](std::string_view why) {
     return Fail(ErrorCode::kUnsupported, "{} cannot be captured into a graph: {}", d.ToString(), why);
   };
-  if (request.wide() || request.compares) return refuse("processors widen or compare its results");
+  if (!request.devices_serve_type() || request.compares) return refuse("processors widen or compare its results");
   if (request.user != nullptr) return refuse("no device knows a function of a user");
   if (world_size() > 1) {
     if (!options_.device_peers) return refuse("device_peers is off");

@@ -22,7 +22,7 @@ constexpr std::uint32_t kPollsBetweenGlances = 64;
 Status CommunicatorCore::PrepareCommon(MessageOperation& operation, std::uint64_t count,
                                        const MessageOptions& options) const {
   const std::size_t element_bytes = SizeOf(operation.type);
-  if (element_bytes == 0)
+  if (element_bytes == 0 || operation.type == kInt128)
     return Fail(ErrorCode::kInvalidArgument, "{} is no data type", static_cast<int>(operation.type));
   if (count > (std::uint64_t{1} << 62) / element_bytes)
     return Fail(ErrorCode::kInvalidArgument, "count {} of {} is more than memory can hold", count,

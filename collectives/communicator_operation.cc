@@ -55,29 +55,38 @@ Result<bool> CommunicatorCore::StartNext() {
     return true;
   }
   if (request.program != nullptr) [[unlikely]] {
-    RONDO_ASSIGN(const OperationBuffers buffers, BuffersOf(request));
-    std::string why;
-    runner_->StartOnDevices(request.descriptor, buffers, request.scale, request.in_place, device_queue_->peers(why),
-                            request.program);
+    StartOnDevices(request);
     return true;
   }
   RONDO_TRY(Begin(request));
   return true;
 }
 
-Result<OperationBuffers> CommunicatorCore::BuffersOf(const OperationRequest& request) {
+OperationBuffers CommunicatorCore::UserBuffersOf(const OperationRequest& request, bool in_place) {
   OperationBuffers buffers;
-  if (request.wide()) {
-    RONDO_ASSIGN(buffers, wide_partials_.Begin(request.input, request.input_elements, request.type, request.in_place));
-  } else {
-    buffers.input = static_cast<const std::byte*>(request.input);
-    buffers.output = static_cast<std::byte*>(request.output);
-    // In place, the engine is given the larger.
-    if (request.in_place && request.output_elements < request.input_elements)
-      buffers.output -= request.own_at * SizeOf(request.type);
-  }
+  buffers.input = static_cast<const std::byte*>(request.input);
+  buffers.output = static_cast<std::byte*>(request.output);
+  // In place, the engine is given the larger.
+  if (in_place && request.output_elements < request.input_elements)
+    buffers.output -= request.own_at * SizeOf(request.type);
   if (request.counts != nullptr) buffers.counts = *request.counts;
   return buffers;
+}
+
+Result<OperationBuffers> CommunicatorCore::BuffersOf(const OperationRequest& request) {
+  if (!request.wide()) return UserBuffersOf(request, request.in_place);
+  RONDO_ASSIGN(OperationBuffers buffers,
+               wide_partials_.Begin(request.input, request.input_elements, request.type, request.in_place));
+  if (request.counts != nullptr) buffers.counts = *request.counts;
+  return buffers;
+}
+
+// By the devices alone, which widen what they must on the way.
+void CommunicatorCore::StartOnDevices(const OperationRequest& request) {
+  std::string why;
+  const bool in_place = request.is_in_place_for_user;
+  runner_->StartOnDevices(request.on_user_elements(), UserBuffersOf(request, in_place), request.scale, in_place,
+                          device_queue_->peers(why), request.program);
 }
 
 Status CommunicatorCore::Begin(const OperationRequest& request) {
@@ -101,7 +110,8 @@ Result<const Plan*> CommunicatorCore::PlanOf(const OperationRequest& request, bo
                      .root = d.root,
                      .in_place = in_place,
                      .scaled = Reduces(d.collective) && d.op == ReduceOp::kPremulSum,
-                     .hosts = d.algorithm == Algorithm::kHierarchical ? &hosts_ : nullptr});
+                     .hosts = d.algorithm == Algorithm::kHierarchical ? &hosts_ : nullptr},
+                    /*averages=*/d.op == ReduceOp::kAvg);
 }
 
 Result<Progress> CommunicatorCore::PollCurrent() {
@@ -112,10 +122,10 @@ Result<Progress> CommunicatorCore::PollCurrent() {
   return runner_->Poll();
 }
 
-// Alike on all ranks. What a processor must see, or does, is done by way of the host: results that are compared or
-// rounded once, functions of users.
+// Alike on all ranks. What a processor must see, or does, is done by way of the host: results that are compared, wide
+// partials, functions of users.
 bool CommunicatorCore::MayRunOnDevices(const OperationRequest& request) const {
-  return options_.device_peers && !request.wide() && !request.compares && request.descriptor.count > 0 &&
+  return options_.device_peers && request.devices_serve_type() && !request.compares && request.descriptor.count > 0 &&
          request.descriptor.algorithm == Algorithm::kBoard && runner_->ServesDevices(request.descriptor) &&
          !(runner_->devices_take_turns() &&
            request.descriptor.BytesOfAll(world_size()) <= options_.device_turns_host_bytes);
@@ -146,9 +156,7 @@ Result<Progress> CommunicatorCore::PollOnDevices() {
   const OperationRequest& request = staging_.request();
   if (on_devices_ == OnDevices::kUntried) {
     on_devices_ = OnDevices::kRunning;
-    RONDO_ASSIGN(const OperationBuffers buffers, BuffersOf(request));
-    std::string why;
-    runner_->StartOnDevices(request.descriptor, buffers, request.scale, request.in_place, device_queue_->peers(why));
+    StartOnDevices(request);
   }
   RONDO_ASSIGN(const Progress progress, runner_->Poll());
   if (progress != Progress::kComplete) return progress;
@@ -214,7 +222,8 @@ void CommunicatorCore::CompleteCurrent() {
 
 void CommunicatorCore::End(const OperationRequest& request) {
   const std::uint64_t first = request.output_elements < request.input_elements ? request.own_at : 0;
-  if (request.wide()) wide_partials_.End(request.output, first, request.output_elements, request.type);
+  const bool is_widened_here = request.wide() && request.program == nullptr;  // and not by the devices, in a graph
+  if (is_widened_here) wide_partials_.End(request.output, first, request.output_elements, request.type);
   if (request.compares) [[unlikely]] {  // before the memory is the user's again
     request.comparison->of = request.descriptor;
     request.comparison->own =

@@ -38,6 +38,7 @@ struct OperationRequest {
   Duration timeout{};
   std::uint64_t input_elements = 0;  // what this rank brings and gets
   std::uint64_t output_elements = 0;
+  bool is_in_place_for_user = false;    // as the call was made; differs from the next only if wide()
   bool in_place = false;                // input and output are one memory ...
   std::uint64_t own_at = 0;             // ... in which the smaller begins at this element
   DataType type = DataType::kUint8;     // of the user's elements; descriptor.type is of what travels
@@ -61,7 +62,18 @@ struct OperationRequest {
   // Once issued: of an operation that compares where its checksum goes, of the all_gather behind it what that fills.
   ResultComparison* comparison = nullptr;
 
-  bool wide() const { return type != descriptor.type; }  // 16-bit floats that are reduced in float32
+  bool wide() const { return type != descriptor.type; }  // reduced in a wider type than the user's
+  // Whether devices give the same result from the user's elements alone: they widen averages on the way.
+  bool devices_serve_type() const {
+    return !wide() || (descriptor.op == ReduceOp::kAvg && descriptor.type == AverageTypeOf(type));
+  }
+  // The descriptor of the same operation on devices. REQUIRES: devices_serve_type().
+  OperationDescriptor on_user_elements() const {
+    OperationDescriptor own = descriptor;
+    own.type = type;
+    own.user_type = OperationDescriptor::kSameType;
+    return own;
+  }
   // As the flight recorder takes it.
   CollectiveCall recorded() const {
     return {.sequence = descriptor.sequence,

@@ -7,13 +7,13 @@
 namespace rondo {
 
 Result<OperationBuffers> WidePartials::Begin(const void* input, std::uint64_t elements, DataType type, bool in_place) {
-  const std::uint64_t bytes = elements * SizeOf(DataType::kFloat32);
+  const DataType wide = WideTypeOf(type);
+  const std::uint64_t bytes = elements * SizeOf(wide);
   if (bytes > bytes_) {
     if (bytes > max_bytes_)
       return Fail(ErrorCode::kResource,
-                  "wide partials of {} {} need {} bytes, the limit "
-                  "(max_scratch_bytes) is {}",
-                  elements, Name(type), bytes, max_bytes_);
+                  "{} {} that are reduced in {} need {} bytes, the limit (max_scratch_bytes) is {}", elements,
+                  Name(type), Name(wide), bytes, max_bytes_);
     bytes_ = 0;
     memory_.reset(new (std::nothrow) std::byte[bytes]);
     if (memory_ == nullptr)
@@ -32,7 +32,7 @@ Result<OperationBuffers> WidePartials::Begin(const void* input, std::uint64_t el
 }
 
 void WidePartials::End(void* output, std::uint64_t first, std::uint64_t elements, DataType type) const {
-  const std::byte* const from = memory_.get() + first * SizeOf(DataType::kFloat32);
+  const std::byte* const from = memory_.get() + first * SizeOf(WideTypeOf(type));
   Narrow(static_cast<std::byte*>(output), from, elements, type);
 }
 

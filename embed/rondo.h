@@ -140,7 +140,8 @@ enum {
   RONDO_PROD = 2,
   RONDO_MIN = 3, /* a NaN gives NaN; -0 is below +0 */
   RONDO_MAX = 4,
-  RONDO_AVG = 5, /* the sum, divided once at the end; integers round towards zero */
+  RONDO_AVG = 5, /* the sum, divided once at the end; integers round towards zero. Right where it fits the type,
+                    although the sum does not */
   RONDO_BAND = 6,
   RONDO_BOR = 7,
   RONDO_BXOR = 8,      /* bitwise on integers, logical on bool */
@@ -166,7 +167,8 @@ typedef struct rondo_options {
   const char* algorithm;      /* "ring", "tree" ...: rondo explain lists them; NULL: the fastest. Equal on all ranks */
   double scale;               /* of RONDO_PREMUL_SUM, default 1 */
   rondo_choice reproducible;  /* the left fold in rank order, whatever the algorithm. Equal on all ranks */
-  rondo_choice wide_partials; /* 16-bit floats travel as float32 and round once. Equal on all ranks */
+  rondo_choice wide_partials; /* 16-bit floats travel as float32 and round once, as averages of float16 always do.
+                                 Equal on all ranks */
   rondo_choice compare_results; /* ranks compare what they got. Equal on all ranks */
   rondo_memory_kind memory;     /* of all its buffers. Equal on all ranks */
   /* A cudaStream_t, of RONDO_MEMORY_CUDA: the operation comes after all that is on it when it is called, and what is

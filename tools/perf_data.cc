@@ -294,6 +294,7 @@ CheckedData MakeReduceData(DataType type, ReduceOp op, int world_size, Rank rank
 }
 
 MovedElements::MovedElements(DataType type) {
+  RONDO_CHECK(SizeOf(type) <= sizeof(std::uint64_t), "data type {}", static_cast<int>(type));
   std::vector<std::byte> bytes(kPeriodElements * SizeOf(type));
   for (std::uint64_t i = 0; i < kPeriodElements; ++i) {
     std::uint64_t bits = Hash(i, 0);

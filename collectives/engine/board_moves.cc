@@ -236,7 +236,9 @@ void BoardPath::Fold(Rank rank, std::byte* destination, const std::byte* first, 
                      .destination = destination,
                      .left = rank == 1 ? first : destination,
                      .right = next,
-                     .bytes = bytes});
+                     .bytes = bytes,
+                     .left_is_input = rank == 1,
+                     .right_is_input = true});
 }
 
 }  // namespace rondo

@@ -311,7 +311,9 @@ Result<bool> BoardPath::FoldOn() {
                      .destination = output,
                      .left = r == 1 ? operand(0) : output,
                      .right = operand(r),
-                     .bytes = window.bytes});
+                     .bytes = window.bytes,
+                     .left_is_input = r == 1,
+                     .right_is_input = true});
   }
   if (!is_done()) return false;
   operand_ = kNoRank;

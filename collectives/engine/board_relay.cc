@@ -119,7 +119,9 @@ void BoardPath::FoldWindow(std::uint64_t number) {
                    .destination = slot,
                    .left = slot,
                    .right = own,
-                   .bytes = window.bytes});
+                   .bytes = window.bytes,
+                   .left_is_input = rank_ == 1,
+                   .right_is_input = true});
 }
 
 bool BoardPath::RelayHasNews() const {

@@ -408,6 +408,8 @@ bool Engine::ReducePayload(std::uint32_t index, LaneUse& use, std::uint64_t end)
                    .left = step.incoming_left ? incoming : own,
                    .right = step.incoming_left ? own : incoming,
                    .bytes = bytes,
+                   .left_is_input = step.left_is_input,
+                   .right_is_input = step.right_is_input,
                });
     state.submitted += bytes;
     use.stepped_over += bytes;
@@ -477,6 +479,8 @@ bool Engine::RunLocally(std::uint32_t index) {
                                .left = step.incoming_left ? source : destination,
                                .right = step.incoming_left ? destination : source,
                                .bytes = piece,
+                               .left_is_input = step.left_is_input,
+                               .right_is_input = step.right_is_input,
                            });
     } else {
       mover_.Submit(index, {

@@ -151,6 +151,8 @@ bool Engine::ReduceVerified(std::uint32_t index, LaneUse& use) {
                    .left = step.incoming_left ? incoming : own,
                    .right = step.incoming_left ? own : incoming,
                    .bytes = end - state.submitted,
+                   .left_is_input = step.left_is_input,
+                   .right_is_input = step.right_is_input,
                });
     state.submitted = end;
   }

@@ -23,15 +23,21 @@ constexpr std::size_t kSequenceAt = 0, kCountAt = 8, kRootAt = 16, kCollectiveAt
                       kAlgorithmAt = 23;
 static_assert(kAlgorithmAt + 1 == kDescriptorBytes);
 constexpr std::byte kVarying{0x80}, kOnDevices{0x40}, kInGraph{0x20};  // in the byte of the collective
+// The byte of the data type has the type that travels in its lower half, and the users' type, if another, in its upper.
+constexpr int kUserTypeShift = 4;
+constexpr std::byte kTypeMask{0x0F};
 
 }  // namespace
 
 bool OperationDescriptor::operator==(const OperationDescriptor& other) const {
-  const auto agreed = [](const OperationDescriptor& d) {
-    return std::tie(d.sequence, d.count, d.collective, d.type, d.op, d.algorithm, d.root, d.varying, d.on_devices,
-                    d.in_graph);
-  };
-  return agreed(*this) == agreed(other);
+  // Every field by name, so that the compiler refuses a new one until it is decided whether ranks compare it. Only the
+  // window is not: a decoded descriptor has none.
+  const auto& [sequence, count, collective, type, op, algorithm, root, varying, on_devices, in_graph, user_type,
+               window] = *this;
+  static_cast<void>(window);
+  return std::tie(sequence, count, collective, type, op, algorithm, root, varying, on_devices, in_graph, user_type) ==
+         std::tie(other.sequence, other.count, other.collective, other.type, other.op, other.algorithm, other.root,
+                  other.varying, other.on_devices, other.in_graph, other.user_type);
 }
 
 std::uint64_t OperationDescriptor::BytesOfAll(int world_size) const {
@@ -47,9 +53,11 @@ std::uint64_t OperationDescriptor::BytesOfAll(int world_size) const {
 std::string OperationDescriptor::ToString() const {
   if (!ParseCollective(Name(collective))) return fmt::format("unknown collective {}", static_cast<int>(collective));
   std::string text = fmt::format("{}{}", Name(collective), varying ? "_v" : "");
-  if (collective != Collective::kBarrier) text += fmt::format(" {}", Name(type));
+  const bool is_widened = user_type != kSameType;
+  if (collective != Collective::kBarrier) text += fmt::format(" {}", Name(is_widened ? user_type : type));
   if (collective != Collective::kBarrier && !(varying && count == 0)) text += fmt::format(" x {}", count);
   if (Reduces(collective)) text += fmt::format(" {}", Name(op));
+  if (is_widened) text += fmt::format(" in {}", Name(type));
   const bool from_root = collective == Collective::kBroadcast || collective == Collective::kScatter;
   if (HasRoot(collective)) text += fmt::format(" {} rank {}", from_root ? "from" : "to", root);
   if (on_devices) text += in_graph ? " in a graph" : " on devices";
@@ -64,7 +72,8 @@ void Encode(const OperationDescriptor& descriptor, std::span<std::byte, kDescrip
   to[kCollectiveAt] = static_cast<std::byte>(descriptor.collective) | (descriptor.varying ? kVarying : std::byte{}) |
                       (descriptor.on_devices ? kOnDevices : std::byte{}) |
                       (descriptor.in_graph ? kInGraph : std::byte{});
-  to[kDataTypeAt] = static_cast<std::byte>(descriptor.type);
+  to[kDataTypeAt] = static_cast<std::byte>(descriptor.type) | static_cast<std::byte>(descriptor.user_type)
+                                                                  << kUserTypeShift;
   to[kOpAt] = static_cast<std::byte>(descriptor.op);
   to[kAlgorithmAt] = static_cast<std::byte>(descriptor.algorithm);
 }
@@ -79,7 +88,8 @@ OperationDescriptor DecodeDescriptor(std::span<const std::byte, kDescriptorBytes
   descriptor.varying = (from[kCollectiveAt] & kVarying) != std::byte{};
   descriptor.on_devices = (from[kCollectiveAt] & kOnDevices) != std::byte{};
   descriptor.in_graph = (from[kCollectiveAt] & kInGraph) != std::byte{};
-  descriptor.type = static_cast<DataType>(from[kDataTypeAt]);
+  descriptor.type = static_cast<DataType>(from[kDataTypeAt] & kTypeMask);
+  descriptor.user_type = static_cast<DataType>(from[kDataTypeAt] >> kUserTypeShift);
   descriptor.op = static_cast<ReduceOp>(from[kOpAt]);
   descriptor.algorithm = static_cast<Algorithm>(from[kAlgorithmAt]);
   return descriptor;

@@ -34,7 +34,11 @@ struct OperationDescriptor {
   // Memory of devices, which goes by windows: ranks that have theirs on the host would cut otherwise.
   bool on_devices = false;
   bool in_graph = false;  // what the devices do is captured now, and done when the graphs are launched
-  // Of every block, what is worked on now: a window; 0: all. Follows from the rest, and so is on no wire.
+  // The type of the users' elements, if `type`, which travels, is wider (WideTypeOf); otherwise kSameType.
+  static constexpr DataType kSameType{};
+  DataType user_type = kSameType;
+  // Of every block, what is worked on now: a window; 0: all. It follows from the rest and from device_window_bytes,
+  // which the ranks have compared (CommunicatorOptions), and so is on no wire.
   std::uint64_t window = 0;
   std::uint64_t elements() const { return window != 0 ? window : count; }
   // Of the vector, or of all its blocks; of what is worked on now. REQUIRES: not varying.
@@ -42,7 +46,7 @@ struct OperationDescriptor {
   // In what they must agree on.
   bool operator==(const OperationDescriptor& other) const;
   // "all_reduce float32 x 1000 sum by ring", "broadcast int8 x 3 from rank 2 by tree", "barrier by dissemination",
-  // "all_to_all_v int32 by direct"
+  // "all_to_all_v int32 by direct", "all_reduce float16 x 3 avg in float32 by ring"
   std::string ToString() const;
 };
 

@@ -13,6 +13,7 @@ void HostMover::Start(const MoveContext& context, std::size_t streams) {
     reduce_ = FindReduce(context.type, context.op);
   }
   context_ = context;
+  scale_ = context.op == ReduceOp::kAvg ? AverageScaleOf(context.type, context.world_size) : 1.0;
   done_.assign(streams, 0);
 }
 
@@ -31,10 +32,19 @@ void HostMover::Submit(std::uint32_t stream, const Move& move) {
     case MoveKind::kDivide: DivideBy(move.destination, move.left, elements, context_.type, context_.world_size); break;
     case MoveKind::kReduce:
       RONDO_CHECK(reduce_ != nullptr, "{} on {}", Name(context_.op), Name(context_.type));
-      reduce_(move.destination, move.left, move.right, elements);
+      if (scale_ != 1.0 && (move.left_is_input || move.right_is_input)) {
+        SumScaled(move.destination, move.left, move.right, elements, context_.type, FactorsOf(move));
+      } else {
+        reduce_(move.destination, move.left, move.right, elements);
+      }
       break;
     case MoveKind::kReduceDivide:
-      SumAndDivide(move.destination, move.left, move.right, elements, context_.type, context_.world_size);
+      if (scale_ != 1.0) {
+        SumScaledAndDivide(move.destination, move.left, move.right, elements, context_.type, FactorsOf(move),
+                           context_.world_size * scale_);
+      } else {
+        SumAndDivide(move.destination, move.left, move.right, elements, context_.type, context_.world_size);
+      }
       break;
   }
   done_[stream] += move.bytes;

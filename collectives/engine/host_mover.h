@@ -20,6 +20,10 @@ class HostMover final : public Mover {
   MoveContext context_;
   std::size_t element_bytes_ = 1;
   ReduceFunction reduce_ = nullptr;
+  ScaleFactors FactorsOf(const Move& move) const {
+    return {move.left_is_input ? scale_ : 1.0, move.right_is_input ? scale_ : 1.0};
+  }
+  double scale_ = 1.0;  // of the inputs of an average
   std::vector<std::uint64_t> done_;
 };
 

@@ -17,6 +17,8 @@ enum class MoveKind : std::uint8_t {
   kReduce,        // destination = left op right
   kReduceDivide,  // destination = (left op right) / world_size
 };
+// Averages scale each operand that is an input on its way (kernels/reduce.h, AverageScaleOf): kReduce is then the sum
+// of scaled operands, and kReduceDivide divides by the scaled world_size.
 
 // Whole elements only. Memory is lent until the bytes count as done; destination may be left or right, no other
 // overlap.
@@ -26,7 +28,9 @@ struct Move {
   const std::byte* left = nullptr;
   const std::byte* right = nullptr;  // of kReduce, kReduceDivide
   std::size_t bytes = 0;
-  bool past_caches = false;  // of kCopy: nobody reads the destination soon (kernels/copy.h)
+  bool left_is_input = false;   // of kReduce, kReduceDivide: a rank brought it so, and nothing is combined into it yet
+  bool right_is_input = false;  // likewise
+  bool past_caches = false;     // of kCopy: nobody reads the destination soon (kernels/copy.h)
 };
 
 // What all moves of one operation share.

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "collectives/algorithms/table.h"
+#include "collectives/schedule/inputs.h"
 #include "collectives/schedule/project.h"
 
 namespace rondo {
@@ -80,12 +81,33 @@ Plan MakePlan(const ScheduleKey& key, std::uint32_t chunks, const RankSchedule& 
   return plan;
 }
 
-Result<const Plan*> PlanCache::Get(const ScheduleKey& key) {
+const Plan* PlanCache::Knowing(Plan& plan, bool averages) const {
+  if (!averages || plan.knows_inputs || !Reduces(plan.key.collective)) return &plan;
+  plan.knows_inputs = true;
+  const AlgorithmEntry* const algorithm = FindAlgorithm(plan.key.collective, plan.key.algorithm);
+  const ReductionInputs inputs = FindInputs(*algorithm, plan.key, rank_);
+  std::size_t local = 0;
+  for (PlanStep& step : plan.steps) {
+    if (step.kind == StepKind::kRecvReduce) {
+      const ReductionInputs::Arriving& found = inputs.arriving.at(step.transfer);
+      step.left_is_input = step.incoming_left ? found.incoming : found.own;
+      step.right_is_input = step.incoming_left ? found.own : found.incoming;
+    } else if (step.kind == StepKind::kReduce) {
+      step.left_is_input = inputs.local[local++];
+      step.right_is_input = true;
+    }
+  }
+  RONDO_CHECK(local == inputs.local.size(), "{} local reductions, of {} it is known what they combine", local,
+              inputs.local.size());
+  return &plan;
+}
+
+Result<const Plan*> PlanCache::Get(const ScheduleKey& key, bool averages) {
   ++uses_;
   for (Entry& entry : entries_) {
     if (entry.plan->key == key) {
       entry.last_use = uses_;
-      return entry.plan.get();
+      return Knowing(*entry.plan, averages);
     }
   }
   const AlgorithmEntry* algorithm = FindAlgorithm(key.collective, key.algorithm);
@@ -101,7 +123,7 @@ Result<const Plan*> PlanCache::Get(const ScheduleKey& key) {
                                     [](const Entry& a, const Entry& b) { return a.last_use < b.last_use; }));
   }
   entries_.push_back({uses_, std::move(plan)});
-  return entries_.back().plan.get();
+  return Knowing(*entries_.back().plan, averages);
 }
 
 }  // namespace rondo

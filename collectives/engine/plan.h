@@ -19,7 +19,9 @@ struct PlanStep {
   bool incoming_left;
   bool scale;
   bool finish;
-  std::uint32_t transfer;
+  bool left_is_input = false;   // of recv_reduce and reduce, in plans of averages: schedule/inputs.h
+  bool right_is_input = false;  // likewise
+  std::uint32_t transfer = 0;
   ChunkRange chunks;
   std::uint32_t block;          // of the first chunk
   std::uint32_t scratch_range;  // index into Plan::scratch, where a side of the step lies in scratch
@@ -45,8 +47,9 @@ struct Plan {
   std::vector<ChunkRange> scratch;  // what scratch holds, packed
   // Each buffer is one piece of the virtual vector, so that position and address differ by one number per buffer.
   bool has_plain_buffers = true;
-  bool in_slices = false;  // a large vector may be worked off in slices (slices.h)
-  bool apart = false;      // no transfer spans blocks, so that each block may be cut into shares (railed_engine.h)
+  bool in_slices = false;     // a large vector may be worked off in slices (slices.h)
+  bool knows_inputs = false;  // its steps say which of their operands are
+  bool apart = false;         // no transfer spans blocks, so that each block may be cut into shares (railed_engine.h)
   std::vector<PlanStep> steps;
   std::vector<Dependency> dependencies;
   std::vector<PlanQueue> queues;
@@ -66,14 +69,16 @@ class PlanCache {
  public:
   PlanCache(Rank rank, std::size_t limit) : rank_(rank), limit_(limit) {}
 
-  // Lives until the next call. kInvalidArgument where the algorithm does not serve the collective.
-  Result<const Plan*> Get(const ScheduleKey& key);
+  // Lives until the next call. kInvalidArgument where the algorithm does not serve the collective. For an average the
+  // plan must know which operands are inputs, which takes as long again as to make it.
+  Result<const Plan*> Get(const ScheduleKey& key, bool averages = true);
 
  private:
   struct Entry {
     std::uint64_t last_use = 0;
     std::unique_ptr<Plan> plan;
   };
+  const Plan* Knowing(Plan& plan, bool averages) const;
   Rank rank_;
   std::size_t limit_;
   std::uint64_t uses_ = 0;

@@ -1,4 +1,5 @@
-// Averages of integers: plain C++, because processors have no vectors of integer division.
+// Averages of integers, and the wider types in which they travel: plain C++, because processors have no vectors of
+// integer division, nor of 128-bit integers. Compilers make vectors of the conversions.
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -7,6 +8,18 @@
 
 namespace rondo::kernels {
 namespace {
+
+__extension__ using Int128 = __int128;
+__extension__ using Uint128 = unsigned __int128;
+
+template <typename T>
+struct UnsignedOf {
+  using Type = std::make_unsigned_t<T>;
+};
+template <>
+struct UnsignedOf<Int128> {
+  using Type = Uint128;
+};
 
 template <typename T>
 T LoadAt(const std::byte* from, std::size_t index) {
@@ -25,7 +38,7 @@ template <typename T>
 T Divide(T value, int divisor) {
   if constexpr (std::is_same_v<T, std::uint64_t>) {
     return value / static_cast<std::uint64_t>(divisor);
-  } else if constexpr (sizeof(T) == 1 || std::is_same_v<T, std::int32_t>) {
+  } else if constexpr (sizeof(T) == 1 || sizeof(T) == 16 || std::is_same_v<T, std::int32_t>) {
     return static_cast<T>(value / divisor);
   } else {
     return static_cast<T>(static_cast<std::int64_t>(value) / divisor);
@@ -40,16 +53,22 @@ void DivideAll(std::byte* destination, const std::byte* source, std::size_t elem
 template <typename T>
 void SumAndDivideAll(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements,
                      int divisor) {
-  using Unsigned = std::make_unsigned_t<T>;  // where wrapping is defined
+  using Unsigned = typename UnsignedOf<T>::Type;  // where wrapping is defined
   for (std::size_t i = 0; i < elements; ++i) {
     const auto sum = static_cast<Unsigned>(LoadAt<Unsigned>(left, i) + LoadAt<Unsigned>(right, i));
     StoreAt(destination, i, Divide(static_cast<T>(sum), divisor));
   }
 }
 
+template <typename From, typename To>
+void Convert(std::byte* destination, const std::byte* source, std::size_t elements) {
+  for (std::size_t i = 0; i < elements; ++i) StoreAt(destination, i, static_cast<To>(LoadAt<From>(source, i)));
+}
+
 }  // namespace
 
 void DivideIntegers(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, int divisor) {
+  if (type == kInt128) return DivideAll<Int128>(destination, source, elements, divisor);
   switch (type) {
     case DataType::kInt8: return DivideAll<std::int8_t>(destination, source, elements, divisor);
     case DataType::kUint8: return DivideAll<std::uint8_t>(destination, source, elements, divisor);
@@ -63,6 +82,7 @@ void DivideIntegers(std::byte* destination, const std::byte* source, std::size_t
 
 void SumAndDivideIntegers(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements,
                           DataType type, int divisor) {
+  if (type == kInt128) return SumAndDivideAll<Int128>(destination, left, right, elements, divisor);
   switch (type) {
     case DataType::kInt8: return SumAndDivideAll<std::int8_t>(destination, left, right, elements, divisor);
     case DataType::kUint8: return SumAndDivideAll<std::uint8_t>(destination, left, right, elements, divisor);
@@ -70,6 +90,35 @@ void SumAndDivideIntegers(std::byte* destination, const std::byte* left, const s
     case DataType::kUint32: return SumAndDivideAll<std::uint32_t>(destination, left, right, elements, divisor);
     case DataType::kInt64: return SumAndDivideAll<std::int64_t>(destination, left, right, elements, divisor);
     case DataType::kUint64: return SumAndDivideAll<std::uint64_t>(destination, left, right, elements, divisor);
+    default: return;
+  }
+}
+
+void SumInt128(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements) {
+  for (std::size_t i = 0; i < elements; ++i)
+    StoreAt(destination, i, LoadAt<Uint128>(left, i) + LoadAt<Uint128>(right, i));
+}
+
+void WidenIntegers(std::byte* destination, const std::byte* source, std::size_t elements, DataType type) {
+  switch (type) {
+    case DataType::kInt8: return Convert<std::int8_t, std::int32_t>(destination, source, elements);
+    case DataType::kUint8: return Convert<std::uint8_t, std::uint32_t>(destination, source, elements);
+    case DataType::kInt32: return Convert<std::int32_t, std::int64_t>(destination, source, elements);
+    case DataType::kUint32: return Convert<std::uint32_t, std::uint64_t>(destination, source, elements);
+    case DataType::kInt64: return Convert<std::int64_t, Int128>(destination, source, elements);
+    case DataType::kUint64: return Convert<std::uint64_t, Int128>(destination, source, elements);
+    default: return;
+  }
+}
+
+void NarrowIntegers(std::byte* destination, const std::byte* source, std::size_t elements, DataType type) {
+  switch (type) {
+    case DataType::kInt8: return Convert<std::int32_t, std::int8_t>(destination, source, elements);
+    case DataType::kUint8: return Convert<std::uint32_t, std::uint8_t>(destination, source, elements);
+    case DataType::kInt32: return Convert<std::int64_t, std::int32_t>(destination, source, elements);
+    case DataType::kUint32: return Convert<std::uint64_t, std::uint32_t>(destination, source, elements);
+    case DataType::kInt64: return Convert<Int128, std::int64_t>(destination, source, elements);
+    case DataType::kUint64: return Convert<Int128, std::uint64_t>(destination, source, elements);
     default: return;
   }
 }

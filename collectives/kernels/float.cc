@@ -81,7 +81,27 @@ void Scale(std::byte* destination, const std::byte* source, std::size_t elements
   }
 }
 
-Family Functions() { return {Find, SumAndDivide, Divide, Scale}; }
+void SumScaled(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements,
+               DataType type, ScaleFactors factors) {
+  if (type == DataType::kFloat64) {
+    Walk(hn::ScalableTag<double>(), destination, left, right, elements, ScaledBy<double>(factors));
+  } else {
+    Walk(hn::ScalableTag<float>(), destination, left, right, elements, ScaledBy<float>(factors));
+  }
+}
+
+void SumScaledAndDivide(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements,
+                        DataType type, ScaleFactors factors, double divisor) {
+  if (type == DataType::kFloat64) {
+    const FloatSumScaledAndDivide<double> op{ScaledBy<double>(factors), divisor};
+    Walk(hn::ScalableTag<double>(), destination, left, right, elements, op);
+  } else {
+    const FloatSumScaledAndDivide<float> op{ScaledBy<float>(factors), static_cast<float>(divisor)};
+    Walk(hn::ScalableTag<float>(), destination, left, right, elements, op);
+  }
+}
+
+Family Functions() { return {Find, SumAndDivide, Divide, Scale, SumScaled, SumScaledAndDivide}; }
 
 }  // namespace
 }  // namespace HWY_NAMESPACE

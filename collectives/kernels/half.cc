@@ -185,6 +185,20 @@ void Scale(std::byte* destination, const std::byte* source, std::size_t elements
   WalkWidened<Float16>(destination, source, elements, op);
 }
 
+void SumScaled(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements,
+               DataType type, ScaleFactors factors) {
+  const FloatSumScaled<float> op = ScaledBy<float>(factors);
+  if (type == DataType::kBfloat16) return WalkWidened<Bfloat16>(destination, left, right, elements, op);
+  WalkWidened<Float16>(destination, left, right, elements, op);
+}
+
+void SumScaledAndDivide(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements,
+                        DataType type, ScaleFactors factors, double divisor) {
+  const FloatSumScaledAndDivide<float> op{ScaledBy<float>(factors), static_cast<float>(divisor)};
+  if (type == DataType::kBfloat16) return WalkWidened<Bfloat16>(destination, left, right, elements, op);
+  WalkWidened<Float16>(destination, left, right, elements, op);
+}
+
 // Between a 16-bit type and float32, a vector of float32 at a time.
 template <class Type>
 void WidenAll(std::byte* destination, const std::byte* source, std::size_t elements) {
@@ -221,7 +235,8 @@ void Narrow(std::byte* destination, const std::byte* source, std::size_t element
   if (type == DataType::kBfloat16) return NarrowAll<Bfloat16>(destination, source, elements);
   NarrowAll<Float16>(destination, source, elements);
 }
-Family Functions() { return {Find, SumAndDivide, Divide, Scale}; }
+
+Family Functions() { return {Find, SumAndDivide, Divide, Scale, SumScaled, SumScaledAndDivide}; }
 
 #undef RONDO_HAVE_F16_CONVERSION
 

@@ -134,7 +134,7 @@ ReduceFunction Find(DataType type, ReduceOp op) {
   }
 }
 
-Family Functions() { return {Find, SumAndDivideIntegers, DivideIntegers, nullptr}; }
+Family Functions() { return {Find, SumAndDivideIntegers, DivideIntegers, nullptr, nullptr, nullptr}; }
 
 }  // namespace
 }  // namespace HWY_NAMESPACE

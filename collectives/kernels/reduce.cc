@@ -18,6 +18,7 @@ kernels::Family FamilyOf(DataType type) {
 ReduceFunction FindReduce(DataType type, ReduceOp op) {
   if (IsUserDefined(op) || !CheckPairing(type, op)) return nullptr;
   if (op == ReduceOp::kAvg || op == ReduceOp::kPremulSum) op = ReduceOp::kSum;
+  if (type == kInt128) return op == ReduceOp::kSum ? kernels::SumInt128 : nullptr;
   return FamilyOf(type).find_reduce(type, op);
 }
 
@@ -32,19 +33,40 @@ void DivideBy(std::byte* destination, const std::byte* source, std::size_t eleme
   FamilyOf(type).divide(destination, source, elements, type, world_size);
 }
 
+double AverageScaleOf(DataType type, int world_size) {
+  if (type != DataType::kBfloat16 && type != DataType::kFloat32 && type != DataType::kFloat64) return 1.0;
+  double scale = 1.0;
+  while (scale * world_size > 1.0) scale /= 2;
+  return scale;
+}
+
+void SumScaled(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements,
+               DataType type, ScaleFactors factors) {
+  RONDO_CHECK(IsFloating(type), "a scaled sum of {}", Name(type));
+  FamilyOf(type).sum_scaled(destination, left, right, elements, type, factors);
+}
+
+void SumScaledAndDivide(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements,
+                        DataType type, ScaleFactors factors, double divisor) {
+  RONDO_CHECK(IsFloating(type), "a scaled sum of {}", Name(type));
+  FamilyOf(type).sum_scaled_and_divide(destination, left, right, elements, type, factors, divisor);
+}
+
 void Scale(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, double factor) {
   RONDO_CHECK(IsFloating(type), "a pre-multiplied sum of {}", Name(type));
   FamilyOf(type).scale(destination, source, elements, type, factor);
 }
 
 void Widen(std::byte* destination, const std::byte* source, std::size_t elements, DataType type) {
-  RONDO_CHECK(IsHalf(type), "{} has no wider form", Name(type));
-  kernels::WidenHalves(destination, source, elements, type);
+  RONDO_CHECK(WideTypeOf(type) != type, "{} has no wider form", Name(type));
+  if (IsHalf(type)) return kernels::WidenHalves(destination, source, elements, type);
+  kernels::WidenIntegers(destination, source, elements, type);
 }
 
 void Narrow(std::byte* destination, const std::byte* source, std::size_t elements, DataType type) {
-  RONDO_CHECK(IsHalf(type), "{} has no wider form", Name(type));
-  kernels::NarrowHalves(destination, source, elements, type);
+  RONDO_CHECK(WideTypeOf(type) != type, "{} has no wider form", Name(type));
+  if (IsHalf(type)) return kernels::NarrowHalves(destination, source, elements, type);
+  kernels::NarrowIntegers(destination, source, elements, type);
 }
 
 }  // namespace rondo

@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "base/half.h"
+#include "collectives/kernels/reduce.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rondo::kernels {
@@ -154,6 +155,35 @@ struct FloatDivide {
     return CanonicalNan(d, hn::Div(source, hn::Set(d, divisor)));
   }
 };
+
+// Each product is rounded before the sum: this is compiled without contraction (BUILD).
+template <typename T>
+struct FloatSumScaled {
+  T left_factor, right_factor;
+  template <class D>
+  HWY_INLINE hn::VFromD<D> Sum(D d, hn::VFromD<D> left, hn::VFromD<D> right) const {
+    return hn::Add(hn::Mul(left, hn::Set(d, left_factor)), hn::Mul(right, hn::Set(d, right_factor)));
+  }
+  template <class D>
+  HWY_INLINE hn::VFromD<D> operator()(D d, hn::VFromD<D> left, hn::VFromD<D> right) const {
+    return CanonicalNan(d, Sum(d, left, right));
+  }
+};
+
+template <typename T>
+struct FloatSumScaledAndDivide {
+  FloatSumScaled<T> scaled;
+  T divisor;
+  template <class D>
+  HWY_INLINE hn::VFromD<D> operator()(D d, hn::VFromD<D> left, hn::VFromD<D> right) const {
+    return CanonicalNan(d, hn::Div(scaled.Sum(d, left, right), hn::Set(d, divisor)));
+  }
+};
+
+template <typename T>
+FloatSumScaled<T> ScaledBy(ScaleFactors factors) {
+  return {static_cast<T>(factors.left), static_cast<T>(factors.right)};
+}
 
 template <typename T>
 struct FloatScale {

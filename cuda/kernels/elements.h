@@ -1,8 +1,10 @@
 // The arithmetic of device reductions on one element, in C++ that nvcc and the host's compiler both understand.
 //
 // The bits are those of collectives/kernels/reduce.h, whose comment says what they are: 16-bit floats are computed in
-// float32 and rounded after each operation, NaNs are canonical, -0 is below +0, integers wrap. Compile without
-// contraction (nvcc -fmad=false), which would round a product and a sum as one.
+// float32 and rounded after each operation, NaNs are canonical, -0 is below +0, integers wrap. Averages are those of
+// AverageTypeOf (base/dtype.h): integers and float16 are summed in a wider type, and narrowed once, at the end; other
+// floats are scaled by AverageScaleOf (collectives/kernels/reduce.h) as they are loaded. Compile without contraction
+// (nvcc -fmad=false), which would round a product and a sum as one.
 #pragma once
 
 #include <cstdint>
@@ -140,8 +142,7 @@ RONDO_HOST_DEVICE T Combine(T left, T right) {
     return left != right;
   } else if constexpr (std::is_integral_v<T>) {
     using U = Wrapping<T>;
-    if constexpr (kOp == ReduceOp::kSum || kOp == ReduceOp::kAvg)
-      return static_cast<T>(static_cast<U>(left) + static_cast<U>(right));
+    if constexpr (kOp == ReduceOp::kSum) return static_cast<T>(static_cast<U>(left) + static_cast<U>(right));
     if constexpr (kOp == ReduceOp::kProd) return static_cast<T>(static_cast<U>(left) * static_cast<U>(right));
     if constexpr (kOp == ReduceOp::kMin) return right < left ? right : left;
     if constexpr (kOp == ReduceOp::kMax) return left < right ? right : left;
@@ -149,8 +150,7 @@ RONDO_HOST_DEVICE T Combine(T left, T right) {
     if constexpr (kOp == ReduceOp::kBor) return static_cast<T>(left | right);
     if constexpr (kOp == ReduceOp::kBxor) return static_cast<T>(left ^ right);
   } else {
-    if constexpr (kOp == ReduceOp::kSum || kOp == ReduceOp::kAvg || kOp == ReduceOp::kPremulSum)
-      return Canonical<T, kCanonical>(left + right);
+    if constexpr (kOp == ReduceOp::kSum || kOp == ReduceOp::kPremulSum) return Canonical<T, kCanonical>(left + right);
     if constexpr (kOp == ReduceOp::kProd) return Canonical<T, kCanonical>(left * right);
     if constexpr (kOp == ReduceOp::kMin || kOp == ReduceOp::kMax) {
       if (IsNan(left) || IsNan(right)) return Canonical<T>(left + right);
@@ -197,23 +197,9 @@ struct Divisor {
   double wide_by_, wide_reciprocal_;
 };
 
-// Of bytes: a product with 2^16 / by, rounded up, which is off by less than 1 / by for all of them. A larger divisor
-// than 256 leaves as much as that: nothing.
+// Of integers; none of less than 32 bits is divided.
 template <typename T>
-struct Divisor<T, std::enable_if_t<std::is_integral_v<T> && sizeof(T) == 1>> {
-  explicit RONDO_HOST_DEVICE Divisor(std::int32_t by) : factor_(65536 / (by < 256 ? by : 256) + 1) {}
-  RONDO_HOST_DEVICE T Divide(T value) const {
-    const std::int32_t quotient = (static_cast<std::int32_t>(value) * factor_) >> 16;  // rounded down
-    if constexpr (std::is_signed_v<T>) return static_cast<T>(quotient + (value < 0 ? 1 : 0));
-    return static_cast<T>(quotient);
-  }
-
- private:
-  std::int32_t factor_;
-};
-
-template <typename T>
-struct Divisor<T, std::enable_if_t<std::is_integral_v<T> && (sizeof(T) > 1)>> {
+struct Divisor<T, std::enable_if_t<std::is_integral_v<T>>> {
   explicit RONDO_HOST_DEVICE Divisor(std::int32_t by) : by_(static_cast<T>(by)) {}
   RONDO_HOST_DEVICE T Divide(T value) const { return static_cast<T>(value / by_); }
 
@@ -221,22 +207,70 @@ struct Divisor<T, std::enable_if_t<std::is_integral_v<T> && (sizeof(T) > 1)>> {
   T by_;
 };
 
+// Of averages whose operands are scaled (AverageScaleOf): of the scaled sum.
+template <typename T>
+struct ScaledDivisor {
+  explicit RONDO_HOST_DEVICE ScaledDivisor(std::int32_t by) : plain_(by), scale_(1) {
+    while (scale_ * static_cast<T>(by) > 1) scale_ /= 2;
+    up_ = 1 / scale_;
+    scaled_ = scale_ * static_cast<T>(by);
+  }
+  RONDO_HOST_DEVICE T scale() const { return scale_; }
+  RONDO_HOST_DEVICE T Divide(T value) const {
+    constexpr T kHasRoom = std::numeric_limits<T>::max() / (1 << 20);  // `up_` is 2^17 at most
+    const T size = value < 0 ? -value : value;
+    return size <= kHasRoom ? plain_.Divide(value * up_) : value / scaled_;
+  }
+
+ private:
+  Divisor<T> plain_;
+  T scale_, up_, scaled_;
+};
+
+// A sum of 64-bit integers: two's complement, in two words.
+struct Sum128 {
+  std::uint64_t low = 0, high = 0;
+};
+
+// Word by word, as on paper; of the quotient the lower 64 bits.
+template <>
+struct Divisor<Sum128> {
+  explicit RONDO_HOST_DEVICE Divisor(std::int32_t by) : by_(static_cast<std::uint64_t>(by)) {}
+  RONDO_HOST_DEVICE Sum128 Divide(Sum128 value) const {
+    const bool is_negative = value.high >> 63 != 0;
+    if (is_negative) value = Negated(value);
+    constexpr std::uint64_t kLowHalf = 0xFFFF'FFFF;
+    const std::uint64_t upper = (value.high % by_) << 32 | value.low >> 32;
+    const std::uint64_t lower = (upper % by_) << 32 | (value.low & kLowHalf);
+    const Sum128 quotient{upper / by_ << 32 | lower / by_, 0};
+    return is_negative ? Negated(quotient) : quotient;
+  }
+
+ private:
+  static RONDO_HOST_DEVICE Sum128 Negated(Sum128 value) {
+    const std::uint64_t low = ~value.low + 1;
+    return {low, ~value.high + (low == 0 ? 1 : 0)};
+  }
+  std::uint64_t by_;
+};
+
 struct NoDivisor {  // of what is no average
   explicit RONDO_HOST_DEVICE NoDivisor(std::int32_t) {}
 };
 
-// The whole of one element: T says how it is kept and computed.
-template <typename T, ReduceOp kOp>
+// The whole of one element: T says how it is kept and computed. Averages are below.
+template <typename T, ReduceOp kOp, typename = void>
 struct Fold {
   using Element = T;
   static constexpr ReduceOp kOperation = kOp;
   using Stored = typename T::Stored;
   using Computed = typename T::Computed;
-  using By = std::conditional_t<kOp == ReduceOp::kAvg, Divisor<Computed>, NoDivisor>;
+  using Partial = Stored;  // how the fold of some sources is kept
+  using By = NoDivisor;
   static constexpr bool kStoredAsComputed = std::is_same_v<Stored, Computed>;  // else storing makes NaNs canonical
 
   // What a source brings; of a pre-multiplied sum its product, rounded to how it is kept.
-  static RONDO_HOST_DEVICE Stored First(Stored value, double scale) {
+  static RONDO_HOST_DEVICE Stored First(Stored value, double scale, const By&) {
     if constexpr (kOp == ReduceOp::kPremulSum) {
       return T::Store(Canonical<Computed, kStoredAsComputed>(T::Load(value) * static_cast<Computed>(scale)));
     } else {
@@ -246,31 +280,88 @@ struct Fold {
   static RONDO_HOST_DEVICE Stored Next(Stored left, Stored right) {
     return T::Store(Combine<kOp, Computed, kStoredAsComputed>(T::Load(left), T::Load(right)));
   }
-  // The last one, of an average: the sum is divided before it is rounded.
-  static RONDO_HOST_DEVICE Stored Last(Stored left, Stored right, const By& by) {
-    if constexpr (kOp == ReduceOp::kAvg) {
-      return T::Store(Divided(Combine<ReduceOp::kSum, Computed, kStoredAsComputed>(T::Load(left), T::Load(right)), by));
-    } else {
-      return Next(left, right);
-    }
-  }
+  // The last one; of an average the sum is divided before it is rounded.
+  static RONDO_HOST_DEVICE Stored Last(Stored left, Stored right, const By&) { return Next(left, right); }
   // Of one source alone, the only one that is not combined.
-  static RONDO_HOST_DEVICE Stored Only(Stored value, const By& by) {
-    if constexpr (kOp == ReduceOp::kAvg) {
-      return T::Store(Divided(T::Load(value), by));
-    } else {
-      return value;
-    }
-  }
+  static RONDO_HOST_DEVICE Stored Only(Stored value, const By&) { return value; }
+  // Of the fold of all sources.
+  static RONDO_HOST_DEVICE Stored Finish(Partial value) { return value; }
+};
 
- private:
-  static RONDO_HOST_DEVICE Computed Divided(Computed sum, const By& by) {
-    if constexpr (std::is_floating_point_v<Computed>) {
-      return Canonical<Computed, kStoredAsComputed>(by.Divide(sum));
+// Averages that are summed in a wider type: what that is, how an element becomes one, and how two are added.
+template <typename T>
+inline constexpr bool kIsWidened = std::is_same_v<T, Float16> || std::is_integral_v<typename T::Computed>;
+
+template <typename S>
+using WideSum = std::conditional_t<
+    sizeof(S) == 8, Sum128,
+    std::conditional_t<sizeof(S) == 4, std::conditional_t<std::is_signed_v<S>, std::int64_t, std::uint64_t>,
+                       std::conditional_t<std::is_signed_v<S>, std::int32_t, std::uint32_t>>>;
+
+template <typename Sum>
+RONDO_HOST_DEVICE Sum Add(Sum left, Sum right) {
+  return left + right;
+}
+RONDO_HOST_DEVICE Sum128 Add(Sum128 left, Sum128 right) {
+  const std::uint64_t low = left.low + right.low;
+  return {low, left.high + right.high + (low < left.low ? 1 : 0)};
+}
+
+template <typename T>
+struct Fold<T, ReduceOp::kAvg, std::enable_if_t<kIsWidened<T>>> {
+  using Element = T;
+  static constexpr ReduceOp kOperation = ReduceOp::kAvg;
+  using Stored = typename T::Stored;
+  static constexpr bool kIsFloat = std::is_same_v<T, Float16>;
+  using Partial = std::conditional_t<kIsFloat, float, WideSum<Stored>>;
+  using By = Divisor<Partial>;
+
+  static RONDO_HOST_DEVICE Partial First(Stored value, double, const By&) {
+    if constexpr (kIsFloat) {
+      return T::Load(value);
+    } else if constexpr (sizeof(Stored) == 8) {
+      const bool is_negative = std::is_signed_v<Stored> && value >> 63 != 0;
+      return {static_cast<std::uint64_t>(value), is_negative ? ~std::uint64_t{0} : 0};
     } else {
-      return by.Divide(sum);
+      return static_cast<Partial>(value);
     }
   }
+  static RONDO_HOST_DEVICE Partial Next(Partial left, Partial right) { return Add(left, right); }
+  static RONDO_HOST_DEVICE Partial Last(Partial left, Partial right, const By& by) {
+    return Only(Add(left, right), by);
+  }
+  static RONDO_HOST_DEVICE Partial Only(Partial value, const By& by) { return by.Divide(value); }
+  static RONDO_HOST_DEVICE Stored Finish(Partial value) {
+    if constexpr (kIsFloat) {
+      return T::Store(value);
+    } else if constexpr (sizeof(Stored) == 8) {
+      return static_cast<Stored>(value.low);
+    } else {
+      return static_cast<Stored>(value);
+    }
+  }
+};
+
+// Averages that are scaled: what is kept is what is computed, rounded to how it would be stored.
+template <typename T>
+struct Fold<T, ReduceOp::kAvg, std::enable_if_t<!kIsWidened<T>>> {
+  using Element = T;
+  static constexpr ReduceOp kOperation = ReduceOp::kAvg;
+  using Stored = typename T::Stored;
+  using Partial = typename T::Computed;
+  using By = ScaledDivisor<Partial>;
+
+  static RONDO_HOST_DEVICE Partial First(Stored value, double, const By& by) { return T::Load(value) * by.scale(); }
+  static RONDO_HOST_DEVICE Partial Next(Partial left, Partial right) {
+    if constexpr (std::is_same_v<Stored, Partial>) {
+      return left + right;
+    } else {
+      return T::Load(T::Store(left + right));
+    }
+  }
+  static RONDO_HOST_DEVICE Partial Last(Partial left, Partial right, const By& by) { return Only(left + right, by); }
+  static RONDO_HOST_DEVICE Partial Only(Partial value, const By& by) { return by.Divide(value); }
+  static RONDO_HOST_DEVICE Stored Finish(Partial value) { return T::Store(Canonical<Partial>(value)); }
 };
 
 }  // namespace rondo::cuda

@@ -58,13 +58,13 @@ RONDO_HOST_DEVICE void FoldElement(const FoldArguments& arguments, std::uint64_t
   using S = typename F::Stored;
   const std::uint64_t at = element * sizeof(S);
   const typename F::By by(arguments.divisor);
-  S value = F::First(LoadAny<S>(arguments.sources[0] + at), arguments.scales[0]);
+  typename F::Partial value = F::First(LoadAny<S>(arguments.sources[0] + at), arguments.scales[0], by);
   if (arguments.count == 1) value = F::Only(value, by);
   for (std::int32_t s = 1; s < arguments.count; ++s) {
-    const S next = F::First(LoadAny<S>(arguments.sources[s] + at), arguments.scales[s]);
+    const typename F::Partial next = F::First(LoadAny<S>(arguments.sources[s] + at), arguments.scales[s], by);
     value = s + 1 < arguments.count ? F::Next(value, next) : F::Last(value, next, by);
   }
-  StoreAny<S>(arguments.destination + at, value);
+  StoreAny<S>(arguments.destination + at, F::Finish(value));
 }
 
 // Vectors first, first + stride ... kRow of them: what is loaded of one source is under way together.
@@ -83,42 +83,46 @@ RONDO_HOST_DEVICE void FoldVectors(const FoldArguments& arguments, const typenam
   };
   const bool alone = arguments.count == 1;
   constexpr bool kChanges = F::kOperation == ReduceOp::kAvg || F::kOperation == ReduceOp::kPremulSum;  // also one alone
-  Units value[kRow];
+  Units next[kRow];
+  typename Way::Partial value[kRow][kUnits];
   RONDO_UNROLL
-  for (int i = 0; i < kRow; ++i) value[i].vector = load(0, i);
-  if constexpr (kChanges) {
+  for (int i = 0; i < kRow; ++i) next[i].vector = load(0, i);
+  RONDO_UNROLL
+  for (int i = 0; i < kRow; ++i) {
     RONDO_UNROLL
-    for (int i = 0; i < kRow; ++i) {
-      RONDO_UNROLL
-      for (int k = 0; k < kUnits; ++k) {
-        value[i].at[k] = Way::First(value[i].at[k], arguments.scales[0]);
-        if (alone) value[i].at[k] = Way::Only(value[i].at[k], by);
-      }
+    for (int k = 0; k < kUnits; ++k) {
+      value[i][k] = Way::First(next[i].at[k], arguments.scales[0], by);
+      if (kChanges && alone) value[i][k] = Way::Only(value[i][k], by);
     }
   }
   for (std::int32_t s = 1; s < arguments.count; ++s) {
     const double scale = arguments.scales[s];
     const bool last = s + 1 == arguments.count;
-    Units next[kRow];
     RONDO_UNROLL
     for (int i = 0; i < kRow; ++i) next[i].vector = load(s, i);
     RONDO_UNROLL
     for (int i = 0; i < kRow; ++i) {
       RONDO_UNROLL
       for (int k = 0; k < kUnits; ++k) {
-        const auto left = value[i].at[k];
-        const auto right = Way::First(next[i].at[k], scale);
-        value[i].at[k] = last ? Way::Last(left, right, by) : Way::Next(left, right);
+        const auto left = value[i][k];
+        const auto right = Way::First(next[i].at[k], scale, by);
+        value[i][k] = last ? Way::Last(left, right, by) : Way::Next(left, right);
       }
     }
   }
   RONDO_UNROLL
   for (int i = 0; i < kRow; ++i) {
+    Units result;
     RONDO_UNROLL
-    for (int k = 0; k < kUnits; ++k)
-      if (kChanges || !alone) value[i].at[k] = Way::Finish(value[i].at[k]);
+    for (int k = 0; k < kUnits; ++k) {
+      if constexpr (kChanges) {
+        result.at[k] = Way::Finish(value[i][k]);
+      } else {  // what is alone stays to the bit
+        result.at[k] = alone ? value[i][k] : Way::Finish(value[i][k]);
+      }
+    }
     *reinterpret_cast<Vector*>(arguments.destination + skipped +
-                               (first + static_cast<std::uint64_t>(i) * stride) * sizeof(Vector)) = value[i].vector;
+                               (first + static_cast<std::uint64_t>(i) * stride) * sizeof(Vector)) = result.vector;
   }
 }
 

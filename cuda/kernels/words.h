@@ -105,12 +105,13 @@ struct Halves {
 template <class F>
 struct ByElement {
   using Unit = typename F::Stored;
+  using Partial = typename F::Partial;
   using By = typename F::By;
-  static RONDO_HOST_DEVICE Unit First(Unit value, double scale) { return F::First(value, scale); }
-  static RONDO_HOST_DEVICE Unit Next(Unit left, Unit right) { return F::Next(left, right); }
-  static RONDO_HOST_DEVICE Unit Last(Unit left, Unit right, const By& by) { return F::Last(left, right, by); }
-  static RONDO_HOST_DEVICE Unit Only(Unit value, const By& by) { return F::Only(value, by); }
-  static RONDO_HOST_DEVICE Unit Finish(Unit value) { return value; }
+  static RONDO_HOST_DEVICE Partial First(Unit value, double scale, const By& by) { return F::First(value, scale, by); }
+  static RONDO_HOST_DEVICE Partial Next(Partial left, Partial right) { return F::Next(left, right); }
+  static RONDO_HOST_DEVICE Partial Last(Partial left, Partial right, const By& by) { return F::Last(left, right, by); }
+  static RONDO_HOST_DEVICE Partial Only(Partial value, const By& by) { return F::Only(value, by); }
+  static RONDO_HOST_DEVICE Unit Finish(Partial value) { return F::Finish(value); }
 };
 
 // or by words of four bytes' or two 16-bit floats' worth.
@@ -124,21 +125,31 @@ struct ByWord {
   static constexpr bool kExtreme = kMinimum || kOp == ReduceOp::kMax;
   static constexpr bool kBool = std::is_same_v<T, Bool>;
   static constexpr bool kHalves = std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>;
-  static constexpr bool kSum = kOp == ReduceOp::kSum || kOp == ReduceOp::kAvg;
+  // Averages of bytes are summed in more than bytes.
+  static constexpr bool kSum = kOp == ReduceOp::kSum;
   static constexpr bool kServes = kHalves || kBool || ((kExtreme || kSum) && sizeof(typename F::Stored) == 1);
   using Two =
       std::conditional_t<std::is_same_v<T, Float16>, Halves<T, 0x7C00, kNanFloat16>, Halves<T, 0x7F80, kNanBfloat16>>;
+  // Averages are kept in float32 until the last; of bfloat16 with what rounding leaves.
+  static constexpr bool kAverage = kOp == ReduceOp::kAvg;
+  static constexpr bool kScaled = kAverage && std::is_same_v<T, Bfloat16>;
+  using Partial = std::conditional_t<kAverage, Two, Unit>;
 
-  static RONDO_HOST_DEVICE Unit First(Unit word, double scale) {
+  static RONDO_HOST_DEVICE Partial First(Unit word, double scale, const By& by) {
     if constexpr (kOp == ReduceOp::kPremulSum) {
       const Two value = Two::Load(word);
       const auto factor = static_cast<float>(scale);
       return Two{value.low * factor, value.high * factor}.Store();
+    } else if constexpr (kScaled) {
+      const Two value = Two::Load(word);
+      return {value.low * by.scale(), value.high * by.scale()};
+    } else if constexpr (kAverage) {
+      return Two::Load(word);
     } else {
       return word;
     }
   }
-  static RONDO_HOST_DEVICE Unit Next(Unit left, Unit right) {
+  static RONDO_HOST_DEVICE Partial Next(Partial left, Partial right) {
     if constexpr (kBool && (kMinimum || kOp == ReduceOp::kBand)) {
       return Truths(left) & Truths(right);
     } else if constexpr (kBool && kOp == ReduceOp::kBxor) {
@@ -147,6 +158,10 @@ struct ByWord {
       return Truths(left | right);
     } else if constexpr (kHalves && kExtreme) {
       return Two::template Extremes<kMinimum>(left, right);
+    } else if constexpr (kScaled) {
+      return Two::Load(Sum(left, right).Store());
+    } else if constexpr (kAverage) {
+      return Sum(left, right);
     } else if constexpr (kHalves) {
       return Combined(left, right).Store();
     } else if constexpr (kSum) {
@@ -155,27 +170,27 @@ struct ByWord {
       return Extremes<8, std::is_signed_v<typename F::Stored>, kMinimum>(left, right);
     }
   }
-  static RONDO_HOST_DEVICE Unit Last(Unit left, Unit right, const By& by) {
-    if constexpr (kOp == ReduceOp::kAvg && kHalves) {
-      return Divided(Combined(left, right), by);
-    } else if constexpr (kOp == ReduceOp::kAvg) {
-      return Divided(SumsOfBytes(left, right), by);
+  static RONDO_HOST_DEVICE Partial Last(Partial left, Partial right, const By& by) {
+    if constexpr (kAverage) {
+      return Only(Sum(left, right), by);
     } else {
       return Next(left, right);
     }
   }
-  static RONDO_HOST_DEVICE Unit Only(Unit word, const By& by) {
-    if constexpr (kOp == ReduceOp::kAvg && kHalves) {
-      return Divided(Two::Load(word), by);
-    } else if constexpr (kOp == ReduceOp::kAvg) {
-      return Divided(word, by);
+  static RONDO_HOST_DEVICE Partial Only(Partial value, const By& by) {
+    if constexpr (kScaled) {
+      return {by.Divide(value.low), by.Divide(value.high)};
+    } else if constexpr (kAverage) {  // of float16, of which the least is 2^-24
+      return {by.template Divide<false>(value.low), by.template Divide<false>(value.high)};
     } else {
-      return word;
+      return value;
     }
   }
   // Of what was combined.
-  static RONDO_HOST_DEVICE Unit Finish(Unit word) {
-    if constexpr (kHalves && !kExtreme) {
+  static RONDO_HOST_DEVICE Unit Finish(Partial word) {
+    if constexpr (kAverage) {
+      return Two::Canonical(word.Store());
+    } else if constexpr (kHalves && !kExtreme) {
       return Two::Canonical(word);
     } else {
       return word;
@@ -188,17 +203,8 @@ struct ByWord {
     const Two b = Two::Load(right);
     return {Combine<kOp, float, false>(a.low, b.low), Combine<kOp, float, false>(a.high, b.high)};
   }
-  static RONDO_HOST_DEVICE Unit Divided(const Two& sum, const By& by) {
-    constexpr bool kMayBeTiny = !std::is_same_v<T, Float16>;  // the least is 2^-24
-    return Two{by.template Divide<kMayBeTiny>(sum.low), by.template Divide<kMayBeTiny>(sum.high)}.Store();
-  }
-  static RONDO_HOST_DEVICE Unit Divided(Unit bytes, const By& by) {
-    using Byte = typename F::Stored;
-    Unit word = 0;
-    RONDO_UNROLL
-    for (int at = 0; at < 32; at += 8)
-      word |= static_cast<Unit>(static_cast<std::uint8_t>(by.Divide(static_cast<Byte>(bytes >> at)))) << at;
-    return word;
+  static RONDO_HOST_DEVICE Two Sum(const Two& left, const Two& right) {
+    return {left.low + right.low, left.high + right.high};
   }
 };
 

@@ -239,6 +239,17 @@ TEST_CASE("Results on devices are compared, widened, averaged and combined by us
   });
 }
 
+TEST_CASE("Averages whose sums are beyond their type are right by way of the host, too, in many windows") {
+  InprocNetwork network(3, {});
+  OnDevices(network, [](Communicator& communicator, OwnDevice& own) {
+    for (const DataType type : extreme::kTypes)
+      for (const bool in_place : {false, true}) {
+        CAPTURE(std::string(Name(type)));
+        CHECK(RunAverage(communicator, own, {.in_place = in_place, .count = 5000}, type) == "");
+      }
+  });
+}
+
 // What the two ranks of a case were told of a fault of rank 0's or 1's device, stated where it ends.
 class DeviceFault {
  public:

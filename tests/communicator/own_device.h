@@ -6,8 +6,10 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "collectives/communicator.h"
+#include "tests/communicator/extreme_averages.h"
 #include "tests/communicator/plain.h"
 #include "tests/support/plain_device.h"
 
@@ -55,6 +57,26 @@ inline std::string RunCase(Communicator& communicator, OwnDevice& own, const pla
   host.output = ValuesOf(output);
   if (!host.one) host.input = ValuesOf(input);
   return host.Wrong(c, rank, communicator.world_size());
+}
+
+// The average of memory of the device; what is wrong with its result, or "".
+inline std::string RunAverage(Communicator& communicator, OwnDevice& own, extreme::Case c, DataType type) {
+  c.options = own.options();
+  std::vector<PlainDeviceMemory*> buffers;
+  const auto memory = [&](const std::vector<std::byte>& bytes) {
+    return buffers.emplace_back(&own.Holding(bytes.data(), bytes.size()))->address();
+  };
+  const auto read = [&](const std::byte* from, std::size_t bytes) {
+    own.stream.Run();
+    for (PlainDeviceMemory* const buffer : buffers) {
+      const auto at = static_cast<std::size_t>(from - buffer->address());
+      if (from < buffer->address() || at + bytes > buffer->size()) continue;
+      const auto first = buffer->bytes().begin() + static_cast<std::ptrdiff_t>(at);
+      return std::vector<std::byte>(first, first + static_cast<std::ptrdiff_t>(bytes));
+    }
+    return std::vector<std::byte>(bytes);
+  };
+  return extreme::Run(communicator, c, type, memory, read);
 }
 
 inline constexpr std::array kCollectives{Collective::kAllReduce,     Collective::kBroadcast, Collective::kReduce,

@@ -7,34 +7,14 @@
 #include <vector>
 
 #include "base/random.h"
-#include "collectives/kernels/reduce.h"
 #include "tests/cuda/on_gpu.h"
 #include "tests/kernels/reference.h"
+#include "tests/support/host_fold.h"
 
 namespace rondo::cuda {
 namespace fold_kernels_test {
 
 using Memory = std::vector<std::byte>;
-
-// The left fold by the host's kernels.
-Memory Folded(DataType type, ReduceOp op, const std::vector<Memory>& sources, const FoldArguments& arguments) {
-  const auto operand = [&](std::size_t s) {
-    Memory brought = sources[s];
-    if (op == ReduceOp::kPremulSum)
-      Scale(brought.data(), brought.data(), arguments.elements, type, arguments.scales[s]);
-    return brought;
-  };
-  Memory result = operand(0);
-  for (std::size_t s = 1; s < sources.size(); ++s) {
-    const Memory next = operand(s);
-    if (op == ReduceOp::kAvg && s + 1 == sources.size()) {
-      SumAndDivide(result.data(), result.data(), next.data(), arguments.elements, type, arguments.divisor);
-    } else {
-      FindReduce(type, op)(result.data(), result.data(), next.data(), arguments.elements);
-    }
-  }
-  return result;
-}
 
 // Folds `count` vectors of any values, and says whether the bits are the host's.
 bool IsTheHosts(OnGpu& gpu, FoldKernels& kernels, CUstream stream, DataType type, ReduceOp op, std::size_t elements,
@@ -59,7 +39,8 @@ bool IsTheHosts(OnGpu& gpu, FoldKernels& kernels, CUstream stream, DataType type
   INFO((launched ? std::string() : launched.error().ToString()));
   REQUIRE(launched.has_value());
   gpu.Synchronize(stream);
-  return gpu.Values<std::byte>(arguments.destination, bytes) == Folded(type, op, sources, arguments);
+  return gpu.Values<std::byte>(arguments.destination, bytes) ==
+         FoldOnHost(type, op, sources, elements, arguments.scales, op == ReduceOp::kAvg ? arguments.divisor : 0);
 }
 
 TEST_CASE("Every type and operation has the host's bits, of two vectors and of five") {

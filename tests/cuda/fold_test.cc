@@ -29,13 +29,13 @@ Bits Expected(DataType type, ReduceOp op, const std::vector<std::vector<Bits>>& 
   const auto operand = [&](std::size_t s) {
     return op == ReduceOp::kPremulSum ? reference::Scale(type, sources[s][i], scales[s]) : sources[s][i];
   };
-  Bits value = operand(0);
-  if (sources.size() == 1) return op == ReduceOp::kAvg ? reference::DivideBy(type, value, divisor) : value;
-  for (std::size_t s = 1; s < sources.size(); ++s) {
-    const bool divides = op == ReduceOp::kAvg && s + 1 == sources.size();
-    value = divides ? reference::SumAndDivide(type, value, operand(s), divisor)
-                    : reference::Reduce(type, op, value, operand(s));
+  if (op == ReduceOp::kAvg) {
+    std::vector<Bits> operands;
+    for (std::size_t s = 0; s < sources.size(); ++s) operands.push_back(operand(s));
+    return reference::Average(type, operands, divisor);
   }
+  Bits value = operand(0);
+  for (std::size_t s = 1; s < sources.size(); ++s) value = reference::Reduce(type, op, value, operand(s));
   return value;
 }
 
@@ -115,8 +115,37 @@ TEST_CASE("Averages are divided to the bits of a division, whatever the world's 
   }
 }
 
+TEST_CASE("An average whose sum is beyond the type is right") {
+  const auto average_of = [](DataType type, Bits operand, std::size_t count) {
+    const std::vector<std::byte> memory = reference::Pack(type, std::vector<Bits>(40, operand));
+    std::vector<std::byte> averages(memory.size());
+    FoldArguments arguments;
+    arguments.destination = averages.data();
+    for (std::size_t s = 0; s < count; ++s) arguments.sources[s] = memory.data();
+    arguments.elements = 40;
+    arguments.count = arguments.divisor = static_cast<std::int32_t>(count);
+    Find(type, ReduceOp::kAvg)(arguments, 0, 1);
+    CHECK(averages == memory);  // of equal operands it is one of them
+  };
+  average_of(DataType::kFloat16, 0x78E2, 3);   // 40000
+  average_of(DataType::kFloat16, 0x7BFF, 16);  // the largest
+  average_of(DataType::kInt8, 100, 3);
+  average_of(DataType::kInt8, 0x80, 16);  // -128
+  average_of(DataType::kUint8, 255, 16);
+  average_of(DataType::kInt32, 0x8000'0000, 16);
+  average_of(DataType::kUint32, 0xFFFF'FFFF, 16);
+  average_of(DataType::kInt64, Bits{1} << 63, 16);
+  average_of(DataType::kInt64, ~Bits{0} >> 1, 3);
+  average_of(DataType::kUint64, ~Bits{0}, 16);
+  // Of few bits, so that their sums are exact.
+  average_of(DataType::kBfloat16, 0x7F70, 16);  // 3.2e38
+  average_of(DataType::kFloat32, 0x7F7F'FF00, 16);
+  average_of(DataType::kFloat32, 0x7F70'0000, 3);
+  average_of(DataType::kFloat64, 0x7FEF'FFFF'FFFF'0000, 16);
+}
+
 // Where floats grow sparse a quotient can be half way between two of them.
-TEST_CASE("Averages half way between two of the smallest floats are rounded to even, as by a division") {
+TEST_CASE("A quotient half way between two of the smallest floats is rounded to even, as by a division") {
   struct Quotient {
     float sum;
     int divisor;
@@ -126,16 +155,7 @@ TEST_CASE("Averages half way between two of the smallest floats are rounded to e
                            {0x1.0edb1ap-123F, 1232},
                            {-0x1.7d420cp-127F, 1674}}) {
     CAPTURE(q.divisor);
-    const std::vector<float> sums(8, q.sum);
-    std::vector<float> averages(8);
-    FoldArguments arguments;
-    arguments.destination = reinterpret_cast<std::byte*>(averages.data());
-    arguments.sources[0] = reinterpret_cast<const std::byte*>(sums.data());
-    arguments.elements = sums.size();
-    arguments.count = 1;
-    arguments.divisor = q.divisor;
-    Find(DataType::kFloat32, ReduceOp::kAvg)(arguments, 0, 1);
-    CHECK(averages == std::vector<float>(8, q.sum / static_cast<float>(q.divisor)));
+    CHECK(Divisor<float>(q.divisor).Divide(q.sum) == q.sum / static_cast<float>(q.divisor));
   }
 }
 

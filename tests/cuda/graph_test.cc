@@ -53,6 +53,25 @@ TEST_CASE("Every collective in a graph gives at each launch what it gives withou
   }
 }
 
+TEST_CASE("An average of float16 or integers whose sum is beyond the type is right, in a graph too") {
+  OnGraphRanks(3, [](Communicator& communicator, OnGpu& gpu, CUstream stream) {
+    const auto average_of = [&]<typename T>(DataType type, T operand) {
+      const std::vector<T> own(1000, operand);
+      std::byte* const memory = gpu.Allocate(1000 * sizeof(T));
+      gpu.Write(memory, own.data(), 1000 * sizeof(T));
+      const Graph graph(gpu, stream, [&] {
+        CHECK(TextOf(communicator.AllReduce(memory, memory, 1000, type, ReduceOp::kAvg, On(stream))) == "ok");
+      });
+      graph.Launch();
+      gpu.Synchronize(stream);
+      CHECK(gpu.Values<T>(memory, 1000) == own);
+    };
+    average_of(DataType::kFloat16, std::uint16_t{0x78E2});  // 40000
+    average_of(DataType::kInt8, std::int8_t{100});
+    average_of(DataType::kUint64, ~std::uint64_t{0});
+  });
+}
+
 TEST_CASE("Averages are divided once, and pre-multiplied sums take each rank's factor, in a graph too") {
   OnGraphRanks(3, [](Communicator& communicator, OnGpu& gpu, CUstream stream) {
     const auto result_of = [&](ReduceOp op, double scale) {

@@ -94,6 +94,42 @@ TEST_CASE("Dividing a finished sum gives the same rounding") {
   }
 }
 
+TEST_CASE("An average's scale makes room for every sum, and is a power of two") {
+  for (const DataType type : {DataType::kBfloat16, DataType::kFloat32, DataType::kFloat64}) {
+    CHECK(AverageScaleOf(type, 1) == 1.0);
+    CHECK(AverageScaleOf(type, 2) == 0.5);
+    CHECK(AverageScaleOf(type, 3) == 0.25);
+    CHECK(AverageScaleOf(type, 4) == 0.25);
+    CHECK(AverageScaleOf(type, 65536) == 0x1p-16);
+  }
+  for (const DataType type : {DataType::kFloat16, DataType::kInt8, DataType::kUint64})
+    CHECK(AverageScaleOf(type, 3) == 1.0);
+}
+
+TEST_CASE("Of a scaled sum each product, the sum and its quotient are rounded, each once") {
+  Random random(7);
+  for (DataType type : kAllDataTypes) {
+    if (!IsFloating(type)) continue;
+    const auto left = reference::AnyValues(type, 500, random);
+    const auto right = reference::AnyValues(type, 500, random);
+    for (const ScaleFactors factors : {ScaleFactors{0.25, 0.25}, {1.0, 0.125}, {0x1p-16, 1.0}})
+      for (const double divisor : {1.0, 0.75, 0.5}) {
+        std::vector<Bits> expected;
+        for (std::size_t i = 0; i < left.size(); ++i)
+          expected.push_back(
+              reference::SumScaledAndDivide(type, left[i], right[i], factors.left, factors.right, divisor));
+        ForEachInstructionSet([&](const std::string& name) {
+          INFO(name, " ", Name(type), " factors ", factors.left, " and ", factors.right, ", divisor ", divisor);
+          CheckKernel(type, left, right, expected,
+                      [&](std::byte* destination, const std::byte* a, const std::byte* b, std::size_t count) {
+                        if (divisor == 1.0) return SumScaled(destination, a, b, count, type, factors);
+                        SumScaledAndDivide(destination, a, b, count, type, factors, divisor);
+                      });
+        });
+      }
+  }
+}
+
 TEST_CASE("A pre-multiplied operand is scaled with one rounding") {
   Random random(5);
   for (DataType type : kAllDataTypes) {
@@ -128,6 +164,38 @@ TEST_CASE("Integer averages divide towards zero, in worlds larger than the type 
   CHECK(average(DataType::kUint32, 0xFFFF'FFFF, 2) == 0x7FFF'FFFF);
   CHECK(average(DataType::kInt64, Bits{1} << 63, 1) == Bits{1} << 63);
   CHECK(average(DataType::kUint64, ~Bits{0}, 3) == 0x5555'5555'5555'5555);
+}
+
+TEST_CASE("Integers and float16 averaged in their wider type are right whatever their sum is") {
+  Random random(6);
+  for (const DataType type : kAllDataTypes) {
+    const DataType wide = AverageTypeOf(type);
+    if (wide == type) continue;
+    CAPTURE(std::string(Name(type)));
+    constexpr std::size_t kCount = 500;
+    constexpr int kOperands = 3;
+    std::array<std::vector<Bits>, kOperands> operands;
+    std::array<std::vector<std::byte>, kOperands> widened;
+    for (std::size_t s = 0; s < operands.size(); ++s) {
+      operands[s] = reference::AnyValues(type, kCount, random);
+      widened[s].resize(kCount * SizeOf(wide));
+      Widen(widened[s].data(), reference::Pack(type, operands[s]).data(), kCount, type);
+    }
+    std::byte* const sum = widened[0].data();
+    const ReduceFunction add = FindReduce(wide, ReduceOp::kAvg);
+    REQUIRE((add != nullptr));
+    add(sum, sum, widened[1].data(), kCount);
+    SumAndDivide(sum, sum, widened[2].data(), kCount, wide, kOperands);
+    std::vector<std::byte> narrow(kCount * SizeOf(type));
+    Narrow(narrow.data(), sum, kCount, type);
+    for (std::size_t i = 0; i < kCount; ++i) {
+      const Bits expected = reference::Average(type, {operands[0][i], operands[1][i], operands[2][i]}, kOperands);
+      const Bits got = reference::LoadElement(type, narrow.data(), i);
+      if (got != expected)
+        FAIL(fmt::format("element {}: {}, expected {}", i, reference::Print(type, got),
+                         reference::Print(type, expected)));
+    }
+  }
 }
 
 }  // namespace average_test

@@ -83,6 +83,17 @@ Bits DivideInteger(DataType type, Bits value, int world_size) {
   return static_cast<Bits>(SignExtended(type, value) / world_size) & Mask(type);
 }
 
+// Each product is rounded to T, each sum to the type, and the quotient once more.
+template <typename T>
+Bits ScaledAverage(DataType type, const std::vector<Bits>& operands, T scale, int divisor) {
+  T sum = Load<T>(type, operands[0]) * scale;
+  for (std::size_t i = 1; i < operands.size(); ++i) {
+    sum += Load<T>(type, operands[i]) * scale;
+    if (i + 1 < operands.size()) sum = Load<T>(type, Store<T>(type, sum));
+  }
+  return Store<T>(type, sum / (static_cast<T>(divisor) * scale));
+}
+
 Bits ReduceBool(ReduceOp op, Bits left_bits, Bits right_bits) {
   const bool left = left_bits != 0;
   const bool right = right_bits != 0;
@@ -110,6 +121,34 @@ Bits DivideBy(DataType type, Bits source, int world_size) {
   if (!IsFloating(type)) return DivideInteger(type, source, world_size);
   if (type == DataType::kFloat64) return Store<double>(type, Load<double>(type, source) / world_size);
   return Store<float>(type, Load<float>(type, source) / static_cast<float>(world_size));
+}
+
+Bits Average(DataType type, const std::vector<Bits>& operands, int divisor) {
+  if (type == DataType::kFloat16) {
+    float sum = Load<float>(type, operands[0]);
+    for (std::size_t i = 1; i < operands.size(); ++i) sum += Load<float>(type, operands[i]);
+    return Store<float>(type, sum / static_cast<float>(divisor));
+  }
+  if (!IsFloating(type)) {
+    __extension__ using Wide = __int128;
+    Wide sum = 0;
+    for (const Bits operand : operands) sum += IsSigned(type) ? Wide{SignExtended(type, operand)} : Wide{operand};
+    return static_cast<Bits>(sum / divisor) & Mask(type);
+  }
+  // Scaled by a power of two, so that no sum is beyond the type.
+  double scale = 1;
+  while (scale * divisor > 1) scale /= 2;
+  if (type == DataType::kFloat64) return ScaledAverage<double>(type, operands, scale, divisor);
+  return ScaledAverage<float>(type, operands, static_cast<float>(scale), divisor);
+}
+
+Bits SumScaledAndDivide(DataType type, Bits left, Bits right, double left_factor, double right_factor, double divisor) {
+  const auto compute = [&]<typename T>(T) {
+    const T a = Load<T>(type, left) * static_cast<T>(left_factor);
+    const T b = Load<T>(type, right) * static_cast<T>(right_factor);
+    return Store<T>(type, (a + b) / static_cast<T>(divisor));
+  };
+  return type == DataType::kFloat64 ? compute(double{}) : compute(float{});
 }
 
 Bits Scale(DataType type, Bits source, double factor) {

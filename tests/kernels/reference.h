@@ -20,6 +20,11 @@ using Bits = std::uint64_t;
 Bits Reduce(DataType type, ReduceOp op, Bits left, Bits right);
 Bits SumAndDivide(DataType type, Bits left, Bits right, int world_size);
 Bits DivideBy(DataType type, Bits source, int world_size);
+// The average of these operands as a whole: summed from the left in AverageTypeOf(type), scaled by a power of two where
+// that is no wider than `type`, and divided by `divisor`.
+Bits Average(DataType type, const std::vector<Bits>& operands, int divisor);
+// (left * left_factor + right * right_factor) / divisor, of a floating type.
+Bits SumScaledAndDivide(DataType type, Bits left, Bits right, double left_factor, double right_factor, double divisor);
 Bits Scale(DataType type, Bits source, double factor);
 
 // The bits of `value` in a floating type, rounded to nearest even.

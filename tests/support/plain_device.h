@@ -24,6 +24,7 @@
 #include "base/random.h"
 #include "collectives/engine/device.h"
 #include "collectives/kernels/reduce.h"
+#include "tests/support/host_fold.h"
 #include "transport/fd.h"
 
 namespace rondo {
@@ -273,22 +274,13 @@ class PlainDevice final : public Device {
     }
     void Do(const DeviceFold& fold) {
       const std::uint64_t bytes = fold.elements * SizeOf(fold.type);
-      const auto operand = [&](std::size_t i) {
+      std::vector<std::vector<std::byte>> operands;
+      for (std::size_t i = 0; i < fold.count; ++i) {
         const std::byte* const from = At(fold.operands[i], bytes);
-        std::vector<std::byte> brought(from, from + bytes);
-        if (fold.op == ReduceOp::kPremulSum)
-          Scale(brought.data(), brought.data(), fold.elements, fold.type, fold.scales[i]);
-        return brought;
-      };
-      std::vector<std::byte> result = operand(0);
-      for (std::size_t i = 1; i < fold.count; ++i) {
-        const std::vector<std::byte> next = operand(i);
-        if (fold.divisor > 0 && i + 1 == fold.count) {
-          SumAndDivide(result.data(), result.data(), next.data(), fold.elements, fold.type, fold.divisor);
-        } else {
-          FindReduce(fold.type, fold.op)(result.data(), result.data(), next.data(), fold.elements);
-        }
+        operands.emplace_back(from, from + bytes);
       }
+      const std::vector<std::byte> result =
+          FoldOnHost(fold.type, fold.op, std::move(operands), fold.elements, fold.scales, fold.divisor);
       std::memcpy(At(fold.destination, bytes), result.data(), bytes);
     }
 

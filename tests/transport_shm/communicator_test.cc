@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "collectives/waiter.h"
+#include "tests/communicator/extreme_averages.h"
 #include "tests/support/plain_device.h"
 #include "tests/transport_shm/ranks.h"
 #include "transport/shm/process_memory.h"
@@ -191,6 +192,20 @@ TEST_CASE("16-bit floats with wide partials are summed in float32 on the board")
       CHECK(c.AllReduce(data.data(), data.data(), count, DataType::kBfloat16, ReduceOp::kSum, {.wide_partials = true}));
       CHECK(data == std::vector<std::uint16_t>(count, 0x4381));
     }
+    CHECK(c.Close());
+  });
+}
+
+TEST_CASE("averages whose sums are beyond their type are right on the board, however it moves them") {
+  OnShmRanks({.ranks = 3}, [](Communicator& c) {
+    for (const DataType type : extreme::kTypes)
+      for (const Collective collective : {Collective::kAllReduce, Collective::kReduce, Collective::kReduceScatter})
+        for (const std::size_t count : {1u, 3u, 1000u, 60'000u})
+          for (const bool in_place : {false, true}) {
+            CAPTURE(std::string(Name(type)));
+            CAPTURE(count);
+            CHECK(extreme::Run(c, {.collective = collective, .in_place = in_place, .count = count}, type) == "");
+          }
     CHECK(c.Close());
   });
 }

@@ -155,6 +155,20 @@ TEST_CASE("Averages are divided once, and pre-multiplied sums scaled by each ran
   });
 }
 
+TEST_CASE("Averages whose sums are beyond their type are right by the devices alone") {
+  OnShmDevices(3, [](Communicator& communicator, OwnDevice& own) {
+    own.device->FailCopyAfter(0);  // to or from the host
+    for (const DataType type : extreme::kTypes)
+      for (const Collective collective : {Collective::kAllReduce, Collective::kReduce, Collective::kReduceScatter})
+        for (const bool in_place : {false, true}) {
+          CAPTURE(std::string(Name(type)));
+          CHECK(RunAverage(communicator, own, {.collective = collective, .in_place = in_place, .count = 1000}, type) ==
+                "");
+        }
+    CHECK(own.device->folds() > 0);
+  });
+}
+
 TEST_CASE("Operations on the host, on devices and by way of the host follow each other as they please") {
   OnShmDevices(2, [](Communicator& communicator, OwnDevice& own) {
     PlainDeviceMemory& memory = own.Holding(plain::Values(3000, 1));

@@ -103,6 +103,15 @@ for dtype, op in itertools.product(FLOATS, rondo.ReduceOp):
 third = rondo.allreduce(np.full(3, 1 / 3), op=rondo.Max, compression=rondo.Compression.fp16)
 expect(third[0] == np.float64(np.float16(1 / 3)), "it did travel as float16")
 
+# An average that fits its type is right, though the sum does not.
+for dtype, extreme in ((np.float16, 65504), (np.int8, -128), (np.uint8, 255), (np.int32, 2**31 - 1), (np.uint32, 2**32 - 1),
+                       (np.int64, -(2**63)), (np.uint64, 2**64 - 1)):  # fmt: skip
+    array = np.full(3 * SIZE, extreme, dtype)
+    for got in (rondo.allreduce(array), *rondo.grouped_allreduce([array, array[:2]]), rondo.reducescatter(array)):
+        expect(np.all(got == array[0]), f"an average of {np.dtype(dtype)}: {got}")
+got = rondo.allreduce(np.full(3, 40000, np.float32), compression=rondo.Compression.fp16)
+expect(np.all(got == 40000), f"an average of float32 that travels as float16: {got}")
+
 # Handles: many at once, waited for in any order.
 handles = [rondo.allreduce_async(np.full(10, RANK + n), op=rondo.Sum) for n in range(200)]
 for n in reversed(range(200)):
