@@ -7,6 +7,7 @@
 
 #include "base/out_of_memory.h"
 #include "base/printable.h"
+#include "base/rank_frame.h"
 
 namespace rondo {
 namespace {
@@ -95,12 +96,12 @@ std::string Error::ToString() const {
     if (!d.host.empty()) place += "host " + d.host;
     if (!d.address.empty()) place += (place.empty() ? "" : ", ") + d.address;
     if (!d.interface.empty()) place += (place.empty() ? "via " : " via ") + d.interface;
-    text += fmt::format("; caused by rank {}", d.culprit);
+    text += "; caused by " + NameOfRank(d.frame.get(), d.culprit);
     if (!place.empty()) text += fmt::format(" ({})", place);
   } else if (!d.address.empty()) {
     text += fmt::format("; address {}", d.address);
   }
-  if (d.rank != kNoRank) text += fmt::format("; reported by rank {}", d.rank);
+  if (d.rank != kNoRank) text += "; reported by " + NameOfRank(d.frame.get(), d.rank);
   if (!d.collective.empty()) text += fmt::format("; in {}", d.collective);
   if (d.sequence) text += fmt::format(" #{}", *d.sequence);
   if (d.step) text += fmt::format(", step {}, {} of {} bytes", *d.step, d.bytes_done, d.bytes_due);

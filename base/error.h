@@ -19,6 +19,8 @@
 
 namespace rondo {
 
+struct RankFrame;
+
 enum class ErrorCode : std::uint8_t {
   kInvalidArgument = 1,  // the call itself makes no sense; nothing was started, nothing is poisoned
   kUnsupported,          // a capability that this build or machine declares missing
@@ -70,6 +72,9 @@ struct ErrorDetails {
   std::uint64_t bytes_done = 0;       // of that step
   std::uint64_t bytes_due = 0;
   std::string first_cause;  // where this error is the consequence of another: that one, in words
+  // Of an error of a group (rank_frame.h): `rank` and `culprit` are numbers of that, and its words name both numbers of
+  // every rank. Null: all are numbers of the job.
+  std::shared_ptr<const RankFrame> frame = nullptr;
 };
 
 class Error {

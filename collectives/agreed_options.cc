@@ -21,7 +21,7 @@ namespace {
       windows_from_bytes, rails, least_rail_bytes, first_rail, max_pending_operations, max_scratch_bytes,            \
       max_cached_plans, eager_message_bytes, eager_credit_bytes, max_announced_messages, max_pending_messages,       \
       checksums, reproducible, wide_partials, compare_results, profile, recorded_operations, record_dir, device,     \
-      device_peers, device_turns_host_bytes, device_window_bytes, job, generation, rebuilder, report
+      device_peers, device_turns_host_bytes, device_window_bytes, job, generation, frame, rebuilder, report
 #define RONDO_CONNECT_OPTIONS                                                                                   \
   rendezvous, store, rank, world_size, token, job, generation, external_store, addresses, tls, interface, path, \
       rdma_port, timeout, environment, logger, tcp_counters, communicator, rebuildable, join
@@ -95,6 +95,7 @@ constexpr OptionRow<CommunicatorOptions> kCommunicatorOptions[] = {
     RONDO_EQUAL(device_window_bytes, "window of GPU memory that is staged through the host"),
     RONDO_ASSIGNED(job),
     RONDO_ASSIGNED(generation),
+    RONDO_OWN(frame),
     RONDO_ASSIGNED(rebuilder),
     RONDO_ASSIGNED(report),
 };

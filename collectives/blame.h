@@ -13,6 +13,10 @@
 
 namespace rondo {
 
+// The message of an error of a group whose first cause is its parent's, in the parent's words.
+inline constexpr std::string_view kParentFailed =
+    "what this group was split from failed before its first operation ended";
+
 inline Error WithCulprit(ErrorCode code, std::string message, Rank culprit) {
   return Error(code, std::move(message)).With([&](ErrorDetails& d) { d.culprit = culprit; });
 }

@@ -68,7 +68,7 @@ int Communicator::world_size() const { return core_->world_size(); }
 
 Status Communicator::AllReduce(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
                                const OperationOptions& options) {
-  return core_->Run(Reducing(Request(Collective::kAllReduce, input, output, count, type), op), options);
+  return core_->Framed(core_->Run(Reducing(Request(Collective::kAllReduce, input, output, count, type), op), options));
 }
 Work Communicator::AllReduceAsync(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
                                   const OperationOptions& options) {
@@ -77,7 +77,8 @@ Work Communicator::AllReduceAsync(const void* input, void* output, std::uint64_t
 
 Status Communicator::Reduce(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op, Rank root,
                             const OperationOptions& options) {
-  return core_->Run(Rooted(Reducing(Request(Collective::kReduce, input, output, count, type), op), root), options);
+  return core_->Framed(
+      core_->Run(Rooted(Reducing(Request(Collective::kReduce, input, output, count, type), op), root), options));
 }
 Work Communicator::ReduceAsync(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
                                Rank root, const OperationOptions& options) {
@@ -86,7 +87,7 @@ Work Communicator::ReduceAsync(const void* input, void* output, std::uint64_t co
 
 Status Communicator::Broadcast(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
                                const OperationOptions& options) {
-  return core_->Run(Rooted(Request(Collective::kBroadcast, input, output, count, type), root), options);
+  return core_->Framed(core_->Run(Rooted(Request(Collective::kBroadcast, input, output, count, type), root), options));
 }
 Work Communicator::BroadcastAsync(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
                                   const OperationOptions& options) {
@@ -95,7 +96,7 @@ Work Communicator::BroadcastAsync(const void* input, void* output, std::uint64_t
 
 Status Communicator::AllGather(const void* input, void* output, std::uint64_t count, DataType type,
                                const OperationOptions& options) {
-  return core_->Run(Request(Collective::kAllGather, input, output, count, type), options);
+  return core_->Framed(core_->Run(Request(Collective::kAllGather, input, output, count, type), options));
 }
 Work Communicator::AllGatherAsync(const void* input, void* output, std::uint64_t count, DataType type,
                                   const OperationOptions& options) {
@@ -104,7 +105,8 @@ Work Communicator::AllGatherAsync(const void* input, void* output, std::uint64_t
 
 Status Communicator::AllGatherV(const void* input, void* output, Counts counts, DataType type,
                                 const OperationOptions& options) {
-  return core_->Run(Varying(Request(Collective::kAllGather, input, output, 0, type), {}, counts), options);
+  return core_->Framed(
+      core_->Run(Varying(Request(Collective::kAllGather, input, output, 0, type), {}, counts), options));
 }
 Work Communicator::AllGatherVAsync(const void* input, void* output, Counts counts, DataType type,
                                    const OperationOptions& options) {
@@ -113,7 +115,8 @@ Work Communicator::AllGatherVAsync(const void* input, void* output, Counts count
 
 Status Communicator::ReduceScatter(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
                                    const OperationOptions& options) {
-  return core_->Run(Reducing(Request(Collective::kReduceScatter, input, output, count, type), op), options);
+  return core_->Framed(
+      core_->Run(Reducing(Request(Collective::kReduceScatter, input, output, count, type), op), options));
 }
 Work Communicator::ReduceScatterAsync(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
                                       const OperationOptions& options) {
@@ -122,8 +125,8 @@ Work Communicator::ReduceScatterAsync(const void* input, void* output, std::uint
 
 Status Communicator::ReduceScatterV(const void* input, void* output, Counts counts, DataType type, ReduceOp op,
                                     const OperationOptions& options) {
-  return core_->Run(Varying(Reducing(Request(Collective::kReduceScatter, input, output, 0, type), op), counts, {}),
-                    options);
+  return core_->Framed(core_->Run(
+      Varying(Reducing(Request(Collective::kReduceScatter, input, output, 0, type), op), counts, {}), options));
 }
 Work Communicator::ReduceScatterVAsync(const void* input, void* output, Counts counts, DataType type, ReduceOp op,
                                        const OperationOptions& options) {
@@ -133,7 +136,7 @@ Work Communicator::ReduceScatterVAsync(const void* input, void* output, Counts c
 
 Status Communicator::Gather(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
                             const OperationOptions& options) {
-  return core_->Run(Rooted(Request(Collective::kGather, input, output, count, type), root), options);
+  return core_->Framed(core_->Run(Rooted(Request(Collective::kGather, input, output, count, type), root), options));
 }
 Work Communicator::GatherAsync(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
                                const OperationOptions& options) {
@@ -142,8 +145,8 @@ Work Communicator::GatherAsync(const void* input, void* output, std::uint64_t co
 
 Status Communicator::GatherV(const void* input, std::uint64_t count, void* output, Counts counts, DataType type,
                              Rank root, const OperationOptions& options) {
-  return core_->Run(Varying(Rooted(Request(Collective::kGather, input, output, count, type), root), {}, counts),
-                    options);
+  return core_->Framed(
+      core_->Run(Varying(Rooted(Request(Collective::kGather, input, output, count, type), root), {}, counts), options));
 }
 Work Communicator::GatherVAsync(const void* input, std::uint64_t count, void* output, Counts counts, DataType type,
                                 Rank root, const OperationOptions& options) {
@@ -153,7 +156,7 @@ Work Communicator::GatherVAsync(const void* input, std::uint64_t count, void* ou
 
 Status Communicator::Scatter(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
                              const OperationOptions& options) {
-  return core_->Run(Rooted(Request(Collective::kScatter, input, output, count, type), root), options);
+  return core_->Framed(core_->Run(Rooted(Request(Collective::kScatter, input, output, count, type), root), options));
 }
 Work Communicator::ScatterAsync(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
                                 const OperationOptions& options) {
@@ -162,8 +165,8 @@ Work Communicator::ScatterAsync(const void* input, void* output, std::uint64_t c
 
 Status Communicator::ScatterV(const void* input, Counts counts, void* output, std::uint64_t count, DataType type,
                               Rank root, const OperationOptions& options) {
-  return core_->Run(Varying(Rooted(Request(Collective::kScatter, input, output, count, type), root), counts, {}),
-                    options);
+  return core_->Framed(core_->Run(
+      Varying(Rooted(Request(Collective::kScatter, input, output, count, type), root), counts, {}), options));
 }
 Work Communicator::ScatterVAsync(const void* input, Counts counts, void* output, std::uint64_t count, DataType type,
                                  Rank root, const OperationOptions& options) {
@@ -173,7 +176,7 @@ Work Communicator::ScatterVAsync(const void* input, Counts counts, void* output,
 
 Status Communicator::AllToAll(const void* input, void* output, std::uint64_t count, DataType type,
                               const OperationOptions& options) {
-  return core_->Run(Request(Collective::kAllToAll, input, output, count, type), options);
+  return core_->Framed(core_->Run(Request(Collective::kAllToAll, input, output, count, type), options));
 }
 Work Communicator::AllToAllAsync(const void* input, void* output, std::uint64_t count, DataType type,
                                  const OperationOptions& options) {
@@ -182,8 +185,8 @@ Work Communicator::AllToAllAsync(const void* input, void* output, std::uint64_t 
 
 Status Communicator::AllToAllV(const void* input, Counts input_counts, void* output, Counts output_counts,
                                DataType type, const OperationOptions& options) {
-  return core_->Run(Varying(Request(Collective::kAllToAll, input, output, 0, type), input_counts, output_counts),
-                    options);
+  return core_->Framed(core_->Run(
+      Varying(Request(Collective::kAllToAll, input, output, 0, type), input_counts, output_counts), options));
 }
 Work Communicator::AllToAllVAsync(const void* input, Counts input_counts, void* output, Counts output_counts,
                                   DataType type, const OperationOptions& options) {
@@ -192,23 +195,23 @@ Work Communicator::AllToAllVAsync(const void* input, Counts input_counts, void* 
 }
 
 Status Communicator::Barrier(const OperationOptions& options) {
-  return core_->Run(Request(Collective::kBarrier, nullptr, nullptr, 0, DataType::kUint8), options);
+  return core_->Framed(core_->Run(Request(Collective::kBarrier, nullptr, nullptr, 0, DataType::kUint8), options));
 }
 Work Communicator::BarrierAsync(const OperationOptions& options) {
   return core_->RunAsync(Request(Collective::kBarrier, nullptr, nullptr, 0, DataType::kUint8), options);
 }
 
 Result<ReduceOp> Communicator::DefineOperation(UserOperation operation) {
-  return core_->DefineOperation(std::move(operation));
+  return core_->Framed(core_->DefineOperation(std::move(operation)));
 }
 
 Status Communicator::Send(const void* buffer, std::uint64_t count, DataType type, Rank to, Tag tag,
                           const MessageOptions& options) {
-  return core_->Send({buffer, count, to, tag}, type, options);
+  return core_->Framed(core_->Send({buffer, count, to, tag}, type, options));
 }
 Result<Message> Communicator::Recv(void* buffer, std::uint64_t count, DataType type, Rank from_or_any, Tag tag_or_any,
                                    const MessageOptions& options) {
-  return core_->Recv({buffer, count, from_or_any, tag_or_any}, type, options);
+  return core_->Framed(core_->Recv({buffer, count, from_or_any, tag_or_any}, type, options));
 }
 Work Communicator::SendAsync(const void* buffer, std::uint64_t count, DataType type, Rank to, Tag tag,
                              const MessageOptions& options) {
@@ -220,11 +223,11 @@ Work Communicator::RecvAsync(void* buffer, std::uint64_t count, DataType type, R
 }
 Result<Message> Communicator::SendRecv(const Outgoing& out, const Incoming& in, DataType type,
                                        const MessageOptions& options) {
-  return core_->SendRecv(out, in, type, options);
+  return core_->Framed(core_->SendRecv(out, in, type, options));
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::Split(int color, int key, const GroupOptions& options) {
-  return core_->Split(color, key, options);
+  return core_->Framed(core_->Split(color, key, options));
 }
 
 Result<std::unique_ptr<Memory>> Communicator::Allocate(std::size_t bytes) {
@@ -238,15 +241,16 @@ void Communicator::Abort(std::string_view reason) { core_->Abort(reason); }
 void Communicator::NoteRefusal(std::string_view call) {
   IfMemoryAllows([&] { core_->NoteRefusal(call); });
 }
-Status Communicator::Close() { return core_->Close(); }
+Status Communicator::Close() { return core_->Framed(core_->Close()); }
 Result<std::unique_ptr<Communicator>> Communicator::Rebuild(const RebuildOptions& options) {
-  return core_->Rebuild(options);
+  return core_->Framed(core_->Rebuild(options));
 }
 const RebuildReport& Communicator::report() const { return core_->options().report; }
 bool Communicator::Progress() { return core_->ProgressOnce(); }
 std::optional<Error> Communicator::failure() const {
   core_->LookAtGraphs();
-  return core_->failure();
+  const std::optional<Error> failed = core_->failure();
+  return failed ? std::optional(core_->FramedError(*failed)) : std::nullopt;
 }
 std::string Communicator::Transports() const { return core_->Transports(); }
 
@@ -282,22 +286,24 @@ Result<Communicator::Choice> Communicator::Choose(const Question& question, cons
 Status Work::Wait() {
   if (refused_) return Fail(*refused_);
   if (core_ == nullptr) return Fail(ErrorCode::kInvalidArgument, "this Work names no operation");
-  if (operation_ != nullptr) return core_->WaitForMessage(*operation_, TimePoint::max());
-  return core_->WaitForGood(sequence_);
+  if (operation_ != nullptr) return core_->Framed(core_->WaitForMessage(*operation_, TimePoint::max()));
+  return core_->Framed(core_->WaitForGood(sequence_));
 }
 
 Status Work::Wait(TimePoint deadline) {
   if (refused_) return Fail(*refused_);
   if (core_ == nullptr) return Fail(ErrorCode::kInvalidArgument, "this Work names no operation");
-  if (operation_ != nullptr) return core_->WaitForMessage(*operation_, deadline);
-  return core_->WaitFor(sequence_, deadline);
+  if (operation_ != nullptr) return core_->Framed(core_->WaitForMessage(*operation_, deadline));
+  return core_->Framed(core_->WaitFor(sequence_, deadline));
 }
 
 std::optional<Status> Work::Test() {
   if (refused_) return Status(Fail(*refused_));
   if (core_ == nullptr) return Status(Fail(ErrorCode::kInvalidArgument, "this Work names no operation"));
   core_->ProgressOnce();  // where somebody drives already this does nothing
-  return operation_ != nullptr ? core_->FinalStatus(*operation_) : core_->FinalStatus(sequence_);
+  std::optional<Status> ended = operation_ != nullptr ? core_->FinalStatus(*operation_) : core_->FinalStatus(sequence_);
+  if (ended) ended = core_->Framed(*std::move(ended));
+  return ended;
 }
 
 std::optional<Message> Work::message() const {
@@ -308,6 +314,8 @@ std::optional<Message> Work::message() const {
 void Work::Then(std::function<void(const Status&)> done) {
   if (refused_) return done(Fail(*refused_));
   if (core_ == nullptr) return done(Fail(ErrorCode::kInvalidArgument, "this Work names no operation"));
+  if (core_->options().frame != nullptr)
+    done = [core = core_.get(), then = std::move(done)](const Status& ended) { then(core->Framed(Status(ended))); };
   core_->Then(sequence_, operation_, std::move(done));
 }
 

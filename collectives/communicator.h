@@ -24,8 +24,9 @@
 //   Errors     A wrong argument found locally (kInvalidArgument, kUnsupported) starts nothing and poisons nothing. A
 //              failed operation poisons the communicator on all ranks that share it: they are told, and every later
 //              call returns the first cause. Ranks that disagree about an operation get kMismatch with both
-//              descriptors. Bytes that arrived damaged give kCorrupt where checksums are on, and go unnoticed where
-//              not, but for what the transport checks (TCP: 16 bits a segment).
+//              descriptors. Words of a group's errors name ranks of the job, with the group's numbers beside; numbers
+//              (Error::culprit) are the group's. Bytes that arrived damaged give kCorrupt where checksums are on, and
+//              go unnoticed where not, but for what the transport checks (TCP: 16 bits a segment).
 //   Deadlines  Every operation ends within its timeout, counted from the call. Expiry says who is missing.
 //   Devices    Operations on memory of a GPU (OperationOptions::memory) come after all work that is on their stream
 //              when they are called, and what is put there afterwards waits for them; nothing else does, least of all
@@ -64,6 +65,7 @@
 #include "base/dtype.h"
 #include "base/ids.h"
 #include "base/log.h"
+#include "base/rank_frame.h"
 #include "base/reduce_op.h"
 #include "base/result.h"
 #include "collectives/engine/device.h"
@@ -156,8 +158,8 @@ struct CommunicatorOptions {
   // The next three stand for every operation that does not say otherwise; equal on all ranks.
   bool reproducible = false;  // every reduction is the left fold in rank order, ((0 op 1) op 2) op ...
   // Reductions of 16-bit floats travel and combine in float32, and round once at the end (sum, prod, avg, premul_sum;
-  // not users' operations). Errors then speak of float32, because that is what travels. Takes 4 bytes of scratch an
-  // element.
+  // not users' operations). Takes 4 bytes of scratch an element. Averages of integers and of float16 always travel in a
+  // wider type (AverageTypeOf in base/dtype.h), whatever is said here.
   bool wide_partials = false;
   // After every collective that gives all ranks the same (all_reduce, broadcast, all_gather, all_gather_v) they compare
   // its checksum, by an all_gather of 4 bytes; elsewhere this does nothing. A difference is kCorrupt on all ranks: it
@@ -190,6 +192,9 @@ struct CommunicatorOptions {
   std::uint64_t device_window_bytes = 4 << 20;
   std::string job = {};  // this and the next name records and their files; Connect fills them in
   std::uint64_t generation = 0;
+  // Of a communicator of some of the job's ranks: how these are named in errors, logs and records (base/rank_frame.h).
+  // Split makes one for its groups. Null: its ranks are the job's.
+  std::shared_ptr<const RankFrame> frame = {};
   // What Rebuild stands on, and how this communicator came about (its generation is the one above); Connect fills in
   // both. Null: it cannot be rebuilt.
   std::shared_ptr<Rebuilder> rebuilder = {};

@@ -115,6 +115,9 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Create(CommunicatorO
   if (options.max_pending_operations == 0)
     return Fail(ErrorCode::kInvalidArgument, "max_pending_operations must be at least 1");
   if (options.timeout <= Duration::zero()) return Fail(ErrorCode::kInvalidArgument, "the timeout must be positive");
+  if (options.frame != nullptr && options.frame->ranks.size() != world)
+    return Fail(ErrorCode::kInvalidArgument, "the frame of group {} names {} ranks, and the group has {}",
+                options.frame->group, options.frame->ranks.size(), world);
 
   return OrOutOfMemory("making a communicator", [&] { return Make(std::move(options), std::move(group)); });
 }
@@ -124,7 +127,10 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
   std::shared_ptr<CommunicatorCore> core(new CommunicatorCore(std::move(options), std::move(group)));
   CommunicatorOptions& own = core->options_;
   own.report.generation = own.generation;
-  if (core->group_.ranks.empty()) {
+  if (core->group_.ranks.empty() && own.frame != nullptr) {
+    core->group_.ranks = own.frame->ranks;
+    core->group_.description = fmt::format("group {}", own.frame->group);
+  } else if (core->group_.ranks.empty()) {
     core->group_.ranks.resize(world);
     std::iota(core->group_.ranks.begin(), core->group_.ranks.end(), 0);
   }
@@ -175,6 +181,7 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
   config.rank = own.rank;
   config.observer = core.get();
   config.connect_timeout = own.timeout;
+  config.frame = own.frame;
   for (const PeerIdentity& peer : own.peers) config.addresses.push_back(peer.address);
   RONDO_ASSIGN(auto endpoint, own.transport->OpenEndpoint(config));
   {
@@ -358,7 +365,7 @@ Work CommunicatorCore::RunAsync(OperationRequest&& request, const OperationOptio
   work.core_ = shared_from_this();
   const Result<Sequence> sequence = Take(request, options, /*at_once=*/false);
   if (!sequence) {
-    work.refused_ = WhyRefused(request.descriptor.collective, sequence.error());
+    work.refused_ = FramedError(WhyRefused(request.descriptor.collective, sequence.error()));
     return work;
   }
   work.sequence_ = *sequence;
@@ -427,7 +434,7 @@ std::string CommunicatorCore::DescribePath(Rank peer) const {
 std::string CommunicatorCore::DescribePaths() const {
   std::string text;
   for (const Rank peer : endpoint_->ControlPeers())
-    text += fmt::format("rank {} ({}): {}\n", peer, options_.peers[static_cast<std::size_t>(peer)].host,
+    text += fmt::format("{} ({}): {}\n", NameOf(peer), options_.peers[static_cast<std::size_t>(peer)].host,
                         DescribePath(peer));
   const DeviceWay way = device_way_.load(std::memory_order_acquire);
   if (way != DeviceWay::kNone)

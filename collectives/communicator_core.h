@@ -108,6 +108,16 @@ class CommunicatorCore final : public PeerObserver,
   Result<Sequence> Take(OperationRequest& request, const OperationOptions& options, bool at_once);
   // Issue and wait, without a Work.
   Status Run(OperationRequest&& request, const OperationOptions& options);
+  // What a user gets of an error that is in this group's numbers: the job's, with the group's beside. Everything inside
+  // a core, and what ranks tell each other, is in the group's.
+  Error FramedError(const Error& error) const;
+  template <typename Returned>
+  Returned Framed(Returned returned) const {
+    if (returned || options_.frame == nullptr) [[likely]]
+      return returned;
+    return Fail(FramedError(returned.error()));
+  }
+  std::string NameOf(Rank rank) const { return NameOfRank(options_.frame.get(), rank); }
   Work RunAsync(OperationRequest&& request, const OperationOptions& options);
 
   // ---- messages (communicator_messages.cc): any thread ----

@@ -16,7 +16,7 @@ Status CommunicatorCore::OpenDevice(const OperationRequest& request) {
     RONDO_ASSIGN(device_queue_, options_.device->Open(memory, request.stream, pending_.size()));
     std::string why;
     if (options_.device_peers && may_have_board_.load() && device_queue_->peers(why) == nullptr)
-      Log(options_.logger, LogLevel::kInfo, "rank {}: {} does not work on other ranks' memory: {}", rank(),
+      Log(options_.logger, LogLevel::kInfo, "{}: {} does not work on other ranks' memory: {}", NameOf(rank()),
           device_queue_->name(), why);
     device_queue_seen_.store(device_queue_.get());
   }
@@ -62,7 +62,7 @@ bool CommunicatorCore::AdaptersKnow(const OperationRequest& request, bool idle) 
   const auto* const input = static_cast<const std::byte*>(request.input);
   if (device_registrations_->Knows({input, request.input_elements * SizeOf(request.type)}, idle)) return true;
   if (!std::exchange(said_why_staged_, true))
-    Log(options_.logger, LogLevel::kInfo, "rank {}: memory of {} is not sent from where it lies: {}", rank(),
+    Log(options_.logger, LogLevel::kInfo, "{}: memory of {} is not sent from where it lies: {}", NameOf(rank()),
         device_queue_->name(), device_registrations_->why());
   return false;
 }

@@ -224,7 +224,8 @@ void CommunicatorCore::ShutDown(const Status& status) {
   Own();
   IfMemoryAllows([&] {
     if (const std::size_t left = messages_->held_messages(); left > 0)
-      Log(options_.logger, LogLevel::kWarning, "rank {} closed with {} messages that it never received", rank(), left);
+      Log(options_.logger, LogLevel::kWarning, "{} closed with {} messages that it never received", NameOf(rank()),
+          left);
   });
   IfMemoryAllows([&] { endpoint_->ShutDown(); });  // else it ends with its destructor, all at once
   gate_.Leave(WorkIsLeft());

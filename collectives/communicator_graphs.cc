@@ -40,7 +40,7 @@ Status CommunicatorCore::PrepareForGraph(OperationRequest& request) {
     if (const auto place = peers->MeetingPlace(); !place) why = place.error().message();
   }
   if (!why.empty())
-    Log(options_.logger, LogLevel::kWarning, "rank {}: {} takes no part in operations in graphs: {}", rank(),
+    Log(options_.logger, LogLevel::kWarning, "{}: {} takes no part in operations in graphs: {}", NameOf(rank()),
         device_queue_->name(), why);
   d.in_graph = true;
   program_ = {.rank = rank(), .timeout = request.timeout};

@@ -153,7 +153,7 @@ Work CommunicatorCore::SubmitAsync(Prepared&& prepare) {
   if (submitted) {
     CallProgressThread();
   } else {
-    work.refused_ = submitted.error();
+    work.refused_ = FramedError(submitted.error());
   }
   return work;
 }

@@ -105,6 +105,8 @@ DumpedGroup CommunicatorCore::RecordsOfGroup() const {
   // Records first: what they say of an operation is then no more than what is said of all.
   dumped.records = recorder_->Read();
   dumped.message_errors = recorder_->MessageErrors();
+  if (options_.frame != nullptr)
+    for (auto& [number, text] : dumped.message_errors) text = options_.frame->Reword(text);
   dumped.completed = completed_.load(std::memory_order_acquire);
   dumped.issued = issued_.load(std::memory_order_acquire);
   {
@@ -115,7 +117,7 @@ DumpedGroup CommunicatorCore::RecordsOfGroup() const {
   std::set<std::string_view> names(dumped.transport_to.begin(), dumped.transport_to.end());
   names.erase("self");
   dumped.transports = fmt::format("{}", fmt::join(names, "+"));
-  if (const std::optional<Error> failed = failure()) dumped.failure = failed->ToString();
+  if (const std::optional<Error> failed = failure()) dumped.failure = FramedError(*failed).ToString();
   return dumped;
 }
 
@@ -146,7 +148,7 @@ Result<std::string> CommunicatorCore::WriteRecords(std::string_view reason) cons
 void CommunicatorCore::WriteRecordsOfFailure() const {
   if (options_.record_dir.empty()) return;
   if (const Result<std::string> written = WriteRecords("error"); !written)
-    Log(options_.logger, LogLevel::kWarning, "rank {}: records: {}", rank(), written.error().message());
+    Log(options_.logger, LogLevel::kWarning, "{}: records: {}", NameOf(rank()), written.error().message());
 }
 
 }  // namespace rondo

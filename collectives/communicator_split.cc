@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/random.h"
+#include "collectives/blame.h"
 #include "collectives/communicator_core.h"
 
 namespace rondo {
@@ -103,6 +104,7 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::MakeGroup(const GroupWis
     options.peers.push_back(options_.peers[static_cast<std::size_t>(member)]);
     name.ranks.push_back(group_.ranks[static_cast<std::size_t>(member)]);
   }
+  options.frame = std::make_shared<const RankFrame>(RankFrame{name.name, name.ranks});
   ShareCores(options_.peers, options.peers);
   // The same on all members, different for every split and color of this parent.
   Random mix(options_.id ^ (splits_ << 32) ^ static_cast<std::uint64_t>(color));
@@ -156,11 +158,11 @@ bool CommunicatorCore::FollowParent() {
   };
   // Who found it, not who follows: of two that disagree one is told that it is the other.
   Poison(Error({.code = failed->code(),
-                .message = "what this group was split from failed before its first operation ended",
+                .message = std::string(kParentFailed),
                 .culprit = here(failed->culprit()),
                 .host = failed->details().host,
                 .address = failed->details().address,
-                .first_cause = failed->ToString()}),
+                .first_cause = parent->FramedError(*failed).ToString()}),
          here(parent->FailureOrigin()));
   return true;
 }

@@ -40,10 +40,10 @@ void CommunicatorCore::OnHeldUp(Sequence operation, Duration time) {
   const auto tell = [this, operation, seconds = std::chrono::duration<double>(time).count()] {
     IfMemoryAllows([&] {
       Log(options_.logger, LogLevel::kWarning,
-          "rank {}: whoever drives operation #{} has not come back from a call for {:.1f} s, which may be one of the "
+          "{}: whoever drives operation #{} has not come back from a call for {:.1f} s, which may be one of the "
           "driver of {}: where a call of the driver waits for streams that wait for an operation, as the first launch "
           "of a kernel may, that cannot end before its timeout",
-          rank(), operation, seconds, device_queue_seen_.load()->name());
+          NameOf(rank()), operation, seconds, device_queue_seen_.load()->name());
     });
     teller_speaks_.store(false);
   };

@@ -257,6 +257,22 @@ Error CommunicatorCore::WithIdentity(Error error) const {
   return error.With([&](ErrorDetails& d) { d.host = options_.peers[static_cast<std::size_t>(culprit)].host; });
 }
 
+Error CommunicatorCore::FramedError(const Error& error) const {
+  if (options_.frame == nullptr || error.details().frame != nullptr) return error;
+  const RankFrame& frame = *options_.frame;
+  Error framed = error;
+  IfMemoryAllows([&] {
+    framed = error.With([&](ErrorDetails& d) {
+      d.message = frame.Reword(d.message);
+      d.collective = frame.Reword(d.collective);
+      // A parent's words name its own ranks, and did so before they came here.
+      if (d.message != kParentFailed) d.first_cause = frame.Reword(d.first_cause);
+      d.frame = options_.frame;
+    });
+  });
+  return framed;
+}
+
 // Where there is no memory for the words of it, it fails all the same: peers then learn it by their lanes, which end.
 void CommunicatorCore::Poison(Error error, std::optional<Rank> origin) noexcept {
   IfMemoryAllows([&] { error = WithIdentity(error); });

@@ -100,7 +100,10 @@ Result<std::unique_ptr<Communicator>> CreateRebuildable(const std::shared_ptr<Re
   RONDO_ASSIGN(CommunicatorOptions options,
                OptionsAfterMeeting(home->options, home->job, membership, std::move(transport), home->clock));
   const bool first = membership.generation == home->options.generation;
-  if (!first) options.report = ReportOf(standing.roster);
+  if (!first) {
+    options.report = ReportOf(standing.roster);
+    options.frame = nullptr;  // it named ranks of the generation before
+  }
   options.rebuilder =
       std::make_shared<ConnectedRebuilder>(home, Running(std::move(standing.roster), membership.rank),
                                            membership.members[static_cast<std::size_t>(membership.rank)].config);

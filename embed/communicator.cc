@@ -44,6 +44,17 @@ std::shared_ptr<Device> DeviceOfProcess() {
   return *device;
 }
 
+Result<std::shared_ptr<const RankFrame>> FrameOf(const rondo_connect_options& given) {
+  if (given.group == nullptr) return nullptr;
+  if (given.job_ranks == nullptr || given.world_size < 1)
+    return Fail(ErrorCode::kInvalidArgument,
+                "options.group: job_ranks and world_size say whose group it is, and {} is "
+                "missing",
+                given.job_ranks == nullptr ? "job_ranks" : "world_size");
+  return std::make_shared<const RankFrame>(
+      RankFrame{Printable(given.group), {given.job_ranks, given.job_ranks + given.world_size}});
+}
+
 // `kept` outlives what is made by them.
 Result<ConnectOptions> OptionsOf(const rondo_connect_options& given, Kept& kept) {
   if (given.log != nullptr) kept.logger = std::make_unique<CallbackLogger>(given.log, given.log_user);
@@ -82,6 +93,7 @@ Result<ConnectOptions> OptionsOf(const rondo_connect_options& given, Kept& kept)
   communicator.recorded_operations = given.recorded_operations;
   communicator.record_dir = TextOf(given.record_dir);
   communicator.device = DeviceOfProcess();
+  RONDO_ASSIGN(communicator.frame, FrameOf(given));
   return options;
 }
 

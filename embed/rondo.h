@@ -96,7 +96,7 @@ RONDO_API const char* rondo_code_name(rondo_code code);
 typedef struct rondo_error {
   rondo_code code;
   int32_t rank;      /* that reports; -1: none */
-  int32_t culprit;   /* that caused it, where known; else -1 */
+  int32_t culprit;   /* that caused it, where known; else -1. Numbers of the communicator; text has the job's */
   int64_t step;      /* of this rank's schedule; -1: none */
   uint64_t sequence; /* of the operation, from 1; 0: none */
   uint64_t bytes_done;
@@ -294,6 +294,11 @@ typedef struct rondo_connect_options {
   /* Gets the library's few words (choices, what fell back); any thread. NULL: silence. */
   void (*log)(void* user, rondo_log_level level, const char* text);
   void* log_user;
+  /* Of a communicator of some of a job's ranks: what the group is called, and world_size numbers, the ranks of the job
+   * by rank of the communicator. Errors, logs and records then name both: "rank 3 (rank 1 of group tp)". Copied. Groups
+   * of rondo_comm_split have it from the communicator that they are split from. NULL: its ranks are the job's */
+  const char* group;
+  const int32_t* job_ranks;
 } rondo_connect_options;
 RONDO_API void rondo_connect_options_init_sized(rondo_connect_options* options, size_t size);
 static inline void rondo_connect_options_init(rondo_connect_options* options) {

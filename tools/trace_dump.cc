@@ -24,6 +24,8 @@ constexpr std::array<std::string_view, 4> kStates{"scheduled", "started", "compl
 constexpr std::array<std::string_view, 5> kMeetingAll{"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
                                                       "barrier"};
 
+constexpr std::string_view kGroupOfAll = "0";  // the name of a communicator that is split from none
+
 // What is wrong with a value that is JSON, for ParseDump to put file and place in front.
 struct Unfit {
   std::string what;
@@ -62,7 +64,7 @@ std::optional<std::uint64_t> CountIfThere(const ParsedJson& object, const char* 
 }
 
 // "all_reduce float32 x 1000 sum", "broadcast int8 x 3 from rank 2", "barrier"; as OperationDescriptor::ToString.
-std::string InWords(const ParsedJson& ours) {
+std::string InWords(const ParsedJson& ours, const RankFrame* frame) {
   const std::string collective = TextAt(ours, "collective");
   const bool varying = ours.at("varying").get<bool>();
   std::string text = collective + (varying ? "_v" : "");
@@ -73,23 +75,24 @@ std::string InWords(const ParsedJson& ours) {
   if (const std::string op = TextOrNull(ours, "op"); !op.empty()) text += " " + op;
   if (!ours.at("root").is_null()) {
     const bool from_root = collective == "broadcast" || collective == "scatter";
-    text += fmt::format(" {} rank {}", from_root ? "from" : "to", CountAt(ours, "root"));
+    text +=
+        fmt::format(" {} {}", from_root ? "from" : "to", NameOfRank(frame, static_cast<Rank>(CountAt(ours, "root"))));
   }
   if (ours.at("wide_partials").get<bool>()) text += " in wide partials";
   return text;
 }
 
 // "send float32 x 10 to rank 3 with tag 7", "recv float32 x 10 from any rank with any tag"
-std::string MessageInWords(const ParsedJson& ours) {
+std::string MessageInWords(const ParsedJson& ours, const RankFrame* frame) {
   const bool sends = TextAt(ours, "message") == "send";
-  const auto or_any = [&](const char* key, const char* word) {
-    return ours.at(key).is_null() ? fmt::format("any {}", word) : fmt::format("{} {}", word, CountAt(ours, key));
-  };
+  const std::string peer =
+      ours.at("peer").is_null() ? "any rank" : NameOfRank(frame, static_cast<Rank>(CountAt(ours, "peer")));
+  const std::string tag = ours.at("tag").is_null() ? "any tag" : fmt::format("tag {}", CountAt(ours, "tag"));
   return fmt::format("{} {} x {} {} {} with {}", sends ? "send" : "recv", TextAt(ours, "dtype"), CountAt(ours, "count"),
-                     sends ? "to" : "from", or_any("peer", "rank"), or_any("tag", "tag"));
+                     sends ? "to" : "from", peer, tag);
 }
 
-TracedOperation OperationFrom(const ParsedJson& entry) {
+TracedOperation OperationFrom(const ParsedJson& entry, const RankFrame* frame) {
   TracedOperation operation;
   const ParsedJson& ours = entry.at("rondo");
   const bool message = entry.at("is_p2p").get<bool>();
@@ -103,9 +106,9 @@ TracedOperation OperationFrom(const ParsedJson& entry) {
   if (operation.state == "completed" && (!operation.started || !operation.ended))
     throw Unfit{"completed, but not when"};
   if (message) {
-    operation.what = MessageInWords(ours);
+    operation.what = MessageInWords(ours, frame);
   } else {
-    operation.what = InWords(ours);
+    operation.what = InWords(ours, frame);
     operation.algorithm = TextAt(ours, "algorithm");
     operation.coarse = ours.at("coarse").get<bool>();
     operation.meets_all = IsOneOf(kMeetingAll, TextAt(ours, "collective"));
@@ -123,6 +126,13 @@ std::vector<Rank> RanksFrom(const std::string& list) {
   if (!parsed.is_array() || parsed.empty() || !std::all_of(parsed.begin(), parsed.end(), is_rank))
     throw Unfit{fmt::format("ranks wants a list of ranks, not '{}'", list)};
   return parsed.get<std::vector<Rank>>();
+}
+
+// Whether each has the number of its place in the list.
+bool AreTheirPlaces(const std::vector<Rank>& ranks) {
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    if (ranks[i] != static_cast<Rank>(i)) return false;
+  return true;
 }
 
 // All but the entries. `where` says what is looked at.
@@ -161,6 +171,8 @@ Dump HeadFrom(const ParsedJson& json, std::string& where) {
     part.ranks = RanksFrom(TextAt(config, "ranks"));
     if (std::find(part.ranks.begin(), part.ranks.end(), origin.rank) == part.ranks.end())
       throw Unfit{fmt::format("rank {} of the job is none of its ranks", origin.rank)};
+    if (part.group != kGroupOfAll || !AreTheirPlaces(part.ranks))
+      part.frame = std::make_shared<const RankFrame>(RankFrame{part.group, part.ranks});
     where = fmt::format("pg_status of {}", i);
     const ParsedJson& status = json.at("pg_status").at(std::to_string(i));
     part.trace.last_enqueued = CountAt(status, "last_enqueued_collective");
@@ -180,7 +192,8 @@ Dump DumpFrom(const ParsedJson& json, std::string& where) {
     const std::uint64_t group = CountAt(entry, "pg_id");
     if (group >= dump.parts.size()) throw Unfit{fmt::format("pg_id {} is none of rondo.groups", group)};
     RankTrace& trace = dump.parts[group].trace;
-    (entry.at("is_p2p").get<bool>() ? trace.messages : trace.collectives).push_back(OperationFrom(entry));
+    (entry.at("is_p2p").get<bool>() ? trace.messages : trace.collectives)
+        .push_back(OperationFrom(entry, dump.parts[group].frame.get()));
   }
   const auto by_number = [](const TracedOperation& a, const TracedOperation& b) { return a.number < b.number; };
   for (DumpedPart& part : dump.parts) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/ids.h"
+#include "base/rank_frame.h"
 #include "base/result.h"
 
 namespace rondo {
@@ -55,6 +57,8 @@ struct DumpedPart {
   std::string group, description;
   std::vector<Rank> ranks;  // of the job: who belongs to the group
   RankTrace trace;
+  // Made with the others above, for names of its ranks; null where these are all the job's, as they are numbered there.
+  std::shared_ptr<const RankFrame> frame = nullptr;
 };
 
 struct Dump {

@@ -21,6 +21,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/ids.h"
+#include "base/rank_frame.h"
 #include "base/result.h"
 #include "transport/board.h"
 #include "transport/lane.h"
@@ -81,6 +82,8 @@ struct EndpointConfig {
   std::vector<std::string> addresses;                   // by rank: what each peer's Transport::Address() gave
   PeerObserver* observer = nullptr;                     // outlives the endpoint
   Duration connect_timeout = std::chrono::seconds(30);  // for one peer, from the first Open that needs it
+  std::shared_ptr<const RankFrame> frame = nullptr;  // how logs name its ranks; null: they are the job's. Errors name
+                                                     // them by the numbers here, and whoever gives them out says more
 };
 
 class Endpoint {

@@ -105,6 +105,14 @@ TEST_CASE("what was dumped is read back") {
   CHECK(trace.messages[0].state == "scheduled");
 }
 
+TEST_CASE("operations of a group are told with the job's ranks, and the group's beside") {
+  std::string text = Replaced(Written({Broadcast(1)}), R"("ranks": "[0, 1]")", R"("ranks": "[4, 1]")");
+  const auto dump = ParseDump("x.json", text);
+  REQUIRE(dump);
+  const std::string what = dump->parts.front().trace.collectives.front().what;
+  CHECK(what == "broadcast int8 x 3 from rank 1 (rank 1 of group 0)");
+}
+
 TEST_CASE("what is no dump is refused with the file and the place") {
   const std::string good = Written({Broadcast(3)});
   CHECK(ErrorOf(good) == "ok");

@@ -181,7 +181,8 @@ TEST_CASE("a communicator destroyed without Close tells its peers") {
     }
     const Status status = (*child)->Barrier();
     CAPTURE(TextOf(status));
-    CHECK(TextOf(status).find("rank 0 destroyed its communicator without closing it") != std::string::npos);
+    CHECK(TextOf(status).find("rank 0 (rank 0 of group 0.1.0) destroyed its communicator without closing it") !=
+          std::string::npos);
     StateFault(33, 1, {status}, {.path = "inproc"});
   });
 }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <latch>
 #include <memory>
 #include <string>
@@ -250,6 +251,110 @@ TEST_CASE("of two that disagree, one that hears it in a group is told that it is
     CHECK(told.error().code() == ErrorCode::kMismatch);
     CHECK(told.error().culprit() == (rank == 0 ? 0 : 2));  // rank 2 to rank 0, and the other way round
   });
+}
+
+// The group of ranks 1 and 3 of four, on those; the others wait.
+void InGroupOfTwo(const std::function<void(Communicator& parent, Communicator& group)>& body) {
+  InprocNetwork network(4);
+  OnRanks(network, [&](Communicator& communicator) {
+    const bool belongs = communicator.rank() % 2 == 1;
+    auto group = communicator.Split(belongs ? 1 : -1, communicator.rank());
+    REQUIRE(group);
+    if (belongs) body(communicator, **group);
+  });
+}
+
+// Both ranks, each by its number in the job and that in the group.
+void CheckNamesBoth(const std::string& text) {
+  CAPTURE(text);
+  CHECK(text.find("rank 1 (rank 0 of group 0.1.1)") != std::string::npos);
+  CHECK(text.find("rank 3 (rank 1 of group 0.1.1)") != std::string::npos);
+}
+
+TEST_CASE("errors of a group name the job's ranks, and the group's beside, in whatever way they are got") {
+  InGroupOfTwo([](Communicator&, Communicator& group) {
+    std::vector<float> values(32);
+    const std::uint64_t count = group.rank() == 0 ? 16 : 17;
+    Work work = group.AllReduceAsync(values.data(), values.data(), count, DataType::kFloat32, ReduceOp::kSum);
+    std::string heard;
+    std::latch has_heard(1);
+    work.Then([&](const Status& status) {
+      heard = TextOf(status);
+      has_heard.count_down();
+    });
+    const Status failed = work.Wait();
+    has_heard.wait();
+    REQUIRE(!failed);
+    CHECK(failed.error().code() == ErrorCode::kMismatch);
+    CHECK(failed.error().culprit() == 1 - group.rank());  // a number of the group, as all numbers that it gives
+    CheckNamesBoth(TextOf(failed));
+    CheckNamesBoth(heard);
+    CheckNamesBoth(group.failure()->ToString());
+    CheckNamesBoth(TextOf(group.Barrier()));
+    CheckNamesBoth(TextOf(group.BarrierAsync().Wait()));
+    CheckNamesBoth(TextOf(group.Close()));
+    CheckNamesBoth(group.DumpRecords());
+    const auto refused = group.Split(0, 0);
+    REQUIRE(!refused);
+    CheckNamesBoth(refused.error().ToString());
+  });
+}
+
+TEST_CASE("a receive of a group that ends at its timeout names the job's rank that sent nothing") {
+  InGroupOfTwo([](Communicator&, Communicator& group) {
+    if (group.rank() == 0) {
+      const auto got = group.Recv(nullptr, 0, DataType::kUint8, 1, 7, {.timeout = 20ms});
+      REQUIRE(!got);
+      CheckNamesBoth(got.error().ToString());
+    }
+    CHECK(group.Close());
+  });
+}
+
+TEST_CASE("a program's reason for the abort of a group is told as it was given") {
+  InGroupOfTwo([](Communicator&, Communicator& group) {
+    CHECK(group.Barrier());
+    if (group.rank() == 1) return group.Abort("rank 0 of the table is empty");
+    while (!group.failure()) group.Progress();
+    const std::string text = group.failure()->ToString();
+    CAPTURE(text);
+    CHECK(text.find("peer_aborted: rank 3 (rank 1 of group 0.1.1) aborted: rank 0 of the table is empty") == 0);
+  });
+}
+
+TEST_CASE("a group of a group names the job's ranks, not its parent's") {
+  InGroupOfTwo([](Communicator&, Communicator& group) {
+    auto inner = group.Split(0, -group.rank());  // rank 0 of it is the job's rank 3
+    REQUIRE(inner);
+    if (group.rank() == 0) return group.Abort("as the test wants it");
+    while (!group.failure()) group.Progress();
+    const std::string text = TextOf((*inner)->Barrier());
+    CAPTURE(text);
+    CHECK(text.find("caused by rank 1 (rank 1 of group 0.1.1.1.0)") != std::string::npos);
+  });
+}
+
+TEST_CASE("a communicator that is told its frame names its ranks by it, and a frame of another size is refused") {
+  InprocNetwork network(2);
+  OnRanks(
+      network,
+      [](Communicator& communicator) {
+        std::vector<float> values(32);
+        const std::uint64_t count = communicator.rank() == 0 ? 16 : 17;
+        const Status failed =
+            communicator.AllReduce(values.data(), values.data(), count, DataType::kFloat32, ReduceOp::kSum);
+        const std::string text = TextOf(failed ? communicator.Close() : failed);
+        CAPTURE(text);
+        CHECK(text.find("rank 5 (rank 0 of group tp)") != std::string::npos);
+        CHECK(text.find("rank 7 (rank 1 of group tp)") != std::string::npos);
+      },
+      [](CommunicatorOptions& options) {
+        options.frame = std::make_shared<const RankFrame>(RankFrame{"tp", {5, 7, 9}});
+        const auto refused = Communicator::Create(options);
+        REQUIRE(!refused);
+        CHECK(TextOf(Status(Fail(refused.error()))).find("names 3 ranks, and the group has 2") != std::string::npos);
+        options.frame = std::make_shared<const RankFrame>(RankFrame{"tp", {5, 7}});
+      });
 }
 
 TEST_CASE("a group at work does without those who are not in it") {

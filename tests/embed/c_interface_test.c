@@ -587,6 +587,20 @@ static void a_store_of_the_programs_own(int rank, int world, const char* url) {
   MUST(rondo_comm_close(comm, &error));
   rondo_comm_free(comm);
 
+  /* A group of some of a job's ranks is told whose they are. */
+  const int32_t job_ranks[] = {11, 13, 17, 19};
+  options.generation = 3;
+  options.group = "tp";
+  FAILS(rondo_connect(&options, &comm, &error), RONDO_INVALID_ARGUMENT, "job_ranks");
+  options.job_ranks = job_ranks;
+  MUST(rondo_connect(&options, &comm, &error));
+  FAILS(rondo_send(comm, NULL, 0, RONDO_UINT8, 99, 0, NULL, &error), RONDO_INVALID_ARGUMENT, "rank 99 of group tp");
+  MUST(rondo_comm_close(comm, &error));
+  FAILS(rondo_barrier(comm, NULL, &error), RONDO_CLOSED, rank == 0 ? "rank 11 (rank 0 of group tp)" : "of group tp)");
+  rondo_comm_free(comm);
+  options.group = NULL;
+  options.generation = 0;
+
   /* Who does not come is named, and what goes wrong in the store is told in its words. */
   options.generation = 1;
   options.timeout_ms = 500;

@@ -75,7 +75,8 @@ Result<Lane*> IbEndpoint::Open(Rank peer, std::uint32_t index) {
                       .registered = set_up_.registered,
                       .connection = set_up_.connection,
                       .may_be_plain = set_up_.may_be_plain,
-                      .logger = set_up_.logger};
+                      .logger = set_up_.logger,
+                      .frame = set_up_.config.frame};
   const std::uint32_t rail = set_up_.config.rail + RailOfLane(index);
   for (std::size_t turn = 0; turn < channels_.size(); ++turn) {
     const std::size_t i = (turn + rail) % channels_.size();

@@ -174,8 +174,8 @@ void IbLane::OnConnected() {
   phase_ = Phase::kRdma;
   state_ = LaneState::kOpen;
   if (streams_)
-    Log(context_.logger, LogLevel::kInfo, "lane {} with rank {} goes on by {}", index_, base_.peer(),
-        stream_->device()->port().Name());
+    Log(context_.logger, LogLevel::kInfo, "lane {} with {} goes on by {}", index_,
+        NameOfRank(context_.frame.get(), base_.peer()), stream_->device()->port().Name());
   streams_ = true;
   changed_ = true;
 }
@@ -186,7 +186,8 @@ void IbLane::GiveUp(Broken broken) {
   broken_ = std::move(broken);
   if (stream_ != nullptr) stream_->Detach();
   ++attempt_;
-  Log(context_.logger, LogLevel::kWarning, "lane {} with rank {}: {}", index_, base_.peer(), broken_.why);
+  Log(context_.logger, LogLevel::kWarning, "lane {} with {}: {}", index_,
+      NameOfRank(context_.frame.get(), base_.peer()), broken_.why);
   Say(PathWord::kBroken);
 }
 
@@ -222,7 +223,8 @@ void IbLane::GoPlain() {
     return FailWith(broken_.code, fmt::format("{}; {}", broken_.why, kOfDevice), broken_.peer);
   if (streams_) {
     phase_ = Phase::kCarried;
-    Log(context_.logger, LogLevel::kWarning, "lane {} with rank {} goes on without RDMA", index_, base_.peer());
+    Log(context_.logger, LogLevel::kWarning, "lane {} with {} goes on without RDMA", index_,
+        NameOfRank(context_.frame.get(), base_.peer()));
     stream_->CarryBy(base_);
   } else {
     phase_ = Phase::kPlain;

@@ -50,6 +50,7 @@ struct LaneContext {
   QueuePairOptions connection;
   bool may_be_plain = true;
   Logger* logger = nullptr;
+  std::shared_ptr<const RankFrame> frame = nullptr;  // for the log
 };
 
 class IbLane final : public Lane {

@@ -36,6 +36,7 @@ Result<std::unique_ptr<Endpoint>> TcpEndpoint::Create(const std::shared_ptr<Cont
   group.rank = config.rank;
   group.observer = config.observer;
   group.connect_timeout = config.connect_timeout;
+  group.frame = config.frame;
   if (config.rank < 0 || static_cast<std::size_t>(config.rank) >= config.addresses.size()) {
     return Fail(ErrorCode::kInvalidArgument, "rank {} is outside the {} addresses given", config.rank,
                 config.addresses.size());

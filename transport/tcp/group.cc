@@ -237,7 +237,8 @@ void Group::ControlStands(const PeerPtr& peer, Fd fd, Wire wire, const Attempt* 
     paths_[peer->rank] = path;
     links_[peer->rank] = std::move(link);
   }
-  Log(context_.options.logger, LogLevel::kDebug, "tcp: rank {} reaches rank {} at {}", config_.rank, peer->rank, path);
+  Log(context_.options.logger, LogLevel::kDebug, "tcp: {} reaches {} at {}",
+      NameOfRank(config_.frame.get(), config_.rank), NameOfRank(config_.frame.get(), peer->rank), path);
 
   asio::error_code error;
   peer->socket.assign(fd.get(), error);

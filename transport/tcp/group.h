@@ -40,6 +40,7 @@ struct GroupConfig {
   PeerObserver* observer = nullptr;
   Duration connect_timeout{};
   std::shared_ptr<Mailbox> mailbox;
+  std::shared_ptr<const RankFrame> frame = nullptr;  // for the log
 };
 
 // What all groups of a transport share; outlives them.
