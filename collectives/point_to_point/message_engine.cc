@@ -238,6 +238,13 @@ std::optional<Error> MessageEngine::Expire(TimePoint now) {
         completions_.Fail(operation, std::move(late));
         break;
       case MessageStage::kPosted: completions_.Fail(operation, std::move(late)); break;
+      case MessageStage::kSending:
+      case MessageStage::kReleasing:
+        // Of a message without bytes nothing is lent to the lane but its header, which is the lane's own.
+        if (operation.bytes > 0) return late;
+        lanes_[static_cast<std::size_t>(operation.peer)]->LetGo(operation);
+        completions_.Fail(operation, std::move(late));
+        break;
       default: return late;
     }
   }

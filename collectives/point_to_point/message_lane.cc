@@ -100,6 +100,12 @@ void MessageLane::Withdraw(MessageOperation& send) {
   StageList::Remove(send);
 }
 
+void MessageLane::LetGo(const MessageOperation& send) {
+  RONDO_CHECK(send.bytes == 0, "{} bytes of it are lent to the lane", send.bytes);
+  for (std::size_t i = outgoing_.first; i < outgoing_.count; ++i)
+    if (outgoing_.frames[i].send == &send) outgoing_.frames[i].send = nullptr;
+}
+
 void MessageLane::BeginEnd() {
   if (std::exchange(ending_, true)) return;
   matching_.ForEachHeld([&](HeldMessage& message) {

@@ -65,6 +65,9 @@ class MessageLane {
   void Take(MessageOperation& receive, HeldMessage& held);
   // Takes a send back that is queued or announced. REQUIRES: one of these.
   void Withdraw(MessageOperation& send);
+  // Knows nothing more of a send whose frame is on its way: that still goes, and may arrive. REQUIRES: it has no bytes,
+  // so that none are lent to the lane.
+  void LetGo(const MessageOperation& send);
   // No more sends and receives will be issued: refuses what is announced and unmatched, now and later, and says the
   // end when all sends are through.
   void BeginEnd();

@@ -335,6 +335,23 @@ TEST_CASE("a late send that nobody asked for is withdrawn; a receive that had ma
   }
 }
 
+TEST_CASE("a late message without bytes fails alone, though its frame is on its way, and may still come") {
+  MessageWorld world({.network = {.ring_bytes = 256}, .limits = kSmall});
+  TestOperation& first = world.Send(0, 1, 7, "");
+  world.Until("it is on its way", [&] {
+    world.Poll(0);
+    return first.operation.stage == MessageStage::kReleasing || first.final();
+  });
+  CHECK_FALSE(world.engine(0).Expire(TimePoint{} + std::chrono::seconds(11)));
+  if (!first.good()) CHECK(Has(first.error(), "timeout: send of uint8 x 0 to rank 1 with tag 7 did not end within"));
+  TestOperation& got = world.Recv(1, 0, 7, 100);
+  TestOperation& next = world.Recv(1, 0, 8, 100);
+  world.Send(0, 1, 8, "next");
+  world.Until("both have come", [&] { return got.final() && next.final(); });
+  CHECK(got.text().empty());
+  CHECK(next.text() == "next");
+}
+
 TEST_CASE("a transfer that is late in its midst cannot be taken back") {
   MessageWorld world({.network = {.ring_bytes = 256}, .limits = kSmall});
   TestOperation& got = world.Recv(1, 0, 7, 5000);

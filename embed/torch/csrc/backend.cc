@@ -56,6 +56,11 @@ RondoBackend::RondoBackend(c10::intrusive_ptr<c10d::Store> store, int rank, int 
   if (!settings.transport.empty()) options.transport = settings.transport.c_str();
   if (!settings.record_dir.empty()) options.record_dir = settings.record_dir.c_str();
   options.rails = settings.rails;
+  options.wide_partials = settings.wide_partials ? 1 : 0;
+  if (settings.job_ranks.size() == static_cast<size_t>(size)) {
+    options.group = settings.group.c_str();
+    options.job_ranks = settings.job_ranks.data();
+  }
   rondo_comm* comm = nullptr;
   Must([&](rondo_error** error) { return rondo_connect(&options, &comm, error); });
   comm_.reset(comm);
@@ -110,13 +115,22 @@ c10::intrusive_ptr<Base> RondoBackend::split(const c10::intrusive_ptr<c10d::Stor
                                              const std::vector<int>& ranks, const c10::intrusive_ptr<Options>& opts) {
   const auto me = std::find(ranks.begin(), ranks.end(), getRank());
   if (me == ranks.end()) return nullptr;
-  return merge(store, opts, static_cast<int>(me - ranks.begin()), static_cast<int>(ranks.size()));
+  Settings settings = settings_;
+  settings.group = settings_.group.empty() ? "split" : "split of " + settings_.group;
+  settings.job_ranks.clear();
+  for (const int rank : ranks)
+    settings.job_ranks.push_back(settings_.job_ranks.empty() ? rank : settings_.job_ranks[static_cast<size_t>(rank)]);
+  return c10::make_intrusive<RondoBackend>(store, static_cast<int>(me - ranks.begin()), static_cast<int>(ranks.size()),
+                                           opts ? opts->timeout : timeout(), settings);
 }
 
 c10::intrusive_ptr<Base> RondoBackend::merge(const c10::intrusive_ptr<c10d::Store>& store,
                                              const c10::intrusive_ptr<Options>& opts, const int& rank,
                                              const int& size) {
-  return c10::make_intrusive<RondoBackend>(store, rank, size, opts ? opts->timeout : timeout(), settings_);
+  Settings settings = settings_;
+  settings.group.clear();  // whose ranks these are nothing here says
+  settings.job_ranks.clear();
+  return c10::make_intrusive<RondoBackend>(store, rank, size, opts ? opts->timeout : timeout(), settings);
 }
 #endif
 

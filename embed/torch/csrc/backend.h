@@ -38,6 +38,10 @@ struct Settings {
   std::string profiled_as = "rondo";  // what its events in torch's profiler begin with
   std::string interface, addresses, transport, record_dir;
   uint32_t rails = 1;
+  bool wide_partials = false;  // sums, averages and products of bfloat16 and float16 are computed in float32
+  // Of a group of some of the job's ranks: its name, and the job's ranks by rank of the group. Errors name both.
+  std::string group;
+  std::vector<int32_t> job_ranks;
   // wait() on work of a device waits in the host, and throws what failed; else a stream waits.
   bool blocking_wait = true;
 };

@@ -11,10 +11,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Monitored barriers have tags of their own, at the end of what there is, one after the other.
-constexpr int kFirstTag = (1 << 30) + (1 << 29);
-constexpr int kTags = 1 << 20;
-
 rondo_options For(milliseconds timeout) {
   rondo_options options;
   rondo_options_init(&options);
@@ -23,59 +19,6 @@ rondo_options For(milliseconds timeout) {
 }
 
 }  // namespace
-
-// Rank 0 hears of every rank in turn and answers all: so it alone knows who is missing, and the others wait for it.
-void RondoBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) {
-  const milliseconds timeout = opts.timeout == c10d::kUnsetTimeout ? this->timeout() : opts.timeout;
-  const int tag = kFirstTag + barriers_++ % kTags;
-  const auto until = std::chrono::steady_clock::now() + timeout;
-  rondo_options options = For(timeout);
-  if (getRank() != 0) {
-    try {
-      Must([&](rondo_error** error) {
-        return rondo_send(comm_.get(), nullptr, 0, RONDO_UINT8, 0, tag, &options, error);
-      });
-      // Rank 0 may wait for others for as long as it is allowed to.
-      Must([&](rondo_error** error) {
-        return rondo_recv(comm_.get(), nullptr, 0, RONDO_UINT8, 0, tag, &options, nullptr, error);
-      });
-    } catch (const std::exception& failed) {
-      TORCH_CHECK(false, "Rank ", getRank(),
-                  " successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0."
-                  " Please check rank 0 logs for faulty rank.\n Original exception: \n",
-                  failed.what());
-    }
-    return;
-  }
-  std::vector<int> missing;
-  std::string why;
-  for (int rank = 1; rank < getSize(); ++rank) {
-    const auto left = std::chrono::duration_cast<milliseconds>(until - std::chrono::steady_clock::now());
-    TORCH_CHECK(left.count() > 0 || wait_all_ranks, "[Rank 0]: Rank 0 timed out in monitoredBarrier after ",
-                timeout.count(), " ms, and rank ", rank, " had not been heard of");
-    options.timeout_ms = static_cast<uint64_t>(std::max<milliseconds::rep>(left.count(), 1));
-    try {
-      Must([&](rondo_error** error) {
-        return rondo_recv(comm_.get(), nullptr, 0, RONDO_UINT8, rank, tag, &options, nullptr, error);
-      });
-    } catch (const std::exception& failed) {
-      missing.push_back(rank);
-      why = failed.what();
-      if (!wait_all_ranks) break;
-    }
-  }
-  if (!missing.empty()) {
-    std::string ranks;
-    for (const int rank : missing) ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
-    TORCH_CHECK(false, missing.size() == 1 && !wait_all_ranks ? "[Rank 0]: Rank " : "[Rank 0]: Ranks ", ranks,
-                " failed to pass monitoredBarrier in ", timeout.count(), " ms\n Original exception: \n", why);
-  }
-  options = For(timeout);
-  for (int rank = 1; rank < getSize(); ++rank)
-    Must([&](rondo_error** error) {
-      return rondo_send(comm_.get(), nullptr, 0, RONDO_UINT8, rank, tag, &options, error);
-    });
-}
 
 // Everybody's entries to everybody, who adds them up in the order of ranks.
 WorkPtr RondoBackend::SumSparse(at::Tensor& tensor, const c10d::AllreduceOptions& opts) {

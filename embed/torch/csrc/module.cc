@@ -20,6 +20,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       .def_readwrite("transport", &Settings::transport)
       .def_readwrite("record_dir", &Settings::record_dir)
       .def_readwrite("rails", &Settings::rails)
+      .def_readwrite("wide_partials", &Settings::wide_partials)
+      .def_readwrite("group", &Settings::group)
+      .def_readwrite("job_ranks", &Settings::job_ranks)
       .def_readwrite("blocking_wait", &Settings::blocking_wait);
   const auto alone = py::call_guard<py::gil_scoped_release>();
   py::class_<RondoBackend, Base, c10::intrusive_ptr<RondoBackend>>(module, "RondoBackend")

@@ -16,6 +16,8 @@ From then on dist, DDP and FSDP work as they do with Gloo. What may be chosen co
     RONDO_ADDRESSES     local addresses, behind commas
     RONDO_TRANSPORT     auto (default), tcp, shm or ib; the same on all ranks
     RONDO_RAILS         connections to each peer that share large collectives (default 1); the same on all ranks
+    RONDO_WIDE_PARTIALS 1: bfloat16 and float16 are summed, averaged and multiplied in float32, and rounded once (default 0; averages
+                        of float16 and of integers are wide anyway, docs/ARCHITECTURE.md); the same on all ranks
     RONDO_BLOCKING_WAIT 1 (default): wait() on work of a GPU waits in the host, as with Gloo, and raises what failed; 0: the GPU's
                         stream waits, as with NCCL, which only suits programs that load no kernel then (docs/GOTCHAS.md)
     RONDO_RECORD_DIR    where a failed job leaves its last operations, for rondo trace
@@ -52,11 +54,16 @@ def _settings_of(environment, profiled_as):
     if rails not in map(str, range(1, 17)):
         raise ValueError(f"variable RONDO_RAILS: wants a number from 1 to 16, not {rails!r}")
     settings.rails = int(rails)
-    blocking = environment.get("RONDO_BLOCKING_WAIT", "1")
-    if blocking not in ("0", "1"):
-        raise ValueError(f"variable RONDO_BLOCKING_WAIT: wants 0 or 1, not {blocking!r}")
-    settings.blocking_wait = blocking == "1"
+    settings.wide_partials = _is_on(environment, "RONDO_WIDE_PARTIALS", "0")
+    settings.blocking_wait = _is_on(environment, "RONDO_BLOCKING_WAIT", "1")
     return settings
+
+
+def _is_on(environment, name, default):
+    value = environment.get(name, default)
+    if value not in ("0", "1"):
+        raise ValueError(f"variable {name}: wants 0 or 1, not {value!r}")
+    return value == "1"
 
 
 _streams = set()
@@ -73,8 +80,16 @@ def _new_stream(index):
     return stream.stream_id if TORCH_2 else stream._cdata, stream.cuda_stream
 
 
-def _create(store, rank, size, timeout, profiled_as="rondo"):
-    return RondoBackend(store, rank, size, timeout, _settings_of(os.environ, profiled_as))
+def _create(store, rank, size, timeout, profiled_as="rondo", of=None):
+    settings = _settings_of(os.environ, profiled_as)
+    ranks = list(getattr(of, "global_ranks_in_group", None) or ())
+    if ranks != list(range(len(ranks))):  # else its numbers are the job's
+        settings.group, settings.job_ranks = str(getattr(of, "group_id", "")) or "unnamed", ranks
+    return RondoBackend(store, rank, size, timeout, settings)
+
+
+def _create_of(options, _):
+    return _create(options.store, options.group_rank, options.group_size, options.timeout, of=options)
 
 
 def replace_gloo():
@@ -90,7 +105,7 @@ def replace_gloo():
 
 
 def _create_as_gloo(options, _):
-    return _create(options.store, options.group_rank, options.group_size, options.timeout, "gloo")
+    return _create(options.store, options.group_rank, options.group_size, options.timeout, "gloo", options)
 
 
 def _replace_gloo_in_helper(c10d):
@@ -175,6 +190,6 @@ dist.register_rendezvous_handler("rondo", _Meeting.rendezvous)
 atexit.register(close_all)
 
 if TORCH_2:
-    dist.Backend.register_backend("rondo", _create, devices=["cpu", "cuda"])
+    dist.Backend.register_backend("rondo", _create_of, extended_api=True, devices=["cpu", "cuda"])
 else:
     dist.Backend.register_backend("rondo", _create)

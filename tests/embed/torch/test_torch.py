@@ -3,6 +3,7 @@
 import re
 import signal
 import sys
+import tempfile
 import unittest
 
 import torch
@@ -42,6 +43,22 @@ class Backend(unittest.TestCase):
 
     def test_groups_objects_and_messages(self) -> None:
         self.ranks("life.py", 3, "groups")
+
+    def test_who_is_late_at_a_monitored_barrier_is_named_and_the_group_goes_on(self) -> None:
+        with tempfile.TemporaryDirectory() as marks:
+            self.ranks("life.py", 3, "who_is_late_is_named", marks)
+
+    @unittest.skipIf(torch.__version__.startswith("1."), "torch 1.13 says nothing of a group's ranks to its backend")
+    def test_errors_of_a_group_name_the_ranks_of_the_job(self) -> None:
+        self.ranks("life.py", 3, "errors_of_a_group_name_the_ranks_of_the_job")
+
+    def test_averages_are_right_where_they_fit_though_the_sum_does_not(self) -> None:
+        self.ranks("life.py", 3, "averages")
+
+    def test_wide_partials_can_be_asked_for(self) -> None:
+        for one in run_ranks(self.installed, "life.py", 3, "wide_partials",
+                             environment={"RONDO_WIDE_PARTIALS": "1"}):  # fmt: skip
+            self.assertEqual(one.status, 0, one.said)
 
     def test_wrong_calls_are_told_and_disagreement_is_told_to_all(self) -> None:
         self.ranks("life.py", 2, "wrong_calls")

@@ -120,6 +120,59 @@ def groups():
         expect("Rank 1 failed to pass monitoredBarrier in 200 ms" in said, said)
 
 
+def who_is_late_is_named():
+    """By a monitored barrier, to all, whoever it is; and the group goes on."""
+    group = dist.distributed_c10d._get_default_group()
+    short = datetime.timedelta(milliseconds=1500)
+    for late in range(WORLD):
+        dist.barrier()
+        others = "gave up after 1500 ms" if RANK == late else f"rank {late} did not within 1500 ms"
+        if RANK == 0 != late:
+            others = f"Rank {late} failed to pass monitoredBarrier in 1500 ms"
+        if RANK == late:
+            # The others come to a barrier of their own when they have given up; nobody waits for a time to pass.
+            while not all(os.path.exists(mark(late, rank)) for rank in range(WORLD) if rank != late):
+                time.sleep(0.01)
+        said = raised(lambda: group.monitored_barrier(short))
+        open(mark(late, RANK), "w").close()
+        expect(others in said, said)
+        expect((f"Rank {late} came late" in said) == (RANK == late), said)
+        expect("The group can still be used" in said, said)
+        tensor = torch.ones(1)
+        dist.all_reduce(tensor)
+        expect(tensor[0] == WORLD, "a sum after the barrier")
+        group.monitored_barrier()
+
+
+def mark(late, rank):
+    return os.path.join(sys.argv[2], f"{late}-{rank}")
+
+
+def errors_of_a_group_name_the_ranks_of_the_job():
+    group = dist.new_group([1, 2])
+    if RANK == 0:
+        return
+    tensor = torch.ones(RANK)  # the sizes differ
+    said = raised(lambda: dist.all_reduce(tensor, group=group))
+    for rank in (1, 2):
+        expect(f"rank {rank} (rank {rank - 1} of group " in said, said)
+
+
+def averages():
+    """Right where they fit their type, though the sum does not."""
+    for dtype, value in ((torch.float16, 40000), (torch.int8, 100), (torch.uint8, 250), (torch.int64, 2**62)):
+        tensor = torch.full((5,), value, dtype=dtype)
+        dist.all_reduce(tensor, op=dist.ReduceOp.AVG)
+        expect((tensor == value).all(), f"an average of {dtype}: {tensor}")
+
+
+def wide_partials():
+    # 256 + 1 + 1 in bfloat16 stays 256; in float32, rounded once, it is 258.
+    tensor = torch.full((5,), 256 if RANK == 0 else 1, dtype=torch.bfloat16)
+    dist.all_reduce(tensor)
+    expect((tensor == 258).all(), f"wide partials: {tensor}")
+
+
 def wrong_calls():
     for words, call in (
         ("one size", lambda: dist.all_gather([torch.zeros(2)] * WORLD, torch.zeros(1))),

@@ -89,7 +89,8 @@ def arguments():
 
 def variables():
     """A wrong one is named, and the program may go on with a right one."""
-    wrong = [("RONDO_RAILS", one) for one in ("0", "17", "-1", "two", "", "9" * 5000)] + [("RONDO_BLOCKING_WAIT", one) for one in ("yes", "2", "")]
+    wrong = [("RONDO_RAILS", one) for one in ("0", "17", "-1", "two", "", "9" * 5000)]
+    wrong += [(name, one) for name in ("RONDO_BLOCKING_WAIT", "RONDO_WIDE_PARTIALS") for one in ("yes", "2", "")]
     for name, value in wrong:
         os.environ[name] = value
         refused(ValueError, f"variable {name}: wants", dist.init_process_group, "rondo", init_method="rondo://")

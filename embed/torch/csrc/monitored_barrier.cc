@@ -1,0 +1,190 @@
+// The barrier that says who is late. Rank 0 collects, and knows; every rank is told, and the group goes on after it.
+//
+//   rank 0                                  another rank
+//   "here" to every rank               ->   waits for it: until then rank 0 is the one that is late
+//   waits for every rank's answer      <-   "present"; or, where its time was over before, "gave up"
+//   the verdict to every rank          ->   waits for it: rank 0 has as much time as this rank had
+//
+// So whoever is late finds, when it comes, what the others made of it, and is told that it was the late one. Nothing
+// here makes the group fail: a receive that ends at its timeout is taken back, and sends are left to themselves.
+#include <pybind11/pybind11.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend.h"
+#include "gil.h"
+
+namespace rondo_torch {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Monitored barriers have tags of their own, at the end of what there is, three each, one after the other.
+constexpr int kFirstTag = (1 << 30) + (1 << 29);
+constexpr int kBarriers = 1 << 20;
+enum BarrierTag { kHere, kAnswer, kVerdict, kBarrierTags };
+static_assert(kFirstTag <= INT32_MAX - kBarriers * kBarrierTags);
+
+// Waits look so often whether a signal has come.
+constexpr uint64_t kLookMs = 50;
+// A verdict may be under way for so long.
+constexpr milliseconds kUnderWay{5000};
+
+using Words = std::vector<int32_t>;
+
+// One message, and its memory; whoever forgets it leaves it to itself.
+class BarrierMessage {
+ public:
+  using Start = std::function<rondo_code(Words& words, rondo_work** work, rondo_error** error)>;
+  BarrierMessage(Words words, const Start& start) : words_(std::make_shared<Words>(std::move(words))) {
+    rondo_work* work = nullptr;
+    Must([&](rondo_error** error) { return start(*words_, &work, error); });
+    work_ = std::shared_ptr<rondo_work>(work, rondo_work_free);
+    // The memory lives until the operation is final.
+    auto* const kept = new std::shared_ptr<Words>(words_);
+    const auto done = [](void* user, const rondo_error*) { delete static_cast<std::shared_ptr<Words>*>(user); };
+    rondo_error* error = nullptr;
+    if (const rondo_code code = rondo_work_then(work, done, kept, &error); code != RONDO_OK) {
+      delete kept;
+      Throw(code, error);
+    }
+  }
+  const Words& words() const { return *words_; }
+  // Whether it came in time. Throws what else it failed of, and what a signal (Ctrl-C) makes Python throw.
+  bool Await() const {
+    while (true) {
+      rondo_error* error = nullptr;
+      const rondo_code code = rondo_work_wait_for(work_.get(), kLookMs, &error);
+      if (code == RONDO_OK) return true;
+      if (code == RONDO_TIMEOUT) {
+        rondo_error_free(error);
+        return false;
+      }
+      if (code != RONDO_NOT_READY) Throw(code, error);
+      rondo_error_free(error);
+      ThrowIfInterrupted();
+    }
+  }
+
+ private:
+  static void ThrowIfInterrupted() {
+    const pybind11::gil_scoped_acquire lock;
+    if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
+  }
+  std::shared_ptr<Words> words_;
+  std::shared_ptr<rondo_work> work_;
+};
+
+std::string RanksText(const Words& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+  return text;
+}
+
+// Long enough for anybody, and three times that is no overflow.
+constexpr milliseconds kLongestBarrier{100'000'000'000};
+
+}  // namespace
+
+void RondoBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) {
+  const WithoutGil free;
+  const milliseconds limit = std::min(opts.timeout == c10d::kUnsetTimeout ? timeout() : opts.timeout, kLongestBarrier);
+  const int first_tag = kFirstTag + barriers_++ % kBarriers * kBarrierTags;
+  const auto options_for = [](milliseconds time) {
+    rondo_options options;
+    rondo_options_init(&options);
+    options.timeout_ms = static_cast<uint64_t>(std::max<milliseconds::rep>(time.count(), 1));
+    return options;
+  };
+  const auto send = [&](int to, BarrierTag tag, Words words) {
+    const rondo_options options = options_for(std::max(timeout(), limit));
+    return BarrierMessage(std::move(words), [&](Words& sent, rondo_work** work, rondo_error** error) {
+      return rondo_send_async(comm_.get(), sent.data(), sent.size(), RONDO_INT32, to, first_tag + tag, &options, work,
+                              error);
+    });
+  };
+  const auto receive = [&](int from, BarrierTag tag, size_t words, milliseconds time) {
+    const rondo_options options = options_for(time);
+    return BarrierMessage(Words(words), [&](Words& room, rondo_work** work, rondo_error** error) {
+      return rondo_recv_async(comm_.get(), room.data(), room.size(), RONDO_INT32, from, first_tag + tag, &options, work,
+                              error);
+    });
+  };
+  const std::string time = std::to_string(limit.count()) + " ms";
+  const auto size = static_cast<size_t>(getSize());
+  const auto what_now = [&] {
+    const bool goes_on = rondo_comm_failure(comm_.get(), nullptr) == RONDO_OK;
+    return goes_on ? " The group can still be used." : " The group has failed and cannot be used any more.";
+  };
+
+  if (getRank() != 0) {
+    Words late;
+    try {
+      if (!receive(0, kHere, 0, limit).Await()) {
+        send(0, kAnswer, {0});
+        late = {0};
+      } else {
+        send(0, kAnswer, {1});
+        const BarrierMessage verdict = receive(0, kVerdict, size + 1, 2 * limit + kUnderWay);
+        TORCH_CHECK(verdict.Await(), "rank 0 did not say within ", (2 * limit + kUnderWay).count(), " ms who is late");
+        late.assign(verdict.words().begin() + 1, verdict.words().begin() + 1 + verdict.words()[0]);
+      }
+    } catch (const pybind11::error_already_set&) {
+      throw;  // Ctrl-C
+    } catch (const std::exception& failed) {
+      TORCH_CHECK(false, "Rank ", getRank(),
+                  " successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0."
+                  " Please check rank 0 logs for faulty rank.",
+                  what_now(), "\n Original exception: \n", failed.what());
+    }
+    if (late.empty()) return;
+    TORCH_CHECK(std::find(late.begin(), late.end(), getRank()) == late.end(), "Rank ", getRank(),
+                " came late to monitoredBarrier: rank 0 gave up after ", time, ".", what_now());
+    TORCH_CHECK(false, "Rank ", getRank(), " reached monitoredBarrier, but ", RanksText(late), " did not within ", time,
+                ".", what_now());
+  }
+
+  std::vector<BarrierMessage> answers;
+  for (int rank = 1; rank < getSize(); ++rank) {
+    send(rank, kHere, {});
+    answers.push_back(receive(rank, kAnswer, 1, limit));
+  }
+  Words late, gave_up;
+  std::string why;
+  for (int rank = 1; rank < getSize(); ++rank) {
+    const BarrierMessage& answer = answers[static_cast<size_t>(rank) - 1];
+    bool came = false;
+    try {
+      came = answer.Await();
+    } catch (const pybind11::error_already_set&) {
+      throw;  // Ctrl-C
+    } catch (const std::exception& failed) {
+      if (why.empty()) why = std::string("\n Original exception: \n") + failed.what();
+    }
+    if (!came) late.push_back(rank);
+    if (came && answer.words()[0] == 0) gave_up.push_back(rank);
+  }
+  // Where others gave up it is this rank that came late, whoever else did.
+  Words verdict = gave_up.empty() ? late : Words{0};
+  verdict.insert(verdict.begin(), static_cast<int32_t>(verdict.size()));
+  verdict.resize(size + 1);
+  for (int rank = 1; why.empty() && rank < getSize(); ++rank)
+    if (std::find(gave_up.begin(), gave_up.end(), rank) == gave_up.end()) send(rank, kVerdict, verdict);
+  TORCH_CHECK(gave_up.empty(), "[Rank 0]: Rank 0 came late to monitoredBarrier: ", RanksText(gave_up),
+              " gave up after ", time, ".", what_now());
+  if (late.empty()) return;
+  const Words named = wait_all_ranks ? late : Words{late.front()};
+  std::string who = RanksText(named);
+  who.front() = 'R';
+  TORCH_CHECK(false, "[Rank 0]: ", who, " failed to pass monitoredBarrier in ", time,
+              late.size() > named.size() ? ", and so did others: " + RanksText(late) + "." : std::string("."),
+              what_now(), why);
+}
+
+}  // namespace rondo_torch
