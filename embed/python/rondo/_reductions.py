@@ -107,15 +107,15 @@ class _Fused:
     def __init__(self, array, in_place, prescale_factor, postscale_factor, compression):
         self.view, self.factor, self.compression = View(array), postscale_factor, compression
         packed = self.view.place() if in_place else self.view.packed()
-        sent, self.before = compression.compress(packed)
-        # What was made small is of a type that NumPy has.
-        self.code = self.view.reducible() if self.before is None else _library.DTYPES[sent.dtype.name]
         _check_factors(packed, self.view.dtype, prescale_factor, postscale_factor)
-        self.sent = _times(sent, prescale_factor)
-        self.output = self.sent if in_place else np.empty(sent.shape, sent.dtype)
+        # Factors count in the array's own type, in which there is room for what they make small or large.
+        self.sent, self.before = compression.compress(_times(packed, prescale_factor))
+        # What was made small is of a type that NumPy has.
+        self.code = self.view.reducible() if self.before is None else _library.DTYPES[self.sent.dtype.name]
+        self.output = self.sent if in_place else np.empty(self.sent.shape, self.sent.dtype)
 
     def result(self):
-        return self.compression.decompress(_times(self.output, self.factor), self.before)
+        return _times(self.compression.decompress(self.output, self.before), self.factor)
 
 
 @collective

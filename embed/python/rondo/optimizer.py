@@ -69,7 +69,7 @@ class DistributedOptimizer:
             sums, self._sums, self._passed = self._sums, [], 0
             there = [at for at, one in enumerate(sums) if one is not None]
             factor = 1 / self._passes if self._averages else 1.0
-            grouped_allreduce_([sums[at].array for at in there], op=self._op, postscale_factor=factor, compression=self._compression)
+            grouped_allreduce_([sums[at].array for at in there], op=self._op, prescale_factor=factor, compression=self._compression)
             reduced = [sums[at].view.like(sums[at].array) for at in there]
             gradients = [None] * len(sums)
         else:

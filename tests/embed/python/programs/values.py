@@ -111,6 +111,8 @@ for dtype, extreme in ((np.float16, 65504), (np.int8, -128), (np.uint8, 255), (n
         expect(np.all(got == array[0]), f"an average of {np.dtype(dtype)}: {got}")
 got = rondo.allreduce(np.full(3, 40000, np.float32), compression=rondo.Compression.fp16)
 expect(np.all(got == 40000), f"an average of float32 that travels as float16: {got}")
+got = rondo.allreduce(np.full(3, 400000, np.float32), prescale_factor=0.125, postscale_factor=8, compression=rondo.Compression.fp16)
+expect(np.allclose(got, 400000, rtol=1e-3), f"factors make room in float16, and count in float32: {got}")
 
 # Handles: many at once, waited for in any order.
 handles = [rondo.allreduce_async(np.full(10, RANK + n), op=rondo.Sum) for n in range(200)]
