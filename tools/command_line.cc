@@ -4,7 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "tools/commands.h"
 #include "tools/flags.h"
 #include "tools/output.h"
+#include "tools/standard_streams.h"
 
 namespace {
 
@@ -51,6 +54,8 @@ int ReportOutput(int failed, int exit_code) {
 }  // namespace
 
 int rondo::RunCommandLine(int argc, char** argv) {
+  OpenStandardStreams();
+  MakeStandardStreamsWait();
   CLI::App app("Rondo: collective communication. N processes each make one call, and every one of them holds the sum.",
                "rondo");
   app.set_version_flag("--version", fmt::format("rondo {}", rondo::kRondoVersion), "Print the version");
@@ -77,7 +82,9 @@ int rondo::RunCommandLine(int argc, char** argv) {
   try {
     app.parse(reversed);
   } catch (const CLI::Success& wanted) {  // --help, --version
-    exit_code = app.exit(wanted);
+    std::ostringstream text;              // not std::cout, whose writes do not wait for room
+    exit_code = app.exit(wanted, text, text);
+    std::fputs(text.str().c_str(), stdout);
   } catch (const CLI::ParseError& error) {
     return ReportUsage(app, arguments, error);
   } catch (const std::system_error& failed) {  // fmt's, where stdout cannot be written

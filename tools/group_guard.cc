@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tools/child_process.h"
+#include "tools/standard_streams.h"
 
 namespace rondo {
 namespace {
@@ -19,6 +20,7 @@ namespace {
   ::close(STDOUT_FILENO);  // who reads there waits for the launcher and its ranks alone
   ::close(STDERR_FILENO);
   ::close_range(3, ~0u, 0);
+  OpenStandardStreams();
   std::set<pid_t> groups;
   pid_t word = 0;
   ssize_t got = 0;

@@ -27,7 +27,10 @@ Status CheckFiles(const PerfOutputs& outputs) {
   for (const auto& [flag, path] :
        {std::pair{"--json", &outputs.json}, {"--csv", &outputs.csv}, {"--html", &outputs.html}}) {
     if (path->empty() || *path == "-") continue;
-    if (!std::ofstream(*path, std::ios::app)) {
+    // Who reads a pipe with a name takes the end of this look for the end of all, and without a reader it would last.
+    std::error_code unknown;
+    const bool is_pipe = std::filesystem::is_fifo(*path, unknown);
+    if (is_pipe ? ::access(path->c_str(), W_OK) != 0 : !std::ofstream(*path, std::ios::app)) {
       return Fail(ErrorCode::kInvalidArgument, "{}: {} cannot be written: {}", flag, *path, std::strerror(errno));
     }
   }

@@ -4,7 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <csignal>
-#include <cstdio>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -59,7 +59,8 @@ int Serve(const HostPort& address, const std::string& job, std::shared_ptr<const
   if (options.token)
     PrintError("rondo store: only for who knows the token of fingerprint {}\n", options.token->Fingerprint());
   fmt::print("listening on {}\n", (*server)->Describe());
-  std::fflush(stdout);
+  if (const int failed = FlushStdout(); failed != 0)
+    return Complain("store", fmt::format("stdout cannot be written: {}", std::strerror(failed)), kExitFailed);
 
   int signal = 0;
   sigwait(&ends, &signal);
