@@ -8,15 +8,15 @@
 //   text = bytes:u32 and so many bytes  numbers are decimal
 //
 //   agent     hello    version caller       its rondo, and the address from which ssh came to it ("": not by ssh)
-//   launcher  job      directory grace_ms tag words command... (NAME VALUE)...
-//                                           `tag`: 0 or 1; `words`: how many the command has; variables of all ranks.
-//                                           The job's secrets are among them: that is why this goes by stdin, and not
-//                                           on a command line, which everybody there could read
+//   launcher  job      directory grace_ms words command... (NAME VALUE)...
+//                                           `words`: how many the command has; variables of all ranks. The job's
+//                                           secrets are among them: that is why this goes by stdin, and not on a
+//                                           command line, which everybody there could read
 //   agent     ready                         or
 //   agent     refused  why                  and there will be no ranks
 //   launcher  start    rank (NAME VALUE)... any number of times; variables of that rank alone
 //   launcher  signal   number               to all its ranks
-//   agent     output   stream bytes         of the ranks, tagged there; `stream` is 1 or 2
+//   agent     output   rank stream bytes    `stream` is 1 or 2; no bytes: it has ended
 //   agent     ended    rank pid code signal why
 //   agent     pulse                         every few seconds, so that a connection whose other end is gone is found
 //                                           out: nobody else would say anything on it

@@ -21,12 +21,13 @@ constexpr Duration kLateNews = std::chrono::milliseconds(300);
 }  // namespace
 
 Job::Job(const LaunchOptions& options, std::vector<JobPlace> places, const Clock& clock, const SignalFd& signals,
-         OutputQueue& queue)
+         OutputQueue& queue, TaggedOutput& output)
     : options_(options),
       places_(std::move(places)),
       clock_(clock),
       signals_(signals),
       queue_(queue),
+      output_(output),
       ranks_(static_cast<std::size_t>(options.ranks)) {
   for (const JobPlace& place : places_)
     for (Rank rank = place.ranks.first; rank < place.ranks.first + place.ranks.count; ++rank)
@@ -49,6 +50,7 @@ int Job::SeeThrough() {
   if (suspect_) Judge();
   for (const JobPlace& place : places_) place.host->Dismiss();
   for (const JobPlace& place : places_) place.host->Finish();
+  output_.Finish();
   if (interrupted_by_ == 0 && KeepsGoing() && !lost_.empty()) SayWhoWasLost();
   DrainOutput();
   if (interrupted_by_ != 0) return 128 + interrupted_by_;
@@ -62,8 +64,7 @@ int Job::Running() const {
 
 template <typename... Args>
 void Job::Say(fmt::format_string<Args...> text, Args&&... args) const {
-  queue_.Write(STDERR_FILENO,
-               fmt::format("{}: {}\n", options_.program, fmt::format(text, std::forward<Args>(args)...)));
+  output_.WriteOwn(fmt::format("{}: {}\n", options_.program, fmt::format(text, std::forward<Args>(args)...)));
 }
 
 std::string Job::NameOf(Rank rank) const {
@@ -93,8 +94,8 @@ void Job::WaitForNews() {
   queue_.AddDescriptors(fds);
   if (TakesOutput())
     for (const JobPlace& place : places_) place.host->AddDescriptors(fds);
-  TimePoint until = TimePoint::max();
-  if (phase_ != Phase::kRunning && phase_ != Phase::kGivenUp) until = next_phase_at_;
+  TimePoint until = output_.next();
+  if (phase_ != Phase::kRunning && phase_ != Phase::kGivenUp) until = std::min(until, next_phase_at_);
   if (suspect_) until = std::min(until, judge_at_);
   int timeout_ms = -1;
   if (until != TimePoint::max()) {
@@ -126,6 +127,7 @@ void Job::PumpOutput() {
   queue_.Flush();
   if (TakesOutput())
     for (const JobPlace& place : places_) place.host->Pump();
+  output_.ShowHeldLines();
   if (!NoteLostOutput()) return;
   SignalAll(SIGTERM);
   Enter(Phase::kTerminating, options_.grace);

@@ -15,6 +15,7 @@
 #include "tools/output_queue.h"
 #include "tools/rank_host.h"
 #include "tools/signal_fd.h"
+#include "tools/tagged_output.h"
 
 namespace rondo {
 
@@ -29,7 +30,7 @@ class Job {
  public:
   // All outlive it.
   Job(const LaunchOptions& options, std::vector<JobPlace> places, const Clock& clock, const SignalFd& signals,
-      OutputQueue& queue);
+      OutputQueue& queue, TaggedOutput& output);
 
   // An error means that not all ranks could be started; those that were end with their hosts.
   Status Start();
@@ -75,7 +76,8 @@ class Job {
   const std::vector<JobPlace> places_;
   const Clock& clock_;
   const SignalFd& signals_;
-  OutputQueue& queue_;
+  OutputQueue& queue_;    // where `output_` ends
+  TaggedOutput& output_;
   std::vector<RankState> ranks_;
   Phase phase_ = Phase::kRunning;
   TimePoint next_phase_at_;

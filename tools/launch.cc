@@ -25,6 +25,8 @@
 #include "tools/output_queue.h"
 #include "tools/remote_launch.h"
 #include "tools/signal_fd.h"
+#include "tools/standard_streams.h"
+#include "tools/tagged_output.h"
 
 namespace rondo {
 namespace {
@@ -68,7 +70,7 @@ Result<int> Launch(const LaunchOptions& options, const Clock& clock) {
   RONDO_ASSIGN(serve.tls, TlsContext::Make(tls));
   RONDO_ASSIGN(const std::unique_ptr<TcpStoreServer> store, TcpStoreServer::Start(serve));
   std::random_device entropy;
-  RankProcessOptions ranks{.command = options.command, .tag_output = options.tag_output, .guard = &guard};
+  RankProcessOptions ranks{.command = options.command, .guard = &guard};
   ranks.environment = options.exported;
   ranks.environment.insert(ranks.environment.end(), {{"MASTER_ADDR", "127.0.0.1"},
                                                      {"MASTER_PORT", std::to_string(store->port())},
@@ -87,18 +89,20 @@ Result<int> Launch(const LaunchOptions& options, const Clock& clock) {
     return DescribesOneProcess(variable) || (!with_token && variable == kTokenVariable);
   };
   OutputQueue queue;
-  if (options.tag_output) {
-    ranks.output = [&queue](int stream, std::string_view bytes) { queue.Write(stream, bytes); };
-  }
+  TaggedOutput output([&queue](int stream, std::string_view bytes) { queue.Write(stream, bytes); },
+                      OutputPlaces::OfThisProcess(), options.tag_output, clock);
+  ranks.output = [&output](Rank rank, int stream, std::string_view bytes) { output.Write(rank, stream, bytes); };
+  // Ranks that are to have our own streams do not know of one that does not wait for room: that one we write ourselves.
+  if (!options.tag_output) std::erase_if(ranks.relayed, [](int stream) { return !IsNonBlocking(stream); });
   JobHosts hosts;
   if (spread) {
-    RONDO_ASSIGN(hosts, ReachHosts(options, ranks, clock, signals, queue));
+    RONDO_ASSIGN(hosts, ReachHosts(options, ranks, clock, signals, output));
     if (hosts.interrupted_by != 0) return 128 + hosts.interrupted_by;
   } else {
     hosts.hosts.push_back(std::make_unique<LocalHost>("", ranks));
     hosts.places.push_back({hosts.hosts.back().get(), {0, options.ranks}});
   }
-  Job job(options, hosts.places, clock, signals, queue);
+  Job job(options, hosts.places, clock, signals, queue, output);
   const Status started = job.Start();
   if (!started && started.error().code() == ErrorCode::kInvalidArgument) {
     PrintError("{}: {}\n", options.program, started.error().message());

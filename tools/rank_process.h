@@ -1,4 +1,4 @@
-// One rank of a job on this host: a child process, and its output, line by line.
+// One rank of a job on this host: a child process, and its output as it comes.
 #pragma once
 
 #include <functional>
@@ -15,16 +15,16 @@
 
 namespace rondo {
 
-// Takes what a rank wrote to its stdout (1) or stderr (2).
-using OutputSink = std::function<void(int stream, std::string_view bytes)>;
+// Takes what a rank wrote to its stdout (1) or stderr (2); no bytes: that stream has ended.
+using OutputSink = std::function<void(Rank rank, int stream, std::string_view bytes)>;
 
 struct RankProcessOptions {
   Rank rank = 0;
   std::vector<std::string> command;                          // looked up in PATH
   Variables environment;                                     // on top of ours; the last of a name holds
   std::function<bool(std::string_view variable)> leave_out;  // of ours; null: nothing
-  bool tag_output = true;       // where there is `output`: lines get "[rank] " in front; false: bytes are left alone
-  OutputSink output;            // null: it writes to our stdout and stderr itself
+  OutputSink output;                 // of the streams that are relayed
+  std::vector<int> relayed{1, 2};  // to `output`; of the others the rank has ours
   GroupGuard* guard = nullptr;  // as ChildOptions::guard
 };
 
@@ -41,23 +41,21 @@ class RankProcess {
 
   // Descriptors to poll for reading; closed ones are left out.
   std::vector<int> output_fds() const;
-  // Passes on what has arrived, a bounded amount of it; where it is tagged, whole lines at a time.
+  // Passes on what has arrived, a bounded amount of it.
   void PumpOutput();
-  // The same, then the unfinished lines too.
+  // The same, and no more will come.
   void FinishOutput();
 
  private:
   struct Stream {
     int number = 1;  // 1: stdout, 2: stderr
     Fd from;         // the pipe's end
-    std::string line_begun;
   };
   RankProcess() = default;
   void Pump(Stream& stream) const;
-  void WriteLines(Stream& stream, bool all) const;
+  void End(Stream& stream) const;
 
   Rank rank_ = 0;
-  bool tag_output_ = true;
   OutputSink output_;
   std::unique_ptr<ChildProcess> child_;
   std::vector<Stream> streams_;

@@ -113,20 +113,18 @@ class Agent {
     if (host_) return Fail(ErrorCode::kProtocol, "a second job");
     RONDO_ASSIGN(const std::string directory, word.Text(0));
     RONDO_ASSIGN(const std::int64_t grace_ms, word.Number(1, 0, INT32_MAX * std::int64_t{1000}));
-    RONDO_ASSIGN(const std::int64_t tag, word.Number(2, 0, 1));
-    RONDO_ASSIGN(const std::int64_t words, word.Number(3, 1, static_cast<std::int64_t>(word.texts.size()) - 4));
+    RONDO_ASSIGN(const std::int64_t words, word.Number(2, 1, static_cast<std::int64_t>(word.texts.size()) - 3));
     grace_ = std::chrono::milliseconds(grace_ms);
     RankProcessOptions ranks;
-    ranks.tag_output = tag == 1;
     ranks.guard = &guard_;
-    ranks.command.assign(word.texts.begin() + 4, word.texts.begin() + 4 + words);
-    RONDO_ASSIGN(ranks.environment, word.VariablesFrom(static_cast<std::size_t>(4 + words)));
+    ranks.command.assign(word.texts.begin() + 3, word.texts.begin() + 3 + words);
+    RONDO_ASSIGN(ranks.environment, word.VariablesFrom(static_cast<std::size_t>(3 + words)));
     // Which job this is, and its secret, the launcher says.
     ranks.leave_out = [](std::string_view variable) {
       return DescribesOneProcess(variable) || variable == kTokenVariable;
     };
-    ranks.output = [this](int stream, std::string_view bytes) {
-      if (!bytes.empty()) launcher_.Send({AgentWordKind::kOutput, {std::to_string(stream), std::string(bytes)}});
+    ranks.output = [this](Rank rank, int stream, std::string_view bytes) {
+      launcher_.Send({AgentWordKind::kOutput, {std::to_string(rank), std::to_string(stream), std::string(bytes)}});
     };
     if (::chdir(directory.c_str()) != 0) {
       launcher_.Send(

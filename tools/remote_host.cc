@@ -32,7 +32,7 @@ std::string Quoted(const std::string& text) {
 }  // namespace
 
 Result<std::unique_ptr<RemoteHost>> RemoteHost::Dial(const HostEntry& host, const SshOptions& options,
-                                                     Duration patience, const Clock& clock, OutputQueue& queue) {
+                                                     Duration patience, const Clock& clock, TaggedOutput& output) {
   RONDO_ASSIGN(Pipe in, MakePipe());
   RONDO_ASSIGN(Pipe out, MakePipe());
   RONDO_ASSIGN(Pipe err, MakePipe());
@@ -50,7 +50,7 @@ Result<std::unique_ptr<RemoteHost>> RemoteHost::Dial(const HostEntry& host, cons
   ssh.out = out.write.get();
   ssh.err = err.write.get();
   ::fcntl(err.read.get(), F_SETFL, O_NONBLOCK);
-  std::unique_ptr<RemoteHost> remote(new RemoteHost(host.ToString(), options, clock, queue,
+  std::unique_ptr<RemoteHost> remote(new RemoteHost(host.ToString(), options, clock, output,
                                                     AgentStream(std::move(out.read), std::move(in.write)),
                                                     std::move(err.read)));
   auto started = ChildProcess::Start(ssh);
@@ -63,9 +63,8 @@ Result<std::unique_ptr<RemoteHost>> RemoteHost::Dial(const HostEntry& host, cons
 
 void RemoteHost::Order(const AgentJob& job) {
   const auto grace_ms = std::chrono::ceil<std::chrono::milliseconds>(job.grace).count();
-  AgentWord word{
-      AgentWordKind::kJob,
-      {job.directory, std::to_string(grace_ms), job.tag_output ? "1" : "0", std::to_string(job.command.size())}};
+  AgentWord word{AgentWordKind::kJob,
+                 {job.directory, std::to_string(grace_ms), std::to_string(job.command.size())}};
   word.texts.insert(word.texts.end(), job.command.begin(), job.command.end());
   for (const auto& [name, value] : job.environment) word.texts.insert(word.texts.end(), {name, value});
   agent_.Send(word);
@@ -138,9 +137,10 @@ Status RemoteHost::Take(const AgentWord& word) {
       return Fail(ErrorCode::kInvalidArgument, "{}", why);
     }
     case AgentWordKind::kOutput: {
-      RONDO_ASSIGN(const std::int64_t stream, word.Number(0, STDOUT_FILENO, STDERR_FILENO));
-      RONDO_ASSIGN(const std::string bytes, word.Text(1));
-      queue_.Write(static_cast<int>(stream), bytes);
+      RONDO_ASSIGN(const std::int64_t rank, word.Number(0, 0, INT32_MAX));
+      RONDO_ASSIGN(const std::int64_t stream, word.Number(1, STDOUT_FILENO, STDERR_FILENO));
+      RONDO_ASSIGN(const std::string bytes, word.Text(2));
+      output_.Write(static_cast<Rank>(rank), static_cast<int>(stream), bytes);
       return {};
     }
     case AgentWordKind::kEnded: {

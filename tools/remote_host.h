@@ -12,8 +12,8 @@
 #include "base/error.h"
 #include "tools/agent_words.h"
 #include "tools/host_list.h"
-#include "tools/output_queue.h"
 #include "tools/rank_host.h"
+#include "tools/tagged_output.h"
 
 namespace rondo {
 
@@ -21,7 +21,6 @@ namespace rondo {
 struct AgentJob {
   std::string directory;
   Duration grace = Duration::zero();  // from SIGTERM to SIGKILL, when we are gone
-  bool tag_output = true;
   std::vector<std::string> command;
   Variables environment;
 };
@@ -29,10 +28,10 @@ struct AgentJob {
 // From Dial on Pump makes progress: greeted, then Order, then ready, then ranks; or, at any time, failed.
 class RemoteHost final : public RankHost {
  public:
-  // `patience`: for ssh to connect. `queue`, which outlives it, gets what ranks say. kInvalidArgument: there is no such
+  // `patience`: for ssh to connect. `output`, which outlives it, gets what ranks write. kInvalidArgument: there is no such
   // ssh.
   static Result<std::unique_ptr<RemoteHost>> Dial(const HostEntry& host, const SshOptions& options, Duration patience,
-                                                  const Clock& clock, OutputQueue& queue);
+                                                  const Clock& clock, TaggedOutput& output);
 
   // The first cause why nothing can be done there any more, with the host's name.
   const std::optional<Error>& failure() const { return failure_; }
@@ -55,11 +54,12 @@ class RemoteHost final : public RankHost {
   void Finish() override;
 
  private:
-  RemoteHost(std::string name, SshOptions options, const Clock& clock, OutputQueue& queue, AgentStream agent, Fd errors)
+  RemoteHost(std::string name, SshOptions options, const Clock& clock, TaggedOutput& output, AgentStream agent,
+             Fd errors)
       : name_(std::move(name)),
         options_(std::move(options)),
         clock_(clock),
-        queue_(queue),
+        output_(output),
         agent_(std::move(agent)),
         errors_(std::move(errors)) {}
 
@@ -72,7 +72,7 @@ class RemoteHost final : public RankHost {
   const std::string name_;
   const SshOptions options_;
   const Clock& clock_;
-  OutputQueue& queue_;
+  TaggedOutput& output_;
   AgentStream agent_;
   Fd errors_;  // ssh's stderr
   std::string said_;

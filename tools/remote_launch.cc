@@ -95,7 +95,7 @@ Variables OurRondoVariables(const LaunchOptions& options) {
 }
 
 Result<AgentJob> JobOf(const LaunchOptions& options, const RankProcessOptions& ranks) {
-  AgentJob job{.grace = options.grace, .tag_output = ranks.tag_output, .command = ranks.command};
+  AgentJob job{.grace = options.grace, .command = ranks.command};
   std::error_code error;
   job.directory = std::filesystem::current_path(error).string();
   if (error) return Fail(ErrorCode::kInvalidArgument, "the working directory is not to be had: {}", error.message());
@@ -107,7 +107,7 @@ Result<AgentJob> JobOf(const LaunchOptions& options, const RankProcessOptions& r
 }  // namespace
 
 Result<JobHosts> ReachHosts(const LaunchOptions& options, const RankProcessOptions& ranks, const Clock& clock,
-                            const SignalFd& signals, OutputQueue& queue) {
+                            const SignalFd& signals, TaggedOutput& output) {
   const Duration patience = options.timeout.value_or(kPatience);
   const TimePoint deadline = Later(clock.Now(), patience);
   RONDO_ASSIGN(AgentJob job, JobOf(options, ranks));
@@ -115,7 +115,7 @@ Result<JobHosts> ReachHosts(const LaunchOptions& options, const RankProcessOptio
   std::vector<RemoteHost*> others;
   for (const PlacedHost& place : options.places) {
     if (place.here) continue;
-    RONDO_ASSIGN(std::unique_ptr<RemoteHost> host, RemoteHost::Dial(place.host, options.ssh, patience, clock, queue));
+    RONDO_ASSIGN(std::unique_ptr<RemoteHost> host, RemoteHost::Dial(place.host, options.ssh, patience, clock, output));
     others.push_back(host.get());
     reached.hosts.push_back(std::move(host));
     reached.places.push_back({others.back(), place.ranks});

@@ -9,10 +9,10 @@
 #include "base/result.h"
 #include "tools/job.h"
 #include "tools/launch.h"
-#include "tools/output_queue.h"
 #include "tools/rank_host.h"
 #include "tools/rank_process.h"
 #include "tools/signal_fd.h"
+#include "tools/tagged_output.h"
 
 namespace rondo {
 
@@ -27,6 +27,6 @@ struct JobHosts {
 // kUnreachable, kTimeout, kVersionMismatch, kInvalidArgument (no ssh here; no rondo or no such working directory
 // there).
 Result<JobHosts> ReachHosts(const LaunchOptions& options, const RankProcessOptions& ranks, const Clock& clock,
-                            const SignalFd& signals, OutputQueue& queue);
+                            const SignalFd& signals, TaggedOutput& output);
 
 }  // namespace rondo

@@ -97,7 +97,7 @@ TEST_CASE("Numbers are whole and in their range, and variables have values") {
 
 TEST_CASE("What cannot be written yet is kept, and dropped when nobody will read it") {
   Talk talk;
-  const AgentWord large{AgentWordKind::kOutput, {"1", std::string(1 << 20, 'x')}};
+  const AgentWord large{AgentWordKind::kOutput, {"0", "1", std::string(1 << 20, 'x')}};
   talk.stream.Send(large);
   CHECK(talk.stream.queued() > 0);
   std::string heard;
