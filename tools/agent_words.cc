@@ -16,7 +16,7 @@ namespace {
 constexpr int kMaxWordReads = 16;  // at one call, of 64 KiB each
 
 bool IsKind(std::uint8_t kind) {
-  return std::string_view("hjrxskoep").find(static_cast<char>(kind)) != std::string_view::npos;
+  return std::string_view("hjrxsitkoep").find(static_cast<char>(kind)) != std::string_view::npos;
 }
 
 }  // namespace

@@ -14,7 +14,11 @@
 //                                           command line, which everybody there could read
 //   agent     ready                         or
 //   agent     refused  why                  and there will be no ranks
-//   launcher  start    rank (NAME VALUE)... any number of times; variables of that rank alone
+//   launcher  start    rank fed (NAME VALUE)...
+//                                           any number of times; `fed`: 1 where stdin is what `input` brings, 0 where
+//                                           there is none; variables of that rank alone
+//   launcher  input    rank bytes           for its stdin; no bytes: that is the end
+//   agent     taken    rank bytes           how many of these have gone into its pipe, or were dropped
 //   launcher  signal   number               to all its ranks
 //   agent     output   rank stream bytes    `stream` is 1 or 2; no bytes: it has ended
 //   agent     ended    rank pid code signal why
@@ -50,6 +54,8 @@ enum class AgentWordKind : std::uint8_t {
   kReady = 'r',
   kRefused = 'x',
   kStart = 's',
+  kInput = 'i',
+  kTaken = 't',
   kSignal = 'k',
   kOutput = 'o',
   kEnded = 'e',

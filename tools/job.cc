@@ -43,6 +43,7 @@ int Job::SeeThrough() {
   while (Running() > 0) {
     WaitForNews();
     TakeSignals();
+    PumpInput();
     PumpOutput();
     TakeEnded();
     Escalate();
@@ -84,14 +85,46 @@ Status Job::StartRank(Rank rank, const Variables& more) {
                         {"LOCAL_RANK", std::to_string(rank - state.place->ranks.first)},
                         {"LOCAL_WORLD_SIZE", std::to_string(state.place->ranks.count)}};
   environment.insert(environment.end(), more.begin(), more.end());
-  RONDO_TRY(state.place->host->Start(rank, environment));
+  state.input = InputOf(rank);
+  RONDO_TRY(state.place->host->Start(rank, environment, state.input));
   state.running = true;
+  if (state.is_fed() && input_.has_ended()) state.place->host->Feed(rank, {});
   return {};
+}
+
+RankInput Job::InputOf(Rank rank) const {
+  const std::vector<Rank>& wanted = options_.stdin_to;
+  if (std::find(wanted.begin(), wanted.end(), rank) == wanted.end()) return RankInput::kNone;
+  const bool here = ranks_[static_cast<std::size_t>(rank)].place->host->is_here();
+  return here && wanted.size() == 1 && InputFeed::CanBeInherited() ? RankInput::kOurs : RankInput::kFed;
+}
+
+bool Job::TakesInput() const {
+  bool any = false;
+  for (Rank rank = 0; rank < options_.ranks; ++rank) {
+    const RankState& state = ranks_[static_cast<std::size_t>(rank)];
+    if (!state.is_fed()) continue;
+    if (state.place->host->Unread(rank) >= InputFeed::kMaxUnread) return false;
+    any = true;
+  }
+  return any && phase_ == Phase::kRunning;
+}
+
+void Job::PumpInput() {
+  if (!TakesInput()) return;
+  const bool typed = input_.Pump([this](std::string_view bytes) {
+    for (Rank rank = 0; rank < options_.ranks; ++rank) {
+      const RankState& state = ranks_[static_cast<std::size_t>(rank)];
+      if (state.is_fed()) state.place->host->Feed(rank, bytes);
+    }
+  });
+  if (typed) output_.OnTerminalInput();
 }
 
 void Job::WaitForNews() {
   std::vector<pollfd> fds{{signals_.get(), POLLIN, 0}};
   queue_.AddDescriptors(fds);
+  if (TakesInput()) input_.AddDescriptors(fds);
   if (TakesOutput())
     for (const JobPlace& place : places_) place.host->AddDescriptors(fds);
   TimePoint until = output_.next();

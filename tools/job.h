@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "tools/host_list.h"
+#include "tools/input_feed.h"
 #include "tools/launch.h"
 #include "tools/output_queue.h"
 #include "tools/rank_host.h"
@@ -43,6 +44,8 @@ class Job {
   struct RankState {
     const JobPlace* place = nullptr;
     bool running = false;
+    RankInput input = RankInput::kNone;
+    bool is_fed() const { return running && input == RankInput::kFed; }
   };
 
   int Running() const;
@@ -54,6 +57,9 @@ class Job {
   void Say(fmt::format_string<Args...> text, Args&&... args) const;
 
   Status StartRank(Rank rank, const Variables& more);
+  RankInput InputOf(Rank rank) const;
+  bool TakesInput() const;  // whether a rank is fed, and all that are take more
+  void PumpInput();
   void WaitForNews();
   void TakeSignals();
   void PumpOutput();
@@ -78,6 +84,7 @@ class Job {
   const SignalFd& signals_;
   OutputQueue& queue_;    // where `output_` ends
   TaggedOutput& output_;
+  InputFeed input_;
   std::vector<RankState> ranks_;
   Phase phase_ = Phase::kRunning;
   TimePoint next_phase_at_;

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/ids.h"
 #include "base/result.h"
 #include "base/tls.h"
 #include "tools/child_process.h"
@@ -38,6 +39,7 @@ struct LaunchOptions {
   int ranks = 1;
   std::vector<std::string> command;
   std::string program = "rondo run";       // the launcher's name in its own messages
+  std::vector<Rank> stdin_to;              // ranks that get our stdin; the others have an empty one
   bool tag_output = true;                  // false: ranks write to our stdout and stderr themselves
   std::optional<int> explained_exit_code;  // a rank that exits with it has said why itself
   std::optional<Duration> timeout;         // for the ranks to meet, and for each operation

@@ -5,9 +5,24 @@
 
 namespace rondo {
 
-Status LocalHost::Start(Rank rank, const Variables& environment) {
+RankProcess* LocalHost::Find(Rank rank) const {
+  const auto found = std::find_if(processes_.begin(), processes_.end(), [&](auto& p) { return p->rank() == rank; });
+  return found == processes_.end() ? nullptr : found->get();
+}
+
+void LocalHost::Feed(Rank rank, std::string_view bytes) {
+  if (RankProcess* const process = Find(rank)) process->Feed(bytes);
+}
+
+std::size_t LocalHost::Unread(Rank rank) const {
+  const RankProcess* const process = Find(rank);
+  return process == nullptr ? 0 : process->unread();
+}
+
+Status LocalHost::Start(Rank rank, const Variables& environment, RankInput input) {
   RankProcessOptions options = ranks_;
   options.rank = rank;
+  options.input = input;
   options.environment.insert(options.environment.end(), environment.begin(), environment.end());
   RONDO_ASSIGN(std::unique_ptr<RankProcess> started, RankProcess::Start(options));
   const auto earlier = std::find_if(processes_.begin(), processes_.end(), [&](auto& p) { return p->rank() == rank; });
@@ -25,12 +40,14 @@ void LocalHost::Signal(int signal) {
 }
 
 void LocalHost::AddDescriptors(std::vector<pollfd>& fds) const {
-  for (const auto& process : processes_)
-    for (const int fd : process->output_fds()) fds.push_back({fd, POLLIN, 0});
+  for (const auto& process : processes_) process->AddDescriptors(fds);
 }
 
 void LocalHost::Pump() {
-  for (const auto& process : processes_) process->PumpOutput();
+  for (const auto& process : processes_) {
+    process->PumpInput();
+    process->PumpOutput();
+  }
 }
 
 std::vector<EndedRank> LocalHost::TakeEnded() {

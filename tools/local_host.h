@@ -16,8 +16,11 @@ class LocalHost final : public RankHost {
   LocalHost(std::string name, RankProcessOptions ranks) : name_(std::move(name)), ranks_(std::move(ranks)) {}
 
   const std::string& name() const override { return name_; }
+  bool is_here() const override { return true; }
   // kInvalidArgument: the command cannot be run, and why.
-  Status Start(Rank rank, const Variables& environment) override;
+  Status Start(Rank rank, const Variables& environment, RankInput input) override;
+  void Feed(Rank rank, std::string_view bytes) override;
+  std::size_t Unread(Rank rank) const override;
   void Signal(int signal) override;
   void AddDescriptors(std::vector<pollfd>& fds) const override;
   void Pump() override;
@@ -27,6 +30,8 @@ class LocalHost final : public RankHost {
   void Finish() override;
 
  private:
+  RankProcess* Find(Rank rank) const;  // null: it was never started
+
   const std::string name_;
   const RankProcessOptions ranks_;
   std::vector<std::unique_ptr<RankProcess>>

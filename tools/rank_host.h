@@ -5,7 +5,10 @@
 #include <poll.h>
 #include <sys/types.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/ids.h"
@@ -22,6 +25,13 @@ struct EndedRank {
   std::string why;  // not empty: what became of it beside its own end ("its command cannot be run", "its host is gone")
 };
 
+// What a rank has for its stdin.
+enum class RankInput : std::uint8_t {
+  kNone,  // nothing
+  kOurs,  // that of this process; on this host only
+  kFed,   // what Feed brings
+};
+
 // Thread rule: one thread.
 class RankHost {
  public:
@@ -29,9 +39,15 @@ class RankHost {
 
   // What it is called in messages; "" where the job has no other host.
   virtual const std::string& name() const = 0;
+  // Whether ranks there can have RankInput::kOurs.
+  virtual bool is_here() const = 0;
   // `environment`: what this rank alone has. An error means that it will not run; what is found out later comes from
   // TakeEnded.
-  virtual Status Start(Rank rank, const Variables& environment) = 0;
+  virtual Status Start(Rank rank, const Variables& environment, RankInput input) = 0;
+  // For the stdin of a rank that is fed; no bytes: that is the end. A rank that has ended, or reads no more, drops it.
+  virtual void Feed(Rank rank, std::string_view bytes) = 0;
+  // How much of that has not reached its pipe.
+  virtual std::size_t Unread(Rank rank) const = 0;
   // To all ranks that run.
   virtual void Signal(int signal) = 0;
 

@@ -47,15 +47,23 @@ Result<std::unique_ptr<RankProcess>> RankProcess::Start(const RankProcessOptions
     process->streams_.push_back({number, std::move(pipe.read)});
     write_ends.push_back(std::move(pipe.write));
   }
+  Fd read_end;  // until the child has it
+  if (options.input == RankInput::kOurs) child.in = STDIN_FILENO;
+  if (options.input == RankInput::kFed) {
+    RONDO_ASSIGN(Pipe pipe, MakePipe());
+    ::fcntl(pipe.write.get(), F_SETFL, O_NONBLOCK);
+    child.in = pipe.read.get();
+    process->input_ = std::move(pipe.write);
+    read_end = std::move(pipe.read);
+  }
   RONDO_ASSIGN(process->child_, ChildProcess::Start(child));
   return process;
 }
 
-std::vector<int> RankProcess::output_fds() const {
-  std::vector<int> fds;
+void RankProcess::AddDescriptors(std::vector<pollfd>& fds) const {
   for (const Stream& stream : streams_)
-    if (stream.from) fds.push_back(stream.from.get());
-  return fds;
+    if (stream.from) fds.push_back({stream.from.get(), POLLIN, 0});
+  if (!unread_.empty()) fds.push_back({input_.get(), POLLOUT, 0});
 }
 
 void RankProcess::PumpOutput() {
@@ -77,6 +85,29 @@ void RankProcess::Pump(Stream& stream) const {
     if (got <= 0) return End(stream);
     output_(rank_, stream.number, std::string_view(buffer.data(), static_cast<std::size_t>(got)));
   }
+}
+
+void RankProcess::Feed(std::string_view bytes) {
+  if (!input_) return;
+  input_ends_ = input_ends_ || bytes.empty();
+  unread_ += bytes;
+  PumpInput();
+}
+
+void RankProcess::PumpInput() {
+  std::size_t sent = 0;
+  while (input_ && sent < unread_.size()) {
+    const ssize_t written = ::write(input_.get(), unread_.data() + sent, unread_.size() - sent);
+    if (written >= 0) {
+      sent += static_cast<std::size_t>(written);
+    } else if (errno == EAGAIN) {
+      break;
+    } else if (errno != EINTR) {  // it reads no more
+      input_.Close();
+    }
+  }
+  unread_.erase(0, input_ ? sent : std::string::npos);
+  if (input_ends_ && unread_.empty()) input_.Close();
 }
 
 void RankProcess::End(Stream& stream) const {

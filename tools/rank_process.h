@@ -1,6 +1,8 @@
 // One rank of a job on this host: a child process, and its output as it comes.
 #pragma once
 
+#include <poll.h>
+
 #include <functional>
 #include <memory>
 #include <optional>
@@ -11,6 +13,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "tools/child_process.h"
+#include "tools/rank_host.h"
 #include "transport/fd.h"
 
 namespace rondo {
@@ -23,6 +26,7 @@ struct RankProcessOptions {
   std::vector<std::string> command;                          // looked up in PATH
   Variables environment;                                     // on top of ours; the last of a name holds
   std::function<bool(std::string_view variable)> leave_out;  // of ours; null: nothing
+  RankInput input = RankInput::kNone;
   OutputSink output;                 // of the streams that are relayed
   std::vector<int> relayed{1, 2};  // to `output`; of the others the rank has ours
   GroupGuard* guard = nullptr;  // as ChildOptions::guard
@@ -31,7 +35,7 @@ struct RankProcessOptions {
 // Thread rule: one thread, the one that started it (the kernel ends the child when that thread goes).
 class RankProcess {
  public:
-  // The command's stdin is empty, of our descriptors it gets only stdout and stderr, and no signal is blocked.
+  // Of our descriptors it gets stdout, stderr and, where that is its input, stdin, and no signal is blocked.
   // kInvalidArgument: the command cannot be run, and why.
   static Result<std::unique_ptr<RankProcess>> Start(const RankProcessOptions& options);
 
@@ -39,12 +43,17 @@ class RankProcess {
   // Its destructor ends it. To signal and to reap.
   ChildProcess& child() { return *child_; }
 
-  // Descriptors to poll for reading; closed ones are left out.
-  std::vector<int> output_fds() const;
+  void AddDescriptors(std::vector<pollfd>& fds) const;
   // Passes on what has arrived, a bounded amount of it.
   void PumpOutput();
   // The same, and no more will come.
   void FinishOutput();
+
+  // As RankHost::Feed and Unread.
+  void Feed(std::string_view bytes);
+  std::size_t unread() const { return unread_.size(); }
+  // Writes on, as far as there is room.
+  void PumpInput();
 
  private:
   struct Stream {
@@ -59,6 +68,9 @@ class RankProcess {
   OutputSink output_;
   std::unique_ptr<ChildProcess> child_;
   std::vector<Stream> streams_;
+  Fd input_;            // the pipe's end, of one that is fed
+  std::string unread_;  // what the pipe had no room for
+  bool input_ends_ = false;
 };
 
 }  // namespace rondo

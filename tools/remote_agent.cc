@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -44,6 +45,7 @@ class Agent {
       TakeSignals();
       TakeWords();
       PassOnOutput();
+      SayWhatWasTaken();
       TellEnded();
       Escalate();
     }
@@ -100,6 +102,14 @@ class Agent {
     switch (word.kind) {
       case AgentWordKind::kJob: return TakeJob(word);
       case AgentWordKind::kStart: return StartRank(word);
+      case AgentWordKind::kInput: {
+        RONDO_ASSIGN(const std::int64_t rank, word.Number(0, 0, INT32_MAX));
+        RONDO_ASSIGN(const std::string bytes, word.Text(1));
+        if (!host_) return Fail(ErrorCode::kProtocol, "input without a job");
+        host_->Feed(static_cast<Rank>(rank), bytes);
+        given_[static_cast<Rank>(rank)] += bytes.size();
+        return {};
+      }
       case AgentWordKind::kSignal: {
         RONDO_ASSIGN(const std::int64_t number, word.Number(0, 1, SIGRTMAX));
         if (host_) host_->Signal(static_cast<int>(number));
@@ -140,10 +150,11 @@ class Agent {
 
   Status StartRank(const AgentWord& word) {
     RONDO_ASSIGN(const std::int64_t rank, word.Number(0, 0, INT32_MAX));
-    RONDO_ASSIGN(const Variables environment, word.VariablesFrom(1));
+    RONDO_ASSIGN(const std::int64_t fed, word.Number(1, 0, 1));
+    RONDO_ASSIGN(const Variables environment, word.VariablesFrom(2));
     if (!host_) return Fail(ErrorCode::kProtocol, "a rank without a job");
     if (phase_ != Phase::kServing) return {};
-    if (const Status started = host_->Start(static_cast<Rank>(rank), environment); !started) {
+    if (const Status started = host_->Start(static_cast<Rank>(rank), environment, fed == 1 ? RankInput::kFed : RankInput::kNone); !started) {
       Tell({static_cast<Rank>(rank), 0, ExitStatus{127, 0}, started.error().message()});
     } else {
       ++running_;
@@ -153,6 +164,16 @@ class Agent {
 
   void PassOnOutput() {
     if (host_ && launcher_.queued() < kMaxQueuedBytes) host_->Pump();
+  }
+
+  // So that the launcher gives no more than that.
+  void SayWhatWasTaken() {
+    for (auto& [rank, given] : given_) {
+      const std::size_t taken = given - std::min(given, host_->Unread(rank));
+      if (taken == 0) continue;
+      launcher_.Send({AgentWordKind::kTaken, {std::to_string(rank), std::to_string(taken)}});
+      given -= taken;
+    }
   }
 
   void TellEnded() {
@@ -187,7 +208,8 @@ class Agent {
   const Clock& clock_;
   GroupGuard& guard_;
   std::vector<pollfd> pollfds_;
-  std::unique_ptr<LocalHost> host_;  // from the job's word on
+  std::unique_ptr<LocalHost> host_;    // from the job's word on
+  std::map<Rank, std::size_t> given_;  // input of ranks, as far as nothing was said of it
   Duration grace_ = Duration::zero();
   Phase phase_ = Phase::kServing;
   TimePoint kill_at_;

@@ -70,13 +70,25 @@ void RemoteHost::Order(const AgentJob& job) {
   agent_.Send(word);
 }
 
-Status RemoteHost::Start(Rank rank, const Variables& environment) {
+Status RemoteHost::Start(Rank rank, const Variables& environment, RankInput input) {
   if (failure_) return Fail(*failure_);
-  AgentWord word{AgentWordKind::kStart, {std::to_string(rank)}};
+  AgentWord word{AgentWordKind::kStart, {std::to_string(rank), input == RankInput::kFed ? "1" : "0"}};
   for (const auto& [name, value] : environment) word.texts.insert(word.texts.end(), {name, value});
   agent_.Send(word);
   running_.insert(rank);
+  unread_[rank] = 0;
   return {};
+}
+
+void RemoteHost::Feed(Rank rank, std::string_view bytes) {
+  if (running_.count(rank) == 0) return;
+  agent_.Send({AgentWordKind::kInput, {std::to_string(rank), std::string(bytes)}});
+  unread_[rank] += bytes.size();
+}
+
+std::size_t RemoteHost::Unread(Rank rank) const {
+  const auto found = unread_.find(rank);
+  return found == unread_.end() || running_.count(rank) == 0 ? 0 : found->second;
 }
 
 void RemoteHost::Signal(int signal) {
@@ -154,6 +166,13 @@ Status RemoteHost::Take(const AgentWord& word) {
       }
       ended_.push_back({static_cast<Rank>(rank), static_cast<pid_t>(pid),
                         ExitStatus{static_cast<int>(code), static_cast<int>(signal)}, why});
+      return {};
+    }
+    case AgentWordKind::kTaken: {
+      RONDO_ASSIGN(const std::int64_t rank, word.Number(0, 0, INT32_MAX));
+      RONDO_ASSIGN(const std::int64_t bytes, word.Number(1, 0, INT64_MAX));
+      std::size_t& unread = unread_[static_cast<Rank>(rank)];
+      unread -= std::min(unread, static_cast<std::size_t>(bytes));
       return {};
     }
     case AgentWordKind::kPulse: return {};

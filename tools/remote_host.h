@@ -1,6 +1,7 @@
 // Ranks on another host: the launcher's side of the talk with the agent there (agent_words.h), which an ssh started.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -44,7 +45,10 @@ class RemoteHost final : public RankHost {
   bool ready() const { return ready_; }
 
   const std::string& name() const override { return name_; }
-  Status Start(Rank rank, const Variables& environment) override;
+  bool is_here() const override { return false; }
+  Status Start(Rank rank, const Variables& environment, RankInput input) override;
+  void Feed(Rank rank, std::string_view bytes) override;
+  std::size_t Unread(Rank rank) const override;
   void Signal(int signal) override;
   void AddDescriptors(std::vector<pollfd>& fds) const override;
   void Pump() override;
@@ -84,6 +88,7 @@ class RemoteHost final : public RankHost {
   std::string caller_;
   std::optional<Error> failure_;
   std::set<Rank> running_;
+  std::map<Rank, std::size_t> unread_;  // bytes given to a rank, of which its agent has not said that it took them
   std::vector<EndedRank> ended_;
 };
 

@@ -4,8 +4,10 @@
 
 #include <CLI/CLI.hpp>
 #include <array>
+#include <charconv>
 #include <iterator>
 #include <memory>
+#include <numeric>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -27,6 +29,7 @@ namespace {
 struct RunFlags {
   LaunchOptions launch;
   std::vector<HostEntry> hosts;
+  std::string stdin_to = "0";
   bool no_tag = false;
   bool no_token = false;
 };
@@ -50,6 +53,19 @@ std::string TakeSsh(const std::string& text, std::vector<std::string>& command) 
   std::istringstream words(text);
   command.assign(std::istream_iterator<std::string>(words), {});
   return command.empty() ? "wants a command" : "";
+}
+
+// The ranks that --stdin names.
+Result<std::vector<Rank>> RanksOfStdin(const std::string& text, int ranks) {
+  std::vector<Rank> all(static_cast<std::size_t>(ranks));
+  std::iota(all.begin(), all.end(), 0);
+  if (text == "all") return all;
+  if (text == "none") return std::vector<Rank>{};
+  Rank rank = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
+  if (error != std::errc() || end != text.data() + text.size() || rank < 0 || rank >= ranks)
+    return Fail(ErrorCode::kInvalidArgument, "wants none, all or a rank from 0 to {}, not '{}'", ranks - 1, text);
+  return std::vector<Rank>{rank};
 }
 
 std::string OwnName() {
@@ -128,6 +144,7 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
       "What a launcher around it said of rondo run itself (its rank under mpirun, srun, torchrun) they do not find.\n"
       "The first rank that fails ends the others, and its exit code is ours. With --keep-going it does not: programs\n"
       "that rebuild their communicator go on, and the exit code is 0 if any rank ends with 0.\n"
+      "Standard input is that of rank 0, as under mpirun; --stdin none|all|RANK says otherwise.\n"
       "SIGUSR1 is passed on to all ranks.\n"
       "On other hosts (--hosts) ranks run in the same working directory, in the environment that ssh gives them, and\n"
       "besides with the variables above, ours named RONDO_..., and those of --export. Secrets go there inside ssh, "
@@ -142,6 +159,10 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
       "How many")
       ->required();
   AddHostFlags(*run, flags);
+  run->add_option("--stdin", flags->stdin_to,
+                  "Which ranks read the standard input of rondo run, on whatever hosts: none, all (each all of it) or "
+                  "one RANK; the others have an empty one (default: 0)")
+      ->type_name("none|all|RANK");
   run->add_flag("--no-tag", flags->no_tag,
                 "Leave the ranks' output alone instead of putting \"[rank] \" before every line");
   run->add_flag("--no-token", flags->no_token, "Start the job without a token, even if RONDO_TOKEN is set");
@@ -162,6 +183,9 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
   run->callback([flags, &exit_code] {
     flags->launch.tag_output = !flags->no_tag;
     flags->launch.with_token = !flags->no_token;
+    auto stdin_to = RanksOfStdin(flags->stdin_to, flags->launch.ranks);
+    if (!stdin_to) throw CLI::ValidationError("--stdin", stdin_to.error().message());
+    flags->launch.stdin_to = *std::move(stdin_to);
     if (!flags->hosts.empty()) {
       auto places = PlaceRanks(flags->hosts, flags->launch.ranks, OwnName());
       if (!places) throw CLI::ValidationError("--hosts", places.error().message());

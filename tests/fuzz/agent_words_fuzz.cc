@@ -46,7 +46,7 @@ Corpus HarnessCorpus() {
   return {.seeds = {Encode({AgentWordKind::kHello, {"0.1.0", "10.0.0.1"}}),
                     Encode({AgentWordKind::kJob, {"/home", "5000", "2", "echo", "hi", "RANK", "7"}}) +
                         Encode({AgentWordKind::kReady, {}}),
-                    Encode({AgentWordKind::kStart, {"3", "RANK", "3"}}) + Encode({AgentWordKind::kSignal, {"15"}}),
+                    Encode({AgentWordKind::kStart, {"3", "1", "RANK", "3"}}) + Encode({AgentWordKind::kSignal, {"15"}}),
                     Encode({AgentWordKind::kEnded, {"3", "4711", "0", "9", ""}}), "a,b:4,user@c,[fe80::1%eth0]:2",
                     "localhost,a:3"},
           .words = {"[::1]", "localhost", ":2", ",", "@"}};
