@@ -1,10 +1,14 @@
 #include "tools/group_guard.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "tools/child_process.h"
@@ -13,23 +17,48 @@
 namespace rondo {
 namespace {
 
-// Until nobody holds the other end any more: the launcher has ended.
-[[noreturn]] void Guard(int from_launcher) {
+constexpr int kLookEveryMs = 250;
+
+// Whether the process of this /proc/PID/stat is stopped. One that a debugger holds is not.
+bool IsStopped(int stat_fd) {
+  std::array<char, 512> text{};  // 4711 (name) T ...; the name may have any character
+  const ssize_t size = ::pread(stat_fd, text.data(), text.size(), 0);
+  if (size <= 0) return false;
+  const std::string_view stat(text.data(), static_cast<std::size_t>(size));
+  const std::size_t name_end = stat.rfind(')');
+  return name_end != std::string_view::npos && stat.substr(name_end).starts_with(") T");
+}
+
+// Until nobody holds the other end any more: the launcher has ended. `launcher_stat`: -1: there is none.
+[[noreturn]] void Guard(int from_launcher, int launcher_stat) {
   ::setsid();  // what is sent to the launcher's group or session is not meant for this one
   ::dup2(from_launcher, STDIN_FILENO);
+  const int stat_fd = launcher_stat < 0 ? -1 : ::dup2(launcher_stat, STDERR_FILENO + 1);
   ::close(STDOUT_FILENO);  // who reads there waits for the launcher and its ranks alone
   ::close(STDERR_FILENO);
-  ::close_range(3, ~0u, 0);
+  ::close_range(stat_fd < 0 ? 3 : 4, ~0u, 0);
   OpenStandardStreams();
   std::set<pid_t> groups;
-  pid_t word = 0;
-  ssize_t got = 0;
-  while ((got = ::read(STDIN_FILENO, &word, sizeof word)) == sizeof word || (got < 0 && errno == EINTR)) {
-    if (got < 0) continue;
+  const auto signal_all = [&](int signal) {
+    for (const pid_t group : groups) ::kill(-group, signal);
+  };
+  bool are_stopped = false;
+  while (true) {
+    pollfd word_is_there{STDIN_FILENO, POLLIN, 0};
+    const int ready = ::poll(&word_is_there, 1, stat_fd < 0 ? -1 : kLookEveryMs);
+    if (ready == 0 && IsStopped(stat_fd) != are_stopped) {
+      are_stopped = !are_stopped;
+      signal_all(are_stopped ? SIGSTOP : SIGCONT);
+    }
+    if (ready <= 0) continue;
+    pid_t word = 0;
+    const ssize_t got = ::read(STDIN_FILENO, &word, sizeof word);
+    if (got < 0 && errno == EINTR) continue;
+    if (got != sizeof word) break;
     if (word > 0) groups.insert(word);
     if (word < 0) groups.erase(-word);
   }
-  for (const pid_t group : groups) ::kill(-group, SIGKILL);
+  signal_all(SIGKILL);
   ::_exit(0);
 }
 
@@ -38,10 +67,11 @@ namespace {
 GroupGuard::GroupGuard() {
   auto pipe = MakePipe();
   if (!pipe) return;
+  const Fd stat(::open("/proc/self/stat", O_RDONLY | O_CLOEXEC));
   const pid_t pid = ::fork();
   if (pid == 0) {
     pipe->write.Close();
-    Guard(pipe->read.get());
+    Guard(pipe->read.get(), stat.get());
   }
   if (pid > 0) to_guard_ = std::move(pipe->write);
 }

@@ -23,7 +23,9 @@ bool InputFeed::CanBeInherited() { return ::isatty(STDIN_FILENO) != 1 && !IsNonB
 
 bool InputFeed::MayRead() const {
   if (has_ended_) return false;
-  return !is_terminal_ || ::tcgetpgrp(STDIN_FILENO) == ::getpgrp();
+  if (!is_terminal_) return true;
+  const pid_t foreground = ::tcgetpgrp(STDIN_FILENO);  // -1: not the terminal that controls us, which anybody may read
+  return foreground < 0 || foreground == ::getpgrp();
 }
 
 void InputFeed::AddDescriptors(std::vector<pollfd>& fds) const {

@@ -140,11 +140,13 @@ void Job::WaitForNews() {
 
 void Job::TakeSignals() {
   for (int signal = signals_.Next(); signal != 0; signal = signals_.Next()) {
-    if (signal == SIGCHLD) continue;
-    if (signal == SIGUSR1) {  // a request for a report, where the ranks know how
+    if (signal == SIGUSR1 || signal == SIGUSR2) {  // what they mean the ranks know
       SignalAll(signal);
       continue;
     }
+    if (signal == SIGTSTP) StopTogether();
+    if (signal == SIGCONT) GoOn();
+    if (!SignalFd::IsInterrupt(signal)) continue;
     if (interrupted_by_ != 0) {  // asked twice: at once
       SignalAll(SIGKILL);
       Enter(Phase::kKilled, options_.grace);
@@ -154,6 +156,20 @@ void Job::TakeSignals() {
     SignalAll(signal);
     Enter(Phase::kTerminating, options_.grace);
   }
+}
+
+// Ranks by the signal that no program can ignore: one that went on would wait for the others in vain.
+void Job::StopTogether() {
+  SignalAll(SIGSTOP);
+  SignalFd::Stop();
+  GoOn();
+}
+
+// The time that ranks are given has not passed for them while they were stopped.
+void Job::GoOn() {
+  SignalAll(SIGCONT);
+  if (phase_ != Phase::kRunning && phase_ != Phase::kGivenUp) Enter(phase_, phase_lasts_);
+  if (suspect_) judge_at_ = clock_.Now() + kLateNews;
 }
 
 void Job::PumpOutput() {
@@ -183,7 +199,8 @@ void Job::DrainOutput() {
     queue_.AddDescriptors(fds);
     ::poll(fds.data(), fds.size(), 1000);
     for (int signal = signals_.Next(); signal != 0; signal = signals_.Next()) {
-      if (signal == SIGCHLD || signal == SIGUSR1) continue;
+      if (signal == SIGTSTP) SignalFd::Stop();
+      if (!SignalFd::IsInterrupt(signal)) continue;
       if (interrupted_by_ != 0) return;
       interrupted_by_ = signal;
       until = Later(clock_.Now(), options_.grace);
@@ -284,6 +301,7 @@ void Job::SignalAll(int signal) {
 
 void Job::Enter(Phase phase, Duration lasts) {
   phase_ = phase;
+  phase_lasts_ = lasts;
   next_phase_at_ = clock_.Now() + lasts;
 }
 

@@ -75,6 +75,8 @@ class Job {
   void Suspect(const EndedRank& ended);
   void Judge();
   void Escalate();
+  void StopTogether();
+  void GoOn();
   void SignalAll(int signal);
   void Enter(Phase phase, Duration lasts);
 
@@ -88,6 +90,7 @@ class Job {
   std::vector<RankState> ranks_;
   Phase phase_ = Phase::kRunning;
   TimePoint next_phase_at_;
+  Duration phase_lasts_ = Duration::zero();
   std::optional<EndedRank> suspect_;  // who seems to have failed first, until judge_at_
   TimePoint judge_at_;
   std::optional<ExitStatus> first_failure_;

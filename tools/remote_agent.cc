@@ -78,7 +78,7 @@ class Agent {
 
   void TakeSignals() {
     for (int signal = signals_.Next(); signal != 0; signal = signals_.Next())
-      if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) End();
+      if (SignalFd::IsInterrupt(signal)) End();
   }
 
   void TakeWords() {
@@ -194,7 +194,9 @@ class Agent {
     if (phase_ != Phase::kServing) return;
     phase_ = Phase::kTerminating;
     kill_at_ = Later(clock_.Now(), grace_);
-    if (host_) host_->Signal(SIGTERM);
+    if (!host_) return;
+    host_->Signal(SIGTERM);
+    host_->Signal(SIGCONT);  // the launcher may have stopped them
   }
 
   void Escalate() {

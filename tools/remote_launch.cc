@@ -30,8 +30,10 @@ Result<int> Await(const std::vector<RemoteHost*>& hosts, bool (RemoteHost::*done
       host->Pump();
       if (host->failure()) return Fail(*host->failure());
     }
-    for (int signal = signals.Next(); signal != 0; signal = signals.Next())
-      if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) return signal;
+    for (int signal = signals.Next(); signal != 0; signal = signals.Next()) {
+      if (signal == SIGTSTP) SignalFd::Stop();
+      if (SignalFd::IsInterrupt(signal)) return signal;
+    }
     const auto late = std::find_if(hosts.begin(), hosts.end(), [&](RemoteHost* host) { return !(host->*done)(); });
     if (late == hosts.end()) return 0;
     const auto left_ms = std::chrono::ceil<std::chrono::milliseconds>(deadline - clock.Now()).count();

@@ -10,15 +10,16 @@
 
 namespace rondo {
 
-// SIGCHLD, SIGINT, SIGTERM, SIGUSR1, and SIGHUP unless we were started with that ignored (nohup): blocked in this
-// thread and all that it starts from now on. SIGPIPE is ignored. REQUIRES: made before any other thread; one per
-// process.
+// SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2, and SIGHUP unless we were started with that
+// ignored (nohup): blocked in this thread and all that it starts from now on. So is SIGTTIN, which never comes: a read
+// from the terminal fails instead. SIGPIPE is ignored. REQUIRES: made before any other thread; one per process.
 class SignalFd {
  public:
   SignalFd() {
     sigset_t set;
     ::sigemptyset(&set);
-    for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGUSR1}) ::sigaddset(&set, signal);
+    for (const int signal : {SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2, SIGTTIN})
+      ::sigaddset(&set, signal);
     struct sigaction hangup {};
     // Of one that is blocked the kernel tells whether it is ignored or not.
     if (::sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) ::sigaddset(&set, SIGHUP);
@@ -26,6 +27,21 @@ class SignalFd {
     ::signal(SIGPIPE, SIG_IGN);
     ::signal(SIGCHLD, SIG_DFL);  // ignored, as some daemons leave it, it would mean that the kernel reaps our children
     fd_ = Fd(::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
+  }
+
+  // Whether the signal asks for an end.
+  static bool IsInterrupt(int signal) {
+    return signal == SIGINT || signal == SIGQUIT || signal == SIGTERM || signal == SIGHUP;
+  }
+  // What SIGTSTP does by itself: returns when somebody has continued this process; at once where nobody could, for no
+  // shell watches over it.
+  static void Stop() {
+    sigset_t stop;
+    ::sigemptyset(&stop);
+    ::sigaddset(&stop, SIGTSTP);
+    ::raise(SIGTSTP);
+    ::pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);
+    ::pthread_sigmask(SIG_BLOCK, &stop, nullptr);
   }
 
   int get() const { return fd_.get(); }
