@@ -14,6 +14,7 @@
 #include "base/version.h"
 #include "tools/commands.h"
 #include "tools/flags.h"
+#include "tools/init_process.h"
 #include "tools/output.h"
 #include "tools/standard_streams.h"
 
@@ -55,6 +56,7 @@ int ReportOutput(int failed, int exit_code) {
 
 int rondo::RunCommandLine(int argc, char** argv) {
   OpenStandardStreams();
+  ServeAsInit();
   MakeStandardStreamsWait();
   CLI::App app("Rondo: collective communication. N processes each make one call, and every one of them holds the sum.",
                "rondo");
