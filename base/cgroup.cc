@@ -127,25 +127,6 @@ std::optional<std::uint64_t> ReadPair(const std::string& path, std::string_view 
   return found;
 }
 
-// nullopt: the group does not account for memory, or, as the root of version 2, does not say.
-std::optional<MemoryCgroup> ReadMemoryCgroup(const std::string& root, const std::string& folder) {
-  const std::string files = root + folder + "/memory.";
-  const bool version_2 = Exists(files + "current");
-  const auto usage = ReadNumber(files + (version_2 ? "current" : "usage_in_bytes"));
-  if (!usage) return std::nullopt;
-  MemoryCgroup group{.folder = folder, .limit_bytes = {}, .usage_bytes = *usage};
-  group.limit_bytes = ReadNumber(files + (version_2 ? "max" : "limit_in_bytes"));
-  if (group.limit_bytes >= kNoLimit) group.limit_bytes.reset();
-  // Of version 1, "total_" includes the groups below, as the usage does; version 2 always includes them.
-  const std::string prefix = version_2 ? "" : "total_";
-  ForEachPair(files + "stat", [&](const std::string& name, std::uint64_t value) {
-    if (name == prefix + "active_file" || name == prefix + "inactive_file") group.reclaimable_bytes += value;
-  });
-  group.peak_bytes = ReadNumber(files + (version_2 ? "peak" : "max_usage_in_bytes"));
-  group.oom_kills = ReadPair(files + (version_2 ? "events" : "oom_control"), "oom_kill");
-  return group;
-}
-
 }  // namespace
 
 std::vector<std::string> CgroupFolders(const std::string& controller, const std::string& root, pid_t pid) {
@@ -175,12 +156,34 @@ std::optional<std::uint64_t> MemoryCgroup::left_bytes() const {
   return *limit_bytes - std::min(*limit_bytes, kept);
 }
 
+std::optional<MemoryCgroup> ReadMemoryCgroup(const std::string& folder, const std::string& root) {
+  const std::string files = root + folder + "/memory.";
+  const bool version_2 = Exists(files + "current");
+  const auto usage = ReadNumber(files + (version_2 ? "current" : "usage_in_bytes"));
+  if (!usage) return std::nullopt;
+  MemoryCgroup group{.folder = folder, .limit_bytes = {}, .usage_bytes = *usage};
+  group.limit_bytes = ReadNumber(files + (version_2 ? "max" : "limit_in_bytes"));
+  if (group.limit_bytes >= kNoLimit) group.limit_bytes.reset();
+  // Of version 1, "total_" includes the groups below, as the usage does; version 2 always includes them.
+  const std::string prefix = version_2 ? "" : "total_";
+  ForEachPair(files + "stat", [&](const std::string& name, std::uint64_t value) {
+    if (name == prefix + "active_file" || name == prefix + "inactive_file") group.reclaimable_bytes += value;
+  });
+  group.peak_bytes = ReadNumber(files + (version_2 ? "peak" : "max_usage_in_bytes"));
+  group.oom_kills = ReadPair(files + (version_2 ? "events" : "oom_control"), "oom_kill");
+  return group;
+}
+
+std::optional<std::uint64_t> MachineOomKills(const std::string& root) {
+  return ReadPair(root + "/proc/vmstat", "oom_kill");
+}
+
 std::vector<MemoryCgroup> MemoryCgroups(const std::string& root, pid_t pid) {
   std::vector<MemoryCgroup> groups;
   for (const std::string& folder : CgroupFolders("memory", root, pid)) {
     // Before kernel 5.11 a group of version 1 could be told not to count the groups below it.
     if (!groups.empty() && ReadNumber(root + folder + "/memory.use_hierarchy") == std::uint64_t{0}) break;
-    if (auto group = ReadMemoryCgroup(root, folder)) groups.push_back(*std::move(group));
+    if (auto group = ReadMemoryCgroup(folder, root)) groups.push_back(*std::move(group));
   }
   return groups;
 }

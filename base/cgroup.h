@@ -34,8 +34,15 @@ struct MemoryCgroup {
   std::optional<std::uint64_t> left_bytes() const;
 };
 
+// The group of this folder; nullopt: there is none, or it does not account for memory (the root of version 2 does not
+// say).
+std::optional<MemoryCgroup> ReadMemoryCgroup(const std::string& folder, const std::string& root = "");
+
 // Those of process `pid` (0: this process), its own first. Empty: none is visible, or memory is not accounted for.
 std::vector<MemoryCgroup> MemoryCgroups(const std::string& root = "", pid_t pid = 0);
+
+// How many processes of this machine the kernel has killed for memory, whatever their groups; nullopt: it does not say.
+std::optional<std::uint64_t> MachineOomKills(const std::string& root = "");
 
 // The one that leaves its processes the least memory now; null: none has a limit.
 const MemoryCgroup* TightestOf(const std::vector<MemoryCgroup>& groups);

@@ -22,14 +22,19 @@ void StopWith(pid_t worker, int signal) {
   ::kill(worker, SIGCONT);
 }
 
+[[noreturn]] void End(int exit_code, bool was_in_foreground) {
+  if (was_in_foreground) ::tcsetpgrp(STDIN_FILENO, ::getpgrp());  // with SIGTTOU blocked
+  ::_exit(exit_code);
+}
+
 // Reaps whatever has ended; ends this process when the worker has.
-void Reap(pid_t worker) {
+void Reap(pid_t worker, bool was_in_foreground) {
   int status = 0;
   for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0;) {
     if (pid != worker) continue;
     if (WIFSTOPPED(status)) StopWith(worker, WSTOPSIG(status));
-    if (WIFEXITED(status)) ::_exit(WEXITSTATUS(status));
-    if (WIFSIGNALED(status)) ::_exit(128 + WTERMSIG(status));
+    if (WIFEXITED(status)) End(WEXITSTATUS(status), was_in_foreground);
+    if (WIFSIGNALED(status)) End(128 + WTERMSIG(status), was_in_foreground);
   }
 }
 
@@ -55,7 +60,7 @@ void ServeAsInit() {
     return;
   }
   while (true) {
-    Reap(worker);
+    Reap(worker, in_foreground);
     siginfo_t info{};
     const int signal = ::sigwaitinfo(&all, &info);
     if (signal > 0 && signal != SIGCHLD) ::kill(worker, signal);

@@ -1,10 +1,12 @@
 // Ranks on this host: child processes of the launcher.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "tools/oom_watch.h"
 #include "tools/rank_host.h"
 #include "tools/rank_process.h"
 
@@ -31,11 +33,18 @@ class LocalHost final : public RankHost {
 
  private:
   RankProcess* Find(Rank rank) const;  // null: it was never started
+  // Looks at the groups of all ranks: soon after the last start, and ever more rarely.
+  void LookAtGroups();
+  void SetTimer(std::int64_t milliseconds);
 
   const std::string name_;
   const RankProcessOptions ranks_;
   std::vector<std::unique_ptr<RankProcess>>
       processes_;  // those that have ended too: children of theirs may still write
+  OomWatch memory_;
+  Fd timer_;                      // when to look again
+  std::int64_t look_after_ms_ = 0;  // when that was set
+  bool kills_ = false;            // ranks, by SIGKILL
 };
 
 }  // namespace rondo

@@ -132,6 +132,9 @@ TEST_CASE("without /proc the group at the usual mount point is taken, of either 
   REQUIRE(MemoryCgroups(version_2.root()).size() == 1);
   CHECK(MemoryCgroups(version_2.root())[0].limit_bytes == 200);
   CHECK(MemoryCgroups(neither.root()).empty());
+  CHECK(!MachineOomKills(neither.root()));
+  neither.File("/proc/vmstat", "nr_free_pages 7\noom_kill 3\nnuma_hit 9");
+  CHECK(MachineOomKills(neither.root()) == 3);
   CHECK(TightestOf({}) == nullptr);
 }
 

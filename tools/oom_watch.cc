@@ -1,0 +1,71 @@
+#include "tools/oom_watch.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "base/cgroup.h"
+#include "tools/sizes.h"
+
+namespace rondo {
+namespace {
+
+std::uint64_t MostUsed(const MemoryCgroup& group) { return group.peak_bytes.value_or(group.usage_bytes); }
+
+// What was left at the worst moment. Not below zero: version 1 may count a few pages more than the limit.
+std::uint64_t LeastLeft(const MemoryCgroup& group) {
+  return *group.limit_bytes - std::min(*group.limit_bytes, MostUsed(group));
+}
+
+// Which limit it was: the one that was reached, or else none of these.
+std::string LimitText(const std::vector<MemoryCgroup>& groups) {
+  const MemoryCgroup* tightest = nullptr;
+  for (const MemoryCgroup& group : groups)
+    if (group.limit_bytes && (tightest == nullptr || LeastLeft(group) < LeastLeft(*tightest))) tightest = &group;
+  if (tightest == nullptr) return "no limit of its cgroups: that of the machine";
+  const std::string limit =
+      fmt::format("limit {} of cgroup {}", FormatSize(*tightest->limit_bytes), tightest->folder);
+  if (!tightest->peak_bytes) return limit;
+  return fmt::format("{}, peak {}", limit, FormatSize(*tightest->peak_bytes));
+}
+
+}  // namespace
+
+OomWatch::OomWatch(std::string root) : root_(std::move(root)), machine_kills_(MachineOomKills(root_)) {}
+
+void OomWatch::Look(Rank rank, pid_t pid) {
+  std::vector<std::string> folders = CgroupFolders("memory", root_, pid);
+  // Of a process that ends just now version 1 says that it is in the root's group, as it is of no group any more.
+  const auto known = folders_.find(rank);
+  if (folders.empty() || (folders.size() == 1 && known != folders_.end() && known->second.size() > 1)) return;
+  for (const std::string& folder : folders)
+    if (kills_.count(folder) == 0)
+      if (const auto group = ReadMemoryCgroup(folder, root_)) kills_[folder] = group->oom_kills.value_or(0);
+  folders_[rank] = std::move(folders);
+}
+
+std::string OomWatch::Explain(Rank rank, const ExitStatus& status) {
+  if (!status.failed()) return "";
+  const bool killed = status.signal == SIGKILL;
+  std::vector<MemoryCgroup> groups;
+  for (const std::string& folder : folders_[rank])
+    if (auto group = ReadMemoryCgroup(folder, root_)) groups.push_back(*std::move(group));
+  const auto own = std::find_if(groups.begin(), groups.end(), [](auto& group) { return group.oom_kills.has_value(); });
+  if (own != groups.end() && *own->oom_kills > kills_[own->folder]) {
+    const std::string limit = LimitText(groups);
+    if (!killed)
+      return fmt::format("{}; meanwhile the kernel killed a process of its cgroup: out of memory ({})",
+                         status.ToString(), limit);
+    ++kills_[own->folder];
+    if (machine_kills_) ++*machine_kills_;
+    return fmt::format("was killed by the kernel: out of memory ({})", limit);
+  }
+  const auto machine = MachineOomKills(root_);
+  if (!killed || !machine || !machine_kills_ || *machine <= *machine_kills_) return "";
+  return fmt::format("{}; meanwhile the kernel killed a process of this machine: out of memory (see its log, dmesg)",
+                     status.ToString());
+}
+
+}  // namespace rondo
