@@ -24,7 +24,8 @@ std::string LimitText(const std::vector<MemoryCgroup>& groups) {
   const MemoryCgroup* tightest = nullptr;
   for (const MemoryCgroup& group : groups)
     if (group.limit_bytes && (tightest == nullptr || LeastLeft(group) < LeastLeft(*tightest))) tightest = &group;
-  if (tightest == nullptr) return "no limit of its cgroups: that of the machine";
+  const bool is_far = tightest != nullptr && tightest->peak_bytes && LeastLeft(*tightest) > *tightest->limit_bytes / 8;
+  if (tightest == nullptr || is_far) return "of the machine: no limit of its cgroups was reached";
   const std::string limit =
       fmt::format("limit {} of cgroup {}", FormatSize(*tightest->limit_bytes), tightest->folder);
   if (!tightest->peak_bytes) return limit;

@@ -1,7 +1,6 @@
 #include "tools/pair_bench.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace rondo {
@@ -9,7 +8,7 @@ namespace {
 
 constexpr Tag kPing = 1, kFlow = 2, kDone = 3, kAgree = 4;
 constexpr std::uint64_t kFewRoundTrips = 20;
-constexpr std::uint64_t kMostMessages = 1 << 20;
+constexpr std::uint64_t kMostMessages = 1 << 20;  // between two words on whether there is time for more
 
 double SecondsBetween(TimePoint from, TimePoint to) { return std::chrono::duration<double>(to - from).count(); }
 
@@ -33,15 +32,11 @@ Result<PairRow> PairBench::Measure(Rank low, Rank high) {
 
   // The first messages make the path.
   RONDO_TRY(PingPong(peer, leads, options_.warmup.value_or(kFewRoundTrips), nullptr));
-  RONDO_ASSIGN(const std::uint64_t times,
-               options_.iterations ? Result<std::uint64_t>(*options_.iterations) : RoundTrips(peer, leads));
-  std::vector<double> round_trips;
-  RONDO_TRY(PingPong(peer, leads, times, &round_trips));
+  RONDO_ASSIGN(TimeSamples round_trips, TimedPingPong(peer, leads));
   if (leads) {
-    std::sort(round_trips.begin(), round_trips.end());
-    row.latency_min_us = round_trips.front() / 2;
-    row.latency_median_us = round_trips[round_trips.size() / 2] / 2;
-    row.latency_p99_us = round_trips[round_trips.size() * 99 / 100] / 2;
+    row.latency_min_us = round_trips.min() / 2;
+    row.latency_median_us = round_trips.Quantile(0.5) / 2;
+    row.latency_p99_us = round_trips.Quantile(0.99) / 2;
   }
 
   if (options_.check) {
@@ -60,16 +55,28 @@ Result<PairRow> PairBench::Measure(Rank low, Rank high) {
   return row;
 }
 
-Result<std::uint64_t> PairBench::RoundTrips(Rank peer, bool leads) {
-  std::vector<double> round_trips;
-  RONDO_TRY(PingPong(peer, leads, kFewRoundTrips, &round_trips));
-  std::sort(round_trips.begin(), round_trips.end());
-  const double budget_us = std::chrono::duration<double, std::micro>(options_.time).count();
-  const double one_us = leads ? std::max(round_trips[round_trips.size() / 2], 0.1) : 1;
-  return Agree(peer, leads, static_cast<std::uint64_t>(std::clamp(budget_us / one_us, 20.0, 1e6)));
+Result<std::uint64_t> PairBench::AgreeOnMore(Rank peer, bool leads, std::uint64_t done, double seconds) {
+  const double budget = std::chrono::duration<double>(options_.time).count();
+  double more = 0;
+  if (seconds < budget) more = std::max(1.0, (budget / std::max(seconds, 1e-9) - 1) * static_cast<double>(done));
+  return Agree(peer, leads, static_cast<std::uint64_t>(std::min(more, static_cast<double>(kMostMessages))));
 }
 
-Status PairBench::PingPong(Rank peer, bool leads, std::uint64_t times, std::vector<double>* round_trips_us) {
+Result<TimeSamples> PairBench::TimedPingPong(Rank peer, bool leads) {
+  TimeSamples round_trips;
+  if (options_.iterations) {
+    RONDO_TRY(PingPong(peer, leads, *options_.iterations, &round_trips));
+    return round_trips;
+  }
+  const TimePoint begin = clock_.Now();
+  for (std::uint64_t times = kFewRoundTrips; times > 0;) {
+    RONDO_TRY(PingPong(peer, leads, times, &round_trips));
+    RONDO_ASSIGN(times, AgreeOnMore(peer, leads, round_trips.count(), SecondsBetween(begin, clock_.Now())));
+  }
+  return round_trips;
+}
+
+Status PairBench::PingPong(Rank peer, bool leads, std::uint64_t times, TimeSamples* round_trips_us) {
   const std::uint64_t bytes = options_.latency_bytes;
   TimePoint before = clock_.Now();
   for (std::uint64_t i = 0; i < times; ++i) {
@@ -78,7 +85,7 @@ Status PairBench::PingPong(Rank peer, bool leads, std::uint64_t times, std::vect
     if (!leads) RONDO_TRY(communicator_.Send(out_->bytes().data(), bytes, DataType::kUint8, peer, kPing));
     if (round_trips_us == nullptr) continue;
     const TimePoint now = clock_.Now();
-    round_trips_us->push_back(SecondsBetween(before, now) * 1e6);
+    round_trips_us->Add(SecondsBetween(before, now) * 1e6);
     before = now;
   }
   return {};
@@ -109,20 +116,7 @@ Status PairBench::Stream(Rank peer, bool sends, bool receives, std::uint64_t mes
   return receives ? told.Wait() : Status{};
 }
 
-Result<std::uint64_t> PairBench::Messages(Rank peer, bool leads, bool sends, bool receives) {
-  const auto depth = static_cast<std::uint64_t>(options_.in_flight);
-  const TimePoint begin = clock_.Now();
-  RONDO_TRY(Stream(peer, sends, receives, depth));
-  const double seconds = std::max(SecondsBetween(begin, clock_.Now()), 1e-9);
-  const double wanted = std::chrono::duration<double>(options_.time).count() / seconds * static_cast<double>(depth);
-  return Agree(peer, leads,
-               static_cast<std::uint64_t>(std::clamp<double>(wanted, static_cast<double>(depth), kMostMessages)));
-}
-
-Result<PairBench::Flow> PairBench::Timed(Rank peer, bool leads, bool sends, bool receives) {
-  RONDO_TRY(Stream(peer, sends, receives, options_.warmup.value_or(static_cast<std::uint64_t>(options_.in_flight))));
-  RONDO_ASSIGN(const std::uint64_t messages, options_.iterations ? Result<std::uint64_t>(*options_.iterations)
-                                                                 : Messages(peer, leads, sends, receives));
+Result<PairBench::Flow> PairBench::TimedStream(Rank peer, bool sends, bool receives, std::uint64_t messages) {
   const TimePoint begin = clock_.Now();
   RONDO_TRY(Stream(peer, sends, receives, messages));
   Flow flow{.messages = messages, .seconds = SecondsBetween(begin, clock_.Now())};
@@ -132,6 +126,23 @@ Result<PairBench::Flow> PairBench::Timed(Rank peer, bool leads, bool sends, bool
   if (receives) RONDO_TRY(communicator_.Recv(&theirs, 1, DataType::kFloat64, peer, kAgree));
   flow.seconds = std::max({theirs, sends ? flow.seconds : 0.0, 1e-9});
   return flow;
+}
+
+Result<PairBench::Flow> PairBench::Timed(Rank peer, bool leads, bool sends, bool receives) {
+  const auto depth = static_cast<std::uint64_t>(options_.in_flight);
+  RONDO_TRY(Stream(peer, sends, receives, options_.warmup.value_or(depth)));
+  if (options_.iterations) return TimedStream(peer, sends, receives, *options_.iterations);
+  // How long a few take says how many to begin with.
+  RONDO_ASSIGN(const Flow few, TimedStream(peer, sends, receives, depth));
+  RONDO_ASSIGN(std::uint64_t messages, AgreeOnMore(peer, leads, depth, few.seconds));
+  Flow all;
+  for (messages = std::max(messages, depth); messages > 0;) {
+    RONDO_ASSIGN(const Flow flow, TimedStream(peer, sends, receives, messages));
+    all.messages += flow.messages;
+    all.seconds += flow.seconds;
+    RONDO_ASSIGN(messages, AgreeOnMore(peer, leads, all.messages, all.seconds));
+  }
+  return all;
 }
 
 Result<std::uint64_t> PairBench::Agree(Rank peer, bool leads, std::uint64_t value) {

@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <vector>
 
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/result.h"
 #include "collectives/communicator.h"
+#include "tools/time_samples.h"
 
 namespace rondo {
 
@@ -18,7 +18,7 @@ struct PairOptions {
   std::uint64_t latency_bytes = 8;
   std::uint64_t bandwidth_bytes = 1 << 20;         // of a message
   int in_flight = 8;                               // messages at once, in each direction
-  Duration time = std::chrono::milliseconds(200);  // of each of the four measurements, about
+  Duration time = std::chrono::milliseconds(200);  // of each of the four measurements, at least
   // In place of the time: so many round trips, and so many messages of each of the other three.
   std::optional<std::uint64_t> iterations;
   // So many of the same before each, which are not counted. nullopt: 20 round trips, and `in_flight` messages.
@@ -56,15 +56,17 @@ class PairBench {
     double seconds = 0;
   };
 
-  Status PingPong(Rank peer, bool leads, std::uint64_t times, std::vector<double>* round_trips_us);
-  // How many round trips there is time for.
-  Result<std::uint64_t> RoundTrips(Rank peer, bool leads);
+  Status PingPong(Rank peer, bool leads, std::uint64_t times, TimeSamples* round_trips_us);
+  // For about options.time, or options.iterations round trips.
+  Result<TimeSamples> TimedPingPong(Rank peer, bool leads);
   // So many messages that way, `in_flight` of them at once; returns when the other side has told of the last.
   Status Stream(Rank peer, bool sends, bool receives, std::uint64_t messages);
-  // How many messages there is time for.
-  Result<std::uint64_t> Messages(Rank peer, bool leads, bool sends, bool receives);
+  // The same, and how long it took, as both ends know it.
+  Result<Flow> TimedStream(Rank peer, bool sends, bool receives, std::uint64_t messages);
   // Stream for about options.time, or of options.iterations messages.
   Result<Flow> Timed(Rank peer, bool leads, bool sends, bool receives);
+  // How many more there is time for, by the leader's clock, after so many in that many seconds; 0: the time is over.
+  Result<std::uint64_t> AgreeOnMore(Rank peer, bool leads, std::uint64_t done, double seconds);
   // What the leader says.
   Result<std::uint64_t> Agree(Rank peer, bool leads, std::uint64_t value);
   Status Allocate();

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -12,6 +11,7 @@ namespace rondo {
 namespace {
 
 constexpr std::byte kPoison{0xEE};  // of an output before the operation that must write it
+// At once, between two words among the ranks; and of all where nobody has said for how long.
 constexpr int kMaxIterations = 4000;
 constexpr std::uint64_t kLargeBytes = 256 << 20;
 
@@ -59,6 +59,7 @@ Status PerfBench::Prepare(const PerfOptions& options, const std::vector<PerfCase
     measurements += Placements(options, one).size();
   }
   time_per_size_ = options.time_per_size.value_or(TimePerSize(measurements));
+  is_time_given_ = options.time_per_size.has_value();
   // Messages as programs send them that want the most of a transport: a collective may be run on any memory.
   const bool messages = std::all_of(cases.begin(), cases.end(), [](const PerfCase& one) { return one.send_recv; });
   Communicator* const allocator = options.allocate || messages ? &communicator_ : nullptr;
@@ -94,11 +95,11 @@ Result<PerfRow> PerfBench::Measure(const PerfCase& which, bool in_place) {
     RONDO_TRY(Once(which));
     operation_us = ToMicroseconds(clock_.Now() - start);
   }
-  RONDO_ASSIGN(row.iterations, AgreeOnIterations(operation_us));
-  const int warmup = warmup_.value_or(std::min(5, row.iterations / 4));
+  RONDO_ASSIGN(const int first, AgreeOnIterations(operation_us));
+  const int warmup = warmup_.value_or(std::min(5, first / 4));
   for (int i = 0; i < warmup; ++i) RONDO_TRY(Once(which));
 
-  RONDO_TRY(TimeEach(which, row.iterations));
+  RONDO_ASSIGN(TimeSamples times, TimeAll(which, first));
 
   // Data in place was fed with its own results, except where the operation copies; out of place nothing may have
   // changed.
@@ -112,18 +113,35 @@ Result<PerfRow> PerfBench::Measure(const PerfCase& which, bool in_place) {
   const double wrong_of_all = std::accumulate(wrong_by_rank.begin(), wrong_by_rank.end(), 0.0);
   if (check_) row.wrong = static_cast<std::uint64_t>(wrong_of_all);
 
-  std::sort(times_us_.begin(), times_us_.end());
-  const auto quantile = [&](double q) {
-    const auto last = static_cast<double>(times_us_.size() - 1);
-    return times_us_[static_cast<std::size_t>(std::lround(q * last))];
-  };
-  row.min_us = times_us_.front();
-  row.median_us = quantile(0.5);
-  row.p99_us = quantile(0.99);
-  row.max_us = times_us_.back();
+  row.iterations = times.count();
+  row.min_us = times.min();
+  row.median_us = times.Quantile(0.5);
+  row.p99_us = times.Quantile(0.99);
+  row.max_us = times.max();
   row.transport = communicator_.Transports();
   RONDO_TRY(Choose(row));  // now that it is known whether memory is shared
   return row;
+}
+
+Result<TimeSamples> PerfBench::TimeAll(const PerfCase& which, int first) {
+  TimeSamples times;
+  const double budget_us = ToMicroseconds(time_per_size_);
+  const TimePoint begin = clock_.Now();
+  for (int batch = std::min(first, kMaxIterations); batch > 0;) {
+    RONDO_TRY(TimeEach(which, batch));
+    for (const double us : times_us_) times.Add(us);
+    const auto done = static_cast<double>(times.count());
+    double left = 0;
+    if (fixed_iterations_) {
+      left = *fixed_iterations_ - done;
+    } else if (is_time_given_) {
+      std::vector<double> elapsed_us{ToMicroseconds(clock_.Now() - begin)};
+      RONDO_TRY(MaxOverRanks(elapsed_us));  // so that all ranks decide alike
+      if (elapsed_us.front() < budget_us) left = std::max(1.0, (budget_us / elapsed_us.front() - 1) * done);
+    }
+    batch = static_cast<int>(std::min<double>(left, kMaxIterations));
+  }
+  return times;
 }
 
 Status PerfBench::TimeEach(const PerfCase& which, int iterations) {

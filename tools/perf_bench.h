@@ -16,6 +16,7 @@
 #include "tools/perf_arena.h"
 #include "tools/perf_case.h"
 #include "tools/perf_data.h"
+#include "tools/time_samples.h"
 
 namespace rondo {
 
@@ -69,6 +70,8 @@ class PerfBench {
   Result<std::uint64_t> CountWrong(const PerfCase& which, bool in_place, const char* when);
   const CheckedData& ReduceDataOf(const PerfCase& which);
   const MovedElements& MovedOf(DataType type);
+  // Runs it as often as was asked for, or until the time is over, `first` times at once at first.
+  Result<TimeSamples> TimeAll(const PerfCase& which, int first);
   // Runs it so many times; leaves in times_us_ how long each took.
   Status TimeEach(const PerfCase& which, int iterations);
   // The largest of each number over the ranks.
@@ -82,6 +85,7 @@ class PerfBench {
   std::optional<int> fixed_iterations_;
   std::optional<int> warmup_;
   Duration time_per_size_{};
+  bool is_time_given_ = false;  // by the user: then it is used up
   bool check_ = true;
   std::uint64_t max_count_ = 0;
 

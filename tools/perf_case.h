@@ -125,7 +125,7 @@ struct PerfRow {
   std::string algorithm;  // that ran
   std::string transport;
   int ranks = 0;
-  int iterations = 0;
+  std::uint64_t iterations = 0;
   double min_us = 0;
   double median_us = 0;
   double p99_us = 0;

@@ -79,11 +79,13 @@ void AddWhatToMeasure(CLI::App& perf, PerfFlags& flags) {
       ->excludes(factor);
   CLI::Option* iterations = AddNumber(
       perf, "-n,--iters", [&measure](std::int64_t n) { measure.iterations = static_cast<int>(n); }, 1, 1'000'000,
-      "Timed iterations per size (default: as many as fit into the time)");
+      "Timed iterations per size (default: as many as fit into the time, and 4000 at most unless that is given)");
   CLI::Option* time =
       AddNumber(
           perf, "--time-ms", [&measure](std::int64_t ms) { measure.time_per_size = std::chrono::milliseconds(ms); }, 1,
-          86'400'000, "Time per size in milliseconds (default 200, less where many sizes are measured)")
+          86'400'000,
+          "Time in milliseconds that iterations go on, of each size, in place and out of place (default 200, less "
+          "where many sizes are measured)")
           ->excludes(iterations);
   AddSeconds(
       perf, "--duration", [&measure](Duration duration) { measure.time_per_size = duration; },
@@ -163,7 +165,8 @@ void AddWhatToMeasure(CLI::App& perf, PerfFlags& flags) {
       "A last column with the time that the profile promises: measured when it was made, or by the cost model (~)");
   AddNumber(
       perf, "--check", [&measure](std::int64_t on) { measure.check = on != 0; }, 0, 1,
-      "1: every element of every result is verified (default); 0: none");
+      "1: every element is verified of each size's first result, and of the last where its input is known (default); "
+      "0: none");
 }
 
 // What says nothing of pairs of ranks, and is refused with --matrix.

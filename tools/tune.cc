@@ -368,7 +368,8 @@ void AddTuneCommand(CLI::App& app, const std::vector<std::string>& command_line,
       2, 1 << 30, "From one size to the next by multiplying (default 4)");
   AddNumber(
       *tune, "--rounds", [flags](std::int64_t n) { flags->rounds = static_cast<int>(n); }, 1, 1000,
-      "How often all is measured, one round after the other (default 5)");
+      "How often all is measured, one round after the other; what takes six times as long as the best, twice "
+      "(default 5)");
   AddNumber(
       *tune, "--time-ms", [flags](std::int64_t ms) { flags->sweep.time_per_round = std::chrono::milliseconds(ms); }, 1,
       60'000, "Per algorithm, size and round (default 8)");

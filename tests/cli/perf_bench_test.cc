@@ -6,11 +6,16 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "transport/inproc/inproc.h"
@@ -164,6 +169,55 @@ TEST_CASE("on one host a collective with a root lasts from the root's start to t
     CHECK(measured_us(from_late) == doctest::Approx(0));
     CHECK(measured_us(rootless) == doctest::Approx(0));
   });
+}
+
+// Every look at it takes a microsecond.
+class TickingClock final : public Clock {
+ public:
+  TimePoint Now() const override { return TimePoint(std::chrono::microseconds(++ticks_)); }
+
+ private:
+  mutable std::atomic<std::int64_t> ticks_{0};
+};
+
+TEST_CASE("a measurement for which a time was given goes on until that is over, however fast an operation is") {
+  PerfOptions options = Small({DataType::kInt32}, {ReduceOp::kSum});
+  options.iterations.reset();
+  const PerfCase barrier{.collective = Collective::kBarrier};
+  const auto measured = [&](std::optional<Duration> time) {
+    std::uint64_t iterations = 0;
+    double seconds = 0;
+    options.time_per_size = time;
+    OnRanks(2, [&](Communicator& communicator) {
+      const TickingClock clock;
+      PerfBench bench(communicator, clock, [](const std::string&) {});
+      CHECK(bench.Prepare(options, {barrier}).has_value());
+      const TimePoint begin = clock.Now();
+      const auto row = bench.Measure(barrier, false);
+      if (!row) return Failed(row.error().ToString());
+      if (communicator.rank() != 0) return;
+      iterations = row->iterations;
+      seconds = std::chrono::duration<double>(clock.Now() - begin).count();
+    });
+    return std::pair(iterations, seconds);
+  };
+  const auto [iterations, seconds] = measured(std::chrono::milliseconds(50));  // two looks at the clock an iteration
+  CHECK(iterations > 20'000);
+  CHECK(seconds >= 0.05);
+  CHECK(seconds < 0.06);
+  CHECK(measured(std::nullopt).first <= 4000);
+}
+
+TEST_CASE("of more times than are kept, the extremes are exact and quantiles are those of an even part") {
+  TimeSamples times(/*most_kept=*/1000);
+  for (int i = 1; i <= 100'000; ++i) times.Add(i % 2 == 0 ? i : 100'001 - i);
+  CHECK(times.count() == 100'000);
+  CHECK(times.min() == 1);
+  CHECK(times.max() == 100'000);
+  CHECK(times.Quantile(0.99) == doctest::Approx(99'000).epsilon(0.02));
+  TimeSamples few(4);
+  for (const double us : {3.0, 1.0, 2.0}) few.Add(us);
+  CHECK(few.Quantile(0.5) == 2);
 }
 
 TEST_CASE("a rank that brings other data than it should is caught, and the place and values are told") {
