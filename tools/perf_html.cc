@@ -10,12 +10,15 @@
 #include <utility>
 
 #include "base/version.h"
+#include "tools/chart_axis.h"
 #include "tools/sizes.h"
 
 namespace rondo {
 namespace {
 
-constexpr double kWidth = 560, kHeight = 300, kLeft = 62, kRight = 12, kTop = 12, kBottom = 34;
+// The margins have room for the longest labels: half a size beside the axis's ends, a time to the left of it.
+constexpr double kWidth = 580, kHeight = 300, kLeft = 74, kRight = 30, kTop = 12, kBottom = 34;
+constexpr int kMostSizeLabels = 7;
 constexpr std::array kColors{"#1b6ca8", "#d1495b", "#2e8b57", "#b8860b", "#6a4c93", "#00798c", "#8c510a", "#555555"};
 
 constexpr const char* kReportStyle = R"(
@@ -63,10 +66,6 @@ class Axis {
   bool logarithmic_;
 };
 
-std::string VerticalLabel(double value, bool logarithmic) {
-  return logarithmic && value >= 1e6 ? fmt::format("{:.3g}e6", value / 1e6) : fmt::format("{:.4g}", value);
-}
-
 // One chart. The vertical axis starts at 0, or is logarithmic.
 std::string Chart(const std::vector<Line>& lines, const std::string& caption, bool logarithmic) {
   double min_x = std::numeric_limits<double>::max(), max_x = 0, min_y = min_x, max_y = 0;
@@ -79,25 +78,21 @@ std::string Chart(const std::vector<Line>& lines, const std::string& caption, bo
     }
   }
   if (max_x == 0) return "";
+  const std::vector<double> ticks = logarithmic ? LogarithmicTicks(min_y, max_y) : LinearTicks(max_y);
   const Axis across(min_x, max_x, kLeft, kWidth - kRight, true);
-  const Axis up(logarithmic ? min_y : 0, max_y * 1.05, kHeight - kBottom, kTop, logarithmic);
+  const Axis up(ticks.front(), ticks.back(), kHeight - kBottom, kTop, logarithmic);
   std::string svg = fmt::format(
       "<figure><svg width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" role=\"img\" aria-label=\"{2}\">\n", kWidth,
       kHeight, Escaped(caption));
 
-  for (int i = 0; i <= 4; ++i) {
-    const double value = logarithmic ? min_y * std::pow(max_y * 1.05 / min_y, i / 4.0) : max_y * 1.05 * i / 4.0;
+  for (const double value : ticks) {
     const double y = up.Pixel(value);
     svg += fmt::format("<line x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#e3e3e3\"/>", kLeft,
                        kWidth - kRight, y, y);
     svg += fmt::format("<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", kLeft - 6, y + 4,
-                       VerticalLabel(value, logarithmic));
+                       TickLabel(value));
   }
-  const int octaves = std::max(1, static_cast<int>(std::ceil(std::log2(max_x / min_x))));
-  const int stride = (octaves + 6) / 7;  // about seven labels have room
-  const int last_exponent = static_cast<int>(std::floor(std::log2(max_x)));
-  for (int exponent = static_cast<int>(std::ceil(std::log2(min_x))); exponent <= last_exponent; exponent += stride) {
-    const double size = std::exp2(exponent);
+  for (const double size : SizeTicks(min_x, max_x, kMostSizeLabels)) {
     svg += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", across.Pixel(size),
                        kHeight - kBottom + 18, FormatSize(static_cast<std::uint64_t>(size)));
   }

@@ -210,7 +210,7 @@ TEST_CASE("a measurement for which a time was given goes on until that is over, 
 
 TEST_CASE("of more times than are kept, the extremes are exact and quantiles are those of an even part") {
   TimeSamples times(/*most_kept=*/1000);
-  for (int i = 1; i <= 100'000; ++i) times.Add(i % 2 == 0 ? i : 100'001 - i);
+  for (int i = 0; i < 100'000; ++i) times.Add(1 + i * 7919LL % 100'000);  // each number once
   CHECK(times.count() == 100'000);
   CHECK(times.min() == 1);
   CHECK(times.max() == 100'000);
