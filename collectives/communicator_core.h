@@ -173,7 +173,7 @@ class CommunicatorCore final : public PeerObserver,
   struct Pending {
     OperationRequest request;
     TimePoint issued;  // this one and the next are not set of what runs at once
-    TimePoint deadline;
+    TimePoint deadline;  // the owner's, once issued: it may be put off
   };
   // Counts of a varying operation, kept for the operation that was last given them.
   struct KeptCounts {
@@ -295,6 +295,8 @@ class CommunicatorCore final : public PeerObserver,
   bool IsNewGroup() const;
   // Any thread: takes in what others have said. Does nothing where another thread drives.
   void Hear();
+  // Owner: this process did not run for so long, which is no time that its operations had.
+  void PutOffDeadlines(Duration pause);
   bool LookAtDeadlines(TimePoint now, Sequence waited);
   bool LookAtClock(TimePoint now, Sequence waited);
   Error Expired(const Pending& operation, TimePoint now) const;

@@ -31,6 +31,9 @@ constexpr Duration kStandBackAtMost = std::chrono::milliseconds(1);
 constexpr Duration kLookAtDeviceEvery = std::chrono::microseconds(100);
 // While bytes move.
 constexpr std::uint32_t kPollsBetweenClockReads = 64;
+// Whoever drives looks at the clock every kLookAroundEvery at least. If so much time passed in between, the process did
+// not run.
+constexpr Duration kPause = 10 * kLookAroundEvery;
 
 }  // namespace
 
@@ -193,6 +196,11 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
   std::optional<TimePoint> idle_since;
   std::uint32_t idle_polls = 0, moved_polls = 0;
   bool glanced = false;
+  std::optional<TimePoint> seen_at;
+  const auto note_pause = [&](TimePoint now) {
+    if (seen_at && now - *seen_at > kPause && waiter_->SeesPauses()) PutOffDeadlines(now - *seen_at);
+    seen_at = now;
+  };
   while (true) {
     looked_ = false;
     const Sequence issued = issued_.load();
@@ -205,6 +213,7 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
       // A long operation on a slow machine may always have something to move.
       if (++moved_polls % kPollsBetweenClockReads == 0) {
         const TimePoint now = Look();
+        note_pause(now);
         if (now >= until) break;
         if (!poisoned_.load(std::memory_order_acquire)) LookAtDeadlines(now, waited);
       }
@@ -216,6 +225,7 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
     glanced = !glanced && policy.spin > Duration::zero() && (runner_->GlanceAtBoard() || GlanceAtMessages());
     if (glanced) continue;
     const TimePoint now = looked_ ? last_look_ : Look();
+    note_pause(now);
     if (start_is_coarse_) RecordWaiting();
     if (!idle_since) idle_since = now;
     if (LookForTrouble(now, waited)) continue;

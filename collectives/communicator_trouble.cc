@@ -91,6 +91,13 @@ TimePoint CommunicatorCore::DeadlineOf(Sequence sequence) {
                                                                               : Duration::zero());
 }
 
+void CommunicatorCore::PutOffDeadlines(Duration pause) {
+  messages_->PutOffDeadlines(pause);
+  const Sequence issued = issued_.load(std::memory_order_acquire);
+  for (Sequence sequence = completed_.load(std::memory_order_relaxed) + 1; sequence <= issued; ++sequence)
+    PendingOf(sequence).deadline = Later(PendingOf(sequence).deadline, pause);
+}
+
 bool CommunicatorCore::LookAtDeadlines(TimePoint now, Sequence waited) {
   return OrPoison("looking at deadlines", [&] { return LookAtClock(now, waited); });
 }

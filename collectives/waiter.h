@@ -19,6 +19,9 @@ class Waiter {
   virtual void Yield() = 0;
   // From what length on a Yield tells that somebody else ran meanwhile.
   virtual Duration LongYield() const { return std::chrono::microseconds(1); }
+  // Whether a wait that lasted much longer than it should means that this process did not run: it was stopped (SIGSTOP,
+  // Ctrl-Z), or got no core. On virtual time it means nothing.
+  virtual bool SeesPauses() const { return false; }
   // The number of the core that the caller runs on, the same for all processes of the machine; negative: not known.
   // Cheap: asked before every look.
   virtual int Core() { return -1; }
@@ -31,6 +34,7 @@ class KernelWaiter final : public Waiter {
   void Sleep(Endpoint& endpoint, int kick_fd, TimePoint deadline) override;
   void Yield() override;
   Duration LongYield() const override { return long_yield_; }
+  bool SeesPauses() const override { return true; }
   int Core() override;
 
  private:

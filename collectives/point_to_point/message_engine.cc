@@ -213,6 +213,12 @@ std::optional<MessageEngine::Trouble> MessageEngine::FindTrouble() const {
   return std::nullopt;
 }
 
+void MessageEngine::PutOffDeadlines(Duration by) {
+  for (MessageOperation* one = active_.front(); one != nullptr; one = ActiveList::After(*one))
+    one->deadline = Later(one->deadline, by);
+  next_deadline_ = Later(next_deadline_, by);
+}
+
 std::optional<Error> MessageEngine::Expire(TimePoint now) {
   if (now < next_deadline_) return std::nullopt;
   next_deadline_ = TimePoint::max();

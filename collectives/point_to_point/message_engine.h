@@ -65,6 +65,8 @@ class MessageEngine {
 
   // The earliest deadline of all that is under way; TimePoint::max() where nothing is. It may be too early.
   TimePoint next_deadline() const { return next_deadline_; }
+  // All that is under way gets so much more time.
+  void PutOffDeadlines(Duration by);
   // Ends what is late with kTimeout. An operation whose bytes are under way cannot be taken back: its error is
   // returned, as one that is final for all.
   std::optional<Error> Expire(TimePoint now);

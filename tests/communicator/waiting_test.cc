@@ -286,6 +286,51 @@ TEST_CASE("an operation issued while the thread that drives is about to sleep is
   CHECK(!gap.slept);
 }
 
+// A process that is stopped in its first sleep, for an hour.
+struct StoppedProcess final : Clock, Waiter {
+  TimePoint Now() const override { return clock.Now() + stopped_for.load(); }
+  void Sleep(Endpoint& endpoint, int kick_fd, TimePoint deadline) override {
+    kernel.Sleep(endpoint, kick_fd, deadline - stopped_for.load());
+    if (slept.exchange(true)) return;
+    stopped_for.store(std::chrono::hours(1));
+    has_slept.release();
+  }
+  void Yield() override { kernel.Yield(); }
+  bool SeesPauses() const override { return true; }
+
+  SteadyClock clock;
+  KernelWaiter kernel{clock};
+  std::atomic<Duration> stopped_for{Duration::zero()};
+  std::atomic<bool> slept{false};
+  std::binary_semaphore has_slept{0};
+};
+
+TEST_CASE("the time for which a process was stopped is no time that its operations and messages had") {
+  for (const bool message : {false, true}) {
+    CAPTURE(message);
+    const auto process = std::make_shared<StoppedProcess>();
+    InprocNetwork network(2);
+    const auto adjust = [&](CommunicatorOptions& options) {
+      options.timeout = std::chrono::seconds(30);
+      options.progress_thread = false;
+      if (options.rank != 0) return;
+      options.clock = process;
+      options.waiter = process;
+      options.wait_policy = WaitPolicy{};  // sleeps at once
+    };
+    const auto body = [&](Communicator& communicator) {
+      float value = 1;
+      if (communicator.rank() == 1) process->has_slept.acquire();
+      const Status done = !message ? communicator.AllReduce(&value, &value, 1, DataType::kFloat32, ReduceOp::kSum)
+                          : communicator.rank() == 1 ? communicator.Send(&value, 1, DataType::kFloat32, 0, 0)
+                                                     : Status(communicator.Recv(&value, 1, DataType::kFloat32, 1, 0));
+      CHECK_MESSAGE(done.has_value(), (done ? "" : done.error().ToString()));
+      CHECK(communicator.Close());
+    };
+    OnRanks(network, body, adjust);
+  }
+}
+
 TEST_CASE("the longest timeout there is does not overflow") {
   InprocNetwork network(2);
   OnRanks(network, [&](Communicator& communicator) {
