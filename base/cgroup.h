@@ -23,10 +23,10 @@ std::vector<std::string> CgroupFolders(const std::string& controller, const std:
 
 // A control group that accounts for memory.
 struct MemoryCgroup {
-  std::string folder;                           // names it in messages: /sys/fs/cgroup/memory/docker/6f
-  std::optional<std::uint64_t> limit_bytes;     // absent: the group itself has no limit
-  std::uint64_t usage_bytes = 0;                // what its processes use now, cached files included
-  std::uint64_t reclaimable_bytes = 0;          // of that: cached files, which the kernel gives back on demand
+  std::string folder;                            // names it in messages: /sys/fs/cgroup/memory/docker/6f
+  std::optional<std::uint64_t> limit_bytes;      // absent: the group itself has no limit
+  std::uint64_t usage_bytes = 0;                 // what its processes use now, cached files included
+  std::uint64_t reclaimable_bytes = 0;           // of that: cached files, which the kernel gives back on demand
   std::optional<std::uint64_t> peak_bytes = {};  // the most that was ever used; absent: this kernel does not say
   std::optional<std::uint64_t> oom_kills = {};   // processes that the kernel killed for memory; absent: likewise
 

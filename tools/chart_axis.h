@@ -6,8 +6,8 @@
 
 namespace rondo {
 
-// From 0 to the first that is `most` or more; 1, 2 or 5 times a power of ten apart, five to nine of them. REQUIRES: most
-// > 0.
+// From 0 to the first that is `most` or more; 1, 2 or 5 times a power of ten apart, five to nine of them. REQUIRES:
+// most > 0.
 std::vector<double> LinearTicks(double most);
 
 // From the last that is `low` or less to the first that is `high` or more, for a logarithmic axis: 1, 2 and 5 times

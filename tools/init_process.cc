@@ -45,7 +45,8 @@ void ServeAsInit() {
   sigset_t all, before;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, &before);
-  ::signal(SIGCHLD, SIG_DFL);  // ignored, it would mean that the kernel reaps our children, and keeps what became of them
+  ::signal(SIGCHLD,
+           SIG_DFL);  // ignored, it would mean that the kernel reaps our children, and keeps what became of them
   const bool in_foreground = ::tcgetpgrp(STDIN_FILENO) == ::getpgrp();
   const pid_t init = ::getpid();
   const pid_t worker = ::fork();

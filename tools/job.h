@@ -84,7 +84,7 @@ class Job {
   const std::vector<JobPlace> places_;
   const Clock& clock_;
   const SignalFd& signals_;
-  OutputQueue& queue_;    // where `output_` ends
+  OutputQueue& queue_;  // where `output_` ends
   TaggedOutput& output_;
   InputFeed input_;
   std::vector<RankState> ranks_;

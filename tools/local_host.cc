@@ -89,8 +89,8 @@ std::vector<EndedRank> LocalHost::TakeEnded() {
     if (!status) continue;
     process->PumpOutput();
     const std::string cause = kills_ ? "" : memory_.Explain(process->rank(), *status);
-    ended.push_back({process->rank(), child.pid(), *status,
-                     cause.empty() ? "" : fmt::format("(pid {}) {}", child.pid(), cause)});
+    ended.push_back(
+        {process->rank(), child.pid(), *status, cause.empty() ? "" : fmt::format("(pid {}) {}", child.pid(), cause)});
   }
   return ended;
 }

@@ -42,9 +42,9 @@ class LocalHost final : public RankHost {
   std::vector<std::unique_ptr<RankProcess>>
       processes_;  // those that have ended too: children of theirs may still write
   OomWatch memory_;
-  Fd timer_;                      // when to look again
+  Fd timer_;                        // when to look again
   std::int64_t look_after_ms_ = 0;  // when that was set
-  bool kills_ = false;            // ranks, by SIGKILL
+  bool kills_ = false;              // ranks, by SIGKILL
 };
 
 }  // namespace rondo

@@ -26,8 +26,7 @@ std::string LimitText(const std::vector<MemoryCgroup>& groups) {
     if (group.limit_bytes && (tightest == nullptr || LeastLeft(group) < LeastLeft(*tightest))) tightest = &group;
   const bool is_far = tightest != nullptr && tightest->peak_bytes && LeastLeft(*tightest) > *tightest->limit_bytes / 8;
   if (tightest == nullptr || is_far) return "of the machine: no limit of its cgroups was reached";
-  const std::string limit =
-      fmt::format("limit {} of cgroup {}", FormatSize(*tightest->limit_bytes), tightest->folder);
+  const std::string limit = fmt::format("limit {} of cgroup {}", FormatSize(*tightest->limit_bytes), tightest->folder);
   if (!tightest->peak_bytes) return limit;
   return fmt::format("{}, peak {}", limit, FormatSize(*tightest->peak_bytes));
 }

@@ -1,7 +1,7 @@
 // Whether the kernel killed a rank because memory ran out: a wait for the process says SIGKILL, and no more.
 //
-// What happened stands in the counters of the rank's control group, of version 1 and version 2. A process that has ended
-// does not say any more which group that was, so ranks are looked at while they run.
+// What happened stands in the counters of the rank's control group, of version 1 and version 2. A process that has
+// ended does not say any more which group that was, so ranks are looked at while they run.
 //
 // Thread rule: one thread.
 #pragma once
@@ -32,9 +32,9 @@ class OomWatch {
 
  private:
   const std::string root_;
-  std::map<Rank, std::vector<std::string>> folders_;   // of its groups, its own first
-  std::map<std::string, std::uint64_t> kills_;         // of a folder: before its ranks ran, and those explained since
-  std::optional<std::uint64_t> machine_kills_;         // the same of the whole machine
+  std::map<Rank, std::vector<std::string>> folders_;  // of its groups, its own first
+  std::map<std::string, std::uint64_t> kills_;        // of a folder: before its ranks ran, and those explained since
+  std::optional<std::uint64_t> machine_kills_;        // the same of the whole machine
 };
 
 }  // namespace rondo

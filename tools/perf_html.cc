@@ -89,8 +89,8 @@ std::string Chart(const std::vector<Line>& lines, const std::string& caption, bo
     const double y = up.Pixel(value);
     svg += fmt::format("<line x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#e3e3e3\"/>", kLeft,
                        kWidth - kRight, y, y);
-    svg += fmt::format("<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", kLeft - 6, y + 4,
-                       TickLabel(value));
+    svg +=
+        fmt::format("<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", kLeft - 6, y + 4, TickLabel(value));
   }
   for (const double size : SizeTicks(min_x, max_x, kMostSizeLabels)) {
     svg += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", across.Pixel(size),

@@ -27,9 +27,9 @@ struct RankProcessOptions {
   Variables environment;                                     // on top of ours; the last of a name holds
   std::function<bool(std::string_view variable)> leave_out;  // of ours; null: nothing
   RankInput input = RankInput::kNone;
-  OutputSink output;                 // of the streams that are relayed
+  OutputSink output;               // of the streams that are relayed
   std::vector<int> relayed{1, 2};  // to `output`; of the others the rank has ours
-  GroupGuard* guard = nullptr;  // as ChildOptions::guard
+  GroupGuard* guard = nullptr;     // as ChildOptions::guard
 };
 
 // Thread rule: one thread, the one that started it (the kernel ends the child when that thread goes).

@@ -154,7 +154,9 @@ class Agent {
     RONDO_ASSIGN(const Variables environment, word.VariablesFrom(2));
     if (!host_) return Fail(ErrorCode::kProtocol, "a rank without a job");
     if (phase_ != Phase::kServing) return {};
-    if (const Status started = host_->Start(static_cast<Rank>(rank), environment, fed == 1 ? RankInput::kFed : RankInput::kNone); !started) {
+    if (const Status started =
+            host_->Start(static_cast<Rank>(rank), environment, fed == 1 ? RankInput::kFed : RankInput::kNone);
+        !started) {
       Tell({static_cast<Rank>(rank), 0, ExitStatus{127, 0}, started.error().message()});
     } else {
       ++running_;

@@ -63,8 +63,7 @@ Result<std::unique_ptr<RemoteHost>> RemoteHost::Dial(const HostEntry& host, cons
 
 void RemoteHost::Order(const AgentJob& job) {
   const auto grace_ms = std::chrono::ceil<std::chrono::milliseconds>(job.grace).count();
-  AgentWord word{AgentWordKind::kJob,
-                 {job.directory, std::to_string(grace_ms), std::to_string(job.command.size())}};
+  AgentWord word{AgentWordKind::kJob, {job.directory, std::to_string(grace_ms), std::to_string(job.command.size())}};
   word.texts.insert(word.texts.end(), job.command.begin(), job.command.end());
   for (const auto& [name, value] : job.environment) word.texts.insert(word.texts.end(), {name, value});
   agent_.Send(word);

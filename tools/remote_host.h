@@ -29,8 +29,8 @@ struct AgentJob {
 // From Dial on Pump makes progress: greeted, then Order, then ready, then ranks; or, at any time, failed.
 class RemoteHost final : public RankHost {
  public:
-  // `patience`: for ssh to connect. `output`, which outlives it, gets what ranks write. kInvalidArgument: there is no such
-  // ssh.
+  // `patience`: for ssh to connect. `output`, which outlives it, gets what ranks write. kInvalidArgument: there is no
+  // such ssh.
   static Result<std::unique_ptr<RemoteHost>> Dial(const HostEntry& host, const SshOptions& options, Duration patience,
                                                   const Clock& clock, TaggedOutput& output);
 

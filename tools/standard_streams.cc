@@ -44,8 +44,8 @@ void OpenStandardStreams() {
     if (::fcntl(number, F_GETFD) != -1) continue;
     // A new descriptor gets the lowest number that is free, which is this one. The wrong way round, so that it is of no
     // use; where there is no /dev, a descriptor that only names a folder is of as little.
-    if (::open("/dev/null", number == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
-      [[maybe_unused]] const int taken = ::open("/", O_PATH);
+    if (::open("/dev/null", number == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) [[maybe_unused]]
+      const int taken = ::open("/", O_PATH);
   }
 }
 

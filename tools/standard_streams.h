@@ -1,4 +1,5 @@
-// Descriptors 0, 1 and 2 of a program, as whoever started it may have left them: closed, or such that writes do not wait.
+// Descriptors 0, 1 and 2 of a program, as whoever started it may have left them: closed, or such that writes do not
+// wait.
 #pragma once
 
 namespace rondo {

@@ -14,7 +14,8 @@ constexpr std::size_t kMaxHeldBytes = 64 << 10;  // more of a line is passed on 
 
 // Whether the two write to one place, where their lines would get into each other.
 bool AreTheSame(int one, int other) {
-  struct stat a {}, b {};
+  struct stat a {
+  }, b{};
   return ::fstat(one, &a) == 0 && ::fstat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 

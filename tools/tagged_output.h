@@ -35,8 +35,8 @@ class TaggedOutput {
  public:
   static constexpr Duration kHoldLine = std::chrono::milliseconds(50);
 
-  // `write` gets what goes to stdout (1) or stderr (2). `tags`: false passes the bytes of ranks on as they are. The clock
-  // outlives it.
+  // `write` gets what goes to stdout (1) or stderr (2). `tags`: false passes the bytes of ranks on as they are. The
+  // clock outlives it.
   TaggedOutput(std::function<void(int stream, std::string_view bytes)> write, OutputPlaces places, bool tags,
                const Clock& clock);
 
@@ -64,17 +64,19 @@ class TaggedOutput {
   struct Sink {
     int stream = 1;
     bool is_terminal = false;
-    bool is_open = false;      // the line has begun and not ended
-    Source owner = {0, 0};     // of the open line
-    bool tag_is_due = true;    // before the next character that is not an end
-    bool is_tagged = false;    // the line has a tag already
+    bool is_open = false;       // the line has begun and not ended
+    Source owner = {0, 0};      // of the open line
+    bool tag_is_due = true;     // before the next character that is not an end
+    bool is_tagged = false;     // the line has a tag already
     bool has_returned = false;  // the line was overwritten: it is a progress bar
   };
 
   Sink& SinkOf(int stream) { return sinks_[stream == 2 && !one_sink_ ? 1 : 0]; }
   bool Owns(const Sink& sink, const Source& source) const { return sink.is_open && sink.owner == source; }
   void Emit(const Source& source, std::string_view bytes);
-  static void BeginLine(Sink& sink) { sink.is_open = sink.is_tagged = sink.has_returned = false, sink.tag_is_due = true; }
+  static void BeginLine(Sink& sink) {
+    sink.is_open = sink.is_tagged = sink.has_returned = false, sink.tag_is_due = true;
+  }
 
   const std::function<void(int stream, std::string_view bytes)> write_;
   const bool tags_;

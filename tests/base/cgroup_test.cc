@@ -24,7 +24,8 @@ TEST_CASE("version 2: a process has the limits of its own group and of all group
   tree.File(kGroups + "/job.slice/memory.max", "167772160")
       .File(kGroups + "/job.slice/memory.current", "150000000")
       .File(kGroups + "/job.slice/memory.peak", "167000000")
-      .File(kGroups + "/job.slice/memory.stat", "anon 1\nfile 40000000\nshmem 9\ninactive_file 20000000\nactive_file 5000000")
+      .File(kGroups + "/job.slice/memory.stat",
+            "anon 1\nfile 40000000\nshmem 9\ninactive_file 20000000\nactive_file 5000000")
       .File(kGroups + "/job.slice/memory.events", "low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\noom_group_kill 0");
   tree.File(kGroups + "/job.slice/step.scope/memory.max", "max")
       .File(kGroups + "/job.slice/step.scope/memory.current", "140000000");
@@ -48,11 +49,13 @@ TEST_CASE("version 1: a process has the limits of its own group and of all group
   FileTree tree;
   tree.File("/proc/self/cgroup", "9:name=systemd:/\n4:memory:/job/step\n0::/").File("/proc/self/mountinfo", kVersion1);
   const std::string memory = kGroups + "/memory";
-  tree.File(memory + "/memory.limit_in_bytes", "9223372036854771712").File(memory + "/memory.usage_in_bytes", "900000000");
+  tree.File(memory + "/memory.limit_in_bytes", "9223372036854771712")
+      .File(memory + "/memory.usage_in_bytes", "900000000");
   tree.File(memory + "/job/memory.limit_in_bytes", "167772160")
       .File(memory + "/job/memory.usage_in_bytes", "160000000")
       .File(memory + "/job/memory.max_usage_in_bytes", "167772160")
-      .File(memory + "/job/memory.stat", "inactive_file 1\nactive_file 2\ntotal_inactive_file 10000000\ntotal_active_file 0");
+      .File(memory + "/job/memory.stat",
+            "inactive_file 1\nactive_file 2\ntotal_inactive_file 10000000\ntotal_active_file 0");
   tree.File(memory + "/job/step/memory.limit_in_bytes", "1073741824")
       .File(memory + "/job/step/memory.usage_in_bytes", "100000000")
       .File(memory + "/job/step/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1");
@@ -86,7 +89,8 @@ TEST_CASE("a container that sees its own group at the mount point has the limit 
     if (knows_mount)
       tree.File("/proc/self/mountinfo",
                 "35 31 0:32 /docker/6f\\134x2d /sys/fs/cgroup/memory ro,relatime - cgroup cgroup rw,memory");
-    tree.File(kGroups + "/memory/memory.limit_in_bytes", "5000").File(kGroups + "/memory/memory.usage_in_bytes", "6000");
+    tree.File(kGroups + "/memory/memory.limit_in_bytes", "5000")
+        .File(kGroups + "/memory/memory.usage_in_bytes", "6000");
     const std::vector<MemoryCgroup> groups = MemoryCgroups(tree.root());
     REQUIRE(groups.size() == 1);
     CHECK(groups[0].folder == kGroups + "/memory");
@@ -96,9 +100,10 @@ TEST_CASE("a container that sees its own group at the mount point has the limit 
 
 TEST_CASE("a hierarchy that is mounted elsewhere is found there") {
   FileTree tree;
-  tree.File("/proc/self/cgroup", "4:cpu,memory:/\n0::/a").File(
-      "/proc/self/mountinfo", "35 31 0:32 / /groups rw - cgroup cgroup rw,cpu,memory\n"
-                              "36 31 0:33 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw");
+  tree.File("/proc/self/cgroup", "4:cpu,memory:/\n0::/a")
+      .File("/proc/self/mountinfo",
+            "35 31 0:32 / /groups rw - cgroup cgroup rw,cpu,memory\n"
+            "36 31 0:33 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw");
   tree.File("/groups/memory.limit_in_bytes", "7000").File("/groups/memory.usage_in_bytes", "0");
   CHECK(CgroupFolders("memory", tree.root()) == std::vector<std::string>{"/groups"});
   CHECK(CgroupFolders("cpu", tree.root()) == std::vector<std::string>{"/groups"});

@@ -84,9 +84,11 @@ std::vector<PerfRow> Rows(std::uint64_t from, std::uint64_t to, double slowest_u
 
 TEST_CASE("Every label of a chart is within it") {
   constexpr double kCharacterPx = 6.6;  // a wide one, of 11 px
-  const std::regex svg(R"(<svg width="([0-9.]+)\")"), label(R"re(<text x="([0-9.]+)" y="[0-9.]+" text-anchor="(\w+)">([^<]*)<)re");
+  const std::regex svg(R"(<svg width="([0-9.]+)\")"),
+      label(R"re(<text x="([0-9.]+)" y="[0-9.]+" text-anchor="(\w+)">([^<]*)<)re");
   for (const double slowest_us : {4.0, 277.9, 5e4, 9e7}) {
-    const std::string page = ToHtml(Rows(8, std::uint64_t{256} << 20, slowest_us), {.name = "a", .cpu = "some", .kernel = "Linux", .cores = 2});
+    const std::string page = ToHtml(Rows(8, std::uint64_t{256} << 20, slowest_us),
+                                    {.name = "a", .cpu = "some", .kernel = "Linux", .cores = 2});
     std::smatch width;
     REQUIRE(std::regex_search(page, width, svg));
     int labels = 0;

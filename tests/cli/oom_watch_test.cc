@@ -81,7 +81,8 @@ TEST_CASE("A rank whose child was killed for memory says its own end and that") 
   OomWatch watch(machine.root());
   watch.Look(0, kPid);
   machine.Kills(5);
-  CHECK(watch.Explain(0, ExitStatus{137, 0}).rfind("exited with code 137; meanwhile the kernel killed a process", 0) == 0);
+  CHECK(watch.Explain(0, ExitStatus{137, 0}).rfind("exited with code 137; meanwhile the kernel killed a process", 0) ==
+        0);
 }
 
 TEST_CASE("A rank that went into a group of its own is judged by that group") {
@@ -106,7 +107,8 @@ TEST_CASE("Without control groups the machine's own count is told beside the sig
   watch.Look(0, kPid);
   CHECK(watch.Explain(0, kKilled) == "");
   machine.File("/proc/vmstat", "oom_kill 2");
-  CHECK(watch.Explain(0, kKilled).rfind("was killed by SIGKILL; meanwhile the kernel killed a process of this", 0) == 0);
+  CHECK(watch.Explain(0, kKilled).rfind("was killed by SIGKILL; meanwhile the kernel killed a process of this", 0) ==
+        0);
 }
 
 }  // namespace oom_watch_test

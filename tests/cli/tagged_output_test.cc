@@ -78,7 +78,8 @@ TEST_CASE("A progress bar moves, and its tag stands behind every carriage return
 
 TEST_CASE("Bars of two ranks take each other's place on a terminal, and are lines elsewhere") {
   Screen terminal({.are_terminals = {true, true}}), pipe;
-  for (Screen* screen : {&terminal, &pipe}) screen->Write(0, "\r10%").Later().Write(1, "\r11%").Later().Write(0, "\r12%").Later();
+  for (Screen* screen : {&terminal, &pipe})
+    screen->Write(0, "\r10%").Later().Write(1, "\r11%").Later().Write(0, "\r12%").Later();
   CHECK(terminal.out() == "\r[0] 10%\r\033[K\r[1] 11%\r\033[K\r[0] 12%");
   CHECK(pipe.out() == "\r[0] 10%\n\r[1] 11%\n\r[0] 12%");
 }

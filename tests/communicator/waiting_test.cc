@@ -321,9 +321,13 @@ TEST_CASE("the time for which a process was stopped is no time that its operatio
     const auto body = [&](Communicator& communicator) {
       float value = 1;
       if (communicator.rank() == 1) process->has_slept.acquire();
-      const Status done = !message ? communicator.AllReduce(&value, &value, 1, DataType::kFloat32, ReduceOp::kSum)
-                          : communicator.rank() == 1 ? communicator.Send(&value, 1, DataType::kFloat32, 0, 0)
-                                                     : Status(communicator.Recv(&value, 1, DataType::kFloat32, 1, 0));
+      const auto exchange = [&]() -> Status {
+        if (!message) return communicator.AllReduce(&value, &value, 1, DataType::kFloat32, ReduceOp::kSum);
+        if (communicator.rank() == 1) return communicator.Send(&value, 1, DataType::kFloat32, 0, 0);
+        RONDO_TRY(communicator.Recv(&value, 1, DataType::kFloat32, 1, 0));
+        return {};
+      };
+      const Status done = exchange();
       CHECK_MESSAGE(done.has_value(), (done ? "" : done.error().ToString()));
       CHECK(communicator.Close());
     };

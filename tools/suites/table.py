@@ -94,6 +94,8 @@ SUITES = [
           release=(*RONDO, "//tests/conformance:guest_ib", "//tests/transport_ib/..."), prepare=(["tools/packages/install", "vm"],)),
     Suite("cli", "the command line tool as processes", 4, ["tests/cli/run", "bazel-bin/tools/rondo"], count_end_line,
           release=(*RONDO, "//tests/cli:mismatch", "//examples/...", "//tests/cuda/fake_driver/...")),
+    Suite("shell", "what shells, terminals, pipes and containers do to the command line tool", 2, ["tests/cli/shell", "bazel-bin/tools/rondo"],
+          count_end_line, release=RONDO),
     Suite("examples", "the training example as processes: every step proved, worlds of every size alike", 1,
           ["python3", "-m", "unittest", "discover", "--verbose", "--start-directory", "tests/examples"], count_unittest,
           release=(*RONDO, "//examples/...")),
