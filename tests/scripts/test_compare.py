@@ -305,6 +305,10 @@ class Text(unittest.TestCase):
         self.assertIn(">gloo</text>", svg)
         self.assertNotIn("sockets", svg)
 
+    def test_the_charts_times_are_round(self):
+        self.assertEqual([chart.decade_text(10.0**power) for power in range(-1, 8)],
+                         ["0.1 us", "1 us", "10 us", "100 us", "1 ms", "10 ms", "100 ms", "1 s", "10 s"])
+
 
 class Markdown(unittest.TestCase):
     def test_all_reduce_has_its_times_and_the_others_their_ratios(self):

@@ -50,7 +50,7 @@ def panel(key: tuple, rows: list[CellReport]) -> str:
     while decade <= high * 1.001:
         y = y_of(decade)
         parts.append(f'<line x1="{MARGIN_L}" x2="{PANEL_W - 90}" y1="{y:.1f}" y2="{y:.1f}" stroke="#ddd"/>')
-        parts.append(f'<text x="{MARGIN_L - 6}" y="{y + 4:.1f}" text-anchor="end">{escape(time_text(decade))}</text>')
+        parts.append(f'<text x="{MARGIN_L - 6}" y="{y + 4:.1f}" text-anchor="end">{decade_text(decade)}</text>')
         decade *= 10
     for row in rows[:: max(1, len(rows) // 6)]:
         x = x_of(row.cell.bytes)
@@ -66,6 +66,13 @@ def panel(key: tuple, rows: list[CellReport]) -> str:
         y = MARGIN_T + 14 + 18 * place_in_legend
         parts.append(f'<text x="{PANEL_W - 80}" y="{y}" fill="{colour}">{escape(name)}</text>')
     return "\n".join(parts)
+
+
+def decade_text(time_us: float) -> str:
+    """A power of ten, without digits that say nothing: 100 us, 10 ms, 1 s."""
+    exponent = round(math.log10(time_us))
+    unit = min(max(exponent // 3, 0), 2)
+    return f"{10.0 ** (exponent - 3 * unit):g} {('us', 'ms', 's')[unit]}"
 
 
 def log_scale(low: float, high: float, start: float, end: float):
