@@ -4,13 +4,16 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <random>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "base/awake_clock.h"
 #include "base/out_of_memory.h"
 #include "base/seconds.h"
 #include "collectives/agreed_options.h"
@@ -197,10 +200,17 @@ namespace {
 // What the caller said, and what it left to others.
 struct Start {
   ConnectOptions options;
-  std::shared_ptr<const Clock> clock;
+  std::shared_ptr<const Clock> clock;  // of the meeting; options.communicator.clock is that of all that comes after it
   TimePoint deadline;
   std::shared_ptr<const JobToken> token;
-  InitMethod method;  // where ranks do not meet through a store of the caller's
+  InitMethod method;                               // where ranks do not meet through a store of the caller's
+  std::shared_ptr<const AwakeClockTicker> ticker;  // of `clock`
+
+  // The deadline, as options.communicator.clock has it.
+  TimePoint DeadlineOfTheRest() const {
+    const TimePoint now = clock->Now();
+    return Later(options.communicator.clock->Now(), std::max(deadline, now) - now);
+  }
 };
 
 Result<Start> BeginBy(const ConnectOptions& given) {
@@ -211,8 +221,17 @@ Result<Start> BeginBy(const ConnectOptions& given) {
     if (!options.timeout) options.timeout = kDefaultTimeout;
   }
   if (*options.timeout <= Duration::zero()) return Fail(ErrorCode::kInvalidArgument, "the timeout must be positive");
-  start.clock =
-      options.communicator.clock != nullptr ? options.communicator.clock : std::make_shared<const SteadyClock>();
+  start.clock = options.communicator.clock;
+  if (start.clock == nullptr) {
+    options.communicator.clock = std::make_shared<const SteadyClock>();
+    const auto awake = std::make_shared<AwakeClock>(options.communicator.clock);
+    start.clock = awake;
+    try {
+      start.ticker = std::make_shared<const AwakeClockTicker>(awake);
+    } catch (const std::system_error&) {  // without a thread to spare it goes like the machine's
+      awake->EndTicks();
+    }
+  }
   start.deadline = Later(start.clock->Now(), *options.timeout);
   std::shared_ptr<const Profile>& profile = options.communicator.profile;
   if (profile == nullptr) {
@@ -243,7 +262,7 @@ struct Met {
 
 // `keeps_store`: it is used on when all have met.
 Result<Met> MeetOthers(const Start& start, bool keeps_store) {
-  const auto& [options, clock, deadline, token, method] = start;
+  const auto& [options, clock, deadline, token, method, ticker] = start;
   // A launcher's rank belongs to its own world.
   const bool same_world = !options.world_size || !method.world_size || options.world_size == method.world_size;
   const std::optional<Rank> rank = options.rank ? options.rank : same_world ? method.rank : std::nullopt;
@@ -262,7 +281,7 @@ Result<Met> MeetOthers(const Start& start, bool keeps_store) {
   if (job.empty()) job = method.job;
   if (job.empty()) job = exchange != nullptr ? exchange->job() : "default";
 
-  RONDO_ASSIGN(Presence presence, MakePresence(options, job, options.generation, clock));
+  RONDO_ASSIGN(Presence presence, MakePresence(options, job, options.generation, options.communicator.clock));
   const bool external_store = options.external_store || method.external_store;
   const std::string who = fmt::format("host {}, pid {}", presence.self.host, presence.self.pid);
   RONDO_ASSIGN(const std::shared_ptr<const TlsContext> tls, TlsContext::Make(*options.tls));
@@ -307,14 +326,16 @@ Result<Met> MeetOthers(const Start& start, bool keeps_store) {
 
 Result<std::unique_ptr<Communicator>> ConnectOrThrow(const ConnectOptions& given) {
   RONDO_ASSIGN(const Start start, BeginBy(given));
-  const auto& [options, clock, deadline, token, method] = start;
-  if (options.join) return ConnectAsNewcomer(options, method, clock, deadline);
+  const auto& [options, meeting_clock, deadline, token, method, ticker] = start;
+  const std::shared_ptr<const Clock>& clock = options.communicator.clock;
+  if (options.join) return ConnectAsNewcomer(options, method, clock, start.DeadlineOfTheRest());
   RONDO_ASSIGN(Met met, MeetOthers(start, /*keeps_store=*/options.rebuildable));
   if (options.rebuildable) {
     met.opened.Keep();
     const bool served_by_a_rank = options.store == nullptr && !met.external_store && ServedByARank(method);
     const auto home = std::make_shared<RebuildHome>(options, met.job, std::move(met.opened), served_by_a_rank, clock);
-    return CreateRebuildable(home, met.membership, met.presence.transport, Running(met.membership), deadline);
+    return CreateRebuildable(home, met.membership, met.presence.transport, Running(met.membership),
+                             start.DeadlineOfTheRest());
   }
   met.opened.TakeNoMore();  // also where another rank than 0 serves
   // Everybody has met. Somebody who died since will be named by the first collective, better than here.
