@@ -7,7 +7,6 @@
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
-#include <asio/steady_timer.hpp>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -17,6 +16,7 @@
 #include "base/result.h"
 #include "base/wire.h"
 #include "transport/tcp/address.h"
+#include "transport/tcp/awake_timer.h"
 #include "transport/tcp/handshake.h"
 #include "transport/tcp/handshake_sides.h"
 #include "transport/tcp/socket.h"
@@ -85,7 +85,7 @@ class Connector : public std::enable_shared_from_this<Connector> {
   asio::io_context& io_;
   const ConnectPlan plan_;
   Done done_;
-  asio::steady_timer deadline_, stagger_, reply_timer_, pause_;
+  AwakeTimer deadline_, stagger_, reply_timer_, pause_;
   std::size_t next_ = 0;          // the attempt to begin next in this round
   std::vector<TryPtr> running_;   // connecting
   std::vector<TryPtr> waiting_;   // connected while another one shakes hands

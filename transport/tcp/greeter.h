@@ -8,7 +8,6 @@
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
-#include <asio/steady_timer.hpp>
 #include <deque>
 #include <functional>
 #include <list>
@@ -19,6 +18,7 @@
 
 #include "base/result.h"
 #include "base/wire.h"
+#include "transport/tcp/awake_timer.h"
 #include "transport/tcp/handshake.h"
 #include "transport/tcp/handshake_sides.h"
 #include "transport/tcp/socket.h"
@@ -55,7 +55,7 @@ class Caller : public std::enable_shared_from_this<Caller> {
   bool SendBytes(Bytes bytes);
 
   asio::posix::stream_descriptor socket_;
-  asio::steady_timer timer_;
+  AwakeTimer timer_;
   CalledSide side_;
   Wire wire_;
   std::string remote_;

@@ -12,7 +12,6 @@
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
-#include <asio/steady_timer.hpp>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -22,6 +21,7 @@
 #include <vector>
 
 #include "transport/tcp/address.h"
+#include "transport/tcp/awake_timer.h"
 #include "transport/tcp/connector.h"
 #include "transport/tcp/control_channel.h"
 #include "transport/tcp/control_frame.h"
@@ -81,7 +81,7 @@ class Group : public std::enable_shared_from_this<Group> {
  private:
   struct LaneInProgress {
     explicit LaneInProgress(asio::io_context& io) : deadline(io) {}
-    asio::steady_timer deadline;
+    AwakeTimer deadline;
     std::vector<std::shared_ptr<Connector>> connectors;
     bool begun = false;             // connecting, or asked for
     std::uint8_t streams_due = 1;   // sockets still to come, once one came or was begun
