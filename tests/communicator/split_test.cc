@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <barrier>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -307,13 +308,16 @@ TEST_CASE("a receive of a group that ends at its timeout names the job's rank th
       REQUIRE(!got);
       CheckNamesBoth(got.error().ToString());
     }
+    CHECK(group.Barrier());  // that rank is there, all the time
     CHECK(group.Close());
   });
 }
 
 TEST_CASE("a program's reason for the abort of a group is told as it was given") {
-  InGroupOfTwo([](Communicator&, Communicator& group) {
+  std::barrier<> connected(2);
+  InGroupOfTwo([&](Communicator&, Communicator& group) {
     CHECK(group.Barrier());
+    connected.arrive_and_wait();
     if (group.rank() == 1) return group.Abort("rank 0 of the table is empty");
     while (!group.failure()) group.Progress();
     const std::string text = group.failure()->ToString();
@@ -323,9 +327,11 @@ TEST_CASE("a program's reason for the abort of a group is told as it was given")
 }
 
 TEST_CASE("a group of a group names the job's ranks, not its parent's") {
-  InGroupOfTwo([](Communicator&, Communicator& group) {
+  std::barrier<> have_it(2);
+  InGroupOfTwo([&](Communicator&, Communicator& group) {
     auto inner = group.Split(0, -group.rank());  // rank 0 of it is the job's rank 3
     REQUIRE(inner);
+    have_it.arrive_and_wait();
     if (group.rank() == 0) return group.Abort("as the test wants it");
     while (!group.failure()) group.Progress();
     const std::string text = TextOf((*inner)->Barrier());
