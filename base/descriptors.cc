@@ -1,0 +1,59 @@
+#include "base/descriptors.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/fd.h"
+
+namespace rondo {
+
+DescriptorUse CountDescriptors() {
+  DescriptorUse use;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) use.limit = limit.rlim_cur;
+  DIR* const directory = opendir("/proc/self/fd");
+  if (directory == nullptr) {  // no descriptor is left even for looking (or no /proc: then the kernel's answer must do)
+    use.open = errno == EMFILE ? use.limit : 0;
+    return use;
+  }
+  while (const dirent* entry = readdir(directory)) use.open += entry->d_name[0] != '.';
+  closedir(directory);
+  use.open -= 1;  // the directory itself
+  return use;
+}
+
+std::string SystemWords(int error, std::size_t descriptors) {
+  const std::string message = std::generic_category().message(error);
+  if (error == ENFILE) return fmt::format("{}: raise the system's limit (sysctl fs.file-max)", message);
+  if (error != EMFILE) return message;
+  const int errno_before = errno;
+  const DescriptorUse use = CountDescriptors();
+  errno = errno_before;
+  return fmt::format("{}: {} more file descriptor{} needed, and {} of {} are open; raise the limit (ulimit -n)",
+                     message, descriptors, descriptors == 1 ? " is" : "s are", use.open, use.limit);
+}
+
+Status CheckDescriptorsLeft(std::size_t count, const std::string& what) {
+  std::vector<Fd> taken;
+  taken.reserve(count);
+  while (taken.size() < count) {
+    Fd fd(taken.empty() ? eventfd(0, EFD_CLOEXEC) : fcntl(taken.front().get(), F_DUPFD_CLOEXEC, 0));
+    if (!fd) {
+      const int error = errno;
+      taken.clear();  // so that the words count those of others
+      return Fail(ErrorCode::kResource, "{} cannot be made: {}", what, SystemWords(error, count));
+    }
+    taken.push_back(std::move(fd));
+  }
+  return {};
+}
+
+}  // namespace rondo
