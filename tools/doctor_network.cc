@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tools/doctor_findings.h"
+#include "transport/tcp/address.h"
 #include "transport/tcp/tcp.h"
 
 namespace rondo {
@@ -48,6 +49,25 @@ Finding JudgeCandidates(const std::vector<tcp::LocalAddress>& candidates, const 
                   : "nothing but loopback, or what is down or of one link: ranks on other hosts cannot reach it",
           "bring an interface with an address up (ip addr), or give the container the host's network (--network host); "
           "a job on this host alone needs none"};
+}
+
+// Where hosts share several networks a job takes one of them.
+void JudgeNetworks(const std::vector<tcp::LocalAddress>& candidates, std::vector<Finding>& findings) {
+  std::vector<tcp::Candidate> published;
+  for (const tcp::LocalAddress& address : candidates)
+    published.push_back({.at = {address.ip, 0},
+                         .prefix_bits = address.prefix_bits,
+                         .address_class = Classify(address),
+                         .interface = address.interface,
+                         .mbps = address.mbps});
+  const tcp::NetworkChoice networks = tcp::DescribeNetworks(published);
+  if (networks.text.empty()) return;
+  Finding finding{networks.speeds_unknown ? Level::kWarn : Level::kOk, "networks", networks.text};
+  if (networks.speeds_unknown)
+    finding.remedy =
+        fmt::format("name the fast one: --interface {} (options.interface, RONDO_INTERFACE of rondo_torch)",
+                    published.back().interface);
+  findings.push_back(std::move(finding));
 }
 
 void JudgeMtus(const NetworkFacts& facts, const std::vector<tcp::LocalAddress>& candidates,
@@ -176,6 +196,7 @@ std::vector<Finding> JudgeInterfaces(const NetworkFacts& facts) {
     findings.push_back(std::move(finding));
   }
   if (Finding none = JudgeCandidates(candidates, all); none.level != Level::kOk) findings.push_back(std::move(none));
+  JudgeNetworks(candidates, findings);
   JudgeMtus(facts, candidates, findings);
   findings.push_back(JudgeHostName(facts.host));
   return findings;
@@ -219,7 +240,8 @@ std::vector<Finding> JudgeReach(const NetworkFacts& facts) {
   for (const std::string& chain : facts.dropping_chains)
     findings.push_back(
         {Level::kWarn, "firewall", fmt::format("{} drops or rejects what no rule of it accepts", chain),
-         fmt::format("accept TCP from the hosts of the job, to the ports that Rondo takes{}: {}",
+         fmt::format("accept TCP from the hosts of the job, to the ports that Rondo takes, which --ports and "
+                     "RONDO_PORTS keep to a range{}: {}",
                      facts.port_range.empty() ? "" : " (" + facts.port_range + ")",
                      chain.starts_with("nft ") ? "nft insert rule " + chain.substr(4) + " ip saddr SUBNET accept"
                                                : "iptables -I INPUT -s SUBNET -j ACCEPT")});

@@ -69,6 +69,21 @@ TEST_CASE("differing MTUs are told of interfaces that ranks may use, not of loop
   CHECK(Contains(finding.what, "eth0 has 1500, ib0 has 4092"));
 }
 
+TEST_CASE("several networks are named in the order in which they are taken, with a warning where speeds are unknown") {
+  NetworkFacts facts = Sound();
+  CHECK(About(JudgeInterfaces(facts), "networks").subject.empty());
+  facts.addresses.push_back(At("ib0", "192.168.9.1"));
+  Finding finding = About(JudgeInterfaces(facts), "networks");
+  CHECK(finding.level == Level::kWarn);
+  CHECK(Contains(finding.what, "2 networks, tried in this order: eth0 (speed unknown), then ib0 (speed unknown)"));
+  CHECK(Contains(finding.remedy, "--interface ib0"));
+  facts.addresses[2].mbps = 1000;
+  facts.addresses[3].mbps = 100'000;
+  finding = About(JudgeInterfaces(facts), "networks");
+  CHECK(finding.level == Level::kOk);
+  CHECK(finding.what == "2 networks, tried in this order: ib0 (100 Gbit/s), then eth0 (1 Gbit/s)");
+}
+
 TEST_CASE("a host name that is loopback only, or nothing, is a warning; one that is both is none") {
   NetworkFacts facts = Sound();
   facts.host.addresses = {Ip("127.0.1.1"), Ip("::1")};

@@ -28,7 +28,7 @@ Corpus HarnessCorpus() {
   TcpAddress full = SomeAddress();
   while (full.candidates.size() < tcp::kMaxCandidates) full.candidates.push_back(full.candidates[1]);
   return {.seeds = {Encode(SomeAddress()), Encode(TcpAddress{}), Encode(full)},
-          .words = {std::string("RTA\x01", 4), std::string("\x04\x7f\x00\x00\x01", 5)}};
+          .words = {std::string("RTA\x02", 4), std::string("\x04\x7f\x00\x00\x01", 5)}};
 }
 
 void CheckInput(std::string_view input) {

@@ -2,9 +2,11 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
+#include "tests/support/file_tree.h"
 #include "transport/tcp/address.h"
 #include "transport/tcp/interfaces.h"
 #include "transport/tcp/ip.h"
@@ -154,7 +156,8 @@ TcpAddress AddressOf(const std::vector<LocalAddress>& all, std::string host_id) 
 }
 
 TEST_CASE("an address survives encoding") {
-  const TcpAddress address = AddressOf(Machine(), "boot/net:1");
+  TcpAddress address = AddressOf(Machine(), "boot/net:1");
+  address.candidates.front().mbps = 400'000;
   const std::string text = Encode(address);
   CHECK(text.size() <= kMaxAddressBytes);
   const auto decoded = DecodeTcpAddress(text);
@@ -284,6 +287,114 @@ TEST_CASE("where a host is unknown loopback is tried, but last") {
   REQUIRE(order.size() >= 2);
   CHECK(order.front() == "10.1.0.5 same subnet eth0");
   CHECK(order[order.size() - 2] == "127.0.0.1 loopback lo");
+}
+
+// The same with the speeds of their wires.
+LocalAddress At(LocalAddress address, std::uint32_t mbps) {
+  address.mbps = mbps;
+  return address;
+}
+
+TcpAddress Published(const std::vector<LocalAddress>& all, std::string host_id) {
+  TcpAddress address = AddressOf(all, std::move(host_id));
+  for (Candidate& candidate : address.candidates)
+    for (const LocalAddress& local : all)
+      if (local.ip == candidate.at.ip) candidate.mbps = local.mbps;
+  return address;
+}
+
+// Two hosts with a slow network and a fast one between them; the slow one is named first.
+std::vector<LocalAddress> TwoNetworks(int host, std::uint32_t slow_mbps, std::uint32_t fast_mbps) {
+  const std::string last = std::to_string(host);
+  return {At(Local("eth0", "10.0.0." + last, 24), slow_mbps), At(Local("ib0", "192.168.9." + last, 24), fast_mbps),
+          Local("docker0", "172.17.0.1", 16)};
+}
+
+TEST_CASE("of two networks between hosts the faster one is taken, the reason told and the other one named") {
+  const auto here = TwoNetworks(1, 1000, 100'000), there = TwoNetworks(2, 1000, 100'000);
+  CHECK(Names(ChooseAddresses(here, {}, "")) == Texts{"192.168.9.1", "10.0.0.1", "172.17.0.1"});
+  const auto attempts = OrderAttempts(Published(here, "a"), here, Published(there, "b"));
+  REQUIRE(attempts.size() == 3);
+  CHECK(attempts[0].at.ip.ToString() == "192.168.9.2");
+  CHECK(attempts[1].at.ip.ToString() == "10.0.0.2");
+  const NetworkChoice choice = DescribeChoice(attempts, Ip("192.168.9.2"));
+  CHECK(choice.text == "the fastest of 2 networks, 100 Gbit/s; also 10.0.0.2 via eth0, 1 Gbit/s");
+  CHECK_FALSE(choice.speeds_unknown);
+  CHECK(DescribeChoice(attempts, Ip("10.0.0.2")).text ==
+        "a faster network did not lead there in time, 1 Gbit/s; also 192.168.9.2 via ib0, 100 Gbit/s");
+  CHECK(DescribeNetworks(Published(here, "a").candidates).text ==
+        "2 networks, tried in this order: ib0 (100 Gbit/s), then eth0 (1 Gbit/s)");
+}
+
+TEST_CASE("a network is as fast as the slower of its two ends") {
+  const auto here = TwoNetworks(1, 25'000, 100'000), there = TwoNetworks(2, 25'000, 10'000);
+  const auto attempts = OrderAttempts(Published(here, "a"), here, Published(there, "b"));
+  CHECK(attempts.front().at.ip.ToString() == "10.0.0.2");
+  CHECK(attempts.front().mbps == 25'000);
+}
+
+TEST_CASE("where not all speeds are known the machine's order stays, and the choice says that another may be faster") {
+  for (const auto& [slow, fast] :
+       std::vector<std::pair<std::uint32_t, std::uint32_t>>{{0, 0}, {0, 100'000}, {1000, 0}}) {
+    const auto here = TwoNetworks(1, slow, fast), there = TwoNetworks(2, slow, fast);
+    const auto attempts = OrderAttempts(Published(here, "a"), here, Published(there, "b"));
+    CHECK(attempts.front().at.ip.ToString() == "10.0.0.2");
+    const NetworkChoice choice = DescribeChoice(attempts, Ip("10.0.0.2"));
+    CHECK(choice.speeds_unknown);
+    CHECK(choice.text.find("one of 2 networks whose speeds are not all known") == 0);
+    CHECK(choice.text.find("also 192.168.9.2 via ib0, ") != std::string::npos);
+    CHECK(DescribeNetworks(Published(here, "a").candidates).speeds_unknown);
+  }
+}
+
+TEST_CASE("there is no choice where one network leads to a peer, whatever its families, bridges and own address") {
+  const std::vector<LocalAddress> here{Local("eth0", "10.0.0.1", 24), Local("eth0", "fd00::1", 64),
+                                       Local("docker0", "172.17.0.1", 16), Local("lo", "127.0.0.1", 8)};
+  std::vector<LocalAddress> there = here;
+  there[0] = Local("eth0", "10.0.0.2", 24);
+  there[1] = Local("eth0", "fd00::2", 64);
+  const auto attempts = OrderAttempts(Published(here, "a"), here, Published(there, "b"));
+  CHECK(DescribeChoice(attempts, Ip("10.0.0.2")).text.empty());
+  CHECK(DescribeChoice(attempts, Ip("10.0.0.99")).text.empty());
+  CHECK(DescribeChoice({}, Ip("10.0.0.2")).text.empty());
+  CHECK(DescribeNetworks(Published(here, "a").candidates).text.empty());
+  const auto same_host = OrderAttempts(Published(here, "a"), here, Published(here, "a"));
+  CHECK(DescribeChoice(same_host, Ip("10.0.0.1")).text.empty());
+}
+
+TEST_CASE("rails take networks in turn that are equally fast, and never the slow one") {
+  const auto order = [](std::uint32_t first, std::uint32_t second, std::uint32_t rail) {
+    const auto here = TwoNetworks(1, first, second), there = TwoNetworks(2, first, second);
+    return InTurn(OrderAttempts(Published(here, "a"), here, Published(there, "b")), rail).front().at.ip.ToString();
+  };
+  CHECK(order(100'000, 100'000, 0) == "10.0.0.2");
+  CHECK(order(100'000, 100'000, 1) == "192.168.9.2");
+  CHECK(order(1000, 100'000, 0) == "192.168.9.2");
+  CHECK(order(1000, 100'000, 1) == "192.168.9.2");
+}
+
+TEST_CASE("the speed of a wire is its driver's word, that of its RDMA device, or that of what a VLAN stands on") {
+  testing::FileTree sys;
+  sys.File("/class/net/eth0/device/vendor").File("/class/net/eth0/speed", "25000");
+  sys.File("/class/net/bond0/bonding/mode").File("/class/net/bond0/speed", "50000");
+  sys.File("/class/net/ib0/device/infiniband/mlx5_0/x")
+      .File("/class/net/ib0/speed", "-1")
+      .File("/class/net/ib0/dev_port", "1");
+  sys.File("/class/infiniband/mlx5_0/ports/1/rate", "40 Gb/sec (4X QDR)");
+  sys.File("/class/infiniband/mlx5_0/ports/2/rate", "100 Gb/sec (4X EDR)");
+  sys.File("/class/net/eth0.7/lower_eth0/x").File("/class/net/eth0.7/speed", "25000");
+  sys.File("/class/net/br0/lower_eth0.7/x").File("/class/net/br0/lower_veth0/x");
+  sys.File("/class/net/veth0/speed", "10000");
+  sys.File("/class/net/ens5/device/vendor").File("/class/net/ens5/speed", "-1");
+  CHECK(MbpsOf("eth0", sys.root()) == 25'000);
+  CHECK(MbpsOf("bond0", sys.root()) == 50'000);
+  CHECK(MbpsOf("ib0", sys.root()) == 100'000);
+  CHECK(MbpsOf("eth0.7", sys.root()) == 25'000);
+  CHECK(MbpsOf("br0", sys.root()) == 25'000);
+  for (const char* unknown : {"veth0", "ens5", "none"}) CHECK(MbpsOf(unknown, sys.root()) == 0);
+  CHECK(DescribeSpeed(0) == "speed unknown");
+  CHECK(DescribeSpeed(2500) == "2500 Mbit/s");
+  CHECK(DescribeSpeed(400'000) == "400 Gbit/s");
 }
 
 TEST_CASE("no speed is known of an interface without a device, nor of one that is not there") {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 #include "base/byte_codec.h"
 #include "base/check.h"
@@ -13,7 +14,17 @@ namespace rondo::tcp {
 namespace {
 
 constexpr std::string_view kMagic = "RTA";
-constexpr std::uint8_t kEncodingVersion = 1;
+constexpr std::uint8_t kEncodingVersion = 2;
+
+// Of several networks of one kind the fastest first, where that is known of all. Behind them are addresses that mean
+// something on one link or machine alone.
+void PutFastestFirst(std::vector<Attempt>& attempts) {
+  const auto end = std::find_if_not(attempts.begin(), attempts.end(), [](const Attempt& a) { return a.anywhere; });
+  if (std::any_of(attempts.begin(), end, [](const Attempt& a) { return a.mbps == 0; })) return;
+  std::stable_sort(attempts.begin(), end, [](const Attempt& a, const Attempt& b) {
+    return std::pair(-std::int64_t{a.mbps}, !a.at.ip.is_v4()) < std::pair(-std::int64_t{b.mbps}, !b.at.ip.is_v4());
+  });
+}
 
 void WriteName(ByteWriter& writer, std::string_view name) {
   RONDO_CHECK(name.size() <= kMaxNameBytes);
@@ -38,6 +49,7 @@ std::string Encode(const TcpAddress& address) {
     writer.Number(candidate.at.port);
     writer.Number(static_cast<std::uint8_t>(candidate.prefix_bits));
     writer.Number(static_cast<std::uint8_t>(candidate.address_class));
+    writer.Number(candidate.mbps);
     WriteName(writer, std::string_view(candidate.interface).substr(0, kMaxInterfaceBytes));
   }
   std::string text = writer.Take();
@@ -80,6 +92,7 @@ Result<TcpAddress> DecodeTcpAddress(std::string_view text) {
       return Fail(ErrorCode::kInvalidArgument, "candidate {} of a TCP address has class {}", i, address_class);
     }
     candidate.address_class = static_cast<AddressClass>(address_class);
+    candidate.mbps = reader.Number<std::uint32_t>();
     candidate.interface = reader.Text<std::uint8_t>();
     if (candidate.interface.size() > kMaxInterfaceBytes) {
       return Fail(ErrorCode::kInvalidArgument, "candidate {} of a TCP address has an interface of {} bytes; at most {}",
@@ -106,17 +119,20 @@ std::vector<Attempt> OrderAttempts(const TcpAddress& self, const std::vector<Loc
   for (const Candidate& candidate : remote.candidates) {
     const IpAddress& ip = candidate.at.ip;
     if (candidate.address_class == AddressClass::kLoopback) {
-      if (same_host || !hosts_known) loopback.push_back({candidate.at, same_host ? "same host" : "loopback", "lo"});
+      if (same_host || !hosts_known)
+        loopback.push_back({.at = candidate.at, .reason = same_host ? "same host" : "loopback", .interface = "lo"});
       continue;
     }
     if (same_host) {  // the kernel keeps the traffic inside, whichever address it is
-      routed.push_back({candidate.at, "same host", candidate.interface});
+      routed.push_back({.at = candidate.at, .reason = "same host", .interface = candidate.interface});
       continue;
     }
     if (ip.IsLinkLocal() && !ip.is_v4()) {  // its scope is the index of the peer's link; ours are the ones we have
       for (const LocalAddress& own : local) {
         if (own.up && own.ip.IsLinkLocal() && !own.ip.is_v4() && Classify(own) == AddressClass::kLinkLocal) {
-          link_local.push_back({{ip.WithScope(own.ip.scope()), candidate.at.port}, "link-local", own.interface});
+          link_local.push_back({.at = {ip.WithScope(own.ip.scope()), candidate.at.port},
+                                .reason = "link-local",
+                                .interface = own.interface});
         }
       }
       continue;
@@ -127,11 +143,20 @@ std::vector<Attempt> OrderAttempts(const TcpAddress& self, const std::vector<Loc
     // A container bridge has the same subnet on every machine, so sharing it says nothing.
     const bool bridge = candidate.address_class == AddressClass::kVirtual ||
                         (neighbour != local.end() && Classify(*neighbour) == AddressClass::kVirtual);
+    Attempt attempt{.at = candidate.at, .reason = "routed", .network = candidate.interface, .mbps = candidate.mbps};
+    attempt.anywhere = candidate.address_class == AddressClass::kGlobal;
     if (neighbour != local.end() && !bridge) {
-      same_subnet.push_back({candidate.at, "same subnet", neighbour->interface});
+      attempt.reason = "same subnet";
+      attempt.interface = neighbour->interface;
+      attempt.mbps = std::min(candidate.mbps, neighbour->mbps);
+      same_subnet.push_back(std::move(attempt));
     } else {
-      routed.push_back({candidate.at, "routed", ""});
+      routed.push_back(std::move(attempt));
     }
+  }
+  if (!same_host) {
+    PutFastestFirst(same_subnet);
+    PutFastestFirst(routed);
   }
   std::vector<Attempt> order;
   const auto append = [&](std::vector<Attempt>& group) {
@@ -146,12 +171,68 @@ std::vector<Attempt> OrderAttempts(const TcpAddress& self, const std::vector<Loc
   return order;
 }
 
+NetworkChoice DescribeChoice(const std::vector<Attempt>& attempts, const IpAddress& taken) {
+  const auto way = std::find_if(attempts.begin(), attempts.end(), [&](const Attempt& a) {
+    return a.anywhere && a.at.ip.WithScope(0) == taken.WithScope(0);
+  });
+  if (way == attempts.end()) return {};
+  std::vector<const Attempt*> others;  // one of each other network
+  for (const Attempt& other : attempts) {
+    const bool is_new =
+        std::none_of(others.begin(), others.end(), [&](auto* o) { return o->network == other.network; });
+    if (other.anywhere && other.reason == way->reason && other.network != way->network && is_new)
+      others.push_back(&other);
+  }
+  if (others.empty()) return {};
+  NetworkChoice choice;
+  std::uint32_t fastest = 0;
+  std::string list;
+  choice.speeds_unknown = way->mbps == 0;
+  for (const Attempt* other : others) {
+    choice.speeds_unknown = choice.speeds_unknown || other->mbps == 0;
+    fastest = std::max(fastest, other->mbps);
+    list += fmt::format("{}{}{}, {}", list.empty() ? "" : "; ", other->at.ip.ToString(),
+                        other->interface.empty() ? "" : " via " + other->interface, DescribeSpeed(other->mbps));
+  }
+  const std::size_t networks = others.size() + 1;
+  std::string why = fmt::format("the fastest of {} networks, {}", networks, DescribeSpeed(way->mbps));
+  if (choice.speeds_unknown) {
+    why = fmt::format("one of {} networks whose speeds are not all known, {}", networks, DescribeSpeed(way->mbps));
+  } else if (fastest > way->mbps) {
+    why = fmt::format("a faster network did not lead there in time, {}", DescribeSpeed(way->mbps));
+  }
+  choice.text = fmt::format("{}; also {}", why, list);
+  return choice;
+}
+
+NetworkChoice DescribeNetworks(const std::vector<Candidate>& candidates) {
+  std::vector<const Candidate*> networks;  // one address of each
+  for (const Candidate& candidate : candidates) {
+    const bool is_new = std::none_of(networks.begin(), networks.end(), [&](const Candidate* other) {
+      return other->interface == candidate.interface || other->at.ip.SharesPrefix(candidate.at.ip, other->prefix_bits);
+    });
+    if (candidate.address_class == AddressClass::kGlobal && is_new) networks.push_back(&candidate);
+  }
+  if (networks.size() < 2) return {};
+  NetworkChoice choice;
+  std::string list;
+  for (const Candidate* network : networks) {
+    choice.speeds_unknown = choice.speeds_unknown || network->mbps == 0;
+    list += fmt::format("{}{} ({})", list.empty() ? "" : ", then ", network->interface, DescribeSpeed(network->mbps));
+  }
+  choice.text = fmt::format("{} networks, tried in this order: {}{}", networks.size(), list,
+                            choice.speeds_unknown ? "; not all speeds are known, so the first may be the slow one: "
+                                                    "--interface chooses"
+                                                  : "");
+  return choice;
+}
+
 std::vector<Attempt> InTurn(std::vector<Attempt> attempts, std::uint32_t rail) {
   const auto is_as_good = [&](const Attempt& attempt) {
     const IpAddress& ip = attempt.at.ip;
     const IpAddress& first = attempts.front().at.ip;
     return attempt.reason == attempts.front().reason && ip.is_v4() == first.is_v4() &&
-           ip.IsLoopback() == first.IsLoopback();
+           ip.IsLoopback() == first.IsLoopback() && attempt.mbps == attempts.front().mbps;
   };
   const auto behind = std::find_if_not(attempts.begin(), attempts.end(), is_as_good);
   if (behind != attempts.begin())

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "transport/tcp/socket.h"
@@ -35,6 +36,44 @@ std::map<std::string, std::vector<std::string>> RdmaDevices() {
     }
   }
   return devices;
+}
+
+// "100 Gb/sec (4X EDR)" -> 100000, of the port of an RDMA device that an interface stands on.
+std::uint32_t RdmaMbps(const std::string& net_folder, const std::string& sys) {
+  namespace fs = std::filesystem;
+  int port = 0;  // from 0
+  std::ifstream(net_folder + "/dev_port") >> port;
+  std::error_code error;
+  for (fs::directory_iterator device(net_folder + "/device/infiniband", error), end; !error && device != end;
+       device.increment(error)) {
+    const std::string ports = fmt::format("{}/class/infiniband/{}/ports/", sys, device->path().filename().string());
+    for (const int number : {port + 1, 1}) {
+      double gbps = 0;
+      if (std::ifstream(ports + std::to_string(number) + "/rate") >> gbps && gbps > 0)
+        return static_cast<std::uint32_t>(gbps * 1000);
+    }
+  }
+  return 0;
+}
+
+// `below`: how many interfaces it may stand on, one on the other.
+std::uint32_t MbpsOf(const std::string& interface, const std::string& sys, int below) {
+  namespace fs = std::filesystem;
+  const std::string folder = sys + "/class/net/" + interface;
+  std::error_code error;
+  // A veth pair claims 10 Gbit/s, but has no device behind it.
+  if (fs::exists(folder + "/device", error) || fs::exists(folder + "/bonding", error)) {
+    double mbps = 0;  // -1 where there is a driver that does not know
+    std::ifstream(folder + "/speed") >> mbps;
+    return mbps > 0 ? static_cast<std::uint32_t>(mbps) : RdmaMbps(folder, sys);
+  }
+  std::uint32_t fastest = 0;
+  constexpr std::string_view kLower = "lower_";
+  for (fs::directory_iterator entry(folder, error), end; below > 0 && !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.starts_with(kLower)) fastest = std::max(fastest, MbpsOf(name.substr(kLower.size()), sys, below - 1));
+  }
+  return fastest;
 }
 
 int PrefixBits(const sockaddr* mask) {
@@ -96,6 +135,7 @@ Result<std::vector<LocalAddress>> EnumerateInterfaces() {
     local.ip = address->ip;
     local.prefix_bits = PrefixBits(entry->ifa_netmask);
     local.up = (entry->ifa_flags & IFF_UP) != 0 && (entry->ifa_flags & IFF_RUNNING) != 0;
+    local.mbps = MbpsOf(local.interface, "/sys");
     all.push_back(std::move(local));
   }
   return all;
@@ -115,13 +155,18 @@ LinkEnd LinkOf(const std::string& interface) {
   if (interface.empty() || !std::filesystem::exists(folder + "/mtu", error)) return link;
   link.device = interface;
   std::ifstream(folder + "/mtu") >> link.mtu_bytes;
-  // A veth pair claims 10 Gbit/s, but has no device behind it.
-  if (!std::filesystem::exists(folder + "/device", error) && !std::filesystem::exists(folder + "/bonding", error))
-    return link;
-  double mbps = 0;
-  std::ifstream(folder + "/speed") >> mbps;
-  link.line_gbps = mbps > 0 ? mbps / 1000 : 0;  // -1 where there is a driver that does not know
+  link.line_gbps = static_cast<double>(MbpsOf(interface, "/sys")) / 1000;
   return link;
+}
+
+std::uint32_t MbpsOf(const std::string& interface, const std::string& sys) {
+  constexpr int kDeepest = 4;  // a VLAN on a bridge on a VLAN on a port
+  return MbpsOf(interface, sys, kDeepest);
+}
+
+std::string DescribeSpeed(std::uint32_t mbps) {
+  if (mbps == 0) return "speed unknown";
+  return mbps % 1000 == 0 ? fmt::format("{} Gbit/s", mbps / 1000) : fmt::format("{} Mbit/s", mbps);
 }
 
 std::string_view Describe(AddressClass address_class) {
@@ -224,9 +269,16 @@ Result<std::vector<LocalAddress>> ChooseAddresses(const std::vector<LocalAddress
     return Fail(ErrorCode::kInvalidArgument, "the interface expression '{}' leaves no address; this machine has {}",
                 expression, List(all));
   }
-  std::stable_sort(chosen.begin(), chosen.end(), [](const LocalAddress& a, const LocalAddress& b) {
-    return std::pair(Classify(a), !a.ip.is_v4()) < std::pair(Classify(b), !b.ip.is_v4());
+  const bool speeds_known = std::none_of(chosen.begin(), chosen.end(), [](const LocalAddress& a) {
+    return Classify(a) == AddressClass::kGlobal && a.mbps == 0;
   });
+  const auto order = [&](const LocalAddress& a) {
+    const AddressClass address_class = Classify(a);
+    const bool by_speed = speeds_known && address_class == AddressClass::kGlobal;
+    return std::tuple(address_class, by_speed ? -std::int64_t{a.mbps} : 0, !a.ip.is_v4());
+  };
+  std::stable_sort(chosen.begin(), chosen.end(),
+                   [&](const LocalAddress& a, const LocalAddress& b) { return order(a) < order(b); });
   return chosen;
 }
 

@@ -4,6 +4,7 @@
 // asks the machine.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,8 +20,9 @@ struct LocalAddress {
   std::string interface;             // "eth0"
   std::vector<std::string> devices;  // RDMA devices on that interface: "mlx5_0"
   IpAddress ip;
-  int prefix_bits = 0;  // length of its subnet's prefix
-  bool up = true;       // up and with carrier
+  int prefix_bits = 0;     // length of its subnet's prefix
+  bool up = true;          // up and with carrier
+  std::uint32_t mbps = 0;  // of the wire, as its driver tells it; 0: unknown
 
   friend bool operator==(const LocalAddress&, const LocalAddress&) = default;
 };
@@ -31,6 +33,12 @@ Result<std::vector<LocalAddress>> EnumerateInterfaces();
 // That interface as the end of a path: its name, its MTU, and the speed of its wire as its driver tells it, which those
 // of virtual ones do not. Nothing of one that is not there. The address is not told.
 LinkEnd LinkOf(const std::string& interface);
+
+// The speed of an interface's wire in Mbit/s: what its driver tells, else the rate of the RDMA device on it; of a VLAN,
+// bridge or the like that of what it stands on. 0: unknown, as of virtual ones, whose drivers make a number up. `sys`
+// is where the system's files are: "/sys".
+std::uint32_t MbpsOf(const std::string& interface, const std::string& sys);
+std::string DescribeSpeed(std::uint32_t mbps);  // "100 Gbit/s", "speed unknown"
 
 // How good an address is for being reached from elsewhere; the smaller the better.
 enum class AddressClass : std::uint8_t {
@@ -66,7 +74,8 @@ class InterfaceExpression {
   std::vector<Item> items_;
 };
 
-// The addresses to publish, best first: sorted by class, IPv4 before IPv6 within one, else in the machine's order.
+// The addresses to publish, best first: sorted by class; of those that are valid anywhere the fastest, where all their
+// speeds are known; IPv4 before IPv6; else in the machine's order.
 //   forced       numeric addresses that must be used, in that order; one that no interface has, or that is not numeric,
 //                is kInvalidArgument and lists those that exist
 //   expression   what to keep of the rest (ignored when `forced` is not empty); nothing left is kInvalidArgument
