@@ -22,8 +22,8 @@ namespace {
       max_cached_plans, eager_message_bytes, eager_credit_bytes, max_announced_messages, max_pending_messages,       \
       checksums, reproducible, wide_partials, compare_results, profile, recorded_operations, record_dir, device,     \
       device_peers, device_turns_host_bytes, device_window_bytes, job, generation, frame, rebuilder, report
-#define RONDO_CONNECT_OPTIONS                                                                                   \
-  rendezvous, store, rank, world_size, token, job, generation, external_store, addresses, tls, interface, path, \
+#define RONDO_CONNECT_OPTIONS                                                                                          \
+  rendezvous, store, rank, world_size, token, job, generation, external_store, addresses, tls, interface, ports, path, \
       rdma_port, timeout, environment, logger, tcp_counters, communicator, rebuildable, join
 #define RONDO_TEXT_OF(...) RONDO_TEXT(__VA_ARGS__)
 #define RONDO_TEXT(...) #__VA_ARGS__
@@ -118,6 +118,7 @@ constexpr OptionRow<ConnectOptions> kConnectOptions[] = {
     {"tls", OptionScope::kEqual, "tls",
      [](const ConnectOptions& options) { return std::string(Name(options.tls->mode)); }},
     RONDO_OWN(interface),
+    RONDO_OWN(ports),
     {"path", OptionScope::kEqual, "path (how ranks reach each other)",
      [](const ConnectOptions& options) { return std::string(NameOf(options.path)); }},
     RONDO_OWN(rdma_port),

@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/descriptors.h"
 #include "base/service_thread.h"
 #include "collectives/cpu_list.h"
 #include "collectives/engine/host_mover.h"
@@ -173,7 +174,7 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
   core->has_failed_.resize(world);
   core->lost_.resize(world);
   if (core->gate_.kick_fd() < 0)
-    return Fail(ErrorCode::kResource, "no file descriptor is left for an eventfd (RLIMIT_NOFILE)");
+    return Fail(ErrorCode::kResource, "no eventfd for a communicator: {}", SystemWords(core->gate_.kick_error()));
 
   EndpointConfig config;
   config.communicator = own.id;

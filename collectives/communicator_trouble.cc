@@ -188,9 +188,8 @@ Duration CommunicatorCore::SilenceOf(Rank peer, TimePoint now) const {
 }
 
 std::string CommunicatorCore::DescribeSilence(Rank peer, TimePoint now) const {
-  const std::vector<Rank> connected = endpoint_->ControlPeers();
-  const bool shares_memory = runner_->has_board();
-  if (!shares_memory && std::find(connected.begin(), connected.end(), peer) == connected.end()) return "";
+  // One that is still being connected to has had no way to be heard; DescribePeer says how far that is.
+  if (!runner_->has_board() && !endpoint_->IsConnected(peer)) return "";
   const Duration silence = SilenceOf(peer, now);
   const double seconds = std::chrono::duration<double>(silence).count();
   return silence >= kSilence ? fmt::format("; connected and silent for {:.3f} s", seconds)

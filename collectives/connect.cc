@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/awake_clock.h"
+#include "base/descriptors.h"
 #include "base/out_of_memory.h"
 #include "base/seconds.h"
 #include "collectives/agreed_options.h"
@@ -32,8 +33,14 @@
 namespace rondo {
 namespace {
 
+// What a communicator and its first connection take, at the least: of the core an eventfd, of an endpoint three
+// descriptors, of one in shared memory four, and two connections with what is passed over them.
+constexpr std::size_t kDescriptorsOfCommunicator = 12;
+
 // How long a rank that serves the store goes on doing so after the meeting has failed.
 constexpr Duration kTellOthers = std::chrono::seconds(1);
+// How long a rank that cannot take part tries to tell the others in their store.
+constexpr Duration kLastWords = std::chrono::seconds(2);
 constexpr Duration kDefaultTimeout = std::chrono::seconds(60);
 
 // By host; a rank that cannot say where it is counts alone. Launchers bind ranks to cores of their own, or all to all:
@@ -95,6 +102,7 @@ Result<Presence> MakePresence(const ConnectOptions& options, const std::string& 
   tcp.counters = options.tcp_counters;
   tcp.addresses = options.addresses;
   tcp.interface = options.interface;
+  tcp.ports = options.ports.value_or(PortRange{});
   RONDO_ASSIGN(tcp.tls, TlsContext::Make(*options.tls));
   Presence presence;
   Member& self = presence.self;
@@ -187,6 +195,14 @@ Result<std::optional<Duration>> TimeoutIn(const Environment& environment) {
   return *seconds;
 }
 
+Result<std::optional<PortRange>> PortsIn(const Environment& environment) {
+  const std::string text = Variable(environment, "RONDO_PORTS");
+  if (text.empty()) return std::nullopt;
+  const auto ports = ParsePortRange(text);
+  if (!ports) return Fail(OfVariable("RONDO_PORTS", ports.error()));
+  return *ports;
+}
+
 Result<std::shared_ptr<const Profile>> ProfileIn(const Environment& environment) {
   const std::string path = Variable(environment, "RONDO_PROFILE");
   if (path.empty()) return nullptr;
@@ -220,6 +236,12 @@ Result<Start> BeginBy(const ConnectOptions& given) {
     RONDO_ASSIGN(options.timeout, TimeoutIn(options.environment));
     if (!options.timeout) options.timeout = kDefaultTimeout;
   }
+  if (!options.ports) {
+    RONDO_ASSIGN(options.ports, PortsIn(options.environment));
+  }
+  if (options.ports && options.ports->last < options.ports->first)
+    return Fail(ErrorCode::kInvalidArgument, "the range of ports {} to {} ends before it begins", options.ports->first,
+                options.ports->last);
   if (*options.timeout <= Duration::zero()) return Fail(ErrorCode::kInvalidArgument, "the timeout must be positive");
   start.clock = options.communicator.clock;
   if (start.clock == nullptr) {
@@ -260,6 +282,21 @@ struct Met {
   Membership membership;
 };
 
+// A process without a transport, as others are told of it.
+Member Nameless() {
+  Member self;
+  self.host = LocalHostName();
+  self.pid = static_cast<std::uint64_t>(getpid());
+  self.instance = NewInstance();
+  return self;
+}
+
+// The error of a rank that waited for the others, where that may be because it is none.
+Error IfNoRank(const Error& error, const std::string& what_it_may_be) {
+  if (error.code() != ErrorCode::kRendezvousTimeout || what_it_may_be.empty()) return error;
+  return error.With([&](ErrorDetails& details) { details.message += ". " + what_it_may_be; });
+}
+
 // `keeps_store`: it is used on when all have met.
 Result<Met> MeetOthers(const Start& start, bool keeps_store) {
   const auto& [options, clock, deadline, token, method, ticker] = start;
@@ -281,37 +318,53 @@ Result<Met> MeetOthers(const Start& start, bool keeps_store) {
   if (job.empty()) job = method.job;
   if (job.empty()) job = exchange != nullptr ? exchange->job() : "default";
 
-  RONDO_ASSIGN(Presence presence, MakePresence(options, job, options.generation, options.communicator.clock));
+  // What this rank lacks the others must be told, in the meeting, instead of waiting for it or finding it dead. So it
+  // makes sure of what its communicator takes before it meets them.
+  Result<Presence> made = MakePresence(options, job, options.generation, options.communicator.clock);
+  if (made && *world_size > 1) {
+    const Status left = CheckDescriptorsLeft(kDescriptorsOfCommunicator, "a communicator and its first connection");
+    if (!left) made = Fail(left.error());
+  }
+  if (!made && *world_size == 1) return Fail(made.error());
+  Presence presence = made ? *std::move(made) : Presence{.self = Nameless(), .transport = nullptr, .hosts = {}};
+  const TimePoint until = made ? deadline : std::min(deadline, Later(clock->Now(), kLastWords));
   const bool external_store = options.external_store || method.external_store;
   const std::string who = fmt::format("host {}, pid {}", presence.self.host, presence.self.pid);
+  const std::string if_alone = method.launch && rank == method.launch->rank ? method.launch->IfNotMeant() : "";
   RONDO_ASSIGN(const std::shared_ptr<const TlsContext> tls, TlsContext::Make(*options.tls));
-  RONDO_ASSIGN(OpenedStore opened, OpenStoreOf(options, method,
-                                               {.job = job,
-                                                .token = token,
-                                                .generation = options.generation,
-                                                .rank = rank,
-                                                .external_store = external_store,
-                                                .exchange = exchange,
-                                                .hosts = presence.hosts,
-                                                .who = who,
-                                                .deadline = deadline,
-                                                .clock = clock,
-                                                .logger = options.logger,
-                                                .tls = tls}));
+  Result<OpenedStore> came = OpenStoreOf(options, method,
+                                         {.job = job,
+                                          .token = token,
+                                          .generation = options.generation,
+                                          .rank = rank,
+                                          .external_store = external_store,
+                                          .exchange = exchange,
+                                          .hosts = presence.hosts,
+                                          .who = who,
+                                          .ports = options.ports.value_or(PortRange{}),
+                                          .failure = made ? nullptr : &made.error(),
+                                          .deadline = until,
+                                          .clock = clock,
+                                          .logger = options.logger,
+                                          .tls = tls});
+  if (!came) return Fail(made ? IfNoRank(came.error(), if_alone) : made.error());
+  OpenedStore opened = *std::move(came);
   // A rank that has met may be back for the next generation before the last one has left this store. It waits for the
   // next store, instead of here for one who waits until it leaves.
   const auto leave_others_out = [&] {
     if (!keeps_store) opened.TakeNoMore();
   };
-  Result<Membership> joined = Join(opened.store(), *clock,
-                                   {.rank = rank,
-                                    .world_size = *world_size,
-                                    .job = job,
-                                    .generation = options.generation,
-                                    .self = std::move(presence.self),
-                                    .deadline = deadline,
-                                    .logger = options.logger,
-                                    .all_are_here = leave_others_out});
+  const JoinOptions joining{.rank = rank,
+                            .world_size = *world_size,
+                            .job = job,
+                            .generation = options.generation,
+                            .self = std::move(presence.self),
+                            .deadline = until,
+                            .logger = options.logger,
+                            .all_are_here = leave_others_out,
+                            .if_alone = if_alone};
+  Result<Membership> joined =
+      made ? Join(opened.store(), *clock, joining) : Fail(EndMeeting(opened.store(), *clock, joining, made.error()));
   if (!joined) {
     // Where this rank serves the store, the others may still have to hear why the meeting failed.
     (void)opened.Leave(clock->Now() + kTellOthers);

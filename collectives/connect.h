@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/ports.h"
 #include "base/tls.h"
 #include "collectives/communicator.h"
 #include "rendezvous/environment.h"
@@ -52,7 +53,11 @@ struct ConnectOptions {
   // Files are read anew when the communicator is rebuilt. Bytes in shared memory are not encrypted.
   std::optional<TlsOptions> tls = {};
   std::string interface = {};  // forces interfaces: "eth0,ib0", "^docker0,lo", "=eth0", "10.0.0.0/8"
-  Path path = Path::kAuto;     // equal on all ranks
+  // The TCP ports on which this process listens: for other ranks, and for the store where it serves one at a port that
+  // nobody named. For firewalls that let nothing else in. nullopt: the environment's RONDO_PORTS, "FIRST-LAST"; where
+  // that is not set either, any that the system chooses.
+  std::optional<PortRange> ports = {};
+  Path path = Path::kAuto;  // equal on all ranks
   // This rank's RDMA port: a device "mlx5_0", a port "mlx5_0:1" or an address that it has. Several, joined by "+": the
   // next ones stand by until one fails. "": those of the addresses where addresses or interfaces are forced, else all
   // active ones, the fastest first.
@@ -80,13 +85,17 @@ struct ConnectOptions {
 // The environment of this process, for ConnectOptions::environment. For main() and other edges.
 std::optional<std::string> ProcessEnvironment(const std::string& name);
 
-// What Connect takes where its options say nothing, for who must know it before: RONDO_TIMEOUT, in seconds, and
-// RONDO_PROFILE, a file. Nothing, or null, where the variable is not set or empty. Errors name the variable.
+// What Connect takes where its options say nothing, for who must know it before: RONDO_TIMEOUT, in seconds,
+// RONDO_PORTS, a range, and RONDO_PROFILE, a file. Nothing, or null, where the variable is not set or empty. Errors
+// name the variable.
 Result<std::optional<Duration>> TimeoutIn(const Environment& environment);
+Result<std::optional<PortRange>> PortsIn(const Environment& environment);
 Result<std::shared_ptr<const Profile>> ProfileIn(const Environment& environment);
 
 // Meets the other ranks within options.timeout and gives this rank's communicator. Unless that is to be rebuildable the
 // store is given up again: nothing needs it afterwards (a rank that serves it does so until the others have met too).
+// What keeps one rank from taking part (an address that it lacks, no descriptor, no port of its range) ends the meeting
+// for all, with that rank's name and reason; a next try takes another generation.
 // kAuth: this process and a peer, or the store, do not know the same token or could not prove by TLS to belong to one
 // job, or one of them has none. Other errors: those of ParseInitMethod, FindTls, ReadProfile, TlsContext::Make,
 // OpenStore, Join, MakeTcpTransport and Communicator::Create, and to newcomers those of RegroupAsNewcomer; each names

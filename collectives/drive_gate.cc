@@ -3,13 +3,16 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 
 #include "base/check.h"
 
 namespace rondo {
 
-DriveGate::DriveGate() : kick_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+DriveGate::DriveGate() : kick_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  if (kick_fd_ < 0) kick_error_ = errno;
+}
 
 DriveGate::~DriveGate() {
   if (kick_fd_ >= 0) close(kick_fd_);

@@ -39,7 +39,8 @@ class DriveGate {
   bool LeaveToSleep();
   void EndSleep();
   // Becomes readable when the sleeper should look again.
-  int kick_fd() const { return kick_fd_; }
+  int kick_fd() const { return kick_fd_; }  // below 0: there is none, for the reason in kick_error
+  int kick_error() const { return kick_error_; }
 
   // Parks until `ready()`, or until nobody owns or sleeps, or until `deadline`.
   template <typename Ready>
@@ -76,6 +77,7 @@ class DriveGate {
   std::mutex mutex_;
   std::condition_variable changed_;
   int kick_fd_;
+  int kick_error_ = 0;  // errno
 };
 
 }  // namespace rondo

@@ -74,6 +74,11 @@ Result<ConnectOptions> OptionsOf(const rondo_connect_options& given, Kept& kept)
   options.external_store = given.external_store != 0;
   options.addresses = AtCommas(TextOf(given.addresses));
   options.interface = TextOf(given.interface_);
+  if (given.ports != nullptr && *given.ports != '\0') {
+    auto ports = ParsePortRange(given.ports);
+    if (!ports) return Fail(ErrorCode::kInvalidArgument, "options.ports: {}", ports.error().message());
+    options.ports = *ports;
+  }
   RONDO_ASSIGN(options.path, PathOf(TextOf(given.transport)));
   options.rdma_port = TextOf(given.rdma_port);
   if (given.timeout_ms != 0) {

@@ -299,6 +299,7 @@ typedef struct rondo_connect_options {
    * of rondo_comm_split have it from the communicator that they are split from. NULL: its ranks are the job's */
   const char* group;
   const int32_t* job_ranks;
+  const char* ports; /* TCP ports to listen on, "29500-29599"; NULL: variable RONDO_PORTS's, else any */
 } rondo_connect_options;
 RONDO_API void rondo_connect_options_init_sized(rondo_connect_options* options, size_t size);
 static inline void rondo_connect_options_init(rondo_connect_options* options) {

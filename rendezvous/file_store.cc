@@ -15,6 +15,7 @@
 
 #include "base/byte_codec.h"
 #include "base/crc32c.h"
+#include "base/descriptors.h"
 #include "rendezvous/store_arguments.h"
 
 // Layout, integers little-endian, a text being a 32-bit length and its bytes:
@@ -58,7 +59,7 @@ Result<bool> TryLock(int fd, off_t byte, short kind, const std::string& path) {
     if (errno == EINTR) continue;
     if (errno == EAGAIN || errno == EACCES) return false;
     return Fail(ErrorCode::kStoreIo, "file store {}: locking failed ({}); all ranks need a file system with locks",
-                path, std::strerror(errno));
+                path, SystemWords(errno));
   }
 }
 
@@ -142,7 +143,7 @@ Result<std::unique_ptr<FileStore>> FileStore::Open(Options options) {
   const int fd = open(options.path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
   if (fd < 0) {
     return Fail(errno == EMFILE || errno == ENFILE ? ErrorCode::kResource : ErrorCode::kStoreIo,
-                "file store {}: opening failed: {}", options.path, std::strerror(errno));
+                "file store {}: opening failed: {}", options.path, SystemWords(errno));
   }
   const TimePoint deadline = options.deadline;
   std::unique_ptr<FileStore> store;

@@ -27,6 +27,7 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/log.h"
+#include "base/ports.h"
 #include "base/result.h"
 #include "base/tls.h"
 #include "rendezvous/environment.h"
@@ -77,6 +78,10 @@ struct OpenStoreOptions {
   std::shared_ptr<Exchange> exchange;   // what OpenExchange gave
   std::vector<std::string> hosts = {};  // with an exchange: addresses of this host to tell others, best first
   std::string who;                      // this process for people: "host a, pid 17"
+  PortRange ports = {};                 // of a store that is served here at a port of its own choice; not set: any
+  // Of a process that cannot take part: where others wait to be told where its store is, they are told this. May be
+  // null.
+  const Error* failure = nullptr;
   TimePoint deadline;
   std::shared_ptr<const Clock> clock;               // null: the machine's
   Logger* logger = nullptr;                         // outlives the opened store

@@ -220,6 +220,21 @@ class Meeting {
     seconds_ = std::chrono::duration<double>(budget).count();
   }
 
+  Error End(const Error& why) {
+    ErrorDetails details = why.details();
+    details.message = fmt::format("{} cannot take part: {}", Self(), why.message());
+    details.culprit = self_.rank = options_.rank.value_or(kNoRank);
+    details.host = self_.host;
+    const Error error(std::move(details));
+    // Whether that comes through or not, this process has nothing else to say.
+    (void)store_.CompareSet(kOutcome, std::nullopt, EncodeFailure(error), options_.deadline);
+    std::vector<std::string> others;
+    for (Rank rank = 0; rank < options_.world_size; ++rank)
+      if (rank != self_.rank) others.push_back(ClaimKey(rank));
+    if (!others.empty()) (void)store_.Wait(others, {.deadline = options_.deadline});
+    return error;
+  }
+
   Result<Membership> Join() {
     RONDO_ASSIGN(const Founding founding, Found());
     RONDO_TRY(Agree(founding));
@@ -427,6 +442,7 @@ class Meeting {
         "{}; present: {}",
         options_.world_size - static_cast<int>(absent.size()), options_.world_size, options_.job, options_.generation,
         store_.Describe(), seconds_, missing, present.empty() ? "nobody" : present);
+    if (listed <= 1 && !options_.if_alone.empty()) details.message += ". " + options_.if_alone;
     const Error error = Error(std::move(details));
     const auto result = store_.CompareSet(kOutcome, std::nullopt, EncodeFailure(error), options_.deadline);
     if (result && !result->swapped) return {};
@@ -461,6 +477,10 @@ class Meeting {
 };
 
 }  // namespace
+
+Error EndMeeting(Store& store, const Clock& clock, const JoinOptions& options, const Error& why) {
+  return Meeting(store, clock, options).End(why);
+}
 
 Result<Membership> Join(Store& store, const Clock& clock, const JoinOptions& options) {
   RONDO_TRY(CheckOptions(options));

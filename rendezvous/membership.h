@@ -39,6 +39,7 @@ struct JoinOptions {
   Logger* logger = nullptr;
   // On rank 0, when all are here and before any of them is told: who comes now is of another meeting. May be null.
   std::function<void()> all_are_here = nullptr;
+  std::string if_alone = {};  // added to the error where no other process came by the deadline: what that may mean
 };
 inline constexpr int kMaxWorldSize = 1 << 16;
 
@@ -57,6 +58,11 @@ struct Membership {
 // - kStale: the store holds the meeting of an earlier run;
 // - kInvalidArgument: the rank is outside 0..world_size-1.
 Result<Membership> Join(Store& store, const Clock& clock, const JoinOptions& options);
+
+// Of a process that cannot take part, for lack of descriptors, say: ends the meeting with `why`, so that the others
+// learn that instead of waiting. It waits until the deadline for them to come for it, since the store may end with the
+// last process that uses it. Gives the error that this process returns.
+Error EndMeeting(Store& store, const Clock& clock, const JoinOptions& options, const Error& why);
 
 // How two of Member::config differ, in words: "version is '1' here and '2' there; ..."; empty where both say the same.
 std::string ConfigDifferences(std::string_view here, std::string_view there);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "rendezvous/launchers/derived_ports.h"
 #include "rendezvous/launchers/store_line.h"
 #include "rendezvous/opening.h"
 
@@ -23,7 +24,9 @@ Result<OpenedStore> ServeAndTell(const Launched& launch, const std::string& name
     for (const std::string& address : options.hosts) line.addresses.push_back({address, (*server)->port()});
   }
   Status served;
-  if (!server) {
+  if (options.failure != nullptr) {
+    served = tl::unexpected(*options.failure);
+  } else if (!server) {
     served = tl::unexpected(server.error());
   } else if (line.addresses.empty()) {
     served = Fail(ErrorCode::kUnreachable, "this host has no address to tell the other ranks of {}", launch.launcher);
@@ -41,7 +44,7 @@ Result<OpenedStore> HearAndConnect(const std::string& name, const OpenStoreOptio
   if (!line.failure.empty()) {
     ErrorDetails details;
     details.code = ErrorCode::kStoreLost;
-    details.message = "rank 0 could not serve the store";
+    details.message = "rank 0 could not take part or serve the store";
     details.culprit = 0;
     details.first_cause = line.failure;
     return Fail(Error(std::move(details)));
@@ -60,10 +63,17 @@ Result<OpenedStore> OpenByExchange(const Launched& launch, const OpenStoreOption
   return std::move(opened).Keeping(options.exchange);
 }
 
+// The caller's own range goes before what the environment says.
+std::vector<std::uint16_t> PortsOf(const Launched& launch, const OpenStoreOptions& options) {
+  return launch.derives_ports() && options.ports.IsSet() ? DerivedPorts(launch.job, launch.avoided_port, options.ports)
+                                                         : launch.ports;
+}
+
 TcpStoreClient::Options AnyPort(const Launched& launch, const OpenStoreOptions& options) {
-  TcpStoreClient::Options client = ClientOptions({launch.host, launch.ports.front()}, options);
-  for (std::size_t i = 1; i < launch.ports.size(); ++i) client.others.push_back({launch.host, launch.ports[i]});
-  client.expect_strangers = launch.ports.size() > 1;
+  const std::vector<std::uint16_t> ports = PortsOf(launch, options);
+  TcpStoreClient::Options client = ClientOptions({launch.host, ports.front()}, options);
+  for (std::size_t i = 1; i < ports.size(); ++i) client.others.push_back({launch.host, ports[i]});
+  client.expect_strangers = ports.size() > 1;
   return client;
 }
 
@@ -78,8 +88,10 @@ bool ServesThisJob(const HostPort& address, const OpenStoreOptions& options, con
 Result<OpenedStore> ServeOnOneOf(const Launched& launch, const OpenStoreOptions& options, const Clock& clock) {
   const std::string host = launch.one_host() ? launch.host : "";
   std::string taken;
-  for (const std::uint16_t port : launch.ports) {
-    auto server = StartStoreServer(host, port, options);
+  OpenStoreOptions at_once = options;
+  at_once.deadline = {};  // a port that frees itself later is passed over: there are others
+  for (const std::uint16_t port : PortsOf(launch, options)) {
+    auto server = StartStoreServer(host, port, at_once);
     if (server) return ConnectToStore({.host = host, .port = port}, options, *server);
     if (server.error().code() != ErrorCode::kAddressInUse) return tl::unexpected(server.error());
     if (ServesThisJob({.host = host, .port = port}, options, clock)) {
@@ -108,6 +120,10 @@ Result<OpenedStore> OpenLaunch(const Launched& launch, const OpenStoreOptions& o
   }
   SteadyClock steady;
   const Clock& clock = options.clock != nullptr ? *options.clock : steady;
+  if (PortsOf(launch, options).empty()) {
+    return Fail(ErrorCode::kInvalidArgument, "the range of ports has only {}, which is another program's under {}",
+                launch.avoided_port, launch.launcher);
+  }
   if (launch.rank == 0 && !launch.external_store) return ServeOnOneOf(launch, options, clock);
   RONDO_ASSIGN(std::shared_ptr<Store> store, TcpStoreClient::Connect(AnyPort(launch, options)));
   return OpenedStore(std::move(store), nullptr);

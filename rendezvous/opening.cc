@@ -29,6 +29,7 @@ Result<std::shared_ptr<TcpStoreServer>> StartStoreServer(const std::string& host
   TcpStoreServer::Options server;
   server.host = host;
   server.port = port;
+  server.ports = options.ports;
   server.job = options.job;
   server.token = options.token;
   server.deadline = options.deadline;

@@ -18,7 +18,7 @@ TcpStoreClient::Options ClientOptions(const HostPort& address, const OpenStoreOp
 Result<OpenedStore> ConnectToStore(const HostPort& address, const OpenStoreOptions& options,
                                    std::shared_ptr<TcpStoreServer> server);
 
-// `host` "" is every interface, port 0 any free one.
+// `host` "" is every interface, port 0 any free one of options.ports.
 Result<std::shared_ptr<TcpStoreServer>> StartStoreServer(const std::string& host, std::uint16_t port,
                                                          const OpenStoreOptions& options);
 

@@ -11,10 +11,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <limits>
 #include <utility>
 
+#include "base/descriptors.h"
+#include "base/fd.h"
+#include "base/ports.h"
 #include "base/random.h"
 #include "rendezvous/tcp_store_greeting.h"
 #include "rendezvous/tcp_store_protocol.h"
@@ -55,21 +57,6 @@ void SetUp(int fd) {
   set(IPPROTO_TCP, TCP_KEEPCNT, 3);
 }
 
-class Socket {
- public:
-  explicit Socket(int fd) : fd_(fd) {}
-  ~Socket() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Socket& operator=(Socket&&) = delete;
-  int get() const { return fd_; }
-  int Release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
-
 // A failure that another try may not have, against one that it will.
 struct TryFailure {
   bool final = false;
@@ -79,22 +66,28 @@ tl::unexpected<TryFailure> Again(std::string why) {
   return tl::unexpected(TryFailure{.final = false, .error = Error(ErrorCode::kUnreachable, std::move(why))});
 }
 
-tl::expected<Socket, TryFailure> ConnectTo(const SocketAddress& address, const Clock& clock, TimePoint deadline) {
-  Socket socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (socket.get() < 0) return Again(std::strerror(errno));
+tl::expected<Fd, TryFailure> ConnectTo(const SocketAddress& address, const Clock& clock, TimePoint deadline) {
+  Fd socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) return Again(SystemWords(errno));
+  // The system may give it the very port that a server is about to take.
+  LetPortBeReused(socket.get());
   if (connect(socket.get(), address.get(), address.bytes) != 0) {
-    if (errno != EINPROGRESS && errno != EINTR) return Again(std::strerror(errno));
-    if (!PollUntil(socket.get(), POLLOUT, clock, deadline)) return Again("no answer in time");
+    const int failed = errno;
+    const std::string no_port = failed == EADDRNOTAVAIL ? WhyNoLocalPort(address.family()) : "";
+    if (!no_port.empty()) return Again(no_port);
+    if (failed != EINPROGRESS && failed != EINTR) return Again(SystemWords(failed));
+    if (!PollUntil(socket.get(), POLLOUT, clock, deadline)) {
+      return Again("no answer in time: a firewall does not let this host in at that port, or its host is down");
+    }
     int error = 0;
     socklen_t bytes = sizeof error;
     getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &bytes);
-    if (error != 0) return Again(std::strerror(error));
+    if (error != 0) return Again(SystemWords(error));
   }
-  // A port of this machine that nobody listens on can, rarely, be given to the connecting socket itself.
-  SocketAddress own;
-  own.bytes = sizeof own.storage;
-  getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own.storage), &own.bytes);
-  if (own.ToString() == address.ToString()) return Again("Connection refused");
+  if (IsConnectedToItself(socket.get())) {
+    MakeCloseAbortive(socket.get());  // what lingered would keep the server from its port
+    return Again(SystemWords(ECONNREFUSED));
+  }
   SetUp(socket.get());
   return socket;
 }
@@ -108,7 +101,7 @@ tl::expected<void, TryFailure> SayHello(int fd, Wire& wire, const TcpStoreClient
   auto greeting = store_protocol::ClientGreeting::Begin(options.job, options.token);
   if (!greeting) return final(greeting.error());
   if (!wire.SendAll(fd, AsBytes(greeting->hello()))) {
-    return Again(fmt::format("it closed before our hello: {}", std::strerror(errno)));
+    return Again(fmt::format("it closed before our hello: {}", SystemWords(errno)));
   }
   for (;;) {
     std::array<char, 4096> buffer;
@@ -118,13 +111,13 @@ tl::expected<void, TryFailure> SayHello(int fd, Wire& wire, const TcpStoreClient
       continue;
     }
     if (bytes < 0 && wire.failure()) return final(*wire.failure());
-    if (bytes < 0) return Again(fmt::format("it closed at our hello: {}", std::strerror(errno)));
+    if (bytes < 0) return Again(fmt::format("it closed at our hello: {}", SystemWords(errno)));
     if (bytes == 0) return Again("it closed at our hello");
     unread.append(buffer.data(), static_cast<std::size_t>(bytes));
     auto next = greeting->Take(unread);
     if (next && *next == Next::kSend) {
       if (!wire.SendAll(fd, AsBytes(greeting->proof())))
-        return Again(fmt::format("it closed at our proof: {}", std::strerror(errno)));
+        return Again(fmt::format("it closed at our proof: {}", SystemWords(errno)));
       next = greeting->Take(unread);
     }
     if (!next) return final(next.error());
@@ -201,10 +194,8 @@ Result<std::unique_ptr<TcpStoreClient>> TcpStoreClient::Connect(const Options& o
       const auto hello = socket ? SayHello(socket->get(), wire, options, *clock, until, unread)
                                 : tl::expected<void, TryFailure>(tl::unexpected(socket.error()));
       if (hello) {
-        Socket wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-        if (wake.get() < 0) {
-          return Fail(ErrorCode::kResource, "no descriptor for the store's client: {}", std::strerror(errno));
-        }
+        Fd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+        if (!wake) return Fail(ErrorCode::kResource, "no eventfd for the store's client: {}", SystemWords(errno));
         std::unique_ptr<TcpStoreClient> client(
             new TcpStoreClient(options, place, clock, socket->get(), wake.get(), std::move(wire), std::move(unread)));
         socket->Release();  // the client's from here on
@@ -330,7 +321,7 @@ void TcpStoreClient::Flush() {
     } else if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
       break;
     } else {
-      return Lose(std::strerror(errno));
+      return Lose(SystemWords(errno));
     }
   }
   unsent_.erase(0, done);
@@ -344,7 +335,7 @@ void TcpStoreClient::ReadAnswers() {
     const ssize_t bytes = wire_.Receive(fd_, std::as_writable_bytes(std::span(buffer)));
     if (bytes < 0 && wire_.failure()) return Lose(wire_.failure()->message());
     if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    if (bytes < 0) return Lose(std::strerror(errno));
+    if (bytes < 0) return Lose(SystemWords(errno));
     if (bytes == 0) return Lose("it closed the connection");
     unread_.append(buffer.data(), static_cast<std::size_t>(bytes));
     HandOut();

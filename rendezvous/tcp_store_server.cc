@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/descriptors.h"
 #include "base/out_of_memory.h"
 #include "base/service_thread.h"
 #include "base/wire.h"
@@ -44,6 +45,7 @@ constexpr std::size_t kRequestReadBytes = 64
 constexpr std::size_t kReadsInARow = 16;          // then the others have their turn
 constexpr std::size_t kWritePieces = 64;
 constexpr Duration kLogPause = std::chrono::seconds(1);
+constexpr std::size_t kLoopDescriptors = 3;  // of Asio's event loop: an epoll set, an eventfd and a timerfd
 
 TcpStoreServer::Limits WithinDescriptors(TcpStoreServer::Limits limits) {
   rlimit descriptors{};
@@ -177,7 +179,7 @@ class TcpStoreServer::Loop {
     for (;;) {
       // Not by Asio: what it accepts goes on to a program that this process executes, and would outlive the server
       // there.
-      OwnedFd fd(accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      Fd fd(accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       std::error_code error(fd.get() < 0 ? errno : 0, std::system_category());
       if (error == std::errc::operation_would_block) return Accept();
       // One that gave up while it waited in the queue is nobody's loss.
@@ -193,7 +195,7 @@ class TcpStoreServer::Loop {
 
   void PauseAccepting(const std::error_code& why) {
     Count(&Stats::accept_pauses);
-    LogRarely(fmt::format("cannot accept connections for now: {}", why.message()));
+    LogRarely(fmt::format("cannot accept connections for now: {}", SystemWords(why.value())));
     accept_pause_.expires_after(std::chrono::milliseconds(limits_.accept_pause_ms));
     accept_pause_.async_wait([this](std::error_code error) {
       accepting_ = false;
@@ -509,7 +511,7 @@ TcpStoreServer::~TcpStoreServer() {
 Result<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Start(const Options& options) {
   const std::shared_ptr<const Clock> clock =
       options.clock != nullptr ? options.clock : std::make_shared<const SteadyClock>();
-  RONDO_ASSIGN(OwnedFd fd, OpenListener(options, *clock));
+  RONDO_ASSIGN(Fd fd, OpenListener(options, *clock));
   RONDO_ASSIGN(const SocketAddress bound, LocalAddress(fd.get()));
   // sin_port and sin6_port lie at the same place.
   const std::uint16_t port = ntohs(reinterpret_cast<const sockaddr_in&>(bound.storage).sin_port);
@@ -518,7 +520,10 @@ Result<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Start(const Options& opt
     RONDO_TRY(loop->Start(fd.get(), bound.family()));
     fd.Release();
     return std::unique_ptr<TcpStoreServer>(new TcpStoreServer(std::move(loop), bound.ToString(), port));
-  } catch (const std::exception& failure) {  // Asio's event loop could not be made: no descriptors
+  } catch (const std::system_error& failure) {  // Asio's event loop could not be made: no descriptors
+    return Fail(ErrorCode::kResource, "no event loop for the store's server: {}",
+                SystemWords(failure.code().value(), kLoopDescriptors));
+  } catch (const std::exception& failure) {
     return Fail(ErrorCode::kResource, "no event loop for the store's server: {}", failure.what());
   }
 }

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/ports.h"
 #include "base/result.h"
 #include "base/tls.h"
 #include "rendezvous/tcp_store_service.h"
@@ -35,14 +36,17 @@ class TcpStoreServer {
 
   struct Options {
     std::string host;        // a name or number whose first address is bound; empty: every interface, both families
-    std::uint16_t port = 0;  // 0: any free one
+    std::uint16_t port = 0;  // 0: any free one of `ports`
+    PortRange ports;         // not set: of those that the system chooses
     // A bound stream socket to use instead of host and port (listening or not yet). The server owns it from Start on,
     // also if that fails.
     std::optional<int> listen_fd;
     std::string job;                        // refuses processes of another job; empty: serves all
     std::shared_ptr<const JobToken> token;  // refuses who cannot prove to know it; null: who has one
     Limits limits;
-    TimePoint deadline;                  // of looking up `host`; a number needs none
+    // Of looking up `host` (a number needs none), and of waiting for a port that nothing keeps but connections that
+    // have ended (TIME-WAIT).
+    TimePoint deadline;
     Logger* logger = nullptr;            // outlives the server
     std::shared_ptr<const Clock> clock;  // of the log's rate; null: the machine's
     // null: in the clear. Else who does not speak TLS is refused, and told so if it is a client of ours.
@@ -62,8 +66,9 @@ class TcpStoreServer {
     std::string Uninvited() const;
   };
 
-  // Binds and begins to serve. kAddressInUse names the address, at once; kInvalidArgument one that is not this
-  // machine's; kUnreachable a host that has none; kResource a system limit.
+  // Binds and begins to serve. kAddressInUse names the address and says what has the port, at once unless it frees
+  // itself (deadline), or which range is used up; kInvalidArgument one that is not this machine's; kUnreachable a host
+  // that has none; kResource a system limit.
   static Result<std::unique_ptr<TcpStoreServer>> Start(const Options& options);
   // Ends at once: clients find their connections closed.
   ~TcpStoreServer();

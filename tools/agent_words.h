@@ -7,7 +7,7 @@
 //   word = bytes:u32 kind:u8 text*      `bytes` counts what follows it; at most kMaxWordBytes
 //   text = bytes:u32 and so many bytes  numbers are decimal
 //
-//   agent     hello    version caller       its rondo, and the address from which ssh came to it ("": not by ssh)
+//   agent     hello    version caller own   its rondo, and the addresses from and to which ssh came ("": not by ssh)
 //   launcher  job      directory grace_ms words command... (NAME VALUE)...
 //                                           `words`: how many the command has; variables of all ranks. The job's
 //                                           secrets are among them: that is why this goes by stdin, and not on a

@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "base/descriptors.h"
 #include "tools/group_guard.h"
 
 namespace rondo {
@@ -67,7 +68,7 @@ Variables ProcessVariables() {
 
 Result<Pipe> MakePipe() {
   int fds[2];
-  if (::pipe2(fds, O_CLOEXEC) != 0) return Fail(ErrorCode::kResource, "no pipe: {}", std::strerror(errno));
+  if (::pipe2(fds, O_CLOEXEC) != 0) return Fail(ErrorCode::kResource, "no pipe: {}", SystemWords(errno));
   return Pipe{Fd(fds[0]), Fd(fds[1])};
 }
 
@@ -86,7 +87,7 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const ChildOptions& op
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid == 0) BecomeCommand(argv.data(), envp.data(), options, failure.write.get(), parent);
-  if (pid < 0) return Fail(ErrorCode::kResource, "no process could be started: {}", std::strerror(errno));
+  if (pid < 0) return Fail(ErrorCode::kResource, "no process could be started: {}", SystemWords(errno));
   failure.write.Close();
   ::setpgid(pid, pid);  // here too, so that it holds whoever comes first
   std::unique_ptr<ChildProcess> child(new ChildProcess(pid, options.guard));

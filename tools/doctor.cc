@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/ports.h"
 #include "collectives/cpu_list.h"
 #include "rendezvous/membership.h"
 #include "rendezvous/net_address.h"
@@ -71,13 +72,16 @@ ExaminedHost Examine(const NetworkQuestions& questions) {
   else
     facts.network.addresses_error = addresses.error().message();
   ReadNetwork(files, facts.network);
+  facts.environment.variables = OwnEnvironment();
+  if (const auto text = facts.environment.variables.find("RONDO_PORTS"); text != facts.environment.variables.end())
+    if (const auto ports = ParsePortRange(text->second); ports)
+      facts.network.port_range = fmt::format("{} to {}", ports->first, ports->last);
   AskNetwork(questions, clock, facts.network);
   ReadRdma(files, facts.rdma);
   AskRdma(facts.network.addresses, facts.rdma);
   ReadGpu(files, facts.gpu);
   AskGpuAdapters(facts.rdma, facts.gpu);
   ReadMounts(files, facts.environment);
-  facts.environment.variables = OwnEnvironment();
   if (const auto master = facts.environment.variables.find("MASTER_ADDR"); master != facts.environment.variables.end())
     facts.environment.master = Lookup(master->second, clock, questions.timeout);
   return facts;

@@ -23,7 +23,7 @@ struct OwnVariable {
 };
 
 // What Rondo and its tools read.
-constexpr std::array<OwnVariable, 25> kOwn{{
+constexpr std::array<OwnVariable, 27> kOwn{{
     {"RONDO_ADDRESSES", "of rondo_torch: local addresses to use"},
     {"RONDO_BLOCKING_WAIT", "of rondo_torch: whether wait() on a GPU's work waits in the host"},
     {"RONDO_EXTERNAL_STORE", "no rank serves the store"},
@@ -34,12 +34,14 @@ constexpr std::array<OwnVariable, 25> kOwn{{
     {"RONDO_MASTER_ADDR", "comes before every launcher's host of rank 0"},
     {"RONDO_MASTER_PORT", "comes before every launcher's port"},
     {"RONDO_PMIX_LIBRARY", "the PMIx library that is loaded"},
+    {"RONDO_PORTS", "TCP ports to listen on"},
     {"RONDO_PROFILE", "algorithms are chosen by it"},
     {"RONDO_RAILS", "of rondo_torch: connections to each peer"},
     {"RONDO_RANK", "comes before every launcher's rank"},
     {"RONDO_RECORD_DIR", "of rondo_torch: a failed job leaves its last operations there"},
     {"RONDO_RENDEZVOUS", "comes before every launcher's meeting place"},
     {"RONDO_RESTART", "of a rank that was started again"},
+    {"RONDO_STORE", "where rondo run serves its store"},
     {"RONDO_TIMEOUT", "seconds to meet, and for each operation"},
     {"RONDO_TLS", "connections are encrypted, or not"},
     {"RONDO_TLS_CA", "certificates must be signed by it"},

@@ -51,6 +51,7 @@ struct ExplainFlags {
   std::shared_ptr<const Profile> profile;
   std::vector<std::string> addresses;
   std::string interface;
+  std::optional<PortRange> ports;
   std::string transport = "shm";
 };
 
@@ -207,6 +208,9 @@ int Explain(ExplainFlags& flags) {
   options.host_id = LocalHostId();
   options.addresses = flags.addresses;
   options.interface = flags.interface;
+  auto ports = flags.ports ? Result<std::optional<PortRange>>(flags.ports) : PortsIn(ProcessEnvironment);
+  if (!ports) return Complain("explain", ports.error().message(), kExitWrongUsage);
+  options.ports = ports->value_or(PortRange{});
   const auto transport = MakeTcpTransport(options);
   if (!transport) {
     const bool usage = transport.error().code() == ErrorCode::kInvalidArgument;
@@ -273,6 +277,7 @@ void AddExplainCommand(CLI::App& app, int& exit_code) {
   AddText(
       *explain, "--interface", [flags](const std::string& expr) { return flags->interface = expr, std::string(); },
       "EXPR", "Local interfaces to use: eth0,ib0 or ^docker0,lo or =eth0 or 10.0.0.0/8");
+  AddPorts(*explain, flags->ports);
   explain->callback([flags, &exit_code] { exit_code = Explain(*flags); });
 }
 

@@ -100,6 +100,20 @@ CLI::Option* AddTls(CLI::App& app, std::optional<TlsMode>& take) {
       "RONDO_TLS_PSK; certificates: by the files that RONDO_TLS_CA, RONDO_TLS_CERTIFICATE and RONDO_TLS_KEY name");
 }
 
+CLI::Option* AddPorts(CLI::App& app, std::optional<PortRange>& take) {
+  return AddText(
+      app, "--ports",
+      [&take](const std::string& text) -> std::string {
+        const auto range = ParsePortRange(text);
+        if (!range) return range.error().message();
+        take = *range;
+        return "";
+      },
+      "FIRST-LAST",
+      "TCP ports to listen on, for firewalls that let only these in (default: variable RONDO_PORTS, else any that the "
+      "system chooses)");
+}
+
 std::string NearestFlag(const CLI::App& app, const std::string& mistyped) {
   const std::string word = mistyped.substr(0, mistyped.find('='));
   std::string nearest;

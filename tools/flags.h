@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/ports.h"
 #include "base/result.h"
 #include "base/tls.h"
 
@@ -38,6 +39,9 @@ CLI::Option* AddText(CLI::App& app, const std::string& names, std::function<std:
 
 // --tls off|psk|certificates.
 CLI::Option* AddTls(CLI::App& app, std::optional<TlsMode>& take);
+
+// --ports FIRST-LAST.
+CLI::Option* AddPorts(CLI::App& app, std::optional<PortRange>& take);
 
 // "ring, tree": what anything with a Name() is called, for help and errors.
 template <typename Values>

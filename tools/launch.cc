@@ -19,6 +19,7 @@
 #include "rendezvous/tcp_store_server.h"
 #include "rendezvous/tls_settings.h"
 #include "tools/group_guard.h"
+#include "tools/held_port.h"
 #include "tools/job.h"
 #include "tools/local_host.h"
 #include "tools/output.h"
@@ -68,19 +69,29 @@ Result<int> Launch(const LaunchOptions& options, const Clock& clock) {
                 "--no-token: with ranks on other hosts everybody on the network could join the job: wants --tls");
   }
   RONDO_ASSIGN(serve.tls, TlsContext::Make(tls));
+  std::optional<PortRange> ports = options.ports;
+  if (!ports) {
+    RONDO_ASSIGN(ports, PortsIn(ProcessEnvironment));
+  }
+  serve.ports = ports.value_or(PortRange{});
   RONDO_ASSIGN(const std::unique_ptr<TcpStoreServer> store, TcpStoreServer::Start(serve));
+  // Where there is none left the program can do without, as long as it serves nothing there.
+  const Result<HeldPort> for_program = HeldPort::Take(serve.ports);
   std::random_device entropy;
   RankProcessOptions ranks{.command = options.command, .guard = &guard};
   ranks.environment = options.exported;
-  ranks.environment.insert(ranks.environment.end(), {{"MASTER_ADDR", "127.0.0.1"},
-                                                     {"MASTER_PORT", std::to_string(store->port())},
-                                                     {"RONDO_LAUNCHER", options.program},
-                                                     {"RONDO_EXTERNAL_STORE", "1"},
-                                                     {"RONDO_JOB", fmt::format("{:08x}{:08x}", entropy(), entropy())}});
+  ranks.environment.insert(ranks.environment.end(),
+                           {{"MASTER_ADDR", "127.0.0.1"},
+                            {"MASTER_PORT", std::to_string(for_program ? for_program->port() : store->port())},
+                            {"RONDO_STORE", fmt::format("127.0.0.1:{}", store->port())},
+                            {"RONDO_LAUNCHER", options.program},
+                            {"RONDO_EXTERNAL_STORE", "1"},
+                            {"RONDO_JOB", fmt::format("{:08x}{:08x}", entropy(), entropy())}});
   if (!token.empty()) ranks.environment.emplace_back(kTokenVariable, token);
   if (options.tls) ranks.environment.emplace_back(kTlsVariable, Name(*options.tls));
   // With a token they have it from there, or find ours.
   if (token.empty() && tls.mode == TlsMode::kPsk) ranks.environment.emplace_back(kTlsPskVariable, TlsPskText(tls.psk));
+  if (options.ports) ranks.environment.emplace_back("RONDO_PORTS", options.ports->ToString());
   if (options.timeout) {
     const double timeout_s = std::chrono::duration<double>(*options.timeout).count();
     ranks.environment.emplace_back("RONDO_TIMEOUT", fmt::format("{}", timeout_s));
@@ -96,7 +107,7 @@ Result<int> Launch(const LaunchOptions& options, const Clock& clock) {
   if (!options.tag_output) std::erase_if(ranks.relayed, [](int stream) { return !IsNonBlocking(stream); });
   JobHosts hosts;
   if (spread) {
-    RONDO_ASSIGN(hosts, ReachHosts(options, ranks, clock, signals, output));
+    RONDO_ASSIGN(hosts, ReachHosts(options, ranks, store->port(), clock, signals, output));
     if (hosts.interrupted_by != 0) return 128 + hosts.interrupted_by;
   } else {
     hosts.hosts.push_back(std::make_unique<LocalHost>("", ranks));

@@ -1,15 +1,18 @@
 // Starts the ranks of a job, on this host and on others, and sees them through: what `rondo run -N` and `rondo perf -N`
 // do.
 //
-// Every rank gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and RONDO_JOB (an id new
-// in every launch), RONDO_LAUNCHER and RONDO_EXTERNAL_STORE=1: the launcher itself serves the store there, on a port
-// that the kernel chose, so that no rank has to be first: of the loopback, or, where ranks run on other hosts, of every
-// interface. Variables by which another launcher described this process (of mpirun, srun, torchrun) are taken away from
+// Every rank gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, RONDO_JOB (an id new in every launch),
+// RONDO_LAUNCHER, RONDO_STORE and RONDO_EXTERNAL_STORE=1: the launcher itself serves the store there, on a port that
+// the kernel chose, so that no rank has to be first: of the loopback, or, where ranks run on other hosts, of every
+// interface. MASTER_ADDR and MASTER_PORT are the address of rank 0's host and a port that nothing listens on: where a
+// framework meets by these, its own store is served there by rank 0. The launcher keeps the port from all who do not
+// name it. Variables by which another launcher described this process (of mpirun, srun, torchrun) are taken away from
 // the ranks: what it said is not true of them.
 // RONDO_TOKEN, the job's secret, is made anew for each launch unless this process has one already, which is then handed
 // on; the store is served by it (base/access.h). RONDO_TLS is handed on and the store speaks it too; a pre-shared key
 // comes from the token, and where there is none ranks get RONDO_TLS_PSK, a new one unless this process has one.
-// RONDO_TIMEOUT, in seconds, is added where a timeout is given; rondo perf takes it for its own.
+// RONDO_PORTS is added where a range of ports is given; the store's is one of them. RONDO_TIMEOUT, in seconds, is added
+// where a timeout is given; rondo perf takes it for its own.
 //
 // The first rank that fails ends the others: they get a moment to see it and say what they know, then SIGTERM, then
 // SIGKILL. With keep_going it does not: the others are left alone, for they can rebuild their communicator in the
@@ -19,7 +22,8 @@
 //
 // On other hosts an agent starts them (remote_host.h), by ssh. All hosts must have answered within the timeout before
 // any rank is started. Ranks there find the environment that ssh gives them, our RONDO_ variables and what is exported;
-// MASTER_ADDR is then the address by which that host sees this one, unless one is given.
+// the store's address is then the one by which that host sees this one, unless one is given, and MASTER_ADDR the one to
+// which ssh came on rank 0's host.
 #pragma once
 
 #include <optional>
@@ -28,6 +32,7 @@
 
 #include "base/clock.h"
 #include "base/ids.h"
+#include "base/ports.h"
 #include "base/result.h"
 #include "base/tls.h"
 #include "tools/child_process.h"
@@ -45,11 +50,12 @@ struct LaunchOptions {
   std::optional<Duration> timeout;         // for the ranks to meet, and for each operation
   bool with_token = true;                  // false: the job has none, whatever RONDO_TOKEN says
   std::optional<TlsMode> tls;              // of ranks and store; nullopt: what RONDO_TLS says
+  std::optional<PortRange> ports;          // on which ranks and store listen; nullopt: what RONDO_PORTS says, or any
   bool keep_going = false;                 // a rank that fails does not end the others
   int restarts = 0;                // ranks that fail are started again, so often in all; more than 0 implies keep_going
   std::vector<PlacedHost> places;  // of the ranks; empty, or all of them here: this host
   SshOptions ssh;                  // to the others
-  std::string master_address;      // of the store, where there are others; "": as each of them sees us
+  std::string master_address;      // of this host, where there are others; "": as each of them sees us
   Variables exported;              // for all ranks, beside RONDO_ variables
   Duration last_words = std::chrono::seconds(2);  // from the first failure to SIGTERM
   Duration grace = std::chrono::seconds(5);       // from SIGTERM to SIGKILL

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/log.h"
 #include "base/result.h"
 
 namespace rondo {
@@ -25,6 +26,18 @@ inline int Complain(std::string_view command, std::string_view text, int exit_co
   PrintError("rondo {}: {}\n", command, text);
   return exit_code;
 }
+
+// Puts the library's warnings on stderr, behind the command's name.
+class StderrWarnings final : public Logger {
+ public:
+  explicit StderrWarnings(std::string command) : command_(std::move(command)) {}
+  void Write(LogLevel level, std::string_view text) override {
+    if (level == LogLevel::kWarning) PrintError("rondo {}: {}\n", command_, text);
+  }
+
+ private:
+  const std::string command_;
+};
 
 // Writes `text` to the file that `flag` names, "-" for stdout. kResource.
 Status WriteOutput(const char* flag, const std::string& path, const std::string& text);

@@ -197,7 +197,11 @@ int MeasureAsRank(PerfFlags& flags) {
   }
   InterruptWatch interrupts;
   const SteadyClock clock;
+  // One rank warns for all: what it sees of networks and devices the others mostly see, too.
+  StderrWarnings warnings("perf");
+  const std::optional<Rank> own_rank = flags.rank ? flags.rank : method ? method->rank : std::nullopt;
   ConnectOptions options;
+  if (own_rank.value_or(0) == 0) options.logger = &warnings;
   options.rendezvous = url;
   options.rank = flags.rank;
   options.world_size = flags.world_size;
@@ -206,6 +210,7 @@ int MeasureAsRank(PerfFlags& flags) {
   if (!flags.rank_addresses.empty() && method && method->rank)
     options.addresses = {flags.rank_addresses.at(static_cast<std::size_t>(*method->rank))};
   options.interface = flags.interface;
+  options.ports = flags.ports;
   // Whoever launched us has put it into the environment, with the key.
   if (flags.tls && !flags.launched) options.tls = TlsOptions{.mode = *flags.tls};
   options.path = PathOf(flags.transport);
@@ -237,6 +242,7 @@ int MeasureOnLocalRanks(const PerfFlags& flags) {
   launch.command = CommandOfARank(flags.command_line);
   launch.program = "rondo perf";
   launch.tls = flags.tls;
+  launch.ports = flags.ports;
   launch.tag_output = false;  // rank 0 alone prints, and errors name their rank
   launch.explained_exit_code = kExitFailed;
   const SteadyClock clock;

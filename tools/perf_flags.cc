@@ -248,6 +248,7 @@ void AddRanks(CLI::App& perf, PerfFlags& flags) {
       "tcp");
   for (CLI::Option* other : {address, interface, ib_dev}) each->excludes(other);
   for (const char* other : {"--rendezvous", "--rank", "--world-size"}) each->excludes(perf.get_option(other));
+  AddPorts(perf, flags.ports);
   AddTls(perf, flags.tls);
   AddSeconds(
       perf, "--timeout", [&flags](Duration timeout) { flags.given_timeout = timeout; },

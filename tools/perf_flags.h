@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/ids.h"
+#include "base/ports.h"
 #include "base/result.h"
 #include "base/tls.h"
 #include "tools/integrity_flags.h"
@@ -36,6 +37,7 @@ struct PerfFlags {
   std::vector<std::string> addresses;
   std::vector<std::string> rank_addresses;  // one local rank each
   std::string interface;
+  std::optional<PortRange> ports;
   std::vector<std::string> rdma_ports;
   std::optional<TlsMode> tls;
   std::optional<Duration> given_timeout;

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -243,7 +244,9 @@ int RunAgent(const Environment& environment, const Clock& clock) {
   AgentStream launcher(TakeStandardStream(STDIN_FILENO), TakeStandardStream(STDOUT_FILENO));
   const std::string connection = environment("SSH_CONNECTION").value_or("");
   launcher.SendRaw(kAgentMagic);
-  launcher.Send({AgentWordKind::kHello, {std::string(kRondoVersion), connection.substr(0, connection.find(' '))}});
+  std::string caller, caller_port, own;  // "10.0.0.1 51234 10.0.0.2 22"
+  std::istringstream(connection) >> caller >> caller_port >> own;
+  launcher.Send({AgentWordKind::kHello, {std::string(kRondoVersion), caller, own}});
   return Agent(launcher, signals, clock, guard).Run();
 }
 

@@ -136,6 +136,7 @@ Status RemoteHost::Take(const AgentWord& word) {
                     kRondoVersion);
       }
       RONDO_ASSIGN(caller_, word.Text(1));
+      RONDO_ASSIGN(own_address_, word.Text(2));
       greeted_ = true;
       return {};
     }

@@ -41,6 +41,8 @@ class RemoteHost final : public RankHost {
   bool greeted() const { return greeted_; }
   // This host's address as that one sees it; "" where ssh does not tell. REQUIRES: greeted().
   const std::string& caller() const { return caller_; }
+  // The address of that host to which ssh came; likewise.
+  const std::string& own_address() const { return own_address_; }
   void Order(const AgentJob& job);
   bool ready() const { return ready_; }
 
@@ -86,6 +88,7 @@ class RemoteHost final : public RankHost {
   bool greeted_ = false;
   bool ready_ = false;
   std::string caller_;
+  std::string own_address_;
   std::optional<Error> failure_;
   std::set<Rank> running_;
   std::map<Rank, std::size_t> unread_;  // bytes given to a rank, of which its agent has not said that it took them

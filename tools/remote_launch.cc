@@ -73,6 +73,14 @@ Result<std::string> StoreAddress(const LaunchOptions& options, const RemoteHost&
   return caller;
 }
 
+// Where the program's own store is served, if it has one: on rank 0's host, as that is seen from others. "": here, or
+// ssh does not tell.
+std::string ProgramAddress(const std::vector<JobPlace>& remote, const std::vector<RemoteHost*>& others) {
+  for (std::size_t i = 0; i < others.size(); ++i)
+    if (remote[i].ranks.first == 0 && remote[i].ranks.count > 0) return others[i]->own_address();
+  return "";
+}
+
 // The ranks that run here should find the store by an address that is of use to others, too.
 std::string StoreAddressHere(const LaunchOptions& options, const std::vector<RemoteHost*>& others, const Clock& clock) {
   if (!options.master_address.empty()) return options.master_address;
@@ -108,8 +116,8 @@ Result<AgentJob> JobOf(const LaunchOptions& options, const RankProcessOptions& r
 
 }  // namespace
 
-Result<JobHosts> ReachHosts(const LaunchOptions& options, const RankProcessOptions& ranks, const Clock& clock,
-                            const SignalFd& signals, TaggedOutput& output) {
+Result<JobHosts> ReachHosts(const LaunchOptions& options, const RankProcessOptions& ranks, std::uint16_t store_port,
+                            const Clock& clock, const SignalFd& signals, TaggedOutput& output) {
   const Duration patience = options.timeout.value_or(kPatience);
   const TimePoint deadline = Later(clock.Now(), patience);
   RONDO_ASSIGN(AgentJob job, JobOf(options, ranks));
@@ -124,16 +132,21 @@ Result<JobHosts> ReachHosts(const LaunchOptions& options, const RankProcessOptio
   }
   RONDO_ASSIGN(reached.interrupted_by, Await(others, &RemoteHost::greeted, deadline, clock, signals));
   if (reached.interrupted_by != 0) return reached;
+  const std::string of_program = ProgramAddress(reached.places, others);
+  const auto set_addresses = [&](Variables& variables, const std::string& ours) {
+    SetVariable(variables, "MASTER_ADDR", of_program.empty() ? ours : of_program);
+    SetVariable(variables, "RONDO_STORE", HostPort{.host = ours, .port = store_port}.ToString());
+  };
   for (RemoteHost* host : others) {
     RONDO_ASSIGN(const std::string address, StoreAddress(options, *host, clock));
-    SetVariable(job.environment, "MASTER_ADDR", address);
+    set_addresses(job.environment, address);
     host->Order(job);
   }
   RONDO_ASSIGN(reached.interrupted_by, Await(others, &RemoteHost::ready, deadline, clock, signals));
   for (const PlacedHost& place : options.places) {
     if (!place.here) continue;
     RankProcessOptions here = ranks;
-    SetVariable(here.environment, "MASTER_ADDR", StoreAddressHere(options, others, clock));
+    set_addresses(here.environment, StoreAddressHere(options, others, clock));
     reached.hosts.push_back(std::make_unique<LocalHost>(place.host.name, std::move(here)));
     reached.places.push_back({reached.hosts.back().get(), place.ranks});
   }

@@ -23,10 +23,10 @@ struct JobHosts {
 };
 
 // Every host of options.places, ready to start its ranks, within options.timeout (60 s where there is none). `ranks`:
-// what all of them have in common, without the store's address. The first host that fails is the error, by name:
+// what all of them have in common, without addresses. The first host that fails is the error, by name:
 // kUnreachable, kTimeout, kVersionMismatch, kInvalidArgument (no ssh here; no rondo or no such working directory
 // there).
-Result<JobHosts> ReachHosts(const LaunchOptions& options, const RankProcessOptions& ranks, const Clock& clock,
-                            const SignalFd& signals, TaggedOutput& output);
+Result<JobHosts> ReachHosts(const LaunchOptions& options, const RankProcessOptions& ranks, std::uint16_t store_port,
+                            const Clock& clock, const SignalFd& signals, TaggedOutput& output);
 
 }  // namespace rondo

@@ -130,7 +130,10 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
       "Every rank finds in its environment:\n"
       "  RANK, WORLD_SIZE              which rank it is, of how many\n"
       "  LOCAL_RANK, LOCAL_WORLD_SIZE  the same among those on its host\n"
-      "  MASTER_ADDR, MASTER_PORT      where rondo run serves the store in which they meet\n"
+      "  RONDO_STORE                   where rondo run serves the store in which they meet, HOST:PORT\n"
+      "  MASTER_ADDR, MASTER_PORT      rank 0's host and a port there that is theirs: for a store of their framework, "
+      "as\n"
+      "                                torch's env:// serves one\n"
       "  RONDO_LAUNCHER                rondo run\n"
       "  RONDO_EXTERNAL_STORE          1: no rank is to serve it\n"
       "  RONDO_JOB                     an id new in every launch\n"
@@ -139,6 +142,7 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
       "                                or use its store (docs/SECURITY.md)\n"
       "  RONDO_TLS                     the word of --tls; the key for psk comes from RONDO_TOKEN unless RONDO_TLS_PSK\n"
       "                                says one, and with --no-token RONDO_TLS_PSK is new in every launch\n"
+      "  RONDO_PORTS                   the range of --ports, where that is given\n"
       "  RONDO_TIMEOUT                 the seconds of --timeout, where that is given\n"
       "  RONDO_JOIN, RONDO_RESTART     of a rank that was started again: 1, and the how manyth restart it is\n"
       "What a launcher around it said of rondo run itself (its rank under mpirun, srun, torchrun) they do not find.\n"
@@ -172,6 +176,7 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
       "For all hosts to answer, for the ranks to meet, and for each operation, as RONDO_TIMEOUT (default: theirs; "
       "rondo perf has 60)");
   AddTls(*run, flags->launch.tls);
+  AddPorts(*run, flags->launch.ports);
   AddSeconds(
       *run, "--grace", [flags](Duration grace) { flags->launch.grace = grace; },
       "From SIGTERM to SIGKILL for ranks that do not end (default 5)");

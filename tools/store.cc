@@ -10,7 +10,6 @@
 #include <string>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "collectives/connect.h"
 #include "rendezvous/job_token.h"
 #include "rendezvous/net_address.h"
@@ -25,15 +24,8 @@ namespace {
 
 constexpr Duration kNamePatience = std::chrono::seconds(10);
 
-class StderrLogger final : public Logger {
- public:
-  void Write(LogLevel level, std::string_view text) override {
-    if (level == LogLevel::kWarning) PrintError("rondo store: {}\n", text);
-  }
-};
-
 // Serves until SIGINT or SIGTERM and gives the exit code.
-int Serve(const HostPort& address, const std::string& job, std::shared_ptr<const JobToken> token,
+int Serve(const HostPort& address, PortRange ports, const std::string& job, std::shared_ptr<const JobToken> token,
           std::shared_ptr<const TlsContext> tls) {
   // Taken by sigwait below; blocked before the server's thread starts, which inherits this.
   sigset_t ends;
@@ -42,10 +34,11 @@ int Serve(const HostPort& address, const std::string& job, std::shared_ptr<const
   sigaddset(&ends, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);
 
-  StderrLogger logger;
+  StderrWarnings logger("store");
   TcpStoreServer::Options options;
   options.host = address.host == "*" ? "" : address.host;
   options.port = address.port;
+  options.ports = ports;
   options.job = job;
   options.token = std::move(token);
   options.deadline = SteadyClock().Now() + kNamePatience;
@@ -89,7 +82,9 @@ void AddStoreCommand(CLI::App& app, int& exit_code) {
       "How many strangers were dropped, and who was refused, is said at the end.");
   command
       ->add_option("--listen", flags->listen,
-                   "Address to serve, HOST:PORT or [IPV6]:PORT; host * is every interface, port 0 any free one")
+                   "Address to serve, HOST:PORT or [IPV6]:PORT; host * is every interface, port 0 any free one (of "
+                   "variable RONDO_PORTS, "
+                   "where that is set)")
       ->required()
       ->type_name("HOST:PORT");
   command->add_option("--job", flags->job, "Serve processes of this job only (default: of any)")->type_name("ID");
@@ -107,6 +102,12 @@ void AddStoreCommand(CLI::App& app, int& exit_code) {
       exit_code = kExitWrongUsage;
       return;
     }
+    const auto ports = PortsIn(ProcessEnvironment);
+    if (!ports) {
+      PrintError("rondo store: {}\n", ports.error().message());
+      exit_code = kExitWrongUsage;
+      return;
+    }
     std::optional<TlsOptions> given;
     if (flags->tls) given = TlsOptions{.mode = *flags->tls};
     const auto tls = FindTls(given, ProcessEnvironment, token->get()).and_then(TlsContext::Make);
@@ -115,7 +116,7 @@ void AddStoreCommand(CLI::App& app, int& exit_code) {
       exit_code = kExitWrongUsage;
       return;
     }
-    exit_code = Serve(*address, flags->job, *token, *tls);
+    exit_code = Serve(*address, ports->value_or(PortRange{}), flags->job, *token, *tls);
   });
 }
 

@@ -136,6 +136,9 @@ class Endpoint {
   // The peers with which a control connection stands or is being made. Includes those that connected to us.
   virtual std::vector<Rank> ControlPeers() const = 0;
 
+  // Whether a control connection with that peer stands: not one that is still being made, nor one that has ended.
+  virtual bool IsConnected(Rank peer) const = 0;
+
   // Whether everything given to SendControl has left this process, or never will because its connection has ended.
   virtual bool ControlFlushed() const = 0;
 

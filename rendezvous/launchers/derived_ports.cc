@@ -8,19 +8,28 @@
 namespace rondo {
 namespace {
 
-constexpr std::uint64_t kFirst = 20000;
-constexpr std::uint64_t kCount = 10000;
+constexpr PortRange kUsual{.first = 20000, .last = 29999};
 
 }  // namespace
 
-std::vector<std::uint16_t> DerivedPorts(std::string_view job, std::uint16_t avoid) {
-  std::vector<std::uint16_t> ports;
-  // Two jobs whose first ports coincide need not share the second: a new digest of the digest each time.
-  for (std::uint64_t digest = Digest(job); ports.size() < kDerivedPorts; digest = Digest(std::to_string(digest))) {
-    const auto port = static_cast<std::uint16_t>(kFirst + digest % kCount);
-    if (port != avoid && std::find(ports.begin(), ports.end(), port) == ports.end()) ports.push_back(port);
+std::vector<std::uint16_t> DerivedPorts(std::string_view job, std::uint16_t avoid, PortRange ports) {
+  const PortRange range = ports.IsSet() ? ports : kUsual;
+  const auto count = static_cast<std::uint64_t>(range.count());
+  const bool avoids = avoid >= range.first && avoid <= range.last;
+  const std::uint64_t most = std::min<std::uint64_t>(kDerivedPorts, count - (avoids ? 1 : 0));
+  std::vector<std::uint16_t> derived;
+  const auto add = [&](std::uint64_t number) {
+    const auto port = static_cast<std::uint16_t>(range.first + number % count);
+    if (port != avoid && std::find(derived.begin(), derived.end(), port) == derived.end()) derived.push_back(port);
+  };
+  // Two jobs whose first ports coincide need not share the second: a new digest of the digest each time. In a range
+  // that is hardly larger they are one after the other.
+  std::uint64_t digest = Digest(job);
+  while (derived.size() < most) {
+    add(digest);
+    digest = count > 8 * kDerivedPorts ? Digest(std::to_string(digest)) : digest + 1;
   }
-  return ports;
+  return derived;
 }
 
 }  // namespace rondo

@@ -28,6 +28,18 @@ std::string Launched::Describe() const {
                      remark.empty() ? "" : fmt::format(" ({})", remark));
 }
 
+std::string Launched::IfNotMeant() const {
+  if (world_size < 2) return "";
+  const bool slurm = command.starts_with("srun");
+  return fmt::format(
+      "This process may be no rank: the variables {} made it rank {} of {} of {} ({}), and {} has them as well and "
+      "hands "
+      "them on to what is started in it by hand. Start all ranks by {} COMMAND, or this one alone "
+      "by rondo run -N 1 -- COMMAND, which takes these variables away",
+      rank_variables, rank, world_size, launcher, evidence,
+      slurm ? "the shell of an allocation (srun --pty)" : "a shell that it opened", command);
+}
+
 std::string JobId(const std::string& text) {
   if (text.size() <= kMaxJobIdBytes) return text;
   return fmt::format("{}...{:016x}", text.substr(0, kMaxJobIdBytes - 19), Digest(text));

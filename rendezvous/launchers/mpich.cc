@@ -1,5 +1,7 @@
 #include "rendezvous/launchers/mpich.h"
 
+#include <fmt/core.h>
+
 #include "rendezvous/launchers/variables.h"
 
 namespace rondo {
@@ -13,6 +15,7 @@ Result<std::optional<Launched>> FindMpich(const Environment& environment, const 
   if (!system.is_socket(fd)) return std::nullopt;
   RONDO_ASSIGN(Launched launch, variables.Ranks("PMI_RANK", "PMI_SIZE"));
   RONDO_TRY(variables.LocalRanks("MPI_LOCALRANKID", "MPI_LOCALNRANKS", launch));
+  launch.command = fmt::format("mpiexec -n {}", launch.world_size);
   launch.evidence = "PMI_FD";
   launch.way = Launched::Way::kPmi1;
   launch.fd = fd;

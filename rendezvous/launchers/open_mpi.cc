@@ -1,5 +1,7 @@
 #include "rendezvous/launchers/open_mpi.h"
 
+#include <fmt/core.h>
+
 #include <string_view>
 
 #include "rendezvous/launchers/variables.h"
@@ -23,6 +25,7 @@ Result<std::optional<Launched>> FindOpenMpi(const Environment& environment, cons
   if (!variables.Has("OMPI_COMM_WORLD_RANK")) return std::nullopt;
   RONDO_ASSIGN(Launched launch, variables.Ranks("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"));
   RONDO_TRY(variables.LocalRanks("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", launch));
+  launch.command = fmt::format("mpirun -n {}", launch.world_size);
   launch.evidence = "OMPI_COMM_WORLD_RANK";
   auto name = variables.Optional("PMIX_NAMESPACE");
   if (!name) {

@@ -1,9 +1,12 @@
 #include "rendezvous/launchers/rondo_run.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 
 #include "rendezvous/launchers/variables.h"
+#include "rendezvous/net_address.h"
 
 namespace rondo {
 namespace {
@@ -26,12 +29,19 @@ Result<std::optional<Launched>> FindRondoRun(const Environment& environment) {
   const LauncherVariables variables(environment, *launcher);
   RONDO_ASSIGN(Launched launch, variables.Ranks("RANK", "WORLD_SIZE"));
   RONDO_TRY(variables.LocalRanks("LOCAL_RANK", "LOCAL_WORLD_SIZE", launch));
-  RONDO_ASSIGN(launch.host, variables.Text("MASTER_ADDR"));
-  RONDO_ASSIGN(const std::uint16_t port, variables.Port("MASTER_PORT"));
+  RONDO_ASSIGN(const std::string store, variables.Text("RONDO_STORE"));
+  const auto place = ParseHostPort(store);
+  if (!place) {
+    return Fail(place.error().With([&](ErrorDetails& details) {
+      details.message = fmt::format("variable RONDO_STORE of {}: {}", *launcher, details.message);
+    }));
+  }
+  launch.host = place->host;
   RONDO_ASSIGN(const std::string job, variables.Text("RONDO_JOB"));
+  launch.command = fmt::format("rondo run -N {} --", launch.world_size);
   launch.evidence = "RONDO_LAUNCHER";
   launch.job = JobId(job);
-  launch.ports = {port};
+  launch.ports = {place->port};
   launch.external_store = true;
   return launch;
 }

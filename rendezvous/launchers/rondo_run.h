@@ -1,5 +1,6 @@
-// rondo run and rondo perf -N, recognised by RONDO_LAUNCHER: they serve the store themselves, at MASTER_ADDR and
-// MASTER_PORT, and name the job in RONDO_JOB.
+// rondo run and rondo perf -N, recognised by RONDO_LAUNCHER: they serve the store themselves, at RONDO_STORE
+// (MASTER_ADDR and MASTER_PORT are left to the program, whose framework may serve a store of its own there), and name
+// the job in RONDO_JOB.
 #pragma once
 
 #include <optional>

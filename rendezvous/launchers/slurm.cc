@@ -1,9 +1,10 @@
 #include "rendezvous/launchers/slurm.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 
-#include "rendezvous/launchers/derived_ports.h"
 #include "rendezvous/launchers/variables.h"
 #include "rendezvous/membership.h"
 
@@ -54,6 +55,7 @@ Result<std::optional<Launched>> FindSlurm(const Environment& environment, const 
   RONDO_ASSIGN(Launched launch, variables.Ranks("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"));
   RONDO_TRY(CountLocalRanks(variables, launch));
   launch.evidence = "SLURM_STEP_ID";
+  launch.command = fmt::format("srun -n {}", launch.world_size);
   RONDO_ASSIGN(const std::string job, variables.Text("SLURM_JOB_ID"));
   // A job that Slurm starts again keeps its number.
   launch.job =
@@ -81,7 +83,7 @@ Result<std::optional<Launched>> FindSlurm(const Environment& environment, const 
     launch.remark = loads.error().message();
   }
   RONDO_ASSIGN(launch.host, HostOfRank0(variables, launch));
-  launch.ports = DerivedPorts(launch.job);
+  RONDO_TRY(variables.DerivePorts(launch));
   return launch;
 }
 

@@ -1,6 +1,5 @@
 #include "rendezvous/launchers/torchrun.h"
 
-#include "rendezvous/launchers/derived_ports.h"
 #include "rendezvous/launchers/variables.h"
 
 namespace rondo {
@@ -13,11 +12,13 @@ Result<std::optional<Launched>> FindTorchrun(const Environment& environment) {
   RONDO_TRY(variables.LocalRanks("LOCAL_RANK", "LOCAL_WORLD_SIZE", launch));
   RONDO_ASSIGN(const std::string host, variables.Text("MASTER_ADDR"));
   RONDO_ASSIGN(const std::uint16_t port, variables.Port("MASTER_PORT"));
+  launch.command = "torchrun";
   launch.evidence = "TORCHELASTIC_RUN_ID";
   // The run's id alone is "none" for every job that was given none.
   launch.job = JobId(fmt::format("torchrun/{}/{}:{}", *run, host, port));
   launch.host = launch.one_host() ? "127.0.0.1" : host;
-  launch.ports = DerivedPorts(launch.job, port);
+  launch.avoided_port = port;
+  RONDO_TRY(variables.DerivePorts(launch));
   launch.remark = fmt::format("MASTER_PORT={} is PyTorch's", port);
   return launch;
 }

@@ -1,5 +1,7 @@
 #include "rendezvous/launchers/variables.h"
 
+#include "base/ports.h"
+#include "rendezvous/launchers/derived_ports.h"
 #include "rendezvous/membership.h"
 
 namespace rondo {
@@ -22,11 +24,28 @@ Result<std::uint16_t> LauncherVariables::Port(const std::string& name) const {
   return static_cast<std::uint16_t>(port);
 }
 
+Status LauncherVariables::DerivePorts(Launched& launch) const {
+  PortRange ports;
+  if (const auto text = Optional("RONDO_PORTS")) {
+    auto range = ParsePortRange(*text);
+    if (!range) {
+      return Fail(range.error().With(
+          [](ErrorDetails& details) { details.message = "variable RONDO_PORTS: " + details.message; }));
+    }
+    ports = *range;
+  }
+  launch.ports = DerivedPorts(launch.job, launch.avoided_port, ports);
+  if (!launch.ports.empty()) return {};
+  return Fail(ErrorCode::kInvalidArgument, "variable RONDO_PORTS has only port {}, which is another program's under {}",
+              launch.avoided_port, launcher_);
+}
+
 Result<Launched> LauncherVariables::Ranks(const std::string& rank, const std::string& world_size) const {
   Launched launch;
   launch.launcher = launcher_;
   RONDO_ASSIGN(launch.world_size, Number(world_size, 1, kMaxWorldSize));
   RONDO_ASSIGN(launch.rank, Number(rank, 0, launch.world_size - 1));
+  launch.rank_variables = fmt::format("{} and {}", rank, world_size);
   return launch;
 }
 

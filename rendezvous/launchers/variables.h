@@ -28,6 +28,10 @@ class LauncherVariables {
   Result<int> Number(const std::string& name, int low, int high) const;
   Result<std::uint16_t> Port(const std::string& name) const;
 
+  // The ports that the ranks of `launch` derive from its job, in RONDO_PORTS where that is set. kInvalidArgument: it is
+  // no range.
+  Status DerivePorts(Launched& launch) const;
+
   // A launch with its rank, within its world size, from these variables.
   Result<Launched> Ranks(const std::string& rank, const std::string& world_size) const;
   // The ranks on this host, as far as these variables exist.

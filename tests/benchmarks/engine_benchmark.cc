@@ -88,6 +88,7 @@ class NullEndpoint final : public Endpoint {
   void Wake() override {}
   bool SendControl(Rank, const ControlMessage&) override { return true; }
   std::vector<Rank> ControlPeers() const override { return {}; }
+  bool IsConnected(Rank) const override { return false; }
   bool ControlFlushed() const override { return true; }
   std::string_view TransportTo(Rank) const override { return "null"; }
   std::string DescribePeer(Rank) const override { return "null"; }

@@ -21,6 +21,7 @@
 #include "tests/communicator/ranks.h"
 #include "tests/support/fault_row.h"
 #include "tests/support/passing_transport.h"
+#include "transport/tcp/tcp.h"
 
 namespace rondo {
 namespace waiting_test {
@@ -175,6 +176,37 @@ TEST_CASE("ranks that wait for one another all name the silent one whom one of t
     }
     told.arrive_and_wait();
   });
+}
+
+TEST_CASE(
+    "a timeout says of a peer that was never connected how far that is, and not that it is connected and silent") {
+  std::vector<std::shared_ptr<Transport>> transports;
+  for (int rank = 0; rank < 2; ++rank) {
+    TcpOptions tcp;
+    tcp.job = "waiting";
+    tcp.host_id = "here";
+    tcp.addresses = {"127.0.0.1"};
+    auto transport = MakeTcpTransport(std::move(tcp));
+    REQUIRE(transport);
+    transports.push_back(std::move(*transport));
+  }
+  CommunicatorOptions options;  // of rank 0; rank 1 listens, and has no communicator yet
+  options.rank = 0;
+  for (const auto& transport : transports)
+    options.peers.push_back({.host = "host", .host_id = "here", .pid = 1, .address = transport->Address()});
+  options.transport = transports[0];
+  const auto communicator = Communicator::Create(std::move(options));
+  REQUIRE(communicator);
+  float value = 1;
+  const Status status = (*communicator)
+                            ->AllReduce(&value, &value, 1, DataType::kFloat32, ReduceOp::kSum,
+                                        {.timeout = std::chrono::milliseconds(300)});
+  REQUIRE(!status);
+  CAPTURE(TextOf(status));
+  CHECK(status.error().code() == ErrorCode::kTimeout);
+  CHECK(TextOf(status).find("not connected: 127.0.0.1:") != std::string::npos);
+  CHECK(TextOf(status).find("it answered, but has not opened the communicator yet") != std::string::npos);
+  CHECK(TextOf(status).find("connected and silent") == std::string::npos);
 }
 
 TEST_CASE("an operation queued behind a longer one still ends within its own timeout") {

@@ -254,7 +254,7 @@ TEST_CASE("a listener that refuses is named with every address tried and the rea
   StateFault(24, job.proxy().counters().refused.count(), {status}, {.took = job.took()});
   REQUIRE_FALSE(status.has_value());
   CHECK(status.error().culprit() == 0);
-  CHECK(Has(status, "nobody listens at any of its addresses: 127.0.0.1:"));
+  CHECK(Has(status, "every address of it refuses them: 127.0.0.1:"));
   CHECK(Has(status, "Connection refused"));
 }
 
@@ -269,7 +269,7 @@ TEST_CASE("a listener that accepts and never answers is named with its address, 
   REQUIRE_FALSE(status.has_value());
   CHECK(status.error().culprit() == 0);
   CHECK(Has(status, "127.0.0.1:"));
-  CHECK(Has(status, "connected, but nobody answered the handshake"));
+  CHECK(Has(status, "connected, but the handshake was not answered"));
 }
 
 }  // namespace lane_faults_test

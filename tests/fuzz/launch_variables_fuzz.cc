@@ -57,7 +57,7 @@ Corpus HarnessCorpus() {
       "MASTER_ADDR=127.0.0.1\nMASTER_PORT=29500\nTORCHELASTIC_USE_AGENT_STORE=True\n");
   seeds.emplace_back(
       "RONDO_LAUNCHER=rondo run\nRANK=1\nWORLD_SIZE=2\nMASTER_ADDR=127.0.0.1\nMASTER_PORT=29500\n"
-      "RONDO_JOB=j\n");
+      "RONDO_STORE=127.0.0.1:29501\nRONDO_JOB=j\n");
   return {.seeds = std::move(seeds),
           .words = {"SLURM_", "PMI_", "OMPI_COMM_WORLD_", "PMIX_", "TORCHELASTIC_RUN_ID=", "RONDO_LAUNCHER=", "(x",
                     "[0-", "65536", "=-1\n"}};

@@ -54,7 +54,8 @@ const Variables kRondoRun{{"RONDO_LAUNCHER", "rondo run"},
                           {"LOCAL_RANK", "1"},
                           {"LOCAL_WORLD_SIZE", "2"},
                           {"MASTER_ADDR", "127.0.0.1"},
-                          {"MASTER_PORT", "40001"},
+                          {"MASTER_PORT", "40002"},
+                          {"RONDO_STORE", "127.0.0.1:40001"},
                           {"RONDO_JOB", "a1b2"},
                           {"RONDO_EXTERNAL_STORE", "1"}};
 
@@ -194,6 +195,50 @@ TEST_CASE("torchrun: MASTER_PORT is PyTorch's, so ours is derived from the run")
         Found(With(kTorchrun, {{"TORCHELASTIC_RUN_ID", long_id + "2"}})).job);
 }
 
+TEST_CASE("a rank whose others never came may be none: it is told which variables made it one, and two ways out") {
+  struct Row {
+    Variables variables;
+    std::vector<std::string> says;
+  };
+  const std::vector<Row> rows{
+      {kSlurm,
+       {"SLURM_PROCID and SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID", "rank 5 of 11",
+        "the shell of an allocation (srun --pty)", "srun -n 11 COMMAND"}},
+      {kOpenMpi, {"OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE", "a shell that it opened", "mpirun -n 2 COMMAND"}},
+      {kMpich, {"PMI_RANK and PMI_SIZE", "PMI_FD", "mpiexec -n 2 COMMAND"}},
+      {kTorchrun, {"rank 1 of 4", "RANK and WORLD_SIZE", "TORCHELASTIC_RUN_ID", "torchrun COMMAND"}},
+      {kRondoRun, {"RANK and WORLD_SIZE", "RONDO_LAUNCHER", "rondo run -N 2 -- COMMAND"}},
+  };
+  for (const Row& row : rows) {
+    const std::string text = Found(row.variables).IfNotMeant();
+    CAPTURE(text);
+    for (const std::string& part : row.says) CHECK_MESSAGE(Contains(text, part), part);
+    CHECK(Contains(text, "this one alone by rondo run -N 1 -- COMMAND"));
+  }
+  CHECK(Found(With(kOpenMpi, {{"OMPI_COMM_WORLD_RANK", "0"},
+                              {"OMPI_COMM_WORLD_SIZE", "1"},
+                              {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                              {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}))
+            .IfNotMeant()
+            .empty());  // it is alone anyway
+}
+
+TEST_CASE("ports that ranks derive from their job are of the range that RONDO_PORTS names") {
+  const Launched launch = Found(With(kSlurm, {{"RONDO_PORTS", "41000-41099"}}));
+  CHECK(launch.ports == DerivedPorts(launch.job, 0, {.first = 41000, .last = 41099}));
+  CHECK(launch.ports.size() == kDerivedPorts);
+  for (const std::uint16_t port : launch.ports) CHECK((port >= 41000 && port <= 41099));
+  // Torch's own port is left out, also where few others are left, and none.
+  const Launched torchrun = Found(With(kTorchrun, {{"RONDO_PORTS", "29399-29401"}}));
+  CHECK(std::set<std::uint16_t>(torchrun.ports.begin(), torchrun.ports.end()) == std::set<std::uint16_t>{29399, 29401});
+  const auto none = Find(With(kTorchrun, {{"RONDO_PORTS", "29400"}}));
+  REQUIRE(!none);
+  CHECK(Contains(none.error().message(), "RONDO_PORTS has only port 29400"));
+  const auto wrong = Find(With(kSlurm, {{"RONDO_PORTS", "a-b"}}));
+  REQUIRE(!wrong);
+  CHECK(Contains(wrong.error().message(), "variable RONDO_PORTS: wants FIRST-LAST"));
+}
+
 TEST_CASE("rondo run serves the store itself and names the job") {
   const Launched launch = Found(kRondoRun);
   CHECK(launch.way == Way::kTcp);
@@ -257,6 +302,8 @@ TEST_CASE("A launcher that leaves a variable out, or sets it wrongly, is named w
       {Without(kTorchrun, "MASTER_ADDR"), {"torchrun", "MASTER_ADDR is missing"}},
       {With(kTorchrun, {{"MASTER_PORT", "99999"}}), {"MASTER_PORT of torchrun is '99999'"}},
       {Without(kRondoRun, "RONDO_JOB"), {"rondo run", "RONDO_JOB is missing"}},
+      {Without(kRondoRun, "RONDO_STORE"), {"rondo run", "RONDO_STORE is missing"}},
+      {With(kRondoRun, {{"RONDO_STORE", "127.0.0.1"}}), {"variable RONDO_STORE of rondo run", "lacks ':PORT'"}},
   };
   for (const Row& row : rows) {
     const auto launch = Find(row.variables);

@@ -191,7 +191,8 @@ TEST_CASE("A place that was given by hand goes before the launcher's; ranks are 
 
 TEST_CASE("What rondo run and torchrun say of themselves is not by hand") {
   const Variables inner{{"RONDO_LAUNCHER", "rondo run"}, {"RANK", "0"},        {"WORLD_SIZE", "1"},
-                        {"MASTER_ADDR", "127.0.0.1"},    {"MASTER_PORT", "1"}, {"RONDO_JOB", "a"}};
+                        {"MASTER_ADDR", "127.0.0.1"},    {"MASTER_PORT", "1"}, {"RONDO_JOB", "a"},
+                        {"RONDO_STORE", "127.0.0.1:2"}};
   const auto method = Parse("env://", With(kSrun, inner));
   REQUIRE(method);
   CHECK(method->rank == 1);

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <barrier>
 #include <memory>
 #include <string>
@@ -276,6 +277,66 @@ TEST_CASE("Who gives up first ends the meeting for those with more patience") {
     CHECK_SAYS(result.error(), "absent: 2");
   }
   CHECK(kClock.Now() - before < std::chrono::seconds(10));
+}
+
+TEST_CASE("Who waited alone is told what that may mean; who was not alone is not") {
+  ForEachStore([](StoreWorld& world) {
+    JoinOptions alone = OptionsOf(Number(0, 2));
+    alone.deadline = InMs(300);
+    alone.if_alone = "perhaps it is no rank";
+    const auto store = world.Open();
+    const auto result = Join(*store, kClock, alone);
+    REQUIRE_FALSE(result);
+    CHECK(result.error().code() == ErrorCode::kRendezvousTimeout);
+    CHECK_SAYS(result.error(), "absent: 1");
+    CHECK_SAYS(result.error(), ". perhaps it is no rank");
+  });
+  MemoryWorld world;
+  std::vector<std::thread> threads;
+  std::array<std::string, 2> texts;
+  for (const int rank : {0, 1}) {
+    threads.emplace_back([&, rank] {
+      JoinOptions options = OptionsOf(Number(rank, 3));
+      options.deadline = InMs(500);
+      options.if_alone = "perhaps it is no rank";
+      const auto store = world.Open();
+      const auto result = Join(*store, kClock, options);
+      if (!result) texts[static_cast<std::size_t>(rank)] = result.error().ToString();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& text : texts) {
+    CHECK(text.find("absent: 2") != std::string::npos);
+    CHECK(text.find("perhaps") == std::string::npos);
+  }
+}
+
+TEST_CASE("A process that cannot take part ends the meeting for all others, by its name and for its reason") {
+  ForEachStore([](StoreWorld& world) {
+    const Error why(ErrorCode::kResource, "no descriptor is left");
+    std::vector<std::thread> threads;
+    std::vector<Result<Membership>> results(2, Fail(ErrorCode::kInternal, "did not run"));
+    std::barrier<> opened(3);
+    for (const int rank : {0, 2}) {
+      threads.emplace_back([&, rank] {
+        const auto store = world.Open();
+        opened.arrive_and_wait();
+        results[static_cast<std::size_t>(rank / 2)] = Join(*store, kClock, OptionsOf(Number(rank, 3)));
+      });
+    }
+    const auto store = world.Open();
+    opened.arrive_and_wait();
+    const Error own = EndMeeting(*store, kClock, OptionsOf(Number(1, 3)), why);
+    for (std::thread& thread : threads) thread.join();
+    CHECK(own.code() == ErrorCode::kResource);
+    for (const auto& result : results) {
+      REQUIRE_FALSE(result);
+      CHECK(result.error().code() == ErrorCode::kResource);
+      CHECK(result.error().culprit() == 1);
+      CHECK(result.error().details().host == "host1");
+      CHECK_SAYS(result.error(), "rank 1, host host1, pid 101 cannot take part: no descriptor is left");
+    }
+  });
 }
 
 TEST_CASE("A store that holds the meeting of an earlier run is refused as stale; a new generation is not") {

@@ -28,6 +28,7 @@ class PassingEndpoint : public Endpoint {
   void Wake() override { inner_->Wake(); }
   bool SendControl(Rank peer, const ControlMessage& message) override { return inner_->SendControl(peer, message); }
   std::vector<Rank> ControlPeers() const override { return inner_->ControlPeers(); }
+  bool IsConnected(Rank peer) const override { return inner_->IsConnected(peer); }
   bool ControlFlushed() const override { return inner_->ControlFlushed(); }
   std::string_view TransportTo(Rank peer) const override { return inner_->TransportTo(peer); }
   std::string DescribePeer(Rank peer) const override { return inner_->DescribePeer(peer); }

@@ -10,9 +10,11 @@
 #include <thread>
 
 #include "tests/support/fault_row.h"
+#include "tests/support/own_places.h"
 #include "tests/transport_tcp/caller.h"
 #include "tests/transport_tcp/world.h"
 #include "transport/tcp/address.h"
+#include "transport/tcp/socket.h"
 
 namespace rondo::test {
 namespace endpoint_test {
@@ -234,6 +236,94 @@ TEST_CASE("a peer that cannot be reached is an error that lists every address tr
     CHECK(error.message().find(part) != std::string::npos);
   }
   CHECK(world.Drive([&] { return lane.state() == LaneState::kFailed; }));
+}
+
+// A port of 127.0.0.1 that answers no SYN: its queue of connections is full, as behind a firewall that drops.
+class MutePort {
+ public:
+  MutePort() {
+    auto listener = tcp::Listen({*tcp::IpAddress::Parse("127.0.0.1"), 0}, 0, false, {});
+    REQUIRE(listener);
+    listener_ = std::move(*listener);
+    const tcp::SocketAddress at = tcp::LocalSocketAddress(listener_.get());
+    port_ = at.port;
+    // Fills the queue; what is beyond it stays unanswered.
+    for (int i = 0; i < 3; ++i) waiting_.push_back(*tcp::StartConnect(at, nullptr, 0, {}));
+  }
+  std::uint16_t port() const { return port_; }
+
+ private:
+  Fd listener_;
+  std::vector<Fd> waiting_;
+  std::uint16_t port_ = 0;
+};
+
+// The address of a rank, all of whose ports are that one.
+std::string WithPort(const std::string& address, std::uint16_t port) {
+  tcp::TcpAddress changed = *tcp::DecodeTcpAddress(address);
+  for (tcp::Candidate& candidate : changed.candidates) candidate.at.port = port;
+  return Encode(changed);
+}
+
+TEST_CASE("a peer whose ports do not answer is an error within the time to reach it, with address, port and firewall") {
+  const MutePort mute;
+  World world(2, [](int, TcpOptions& options) {
+    options.addresses = {"127.0.0.1"};
+    options.reach_timeout = std::chrono::milliseconds(300);
+  });
+  world.addresses[1] = WithPort(world.addresses[1], mute.port());
+  world.OpenRank(0);
+  Lane& lane = world.Open(0, 1);
+  CHECK(world[0].ControlPeers() == std::vector<Rank>{1});  // one that is being made
+  CHECK_FALSE(world[0].IsConnected(1));
+  REQUIRE(world.Heard(0).WaitForLost(1));
+  const Error error = world.Heard(0).lost()[0].second;
+  CAPTURE(error.message());
+  CHECK(error.code() == ErrorCode::kUnreachable);
+  CHECK(error.culprit() == 1);
+  const std::string where = "127.0.0.1:" + std::to_string(mute.port());
+  for (const std::string& part : {where + " via lo (same host): no answer", std::string("within 0.3 s"),
+                                  std::string("firewall"), std::string("--ports"), std::string("RONDO_PORTS")})
+    CHECK_MESSAGE(error.message().find(part) != std::string::npos, part);
+  CHECK(world[0].DescribePeer(1).find("not connected: " + where) == 0);
+  CHECK(world.Drive([&] { return lane.state() == LaneState::kFailed; }));
+}
+
+TEST_CASE("a peer that refuses is not said to be dead for certain, since a firewall may") {
+  World world(2, [](int, TcpOptions& options) { options.addresses = {"127.0.0.1"}; });
+  const HeldPort refuses;
+  world.addresses[1] = WithPort(world.addresses[1], refuses.port());
+  world.OpenRank(0);
+  world.Open(0, 1);
+  REQUIRE(world.Heard(0).WaitForLost(1));
+  const Error error = world.Heard(0).lost()[0].second;
+  CHECK(error.code() == ErrorCode::kPeerLost);
+  CHECK(error.message().find("is gone, or a firewall rejects connections to it") != std::string::npos);
+  CHECK(error.message().find("127.0.0.1:" + std::to_string(refuses.port())) != std::string::npos);
+}
+
+TEST_CASE("a peer that is connected is known to be, and no more when it has left") {
+  World world(2);
+  world.OpenAll();
+  world.Open(0, 1);
+  CHECK(world.Drive([&] { return world[0].IsConnected(1) && world[1].IsConnected(0); }));
+  world.endpoints[1].reset();
+  REQUIRE(world.Heard(0).WaitForLost(1));
+  CHECK(world.Drive([&] { return !world[0].IsConnected(1); }));
+}
+
+TEST_CASE("a process listens in its range of ports, and the error names the range when it is used up") {
+  const HeldPort held;  // nobody else gets it, and a listener that reuses it does
+  TcpOptions options = LocalOptions();
+  options.addresses = {"127.0.0.1"};
+  options.ports = {.first = held.port(), .last = held.port()};
+  const auto first = MakeTransport(options);
+  CHECK(tcp::DecodeTcpAddress(first->Address())->candidates.front().at.port == held.port());
+  const auto second = MakeTcpTransport(options);
+  REQUIRE_FALSE(second);
+  CHECK(second.error().code() == ErrorCode::kAddressInUse);
+  CHECK(second.error().message().find("none of the 1 ports " + std::to_string(held.port()) +
+                                      " (--ports, RONDO_PORTS)") != std::string::npos);
 }
 
 TEST_CASE("processes of different jobs and generations refuse each other at once, and say why") {

@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "base/descriptors.h"
 #include "transport/ib/device_events.h"
 
 namespace rondo::ib {
@@ -45,7 +46,7 @@ Error DeviceMemoryRefused(std::string_view adapter, int why) {
 }  // namespace
 
 Error NotMade(std::string_view device, std::string_view what) {
-  return Error(ErrorCode::kResource, fmt::format("{} gives no {}: {}", device, what, std::strerror(errno)));
+  return Error(ErrorCode::kResource, fmt::format("{} gives no {}: {}", device, what, SystemWords(errno)));
 }
 
 void UnmapPages::operator()(std::byte* pages) const { munmap(pages, bytes); }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/descriptors.h"
 #include "transport/rail.h"
 
 namespace rondo::ib {
@@ -27,8 +28,7 @@ bool MayUseRdma(const IbAddress& a, const IbAddress& b) {
 
 Result<std::unique_ptr<Endpoint>> IbEndpoint::Create(EndpointSetUp set_up, std::unique_ptr<Endpoint> base) {
   const auto no_descriptors = [] {
-    return Fail(ErrorCode::kResource, "no descriptors for the wake-up of an endpoint of RDMA: {}",
-                std::strerror(errno));
+    return Fail(ErrorCode::kResource, "no descriptors for the wake-up of an endpoint of RDMA: {}", SystemWords(errno));
   };
   Fd poll_set(epoll_create1(EPOLL_CLOEXEC));
   if (!poll_set || !Watch(poll_set.get(), base->wait_fd())) return no_descriptors();

@@ -7,13 +7,14 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/descriptors.h"
 
 namespace rondo {
 
 Status EventFd::Open() {
   RONDO_CHECK(fd_ < 0);
   fd_ = eventfd(0, EFD_CLOEXEC);
-  if (fd_ < 0) return Fail(ErrorCode::kResource, "no eventfd for an endpoint's wake-up: {}", std::strerror(errno));
+  if (fd_ < 0) return Fail(ErrorCode::kResource, "no eventfd for an endpoint's wake-up: {}", SystemWords(errno));
   return {};
 }
 

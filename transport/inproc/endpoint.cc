@@ -136,6 +136,12 @@ std::vector<Rank> InprocEndpoint::ControlPeers() const {
   return ranks;
 }
 
+bool InprocEndpoint::IsConnected(Rank peer) const {
+  std::lock_guard lock(station_.mutex);
+  const auto found = station_.peers.find(peer);
+  return found != station_.peers.end() && !found->second.lost;
+}
+
 std::string InprocEndpoint::DescribePeer(Rank peer) const {
   if (peer < 0 || peer >= static_cast<Rank>(network_ranks_.size())) return fmt::format("no rank {}", peer);
   return fmt::format("{}, this process (rings of {} bytes)", config_.addresses[peer], fabric_->options.ring_bytes);

@@ -29,6 +29,7 @@ class InprocEndpoint final : public Endpoint {
   void Wake() override;
   bool SendControl(Rank peer, const ControlMessage& message) override;
   std::vector<Rank> ControlPeers() const override;
+  bool IsConnected(Rank peer) const override;
   bool ControlFlushed() const override { return true; }  // a message is at its receiver when SendControl returns
   std::string_view TransportTo(Rank) const override { return "inproc"; }
   std::string DescribePeer(Rank peer) const override;

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "base/descriptors.h"
 #include "transport/shm/meeting.h"
 
 namespace rondo::shm {
@@ -41,7 +42,7 @@ Result<std::unique_ptr<Endpoint>> ShmEndpoint::Create(EndpointSetUp set_up, std:
   Fd poll_set(epoll_create1(EPOLL_CLOEXEC));
   if (!signal || !poll_set || !Watch(poll_set.get(), signal.get()) || !Watch(poll_set.get(), base->wait_fd()))
     return Fail(ErrorCode::kResource, "no descriptors for the wake-up of an endpoint in shared memory: {}",
-                std::strerror(errno));
+                SystemWords(errno));
   return std::make_unique<ShmEndpoint>(std::move(set_up), std::move(base), std::move(listener), std::move(signal),
                                        std::move(poll_set));
 }

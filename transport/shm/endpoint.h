@@ -50,6 +50,7 @@ class ShmEndpoint final : public Endpoint {
   void Wake() override { base_->Wake(); }
   bool SendControl(Rank peer, const ControlMessage& message) override { return base_->SendControl(peer, message); }
   std::vector<Rank> ControlPeers() const override { return base_->ControlPeers(); }
+  bool IsConnected(Rank peer) const override { return base_->IsConnected(peer); }
   bool ControlFlushed() const override { return base_->ControlFlushed(); }
   std::string_view TransportTo(Rank peer) const override;
   std::string DescribePeer(Rank peer) const override;

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/descriptors.h"
 
 namespace rondo::shm {
 namespace {
@@ -36,26 +37,26 @@ Fd Socket() { return Fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CL
 
 Result<Fd> ListenAt(std::string_view name, int backlog) {
   Fd fd = Socket();
-  if (!fd) return Fail(ErrorCode::kResource, "no Unix socket: {}", std::strerror(errno));
+  if (!fd) return Fail(ErrorCode::kResource, "no Unix socket: {}", SystemWords(errno));
   const Address address = AddressOf(name);
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.raw), address.bytes) != 0 ||
       listen(fd.get(), backlog) != 0) {
     return Fail(errno == EADDRINUSE ? ErrorCode::kAddressInUse : ErrorCode::kResource,
-                "cannot listen at the abstract socket {}: {}", name, std::strerror(errno));
+                "cannot listen at the abstract socket {}: {}", name, SystemWords(errno));
   }
   return fd;
 }
 
 Result<Fd> CallAt(std::string_view name) {
   Fd fd = Socket();
-  if (!fd) return Fail(ErrorCode::kResource, "no Unix socket: {}", std::strerror(errno));
+  if (!fd) return Fail(ErrorCode::kResource, "no Unix socket: {}", SystemWords(errno));
   const Address address = AddressOf(name);
   int result;
   do result = connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.raw), address.bytes);
   while (result != 0 && errno == EINTR);
   if (result == 0) return fd;
   if (errno == EAGAIN) return Fd();
-  return Fail(ErrorCode::kUnreachable, "nobody at the abstract socket {}: {}", name, std::strerror(errno));
+  return Fail(ErrorCode::kUnreachable, "nobody at the abstract socket {}: {}", name, SystemWords(errno));
 }
 
 Fd NextCaller(int listener) { return Fd(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)); }
@@ -86,7 +87,7 @@ Status SendWith(int fd, Bytes message, const std::vector<int>& descriptors) {
   do sent = sendmsg(fd, &packet, MSG_NOSIGNAL | MSG_DONTWAIT);
   while (sent < 0 && errno == EINTR);
   if (sent == static_cast<ssize_t>(message.size())) return {};
-  return Fail(ErrorCode::kResource, "descriptors cannot be passed: {}", std::strerror(errno));
+  return Fail(ErrorCode::kResource, "descriptors cannot be passed: {}", SystemWords(errno));
 }
 
 Result<Received> ReceiveWith(int fd, MutableBytes message, std::size_t most_descriptors) {

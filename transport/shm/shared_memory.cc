@@ -15,6 +15,7 @@
 #include <string>
 
 #include "base/cgroup.h"
+#include "base/descriptors.h"
 
 namespace rondo::shm {
 namespace {
@@ -95,7 +96,7 @@ Result<SharedMemory> SharedMemory::Make(std::string_view what, std::size_t bytes
   const Room room = MemoryLeft();
   if (bytes > room.bytes) return Fail(ErrorCode::kResource, kTooLittle, what, bytes, room.why);
   Fd fd(memfd_create("rondo", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd) return Fail(ErrorCode::kResource, "no shared memory for {}: {}", what, std::strerror(errno));
+  if (!fd) return Fail(ErrorCode::kResource, "no shared memory for {}: {}", what, SystemWords(errno));
   if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 || !Take(fd.get(), bytes)) {
     const int error = errno;
     return Fail(ErrorCode::kResource, kTooLittle, what, bytes,

@@ -263,6 +263,11 @@ std::vector<Rank> SimEndpoint::ControlPeers() const {
   return ranks;
 }
 
+bool SimEndpoint::IsConnected(Rank peer) const {
+  const auto found = station_.peers.find(peer);
+  return found != station_.peers.end() && found->second.stands && !found->second.lost;
+}
+
 std::string SimEndpoint::DescribePeer(Rank peer) const {
   if (peer < 0 || peer >= static_cast<Rank>(group_.size())) return fmt::format("no rank {}", peer);
   return fmt::format("{}, on virtual time (buffers of {} bytes)", config_.addresses[peer],

@@ -79,6 +79,7 @@ class SimEndpoint final : public Endpoint {
   void Wake() override;
   bool SendControl(Rank peer, const ControlMessage& message) override;
   std::vector<Rank> ControlPeers() const override;
+  bool IsConnected(Rank peer) const override;
   bool ControlFlushed() const override { return true; }  // the network has it when SendControl returns
   std::string_view TransportTo(Rank) const override { return "sim"; }
   std::string DescribePeer(Rank peer) const override;

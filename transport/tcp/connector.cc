@@ -17,8 +17,12 @@ constexpr auto kStagger = std::chrono::milliseconds(250);
 constexpr Duration kFirstPause = std::chrono::milliseconds(5);
 constexpr Duration kLongestPause = std::chrono::milliseconds(500);
 // A peer publishes its addresses after it listens on them. Where all of them refuse round after round (about a third of
-// a second in all), its process is gone; waiting for the deadline would only hide who died.
+// a second in all), its process is gone, or a firewall rejects; waiting for the deadline would only hide who died.
 constexpr int kRefusedRounds = 7;
+constexpr std::string_view kFirewall =
+    "a firewall between the hosts is the likely cause: it must let each host in at the ports on which the other's "
+    "ranks "
+    "listen, which --ports FIRST-LAST or RONDO_PORTS keep to a range";
 
 template <typename T>
 void Erase(std::vector<T>& from, const T& what) {
@@ -31,11 +35,13 @@ Connector::Connector(asio::io_context& io, ConnectPlan plan)
     : io_(io),
       plan_(std::move(plan)),
       deadline_(io),
+      reach_timer_(io),
       stagger_(io),
       reply_timer_(io),
       pause_(io),
       why_(plan_.attempts.size()),
       tries_(plan_.attempts.size()),
+      taken_(plan_.attempts.size()),
       refused_(plan_.attempts.size()),
       next_pause_(kFirstPause) {}
 
@@ -44,6 +50,10 @@ void Connector::Start(Done done) {
   deadline_.expires_after(plan_.timeout);
   deadline_.async_wait([self = shared_from_this()](const asio::error_code& error) {
     if (!error && self->done_) self->OnDeadline();
+  });
+  reach_timer_.expires_after(ReachTime());
+  reach_timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
+    if (!error && self->done_) self->OnReachTimeout();
   });
   // Not from inside Start, so that `done` never runs before it returned.
   pause_.expires_after(Duration::zero());
@@ -58,7 +68,7 @@ void Connector::Cancel() {
 }
 
 void Connector::CloseAll() {
-  for (asio::steady_timer* timer : {&deadline_, &stagger_, &reply_timer_, &pause_}) timer->cancel();
+  for (asio::steady_timer* timer : {&deadline_, &reach_timer_, &stagger_, &reply_timer_, &pause_}) timer->cancel();
   asio::error_code ignored;
   for (const TryPtr& attempt : running_) attempt->socket.close(ignored);
   for (const TryPtr& attempt : waiting_) attempt->socket.close(ignored);
@@ -97,6 +107,7 @@ void Connector::TryNext() {
   auto fd = StartConnect(attempt.at, source ? &*source : nullptr, plan_.buffer_bytes, plan_.congestion_control);
   const auto running = std::make_shared<Try>(io_, index);
   running_.push_back(running);
+  Report();
   if (!fd) {
     if (fd.error().code() == ErrorCode::kResource) refused_here_ = fd.error().message();
     return GiveUp(running, fd.error().message());
@@ -122,6 +133,7 @@ void Connector::OnConnected(const TryPtr& attempt) {
     refused_[attempt->index] = error == ECONNREFUSED;
     return GiveUp(attempt, SystemMessage(error));
   }
+  taken_[attempt->index] = true;
   Erase(running_, attempt);
   if (shaking_) {
     waiting_.push_back(attempt);
@@ -146,7 +158,7 @@ void Connector::Shake(const TryPtr& attempt) {
   reply_timer_.expires_after(plan_.handshake_timeout);
   reply_timer_.async_wait([self = shared_from_this(), attempt](const asio::error_code& error) {
     if (error || !self->done_ || self->shaking_ != attempt || attempt->held) return;
-    self->GiveUp(attempt, "connected, but nobody answered the handshake");
+    self->GiveUp(attempt, "connected, but the handshake was not answered");
   });
   ReadReply(attempt);
 }
@@ -191,6 +203,7 @@ void Connector::ReadReply(const TryPtr& attempt) {
 }
 
 void Connector::OnBroken(const TryPtr& attempt, const Error& error) {
+  taken_[attempt->index] = false;
   if (error.code() == ErrorCode::kVersionMismatch) refusal_ = error;
   if (error.code() == ErrorCode::kAuth) {
     refusal_ = Error(error.code(), fmt::format("{} at {}: {}", plan_.peer_name,
@@ -204,6 +217,7 @@ void Connector::OnReply(const TryPtr& attempt, const Reply& reply) {
     case Verdict::kHeld:  // a genuine peer: only the overall deadline ends this wait
       attempt->held = true;
       why_[attempt->index] = "it answered, but has not opened the communicator yet";
+      Report();
       return;
     case Verdict::kAccepted: {
       Fd fd(attempt->socket.release());
@@ -211,6 +225,7 @@ void Connector::OnReply(const TryPtr& attempt, const Reply& reply) {
       return;
     }
     case Verdict::kRefused:
+      taken_[attempt->index] = false;
       refusal_ = Error(reply.code, fmt::format("{} at {} refused the connection: {}", plan_.peer_name,
                                                plan_.attempts[attempt->index].at.ToString(), reply.text));
       return GiveUp(attempt, reply.text);
@@ -225,6 +240,7 @@ void Connector::OnReply(const TryPtr& attempt, const Reply& reply) {
 
 void Connector::GiveUp(const TryPtr& attempt, std::string why) {
   why_[attempt->index] = std::move(why);
+  Report();
   asio::error_code ignored;
   attempt->socket.close(ignored);
   Erase(running_, attempt);
@@ -258,8 +274,9 @@ void Connector::EndRound() {
   const bool all_refused = std::find(refused_.begin(), refused_.end(), false) == refused_.end();
   refused_rounds_ = all_refused ? refused_rounds_ + 1 : 0;
   if (refused_rounds_ >= kRefusedRounds)
-    return Finish(Fail(ErrorCode::kPeerLost, "{} is gone: nobody listens at any of its addresses: {}", plan_.peer_name,
-                       WhatWasTried()));
+    return Finish(Fail(ErrorCode::kPeerLost,
+                       "{} is gone, or a firewall rejects connections to it: every address of it refuses them: {}",
+                       plan_.peer_name, WhatWasTried()));
   pause_.expires_after(next_pause_);
   next_pause_ = std::min(next_pause_ * 2, kLongestPause);
   pause_.async_wait([self = shared_from_this()](const asio::error_code& error) {
@@ -277,6 +294,25 @@ std::string Connector::WhatWasTried() const {
                         tries_[i] > 1 ? fmt::format(" ({} tries)", tries_[i]) : "");
   }
   return list;
+}
+
+void Connector::Report() const {
+  if (plan_.report && done_) plan_.report(WhatWasTried());
+}
+
+// Before the deadline of the operation that waits, whose words know less.
+Duration Connector::ReachTime() const { return std::min<Duration>(plan_.reach_timeout, plan_.timeout / 4 * 3); }
+
+// A peer that has taken a connection has all of the time to open its communicator.
+void Connector::OnReachTimeout() {
+  if (std::find(taken_.begin(), taken_.end(), true) != taken_.end()) return;
+  if (!refused_here_.empty())
+    return Finish(
+        Fail(ErrorCode::kResource, "no connection to {}: this host refuses it: {}", plan_.peer_name, refused_here_));
+  Finish(Fail(ErrorCode::kUnreachable,
+              "no connection to {}: no address of it took one within {:.3g} s: {}; {}. Other addresses can be chosen "
+              "with --interface or --address on either side",
+              plan_.peer_name, std::chrono::duration<double>(ReachTime()).count(), WhatWasTried(), kFirewall));
 }
 
 void Connector::OnDeadline() {

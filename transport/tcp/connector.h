@@ -1,6 +1,7 @@
 // Makes one connection to a peer that has several addresses: tries them in order, each a moment after the one before,
 // shakes hands on the first that connects, goes on with the others if that fails, and starts over with growing pauses
-// until the deadline. The error lists every address tried and why it failed.
+// until the deadline. Where no address takes a connection at all it gives up sooner. The error lists every address
+// tried and why it failed.
 //
 // Thread rule: the control thread.
 #pragma once
@@ -34,8 +35,11 @@ struct ConnectPlan {
   int buffer_bytes = 0;
   std::vector<std::string> congestion_control;
   Duration timeout{};            // for everything
+  Duration reach_timeout{};      // for some address to take a connection
   Duration handshake_timeout{};  // from connected to the first reply
   std::string peer_name;         // "rank 2 (host b)", for errors
+  // Gets how it stands with every address, in words, whenever that has changed. Called until `done` is.
+  std::function<void(std::string)> report = nullptr;
 };
 
 struct Connected {
@@ -78,6 +82,9 @@ class Connector : public std::enable_shared_from_this<Connector> {
   void DropAllOthers();
   void EndRound();
   void OnDeadline();
+  Duration ReachTime() const;
+  void OnReachTimeout();
+  void Report() const;
   std::string WhatWasTried() const;
   void Finish(Result<Connected> result);
   void CloseAll();
@@ -85,14 +92,15 @@ class Connector : public std::enable_shared_from_this<Connector> {
   asio::io_context& io_;
   const ConnectPlan plan_;
   Done done_;
-  AwakeTimer deadline_, stagger_, reply_timer_, pause_;
+  AwakeTimer deadline_, reach_timer_, stagger_, reply_timer_, pause_;
   std::size_t next_ = 0;          // the attempt to begin next in this round
   std::vector<TryPtr> running_;   // connecting
   std::vector<TryPtr> waiting_;   // connected while another one shakes hands
   TryPtr shaking_;                // whose hello is out
   std::vector<std::string> why_;  // by attempt: the last failure
   std::vector<int> tries_;        // by attempt
-  std::vector<bool> refused_;     // by attempt: its last try was answered "nobody listens here"
+  std::vector<bool> taken_;       // by attempt: something took the connection that has not refused the hello
+  std::vector<bool> refused_;     // by attempt: its last try was refused, as where no process listens
   int refused_rounds_ = 0;        // rounds on end in which all were
   std::optional<Error> refusal_;  // a final "no" from a Rondo in this round
   std::string refused_here_;      // why this system would not make the last connection; "": it did

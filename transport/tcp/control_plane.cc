@@ -64,6 +64,7 @@ class CallerMemory {
   HandlerMemory* memory_;
 };
 
+constexpr std::size_t kLoopDescriptors = 3;     // of Asio's event loop: an epoll set, an eventfd and a timerfd
 constexpr std::size_t kRememberedNames = 1024;  // of closed groups, to refuse their late callers at once
 
 const IpAddress kAnyV4 = {};
@@ -80,6 +81,7 @@ Candidate MakeCandidate(const LocalAddress& local, std::uint16_t port) {
   candidate.prefix_bits = local.prefix_bits;
   candidate.address_class = Classify(local);
   candidate.interface = local.interface;
+  candidate.mbps = local.mbps;
   return candidate;
 }
 
@@ -89,18 +91,27 @@ Result<Listening> ListenOn(const TcpOptions& options, const std::vector<LocalAdd
   const bool chosen_by_user = !options.addresses.empty() || !options.interface.empty();
   if (chosen_by_user) {
     for (const LocalAddress& local : chosen) {
-      RONDO_ASSIGN(Fd fd,
-                   Listen({local.ip, options.port}, options.listen_backlog, false, options.local_congestion_control));
-      listening.candidates.push_back(MakeCandidate(local, LocalSocketAddress(fd.get()).port));
-      listening.sockets.push_back(std::move(fd));
+      Result<Fd> fd = Listen({local.ip, options.port}, options.listen_backlog, false, options.local_congestion_control,
+                             options.ports);
+      // An IPv6 address is tentative for two seconds after its interface came up. Where it alone was asked for that is
+      // an error; an interface has others.
+      const bool is_tentative = !fd && fd.error().code() == ErrorCode::kInvalidArgument && !local.ip.is_v4();
+      if (is_tentative && options.addresses.empty() && chosen.size() > 1) continue;
+      if (!fd) return Fail(fd.error());
+      listening.candidates.push_back(MakeCandidate(local, LocalSocketAddress(fd->get()).port));
+      listening.sockets.push_back(std::move(*fd));
     }
+    if (listening.sockets.empty())
+      return Fail(ErrorCode::kInvalidArgument, "no address of the interfaces '{}' can be listened on yet",
+                  options.interface);
     return listening;
   }
   bool v6 = true;
-  Result<Fd> fd = Listen({AnyV6(), options.port}, options.listen_backlog, true, options.local_congestion_control);
+  Result<Fd> fd =
+      Listen({AnyV6(), options.port}, options.listen_backlog, true, options.local_congestion_control, options.ports);
   if (!fd && fd.error().code() != ErrorCode::kAddressInUse && fd.error().code() != ErrorCode::kResource) {
     v6 = false;  // a machine without IPv6
-    fd = Listen({kAnyV4, options.port}, options.listen_backlog, false, options.local_congestion_control);
+    fd = Listen({kAnyV4, options.port}, options.listen_backlog, false, options.local_congestion_control, options.ports);
   }
   if (!fd) return Fail(fd.error());
   const std::uint16_t port = LocalSocketAddress(fd->get()).port;
@@ -141,7 +152,8 @@ struct ControlPlane::Impl {
   std::map<Name, std::shared_ptr<Group>> groups;
   std::map<Name, std::vector<CallerPtr>> held;
   std::size_t held_count = 0;
-  std::deque<Name> closed_names;  // oldest first
+  std::deque<Name> closed_names;    // oldest first
+  bool warned_of_networks = false;  // that another network than the one taken may be faster
 
   std::mutex names_mutex;
   std::set<Name> names;  // guarded by names_mutex: of the groups between OpenGroup and CloseGroup
@@ -174,9 +186,12 @@ Result<std::shared_ptr<ControlPlane>> ControlPlane::Start(TcpOptions options) {
       "subnet (on this host: loopback first)",
       self.host, reason);
   for (const Candidate& candidate : self.candidates) {
-    description += fmt::format("\n  {} on {}: {}", candidate.at.ToString(), candidate.interface,
-                               rondo::tcp::Describe(candidate.address_class));
+    description += fmt::format("\n  {} on {}: {}{}", candidate.at.ToString(), candidate.interface,
+                               rondo::tcp::Describe(candidate.address_class),
+                               candidate.mbps > 0 ? ", " + DescribeSpeed(candidate.mbps) : "");
   }
+  if (const NetworkChoice networks = DescribeNetworks(self.candidates); !networks.text.empty())
+    description += "\n  " + networks.text;
   description += left_out;
 
   try {  // Asio and std::thread throw where the system runs out of descriptors, memory or threads
@@ -197,7 +212,8 @@ Result<std::shared_ptr<ControlPlane>> ControlPlane::Start(TcpOptions options) {
     if (failed) return Fail(ErrorCode::kResource, "the TCP control thread cannot be started: {}", failed.message());
     return plane;
   } catch (const std::system_error& error) {
-    return Fail(SystemError(error.code().value(), "the TCP control thread cannot be set up", ErrorCode::kResource));
+    return Fail(ErrorCode::kResource, "the TCP control thread cannot be set up: {}",
+                SystemWords(error.code().value(), kLoopDescriptors));
   }
 }
 
@@ -213,7 +229,8 @@ std::string ControlPlane::Describe() const { return impl_->description; }
 
 Result<std::shared_ptr<Group>> ControlPlane::OpenGroup(GroupConfig config) {
   const Name name{config.communicator, config.rail};
-  const GroupContext context{impl_->io, impl_->options, impl_->self, impl_->local, impl_->greeter};
+  const GroupContext context{impl_->io,    impl_->options, impl_->self,
+                             impl_->local, impl_->greeter, impl_->warned_of_networks};
   auto group = std::make_shared<Group>(context, std::move(config));
   {
     const std::lock_guard lock(impl_->names_mutex);

@@ -90,17 +90,16 @@ TcpEndpoint::~TcpEndpoint() {
 
 Status TcpEndpoint::CheckDescriptors(Rank peer) const {
   // What is being connected has no descriptor yet, but will.
-  std::size_t need = 0;
-  for (const auto& [name, lane] : lanes_) need += lane->state() == LaneState::kConnecting ? 1 : 0;
-  const std::vector<Rank> known = group_->ControlPeers();
-  const bool has_control = std::find(known.begin(), known.end(), peer) != known.end();
+  std::size_t need = 0, lanes = 0;
+  for (const auto& [name, lane] : lanes_) lanes += lane->state() == LaneState::kConnecting ? 1 : 0;
+  for (const Rank known : group_->ControlPeers()) need += known != peer && !group_->IsConnected(known) ? 1 : 0;
   const std::size_t sockets = plane_->options().split_local_lanes && group_->SameHostAs(peer) ? 2 : 1;
-  need = need * sockets + sockets + (has_control ? 0 : 1);
+  need += (lanes + 1) * sockets + (group_->IsConnected(peer) ? 0 : 1);
   const DescriptorUse use = CountDescriptors();
   if (use.open + need <= use.limit) return {};
   return Fail(ErrorCode::kResource,
-              "a lane to rank {} needs {} file descriptors, {} of {} are open; raise the limit (ulimit -n)", peer, need,
-              use.open, use.limit);
+              "a lane to rank {} needs {} more file descriptors, and {} of {} are open; raise the limit (ulimit -n)",
+              peer, need, use.open, use.limit);
 }
 
 Result<Lane*> TcpEndpoint::Open(Rank peer, std::uint32_t index) {

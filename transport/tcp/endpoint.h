@@ -35,6 +35,7 @@ class TcpEndpoint final : public Endpoint {
   void Wake() override { mailbox_->Wake(); }
   bool SendControl(Rank peer, const ControlMessage& message) override { return group_->SendControl(peer, message); }
   std::vector<Rank> ControlPeers() const override { return group_->ControlPeers(); }
+  bool IsConnected(Rank peer) const override { return group_->IsConnected(peer); }
   bool ControlFlushed() const override { return group_->ControlFlushed(); }
   std::string_view TransportTo(Rank) const override { return "tcp"; }
   std::string DescribePeer(Rank peer) const override { return group_->DescribePeer(peer); }

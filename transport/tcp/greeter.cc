@@ -1,6 +1,7 @@
 #include "transport/tcp/greeter.h"
 
 #include <fmt/core.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -85,6 +86,7 @@ Status Greeter::Add(Fd listener) {
 }
 
 void Greeter::Start() {
+  KeepSpare();
   for (Listener& listener : listeners_) WaitForCallers(listener);
 }
 
@@ -104,19 +106,38 @@ void Greeter::WaitForCallers(Listener& listener) {
   listener.waits = true;
 }
 
+bool Greeter::AcceptOne(Listener& listener, bool has_room) {
+  sockaddr_storage storage{};
+  socklen_t bytes = sizeof storage;
+  Fd fd(accept4(listener.socket.native_handle(), reinterpret_cast<sockaddr*>(&storage), &bytes,
+                SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (!fd) return false;
+  ++options_.counters->accepted;
+  Greet(std::move(fd), FromRaw(reinterpret_cast<const sockaddr*>(&storage)).value_or(SocketAddress{}), has_room);
+  return true;
+}
+
+// One at a time: the descriptor is back when that one has been told.
+void Greeter::AcceptBySpare(Listener& listener) {
+  if (!spare_) return;
+  spare_.Close();
+  if (!AcceptOne(listener, /*has_room=*/false)) KeepSpare();
+}
+
+void Greeter::KeepSpare() {
+  if (!spare_) spare_ = Fd(eventfd(0, EFD_CLOEXEC));
+}
+
 void Greeter::AcceptAll(Listener& listener) {
+  KeepSpare();
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
-    sockaddr_storage storage{};
-    socklen_t bytes = sizeof storage;
-    Fd fd(accept4(listener.socket.native_handle(), reinterpret_cast<sockaddr*>(&storage), &bytes,
-                  SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (fd) {
-      ++options_.counters->accepted;
-      Greet(std::move(fd), FromRaw(reinterpret_cast<const sockaddr*>(&storage)).value_or(SocketAddress{}));
-      continue;
-    }
+    if (AcceptOne(listener, /*has_room=*/true)) continue;
     if (errno == EAGAIN) break;
-    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) return Pause(listener, errno);
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      const int error = errno;
+      AcceptBySpare(listener);
+      return Pause(listener, error);
+    }
     // Everything else (ECONNABORTED, EINTR, network errors of that connection) concerns that one caller only.
   }
   WaitForCallers(listener);
@@ -135,7 +156,7 @@ void Greeter::Pause(Listener& listener, int error) {
   listener.waits = true;
 }
 
-void Greeter::Greet(Fd fd, const SocketAddress& remote) {
+void Greeter::Greet(Fd fd, const SocketAddress& remote, bool has_room) {
   if (pending_.size() >= options_.max_pending_handshakes) {
     // A peer sends its hello together with connecting, so who has been silent longest is the least likely to be one;
     // and a peer would try again.
@@ -146,6 +167,7 @@ void Greeter::Greet(Fd fd, const SocketAddress& remote) {
   }
   const auto caller = std::make_shared<Caller>(io_, options_.token);
   caller->remote_ = remote.ToString();
+  caller->has_room_ = has_room;
   asio::error_code error;
   caller->socket_.assign(fd.get(), error);
   if (error) return void(++options_.counters->turned_away);  // the socket closes; the caller tries again
@@ -237,6 +259,10 @@ void Greeter::OnHello(const CallerPtr& caller) {
   caller->timer_.cancel();
   if (const Reply reply = JudgeCaller(caller->hello(), identity_); reply.verdict != Verdict::kAccepted) {
     return TurnAway(caller, reply);
+  }
+  if (!caller->has_room_) {
+    return TurnAway(caller,
+                    {Verdict::kTryAgain, ErrorCode::kResource, "it cannot take connections: " + SystemWords(EMFILE)});
   }
   on_caller_(caller);
 }

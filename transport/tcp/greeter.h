@@ -59,7 +59,8 @@ class Caller : public std::enable_shared_from_this<Caller> {
   CalledSide side_;
   Wire wire_;
   std::string remote_;
-  bool spoke_ = false;  // at least one byte came
+  bool spoke_ = false;    // at least one byte came
+  bool has_room_ = true;  // false: taken only to be told that no descriptor is left here
 };
 using CallerPtr = std::shared_ptr<Caller>;
 
@@ -91,7 +92,10 @@ class Greeter {
   void WaitForCallers(Listener& listener);
   void AcceptAll(Listener& listener);
   void Pause(Listener& listener, int error);
-  void Greet(Fd fd, const SocketAddress& remote);
+  bool AcceptOne(Listener& listener, bool has_room);  // false: errno says why not
+  void AcceptBySpare(Listener& listener);
+  void KeepSpare();
+  void Greet(Fd fd, const SocketAddress& remote, bool has_room);
   void Read(const CallerPtr& caller);
   void OnBroken(const CallerPtr& caller, const Error& error);
   void OnHello(const CallerPtr& caller);
@@ -105,6 +109,8 @@ class Greeter {
   const Identity identity_;
   const std::function<void(CallerPtr)> on_caller_;
   std::list<Listener> listeners_;
+  // Given up where the process has no descriptor left, so that a caller can be taken and told.
+  Fd spare_;
   std::deque<CallerPtr> pending_;  // oldest first, at most max_pending_handshakes
   TimePoint next_log_{};
   std::uint64_t unlogged_ = 0;

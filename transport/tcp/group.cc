@@ -92,6 +92,12 @@ std::vector<Rank> Group::ControlPeers() const {
   return peers;
 }
 
+bool Group::IsConnected(Rank peer) const {
+  const std::lock_guard lock(view_mutex_);
+  const auto channel = channels_.find(peer);
+  return channel != channels_.end() && !channel->second->ended() && paths_.count(peer) > 0;
+}
+
 bool Group::ControlFlushed() const {
   const std::lock_guard lock(view_mutex_);
   for (const auto& [rank, channel] : channels_) {
@@ -105,6 +111,8 @@ std::string Group::DescribePeer(Rank peer) const {
   const std::lock_guard lock(view_mutex_);
   const auto found = paths_.find(peer);
   std::string text = found == paths_.end() ? "not connected" : found->second;
+  if (const auto attempt = attempts_.find(peer); found == paths_.end() && attempt != attempts_.end())
+    text += ": " + attempt->second;
   if (const auto rails = rails_.find(peer); rails != rails_.end())
     for (const auto& [rail, path] : rails->second) text += fmt::format("; rail {}: {}", rail, path);
   return text;
@@ -151,8 +159,15 @@ std::shared_ptr<Connector> Group::MakeConnector(Rank peer, ConnectionKind kind, 
   plan.tls = context_.options.tls;
   plan.tls_buffer_bytes = kind == ConnectionKind::kLane ? kTlsLaneBufferBytes : kTlsSmallBuffer;
   plan.timeout = config_.connect_timeout;
+  plan.reach_timeout = context_.options.reach_timeout;
   plan.handshake_timeout = context_.options.handshake_timeout;
   plan.peer_name = NameOf(peer);
+  if (kind == ConnectionKind::kControl) {
+    plan.report = [this, peer](std::string how) {  // the connector is this group's
+      const std::lock_guard lock(view_mutex_);
+      attempts_[peer] = std::move(how);
+    };
+  }
   return std::make_shared<Connector>(context_.io, std::move(plan));
 }
 
@@ -218,7 +233,10 @@ void Group::OnControlCaller(const PeerPtr& peer, const CallerPtr& caller) {
 void Group::ControlStands(const PeerPtr& peer, Fd fd, Wire wire, const Attempt* way) {
   const SocketAddress remote = PeerSocketAddress(fd.get());
   const bool same_host = SameHostAs(peer->rank);
-  const std::string reason = way != nullptr ? way->reason : same_host ? "same host" : "it connected to us";
+  std::string reason = way != nullptr ? way->reason : same_host ? "same host" : "it connected to us";
+  const NetworkChoice choice =
+      DescribeChoice(OrderAttempts(context_.self, context_.local, AddressOf(peer->rank)), remote.ip);
+  if (!choice.text.empty()) reason += ", " + choice.text;
   std::string local_interface = InterfaceOf(fd.get());
   if (local_interface.empty() && way != nullptr) local_interface = way->interface;
   peer->address = remote.ToString();
@@ -239,6 +257,13 @@ void Group::ControlStands(const PeerPtr& peer, Fd fd, Wire wire, const Attempt* 
   }
   Log(context_.options.logger, LogLevel::kDebug, "tcp: {} reaches {} at {}",
       NameOfRank(config_.frame.get(), config_.rank), NameOfRank(config_.frame.get(), peer->rank), path);
+
+  const bool was_asked_for = !context_.options.addresses.empty() || !context_.options.interface.empty();
+  if (choice.speeds_unknown && !was_asked_for && !std::exchange(context_.warned_of_networks, true)) {
+    Log(context_.options.logger, LogLevel::kWarning,
+        "tcp: {} was reached at {}. The fast network may be another: --interface or --address chooses",
+        NameOf(peer->rank), path);
+  }
 
   asio::error_code error;
   peer->socket.assign(fd.get(), error);

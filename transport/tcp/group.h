@@ -50,6 +50,7 @@ struct GroupContext {
   const TcpAddress& self;
   const std::vector<LocalAddress>& local;
   Greeter& greeter;
+  bool& warned_of_networks;  // the control thread's
   const std::vector<std::string> system_congestion_control = {SystemCongestionControl()};
 };
 
@@ -69,6 +70,7 @@ class Group : public std::enable_shared_from_this<Group> {
   void Expect(Rank peer);
   bool SendControl(Rank peer, const ControlMessage& message);
   std::vector<Rank> ControlPeers() const;
+  bool IsConnected(Rank peer) const;
   bool ControlFlushed() const;
   std::string DescribePeer(Rank peer) const;
   LinkEnd LinkTo(Rank peer) const;
@@ -143,7 +145,8 @@ class Group : public std::enable_shared_from_this<Group> {
 
   mutable std::mutex view_mutex_;  // guards what any thread may look at
   std::map<Rank, std::shared_ptr<ControlChannel>> channels_;
-  std::map<Rank, std::string> paths_;
+  std::map<Rank, std::string> paths_;     // of control connections that have stood
+  std::map<Rank, std::string> attempts_;  // of those that are being made: how it stands with each address
   std::map<Rank, LinkEnd> links_;
   std::map<Rank, std::map<std::uint32_t, std::string>> rails_;  // of the lanes on rails behind the first, by rail
 };

@@ -1,10 +1,8 @@
 #include "transport/tcp/socket.h"
 
-#include <dirent.h>
 #include <fmt/core.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -36,37 +34,26 @@ std::string CongestionControl(int fd) {
 std::string SystemMessage(int error) { return std::generic_category().message(error); }
 
 Error SystemError(int error, std::string_view what, ErrorCode otherwise) {
-  if (error == EMFILE || error == ENFILE) {
-    const DescriptorUse use = CountDescriptors();
-    return Error(ErrorCode::kResource, fmt::format("{}: {}; {} of {} file descriptors are open (ulimit -n)", what,
-                                                   SystemMessage(error), use.open, use.limit));
-  }
-  const bool resource = error == ENOBUFS || error == ENOMEM;
-  return Error(resource ? ErrorCode::kResource : otherwise, fmt::format("{}: {}", what, SystemMessage(error)));
+  const bool resource = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+  return Error(resource ? ErrorCode::kResource : otherwise, fmt::format("{}: {}", what, SystemWords(error)));
 }
 
 Result<Fd> Listen(const SocketAddress& at, int backlog, bool dual_stack,
-                  const std::vector<std::string>& congestion_control) {
-  const std::string what = fmt::format("cannot listen on {}", at.ToString());
-  Fd fd(socket(at.ip.is_v4() ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd) return Fail(SystemError(errno, what, ErrorCode::kUnsupported));
-  SetInt(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);  // a restarted job gets its fixed port back at once
-  if (!at.ip.is_v4()) SetInt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, dual_stack ? 0 : 1);
-  SetCongestionControl(fd.get(), congestion_control);
+                  const std::vector<std::string>& congestion_control, PortRange ports) {
   const RawSocketAddress raw = ToRaw(at);
-  if (bind(fd.get(), raw.get(), raw.bytes) != 0 || listen(fd.get(), backlog) != 0) {
-    const int error = errno;
-    Error failure =
-        SystemError(error, what, error == EADDRINUSE ? ErrorCode::kAddressInUse : ErrorCode::kInvalidArgument);
-    return Fail(failure.With([&](ErrorDetails& details) { details.address = at.ToString(); }));
-  }
-  return fd;
+  return ListenOnPort({.address = raw.storage,
+                       .bytes = raw.bytes,
+                       .ports = ports,
+                       .both_families = dual_stack,
+                       .backlog = backlog,
+                       .prepare = [&](int fd) { SetCongestionControl(fd, congestion_control); }});
 }
 
 Result<Fd> StartConnect(const SocketAddress& to, const IpAddress* from, int buffer_bytes,
                         const std::vector<std::string>& congestion_control) {
   Fd fd(socket(to.ip.is_v4() ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return Fail(SystemError(errno, "no socket", ErrorCode::kUnsupported));
+  LetPortBeReused(fd.get());
   SetBuffers(fd.get(), buffer_bytes);
   SetCongestionControl(fd.get(), congestion_control);
   if (from != nullptr && from->is_v4() == to.ip.is_v4()) {
@@ -78,7 +65,10 @@ Result<Fd> StartConnect(const SocketAddress& to, const IpAddress* from, int buff
   }
   const RawSocketAddress raw = ToRaw(to);
   if (connect(fd.get(), raw.get(), raw.bytes) != 0 && errno != EINPROGRESS) {
-    return Fail(SystemError(errno, "connect", ErrorCode::kUnreachable));
+    const int error = errno;
+    const std::string no_port = error == EADDRNOTAVAIL ? WhyNoLocalPort(raw.storage.ss_family) : "";
+    if (!no_port.empty()) return Fail(ErrorCode::kResource, "connect: {}", no_port);
+    return Fail(SystemError(error, "connect", ErrorCode::kUnreachable));
   }
   return fd;
 }
@@ -86,7 +76,10 @@ Result<Fd> StartConnect(const SocketAddress& to, const IpAddress* from, int buff
 int ConnectResult(int fd) {
   int error = 0;
   socklen_t bytes = sizeof error;
-  return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) == 0 ? error : errno;
+  if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) return errno;
+  if (error != 0 || !IsConnectedToItself(fd)) return error;
+  MakeCloseAbortive(fd);
+  return ECONNREFUSED;
 }
 
 SocketAddress LocalSocketAddress(int fd) { return Named(fd, getsockname); }
@@ -132,21 +125,6 @@ void Drain(int fd) {
   for (int i = 0; i < 64; ++i) {
     if (recv(fd, waste.data(), waste.size(), MSG_DONTWAIT) <= 0) return;
   }
-}
-
-DescriptorUse CountDescriptors() {
-  DescriptorUse use;
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) use.limit = limit.rlim_cur;
-  DIR* const directory = opendir("/proc/self/fd");
-  if (directory == nullptr) {  // no descriptor is left even for looking (or no /proc: then the kernel's answer must do)
-    use.open = errno == EMFILE ? use.limit : 0;
-    return use;
-  }
-  while (const dirent* entry = readdir(directory)) use.open += entry->d_name[0] != '.';
-  closedir(directory);
-  use.open -= 1;  // the directory itself
-  return use;
 }
 
 }  // namespace rondo::tcp

@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
+#include "base/fd.h"
+#include "base/ports.h"
 #include "base/result.h"
-#include "transport/fd.h"
 #include "transport/tcp/ip.h"
 
 namespace rondo::tcp {
@@ -17,21 +19,23 @@ using rondo::Fd;
 // What errno says, in words.
 std::string SystemMessage(int error);
 
-// kResource for EMFILE, ENFILE, ENOBUFS and ENOMEM, with the limit; else `otherwise`. `what` says what was tried.
+// kResource for EMFILE, ENFILE, ENOBUFS and ENOMEM, with need, limit and remedy where descriptors ran out; else
+// `otherwise`. `what` says what was tried.
 Error SystemError(int error, std::string_view what, ErrorCode otherwise);
 
-// A listening, non-blocking socket. A wildcard IPv6 address listens on both families where the machine allows it.
-// `congestion_control`: as for SetCongestionControl; accepted connections begin with it. kAddressInUse and
-// kInvalidArgument (no such address) name the address.
+// A listening, non-blocking socket: at the port of `at`, or, where that is 0, at one of `ports`. A wildcard IPv6
+// address listens on both families where the machine allows it. `congestion_control`: as for SetCongestionControl;
+// accepted connections begin with it. Errors: those of ListenOnPort.
 Result<Fd> Listen(const SocketAddress& at, int backlog, bool dual_stack,
-                  const std::vector<std::string>& congestion_control);
+                  const std::vector<std::string>& congestion_control, PortRange ports = {});
 
-// A non-blocking socket that is connecting; readiness for writing and then ConnectResult tell how it went.
-// `from`: the local address to use, or null. `buffer_bytes`: as SetBuffers, which must come before the connection's
-// window scale is agreed. `congestion_control`: as SetCongestionControl.
+// A non-blocking socket that is connecting; readiness for writing and then ConnectResult tell how it went. kResource:
+// no descriptor, or no local port, is left. `from`: the local address to use, or null. `buffer_bytes`: as SetBuffers,
+// which must come before the connection's window scale is agreed. `congestion_control`: as SetCongestionControl.
 Result<Fd> StartConnect(const SocketAddress& to, const IpAddress* from, int buffer_bytes,
                         const std::vector<std::string>& congestion_control);
-int ConnectResult(int fd);  // 0, or the errno of the attempt
+// 0, or the errno of the attempt. A socket that has connected to itself was refused: no socket listens there.
+int ConnectResult(int fd);
 
 SocketAddress LocalSocketAddress(int fd);
 SocketAddress PeerSocketAddress(int fd);
@@ -52,12 +56,5 @@ void SetBuffers(int fd, int bytes);
 
 // Reads and throws away what has arrived, so that the following close is no reset.
 void Drain(int fd);
-
-// How many descriptors this process has open, and how many it may have.
-struct DescriptorUse {
-  std::size_t open = 0;
-  std::size_t limit = 0;
-};
-DescriptorUse CountDescriptors();
 
 }  // namespace rondo::tcp

@@ -22,6 +22,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/ports.h"
 #include "base/result.h"
 #include "base/tls.h"
 #include "transport/transport.h"
@@ -64,7 +65,8 @@ struct TcpOptions {
 
   std::vector<std::string> addresses = {};  // numeric local addresses to publish and listen on; empty: choose
   std::string interface = {};               // else an expression (transport/tcp/interfaces.h): "eth0", "^docker0,lo"
-  std::uint16_t port = 0;                   // 0: any free one
+  std::uint16_t port = 0;                   // 0: any free one of `ports`
+  PortRange ports = {};                     // not set: of those that the system chooses
 
   // Sizes for SO_SNDBUF and SO_RCVBUF of lanes; 0 leaves the kernel's own tuning on, which is the better choice: it
   // begins small and grows to the path's bandwidth times delay, while a fixed size is cut to net.core.?mem_max.
@@ -84,12 +86,16 @@ struct TcpOptions {
   int listen_backlog = 1024;                             // the kernel makes callers wait
   Duration handshake_timeout = std::chrono::seconds(5);  // for a hello to come, or a first reply
   Duration held_timeout = std::chrono::seconds(60);      // for the endpoint of a held connection to open
+  // For some address of a peer to take a connection; less where EndpointConfig::connect_timeout is less. A host that is
+  // there answers at once, so silence for longer is a firewall, a wrong route or a dead host.
+  Duration reach_timeout = std::chrono::seconds(10);
   Duration silence_timeout =
       std::chrono::seconds(30);  // a control connection whose other machine is mute counts as lost
 };
 
-// kInvalidArgument: addresses, interface, or a text too long. kAddressInUse: the fixed port. kResource: descriptors,
-// threads. Thread rule of the result: transport/transport.h; an Endpoint must be destroyed before its observer.
+// kInvalidArgument: addresses, interface, or a text too long. kAddressInUse: the fixed port, or all of `ports`.
+// kResource: descriptors, threads. Thread rule of the result: transport/transport.h; an Endpoint must be destroyed
+// before its observer.
 Result<std::shared_ptr<Transport>> MakeTcpTransport(TcpOptions options);
 
 // The addresses in a TCP transport's Address(): numeric, best first, those that mean something on this host or link

@@ -157,7 +157,7 @@ def is_initialized():
     return _group is not None and _group.process == os.getpid()
 
 
-def init(rendezvous=None, rank=None, world_size=None, *, timeout_s=None, interface=None, addresses=None, transport="auto",
+def init(rendezvous=None, rank=None, world_size=None, *, timeout_s=None, interface=None, addresses=None, ports=None, transport="auto",
          rails=1, job=None, token=None, generation=None, reproducible=False, wide_partials=False, checksums=False,
          record_dir=None, bucket_bytes=4 << 20):  # fmt: skip
     """Meets the other ranks. Without arguments everything comes from the environment (env://), as torchrun, mpirun, srun,
@@ -165,6 +165,7 @@ def init(rendezvous=None, rank=None, world_size=None, *, timeout_s=None, interfa
 
     rendezvous     env://, tcp://host:port or file:///path, each with ?rank=2&world_size=4 where that is not said otherwise
     timeout_s      of the meeting and of every operation (default: variable RONDO_TIMEOUT, else 60)
+    ports          TCP ports to listen on, "29500-29599" (default: variable RONDO_PORTS, else any)
     interface, addresses, transport, rails, job, token, checksums, record_dir: docs/EMBEDDING.md, embed/rondo.h
     generation     counts the meetings of one job at one place; by default how often this process has been in a group there
     reproducible   the same bits whatever the algorithm, transport and timing; wide_partials: 16-bit floats round once
@@ -184,6 +185,7 @@ def init(rendezvous=None, rank=None, world_size=None, *, timeout_s=None, interfa
     options.rank = -1 if rank is None else rank
     options.world_size = 0 if world_size is None else world_size
     options.interface_, options.addresses, options.transport = text(interface), text(addresses), text(transport)
+    options.ports = text(ports)
     options.job, options.token, options.record_dir = text(job), text(token), text(record_dir)
     options.timeout_ms = 0 if timeout_s is None else _milliseconds(timeout_s)
     # A store knows a meeting for as long as it is there, so that who comes too late is no rank of the next one.

@@ -40,6 +40,7 @@ class ConnectOptions(ctypes.Structure):
         ("wide_partials", c_int), ("compare_results", c_int), ("rebuildable", c_int), ("join", c_int),
         ("recorded_operations", c_uint32), ("record_dir", c_char_p), ("log", c_void_p), ("log_user", c_void_p),
         ("group", c_char_p), ("job_ranks", POINTER(c_int32)),
+        ("ports", c_char_p),
     ]  # fmt: skip
 
 

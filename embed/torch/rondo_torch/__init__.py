@@ -14,6 +14,7 @@ From then on dist, DDP and FSDP work as they do with Gloo. What may be chosen co
 
     RONDO_INTERFACE     network interfaces: eth0,ib0 or ^docker0,lo or =eth0 or 10.0.0.0/8 (default: by reachability)
     RONDO_ADDRESSES     local addresses, behind commas
+    RONDO_PORTS         TCP ports to listen on, FIRST-LAST (default: any)
     RONDO_TRANSPORT     auto (default), tcp, shm or ib; the same on all ranks
     RONDO_RAILS         connections to each peer that share large collectives (default 1); the same on all ranks
     RONDO_WIDE_PARTIALS 1: bfloat16 and float16 are summed, averaged and multiplied in float32, and rounded once (default 0; averages

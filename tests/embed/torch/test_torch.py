@@ -1,14 +1,16 @@
 """The torch.distributed backend of embed/torch on the torch that is here: values, works, groups, deaths, DDP."""
 
+import os
 import re
 import signal
+import subprocess
 import sys
 import tempfile
 import unittest
 
 import torch
 
-from support import Ended, Installed, run_gloos_ranks, run_ranks
+from support import PROGRAMS, ROOT, Ended, Installed, run_gloos_ranks, run_ranks
 
 LOSS = re.compile(r"^\d+ (\d\.\d+)$", re.MULTILINE)
 
@@ -76,6 +78,14 @@ class Backend(unittest.TestCase):
         self.ranks("rendezvous.py", 3, "store")
         self.ranks("rendezvous.py", 2, "arguments")
         self.ranks("rendezvous.py", 2, "missing")
+
+    def test_env_urls_work_under_rondo_run(self) -> None:
+        env = {name: value for name, value in os.environ.items() if not re.match("RANK|WORLD_SIZE|MASTER_|RONDO_", name)}
+        env |= {"PYTHONPATH": self.installed.path, "OMP_NUM_THREADS": "1"}
+        command = [ROOT / "bazel-bin/tools/rondo", "run", "-N", "2", "--", sys.executable, PROGRAMS / "env.py"]
+        ran = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        self.assertEqual(ran.stdout.count("summed by env://"), 2, ran.stdout)
 
     def test_wrong_variables_are_named(self) -> None:
         self.ranks("rendezvous.py", 2, "variables")

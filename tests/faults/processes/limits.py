@@ -51,6 +51,18 @@ def too_few_descriptors_for_the_first_operation(stage):
     starve(stage, False, range(0, 8))
 
 
+@case(26)
+def others_are_told_that_a_rank_has_no_descriptor_left(stage):
+    """Before it has met them: not that it never came, nor that it died."""
+    for more in (4, 8, 11):
+        ranks = stage.job("connect sums:3:1000 close", f"limit:nofile:{more} connect sums:3:1000 close limit:off",
+                          url=f"file://{stage.folder}/store{more}")
+        stage.failed(ranks, "resource", culprit=1, says=("more file descriptor", "raise the limit (ulimit -n)"))
+        stage.fire(1, "there were enough")
+        stage.clean(ranks, cpu_s=CPU_S)
+    stage.new_job(2)
+
+
 @case(26, paths=("tcp",))
 def too_few_descriptors_in_the_store(stage):
     """`rondo store` can take nobody in; who cannot get in is told in time, and the store does not spin."""
