@@ -144,6 +144,9 @@ static void wrong_arguments(int rank, int world, const char* url) {
 
   rondo_connect_options connect;
   rondo_connect_options_init(&connect);
+  connect.ports = "29599-29500";
+  FAILS(rondo_connect(&connect, &comm, &error), RONDO_INVALID_ARGUMENT, "options.ports: wants FIRST-LAST");
+  connect.ports = NULL;
   connect.transport = "pigeon";
   FAILS(rondo_connect(&connect, &comm, &error), RONDO_INVALID_ARGUMENT, "pigeon");
   CHECK(comm == NULL);

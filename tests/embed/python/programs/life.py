@@ -225,6 +225,8 @@ def somebody_is_missing():
     expect(not rondo.is_initialized(), "there is no group")
     with raises(ValueError, "timeout_s"):
         rondo.init(timeout_s=0)
+    with raises(rondo.InvalidArgument, "options.ports: wants FIRST-LAST"):
+        rondo.init(ports="29599-29500")
     with raises(rondo.InvalidArgument, "pigeon"):
         rondo.init(transport="pigeon")
 
