@@ -30,15 +30,26 @@ DescriptorUse CountDescriptors() {
   return use;
 }
 
+namespace {
+
+// "3 more file descriptors, and 255 of 256 are open; raise the limit (ulimit -n)"
+std::string Need(int error, std::size_t descriptors) {
+  const std::string need = fmt::format("{} more file descriptor{}", descriptors, descriptors == 1 ? "" : "s");
+  if (error != EMFILE) return fmt::format("{}: {}", need, std::generic_category().message(error));
+  const DescriptorUse use = CountDescriptors();
+  return fmt::format("{}, and {} of {} are open; raise the limit (ulimit -n)", need, use.open, use.limit);
+}
+
+}  // namespace
+
 std::string SystemWords(int error, std::size_t descriptors) {
   const std::string message = std::generic_category().message(error);
   if (error == ENFILE) return fmt::format("{}: raise the system's limit (sysctl fs.file-max)", message);
   if (error != EMFILE) return message;
   const int errno_before = errno;
-  const DescriptorUse use = CountDescriptors();
+  const std::string need = Need(error, descriptors);
   errno = errno_before;
-  return fmt::format("{}: {} more file descriptor{} needed, and {} of {} are open; raise the limit (ulimit -n)",
-                     message, descriptors, descriptors == 1 ? " is" : "s are", use.open, use.limit);
+  return fmt::format("{}: it takes {}", message, need);
 }
 
 Status CheckDescriptorsLeft(std::size_t count, const std::string& what) {
@@ -49,7 +60,7 @@ Status CheckDescriptorsLeft(std::size_t count, const std::string& what) {
     if (!fd) {
       const int error = errno;
       taken.clear();  // so that the words count those of others
-      return Fail(ErrorCode::kResource, "{} cannot be made: {}", what, SystemWords(error, count));
+      return Fail(ErrorCode::kResource, "{} needs {}", what, Need(error, count));
     }
     taken.push_back(std::move(fd));
   }

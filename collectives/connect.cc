@@ -322,7 +322,7 @@ Result<Met> MeetOthers(const Start& start, bool keeps_store) {
   // makes sure of what its communicator takes before it meets them.
   Result<Presence> made = MakePresence(options, job, options.generation, options.communicator.clock);
   if (made && *world_size > 1) {
-    const Status left = CheckDescriptorsLeft(kDescriptorsOfCommunicator, "a communicator and its first connection");
+    const Status left = CheckDescriptorsLeft(kDescriptorsOfCommunicator, "a communicator");
     if (!left) made = Fail(left.error());
   }
   if (!made && *world_size == 1) return Fail(made.error());

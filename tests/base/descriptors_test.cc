@@ -14,9 +14,9 @@ TEST_CASE("Where descriptors ran out the words have need, limit and remedy; else
   errno = EAGAIN;
   const std::string words = SystemWords(EMFILE, 3);
   const DescriptorUse use = CountDescriptors();
-  CHECK(words == "Too many open files: 3 more file descriptors are needed, and " + std::to_string(use.open) + " of " +
+  CHECK(words == "Too many open files: it takes 3 more file descriptors, and " + std::to_string(use.open) + " of " +
                      std::to_string(use.limit) + " are open; raise the limit (ulimit -n)");
-  CHECK(SystemWords(EMFILE).find("1 more file descriptor is needed") != std::string::npos);
+  CHECK(SystemWords(EMFILE).find("it takes 1 more file descriptor, and ") != std::string::npos);
   CHECK(errno == EAGAIN);
   CHECK(SystemWords(ENFILE).find("fs.file-max") != std::string::npos);
   CHECK(SystemWords(ECONNREFUSED) == "Connection refused");
@@ -36,7 +36,7 @@ TEST_CASE("Whether there are so many descriptors is found out without keeping an
   REQUIRE(setrlimit(RLIMIT_NOFILE, &old) == 0);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code() == ErrorCode::kResource);
-  CHECK(refused.error().message().find("a test cannot be made: Too many open files: ") == 0);
+  CHECK(refused.error().message().find("a test needs 200 more file descriptors, and ") == 0);
   CHECK(CountDescriptors().open == before);
 }
 

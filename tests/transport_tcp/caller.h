@@ -13,19 +13,22 @@
 
 namespace rondo::test {
 
-// A blocking connection to a transport on loopback.
-inline tcp::Fd Call(const Transport& transport) {
+// Where a transport listens on IPv4's loopback.
+inline tcp::RawSocketAddress LoopbackOf(const Transport& transport) {
   const auto address = tcp::DecodeTcpAddress(transport.Address());
   REQUIRE(address);
-  for (const tcp::Candidate& candidate : address->candidates) {
-    if (!candidate.at.ip.IsLoopback() || !candidate.at.ip.is_v4()) continue;
-    tcp::Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const tcp::RawSocketAddress raw = tcp::ToRaw(candidate.at);
-    REQUIRE(connect(fd.get(), raw.get(), raw.bytes) == 0);
-    return fd;
-  }
+  for (const tcp::Candidate& candidate : address->candidates)
+    if (candidate.at.ip.IsLoopback() && candidate.at.ip.is_v4()) return tcp::ToRaw(candidate.at);
   FAIL("no IPv4 loopback address");
   return {};
+}
+
+// A blocking connection to a transport on loopback.
+inline tcp::Fd Call(const Transport& transport) {
+  tcp::Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const tcp::RawSocketAddress raw = LoopbackOf(transport);
+  REQUIRE(connect(fd.get(), raw.get(), raw.bytes) == 0);
+  return fd;
 }
 
 inline void Say(const tcp::Fd& fd, Bytes bytes) {

@@ -262,12 +262,7 @@ TEST_CASE("a machine out of descriptors pauses accepting, says so, does not spin
   if (SanitizerNeedsDescriptors()) return;
   Watched watched;
   Fd caller(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // made before they run out
-  const auto address = tcp::DecodeTcpAddress(watched.transport().Address());
-  REQUIRE(address);
-  const auto at = std::find_if(address->candidates.begin(), address->candidates.end(),
-                               [](const auto& c) { return c.at.ip.IsLoopback() && c.at.ip.is_v4(); });
-  REQUIRE(at != address->candidates.end());
-  const tcp::RawSocketAddress raw = tcp::ToRaw(at->at);
+  const tcp::RawSocketAddress raw = LoopbackOf(watched.transport());
   {
     const NoDescriptors nothing_left;
     REQUIRE(connect(caller.get(), raw.get(), raw.bytes) == 0);
@@ -277,11 +272,32 @@ TEST_CASE("a machine out of descriptors pauses accepting, says so, does not spin
     CHECK(watched.counters->accept_errors - before <= 5);  // one try per 100 ms, not thousands
     CHECK(watched.counters->accepted == 1);                // by the one descriptor that is kept for telling callers why
     CHECK(watched.lines.Contains(
-        "1 more file descriptor is needed, and 256 of 256 are open; raise the limit (ulimit -n)"));
+        "it takes 1 more file descriptor, and 256 of 256 are open; raise the limit (ulimit -n)"));
   }
   CHECK(Eventually([&] { return watched.counters->accepted == 1; }));
   CheckTheJobWorks(watched.world, 1);
   StateFault(26, watched.counters->accept_errors, "correct");
+}
+
+TEST_CASE("a peer is told at once that there is no descriptor for it, and connects when there is one") {
+  if (SanitizerNeedsDescriptors()) return;
+  Watched watched([](TcpOptions& options) { options.instance = "me"; });
+  tcp::Hello hello;
+  hello.job = "test";
+  hello.to_instance = "me";
+  hello.communicator = 99;
+  const tcp::RawSocketAddress raw = LoopbackOf(watched.transport());
+  const Fd caller(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // made before they run out
+  {
+    const NoDescriptors nothing_left;
+    REQUIRE(connect(caller.get(), raw.get(), raw.bytes) == 0);
+    Say(caller, tcp::Encode(hello));
+    CHECK(
+        Listen(caller).find("it cannot take connections: Too many open files: it takes 1 more file descriptor, and 256 "
+                            "of 256 are open; raise the limit (ulimit -n)") != std::string::npos);
+    CHECK(watched.counters->turned_away == 1);
+  }
+  CheckTheJobWorks(watched.world, 1);
 }
 
 TEST_CASE("a lane beyond the limit of descriptors is refused before anything is made, with need and limit") {

@@ -260,7 +260,8 @@ void Greeter::OnHello(const CallerPtr& caller) {
   if (const Reply reply = JudgeCaller(caller->hello(), identity_); reply.verdict != Verdict::kAccepted) {
     return TurnAway(caller, reply);
   }
-  if (!caller->has_room_) {
+  if (!caller->has_room_) KeepSpare();  // some descriptor may be free by now
+  if (!caller->has_room_ && !spare_) {
     return TurnAway(caller,
                     {Verdict::kTryAgain, ErrorCode::kResource, "it cannot take connections: " + SystemWords(EMFILE)});
   }
