@@ -228,6 +228,8 @@ class Meeting {
     const Error error(std::move(details));
     // Whether that comes through or not, this process has nothing else to say.
     (void)store_.CompareSet(kOutcome, std::nullopt, EncodeFailure(error), options_.deadline);
+    if (options_.rank)  // so that others that cannot take part either do not wait for it
+      (void)store_.CompareSet(ClaimKey(self_.rank), std::nullopt, EncodeClaim(self_), options_.deadline);
     std::vector<std::string> others;
     for (Rank rank = 0; rank < options_.world_size; ++rank)
       if (rank != self_.rank) others.push_back(ClaimKey(rank));

@@ -134,6 +134,8 @@ void Connector::OnConnected(const TryPtr& attempt) {
     return GiveUp(attempt, SystemMessage(error));
   }
   taken_[attempt->index] = true;
+  why_[attempt->index] = "it has taken the connection, and not answered yet";
+  Report();
   Erase(running_, attempt);
   if (shaking_) {
     waiting_.push_back(attempt);
