@@ -120,6 +120,7 @@ tl::expected<void, TryFailure> SayHello(int fd, Wire& wire, const TcpStoreClient
         return Again(fmt::format("it closed at our proof: {}", SystemWords(errno)));
       next = greeting->Take(unread);
     }
+    if (!next && next.error().code() == ErrorCode::kNotReady) return Again(next.error().message());
     if (!next) return final(next.error());
     if (*next == Next::kWelcome) return {};
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -29,6 +30,7 @@
 
 #include "base/bytes.h"
 #include "base/descriptors.h"
+#include "base/fd.h"
 #include "base/out_of_memory.h"
 #include "base/service_thread.h"
 #include "base/wire.h"
@@ -88,6 +90,7 @@ class TcpStoreServer::Loop {
     if (!error) acceptor_.non_blocking(true, error);
     if (error) return Fail(ErrorCode::kResource, "the store's listener could not be set up: {}", error.message());
     try {
+      KeepSpare();
       Accept();
       thread_ = StartServiceThread("rondo-store", [this] { Run(); });
     } catch (const std::exception& failure) {  // no thread, or no memory
@@ -135,6 +138,7 @@ class TcpStoreServer::Loop {
     bool writing = false;  // likewise for room
     bool paused = false;   // nothing is read until its output has drained
     bool closing = false;  // once its output is sent
+    bool has_room = true;  // false: taken only to be told that no descriptor is left here
     std::list<std::pair<TimePoint, TcpStoreService::ClientId>>::iterator hello;  // valid until it said hello
   };
   using Id = TcpStoreService::ClientId;
@@ -177,20 +181,35 @@ class TcpStoreServer::Loop {
 
   void AcceptAll() {
     for (;;) {
-      // Not by Asio: what it accepts goes on to a program that this process executes, and would outlive the server
-      // there.
-      Fd fd(accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-      std::error_code error(fd.get() < 0 ? errno : 0, std::system_category());
+      KeepSpare();
+      std::error_code error = AcceptOne(/*has_room=*/true);
       if (error == std::errc::operation_would_block) return Accept();
       // One that gave up while it waited in the queue is nobody's loss.
       if (error == std::errc::connection_aborted || error == std::errc::interrupted) continue;
-      if (error) return PauseAccepting(error);
-      tcp::socket socket(io_);
-      socket.assign(acceptor_.local_endpoint(error).protocol(), fd.get(), error);
-      if (error) return PauseAccepting(error);
-      fd.Release();
-      Adopt(std::move(socket));
+      if (!error) continue;
+      if (spare_ && (error == std::errc::too_many_files_open || error == std::errc::too_many_files_open_in_system)) {
+        spare_.Close();
+        if (AcceptOne(/*has_room=*/false)) KeepSpare();
+      }
+      return PauseAccepting(error);
     }
+  }
+
+  std::error_code AcceptOne(bool has_room) {
+    // Not by Asio: what it accepts goes on to a program that this process executes, and would outlive the server there.
+    Fd fd(accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    std::error_code error(fd.get() < 0 ? errno : 0, std::system_category());
+    if (error) return error;
+    tcp::socket socket(io_);
+    socket.assign(acceptor_.local_endpoint(error).protocol(), fd.get(), error);
+    if (error) return error;
+    fd.Release();
+    Adopt(std::move(socket), has_room);
+    return {};
+  }
+
+  void KeepSpare() {
+    if (!spare_) spare_ = Fd(eventfd(0, EFD_CLOEXEC));
   }
 
   void PauseAccepting(const std::error_code& why) {
@@ -204,7 +223,7 @@ class TcpStoreServer::Loop {
     accepting_ = true;
   }
 
-  void Adopt(tcp::socket socket) {
+  void Adopt(tcp::socket socket, bool has_room) {
     Count(&Stats::accepted);
     std::error_code ignored;
     socket.non_blocking(true, ignored);
@@ -221,6 +240,9 @@ class TcpStoreServer::Loop {
     }
     const Id id = service_.Connect();
     Connection& connection = connections_.try_emplace(id, std::move(socket)).first->second;
+    connection.has_room = has_room;
+    if (!has_room)  // it comes again until there is room
+      service_.RefuseAtHello(id, Error(ErrorCode::kNotReady, "it cannot take connections: " + SystemWords(EMFILE)));
     connection.peer = fmt::format("{}:{}", endpoint.address().to_string(), endpoint.port());
     const TimePoint until = SteadyNow() + std::chrono::milliseconds(limits_.hello_timeout_ms);
     connection.hello = before_hello_.insert(before_hello_.end(), {until, id});
@@ -287,6 +309,7 @@ class TcpStoreServer::Loop {
       if (got < 0 && connection.wire.failure() && !connection.closing) return OnTlsFailure(id, connection);
       if (got <= 0) return Leave(id);
       if (connection.closing) continue;  // refused: what it still says is thrown away, so that it reads our reason
+      if (!connection.has_room) LookForRoom(id, connection);
       const Bytes bytes = scratch.first(static_cast<std::size_t>(got));
       if (!Heed(id, connection, service_.Receive(id, bytes))) return;
       if (!connection.wire.has_tls() && bytes.size() < scratch.size()) break;
@@ -300,6 +323,13 @@ class TcpStoreServer::Loop {
       OnReadable(id, *found);
     });
     connection.reading = true;
+  }
+
+  // Some descriptor may be free by the time that it says hello.
+  void LookForRoom(Id id, Connection& connection) {
+    KeepSpare();
+    connection.has_room = static_cast<bool>(spare_);
+    if (connection.has_room) service_.RefuseAtHello(id, std::nullopt);
   }
 
   // It heard why, by TLS's alert; a client of ours that speaks none, by the reply that it waits for.
@@ -486,6 +516,7 @@ class TcpStoreServer::Loop {
   asio::steady_timer accept_pause_;
   asio::steady_timer hello_timer_;
   std::vector<char> scratch_;
+  Fd spare_;  // given up where the process has no descriptor left, so that a client can be taken and told
   std::map<Id, Connection> connections_;
   std::list<std::pair<TimePoint, Id>> before_hello_;  // oldest first
   std::optional<TimePoint> logged_;

@@ -101,6 +101,7 @@ TcpStoreService::Verdict TcpStoreService::TakeHello(Client& client) {
                   Error(ErrorCode::kResource,
                         fmt::format("the store has {} clients, as many as its limit allows", clients_after_hello_)));
   }
+  if (client.refusal) return Refuse(client, *client.refusal);
   client.output.Append(client.greeting.Encode({}));
   client.said_hello = true;
   ++clients_after_hello_;

@@ -12,7 +12,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -56,6 +58,8 @@ class TcpStoreService {
   };
 
   ClientId Connect();
+  // The client's hello, if it is one of ours, is answered with this refusal; nullopt: it is welcome after all.
+  void RefuseAtHello(ClientId id, std::optional<Error> why) { clients_.at(id).refusal = std::move(why); }
   // Takes bytes from a client and answers what they complete.
   Verdict Receive(ClientId id, Bytes bytes);
   // Goes on with requests that Receive left because the output was full.
@@ -84,9 +88,10 @@ class TcpStoreService {
 
     store_protocol::ServerGreeting greeting;
     bool said_hello = false;  // and was welcomed
-    bool closing = false;     // nothing more is read
-    bool left_off = false;    // because the output was full
-    std::string input;        // an unfinished hello or request, and what followed a full output
+    std::optional<Error> refusal;
+    bool closing = false;   // nothing more is read
+    bool left_off = false;  // because the output was full
+    std::string input;      // an unfinished hello or request, and what followed a full output
     store_protocol::Outgoing output;
     std::map<std::uint64_t, StoreState::WaitId> waits;  // by request id
   };

@@ -372,6 +372,29 @@ TEST_CASE("Out of descriptors the server pauses accepting, does not spin, and go
   StateFault(26, server->stats().accept_pauses, "correct");
 }
 
+TEST_CASE("A client for which the server has no descriptor is told so, and served when there is one") {
+  TcpStoreServer::Options options;
+  options.limits.accept_pause_ms = 20;
+  const auto server = StartServer(std::move(options));
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  RawClient caller = [&] {
+    const int probe = dup(0);
+    close(probe);
+    rlimit few = before;
+    few.rlim_cur = static_cast<rlim_t>(probe) + 1;
+    setrlimit(RLIMIT_NOFILE, &few);
+    return RawClient(*server);
+  }();
+  caller.Say(store_protocol::Encode(store_protocol::Hello{}));
+  const std::string heard = caller.Hear();
+  setrlimit(RLIMIT_NOFILE, &before);
+  CHECK(heard.find("it cannot take connections: Too many open files: it takes 1 more file descriptor") !=
+        std::string::npos);
+  CHECK(heard.find("raise the limit (ulimit -n)") != std::string::npos);
+  CheckWorks(*server);
+}
+
 TEST_CASE("A client that asks for much and reads nothing holds up nobody and is bounded") {
   const auto server = StartServer();
   const auto member = ClientOf(*server);

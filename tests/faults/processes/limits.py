@@ -66,7 +66,7 @@ def others_are_told_that_a_rank_has_no_descriptor_left(stage):
 @case(26, paths=("tcp",))
 def too_few_descriptors_in_the_store(stage):
     """`rondo store` can take nobody in; who cannot get in is told in time, and the store does not spin."""
-    store = stage.start("sh", "-c", f"ulimit -n 9; exec {os.path.abspath(Programs.rondo)} store --listen 127.0.0.1:0")
+    store = stage.start("sh", "-c", f"ulimit -n 10; exec {os.path.abspath(Programs.rondo)} store --listen 127.0.0.1:0")
     url = store.wait_for(r"listening on (tcp://\S+)")[1]
     ranks = stage.job("connect sums:3 close", ranks=4, url=url, timeout=WAIT_S)
     for rank in ranks:
