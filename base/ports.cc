@@ -62,7 +62,8 @@ struct Try {
   bool has_socket = false;
 };
 
-Try TryPort(const ListenRequest& request, std::uint16_t port) {
+// `shares`: also where other sockets that allow it have the port already.
+Try TryPort(const ListenRequest& request, std::uint16_t port, bool shares) {
   Try attempt;
   Fd fd(socket(request.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   attempt.has_socket = static_cast<bool>(fd);
@@ -70,15 +71,16 @@ Try TryPort(const ListenRequest& request, std::uint16_t port) {
     attempt.error = errno;
     return attempt;
   }
-  LetPortBeReused(fd.get());
+  if (shares) LetPortBeReused(fd.get());
   if (request.address.ss_family == AF_INET6) {
     const int only = request.both_families ? 0 : 1;
     setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only);
   }
   if (request.prepare) request.prepare(fd.get());
   const sockaddr_storage address = WithPort(request.address, port);
-  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), request.bytes) != 0 ||
-      listen(fd.get(), request.backlog) != 0) {
+  const bool is_bound = bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), request.bytes) == 0;
+  if (is_bound) LetPortBeReused(fd.get());
+  if (!is_bound || listen(fd.get(), request.backlog) != 0) {
     attempt.error = errno;
     return attempt;
   }
@@ -142,15 +144,18 @@ Error UsedUp(const ListenRequest& request, PortRange range) {
 }
 
 // Each port by itself. The system gives none out that connections use or have left behind, but takes it when asked.
+// Such ports, and those that are held for somebody without being listened on, come last.
 Result<Fd> ListenInRange(const ListenRequest& request, PortRange range) {
   // Ranks of one host begin at different ports.
   const int start = range.IsSet() ? static_cast<int>(getpid()) % range.count() : 0;
-  for (int i = 0; range.IsSet() && i < range.count(); ++i) {
-    const auto port = static_cast<std::uint16_t>(range.first + (start + i) % range.count());
-    Try attempt = TryPort(request, port);
-    if (attempt.fd) return std::move(attempt.fd);
-    if (attempt.error != EADDRINUSE)
-      return Fail(Refused(attempt, fmt::format("{}:{}", HostText(request.address), port)));
+  for (const bool shares : {false, true}) {
+    for (int i = 0; range.IsSet() && i < range.count(); ++i) {
+      const auto port = static_cast<std::uint16_t>(range.first + (start + i) % range.count());
+      Try attempt = TryPort(request, port, shares);
+      if (attempt.fd) return std::move(attempt.fd);
+      if (attempt.error != EADDRINUSE)
+        return Fail(Refused(attempt, fmt::format("{}:{}", HostText(request.address), port)));
+    }
   }
   return Fail(UsedUp(request, range));
 }
@@ -245,7 +250,7 @@ Result<Fd> ListenOnPort(const ListenRequest& request) {
   const SteadyClock steady;
   const Clock& clock = request.clock != nullptr ? *request.clock : steady;
   while (true) {
-    Try attempt = TryPort(request, wanted);
+    Try attempt = TryPort(request, wanted, /*shares=*/true);
     if (attempt.fd) return std::move(attempt.fd);
     if (attempt.error != EADDRINUSE) return Fail(Refused(attempt, address));
     if (wanted == 0) return ListenInRange(request, EphemeralPorts());

@@ -73,10 +73,13 @@ ExaminedHost Examine(const NetworkQuestions& questions) {
     facts.network.addresses_error = addresses.error().message();
   ReadNetwork(files, facts.network);
   facts.environment.variables = OwnEnvironment();
-  if (const auto text = facts.environment.variables.find("RONDO_PORTS"); text != facts.environment.variables.end())
-    if (const auto ports = ParsePortRange(text->second); ports)
-      facts.network.port_range = fmt::format("{} to {}", ports->first, ports->last);
-  AskNetwork(questions, clock, facts.network);
+  NetworkQuestions network = questions;
+  if (const auto text = facts.environment.variables.find("RONDO_PORTS"); text != facts.environment.variables.end()) {
+    network.ports = ParsePortRange(text->second).value_or(PortRange{});
+    if (network.ports.IsSet())
+      facts.network.port_range = fmt::format("{} to {}", network.ports.first, network.ports.last);
+  }
+  AskNetwork(network, clock, facts.network);
   ReadRdma(files, facts.rdma);
   AskRdma(facts.network.addresses, facts.rdma);
   ReadGpu(files, facts.gpu);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/ports.h"
 #include "tools/doctor_facts.h"
 #include "tools/doctor_files.h"
 
@@ -38,6 +39,7 @@ std::string InterfaceOfRoute(const std::string& route);
 struct NetworkQuestions {
   std::vector<std::string> peers;              // "node2:29500"
   Duration timeout = std::chrono::seconds(2);  // for each peer, and for each name
+  PortRange ports = {};                        // for its own tries at listening; not set: any
 };
 void AskNetwork(const NetworkQuestions& questions, const Clock& clock, NetworkFacts& facts);
 NameFacts Lookup(const std::string& name, const Clock& clock, Duration timeout);

@@ -72,7 +72,7 @@ void Finish(std::vector<Dial>& dials, const Clock& clock, TimePoint deadline) {
   }
 }
 
-void AskSelf(const Clock& clock, NetworkFacts& facts) {
+void AskSelf(const Clock& clock, PortRange ports, NetworkFacts& facts) {
   std::vector<Fd> listeners;
   std::vector<Dial> dials;
   facts.self.reserve(facts.addresses.size());  // attempts are pointed at
@@ -80,7 +80,7 @@ void AskSelf(const Clock& clock, NetworkFacts& facts) {
     if (!address.up) continue;
     Attempt& attempt = facts.self.emplace_back();
     attempt.from = address;
-    auto listener = tcp::Listen({.ip = address.ip, .port = 0}, 4, /*dual_stack=*/false, {});
+    auto listener = tcp::Listen({.ip = address.ip, .port = 0}, 4, /*dual_stack=*/false, {}, ports);
     if (!listener) {
       attempt.outcome = Outcome::kUntried;
       attempt.words = listener.error().message();
@@ -295,7 +295,7 @@ void AskNetwork(const NetworkQuestions& questions, const Clock& clock, NetworkFa
   const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const std::string obtained = tcp::SetCongestionControl(socket.get(), TcpOptions{}.local_congestion_control);
   facts.local_congestion_control = obtained.substr(0, obtained.find(';'));  // then come those that were refused
-  AskSelf(clock, facts);
+  AskSelf(clock, questions.ports, facts);
   AskDetours(facts);
   AskFirewall(facts);
   for (const std::string& peer : questions.peers)

@@ -131,6 +131,21 @@ TEST_CASE("Listeners take the ports of a range, and the error names it when it i
   CHECK(Says(c.error(), "none of the 2 ports " + range.ToString() + " (--ports, RONDO_PORTS) is free at 127.0.0.1"));
 }
 
+TEST_CASE("A port of a range that is held for somebody is taken last") {
+  const Fd held(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const sockaddr_in any = Loopback(0);
+  REQUIRE(bind(held.get(), Raw(any), sizeof any) == 0);
+  LetPortBeReused(held.get());
+  const std::uint16_t port = PortOfSocket(held);
+  const PortRange range{.first = port, .last = static_cast<std::uint16_t>(port < 65000 ? port + 50 : port)};
+  const auto first = ListenOnPort(Wanting(0, range));
+  REQUIRE(first);
+  if (range.count() > 1) CHECK(PortOfSocket(*first) != port);
+  const auto there = ListenOnPort(Wanting(0, {.first = port, .last = port}));
+  REQUIRE(there);  // as there is no other
+  CHECK(PortOfSocket(*there) == port);
+}
+
 TEST_CASE("A port of which a client of ours was given the use can be listened on, while it is connected and after") {
   const Fd server = Listening();
   const sockaddr_in there = Loopback(PortOfSocket(server));

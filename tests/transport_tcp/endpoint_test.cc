@@ -1,6 +1,7 @@
 // Two or more ranks in one process, over real loopback sockets: connecting, streams, control messages, sleeping, and
 // how things end.
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -300,6 +301,15 @@ TEST_CASE("a peer that refuses is not said to be dead for certain, since a firew
   CHECK(error.code() == ErrorCode::kPeerLost);
   CHECK(error.message().find("is gone, or a firewall rejects connections to it") != std::string::npos);
   CHECK(error.message().find("127.0.0.1:" + std::to_string(refuses.port())) != std::string::npos);
+}
+
+TEST_CASE("a connection to oneself counts as refused, since nothing listens there") {
+  const Fd self(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const tcp::RawSocketAddress any = tcp::ToRaw({*tcp::IpAddress::Parse("127.0.0.1"), 0});
+  REQUIRE(bind(self.get(), any.get(), any.bytes) == 0);
+  const tcp::RawSocketAddress itself = tcp::ToRaw(tcp::LocalSocketAddress(self.get()));
+  REQUIRE(connect(self.get(), itself.get(), itself.bytes) == 0);
+  CHECK(tcp::ConnectResult(self.get()) == ECONNREFUSED);
 }
 
 TEST_CASE("a peer that is connected is known to be, and no more when it has left") {
