@@ -59,8 +59,10 @@ class Hosts:
         return Running(*self.prefix(number), RONDO, *arguments, env=env)
 
     def let_in(self, interface, first, last):
-        """A firewall on both hosts, made of routing rules: of TCP only what goes to or comes from these ports gets in."""
+        """A firewall on both hosts, made of routing rules: of TCP only what goes to or comes from these ports gets in. IPv6,
+        which the rules say nothing of, is off."""
         for name in self.names[:2]:
+            run_all(("ip", "netns", "exec", name, "sysctl", "-qw", f"net.ipv6.conf.{interface}.disable_ipv6=1"))
             rule = ("ip", "-n", name, "rule")
             ports, tcp = f"{first}-{last}", ("iif", interface, "ipproto", "tcp")
             run_all((*rule, "add", "pref", "20", "lookup", "local"), (*rule, "add", "pref", "1", *tcp, "dport", ports, "lookup", "local"),
