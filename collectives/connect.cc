@@ -320,7 +320,10 @@ Result<Met> MeetOthers(const Start& start, bool keeps_store) {
 
   // What this rank lacks the others must be told, in the meeting, instead of waiting for it or finding it dead. So it
   // makes sure of what its communicator takes before it meets them.
-  Result<Presence> made = MakePresence(options, job, options.generation, options.communicator.clock);
+  Result<Presence> made =
+      OrOutOfMemory("preparing to connect", [&, &asked = options, &at = options.communicator.clock] {
+        return MakePresence(asked, job, asked.generation, at);
+      });
   if (made && *world_size > 1) {
     const Status left = CheckDescriptorsLeft(kDescriptorsOfCommunicator, "a communicator");
     if (!left) made = Fail(left.error());

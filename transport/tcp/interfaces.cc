@@ -1,20 +1,20 @@
 #include "transport/tcp/interfaces.h"
 
+#include <dirent.h>
 #include <fmt/core.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <charconv>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
-#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -23,33 +23,37 @@
 namespace rondo::tcp {
 namespace {
 
+// What a folder has; nothing where there is none. (A std::filesystem::directory_iterator ends the process where memory
+// runs out: its increment is noexcept, and allocates.)
+std::vector<std::string> NamesIn(const std::string& folder) {
+  std::vector<std::string> names;
+  const auto close = [](DIR* directory) { closedir(directory); };
+  const std::unique_ptr<DIR, decltype(close)> directory(opendir(folder.c_str()), close);
+  for (const dirent* entry = nullptr; directory && (entry = readdir(directory.get())) != nullptr;)
+    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+  return names;
+}
+
+bool Exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+
 // "eth0" -> {"mlx5_0"}; empty where there is no RDMA device.
 std::map<std::string, std::vector<std::string>> RdmaDevices() {
-  namespace fs = std::filesystem;
+  const std::string folder = "/sys/class/infiniband";
   std::map<std::string, std::vector<std::string>> devices;
-  std::error_code error;
-  for (fs::directory_iterator device("/sys/class/infiniband", error), end; !error && device != end;
-       device.increment(error)) {
-    std::error_code inner;
-    for (fs::directory_iterator net(device->path() / "device/net", inner); !inner && net != end; net.increment(inner)) {
-      devices[net->path().filename().string()].push_back(device->path().filename().string());
-    }
-  }
+  for (const std::string& device : NamesIn(folder))
+    for (const std::string& net : NamesIn(fmt::format("{}/{}/device/net", folder, device)))
+      devices[net].push_back(device);
   return devices;
 }
 
 // "100 Gb/sec (4X EDR)" -> 100000, of the port of an RDMA device that an interface stands on.
 std::uint32_t RdmaMbps(const std::string& net_folder, const std::string& sys) {
-  namespace fs = std::filesystem;
   int port = 0;  // from 0
   std::ifstream(net_folder + "/dev_port") >> port;
-  std::error_code error;
-  for (fs::directory_iterator device(net_folder + "/device/infiniband", error), end; !error && device != end;
-       device.increment(error)) {
-    const std::string ports = fmt::format("{}/class/infiniband/{}/ports/", sys, device->path().filename().string());
+  for (const std::string& device : NamesIn(net_folder + "/device/infiniband")) {
     for (const int number : {port + 1, 1}) {
       double gbps = 0;
-      if (std::ifstream(ports + std::to_string(number) + "/rate") >> gbps && gbps > 0)
+      if (std::ifstream(fmt::format("{}/class/infiniband/{}/ports/{}/rate", sys, device, number)) >> gbps && gbps > 0)
         return static_cast<std::uint32_t>(gbps * 1000);
     }
   }
@@ -58,21 +62,18 @@ std::uint32_t RdmaMbps(const std::string& net_folder, const std::string& sys) {
 
 // `below`: how many interfaces it may stand on, one on the other.
 std::uint32_t MbpsOf(const std::string& interface, const std::string& sys, int below) {
-  namespace fs = std::filesystem;
   const std::string folder = sys + "/class/net/" + interface;
-  std::error_code error;
   // A veth pair claims 10 Gbit/s, but has no device behind it.
-  if (fs::exists(folder + "/device", error) || fs::exists(folder + "/bonding", error)) {
+  if (Exists(folder + "/device") || Exists(folder + "/bonding")) {
     double mbps = 0;  // -1 where there is a driver that does not know
     std::ifstream(folder + "/speed") >> mbps;
     return mbps > 0 ? static_cast<std::uint32_t>(mbps) : RdmaMbps(folder, sys);
   }
   std::uint32_t fastest = 0;
+  if (below == 0) return fastest;
   constexpr std::string_view kLower = "lower_";
-  for (fs::directory_iterator entry(folder, error), end; below > 0 && !error && entry != end; entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
+  for (const std::string& name : NamesIn(folder))
     if (name.starts_with(kLower)) fastest = std::max(fastest, MbpsOf(name.substr(kLower.size()), sys, below - 1));
-  }
   return fastest;
 }
 
@@ -151,8 +152,7 @@ AddressClass Classify(const LocalAddress& address) {
 LinkEnd LinkOf(const std::string& interface) {
   const std::string folder = "/sys/class/net/" + interface;
   LinkEnd link;
-  std::error_code error;
-  if (interface.empty() || !std::filesystem::exists(folder + "/mtu", error)) return link;
+  if (interface.empty() || !Exists(folder + "/mtu")) return link;
   link.device = interface;
   std::ifstream(folder + "/mtu") >> link.mtu_bytes;
   link.line_gbps = static_cast<double>(MbpsOf(interface, "/sys")) / 1000;
