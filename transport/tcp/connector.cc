@@ -235,6 +235,7 @@ void Connector::OnReply(const TryPtr& attempt, const Reply& reply) {
       // Only the process that is meant says so: whatever another one has said, or would, is of no matter.
       refusal_.reset();
       DropAllOthers();
+      if (reply.code == ErrorCode::kResource) lacks_ = reply.text;
       return GiveUp(attempt, reply.text);
     case Verdict::kProve: RONDO_CHECK(false, "CallingSide answers it");
   }
@@ -275,6 +276,9 @@ void Connector::EndRound() {
   if (refusal_) return Finish(Fail(*refusal_));
   const bool all_refused = std::find(refused_.begin(), refused_.end(), false) == refused_.end();
   refused_rounds_ = all_refused ? refused_rounds_ + 1 : 0;
+  // It has stopped listening after it said why; this is the cause, and no further round would learn another.
+  if (all_refused && !lacks_.empty())
+    return Finish(Fail(ErrorCode::kPeerLost, "{} is gone: {}", plan_.peer_name, WhatWasTried()));
   if (refused_rounds_ >= kRefusedRounds)
     return Finish(Fail(ErrorCode::kPeerLost,
                        "{} is gone, or a firewall rejects connections to it: every address of it refuses them: {}",
@@ -295,6 +299,7 @@ std::string Connector::WhatWasTried() const {
                         attempt.interface.empty() ? "" : " via " + attempt.interface, attempt.reason, why,
                         tries_[i] > 1 ? fmt::format(" ({} tries)", tries_[i]) : "");
   }
+  if (!lacks_.empty() && list.find(lacks_) == std::string::npos) list += "; it said before: " + lacks_;
   return list;
 }
 

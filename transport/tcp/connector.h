@@ -104,6 +104,7 @@ class Connector : public std::enable_shared_from_this<Connector> {
   int refused_rounds_ = 0;        // rounds on end in which all were
   std::optional<Error> refusal_;  // a final "no" from a Rondo in this round
   std::string refused_here_;      // why this system would not make the last connection; "": it did
+  std::string lacks_;             // what the peer said that it has run out of; "": nothing
   Duration next_pause_;
 };
 

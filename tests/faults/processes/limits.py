@@ -19,8 +19,13 @@ def starve(stage, before_connect, numbers):
     jobs = {}
     for more in numbers:
         limited = f"limit:nofile:{more} connect" if before_connect else f"connect limit:nofile:{more}"
-        jobs[more] = stage.job("connect sums:3:1000 close", f"{limited} sums:3:1000 close limit:off",
+        # Rank 0 comes when there are no more, and not with a connection that was made before.
+        other = "connect" if before_connect else f"connect hold:limited{more}"
+        jobs[more] = stage.job(f"{other} sums:3:1000 close", f"{limited} sums:3:1000 close limit:off",
                                url=f"file://{stage.folder}/store{more}", timeout=WAIT_S, deadline=WAIT_S)
+    for more, ranks in jobs.items() if not before_connect else ():
+        ranks[1].awaits("limited")
+        stage.release(f"limited{more}")
     failed = 0
     for more, ranks in jobs.items():
         stage.clean(ranks, cpu_s=CPU_S)
