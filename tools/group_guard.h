@@ -22,6 +22,7 @@ class GroupGuard {
   // Where there is no process to be had there is no guard, and the kernel's word alone holds.
   GroupGuard();
 
+  // Any number of times; also by the group's own process, between fork and exec.
   void Add(pid_t group) { Tell(group); }
   // Reaped: its number may be another one's soon.
   void Remove(pid_t group) { Tell(-group); }
