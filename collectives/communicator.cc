@@ -242,6 +242,7 @@ void Communicator::NoteRefusal(std::string_view call) {
   IfMemoryAllows([&] { core_->NoteRefusal(call); });
 }
 Status Communicator::Close() { return core_->Framed(core_->Close()); }
+Status Communicator::Leave(Duration patience) { return core_->Framed(core_->Leave(patience)); }
 Result<std::unique_ptr<Communicator>> Communicator::Rebuild(const RebuildOptions& options) {
   return core_->Framed(core_->Rebuild(options));
 }

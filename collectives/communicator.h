@@ -440,6 +440,11 @@ class Communicator {
   // the communicator's timeout fails then, on all ranks. Reports a failure that the last call could not see yet. Later
   // operations give kClosed. A second Close returns what the first did.
   Status Close();
+  // Closes like Close, but within `patience`, and whether or not the other ranks close too: for the end of a process.
+  // It says goodbye in any case. Receives that no message has come for are given up with kClosed; other operations that
+  // have not ended by then fail on all ranks, as by Close. Later ranks get everything that this rank has sent, and
+  // kClosed where they still need it. What they did last is compared only as far as they have closed in time.
+  Status Leave(Duration patience);
 
   // Goes on after ranks were lost: the communicator of those who are left, and of newcomers where the options give them
   // room, one generation later. Every rank that goes on calls this, on its own time; none waits for one that is known

@@ -144,6 +144,8 @@ class CommunicatorCore final : public PeerObserver,
   // See Communicator::NoteRefusal.
   void NoteRefusal(std::string_view call);
   Status Close();
+  // See Communicator::Leave.
+  Status Leave(Duration patience);
   // Ends everything at once; for ~Communicator.
   void Destroy();
   // Not in a child that was forked since.
@@ -410,12 +412,14 @@ class CommunicatorCore final : public PeerObserver,
   // rank).
   bool Part();
   bool SayGoodbye();  // whether there was somebody to say it to
+  // Close and Leave, with the time that they have.
+  Status CloseWithin(Duration time);
   // The two halves of Close: the meeting (kNotReady: what was issued has not ended, and nobody was told anything), and
   // the end, which leaves `status` behind.
   Status PartBy(TimePoint began, TimePoint until);
   // Between them: whether others know more; fails what was issued and has not ended in Close's time, if there is any.
   bool OthersSpeakFirst();
-  bool FailWhatIsLeft();
+  bool FailWhatIsLeft(Duration time);
   void ShutDown(const Status& status);
   void AbortChildren(std::string_view reason);
   Result<std::unique_ptr<Communicator>> RebuildBy(const RebuildOptions& options, TimePoint deadline);
@@ -488,6 +492,7 @@ class CommunicatorCore final : public PeerObserver,
   std::atomic<bool> is_ending_{false};   // that, and somebody ends everything
   std::atomic<bool> ended_{false};       // all that, and nobody but launched graphs touches any buffer any more
   std::atomic<bool> closing_{false};
+  std::atomic<bool> leaving_{false};         // by Leave: receives are given up, and late ranks are not waited for
   std::atomic<bool> rebuilding_{false};      // a Rebuild is under way, or was successful
   std::atomic<bool> may_have_board_{false};  // until it has turned out that there is none
   std::atomic<std::uint64_t> words_{0};      // control messages that may concern the running operation: "look again"

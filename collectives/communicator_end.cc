@@ -136,13 +136,20 @@ std::vector<Rank> CommunicatorCore::NotParted() const {
   return missing;
 }
 
-Status CommunicatorCore::Close() {
+Status CommunicatorCore::Close() { return CloseWithin(options_.timeout); }
+
+Status CommunicatorCore::Leave(Duration patience) {
+  leaving_.store(true);
+  return CloseWithin(std::min(patience, options_.timeout));
+}
+
+Status CommunicatorCore::CloseWithin(Duration time) {
   {
     const std::lock_guard lock(mutex_);
     if (close_status_) return *close_status_;
   }
   const TimePoint began = clock_->Now();
-  TimePoint until = Later(began, options_.timeout);
+  TimePoint until = Later(began, time);
   const auto part = [&] { return OrFail("closing", [&] { return PartBy(began, until); }); };
   Status status = part();
   const auto is_late = [&] { return !status && status.error().code() == ErrorCode::kNotReady; };
@@ -150,7 +157,7 @@ Status CommunicatorCore::Close() {
     until = Later(until, kWitnessesSpeakFirst);
     status = part();
   }
-  if (is_late() && !FailWhatIsLeft()) status = part();  // it has ended just now
+  if (is_late() && !FailWhatIsLeft(time)) status = part();  // it has ended just now
   // Whatever it is that has failed, nobody but launched graphs touches any buffer any more when this returns.
   if (poisoned_.load()) DriveUntil(Later(until, kEndsWithin), 0, [&] { return ended_.load(); });
   if (is_late() && poisoned_.load()) status = Fail(*failure());
@@ -179,6 +186,11 @@ Status CommunicatorCore::PartBy(TimePoint began, TimePoint until) {
     }
     if (poisoned_.load()) {
       status = Fail(*failure());
+    } else if (!parted && leaving_.load()) {
+      // Rank 0 of an intranode group has held its goodbye back until now.
+      Own();
+      OrPoison("leaving", [&] { return SayGoodbye(); });
+      gate_.Leave(WorkIsLeft());
     } else if (!parted) {
       status = Fail(ErrorCode::kTimeout, "rank {} waited {:.3f} s for others to close too; missing: rank {}", rank(),
                     std::chrono::duration<double>(until - began).count(), fmt::join(NotParted(), ", "));
@@ -189,7 +201,7 @@ Status CommunicatorCore::PartBy(TimePoint began, TimePoint until) {
 
 // Who left without a word now would be taken for dead by those who know less, in the place of the one that all wait
 // for.
-bool CommunicatorCore::FailWhatIsLeft() {
+bool CommunicatorCore::FailWhatIsLeft(Duration time) {
   Own();
   const Sequence first = completed_.load() + 1;
   const bool is_collective = first <= issued_.load();
@@ -198,8 +210,8 @@ bool CommunicatorCore::FailWhatIsLeft() {
     const TimePoint now = Look();
     Error error = Error::MemoryRanOut();
     IfMemoryAllows([&] {
-      error = is_collective ? LateFor("Close's ", options_.timeout, PendingOf(first).request.descriptor, now)
-                            : messages_->LateFor("Close's ", options_.timeout);
+      error = is_collective ? LateFor("Close's ", time, PendingOf(first).request.descriptor, now)
+                            : messages_->LateFor("Close's ", time);
     });
     Poison(std::move(error));
   }

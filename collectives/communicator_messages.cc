@@ -203,7 +203,7 @@ bool CommunicatorCore::AdvanceMessages(bool glance_is_due) {
     messages_->Start(*operation);
     moved = true;
   }
-  if (ending) messages_->BeginEnd();
+  if (ending) messages_->BeginEnd(leaving_.load() ? PostedReceives::kGivenUp : PostedReceives::kStay);
   if (!moved && !glance_is_due && messages_pending_.load(std::memory_order_relaxed) == 0 && !messages_->HasOutput() &&
       ++glances_skipped_ < kPollsBetweenGlances)
     return false;

@@ -193,6 +193,14 @@ rondo_code rondo_comm_close(rondo_comm* comm, rondo_error** error) {
   });
 }
 
+rondo_code rondo_comm_leave(rondo_comm* comm, uint64_t patience_ms, rondo_error** error) {
+  return Answer(error, [&]() -> Status {
+    RONDO_TRY(NotNull(comm, "comm"));
+    RONDO_ASSIGN(const Duration patience, MillisecondsOf("patience_ms", patience_ms));
+    return comm->communicator->Leave(patience);
+  });
+}
+
 void rondo_comm_abort(rondo_comm* comm, const char* reason) {
   if (comm != nullptr) comm->communicator->Abort(reason == nullptr ? "" : reason);
 }

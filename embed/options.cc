@@ -3,7 +3,7 @@
 namespace rondo::embed {
 namespace {
 
-constexpr std::uint64_t kMostMilliseconds = 1'000'000'000'000;  // 31 years: beyond is a mistake
+constexpr std::uint64_t kMostMilliseconds = 1'000'000'000'000;  // 31 years
 
 Result<std::optional<bool>> ChoiceOf(const char* name, int choice) {
   switch (choice) {
@@ -25,8 +25,12 @@ Result<rondo_options> KnownOptions(const rondo_options* options) {
 }  // namespace
 
 Result<Duration> MillisecondsOf(const char* name, std::uint64_t ms) {
+  const auto with_sign = static_cast<std::int64_t>(ms);
+  if (with_sign < 0)  // bindings hand over times below 0 like this
+    return Fail(ErrorCode::kInvalidArgument, "{}: {} ms, or {} ms without a sign, is not from 0 to {} ms (31 years)",
+                name, with_sign, ms, kMostMilliseconds);
   if (ms > kMostMilliseconds)
-    return Fail(ErrorCode::kInvalidArgument, "{}: {} is more than {}", name, ms, kMostMilliseconds);
+    return Fail(ErrorCode::kInvalidArgument, "{}: {} ms is more than {} ms (31 years)", name, ms, kMostMilliseconds);
   return std::chrono::milliseconds(ms);
 }
 

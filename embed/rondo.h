@@ -318,6 +318,10 @@ RONDO_API void rondo_comm_free(rondo_comm* comm);
 /* Waits for issued operations and says goodbye; what the last call could not see yet is reported. What has not ended
  * within the communicator's timeout fails then, on all ranks. */
 RONDO_API rondo_code rondo_comm_close(rondo_comm* comm, rondo_error** error);
+/* The same within patience_ms, whether or not the other ranks close too: for the end of a process. It says goodbye in
+ * any case. Receives that no message has come for end with RONDO_CLOSED; what else has not ended by then fails, on all
+ * ranks. Later ranks get all that this rank has sent, and RONDO_CLOSED where they still need it. */
+RONDO_API rondo_code rondo_comm_leave(rondo_comm* comm, uint64_t patience_ms, rondo_error** error);
 /* Fails all pending and later operations, here and on all ranks, which are told `reason`. Any thread, at once. */
 RONDO_API void rondo_comm_abort(rondo_comm* comm, const char* reason);
 /* For bindings, which refuse calls before the library sees them: `call` names the call and says why. If this rank then

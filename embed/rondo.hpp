@@ -165,6 +165,11 @@ class Comm {
   void Close() {
     Must([&](rondo_error** error) { return rondo_comm_close(get(), error); });
   }
+  void Leave(std::chrono::milliseconds patience) {
+    Must([&](rondo_error** error) {
+      return rondo_comm_leave(get(), static_cast<std::uint64_t>(patience.count()), error);
+    });
+  }
   void Abort(const std::string& reason) { rondo_comm_abort(get(), reason.c_str()); }
   void NoteRefusal(const std::string& call) { rondo_comm_note_refusal(get(), call.c_str()); }
   // Nothing where the color is negative.

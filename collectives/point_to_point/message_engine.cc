@@ -124,7 +124,7 @@ void MessageEngine::EndDeparted() {
   FailHopeless();
 }
 
-void MessageEngine::BeginEnd() {
+void MessageEngine::BeginEnd(PostedReceives receives) {
   if (std::exchange(ending_, true)) return;
   for (MessageLane* lane : open_) lane->BeginEnd();
   matching_.ForEachHeld([&](HeldMessage& held) {
@@ -134,7 +134,17 @@ void MessageEngine::BeginEnd() {
                                                             options_.rank, Describe(*held.own_send))));
     matching_.Forget(held);
   });
+  if (receives == PostedReceives::kGivenUp) GiveUpReceives();
   FailHopeless();
+}
+
+void MessageEngine::GiveUpReceives() {
+  MessageOperation* receive = matching_.posted().front();
+  while (receive != nullptr) {
+    MessageOperation& one = *receive;
+    receive = StageList::After(one);
+    completions_.Fail(one, Left(options_.rank, one));
+  }
 }
 
 Result<bool> MessageEngine::Poll() {

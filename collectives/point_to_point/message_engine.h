@@ -36,6 +36,9 @@ struct MessageEngineOptions {
   MessageObserver* observer = nullptr;  // outlives the engine
 };
 
+// What becomes, when a rank ends, of receives that no message has come for.
+enum class PostedReceives : std::uint8_t { kStay, kGivenUp };
+
 class MessageEngine {
  public:
   // The endpoint outlives the engine.
@@ -49,8 +52,8 @@ class MessageEngine {
   void Depart(Rank peer) { departed_[static_cast<std::size_t>(peer)] = true; }
   void EndDeparted();
   // This rank closes: nothing will be started any more. Announced messages that no receive has matched are refused, and
-  // peers are told the end, so that their receives from this rank end too.
-  void BeginEnd();
+  // peers are told the end, so that their receives from this rank end too. Receives that are given up end with kClosed.
+  void BeginEnd(PostedReceives receives = PostedReceives::kStay);
 
   // Moves what can move; true if anything did. An error (kProtocol, kOutOfMemory, kCorrupt) is final: revoke, then
   // FailAll.
@@ -99,6 +102,7 @@ class MessageEngine {
   void TakeOwn(MessageOperation& receive, HeldMessage& held);
   // Ends receives for which nobody is left to send.
   void FailHopeless();
+  void GiveUpReceives();
   bool HasLeft(Rank peer) const;
   Error Left(Rank peer, const MessageOperation& operation) const;
   std::string Explain(const MessageOperation& operation) const;

@@ -90,6 +90,58 @@ TEST_CASE("a refused call says nothing any more once another one was issued, nor
   });
 }
 
+TEST_CASE("a rank that leaves waits no longer than its patience, and ranks that close later end in order") {
+  for (const Rank first : {0, 1}) {
+    CAPTURE(first);
+    InprocNetwork network(2);
+    std::barrier<> left(2);
+    OnRanks(network, [&](Communicator& communicator) {
+      CHECK(communicator.Barrier());
+      if (communicator.rank() == first) {
+        CHECK(TextOf(communicator.Leave(std::chrono::milliseconds(10))) == "ok");
+        CHECK(TextOf(communicator.Close()) == "ok");  // what Leave returned
+      }
+      left.arrive_and_wait();
+      if (communicator.rank() != first) CHECK(TextOf(communicator.Close()) == "ok");
+      left.arrive_and_wait();
+    });
+  }
+}
+
+TEST_CASE("a rank that has left is named by ranks that still need it") {
+  InprocNetwork network(2);
+  std::barrier<> left(2);
+  OnRanks(network, [&](Communicator& communicator) {
+    CHECK(communicator.Barrier());
+    if (communicator.rank() == 0) CHECK(TextOf(communicator.Leave(std::chrono::milliseconds(10))) == "ok");
+    left.arrive_and_wait();
+    if (communicator.rank() == 1) {
+      const std::string text = TextOf(communicator.Barrier());
+      CAPTURE(text);
+      CHECK(text.find("closed: rank 0 closed after #1 barrier") == 0);
+    }
+    left.arrive_and_wait();
+  });
+}
+
+TEST_CASE("a rank that leaves with an operation under way fails it on all ranks") {
+  InprocNetwork network(2);
+  std::barrier<> left(2);
+  OnRanks(network, [&](Communicator& communicator) {
+    CHECK(communicator.Barrier());
+    if (communicator.rank() == 0) {
+      Work work = communicator.BarrierAsync();
+      const std::string text = TextOf(communicator.Leave(std::chrono::milliseconds(50)));
+      CAPTURE(text);
+      CHECK(text.find("did not end within Close's 0.050 s") != std::string::npos);
+      CHECK(work.Test().has_value());
+    }
+    left.arrive_and_wait();
+    if (communicator.rank() == 1) CHECK(TextOf(communicator.Barrier()).find("timeout") == 0);
+    left.arrive_and_wait();
+  });
+}
+
 TEST_CASE("what has not ended in Close's time fails on all ranks, which name the one it waits for") {
   for (const bool message : {false, true}) {
     CAPTURE(message);

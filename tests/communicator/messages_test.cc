@@ -467,6 +467,30 @@ TEST_CASE("Close waits for what was issued and ends what a closed rank will not 
   });
 }
 
+TEST_CASE("a rank that leaves gives up receives that no message has come for, and what it sent arrives") {
+  std::barrier<> left(2);
+  OnEveryTransport(2, [&left](Communicator& communicator) {
+    std::int32_t value = 7, never = 0;
+    // A lane is made by both ranks, and rank 1 does nothing while rank 0 leaves.
+    CHECK((communicator.rank() == 0 ? communicator.Send(&value, 1, kInt, 1, 0).has_value()
+                                    : communicator.Recv(&value, 1, kInt, 0, 0).has_value()));
+    value = communicator.rank() == 0 ? 8 : 0;
+    if (communicator.rank() == 0) {
+      CHECK(TextOf(communicator.Send(&value, 1, kInt, 1, 1)) == "ok");
+      Work unanswered = communicator.RecvAsync(&never, 1, kInt, 1, 2);
+      CHECK(TextOf(communicator.Leave(std::chrono::milliseconds(10))) == "ok");
+      CHECK(Has(TextOf(*unanswered.Test()), "closed: rank 0 closed before the receive"));
+    }
+    left.arrive_and_wait();
+    if (communicator.rank() == 1) {
+      CHECK(communicator.Recv(&value, 1, kInt, 0, 1).has_value());
+      CHECK(value == 8);
+      CHECK(TextOf(communicator.Close()) == "ok");
+    }
+    left.arrive_and_wait();
+  });
+}
+
 TEST_CASE("several threads send and receive on one communicator") {
   OnEveryTransport(2, [](Communicator& communicator) {
     std::vector<std::thread> threads;

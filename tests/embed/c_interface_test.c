@@ -1,9 +1,11 @@
 /* The whole C interface, by a C11 program that knows nothing of Rondo but embed/rondo.h and librondo.so. */
 #define _POSIX_C_SOURCE 200809L
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/embed/ranks.h"
@@ -111,7 +113,11 @@ static void wrong_arguments(int rank, int world, const char* url) {
   FAILS(rondo_barrier(comm, &options, &error), RONDO_INVALID_ARGUMENT, "cir\\x0acle");
   rondo_options_init(&options);
   options.timeout_ms = UINT64_MAX;
-  FAILS(rondo_barrier(comm, &options, &error), RONDO_INVALID_ARGUMENT, "timeout_ms");
+  FAILS(rondo_barrier(comm, &options, &error), RONDO_INVALID_ARGUMENT, "options.timeout_ms: -1 ms");
+  options.timeout_ms = INT64_MAX;
+  FAILS(rondo_barrier(comm, &options, &error), RONDO_INVALID_ARGUMENT, "is more than 1000000000000 ms (31 years)");
+  options.timeout_ms = 1000000000000;
+  MUST(rondo_barrier(comm, &options, &error));
   rondo_options_init(&options);
   options.reproducible = (rondo_choice)7;
   FAILS(rondo_barrier(comm, &options, &error), RONDO_INVALID_ARGUMENT, "reproducible");
@@ -242,6 +248,59 @@ static void works(int rank, int world, const char* url) {
   MUST(rondo_work_wait(work, &error));
   rondo_work_free(work);
 }
+
+/* Rank 1 goes on when rank 0 is no more, and receives what rank 0 has sent. */
+static void leaving(int rank, int world, const char* url, const char* transport) {
+  enum { MESSAGES = 50 };
+  char gone[600];
+  snprintf(gone, sizeof gone, "%s.gone", url + strlen("file://"));
+  if (rank == 1) CHECK(mkfifo(gone, 0600) == 0);
+  rondo_connect_options options;
+  rondo_connect_options_init(&options);
+  options.rendezvous = url;
+  options.rank = rank;
+  options.world_size = world;
+  options.interface_ = "lo";
+  options.transport = transport;
+  rondo_comm* comm = NULL;
+  MUST(rondo_connect(&options, &comm, &error));
+  float sum = 1, never = 0, values[N];
+  MUST(rondo_all_reduce(comm, &sum, &sum, 1, RONDO_FLOAT32, RONDO_SUM, NULL, &error));
+  CHECK(sum == (float)world);
+  /* A lane is made by both ranks, and rank 1 does nothing while rank 0 leaves. */
+  if (rank == 0) MUST(rondo_send(comm, &sum, 1, RONDO_FLOAT32, 1, 2, NULL, &error));
+  if (rank == 1) MUST(rondo_recv(comm, &sum, 1, RONDO_FLOAT32, 0, 2, NULL, NULL, &error));
+  if (rank == 0) {
+    rondo_work* unanswered = NULL;
+    MUST(rondo_recv_async(comm, &never, 1, RONDO_FLOAT32, 1, 4, NULL, &unanswered, &error));
+    for (int i = 0; i < MESSAGES; ++i) {
+      fill(values, N, (float)i);
+      MUST(rondo_send(comm, values, N, RONDO_FLOAT32, 1, 3, NULL, &error));
+    }
+    MUST(rondo_comm_leave(comm, 10, &error));
+    FAILS(rondo_work_wait(unanswered, &error), RONDO_CLOSED, "rank 0 closed before the receive");
+    rondo_work_free(unanswered);
+    rondo_comm_free(comm);
+    const int end = open(gone, O_WRONLY); /* returns when rank 1 has opened it */
+    CHECK(end >= 0);
+    close(end);
+    return;
+  }
+  const int end = open(gone, O_RDONLY);
+  CHECK(end >= 0);
+  close(end);
+  unlink(gone);
+  for (int i = 0; i < MESSAGES; ++i) {
+    MUST(rondo_recv(comm, values, N, RONDO_FLOAT32, 0, 3, NULL, NULL, &error));
+    CHECK(is_line(values, N, 1, (float)i));
+  }
+  FAILS(rondo_recv(comm, values, N, RONDO_FLOAT32, 0, 3, NULL, NULL, &error), RONDO_CLOSED, "rank 0 closed");
+  MUST(rondo_comm_close(comm, &error));
+  rondo_comm_free(comm);
+}
+
+static void leaving_in_memory(int rank, int world, const char* url) { leaving(rank, world, url, "shm"); }
+static void leaving_over_tcp(int rank, int world, const char* url) { leaving(rank, world, url, "tcp"); }
 
 /* Returns on rank `last` when all ranks are through whatever came before; on the others at once. */
 static void tell_when_all_are_here(rondo_comm* comm, int32_t last) {
@@ -672,6 +731,8 @@ int main(void) {
   on_ranks("options of older and newer headers", 2, -1, headers_of_other_versions);
   on_ranks("messages", 3, -1, messages);
   on_ranks("works: not ready, called back, final beyond the communicator", 3, -1, works);
+  on_ranks("a rank leaves before the others, which get what it has sent", 2, -1, leaving_in_memory);
+  on_ranks("the same over TCP", 2, -1, leaving_over_tcp);
   on_ranks("parts, places and aborts", 3, -1, parts_and_aborts);
   on_ranks("a killed rank is named, and the others go on without it", 3, 1, going_on_without_a_rank);
   on_ranks("operations and memory", 3, -1, operations_and_memory);

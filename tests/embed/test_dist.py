@@ -94,6 +94,33 @@ class Dist(unittest.TestCase):
         """)
         self.assertEqual(run(RONDO, "run", "-N", "3", program).count("6\n"), 3)
 
+    def test_times_in_cpp_are_taken_or_refused_with_the_limit(self) -> None:
+        program = self.compiled("times", """
+            #include <rondo.hpp>
+            #include <chrono>
+            #include <cstdio>
+            using std::chrono::milliseconds;
+            int main() try {
+              rondo::Comm comm = rondo::Comm::Connect();
+              float value = 1;
+              const auto sum = [&](milliseconds time) {
+                try {
+                  comm.AllReduce(&value, &value, 1, RONDO_SUM, rondo::Options().Timeout(time));
+                  std::puts("taken");
+                } catch (const rondo::Failure& f) { std::puts(f.what()); }
+              };
+              sum(milliseconds(1'000'000'000'000));
+              sum(milliseconds::max());
+              sum(milliseconds(-5));
+              try { comm.BarrierAsync().WaitFor(milliseconds::min()); } catch (const rondo::Failure& f) { std::puts(f.what()); }
+              comm.Leave(milliseconds(10'000));
+            } catch (const rondo::Failure& f) { std::puts(f.what()); return 1; }
+        """)
+        said = run(RONDO, "run", "-N", "2", program)
+        for words in ("taken\n", "options.timeout_ms: 9223372036854775807 ms is more than 1000000000000 ms (31 years)",
+                      "options.timeout_ms: -5 ms, or ", "timeout_ms: -9223372036854775808 ms, or "):  # fmt: skip
+            self.assertEqual(said.count(words), 2, f"{words} in\n{said}")
+
     def test_a_program_says_in_c_and_in_cpp_why_it_cannot_connect(self) -> None:
         program = self.compiled("lost", """
             #include <rondo.hpp>

@@ -388,6 +388,20 @@ TEST_CASE("a rank that ends refuses what nobody will receive, and its peers' rec
   CHECK(Has(open.error(), "closed: every other rank closed"));
 }
 
+TEST_CASE("a rank that gives up its receives ends them at once, and only those that nothing has come for") {
+  MessageWorld world({.limits = kSmall});
+  TestOperation& given_up = world.Recv(1, 0, 1, 10);
+  TestOperation& from_any = world.Recv(1, kAnyRank, 2, 10);
+  TestOperation& taken = world.Recv(1, 0, 3, 1000);
+  world.Send(0, 1, 3, std::string(1000, 'x'));
+  world.Until("it is matched", [&] { return taken.operation.stage != MessageStage::kPosted; });
+  world.engine(1).BeginEnd(PostedReceives::kGivenUp);
+  CHECK(Has(given_up.error(), "closed: rank 1 closed before the receive of up to uint8 x 10 from rank 0 with tag 1"));
+  CHECK(Has(from_any.error(), "closed: rank 1 closed before the receive"));
+  world.Until("the rest has come", [&] { return taken.final(); });
+  CHECK(taken.text() == std::string(1000, 'x'));
+}
+
 TEST_CASE("bytes that break the protocol are named, and nothing is held for them") {
   const auto breach = [](const MessageHeader& bad) {
     MessageWorld world({.limits = kSmall});
