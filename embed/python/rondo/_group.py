@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import collections
 import ctypes
 import functools
@@ -14,10 +13,15 @@ from ctypes import byref, c_void_p
 
 from . import _library
 from ._errors import NotInitialized, RondoError, call, taken
+from ._goodbye import say_at_end
 from ._library import lib
 
 # A wait is in slices, between which Python looks at signals: so Ctrl-C ends it.
 SLICE_MS = 100
+# How long a program that ends waits for others to end, too; those that end later find its goodbye.
+GOODBYE_MS = 50
+# The longest time that librondo takes.
+LONGEST_S = 1_000_000_000
 
 
 class Group:
@@ -38,6 +42,10 @@ class Group:
             call(lib.rondo_fusion_create, self.comm, byref(options), byref(fusion))
             self._fusion = fusion
         return self._fusion
+
+    def is_busy(self):
+        """Whether anything is under way."""
+        return bool(self.fused) or not all(handle.done() for handle in self.pending)
 
     def failure(self):
         """What it has failed of; None while it is in order."""
@@ -198,6 +206,7 @@ def init(rendezvous=None, rank=None, world_size=None, *, timeout_s=None, interfa
         global _group
         _group = Group(comm, bucket_bytes)
         _groups_at[place] = options.generation + 1
+        say_at_end(_leave)
 
     def undo():
         global _group
@@ -208,8 +217,8 @@ def init(rendezvous=None, rank=None, world_size=None, *, timeout_s=None, interfa
 
 
 def _milliseconds(seconds):
-    if not seconds > 0:
-        raise ValueError(f"timeout_s must be above 0, not {seconds}")
+    if not 0 < seconds <= LONGEST_S:
+        raise ValueError(f"timeout_s: expected seconds above 0 and up to {LONGEST_S} (31 years), which are as good as no limit, not {seconds}")
     return max(1, round(seconds * 1000))
 
 
@@ -301,21 +310,27 @@ def describe():
         lib.rondo_bytes_free(byref(text))
 
 
-@atexit.register
-def _leave():
-    """A program that just ends says goodbye all the same; one that ends by an exception tells the others which."""
+def _leave(error):
+    """A program that just ends says goodbye all the same; one that ends by an exception tells the others which. `error` is the
+    exception that ends a function which multiprocessing runs."""
     global _group
     if not is_initialized():
         return
     leaving, _group = _group, None
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # no thread can be made any more to wait in
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # no thread can be made any more to wait in
     # At a prompt the last exception has not ended the program.
-    uncaught = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
+    uncaught = None if hasattr(sys, "ps1") else error or getattr(sys, "last_value", None)
+    if isinstance(uncaught, SystemExit):
+        uncaught = None
     try:
         if uncaught is not None:
             lib.rondo_comm_abort(leaving.comm, f"the program ended by {type(uncaught).__name__}: {uncaught}".encode())
         elif leaving.failure() is None:
-            call(lib.rondo_comm_close, leaving.comm)
-    except Exception as error:  # noqa: BLE001: nobody is left to catch it
-        print(f"rondo: {error}", file=sys.stderr)
+            if leaving.is_busy():
+                call(lib.rondo_comm_close, leaving.comm)
+            else:
+                call(lib.rondo_comm_leave, leaving.comm, GOODBYE_MS)
+    except Exception as failure:  # noqa: BLE001: nobody is left to catch it
+        print(f"rondo: {failure}", file=sys.stderr)
     leaving.free()

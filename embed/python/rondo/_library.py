@@ -69,6 +69,7 @@ _FUNCTIONS = {
     "rondo_connect": (c_int32, [POINTER(ConnectOptions), POINTER(c_void_p), _ERROR]),
     "rondo_comm_free": (None, [c_void_p]),
     "rondo_comm_close": (c_int32, [c_void_p, _ERROR]),
+    "rondo_comm_leave": (c_int32, [c_void_p, c_uint64, _ERROR]),
     "rondo_comm_abort": (None, [c_void_p, c_char_p]),
     "rondo_comm_note_refusal": (None, [c_void_p, c_char_p]),
     "rondo_comm_failure": (c_int32, [c_void_p, _ERROR]),

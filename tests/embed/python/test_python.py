@@ -1,10 +1,13 @@
 """The Python package of embed/python: values, layouts, DLPack, wrong calls, deaths, Ctrl-C, the optimizer."""
 
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import unittest
+from pathlib import Path
 
 from support import RONDO, ROOT, Ended, Installed, Ranks
 
@@ -93,6 +96,32 @@ class Package(unittest.TestCase):
 
     def test_a_forked_child_is_no_rank(self) -> None:
         self.ranks("life.py", 2, "a_child_is_forked")
+
+    def test_children_of_a_process_say_goodbye_however_they_end(self) -> None:
+        for start in ("fork", "forkserver"):
+            for end in ("return", "sys.exit", "os._exit", "raise"):
+                with self.subTest(start=start, end=end):
+                    self.ranks("children.py", 1, start, end)
+
+    def test_the_longest_time_is_taken(self) -> None:
+        self.ranks("life.py", 2, "longest_time")
+
+    def test_types_of_elements_are_those_of_the_header(self) -> None:
+        recorded = (ROOT / "embed/abi.txt").read_text()
+        known = re.findall(r"^enumerator RONDO_(?:(?:U?INT|B?FLOAT)\d+|BOOL) \d+$", recorded, re.MULTILINE)
+        self.assertGreaterEqual(len(known), 11)
+        self.assertEqual(sorted(known), sorted(self.ranks("life.py", 1, "types_of_elements")[0].said.splitlines()))
+
+    def test_a_librondo_that_does_not_load_is_an_import_error(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            found = subprocess.run([self.installed.python, "-c", "import rondo; print(rondo.__path__[0])"], check=True, text=True,
+                                   stdout=subprocess.PIPE).stdout.strip()  # fmt: skip
+            library = Path(shutil.copytree(found, Path(folder, "rondo")), "librondo.so.0")
+            # Another name of a library that it needs, of the same length, which no machine has.
+            library.write_bytes(library.read_bytes().replace(b"libfmt.so.", b"libfnt.so."))
+            ran = subprocess.run([self.installed.python, "-c", "import rondo"], cwd=folder, text=True, check=False, stdout=subprocess.PIPE,
+                                 stderr=subprocess.STDOUT)  # fmt: skip
+        self.assertRegex(ran.stdout.splitlines()[-1], r"^ImportError: librondo needs libfnt\.so\.\d+, which this machine does not have: on Debian")
 
     def test_errors_are_pickled_and_copied(self) -> None:
         self.ranks("life.py", 1, "errors_travel")

@@ -223,8 +223,9 @@ def somebody_is_missing():
     with raises(rondo.TimedOut, "1 of 2", "1"):
         rondo.init(timeout_s=0.5)
     expect(not rondo.is_initialized(), "there is no group")
-    with raises(ValueError, "timeout_s"):
-        rondo.init(timeout_s=0)
+    for wrong in (0, -1, float("inf"), float("nan"), 1e300, 10**400, 1_000_000_001):
+        with raises(ValueError, "timeout_s: expected seconds above 0 and up to 1000000000", f"not {wrong}"):
+            rondo.init(timeout_s=wrong)
     with raises(rondo.InvalidArgument, "options.ports: wants FIRST-LAST"):
         rondo.init(ports="29599-29500")
     with raises(rondo.InvalidArgument, "pigeon"):
@@ -385,6 +386,17 @@ def dropped_handles():
         rondo.shutdown()
         with raises(rondo.Aborted, "enough"):
             rondo.synchronize(last)
+
+
+def longest_time():
+    rondo.init(timeout_s=1_000_000_000)
+    expect(rondo.allreduce(np.ones(1), op=rondo.Sum)[0] == SIZE, "a sum with as good as no limit")
+    rondo.shutdown()
+
+
+def types_of_elements():
+    for name, code in rondo._library.DTYPES.items():
+        print(f"enumerator RONDO_{name.upper()} {code}")
 
 
 def structs():
