@@ -6,6 +6,7 @@ unpacked tarball, if RONDO_PREFIX names its folder.
 
 import importlib.util
 import os
+import re
 import shutil
 import site
 import subprocess
@@ -14,9 +15,22 @@ from pathlib import Path
 
 from setuptools import setup
 
+
+
+def folders_of_packages() -> list[str]:
+    """Of this environment, whatever pip hides. One that venv made has those of its base only if it was made so."""
+    if sys.prefix == sys.base_prefix:
+        return [site.getusersitepackages(), *site.getsitepackages()]
+    settings = Path(sys.prefix, "pyvenv.cfg").read_text()
+    sees_base = re.search(r"^include-system-site-packages\s*=\s*true", settings, re.MULTILINE | re.IGNORECASE)
+    return site.getsitepackages([sys.prefix, sys.base_prefix] if sees_base else [sys.prefix])
+
+
 if importlib.util.find_spec("torch") is None:
     # pip builds where it hides what is installed, and with it the torch that this is to fit.
-    sys.path += [folder for folder in site.getsitepackages([sys.prefix, sys.base_prefix]) if Path(folder).is_dir()]
+    sys.path += [folder for folder in folders_of_packages() if Path(folder).is_dir()]
+    if importlib.util.find_spec("torch") is None:
+        sys.exit(f"setup.py: this environment ({sys.prefix}) has no torch to build rondo_torch for: install torch first")
 import torch  # noqa: E402
 from torch.utils.cpp_extension import BuildExtension, CppExtension  # noqa: E402
 
@@ -45,6 +59,13 @@ target = package / LIBRARY
 if target.exists():
     target.unlink()
 shutil.copyfile(library, target)
+(package / "_built.py").write_text(
+    f"""# What setup.py built the compiled part for.
+PYTHON = "{sys.version_info[0]}.{sys.version_info[1]}"
+TORCH = "{torch.__version__}"
+TORCH_AT = {str(Path(torch.__file__).parent)!r}
+"""
+)
 
 # One unit of all sources: each by itself would compile torch's headers again, which takes a third of a minute.
 unit = HERE / "build/rondo_torch.cc"
@@ -57,6 +78,8 @@ setup(
     version="0.1.0",
     description="Rondo as a backend of torch.distributed",
     packages=["rondo_torch"],
+    py_modules=["rondo_torch_lazily"],
+    entry_points={"torch.backends": ["rondo = rondo_torch_lazily:register"]},
     package_data={"rondo_torch": [LIBRARY]},
     ext_modules=[
         CppExtension(

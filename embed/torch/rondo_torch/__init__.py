@@ -25,18 +25,19 @@ From then on dist, DDP and FSDP work as they do with Gloo. What may be chosen co
     RONDO_TOKEN         the job's secret, RONDO_TLS and its kin: encryption (docs/SECURITY.md, docs/TLS.md)
 """
 
-import atexit
 import os
 import re
 from urllib.parse import parse_qsl, urlsplit
 
-import torch
-import torch.distributed as dist
+from ._goodbye import say_at_end
+from ._loading import load
 
-from . import _librondo
+_backend = load()  # first: what does not fit must not be imported
 
-_librondo.load(os.path.join(os.path.dirname(__file__), _librondo.NAME))  # one copy for all, before _backend wants it
-from ._backend import RondoBackend, RondoStore, Settings, close_all, meet, version  # noqa: E402
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+
+RondoBackend, RondoStore, Settings, version = _backend.RondoBackend, _backend.RondoStore, _backend.Settings, _backend.version
 
 __version__ = version()
 __all__ = ["RondoBackend", "RondoStore", "Settings", "backend_of", "replace_gloo", "version"]
@@ -86,7 +87,9 @@ def _create(store, rank, size, timeout, profiled_as="rondo", of=None):
     ranks = list(getattr(of, "global_ranks_in_group", None) or ())
     if ranks != list(range(len(ranks))):  # else its numbers are the job's
         settings.group, settings.job_ranks = str(getattr(of, "group_id", "")) or "unnamed", ranks
-    return RondoBackend(store, rank, size, timeout, settings)
+    made = RondoBackend(store, rank, size, timeout, settings)
+    say_at_end(_backend.close_all)  # others may still wait for this rank's last bytes
+    return made
 
 
 def _create_of(options, _):
@@ -164,6 +167,7 @@ class _Meeting:
     that are made again after destroy_process_group find each other in its store, each time under keys of their own."""
 
     met = None
+    process = None  # that met: a forked child meets by itself, for its parent's connection to the store is not its own
     times = 0
 
     @classmethod
@@ -172,9 +176,10 @@ class _Meeting:
         parts = urlsplit(url)
         if parts.netloc or parts.path.strip("/"):
             raise ValueError(f"init_method {url!r} names a place: wants rondo://, which finds it in the environment")
-        if cls.met is None:
+        if cls.process != os.getpid():
             where = f"env://?{parts.query}" if parts.query else "env://"
-            cls.met = meet(where, timeout, _settings_of(os.environ, "rondo"))
+            cls.met = _backend.meet(where, timeout, _settings_of(os.environ, "rondo"))
+            cls.process, cls.times = os.getpid(), 0
         store, rank, world_size = cls.met
         for name, text in parse_qsl(parts.query):
             is_now = {"rank": rank, "world_size": world_size}.get(name)
@@ -185,12 +190,11 @@ class _Meeting:
         raise RuntimeError("rondo:// has no second rendezvous for a group; make it anew by init_process_group")
 
 
-dist.register_rendezvous_handler("rondo", _Meeting.rendezvous)
+if not hasattr(dist.Backend, "RONDO"):  # by rondo_torch_lazily
+    dist.register_rendezvous_handler("rondo", _Meeting.rendezvous)
+    if TORCH_2:
+        dist.Backend.register_backend("rondo", _create_of, extended_api=True, devices=["cpu", "cuda"])
+    else:
+        dist.Backend.register_backend("rondo", _create)
 
-# Whoever ends without destroy_process_group says goodbye, too: others may still wait for its last bytes.
-atexit.register(close_all)
-
-if TORCH_2:
-    dist.Backend.register_backend("rondo", _create_of, extended_api=True, devices=["cpu", "cuda"])
-else:
-    dist.Backend.register_backend("rondo", _create)
+say_at_end(_backend.close_all)

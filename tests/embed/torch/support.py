@@ -47,7 +47,7 @@ class Installed:
             tarball.extractall(self.folder)
         (prefix,) = self.folder.glob("rondo-*")
         shutil.copytree(ROOT / "embed/torch", self.folder / "torch", dirs_exist_ok=True)  # of one that failed to build
-        build = [sys.executable, "setup.py", "build_ext", "--inplace"]
+        build = [sys.executable, "setup.py", "build_ext", "--inplace", "egg_info"]  # by which torch 2.5 finds it
         ran = subprocess.run(build, cwd=self.folder / "torch", env=os.environ | {"RONDO_PREFIX": str(prefix)}, text=True,
                              check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
         if ran.returncode != 0:

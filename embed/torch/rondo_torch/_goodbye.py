@@ -1,0 +1,39 @@
+"""Goodbyes at the end of a process, whatever ends it in order."""
+
+import atexit
+import functools
+import multiprocessing.util
+import os
+
+_process = None  # in which `say` is to be called
+
+
+def say_at_end(say):
+    """Has `say` called when this process ends in order: with its program, with a function that multiprocessing runs in it, or by
+    os._exit(0). A forked child is another process, which calls this itself if it has anything to say."""
+    global _process
+    if _process == os.getpid():
+        return
+    if _process is None:
+        atexit.register(_say_here, say)
+        os._exit = _saying_first(os._exit, say)
+    _process = os.getpid()
+    # Such a child runs nothing of atexit, and forgets what its parent has registered here.
+    multiprocessing.util.Finalize(None, _say_here, (say,), exitpriority=0)
+
+
+def _say_here(say):
+    if _process == os.getpid():
+        say()
+
+
+def _saying_first(exit_at_once, say):
+    @functools.wraps(exit_at_once)
+    def _exit(status):
+        try:
+            if status == 0:
+                _say_here(say)
+        finally:
+            exit_at_once(status)
+
+    return _exit
