@@ -2,14 +2,16 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
+#include <memory>
 #include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <utility>
 #include <vector>
 
 #include "gil.h"
+#include "making.h"
 #include "meeting.h"
+#include "store.h"
 #include "tensors.h"
 
 namespace rondo_torch {
@@ -29,24 +31,21 @@ AllGroups& Groups() {
   return *groups;
 }
 
-// How long a group that ends waits for those of the others.
-constexpr auto kGoodbye = std::chrono::seconds(10);
+// How long a group that ends waits for operations of this rank that others may need, and how often it looks.
+constexpr auto kForOperations = std::chrono::seconds(10);
+constexpr auto kBetweenLooks = std::chrono::milliseconds(1);
 
-}  // namespace
+using CommPtr = std::unique_ptr<rondo_comm, void (*)(rondo_comm*)>;
 
-RondoBackend::RondoBackend(c10::intrusive_ptr<c10d::Store> store, int rank, int size, milliseconds timeout,
-                           const Settings& settings)
-    : Base(rank, size),
-      // Groups of one rank each have one name between them in torch 2.
-      store_(size == 1 ? c10::intrusive_ptr<c10d::Store>(c10::make_intrusive<c10d::HashStore>()) : std::move(store)),
-      settings_(settings),
-      timeout_ms_(timeout.count()),
-      comm_(nullptr, rondo_comm_free) {
+CommPtr Connect(c10d::Store& store, int rank, int size, milliseconds timeout, const Settings& settings,
+                const GivenUp& given_up) {
+  const Making making(store, rank, given_up);
+  TorchStore by_store(store, making);
   rondo_connect_options options;
   rondo_connect_options_init(&options);
-  const rondo_foreign_store functions = store_.Functions();
+  const rondo_foreign_store functions = by_store.Functions();
   options.store = &functions;
-  const std::string job = NameOfMeeting(store_.get(), rank, size, timeout);
+  const std::string job = NameOfMeeting(store, rank, size, timeout, making);
   options.job = job.c_str();
   options.rank = rank;
   options.world_size = size;
@@ -63,7 +62,26 @@ RondoBackend::RondoBackend(c10::intrusive_ptr<c10d::Store> store, int rank, int 
   }
   rondo_comm* comm = nullptr;
   Must([&](rondo_error** error) { return rondo_connect(&options, &comm, error); });
-  comm_.reset(comm);
+  CommPtr made(comm, rondo_comm_free);
+  making.Check();
+  return made;
+}
+
+}  // namespace
+
+RondoBackend::RondoBackend(c10::intrusive_ptr<c10d::Store> store, int rank, int size, milliseconds timeout,
+                           const Settings& settings)
+    : Base(rank, size),
+      // Groups of one rank each have one name between them in torch 2.
+      store_(size == 1 ? c10::intrusive_ptr<c10d::Store>(c10::make_intrusive<c10d::HashStore>()) : std::move(store)),
+      settings_(settings),
+      timeout_ms_(LimitOf(timeout, "timeout").count()),
+      comm_(nullptr, rondo_comm_free) {
+  const auto made = std::make_shared<CommPtr>(nullptr, rondo_comm_free);
+  RunInterruptibly([=, store = store_, timeout = this->timeout()](const GivenUp& given_up) {
+    *made = Connect(*store, rank, size, timeout, settings, given_up);
+  });
+  comm_ = std::move(*made);
   const std::lock_guard<std::mutex> lock(Groups().mutex);
   Groups().all.push_back(this);
 }
@@ -78,35 +96,39 @@ RondoBackend::~RondoBackend() {
   Close();
   comm_.reset();
   if (getpid() == process_) {
-    executor_.reset();
+    shared_.reset();
   } else {
-    (void)executor_.release();  // whose threads are the parent's
+    (void)shared_.release();  // its threads are the parent's
   }
 }
 
 void RondoBackend::CloseAll() {
   const std::lock_guard<std::mutex> lock(Groups().mutex);
-  for (RondoBackend* const group : Groups().all) group->Close();
+  const auto until = std::chrono::steady_clock::now() + kForGoodbyes;
+  // Handlers of signals could end a group, and wait for the lock.
+  for (RondoBackend* const group : Groups().all) group->CloseBy(until, [] { return false; });
 }
 
-void RondoBackend::Close() {
+void RondoBackend::CloseBy(std::chrono::steady_clock::time_point until, bool (*is_ended)()) {
   const WithoutGil free;
   if (getpid() != process_ || closed_.exchange(true)) return;  // a forked child has no say in the group
-  std::mutex mutex;
-  std::condition_variable done;
-  bool over = false;
-  std::thread watch([&] {
-    std::unique_lock<std::mutex> lock(mutex);
-    if (!done.wait_for(lock, kGoodbye, [&] { return over; }))
-      rondo_comm_abort(comm_.get(), "this rank ended its process group, and others did not");
-  });
-  rondo_comm_close(comm_.get(), nullptr);  // what failed, whoever waited has been told
-  {
-    const std::lock_guard<std::mutex> lock(mutex);
-    over = true;
+  using Clock = std::chrono::steady_clock;
+  if (shared_->owed > 0) {
+    // Nobody waits for them here, but other ranks may; librondo's thread drives them.
+    const auto end = Clock::now() + kForOperations;
+    while (shared_->owed > 0 && !shared_->interrupted && Clock::now() < end) {
+      std::this_thread::sleep_for(kBetweenLooks);
+      if (is_ended()) shared_->interrupted = true;
+    }
+    if (shared_->owed > 0)
+      Abort(shared_->interrupted
+                ? "a signal (Ctrl-C) ended the wait for an operation, and then this rank ended its process group"
+                : "this rank ended its process group, and others did not come to its operations");
+    until = Clock::now() + kForGoodbyes;
   }
-  done.notify_all();
-  watch.join();
+  const auto left = std::chrono::ceil<milliseconds>(until - Clock::now()).count();
+  // Those who waited for what failed have its error.
+  rondo_comm_leave(comm_.get(), static_cast<uint64_t>(std::max<milliseconds::rep>(left, 0)), nullptr);
 }
 
 #if TORCH_VERSION_MAJOR >= 2
@@ -158,7 +180,8 @@ WorkPtr RondoBackend::Run(RondoWork::Parts parts, milliseconds timeout, const St
                           std::unique_lock<std::mutex>* issuing) {
   rondo_options options;
   rondo_options_init(&options);
-  options.timeout_ms = static_cast<uint64_t>((timeout.count() > 0 ? timeout : this->timeout()).count());
+  options.timeout_ms =
+      static_cast<uint64_t>(std::min(timeout.count() > 0 ? timeout : this->timeout(), kLongest).count());
   options.scale = scale;
   // Messages of a device come with memory of the host's, and with the side stream.
   const c10::Device device = parts.side != nullptr
@@ -186,7 +209,7 @@ WorkPtr RondoBackend::Run(RondoWork::Parts parts, milliseconds timeout, const St
     throw;
   }
   if (issuing != nullptr) issuing->unlock();
-  return RondoWork::Follow(getRank(), settings_.profiled_as, std::move(parts), work, *executor_);
+  return RondoWork::Follow(getRank(), settings_.profiled_as, std::move(parts), work, *shared_);
 }
 
 WorkPtr RondoBackend::RunCollective(RondoWork::Parts parts, milliseconds timeout, const Start& start, double scale) {
@@ -209,7 +232,7 @@ WorkPtr RondoBackend::barrier(const c10d::BarrierOptions& opts) {
 // ---- messages: those of a device go by way of the host's memory ----
 
 WorkPtr RondoBackend::send(Tensors& tensors, int to, int tag) {
-  const at::Tensor flat = OnlyOf(tensors, "send").cpu().contiguous();
+  const at::Tensor flat = Flat(OnlyOf(tensors, "send").cpu());
   RondoWork::Parts parts{OpType::SEND, "send", tensors, {flat}};
   parts.side = SideOf(tensors.front().device());
   return Run(std::move(parts), timeout(), [&](const rondo_options* o, rondo_work** work, rondo_error** error) {

@@ -20,7 +20,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #endif
 
-#include "store.h"
+#include "interrupt.h"
 #include "work.h"
 
 namespace rondo_torch {
@@ -55,15 +55,16 @@ class RondoBackend final : public Base {
   // Never another name, not even in another's place: torch casts whatever is called "gloo" to Gloo's class.
   const std::string getBackendName() const override { return "rondo"; }
 
-  // Says goodbye, and waits a little for the others to do so; then they are told that this rank left.
-  void Close();
+  // Says goodbye, and waits a little for the others to do so. Operations that others may need are given some time to
+  // end. Ctrl-C ends that time.
+  void Close() { CloseBy(std::chrono::steady_clock::now() + kForGoodbyes, EndsBySignal); }
   void Abort(const std::string& reason) { rondo_comm_abort(comm_.get(), reason.c_str()); }
   // Of operations that say none.
   std::chrono::milliseconds timeout() const { return std::chrono::milliseconds(timeout_ms_); }
   std::string Describe() const;
   // Throws what this group has failed of, if anything, in a launched graph too.
   void Check() const;
-  // For the end of the process: Close on every group there is.
+  // For the end of the process: Close on every group there is, which share the little time.
   static void CloseAll();
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) override;
@@ -94,7 +95,7 @@ class RondoBackend final : public Base {
   WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& opts);
   WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& opts);
   WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& opts) { return allreduce(tensors, opts); }
-  void setTimeout(std::chrono::milliseconds timeout) { timeout_ms_ = timeout.count(); }
+  void setTimeout(std::chrono::milliseconds timeout) { timeout_ms_ = LimitOf(timeout, "set_timeout").count(); }
   void shutdown() { Close(); }
   void abort() { Abort("aborted"); }
 #if TORCH_VERSION_MAJOR >= 2
@@ -107,6 +108,10 @@ class RondoBackend final : public Base {
 #endif
 
  private:
+  // How long a group that ends waits for the goodbyes of ranks that end it, too. Later ones find this rank's.
+  static constexpr std::chrono::milliseconds kForGoodbyes{50};
+
+  void CloseBy(std::chrono::steady_clock::time_point until, bool (*is_ended)());
   using Start = std::function<rondo_code(const rondo_options*, rondo_work**, rondo_error**)>;
   // `issuing`: released when it has been started. What hangs on others' futures may run after that, in this thread.
   WorkPtr Run(RondoWork::Parts parts, std::chrono::milliseconds timeout, const Start& start, double scale = 1,
@@ -116,15 +121,17 @@ class RondoBackend final : public Base {
                         double scale = 1);
   WorkPtr Receive(Tensors& tensors, int from, int tag, c10d::OpType type);
   WorkPtr SumSparse(at::Tensor& tensor, const c10d::AllreduceOptions& opts);
+  // On the host, coalesced.
+  at::Tensor SumOfSparse(const at::Tensor& mine, const rondo_options& options);
   // Null for the host.
   // What is captured has one of its own: others' ends must not become part of the graph.
   std::shared_ptr<const SideStream> SideOf(c10::Device device, bool captured = false);
 
-  TorchStore store_;
+  const c10::intrusive_ptr<c10d::Store> store_;
   const Settings settings_;
   const int process_ = getpid();
   std::atomic<std::chrono::milliseconds::rep> timeout_ms_;
-  std::unique_ptr<Executor> executor_ = std::make_unique<Executor>();  // ends after the last operation
+  std::unique_ptr<Shared> shared_ = std::make_unique<Shared>();
   std::unique_ptr<rondo_comm, void (*)(rondo_comm*)> comm_;
   std::mutex issuing_;
   std::atomic<uint64_t> sequence_{0};

@@ -1,6 +1,9 @@
 // What c10d wants to be over when it returns, or what takes several operations, one depending on the other.
+#include <pybind11/pybind11.h>
+
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <string>
 
 #include "backend.h"
@@ -14,32 +17,46 @@ using std::chrono::milliseconds;
 rondo_options For(milliseconds timeout) {
   rondo_options options;
   rondo_options_init(&options);
-  options.timeout_ms = static_cast<uint64_t>(std::max<milliseconds::rep>(timeout.count(), 1));
+  options.timeout_ms = static_cast<uint64_t>(std::clamp(timeout, milliseconds(1), kLongest).count());
   return options;
 }
 
 }  // namespace
 
-// Everybody's entries to everybody, who adds them up in the order of ranks.
+// Every rank's entries go to every rank, which adds them up in the order of ranks.
 WorkPtr RondoBackend::SumSparse(at::Tensor& tensor, const c10d::AllreduceOptions& opts) {
   TORCH_CHECK(opts.reduceOp == c10d::ReduceOp::SUM, "allreduce: sparse tensors are summed, and nothing else");
   const HangsElsewhere elsewhere;  // a continuation may want the lock
   const std::lock_guard<std::mutex> lock(issuing_);
   ++sequence_;
-  const rondo_options options = For(opts.timeout.count() > 0 ? opts.timeout : timeout());
-  const auto gather = [&](const at::Tensor& mine, const std::vector<uint64_t>& bytes) {
+  try {
+    tensor.copy_(SumOfSparse(tensor.cpu().coalesce(), For(opts.timeout.count() > 0 ? opts.timeout : timeout())));
+  } catch (const pybind11::error_already_set&) {
+    Abort("a signal (Ctrl-C) ended the sum of sparse tensors on this rank between two of its steps");
+    throw;
+  }
+  RondoWork::Parts parts{c10d::OpType::ALLREDUCE, "sparse_all_reduce", {tensor}};
+  parts.side = SideOf(tensor.device());
+  if (parts.side != nullptr) parts.side->FollowCurrent();
+  return RondoWork::Follow(getRank(), settings_.profiled_as, std::move(parts), nullptr, *shared_);
+}
+
+at::Tensor RondoBackend::SumOfSparse(const at::Tensor& mine, const rondo_options& options) {
+  // A tensor for what every rank has, with so many bytes of each.
+  const auto gather = [&](const at::Tensor& own, const std::vector<uint64_t>& bytes) {
     uint64_t all = 0;
     for (const uint64_t of_rank : bytes) all += of_rank;
-    const at::Tensor flat = mine.contiguous();
-    at::Tensor gathered = at::empty({static_cast<int64_t>(all / flat.element_size())}, flat.options());
-    Must([&](rondo_error** error) {
-      return rondo_all_gather_v(comm_.get(), flat.data_ptr(), gathered.data_ptr(), bytes.data(), RONDO_UINT8, &options,
-                                error);
-    });
+    const at::Tensor flat = Flat(own);
+    const at::Tensor gathered = at::empty({static_cast<int64_t>(all / flat.element_size())}, flat.options());
+    RunAndAwait(
+        [&](rondo_work** work, rondo_error** error) {
+          return rondo_all_gather_v_async(comm_.get(), DataOf(flat), DataOf(gathered), bytes.data(), RONDO_UINT8,
+                                          &options, work, error);
+        },
+        std::make_shared<const Tensors>(Tensors{flat, gathered}));
     return gathered;
   };
 
-  const at::Tensor mine = tensor.cpu().coalesce();
   // What must be equal, and then what need not: the number of entries.
   std::vector<int64_t> shape{mine.sparse_dim(), mine.dense_dim(), static_cast<int64_t>(mine.scalar_type())};
   for (const int64_t size : mine.sizes()) shape.push_back(size);
@@ -47,17 +64,15 @@ WorkPtr RondoBackend::SumSparse(at::Tensor& tensor, const c10d::AllreduceOptions
   TORCH_CHECK(shape.size() < kWords, "allreduce: a sparse tensor of more than 16 dimensions");
   shape.resize(kWords);
   shape.back() = mine._nnz();
-  std::vector<int64_t> shapes(kWords * static_cast<size_t>(getSize()));
-  Must([&](rondo_error** error) {
-    return rondo_all_gather(comm_.get(), shape.data(), shapes.data(), kWords, RONDO_INT64, &options, error);
-  });
-  const at::Tensor values = mine.values().contiguous();
+  const at::Tensor shapes = gather(at::tensor(shape, at::kLong),
+                                   std::vector<uint64_t>(static_cast<size_t>(getSize()), kWords * sizeof(int64_t)));
+  const at::Tensor values = mine.values();
   int64_t width = 1;
   for (int64_t i = 0; i < mine.dense_dim(); ++i) width *= mine.size(mine.sparse_dim() + i);
   std::vector<uint64_t> index_bytes, value_bytes;
   int64_t entries = 0;
   for (int rank = 0; rank < getSize(); ++rank) {
-    const auto of_rank = shapes.begin() + static_cast<std::ptrdiff_t>(kWords) * rank;
+    const auto* const of_rank = shapes.data_ptr<int64_t>() + kWords * static_cast<size_t>(rank);
     TORCH_CHECK(std::equal(shape.begin(), shape.end() - 1, of_rank), "allreduce: the sparse tensor of rank ", rank,
                 " has another shape or type than this rank's");
     const auto count = static_cast<uint64_t>(of_rank[kWords - 1]);
@@ -68,14 +83,8 @@ WorkPtr RondoBackend::SumSparse(at::Tensor& tensor, const c10d::AllreduceOptions
   const at::Tensor indices = gather(mine.indices().t(), index_bytes).view({entries, mine.sparse_dim()}).t();
   std::vector<int64_t> of_values{entries};
   for (int64_t i = 0; i < mine.dense_dim(); ++i) of_values.push_back(mine.size(mine.sparse_dim() + i));
-  const at::Tensor sum =
-      at::sparse_coo_tensor(indices, gather(values, value_bytes).view(of_values), mine.sizes(), mine.options())
-          .coalesce();
-  tensor.copy_(sum);
-  RondoWork::Parts parts{c10d::OpType::ALLREDUCE, "sparse_all_reduce", {tensor}};
-  parts.side = SideOf(tensor.device());
-  if (parts.side != nullptr) parts.side->FollowCurrent();
-  return RondoWork::Follow(getRank(), settings_.profiled_as, std::move(parts), nullptr, *executor_);
+  return at::sparse_coo_tensor(indices, gather(values, value_bytes).view(of_values), mine.sizes(), mine.options())
+      .coalesce();
 }
 
 }  // namespace rondo_torch

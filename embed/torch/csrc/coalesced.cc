@@ -63,7 +63,7 @@ WorkPtr RondoBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors&
   for (int rank = 0; rank < getSize(); ++rank)
     for (const at::Tensor& part : PartsOf(inputs, outputs, rank, getSize(), "reduce_scatter_tensor_coalesced"))
       all.push_back(part);
-  const rondo_op op = OperationOf(opts.reduceOp);
+  const rondo_op op = OperationOf(opts.reduceOp, outputs.front());
   const at::Tensor packed = Pack(all);
   const Packed room = RoomOf(outputs);
   uint64_t count = 0;

@@ -73,14 +73,8 @@ WorkPtr RondoBackend::allreduce_coalesced(Tensors& tensors, const c10d::Allreduc
     CheckDense(tensor, "allreduce");
     TORCH_CHECK(tensor.scalar_type() == tensors.front().scalar_type(), "allreduce: tensors must have one type");
   }
-  const rondo_op op = OperationOf(opts.reduceOp);
-  Packed packed;
-  if (LiePacked(tensors)) {
-    packed.flat = tensors.front();
-  } else {
-    packed.flat = Pack(tensors);
-    packed.back = [flat = packed.flat, tensors] { Unpack(flat, tensors); };
-  }
+  const rondo_op op = OperationOf(opts.reduceOp, tensors.front());
+  const Packed packed = InPlace(tensors);
   uint64_t count = 0;
   for (const at::Tensor& tensor : tensors) count += CountOf(tensor) * (tensor.is_complex() ? 2 : 1);
   const rondo_dtype dtype = ElementOf(AsReal(packed.flat, op, "allreduce"));
@@ -95,7 +89,7 @@ WorkPtr RondoBackend::allreduce_coalesced(Tensors& tensors, const c10d::Allreduc
 
 WorkPtr RondoBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& opts) {
   const at::Tensor& tensor = OnlyOf(tensors, "reduce");
-  const rondo_op op = OperationOf(opts.reduceOp);
+  const rondo_op op = OperationOf(opts.reduceOp, tensor);
   const bool root = opts.rootRank == getRank();
   Packed packed = InPlace(tensor);
   const at::Tensor real = AsReal(packed.flat, op, "reduce");
@@ -122,7 +116,7 @@ WorkPtr RondoBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs, 
   }
   const std::vector<uint64_t> bytes = BytesOfEach(all);
   TORCH_CHECK(bytes[static_cast<size_t>(getRank())] == BytesOf(input), "allgather: tensors must have one size");
-  const at::Tensor flat = input.contiguous();
+  const at::Tensor flat = Flat(input);
   const Packed room = RoomOf(all);
   void* const to = DataOf(room.flat);
   const bool equal = AreEqual(bytes);
@@ -141,7 +135,7 @@ WorkPtr RondoBackend::_allgather_base(at::Tensor& output, at::Tensor& input, con
   TORCH_CHECK(output.scalar_type() == input.scalar_type(), "_allgather_base: tensors must have one type");
   TORCH_CHECK(output.numel() == input.numel() * getSize(), "_allgather_base: an output of ", output.numel(),
               " elements for ", getSize(), " inputs of ", input.numel());
-  const at::Tensor flat = input.contiguous();
+  const at::Tensor flat = Flat(input);
   const Packed room = InPlace(output);
   return RunCollective(
       {OpType::_ALLGATHER_BASE, "_all_gather_base", {output}, {flat, room.flat}, room.back, false, {input}},
@@ -157,7 +151,7 @@ WorkPtr RondoBackend::gather(std::vector<Tensors>& outputs, Tensors& inputs, con
   TORCH_CHECK(root ? outputs.size() == 1 && outputs.front().size() == static_cast<size_t>(getSize()) : outputs.empty(),
               "gather wants ", getSize(), " outputs on the root, and none elsewhere");
   if (root) CheckSame(outputs.front(), input, "gather");
-  const at::Tensor flat = input.contiguous();
+  const at::Tensor flat = Flat(input);
   const Packed room = root ? RoomOf(outputs.front()) : Packed{};
   void* const to = root ? DataOf(room.flat) : nullptr;
   Tensors held{flat};
@@ -191,7 +185,7 @@ WorkPtr RondoBackend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inp
   const at::Tensor& output = OnlyOf(outputs, "reduce_scatter: output");
   TORCH_CHECK(inputs.size() == 1 && inputs.front().size() == static_cast<size_t>(getSize()),
               "reduce_scatter wants a list of ", getSize(), " inputs");
-  const rondo_op op = OperationOf(opts.reduceOp);
+  const rondo_op op = OperationOf(opts.reduceOp, output);
   std::vector<uint64_t> counts;
   for (const at::Tensor& input : inputs.front()) {
     CheckDense(input, "reduce_scatter: input");
@@ -223,8 +217,8 @@ WorkPtr RondoBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input
   TORCH_CHECK(output.scalar_type() == input.scalar_type(), "_reduce_scatter_base: tensors must have one type");
   TORCH_CHECK(input.numel() == output.numel() * getSize(), "_reduce_scatter_base: an input of ", input.numel(),
               " elements for ", getSize(), " outputs of ", output.numel());
-  const rondo_op op = OperationOf(opts.reduceOp);
-  const at::Tensor flat = input.contiguous();
+  const rondo_op op = OperationOf(opts.reduceOp, output);
+  const at::Tensor flat = Flat(input);
   const Packed room = InPlace(output);
   const at::Tensor real = AsReal(room.flat, op, "_reduce_scatter_base");
   return RunCollective(
@@ -244,7 +238,7 @@ WorkPtr RondoBackend::alltoall_base(at::Tensor& output, at::Tensor& input, std::
   TORCH_CHECK(output.scalar_type() == input.scalar_type(), "alltoall_base: tensors must have one type");
   const std::vector<uint64_t> from = Splits(input, input_splits, getSize(), "alltoall_base: input");
   const std::vector<uint64_t> to = Splits(output, output_splits, getSize(), "alltoall_base: output");
-  const at::Tensor flat = input.contiguous();
+  const at::Tensor flat = Flat(input);
   const Packed room = InPlace(output);
   // Who gives no splits may have a peer who gives his own. Only in graphs, which take no such, all are to give none.
   const bool equal = output_splits.empty() && input_splits.empty() && !output.device().is_cpu() &&

@@ -38,12 +38,13 @@ std::string Get(c10d::Store& store, const std::string& key) {
   return {value.begin(), value.end()};
 }
 
-std::string Host(c10d::Store& store, int size, std::chrono::milliseconds timeout) {
+std::string Host(c10d::Store& store, int size, std::chrono::milliseconds timeout, const Making& making) {
   const auto until = Clock::now() + timeout;
   const std::string name = MadeUp();
   std::map<int, std::string> missing;  // and the call that each has been answered
   for (int rank = 1; rank < size; ++rank) missing[rank];
   while (true) {
+    making.Check();
     for (auto of_rank = missing.begin(); of_rank != missing.end();) {
       auto& [rank, answered] = *of_rank;
       if (const std::string call = Get(store, Key("call", rank)); call != answered) {
@@ -63,11 +64,13 @@ std::string Host(c10d::Store& store, int size, std::chrono::milliseconds timeout
   }
 }
 
-std::string Join(c10d::Store& store, int rank, std::chrono::milliseconds timeout) {
+std::string Join(c10d::Store& store, int rank, std::chrono::milliseconds timeout, const Making& making) {
   const auto until = Clock::now() + timeout;
   const std::string call = MadeUp();
+  making.Check();  // first: to set a key would make a FileStore's file anew
   Set(store, Key("call", rank), call);
   while (true) {
+    making.Check();
     const std::string answer = Get(store, Key("answer", rank));
     if (answer.compare(0, call.size(), call) == 0) {
       const std::string name = answer.substr(call.size());
@@ -82,8 +85,9 @@ std::string Join(c10d::Store& store, int rank, std::chrono::milliseconds timeout
 
 }  // namespace
 
-std::string NameOfMeeting(c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout) {
-  return rank == 0 ? Host(store, size, timeout) : Join(store, rank, timeout);
+std::string NameOfMeeting(c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout,
+                          const Making& making) {
+  return rank == 0 ? Host(store, size, timeout, making) : Join(store, rank, timeout, making);
 }
 
 }  // namespace rondo_torch

@@ -1,15 +1,42 @@
 // What Python sees: rondo_torch._backend.
-#include <pybind11/chrono.h>
 #include <torch/csrc/utils/pybind.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <string>
 
 #include "backend.h"
 #include "rondo_store.h"
+#include "times.h"
 
 namespace py = pybind11;
 using rondo_torch::Base;
 using rondo_torch::RondoBackend;
 using rondo_torch::RondoStore;
 using rondo_torch::Settings;
+
+namespace {
+
+// A datetime.timedelta, or seconds as a number. pybind11's own conversion overflows beyond 292,000 years.
+std::chrono::milliseconds TimeOf(const py::object& given) {
+  using std::chrono::milliseconds;
+  if (py::isinstance(given, py::module_::import("datetime").attr("timedelta"))) {
+    const auto part = [&](const char* name) { return given.attr(name).cast<int64_t>(); };
+    return milliseconds(part("days") * 86'400'000 + part("seconds") * 1000 + (part("microseconds") + 999) / 1000);
+  }
+  if (PyFloat_Check(given.ptr()) == 0 && PyLong_Check(given.ptr()) == 0)
+    throw py::type_error("rondo: expected a timedelta or seconds as a timeout, got " +
+                         py::repr(given).cast<std::string>());
+  const auto seconds = given.cast<double>();
+  if (!std::isfinite(seconds))
+    throw py::value_error("rondo: expected a finite number of seconds as a timeout, or a timedelta, got " +
+                          py::repr(given).cast<std::string>());
+  const double longest = static_cast<double>(rondo_torch::kLongest.count());
+  return milliseconds(static_cast<int64_t>(std::clamp(std::ceil(seconds * 1000), -longest, longest)));
+}
+
+}  // namespace
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   py::class_<Settings>(module, "Settings", "How a group's ranks reach each other; empty is Rondo's own choice.")
@@ -26,10 +53,11 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       .def_readwrite("blocking_wait", &Settings::blocking_wait);
   const auto alone = py::call_guard<py::gil_scoped_release>();
   py::class_<RondoBackend, Base, c10::intrusive_ptr<RondoBackend>>(module, "RondoBackend")
-      .def(py::init([](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                       std::chrono::milliseconds timeout, const Settings& settings) {
+      .def(py::init([](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, const py::object& timeout,
+                       const Settings& settings) {
+             const std::chrono::milliseconds limit = TimeOf(timeout);
              const py::gil_scoped_release free;  // the store may be Python's
-             return c10::make_intrusive<RondoBackend>(store, rank, size, timeout, settings);
+             return c10::make_intrusive<RondoBackend>(store, rank, size, limit, settings);
            }),
            py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"), py::arg("settings"))
       .def("close", &RondoBackend::Close, alone, "Says goodbye to the other ranks; operations fail afterwards.")
@@ -44,11 +72,12 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
                                                                       "Where the ranks of a job have met.");
   module.def(
       "meet",
-      [](const std::string& url, std::chrono::milliseconds timeout, const Settings& settings) {
+      [](const std::string& url, const py::object& timeout, const Settings& settings) {
         rondo_torch::Met met;
+        const std::chrono::milliseconds limit = TimeOf(timeout);
         {
           const py::gil_scoped_release free;
-          met = rondo_torch::Meet(url, timeout, settings);
+          met = rondo_torch::Meet(url, limit, settings);
         }
         return py::make_tuple(met.store, met.rank, met.world_size);
       },

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <rondo.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <memory>
@@ -13,12 +14,17 @@
 
 namespace rondo_torch {
 
-// Any thread uses it. It ends, with its server where this process has it, with the last of its owners.
+// Any thread uses it. Ctrl-C ends every wait for it. It ends, with its server where this process has it, with the last
+// of its owners.
 class RondoStore : public c10d::Store {
  public:
   using Value = std::vector<uint8_t>;
 
-  explicit RondoStore(rondo_store* store) : store_(store, rondo_store_free) {}
+  // In a forked child it is left alone: its connection and its server's threads are the parent's.
+  explicit RondoStore(rondo_store* store)
+      : store_(store, [process = getpid()](rondo_store* ended) {
+          if (getpid() == process) rondo_store_free(ended);
+        }) {}
 
   void set(const std::string& key, const Value& value) override;
   // Waits for the key.
@@ -38,14 +44,18 @@ class RondoStore : public c10d::Store {
 #endif
 
  private:
+  // Throws what `call`, a function of rondo.h's with all that it uses, fails of. Interrupted, the call goes on.
+  template <typename Call>
+  void Ask(Call call) const;
+
   const std::shared_ptr<rondo_store> store_;
 };
 
 // Where the ranks of a job have met.
 struct Met {
   c10::intrusive_ptr<RondoStore> store;
-  int rank;
-  int world_size;
+  int32_t rank = -1;
+  int32_t world_size = 0;
 };
 // As rondo_meet; `url` is one of Rondo's: env://?rank=1. Of `settings` what says how this rank can be reached. Throws,
 // naming who is missing.

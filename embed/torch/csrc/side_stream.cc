@@ -9,6 +9,8 @@
 #include <thread>
 #include <tuple>
 
+#include "interrupt.h"
+
 namespace rondo_torch {
 
 c10::Device DeviceOf(std::initializer_list<const std::vector<at::Tensor>*> all, const char* what) {
@@ -55,7 +57,11 @@ void SideStream::LetCurrentFollow(const c10::Event& mark) const { mark.block(Cur
 
 // Events that one can sleep on are not every torch's.
 void SideStream::WaitFor(const c10::Event& mark) {
-  while (!mark.query()) std::this_thread::sleep_for(std::chrono::microseconds(20));
+  constexpr auto kPause = std::chrono::microseconds(20);
+  for (int pauses = 1; !mark.query(); ++pauses) {
+    std::this_thread::sleep_for(kPause);
+    if (pauses % (kBetweenSignals / kPause) == 0) CheckSignals();
+  }
 }
 
 bool SideStream::IsCurrentCaptured(c10::Device device) {

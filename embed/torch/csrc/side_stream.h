@@ -32,7 +32,7 @@ class SideStream {
   c10::Event Mark() const;
   // What the caller puts on its current stream from now on comes after the mark.
   void LetCurrentFollow(const c10::Event& mark) const;
-  // Returns when the stream has come to the mark.
+  // Returns when the stream has come to the mark. Throws what a handler of signals raises meanwhile.
   static void WaitFor(const c10::Event& mark);
   // Whether the caller's current stream on the device is being captured into a graph. Takes Python's lock.
   static bool IsCurrentCaptured(c10::Device device);

@@ -28,7 +28,8 @@ int Told(char* why, size_t why_bytes, Body&& body) noexcept {
   return 1;
 }
 
-c10d::Store& Of(void* user) { return *static_cast<c10d::Store*>(user); }
+// What throws here is an error of the store to Rondo, which ends rondo_connect.
+c10d::Store& Of(void* user) { return static_cast<const TorchStore*>(user)->CheckedStore(); }
 
 int Set(void* user, const char* key, const void* value, size_t bytes, char* why, size_t why_bytes) {
   return Told(why, why_bytes, [&] { Of(user).set(key, ValueOf(value, bytes)); });
@@ -36,8 +37,9 @@ int Set(void* user, const char* key, const void* value, size_t bytes, char* why,
 
 int Get(void* user, const char* key, void (*take)(void*, const void*, size_t), void* to, char* why, size_t why_bytes) {
   return Told(why, why_bytes, [&] {
-    if (!Of(user).check({key})) return;
-    const Value value = Of(user).get(key);
+    c10d::Store& store = Of(user);
+    if (!store.check({key})) return;
+    const Value value = store.get(key);
     take(to, value.data(), value.size());
   });
 }
@@ -68,7 +70,7 @@ int Remove(void* user, const char* key, char* why, size_t why_bytes) {
 rondo_foreign_store TorchStore::Functions() {
   rondo_foreign_store functions{};
   functions.size = sizeof functions;
-  functions.user = store_.get();
+  functions.user = this;
   functions.name = "torch's store";
   functions.set = Set;
   functions.get = Get;

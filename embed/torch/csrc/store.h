@@ -6,17 +6,25 @@
 #include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "making.h"
+
 namespace rondo_torch {
 
-// Lives as long as whatever was connected by it.
+// Its functions fail as soon as `making` does. Both outlive the rondo_connect that uses them.
 class TorchStore {
  public:
-  explicit TorchStore(c10::intrusive_ptr<c10d::Store> store) : store_(std::move(store)) {}
+  TorchStore(c10d::Store& store, const Making& making) : store_(store), making_(making) {}
+  TorchStore(const TorchStore&) = delete;
+  TorchStore& operator=(const TorchStore&) = delete;
   rondo_foreign_store Functions();
-  c10d::Store& get() const { return *store_; }
+  c10d::Store& CheckedStore() const {
+    making_.Check();
+    return store_;
+  }
 
  private:
-  const c10::intrusive_ptr<c10d::Store> store_;
+  c10d::Store& store_;
+  const Making& making_;
 };
 
 }  // namespace rondo_torch

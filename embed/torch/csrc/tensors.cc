@@ -16,15 +16,20 @@ rondo_dtype ElementOf(const at::Tensor& tensor) {
     case at::kFloat: return RONDO_FLOAT32;
     case at::kDouble: return RONDO_FLOAT64;
     case at::kBool: return RONDO_BOOL;
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 3)
+    case at::kUInt32: return RONDO_UINT32;
+    case at::kUInt64: return RONDO_UINT64;
+#endif
     default: C10_THROW_ERROR(TypeError, c10::str("rondo does not reduce elements of type ", tensor.scalar_type()));
   }
 }
 
-rondo_op OperationOf(const c10d::ReduceOp& op) {
+rondo_op OperationOf(const c10d::ReduceOp& op, const at::Tensor& elements) {
+  const bool is_bool = elements.scalar_type() == at::kBool;
   switch (static_cast<c10d::ReduceOp::RedOpType>(op)) {
-    case c10d::ReduceOp::SUM: return RONDO_SUM;
+    case c10d::ReduceOp::SUM: return is_bool ? RONDO_BOR : RONDO_SUM;
     case c10d::ReduceOp::AVG: return RONDO_AVG;
-    case c10d::ReduceOp::PRODUCT: return RONDO_PROD;
+    case c10d::ReduceOp::PRODUCT: return is_bool ? RONDO_BAND : RONDO_PROD;
     case c10d::ReduceOp::MIN: return RONDO_MIN;
     case c10d::ReduceOp::MAX: return RONDO_MAX;
     case c10d::ReduceOp::BAND: return RONDO_BAND;
@@ -96,25 +101,50 @@ void Unpack(const at::Tensor& packed, const std::vector<at::Tensor>& tensors) {
   }
 }
 
+static bool IsFlat(const at::Tensor& tensor) {
+  return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg() && !tensor._is_zerotensor();
+}
+
+at::Tensor Flat(const at::Tensor& tensor) {
+  return IsFlat(tensor) ? tensor : tensor.clone(at::MemoryFormat::Contiguous);
+}
+
+// Before anything is sent: no copy of results into it would succeed.
+static void CheckHasMemory(const at::Tensor& tensor) {
+  TORCH_CHECK(!tensor._is_zerotensor(),
+              "rondo: a tensor for results has no memory of its own, but stands for zeros: "
+              "clone() makes one that has");
+}
+
 Packed InPlace(const at::Tensor& tensor) {
-  if (tensor.is_contiguous()) return {tensor, nullptr};
-  const at::Tensor flat = tensor.contiguous();
+  if (IsFlat(tensor)) return {tensor, nullptr};
+  CheckHasMemory(tensor);
+  const at::Tensor flat = Flat(tensor);
   return {flat, [flat, tensor] { tensor.copy_(flat); }};
 }
 
 bool LiePacked(const std::vector<at::Tensor>& tensors) {
+  if (!IsFlat(tensors.front())) return false;
   const auto* at = static_cast<const char*>(tensors.front().data_ptr());
   for (const at::Tensor& tensor : tensors) {
     // Allocations of a GPU may adjoin, and are not one piece for all that: no copy goes across, nor is the other shown
     // to peers with the one.
-    if (!tensor.is_contiguous() || tensor.data_ptr() != at || !tensor.is_alias_of(tensors.front())) return false;
+    if (!IsFlat(tensor) || tensor.data_ptr() != at || !tensor.is_alias_of(tensors.front())) return false;
     at += BytesOf(tensor);
   }
   return true;
 }
 
+Packed InPlace(const std::vector<at::Tensor>& tensors) {
+  if (LiePacked(tensors)) return {tensors.front(), nullptr};
+  for (const at::Tensor& tensor : tensors) CheckHasMemory(tensor);
+  const at::Tensor flat = Pack(tensors);
+  return {flat, [flat, tensors] { Unpack(flat, tensors); }};
+}
+
 Packed RoomOf(const std::vector<at::Tensor>& tensors) {
   if (LiePacked(tensors)) return {tensors.front(), nullptr};
+  for (const at::Tensor& tensor : tensors) CheckHasMemory(tensor);
   const at::Tensor room = RoomFor(tensors);
   return {room, [room, tensors] { Unpack(room, tensors); }};
 }

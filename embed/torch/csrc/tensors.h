@@ -12,7 +12,8 @@ namespace rondo_torch {
 
 // Of reductions: the element's own type. Throws for one that Rondo does not reduce.
 rondo_dtype ElementOf(const at::Tensor& tensor);
-rondo_op OperationOf(const c10d::ReduceOp& op);
+// Of `elements`. The sum of bool is whether any of them is true, and the product whether all are, as in NCCL's backend.
+rondo_op OperationOf(const c10d::ReduceOp& op, const at::Tensor& elements);
 // Of RONDO_PREMUL_SUM; else 1.
 double ScaleOf(const c10d::ReduceOp& op);
 
@@ -22,6 +23,10 @@ void CheckSame(const std::vector<at::Tensor>& tensors, const at::Tensor& like, c
 // The only one; throws where there are others.
 at::Tensor& OnlyOf(std::vector<at::Tensor>& tensors, const char* what);
 
+// What Rondo reads of a tensor through its address: the tensor itself if its memory holds its elements packed and as
+// they are, otherwise a copy. A view may keep apart that its elements are conjugated (x.conj()), negated
+// (x.conj().imag) or zero, and then its memory holds others.
+at::Tensor Flat(const at::Tensor& tensor);
 // Packed one behind the other, in one dimension.
 at::Tensor Pack(const std::vector<at::Tensor>& tensors);
 at::Tensor RoomFor(const std::vector<at::Tensor>& tensors);
@@ -32,9 +37,10 @@ struct Packed {
   at::Tensor flat;
   std::function<void()> back;
 };
-// One tensor that is read and written.
+// One tensor that is read and written, and several that are.
 Packed InPlace(const at::Tensor& tensor);
-// Whether they lie packed, in one storage: then nothing has to be copied.
+Packed InPlace(const std::vector<at::Tensor>& tensors);
+// Whether they lie packed, in one storage, as they are: then nothing has to be copied.
 bool LiePacked(const std::vector<at::Tensor>& tensors);
 // Where results for `tensors` are to be written.
 Packed RoomOf(const std::vector<at::Tensor>& tensors);

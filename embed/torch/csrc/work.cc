@@ -4,12 +4,15 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
 #include <c10/core/StreamGuard.h>
+#include <pybind11/pybind11.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "gil.h"
+#include "interrupt.h"
 #include "on_device.h"
 
 namespace rondo_torch {
@@ -37,6 +40,26 @@ std::vector<c10::Device> DevicesOf(const RondoWork::Parts& parts) {
 
 }  // namespace
 
+void Await(rondo_work* work, std::shared_ptr<const void> lent) {
+  const std::unique_ptr<rondo_work, void (*)(rondo_work*)> held(work, rondo_work_free);
+  while (true) {
+    rondo_error* error = nullptr;
+    const rondo_code code = rondo_work_wait_for(work, static_cast<uint64_t>(kBetweenSignals.count()), &error);
+    if (code == RONDO_OK) return;
+    if (code != RONDO_NOT_READY) Throw(code, error);
+    rondo_error_free(error);
+    try {
+      CheckSignals();
+    } catch (...) {
+      if (lent == nullptr) throw;
+      using Kept = std::shared_ptr<const void>;
+      const auto let_go = [](void* kept, const rondo_error*) { delete static_cast<Kept*>(kept); };
+      rondo_work_then(work, let_go, new Kept(std::move(lent)), nullptr);
+      throw;
+    }
+  }
+}
+
 HangsElsewhere::HangsElsewhere() : before_(std::exchange(waits, false)) {}
 HangsElsewhere::~HangsElsewhere() { waits = before_; }
 
@@ -45,18 +68,18 @@ c10::optional<c10::Device> RondoWork::DeviceOf(const RondoWork& work) {
   return work.parts_.side->stream().device();
 }
 
-RondoWork::RondoWork(int rank, const std::string& backend, Parts parts, rondo_work* work, Executor& executor)
+RondoWork::RondoWork(int rank, const std::string& backend, Parts parts, rondo_work* work, Shared& shared)
     : Work(rank, parts.type, (backend + ":" + parts.title).c_str(),
            parts.inputs.empty() ? parts.outputs : parts.inputs),
       parts_(std::move(parts)),
       work_(work),
-      executor_(executor),
+      shared_(shared),
       future_(
           c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()), DevicesOf(parts_))) {}
 
 c10::intrusive_ptr<RondoWork> RondoWork::Follow(int rank, const std::string& backend, Parts parts, rondo_work* work,
-                                                Executor& executor) {
-  auto made = c10::make_intrusive<RondoWork>(rank, backend, std::move(parts), work, executor);
+                                                Shared& shared) {
+  auto made = c10::make_intrusive<RondoWork>(rank, backend, std::move(parts), work, shared);
   if (made->parts_.queued) {
     made->failed_to_queue_ = made->Finish();
     made->CompleteFuture(made->failed_to_queue_);
@@ -67,13 +90,16 @@ c10::intrusive_ptr<RondoWork> RondoWork::Follow(int rank, const std::string& bac
   }
   // Stays alive until it has ended, whoever forgets it.
   auto* const kept = new c10::intrusive_ptr<RondoWork>(made);
+  if (!made->parts_.receives) ++shared.owed;
   const auto ended = [](void* user, const rondo_error* error) {
     const std::unique_ptr<c10::intrusive_ptr<RondoWork>> self(static_cast<c10::intrusive_ptr<RondoWork>*>(user));
+    if (!(*self)->parts_.receives) --(*self)->shared_.owed;
     const OnDevice on_device(DeviceOf(**self));
     End(std::move(*self), error);
   };
   rondo_error* error = nullptr;
   if (const rondo_code code = rondo_work_then(work, ended, kept, &error); code != RONDO_OK) {
+    if (!made->parts_.receives) --shared.owed;
     delete kept;
     Throw(code, error);
   }
@@ -87,7 +113,7 @@ void RondoWork::End(c10::intrusive_ptr<RondoWork> self, const rondo_error* error
     self->finish(failure ? failure : self->failed_to_queue_);
     // Memory is given back under the allocator's lock. Who holds that may wait for streams, and these for the
     // operations that this thread is to drive: so not even the last of the work is let go of here.
-    Executor& executor = self->executor_;
+    Executor& executor = self->shared_.executor;
     return executor.RunInTurn(Task(std::move(self), [](RondoWork& work) { work.LetGo(); }));
   }
   const auto finish = [failure](RondoWork& work) {
@@ -98,12 +124,12 @@ void RondoWork::End(c10::intrusive_ptr<RondoWork> self, const rondo_error* error
   // A copy from the host's memory may take until streams of the caller's come to it, which may wait for what this
   // thread drives.
   if (self->parts_.side != nullptr && self->parts_.receives)
-    return self->executor_.Run(Task(self, [finish](RondoWork& work) { work.Complete(finish(work)); }));
+    return self->shared_.executor.Run(Task(self, [finish](RondoWork& work) { work.Complete(finish(work)); }));
   // All others are put in the order of the operations, as their results are.
   const std::exception_ptr ended = finish(*self);
   Future ours = Future::kOurs;
   if (waits || self->state_.compare_exchange_strong(ours, Future::kEnding)) return self->Complete(ended);
-  self->executor_.Run(Task(self, [ended](RondoWork& work) { work.Complete(ended); }));
+  self->shared_.executor.Run(Task(self, [ended](RondoWork& work) { work.Complete(ended); }));
 }
 
 std::function<void()> RondoWork::Task(c10::intrusive_ptr<RondoWork> self, std::function<void(RondoWork&)> task) {
@@ -175,27 +201,44 @@ void RondoWork::FollowEnd() {
 
 bool RondoWork::wait(std::chrono::milliseconds timeout) {
   const bool for_stream = parts_.queued && timeout == kNoTimeout;
-  if (work_ != nullptr && !for_stream) {
-    // What it failed of, End has.
-    const bool before = std::exchange(waits, true);
-    const rondo_code code = timeout == kNoTimeout
-                                ? rondo_work_wait(work_, nullptr)
-                                : rondo_work_wait_for(work_, static_cast<uint64_t>(timeout.count()), nullptr);
-    waits = before;
-    if (code == RONDO_NOT_READY)
-      throw std::runtime_error("rondo: the operation did not end within " + std::to_string(timeout.count()) +
-                               " ms; it goes on");
-  }
+  if (!for_stream) WaitInHost(timeout);
   {
-    std::unique_lock<std::mutex> lock(mutex_);
-    // Another thread may have seen its end, and be about to tell.
-    if (!for_stream) cv_.wait(lock, [this] { return completed_; });
+    const std::lock_guard<std::mutex> lock(mutex_);
     if (exception_) std::rethrow_exception(exception_);
   }
   if (failed_to_queue_) std::rethrow_exception(failed_to_queue_);
   FollowEnd();
   if (end_ && parts_.queued && !for_stream) SideStream::WaitFor(*end_);
   return true;
+}
+
+void RondoWork::WaitInHost(std::chrono::milliseconds timeout) {
+  // Slices of the wait are counted, and no clock is read: most waits end in their first.
+  auto left = timeout == kNoTimeout ? kLongest : LimitOf(timeout, "wait");
+  try {
+    while (work_ != nullptr) {
+      const auto slice = std::min(left, kBetweenSignals);
+      const bool before = std::exchange(waits, true);
+      const rondo_code code = rondo_work_wait_for(work_, static_cast<uint64_t>(slice.count()), nullptr);
+      waits = before;
+      if (code != RONDO_NOT_READY) break;  // what it failed of, End has
+      left -= slice;
+      if (left.count() == 0)
+        throw std::runtime_error("rondo: the operation did not end within " + std::to_string(timeout.count()) +
+                                 " ms; it goes on");
+      CheckSignals();
+    }
+    // Another thread may have seen its end, and be about to tell.
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (!cv_.wait_for(lock, kBetweenSignals, [this] { return completed_; })) {
+      lock.unlock();
+      CheckSignals();
+      lock.lock();
+    }
+  } catch (const pybind11::error_already_set&) {
+    if (!parts_.receives) shared_.interrupted = true;
+    throw;
+  }
 }
 
 int RondoWork::sourceRank() const {

@@ -14,6 +14,7 @@
 
 #include "executor.h"
 #include "side_stream.h"
+#include "times.h"
 
 namespace rondo_torch {
 
@@ -26,6 +27,26 @@ void Must(Call&& call) {
   rondo_error* error = nullptr;
   if (const rondo_code code = call(&error); code != RONDO_OK) Throw(code, error);
 }
+
+// Waits for an operation until it is final, and throws what it failed of. A handler of signals that raises (Ctrl-C)
+// ends the wait; then the operation goes on, and `lent` is kept until its end. Takes `work` over.
+void Await(rondo_work* work, std::shared_ptr<const void> lent);
+// The same for what `start` starts: start(rondo_work** work, rondo_error** error).
+template <typename Start>
+void RunAndAwait(Start&& start, std::shared_ptr<const void> lent = nullptr) {
+  rondo_work* work = nullptr;
+  Must([&](rondo_error** error) { return start(&work, error); });
+  Await(work, std::move(lent));
+}
+
+// What the operations of a group share. It outlives them.
+struct Shared {
+  Executor executor;
+  // Operations under way that other ranks may need this rank for: all but receives.
+  std::atomic<int> owed{0};
+  // Ctrl-C has ended the wait for one of them, so nothing waits for it any more.
+  std::atomic<bool> interrupted{false};
+};
 
 // While it lives, what hangs on futures is not run by this thread, though it is in wait().
 class HangsElsewhere {
@@ -66,10 +87,9 @@ class RondoWork final : public c10d::Work {
   };
 
   // Takes `work` over; null is an operation that has ended already.
-  // `executor` outlives the operation.
   static c10::intrusive_ptr<RondoWork> Follow(int rank, const std::string& backend, Parts parts, rondo_work* work,
-                                              Executor& executor);
-  RondoWork(int rank, const std::string& backend, Parts parts, rondo_work* work, Executor& executor);
+                                              Shared& shared);
+  RondoWork(int rank, const std::string& backend, Parts parts, rondo_work* work, Shared& shared);
   ~RondoWork() override { rondo_work_free(work_); }
 
   bool isCompleted() override;
@@ -93,10 +113,11 @@ class RondoWork final : public c10d::Work {
   void Complete(const std::exception_ptr& failure);
   // What the caller puts on its stream comes after the results.
   void FollowEnd();
+  void WaitInHost(std::chrono::milliseconds timeout);
 
   Parts parts_;
   rondo_work* const work_;
-  Executor& executor_;
+  Shared& shared_;
   std::atomic<Future> state_{Future::kOurs};
   const c10::intrusive_ptr<c10::ivalue::Future> future_;
   std::exception_ptr failed_to_queue_;

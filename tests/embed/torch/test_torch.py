@@ -15,6 +15,13 @@ from support import PROGRAMS, ROOT, Ended, Installed, run_gloos_ranks, run_ranks
 LOSS = re.compile(r"^\d+ (\d\.\d+)$", re.MULTILINE)
 
 
+def types_of_rondo() -> list[str]:
+    """As the C interface names them."""
+    names = re.findall(r"^enumerator RONDO_((?:U?INT|B?FLOAT)\d+|BOOL) \d+$", (ROOT / "embed/abi.txt").read_text(), re.MULTILINE)
+    assert len(names) >= 11, names
+    return [name.lower() for name in names]
+
+
 class Backend(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
@@ -90,9 +97,48 @@ class Backend(unittest.TestCase):
     def test_wrong_variables_are_named(self) -> None:
         self.ranks("rendezvous.py", 2, "variables")
 
+    def test_ctrl_c_ends_every_wait_and_what_was_started_goes_on(self) -> None:
+        self.ranks("interrupted.py", 2, "operations")
+
+    def test_ctrl_c_ends_the_making_of_a_group(self) -> None:
+        self.ranks("interrupted.py", 2, "new_group")
+        self.ranks("interrupted.py", 2, "rendezvous")
+
+    def test_ctrl_c_ends_the_waits_for_a_store(self) -> None:
+        self.ranks("interrupted.py", 1, "store")
+
+    def test_children_of_a_process_say_goodbye_however_they_end(self) -> None:
+        for start in ("fork", "forkserver"):
+            for end in ("return", "sys.exit", "os._exit"):
+                with self.subTest(start=start, end=end):
+                    self.ranks("children.py", 1, start, end)
+
+    def test_a_rank_that_leaves_waits_for_nobody_and_what_it_sent_arrives(self) -> None:
+        self.ranks("life.py", 3, "a_rank_leaves_early")
+
+    def test_conjugated_and_negated_views_are_what_they_say(self) -> None:
+        self.ranks("life.py", 2, "parts_of_complex_numbers")
+
+    def test_very_long_times_are_taken_and_impossible_ones_are_refused(self) -> None:
+        self.ranks("life.py", 2, "very_long_times")
+
+    def test_two_groups_made_at_once_under_one_name_are_told(self) -> None:
+        self.ranks("life.py", 2, "two_groups_at_once")
+
+    def test_a_group_made_when_the_file_of_the_store_is_gone_is_told(self) -> None:
+        self.ranks("life.py", 2, "a_file_is_gone")
+
+    def test_every_type_of_rondos_that_torch_has_is_reduced(self) -> None:
+        for line in sorted(set(self.ranks("types_of_rondo.py", 2, *types_of_rondo())[0].said.splitlines())):
+            print(line, file=sys.stderr)
+
     def test_a_script_may_just_end(self) -> None:
         for one in self.ranks("life.py", 3, "nobody_says_goodbye"):
             self.assertIn("last value 0.0", one.said)
+
+    @unittest.skipIf(tuple(map(int, torch.__version__.split(".")[:2])) < (2, 5), "torch before 2.5 loads no backends by itself")
+    def test_the_backend_is_found_without_an_import(self) -> None:
+        self.ranks("unnamed.py", 2)
 
     @unittest.skipIf(torch.__version__.startswith("1."), "torch 1.13 has no coalesced and no functional collectives")
     def test_what_torch_2_has_beyond(self) -> None:

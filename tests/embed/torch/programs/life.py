@@ -1,9 +1,12 @@
 """Works, futures, groups and ends, as programs and torch itself use them."""
 
 import datetime
+import itertools
 import os
 import signal
 import sys
+import tempfile
+import threading
 import time
 
 import rondo_torch
@@ -178,6 +181,8 @@ def wrong_calls():
         ("one size", lambda: dist.all_gather([torch.zeros(2)] * WORLD, torch.zeros(1))),
         ("does not reduce", lambda: dist.all_reduce(torch.zeros(1, dtype=torch.int16))),
         ("band", lambda: dist.all_reduce(torch.zeros(1), dist.ReduceOp.BAND)),
+        ("stands for zeros", lambda: dist.all_reduce(torch._efficientzerotensor((3,)))),
+        ("stands for zeros", lambda: dist.all_gather([torch._efficientzerotensor((3,))] * WORLD, torch.zeros(3))),
     ):
         said = raised(call)
         expect(words in said, f"'{words}' in '{said}'")
@@ -233,6 +238,154 @@ def somebody_is_missing():
     expect("rank 0 did not answer rank 1 within 1000 ms" in said, said)
 
 
+def parts_of_complex_numbers():
+    """Views of which torch keeps the sign apart are ordinary expressions, and go in and out as what they are."""
+    views = {
+        "negated": lambda z: torch._neg_view(z.real),
+        "imaginary part of the conjugate": lambda z: z.conj().imag,
+        "real part of the conjugate": lambda z: z.conj().real,
+        "conjugate": lambda z: z.conj(),
+        "negated conjugate": lambda z: torch._neg_view(z.conj()),
+    }
+    for length, (name, view) in itertools.product((1, 3), views.items()):
+
+        def made(rank, length=length, view=view):
+            return view(torch.tensor([1 + 2j, 3 - 1j, 2j])[:length] * (rank + 1))
+
+        def right(what, got, wanted, name=name):
+            expect(torch.equal(got.clone(), wanted.clone()), f"{what} of the {name}: {got.tolist()}, not {wanted.tolist()}")
+
+        def goes(call, *tensors):
+            """torch itself refuses conjugated tensors in some calls, on all ranks alike."""
+            try:
+                call(*tensors)
+            except RuntimeError as error:
+                expect(made(0).is_conj() and "view_as_real" in str(error), error)
+                return False
+            return True
+
+        tensor, total = made(RANK), sum(made(rank) for rank in range(WORLD))
+        if goes(dist.reduce, tensor, 0) and RANK == 0:
+            right("reduce", tensor, total)
+        tensor = made(RANK)
+        if goes(dist.broadcast, tensor, 1):
+            right("broadcast", tensor, made(1))
+        tensor = made(RANK)
+        if goes(dist.all_reduce, tensor):
+            right("all_reduce", tensor, total)
+        tensors = [made(9) for _ in range(WORLD)]
+        if goes(dist.all_gather, tensors, made(RANK)):
+            for rank, one in enumerate(tensors):
+                right("all_gather", one, made(rank))
+        tensors = [made(9) for _ in range(WORLD)]
+        if goes(dist.all_to_all, tensors, [made(RANK) for _ in range(WORLD)]):
+            for rank, one in enumerate(tensors):
+                right("all_to_all", one, made(rank))
+        tensor = made(9)
+        if RANK == 0:
+            goes(dist.send, made(0), 1)
+        elif RANK == 1 and goes(dist.recv, tensor, 0):
+            right("a message", tensor, made(0))
+    # Groups of other backends get what torch gives them, which is no view.
+    dist.all_reduce(torch._neg_view(torch.ones(3)), group=dist.new_group(backend="gloo"))
+    gathered = [torch.ones(3) for _ in range(WORLD)]
+    dist.all_gather(gathered, torch._efficientzerotensor((3,)))
+    expect(all((one == 0).all() for one in gathered), "zeros that have no memory")
+    values = torch._neg_view(torch.tensor([-1.0, -2.0]))
+    sparse = torch.sparse_coo_tensor(torch.tensor([[0, 2]]), values, (3,))
+    dist.all_reduce(sparse)
+    expect(sparse.to_dense().tolist() == [WORLD, 0, 2 * WORLD], f"a sum of sparse tensors: {sparse}")
+
+
+def a_rank_leaves_early():
+    """A rank that destroys its group does not wait for others, and they get what it has sent."""
+    store = dist.distributed_c10d._get_default_store()
+    tensor = torch.full((3,), 1.0)
+    # The first message, too: a lane is made by both ranks, and rank 1 will not be there.
+    if RANK == 0:
+        dist.send(tensor, 1)
+    elif RANK == 1:
+        dist.recv(tensor, 0)
+    dist.all_reduce(tensor)
+    if RANK == 0:
+        dist.send(tensor, 1)
+        never = torch.zeros(1)
+        unanswered = dist.irecv(never, 1, tag=9)
+        started = time.monotonic()
+        dist.destroy_process_group()
+        expect(time.monotonic() - started < 5, "it waits for nobody")
+        expect("closed" in raised(unanswered.wait), "a receive that nothing has come for is given up")
+        store.set("gone", "yes")
+        store.wait(["all have ended"], datetime.timedelta(seconds=60))
+        return
+    store.wait(["gone"], datetime.timedelta(seconds=60))
+    if RANK == 1:
+        dist.recv(tensor, 0)
+        expect((tensor == WORLD).all(), "what it has sent")
+    said = raised(lambda: dist.all_reduce(tensor))
+    expect("closed" in said and "rank 0" in said, said)
+    if store.add("ended", 1) == WORLD - 1:
+        store.set("all have ended", "yes")
+
+
+def very_long_times():
+    longest = datetime.timedelta.max
+    dist.init_process_group("rondo", init_method="rondo://", timeout=longest)
+    tensor = torch.ones(1)
+    dist.all_reduce(tensor)
+    dist.all_reduce(tensor, group=dist.new_group(timeout=longest))
+    expect(tensor[0] == WORLD * WORLD, "sums without a limit")
+    work = dist.all_reduce(tensor, async_op=True)
+    expect("above 0" in raised(lambda: work.wait(datetime.timedelta(seconds=-1))), "a time below 0")
+    work.wait(datetime.timedelta(days=100_000))
+    dist.destroy_process_group()
+    for time_, words in (
+        (float("inf"), "finite"),
+        (float("nan"), "finite"),
+        (datetime.timedelta(0), "above 0"),
+        (datetime.timedelta.min, "above 0"),
+        ("soon", "'soon'"),
+    ):
+        said = raised(lambda t=time_: rondo_torch.RondoBackend(dist.HashStore(), 0, 1, t, rondo_torch.Settings()))
+        expect(words in said, said)
+    for time_ in (longest, 1e300, 50):
+        rondo_torch.RondoBackend(dist.HashStore(), 0, 1, time_, rondo_torch.Settings()).close()
+
+
+def two_groups_at_once():
+    """Under one name, as threads of a program make them: it is not known whose ranks belong together."""
+    if RANK == 1:
+        return
+    store = dist.HashStore()
+    said = []
+
+    def make():
+        limit = datetime.timedelta(seconds=100)
+        of_thread = dist.PrefixStore("group", dist.PrefixStore("outer", store))
+        said.append(raised(lambda: rondo_torch.RondoBackend(of_thread, 0, WORLD, limit, rondo_torch.Settings())))
+
+    threads = [threading.Thread(target=make) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    expect(len(said) == 2 and all("two threads make groups at once" in one for one in said), said)
+
+
+def a_file_is_gone():
+    """The file in which ranks have met: a group that is made later says so."""
+    path = f"{tempfile.gettempdir()}/rondo-{os.environ['MASTER_PORT']}-{os.environ['MASTER_ADDR']}"
+    dist.init_process_group("rondo", init_method=f"file://{path}", rank=RANK, world_size=WORLD)
+    dist.barrier()
+    if RANK == 0:
+        os.unlink(path)
+    dist.barrier()
+    said = raised(dist.new_group)
+    expect(path in said and "is gone" in said, said)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
 def nobody_says_goodbye():
     """A script that just ends: what others still wait for has been sent."""
     dist.init_process_group("rondo")
@@ -242,8 +395,9 @@ def nobody_says_goodbye():
 
 
 what = sys.argv[1]
-if what not in ("torn_apart_and_made_again", "nobody_says_goodbye", "somebody_is_missing"):
+if what not in ("torn_apart_and_made_again", "nobody_says_goodbye", "somebody_is_missing", "very_long_times", "two_groups_at_once",
+                "a_file_is_gone"):  # fmt: skip
     dist.init_process_group("rondo")
 globals()[what]()
-if what in ("works", "autograd", "forked", "groups"):
+if what in ("works", "autograd", "forked", "groups", "parts_of_complex_numbers"):
     dist.destroy_process_group()

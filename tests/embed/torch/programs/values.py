@@ -32,6 +32,8 @@ BITS = {
 }
 SIZES = [0, 1, 7, 1000, 100_003]
 LAYOUTS = ["plain", "transposed", "strided", "offset"]
+if "fake" not in sys.argv:  # which has no such views
+    LAYOUTS += ["view"]
 checked = 0
 
 
@@ -52,6 +54,10 @@ def laid_out(values, layout):
         return values.clone()
     if layout == "transposed":
         return values.reshape(2, -1).t().contiguous().t() if size > 1 else values.clone()
+    if layout == "view":  # its memory holds other values: the negated ones
+        if values.dtype in (torch.bool, torch.uint8):
+            return values.clone()
+        return torch._neg_view(-values)
     if layout == "strided":
         wide = full((size, 3), 77, dtype=values.dtype)
         wide[:, 1] = values
