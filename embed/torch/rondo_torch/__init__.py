@@ -31,6 +31,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from ._goodbye import say_at_end
 from ._loading import load
+from ._one_at_a_time import OneAtATime
 
 _backend = load()  # first: what does not fit must not be imported
 
@@ -87,9 +88,12 @@ def _create(store, rank, size, timeout, profiled_as="rondo", of=None):
     ranks = list(getattr(of, "global_ranks_in_group", None) or ())
     if ranks != list(range(len(ranks))):  # else its numbers are the job's
         settings.group, settings.job_ranks = str(getattr(of, "group_id", "")) or "unnamed", ranks
-    made = RondoBackend(store, rank, size, timeout, settings)
-    say_at_end(_backend.close_all)  # others may still wait for this rank's last bytes
-    return made
+    with OneAtATime(rank, size) as making:
+        made = RondoBackend(store, rank, size, timeout, settings)
+        if making.is_disturbed:
+            made.abort(making.WORDS)
+        say_at_end(_backend.close_all)  # others may still wait for this rank's last bytes
+        return made
 
 
 def _create_of(options, _):

@@ -124,6 +124,7 @@ class Backend(unittest.TestCase):
 
     def test_two_groups_made_at_once_under_one_name_are_told(self) -> None:
         self.ranks("life.py", 2, "two_groups_at_once")
+        self.ranks("life.py", 2, "two_groups_of_torch_at_once")
 
     def test_a_group_made_when_the_file_of_the_store_is_gone_is_told(self) -> None:
         self.ranks("life.py", 2, "a_file_is_gone")

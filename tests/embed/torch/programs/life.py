@@ -372,6 +372,25 @@ def two_groups_at_once():
     expect(len(said) == 2 and all("two threads make groups at once" in one for one in said), said)
 
 
+def two_groups_of_torch_at_once():
+    """One thread makes a group that rank 1 does not come to; as long as it is at that, another thread makes none."""
+    if RANK == 1:
+        return
+    said, limit = [], datetime.timedelta(seconds=3)
+
+    def make():
+        said.append(raised(lambda: rondo_torch._create(dist.PrefixStore(str(len(said)), dist.HashStore()), 0, WORLD, limit)))
+
+    threads = [threading.Thread(target=make) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    expect(len(said) == 2 and all("two threads of this process made groups at once" in one for one in said), said)
+    said = raised(lambda: rondo_torch._create(dist.HashStore(), 0, WORLD, datetime.timedelta(milliseconds=1)))
+    expect("Timed out" in said, f"one after the other: {said}")
+
+
 def a_file_is_gone():
     """The file in which ranks have met: a group that is made later says so."""
     path = f"{tempfile.gettempdir()}/rondo-{os.environ['MASTER_PORT']}-{os.environ['MASTER_ADDR']}"
@@ -396,7 +415,7 @@ def nobody_says_goodbye():
 
 what = sys.argv[1]
 if what not in ("torn_apart_and_made_again", "nobody_says_goodbye", "somebody_is_missing", "very_long_times", "two_groups_at_once",
-                "a_file_is_gone"):  # fmt: skip
+                "two_groups_of_torch_at_once", "a_file_is_gone"):  # fmt: skip
     dist.init_process_group("rondo")
 globals()[what]()
 if what in ("works", "autograd", "forked", "groups", "parts_of_complex_numbers"):
