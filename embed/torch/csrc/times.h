@@ -11,10 +11,11 @@ namespace rondo_torch {
 // The longest time that librondo takes: 31 years, which stand for "no limit".
 constexpr std::chrono::milliseconds kLongest{1'000'000'000'000};
 
-// Longer times than kLongest are kLongest. Throws a ValueError for 0 and less; `what` says whose time it is.
+// Longer times than kLongest are kLongest, and so are those below -kLongest: torch's own conversion has overflowed
+// there, as timedelta.max makes it. Throws a ValueError for 0 and other times below; `what` says whose time it is.
 inline std::chrono::milliseconds LimitOf(std::chrono::milliseconds time, const char* what) {
-  TORCH_CHECK_VALUE(time.count() > 0, "rondo: ", what, ": expected a timeout above 0, got ", time.count(),
-                    " ms (torch's own arithmetic of times overflows beyond 292,000 years)");
+  if (time < -kLongest) return kLongest;
+  TORCH_CHECK_VALUE(time.count() > 0, "rondo: ", what, ": expected a timeout above 0, got ", time.count(), " ms");
   return std::min(time, kLongest);
 }
 
