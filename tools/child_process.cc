@@ -31,7 +31,7 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
 [[noreturn]] void BecomeCommand(char** argv, char** envp, const ChildOptions& options, int failure_pipe, pid_t parent) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(1);  // the parent died before it could be watched
+  if (::getppid() != parent) ::_exit(1);                         // the parent died before it could be watched
   if (options.guard != nullptr) options.guard->Add(::getpid());  // it may be stopped before it can do that
   const int in = options.in >= 0 ? options.in : ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (in >= 0) ::dup2(in, STDIN_FILENO);
