@@ -174,7 +174,7 @@ class CommunicatorCore final : public PeerObserver,
  private:
   struct Pending {
     OperationRequest request;
-    TimePoint issued;  // this one and the next are not set of what runs at once
+    TimePoint issued;    // this one and the next are not set of what runs at once
     TimePoint deadline;  // the owner's, once issued: it may be put off
   };
   // Counts of a varying operation, kept for the operation that was last given them.

@@ -27,12 +27,11 @@ Status CommunicatorCore::WatchStreams() {
 void CommunicatorCore::Watch(const Pending& pending) {
   const OperationRequest& request = pending.request;
   const bool on_device = request.staging != nullptr;
-  stream_watch_->Issued(
-      request.descriptor.sequence,
-      // Not pending.deadline, which whoever drives may put off meanwhile.
-      {.deadline = Later(pending.issued, request.timeout),
-       .on_device = on_device,
-       .stream_waits = on_device && request.stream_waits});
+  stream_watch_->Issued(request.descriptor.sequence,
+                        // Not pending.deadline, which whoever drives may put off meanwhile.
+                        {.deadline = Later(pending.issued, request.timeout),
+                         .on_device = on_device,
+                         .stream_waits = on_device && request.stream_waits});
 }
 
 // By a thread of its own: a logger may wait for a lock that whoever is held up has, an interpreter's say. While one
