@@ -114,8 +114,8 @@ class Ib(unittest.TestCase):
         for line, words in zip(lines, (
             "ib rxe0:1 [1] RoCE v2 10.0.0.1 (veth0), MTU 4096", "ib rxe1:1 [1] RoCE v2 10.0.0.2 (veth1), MTU 4096",
             "ib rxe1:1 [1] RoCE v2 10.0.0.2 (veth1), MTU 4096",
-            "invalid_argument: there is no RDMA device or port 'mlx5_0'; there are: rxe0:1 (10.0.0.1",
-            "unreachable: no RDMA port has the address 10.0.0.9; there are: rxe0:1 (10.0.0.1",
+            "cannot take part: there is no RDMA device or port 'mlx5_0'; there are: rxe0:1 (10.0.0.1",
+            "cannot take part: no RDMA port has the address 10.0.0.9; there are: rxe0:1 (10.0.0.1",
         )):  # fmt: skip
             self.assertIn(words, line)
 

@@ -107,6 +107,9 @@ void RondoBackend::CloseAll() {
   const auto until = std::chrono::steady_clock::now() + kForGoodbyes;
   // Handlers of signals could end a group, and wait for the lock.
   for (RondoBackend* const group : Groups().all) group->CloseBy(until, [] { return false; });
+  const WithoutGil free;
+  for (RondoBackend* const group : Groups().all)
+    if (getpid() == group->process_) group->shared_->executor.AwaitIdle(until);
 }
 
 void RondoBackend::CloseBy(std::chrono::steady_clock::time_point until, bool (*is_ended)()) {

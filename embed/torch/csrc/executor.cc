@@ -34,6 +34,11 @@ void Executor::Run(std::function<void()> task) {
   task();
 }
 
+void Executor::AwaitIdle(std::chrono::steady_clock::time_point until) {
+  std::unique_lock<std::mutex> lock(shared_->mutex);
+  shared_->quiet.wait_until(lock, until, [&] { return shared_->running == 0 && shared_->tasks.empty(); });
+}
+
 void Executor::RunInTurn(std::function<void()> task) {
   {
     const std::lock_guard<std::mutex> lock(shared_->mutex);
@@ -63,10 +68,12 @@ void Executor::Work(const std::shared_ptr<Shared>& shared) {
     if (shared->tasks.empty()) return;
     std::function<void()> task = std::move(shared->tasks.front());
     shared->tasks.pop_front();
+    ++shared->running;
     lock.unlock();
     task();
     task = nullptr;  // with what it holds, before anything is locked
     lock.lock();
+    if (--shared->running == 0 && shared->tasks.empty()) shared->quiet.notify_all();
   }
 }
 
