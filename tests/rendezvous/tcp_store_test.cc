@@ -158,7 +158,7 @@ TEST_CASE("Nobody there: the error lists every address and why, at the deadline"
   const HeldPort held;
   TcpStoreClient::Options options;
   options.address = {.host = "localhost", .port = held.port()};
-  options.deadline = InMs(300);
+  options.deadline = InMs(1000);
   const TimePoint before = SteadyClock().Now();
   const auto client = TcpStoreClient::Connect(options);
   const Duration took = SteadyClock().Now() - before;
@@ -166,7 +166,7 @@ TEST_CASE("Nobody there: the error lists every address and why, at the deadline"
   CHECK(client.error().code() == ErrorCode::kUnreachable);
   CHECK(Has(client.error().message(), "127.0.0.1:" + std::to_string(held.port()) + ": Connection refused"));
   CHECK(Has(client.error().message(), "tries"));
-  CHECK(took < std::chrono::seconds(3));
+  CHECK(took < std::chrono::seconds(10));
 }
 
 TEST_CASE("A host that does not exist is named") {
