@@ -370,7 +370,9 @@ class CommunicatorCore final : public PeerObserver,
   bool GlanceAtMessages() {
     return messages_pending_.load(std::memory_order_relaxed) > 0 && !IsRunning() && messages_->Glance();
   }
-  // Owner, when nothing moves: who has left. True if something ended by it.
+  // Owner: tells the engine of messages who has left.
+  void HearGoodbyes();
+  // Owner, when nothing moves: ends what needs those who have left. True if something ended by it.
   bool LookAtMessages();
   MessageOperation* TakeSubmitted();
   bool SettleMessages();

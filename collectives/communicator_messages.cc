@@ -208,6 +208,7 @@ bool CommunicatorCore::AdvanceMessages(bool glance_is_due) {
       ++glances_skipped_ < kPollsBetweenGlances)
     return false;
   glances_skipped_ = 0;
+  HearGoodbyes();  // before anything is written to who is gone
   const Result<bool> polled = messages_->Poll();
   if (!polled) {
     Poison(polled.error());
@@ -227,18 +228,21 @@ bool CommunicatorCore::SettleMessages() {
   return true;
 }
 
+void CommunicatorCore::HearGoodbyes() {
+  const std::uint64_t words = words_.load(std::memory_order_acquire);
+  if (words == message_words_seen_) return;
+  message_words_seen_ = words;
+  const std::lock_guard lock(mutex_);
+  for (Rank peer = 0; peer < world_size(); ++peer)
+    if (goodbyes_[static_cast<std::size_t>(peer)]) messages_->Depart(peer);
+}
+
 bool CommunicatorCore::LookAtMessages() {
-  if (const std::uint64_t words = words_.load(std::memory_order_acquire); words != message_words_seen_) {
-    message_words_seen_ = words;
-    std::vector<Rank> left;
-    {
-      const std::lock_guard lock(mutex_);
-      for (Rank peer = 0; peer < world_size(); ++peer)
-        if (goodbyes_[static_cast<std::size_t>(peer)]) left.push_back(peer);
-    }
-    for (const Rank peer : left) messages_->Depart(peer);
+  HearGoodbyes();
+  if (const Status ended = messages_->EndDeparted(); !ended) {
+    Poison(ended.error());
+    return true;
   }
-  messages_->EndDeparted();
   return SettleMessages();
 }
 

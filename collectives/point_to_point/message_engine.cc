@@ -26,6 +26,7 @@ Result<MessageLane*> MessageEngine::LaneTo(Rank peer) {
     open_.push_back(place.get());
     endpoint_.SendControl(peer, {ControlKind::kHeartbeat, LaneCall()});
     if (ending_) place->BeginEnd();
+    if (departed_[static_cast<std::size_t>(peer)]) place->PeerDeparts();
   }
   return place.get();
 }
@@ -105,12 +106,20 @@ void MessageEngine::Meet(Rank peer) {
   (void)LaneTo(peer);
 }
 
-void MessageEngine::EndDeparted() {
-  if (std::none_of(departed_.begin(), departed_.end(), [](bool departed) { return departed; })) return;
+void MessageEngine::Depart(Rank peer) {
+  departed_[static_cast<std::size_t>(peer)] = true;
+  if (const auto& lane = lanes_[static_cast<std::size_t>(peer)]) lane->PeerDeparts();
+}
+
+Status MessageEngine::EndDeparted() {
+  if (std::none_of(departed_.begin(), departed_.end(), [](bool departed) { return departed; })) return {};
   for (MessageLane* lane : open_) {
     const LaneState state = lane->lane().state();
     const bool over = state == LaneState::kEnded || state == LaneState::kFailed;
     if (!over || lane->abandoned() || !departed_[static_cast<std::size_t>(lane->peer())]) continue;
+    // A lane that broke while something was sent may have what came before.
+    RONDO_ASSIGN(const bool moved, lane->Poll());
+    if (moved) continue;
     lane->Abandon();
     MessageOperation* next = active_.front();
     while (next != nullptr) {
@@ -122,6 +131,7 @@ void MessageEngine::EndDeparted() {
     }
   }
   FailHopeless();
+  return {};
 }
 
 void MessageEngine::BeginEnd(PostedReceives receives) {

@@ -48,9 +48,10 @@ class MessageEngine {
   void Start(MessageOperation& operation);
   // The peer has opened its lane of messages to us.
   void Meet(Rank peer);
-  // The peer has said goodbye: once its lane has ended too, or where there is none, EndDeparted ends what needs it.
-  void Depart(Rank peer) { departed_[static_cast<std::size_t>(peer)] = true; }
-  void EndDeparted();
+  // The peer has said goodbye. What it sent before is still received; once its lane is over too, or where there is none,
+  // EndDeparted ends what needs it. An error (as of Poll) is final.
+  void Depart(Rank peer);
+  Status EndDeparted();
   // This rank closes: nothing will be started any more. Announced messages that no receive has matched are refused, and
   // peers are told the end, so that their receives from this rank end too. Receives that are given up end with kClosed.
   void BeginEnd(PostedReceives receives = PostedReceives::kStay);

@@ -119,6 +119,7 @@ void MessageLane::BeginEnd() {
 void MessageLane::Abandon() {
   abandoned_ = true;
   outgoing_ = {};
+  if (incoming_.held != nullptr) matching_.Forget(*incoming_.held);  // the rest of it will not come
   incoming_ = {};
   refusals_.clear();
   withdrawals_.clear();

@@ -72,6 +72,10 @@ class MessageLane {
   // end when all sends are through.
   void BeginEnd();
 
+  // The peer closes: whatever it still has to say is on its way. Nothing more is written to it until all of that has
+  // been read, for a system that gets bytes for a process which is gone throws away what that one had sent (TCP resets).
+  void PeerDeparts() { peer_departs_ = true; }
+
   // The lane is over and nobody needs it: its operations are ended by others, Poll does nothing from now on.
   void Abandon();
   bool abandoned() const { return abandoned_; }
@@ -143,6 +147,7 @@ class MessageLane {
   Result<bool> TakeTail();
   void FinishIncoming();
 
+  bool IsSilent() const { return peer_departs_ && !peer_ended_; }
   bool SendFrames();
   bool NextFrames();
   bool NextFrame(std::uint64_t offset);
@@ -197,6 +202,7 @@ class MessageLane {
   std::deque<std::uint64_t> withdrawals_;  // likewise
   bool ending_ = false;
   bool abandoned_ = false;
+  bool peer_departs_ = false;
   bool end_said_ = false;
 
   // ---- incoming ----

@@ -35,7 +35,7 @@ bool MessageLane::HasSends() const {
 }
 
 bool MessageLane::HasOutput() const {
-  if (abandoned_) return false;
+  if (abandoned_ || IsSilent()) return false;
   return !outgoing_.empty() || !clearing_.empty() || !refusals_.empty() || !withdrawals_.empty() ||
          (ending_ && !end_said_) || OwesMuchCredit();
 }
@@ -51,6 +51,7 @@ bool MessageLane::ReleaseSent() {
 }
 
 bool MessageLane::SendFrames() {
+  if (IsSilent()) return ReleaseSent();
   bool moved = false;
   const std::uint64_t turn_end = lane_.accepted() + kTurnBytes;
   while (lane_.accepted() < turn_end) {

@@ -402,6 +402,65 @@ TEST_CASE("a rank that gives up its receives ends them at once, and only those t
   CHECK(taken.text() == std::string(1000, 'x'));
 }
 
+TEST_CASE("nothing is written to a rank that has said goodbye before all that it sent has been read") {
+  MessageWorld world({.limits = kSmall});
+  std::vector<TestOperation*> receives;
+  for (int i = 0; i < 4; ++i) world.Send(0, 1, 5, Payload(0, 5, i, 60));  // the receiver owes credit for them
+  world.Settle();
+  const Lane& lane = **world.endpoint(1).Open(0, kMessageLaneIndex);
+  const std::uint64_t written = lane.accepted();
+  world.engine(1).Depart(0);
+  for (int i = 0; i < 4; ++i) receives.push_back(&world.Recv(1, 0, 5, 60));
+  TestOperation& kept_back = world.Send(1, 0, 6, "later");
+  world.Settle();
+  for (int i = 0; i < 4; ++i) CHECK(receives[static_cast<std::size_t>(i)]->text() == Payload(0, 5, i, 60));
+  CHECK_FALSE(world.engine(1).HasOutput());
+  CHECK(lane.accepted() == written);
+  CHECK_FALSE(kept_back.final());
+  world.engine(0).BeginEnd();
+  world.Until("the end has come and what was kept back has gone", [&] { return kept_back.final(); });
+  CHECK(kept_back.good());
+}
+
+TEST_CASE("what a rank that has said goodbye sent is received though its lane broke when something was sent to it") {
+  MessageWorld world({.network = {.ring_bytes = 1024}, .limits = {.eager_credit_bytes = 2048}});
+  TestOperation& sent = world.Send(0, 1, 5, Payload(0, 5, 0, 300));
+  TestOperation& cut = world.Send(0, 1, 5, Payload(0, 5, 1, 900));
+  REQUIRE(world.engine(0).Poll());  // as much as the ring takes: all of the first, a part of the second
+  REQUIRE(sent.good());
+  REQUIRE_FALSE(cut.final());
+  const auto lane = world.endpoint(1).Open(0, kMessageLaneIndex);
+  world.network().Kill(0);
+  world.endpoint(1).Poll(TimePoint{});
+  const std::byte byte{};
+  const Bytes pieces[] = {Bytes(&byte, 1)};
+  REQUIRE((*lane)->Write(pieces) == 0);
+  REQUIRE((*lane)->state() == LaneState::kFailed);
+  world.engine(1).Depart(0);
+  TestOperation& first = world.Recv(1, 0, 5, 300);
+  TestOperation& second = world.Recv(1, 0, 5, 900);
+  for (int i = 0; i < 10 && !second.final(); ++i) REQUIRE(world.engine(1).EndDeparted());
+  CHECK(first.text() == Payload(0, 5, 0, 300));
+  CHECK(Has(second.error(), "closed: rank 0 closed before the receive of up to uint8 x 900 from rank 0 with tag 5"));
+}
+
+TEST_CASE("a message of which a part has come from a rank that is gone is not held for a receive") {
+  MessageWorld world({.network = {.ring_bytes = 1024}, .limits = {.eager_credit_bytes = 2048}});
+  world.engine(1).Meet(0);
+  world.Send(0, 1, 5, Payload(0, 5, 0, 1500));
+  REQUIRE(world.engine(0).Poll());
+  world.Poll(1);
+  REQUIRE(world.engine(1).held_messages() == 1);
+  world.network().Kill(0);
+  world.endpoint(1).Poll(TimePoint{});
+  world.engine(1).Depart(0);
+  for (int i = 0; i < 10 && world.engine(1).held_messages() > 0; ++i) REQUIRE(world.engine(1).EndDeparted());
+  CHECK(world.engine(1).held_messages() == 0);
+  const TestOperation& late = world.Recv(1, 0, 5, 1500);
+  REQUIRE(world.engine(1).EndDeparted());
+  CHECK(Has(late.error(), "closed: rank 0 closed"));
+}
+
 TEST_CASE("bytes that break the protocol are named, and nothing is held for them") {
   const auto breach = [](const MessageHeader& bad) {
     MessageWorld world({.limits = kSmall});
