@@ -358,6 +358,14 @@ class CountingEndLines(unittest.TestCase):
     def test_none_is_a_failure_even_with_status_zero(self):
         self.assertEqual(counting.count_end_line(Run(0, ["all fine, believe me"])).failed, 1)
 
+    def test_says_again_what_was_said_of_failed_cases(self):
+        counts = counting.count_end_line(Run(1, ["passed   one (0.1 s)", "FAILED   two is two", "    2 != 3", "    why", "passed   three (1 s)",
+                                                 "    of no case that failed", "FAIL  pmi  7 inputs: crash", "1 passed, 2 failed, 0 skipped"]))
+        self.assertEqual(counts.failures, ["two is two\n      2 != 3\n      why", "pmi  7 inputs: crash"])
+        many = counting.count_end_line(Run(1, ["FAILED   it", *(f"    {i}" for i in range(99)), "0 passed, 1 failed, 0 skipped"]))
+        self.assertEqual([line.strip() for line in many.failures[0].splitlines()],
+                         ["it", "0", "1", "2", "3", "4", "5", "...", "93", "94", "95", "96", "97", "98"])
+
     def test_a_bad_status_after_a_good_count_is_a_failure(self):
         self.assertEqual(counting.count_end_line(Run(1, ["7 passed, 0 failed, 0 skipped"])).failed, 1)
 
@@ -409,6 +417,10 @@ class CountingBazel(unittest.TestCase):
         counts = self.count(3)
         self.assertEqual((counts.passed, counts.failed), (1, 1))
         self.assertEqual(counts.failures, ["//a:bad failed\n      two is one"])
+
+    def test_of_a_program_that_names_no_cases_the_last_words_are_told(self):
+        self.target("//a:other", "FAILED", "".join(f"line {i}\n" for i in range(40)))
+        self.assertEqual(self.count(3).failures, ["//a:other failed" + "".join(f"\n      line {i}" for i in range(28, 40))])
 
     def test_a_sanitizer_report_behind_passed_cases_is_a_failure(self):
         self.target("//a:leaks", "FAILED", "[doctest] test cases: 2 | 2 passed | 0 failed | 0 skipped\nERROR: LeakSanitizer\n")

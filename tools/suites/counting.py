@@ -40,6 +40,10 @@ END_LINE = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$")
 # What doctest calls skipped are parts of cases, which run in other processes; tools/lint has doctest::skip on no others.
 DOCTEST_END = re.compile(r"\[doctest\] test cases:\s*(\d+) \|\s*(\d+) passed \|\s*(\d+) failed \|")
 DOCTEST_CASE = re.compile(r"^TEST CASE:\s+(.*\S)")
+# How a script names a case that failed; what it says of it is indented behind that.
+FAILED_LINE = re.compile(r"^FAIL(?:ED)?\s+(.+)")
+# The end of the output may be all that somebody gets to see: so much of what was said of a failure is said again there.
+QUOTED_LINES = 12
 ANSI_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -61,8 +65,28 @@ def count_end_line(run: Run) -> Counts:
         if match := END_LINE.match(line.strip()):
             passed, failed, skipped = map(int, match.groups())
             skips = [m[1] for m in map(SKIPPED_LINE.match, run.lines) if m]
-            return no_success_without_status(Counts(passed, failed, skipped, skips=skips), run)
+            return no_success_without_status(Counts(passed, failed, skipped, failed_cases(run.lines), skips), run)
     return Counts(failed=1, failures=["it did not end with 'N passed, N failed, N skipped'"])
+
+
+def failed_cases(lines: list[str]) -> list[str]:
+    """The cases that a script says have failed, each with what it says of them: the first lines of that and the last."""
+    cases: list[list[str]] = []
+    inside = False
+    for line in lines:
+        if match := FAILED_LINE.match(line):
+            cases.append([match[1].rstrip()])
+            inside = True
+        elif inside and line.startswith("  ") and line.strip():
+            cases[-1].append(line.strip("\n"))
+        else:
+            inside = False
+    return ["\n  ".join([title, *shortened(said)]) for title, *said in cases]
+
+
+def shortened(lines: list[str]) -> list[str]:
+    half = QUOTED_LINES // 2
+    return lines if len(lines) <= QUOTED_LINES else [*lines[:half], "    ...", *lines[-half:]]
 
 
 def count_unittest(run: Run) -> Counts:
@@ -152,4 +176,6 @@ def count_target(label: str, target: BazelTarget, counts: Counts) -> None:
     how = target.status.lower().replace("_", " ")
     if target.status == "NO_STATUS":
         how = "did not build or did not run"
-    counts.failures.append(f"{label} {how}" + "".join(f"\n      {case}" for case in cases))
+    if not cases:  # then its last words
+        cases = [line for line in text.splitlines() if line.strip()][-QUOTED_LINES:]
+    counts.failures.append(f"{label} {how}" + "".join(f"\n      {line}" for line in cases))
