@@ -159,7 +159,7 @@ TEST_CASE("A port of which a client of ours was given the use can be listened on
   CHECK(UseOfPort(port).connected);
   client.Close();  // first, so that it is this end that lingers
   accepted.Close();
-  CHECK(UseOfPort(port).lingering == 1);
+  CHECK(UseOfPort(port).lingering >= 1);  // other tests may have had connections from that port to other places
   CHECK(ListenOnPort(Wanting(port)));
 }
 
@@ -182,7 +182,8 @@ TEST_CASE(
   const auto fd = ListenOnPort(request);
   REQUIRE_FALSE(fd);
   CHECK(fd.error().code() == ErrorCode::kAddressInUse);
-  CHECK(Says(fd.error(), "no process listens there, but 1 of its connections that ended keep the port"));
+  CHECK(Says(fd.error(), "no process listens there, but "));
+  CHECK(Says(fd.error(), " of its connections that ended keep the port"));
   CHECK_FALSE(Says(fd.error(), "another process"));
   CHECK(SteadyClock().Now() > request.until - std::chrono::milliseconds(101));  // it has tried again
 }
@@ -192,12 +193,13 @@ TEST_CASE("A socket that has connected to itself is found out, and closed so tha
   const sockaddr_in any = Loopback(0);
   REQUIRE(bind(self.get(), Raw(any), sizeof any) == 0);
   const std::uint16_t port = PortOfSocket(self);
+  const int lingered = UseOfPort(port).lingering;
   const sockaddr_in itself = Loopback(port);
   REQUIRE(connect(self.get(), Raw(itself), sizeof itself) == 0);  // nothing listens there
   CHECK(IsConnectedToItself(self.get()));
   MakeCloseAbortive(self.get());
   self.Close();
-  CHECK(UseOfPort(port).lingering == 0);
+  CHECK(UseOfPort(port).lingering == lingered);
 
   const Fd server = Listening();
   const sockaddr_in there = Loopback(PortOfSocket(server));
