@@ -48,8 +48,8 @@ class MessageEngine {
   void Start(MessageOperation& operation);
   // The peer has opened its lane of messages to us.
   void Meet(Rank peer);
-  // The peer has said goodbye. What it sent before is still received; once its lane is over too, or where there is none,
-  // EndDeparted ends what needs it. An error (as of Poll) is final.
+  // The peer has said goodbye. What it sent before is still received; once its lane is over too, or where there is
+  // none, EndDeparted ends what needs it. An error (as of Poll) is final.
   void Depart(Rank peer);
   Status EndDeparted();
   // This rank closes: nothing will be started any more. Announced messages that no receive has matched are refused, and

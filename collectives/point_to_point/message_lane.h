@@ -73,7 +73,8 @@ class MessageLane {
   void BeginEnd();
 
   // The peer closes: whatever it still has to say is on its way. Nothing more is written to it until all of that has
-  // been read, for a system that gets bytes for a process which is gone throws away what that one had sent (TCP resets).
+  // been read, for a system that gets bytes for a process which is gone throws away what that one had sent (TCP
+  // resets).
   void PeerDeparts() { peer_departs_ = true; }
 
   // The lane is over and nobody needs it: its operations are ended by others, Poll does nothing from now on.

@@ -46,8 +46,13 @@ class EndLine(unittest.TestCase):
         status, text = run_suites(shell("bad", "exit 3"), shell("good", "echo here I am"))
         self.assertEqual(text.splitlines()[-1], "1 passed, 1 failed, 0 skipped")
         self.assertEqual(status, 1)
-        self.assertIn("failed: bad: exit status 3", text)
+        self.assertIn("failed: bad: exit status 3\n", text)
         self.assertIn("here I am", text)
+
+    def test_the_last_lines_of_a_command_that_failed_are_told_again_at_the_end(self):
+        status, text = run_suites(shell("bad", "seq 100; exit 3"))
+        self.assertEqual(status, 1)
+        self.assertIn("failed: bad: exit status 3\n      89\n      90\n", text)
 
     def test_a_command_that_does_not_exist_is_a_failure_that_names_it(self):
         gone = Suite("gone", "", 1, ["tools/no-such-script"], counting.count_step)

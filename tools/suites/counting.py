@@ -56,7 +56,10 @@ def no_success_without_status(counts: Counts, run: Run) -> Counts:
 
 def count_step(run: Run) -> Counts:
     """The whole command is one test."""
-    return no_success_without_status(Counts(passed=int(run.status == 0)), run)
+    if run.status == 0:
+        return Counts(passed=1)
+    last_words = [line.rstrip() for line in run.lines if line.strip()][-QUOTED_LINES:]
+    return Counts(failed=1, failures=["\n      ".join([f"exit status {run.status}", *last_words])])
 
 
 def count_end_line(run: Run) -> Counts:
