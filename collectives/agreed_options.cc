@@ -69,7 +69,7 @@ constexpr OptionRow<CommunicatorOptions> kCommunicatorOptions[] = {
     RONDO_OWN(timeout),
     RONDO_OWN(progress_thread),
     RONDO_EQUAL(frame_bytes, "largest payload of a frame"),
-    RONDO_EQUAL(windows_from_bytes, "least transfer that is placed by push or pull"),
+    RONDO_EQUAL(windows_from_bytes, "least transfer that is placed by push"),
     RONDO_EQUAL(rails, "connections to each peer that share large collectives"),
     RONDO_EQUAL(least_rail_bytes, "least share of a rail"),
     RONDO_EQUAL(first_rail, "number of the first rail"),

@@ -130,7 +130,7 @@ struct CommunicatorOptions {
   bool progress_thread = true;                         // false: operations advance only in Wait, Test and Progress
   std::uint32_t frame_bytes = 1 << 20;  // payload of one frame at most; a multiple of 64; equal on all ranks
   std::uint64_t windows_from_bytes =
-      64 << 10;  // transfers from this size on are placed by push or pull where possible; equal on all ranks
+      64 << 10;  // transfers from this size on are placed by push where possible; equal on all ranks
   // Rails (transport/rail.h): large collectives of equal counts are cut into so many shares, which go side by side over
   // lanes of their own; messages and small ones take the first. At most kMostRails; equal on all ranks. Not where all
   // ranks share memory. Each keeps its own scratch and, where bits depend on how a vector is cut (Results, above), is

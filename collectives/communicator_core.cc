@@ -208,8 +208,6 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
                                       .eager_credit_bytes = own.eager_credit_bytes,
                                       .max_announced_messages = own.max_announced_messages,
                                       .body_frame_bytes = std::min(own.frame_bytes, MessageLimits{}.body_frame_bytes),
-                                      .offer_from_bytes = own.windows_from_bytes,
-                                      .can_offer = own.transport->capabilities().pull,
                                       .checksums = own.checksums},
                            .observer = core->recorder_ != nullptr ? core.get() : nullptr},
       *core->endpoint_);

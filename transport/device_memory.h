@@ -7,7 +7,7 @@
 // from there, which every lane takes.
 //
 // For sending alone. What arrives lies in the host's memory (Lane::Peek), from where it is copied to the device; memory
-// of a device is not for Lane::ReadInto, Lane::Expect, Lane::Offer or Transport::Register.
+// of a device is not for Lane::ReadInto, Lane::Expect or Transport::Register.
 #pragma once
 
 #include <cstddef>

@@ -55,16 +55,6 @@ class Lane {
   // system call where there are any, so a header and its payload belong into one call.
   virtual std::size_t Write(std::span<const Bytes> pieces) = 0;
 
-  // A place inside the lane to compute bytes into, at most `bytes` long; may be shorter, and empty when the lane is
-  // full or has no such place. Valid until the next call of Write, Reserve, Commit or Offer. Commit(n) accepts its
-  // first n.
-  virtual MutableBytes Reserve(std::size_t bytes) = 0;
-  virtual void Commit(std::size_t bytes) = 0;
-
-  // Pull placement (Capabilities::pull): like Write of one piece, but the receiver takes the bytes straight from
-  // `source`, which stays lent until released. Returns the bytes accepted.
-  virtual std::size_t Offer(Bytes source) = 0;
-
   virtual std::uint64_t accepted() const = 0;
   virtual std::uint64_t released() const = 0;
 
@@ -98,7 +88,7 @@ class Lane {
   // The receiving direction's consumed offset.
   virtual std::uint64_t consumed() const = 0;
 
-  // After this returns, neither the peer nor the lane touches memory lent by Write or Offer or granted by Expect. The
+  // After this returns, neither the peer nor the lane touches memory lent by Write or granted by Expect. The
   // lane is failed from then on. Bounded time; the error path calls it before a buffer goes back to the user.
   virtual void Revoke() = 0;
 };

@@ -31,8 +31,6 @@ namespace rondo {
 // What a transport can do; fixed for its life.
 struct Capabilities {
   bool push = false;          // Lane::Expect may succeed
-  bool pull = false;          // Lane::Offer works
-  bool reserve = false;       // Lane::Reserve gives room
   bool late_release = false;  // released() may lag behind accepted()
   // Bytes move on this host's cores while their owner makes no system call (soft-RoCE): who polls where cores are
   // shared keeps them from it, so it had better sleep.

@@ -126,14 +126,9 @@ void Engine::BeginSlice(std::uint64_t begin, const BlockGrid& grid) {
       if (step.kind != StepKind::kSend)
         state.destination = Address(plan, grid, buffers, step, step.destination, state.begin);
     }
-    if (state.bytes >= options_.windows_from_bytes) {
-      // What is reduced on arrival has no place of its own to be pushed to.
-      if (options_.capabilities.push && step.kind == StepKind::kRecv) {
-        state.placement = Placement::kPush;
-      } else if (options_.capabilities.pull) {
-        state.placement = Placement::kPull;
-      }
-    }
+    // A reduction on arrival has no memory of its own that the peer could write.
+    if (state.bytes >= options_.windows_from_bytes && options_.capabilities.push && step.kind == StepKind::kRecv)
+      state.placement = Placement::kPush;
   }
 
   mover_.Start(move_, plan.steps.size());

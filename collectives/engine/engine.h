@@ -40,8 +40,8 @@ struct EngineOptions {
   std::uint32_t frame_bytes = 1 << 20;                       // payload of one frame at most; a multiple of kLineBytes
   std::uint64_t max_scratch_bytes = std::uint64_t{1} << 30;  // more gives kResource at Start
   Capabilities capabilities;                                 // of the transport
-  // Transfers from this size on are placed by push (else pull) where the transport can; smaller ones use slots. Both
-  // ends decide alike, because options are equal on all ranks.
+  // Transfers from this size on are placed by push where the transport can; smaller ones use slots. Both ends
+  // decide alike, because options are equal on all ranks.
   std::uint64_t windows_from_bytes = 64 << 10;
   bool slices =
       false;  // large vectors are worked off in slices where the plan allows it (slices.h); equal on all ranks
@@ -50,7 +50,7 @@ struct EngineOptions {
 };
 
 // How a transfer's payload gets into the receiver's memory (transport/lane.h).
-enum class Placement : std::uint8_t { kSlot, kPush, kPull };
+enum class Placement : std::uint8_t { kSlot, kPush };
 
 // The memory of one operation; lent, with what `counts` refers to, from Start until Poll says kComplete or, after an
 // error, Drain returns. What lies there is layout.h's to say, packed. Null where the rank has no input (in place, or

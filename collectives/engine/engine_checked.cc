@@ -1,9 +1,9 @@
 // How an engine sends and receives frames with checksums (collectives/integrity/frame_check.h).
 //
 // What is received as it is goes straight into its place, as without checksums: nobody looks there before `done` says
-// so, and `done` moves when the frame's end has come and matches. What arrived by a push or a pull is summed where it
-// lies then, so those placements stay. What is to be reduced waits aside until its frame has matched: folding cannot be
-// undone, and bytes in a lane's slots may still be their sender's to write. So a frame's payload is bounded
+// so, and `done` moves when the frame's end has come and matches. Pushed bytes are then summed in the receiver's
+// memory, so checksums forbid no placement. What is to be reduced waits aside until its frame has matched: folding
+// cannot be undone, and bytes in a lane's slots may still be their sender's to write. So a frame's payload is bounded
 // (kMostCheckedPayload), and with it what waits aside and the distance at which one step follows another.
 //
 // A sender sums what it is about to give to the lane; its source is final as far as its dependencies allow it to send.

@@ -62,8 +62,7 @@ void Engine::TookOfFrame(std::uint32_t index, std::uint64_t bytes, LaneUse& use)
 }
 
 bool Engine::IsSmall(std::uint32_t index) const {
-  const StepState& state = steps_[index];
-  return state.bytes <= std::min<std::uint64_t>(kWholeBytes, frame_bytes_) && state.placement != Placement::kPull;
+  return steps_[index].bytes <= std::min<std::uint64_t>(kWholeBytes, frame_bytes_);
 }
 
 std::span<const std::uint32_t> Engine::Together(std::uint32_t queue) const {
@@ -171,15 +170,8 @@ bool Engine::Send(std::uint32_t queue, LaneUse& use) {
     if (count == 0) return moved;
 
     std::size_t asked = 0;
-    std::size_t accepted;
-    if (state.placement == Placement::kPull && use.frame_sent >= kFrameHeaderBytes && use.frame_sent < payload_end) {
-      asked = pieces[0].size();
-      accepted = use.lane->Offer(pieces[0]);
-    } else {
-      if (state.placement == Placement::kPull) count = 1;  // the payload goes by itself
-      for (std::size_t i = 0; i < count; ++i) asked += pieces[i].size();
-      accepted = use.lane->Write(std::span(pieces.data(), count));
-    }
+    for (std::size_t i = 0; i < count; ++i) asked += pieces[i].size();
+    const std::size_t accepted = use.lane->Write(std::span(pieces.data(), count));
     if (accepted == 0) return moved;
     moved = true;
     turn_bytes += accepted;

@@ -41,9 +41,6 @@ struct MessageLimits {
   std::uint32_t max_announced_messages = 1024;
   // Payload of one frame of an announced message: what a small message behind it waits for.
   std::uint32_t body_frame_bytes = 256 << 10;
-  // Pieces of bodies from this size on are offered (Lane::Offer) where the transport can.
-  std::uint64_t offer_from_bytes = 64 << 10;
-  bool can_offer = false;
   // Frames carry checksums, and those of announced messages have at most kMostCheckedPayload. Equal on all ranks.
   bool checksums = false;
 };
@@ -106,7 +103,6 @@ class MessageLane {
     Bytes tail;             // padding, or with checksums more
     std::uint64_t end = 0;  // of it, in the stream
     MessageOperation* send = nullptr;
-    bool offer = false;
     std::uint64_t bytes() const { return kMessageHeaderBytes + payload.size() + tail.size(); }
   };
   static constexpr std::size_t kMostTogether = 8;

@@ -84,12 +84,7 @@ MessageLane::Sent MessageLane::SendBatch() {
     const std::uint64_t payload_end = kMessageHeaderBytes + frame.payload.size();
     const std::uint64_t of_payload = std::max<std::uint64_t>(at, kMessageHeaderBytes) - kMessageHeaderBytes;
     if (at < kMessageHeaderBytes) add(Bytes(frame.header, kMessageHeaderBytes).subspan(at));
-    if (at < payload_end) {
-      const Bytes rest = frame.payload.subspan(of_payload);
-      if (frame.offer && count > 0) break;  // it goes by itself
-      if (frame.offer) return {.asked = rest.size(), .accepted = lane_.Offer(rest)};
-      add(rest);
-    }
+    if (at < payload_end) add(frame.payload.subspan(of_payload));
     add(frame.tail.subspan(std::max(at, payload_end) - payload_end));
   }
   return {.asked = asked, .accepted = lane_.Write(std::span(pieces.data(), count))};
@@ -218,7 +213,6 @@ bool MessageLane::NextBody(MessageHeader& header, Outgoing& frame) {
   header.payload_offset = send->done;
   frame.send = send;
   frame.payload = Bytes(send->buffer + send->done, payload);
-  frame.offer = limits_.can_offer && payload >= limits_.offer_from_bytes;
   if (payload == left) StageList::Remove(*send);
   return true;
 }

@@ -42,9 +42,6 @@ class NullLane final : public Lane {
     accepted_ += bytes;
     return bytes;
   }
-  MutableBytes Reserve(std::size_t) override { return {}; }
-  void Commit(std::size_t) override {}
-  std::size_t Offer(Bytes) override { return 0; }
   std::uint64_t accepted() const override { return accepted_; }
   std::uint64_t released() const override { return accepted_; }
   Arrived Peek(std::size_t) override {

@@ -105,11 +105,11 @@ TEST_CASE("so it does on lanes that deliver in pieces, release late and open slo
                   /*few=*/true);
 }
 
-TEST_CASE("so it does on lanes that lend the sender's memory, push and pull, and refuse windows") {
+TEST_CASE("so it does on lanes that lend the sender's memory, push, do both, and refuse windows") {
   for (const int world : {2, 3, 4}) {
     RunEverything(world, {.reluctant = true}, /*few=*/true);
     RunEverything(world, {.push = true, .refuse_windows = 0.3}, /*few=*/true);
-    RunEverything(world, {.pull = true}, /*few=*/true);
+    RunEverything(world, {.reluctant = true, .push = true}, /*few=*/true);
   }
 }
 

@@ -67,7 +67,7 @@ void OnEveryTransport(int ranks, const std::function<void(Communicator&)>& body,
                       const std::function<void(CommunicatorOptions&)>& adjust = nullptr) {
   for (const InprocOptions& options :
        {InprocOptions{}, InprocOptions{.late_release = true, .slice_bytes = 3000, .reluctant = true},
-        InprocOptions{.ring_bytes = 32 * 1024, .pull = true, .slow_connect_polls = 5}}) {
+        InprocOptions{.ring_bytes = 32 * 1024, .reluctant = true, .slow_connect_polls = 5}}) {
     CAPTURE(options.ring_bytes);
     CAPTURE(options.reluctant);
     InprocNetwork network(ranks, options);

@@ -171,7 +171,7 @@ TEST_CASE("every algorithm that serves it gives the left fold, on lanes that use
                                  {.ring_bytes = 512, .late_release = true, .slice_bytes = 50},
                                  {.reluctant = true},
                                  {.push = true, .refuse_windows = 0.3},
-                                 {.pull = true, .slow_connect_polls = 3}};
+                                 {.reluctant = true, .push = true, .slow_connect_polls = 3}};
   for (const int world : kWorlds) {
     for (const InprocOptions& kind : kinds) {
       InprocNetwork network(world, kind);

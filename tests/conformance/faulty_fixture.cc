@@ -130,7 +130,6 @@ std::vector<Fixture> Fixtures() {
                               .slice_bytes = 50,
                               .reluctant = true,
                               .push = true,
-                              .pull = true,
                               .refuse_windows = 0.3,
                               .slow_connect_polls = 5};
   // A stall of no time lasts until its owner has polled: the suite takes a lane that takes nothing for longer for full,

@@ -1,4 +1,4 @@
-// Windows and offers: the placements in which a lane touches memory of its user, and how it lets go of it.
+// Lent sources and windows: how a lane touches memory of its user, and how it lets go of it.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -61,19 +61,18 @@ TEST_CASE("windows granted piecewise, with gaps, before and after the bytes were
   }
 }
 
-TEST_CASE("an offered source is released when it has been read, and not before it was accepted") {
+TEST_CASE("a source is not released before it was accepted, and is released when it has been read") {
   for (const Fixture& fixture : Fixtures()) {
     CAPTURE(fixture.name);
     World world = World::Everybody(fixture, 2);
-    if (!world.capabilities().pull) continue;
     world.Connect(0, 1);
     Lane* a = &world.lane(0, 1);
     Lane* b = &world.lane(1, 0);
     std::vector<std::byte> source(3000);
     FillPattern(8, 0, source);
     std::vector<std::byte> destination(source.size());
-    world.Until("everything is offered and read", [&] {
-      a->Offer(Bytes(source).subspan(a->accepted()));
+    world.Until("everything is written and read", [&] {
+      Put(*a, Bytes(source).subspan(a->accepted()));
       REQUIRE(a->released() <= a->accepted());
       b->ReadInto(MutableBytes(destination).subspan(b->consumed()));
       return b->consumed() == source.size();
@@ -161,10 +160,7 @@ TEST_CASE("revoking while the peer is at it in another thread is safe at any ins
         auto source = std::make_unique<std::vector<std::byte>>(3000, std::byte{0x11});
         for (int step = 0; sender_revokes ? step < steps_before : !stop; ++step) {
           world.endpoint(0).Poll(world.network().Now());
-          if (world.capabilities().pull && step % 2 == 0)
-            a->Offer(*source);
-          else
-            Put(*a, Bytes(*source));
+          Put(*a, Bytes(*source));
         }
         a->Revoke();
         std::fill(source->begin(), source->end(), std::byte{0xDD});

@@ -137,9 +137,6 @@ TEST_CASE("nothing of length zero does anything") {
     CHECK(a->Write({}) == 0);
     const Bytes empties[] = {Bytes{}, Bytes{}};
     CHECK(a->Write(empties) == 0);
-    CHECK(a->Reserve(0).empty());
-    a->Commit(0);
-    if (world.capabilities().pull) CHECK(a->Offer({}) == 0);
     CHECK(b->ReadInto({}) == 0);
     if (world.capabilities().push) b->Expect(0, {});
     b->Consume(0);
@@ -231,7 +228,6 @@ TEST_CASE("a connecting lane takes nothing, shows nothing, and opens in the end"
         CHECK(lane->failure() == nullptr);
         if (!connecting) continue;
         REQUIRE(Put(*lane, "too early") == 0);
-        REQUIRE(lane->Reserve(8).empty());
         REQUIRE(lane->Peek(1).size() == 0);
         REQUIRE(lane->accepted() == 0);
       }

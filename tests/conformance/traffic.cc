@@ -43,29 +43,15 @@ Bytes Sender::Next(std::size_t bytes) const {
 void Sender::Step() {
   const std::uint64_t before = lane_.accepted();
   const std::size_t size = random_.Below(options_.max_piece_bytes) + 1;
-  std::size_t taken = 0;
-  const std::uint64_t way = random_.Below(8);
-  if (way == 0 && capabilities_.reserve) {
-    const MutableBytes place = lane_.Reserve(Next(size).size());
-    MUST(place.size() <= Next(size).size());
-    // Less than what was reserved may be committed; what is written beyond must not reach anybody.
-    taken = place.size() - (place.empty() ? 0 : random_.Below(2) * random_.Below(place.size()));
-    std::fill(place.begin(), place.end(), kOverwritten);
-    std::copy_n(Next(size).data(), taken, place.data());
-    lane_.Commit(taken);
-  } else if (way == 1 && capabilities_.pull) {
-    taken = lane_.Offer(Next(size));
-  } else {
-    // Up to four pieces that lie side by side in the stream, some of them empty.
-    std::array<Bytes, 4> pieces;
-    Bytes rest = Next(size);
-    for (std::size_t i = 0; i < pieces.size(); ++i) {
-      const std::size_t part = i + 1 == pieces.size() ? rest.size() : random_.Below(rest.size() + 1);
-      pieces[i] = rest.first(part);
-      rest = rest.subspan(part);
-    }
-    taken = lane_.Write(pieces);
+  // Up to four pieces, which are neighbours in the stream, some of them empty.
+  std::array<Bytes, 4> pieces;
+  Bytes rest = Next(size);
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const std::size_t part = i + 1 == pieces.size() ? rest.size() : random_.Below(rest.size() + 1);
+    pieces[i] = rest.first(part);
+    rest = rest.subspan(part);
   }
+  const std::size_t taken = lane_.Write(pieces);
   MUST(lane_.accepted() == before + taken);
 
   const std::uint64_t released = lane_.released();

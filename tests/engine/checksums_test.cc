@@ -212,7 +212,7 @@ TEST_CASE("however the bytes come and whoever moves them, damage is found before
           ExpectFound(Flip(options, c, pair, offset, offset % 8), pair);
           ++flips;
         }
-        lent += mode.network.pull && length > 0;
+        lent += mode.network.reluctant && length > 0;
       }
     }
   }

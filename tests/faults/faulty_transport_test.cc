@@ -97,7 +97,7 @@ TEST_CASE("slices and stalls that end change no bit, on every kind of lane") {
       {},
       {.ring_bytes = 4096, .late_release = true},
       {.ring_bytes = 4096, .reluctant = true},
-      {.push = true, .pull = true},
+      {.reluctant = true, .push = true},
   };
   for (const InprocOptions& kind : kinds) {
     for (const char* plan : {"slice@all:7", "slice@lane(0->1):50", "stall@all:bytes=1000,for_ms=5",
@@ -148,7 +148,8 @@ TEST_CASE("a corrupted header is a protocol error that names who sent it") {
 TEST_CASE(
     "a corrupted payload byte arrives with that bit turned over, whoever the lane lends its memory to; checksums "
     "tell") {
-  const InprocOptions kinds[] = {{}, {.reluctant = true}, {.pull = true}, {.push = true}, {.late_release = true}};
+  const InprocOptions kinds[] = {
+      {}, {.reluctant = true}, {.reluctant = true, .push = true}, {.push = true}, {.late_release = true}};
   for (const InprocOptions& kind : kinds) {
     for (const bool checksums : {false, true}) {
       Job job(2, "corrupt@lane(0->1):bytes=164,bit=6", kind);  // 64 bytes of header, then element 25

@@ -15,7 +15,6 @@ constexpr MessageLimits kSmall{.eager_message_bytes = 100,
                                .eager_credit_bytes = 512,
                                .max_announced_messages = 3,
                                .body_frame_bytes = 128,
-                               .offer_from_bytes = 64,
                                .checksums = true};
 
 TEST_CASE("messages of any length, both ways and more than all credits, in every awkward mode") {

@@ -9,11 +9,8 @@
 namespace rondo {
 namespace engine_test {
 
-constexpr MessageLimits kSmall{.eager_message_bytes = 100,
-                               .eager_credit_bytes = 512,
-                               .max_announced_messages = 3,
-                               .body_frame_bytes = 128,
-                               .offer_from_bytes = 64};
+constexpr MessageLimits kSmall{
+    .eager_message_bytes = 100, .eager_credit_bytes = 512, .max_announced_messages = 3, .body_frame_bytes = 128};
 
 bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 

@@ -11,11 +11,8 @@
 namespace rondo {
 namespace explored_test {
 
-constexpr MessageLimits kSmall{.eager_message_bytes = 100,
-                               .eager_credit_bytes = 256,
-                               .max_announced_messages = 2,
-                               .body_frame_bytes = 128,
-                               .offer_from_bytes = 64};
+constexpr MessageLimits kSmall{
+    .eager_message_bytes = 100, .eager_credit_bytes = 256, .max_announced_messages = 2, .body_frame_bytes = 128};
 const TimePoint kTooLate = TimePoint{} + std::chrono::seconds(11);
 
 // One run: the operations by name, and what the ranks still have to do.

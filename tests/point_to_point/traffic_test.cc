@@ -55,8 +55,7 @@ void RunTraffic(const InprocOptions& network, std::uint64_t seed) {
                       .limits = {.eager_message_bytes = 100,
                                  .eager_credit_bytes = 64 * random.Between(1, 12),
                                  .max_announced_messages = static_cast<std::uint32_t>(random.Between(20, 60)),
-                                 .body_frame_bytes = static_cast<std::uint32_t>(64 * random.Between(1, 10)),
-                                 .offer_from_bytes = 64},
+                                 .body_frame_bytes = static_cast<std::uint32_t>(64 * random.Between(1, 10))},
                       .seed = seed});
   const std::vector<Planned> plan = PlanMessages(random, ranks, 60);
   std::vector<Receive> receives;

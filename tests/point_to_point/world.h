@@ -90,10 +90,8 @@ class MessageWorld {
       rank.endpoint = std::move(*endpoint);
       if (options.flipped != nullptr)
         rank.endpoint = std::make_unique<FlippingEndpoint>(std::move(rank.endpoint), r, *options.flipped);
-      MessageLimits limits = options.limits;
-      limits.can_offer = network_.transport(r)->capabilities().pull;
       rank.engine = std::make_unique<MessageEngine>(
-          MessageEngineOptions{.rank = r, .world_size = options.ranks, .limits = limits}, *rank.endpoint);
+          MessageEngineOptions{.rank = r, .world_size = options.ranks, .limits = options.limits}, *rank.endpoint);
     }
   }
 
@@ -203,9 +201,8 @@ inline std::vector<MessageMode> AwkwardMessageModes() {
       {"reluctant", {.reluctant = true}},
       {"reluctant in pieces", {.slice_bytes = 200, .reluctant = true}},
       {"push in pieces", {.slice_bytes = 300, .push = true, .refuse_windows = 0.5}},
-      {"pull", {.pull = true}},
-      {"reluctant pull, late release, slow to connect",
-       {.late_release = true, .slice_bytes = 500, .reluctant = true, .pull = true, .slow_connect_polls = 9}},
+      {"reluctant, late release, slow to connect",
+       {.late_release = true, .slice_bytes = 500, .reluctant = true, .slow_connect_polls = 9}},
   };
 }
 

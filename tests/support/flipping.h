@@ -46,7 +46,6 @@ class FlippingLane final : public PassingLane {
     }
     return Count(lane().Write(std::span(damaged.data(), pieces.size())));
   }
-  std::size_t Offer(Bytes source) override { return Count(lane().Offer(Damage(source, accepted()))); }
 
  private:
   // The piece that begins at stream offset `at`, or a copy with the damage. Copies stay: they are lent to the lane.

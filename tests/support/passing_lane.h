@@ -16,9 +16,6 @@ class PassingLane : public Lane {
   LaneState state() const override { return lane_.state(); }
   const Error* failure() const override { return lane_.failure(); }
   std::size_t Write(std::span<const Bytes> pieces) override { return lane_.Write(pieces); }
-  MutableBytes Reserve(std::size_t bytes) override { return lane_.Reserve(bytes); }
-  void Commit(std::size_t bytes) override { lane_.Commit(bytes); }
-  std::size_t Offer(Bytes source) override { return lane_.Offer(source); }
   std::uint64_t accepted() const override { return lane_.accepted(); }
   std::uint64_t released() const override { return lane_.released(); }
   bool sends_device_memory() const override { return lane_.sends_device_memory(); }

@@ -106,13 +106,13 @@ void FaultyLane::MarkFlipped(std::uint64_t offset) {
   }
 }
 
-std::size_t FaultyLane::PassToInner(std::span<const Bytes> pieces, bool offered) {
-  const std::size_t passed = offered ? inner_.Offer(pieces.front()) : inner_.Write(pieces);
+std::size_t FaultyLane::PassToInner(std::span<const Bytes> pieces) {
+  const std::size_t passed = inner_.Write(pieces);
   if (passed > 0) injector_->Written(self_, passed);
   return passed;
 }
 
-std::size_t FaultyLane::Pass(std::span<const Bytes> pieces, std::uint64_t skip, std::uint64_t most, bool offered) {
+std::size_t FaultyLane::Pass(std::span<const Bytes> pieces, std::uint64_t skip, std::uint64_t most) {
   parts_.clear();
   for (Bytes piece : pieces) {
     const std::size_t behind = std::min<std::uint64_t>(skip, piece.size());
@@ -122,10 +122,10 @@ std::size_t FaultyLane::Pass(std::span<const Bytes> pieces, std::uint64_t skip, 
     most -= piece.size();
     if (!piece.empty()) parts_.push_back(piece);
   }
-  return parts_.empty() ? 0 : PassToInner(parts_, offered);
+  return parts_.empty() ? 0 : PassToInner(parts_);
 }
 
-std::size_t FaultyLane::PassFlipped(std::span<const Bytes> pieces, std::uint64_t skip, bool offered) {
+std::size_t FaultyLane::PassFlipped(std::span<const Bytes> pieces, std::uint64_t skip) {
   for (const Bytes piece : pieces) {
     if (skip >= piece.size()) {
       skip -= piece.size();
@@ -134,7 +134,7 @@ std::size_t FaultyLane::PassFlipped(std::span<const Bytes> pieces, std::uint64_t
     const std::uint64_t offset = inner_.accepted();
     flipped_.push_back(piece[skip] ^ FlipMaskAt(offset));
     const Bytes own(&flipped_.back(), 1);
-    const std::size_t passed = PassToInner({&own, 1}, offered);
+    const std::size_t passed = PassToInner({&own, 1});
     if (passed > 0) {
       MarkFlipped(offset);
     } else {
@@ -145,7 +145,7 @@ std::size_t FaultyLane::PassFlipped(std::span<const Bytes> pieces, std::uint64_t
   return 0;
 }
 
-std::size_t FaultyLane::Send(std::span<const Bytes> pieces, bool offered) {
+std::size_t FaultyLane::Tamper(std::span<const Bytes> pieces) {
   std::uint64_t due = 0;
   for (const Bytes piece : pieces) due += piece.size();
   const std::uint64_t quota = std::min(due, write_slice_bytes_);
@@ -155,8 +155,7 @@ std::size_t FaultyLane::Send(std::span<const Bytes> pieces, bool offered) {
     std::uint64_t most = std::min(quota - done, ahead.bytes);
     if (most == 0) return done;
     most = std::min(most, std::max<std::uint64_t>(ahead.until_flip, 1));
-    const std::size_t passed =
-        ahead.until_flip == 0 ? PassFlipped(pieces, done, offered) : Pass(pieces, done, most, offered);
+    const std::size_t passed = ahead.until_flip == 0 ? PassFlipped(pieces, done) : Pass(pieces, done, most);
     done += passed;
     if (passed < most) break;
   }
@@ -167,33 +166,7 @@ std::size_t FaultyLane::Send(std::span<const Bytes> pieces, bool offered) {
 }
 
 std::size_t FaultyLane::Write(std::span<const Bytes> pieces) {
-  return tampers_ ? Send(pieces, /*offered=*/false) : inner_.Write(pieces);
-}
-
-std::size_t FaultyLane::Offer(Bytes source) {
-  return tampers_ ? Send({&source, 1}, /*offered=*/true) : inner_.Offer(source);
-}
-
-MutableBytes FaultyLane::Reserve(std::size_t bytes) {
-  if (tampers_ && bytes > 0) bytes = std::min<std::uint64_t>({bytes, write_slice_bytes_, Settle(/*wants=*/true).bytes});
-  return reserved_ = inner_.Reserve(bytes);
-}
-
-void FaultyLane::Commit(std::size_t bytes) {
-  if (!tampers_) return inner_.Commit(bytes);
-  const std::uint64_t at = inner_.accepted();
-  for (Use& use : uses_) {
-    if (use.done || At(use).kind != FaultKind::kCorrupt) continue;
-    const std::uint64_t offset = At(use).bytes;
-    if (offset < at || offset >= at + bytes) continue;
-    reserved_[offset - at] ^= injector_->MaskOf(use.fault);
-    use.done = true;
-    injector_->Fire(use.fault);
-  }
-  inner_.Commit(bytes);
-  if (bytes == 0) return;
-  injector_->Written(self_, bytes);
-  Settle(/*wants=*/false);
+  return tampers_ ? Tamper(pieces) : inner_.Write(pieces);
 }
 
 // ---- receiving ----

@@ -31,9 +31,6 @@ class FaultyLane final : public Lane {
   const Error* failure() const override { return failure_ ? &*failure_ : inner_.failure(); }
 
   std::size_t Write(std::span<const Bytes> pieces) override;
-  MutableBytes Reserve(std::size_t bytes) override;
-  void Commit(std::size_t bytes) override;
-  std::size_t Offer(Bytes source) override;
   std::uint64_t accepted() const override { return inner_.accepted(); }
   std::uint64_t released() const override { return inner_.released(); }
 
@@ -76,11 +73,11 @@ class FaultyLane final : public Lane {
   void Cut(Use& use);
   std::byte FlipMaskAt(std::uint64_t offset);
   void MarkFlipped(std::uint64_t offset);
-  std::size_t Send(std::span<const Bytes> pieces, bool offered);
+  std::size_t Tamper(std::span<const Bytes> pieces);
   // At most `most` bytes of the pieces, from the one at `skip` on.
-  std::size_t Pass(std::span<const Bytes> pieces, std::uint64_t skip, std::uint64_t most, bool offered);
-  std::size_t PassFlipped(std::span<const Bytes> pieces, std::uint64_t skip, bool offered);
-  std::size_t PassToInner(std::span<const Bytes> pieces, bool offered);
+  std::size_t Pass(std::span<const Bytes> pieces, std::uint64_t skip, std::uint64_t most);
+  std::size_t PassFlipped(std::span<const Bytes> pieces, std::uint64_t skip);
+  std::size_t PassToInner(std::span<const Bytes> pieces);
 
   Lane& inner_;
   const Rank self_;
@@ -96,8 +93,7 @@ class FaultyLane final : public Lane {
   std::optional<Error> failure_;
   std::vector<Bytes> parts_;       // scratch of Pass
   std::deque<std::byte> flipped_;  // lent to the lane inside
-  MutableBytes reserved_;
-  std::size_t shown_ = 0;  // by Peek, and not consumed
+  std::size_t shown_ = 0;          // by Peek, and not consumed
   // What the owner is to be told before it sleeps: arrived bytes were not shown; a stall has ended.
   bool hidden_ = false;
   bool freed_ = false;

@@ -296,8 +296,6 @@ std::size_t IbLane::Write(std::span<const Bytes> pieces) {
   return streams_ ? stream_->Write(pieces) : 0;
 }
 
-void IbLane::Commit(std::size_t bytes) { RONDO_CHECK(bytes == 0, "this lane reserves no room to commit"); }
-
 std::uint64_t IbLane::accepted() const {
   if (streams_) return stream_->accepted();
   return phase_ == Phase::kPlain ? base_.accepted() - agreed_out_ : 0;

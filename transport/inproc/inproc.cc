@@ -19,10 +19,7 @@ class InprocTransport final : public Transport {
   InprocTransport(std::shared_ptr<InprocFabric> fabric, Rank network_rank)
       : fabric_(std::move(fabric)), network_rank_(network_rank) {
     const InprocOptions& options = fabric_->options;
-    capabilities_ = {.push = options.push,
-                     .pull = options.pull,
-                     .reserve = true,
-                     .late_release = options.late_release || options.reluctant || options.pull};
+    capabilities_ = {.push = options.push, .late_release = options.late_release || options.reluctant};
   }
 
   std::string_view name() const override { return "inproc"; }

@@ -35,15 +35,14 @@ struct InprocOptions {
 
   // released() lags behind: only Polls advance it, in pieces of random length.
   bool late_release = false;
-  // When not 0: Write and Reserve take, and Peek and ReadInto reveal, a random 1..slice_bytes more bytes per call.
+  // When not 0: Write takes, and Peek and ReadInto reveal, a random 1..slice_bytes more bytes per call.
   std::size_t slice_bytes = 0;
   // Write lends the caller's memory itself, and released() follows the peer's consumed(): the receiver reads the
-  // sender's memory when it looks, so that overwriting it too early is seen as corruption.
+  // sender's memory when it looks, so that overwriting it too early is seen as corruption. With `push`, Write lends
+  // only the bytes that no window covers.
   bool reluctant = false;
   // Capabilities::push: Write copies straight into memory that the receiver has granted by Expect.
   bool push = false;
-  // Capabilities::pull: Offer works; the receiver copies straight from the sender's memory.
-  bool pull = false;
   // Probability that Expect says no.
   double refuse_windows = 0;
   // When not 0: a new lane stays kConnecting for a random 1..slow_connect_polls of its owner's Polls.
@@ -54,7 +53,7 @@ struct InprocOptions {
 struct InprocCounters {
   std::uint64_t writes = 0;           // calls of Write that had something to write
   std::uint64_t pushed_bytes = 0;     // written straight into a window
-  std::uint64_t lent_bytes = 0;       // accepted without a copy (reluctant Write, Offer)
+  std::uint64_t lent_bytes = 0;       // accepted without a copy, in the reluctant mode
   std::uint64_t windows_refused = 0;  // Expect answered false
 };
 

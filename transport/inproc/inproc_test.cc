@@ -82,6 +82,25 @@ TEST_CASE("a pushed byte is in its window before the receiver looks") {
   CHECK(pair.network.counters().pushed_bytes == 4);
 }
 
+TEST_CASE("a reluctant lane that pushes lends what no window covers") {
+  Pair pair({.reluctant = true, .push = true});
+  std::string window(4, '.');
+  const MutableBytes memory = std::as_writable_bytes(std::span(window.data(), window.size()));
+  REQUIRE(pair.lanes[1]->Expect(2, memory));
+  std::string text = "abcdefgh";
+  CHECK(Put(*pair.lanes[0], text) == 8);
+  CHECK(window == "cdef");
+  text = "ABCDEFGH";  // what no user of a lane may do before it is released
+  CHECK(Take(*pair.lanes[1], 2) == "AB");
+  CHECK(pair.lanes[0]->released() == 6);
+  CHECK(pair.lanes[1]->ReadInto(memory) == 4);
+  CHECK(window == "cdef");
+  CHECK(Take(*pair.lanes[1], 9) == "GH");
+  CHECK(pair.lanes[0]->released() == 8);
+  CHECK(pair.network.counters().lent_bytes == 4);
+  CHECK(pair.network.counters().pushed_bytes == 4);
+}
+
 TEST_CASE("a killed rank is told of with its name, and what it wrote before can be read") {
   Pair pair;
   Put(*pair.lanes[0], "last words");

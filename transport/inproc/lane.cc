@@ -45,24 +45,6 @@ std::size_t InprocLane::Write(std::span<const Bytes> pieces) {
   return done;
 }
 
-MutableBytes InprocLane::Reserve(std::size_t bytes) {
-  if (!CanWrite()) return {};
-  return writer_.Reserve(bytes);
-}
-
-void InprocLane::Commit(std::size_t bytes) {
-  writer_.Commit(bytes);
-  if (bytes > 0) RingPeer();
-}
-
-std::size_t InprocLane::Offer(Bytes source) {
-  RONDO_CHECK(fabric_->options.pull, "Offer on a lane without Capabilities::pull");
-  if (!CanWrite()) return 0;
-  const std::size_t done = writer_.Offer(source);
-  if (done > 0) RingPeer();
-  return done;
-}
-
 Arrived InprocLane::Peek(std::size_t want) { return CanRead() ? reader_.Peek(want) : Arrived{}; }
 
 void InprocLane::Consume(std::size_t bytes) {

@@ -20,9 +20,6 @@ class InprocLane final : public Lane {
   LaneState state() const override;
   const Error* failure() const override;
   std::size_t Write(std::span<const Bytes> pieces) override;
-  MutableBytes Reserve(std::size_t bytes) override;
-  void Commit(std::size_t bytes) override;
-  std::size_t Offer(Bytes source) override;
   std::uint64_t accepted() const override { return writer_.accepted(); }
   std::uint64_t released() const override { return writer_.released(); }
   Arrived Peek(std::size_t want) override;

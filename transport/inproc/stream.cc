@@ -35,7 +35,6 @@ StreamWriter::StreamWriter(Stream& stream, const InprocOptions& options, InprocT
       random_(random) {}
 
 std::size_t StreamWriter::Write(std::span<const Bytes> pieces) {
-  reserved_ = 0;
   std::size_t total = 0;
   for (Bytes piece : pieces) total += piece.size();
   if (total == 0) return 0;
@@ -50,52 +49,13 @@ std::size_t StreamWriter::Write(std::span<const Bytes> pieces) {
   for (Bytes piece : pieces) {
     const Bytes part = piece.first(std::min(piece.size(), budget - done));
     if (part.empty()) continue;
-    if (reluctant_) {
-      if (!Lend(part)) break;
-    } else if (push_) {
-      PushOrCopy(part);
-    } else {
-      CopyIn(part);
-    }
-    done += part.size();
+    const std::size_t taken = push_ ? Push(part) : CopyOrLend(part);
+    done += taken;
+    if (taken < part.size()) break;
   }
   if (done > 0) Publish();
   short_ = false;
   if (done < total) NoteShort(done == limit);
-  return done;
-}
-
-MutableBytes StreamWriter::Reserve(std::size_t bytes) {
-  reserved_ = 0;
-  if (bytes == 0) return {};
-  const std::size_t limit = SliceOf(bytes);
-  std::size_t room = stream_.capacity - (accepted_ - consumed_);
-  if (room < limit) room = Room();
-  reserved_ = std::min({limit, room, stream_.UntilWrap(accepted_)});
-  short_ = false;
-  if (reserved_ < bytes) NoteShort(reserved_ == limit);
-  return {stream_.At(accepted_), reserved_};
-}
-
-void StreamWriter::Commit(std::size_t bytes) {
-  RONDO_CHECK(bytes <= reserved_, "Commit of {} bytes of {} reserved", bytes, reserved_);
-  reserved_ = 0;
-  if (bytes == 0) return;
-  accepted_ += bytes;
-  Publish();
-}
-
-std::size_t StreamWriter::Offer(Bytes source) {
-  reserved_ = 0;
-  if (source.empty()) return 0;
-  const std::size_t limit = SliceOf(source.size());
-  std::size_t room = stream_.capacity - (accepted_ - consumed_);
-  if (room < limit) room = Room();
-  std::size_t done = std::min(limit, room);
-  if (done > 0 && !Lend(source.first(done))) done = 0;
-  if (done > 0) Publish();
-  short_ = false;
-  if (done < source.size()) NoteShort(done == limit);
   return done;
 }
 
@@ -154,30 +114,36 @@ bool StreamWriter::Lend(Bytes source) {
   return true;
 }
 
-void StreamWriter::PushOrCopy(Bytes source) {
+std::size_t StreamWriter::CopyOrLend(Bytes source) {
+  if (reluctant_) return Lend(source) ? source.size() : 0;
+  CopyIn(source);
+  return source.size();
+}
+
+std::size_t StreamWriter::Push(Bytes source) {
   std::lock_guard lock(stream_.memory_mutex);
   auto& windows = stream_.windows;
-  while (!source.empty()) {
+  std::size_t done = 0;
+  while (done < source.size()) {
     while (!windows.empty() && windows.front().end() <= accepted_) windows.pop_front();
-    if (windows.empty()) return CopyIn(source);
+    if (windows.empty()) return done + CopyOrLend(source.subspan(done));
 
     Stream::Window& window = windows.front();
     const std::uint64_t until = accepted_ < window.begin ? window.begin : window.end();
-    const Bytes part = source.first(std::min<std::uint64_t>(source.size(), until - accepted_));
-    source = source.subspan(part.size());
-    if (accepted_ < window.begin) {
-      CopyIn(part);
-      continue;
-    }
-    std::byte* target = window.memory.data() + (accepted_ - window.begin);
-    if (!PushExtent({accepted_, accepted_ + part.size(), target, /*pushed=*/true})) {
-      CopyIn(part);
+    const Bytes part = source.subspan(done, std::min<std::uint64_t>(source.size() - done, until - accepted_));
+    std::byte* const target = accepted_ < window.begin ? nullptr : window.memory.data() + (accepted_ - window.begin);
+    if (target == nullptr || !PushExtent({accepted_, accepted_ + part.size(), target, /*pushed=*/true})) {
+      const std::size_t taken = CopyOrLend(part);
+      done += taken;
+      if (taken < part.size()) return done;
       continue;
     }
     std::memcpy(target, part.data(), part.size());
     accepted_ += part.size();
+    done += part.size();
     tally_.pushed_bytes.fetch_add(part.size(), std::memory_order_relaxed);
   }
+  return done;
 }
 
 bool StreamWriter::PushExtent(const Stream::Extent& extent) {

@@ -4,7 +4,7 @@
 // The byte at stream offset o lives at ring position o % capacity. Some ranges of the stream do not travel through the
 // ring but still occupy their place in it, so that one rule, written - consumed <= capacity, bounds everything: an
 // Extent says where such bytes are instead.
-//   lent     in the sender's memory (Offer; Write in the reluctant mode). The receiver copies them when it looks: into
+//   lent     in the sender's memory (the reluctant mode). The receiver copies them when it looks: into
 //            their ring position for Peek, straight to the destination for ReadInto.
 //   pushed   in the receiver's memory already, at the place that a window named.
 //
@@ -98,9 +98,6 @@ class StreamWriter {
   StreamWriter(Stream& stream, const InprocOptions& options, InprocTally& tally, Random random);
 
   std::size_t Write(std::span<const Bytes> pieces);
-  MutableBytes Reserve(std::size_t bytes);
-  void Commit(std::size_t bytes);
-  std::size_t Offer(Bytes source);
   std::uint64_t accepted() const { return accepted_; }
   std::uint64_t released() const;
 
@@ -118,7 +115,9 @@ class StreamWriter {
   std::size_t SliceOf(std::size_t bytes);
   void CopyIn(Bytes source);
   bool Lend(Bytes source);
-  void PushOrCopy(Bytes source);
+  // CopyOrLend and Push take a prefix of `source` and return its length, which is short where no extent is free.
+  std::size_t CopyOrLend(Bytes source);
+  std::size_t Push(Bytes source);
   bool PushExtent(const Stream::Extent& extent);
   void Publish();
   void NoteShort(bool sliced);
@@ -134,7 +133,6 @@ class StreamWriter {
 
   std::uint64_t accepted_ = 0;
   std::uint64_t consumed_ = 0;  // the peer's, as last loaded
-  std::size_t reserved_ = 0;
   std::uint64_t extents_pushed_ = 0;
 
   struct Lent {
@@ -143,7 +141,7 @@ class StreamWriter {
   };
   mutable std::deque<Lent> lent_;        // not known to be consumed
   mutable std::uint64_t released_ = 0;   // as last told
-  bool short_ = false;                   // the last Write, Reserve or Offer took less than it was given ...
+  bool short_ = false;                   // the last Write took less than it was given ...
   bool sliced_ = false;                  // ... though there was room
   std::uint64_t short_at_consumed_ = 0;  // ... when the peer had consumed this much
 };

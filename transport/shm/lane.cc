@@ -241,8 +241,6 @@ std::size_t ShmLane::Write(std::span<const Bytes> pieces) {
   return done;
 }
 
-void ShmLane::Commit(std::size_t bytes) { RONDO_CHECK(bytes == 0, "this lane reserves no room to commit"); }
-
 std::uint64_t ShmLane::accepted() const {
   if (phase_ == Phase::kShared) return producer_->accepted();
   return phase_ == Phase::kPlain ? base_.accepted() - kLineBytes : 0;

@@ -52,9 +52,6 @@ class ShmLane final : public Lane {
   const Error* failure() const override;
 
   std::size_t Write(std::span<const Bytes> pieces) override;
-  MutableBytes Reserve(std::size_t) override { return {}; }
-  void Commit(std::size_t bytes) override;
-  std::size_t Offer(Bytes) override { return 0; }
   std::uint64_t accepted() const override;
   std::uint64_t released() const override;
   Arrived Peek(std::size_t want) override;

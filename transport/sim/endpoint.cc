@@ -63,7 +63,6 @@ bool SimLane::CanWrite() {
 }
 
 std::size_t SimLane::Write(std::span<const Bytes> pieces) {
-  reserved_ = 0;
   if (!CanWrite()) return 0;
   std::size_t done = 0;
   out_.room_news = out_.short_write = false;
@@ -81,29 +80,6 @@ std::size_t SimLane::Write(std::span<const Bytes> pieces) {
   if (!core_->options().reads_late) SimCore::ReadSources(out_, out_.accepted);
   core_->Send(cable_, side_);
   return done;
-}
-
-MutableBytes SimLane::Reserve(std::size_t bytes) {
-  reserved_ = 0;
-  if (bytes == 0 || !CanWrite()) return {};
-  const std::size_t at = out_.accepted % out_.ring.size();
-  out_.room_news = false;
-  out_.short_write = Room() < bytes;
-  reserved_ = std::min({bytes, Room(), out_.ring.size() - at});
-  return MutableBytes(out_.ring).subspan(at, reserved_);
-}
-
-void SimLane::Commit(std::size_t bytes) {
-  RONDO_CHECK(bytes <= reserved_, "Commit of {} bytes of {} reserved", bytes, reserved_);
-  reserved_ = 0;
-  if (bytes == 0 || core_->killed(out_.sender->network_rank)) return;
-  out_.accepted += bytes;
-  core_->Send(cable_, side_);
-}
-
-std::size_t SimLane::Offer(Bytes) {
-  RONDO_CHECK(false, "Offer on a lane without Capabilities::pull");
-  return 0;
 }
 
 std::uint64_t SimLane::released() const {

@@ -22,9 +22,6 @@ class SimLane final : public Lane {
   LaneState state() const override;
   const Error* failure() const override;
   std::size_t Write(std::span<const Bytes> pieces) override;
-  MutableBytes Reserve(std::size_t bytes) override;
-  void Commit(std::size_t bytes) override;
-  std::size_t Offer(Bytes source) override;
   std::uint64_t accepted() const override { return out_.accepted; }
   std::uint64_t released() const override;
   Arrived Peek(std::size_t want) override;
@@ -59,7 +56,6 @@ class SimLane final : public Lane {
   bool revoked_ = false;
   SimEnd end_ = SimEnd::kNone;
   std::optional<Error> failure_;
-  std::size_t reserved_ = 0;
   std::size_t shown_ = 0;
 };
 

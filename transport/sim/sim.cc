@@ -19,10 +19,7 @@ class SimTransport final : public Transport {
   SimTransport(std::shared_ptr<SimCore> core, SimCore::Place place)
       : core_(std::move(core)),
         place_(place),
-        capabilities_{.push = false,
-                      .pull = false,
-                      .reserve = true,
-                      .late_release = core_->options().late_release || core_->options().reads_late} {}
+        capabilities_{.late_release = core_->options().late_release || core_->options().reads_late} {}
 
   std::string_view name() const override { return "sim"; }
   const Capabilities& capabilities() const override { return capabilities_; }

@@ -56,8 +56,6 @@ std::size_t TcpLane::Write(std::span<const Bytes> pieces) {
   return static_cast<std::size_t>(sent);
 }
 
-void TcpLane::Commit(std::size_t bytes) { RONDO_CHECK(bytes == 0, "a TCP lane reserves no room to commit"); }
-
 Arrived TcpLane::Peek(std::size_t want) {
   if (staging_.staged() < want && can_receive_) Fetch(want - staging_.staged());
   return staging_.Shown();

@@ -71,8 +71,6 @@ bool TlsLane::SendUnsent() {
   return true;
 }
 
-void TlsLane::Commit(std::size_t bytes) { RONDO_CHECK(bytes == 0, "a TLS lane reserves no room to commit"); }
-
 Arrived TlsLane::Peek(std::size_t want) {
   if (staging_.staged() < want && can_receive_) {
     Fetch(want - staging_.staged());

@@ -32,9 +32,6 @@ class TlsLane final : public SocketLane {
   using SocketLane::SocketLane;
 
   std::size_t Write(std::span<const Bytes> pieces) override;
-  MutableBytes Reserve(std::size_t) override { return {}; }
-  void Commit(std::size_t bytes) override;
-  std::size_t Offer(Bytes) override { return 0; }
   std::uint64_t accepted() const override { return accepted_; }
   std::uint64_t released() const override { return released_; }
 
