@@ -9,7 +9,7 @@
 
 #include "tests/support/explorer.h"
 #include "tests/support/weak_memory.h"
-#include "transport/inproc/doorbell.h"
+#include "transport/doorbell.h"
 
 namespace rondo::shm {
 namespace ring_test {

@@ -19,7 +19,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
-#include "transport/inproc/doorbell.h"
+#include "transport/doorbell.h"
 #include "transport/inproc/inproc.h"
 #include "transport/inproc/stream.h"
 #include "transport/transport.h"

@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "transport/inproc/endpoint.h"
 #include "transport/inproc/fabric.h"
-#include "transport/inproc/mapped_memory.h"
+#include "transport/mapped_memory.h"
 
 namespace rondo {
 

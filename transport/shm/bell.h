@@ -1,4 +1,4 @@
-// The bells of a segment: transport/inproc/doorbell.h with its state word in shared memory and its signal an eventfd
+// The bells of a segment: transport/doorbell.h with its state word in shared memory and its signal an eventfd
 // that peers hold a copy of.
 //
 // Two things differ from a bell within one process. All lanes of an endpoint share one signal, and a ringer may die
@@ -8,8 +8,8 @@
 
 #include <atomic>
 
+#include "transport/doorbell.h"
 #include "transport/fd.h"
-#include "transport/inproc/doorbell.h"
 
 namespace rondo::shm {
 

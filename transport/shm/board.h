@@ -18,7 +18,7 @@
 // left in this one before it was said to be mapped.
 //
 // Sleepers: a rank that arms sets its bit, then looks again; who publishes looks at the bits afterwards, and wakes
-// those that it takes back. Either sees the other (transport/inproc/doorbell.h), by fences between the store and the
+// those that it takes back. Either sees the other (transport/doorbell.h), by fences between the store and the
 // look: light ones at who publishes (fences.h), which is often, unless a rank could not join in those.
 //
 // Thread rule: the owner of the endpoint.

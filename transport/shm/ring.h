@@ -13,7 +13,7 @@
 //     consumer stored it with release (or stronger) after its last look at what lay there. So no look comes later.
 //   - Counters only grow and each has one writer, so a stale value is merely cautious.
 // Both stores are sequentially consistent, not only release, as the publisher's half of the sleeping owner's argument
-// (transport/inproc/doorbell.h): whoever publishes looks at the bell afterwards.
+// (transport/doorbell.h): whoever publishes looks at the bell afterwards.
 //
 // The other side's counter is remembered, and its line fetched only where the remembered value does not do: in a
 // stream that keeps up, `consumed` is fetched once a ring.

@@ -10,8 +10,8 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "transport/doorbell.h"
 #include "transport/fd.h"
-#include "transport/inproc/doorbell.h"
 #include "transport/shm/ring.h"
 #include "transport/shm/shared_memory.h"
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "transport/inproc/mapped_memory.h"
+#include "transport/mapped_memory.h"
 #include "transport/sim/core.h"
 #include "transport/sim/endpoint.h"
 

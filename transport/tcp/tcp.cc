@@ -1,7 +1,6 @@
 #include "transport/tcp/tcp.h"
 
 #include <fmt/core.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "transport/mapped_memory.h"
 #include "transport/tcp/address.h"
 #include "transport/tcp/control_plane.h"
 #include "transport/tcp/endpoint.h"
@@ -22,19 +22,6 @@
 namespace rondo {
 namespace tcp {
 namespace {
-
-class MappedMemory final : public Memory {
- public:
-  MappedMemory(void* memory, std::size_t bytes) : memory_(static_cast<std::byte*>(memory)), bytes_(bytes) {}
-  ~MappedMemory() override {
-    if (bytes_ != 0) munmap(memory_, bytes_);
-  }
-  MutableBytes bytes() const override { return {memory_, bytes_}; }
-
- private:
-  std::byte* const memory_;
-  const std::size_t bytes_;
-};
 
 // Sockets copy from any memory, so there is nothing to promise.
 class NoRegistration final : public Registration {};
@@ -58,12 +45,7 @@ class TcpTransport final : public Transport {
   Result<std::unique_ptr<Endpoint>> OpenEndpoint(const EndpointConfig& config) override {
     return TcpEndpoint::Create(plane_, config);
   }
-  Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) override {
-    if (bytes == 0) return std::make_unique<MappedMemory>(nullptr, 0);
-    void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return Fail(ErrorCode::kOutOfMemory, "no {} bytes of memory", bytes);
-    return std::make_unique<MappedMemory>(memory, bytes);
-  }
+  Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) override { return MapMemory(bytes); }
   Result<std::unique_ptr<Registration>> Register(MutableBytes) override { return std::make_unique<NoRegistration>(); }
 
  private:

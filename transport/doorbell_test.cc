@@ -1,5 +1,5 @@
 // The race between an owner that goes to sleep and a publisher that rings, in every order of their steps.
-#include "transport/inproc/doorbell.h"
+#include "transport/doorbell.h"
 
 #include <doctest/doctest.h>
 

@@ -1,10 +1,10 @@
-// How a publisher wakes a sleeping owner: a state word and an eventfd that is touched only when somebody sleeps.
+// How a publisher wakes a sleeping owner: a state word, and an eventfd that is touched only while the owner sleeps.
 //
 // No wake-up is lost (Dekker's argument). The owner stores "armed" and then loads what might have been published; a
 // publisher stores what it publishes and then loads the state. All four are sequentially consistent, so in their single
 // total order either the publisher's store precedes the owner's load, and the owner sees it and does not sleep; or the
-// owner's load, and with it its store of "armed", precedes the publisher's load, and the publisher rings. (Not fences,
-// which would do as well, because the thread sanitizer understands only operations.)
+// owner's load, and with it its store of "armed", precedes the publisher's load, and the publisher rings. Fences would
+// serve as well, but the thread sanitizer understands only operations.
 //
 // Each ring is exactly one post of the signal, and the Disarm after it exactly one take, so no stale signal is left.
 //
@@ -22,7 +22,7 @@ namespace rondo {
 
 enum class DoorbellState : std::uint8_t { kAwake, kArmed, kRung };
 
-// Signal: Post() from a publisher, Take() waits for one Post, which is done or on its way.
+// Signal: a publisher calls Post(); Take() waits for one Post, which has happened or is about to.
 template <typename AtomicState, typename Signal>
 class BasicDoorbell {
  public:
@@ -31,8 +31,8 @@ class BasicDoorbell {
 
   // ---- the owner: one thread at a time ----
 
-  // Announces a sleeper. True if the bell was rung since the last Disarm, so that sleeping is pointless. Afterwards the
-  // owner looks at everything that is published once more (memory_order_seq_cst), and may sleep if there is nothing.
+  // Announces a sleeper. True if the bell was rung since the last Disarm, so that sleeping is pointless. After false
+  // the owner loads everything that is published once more (memory_order_seq_cst), and may sleep if nothing is new.
   bool Arm() {
     DoorbellState expected = DoorbellState::kAwake;
     state_.compare_exchange_strong(expected, DoorbellState::kArmed, std::memory_order_seq_cst);
@@ -52,7 +52,7 @@ class BasicDoorbell {
 
   // ---- any thread ----
 
-  // REQUIRES: what the owner is to see was stored before with memory_order_seq_cst.
+  // REQUIRES: everything that the owner must see was stored before with memory_order_seq_cst.
   void Ring() {
     if (state_.load(std::memory_order_seq_cst) == DoorbellState::kArmed) [[unlikely]]
       RingSleeper();
@@ -83,13 +83,14 @@ class EventFd {
 
   // REQUIRES: open.
   void Post();
-  void Take();  // blocks until there was a Post: for the few instructions that it is on its way
+  void Take();  // blocks until a Post has happened, which takes a few instructions
 
  private:
   int fd_ = -1;
 };
 
-// Open its signal before the first Arm. To close it, Disarm first: afterwards no publisher is on its way to it.
+// The owner opens the signal before the first Arm, and disarms before it closes the signal: after Disarm no publisher
+// is about to post.
 using Doorbell = BasicDoorbell<std::atomic<DoorbellState>, EventFd>;
 
 }  // namespace rondo

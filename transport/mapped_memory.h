@@ -1,4 +1,4 @@
-// Transport::Allocate for transports that need nothing of memory but that it is there.
+// Transport::Allocate for transports that move bytes of any memory.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace rondo {
 
-// Page-aligned, zeroed. Zero bytes gives an empty one. kOutOfMemory names the bytes.
+// Page-aligned, zeroed. Zero bytes give an empty memory. kOutOfMemory names the bytes.
 Result<std::unique_ptr<Memory>> MapMemory(std::size_t bytes);
 
 }  // namespace rondo

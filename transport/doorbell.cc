@@ -1,4 +1,4 @@
-#include "transport/inproc/doorbell.h"
+#include "transport/doorbell.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "transport/inproc/mapped_memory.h"
+#include "transport/mapped_memory.h"
 
 #include <sys/mman.h>
 
