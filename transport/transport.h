@@ -90,9 +90,9 @@ class Endpoint {
 
   // ---- the owner's part: one thread at a time ----
 
-  // The lane `index` to `peer`, made when first asked for and then the same one again; it may still be connecting. Both
-  // ends open it, in any order; bytes wait in the wire until the other end has. kResource: a limit of the system or the
-  // transport would be passed (nothing was made).
+  // The lane `index` (transport/lane_index.h) to `peer`, made when first asked for and then the same one again; it may
+  // still be connecting. Both ends open it, in any order; bytes wait in the wire until the other end has. kResource: a
+  // limit of the system or the transport would be passed (nothing was made).
   virtual Result<Lane*> Open(Rank peer, std::uint32_t index) = 0;
 
   // Whether it makes sense to ask for a board (transport/board.h); the same on all ranks.

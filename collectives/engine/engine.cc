@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "collectives/engine/peek_header.h"
 #include "collectives/engine/slices.h"
-#include "transport/rail.h"
+#include "transport/lane_index.h"
 
 namespace rondo {
 namespace {

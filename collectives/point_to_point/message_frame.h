@@ -13,7 +13,7 @@
 #include "base/bytes.h"
 #include "base/dtype.h"
 #include "collectives/point_to_point/message.h"
-#include "transport/rail.h"
+#include "transport/lane_index.h"
 
 namespace rondo {
 

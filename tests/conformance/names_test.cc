@@ -8,6 +8,7 @@
 
 #include "tests/conformance/traffic.h"
 #include "tests/conformance/world.h"
+#include "transport/lane_index.h"
 
 namespace rondo::conformance {
 namespace names_test {
@@ -44,15 +45,17 @@ TEST_CASE("a lane is the same lane at every Open, and its index says which one i
     CAPTURE(fixture.name);
     World world = World::Everybody(fixture, 2);
     const std::uint32_t lanes = 32;
+    const std::uint32_t apart = (kMaxLanesPerPeer - 1) / (lanes - 1);
+    static_assert((lanes - 1) * apart == kMaxLanesPerPeer - 1, "the last lane has the highest index");
     std::vector<Introduction> all;
     for (std::uint32_t i = 0; i < lanes; ++i) {
       // Opened in opposite orders; indices need not be dense.
-      const std::uint32_t index = i * 7;
-      const std::uint32_t other = (lanes - 1 - i) * 7;
+      const std::uint32_t index = i * apart;
+      const std::uint32_t other = (lanes - 1 - i) * apart;
       all.push_back({&world.lane(0, 1, index), Name(0, 1, 1, 0, index), Name(1, 0, 1, 0, index), ""});
       all.push_back({&world.lane(1, 0, other), Name(1, 0, 1, 0, other), Name(0, 1, 1, 0, other), ""});
     }
-    for (std::uint32_t i = 0; i < lanes; ++i) CHECK(&world.lane(0, 1, i * 7) == all[2 * i].lane);
+    for (std::uint32_t i = 0; i < lanes; ++i) CHECK(&world.lane(0, 1, i * apart) == all[2 * i].lane);
     IntroduceAll(world, all);
     // One control connection for all of them.
     CHECK(world.endpoint(0).ControlPeers() == std::vector<Rank>{1});

@@ -14,7 +14,7 @@
 #include "tests/engine/modes.h"
 #include "tests/engine/world.h"
 #include "tests/support/sanitized.h"
-#include "transport/rail.h"
+#include "transport/lane_index.h"
 
 namespace rondo {
 namespace rails_test {
@@ -193,7 +193,7 @@ TEST_CASE("lane indices and rails go both ways, and messages and unknown lanes a
     CHECK(RailOfLane(LaneOfRail(rail)) == rail);
   }
   CHECK(RailOfLane(kMessageLaneIndex) == 0);
-  CHECK(RailOfLane(1023) == 0);
+  CHECK(RailOfLane(kSharedSegmentLaneIndex) == 0);
 }
 
 }  // namespace rails_test

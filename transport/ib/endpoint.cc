@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/descriptors.h"
-#include "transport/rail.h"
+#include "transport/lane_index.h"
 
 namespace rondo::ib {
 namespace {

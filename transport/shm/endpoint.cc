@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/descriptors.h"
+#include "transport/lane_index.h"
 #include "transport/shm/meeting.h"
 
 namespace rondo::shm {
@@ -19,8 +20,6 @@ namespace {
 
 // Of calls that no lane has asked for: more than a peer that keeps to the rules leaves behind.
 constexpr std::size_t kMaxCalls = 1024;
-// Of the base endpoint, between rank 0 and each; lanes are numbered from 0, so nobody else opens the last of TCP's.
-constexpr std::uint32_t kBoardLane = 1023;
 
 bool Watch(int poll_set, int fd) {
   epoll_event event{};
@@ -114,7 +113,7 @@ Result<Board*> ShmEndpoint::OpenBoard() {
   const auto world = static_cast<int>(set_up_.peers.size());
   std::vector<Lane*> lanes(config.rank == 0 ? static_cast<std::size_t>(world) : 1);
   for (Rank r = config.rank == 0 ? 1 : 0; r < (config.rank == 0 ? world : 1); ++r) {
-    RONDO_ASSIGN(lanes[static_cast<std::size_t>(r)], base_->Open(r, kBoardLane));
+    RONDO_ASSIGN(lanes[static_cast<std::size_t>(r)], base_->Open(r, kSharedSegmentLaneIndex));
   }
   board_.emplace(BoardContext{
       .rank = config.rank,

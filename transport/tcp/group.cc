@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "transport/rail.h"
+#include "transport/lane_index.h"
 #include "transport/tcp/tls_lane.h"
 
 namespace rondo::tcp {

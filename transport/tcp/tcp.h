@@ -25,6 +25,7 @@
 #include "base/ports.h"
 #include "base/result.h"
 #include "base/tls.h"
+#include "transport/lane_index.h"
 #include "transport/transport.h"
 
 namespace rondo {
@@ -82,7 +83,7 @@ struct TcpOptions {
   // Limits, each with what happens beyond it.
   std::size_t max_pending_handshakes = 64;               // the oldest silent connection is dropped
   std::size_t max_held_connections = 256;                // the caller is told to try again
-  std::uint32_t max_lanes_per_peer = 1024;               // lane indices stay below it; Open gives kResource
+  std::uint32_t max_lanes_per_peer = kMaxLanesPerPeer;   // lane indices stay below it; Open gives kResource
   int listen_backlog = 1024;                             // the kernel makes callers wait
   Duration handshake_timeout = std::chrono::seconds(5);  // for a hello to come, or a first reply
   Duration held_timeout = std::chrono::seconds(60);      // for the endpoint of a held connection to open

@@ -1,0 +1,33 @@
+// Which of an endpoint's lanes (Endpoint::Open) carries what. Both ends of a lane name it by its index.
+//
+//   0                                    collectives on the endpoint's first rail
+//   kMessageLaneIndex                    sends and receives, on the first rail too
+//   LaneOfRail(1 .. kMostRails - 1)      collectives on the further rails (transport/rail.h)
+//   kSharedSegmentLaneIndex              the set-up of the memory that the ranks of one host share (transport/board.h);
+//                                        a lane of the transport that transport/shm upgrades, and of no other
+//
+// Thread rule: functions are pure.
+#pragma once
+
+#include <cstdint>
+
+#include "transport/rail.h"
+
+namespace rondo {
+
+// Every transport opens any index below this limit, and may refuse the others.
+inline constexpr std::uint32_t kMaxLanesPerPeer = 1024;
+
+inline constexpr std::uint32_t kMessageLaneIndex = 1;
+
+// The lane of collectives on the rail that is `rail` behind the endpoint's first. REQUIRES: rail < kMostRails.
+constexpr std::uint32_t LaneOfRail(std::uint32_t rail) { return rail == 0 ? 0 : kMessageLaneIndex + rail; }
+// The inverse; 0 for every lane that LaneOfRail does not return.
+constexpr std::uint32_t RailOfLane(std::uint32_t index) {
+  return index <= kMessageLaneIndex || index >= LaneOfRail(kMostRails) ? 0 : index - kMessageLaneIndex;
+}
+
+inline constexpr std::uint32_t kSharedSegmentLaneIndex = kMaxLanesPerPeer - 1;
+static_assert(kSharedSegmentLaneIndex > LaneOfRail(kMostRails - 1), "each purpose needs a lane of its own");
+
+}  // namespace rondo
