@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <filesystem>
@@ -81,7 +82,7 @@ class IbTransport final : public Transport, public DeviceRegistrar {
 
   Result<std::unique_ptr<Endpoint>> OpenEndpoint(const EndpointConfig& config) override {
     EndpointSetUp set_up{.config = config,
-                         .peers = {},
+                         .by_rdma = {},
                          .devices = devices_,
                          .ring_bytes = options_.ring_bytes,
                          .registered = registered_,
@@ -89,23 +90,23 @@ class IbTransport final : public Transport, public DeviceRegistrar {
                          .may_be_plain = options_.may_fall_back,
                          .logger = options_.logger};
     EndpointConfig of_base = config;
+    std::vector<IbAddress> peers;
     for (std::size_t rank = 0; rank < config.addresses.size(); ++rank) {
       auto address = DecodeIbAddress(config.addresses[rank]);
       if (!address)
         return Fail(ErrorCode::kInvalidArgument, "rank {}: {} (it has another transport)", rank,
                     address.error().message());
       of_base.addresses[rank] = address->base;
-      set_up.peers.push_back(std::move(*address));
+      peers.push_back(std::move(*address));
     }
-    bool uses_rdma = false;
-    const IbAddress& own = set_up.peers[static_cast<std::size_t>(config.rank)];
-    for (std::size_t rank = 0; rank < set_up.peers.size(); ++rank) {
-      if (!options_.may_fall_back && set_up.peers[rank].port.empty())
+    const auto own = static_cast<std::size_t>(config.rank);
+    for (std::size_t rank = 0; rank < peers.size(); ++rank) {
+      if (!options_.may_fall_back && peers[rank].port.empty())
         return Fail(ErrorCode::kUnsupported, "rank {} has no RDMA port, and nothing else is allowed", rank);
-      uses_rdma = uses_rdma || (rank != static_cast<std::size_t>(config.rank) && MayUseRdma(own, set_up.peers[rank]));
+      set_up.by_rdma.push_back(rank != own && MayUseRdma(peers[own], peers[rank]));
     }
     RONDO_ASSIGN(auto base, base_->OpenEndpoint(of_base));
-    if (!uses_rdma) return base;
+    if (std::find(set_up.by_rdma.begin(), set_up.by_rdma.end(), true) == set_up.by_rdma.end()) return base;
     return IbEndpoint::Create(std::move(set_up), std::move(base));
   }
 

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/out_of_memory.h"
 
 namespace rondo::ib {
 namespace {
@@ -22,23 +21,11 @@ constexpr std::string_view kOfDevice =
 
 }  // namespace
 
-IbLane::IbLane(LaneContext context, Lane& base, std::uint32_t index)
-    : context_(std::move(context)), base_(base), index_(index), registered_(context_.registered) {}
+IbLane::IbLane(LaneContext context, Lane& base, Rank self, std::uint32_t index)
+    : UpgradedLane(base, self, index), context_(std::move(context)), registered_(context_.registered) {}
 
-const Error* IbLane::failure() const {
-  if (state_ != LaneState::kFailed) return nullptr;
-  return failure_ ? &*failure_ : base_.failure();
-}
-
-void IbLane::FailWith(ErrorCode code, const std::string& message, bool peer) {
-  if (state_ == LaneState::kFailed) return;
-  ErrorDetails details;
-  details.code = code;
-  details.message = fmt::format("lane {} with rank {}: {}", index_, base_.peer(), message);
-  details.rank = context_.self;
-  details.culprit = peer ? base_.peer() : context_.self;
-  failure_.emplace(std::move(details));
-  state_ = LaneState::kFailed;
+void IbLane::FailFor(const Broken& broken, const std::string& words) {
+  FailWith(broken.code, words, broken.peer ? peer() : self_);
 }
 
 std::string IbLane::Describe() const {
@@ -69,15 +56,16 @@ void IbLane::Agree() {
   if (phase_ == Phase::kBase) {
     if (base_.state() == LaneState::kConnecting) return;
     phase_ = Phase::kHearing;
-    if (is_caller()) Offer();
+    if (is_initiator()) Offer();
   }
   while (state_ != LaneState::kFailed && (phase_ == Phase::kTelling || phase_ == Phase::kHearing)) {
     if (phase_ == Phase::kTelling) {
-      if (!SendMessage()) return;
+      if (!Push(out_)) return;
       OnTold();
     } else {
-      if (!ReadMessage()) return;
-      OnHeard();
+      const std::optional<PathMessageBytes> heard = Next(in_);
+      if (!heard) return;
+      OnHeard(*heard);
     }
   }
 }
@@ -108,29 +96,11 @@ void IbLane::Say(PathWord word) {
     message.end = stream_->end();
     message.landing = stream_->landing();
   }
-  Encode(message, out_);
+  PathMessageBytes bytes{};
+  Encode(message, bytes);
+  out_.Start(bytes);
   said_ = word;
-  out_sent_ = 0;
   phase_ = Phase::kTelling;
-}
-
-bool IbLane::SendMessage() {
-  while (out_sent_ < out_.size()) {
-    const Bytes rest = Bytes(out_).subspan(out_sent_);
-    const std::size_t sent = base_.Write(std::span(&rest, 1));
-    if (sent == 0) return false;
-    out_sent_ += sent;
-  }
-  agreed_out_ += out_.size();
-  return true;
-}
-
-bool IbLane::ReadMessage() {
-  in_read_ += base_.ReadInto(MutableBytes(in_).subspan(in_read_));
-  if (in_read_ < in_.size()) return false;
-  in_read_ = 0;
-  agreed_in_ += in_.size();
-  return true;
 }
 
 void IbLane::OnTold() {
@@ -146,27 +116,27 @@ void IbLane::OnTold() {
   }
 }
 
-void IbLane::OnHeard() {
-  const auto message = Decode(in_);
-  if (!message) return FailWith(message.error().code(), message.error().message(), true);
+void IbLane::OnHeard(const PathMessageBytes& bytes) {
+  const auto message = Decode(bytes);
+  if (!message) return FailWith(message.error().code(), message.error().message());
   if (message->word == PathWord::kBroken) return OnHeardBroken(*message);
-  if (message->word == PathWord::kPlain && due_ == PathWord::kOffer && !is_caller()) {
+  if (message->word == PathWord::kPlain && due_ == PathWord::kOffer && !is_initiator()) {
     broken_.why = fmt::format("rank {}: {}", base_.peer(), message->why);
     return GoPlain();
   }
   // What it said before it heard that this end is broken.
   if (due_ == PathWord::kBroken && message->word != PathWord::kPlain) return;
   if (phase_ == Phase::kRdma || message->word != due_)
-    return FailWith(ErrorCode::kProtocol, "a connection by RDMA was agreed on out of order", true);
+    return FailWith(ErrorCode::kProtocol, "a connection by RDMA was agreed on out of order");
   if (due_ == PathWord::kReady) return OnConnected();
   if (const Status connected = OnHeardEnd(*message); !connected)
     return GiveUp({.code = connected.error().code(), .why = connected.error().message(), .peer = false});
-  Say(is_caller() ? PathWord::kReady : PathWord::kAnswer);
+  Say(is_initiator() ? PathWord::kReady : PathWord::kAnswer);
 }
 
 // The other end: ours is made if it is not, and connected to it.
 Status IbLane::OnHeardEnd(const PathMessage& message) {
-  if (!is_caller()) RONDO_TRY(MakeEnd());
+  if (!is_initiator()) RONDO_TRY(MakeEnd());
   return stream_->Connect(message.end, message.landing);
 }
 
@@ -204,23 +174,21 @@ void IbLane::OnHeardBroken(const PathMessage& message) {
 void IbLane::AgreeAnew() {
   if (stream_ != nullptr) {
     if (const Status resumed = stream_->Resume(*peer_progress_); !resumed)
-      return FailWith(resumed.error().code(), resumed.error().message(), true);
+      return FailWith(resumed.error().code(), resumed.error().message());
   }
   peer_progress_.reset();
   due_ = PathWord::kOffer;
   phase_ = Phase::kHearing;
-  if (!is_caller()) return;
+  if (!is_initiator()) return;
   if (attempt_ < std::max(context_.ports.size(), peer_ports_)) return Offer();
   Say(PathWord::kPlain);
 }
 
 void IbLane::GoPlain() {
   if (!context_.may_be_plain)
-    return FailWith(broken_.code,
-                    streams_ ? broken_.why : fmt::format("no RDMA, and nothing else is allowed: {}", broken_.why),
-                    broken_.peer);
-  if (streams_ && stream_->lends_of_device())
-    return FailWith(broken_.code, fmt::format("{}; {}", broken_.why, kOfDevice), broken_.peer);
+    return FailFor(broken_,
+                   streams_ ? broken_.why : fmt::format("no RDMA, and nothing else is allowed: {}", broken_.why));
+  if (streams_ && stream_->lends_of_device()) return FailFor(broken_, fmt::format("{}; {}", broken_.why, kOfDevice));
   if (streams_) {
     phase_ = Phase::kCarried;
     Log(context_.logger, LogLevel::kWarning, "lane {} with {} goes on without RDMA", index_,
@@ -251,23 +219,23 @@ void IbLane::Look(TimePoint now) {
     case Phase::kHearing:
       if (base == LaneState::kFailed) state_ = LaneState::kFailed;
       if (base == LaneState::kEnded)
-        FailWith(ErrorCode::kConnectionReset,
-                 attempt_ == 0 ? "the other side left before RDMA was agreed on"
-                               : fmt::format("the other side left, after {}", broken_.why),
-                 true);
+        FailWith(ErrorCode::kConnectionReset, attempt_ == 0
+                                                  ? "the other side left before RDMA was agreed on"
+                                                  : fmt::format("the other side left, after {}", broken_.why));
       return;
     case Phase::kRdma: break;
   }
   stream_->Look();
   if (base_over) AdoptBaseOver(now);
   if (const auto failure = stream_->failure(); failure && !over_) {
+    Broken broken{.code = failure->code, .why = failure->message, .peer = failure->peer};
     if (!failure->mendable || !may_send_ || stream_->end_arrived() || base_over)
-      FailWith(failure->code, failure->message, failure->peer);
+      FailFor(broken, broken.why);
     else
-      GiveUp({.code = failure->code, .why = failure->message, .peer = failure->peer});
+      GiveUp(std::move(broken));
   } else if (!base_over && now >= look_at_base_) {
     look_at_base_ = now + kLookAtBase;
-    if (ReadMessage()) OnHeard();
+    if (const std::optional<PathMessageBytes> heard = Next(in_)) OnHeard(*heard);
   }
   if (phase_ == Phase::kRdma) return LookForEnd();
   Agree();
@@ -289,7 +257,7 @@ std::size_t IbLane::Write(std::span<const Bytes> pieces) {
   if (!may_send_ || state_ == LaneState::kFailed) return 0;
   if (is_plain() && registered_.any_of_device() &&
       std::any_of(pieces.begin(), pieces.end(), [&](Bytes piece) { return registered_.IsOfDevice(piece); })) {
-    FailWith(ErrorCode::kUnsupported, fmt::format("no RDMA: {}; {}", broken_.why, kOfDevice), false);
+    FailWith(ErrorCode::kUnsupported, fmt::format("no RDMA: {}; {}", broken_.why, kOfDevice), self_);
     return 0;
   }
   if (phase_ == Phase::kPlain) return base_.Write(pieces);
@@ -298,11 +266,11 @@ std::size_t IbLane::Write(std::span<const Bytes> pieces) {
 
 std::uint64_t IbLane::accepted() const {
   if (streams_) return stream_->accepted();
-  return phase_ == Phase::kPlain ? base_.accepted() - agreed_out_ : 0;
+  return phase_ == Phase::kPlain ? PlainAccepted() : 0;
 }
 
 std::uint64_t IbLane::released() const {
-  if (phase_ == Phase::kPlain) return std::max(base_.released(), agreed_out_) - agreed_out_;
+  if (phase_ == Phase::kPlain) return PlainReleased();
   return streams_ ? stream_->released() : 0;
 }
 
@@ -350,18 +318,12 @@ bool IbLane::end_arrived() const {
 
 std::uint64_t IbLane::consumed() const {
   if (streams_) return stream_->consumed();
-  return phase_ == Phase::kPlain ? base_.consumed() - agreed_in_ : 0;
+  return phase_ == Phase::kPlain ? PlainConsumed() : 0;
 }
 
 void IbLane::Revoke() {
-  revoked_ = true;
-  may_send_ = false;
   if (stream_ != nullptr) stream_->Abandon();
-  if (!IfMemoryAllows([&] { FailWith(ErrorCode::kClosed, "it was given up", false); })) {
-    failure_ = Error::MemoryRanOut();
-    state_ = LaneState::kFailed;
-  }
-  base_.Revoke();
+  UpgradedLane::Revoke();
 }
 
 // ---- sleeping ----

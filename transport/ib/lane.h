@@ -1,8 +1,8 @@
-// A lane by RDMA: a reliable connection (stream.h) beside a lane of the base transport.
+// A lane by RDMA: a reliable connection (stream.h) beside a lane of the base transport (transport/upgrade/lane.h).
 //
 // How it comes to be. The base lane is made first, as between any two ranks. Over it the two agree with path messages
-// (path_message.h): the caller, which is the higher rank, offers its end; the called connects to it and answers with
-// its own; the caller connects and says that it is ready.
+// (path_message.h): the initiator, which is the higher rank, offers its end; the other connects to it and answers with
+// its own; the initiator connects and says that it is ready.
 //
 // What if it fails, on the way or any time later: whoever sees it gives its end up and says "broken", with how far the
 // stream has come; the other does and says the same. Then they agree anew, the k-th time over the k-th port of each
@@ -22,15 +22,14 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "transport/ib/path_message.h"
 #include "transport/ib/stream.h"
-#include "transport/lane.h"
 #include "transport/transport.h"
+#include "transport/upgrade/lane.h"
 
 namespace rondo::ib {
 
@@ -43,7 +42,6 @@ struct LanePort {
 
 // What a lane needs of its endpoint.
 struct LaneContext {
-  Rank self = kNoRank;
   std::vector<LanePort> ports;  // in the order in which they are tried; one at least. Channels outlive the lane
   std::size_t ring_bytes = 0;   // of the stream
   std::shared_ptr<const Registrations> registered;
@@ -53,15 +51,9 @@ struct LaneContext {
   std::shared_ptr<const RankFrame> frame = nullptr;  // for the log
 };
 
-class IbLane final : public Lane {
+class IbLane final : public UpgradedLane {
  public:
-  // `base` outlives the lane, and is nobody else's to use.
-  IbLane(LaneContext context, Lane& base, std::uint32_t index);
-
-  Rank peer() const override { return base_.peer(); }
-  std::uint32_t index() const { return index_; }
-  LaneState state() const override { return state_; }
-  const Error* failure() const override;
+  IbLane(LaneContext context, Lane& base, Rank self, std::uint32_t index);
 
   std::size_t Write(std::span<const Bytes> pieces) override;
   std::uint64_t accepted() const override;
@@ -79,15 +71,12 @@ class IbLane final : public Lane {
 
   // ---- for the endpoint ----
 
-  // Goes on with agreeing, or looks how both lanes stand. A change of state shows only after this.
   void Poll(TimePoint now);
   // True: do not sleep. Else the channel, or the base lane, will tell.
   bool Arm();
   void ShutDown();
   // Whether no bytes go by RDMA any more.
   bool is_plain() const { return phase_ == Phase::kPlain || phase_ == Phase::kCarried; }
-  // Whether Describe says something new since this was last asked.
-  bool TakeChanged() { return std::exchange(changed_, false); }
   // "ib mlx5_0:1 RoCE v2 10.0.0.1, MTU 4096", or why not.
   std::string Describe() const;
   // The port in use; nothing while there is none.
@@ -109,15 +98,12 @@ class IbLane final : public Lane {
     bool peer = false;  // it, or the way to it, is to blame
   };
 
-  bool is_caller() const { return context_.self > base_.peer(); }
   const LanePort& port() const { return context_.ports[attempt_ % context_.ports.size()]; }
   void Agree();
   void Offer();
   void Say(PathWord word);
-  bool SendMessage();
-  bool ReadMessage();
   void OnTold();
-  void OnHeard();
+  void OnHeard(const PathMessageBytes& bytes);
   void OnHeardBroken(const PathMessage& message);
   Status OnHeardEnd(const PathMessage& message);
   Status MakeEnd();
@@ -128,32 +114,22 @@ class IbLane final : public Lane {
   void Look(TimePoint now);
   void AdoptBaseOver(TimePoint now);
   void LookForEnd();
-  void FailWith(ErrorCode code, const std::string& message, bool peer);
+  // The lane fails for the reason of `broken`, put into `words`.
+  void FailFor(const Broken& broken, const std::string& words);
 
   const LaneContext context_;
-  Lane& base_;
-  const std::uint32_t index_;
   Phase phase_ = Phase::kBase;
-  LaneState state_ = LaneState::kConnecting;
-  std::optional<Error> failure_;
-  bool may_send_ = true;
-  bool revoked_ = false;
-  bool changed_ = false;
 
   // Agreeing.
-  PathMessageBytes out_{};
-  PathMessageBytes in_{};
+  MessageSender<PathMessageBytes> out_;
+  MessageReader<PathMessageBytes> in_;
   PathWord said_ = PathWord::kPlain;
   PathWord due_ = PathWord::kOffer;
-  std::size_t out_sent_ = 0;
-  std::size_t in_read_ = 0;
   std::size_t attempt_ = 0;
   std::size_t peer_ports_ = 0;             // as far as told
   Broken broken_;                          // of the attempt before
   std::optional<Progress> peer_progress_;  // since it is broken here
   TimePoint look_at_base_{};
-  std::uint64_t agreed_out_ = 0;  // bytes of agreement on the base lane
-  std::uint64_t agreed_in_ = 0;
 
   std::unique_ptr<Stream> stream_;
   bool streams_ = false;  // bytes have moved by it, or may have

@@ -17,11 +17,11 @@
 namespace rondo::ib {
 
 enum class PathWord : std::uint8_t {
-  kOffer = 1,   // the caller: my end
-  kAnswer = 2,  // the called: my end, and it is connected to yours
-  kReady = 3,   // the caller: mine is connected to yours
-  kPlain = 4,   // the caller, instead of kOffer: the base lane is to carry the bytes, and why
-  kBroken = 5,  // either, at any time: my end is no more, and why; answered by the same, then the caller speaks
+  kOffer = 1,   // the initiator: my end
+  kAnswer = 2,  // the other: my end, and it is connected to yours
+  kReady = 3,   // the initiator: mine is connected to yours
+  kPlain = 4,   // the initiator, instead of kOffer: the base lane is to carry the bytes, and why
+  kBroken = 5,  // either, at any time: my end is no more, and why; answered by the same, then the initiator speaks
 };
 
 // Where one end lets the other write (stream.h).

@@ -69,7 +69,7 @@ void ShmBoard::GoAsOther() {
   if (phase_ == Phase::kCalling) {
     const Result<bool> called = CallRoot();
     if (called && !*called) return;
-    talk.out.Say(called ? Word::Of(WordKind::kCalled) : Word::Of(WordKind::kCannot, called.error().message()));
+    talk.out.Start(called ? Word::Of(WordKind::kCalled) : Word::Of(WordKind::kCannot, called.error().message()));
     phase_ = Phase::kCalled;
     context_.step("board called");
   }
@@ -80,7 +80,7 @@ void ShmBoard::GoAsOther() {
   if (phase_ == Phase::kMade && heard->kind == WordKind::kReady) return Settle({});
   if (phase_ == Phase::kMade || heard->kind != WordKind::kMade) return Breach(0, "it said something else than was due");
   const Status taken = TakeMemory();
-  talk.out.Say(taken ? Word::Of(WordKind::kMapped) : Word::Of(WordKind::kCannot, taken.error().message()));
+  talk.out.Start(taken ? Word::Of(WordKind::kMapped) : Word::Of(WordKind::kCannot, taken.error().message()));
   phase_ = Phase::kMade;
   context_.step("board mapped");
   talk.out.Push(lane);
@@ -141,7 +141,7 @@ bool ShmBoard::Hear(std::size_t from, WordKind due) {
 }
 
 void ShmBoard::Say(std::size_t to, WordKind kind) {
-  talks_[to].out.Say(Word::Of(kind, why_));
+  talks_[to].out.Start(Word::Of(kind, why_));
   talks_[to].out.Push(*context_.lanes[to]);
 }
 

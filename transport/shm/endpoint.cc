@@ -21,12 +21,6 @@ namespace {
 // Of calls that no lane has asked for: more than a peer that keeps to the rules leaves behind.
 constexpr std::size_t kMaxCalls = 1024;
 
-bool Watch(int poll_set, int fd) {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  return epoll_ctl(poll_set, EPOLL_CTL_ADD, fd, &event) == 0;
-}
-
 bool DrawNonce(Nonce& nonce) { return getrandom(nonce.data(), nonce.size(), 0) == static_cast<ssize_t>(nonce.size()); }
 
 }  // namespace
@@ -39,7 +33,8 @@ Result<std::unique_ptr<Endpoint>> ShmEndpoint::Create(EndpointSetUp set_up, std:
                                                       Fd listener) {
   Fd signal(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   Fd poll_set(epoll_create1(EPOLL_CLOEXEC));
-  if (!signal || !poll_set || !Watch(poll_set.get(), signal.get()) || !Watch(poll_set.get(), base->wait_fd()))
+  if (!signal || !poll_set || !AddToPollSet(poll_set.get(), signal.get()) ||
+      !AddToPollSet(poll_set.get(), base->wait_fd()))
     return Fail(ErrorCode::kResource, "no descriptors for the wake-up of an endpoint in shared memory: {}",
                 SystemWords(errno));
   return std::make_unique<ShmEndpoint>(std::move(set_up), std::move(base), std::move(listener), std::move(signal),
@@ -47,36 +42,23 @@ Result<std::unique_ptr<Endpoint>> ShmEndpoint::Create(EndpointSetUp set_up, std:
 }
 
 ShmEndpoint::ShmEndpoint(EndpointSetUp set_up, std::unique_ptr<Endpoint> base, Fd listener, Fd signal, Fd poll_set)
-    : set_up_(std::move(set_up)),
-      base_(std::move(base)),
+    : UpgradedEndpoint("shm", std::move(base), std::move(poll_set), set_up.here),
+      set_up_(std::move(set_up)),
       listener_(std::move(listener)),
-      signal_(std::move(signal)),
-      poll_set_(std::move(poll_set)) {}
+      signal_(std::move(signal)) {}
 
-bool ShmEndpoint::IsHere(Rank peer) const {
-  const auto rank = static_cast<std::size_t>(peer);
-  if (peer < 0 || rank >= set_up_.peers.size() || peer == set_up_.config.rank) return false;
-  return SameHost(set_up_.peers[rank], set_up_.peers[static_cast<std::size_t>(set_up_.config.rank)]);
-}
-
-Result<Lane*> ShmEndpoint::Open(Rank peer, std::uint32_t index) {
-  if (!IsHere(peer)) return base_->Open(peer, index);
-  if (const auto found = by_name_.find({peer, index}); found != by_name_.end()) return found->second;
-  RONDO_ASSIGN(Lane * base, base_->Open(peer, index));
-  const EndpointConfig& config = set_up_.config;
+std::unique_ptr<ShmLane> ShmEndpoint::MakeLane(Lane& base, std::uint32_t index) {
   LaneContext context{
-      .self = config.rank,
       .ring_bytes = set_up_.ring_bytes,
       .signal = signal_.get(),
-      .peer_socket = SocketOf(peer),
+      .peer_socket = SocketOf(base.peer()),
       .find_call = [this](const CallMessage& message) { return FindCall(message); },
       .draw_nonce = DrawNonce,
       .step = [this](std::string_view step) { Step(step); },
   };
-  lanes_.push_back(std::make_unique<ShmLane>(std::move(context), *base, index));
-  by_name_[{peer, index}] = lanes_.back().get();
-  lanes_.back()->Poll();
-  return lanes_.back().get();
+  auto lane = std::make_unique<ShmLane>(std::move(context), base, set_up_.config.rank, index);
+  lane->Poll({});
+  return lane;
 }
 
 std::optional<Call> ShmEndpoint::FindCall(const CallMessage& message) {
@@ -102,7 +84,7 @@ bool ShmEndpoint::MayHaveBoard() const {
   const auto world = static_cast<int>(set_up_.peers.size());
   if (world < 2 || world > kMaxBoardRanks) return false;
   for (Rank r = 0; r < world; ++r)
-    if (r != set_up_.config.rank && !IsHere(r)) return false;
+    if (r != set_up_.config.rank && !IsUpgraded(r)) return false;
   return true;
 }
 
@@ -113,7 +95,7 @@ Result<Board*> ShmEndpoint::OpenBoard() {
   const auto world = static_cast<int>(set_up_.peers.size());
   std::vector<Lane*> lanes(config.rank == 0 ? static_cast<std::size_t>(world) : 1);
   for (Rank r = config.rank == 0 ? 1 : 0; r < (config.rank == 0 ? world : 1); ++r) {
-    RONDO_ASSIGN(lanes[static_cast<std::size_t>(r)], base_->Open(r, kSharedSegmentLaneIndex));
+    RONDO_ASSIGN(lanes[static_cast<std::size_t>(r)], base().Open(r, kSharedSegmentLaneIndex));
   }
   board_.emplace(BoardContext{
       .rank = config.rank,
@@ -156,69 +138,35 @@ void ShmEndpoint::TakeCalls() {
 }
 
 void ShmEndpoint::Poll(TimePoint now) {
-  base_->Poll(now);
-  for (const auto& lane : lanes_) {
-    lane->Poll();
-    if (lane->TakeChanged()) [[unlikely]]
-      Note(*lane);
-  }
+  UpgradedEndpoint::Poll(now);
   if (!board_ || board_->state() != BoardState::kMaking) return;
   board_->Poll();
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex());
   has_board_ = true;
   board_state_ = board_->state();
 }
 
-// How things stand, for whoever asks on another thread.
-void ShmEndpoint::Note(const ShmLane& lane) {
-  const std::lock_guard lock(mutex_);
-  described_[lane.peer()] = lane.Describe();
-  if (lane.is_plain()) plain_.insert(lane.peer());
-}
-
-// Why no wake-up is lost: base lanes have their own argument (the base transport's Arm); a ring's is that of the bell.
-// The signal of a bell that is rung after Arm makes the poll set readable; one that was rung before makes Arm say so.
+// A ring's wake-up is not lost by the argument of its bell: the signal of a bell that is rung after Arm makes the poll
+// set readable, and a bell that was rung before makes Arm say so.
 bool ShmEndpoint::Arm() {
-  bool news = base_->Arm();
-  for (const auto& lane : lanes_) news = lane->Arm() || news;
-  if (board_) news = board_->Arm() || news;
-  return news;
+  const bool news = UpgradedEndpoint::Arm();
+  return (board_ && board_->Arm()) || news;
 }
 
 void ShmEndpoint::Disarm() {
-  base_->Disarm();
-  for (const auto& lane : lanes_) lane->Disarm();
+  UpgradedEndpoint::Disarm();
+  for (const auto& lane : lanes()) lane->Disarm();
   if (board_) board_->Disarm();
   Signal(signal_.get()).Take();
 }
 
-void ShmEndpoint::Revoke() {
-  for (const auto& lane : lanes_) lane->Revoke();
-  base_->Revoke();
+std::string ShmEndpoint::DescribePath(Rank peer) const {
+  std::string path;
+  if (IsUpgraded(peer) && has_board_)
+    path = board_state_ == BoardState::kMaking ? "agreeing on a board" : board_->Describe();
+  if (const auto found = described_.find(peer); found != described_.end())
+    path += (path.empty() ? "" : ", ") + found->second;
+  return path;
 }
-
-void ShmEndpoint::ShutDown() {
-  for (const auto& lane : lanes_) lane->ShutDown();
-  base_->ShutDown();
-}
-
-std::string_view ShmEndpoint::TransportTo(Rank peer) const {
-  const std::lock_guard lock(mutex_);
-  return IsHere(peer) && !plain_.contains(peer) ? "shm" : base_->TransportTo(peer);
-}
-
-std::string ShmEndpoint::DescribePeer(Rank peer) const {
-  std::string how;
-  {
-    const std::lock_guard lock(mutex_);
-    if (IsHere(peer) && has_board_)
-      how = board_state_ == BoardState::kMaking ? "agreeing on a board" : board_->Describe();
-    if (const auto found = described_.find(peer); found != described_.end())
-      how += (how.empty() ? "" : ", ") + found->second;
-  }
-  return how.empty() ? base_->DescribePeer(peer) : fmt::format("{}; beside it {}", how, base_->DescribePeer(peer));
-}
-
-LinkEnd ShmEndpoint::LinkTo(Rank peer) const { return TransportTo(peer) == "shm" ? LinkEnd{} : base_->LinkTo(peer); }
 
 }  // namespace rondo::shm

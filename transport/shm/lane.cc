@@ -7,35 +7,16 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/out_of_memory.h"
 #include "transport/shm/meeting.h"
 
 namespace rondo::shm {
-namespace {
 
-constexpr std::uint64_t kVerdictMagic = 0x746369647265762d;
-
-}  // namespace
-
-// On the base lane, in front of everything else; a line long, so that what follows is as aligned as before.
-struct ShmLane::Verdict {
-  std::uint64_t magic = kVerdictMagic;
-  Kind kind = Kind::kPlain;
-  std::array<std::byte, 7> reserved{};
-  Nonce nonce{};
-};
-
-ShmLane::ShmLane(LaneContext context, Lane& base, std::uint32_t index)
-    : context_(std::move(context)), base_(base), index_(index) {}
-
-const Error* ShmLane::failure() const {
-  if (state_ != LaneState::kFailed) return nullptr;
-  return failure_ ? &*failure_ : base_.failure();
-}
+ShmLane::ShmLane(LaneContext context, Lane& base, Rank self, std::uint32_t index)
+    : UpgradedLane(base, self, index), context_(std::move(context)) {}
 
 // ---- coming to be ----
 
-void ShmLane::Poll() {
+void ShmLane::Poll(TimePoint) {
   if (revoked_ || state_ == LaneState::kFailed) return;
   if (phase_ < Phase::kShared) Agree();
   AdoptBase();
@@ -44,27 +25,27 @@ void ShmLane::Poll() {
 void ShmLane::Agree() {
   if (phase_ == Phase::kBase) {
     if (base_.state() == LaneState::kConnecting) return;
-    phase_ = is_caller() ? Phase::kCalling : Phase::kHearing;
+    phase_ = is_initiator() ? Phase::kCalling : Phase::kHearing;
   }
   if (phase_ == Phase::kCalling && CallPeer()) phase_ = Phase::kTelling;
-  if (phase_ == Phase::kTelling && is_caller() && SendVerdict()) phase_ = Phase::kHearing;
-  if (phase_ == Phase::kHearing && ReadVerdict()) {
-    Verdict theirs;
-    std::memcpy(&theirs, in_.data(), sizeof theirs);
-    if (theirs.magic != kVerdictMagic)
+  if (phase_ == Phase::kTelling && is_initiator() && Push(out_)) phase_ = Phase::kHearing;
+  if (phase_ == Phase::kHearing) {
+    const std::optional<Verdict> theirs = Next(in_);
+    if (!theirs) return;
+    if (theirs->magic != Verdict::kMagic)
       return FailWith(ErrorCode::kProtocol, "something else came where shared memory was to be agreed on");
-    if (is_caller()) {
-      // A called that shares memory by now would never hear that this side does not.
-      if (const Status taken = TakeAnswer(theirs); !taken)
+    if (is_initiator()) {
+      // The other side may share memory by now, and would never learn that this side does not.
+      if (const Status taken = TakeAnswer(*theirs); !taken)
         return FailWith(taken.error().code(), taken.error().message());
       return Settle(0);
     }
-    if (const Status answered = AnswerCall(theirs); !answered) why_plain_ = answered.error().message();
+    if (const Status answered = AnswerCall(*theirs); !answered) why_plain_ = answered.error().message();
     context_.step("lane answered");
-    Say(why_plain_.empty() ? Kind::kShared : Kind::kPlain);
+    Say(why_plain_.empty() ? Verdict::Kind::kShared : Verdict::Kind::kPlain);
     phase_ = Phase::kTelling;
   }
-  if (phase_ == Phase::kTelling && !is_caller() && SendVerdict()) Settle(1);
+  if (phase_ == Phase::kTelling && !is_initiator() && Push(out_)) Settle(1);
 }
 
 bool ShmLane::CallPeer() {
@@ -72,7 +53,7 @@ bool ShmLane::CallPeer() {
   if (left && !connection_) return false;
   if (!left) why_plain_ = left.error().message();
   context_.step("lane called");
-  Say(left ? Kind::kShared : Kind::kPlain);
+  Say(left ? Verdict::Kind::kShared : Verdict::Kind::kPlain);
   return true;
 }
 
@@ -85,19 +66,19 @@ Status ShmLane::LeaveCall() {
   }
   RONDO_ASSIGN(connection_, CallAt(context_.peer_socket));
   if (!connection_) return {};
-  const CallMessage message{.from = context_.self, .index = index_, .nonce = nonce_};
+  const CallMessage message{.from = self_, .index = index_, .nonce = nonce_};
   return SendWith(connection_.get(), std::as_bytes(std::span(&message, 1)), {context_.signal, segment_->fd()});
 }
 
 Status ShmLane::AnswerCall(const Verdict& theirs) {
-  if (theirs.kind != Kind::kShared) return Fail(ErrorCode::kResource, "the other side could not");
+  if (theirs.kind != Verdict::Kind::kShared) return Fail(ErrorCode::kResource, "the other side could not");
   auto call = context_.find_call({.from = base_.peer(), .index = index_, .nonce = theirs.nonce});
   if (!call) return Fail(ErrorCode::kUnreachable, "nothing was left at the abstract socket");
   RONDO_ASSIGN(Segment segment, Segment::Map(std::move(call->segment)));
   if (segment.head().nonce != theirs.nonce) return Fail(ErrorCode::kProtocol, "the segment has another nonce");
   if (!context_.draw_nonce(nonce_)) return Fail(ErrorCode::kResource, "no random bytes");
   segment.head().answer = nonce_;
-  const CallMessage message{.from = context_.self, .index = index_, .nonce = nonce_};
+  const CallMessage message{.from = self_, .index = index_, .nonce = nonce_};
   RONDO_TRY(SendWith(call->connection.get(), std::as_bytes(std::span(&message, 1)), {context_.signal}));
   segment_ = std::move(segment);
   peer_signal_ = std::move(call->signal);
@@ -105,7 +86,7 @@ Status ShmLane::AnswerCall(const Verdict& theirs) {
 }
 
 Status ShmLane::TakeAnswer(const Verdict& theirs) {
-  if (theirs.kind != Kind::kShared) {
+  if (theirs.kind != Verdict::Kind::kShared) {
     if (why_plain_.empty()) why_plain_ = "the other side could not";
     return {};
   }
@@ -118,27 +99,11 @@ Status ShmLane::TakeAnswer(const Verdict& theirs) {
   return {};
 }
 
-void ShmLane::Say(Kind kind) {
+void ShmLane::Say(Verdict::Kind kind) {
   Verdict verdict;
   verdict.kind = kind;
   verdict.nonce = nonce_;
-  std::memcpy(out_.data(), &verdict, sizeof verdict);
-  out_sent_ = 0;
-}
-
-bool ShmLane::SendVerdict() {
-  while (out_sent_ < out_.size()) {
-    const Bytes rest = Bytes(out_).subspan(out_sent_);
-    const std::size_t sent = base_.Write(std::span(&rest, 1));
-    if (sent == 0) return false;
-    out_sent_ += sent;
-  }
-  return true;
-}
-
-bool ShmLane::ReadVerdict() {
-  in_read_ += base_.ReadInto(MutableBytes(in_).subspan(in_read_));
-  return in_read_ == in_.size();
+  out_.Start(verdict);
 }
 
 void ShmLane::Settle(int side) {
@@ -187,17 +152,6 @@ void ShmLane::LookForEnd() {
   if (base_over_ && state_ == LaneState::kOpen && consumer_->Arrived(1) == 0) state_ = LaneState::kEnded;
 }
 
-void ShmLane::FailWith(ErrorCode code, std::string message) {
-  if (state_ == LaneState::kFailed) return;
-  ErrorDetails details;
-  details.code = code;
-  details.message = fmt::format("lane {} with rank {}: {}", index_, base_.peer(), message);
-  details.rank = context_.self;
-  details.culprit = base_.peer();
-  failure_.emplace(std::move(details));
-  state_ = LaneState::kFailed;
-}
-
 std::string ShmLane::Describe() const {
   switch (phase_) {
     case Phase::kShared: return fmt::format("shm, {} KiB each way", segment_->ring_bytes() / 1024);
@@ -243,11 +197,11 @@ std::size_t ShmLane::Write(std::span<const Bytes> pieces) {
 
 std::uint64_t ShmLane::accepted() const {
   if (phase_ == Phase::kShared) return producer_->accepted();
-  return phase_ == Phase::kPlain ? base_.accepted() - kLineBytes : 0;
+  return phase_ == Phase::kPlain ? PlainAccepted() : 0;
 }
 
 std::uint64_t ShmLane::released() const {
-  if (phase_ == Phase::kPlain) return std::max<std::uint64_t>(base_.released(), kLineBytes) - kLineBytes;
+  if (phase_ == Phase::kPlain) return PlainReleased();
   return accepted();  // copied
 }
 
@@ -301,17 +255,7 @@ std::size_t ShmLane::ReadInto(MutableBytes destination) {
 
 std::uint64_t ShmLane::consumed() const {
   if (phase_ == Phase::kShared) return consumer_->consumed();
-  return phase_ == Phase::kPlain ? base_.consumed() - kLineBytes : 0;
-}
-
-void ShmLane::Revoke() {
-  revoked_ = true;
-  may_send_ = false;
-  if (!IfMemoryAllows([&] { FailWith(ErrorCode::kClosed, "it was given up"); })) {
-    failure_ = Error::MemoryRanOut();
-    state_ = LaneState::kFailed;
-  }
-  base_.Revoke();
+  return phase_ == Phase::kPlain ? PlainConsumed() : 0;
 }
 
 // ---- sleeping ----

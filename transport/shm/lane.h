@@ -1,16 +1,17 @@
-// A lane between two processes of one host: two rings in a segment, beside a lane of the base transport.
+// A lane between two processes of one host: two rings in a segment, beside a lane of the base transport
+// (transport/upgrade/lane.h).
 //
 // How it comes to be. The base lane is made first, as between any two ranks. Over it the two agree, with one message of
 // kLineBytes each way, whether they share memory:
-//   1. The higher rank, the caller, makes a segment, calls the other endpoint's abstract socket and leaves there the
+//   1. The higher rank, the initiator, makes a segment, calls the other endpoint's abstract socket and leaves there the
 //      segment's and its own signal's descriptor, and its nonce. Then it says over the base lane: shm, and the nonce.
-//   2. The called takes what was left, maps it and finds the same nonce in it: so it is one memory, and one network
+//   2. The other takes what was left, maps it and finds the same nonce in it: so it is one memory, and one network
 //      namespace. It writes its own nonce there, passes its signal's descriptor back and says: shm, and its nonce.
-//   3. The caller finds that nonce in its segment.
+//   3. The initiator finds that nonce in its segment.
 // Whatever fails on the way, either says "plain" instead, and the base lane carries the bytes; the reason is kept for
 // Describe. What each writes comes before what it says, so nobody waits for anything but the base lane.
 //
-// Afterwards the base lane carries nothing. Its end is the peer's: shut down, or dead.
+// Afterwards the base lane carries nothing.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -20,20 +21,32 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 
+#include "base/clock.h"
 #include "transport/fd.h"
-#include "transport/lane.h"
 #include "transport/shm/bell.h"
 #include "transport/shm/call.h"
 #include "transport/shm/ring.h"
 #include "transport/shm/segment.h"
+#include "transport/upgrade/lane.h"
 
 namespace rondo::shm {
 
+// What one end says over the base lane, in front of the stream: a line, so that the stream is as aligned as before.
+struct Verdict {
+  enum class Kind : std::uint8_t { kShared = 1, kPlain = 2 };
+  static constexpr std::uint64_t kMagic = 0x746369647265762d;
+
+  std::uint64_t magic = kMagic;
+  Kind kind = Kind::kPlain;
+  std::array<std::byte, 7> reserved{};
+  Nonce nonce{};
+  std::array<std::byte, 32> rest_of_line{};
+};
+static_assert(sizeof(Verdict) == kLineBytes);
+
 // What a lane needs of its endpoint.
 struct LaneContext {
-  Rank self = kNoRank;
   std::size_t ring_bytes = 0;
   int signal = -1;                                                   // of the owner's bell, to be passed on
   std::string peer_socket;                                           // the abstract name of the peer's endpoint
@@ -42,14 +55,9 @@ struct LaneContext {
   std::function<void(std::string_view)> step;
 };
 
-class ShmLane final : public Lane {
+class ShmLane final : public UpgradedLane {
  public:
-  // `base` outlives the lane, and is nobody else's to use.
-  ShmLane(LaneContext context, Lane& base, std::uint32_t index);
-
-  Rank peer() const override { return base_.peer(); }
-  LaneState state() const override { return state_; }
-  const Error* failure() const override;
+  ShmLane(LaneContext context, Lane& base, Rank self, std::uint32_t index);
 
   std::size_t Write(std::span<const Bytes> pieces) override;
   std::uint64_t accepted() const override;
@@ -61,64 +69,45 @@ class ShmLane final : public Lane {
   bool sends_device_memory() const override { return is_plain() && base_.sends_device_memory(); }
   bool end_arrived() const override { return is_plain() && base_.end_arrived(); }
   std::uint64_t consumed() const override;
-  void Revoke() override;
 
   // ---- for the endpoint ----
 
-  // Goes on with coming to be, or looks how the base lane stands. A change of state shows only after this.
-  void Poll();
+  void Poll(TimePoint now);
   // True: do not sleep. Else the signal, or the base lane, will tell.
   bool Arm();
   void Disarm();
   void ShutDown() { may_send_ = false; }
   bool is_plain() const { return phase_ == Phase::kPlain; }
-  // Whether Describe says something new since this was last asked.
-  bool TakeChanged() { return std::exchange(changed_, false); }
   // "shm (256 KiB each way)", or why not.
   std::string Describe() const;
 
  private:
-  // The caller calls, tells, hears; the called hears, tells.
+  // The initiator calls, tells, hears; the other hears, tells.
   enum class Phase : std::uint8_t { kBase, kCalling, kTelling, kHearing, kShared, kPlain };
-  enum class Kind : std::uint8_t { kShared = 1, kPlain = 2 };
-  struct Verdict;
 
-  bool is_caller() const { return context_.self > base_.peer(); }
   void Agree();
   // False: not yet.
   bool CallPeer();
-  bool SendVerdict();
-  bool ReadVerdict();
   // What becomes of a call; an error says why it does not come to shared memory.
   Status LeaveCall();
   Status AnswerCall(const Verdict& theirs);
   Status TakeAnswer(const Verdict& theirs);
-  void Say(Kind kind);
+  void Say(Verdict::Kind kind);
   void Settle(int side);
   void Take(std::size_t bytes);
   void AdoptBase();
-  void FailWith(ErrorCode code, std::string message);
   void LookForEnd();
 
   const LaneContext context_;
-  Lane& base_;
-  const std::uint32_t index_;
   Phase phase_ = Phase::kBase;
-  LaneState state_ = LaneState::kConnecting;
-  std::optional<Error> failure_;
   std::string why_plain_;
-  bool may_send_ = true;
-  bool base_over_ = false;  // the base lane has ended or failed
-  bool revoked_ = false;
+  bool base_over_ = false;    // the base lane has ended or failed
   bool write_short_ = false;  // the last Write took less than it was given
-  bool changed_ = false;
-  std::size_t shown_ = 0;  // by Peek, and not consumed
+  std::size_t shown_ = 0;     // by Peek, and not consumed
 
   // Coming to be.
-  alignas(kLineBytes) std::array<std::byte, kLineBytes> out_{};
-  alignas(kLineBytes) std::array<std::byte, kLineBytes> in_{};
-  std::size_t out_sent_ = kLineBytes;  // nothing to say yet
-  std::size_t in_read_ = 0;
+  MessageSender<Verdict> out_;
+  MessageReader<Verdict> in_;
   Nonce nonce_{};
   Fd connection_;
 

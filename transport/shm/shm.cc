@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <sys/random.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -45,6 +46,7 @@ class ShmTransport final : public Transport {
   Result<std::unique_ptr<Endpoint>> OpenEndpoint(const EndpointConfig& config) override {
     EndpointSetUp set_up{.config = config,
                          .peers = {},
+                         .here = {},
                          .ring_bytes = options_.ring_bytes,
                          .watch_steps = options_.watch_steps,
                          .regions = regions_};
@@ -58,11 +60,11 @@ class ShmTransport final : public Transport {
       of_base.addresses[rank] = address->base;
       set_up.peers.push_back(std::move(*address));
     }
-    // Alone on its host it has nobody to share with.
-    bool shares = false;
     for (std::size_t rank = 0; rank < set_up.peers.size(); ++rank)
-      shares = shares || (rank != own && SameHost(set_up.peers[rank], set_up.peers[own]));
-    if (!shares) return base_->OpenEndpoint(of_base);
+      set_up.here.push_back(rank != own && SameHost(set_up.peers[rank], set_up.peers[own]));
+    // A rank that is alone on its host shares memory with no other.
+    if (std::find(set_up.here.begin(), set_up.here.end(), true) == set_up.here.end())
+      return base_->OpenEndpoint(of_base);
     // Before the base endpoint, so that whoever has a lane to this one finds somebody listening. Where such sockets are
     // forbidden nobody listens: peers that call find that out, and every lane stays with the base transport.
     Result<Fd> listener = ListenAt(SocketName(instance_, config.communicator, config.rail), kBacklog);

@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/bytes.h"
 #include "transport/lane.h"
+#include "transport/upgrade/message.h"
 
 namespace rondo::shm {
 
@@ -34,45 +34,18 @@ struct Word {
 };
 static_assert(sizeof(Word) == 256);
 
-class WordSender {
- public:
-  // REQUIRES: done().
-  void Say(const Word& word) {
-    std::memcpy(bytes_.data(), &word, sizeof word);
-    sent_ = 0;
-  }
-  bool done() const { return sent_ == bytes_.size(); }
-  // True once all is with the lane.
-  bool Push(Lane& lane) {
-    while (!done()) {
-      const Bytes rest = Bytes(bytes_).subspan(sent_);
-      const std::size_t sent = lane.Write(std::span(&rest, 1));
-      if (sent == 0) return false;
-      sent_ += sent;
-    }
-    return true;
-  }
-
- private:
-  std::array<std::byte, sizeof(Word)> bytes_{};
-  std::size_t sent_ = sizeof(Word);
-};
+using WordSender = MessageSender<Word>;
 
 class WordReader {
  public:
   std::optional<Word> Next(Lane& lane) {
-    read_ += lane.ReadInto(MutableBytes(bytes_).subspan(read_));
-    if (read_ < bytes_.size()) return std::nullopt;
-    read_ = 0;
-    Word word;
-    std::memcpy(&word, bytes_.data(), sizeof word);
-    if (word.magic != Word::kMagic) word.kind = WordKind{};  // none of these
+    std::optional<Word> word = words_.Next(lane);
+    if (word && word->magic != Word::kMagic) word->kind = WordKind{};  // none of these
     return word;
   }
 
  private:
-  std::array<std::byte, sizeof(Word)> bytes_{};
-  std::size_t read_ = 0;
+  MessageReader<Word> words_;
 };
 
 }  // namespace rondo::shm

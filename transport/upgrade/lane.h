@@ -1,0 +1,78 @@
+// What upgraded lanes have in common. An upgraded lane is beside a lane of a base transport, over which its two ends
+// agree on a faster path. Where they cannot it is plain: the base lane carries the stream behind their messages.
+//
+// Before and after they agree, the base lane's end is the peer's: it has shut down, or it is dead.
+//
+// Thread rule: the owner of the endpoint.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "transport/lane.h"
+#include "transport/upgrade/message.h"
+
+namespace rondo {
+
+// For its endpoint (endpoint.h), the class of a lane also has
+//   void Poll(TimePoint now)          goes on with agreeing; a change of state shows only after this
+//   bool Arm()                        true: do not sleep
+//   void ShutDown()
+//   bool is_plain() const
+class UpgradedLane : public Lane {
+ public:
+  Rank peer() const final { return base_.peer(); }
+  std::uint32_t index() const { return index_; }
+  LaneState state() const final { return state_; }
+  const Error* failure() const final;
+  void Revoke() override;
+
+  // Whether the path has changed since the last call.
+  bool TakeChanged() { return std::exchange(changed_, false); }
+
+ protected:
+  // `base` outlives the lane, which alone uses it. `self` is this rank.
+  UpgradedLane(Lane& base, Rank self, std::uint32_t index) : base_(base), self_(self), index_(index) {}
+
+  // The higher rank sends the first message.
+  bool is_initiator() const { return self_ > base_.peer(); }
+  // One message over the base lane; false or nothing: not yet. REQUIRES of Push: the message is not sent yet.
+  template <typename Message>
+  bool Push(MessageSender<Message>& sender) {
+    if (!sender.Push(base_)) return false;
+    agreed_out_ += sizeof(Message);
+    return true;
+  }
+  template <typename Message>
+  std::optional<Message> Next(MessageReader<Message>& reader) {
+    std::optional<Message> message = reader.Next(base_);
+    if (message) agreed_in_ += sizeof(Message);
+    return message;
+  }
+  // The offsets of a plain lane: the messages are no part of its stream.
+  std::uint64_t PlainAccepted() const { return base_.accepted() - agreed_out_; }
+  std::uint64_t PlainReleased() const { return std::max(base_.released(), agreed_out_) - agreed_out_; }
+  std::uint64_t PlainConsumed() const { return base_.consumed() - agreed_in_; }
+
+  // Both do nothing to a lane that has failed already.
+  void FailWith(ErrorCode code, std::string_view message, Rank culprit);
+  void FailWith(ErrorCode code, std::string_view message) { FailWith(code, message, peer()); }
+
+  Lane& base_;
+  const Rank self_;
+  const std::uint32_t index_;
+  LaneState state_ = LaneState::kConnecting;
+  std::optional<Error> failure_;  // of this lane; without it a failed lane has failed for the base lane's reason
+  bool may_send_ = true;
+  bool revoked_ = false;
+  bool changed_ = false;
+
+ private:
+  std::uint64_t agreed_out_ = 0;  // bytes of messages on the base lane
+  std::uint64_t agreed_in_ = 0;
+};
+
+}  // namespace rondo
