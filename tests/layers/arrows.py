@@ -18,6 +18,11 @@ class Layer:
 LAYERS = [
     Layer("base", (), sans_io=True),
     Layer("transport", ("base",)),
+    # No other transport uses the reference or the simulator, and upgrade/ knows no transport.
+    Layer("transport/tcp", ("base", "transport"), shuns=("transport/inproc", "transport/sim")),
+    Layer("transport/shm", ("base", "transport"), shuns=("transport/inproc", "transport/sim")),
+    Layer("transport/ib", ("base", "transport"), shuns=("transport/inproc", "transport/sim")),
+    Layer("transport/upgrade", ("base", "transport"), shuns=("transport/tcp", "transport/shm", "transport/ib")),
     Layer("transport/fault", ("base", "transport")),
     Layer("rendezvous", ("base",)),
     Layer("collectives/schedule", ("base", "collectives/algorithms"), sans_io=True),
