@@ -93,7 +93,8 @@ CommunicatorCore::CommunicatorCore(CommunicatorOptions options, GroupName group)
       plans_(options_.rank, options_.max_cached_plans),
       wide_partials_(options_.max_scratch_bytes),
       windows_(options_.device_window_bytes, std::max(static_cast<int>(options_.peers.size()), 1)),
-      staging_(windows_) {}
+      staging_(windows_),
+      suspicion_(options_.rank, static_cast<int>(options_.peers.size())) {}
 
 Status CommunicatorCore::CheckRails(std::int64_t rails, std::int64_t first_rail) {
   if (rails < 1 || rails > kMostRails)
@@ -166,10 +167,8 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
   if (own.profile == nullptr) own.profile = DefaultProfile();
   core->selector_ = std::make_unique<Selector>(own.profile, PlaceOf(core->hosts_, own.peers));
   core->pending_.resize(std::bit_ceil(std::size_t{own.max_pending_operations}));
-  core->goodbyes_.resize(world);
-  core->standpoints_.resize(world);
+  core->peer_views_.resize(world);
   core->said_goodbye_.resize(world);
-  core->heard_.resize(world);
   core->is_told_.resize(world);
   core->has_failed_.resize(world);
   core->lost_.resize(world);

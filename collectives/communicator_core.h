@@ -38,6 +38,7 @@
 #include "collectives/recorder/flight_recorder.h"
 #include "collectives/staging.h"
 #include "collectives/stream_watch.h"
+#include "collectives/suspicion.h"
 #include "collectives/user_operation_mover.h"
 #include "collectives/waiter.h"
 #include "collectives/wide_partials.h"
@@ -56,12 +57,6 @@ class Condition {
   const void* object_;
   bool (*call_)(const void*);
 };
-
-// A sleeping driver looks around this often, should nothing wake it.
-inline constexpr Duration kLookAroundEvery = std::chrono::milliseconds(100);
-// A rank that waits only for ranks which wait themselves knows nobody to blame. At its deadline it leaves the word for
-// so long to those who do, whose deadlines are about the same, so that all ranks name the one that everybody waits for.
-inline constexpr Duration kWitnessesSpeakFirst = std::chrono::milliseconds(300);
 
 class CommunicatorCore;
 
@@ -285,11 +280,15 @@ class CommunicatorCore final : public PeerObserver,
   // kCorrupt: the current operation has gathered the checksums of results, and they differ. None such runs at once.
   Status CompareResults();
   void EndAfterFailure() noexcept;
-  Error WithPlace(const Error& error, const OperationDescriptor* operation, const std::vector<Standing>& waiting) const;
-  // Owner, when nothing moves: deadlines, broken lanes, peers that left. True if it poisoned.
-  bool LookForTrouble(TimePoint now, Sequence waited);
-  bool LookAtAll(TimePoint now, Sequence waited);
-  bool LookAtPeers();
+  Error WithPlace(const Error& error, const OperationDescriptor* operation,
+                  const std::vector<BlockedStep>& blocked) const;
+  // Owner, when nothing moves: hands suspicion_ what it sees of peers, lanes and deadlines. True if it poisoned.
+  bool CheckForFailure(TimePoint now, Sequence waited);
+  bool CheckAll(TimePoint now, Sequence waited);
+  bool CheckPeers();
+  std::optional<LaneFailure> FindLaneFailure();
+  // Owner: the peers that the running operation is blocked on, or those that have not joined the board yet.
+  std::vector<BlockedOn> BlockedPeers() const;
   // Any thread: fails for the reason of its parent, where that has failed and this is a group that not all may have.
   bool FollowParent();
   // The same, by the owner; while this group is new, what the parent's ranks have said is heard first.
@@ -299,11 +298,9 @@ class CommunicatorCore final : public PeerObserver,
   void Hear();
   // Owner: this process did not run for so long, which is no time that its operations had.
   void PutOffDeadlines(Duration pause);
-  bool LookAtDeadlines(TimePoint now, Sequence waited);
-  bool LookAtClock(TimePoint now, Sequence waited);
-  Error Expired(const Pending& operation, TimePoint now) const;
-  // Owner: that it did not end within `time`, and for whom it waits.
-  Error LateFor(std::string_view whose, Duration time, const OperationDescriptor& operation, TimePoint now) const;
+  bool CheckDeadlines(TimePoint now, Sequence waited);
+  bool CheckClock(TimePoint now, Sequence waited);
+  LateOperation LateAt(const Pending& operation) const;
   // Issuer: queues the all_gather that compares the results of the operation before it.
   void PutComparison(Sequence sequence, OperationRequest& of);
   // Issuer: copies the request's counts to where they stay until its operation has ended.
@@ -426,18 +423,30 @@ class CommunicatorCore final : public PeerObserver,
   void AbortChildren(std::string_view reason);
   Result<std::unique_ptr<Communicator>> RebuildBy(const RebuildOptions& options, TimePoint deadline);
   std::vector<Rank> LostPeers() const;  // that died, as far as is known here
-  void SayWhereWeStand();
-  // Owner: how long nothing has come from a peer that is waited for, neither words nor bytes.
-  Duration SilenceOf(Rank peer, TimePoint now) const;
-  std::string DescribeSilence(Rank peer, TimePoint now) const;
-  // Owner: whether all that this rank waits for have spoken just now, so that they wait themselves.
-  bool WaitsForWitnesses(TimePoint now) const;
-  Error Disagreement(Rank peer, const OperationDescriptor& own, const OperationDescriptor& theirs) const;
+  void SendProgressReports();
+  // What `judge`(peer, view) says of the first peer of which it says anything.
+  template <typename Judge>
+  std::optional<Error> JudgePeers(const Judge& judge) const {
+    for (Rank peer = 0; peer < world_size(); ++peer) {
+      PeerView view;
+      {
+        const std::lock_guard lock(mutex_);
+        view = peer_views_[static_cast<std::size_t>(peer)];
+      }
+      if (std::optional<Error> found = judge(peer, view)) return found;
+    }
+    return std::nullopt;
+  }
   // The call that this rank refused after operation `last`; "": none.
   std::string RefusedAfter(Sequence last) const;
-  std::optional<Error> FindOddGoodbye();
-  std::optional<Error> FindLeftBehind();  // of rank 0 on a board, in Close: somebody who is in a later operation
-  std::vector<Rank> NotParted() const;    // peers whose goodbye is still to come
+  // Of the last operation that this rank completed; of sequence 0 if there is none.
+  OperationDescriptor LastCompleted() {
+    const Sequence last = completed_.load();
+    return last > 0 ? PendingOf(last).request.descriptor : OperationDescriptor{};
+  }
+  std::optional<Error> FindMismatchedGoodbye();
+  std::optional<Error> FindPeerInLaterOperation();  // of rank 0 on a board, in Close
+  std::vector<Rank> NotParted() const;              // peers whose goodbye is still to come
 
   const int process_ = getpid();
   CommunicatorOptions options_;
@@ -469,13 +478,8 @@ class CommunicatorCore final : public PeerObserver,
   bool looked_ = false;           // since whoever drives began its turn
   bool start_is_coarse_ = false;  // of the running operation, as it is recorded
   bool armed_ = false;
-  std::optional<TimePoint> trouble_since_;  // a needed lane is broken
-  Rank trouble_with_ = kNoRank;             // whose
-  std::optional<TimePoint> still_since_;    // nothing has moved
-  TimePoint looked_around_at_{};            // while still: strangers were looked for, and peers told where we stand
-  Sequence given_time_ = 0;                 // the operation whose end was put off for others to speak first; 0: none
+  Suspicion suspicion_;
   std::uint64_t words_seen_ = 0;
-  TimePoint next_deadline_look_{};
 
   std::unique_ptr<MessageEngine> messages_;
   std::uint32_t glances_skipped_ = 0;
@@ -520,15 +524,13 @@ class CommunicatorCore final : public PeerObserver,
   Rank failure_origin_ = kNoRank;  // who found it; kNoRank: somebody who is not of this group
   bool failure_was_told_ = false;  // by a peer
   TimePoint failed_at_{};
-  std::vector<std::optional<Goodbye>> goodbyes_;        // by peer: what it said
-  std::vector<std::optional<Standpoint>> standpoints_;  // by peer: where it last said it stands
-  std::vector<TimePoint> heard_;                        // by peer: when it last said anything
-  std::vector<bool> said_goodbye_;                      // by peer: we did
-  Sequence refused_after_ = 0;                          // of refused_call_: the last operation issued before
-  std::string refused_call_;                            // the last call that this rank refused, with the reason
-  std::vector<bool> is_told_;                           // by peer: of failure_, by us
-  std::vector<bool> has_failed_;                        // by peer: it said so; when it then leaves it need not be dead
-  std::vector<bool> lost_;                              // by peer: it went without a word
+  std::vector<PeerView> peer_views_;  // by peer
+  std::vector<bool> said_goodbye_;    // by peer: we did
+  Sequence refused_after_ = 0;        // of refused_call_: the last operation issued before
+  std::string refused_call_;          // the last call that this rank refused, with the reason
+  std::vector<bool> is_told_;         // by peer: of failure_, by us
+  std::vector<bool> has_failed_;      // by peer: it said so; when it then leaves it need not be dead
+  std::vector<bool> lost_;            // by peer: it went without a word
   // The first loss of one who may have given its group up: constant once has_early_loss_, till when it is guarded.
   std::optional<Error> early_loss_;
   std::atomic<bool> has_early_loss_{false};

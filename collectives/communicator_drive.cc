@@ -31,9 +31,6 @@ constexpr Duration kStandBackAtMost = std::chrono::milliseconds(1);
 constexpr Duration kLookAtDeviceEvery = std::chrono::microseconds(100);
 // While bytes move.
 constexpr std::uint32_t kPollsBetweenClockReads = 64;
-// Whoever drives looks at the clock every kLookAroundEvery at least. If so much time passed in between, the process did
-// not run.
-constexpr Duration kPause = 10 * kLookAroundEvery;
 
 }  // namespace
 
@@ -86,9 +83,9 @@ bool CommunicatorCore::AdvanceOperations() {
       return true;
     }
     if (*progress == Progress::kNothing) return moved;
-    still_since_.reset();
+    suspicion_.OnMoved();
     if (*progress == Progress::kMoved) return true;
-    trouble_since_.reset();
+    suspicion_.OnCompleted();
     CompleteCurrent();
     if (const Status equal = CompareResults(); !equal) {
       Poison(equal.error());
@@ -129,8 +126,8 @@ bool CommunicatorCore::RunAtOnce() {
 }
 
 bool CommunicatorCore::StartAndPoll() {
-  still_since_.reset();
-  trouble_since_.reset();
+  suspicion_.OnMoved();
+  suspicion_.OnCompleted();
   const bool spins = wait_policy_.spin > Duration::zero() && !contention_.is_wanted();
   runner_->RunsOn(waiter_->Core());
   int yields = 0;
@@ -198,7 +195,8 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
   bool glanced = false;
   std::optional<TimePoint> seen_at;
   const auto note_pause = [&](TimePoint now) {
-    if (seen_at && now - *seen_at > kPause && waiter_->SeesPauses()) PutOffDeadlines(now - *seen_at);
+    if (seen_at && now - *seen_at > suspicion_.graces().process_pause && waiter_->SeesPauses())
+      PutOffDeadlines(now - *seen_at);
     seen_at = now;
   };
   while (true) {
@@ -215,7 +213,7 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
         const TimePoint now = Look();
         note_pause(now);
         if (now >= until) break;
-        if (!poisoned_.load(std::memory_order_acquire)) LookAtDeadlines(now, waited);
+        if (!poisoned_.load(std::memory_order_acquire)) CheckDeadlines(now, waited);
       }
       continue;
     }
@@ -228,7 +226,7 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
     note_pause(now);
     if (start_is_coarse_) RecordWaiting();
     if (!idle_since) idle_since = now;
-    if (LookForTrouble(now, waited)) continue;
+    if (CheckForFailure(now, waited)) continue;
     if (now >= until) break;
     const Duration idle = now - *idle_since;
     if (idle < policy.spin) {
@@ -254,7 +252,9 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
       Disarm();
       continue;
     }
-    TimePoint wake = std::min(until, now + (staging_.running() ? kLookAtDeviceEvery : kLookAroundEvery));
+    // Should nothing wake the thread.
+    TimePoint wake =
+        std::min(until, now + (staging_.running() ? kLookAtDeviceEvery : suspicion_.graces().heartbeat_interval));
     if (messages) wake = std::min(wake, messages_->next_deadline());
     const Sequence current = completed_.load(std::memory_order_relaxed) + 1;
     if (current <= issued_.load(std::memory_order_acquire)) wake = std::min(wake, DeadlineOf(current));
@@ -323,7 +323,7 @@ bool CommunicatorCore::ProgressOnce() {
   const bool advanced = Advance();
   const TimePoint now = Look();
   const bool moved =
-      endpoint_ != nullptr && !ended_.load() && (advanced ? (LookAtDeadlines(now, 0), true) : LookForTrouble(now, 0));
+      endpoint_ != nullptr && !ended_.load() && (advanced ? (CheckDeadlines(now, 0), true) : CheckForFailure(now, 0));
   gate_.Leave(WorkIsLeft());
   if (callback_count_.load(std::memory_order_acquire) > 0) RunCallbacks();
   return moved;
@@ -396,7 +396,7 @@ void CommunicatorCore::ProgressThread() {
       Drive(TimePoint::max(), last, /*background=*/true, ready);
       if (callback_count_.load(std::memory_order_acquire) > 0) RunCallbacks();
     } else {
-      gate_.Park(clock_->Now() + kLookAroundEvery, ready);
+      gate_.Park(clock_->Now() + suspicion_.graces().heartbeat_interval, ready);
     }
   }
 }

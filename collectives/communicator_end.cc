@@ -11,18 +11,6 @@
 #include "collectives/communicator_core.h"
 
 namespace rondo {
-namespace {
-
-// How long a failed communicator that is destroyed waits for its reason to leave, and how often it looks.
-constexpr Duration kLastWordsEvery = std::chrono::milliseconds(5);
-constexpr int kLastWordsLooks = 100;
-// How long after a failure ranks that have only begun are waited for, to come for the reason.
-constexpr int kFirstComersLooks = 200;
-constexpr Duration kFirstComers = kFirstComersLooks * kLastWordsEvery;
-// How long after its timeout Close waits until nobody touches buffers.
-constexpr Duration kEndsWithin = std::chrono::seconds(1);
-
-}  // namespace
 
 // One after the other, and not all of them under the lock: a child's end may call functions of the user.
 void CommunicatorCore::AbortChildren(std::string_view reason) {
@@ -69,21 +57,20 @@ bool CommunicatorCore::Part() {
   // On a board a rank may have looked at few others, and is connected to rank 0 alone. So rank 0 lets nobody go before
   // it has compared what all of them did last.
   if (rank() == 0 && runner_->has_board()) {
-    if (auto waits = FindLeftBehind()) {
+    if (auto waits = FindPeerInLaterOperation()) {
       Poison(*std::move(waits));
       return true;
     }
     if (!heard_all) return false;
-    if (FindOddGoodbye()) return true;
+    if (FindMismatchedGoodbye()) return true;
   }
   return !SayGoodbye() && heard_all;
 }
 
 bool CommunicatorCore::SayGoodbye() {
   Goodbye goodbye;
-  const Sequence last = completed_.load();
-  if (last > 0) goodbye.last = PendingOf(last).request.descriptor;
-  goodbye.refused = RefusedAfter(last);
+  goodbye.last = LastCompleted();
+  goodbye.refused = RefusedAfter(goodbye.last.sequence);
   const ControlMessage message{ControlKind::kGoodbye, Encode(goodbye)};
   bool said = false;
   for (const Rank peer : endpoint_->ControlPeers()) {
@@ -99,29 +86,17 @@ bool CommunicatorCore::SayGoodbye() {
   return said;
 }
 
-std::optional<Error> CommunicatorCore::FindOddGoodbye() {
-  const Sequence last = completed_.load();
-  const OperationDescriptor own = last > 0 ? PendingOf(last).request.descriptor : OperationDescriptor{};
-  const std::lock_guard lock(mutex_);
-  for (Rank peer = 0; peer < world_size(); ++peer) {
-    const auto& goodbye = goodbyes_[static_cast<std::size_t>(peer)];
-    if (goodbye && goodbye->last != own) return Disagreement(peer, own, goodbye->last);
-  }
-  return std::nullopt;
+std::optional<Error> CommunicatorCore::FindMismatchedGoodbye() {
+  const OperationDescriptor last = LastCompleted();
+  return JudgePeers([&](Rank peer, const PeerView& view) { return suspicion_.JudgeGoodbye(peer, view, last); });
 }
 
-// They do not hear rank 0's goodbye while it waits for theirs, but say where they stand.
-std::optional<Error> CommunicatorCore::FindLeftBehind() {
-  const Sequence last = completed_.load();
-  const std::string refused = RefusedAfter(last);
-  const std::lock_guard lock(mutex_);
-  for (Rank peer = 0; peer < world_size(); ++peer) {
-    const auto& standpoint = standpoints_[static_cast<std::size_t>(peer)];
-    if (standpoint && standpoint->current.sequence > last)
-      return ClosedEarly(rank(), last > 0 ? PendingOf(last).request.descriptor : OperationDescriptor{}, peer,
-                         standpoint->current, refused);
-  }
-  return std::nullopt;
+// Such peers get no goodbye from rank 0 while it waits for theirs, but they send progress reports.
+std::optional<Error> CommunicatorCore::FindPeerInLaterOperation() {
+  const OperationDescriptor last = LastCompleted();
+  const std::string refused = RefusedAfter(last.sequence);
+  return JudgePeers(
+      [&](Rank peer, const PeerView& view) { return suspicion_.JudgeReportInClose(peer, view, last, refused); });
 }
 
 std::vector<Rank> CommunicatorCore::NotParted() const {
@@ -132,7 +107,7 @@ std::vector<Rank> CommunicatorCore::NotParted() const {
     if (said_goodbye_[static_cast<std::size_t>(peer)]) missing.push_back(peer);
   std::sort(missing.begin(), missing.end());
   missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
-  std::erase_if(missing, [&](Rank peer) { return goodbyes_[static_cast<std::size_t>(peer)].has_value(); });
+  std::erase_if(missing, [&](Rank peer) { return peer_views_[static_cast<std::size_t>(peer)].goodbye.has_value(); });
   return missing;
 }
 
@@ -154,12 +129,12 @@ Status CommunicatorCore::CloseWithin(Duration time) {
   Status status = part();
   const auto is_late = [&] { return !status && status.error().code() == ErrorCode::kNotReady; };
   if (is_late() && OthersSpeakFirst()) {
-    until = Later(until, kWitnessesSpeakFirst);
+    until = Later(until, suspicion_.graces().timeout_report_delay);
     status = part();
   }
   if (is_late() && !FailWhatIsLeft(time)) status = part();  // it has ended just now
   // Whatever it is that has failed, nobody but launched graphs touches any buffer any more when this returns.
-  if (poisoned_.load()) DriveUntil(Later(until, kEndsWithin), 0, [&] { return ended_.load(); });
+  if (poisoned_.load()) DriveUntil(Later(until, suspicion_.graces().close_drain), 0, [&] { return ended_.load(); });
   if (is_late() && poisoned_.load()) status = Fail(*failure());
   ShutDown(status);
   return status;
@@ -180,7 +155,7 @@ Status CommunicatorCore::PartBy(TimePoint began, TimePoint until) {
         until, 0, [&] { return over || (poisoned_.load() && ended_.load()); },
         [&] { return over = !poisoned_.load() && OrPoison("closing", [&] { return Part(); }) && !poisoned_.load(); });
     // Operations that only sent have returned without looking at anybody: here they are compared.
-    if (const auto odd = FindOddGoodbye(); parted && odd && !poisoned_.load()) {
+    if (const auto odd = FindMismatchedGoodbye(); parted && odd && !poisoned_.load()) {
       Poison(*odd);
       DriveUntil(until, 0, [&] { return ended_.load(); });
     }
@@ -210,8 +185,14 @@ bool CommunicatorCore::FailWhatIsLeft(Duration time) {
     const TimePoint now = Look();
     Error error = Error::MemoryRanOut();
     IfMemoryAllows([&] {
-      error = is_collective ? LateFor("Close's ", time, PendingOf(first).request.descriptor, now)
-                            : messages_->LateFor("Close's ", time);
+      if (!is_collective) {
+        error = messages_->LateFor("Close's ", time);
+        return;
+      }
+      LateOperation late = LateAt(PendingOf(first));
+      late.timeout = time;
+      late.timeout_owner = "Close's ";
+      error = suspicion_.TimeoutOf(late, BlockedPeers(), now);
     });
     Poison(std::move(error));
   }
@@ -222,14 +203,14 @@ bool CommunicatorCore::FailWhatIsLeft(Duration time) {
 bool CommunicatorCore::OthersSpeakFirst() {
   Own();
   const bool others = !poisoned_.load() && OrPoison("closing", [&] {
-    return (IsSettlingBoard() && rank() != 0) || WaitsForWitnesses(Look());
+    return (IsSettlingBoard() && rank() != 0) || suspicion_.OthersReportFirst(BlockedPeers(), Look());
   });
   gate_.Leave(WorkIsLeft());
   return others;
 }
 
 void CommunicatorCore::Own() {
-  while (!gate_.TryEnter()) gate_.Park(clock_->Now() + kLookAroundEvery, [] { return false; });
+  while (!gate_.TryEnter()) gate_.Park(clock_->Now() + suspicion_.graces().heartbeat_interval, [] { return false; });
 }
 
 void CommunicatorCore::ShutDown(const Status& status) {
@@ -255,7 +236,7 @@ void CommunicatorCore::SayLastWords(bool failed_before) {
   bool was_told = false;
   {
     const std::lock_guard lock(mutex_);
-    until = Later(failed_at_, kFirstComers);
+    until = Later(failed_at_, suspicion_.graces().first_connections);
     was_told = failure_was_told_;
   }
   const bool others_may_come =
@@ -265,10 +246,12 @@ void CommunicatorCore::SayLastWords(bool failed_before) {
     IfMemoryAllows([&] { TellPeers(*failure(), FailureOrigin()); });
     return clock_->Now() < until && SomebodyIsUntold();
   };
-  for (int look = 0; look < kFirstComersLooks; ++look) {
+  const GracePeriods& graces = suspicion_.graces();
+  const auto checks = [&](Duration time) { return time / graces.notice_check_interval; };
+  for (int check = 0; check < checks(graces.first_connections); ++check) {
     const bool waits = waits_for_others();
-    if (!waits && (look >= kLastWordsLooks || endpoint_->ControlFlushed())) return;
-    gate_.Park(clock_->Now() + kLastWordsEvery, [] { return false; });
+    if (!waits && (check >= checks(graces.notice_flush) || endpoint_->ControlFlushed())) return;
+    gate_.Park(clock_->Now() + graces.notice_check_interval, [] { return false; });
   }
 }
 

@@ -10,14 +10,6 @@
 #include "collectives/communicator_core.h"
 
 namespace rondo {
-namespace {
-
-// How long the reason is waited for when a graph has ended of something that only another rank knows, and how often it
-// is looked for.
-constexpr Duration kLookForReasonEvery = std::chrono::milliseconds(5);
-constexpr int kLooksForReason = 200;
-
-}  // namespace
 
 // What is refused here is refused on all ranks alike: none of them waits for another one.
 Status CommunicatorCore::PrepareForGraph(OperationRequest& request) {
@@ -103,8 +95,10 @@ bool CommunicatorCore::LookAtGraphs() {
   if (!trouble) return false;
   // The GPUs have told each other faster than the hosts do, one of which knows why.
   const bool told_why = !trouble->missing.empty() || !trouble->strayed.empty();
-  for (int look = 0; !told_why && !poisoned_.load() && look < kLooksForReason; ++look)
-    gate_.Rest(kLookForReasonEvery, [&] { return poisoned_.load(); });
+  const GracePeriods& graces = suspicion_.graces();
+  const auto checks = graces.graph_failure_cause / graces.notice_check_interval;
+  for (int check = 0; !told_why && !poisoned_.load() && check < checks; ++check)
+    gate_.Rest(graces.notice_check_interval, [&] { return poisoned_.load(); });
   Poison(InGraphs(*trouble));
   return true;
 }

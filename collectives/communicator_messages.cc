@@ -214,7 +214,7 @@ bool CommunicatorCore::AdvanceMessages(bool glance_is_due) {
     Poison(polled.error());
     return true;
   }
-  if (*polled) still_since_.reset();
+  if (*polled) suspicion_.OnMoved();
   return SettleMessages() || *polled || moved;
 }
 
@@ -222,7 +222,7 @@ bool CommunicatorCore::SettleMessages() {
   const std::uint32_t finished = messages_->TakeFinished();
   if (finished == 0) return false;
   messages_pending_.fetch_sub(finished);
-  trouble_since_.reset();
+  suspicion_.OnCompleted();
   if (callback_count_.load() > 0) callbacks_due_.store(true);
   gate_.Announce();
   return true;
@@ -234,7 +234,7 @@ void CommunicatorCore::HearGoodbyes() {
   message_words_seen_ = words;
   const std::lock_guard lock(mutex_);
   for (Rank peer = 0; peer < world_size(); ++peer)
-    if (goodbyes_[static_cast<std::size_t>(peer)]) messages_->Depart(peer);
+    if (peer_views_[static_cast<std::size_t>(peer)].goodbye) messages_->Depart(peer);
 }
 
 bool CommunicatorCore::LookAtMessages() {

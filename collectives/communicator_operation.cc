@@ -15,7 +15,7 @@ Result<bool> CommunicatorCore::SettleBoard() {
     // A peer that has failed already answers with the reason.
     for (const Rank peer : endpoint_->ControlPeers()) endpoint_->SendControl(peer, {ControlKind::kHeartbeat, {}});
   }
-  if (board_->state() == BoardState::kMaking) return false;  // if it has failed, LookForTrouble ends the waiting
+  if (board_->state() == BoardState::kMaking) return false;  // if it has failed, CheckForFailure ends the waiting
   board_settled_ = true;
   if (board_->state() == BoardState::kReady) {
     runner_->UseBoard(*board_);

@@ -1,6 +1,5 @@
-// What goes wrong: looking for trouble, failing once and telling everybody.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+// Failure: what suspicion_ is asked, the first cause, and the notices to peers.
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>
@@ -9,30 +8,17 @@
 #include "collectives/communicator_core.h"
 
 namespace rondo {
-namespace {
 
-// A lane may break an instant before the control connection tells why (dead, aborted, mismatch): the reason is waited
-// for this long before the broken lane itself becomes the error.
-constexpr Duration kReasonGrace = std::chrono::milliseconds(300);
-// Both ends of a lane that breaks see it, and each has only the other to name. The higher rank, which connected it and
-// knows more where it could not be made, speaks first, so that all ranks hear one account.
-constexpr Duration kHigherRankSpeaksFirst = std::chrono::milliseconds(200);
-constexpr Duration kRankZeroSpeaksFirst = std::chrono::milliseconds(200);
-// Who waits says so every kLookAroundEvery, so who has been mute for longer than this does not wait for anybody.
-constexpr Duration kSilence = 3 * kLookAroundEvery;
+// ---- checks ----
 
-}  // namespace
-
-// ---- looking ----
-
-bool CommunicatorCore::LookForTrouble(TimePoint now, Sequence waited) {
-  return OrPoison("looking for trouble", [&] { return LookAtAll(now, waited); });
+bool CommunicatorCore::CheckForFailure(TimePoint now, Sequence waited) {
+  return OrPoison("looking for trouble", [&] { return CheckAll(now, waited); });
 }
 
-bool CommunicatorCore::LookAtAll(TimePoint now, Sequence waited) {
+bool CommunicatorCore::CheckAll(TimePoint now, Sequence waited) {
   if (poisoned_.load(std::memory_order_acquire)) return false;
   if (LookAtGraphs()) return true;
-  if (words_.load(std::memory_order_acquire) != words_seen_ && LookAtPeers()) return true;
+  if (words_.load(std::memory_order_acquire) != words_seen_ && CheckPeers()) return true;
 
   if (messages_in_use_.load(std::memory_order_relaxed) && LookAtMessages()) return true;
   for (const auto& mover : movers_) {
@@ -41,54 +27,35 @@ bool CommunicatorCore::LookAtAll(TimePoint now, Sequence waited) {
     return true;
   }
 
-  auto trouble = runner_->FindTrouble();
-  if (!trouble) {
-    if (const auto other = messages_->FindTrouble()) trouble = {other->peer, other->error};
-  }
-  if (!trouble && IsSettlingBoard() && board_->failure() != nullptr)
-    trouble = {board_->failure()->culprit(), board_->failure()};
-  if (!trouble && has_early_loss_.load(std::memory_order_acquire)) trouble = {early_loss_->culprit(), &*early_loss_};
-  if (trouble) {
+  if (const auto failed = FindLaneFailure()) {
     if (LookAtParent()) return true;
-    // Each has its own time: a rank that takes its lanes away because it was told of the first is about to say so.
-    if (!trouble_since_ || trouble_with_ != trouble->peer) {
-      trouble_since_ = now;
-      trouble_with_ = trouble->peer;
-    }
-    const bool other_speaks_first = trouble->peer > rank();
-    if (now - *trouble_since_ >= kReasonGrace + (other_speaks_first ? kHigherRankSpeaksFirst : Duration::zero())) {
-      const Error error =
-          trouble->error != nullptr
-              ? *trouble->error
-              : Error(ErrorCode::kConnectionReset,
-                      fmt::format("rank {} ended its lane to rank {} while bytes are due", trouble->peer, rank()));
-      // What the system refuses is refused to this rank, and a lane knows where only one end can be at fault.
-      Poison(error.With([&](ErrorDetails& d) {
-        const bool here = d.code == ErrorCode::kResource || d.culprit == rank();
-        d.culprit = here ? rank() : trouble->peer;
-        if (here) d.host = options_.peers[static_cast<std::size_t>(rank())].host;
-      }));
+    if (auto verdict = suspicion_.JudgeLaneFailure(*failed, now); verdict.error) {
+      Poison(*std::move(verdict.error));
       return true;
     }
   }
-  if (!still_since_) still_since_ = looked_around_at_ = now;
-  if (now - looked_around_at_ >= kLookAroundEvery) {
+  if (suspicion_.OnBlocked(now)) {
     if (auto stranger = runner_->FindStranger()) {
       Poison(*std::move(stranger));
       return true;
     }
     if (LookAtParent()) return true;
-    SayWhereWeStand();
-    looked_around_at_ = now;
+    SendProgressReports();
   }
-  return LookAtClock(now, waited);
+  return CheckClock(now, waited);
 }
 
-// Until there is a board the others know of rank 0 only. That one knows who is missing, and may say so first.
+std::optional<LaneFailure> CommunicatorCore::FindLaneFailure() {
+  if (const auto of_collective = runner_->FindTrouble()) return LaneFailure{of_collective->peer, of_collective->error};
+  if (const auto of_message = messages_->FindTrouble()) return LaneFailure{of_message->peer, of_message->error};
+  if (IsSettlingBoard() && board_->failure() != nullptr)
+    return LaneFailure{board_->failure()->culprit(), board_->failure()};
+  if (has_early_loss_.load(std::memory_order_acquire)) return LaneFailure{early_loss_->culprit(), &*early_loss_};
+  return std::nullopt;
+}
+
 TimePoint CommunicatorCore::DeadlineOf(Sequence sequence) {
-  return Later(PendingOf(sequence).deadline, IsSettlingBoard() && rank() != 0 ? kRankZeroSpeaksFirst
-                                             : sequence == given_time_        ? kWitnessesSpeakFirst
-                                                                              : Duration::zero());
+  return suspicion_.ReportTime(sequence, PendingOf(sequence).deadline, IsSettlingBoard());
 }
 
 void CommunicatorCore::PutOffDeadlines(Duration pause) {
@@ -98,11 +65,11 @@ void CommunicatorCore::PutOffDeadlines(Duration pause) {
     PendingOf(sequence).deadline = Later(PendingOf(sequence).deadline, pause);
 }
 
-bool CommunicatorCore::LookAtDeadlines(TimePoint now, Sequence waited) {
-  return OrPoison("looking at deadlines", [&] { return LookAtClock(now, waited); });
+bool CommunicatorCore::CheckDeadlines(TimePoint now, Sequence waited) {
+  return OrPoison("looking at deadlines", [&] { return CheckClock(now, waited); });
 }
 
-bool CommunicatorCore::LookAtClock(TimePoint now, Sequence waited) {
+bool CommunicatorCore::CheckClock(TimePoint now, Sequence waited) {
   if (now >= messages_->next_deadline()) {
     auto late = messages_->Expire(now);
     const bool settled = SettleMessages();
@@ -110,147 +77,67 @@ bool CommunicatorCore::LookAtClock(TimePoint now, Sequence waited) {
     if (expired) Poison(*std::move(late));
     if (expired || settled) return true;
   }
-  const Sequence issued = issued_.load(std::memory_order_acquire);
-  const Sequence first = completed_.load(std::memory_order_relaxed) + 1;
-  const auto expired = [&](Sequence sequence) {
-    return sequence >= first && sequence <= issued && now >= DeadlineOf(sequence);
-  };
-  std::optional<Sequence> late;
-  if (expired(first)) {
-    late = first;
-  } else if (expired(waited)) {
-    late = waited;
-  } else if (now >= next_deadline_look_) {
-    // Operations further back may have shorter timeouts than those before them.
-    next_deadline_look_ = now + kLookAroundEvery;
-    for (Sequence sequence = first; sequence <= issued && !late; ++sequence)
-      if (expired(sequence)) late = sequence;
-  }
+  const PendingOperations pending{.first = completed_.load(std::memory_order_relaxed) + 1,
+                                  .last = issued_.load(std::memory_order_acquire),
+                                  .waited = waited};
+  const auto late = suspicion_.FindLate(pending, now, [&](Sequence sequence) { return DeadlineOf(sequence); });
   if (!late) return false;
-  if (*late == first && given_time_ != first && WaitsForWitnesses(now)) {
-    given_time_ = first;
-    return false;
-  }
-  Poison(Expired(PendingOf(*late), now));
+  auto verdict = suspicion_.JudgeLate(LateAt(PendingOf(*late)), *late == pending.first, BlockedPeers(), now);
+  if (!verdict.error) return false;
+  Poison(*std::move(verdict.error));
   return true;
 }
 
-Error CommunicatorCore::Disagreement(Rank peer, const OperationDescriptor& own,
-                                     const OperationDescriptor& theirs) const {
-  return WithCulprit(ErrorCode::kMismatch,
-                     fmt::format("the ranks disagree: rank {} is in operation #{} {}, rank {} in operation #{} {}",
-                                 rank(), own.sequence, own.ToString(), peer, theirs.sequence, theirs.ToString()),
-                     peer);
+LateOperation CommunicatorCore::LateAt(const Pending& operation) const {
+  LateOperation late{.descriptor = operation.request.descriptor,
+                     .deadline = operation.deadline,
+                     .timeout = operation.request.timeout,
+                     .names_rails = options_.rails > 1};
+  if (staging_.running())
+    late.local_wait = fmt::format("{} {}{}", staging_.has_arrived() ? "copies of" : "what was on its stream of",
+                                  device_queue_->name(), staging_.has_arrived() ? "" : " before");
+  return late;
 }
 
-bool CommunicatorCore::LookAtPeers() {
-  // An operation that waits for the board does not run yet, but it waits for everybody.
-  const bool waits_for_board = IsSettlingBoard();
-  if (!runner_->running() && !waits_for_board) return false;
+bool CommunicatorCore::CheckPeers() {
+  // An operation that waits for the board does not run yet, but it waits for all ranks.
+  const bool is_joining = IsSettlingBoard();
+  if (!runner_->running() && !is_joining) return false;
   words_seen_ = words_.load(std::memory_order_acquire);
-  const OperationDescriptor& own = waits_for_board
-                                       ? PendingOf(completed_.load(std::memory_order_relaxed) + 1).request.descriptor
-                                       : RunningOperation();
-  // The board's turns need everybody, sooner or later; and who is not rank 0 hears of this only through rank 0.
-  const bool needs_all = waits_for_board || own.algorithm == Algorithm::kBoard;
-  for (Rank peer = 0; peer < world_size(); ++peer) {
-    std::optional<Goodbye> goodbye;
-    std::optional<Standpoint> standpoint;
-    {
-      const std::lock_guard lock(mutex_);
-      goodbye = goodbyes_[static_cast<std::size_t>(peer)];
-      standpoint = standpoints_[static_cast<std::size_t>(peer)];
-    }
-    for (const OperationDescriptor* theirs :
-         {goodbye ? &goodbye->last : nullptr, standpoint ? &standpoint->current : nullptr}) {
-      // Before it is known whether there is a board, the algorithm may be another one.
-      if (waits_for_board || theirs == nullptr || theirs->sequence != own.sequence || *theirs == own) continue;
-      Poison(Disagreement(peer, own, *theirs));
-      return true;
-    }
-    if (goodbye && goodbye->last.sequence < own.sequence && (needs_all || runner_->WaitsFor(peer))) {
-      Poison(ClosedEarly(peer, goodbye->last, rank(), own, goodbye->refused));
-      return true;
-    }
-  }
-  return false;
+  const OperationDescriptor& descriptor =
+      is_joining ? PendingOf(completed_.load(std::memory_order_relaxed) + 1).request.descriptor : RunningOperation();
+  // The board's turns need all ranks, sooner or later; and ranks other than 0 learn of a goodbye only from rank 0.
+  const OwnOperation own{.descriptor = descriptor,
+                         .is_joining = is_joining,
+                         .needs_all = is_joining || descriptor.algorithm == Algorithm::kBoard};
+  auto found = JudgePeers([&](Rank peer, const PeerView& view) {
+    const bool is_awaited = view.goodbye && runner_->WaitsFor(peer);
+    return suspicion_.JudgePeer(peer, view, is_awaited, own);
+  });
+  if (!found) return false;
+  Poison(*std::move(found));
+  return true;
 }
 
-void CommunicatorCore::SayWhereWeStand() {
+void CommunicatorCore::SendProgressReports() {
   if (!runner_->running()) return;
-  const ControlMessage message{ControlKind::kHeartbeat, Encode(Standpoint{RunningOperation()})};
+  const ControlMessage message{ControlKind::kHeartbeat, Encode(ProgressReport{RunningOperation()})};
   for (const Rank peer : endpoint_->ControlPeers()) endpoint_->SendControl(peer, message);
 }
 
-Duration CommunicatorCore::SilenceOf(Rank peer, TimePoint now) const {
-  const std::lock_guard lock(mutex_);
-  return now - std::min(now, std::max(heard_[static_cast<std::size_t>(peer)], still_since_.value_or(now)));
-}
-
-std::string CommunicatorCore::DescribeSilence(Rank peer, TimePoint now) const {
-  // One that is still being connected to has had no way to be heard; DescribePeer says how far that is.
-  if (!runner_->has_board() && !endpoint_->IsConnected(peer)) return "";
-  const Duration silence = SilenceOf(peer, now);
-  const double seconds = std::chrono::duration<double>(silence).count();
-  return silence >= kSilence ? fmt::format("; connected and silent for {:.3f} s", seconds)
-                             : fmt::format("; connected and heard {:.3f} s ago", seconds);
-}
-
-bool CommunicatorCore::WaitsForWitnesses(TimePoint now) const {
-  const std::vector<Standing> waiting = runner_->Waiting();
-  const std::lock_guard lock(mutex_);
-  const auto speaks = [&](const Standing& standing) {
-    return now < Later(heard_[static_cast<std::size_t>(standing.peer)], kSilence);
-  };
-  return world_size() > 2 && !waiting.empty() && std::all_of(waiting.begin(), waiting.end(), speaks);
-}
-
-Error CommunicatorCore::Expired(const Pending& operation, TimePoint now) const {
-  return LateFor("", operation.request.timeout, operation.request.descriptor, now);
-}
-
-Error CommunicatorCore::LateFor(std::string_view whose, Duration time, const OperationDescriptor& d,
-                                TimePoint now) const {
-  std::vector<std::string> missing;
-  Rank culprit = kNoRank;
-  const double seconds = std::chrono::duration<double>(time).count();
-  Duration longest_silence = Duration::zero();
-  for (const Standing& standing : runner_->Waiting()) {
-    const Duration silence = SilenceOf(standing.peer, now);
-    if (culprit == kNoRank || silence > longest_silence + kSilence) {
-      culprit = standing.peer;
-      longest_silence = silence;
-    }
-    const std::string silent = DescribeSilence(standing.peer, now);
-    const std::string rail = options_.rails > 1 ? fmt::format(" on rail {}", standing.rail) : "";
-    // With the rate, so that a slow link can be told from a dead one.
-    missing.push_back(standing.started ? fmt::format("rank {} ({} of {} bytes of step {} {}{}, {:.3g} MB/s{})",
-                                                     standing.peer, standing.bytes_done, standing.bytes_due,
-                                                     standing.step, standing.sending ? "sent" : "arrived", rail,
-                                                     static_cast<double>(standing.bytes_done) / seconds / 1e6, silent)
-                                       : fmt::format("rank {} (nothing of this operation {}{}{}; {})", standing.peer,
-                                                     standing.sending ? "could be sent" : "arrived", rail, silent,
-                                                     endpoint_->DescribePeer(standing.peer)));
-  }
+std::vector<BlockedOn> CommunicatorCore::BlockedPeers() const {
+  std::vector<BlockedOn> blocked;
+  for (const BlockedStep& step : runner_->Waiting()) blocked.push_back({.step = step});
   if (IsSettlingBoard()) {
-    for (const Rank peer : board_->Missing()) {
-      if (culprit == kNoRank) culprit = peer;
-      missing.push_back(fmt::format("rank {} (to share memory with{}; {})", peer, DescribeSilence(peer, now),
-                                    endpoint_->DescribePeer(peer)));
-    }
+    for (const Rank peer : board_->Missing()) blocked.push_back({.step = {.peer = peer}, .is_joining = true});
   }
-  if (staging_.running() && missing.empty()) {
-    culprit = rank();
-    missing.push_back(staging_.has_arrived()
-                          ? fmt::format("copies of {}", device_queue_->name())
-                          : fmt::format("what was on its stream of {} before", device_queue_->name()));
+  for (BlockedOn& on : blocked) {
+    on.is_connected = runner_->has_board() || endpoint_->IsConnected(on.step.peer);
+    if (!on.step.started) on.path = endpoint_->DescribePeer(on.step.peer);
+    const std::lock_guard lock(mutex_);
+    on.last_received_at = peer_views_[static_cast<std::size_t>(on.step.peer)].last_received_at;
   }
-  return WithCulprit(
-      ErrorCode::kTimeout,
-      fmt::format("#{} {} did not end within {}{:.3f} s: rank {} waits for {}", d.sequence, d.ToString(), whose,
-                  seconds, rank(),
-                  missing.empty() ? std::string("an earlier operation") : fmt::format("{}", fmt::join(missing, ", "))),
-      culprit);
+  return blocked;
 }
 
 // ---- failure ----
@@ -321,7 +208,8 @@ void CommunicatorCore::TellPeers(const Error& error, Rank origin) {
 bool CommunicatorCore::SomebodyIsUntold() const {
   const std::lock_guard lock(mutex_);
   for (std::size_t peer = 0; peer < is_told_.size(); ++peer)
-    if (static_cast<Rank>(peer) != rank() && !is_told_[peer] && !has_failed_[peer] && !lost_[peer] && !goodbyes_[peer])
+    if (static_cast<Rank>(peer) != rank() && !is_told_[peer] && !has_failed_[peer] && !lost_[peer] &&
+        !peer_views_[peer].goodbye)
       return true;
   return false;
 }
@@ -329,7 +217,7 @@ bool CommunicatorCore::SomebodyIsUntold() const {
 void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
   {
     const std::lock_guard lock(mutex_);
-    heard_[static_cast<std::size_t>(from)] = clock_->Now();
+    peer_views_[static_cast<std::size_t>(from)].last_received_at = clock_->Now();
   }
   switch (message.kind) {
     case ControlKind::kHeartbeat: {
@@ -344,11 +232,11 @@ void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
         return;
       }
       if (IsLaneCall(message.body)) return OnLaneCall(from);
-      const auto standpoint = DecodeStandpoint(message.body);
-      if (!standpoint) return;  // a greeting
+      const auto report = DecodeProgressReport(message.body);
+      if (!report) return;  // the peer has only opened a lane
       {
         const std::lock_guard lock(mutex_);
-        standpoints_[static_cast<std::size_t>(from)] = standpoint;
+        peer_views_[static_cast<std::size_t>(from)].report = report;
       }
       words_.fetch_add(1, std::memory_order_release);
       return;
@@ -358,7 +246,7 @@ void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
       if (!goodbye) break;
       {
         const std::lock_guard lock(mutex_);
-        goodbyes_[static_cast<std::size_t>(from)] = goodbye;
+        peer_views_[static_cast<std::size_t>(from)].goodbye = goodbye;
       }
       words_.fetch_add(1, std::memory_order_release);
       {
@@ -391,13 +279,8 @@ void CommunicatorCore::OnPeerLost(Rank peer, Error error) {
     const std::lock_guard lock(mutex_);
     lost_[static_cast<std::size_t>(peer)] = !has_failed_[static_cast<std::size_t>(peer)];
   }
-  // What the system refuses is refused to this rank.
-  const bool here = error.code() == ErrorCode::kResource;
-  error = error.With([&](ErrorDetails& d) {
-    d.culprit = here ? rank() : peer;
-    if (here) d.host = options_.peers[static_cast<std::size_t>(rank())].host;
-  });
-  if (here || !IsNewGroup()) return Poison(std::move(error));
+  error = Suspicion::AttributeLoss(error, peer, rank());
+  if (error.culprit() == rank() || !IsNewGroup()) return Poison(std::move(error));
   {
     const std::lock_guard lock(mutex_);
     if (early_loss_) return;
@@ -426,16 +309,16 @@ Rank CommunicatorCore::FailureOrigin() const {
 
 // What this rank knows of the operation that `error` has ended here; null: none was running.
 Error CommunicatorCore::WithPlace(const Error& error, const OperationDescriptor* operation,
-                                  const std::vector<Standing>& waiting) const {
+                                  const std::vector<BlockedStep>& blocked) const {
   return error.With([&](ErrorDetails& d) {
     d.rank = rank();
     if (operation == nullptr) return;
     if (d.collective.empty()) d.collective = operation->ToString();
     if (!d.sequence) d.sequence = operation->sequence;
     if (d.sequence != operation->sequence) return;  // of another operation, which has no step here
-    auto at = std::find_if(waiting.begin(), waiting.end(), [&](const Standing& s) { return s.peer == d.culprit; });
-    if (at == waiting.end()) at = waiting.begin();
-    if (at == waiting.end() || d.step) return;
+    auto at = std::find_if(blocked.begin(), blocked.end(), [&](const BlockedStep& s) { return s.peer == d.culprit; });
+    if (at == blocked.end()) at = blocked.begin();
+    if (at == blocked.end() || d.step) return;
     d.step = at->step;
     d.bytes_done = at->bytes_done;
     d.bytes_due = at->bytes_due;
@@ -448,8 +331,8 @@ void CommunicatorCore::EndAfterFailure() noexcept {
   IfMemoryAllows([&] { TellPeers(*failure(), FailureOrigin()); });
   // The order matters: first nobody can reach the buffers, then the waiters learn that they are theirs again.
   endpoint_->Revoke();
-  std::vector<Standing> waiting;
-  IfMemoryAllows([&] { waiting = runner_->Waiting(); });
+  std::vector<BlockedStep> blocked;
+  IfMemoryAllows([&] { blocked = runner_->Waiting(); });
   const bool running = IsRunning();
   const OperationDescriptor operation = RunningOperation();  // of the board it is forgotten when that is drained
   runner_->Drain();
@@ -457,7 +340,7 @@ void CommunicatorCore::EndAfterFailure() noexcept {
   std::optional<Error> cause;
   {
     const std::lock_guard lock(mutex_);
-    IfMemoryAllows([&] { failure_ = WithPlace(*failure_, running ? &operation : nullptr, waiting); });
+    IfMemoryAllows([&] { failure_ = WithPlace(*failure_, running ? &operation : nullptr, blocked); });
     cause = failure_;
   }
   RecordFailure(*cause, running);

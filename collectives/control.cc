@@ -35,7 +35,7 @@ std::string Encode(const Goodbye& goodbye) {
   refused.Text<std::uint16_t>(std::string_view(goodbye.refused).substr(0, kMaxTextBytes));
   return last + std::move(refused).Take();
 }
-std::string Encode(const Standpoint& standpoint) { return EncodeOne(standpoint.current); }
+std::string Encode(const ProgressReport& report) { return EncodeOne(report.current); }
 
 std::optional<Goodbye> DecodeGoodbye(std::string_view body) {
   const auto last = DecodeOne(body.substr(0, kDescriptorBytes));
@@ -48,9 +48,9 @@ std::optional<Goodbye> DecodeGoodbye(std::string_view body) {
   return rest.AtEnd() && !goodbye.refused.empty() ? std::optional(std::move(goodbye)) : std::nullopt;
 }
 
-std::optional<Standpoint> DecodeStandpoint(std::string_view body) {
+std::optional<ProgressReport> DecodeProgressReport(std::string_view body) {
   const auto current = DecodeOne(body);
-  return current ? std::optional(Standpoint{*current}) : std::nullopt;
+  return current ? std::optional(ProgressReport{*current}) : std::nullopt;
 }
 
 std::string Encode(const AbortNotice& notice) {

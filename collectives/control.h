@@ -18,9 +18,9 @@ struct Goodbye {
   std::string refused = {};
 };
 
-// "Here I stand": the operation that the rank is in. Sent when nothing has moved for a while, so that ranks which
-// disagree and therefore wait for each other learn it although no bytes flow. An empty body is a mere greeting.
-struct Standpoint {
+// The operation that the rank is in. A rank sends it when nothing has moved for a while, so that ranks which disagree,
+// and therefore wait for each other, learn it although no bytes flow. A heartbeat with an empty body is no report.
+struct ProgressReport {
   OperationDescriptor current;
 };
 
@@ -39,11 +39,11 @@ struct AbortNotice {
 
 // Texts are cut so that the whole stays within kMaxControlBodyBytes.
 std::string Encode(const Goodbye& goodbye);
-std::string Encode(const Standpoint& standpoint);
+std::string Encode(const ProgressReport& report);
 std::string Encode(const AbortNotice& notice);
 // Nothing where the bytes are no such body.
 std::optional<Goodbye> DecodeGoodbye(std::string_view body);
-std::optional<Standpoint> DecodeStandpoint(std::string_view body);
+std::optional<ProgressReport> DecodeProgressReport(std::string_view body);
 std::optional<AbortNotice> DecodeAbortNotice(std::string_view body);
 
 AbortNotice NoticeOf(const Error& error, Rank origin);

@@ -23,7 +23,8 @@ class WatchedStreams {
  public:
   virtual ~WatchedStreams() = default;
   virtual Sequence completed() const = 0;  // the last operation that has ended
-  // How often whoever drives has looked around, which is at least every kLookAroundEvery unless he is kept in a call.
+  // How often whoever drives has looked around, which is at least every GracePeriods::heartbeat_interval unless he is
+  // kept in a call.
   virtual std::uint64_t looks() const = 0;
   virtual bool is_driven() const = 0;  // somebody drives at the moment, and does not sleep
   virtual bool has_failed() const = 0;

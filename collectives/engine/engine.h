@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "collectives/engine/blocked_step.h"
 #include "collectives/engine/frame.h"
 #include "collectives/engine/mover.h"
 #include "collectives/engine/plan.h"
@@ -73,16 +74,7 @@ struct Share {
   std::uint64_t end = 0;
 };
 
-// Where a step that cannot go on stands, for error messages.
-struct Standing {
-  Rank peer = kNoRank;  // whom it waits for
-  std::uint32_t step = 0;
-  bool sending = false;
-  bool started = false;  // the transfer's first frame has been seen (or written)
-  std::uint64_t bytes_done = 0;
-  std::uint64_t bytes_due = 0;
-  std::uint32_t rail = 0;
-};
+using Standing = BlockedStep;
 
 class Engine {
  public:

@@ -1,4 +1,5 @@
-// collectives/control: bodies of goodbyes, standpoints and abort notices, as a peer's control connection carries them.
+// collectives/control: bodies of goodbyes, progress reports and abort notices, as a peer's control connection carries
+// them.
 #include "base/printable.h"
 #include "collectives/blame.h"
 #include "collectives/control.h"
@@ -44,7 +45,7 @@ Corpus HarnessCorpus() {
   mismatch.culprit = kSelf;
   const OperationDescriptor operation{.sequence = 3, .count = 5, .collective = Collective::kBroadcast, .root = 1};
   return {.seeds = {Encode(SomeNotice()), Encode(mismatch), Encode(long_notice), Encode(Goodbye{operation}),
-                    Encode(Goodbye{operation, "all_reduce: input is null"}), Encode(Standpoint{})},
+                    Encode(Goodbye{operation, "all_reduce: input is null"}), Encode(ProgressReport{})},
           .words = {std::string("\xf8\x02", 2), std::string("\xff\xff", 2)}};
 }
 
@@ -52,12 +53,12 @@ void CheckInput(std::string_view input) {
   const Allocations allocations;
   const std::string_view body = input.substr(0, kMaxControlBodyBytes);  // more does not pass a control connection
   const auto goodbye = DecodeGoodbye(body);
-  const auto standpoint = DecodeStandpoint(body);
-  RONDO_HOLDS(standpoint.has_value() == (body.size() == kDescriptorBytes));
-  if (standpoint) RONDO_HOLDS(goodbye.has_value() && goodbye->refused.empty() && Encode(*standpoint) == body);
+  const auto report = DecodeProgressReport(body);
+  RONDO_HOLDS(report.has_value() == (body.size() == kDescriptorBytes));
+  if (report) RONDO_HOLDS(goodbye.has_value() && goodbye->refused.empty() && Encode(*report) == body);
   if (goodbye) {
     RONDO_HOLDS(Encode(*goodbye) == body);
-    RONDO_HOLDS(standpoint.has_value() == goodbye->refused.empty());
+    RONDO_HOLDS(report.has_value() == goodbye->refused.empty());
     RONDO_HOLDS(IsPrintable(goodbye->last.ToString()));
     const Error closed = ClosedEarly(kSelf + 1, goodbye->last, kSelf, {}, goodbye->refused);
     RONDO_HOLDS(IsPrintable(closed.ToString(), LineFeeds::kKeep));
