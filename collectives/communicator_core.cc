@@ -94,7 +94,8 @@ CommunicatorCore::CommunicatorCore(CommunicatorOptions options, GroupName group)
       wide_partials_(options_.max_scratch_bytes),
       windows_(options_.device_window_bytes, std::max(static_cast<int>(options_.peers.size()), 1)),
       staging_(windows_),
-      suspicion_(options_.rank, static_cast<int>(options_.peers.size())) {}
+      suspicion_(options_.rank, static_cast<int>(options_.peers.size())),
+      peers_(options_.rank, static_cast<int>(options_.peers.size())) {}
 
 Status CommunicatorCore::CheckRails(std::int64_t rails, std::int64_t first_rail) {
   if (rails < 1 || rails > kMostRails)
@@ -167,11 +168,6 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
   if (own.profile == nullptr) own.profile = DefaultProfile();
   core->selector_ = std::make_unique<Selector>(own.profile, PlaceOf(core->hosts_, own.peers));
   core->pending_.resize(std::bit_ceil(std::size_t{own.max_pending_operations}));
-  core->peer_views_.resize(world);
-  core->said_goodbye_.resize(world);
-  core->is_told_.resize(world);
-  core->has_failed_.resize(world);
-  core->lost_.resize(world);
   if (core->gate_.kick_fd() < 0)
     return Fail(ErrorCode::kResource, "no eventfd for a communicator: {}", SystemWords(core->gate_.kick_error()));
 
@@ -210,8 +206,8 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
                                       .checksums = own.checksums},
                            .observer = core->recorder_ != nullptr ? core.get() : nullptr},
       *core->endpoint_);
-  // Who was heard before there was an endpoint to answer by may have brought a failure, or come for the reason of one.
-  if (const auto failed = core->failure()) core->TellPeers(*failed, core->FailureOrigin());
+  // A peer whose message arrived before there was an endpoint to answer by may have failed, or want to know the cause.
+  if (const auto failed = core->failure()) core->NotifyPeers(*failed, core->FailureOrigin());
   return core;
 }
 

@@ -33,6 +33,7 @@
 #include "collectives/engine/runner.h"
 #include "collectives/model/selector.h"
 #include "collectives/operation_request.h"
+#include "collectives/peers.h"
 #include "collectives/point_to_point/message_engine.h"
 #include "collectives/recorder/dump.h"
 #include "collectives/recorder/flight_recorder.h"
@@ -389,11 +390,10 @@ class CommunicatorCore final : public PeerObserver,
 
   // `origin`: the rank that found it, where that is another one or none of this group.
   void Poison(Error error, std::optional<Rank> origin = std::nullopt) noexcept;
-  // Whoever is connected and has not been told yet.
-  void TellPeers(const Error& error, Rank origin);
-  bool SomebodyIsUntold() const;
+  // All peers that are connected and have not been notified yet.
+  void NotifyPeers(const Error& error, Rank origin);
   Rank FailureOrigin() const;
-  void SayLastWords(bool failed_before);
+  void FlushFailureNotices(bool failed_before);
   Error WithIdentity(Error error) const;
   // What the engine has found, with the operation in which it did: ranks that are in another one by now name it, too.
   Error InOperation(const Error& found) const;
@@ -406,11 +406,11 @@ class CommunicatorCore final : public PeerObserver,
   void StandBack(Stopped stopped);
   // For the progress thread, while nobody waits.
   bool WorkIsLeft() const;
-  // Owner, in Close, again and again: says goodbye to whoever is connected, also to who came only now, as soon as this
-  // rank may. Whether all have been told and heard (or are not to be told, because they did something else than this
-  // rank).
-  bool Part();
-  bool SayGoodbye();  // whether there was somebody to say it to
+  // Owner, in Close, again and again: sends a goodbye to all connected peers, also to those that connected only now, as
+  // soon as this rank may. Whether all goodbyes have been sent and received. Also if a peer shall get none, because it
+  // did something else than this rank.
+  bool ExchangeGoodbyes();
+  bool SendGoodbyes();  // whether any was sent
   // Close and Leave, with the time that they have.
   Status CloseWithin(Duration time);
   // The two halves of Close: the meeting (kNotReady: what was issued has not ended, and nobody was told anything), and
@@ -424,19 +424,6 @@ class CommunicatorCore final : public PeerObserver,
   Result<std::unique_ptr<Communicator>> RebuildBy(const RebuildOptions& options, TimePoint deadline);
   std::vector<Rank> LostPeers() const;  // that died, as far as is known here
   void SendProgressReports();
-  // What `judge`(peer, view) says of the first peer of which it says anything.
-  template <typename Judge>
-  std::optional<Error> JudgePeers(const Judge& judge) const {
-    for (Rank peer = 0; peer < world_size(); ++peer) {
-      PeerView view;
-      {
-        const std::lock_guard lock(mutex_);
-        view = peer_views_[static_cast<std::size_t>(peer)];
-      }
-      if (std::optional<Error> found = judge(peer, view)) return found;
-    }
-    return std::nullopt;
-  }
   // The call that this rank refused after operation `last`; "": none.
   std::string RefusedAfter(Sequence last) const;
   // Of the last operation that this rank completed; of sequence 0 if there is none.
@@ -446,7 +433,7 @@ class CommunicatorCore final : public PeerObserver,
   }
   std::optional<Error> FindMismatchedGoodbye();
   std::optional<Error> FindPeerInLaterOperation();  // of rank 0 on a board, in Close
-  std::vector<Rank> NotParted() const;              // peers whose goodbye is still to come
+  std::vector<Rank> PeersWithoutGoodbye() const { return peers_.WithoutGoodbye(endpoint_->ControlPeers()); }
 
   const int process_ = getpid();
   CommunicatorOptions options_;
@@ -517,6 +504,8 @@ class CommunicatorCore final : public PeerObserver,
   std::unique_ptr<FlightRecorder> recorder_;
   mutable std::mutex dump_mutex_;  // one file is written at a time; taken before all other locks
 
+  Peers peers_;
+
   // Taken by OnControl, Poison, DumpRecords and the end of endpoint_; never while holding mutex_.
   mutable std::mutex endpoint_mutex_;
   mutable std::mutex mutex_;  // guards what follows
@@ -524,16 +513,8 @@ class CommunicatorCore final : public PeerObserver,
   Rank failure_origin_ = kNoRank;  // who found it; kNoRank: somebody who is not of this group
   bool failure_was_told_ = false;  // by a peer
   TimePoint failed_at_{};
-  std::vector<PeerView> peer_views_;  // by peer
-  std::vector<bool> said_goodbye_;    // by peer: we did
-  Sequence refused_after_ = 0;        // of refused_call_: the last operation issued before
-  std::string refused_call_;          // the last call that this rank refused, with the reason
-  std::vector<bool> is_told_;         // by peer: of failure_, by us
-  std::vector<bool> has_failed_;      // by peer: it said so; when it then leaves it need not be dead
-  std::vector<bool> lost_;            // by peer: it went without a word
-  // The first loss of one who may have given its group up: constant once has_early_loss_, till when it is guarded.
-  std::optional<Error> early_loss_;
-  std::atomic<bool> has_early_loss_{false};
+  Sequence refused_after_ = 0;       // of refused_call_: the last operation issued before
+  std::string refused_call_;         // the last call that this rank refused, with the reason
   std::vector<Rank> message_calls_;  // who has opened a lane of messages to us, not yet met
   std::atomic<bool> message_calls_waiting_{false};
   std::vector<Callback> callbacks_;

@@ -49,66 +49,43 @@ std::string CommunicatorCore::RefusedAfter(Sequence last) const {
   return refused_after_ == last ? refused_call_ : "";
 }
 
-// Parting is over when a look at everybody who is connected finds all of them heard, and the next one nobody untold:
-// who connects, or parts, between the two is seen by the look after. Told without a look, it would be left without a
-// word.
-bool CommunicatorCore::Part() {
-  const bool heard_all = NotParted().empty();
-  // On a board a rank may have looked at few others, and is connected to rank 0 alone. So rank 0 lets nobody go before
-  // it has compared what all of them did last.
+// The exchange is over when one check finds that all connected peers have sent their goodbyes, and the next one that
+// this rank has sent its own to all: a peer that connects or leaves between the two is found by the check after them.
+bool CommunicatorCore::ExchangeGoodbyes() {
+  const bool received_all = PeersWithoutGoodbye().empty();
+  // On a board a rank may have checked few others, and is connected to rank 0 alone. So rank 0 sends no goodbye before
+  // it has compared what all ranks did last.
   if (rank() == 0 && runner_->has_board()) {
     if (auto waits = FindPeerInLaterOperation()) {
       Poison(*std::move(waits));
       return true;
     }
-    if (!heard_all) return false;
+    if (!received_all) return false;
     if (FindMismatchedGoodbye()) return true;
   }
-  return !SayGoodbye() && heard_all;
+  return !SendGoodbyes() && received_all;
 }
 
-bool CommunicatorCore::SayGoodbye() {
+bool CommunicatorCore::SendGoodbyes() {
   Goodbye goodbye;
   goodbye.last = LastCompleted();
   goodbye.refused = RefusedAfter(goodbye.last.sequence);
   const ControlMessage message{ControlKind::kGoodbye, Encode(goodbye)};
-  bool said = false;
-  for (const Rank peer : endpoint_->ControlPeers()) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (said_goodbye_[static_cast<std::size_t>(peer)]) continue;
-    }
-    if (!endpoint_->SendControl(peer, message)) continue;
-    said = true;
-    const std::lock_guard lock(mutex_);
-    said_goodbye_[static_cast<std::size_t>(peer)] = true;
-  }
-  return said;
+  return peers_.SendOnce(&Peer::goodbye_sent, endpoint_->ControlPeers(),
+                         [&](Rank peer) { return endpoint_->SendControl(peer, message); });
 }
 
 std::optional<Error> CommunicatorCore::FindMismatchedGoodbye() {
   const OperationDescriptor last = LastCompleted();
-  return JudgePeers([&](Rank peer, const PeerView& view) { return suspicion_.JudgeGoodbye(peer, view, last); });
+  return peers_.FirstError([&](Rank peer, const PeerView& view) { return suspicion_.JudgeGoodbye(peer, view, last); });
 }
 
 // Such peers get no goodbye from rank 0 while it waits for theirs, but they send progress reports.
 std::optional<Error> CommunicatorCore::FindPeerInLaterOperation() {
   const OperationDescriptor last = LastCompleted();
   const std::string refused = RefusedAfter(last.sequence);
-  return JudgePeers(
+  return peers_.FirstError(
       [&](Rank peer, const PeerView& view) { return suspicion_.JudgeReportInClose(peer, view, last, refused); });
-}
-
-std::vector<Rank> CommunicatorCore::NotParted() const {
-  // Whom we said goodbye to counts even when the connection is gone by now.
-  std::vector<Rank> missing = endpoint_->ControlPeers();
-  const std::lock_guard lock(mutex_);
-  for (Rank peer = 0; peer < world_size(); ++peer)
-    if (said_goodbye_[static_cast<std::size_t>(peer)]) missing.push_back(peer);
-  std::sort(missing.begin(), missing.end());
-  missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
-  std::erase_if(missing, [&](Rank peer) { return peer_views_[static_cast<std::size_t>(peer)].goodbye.has_value(); });
-  return missing;
 }
 
 Status CommunicatorCore::Close() { return CloseWithin(options_.timeout); }
@@ -153,7 +130,10 @@ Status CommunicatorCore::PartBy(TimePoint began, TimePoint until) {
     bool over = false;
     const bool parted = DriveUntil(
         until, 0, [&] { return over || (poisoned_.load() && ended_.load()); },
-        [&] { return over = !poisoned_.load() && OrPoison("closing", [&] { return Part(); }) && !poisoned_.load(); });
+        [&] {
+          return over =
+                     !poisoned_.load() && OrPoison("closing", [&] { return ExchangeGoodbyes(); }) && !poisoned_.load();
+        });
     // Operations that only sent have returned without looking at anybody: here they are compared.
     if (const auto odd = FindMismatchedGoodbye(); parted && odd && !poisoned_.load()) {
       Poison(*odd);
@@ -164,11 +144,11 @@ Status CommunicatorCore::PartBy(TimePoint began, TimePoint until) {
     } else if (!parted && leaving_.load()) {
       // Rank 0 of an intranode group has held its goodbye back until now.
       Own();
-      OrPoison("leaving", [&] { return SayGoodbye(); });
+      OrPoison("leaving", [&] { return SendGoodbyes(); });
       gate_.Leave(WorkIsLeft());
     } else if (!parted) {
       status = Fail(ErrorCode::kTimeout, "rank {} waited {:.3f} s for others to close too; missing: rank {}", rank(),
-                    std::chrono::duration<double>(until - began).count(), fmt::join(NotParted(), ", "));
+                    std::chrono::duration<double>(until - began).count(), fmt::join(PeersWithoutGoodbye(), ", "));
     }
   }
   return status;
@@ -231,7 +211,7 @@ bool CommunicatorCore::IsInItsProcess() const { return getpid() == process_; }
 // A connection that was still being made when the reason was sent gets a moment to carry it. And a rank that finds a
 // failure before it has done anything may be ahead of others that are not connected to it yet: these find nobody, or
 // one who hangs up, unless they get a moment to come for the reason.
-void CommunicatorCore::SayLastWords(bool failed_before) {
+void CommunicatorCore::FlushFailureNotices(bool failed_before) {
   TimePoint until{};
   bool was_told = false;
   {
@@ -243,8 +223,8 @@ void CommunicatorCore::SayLastWords(bool failed_before) {
       failed_before && !was_told && completed_.load() == 0 && !messages_in_use_.load() && endpoint_->wait_fd() >= 0;
   const auto waits_for_others = [&] {
     if (!others_may_come) return false;
-    IfMemoryAllows([&] { TellPeers(*failure(), FailureOrigin()); });
-    return clock_->Now() < until && SomebodyIsUntold();
+    IfMemoryAllows([&] { NotifyPeers(*failure(), FailureOrigin()); });
+    return clock_->Now() < until && peers_.HasUnnotified();
   };
   const GracePeriods& graces = suspicion_.graces();
   const auto checks = [&](Duration time) { return time / graces.notice_check_interval; };
@@ -282,7 +262,7 @@ void CommunicatorCore::Destroy() {
   if (poisoned_.load() && !ended_.load()) EndAfterFailure();
   stream_watch_.reset();
   if (teller_.joinable()) teller_.join();
-  if (poisoned_.load()) SayLastWords(failed_before);
+  if (poisoned_.load()) FlushFailureNotices(failed_before);
   armed_ = false;
   std::unique_ptr<Endpoint> endpoint;
   {

@@ -232,9 +232,7 @@ void CommunicatorCore::HearGoodbyes() {
   const std::uint64_t words = words_.load(std::memory_order_acquire);
   if (words == message_words_seen_) return;
   message_words_seen_ = words;
-  const std::lock_guard lock(mutex_);
-  for (Rank peer = 0; peer < world_size(); ++peer)
-    if (peer_views_[static_cast<std::size_t>(peer)].goodbye) messages_->Depart(peer);
+  peers_.ForEachDeparted([&](Rank peer) { messages_->Depart(peer); });
 }
 
 bool CommunicatorCore::LookAtMessages() {

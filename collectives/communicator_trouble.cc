@@ -50,7 +50,7 @@ std::optional<LaneFailure> CommunicatorCore::FindLaneFailure() {
   if (const auto of_message = messages_->FindTrouble()) return LaneFailure{of_message->peer, of_message->error};
   if (IsSettlingBoard() && board_->failure() != nullptr)
     return LaneFailure{board_->failure()->culprit(), board_->failure()};
-  if (has_early_loss_.load(std::memory_order_acquire)) return LaneFailure{early_loss_->culprit(), &*early_loss_};
+  if (const Error* const lost = peers_.early_loss(); lost != nullptr) return LaneFailure{lost->culprit(), lost};
   return std::nullopt;
 }
 
@@ -110,7 +110,7 @@ bool CommunicatorCore::CheckPeers() {
   const OwnOperation own{.descriptor = descriptor,
                          .is_joining = is_joining,
                          .needs_all = is_joining || descriptor.algorithm == Algorithm::kBoard};
-  auto found = JudgePeers([&](Rank peer, const PeerView& view) {
+  auto found = peers_.FirstError([&](Rank peer, const PeerView& view) {
     const bool is_awaited = view.goodbye && runner_->WaitsFor(peer);
     return suspicion_.JudgePeer(peer, view, is_awaited, own);
   });
@@ -134,8 +134,7 @@ std::vector<BlockedOn> CommunicatorCore::BlockedPeers() const {
   for (BlockedOn& on : blocked) {
     on.is_connected = runner_->has_board() || endpoint_->IsConnected(on.step.peer);
     if (!on.step.started) on.path = endpoint_->DescribePeer(on.step.peer);
-    const std::lock_guard lock(mutex_);
-    on.last_received_at = peer_views_[static_cast<std::size_t>(on.step.peer)].last_received_at;
+    on.last_received_at = peers_.ViewOf(on.step.peer).last_received_at;
   }
   return blocked;
 }
@@ -179,8 +178,8 @@ void CommunicatorCore::Poison(Error error, std::optional<Rank> origin) noexcept 
     if (DeviceQueue* const queue = device_queue_seen_.load(); queue != nullptr) queue->EndGraphs();
     poisoned_.store(true);  // before device_queue_seen_ is looked at
   }
-  if (!IfMemoryAllows([&] { TellPeers(error, origin.value_or(rank())); }))
-    IfMemoryAllows([&] { TellPeers(Error::MemoryRanOut(), rank()); });
+  if (!IfMemoryAllows([&] { NotifyPeers(error, origin.value_or(rank())); }))
+    IfMemoryAllows([&] { NotifyPeers(Error::MemoryRanOut(), rank()); });
   told_.store(true);
   {
     const std::lock_guard lock(endpoint_mutex_);
@@ -190,64 +189,37 @@ void CommunicatorCore::Poison(Error error, std::optional<Rank> origin) noexcept 
   gate_.Announce();
 }
 
-void CommunicatorCore::TellPeers(const Error& error, Rank origin) {
+void CommunicatorCore::NotifyPeers(const Error& error, Rank origin) {
   const ControlMessage notice{ControlKind::kAbort, Encode(NoticeOf(error, origin))};
   const std::lock_guard lock(endpoint_mutex_);
   if (endpoint_ == nullptr) return;
-  for (const Rank peer : endpoint_->ControlPeers()) {
-    {
-      const std::lock_guard known(mutex_);
-      if (is_told_[static_cast<std::size_t>(peer)]) continue;
-    }
-    if (!endpoint_->SendControl(peer, notice)) continue;
-    const std::lock_guard known(mutex_);
-    is_told_[static_cast<std::size_t>(peer)] = true;
-  }
-}
-
-bool CommunicatorCore::SomebodyIsUntold() const {
-  const std::lock_guard lock(mutex_);
-  for (std::size_t peer = 0; peer < is_told_.size(); ++peer)
-    if (static_cast<Rank>(peer) != rank() && !is_told_[peer] && !has_failed_[peer] && !lost_[peer] &&
-        !peer_views_[peer].goodbye)
-      return true;
-  return false;
+  peers_.SendOnce(&Peer::is_notified, endpoint_->ControlPeers(),
+                  [&](Rank peer) { return endpoint_->SendControl(peer, notice); });
 }
 
 void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
-  {
-    const std::lock_guard lock(mutex_);
-    peer_views_[static_cast<std::size_t>(from)].last_received_at = clock_->Now();
-  }
+  peers_.OnReceived(from, clock_->Now());
   switch (message.kind) {
     case ControlKind::kHeartbeat: {
-      // Whoever speaks to a communicator that has failed already, a late comer say, is told why.
+      // The answer to a peer that sends to a failed communicator, because it is late for instance, is the cause.
       if (const auto failed = failure()) {
         const std::lock_guard lock(endpoint_mutex_);
         if (endpoint_ == nullptr) return;
         const ControlMessage notice{ControlKind::kAbort, Encode(NoticeOf(*failed, FailureOrigin()))};
-        if (!endpoint_->SendControl(from, notice)) return;
-        const std::lock_guard known(mutex_);
-        is_told_[static_cast<std::size_t>(from)] = true;
+        if (endpoint_->SendControl(from, notice)) peers_.OnNotified(from);
         return;
       }
       if (IsLaneCall(message.body)) return OnLaneCall(from);
       const auto report = DecodeProgressReport(message.body);
       if (!report) return;  // the peer has only opened a lane
-      {
-        const std::lock_guard lock(mutex_);
-        peer_views_[static_cast<std::size_t>(from)].report = report;
-      }
+      peers_.OnReport(from, *report);
       words_.fetch_add(1, std::memory_order_release);
       return;
     }
     case ControlKind::kGoodbye: {
-      const auto goodbye = DecodeGoodbye(message.body);
+      auto goodbye = DecodeGoodbye(message.body);
       if (!goodbye) break;
-      {
-        const std::lock_guard lock(mutex_);
-        peer_views_[static_cast<std::size_t>(from)].goodbye = goodbye;
-      }
+      peers_.OnGoodbye(from, *std::move(goodbye));
       words_.fetch_add(1, std::memory_order_release);
       {
         const std::lock_guard lock(endpoint_mutex_);
@@ -260,9 +232,9 @@ void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
     case ControlKind::kAbort: {
       const auto notice = DecodeAbortNotice(message.body);
       if (!notice) break;
+      peers_.OnFailureNotice(from);
       {
         const std::lock_guard lock(mutex_);
-        has_failed_[static_cast<std::size_t>(from)] = true;
         failure_was_told_ = failure_was_told_ || !failure_;
       }
       // Repeated as it is: whom it convicts must hear who found it, not who came by.
@@ -274,19 +246,11 @@ void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
 }
 
 void CommunicatorCore::OnPeerLost(Rank peer, Error error) {
-  if (FollowParent()) return;                  // it is not lost: it gave its group up
-  if (error.code() == ErrorCode::kPeerLost) {  // not one that merely cannot be reached
-    const std::lock_guard lock(mutex_);
-    lost_[static_cast<std::size_t>(peer)] = !has_failed_[static_cast<std::size_t>(peer)];
-  }
+  if (FollowParent()) return;                                     // it is not lost: it gave its group up
+  if (error.code() == ErrorCode::kPeerLost) peers_.OnLost(peer);  // not if it merely cannot be reached
   error = Suspicion::AttributeLoss(error, peer, rank());
   if (error.culprit() == rank() || !IsNewGroup()) return Poison(std::move(error));
-  {
-    const std::lock_guard lock(mutex_);
-    if (early_loss_) return;
-    early_loss_ = std::move(error);
-    has_early_loss_.store(true, std::memory_order_release);
-  }
+  if (!peers_.KeepEarlyLoss(std::move(error))) return;
   {
     const std::lock_guard lock(endpoint_mutex_);
     if (endpoint_ == nullptr) return;
@@ -328,7 +292,7 @@ Error CommunicatorCore::WithPlace(const Error& error, const OperationDescriptor*
 void CommunicatorCore::EndAfterFailure() noexcept {
   is_ending_.store(true);
   // Again, for an operation that began as the failure came has connected others, who wait for this rank from now on.
-  IfMemoryAllows([&] { TellPeers(*failure(), FailureOrigin()); });
+  IfMemoryAllows([&] { NotifyPeers(*failure(), FailureOrigin()); });
   // The order matters: first nobody can reach the buffers, then the waiters learn that they are theirs again.
   endpoint_->Revoke();
   std::vector<BlockedStep> blocked;

@@ -85,13 +85,14 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::RebuildBy(const RebuildO
 }
 
 std::vector<Rank> CommunicatorCore::LostPeers() const {
-  std::vector<Rank> lost;
-  const std::lock_guard lock(mutex_);
-  for (Rank peer = 0; peer < world_size(); ++peer) {
-    // What others saw counts too: of a dead rank that was no neighbour of ours we only hear.
-    const bool told = failure_ && failure_->code() == ErrorCode::kPeerLost && failure_->culprit() == peer;
-    if (peer != rank() && (told || lost_[static_cast<std::size_t>(peer)])) lost.push_back(peer);
-  }
+  std::vector<Rank> lost = peers_.Lost();
+  // What other ranks report counts too: a dead rank that was not connected to this one is only known by that.
+  const std::optional<Error> cause = failure();
+  if (!cause || cause->code() != ErrorCode::kPeerLost) return lost;
+  const Rank culprit = cause->culprit();
+  const auto at = std::lower_bound(lost.begin(), lost.end(), culprit);
+  const bool is_peer = culprit >= 0 && culprit < world_size() && culprit != rank();
+  if (is_peer && (at == lost.end() || *at != culprit)) lost.insert(at, culprit);
   return lost;
 }
 
