@@ -207,7 +207,7 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
                            .observer = core->recorder_ != nullptr ? core.get() : nullptr},
       *core->endpoint_);
   // A peer whose message arrived before there was an endpoint to answer by may have failed, or want to know the cause.
-  if (const auto failed = core->failure()) core->NotifyPeers(*failed, core->FailureOrigin());
+  if (const auto failed = core->failure()) core->NotifyPeers(*failed, core->failure_.reporter());
   return core;
 }
 
@@ -268,7 +268,7 @@ void CommunicatorCore::PutComparison(Sequence sequence, OperationRequest& of) {
 }
 
 Status CommunicatorCore::MayIssue() {
-  if (LookAtGraphs() || poisoned_.load()) return Fail(*failure());
+  if (LookAtGraphs() || failure_.has_failed()) return Fail(*failure());
   if (closing_.load(std::memory_order_acquire))
     return Fail(ErrorCode::kClosed, "rank {} has closed this communicator", rank());
   return {};
@@ -330,13 +330,13 @@ void CommunicatorCore::NoteIssue(Pending& pending) {
 // A failure that was noticed where nobody waits, or by a wait whose own operation had just completed, is ended by the
 // next call: there may be no thread of progress to do so, nor another call.
 Error CommunicatorCore::WhyRefused(Collective collective, const Error& found) {
-  if (!poisoned_.load(std::memory_order_acquire)) {
+  if (!failure_.has_failed()) {
     // What a limit refuses now may be taken later, and is tried again and again.
     const bool is_wrong = found.code() == ErrorCode::kInvalidArgument || found.code() == ErrorCode::kUnsupported;
     if (is_wrong) IfMemoryAllows([&] { NoteRefusal(fmt::format("{}: {}", Name(collective), found.message())); });
     return found;
   }
-  if (!ended_.load()) ProgressOnce();
+  if (!failure_.has_ended()) ProgressOnce();
   return *failure();
 }
 

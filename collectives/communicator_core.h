@@ -31,6 +31,7 @@
 #include "collectives/engine/mover.h"
 #include "collectives/engine/plan.h"
 #include "collectives/engine/runner.h"
+#include "collectives/failure.h"
 #include "collectives/model/selector.h"
 #include "collectives/operation_request.h"
 #include "collectives/peers.h"
@@ -153,7 +154,7 @@ class CommunicatorCore final : public PeerObserver,
   // ---- the rest ----
   Result<ReduceOp> DefineOperation(UserOperation operation);                                     // issuer
   Result<std::unique_ptr<Communicator>> Split(int color, int key, const GroupOptions& options);  // issuer
-  std::optional<Error> failure() const;
+  std::optional<Error> failure() const { return failure_.cause(); }
   // Any thread: fails where a launched graph has waited in vain. Whether it did.
   bool LookAtGraphs();
   std::string Transports() const;
@@ -212,9 +213,9 @@ class CommunicatorCore final : public PeerObserver,
   Sequence completed() const override { return completed_.load(); }
   std::uint64_t looks() const override { return looks_.load(); }
   bool is_driven() const override { return gate_.IsHeld(); }
-  bool has_failed() const override { return poisoned_.load(); }
-  bool is_ending() const override { return is_ending_.load(); }
-  bool has_ended() const override { return ended_.load(); }
+  bool has_failed() const override { return failure_.has_failed(); }
+  bool is_ending() const override { return failure_.state() >= CommunicatorFailure::State::kEnding; }
+  bool has_ended() const override { return failure_.has_ended(); }
   void OnHeldUp(Sequence operation, Duration time) override;
   void OnLate(Sequence operation, bool is_held_up) override;
   void LetStreamsGo() override;
@@ -391,8 +392,7 @@ class CommunicatorCore final : public PeerObserver,
   // `origin`: the rank that found it, where that is another one or none of this group.
   void Poison(Error error, std::optional<Rank> origin = std::nullopt) noexcept;
   // All peers that are connected and have not been notified yet.
-  void NotifyPeers(const Error& error, Rank origin);
-  Rank FailureOrigin() const;
+  void NotifyPeers(const Error& error, Rank reporter);
   void FlushFailureNotices(bool failed_before);
   Error WithIdentity(Error error) const;
   // What the engine has found, with the operation in which it did: ranks that are in another one by now name it, too.
@@ -480,10 +480,7 @@ class CommunicatorCore final : public PeerObserver,
   std::atomic<bool> issuing_{false};     // catches a second issuing thread
   std::atomic<int> waiters_{0};          // threads in WaitFor; the progress thread gives way to them
   std::atomic<std::uint64_t> waits_{0};  // begun so far: whether there is somebody who drives now and then
-  std::atomic<bool> poisoned_{false};    // failure_ is set
-  std::atomic<bool> told_{false};        // poisoned, and the peers have been told, as far as they could be
-  std::atomic<bool> is_ending_{false};   // that, and somebody ends everything
-  std::atomic<bool> ended_{false};       // all that, and nobody but launched graphs touches any buffer any more
+  CommunicatorFailure failure_;
   std::atomic<bool> closing_{false};
   std::atomic<bool> leaving_{false};         // by Leave: receives are given up, and late ranks are not waited for
   std::atomic<bool> rebuilding_{false};      // a Rebuild is under way, or was successful
@@ -508,11 +505,7 @@ class CommunicatorCore final : public PeerObserver,
 
   // Taken by OnControl, Poison, DumpRecords and the end of endpoint_; never while holding mutex_.
   mutable std::mutex endpoint_mutex_;
-  mutable std::mutex mutex_;  // guards what follows
-  std::optional<Error> failure_;
-  Rank failure_origin_ = kNoRank;  // who found it; kNoRank: somebody who is not of this group
-  bool failure_was_told_ = false;  // by a peer
-  TimePoint failed_at_{};
+  mutable std::mutex mutex_;         // guards what follows
   Sequence refused_after_ = 0;       // of refused_call_: the last operation issued before
   std::string refused_call_;         // the last call that this rank refused, with the reason
   std::vector<Rank> message_calls_;  // who has opened a lane of messages to us, not yet met

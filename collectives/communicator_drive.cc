@@ -41,13 +41,14 @@ bool CommunicatorCore::Advance() {
 bool CommunicatorCore::AdvanceOperations() {
   looks_.store(looks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (endpoint_ == nullptr) return false;  // destroyed, but a Work or a parent's Abort still holds this core
-  if (poisoned_.load(std::memory_order_acquire)) {
-    if (ended_.load(std::memory_order_relaxed)) {
+  if (failure_.has_failed()) {
+    if (failure_.has_ended()) {
       endpoint_->Poll(Look());  // late comers are still heard, and told
       return false;
     }
-    // Whoever was the first to fail tells the peers, which is to be done when a call returns: its process may end then.
-    if (!told_.load()) return false;
+    // The thread that found the failure notifies the peers, which must be done when a call returns: its process may end
+    // then.
+    if (failure_.state() == CommunicatorFailure::State::kFailed) return false;
     EndAfterFailure();
     return true;
   }
@@ -63,7 +64,7 @@ bool CommunicatorCore::AdvanceOperations() {
   bool moved = false;
   if (messages) [[unlikely]] {
     moved = AdvanceMessages(/*glance_is_due=*/false);
-    if (poisoned_.load(std::memory_order_acquire)) return true;
+    if (failure_.has_failed()) return true;
   }
   while (true) {
     if (!IsRunning()) {
@@ -132,7 +133,7 @@ bool CommunicatorCore::StartAndPoll() {
   runner_->RunsOn(waiter_->Core());
   int yields = 0;
   for (int polls = 1; polls <= kPollsAtOnce; ++polls) {
-    if (poisoned_.load(std::memory_order_acquire)) return false;
+    if (failure_.has_failed()) return false;
     if (!runner_->running()) {
       if (const Result<bool> started = StartNext(); !started) {
         Poison(started.error());
@@ -213,7 +214,7 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
         const TimePoint now = Look();
         note_pause(now);
         if (now >= until) break;
-        if (!poisoned_.load(std::memory_order_acquire)) CheckDeadlines(now, waited);
+        if (!failure_.has_failed()) CheckDeadlines(now, waited);
       }
       continue;
     }
@@ -303,7 +304,7 @@ bool CommunicatorCore::DriveUntil(TimePoint until, Sequence waited, Condition re
 }
 
 Status CommunicatorCore::WaitFor(Sequence sequence, TimePoint until) {
-  const bool final = DriveUntil(until, sequence, [&] { return completed_.load() >= sequence || ended_.load(); });
+  const bool final = DriveUntil(until, sequence, [&] { return completed_.load() >= sequence || failure_.has_ended(); });
   if (completed_.load() >= sequence) return {};
   if (!final) return Fail(ErrorCode::kNotReady, "operation #{} is still under way", sequence);
   return Fail(*failure());
@@ -313,7 +314,7 @@ Status CommunicatorCore::WaitForGood(Sequence sequence) { return WaitFor(sequenc
 
 std::optional<Status> CommunicatorCore::FinalStatus(Sequence sequence) const {
   if (completed_.load() >= sequence) return Status{};
-  if (ended_.load()) return Status(Fail(*failure()));
+  if (failure_.has_ended()) return Status(Fail(*failure()));
   return std::nullopt;
 }
 
@@ -322,8 +323,8 @@ bool CommunicatorCore::ProgressOnce() {
   Disarm();
   const bool advanced = Advance();
   const TimePoint now = Look();
-  const bool moved =
-      endpoint_ != nullptr && !ended_.load() && (advanced ? (CheckDeadlines(now, 0), true) : CheckForFailure(now, 0));
+  const bool moved = endpoint_ != nullptr && !failure_.has_ended() &&
+                     (advanced ? (CheckDeadlines(now, 0), true) : CheckForFailure(now, 0));
   gate_.Leave(WorkIsLeft());
   if (callback_count_.load(std::memory_order_acquire) > 0) RunCallbacks();
   return moved;
@@ -347,7 +348,7 @@ void CommunicatorCore::RunCallbacks() {
   callbacks_due_.store(false);
   const auto is_due = [&](const Callback& callback) {
     if (callback.message != nullptr) return callback.message->final.load();
-    return completed_.load() >= callback.sequence || ended_.load();
+    return completed_.load() >= callback.sequence || failure_.has_ended();
   };
   while (true) {
     std::optional<Callback> due;
@@ -364,7 +365,8 @@ void CommunicatorCore::RunCallbacks() {
 }
 
 bool CommunicatorCore::WorkIsLeft() const {
-  return !ended_.load() && (issued_.load() > completed_.load() || messages_pending_.load() > 0 || poisoned_.load());
+  return !failure_.has_ended() &&
+         (issued_.load() > completed_.load() || messages_pending_.load() > 0 || failure_.has_failed());
 }
 
 template <typename Stopped>
@@ -390,7 +392,7 @@ void CommunicatorCore::ProgressThread() {
     if (!has_work()) continue;
     const Sequence last = issued_.load(std::memory_order_acquire);
     const auto ready = [&] {
-      return (completed_.load() >= last && messages_pending_.load() == 0) || ended_.load() || stopped();
+      return (completed_.load() >= last && messages_pending_.load() == 0) || failure_.has_ended() || stopped();
     };
     if (gate_.TryEnter()) {
       Drive(TimePoint::max(), last, /*background=*/true, ready);

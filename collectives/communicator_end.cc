@@ -20,7 +20,7 @@ void CommunicatorCore::AbortChildren(std::string_view reason) {
       const std::lock_guard lock(mutex_);
       for (const std::weak_ptr<CommunicatorCore>& one : children_) {
         child = one.lock();
-        if (child != nullptr && !child->poisoned_.load()) break;
+        if (child != nullptr && !child->failure_.has_failed()) break;
         child = nullptr;
       }
     }
@@ -111,8 +111,9 @@ Status CommunicatorCore::CloseWithin(Duration time) {
   }
   if (is_late() && !FailWhatIsLeft(time)) status = part();  // it has ended just now
   // Whatever it is that has failed, nobody but launched graphs touches any buffer any more when this returns.
-  if (poisoned_.load()) DriveUntil(Later(until, suspicion_.graces().close_drain), 0, [&] { return ended_.load(); });
-  if (is_late() && poisoned_.load()) status = Fail(*failure());
+  if (failure_.has_failed())
+    DriveUntil(Later(until, suspicion_.graces().close_drain), 0, [&] { return failure_.has_ended(); });
+  if (is_late() && failure_.has_failed()) status = Fail(*failure());
   ShutDown(status);
   return status;
 }
@@ -129,17 +130,17 @@ Status CommunicatorCore::PartBy(TimePoint began, TimePoint until) {
   if (status) {
     bool over = false;
     const bool parted = DriveUntil(
-        until, 0, [&] { return over || (poisoned_.load() && ended_.load()); },
+        until, 0, [&] { return over || failure_.has_ended(); },
         [&] {
-          return over =
-                     !poisoned_.load() && OrPoison("closing", [&] { return ExchangeGoodbyes(); }) && !poisoned_.load();
+          return over = !failure_.has_failed() && OrPoison("closing", [&] { return ExchangeGoodbyes(); }) &&
+                        !failure_.has_failed();
         });
     // Operations that only sent have returned without looking at anybody: here they are compared.
-    if (const auto odd = FindMismatchedGoodbye(); parted && odd && !poisoned_.load()) {
+    if (const auto odd = FindMismatchedGoodbye(); parted && odd && !failure_.has_failed()) {
       Poison(*odd);
-      DriveUntil(until, 0, [&] { return ended_.load(); });
+      DriveUntil(until, 0, [&] { return failure_.has_ended(); });
     }
-    if (poisoned_.load()) {
+    if (failure_.has_failed()) {
       status = Fail(*failure());
     } else if (!parted && leaving_.load()) {
       // Rank 0 of an intranode group has held its goodbye back until now.
@@ -161,7 +162,7 @@ bool CommunicatorCore::FailWhatIsLeft(Duration time) {
   const Sequence first = completed_.load() + 1;
   const bool is_collective = first <= issued_.load();
   const bool is_left = is_collective || messages_pending_.load() > 0;
-  if (is_left && !poisoned_.load()) {
+  if (is_left && !failure_.has_failed()) {
     const TimePoint now = Look();
     Error error = Error::MemoryRanOut();
     IfMemoryAllows([&] {
@@ -177,12 +178,12 @@ bool CommunicatorCore::FailWhatIsLeft(Duration time) {
     Poison(std::move(error));
   }
   gate_.Leave(WorkIsLeft());
-  return is_left || poisoned_.load();
+  return is_left || failure_.has_failed();
 }
 
 bool CommunicatorCore::OthersSpeakFirst() {
   Own();
-  const bool others = !poisoned_.load() && OrPoison("closing", [&] {
+  const bool others = !failure_.has_failed() && OrPoison("closing", [&] {
     return (IsSettlingBoard() && rank() != 0) || suspicion_.OthersReportFirst(BlockedPeers(), Look());
   });
   gate_.Leave(WorkIsLeft());
@@ -212,18 +213,12 @@ bool CommunicatorCore::IsInItsProcess() const { return getpid() == process_; }
 // failure before it has done anything may be ahead of others that are not connected to it yet: these find nobody, or
 // one who hangs up, unless they get a moment to come for the reason.
 void CommunicatorCore::FlushFailureNotices(bool failed_before) {
-  TimePoint until{};
-  bool was_told = false;
-  {
-    const std::lock_guard lock(mutex_);
-    until = Later(failed_at_, suspicion_.graces().first_connections);
-    was_told = failure_was_told_;
-  }
-  const bool others_may_come =
-      failed_before && !was_told && completed_.load() == 0 && !messages_in_use_.load() && endpoint_->wait_fd() >= 0;
+  const TimePoint until = Later(failure_.began_at(), suspicion_.graces().first_connections);
+  const bool others_may_come = failed_before && !failure_.came_by_notice() && completed_.load() == 0 &&
+                               !messages_in_use_.load() && endpoint_->wait_fd() >= 0;
   const auto waits_for_others = [&] {
     if (!others_may_come) return false;
-    IfMemoryAllows([&] { NotifyPeers(*failure(), FailureOrigin()); });
+    IfMemoryAllows([&] { NotifyPeers(*failure(), failure_.reporter()); });
     return clock_->Now() < until && peers_.HasUnnotified();
   };
   const GracePeriods& graces = suspicion_.graces();
@@ -236,7 +231,7 @@ void CommunicatorCore::FlushFailureNotices(bool failed_before) {
 }
 
 void CommunicatorCore::Destroy() {
-  const bool failed_before = poisoned_.load();
+  const bool failed_before = failure_.has_failed();
   bool parted;
   {
     const std::lock_guard lock(mutex_);
@@ -258,11 +253,12 @@ void CommunicatorCore::Destroy() {
   if (progress_.joinable()) progress_.join();
   // Whatever was pending ends before the endpoint goes.
   Own();
-  while (poisoned_.load() && !told_.load()) std::this_thread::yield();  // another thread is about to have told them
-  if (poisoned_.load() && !ended_.load()) EndAfterFailure();
+  while (failure_.state() == CommunicatorFailure::State::kFailed)
+    std::this_thread::yield();  // another thread notifies the peers
+  if (failure_.has_failed() && !failure_.has_ended()) EndAfterFailure();
   stream_watch_.reset();
   if (teller_.joinable()) teller_.join();
-  if (poisoned_.load()) FlushFailureNotices(failed_before);
+  if (failure_.has_failed()) FlushFailureNotices(failed_before);
   armed_ = false;
   std::unique_ptr<Endpoint> endpoint;
   {

@@ -90,15 +90,15 @@ Status CommunicatorCore::WriteProgramOfOne(const OperationRequest& request) {
 }
 
 bool CommunicatorCore::LookAtGraphs() {
-  if (!has_graphs_.load(std::memory_order_acquire) || poisoned_.load(std::memory_order_acquire)) return false;
+  if (!has_graphs_.load(std::memory_order_acquire) || failure_.has_failed()) return false;
   const auto trouble = device_queue_seen_.load()->TroubleOfGraphs();
   if (!trouble) return false;
   // The GPUs have told each other faster than the hosts do, one of which knows why.
   const bool told_why = !trouble->missing.empty() || !trouble->strayed.empty();
   const GracePeriods& graces = suspicion_.graces();
   const auto checks = graces.graph_failure_cause / graces.notice_check_interval;
-  for (int check = 0; !told_why && !poisoned_.load() && check < checks; ++check)
-    gate_.Rest(graces.notice_check_interval, [&] { return poisoned_.load(); });
+  for (int check = 0; !told_why && !failure_.has_failed() && check < checks; ++check)
+    gate_.Rest(graces.notice_check_interval, [&] { return failure_.has_failed(); });
   Poison(InGraphs(*trouble));
   return true;
 }

@@ -163,7 +163,7 @@ bool CommunicatorCore::FollowParent() {
                 .host = failed->details().host,
                 .address = failed->details().address,
                 .first_cause = parent->FramedError(*failed).ToString()}),
-         here(parent->FailureOrigin()));
+         here(parent->failure_.reporter()));
   return true;
 }
 

@@ -16,7 +16,7 @@ bool CommunicatorCore::CheckForFailure(TimePoint now, Sequence waited) {
 }
 
 bool CommunicatorCore::CheckAll(TimePoint now, Sequence waited) {
-  if (poisoned_.load(std::memory_order_acquire)) return false;
+  if (failure_.has_failed()) return false;
   if (LookAtGraphs()) return true;
   if (words_.load(std::memory_order_acquire) != words_seen_ && CheckPeers()) return true;
 
@@ -168,19 +168,15 @@ Error CommunicatorCore::FramedError(const Error& error) const {
 // Where there is no memory for the words of it, it fails all the same: peers then learn it by their lanes, which end.
 void CommunicatorCore::Poison(Error error, std::optional<Rank> origin) noexcept {
   IfMemoryAllows([&] { error = WithIdentity(error); });
-  {
-    const std::lock_guard lock(mutex_);
-    if (failure_) return;
-    failure_ = error;
-    failure_origin_ = origin.value_or(rank());
-    failed_at_ = clock_->Now();
-    // Before anybody hears of it, and whether or not somebody drives.
+  const Rank reporter = origin.value_or(rank());
+  // Graphs end whether or not a thread drives. A queue that is made just now is found by EndAfterFailure.
+  const auto end_graphs = [&] {
     if (DeviceQueue* const queue = device_queue_seen_.load(); queue != nullptr) queue->EndGraphs();
-    poisoned_.store(true);  // before device_queue_seen_ is looked at
-  }
-  if (!IfMemoryAllows([&] { NotifyPeers(error, origin.value_or(rank())); }))
+  };
+  if (!failure_.Begin(error, reporter, clock_->Now(), end_graphs)) return;
+  if (!IfMemoryAllows([&] { NotifyPeers(error, reporter); }))
     IfMemoryAllows([&] { NotifyPeers(Error::MemoryRanOut(), rank()); });
-  told_.store(true);
+  failure_.OnPeersNotified();
   {
     const std::lock_guard lock(endpoint_mutex_);
     if (endpoint_ == nullptr) return;
@@ -189,8 +185,8 @@ void CommunicatorCore::Poison(Error error, std::optional<Rank> origin) noexcept 
   gate_.Announce();
 }
 
-void CommunicatorCore::NotifyPeers(const Error& error, Rank origin) {
-  const ControlMessage notice{ControlKind::kAbort, Encode(NoticeOf(error, origin))};
+void CommunicatorCore::NotifyPeers(const Error& error, Rank reporter) {
+  const ControlMessage notice{ControlKind::kAbort, Encode(NoticeOf(error, reporter))};
   const std::lock_guard lock(endpoint_mutex_);
   if (endpoint_ == nullptr) return;
   peers_.SendOnce(&Peer::is_notified, endpoint_->ControlPeers(),
@@ -205,7 +201,7 @@ void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
       if (const auto failed = failure()) {
         const std::lock_guard lock(endpoint_mutex_);
         if (endpoint_ == nullptr) return;
-        const ControlMessage notice{ControlKind::kAbort, Encode(NoticeOf(*failed, FailureOrigin()))};
+        const ControlMessage notice{ControlKind::kAbort, Encode(NoticeOf(*failed, failure_.reporter()))};
         if (endpoint_->SendControl(from, notice)) peers_.OnNotified(from);
         return;
       }
@@ -233,10 +229,7 @@ void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
       const auto notice = DecodeAbortNotice(message.body);
       if (!notice) break;
       peers_.OnFailureNotice(from);
-      {
-        const std::lock_guard lock(mutex_);
-        failure_was_told_ = failure_was_told_ || !failure_;
-      }
+      failure_.OnNotice();
       // Repeated as it is: whom it convicts must hear who found it, not who came by.
       Poison(ErrorOf(*notice, rank()), notice->origin);
       return;
@@ -261,16 +254,6 @@ void CommunicatorCore::OnPeerLost(Rank peer, Error error) {
 
 void CommunicatorCore::OnTransportFailed(const Error& error) { Poison(error); }
 
-std::optional<Error> CommunicatorCore::failure() const {
-  const std::lock_guard lock(mutex_);
-  return failure_;
-}
-
-Rank CommunicatorCore::FailureOrigin() const {
-  const std::lock_guard lock(mutex_);
-  return failure_origin_;
-}
-
 // What this rank knows of the operation that `error` has ended here; null: none was running.
 Error CommunicatorCore::WithPlace(const Error& error, const OperationDescriptor* operation,
                                   const std::vector<BlockedStep>& blocked) const {
@@ -290,9 +273,9 @@ Error CommunicatorCore::WithPlace(const Error& error, const OperationDescriptor*
 }
 
 void CommunicatorCore::EndAfterFailure() noexcept {
-  is_ending_.store(true);
+  failure_.BeginEnd();
   // Again, for an operation that began as the failure came has connected others, who wait for this rank from now on.
-  IfMemoryAllows([&] { NotifyPeers(*failure(), FailureOrigin()); });
+  IfMemoryAllows([&] { NotifyPeers(*failure(), failure_.reporter()); });
   // The order matters: first nobody can reach the buffers, then the waiters learn that they are theirs again.
   endpoint_->Revoke();
   std::vector<BlockedStep> blocked;
@@ -301,19 +284,17 @@ void CommunicatorCore::EndAfterFailure() noexcept {
   const OperationDescriptor operation = RunningOperation();  // of the board it is forgotten when that is drained
   runner_->Drain();
   staging_.Drain();
-  std::optional<Error> cause;
-  {
-    const std::lock_guard lock(mutex_);
-    IfMemoryAllows([&] { failure_ = WithPlace(*failure_, running ? &operation : nullptr, blocked); });
-    cause = failure_;
-  }
-  RecordFailure(*cause, running);
-  EndMessages(*cause);
+  IfMemoryAllows([&] {
+    failure_.RefineCause([&](const Error& known) { return WithPlace(known, running ? &operation : nullptr, blocked); });
+  });
+  const Error cause = *failure();
+  RecordFailure(cause, running);
+  EndMessages(cause);
   if (DeviceQueue* const queue = device_queue_seen_.load(); queue != nullptr) {
     queue->EndGraphs();  // which Poison cannot, where the queue was just being made
     queue->LeaveForGood();
   }
-  ended_.store(true);
+  failure_.End();
   gate_.Announce();
   IfMemoryAllows([&] { WriteRecordsOfFailure(); });  // whoever waits has been told already
 }

@@ -67,15 +67,15 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::Rebuild(const RebuildOpt
 Result<std::unique_ptr<Communicator>> CommunicatorCore::RebuildBy(const RebuildOptions& options, TimePoint deadline) {
   // A communicator in order ends in order, so that nobody loses an operation that another rank has already seen end.
   // Who has not come after the time to settle is told, and may still come to the agreement.
-  const bool in_order = !poisoned_.load() && !closing_.load();
+  const bool in_order = !failure_.has_failed() && !closing_.load();
   if (in_order) {
     const Status parted = PartBy(clock_->Now(), std::min(deadline, Later(clock_->Now(), options.settle)));
     if (parted) ShutDown(parted);
-    if (!parted && !poisoned_.load()) Abort("it rebuilds, and not all ranks came to do so");
+    if (!parted && !failure_.has_failed()) Abort("it rebuilds, and not all ranks came to do so");
   }
   AbortChildren(fmt::format("rank {} rebuilds the communicator that this one was split from", rank()));
   // Until nobody but launched graphs touches any buffer any more: the caller is going to reuse them.
-  if (poisoned_.load() && !DriveUntil(deadline, 0, [&] { return ended_.load(); }))
+  if (failure_.has_failed() && !DriveUntil(deadline, 0, [&] { return failure_.has_ended(); }))
     return Fail(ErrorCode::kTimeout, "operations were still under way at the end of the rebuild's timeout");
 
   std::optional<Error> cause = failure();
