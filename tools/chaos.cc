@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "tools/commands.h"
-#include "tools/flags.h"
-#include "tools/output.h"
+#include "tools/common/commands.h"
+#include "tools/common/flags.h"
+#include "tools/common/output.h"
 
 namespace rondo {
 namespace {

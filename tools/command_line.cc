@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "base/version.h"
-#include "tools/commands.h"
-#include "tools/flags.h"
-#include "tools/init_process.h"
-#include "tools/output.h"
-#include "tools/standard_streams.h"
+#include "tools/common/commands.h"
+#include "tools/common/flags.h"
+#include "tools/common/init_process.h"
+#include "tools/common/output.h"
+#include "tools/common/standard_streams.h"
 
 namespace {
 

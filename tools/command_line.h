@@ -1,4 +1,4 @@
-// The command line of `rondo`: one program, a subcommand per job (commands.h).
+// The command line of `rondo`: one program, a subcommand per job (common/commands.h).
 #pragma once
 
 namespace rondo {

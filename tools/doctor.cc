@@ -21,13 +21,13 @@
 #include "collectives/cpu_list.h"
 #include "rendezvous/membership.h"
 #include "rendezvous/net_address.h"
-#include "tools/comma_list.h"
-#include "tools/commands.h"
+#include "tools/common/comma_list.h"
+#include "tools/common/commands.h"
+#include "tools/common/flags.h"
+#include "tools/common/output.h"
 #include "tools/doctor_findings.h"
 #include "tools/doctor_probe.h"
 #include "tools/doctor_report.h"
-#include "tools/flags.h"
-#include "tools/output.h"
 #include "transport/tcp/tcp.h"
 
 namespace rondo {

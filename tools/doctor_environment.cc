@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "tools/comma_list.h"
+#include "tools/common/comma_list.h"
 #include "tools/doctor_findings.h"
 
 namespace rondo {

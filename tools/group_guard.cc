@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "tools/child_process.h"
-#include "tools/standard_streams.h"
+#include "tools/common/standard_streams.h"
 
 namespace rondo {
 namespace {

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <utility>
 
-#include "tools/comma_list.h"
+#include "tools/common/comma_list.h"
 
 namespace rondo {
 namespace {

@@ -8,7 +8,7 @@
 #include <array>
 #include <cerrno>
 
-#include "tools/standard_streams.h"
+#include "tools/common/standard_streams.h"
 
 namespace rondo {
 

@@ -9,7 +9,7 @@
 #include <csignal>
 #include <cstring>
 
-#include "tools/output.h"
+#include "tools/common/output.h"
 
 namespace rondo {
 namespace {

@@ -18,15 +18,15 @@
 #include "rendezvous/launchers/rondo_run.h"
 #include "rendezvous/tcp_store_server.h"
 #include "rendezvous/tls_settings.h"
+#include "tools/common/output.h"
+#include "tools/common/standard_streams.h"
 #include "tools/group_guard.h"
 #include "tools/held_port.h"
 #include "tools/job.h"
 #include "tools/local_host.h"
-#include "tools/output.h"
 #include "tools/output_queue.h"
 #include "tools/remote_launch.h"
 #include "tools/signal_fd.h"
-#include "tools/standard_streams.h"
 #include "tools/tagged_output.h"
 
 namespace rondo {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/version.h"
-#include "tools/sizes.h"
+#include "tools/common/sizes.h"
 
 namespace rondo {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/version.h"
+#include "tools/common/sizes.h"
 #include "tools/perf_html.h"
-#include "tools/sizes.h"
 
 namespace rondo {
 namespace {

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "tools/sizes.h"
+#include "tools/common/sizes.h"
 
 namespace rondo {
 namespace {

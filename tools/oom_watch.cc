@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/cgroup.h"
-#include "tools/sizes.h"
+#include "tools/common/sizes.h"
 
 namespace rondo {
 namespace {

@@ -11,9 +11,9 @@
 
 #include "collectives/algorithms/table.h"
 #include "rendezvous/membership.h"
-#include "tools/comma_list.h"
-#include "tools/flags.h"
-#include "tools/profile_flag.h"
+#include "tools/common/comma_list.h"
+#include "tools/common/flags.h"
+#include "tools/common/profile_flag.h"
 #include "transport/rail.h"
 
 namespace rondo {

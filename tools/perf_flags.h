@@ -13,7 +13,7 @@
 #include "base/ports.h"
 #include "base/result.h"
 #include "base/tls.h"
-#include "tools/integrity_flags.h"
+#include "tools/common/integrity_flags.h"
 #include "tools/perf_case.h"
 #include "tools/perf_matrix.h"
 #include "tools/perf_outputs.h"

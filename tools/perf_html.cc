@@ -11,7 +11,7 @@
 
 #include "base/version.h"
 #include "tools/chart_axis.h"
-#include "tools/sizes.h"
+#include "tools/common/sizes.h"
 
 namespace rondo {
 namespace {

@@ -14,12 +14,12 @@
 
 #include "base/out_of_memory.h"
 #include "base/version.h"
+#include "tools/common/output.h"
+#include "tools/common/progress.h"
 #include "tools/matrix_data.h"
 #include "tools/matrix_html.h"
-#include "tools/output.h"
 #include "tools/perf_json.h"
 #include "tools/perf_report.h"
-#include "tools/progress.h"
 
 namespace rondo {
 namespace {

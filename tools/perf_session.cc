@@ -7,12 +7,12 @@
 #include <sstream>
 
 #include "base/version.h"
-#include "tools/output.h"
+#include "tools/common/output.h"
+#include "tools/common/progress.h"
+#include "tools/common/sizes.h"
 #include "tools/perf_bench.h"
 #include "tools/perf_html.h"
 #include "tools/perf_report.h"
-#include "tools/progress.h"
-#include "tools/sizes.h"
 
 namespace rondo {
 namespace {

@@ -20,9 +20,9 @@
 #include "rendezvous/job_token.h"
 #include "rendezvous/launchers/rondo_run.h"
 #include "tools/agent_words.h"
+#include "tools/common/output.h"
 #include "tools/group_guard.h"
 #include "tools/local_host.h"
-#include "tools/output.h"
 #include "tools/signal_fd.h"
 
 namespace rondo {

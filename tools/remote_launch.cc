@@ -13,8 +13,8 @@
 #include "rendezvous/job_token.h"
 #include "rendezvous/launchers/rondo_run.h"
 #include "rendezvous/net_address.h"
+#include "tools/common/output.h"
 #include "tools/local_host.h"
-#include "tools/output.h"
 #include "tools/remote_host.h"
 
 namespace rondo {

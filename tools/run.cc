@@ -15,12 +15,12 @@
 #include "base/clock.h"
 #include "collectives/connect.h"
 #include "rendezvous/membership.h"
-#include "tools/comma_list.h"
-#include "tools/commands.h"
-#include "tools/flags.h"
+#include "tools/common/comma_list.h"
+#include "tools/common/commands.h"
+#include "tools/common/flags.h"
+#include "tools/common/output.h"
 #include "tools/host_list.h"
 #include "tools/launch.h"
-#include "tools/output.h"
 #include "tools/remote_agent.h"
 
 namespace rondo {

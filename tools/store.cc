@@ -15,9 +15,9 @@
 #include "rendezvous/net_address.h"
 #include "rendezvous/tcp_store_server.h"
 #include "rendezvous/tls_settings.h"
-#include "tools/commands.h"
-#include "tools/flags.h"
-#include "tools/output.h"
+#include "tools/common/commands.h"
+#include "tools/common/flags.h"
+#include "tools/common/output.h"
 
 namespace rondo {
 namespace {

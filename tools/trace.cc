@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "tools/commands.h"
-#include "tools/output.h"
+#include "tools/common/commands.h"
+#include "tools/common/output.h"
 #include "tools/trace_dump.h"
 #include "tools/trace_events.h"
 #include "tools/trace_findings.h"

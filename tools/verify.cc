@@ -15,10 +15,10 @@
 #include "collectives/algorithms/prove.h"
 #include "collectives/algorithms/table.h"
 #include "collectives/schedule/layout.h"
-#include "tools/commands.h"
-#include "tools/flags.h"
-#include "tools/output.h"
-#include "tools/progress.h"
+#include "tools/common/commands.h"
+#include "tools/common/flags.h"
+#include "tools/common/output.h"
+#include "tools/common/progress.h"
 
 namespace rondo {
 namespace {

@@ -1,12 +1,12 @@
 // Values behind flags, as people write them. What the tool says of wrong ones as a process is tested by `run`.
-#include "tools/flags.h"
+#include "tools/common/flags.h"
 
 #include <doctest/doctest.h>
 
 #include <string>
 
 #include "base/seconds.h"
-#include "tools/sizes.h"
+#include "tools/common/sizes.h"
 
 namespace rondo {
 namespace flags_test {

@@ -8,9 +8,9 @@
 #include "base/seconds.h"
 #include "collectives/cpu_list.h"
 #include "tests/fuzz/harness.h"
-#include "tools/comma_list.h"
-#include "tools/flags.h"
-#include "tools/sizes.h"
+#include "tools/common/comma_list.h"
+#include "tools/common/flags.h"
+#include "tools/common/sizes.h"
 
 namespace rondo::fuzz::cli_text_fuzz {
 void CheckSize(std::string_view text) {

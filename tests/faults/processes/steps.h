@@ -20,7 +20,7 @@
 //   fork                             a child that has a copy of everything, destroys it and ends as main does
 //   fork_on:SECONDS                  a child that has a copy of everything and sleeps, beyond the end of this process
 //   exec:SECONDS                     a child that is another program, and outlives this one
-//   on_term                          SIGTERM is answered by Abort from now on, as tools/interrupt.h does
+//   on_term                          SIGTERM is answered by Abort from now on, as tools/common/interrupt.h does
 //   jump:SECONDS                     the wall clock, for this process
 //   limit:nofile:MORE, limit:nproc:MORE, limit:off    how many more descriptors, or threads, the system gives
 //   user:ID                          becomes another user

@@ -1,4 +1,4 @@
-#include "tools/progress.h"
+#include "tools/common/progress.h"
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <string>
 
-#include "tools/output.h"
+#include "tools/common/output.h"
 
 namespace rondo {
 

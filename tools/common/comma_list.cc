@@ -1,4 +1,4 @@
-#include "tools/comma_list.h"
+#include "tools/common/comma_list.h"
 
 #include <algorithm>
 #include <cstddef>

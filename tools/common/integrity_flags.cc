@@ -1,4 +1,4 @@
-#include "tools/integrity_flags.h"
+#include "tools/common/integrity_flags.h"
 
 #include <CLI/CLI.hpp>
 

@@ -1,4 +1,4 @@
-#include "tools/init_process.h"
+#include "tools/common/init_process.h"
 
 #include <sys/prctl.h>
 #include <sys/types.h>

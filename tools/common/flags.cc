@@ -1,4 +1,4 @@
-#include "tools/flags.h"
+#include "tools/common/flags.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/seconds.h"
-#include "tools/sizes.h"
+#include "tools/common/sizes.h"
 
 namespace rondo {
 namespace {

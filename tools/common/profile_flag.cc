@@ -1,11 +1,11 @@
-#include "tools/profile_flag.h"
+#include "tools/common/profile_flag.h"
 
 #include <CLI/CLI.hpp>
 #include <string>
 #include <utility>
 
 #include "collectives/connect.h"
-#include "tools/flags.h"
+#include "tools/common/flags.h"
 
 namespace rondo {
 

@@ -1,5 +1,5 @@
-// The subcommands of `rondo`, a file each. An Add function hangs its subcommand into the program; when the command line
-// names it, its callback does the job and leaves the exit code.
+// The subcommands of `rondo`, a folder each. An Add function hangs its subcommand into the program; when the command
+// line names it, its callback does the job and leaves the exit code.
 #pragma once
 
 #include <string>

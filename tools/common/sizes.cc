@@ -1,4 +1,4 @@
-#include "tools/sizes.h"
+#include "tools/common/sizes.h"
 
 #include <fmt/core.h>
 

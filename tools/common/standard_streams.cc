@@ -1,4 +1,4 @@
-#include "tools/standard_streams.h"
+#include "tools/common/standard_streams.h"
 
 #include <fcntl.h>
 #include <poll.h>
