@@ -20,9 +20,9 @@
 #include "tools/common/commands.h"
 #include "tools/common/interrupt.h"
 #include "tools/common/output.h"
-#include "tools/launch.h"
 #include "tools/perf_flags.h"
 #include "tools/perf_session.h"
+#include "tools/run/launch.h"
 #include "transport/board.h"
 #include "transport/inproc/inproc.h"
 

@@ -33,8 +33,8 @@
 #include "tools/common/output.h"
 #include "tools/common/profile_flag.h"
 #include "tools/common/sizes.h"
-#include "tools/launch.h"
 #include "tools/perf_report.h"
+#include "tools/run/launch.h"
 #include "tools/tune_sweep.h"
 
 namespace rondo {

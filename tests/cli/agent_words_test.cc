@@ -1,6 +1,6 @@
 // What `rondo run` and its agents say to each other, over pipes that cut it anywhere. The two at work are tested by
 // tests/launchers/ssh.
-#include "tools/agent_words.h"
+#include "tools/run/agent_words.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // The hosts of `rondo run --hosts` as people write them, and who gets which ranks. What comes of it on real hosts is
 // tested by tests/launchers/ssh.
-#include "tools/host_list.h"
+#include "tools/run/host_list.h"
 
 #include <doctest/doctest.h>
 #include <fmt/core.h>

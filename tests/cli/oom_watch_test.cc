@@ -1,5 +1,5 @@
 // Ranks that the kernel killed for memory, told by control groups of both versions.
-#include "tools/oom_watch.h"
+#include "tools/run/oom_watch.h"
 
 #include <doctest/doctest.h>
 

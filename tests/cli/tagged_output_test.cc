@@ -1,5 +1,5 @@
 // What ranks write together, as it reaches our stdout and stderr.
-#include "tools/tagged_output.h"
+#include "tools/run/tagged_output.h"
 
 #include <doctest/doctest.h>
 

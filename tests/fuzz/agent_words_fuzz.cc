@@ -1,7 +1,7 @@
 // tools: what `rondo run` and its agents on other hosts say to each other.
 #include "tests/fuzz/harness.h"
-#include "tools/agent_words.h"
-#include "tools/host_list.h"
+#include "tools/run/agent_words.h"
+#include "tools/run/host_list.h"
 
 namespace rondo::fuzz::agent_words_fuzz {
 // A word that is taken is written again as it came, and everything that is asked of it answers.

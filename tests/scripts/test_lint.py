@@ -56,7 +56,7 @@ class HouseRules(unittest.TestCase):
         self.assertEqual(self.findings("rendezvous/file_store.cc", "options_.sleep(pause);"), [])
 
     def test_edges_and_tests_may(self):
-        for file in ("tools/run.cc", "tests/base/a.cc", "examples/a.cc", "base/clock.h", "transport/tcp/tcp_test.cc"):
+        for file in ("tools/run/run.cc", "tests/base/a.cc", "examples/a.cc", "base/clock.h", "transport/tcp/tcp_test.cc"):
             with self.subTest(file):
                 found = self.findings(file, "#pragma once\nauto now = std::chrono::steady_clock::now();")
                 self.assertEqual(found, [])
@@ -70,7 +70,7 @@ class HouseRules(unittest.TestCase):
         self.assert_found("base/bytes.h", '#pragma once\n#include "transport/lane.h"\n', "base must not include", 2)
         self.assert_found("collectives/schedule/text.cc", '#include "transport/lane.h"\n', "collectives/schedule must not", 1)
         self.assert_found("transport/tcp/tcp.cc", '#include "rendezvous/store.h"\n', "transport must not include", 1)
-        self.assert_found("tools/run.cc", '#include "tests/kernels/reference.h"\n', "tools must not include", 1)
+        self.assert_found("tools/run/run.cc", '#include "tests/kernels/reference.h"\n', "tools must not include", 1)
         self.assertEqual(self.findings("collectives/engine/engine.cc", '#include "transport/lane.h"\n'), [])
         self.assertEqual(self.findings("collectives/connect.cc", '#include "rendezvous/store.h"\n'), [])
 

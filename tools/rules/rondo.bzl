@@ -60,14 +60,14 @@ _unit = rule(
 )
 
 def _is_source(file):
-    return file.endswith(".cc") or file.startswith(":")
+    return file.endswith(".cc") or ":" in file
 
 def rondo_library(name, srcs = [], apart = [], textual_hdrs = [], testonly = False, **attributes):
     """cc_library whose sources are one unit.
 
     Args:
       name: of the library.
-      srcs: sources and private headers. A label of the same package, which starts with ":", is a generated source.
+      srcs: sources and private headers. A label is a generated source, or a group of sources.
       apart: sources that are compiled by themselves.
       textual_hdrs: as in cc_library.
       testonly: as in cc_library.

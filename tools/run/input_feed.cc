@@ -1,4 +1,4 @@
-#include "tools/input_feed.h"
+#include "tools/run/input_feed.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

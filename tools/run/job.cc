@@ -1,4 +1,4 @@
-#include "tools/job.h"
+#include "tools/run/job.h"
 
 #include <fmt/format.h>
 #include <poll.h>

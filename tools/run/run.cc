@@ -19,9 +19,9 @@
 #include "tools/common/commands.h"
 #include "tools/common/flags.h"
 #include "tools/common/output.h"
-#include "tools/host_list.h"
-#include "tools/launch.h"
-#include "tools/remote_agent.h"
+#include "tools/run/host_list.h"
+#include "tools/run/launch.h"
+#include "tools/run/remote_agent.h"
 
 namespace rondo {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/tagged_output.h"
+#include "tools/run/tagged_output.h"
 
 #include <fmt/core.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "tools/held_port.h"
+#include "tools/run/held_port.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>

@@ -11,10 +11,10 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "tools/agent_words.h"
-#include "tools/host_list.h"
-#include "tools/rank_host.h"
-#include "tools/tagged_output.h"
+#include "tools/run/agent_words.h"
+#include "tools/run/host_list.h"
+#include "tools/run/rank_host.h"
+#include "tools/run/tagged_output.h"
 
 namespace rondo {
 

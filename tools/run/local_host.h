@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "tools/oom_watch.h"
-#include "tools/rank_host.h"
-#include "tools/rank_process.h"
+#include "tools/run/oom_watch.h"
+#include "tools/run/rank_host.h"
+#include "tools/run/rank_process.h"
 
 namespace rondo {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "tools/child_process.h"
+#include "tools/run/child_process.h"
 
 namespace rondo {
 

@@ -1,4 +1,4 @@
-#include "tools/remote_launch.h"
+#include "tools/run/remote_launch.h"
 
 #include <fmt/core.h>
 #include <poll.h>
@@ -14,8 +14,8 @@
 #include "rendezvous/launchers/rondo_run.h"
 #include "rendezvous/net_address.h"
 #include "tools/common/output.h"
-#include "tools/local_host.h"
-#include "tools/remote_host.h"
+#include "tools/run/local_host.h"
+#include "tools/run/remote_host.h"
 
 namespace rondo {
 namespace {

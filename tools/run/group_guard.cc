@@ -1,4 +1,4 @@
-#include "tools/group_guard.h"
+#include "tools/run/group_guard.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -11,8 +11,8 @@
 #include <string_view>
 #include <utility>
 
-#include "tools/child_process.h"
 #include "tools/common/standard_streams.h"
+#include "tools/run/child_process.h"
 
 namespace rondo {
 namespace {

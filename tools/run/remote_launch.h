@@ -7,12 +7,12 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "tools/job.h"
-#include "tools/launch.h"
-#include "tools/rank_host.h"
-#include "tools/rank_process.h"
-#include "tools/signal_fd.h"
-#include "tools/tagged_output.h"
+#include "tools/run/job.h"
+#include "tools/run/launch.h"
+#include "tools/run/rank_host.h"
+#include "tools/run/rank_process.h"
+#include "tools/run/signal_fd.h"
+#include "tools/run/tagged_output.h"
 
 namespace rondo {
 

@@ -1,4 +1,4 @@
-#include "tools/agent_words.h"
+#include "tools/run/agent_words.h"
 
 #include <fcntl.h>
 #include <unistd.h>

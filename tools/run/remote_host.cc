@@ -1,4 +1,4 @@
-#include "tools/remote_host.h"
+#include "tools/run/remote_host.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>

@@ -1,4 +1,4 @@
-#include "tools/child_process.h"
+#include "tools/run/child_process.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -15,7 +15,7 @@
 #include <cstring>
 
 #include "base/descriptors.h"
-#include "tools/group_guard.h"
+#include "tools/run/group_guard.h"
 
 namespace rondo {
 namespace {

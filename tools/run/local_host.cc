@@ -1,4 +1,4 @@
-#include "tools/local_host.h"
+#include "tools/run/local_host.h"
 
 #include <fmt/core.h>
 #include <sys/timerfd.h>

@@ -1,4 +1,4 @@
-#include "tools/host_list.h"
+#include "tools/run/host_list.h"
 
 #include <fmt/core.h>
 

@@ -1,4 +1,4 @@
-#include "tools/launch.h"
+#include "tools/run/launch.h"
 
 #include <fmt/core.h>
 #include <sys/auxv.h>
@@ -20,14 +20,14 @@
 #include "rendezvous/tls_settings.h"
 #include "tools/common/output.h"
 #include "tools/common/standard_streams.h"
-#include "tools/group_guard.h"
-#include "tools/held_port.h"
-#include "tools/job.h"
-#include "tools/local_host.h"
-#include "tools/output_queue.h"
-#include "tools/remote_launch.h"
-#include "tools/signal_fd.h"
-#include "tools/tagged_output.h"
+#include "tools/run/group_guard.h"
+#include "tools/run/held_port.h"
+#include "tools/run/job.h"
+#include "tools/run/local_host.h"
+#include "tools/run/output_queue.h"
+#include "tools/run/remote_launch.h"
+#include "tools/run/signal_fd.h"
+#include "tools/run/tagged_output.h"
 
 namespace rondo {
 namespace {

@@ -39,7 +39,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "tools/child_process.h"
+#include "tools/run/child_process.h"
 #include "transport/fd.h"
 
 namespace rondo {

@@ -1,4 +1,4 @@
-#include "tools/oom_watch.h"
+#include "tools/run/oom_watch.h"
 
 #include <fmt/core.h>
 

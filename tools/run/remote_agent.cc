@@ -1,4 +1,4 @@
-#include "tools/remote_agent.h"
+#include "tools/run/remote_agent.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -19,11 +19,11 @@
 #include "base/version.h"
 #include "rendezvous/job_token.h"
 #include "rendezvous/launchers/rondo_run.h"
-#include "tools/agent_words.h"
 #include "tools/common/output.h"
-#include "tools/group_guard.h"
-#include "tools/local_host.h"
-#include "tools/signal_fd.h"
+#include "tools/run/agent_words.h"
+#include "tools/run/group_guard.h"
+#include "tools/run/local_host.h"
+#include "tools/run/signal_fd.h"
 
 namespace rondo {
 namespace {

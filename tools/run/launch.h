@@ -35,8 +35,8 @@
 #include "base/ports.h"
 #include "base/result.h"
 #include "base/tls.h"
-#include "tools/child_process.h"
-#include "tools/host_list.h"
+#include "tools/run/child_process.h"
+#include "tools/run/host_list.h"
 
 namespace rondo {
 

@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "tools/host_list.h"
-#include "tools/input_feed.h"
-#include "tools/launch.h"
-#include "tools/output_queue.h"
-#include "tools/rank_host.h"
-#include "tools/signal_fd.h"
-#include "tools/tagged_output.h"
+#include "tools/run/host_list.h"
+#include "tools/run/input_feed.h"
+#include "tools/run/launch.h"
+#include "tools/run/output_queue.h"
+#include "tools/run/rank_host.h"
+#include "tools/run/signal_fd.h"
+#include "tools/run/tagged_output.h"
 
 namespace rondo {
 

@@ -12,8 +12,8 @@
 
 #include "base/ids.h"
 #include "base/result.h"
-#include "tools/child_process.h"
-#include "tools/rank_host.h"
+#include "tools/run/child_process.h"
+#include "tools/run/rank_host.h"
 #include "transport/fd.h"
 
 namespace rondo {

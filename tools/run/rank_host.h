@@ -13,7 +13,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
-#include "tools/child_process.h"
+#include "tools/run/child_process.h"
 
 namespace rondo {
 

@@ -1,4 +1,4 @@
-#include "tools/output_queue.h"
+#include "tools/run/output_queue.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>
