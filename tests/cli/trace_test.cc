@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "collectives/recorder/dump.h"
-#include "tools/trace_dump.h"
-#include "tools/trace_events.h"
-#include "tools/trace_findings.h"
-#include "tools/trace_merge.h"
-#include "tools/trace_report.h"
+#include "tools/trace/dump.h"
+#include "tools/trace/events.h"
+#include "tools/trace/findings.h"
+#include "tools/trace/merge.h"
+#include "tools/trace/report.h"
 
 namespace rondo {
 namespace trace_test {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "tools/trace_merge.h"
+#include "tools/trace/merge.h"
 
 namespace rondo {
 

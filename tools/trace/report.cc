@@ -1,4 +1,4 @@
-#include "tools/trace_report.h"
+#include "tools/trace/report.h"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "tools/trace_findings.h"
-#include "tools/trace_merge.h"
+#include "tools/trace/findings.h"
+#include "tools/trace/merge.h"
 
 namespace rondo {
 

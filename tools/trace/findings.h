@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/ids.h"
-#include "tools/trace_merge.h"
+#include "tools/trace/merge.h"
 
 namespace rondo {
 

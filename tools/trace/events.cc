@@ -1,4 +1,4 @@
-#include "tools/trace_events.h"
+#include "tools/trace/events.h"
 
 #include <fmt/core.h>
 

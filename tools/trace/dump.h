@@ -25,7 +25,7 @@ struct TracedOperation {
   std::string error;
   bool coarse = false;     // ran at once; its times are one, from a clock that may be behind
   bool meets_all = false;  // a collective that no rank can leave before all have entered it
-  // Since 1970, by the clock of the rank's host; see trace_merge.h.
+  // Since 1970, by the clock of the rank's host; see merge.h.
   Duration created{};
   std::optional<Duration> started;
   std::optional<Duration> ended;  // completed or failed

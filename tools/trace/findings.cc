@@ -1,4 +1,4 @@
-#include "tools/trace_findings.h"
+#include "tools/trace/findings.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "tools/trace_merge.h"
+#include "tools/trace/merge.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-#include "tools/trace_dump.h"
+#include "tools/trace/dump.h"
 
 #include <fmt/core.h>
 

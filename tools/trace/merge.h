@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "tools/trace_dump.h"
+#include "tools/trace/dump.h"
 
 namespace rondo {
 
