@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/doctor_findings.h"
+#include "tools/doctor/findings.h"
 
 namespace rondo {
 

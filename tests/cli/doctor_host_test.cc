@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "tests/cli/doctor_findings.h"
-#include "tools/doctor_findings.h"
-#include "tools/doctor_report.h"
+#include "tools/doctor/findings.h"
+#include "tools/doctor/report.h"
 
 namespace rondo {
 namespace doctor_host_test {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tests/cli/doctor_findings.h"
-#include "tools/doctor_findings.h"
+#include "tools/doctor/findings.h"
 
 namespace rondo {
 namespace doctor_network_test {

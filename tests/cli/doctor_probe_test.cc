@@ -1,6 +1,4 @@
 // What rondo doctor reads from /proc, /sys and /dev: each case writes the files that some machine has.
-#include "tools/doctor_probe.h"
-
 #include <doctest/doctest.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,7 +11,8 @@
 
 #include "tests/cli/doctor_findings.h"
 #include "tests/support/file_tree.h"
-#include "tools/doctor_files.h"
+#include "tools/doctor/files.h"
+#include "tools/doctor/probe.h"
 #include "transport/fd.h"
 #include "transport/tcp/socket.h"
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "tools/doctor_probe.h"
+#include "tools/doctor/probe.h"
 #include "transport/ib/ports.h"
 #include "transport/ib/verbs_library.h"
 

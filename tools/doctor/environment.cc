@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tools/common/comma_list.h"
-#include "tools/doctor_findings.h"
+#include "tools/doctor/findings.h"
 
 namespace rondo {
 namespace {

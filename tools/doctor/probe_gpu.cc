@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "cuda/survey.h"
-#include "tools/doctor_probe.h"
+#include "tools/doctor/probe.h"
 #include "transport/fd.h"
 #include "transport/ib/device.h"
 #include "transport/ib/device_memory_probe.h"

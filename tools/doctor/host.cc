@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/doctor_findings.h"
+#include "tools/doctor/findings.h"
 #include "transport/board.h"
 #include "transport/shm/board.h"
 #include "transport/shm/segment.h"

@@ -1,4 +1,4 @@
-#include "tools/doctor_report.h"
+#include "tools/doctor/report.h"
 
 #include <fmt/core.h>
 

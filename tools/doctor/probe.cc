@@ -1,5 +1,5 @@
 // What the host itself tells: memory, limits, cores and clock.
-#include "tools/doctor_probe.h"
+#include "tools/doctor/probe.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>

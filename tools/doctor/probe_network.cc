@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "rendezvous/net_address.h"
-#include "tools/doctor_probe.h"
+#include "tools/doctor/probe.h"
 #include "transport/tcp/socket.h"
 #include "transport/tcp/tcp.h"
 

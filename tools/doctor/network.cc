@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/doctor_findings.h"
+#include "tools/doctor/findings.h"
 #include "transport/tcp/address.h"
 #include "transport/tcp/tcp.h"
 

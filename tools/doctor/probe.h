@@ -1,4 +1,4 @@
-// Finds out what doctor_facts.h holds. Each Read function takes what files tell, and so can be given a tree of a
+// Finds out what facts.h holds. Each Read function takes what files tell, and so can be given a tree of a
 // test's; each Ask function asks the kernel of this machine, and what it answers is added.
 //
 // Nothing here changes the host: sockets are opened and closed, a page of memory is made, three children live
@@ -10,8 +10,8 @@
 
 #include "base/clock.h"
 #include "base/ports.h"
-#include "tools/doctor_facts.h"
-#include "tools/doctor_files.h"
+#include "tools/doctor/facts.h"
+#include "tools/doctor/files.h"
 
 namespace rondo {
 

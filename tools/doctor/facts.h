@@ -1,5 +1,5 @@
-// What `rondo doctor` has found out about this host: plain values, so that a test can make any host up. doctor_probe.h
-// fills them in, doctor_findings.h judges them.
+// What `rondo doctor` has found out about this host: plain values, so that a test can make any host up. probe.h
+// fills them in, findings.h judges them.
 //
 // Where the system does not say, a number is absent and a text is empty.
 #pragma once

@@ -1,4 +1,4 @@
-#include "tools/doctor_files.h"
+#include "tools/doctor/files.h"
 
 #include <fcntl.h>
 #include <unistd.h>

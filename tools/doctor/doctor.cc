@@ -25,9 +25,9 @@
 #include "tools/common/commands.h"
 #include "tools/common/flags.h"
 #include "tools/common/output.h"
-#include "tools/doctor_findings.h"
-#include "tools/doctor_probe.h"
-#include "tools/doctor_report.h"
+#include "tools/doctor/findings.h"
+#include "tools/doctor/probe.h"
+#include "tools/doctor/report.h"
 #include "transport/tcp/tcp.h"
 
 namespace rondo {

@@ -1,4 +1,4 @@
-// What the facts about this host mean for a job: pure functions from doctor_facts.h to findings, each with its remedy.
+// What the facts about this host mean for a job: pure functions from facts.h to findings, each with its remedy.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/doctor_facts.h"
+#include "tools/doctor/facts.h"
 
 namespace rondo {
 

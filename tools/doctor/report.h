@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/doctor_findings.h"
+#include "tools/doctor/findings.h"
 
 namespace rondo {
 
