@@ -33,7 +33,7 @@
 #include "tools/common/output.h"
 #include "tools/common/profile_flag.h"
 #include "tools/common/sizes.h"
-#include "tools/perf_report.h"
+#include "tools/perf/report.h"
 #include "tools/run/launch.h"
 #include "tools/tune_sweep.h"
 

@@ -10,8 +10,8 @@
 
 #include "base/check.h"
 #include "collectives/algorithms/table.h"
-#include "tools/perf_bench.h"
-#include "tools/perf_case.h"
+#include "tools/perf/bench.h"
+#include "tools/perf/case.h"
 
 namespace rondo {
 namespace {

@@ -1,5 +1,5 @@
 // Axes of the page that rondo perf --html writes: round numbers, and labels that are whole.
-#include "tools/chart_axis.h"
+#include "tools/perf/chart_axis.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/perf_html.h"
+#include "tools/perf/html.h"
 
 namespace rondo {
 namespace chart_axis_test {

@@ -1,5 +1,5 @@
 // What `rondo perf send_recv --matrix` says about the pairs it has measured: tables, JSON, CSV, page, baseline.
-#include "tools/matrix_report.h"
+#include "tools/perf/matrix_report.h"
 
 #include <doctest/doctest.h>
 
@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "tools/matrix_data.h"
-#include "tools/matrix_html.h"
+#include "tools/perf/matrix_data.h"
+#include "tools/perf/matrix_html.h"
 
 namespace rondo {
 namespace matrix_report_test {

@@ -1,7 +1,5 @@
 // PerfBench on real communicators, ranks as threads: right results count as right, and wrong ones are found. The wrong
 // ones come from a rank that does not do what the others expect of it.
-#include "tools/perf_bench.h"
-
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -18,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "tools/perf/bench.h"
 #include "transport/inproc/inproc.h"
 
 namespace rondo {

@@ -1,8 +1,6 @@
 // The data of `rondo perf` promises that a result has one right bit pattern, whatever the order and grouping of the
 // reduction. Here that is tried: reductions in random orders and groupings, rounded to the type after every step,
 // written in the plainest way and without the code that made the expectation.
-#include "tools/perf_data.h"
-
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -13,6 +11,7 @@
 
 #include "base/half.h"
 #include "base/random.h"
+#include "tools/perf/data.h"
 
 namespace rondo {
 namespace perf_data_test {

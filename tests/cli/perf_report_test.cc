@@ -1,9 +1,9 @@
 // A baseline: what `rondo perf --json` wrote earlier is compared, anything else is refused.
-#include "tools/perf_report.h"
-
 #include <doctest/doctest.h>
 
 #include <string>
+
+#include "tools/perf/report.h"
 
 namespace rondo {
 namespace perf_report_test {

@@ -1,6 +1,6 @@
-// tools/perf_report: a baseline, which is a file that `rondo perf --json` wrote earlier, or another one.
+// tools/perf/report: a baseline, which is a file that `rondo perf --json` wrote earlier, or another one.
 #include "tests/fuzz/harness.h"
-#include "tools/perf_report.h"
+#include "tools/perf/report.h"
 
 namespace rondo::fuzz::perf_baseline_fuzz {
 std::vector<PerfRow> Rows() {

@@ -1,0 +1,68 @@
+// The command line of rondo perf: what was asked for, and whether it can be.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/ports.h"
+#include "base/result.h"
+#include "base/tls.h"
+#include "tools/common/integrity_flags.h"
+#include "tools/perf/case.h"
+#include "tools/perf/matrix.h"
+#include "tools/perf/outputs.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace rondo {
+
+struct PerfFlags {
+  PerfOptions measure;
+  PerfOutputs outputs;
+  std::optional<int> local_ranks;
+  std::vector<std::string> command_line;  // this process's own
+  bool launched = false;                  // this process is one of the ranks that -N started
+  std::string transport = "auto";
+  std::string rendezvous;
+  std::optional<Rank> rank;
+  std::optional<int> world_size;
+  std::vector<std::string> addresses;
+  std::vector<std::string> rank_addresses;  // one local rank each
+  std::string interface;
+  std::optional<PortRange> ports;
+  std::vector<std::string> rdma_ports;
+  std::optional<TlsMode> tls;
+  std::optional<Duration> given_timeout;
+  Duration timeout = std::chrono::seconds(60);  // that holds; see TakeTimeout
+  std::shared_ptr<const Profile> profile;
+  std::optional<std::uint64_t> device_window_bytes;
+  std::optional<std::uint64_t> device_turns_host_bytes;
+  IntegrityFlags integrity;
+  bool in_place = false;
+  bool out_of_place = false;
+  bool matrix = false;
+  std::string unfit_for_matrix;  // a flag that was given and says nothing of pairs; "": none
+  MatrixOptions of_matrix;
+};
+
+void AddPerfFlags(CLI::App& perf, PerfFlags& flags);
+
+// Settles what flags leave to each other and to the environment (timeout, transport, ranks). An error, which names the
+// flag, says what cannot be done; where ranks are to be started here, before any is.
+Status SettlePerfFlags(PerfFlags& flags);
+
+// The files that rank 0 is to read and to write.
+Status CheckPerfFiles(const PerfFlags& flags);
+
+// Whether ranks of one host may have a board.
+bool SharesMemory(const PerfFlags& flags);
+
+}  // namespace rondo
