@@ -1,12 +1,11 @@
 // When a choice counts as missed, and what a profile keeps of rounds.
-#include "tools/tune_sweep.h"
-
 #include <doctest/doctest.h>
 
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "tools/tune/sweep.h"
 #include "transport/inproc/inproc.h"
 
 namespace rondo {

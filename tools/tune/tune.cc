@@ -35,7 +35,7 @@
 #include "tools/common/sizes.h"
 #include "tools/perf/report.h"
 #include "tools/run/launch.h"
-#include "tools/tune_sweep.h"
+#include "tools/tune/sweep.h"
 
 namespace rondo {
 namespace {

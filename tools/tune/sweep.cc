@@ -1,4 +1,4 @@
-#include "tools/tune_sweep.h"
+#include "tools/tune/sweep.h"
 
 #include <fmt/core.h>
 
