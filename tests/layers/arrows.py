@@ -1,6 +1,7 @@
 """The arrows between folders, as data: tests/layers/check asks the build graph, tools/lint looks at every #include.
 
     base <- transport <- collectives <- embed, tools     base <- rendezvous <- collectives <- simulation <- tools
+    tools/common <- each subcommand's folder             tools/run <- tools/perf <- tools/tune
 """
 
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ class Layer:
     sans_io: bool = False  # reaches no Asio
     required: bool = True  # a folder without a BUILD file is a failure; else it does not exist yet
 
+
+# What the tools build on.
+PRODUCT = ("base", "transport", "rendezvous", "collectives", "cuda")
 
 LAYERS = [
     Layer("base", (), sans_io=True),
@@ -48,7 +52,17 @@ LAYERS = [
     Layer("cuda", ("base", "transport", "collectives"), required=False),
     Layer("embed", ("base", "transport", "rendezvous", "collectives", "cuda"), shuns=("transport/fault",), required=False),
     Layer("simulation", ("base", "transport", "rendezvous", "collectives"), shuns=("transport/fault",)),
-    Layer("tools", ("base", "transport", "rendezvous", "collectives", "cuda", "embed", "simulation")),
+    Layer("tools", (*PRODUCT, "embed", "simulation")),
+    Layer("tools/common", PRODUCT),
+    Layer("tools/run", (*PRODUCT, "tools/common")),
+    Layer("tools/perf", (*PRODUCT, "tools/common", "tools/run")),
+    Layer("tools/tune", (*PRODUCT, "tools/common", "tools/run", "tools/perf")),
+    Layer("tools/doctor", (*PRODUCT, "tools/common")),
+    Layer("tools/trace", (*PRODUCT, "tools/common")),
+    Layer("tools/explain", (*PRODUCT, "tools/common")),
+    Layer("tools/verify", (*PRODUCT, "tools/common")),
+    Layer("tools/store", (*PRODUCT, "tools/common")),
+    Layer("tools/chaos", (*PRODUCT, "tools/common", "simulation")),
     Layer("examples", ("base", "transport", "rendezvous", "collectives", "cuda", "embed"), required=False),
 ]
 
