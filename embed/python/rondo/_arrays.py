@@ -15,13 +15,14 @@ except ImportError:
 class View:
     """An array of a caller's as NumPy sees its memory.
 
-    array      on the same memory, of whatever layout; bfloat16 as uint16 where NumPy has no such type
+    array      on the same memory, which it keeps even without the view, of whatever layout; bfloat16 as uint16 where NumPy has no
+               such type
     dtype      the name of its type
     writable   whether results may be put there
     """
 
     def __init__(self, given):
-        self.given, self._keeps, self._aside = given, None, None
+        self.given, self._aside = given, None
         if isinstance(given, np.ma.MaskedArray):
             raise TypeError("Rondo takes no masked arrays: their masks would be lost")
         if isinstance(given, (np.ndarray, np.generic)):
@@ -38,7 +39,7 @@ class View:
         # A tensor that wants gradients exports nothing; this is the same memory without them.
         detached = given.detach() if hasattr(given, "detach") else given
         exported = _libraries.resolved(detached)
-        self.array, self.dtype, self.writable, self._keeps = _dlpack.open_array(exported)
+        self.array, self.dtype, self.writable = _dlpack.open_array(exported)
         if exported is not detached:  # of which `array` is a copy
             self._aside = (detached, exported)
         if _libraries.is_immutable(given):

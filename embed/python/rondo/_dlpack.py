@@ -48,7 +48,8 @@ def _capsule_of(array):
 
 
 def open_array(array):
-    """(a NumPy array on its memory, the name of its type, whether it may be written, what keeps the memory).
+    """(a NumPy array on its memory, the name of its type, whether it may be written). The NumPy array and all views of it keep the
+    memory: the other library releases it after the last of them.
 
     Types that NumPy does not have come as unsigned integers of their size. Unsupported where the memory is a device's.
     """
@@ -56,7 +57,7 @@ def open_array(array):
     if int(device) not in HOST_DEVICES:
         where = f"{DEVICE_NAMES.get(int(device), f'DLPack device {int(device)}')}:{number}"
         raise Unsupported(_library.UNSUPPORTED, f"unsupported: the array is on {where}: the Python package works on memory of the host alone")
-    # The capsule is not renamed, so it stays the owner: the memory goes with it.
+    # The capsule is not renamed, so it stays the owner and releases the memory when it is deleted.
     capsule = _capsule_of(array)
     if _is_valid(capsule, b"dltensor_versioned"):
         managed = _Versioned.from_address(_pointer_of(capsule, b"dltensor_versioned"))
@@ -65,7 +66,7 @@ def open_array(array):
         tensor = _Tensor.from_address(_pointer_of(capsule, b"dltensor"))
         writable = True  # before that version nothing says so
     name = _name_of(tensor)
-    return _as_numpy(tensor, name), name, writable, capsule
+    return _as_numpy(tensor, name, capsule), name, writable
 
 
 def _name_of(tensor):
@@ -75,7 +76,7 @@ def _name_of(tensor):
     return kind if kind == "bool" else f"{kind}{tensor.bits}"
 
 
-def _as_numpy(tensor, name):
+def _as_numpy(tensor, name, owner):
     try:
         dtype = np.dtype(name)
     except TypeError:
@@ -94,4 +95,5 @@ def _as_numpy(tensor, name):
     below = -sum(span for span in spans if span < 0)
     size = below + sum(span for span in spans if span > 0) + dtype.itemsize
     memory = (ctypes.c_char * size).from_address(tensor.data + tensor.byte_offset - below)
+    memory.owner = owner  # `memory` is the base of the array and of its views
     return np.ndarray(shape, dtype, memory, below, strides)

@@ -60,6 +60,24 @@ class Resolved(Foreign):
         raise AssertionError("it is detached already")
 
 
+class Erasing(np.ndarray):
+    """Erases its memory when it is deleted. The memory itself stays in `memories`, so a late read is defined, and wrong."""
+
+    def __del__(self):
+        self[...] = np.nan
+
+
+memories = []
+
+
+class Short(Negated):
+    """Its resolved copy lives only as long as an export of it."""
+
+    def resolve_neg(self):
+        memories.append(-self.array)
+        return Resolved(memories[-1].view(Erasing))
+
+
 below = np.array([1.0, 2.0, 3.0], np.float32) * (RANK + 1)
 factor = sum(rank + 1 for rank in range(SIZE))
 view = Negated(below)
@@ -73,6 +91,21 @@ expect(below.tolist() == [SIZE] * 3, "a broadcast in place, below the sign")
 below[...] = RANK + 1
 rondo.grouped_allreduce_([view], op=rondo.Sum)
 expect(below.tolist() == [factor] * 3, "fused in place, below the sign")
+
+for averages in (False, True):
+    short, steps = Short(np.array([1.0, 2.0, 3.0], np.float32) * (RANK + 1)), []
+    outer = rondo.DistributedOptimizer(steps.append, op=rondo.Sum, backward_passes_per_step=2, average_aggregated_gradients=averages)
+    for _ in range(2):
+        outer([(short, "v")])
+    passes = 1 if averages else 2
+    got = np.asarray(steps[0][0][0]).tolist()
+    expect(got == [-passes * factor * n for n in (1, 2, 3)], f"two passes of what is negated and resolved for a moment: {got}")
+    for what, call in (
+        ("allreduce", lambda: rondo.allreduce(short, op=rondo.Sum)),
+        ("allreduce_async", lambda: rondo.synchronize(rondo.allreduce_async(short, op=rondo.Sum))),
+        ("grouped_allreduce", lambda: rondo.grouped_allreduce([short], op=rondo.Sum)[0]),
+    ):
+        expect(call().tolist() == [-factor, -2 * factor, -3 * factor], f"{what} of what is resolved for a moment")
 
 try:
     import torch
@@ -108,6 +141,11 @@ model(torch.ones(1, 3)).sum().backward()
 steps = []
 rondo.DistributedOptimizer(steps.append)([(model.weight.grad, model.weight)])
 expect(isinstance(steps[0][0][0], torch.Tensor) and torch.all(steps[0][0][0] == 1), "gradients come back as tensors")
+parts, steps = torch.tensor([1 + 2j, 3 - 1j, 2 + 2j, 1j]).conj(), []
+twice = rondo.DistributedOptimizer(steps.append, op=rondo.Sum, backward_passes_per_step=2)
+for _ in range(2):
+    twice([(parts.imag, "v")])
+expect(steps[0][0][0].tolist() == [2 * SIZE * part for part in (-2, 1, -2, -1)], f"imaginary parts in two passes: {steps[0][0][0]}")
 steps = []
 twice = rondo.DistributedOptimizer(steps.append, op=rondo.Sum, backward_passes_per_step=2)
 for _ in range(2):
