@@ -10,18 +10,37 @@ from ._reductions import Average, grouped_allreduce, grouped_allreduce_
 from .compression import Compression
 
 
-class _Sum:
-    """What the passes of one step add up for a variable, and whose array it becomes."""
+# An average of passes is added up in a type with larger exponents, because the sum of values may not fit their own type. bfloat16
+# has the exponents of float32.
+_WIDER = {"float16": np.float32, "bfloat16": np.float64, "float32": np.float64, "float64": np.longdouble}
 
-    def __init__(self, view):
+
+class _Sum:
+    """The sum of a variable's gradients over the passes of one step, or their average."""
+
+    def __init__(self, view, averages):
         view.reducible()
         if view.array.dtype.kind in "iu" and "float" in view.dtype:  # what NumPy does not have it sees as integers
             raise TypeError(f"NumPy adds {view.dtype} where the package ml_dtypes is installed")
-        self.array = np.array(view.array)
-        self.view = View(self.array) if isinstance(view.given, np.ndarray) else view  # and does not keep the first pass's
+        if averages and "float" not in view.dtype:
+            raise TypeError(f"average_aggregated_gradients: expected gradients of a floating type, got {view.dtype}")
+        self._dtype, self._averages = view.array.dtype, averages
+        self._sum = np.array(view.array, _WIDER[view.dtype] if averages else self._dtype)
+        self._view = View(self._sum) if isinstance(view.given, np.ndarray) else view  # and does not keep the first pass's
 
-    def add(self, array):
-        np.add(self.array, array, out=self.array)  # a sum of arrays without dimensions would be none
+    def add(self, view):
+        np.add(self._sum, view.array, out=self._sum)  # a sum of arrays without dimensions would be none
+
+    def result(self, passes):
+        """A new array of the gradients' type."""
+        if not self._averages:
+            return self._sum
+        self._sum /= passes
+        return self._sum.astype(self._dtype)
+
+    def like(self, result):
+        """`result` as an array of the gradients' library."""
+        return self._view.like(result)
 
 
 class DistributedOptimizer:
@@ -34,7 +53,9 @@ class DistributedOptimizer:
     backward_passes_per_step  so many calls of apply_gradients add up here; the last of them reduces and applies. The others
                               give None
     average_aggregated_gradients
-                              divides what was added up by that number
+                              divides what was added up by that number. The sum is kept in a wider type meanwhile, so an average
+                              is right if it fits the gradients' type. The sum takes twice the gradients' memory, of bfloat16 four
+                              times
     """
 
     _OWN = ("_optimizer", "_apply", "_op", "_compression", "_passes", "_averages", "_sums", "_passed")
@@ -68,9 +89,9 @@ class DistributedOptimizer:
                 return None
             sums, self._sums, self._passed = self._sums, [], 0
             there = [at for at, one in enumerate(sums) if one is not None]
-            factor = 1 / self._passes if self._averages else 1.0
-            grouped_allreduce_([sums[at].array for at in there], op=self._op, prescale_factor=factor, compression=self._compression)
-            reduced = [sums[at].view.like(sums[at].array) for at in there]
+            added_up = [sums[at].result(self._passes) for at in there]
+            grouped_allreduce_(added_up, op=self._op, compression=self._compression)
+            reduced = [sums[at].like(result) for at, result in zip(there, added_up)]
             gradients = [None] * len(sums)
         else:
             there = [at for at, gradient in enumerate(gradients) if gradient is not None]
@@ -88,9 +109,9 @@ class DistributedOptimizer:
             if gradient is None:
                 continue
             if self._sums[at] is None:
-                self._sums[at] = _Sum(View(gradient))
+                self._sums[at] = _Sum(View(gradient), self._averages)
             else:
-                self._sums[at].add(View(gradient).array)
+                self._sums[at].add(View(gradient))
         self._passed += 1
 
     def __getattr__(self, name):
