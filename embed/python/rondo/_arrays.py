@@ -36,6 +36,7 @@ class View:
             return
         if not hasattr(given, "__dlpack__") or not hasattr(given, "__dlpack_device__"):
             raise TypeError(f"Rondo takes NumPy arrays and what exports DLPack, not {type(given).__name__}")
+        _libraries.check_exportable(given)
         # A tensor that wants gradients exports nothing; this is the same memory without them.
         detached = given.detach() if hasattr(given, "detach") else given
         exported = _libraries.resolved(detached)

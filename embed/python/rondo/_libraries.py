@@ -4,10 +4,12 @@ becomes an array of theirs."""
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 
 # Their arrays never change, whatever they say when they export them.
 IMMUTABLE = {"jax", "jaxlib", "tensorflow"}
+_NUMBERS = re.compile(r"bool|u?int\d+|b?float\d+|complex\d+")
 # Where a library that is not named below may keep its from_dlpack.
 _PLACES = ("", ".numpy", ".dlpack", ".utils.dlpack", ".experimental.dlpack")
 
@@ -20,6 +22,14 @@ def _names(array):
 
 def is_immutable(array):
     return not IMMUTABLE.isdisjoint(_names(array))
+
+
+def check_exportable(array):
+    """TypeError for elements that have no form in DLPack. TensorFlow ends the process when tensors of strings, variants or resources
+    are exported, so they are refused by the name of their type before that."""
+    dtype = getattr(getattr(array, "dtype", None), "name", None)
+    if "tensorflow" in _names(array) and isinstance(dtype, str) and not _NUMBERS.fullmatch(dtype):
+        raise TypeError(f"Rondo takes TensorFlow's numbers and bool, not {dtype}; allgather_object and broadcast_object take other objects")
 
 
 def resolved(array):

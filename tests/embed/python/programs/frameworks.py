@@ -21,8 +21,11 @@ class Exporting:
 
     def __init__(self, array):
         self.array = np.array(array)
+        self.dtype = types.SimpleNamespace(name="string" if self.array.dtype.kind == "U" else self.array.dtype.name)
 
     def __dlpack__(self):
+        if self.dtype.name == "string":
+            os.abort()  # as TensorFlow's do
         return self.array.__dlpack__()
 
     def __dlpack_device__(self):
@@ -138,6 +141,21 @@ for what, call in (
     with raises(TypeError, "cannot be written", "the function without _"):
         call()
     expect(np.all(np.asarray(own) == RANK), f"{what} has left it as it was")
+
+# TensorFlow ends the process if such tensors are exported.
+strange = []
+if name == "fake_tensorflow":
+    strange = [(make(["a"]), "string")]
+elif name == "tensorflow":
+    import tensorflow as tf
+
+    strange = [(tf.constant(["a"]), "string"), (tf.Variable(1.0).handle, "resource"), (tf.quantization.quantize([1.0], 0, 2, tf.qint8)[0], "qint8"),
+               (tf.raw_ops.EmptyTensorList(element_shape=[1], max_num_elements=1, element_dtype=tf.float32), "variant")]  # fmt: skip
+for tensor, dtype in strange:
+    for call in (rondo.allgather, rondo.allreduce, lambda tensor: rondo.broadcast(tensor, 0), lambda tensor: rondo.broadcast_parameters([tensor]),
+                 rondo.alltoall, rondo.reducescatter, lambda tensor: rondo.grouped_allreduce([tensor])):  # fmt: skip
+        with raises(TypeError, dtype, "allgather_object"):
+            call(tensor)
 
 # Something that Rondo does not take, on the last rank alone, which goes on to its end.
 wrong = "no array"
