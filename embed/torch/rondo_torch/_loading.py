@@ -1,6 +1,7 @@
 """The compiled part of this package, or one sentence about why it cannot be loaded."""
 
 import importlib
+import importlib.machinery
 import re
 import sys
 from pathlib import Path
@@ -47,4 +48,7 @@ def _why(error, built):
     version = ".".join(map(str, sys.version_info[:2]))
     if version != built.PYTHON:
         return f"rondo_torch was built for Python {built.PYTHON}, and this is Python {version} ({sys.executable}): {AGAIN}"
+    if isinstance(error, ModuleNotFoundError) and error.name == f"{__package__}._backend":
+        missing = Path(__file__).with_name(f"_backend{importlib.machinery.EXTENSION_SUFFIXES[0]}")
+        return f"{missing}, the compiled part of rondo_torch, is missing: {AGAIN}"
     return f"rondo_torch, built for torch {built.TORCH} of {built.TORCH_AT}, does not fit the torch that is here: {AGAIN}"

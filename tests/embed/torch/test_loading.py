@@ -62,6 +62,12 @@ class Loading(unittest.TestCase):
         shutil.copyfile(self.package / "librondo.so.0", compiled)  # loads, and is no module
         self.assertRegex(self.said(), "^ImportError: rondo_torch, built for torch .*, does not fit the torch that is here: python -m pip")
 
+    def test_without_the_compiled_part(self) -> None:
+        (compiled,) = self.package.glob("_backend*.so")
+        compiled.unlink()
+        said = self.said()
+        self.assertRegex(said, rf"^ImportError: {re.escape(str(compiled))}, the compiled part of rondo_torch, is missing: python -m pip")
+
     def test_without_librondo(self) -> None:
         (self.package / "librondo.so.0").unlink()
         self.assertRegex(self.said(), r"^ImportError: .*/librondo\.so\.0, which belongs beside rondo_torch, is missing: python -m pip")
