@@ -183,8 +183,7 @@ WorkPtr RondoBackend::Run(RondoWork::Parts parts, milliseconds timeout, const St
                           std::unique_lock<std::mutex>* issuing) {
   rondo_options options;
   rondo_options_init(&options);
-  options.timeout_ms =
-      static_cast<uint64_t>(std::min(timeout.count() > 0 ? timeout : this->timeout(), kLongest).count());
+  options.timeout_ms = static_cast<uint64_t>(LimitOr(timeout, this->timeout()).count());
   options.scale = scale;
   // Messages of a device come with memory of the host's, and with the side stream.
   const c10::Device device = parts.side != nullptr

@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 rondo_options For(milliseconds timeout) {
   rondo_options options;
   rondo_options_init(&options);
-  options.timeout_ms = static_cast<uint64_t>(std::clamp(timeout, milliseconds(1), kLongest).count());
+  options.timeout_ms = static_cast<uint64_t>(timeout.count());
   return options;
 }
 
@@ -30,7 +30,7 @@ WorkPtr RondoBackend::SumSparse(at::Tensor& tensor, const c10d::AllreduceOptions
   const std::lock_guard<std::mutex> lock(issuing_);
   ++sequence_;
   try {
-    tensor.copy_(SumOfSparse(tensor.cpu().coalesce(), For(opts.timeout.count() > 0 ? opts.timeout : timeout())));
+    tensor.copy_(SumOfSparse(tensor.cpu().coalesce(), For(LimitOr(opts.timeout, timeout()))));
   } catch (const pybind11::error_already_set&) {
     Abort("a signal (Ctrl-C) ended the sum of sparse tensors on this rank between two of its steps");
     throw;

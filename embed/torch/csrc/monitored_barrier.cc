@@ -94,7 +94,8 @@ constexpr milliseconds kLongestBarrier{100'000'000'000};
 
 void RondoBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) {
   const WithoutGil free;
-  const milliseconds limit = std::min(opts.timeout == c10d::kUnsetTimeout ? timeout() : opts.timeout, kLongestBarrier);
+  const milliseconds limit = std::min(
+      opts.timeout == c10d::kUnsetTimeout ? timeout() : LimitOf(opts.timeout, "monitored_barrier"), kLongestBarrier);
   const int first_tag = kFirstTag + barriers_++ % kBarriers * kBarrierTags;
   const auto options_for = [](milliseconds time) {
     rondo_options options;

@@ -19,4 +19,10 @@ inline std::chrono::milliseconds LimitOf(std::chrono::milliseconds time, const c
   return std::min(time, kLongest);
 }
 
+// The timeout of an operation whose options say `time`, and of one whose options say none: `otherwise`.
+inline std::chrono::milliseconds LimitOr(std::chrono::milliseconds time, std::chrono::milliseconds otherwise) {
+  if (time < -kLongest) return kLongest;  // as above
+  return std::min(time.count() > 0 ? time : otherwise, kLongest);
+}
+
 }  // namespace rondo_torch

@@ -338,6 +338,12 @@ def very_long_times():
     work = dist.all_reduce(tensor, async_op=True)
     expect("above 0" in raised(lambda: work.wait(datetime.timedelta(seconds=-1))), "a time below 0")
     work.wait(datetime.timedelta(days=100_000))
+    group = dist.distributed_c10d._get_default_group()
+    group.monitored_barrier(longest)
+    expect("above 0" in raised(lambda: group.monitored_barrier(datetime.timedelta(0))), "a barrier of no time")
+    options = dist.AllreduceOptions()
+    options.timeout = longest
+    group.allreduce([tensor], options).wait()
     dist.all_reduce(tensor, async_op=True).wait(longest)
     dist.destroy_process_group()
     for time_, words in (
