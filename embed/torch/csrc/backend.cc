@@ -45,7 +45,7 @@ CommPtr Connect(c10d::Store& store, int rank, int size, milliseconds timeout, co
   rondo_connect_options_init(&options);
   const rondo_foreign_store functions = by_store.Functions();
   options.store = &functions;
-  const std::string job = NameOfMeeting(store, rank, size, timeout, making);
+  const std::string job = NameOfMeeting(store, rank, size, timeout, settings, making);
   options.job = job.c_str();
   options.rank = rank;
   options.world_size = size;

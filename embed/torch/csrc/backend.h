@@ -21,6 +21,7 @@
 #endif
 
 #include "interrupt.h"
+#include "rank_names.h"
 #include "work.h"
 
 namespace rondo_torch {
@@ -34,14 +35,11 @@ using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using Tensors = std::vector<at::Tensor>;
 
 // What a group is made with, beside what c10d says; empty is Rondo's default.
-struct Settings {
+struct Settings : RankNames {
   std::string profiled_as = "rondo";  // what its events in torch's profiler begin with
   std::string interface, addresses, transport, record_dir;
   uint32_t rails = 1;
   bool wide_partials = false;  // sums, averages and products of bfloat16 and float16 are computed in float32
-  // Of a group of some of the job's ranks: its name, and the job's ranks by rank of the group. Errors name both.
-  std::string group;
-  std::vector<int32_t> job_ranks;
   // wait() on work of a device waits in the host, and throws what failed; else a stream waits.
   bool blocking_wait = true;
 };

@@ -73,8 +73,8 @@ at::Tensor RondoBackend::SumOfSparse(const at::Tensor& mine, const rondo_options
   int64_t entries = 0;
   for (int rank = 0; rank < getSize(); ++rank) {
     const auto* const of_rank = shapes.data_ptr<int64_t>() + kWords * static_cast<size_t>(rank);
-    TORCH_CHECK(std::equal(shape.begin(), shape.end() - 1, of_rank), "allreduce: the sparse tensor of rank ", rank,
-                " has another shape or type than this rank's");
+    TORCH_CHECK(std::equal(shape.begin(), shape.end() - 1, of_rank), "allreduce: the sparse tensor of ",
+                settings_.Name(rank), " has another shape or type than this rank's");
     const auto count = static_cast<uint64_t>(of_rank[kWords - 1]);
     entries += static_cast<int64_t>(count);
     index_bytes.push_back(count * static_cast<uint64_t>(mine.sparse_dim()) * sizeof(int64_t));

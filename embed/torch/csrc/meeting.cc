@@ -38,7 +38,8 @@ std::string Get(c10d::Store& store, const std::string& key) {
   return {value.begin(), value.end()};
 }
 
-std::string Host(c10d::Store& store, int size, std::chrono::milliseconds timeout, const Making& making) {
+std::string Host(c10d::Store& store, int size, std::chrono::milliseconds timeout, const RankNames& names,
+                 const Making& making) {
   const auto until = Clock::now() + timeout;
   const std::string name = MadeUp();
   std::map<int, std::string> missing;  // and the call that each has been answered
@@ -55,16 +56,17 @@ std::string Host(c10d::Store& store, int size, std::chrono::milliseconds timeout
     }
     if (missing.empty()) return name;
     if (Clock::now() > until) {
-      std::string ranks;
-      for (const auto& [rank, answered] : missing) ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+      std::vector<int32_t> ranks;
+      for (const auto& [rank, answered] : missing) ranks.push_back(rank);
       TORCH_CHECK(false, "rondo: Timed out : of ", size, " ranks these did not come within ", timeout.count(),
-                  " ms: ", ranks);
+                  " ms: ", names.Names(ranks));
     }
     std::this_thread::sleep_for(kPause);
   }
 }
 
-std::string Join(c10d::Store& store, int rank, std::chrono::milliseconds timeout, const Making& making) {
+std::string Join(c10d::Store& store, int rank, std::chrono::milliseconds timeout, const RankNames& names,
+                 const Making& making) {
   const auto until = Clock::now() + timeout;
   const std::string call = MadeUp();
   making.Check();  // first: to set a key would make a FileStore's file anew
@@ -77,8 +79,8 @@ std::string Join(c10d::Store& store, int rank, std::chrono::milliseconds timeout
       Set(store, Key("heard", rank), name);
       return name;
     }
-    TORCH_CHECK(Clock::now() <= until, "rondo: Timed out : rank 0 did not answer rank ", rank, " within ",
-                timeout.count(), " ms");
+    TORCH_CHECK(Clock::now() <= until, "rondo: Timed out : ", names.Name(0), " did not answer ", names.Name(rank),
+                " within ", timeout.count(), " ms");
     std::this_thread::sleep_for(kPause);
   }
 }
@@ -86,8 +88,8 @@ std::string Join(c10d::Store& store, int rank, std::chrono::milliseconds timeout
 }  // namespace
 
 std::string NameOfMeeting(c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout,
-                          const Making& making) {
-  return rank == 0 ? Host(store, size, timeout, making) : Join(store, rank, timeout, making);
+                          const RankNames& names, const Making& making) {
+  return rank == 0 ? Host(store, size, timeout, names, making) : Join(store, rank, timeout, names, making);
 }
 
 }  // namespace rondo_torch

@@ -6,13 +6,14 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "making.h"
+#include "rank_names.h"
 
 namespace rondo_torch {
 
 // The same for all ranks and like no earlier one, for rondo_connect's `job`. Every rank calls it. torchrun gives the
 // ranks that it starts again the store of those that died, and says nothing by which all of them could tell the two
-// apart. Throws, after `timeout`, naming who is missing, and at once what `making` ends with.
+// apart. Throws, after `timeout`, naming who is missing by `names`, and at once what `making` ends with.
 std::string NameOfMeeting(c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout,
-                          const Making& making);
+                          const RankNames& names, const Making& making);
 
 }  // namespace rondo_torch

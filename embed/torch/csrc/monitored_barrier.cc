@@ -81,11 +81,8 @@ class BarrierMessage {
   std::shared_ptr<rondo_work> work_;
 };
 
-std::string RanksText(const Words& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
-  return text;
-}
+// What an exception says; torch's own add the place in the code on more lines.
+std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 // Long enough for anybody, and three times that is no overflow.
 constexpr milliseconds kLongestBarrier{100'000'000'000};
@@ -119,11 +116,12 @@ void RondoBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_
   };
   const std::string time = std::to_string(limit.count()) + " ms";
   const auto size = static_cast<size_t>(getSize());
+  const auto goes_on = [&] { return rondo_comm_failure(comm_.get(), nullptr) == RONDO_OK; };
   const auto what_now = [&] {
-    const bool goes_on = rondo_comm_failure(comm_.get(), nullptr) == RONDO_OK;
-    return goes_on ? " The group can still be used." : " The group has failed and cannot be used any more.";
+    return goes_on() ? " The group can still be used." : " The group has failed and cannot be used any more.";
   };
 
+  const std::string me = Capital(settings_.Name(getRank()));
   if (getRank() != 0) {
     Words late;
     try {
@@ -133,22 +131,21 @@ void RondoBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_
       } else {
         send(0, kAnswer, {1});
         const BarrierMessage verdict = receive(0, kVerdict, size + 1, 2 * limit + kUnderWay);
-        TORCH_CHECK(verdict.Await(), "rank 0 did not say within ", (2 * limit + kUnderWay).count(), " ms who is late");
+        TORCH_CHECK(verdict.Await(), settings_.Name(0), " did not say within ", (2 * limit + kUnderWay).count(),
+                    " ms who is late");
         late.assign(verdict.words().begin() + 1, verdict.words().begin() + 1 + verdict.words()[0]);
       }
     } catch (const pybind11::error_already_set&) {
       throw;  // Ctrl-C
     } catch (const std::exception& failed) {
-      TORCH_CHECK(false, "Rank ", getRank(),
-                  " successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0."
-                  " Please check rank 0 logs for faulty rank.",
-                  what_now(), "\n Original exception: \n", failed.what());
+      const std::string cause = FirstLine(failed.what());
+      TORCH_CHECK(false, me, " successfully reached monitoredBarrier, which then failed: ", cause, ".", what_now());
     }
     if (late.empty()) return;
-    TORCH_CHECK(std::find(late.begin(), late.end(), getRank()) == late.end(), "Rank ", getRank(),
-                " came late to monitoredBarrier: rank 0 gave up after ", time, ".", what_now());
-    TORCH_CHECK(false, "Rank ", getRank(), " reached monitoredBarrier, but ", RanksText(late), " did not within ", time,
-                ".", what_now());
+    TORCH_CHECK(std::find(late.begin(), late.end(), getRank()) == late.end(), me,
+                " came late to monitoredBarrier: ", settings_.Name(0), " gave up after ", time, ".", what_now());
+    TORCH_CHECK(false, me, " reached monitoredBarrier, but ", settings_.Names(late), " did not within ", time, ".",
+                what_now());
   }
 
   std::vector<BarrierMessage> answers;
@@ -156,7 +153,7 @@ void RondoBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_
     send(rank, kHere, {});
     answers.push_back(receive(rank, kAnswer, 1, limit));
   }
-  Words late, gave_up;
+  Words late, gave_up, failures;
   std::string why;
   for (int rank = 1; rank < getSize(); ++rank) {
     const BarrierMessage& answer = answers[static_cast<size_t>(rank) - 1];
@@ -166,7 +163,10 @@ void RondoBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_
     } catch (const pybind11::error_already_set&) {
       throw;  // Ctrl-C
     } catch (const std::exception& failed) {
-      if (why.empty()) why = std::string("\n Original exception: \n") + failed.what();
+      const std::string cause = FirstLine(failed.what());
+      TORCH_CHECK(goes_on(), "[", me, "]: monitoredBarrier failed: ", cause, ".", what_now());
+      if (why.empty()) why = cause;
+      failures.push_back(rank);
     }
     if (!came) late.push_back(rank);
     if (came && answer.words()[0] == 0) gave_up.push_back(rank);
@@ -175,17 +175,18 @@ void RondoBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_
   Words verdict = gave_up.empty() ? late : Words{0};
   verdict.insert(verdict.begin(), static_cast<int32_t>(verdict.size()));
   verdict.resize(size + 1);
-  for (int rank = 1; why.empty() && rank < getSize(); ++rank)
-    if (std::find(gave_up.begin(), gave_up.end(), rank) == gave_up.end()) send(rank, kVerdict, verdict);
-  TORCH_CHECK(gave_up.empty(), "[Rank 0]: Rank 0 came late to monitoredBarrier: ", RanksText(gave_up),
+  const auto is_in = [](const Words& ranks, int rank) {
+    return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+  };
+  for (int rank = 1; rank < getSize(); ++rank)
+    if (!is_in(gave_up, rank) && !is_in(failures, rank)) send(rank, kVerdict, verdict);
+  TORCH_CHECK(gave_up.empty(), "[", me, "]: ", me, " came late to monitoredBarrier: ", settings_.Names(gave_up),
               " gave up after ", time, ".", what_now());
   if (late.empty()) return;
   const Words named = wait_all_ranks ? late : Words{late.front()};
-  std::string who = RanksText(named);
-  who.front() = 'R';
-  TORCH_CHECK(false, "[Rank 0]: ", who, " failed to pass monitoredBarrier in ", time,
-              late.size() > named.size() ? ", and so did others: " + RanksText(late) + "." : std::string("."),
-              what_now(), why);
+  TORCH_CHECK(false, "[", me, "]: ", Capital(settings_.Names(named)), " failed to pass monitoredBarrier in ", time,
+              late.size() > named.size() ? ", and so did others: " + settings_.Names(late) : std::string(),
+              why.empty() ? "" : ": " + why, ".", what_now());
 }
 
 }  // namespace rondo_torch

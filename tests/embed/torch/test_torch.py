@@ -75,6 +75,9 @@ class Backend(unittest.TestCase):
     def test_a_killed_rank_is_named_to_all_others_with_its_host(self) -> None:
         self.ranks("life.py", 3, "a_rank_dies", victim=1)
 
+    def test_a_rank_that_dies_in_a_monitored_barrier_is_named_to_all_others(self) -> None:
+        self.ranks("life.py", 3, "a_rank_dies_in_a_monitored_barrier", victim=1)
+
     def test_groups_can_be_made_again_on_the_same_store(self) -> None:
         self.ranks("life.py", 2, "torn_apart_and_made_again")
 

@@ -121,6 +121,7 @@ def groups():
     if RANK == 0:
         said = raised(lambda: default.monitored_barrier(datetime.timedelta(milliseconds=200)))
         expect("Rank 1 failed to pass monitoredBarrier in 200 ms" in said, said)
+    dist.barrier()  # until here no rank leaves
 
 
 def who_is_late_is_named():
@@ -155,6 +156,24 @@ def errors_of_a_group_name_the_ranks_of_the_job():
     group = dist.new_group([1, 2])
     if RANK == 0:
         return
+    other = 3 - RANK
+    theirs = f"ank {other} (rank {other - 1} of group "
+    sparse = torch.sparse_coo_tensor([[0]], [1.0], (RANK,))
+    said = raised(lambda: dist.all_reduce(sparse, group=group))
+    expect(f"the sparse tensor of r{theirs}" in said, said)
+    dist.barrier(group=group)
+    if RANK == 1:
+        said = raised(lambda: dist.monitored_barrier(group, datetime.timedelta(milliseconds=200)))
+        expect(said.startswith("[Rank 1 (rank 0 of group ") and f"]: R{theirs}" in said, said)
+        store = dist.HashStore()
+        settings = rondo_torch.Settings()
+        settings.group, settings.job_ranks = "alone", [1, 2]
+        limit = datetime.timedelta(milliseconds=200)
+        said = raised(lambda: rondo_torch.RondoBackend(store, 0, 2, limit, settings))
+        expect("did not come within 200 ms: rank 2 (rank 1 of group alone)" in said, said)
+        said = raised(lambda: rondo_torch.RondoBackend(store, 1, 2, limit, settings))
+        expect("rank 1 (rank 0 of group alone) did not answer rank 2 (rank 1 of group alone)" in said, said)
+    dist.barrier(group=group)
     tensor = torch.ones(RANK)  # the sizes differ
     said = raised(lambda: dist.all_reduce(tensor, group=group))
     for rank in (1, 2):
@@ -208,6 +227,17 @@ def a_rank_dies():
     expect(time.monotonic() - started < 20, "told long before the timeout of half an hour")
 
 
+def a_rank_dies_in_a_monitored_barrier():
+    """All others get that in their first line, long before the barrier's timeout."""
+    dist.barrier()
+    if RANK == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    group = dist.distributed_c10d._get_default_group()
+    said = raised(lambda: group.monitored_barrier(datetime.timedelta(seconds=100))).splitlines()[0]
+    expect("peer_lost" in said and "rank 1" in said and "logs" not in said, said)
+    expect("The group has failed" in said, said)
+
+
 def torn_apart_and_made_again():
     """In a process that trains twice, and in ranks that torchrun starts again, on a store that lives on."""
     store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), WORLD, RANK == 0)
@@ -233,7 +263,7 @@ def somebody_is_missing():
         return
     store = dist.TCPStore("127.0.0.1", 0, 1, True)
     said = raised(lambda: rondo_torch.RondoBackend(store, 0, WORLD, datetime.timedelta(seconds=1), rondo_torch.Settings()))
-    expect("Timed out" in said and f"of {WORLD} ranks these did not come within 1000 ms: 1" in said, said)
+    expect("Timed out" in said and f"of {WORLD} ranks these did not come within 1000 ms: rank 1" in said, said)
     said = raised(lambda: rondo_torch.RondoBackend(store, 1, WORLD, datetime.timedelta(seconds=1), rondo_torch.Settings()))
     expect("rank 0 did not answer rank 1 within 1000 ms" in said, said)
 
