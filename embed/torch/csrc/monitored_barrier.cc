@@ -91,6 +91,10 @@ constexpr milliseconds kLongestBarrier{100'000'000'000};
 
 void RondoBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) {
   const WithoutGil free;
+  const std::string me = Capital(settings_.Name(getRank()));
+  // In torch's words, which its tests look for; LimitOf has others.
+  TORCH_CHECK(opts.timeout == c10d::kUnsetTimeout || opts.timeout.count() > 0 || opts.timeout < -kLongest, me,
+              " timed out in monitoredBarrier: expected a timeout above 0, got ", opts.timeout.count(), " ms");
   const milliseconds limit = std::min(
       opts.timeout == c10d::kUnsetTimeout ? timeout() : LimitOf(opts.timeout, "monitored_barrier"), kLongestBarrier);
   const int first_tag = kFirstTag + barriers_++ % kBarriers * kBarrierTags;
@@ -121,8 +125,11 @@ void RondoBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_
     return goes_on() ? " The group can still be used." : " The group has failed and cannot be used any more.";
   };
 
-  const std::string me = Capital(settings_.Name(getRank()));
   if (getRank() != 0) {
+    // These words are torch's as well.
+    const std::string reached =
+        me + " successfully reached monitoredBarrier, but received errors while waiting for send/recv from " +
+        settings_.Name(0) + ": ";
     Words late;
     try {
       if (!receive(0, kHere, 0, limit).Await()) {
@@ -139,13 +146,12 @@ void RondoBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_
       throw;  // Ctrl-C
     } catch (const std::exception& failed) {
       const std::string cause = FirstLine(failed.what());
-      TORCH_CHECK(false, me, " successfully reached monitoredBarrier, which then failed: ", cause, ".", what_now());
+      TORCH_CHECK(false, reached, cause, ".", what_now());
     }
     if (late.empty()) return;
     TORCH_CHECK(std::find(late.begin(), late.end(), getRank()) == late.end(), me,
                 " came late to monitoredBarrier: ", settings_.Name(0), " gave up after ", time, ".", what_now());
-    TORCH_CHECK(false, me, " reached monitoredBarrier, but ", settings_.Names(late), " did not within ", time, ".",
-                what_now());
+    TORCH_CHECK(false, reached, settings_.Names(late), " did not within ", time, ".", what_now());
   }
 
   std::vector<BarrierMessage> answers;
