@@ -291,9 +291,13 @@ Member Nameless() {
   return self;
 }
 
-// The error of a rank that waited for the others, where that may be because it is none.
+// The error of a rank that found neither its launcher nor other ranks, with what it may be if it is no rank. An error
+// that another rank caused shows that this is one.
 Error IfNoRank(const Error& error, const std::string& what_it_may_be) {
-  if (error.code() != ErrorCode::kRendezvousTimeout || what_it_may_be.empty()) return error;
+  const ErrorCode code = error.code();
+  const bool is_alone = code == ErrorCode::kRendezvousTimeout || code == ErrorCode::kUnreachable ||
+                        code == ErrorCode::kStoreLost || code == ErrorCode::kStale;
+  if (!is_alone || error.culprit() != kNoRank || what_it_may_be.empty()) return error;
   return error.With([&](ErrorDetails& details) { details.message += ". " + what_it_may_be; });
 }
 
@@ -313,7 +317,10 @@ Result<Met> MeetOthers(const Start& start, bool keeps_store) {
     return Fail(ErrorCode::kInvalidArgument, "rank {} is outside 0..{} (world size {})", *rank, *world_size - 1,
                 *world_size);
 
-  RONDO_ASSIGN(const std::shared_ptr<Exchange> exchange, OpenExchange(method, clock, deadline));
+  const std::string if_alone = method.launch && rank == method.launch->rank ? method.launch->IfNotMeant() : "";
+  auto opened_exchange = OpenExchange(method, clock, deadline);
+  if (!opened_exchange) return Fail(IfNoRank(opened_exchange.error(), if_alone));
+  const std::shared_ptr<Exchange> exchange = *std::move(opened_exchange);
   std::string job = options.job;
   if (job.empty()) job = method.job;
   if (job.empty()) job = exchange != nullptr ? exchange->job() : "default";
@@ -333,7 +340,6 @@ Result<Met> MeetOthers(const Start& start, bool keeps_store) {
   const TimePoint until = made ? deadline : std::min(deadline, Later(clock->Now(), kLastWords));
   const bool external_store = options.external_store || method.external_store;
   const std::string who = fmt::format("host {}, pid {}", presence.self.host, presence.self.pid);
-  const std::string if_alone = method.launch && rank == method.launch->rank ? method.launch->IfNotMeant() : "";
   RONDO_ASSIGN(const std::shared_ptr<const TlsContext> tls, TlsContext::Make(*options.tls));
   Result<OpenedStore> came = OpenStoreOf(options, method,
                                          {.job = job,

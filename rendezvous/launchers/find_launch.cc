@@ -17,10 +17,29 @@ namespace {
 struct Mark {
   const char* launcher;
   const char* variable;
+  const char* evidence;  // the variables by which the launcher is taken for the one that started this process
+  const char* command;   // that starts ranks
 };
-constexpr std::array kMarks{Mark{"torchrun", "TORCHELASTIC_RUN_ID"}, Mark{"MPICH", "MPI_LOCALRANKID"},
-                            Mark{"Open MPI", "OMPI_COMM_WORLD_RANK"}, Mark{"Slurm", "SLURM_JOB_ID"},
-                            Mark{"rondo run", "RONDO_LAUNCHER"}};
+constexpr std::array kMarks{
+    Mark{"torchrun", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RUN_ID", "torchrun"},
+    Mark{"MPICH", "MPI_LOCALRANKID", "PMI_FD", "mpiexec -n N"},
+    Mark{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK", "mpirun -n N"},
+    Mark{"Slurm", "SLURM_JOB_ID", "SLURM_STEP_ID and SLURM_PROCID", "srun -n N"},
+    Mark{"rondo run", "RONDO_LAUNCHER", "RONDO_LAUNCHER", "rondo run -N N --"},
+};
+
+// Variables of a launcher that are incomplete or wrong may be left from a shell of that launcher, or written by hand.
+// RONDO_PORTS is a variable of the user, which such a shell explains nothing about.
+Error IfNotMeant(const Error& error, const Mark& mark) {
+  if (error.message().starts_with("variable RONDO_PORTS")) return error;
+  return error.With([&](ErrorDetails& details) {
+    details.message += fmt::format(
+        ". This process may be no rank: {} made it one of {}, and a shell that the launcher opened hands them on to "
+        "what is started in it by hand. Start all ranks by {} COMMAND, or this one alone by rondo run -N 1 -- "
+        "COMMAND, which takes these variables away",
+        mark.evidence, mark.launcher, mark.command);
+  });
+}
 
 std::string Around(const Environment& environment, std::string_view launcher) {
   std::string around;
@@ -35,17 +54,16 @@ std::string Around(const Environment& environment, std::string_view launcher) {
 
 Result<std::optional<Launched>> FindLaunch(const Environment& environment, const SystemFacts& system) {
   using Find = std::function<Result<std::optional<Launched>>()>;
-  const std::array<std::pair<const char*, Find>, kMarks.size()> finders{{
-      {"torchrun", [&] { return FindTorchrun(environment); }},
-      {"MPICH", [&] { return FindMpich(environment, system); }},
-      {"Open MPI", [&] { return FindOpenMpi(environment, system); }},
-      {"Slurm", [&] { return FindSlurm(environment, system); }},
-      {"rondo run", [&] { return FindRondoRun(environment); }},
-  }};
-  for (const auto& [launcher, find] : finders) {
-    RONDO_ASSIGN(auto launch, find());
-    if (!launch) continue;
-    launch->around = Around(environment, launcher);
+  const std::array<Find, kMarks.size()> finders{
+      [&] { return FindTorchrun(environment); },        [&] { return FindMpich(environment, system); },
+      [&] { return FindOpenMpi(environment, system); }, [&] { return FindSlurm(environment, system); },
+      [&] { return FindRondoRun(environment); },
+  };
+  for (std::size_t i = 0; i < finders.size(); ++i) {
+    auto launch = finders[i]();
+    if (!launch) return Fail(IfNotMeant(launch.error(), kMarks[i]));
+    if (!*launch) continue;
+    (*launch)->around = Around(environment, kMarks[i].launcher);
     return launch;
   }
   return std::nullopt;

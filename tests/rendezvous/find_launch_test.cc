@@ -237,6 +237,7 @@ TEST_CASE("ports that ranks derive from their job are of the range that RONDO_PO
   const auto wrong = Find(With(kSlurm, {{"RONDO_PORTS", "a-b"}}));
   REQUIRE(!wrong);
   CHECK(Contains(wrong.error().message(), "variable RONDO_PORTS: wants FIRST-LAST"));
+  CHECK(!Contains(wrong.error().message(), "may be no rank"));
 }
 
 TEST_CASE("rondo run serves the store itself and names the job") {
@@ -284,7 +285,7 @@ TEST_CASE("Of several launchers the innermost wins, and the description says who
   }
 }
 
-TEST_CASE("A launcher that leaves a variable out, or sets it wrongly, is named with the variable") {
+TEST_CASE("A launcher that leaves a variable out, or sets it wrongly, is named with the variable and two ways out") {
   struct Row {
     Variables variables;
     std::vector<std::string> says;
@@ -311,7 +312,14 @@ TEST_CASE("A launcher that leaves a variable out, or sets it wrongly, is named w
     CHECK(launch.error().code() == ErrorCode::kInvalidArgument);
     for (const std::string& part : row.says)
       CHECK_MESSAGE(Contains(launch.error().message(), part), launch.error().message());
+    for (const char* part :
+         {"This process may be no rank: ", "Start all ranks by ", "or this one alone by rondo run -N 1 -- COMMAND"})
+      CHECK_MESSAGE(Contains(launch.error().message(), part), launch.error().message());
   }
+  const auto slurm = Find(Without(kSlurm, "SLURM_STEP_NUM_TASKS"));
+  REQUIRE(!slurm);
+  CHECK(Contains(slurm.error().message(), "SLURM_STEP_ID and SLURM_PROCID made it one of Slurm"));
+  CHECK(Contains(slurm.error().message(), "srun -n N COMMAND"));
 }
 
 TEST_CASE("No launcher: every variable that was looked for, and what was nearly one") {
