@@ -301,6 +301,7 @@ TEST_CASE("a peer that refuses is not said to be dead for certain, since a firew
   CHECK(error.code() == ErrorCode::kPeerLost);
   CHECK(error.message().find("is gone, or a firewall rejects connections to it") != std::string::npos);
   CHECK(error.message().find("127.0.0.1:" + std::to_string(refuses.port())) != std::string::npos);
+  CHECK(error.message().find("--ports FIRST-LAST or RONDO_PORTS keep to a range") != std::string::npos);
 }
 
 TEST_CASE("a connection to oneself counts as refused, since nothing listens there") {

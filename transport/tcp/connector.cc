@@ -23,6 +23,9 @@ constexpr std::string_view kFirewall =
     "a firewall between the hosts is the likely cause: it must let each host in at the ports on which the other's "
     "ranks "
     "listen, which --ports FIRST-LAST or RONDO_PORTS keep to a range";
+constexpr std::string_view kIfFirewall =
+    "If the rank still runs, the firewall must let each host in at the ports on which the other's ranks listen, which "
+    "--ports FIRST-LAST or RONDO_PORTS keep to a range";
 
 template <typename T>
 void Erase(std::vector<T>& from, const T& what) {
@@ -281,8 +284,8 @@ void Connector::EndRound() {
     return Finish(Fail(ErrorCode::kPeerLost, "{} is gone: {}", plan_.peer_name, WhatWasTried()));
   if (refused_rounds_ >= kRefusedRounds)
     return Finish(Fail(ErrorCode::kPeerLost,
-                       "{} is gone, or a firewall rejects connections to it: every address of it refuses them: {}",
-                       plan_.peer_name, WhatWasTried()));
+                       "{} is gone, or a firewall rejects connections to it: every address of it refuses them: {}. {}",
+                       plan_.peer_name, WhatWasTried(), kIfFirewall));
   pause_.expires_after(next_pause_);
   next_pause_ = std::min(next_pause_ * 2, kLongestPause);
   pause_.async_wait([self = shared_from_this()](const asio::error_code& error) {
