@@ -61,6 +61,7 @@ void SetUp(int fd) {
 struct TryFailure {
   bool final = false;
   Error error;
+  bool no_local_port = false;  // this host had none left
 };
 tl::unexpected<TryFailure> Again(std::string why) {
   return tl::unexpected(TryFailure{.final = false, .error = Error(ErrorCode::kUnreachable, std::move(why))});
@@ -74,7 +75,10 @@ tl::expected<Fd, TryFailure> ConnectTo(const SocketAddress& address, const Clock
   if (connect(socket.get(), address.get(), address.bytes) != 0) {
     const int failed = errno;
     const std::string no_port = failed == EADDRNOTAVAIL ? WhyNoLocalPort(address.family()) : "";
-    if (!no_port.empty()) return Again(no_port);
+    if (!no_port.empty()) {
+      return tl::unexpected(
+          TryFailure{.final = false, .error = Error(ErrorCode::kUnreachable, no_port), .no_local_port = true});
+    }
     if (failed != EINPROGRESS && failed != EINTR) return Again(SystemWords(failed));
     if (!PollUntil(socket.get(), POLLOUT, clock, deadline)) {
       return Again("no answer in time: a firewall does not let this host in at that port, or its host is down");
@@ -173,8 +177,11 @@ Result<std::unique_ptr<TcpStoreClient>> TcpStoreClient::Connect(const Options& o
   Random random(static_cast<std::uint64_t>(started.time_since_epoch().count()) ^ static_cast<std::uint64_t>(getpid()));
   Duration pause = kFirstPause;
   const std::string places = Places(options);
+  std::string no_port;  // what the last try that found no local port said
+  int tries_without_port = 0;
   for (int tries = 1;; ++tries) {
     std::string failures;  // of this round, one for each address
+    bool lacks_port = false;
     const auto note = [&](const std::string& address, const std::string& why) {
       failures += fmt::format("{}{}: {}", failures.empty() ? "" : "; ", address, why);
     };
@@ -204,11 +211,19 @@ Result<std::unique_ptr<TcpStoreClient>> TcpStoreClient::Connect(const Options& o
         return client;
       }
       note(address.ToString(), hello.error().error.message());
+      if (hello.error().no_local_port) {
+        lacks_port = true;
+        no_port = hello.error().error.message();
+      }
       if (hello.error().final && !options.expect_strangers && !final) {
         final = At(address.ToString(), hello.error().error);
       }
     }
     if (final) return tl::unexpected(std::move(*final));
+    tries_without_port += lacks_port;
+    // The last try may have failed in another way, since ports come free now and then.
+    if (!lacks_port && tries_without_port > 0)
+      failures += fmt::format("; {} of the tries before: {}", tries_without_port, no_port);
     // Pauses differ, so that a thousand clients do not come back at once.
     const Duration jittered = pause / 2 + Duration(random.Below(static_cast<std::uint64_t>(pause.count())));
     if (clock->Now() + jittered >= options.deadline) {

@@ -161,6 +161,8 @@ def ranks_find_ports_in_a_small_range_and_the_error_names_it_when_it_is_too_smal
         sysctl = (*hosts.prefix(0), "sysctl", "-qw")
         run_all((*sysctl, "net.ipv4.ip_local_port_range=40000 40019"))
         hosts.rondo(0, "perf", "barrier", "-N", "8", "--transport", "tcp", "-n", "3", "--timeout", "20").end().exits(0)
+        hosts.rondo(0, "perf", "barrier", "-N", "12", "--transport", "tcp", "-n", "3", "--timeout", "8").end().exits(1).says(
+            r"40000-40019 \(net\.ipv4\.ip_local_port_range\)")
         run_all((*sysctl, "net.ipv4.ip_local_port_range=40000 40005"))
         hosts.rondo(0, "perf", "barrier", "-N", "12", "--transport", "tcp", "-n", "3", "--timeout", "8").end().exits(1).says(
             r"40000-40005 \(net\.ipv4\.ip_local_port_range\)")
