@@ -188,6 +188,16 @@ std::vector<MemoryCgroup> MemoryCgroups(const std::string& root, pid_t pid) {
   return groups;
 }
 
+std::vector<TaskCgroup> TaskCgroups(const std::string& root, pid_t pid) {
+  std::vector<TaskCgroup> groups;
+  for (const std::string& folder : CgroupFolders("pids", root, pid)) {
+    const auto limit = ReadNumber(root + folder + "/pids.max");
+    const auto used = ReadNumber(root + folder + "/pids.current");
+    if (limit && used) groups.push_back({.folder = folder, .limit = *limit, .used = *used});
+  }
+  return groups;
+}
+
 const MemoryCgroup* TightestOf(const std::vector<MemoryCgroup>& groups) {
   const MemoryCgroup* tightest = nullptr;
   for (const MemoryCgroup& group : groups)

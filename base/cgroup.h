@@ -44,6 +44,16 @@ std::vector<MemoryCgroup> MemoryCgroups(const std::string& root = "", pid_t pid 
 // How many processes of this machine the kernel has killed for memory, whatever their groups; nullopt: it does not say.
 std::optional<std::uint64_t> MachineOomKills(const std::string& root = "");
 
+// A control group that limits how many processes and threads (the kernel's tasks) are in it and in the groups below it.
+struct TaskCgroup {
+  std::string folder;
+  std::uint64_t limit = 0;
+  std::uint64_t used = 0;
+};
+
+// Those around process `pid` (0: this process) that have a limit, its own first.
+std::vector<TaskCgroup> TaskCgroups(const std::string& root = "", pid_t pid = 0);
+
 // The one that leaves its processes the least memory now; null: none has a limit.
 const MemoryCgroup* TightestOf(const std::vector<MemoryCgroup>& groups);
 

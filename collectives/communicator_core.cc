@@ -16,6 +16,7 @@
 
 #include "base/descriptors.h"
 #include "base/service_thread.h"
+#include "base/tasks.h"
 #include "collectives/cpu_list.h"
 #include "collectives/engine/host_mover.h"
 #include "transport/rail.h"
@@ -375,7 +376,8 @@ void CommunicatorCore::CallProgressThread() {
       progress_ = StartServiceThread("rondo-progress", [this] { ProgressThread(); });
       return true;
     } catch (const std::system_error& error) {
-      Poison(Error(ErrorCode::kResource, fmt::format("the progress thread cannot be made: {}", error.what())));
+      Poison(Error(ErrorCode::kResource,
+                   fmt::format("the progress thread cannot be made: {}", TaskWords(error.code().value()))));
     }
     return false;
   });

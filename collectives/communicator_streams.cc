@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/service_thread.h"
+#include "base/tasks.h"
 #include "collectives/blame.h"
 #include "collectives/communicator_core.h"
 
@@ -18,7 +19,8 @@ Status CommunicatorCore::WatchStreams() {
   try {
     stream_watch_ = std::make_unique<StreamWatch>(*this, *clock_, pending_.size());
   } catch (const std::system_error& error) {
-    return Fail(ErrorCode::kResource, "the thread that watches streams cannot be made: {}", error.what());
+    return Fail(ErrorCode::kResource, "the thread that watches streams cannot be made: {}",
+                TaskWords(error.code().value()));
   }
   for (Sequence s = completed_.load() + 1; s <= issued_.load(std::memory_order_relaxed); ++s) Watch(PendingOf(s));
   return {};

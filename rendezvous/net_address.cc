@@ -18,6 +18,7 @@
 
 #include "base/out_of_memory.h"
 #include "base/service_thread.h"
+#include "base/tasks.h"
 
 namespace rondo {
 namespace {
@@ -68,8 +69,8 @@ std::optional<Lookup> LookUpUntil(const HostPort& host_port, ResolveFor purpose,
       shared->lookup = std::move(lookup);
       shared->done.notify_all();
     }).detach();
-  } catch (const std::system_error&) {  // no thread to be had
-    return Lookup{.error = EAI_MEMORY, .system = 0, .addresses = {}};
+  } catch (const std::system_error& failed) {  // the system gives no thread
+    return Lookup{.error = EAI_SYSTEM, .system = failed.code().value(), .addresses = {}};
   }
   std::unique_lock lock(shared->mutex);
   shared->done.wait_for(lock, std::min<Duration>(patience, std::chrono::hours(1)),
@@ -144,7 +145,7 @@ Result<std::vector<SocketAddress>> Resolve(const HostPort& host_port, ResolveFor
   }
   if (lookup->error != 0) {
     return Fail(ErrorCode::kUnreachable, "host '{}' was not found: {}", host_port.host,
-                lookup->error == EAI_SYSTEM ? std::strerror(lookup->system) : gai_strerror(lookup->error));
+                lookup->error == EAI_SYSTEM ? TaskWords(lookup->system) : gai_strerror(lookup->error));
   }
   return std::move(lookup->addresses);
 }

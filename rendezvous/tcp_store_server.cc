@@ -33,6 +33,7 @@
 #include "base/fd.h"
 #include "base/out_of_memory.h"
 #include "base/service_thread.h"
+#include "base/tasks.h"
 #include "base/wire.h"
 #include "rendezvous/net_address.h"
 #include "rendezvous/tcp_store_listener.h"
@@ -93,7 +94,10 @@ class TcpStoreServer::Loop {
       KeepSpare();
       Accept();
       thread_ = StartServiceThread("rondo-store", [this] { Run(); });
-    } catch (const std::exception& failure) {  // no thread, or no memory
+    } catch (const std::system_error& failure) {  // no thread
+      acceptor_.release(error);
+      return Fail(ErrorCode::kResource, "no thread for the store's server: {}", TaskWords(failure.code().value()));
+    } catch (const std::exception& failure) {  // no memory
       acceptor_.release(error);
       return Fail(ErrorCode::kResource, "no thread for the store's server: {}", failure.what());
     }

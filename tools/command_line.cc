@@ -89,8 +89,10 @@ int rondo::RunCommandLine(int argc, char** argv) {
     std::fputs(text.str().c_str(), stdout);
   } catch (const CLI::ParseError& error) {
     return ReportUsage(app, arguments, error);
-  } catch (const std::system_error& failed) {  // fmt's, where stdout cannot be written
-    return ReportOutput(failed.code().value(), exit_code);
+  } catch (const std::system_error& failed) {
+    if (std::ferror(stdout) != 0) return ReportOutput(failed.code().value(), exit_code);  // fmt's
+    rondo::PrintError("rondo: {}\n", failed.what());
+    return rondo::kExitFailed;
   }
   return ReportOutput(rondo::FlushStdout(), exit_code);
 }

@@ -6,30 +6,46 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstdint>
+#include <system_error>
 #include <utility>
+
+#include "base/descriptors.h"
+#include "base/tasks.h"
 
 namespace rondo {
 
-InterruptWatch::InterruptWatch(Duration patience) : patience_(patience) {
+Result<std::unique_ptr<InterruptWatch>> InterruptWatch::Start(Duration patience) {
+  std::unique_ptr<InterruptWatch> watch(new InterruptWatch(patience));
   sigset_t set;
   ::sigemptyset(&set);
   ::sigaddset(&set, SIGINT);
   ::sigaddset(&set, SIGTERM);
   ::sigaddset(&set, SIGUSR1);
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  signal_fd_ = ::signalfd(-1, &set, SFD_CLOEXEC);
-  end_fd_ = ::eventfd(0, EFD_CLOEXEC);
-  thread_ = std::thread([this] { Watch(); });
+  watch->signal_fd_ = ::signalfd(-1, &set, SFD_CLOEXEC);
+  watch->end_fd_ = ::eventfd(0, EFD_CLOEXEC);
+  if (watch->signal_fd_ < 0 || watch->end_fd_ < 0)
+    return Fail(ErrorCode::kResource, "signals cannot be watched: {}", SystemWords(errno, 2));
+  try {
+    watch->thread_ = std::thread([raw = watch.get()] { raw->Watch(); });
+  } catch (const std::system_error& failed) {
+    return Fail(ErrorCode::kResource, "the thread that watches signals cannot be started: {}",
+                TaskWords(failed.code().value()));
+  }
+  return watch;
 }
 
 InterruptWatch::~InterruptWatch() {
   const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t told = ::write(end_fd_, &one, sizeof one);
-  thread_.join();
-  ::close(signal_fd_);
-  ::close(end_fd_);
+  if (thread_.joinable()) {
+    [[maybe_unused]] const ssize_t told = ::write(end_fd_, &one, sizeof one);
+    thread_.join();
+  }
+  if (signal_fd_ >= 0) ::close(signal_fd_);
+  if (end_fd_ >= 0) ::close(end_fd_);
 }
 
 void InterruptWatch::OnInterrupt(std::function<void(int)> tell) {

@@ -3,10 +3,12 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 
 #include "base/clock.h"
+#include "base/result.h"
 
 namespace rondo {
 
@@ -16,7 +18,8 @@ namespace rondo {
 // ends nothing and may come any number of times. REQUIRES: made before any other thread; one per process.
 class InterruptWatch {
  public:
-  explicit InterruptWatch(Duration patience = std::chrono::seconds(3));
+  // kResource: a limit allows no thread.
+  static Result<std::unique_ptr<InterruptWatch>> Start(Duration patience = std::chrono::seconds(3));
   ~InterruptWatch();
   InterruptWatch(const InterruptWatch&) = delete;
   InterruptWatch& operator=(const InterruptWatch&) = delete;
@@ -29,6 +32,7 @@ class InterruptWatch {
   int signal() const { return signal_.load(std::memory_order_acquire); }
 
  private:
+  explicit InterruptWatch(Duration patience) : patience_(patience) {}
   void Watch();
 
   const Duration patience_;

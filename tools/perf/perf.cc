@@ -5,14 +5,17 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/tasks.h"
 #include "collectives/connect.h"
 #include "collectives/cpu_list.h"
 #include "cuda/cuda.h"
@@ -104,7 +107,9 @@ int AsExitCode(const InterruptWatch& interrupts, int exit_code) {
 
 // All ranks as threads of this process.
 int MeasureInProcess(const PerfFlags& flags) {
-  InterruptWatch interrupts;
+  const auto watch = InterruptWatch::Start();
+  if (!watch) return Complain("perf", watch.error().ToString(), kExitFailed);
+  InterruptWatch& interrupts = **watch;
   const int ranks = *flags.local_ranks;
   const InprocNetwork network(ranks);
   const auto clock = std::make_shared<SteadyClock>();
@@ -131,32 +136,44 @@ int MeasureInProcess(const PerfFlags& flags) {
       if (communicator) AnswerReport(*communicator, flags);
   });
   std::vector<std::thread> threads;
-  for (Rank rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      CommunicatorOptions options;
-      options.rank = rank;
-      options.peers = peers;
-      options.transport = network.transport(rank);
-      options.clock = clock;
-      options.timeout = flags.timeout;
-      options.profile = flags.profile;
-      options.record_dir = flags.outputs.record_dir;
-      options.rails = flags.measure.rails;
-      ApplyDevice(flags, options);
-      flags.integrity.ApplyTo(options);
-      auto created = Communicator::Create(std::move(options));
-      if (!created) {
-        Complain("perf", fmt::format("rank {}: {}", rank, created.error().ToString()), kExitFailed);
-        return;
-      }
-      Communicator& communicator = **created;
-      {
-        const std::lock_guard lock(mutex);
-        communicators[static_cast<std::size_t>(rank)] = std::move(*created);
-        if (interrupts.signal() != 0) communicator.Abort(ReasonOf(interrupts.signal()));  // it came before this one
-      }
-      exit_codes[static_cast<std::size_t>(rank)] = MeasureOnRank(communicator, *clock, flags);
-    });
+  threads.reserve(static_cast<std::size_t>(ranks));
+  std::promise<bool> all_started;  // whether there is a thread for every rank: otherwise no rank begins
+  const std::shared_future<bool> begin = all_started.get_future().share();
+  const auto measure = [&, begin](Rank rank) {
+    if (!begin.get()) return;
+    CommunicatorOptions options;
+    options.rank = rank;
+    options.peers = peers;
+    options.transport = network.transport(rank);
+    options.clock = clock;
+    options.timeout = flags.timeout;
+    options.profile = flags.profile;
+    options.record_dir = flags.outputs.record_dir;
+    options.rails = flags.measure.rails;
+    ApplyDevice(flags, options);
+    flags.integrity.ApplyTo(options);
+    auto created = Communicator::Create(std::move(options));
+    if (!created) {
+      Complain("perf", fmt::format("rank {}: {}", rank, created.error().ToString()), kExitFailed);
+      return;
+    }
+    Communicator& communicator = **created;
+    {
+      const std::lock_guard lock(mutex);
+      communicators[static_cast<std::size_t>(rank)] = std::move(*created);
+      if (interrupts.signal() != 0) communicator.Abort(ReasonOf(interrupts.signal()));  // it came before this one
+    }
+    exit_codes[static_cast<std::size_t>(rank)] = MeasureOnRank(communicator, *clock, flags);
+  };
+  try {
+    for (Rank rank = 0; rank < ranks; ++rank) threads.emplace_back(measure, rank);
+    all_started.set_value(true);
+  } catch (const std::system_error& failed) {
+    all_started.set_value(false);
+    Complain("perf",
+             fmt::format("resource: {} of {} ranks have a thread: {}", threads.size(), ranks,
+                         TaskWords(failed.code().value())),
+             kExitFailed);
   }
   for (std::thread& thread : threads) thread.join();
   interrupts.OnInterrupt(nullptr);
@@ -195,7 +212,9 @@ int MeasureAsRank(PerfFlags& flags) {
     if (flags.world_size) described.world_size = flags.world_size;
     flags.outputs.launch = described.Describe();
   }
-  InterruptWatch interrupts;
+  const auto watch = InterruptWatch::Start();
+  if (!watch) return Complain("perf", watch.error().ToString(), kExitFailed);
+  InterruptWatch& interrupts = **watch;
   const SteadyClock clock;
   // One rank warns for all: what it sees of networks and devices the others mostly see, too.
   StderrWarnings warnings("perf");

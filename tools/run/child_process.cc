@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include "base/descriptors.h"
+#include "base/tasks.h"
 #include "tools/run/group_guard.h"
 
 namespace rondo {
@@ -88,7 +89,7 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const ChildOptions& op
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid == 0) BecomeCommand(argv.data(), envp.data(), options, failure.write.get(), parent);
-  if (pid < 0) return Fail(ErrorCode::kResource, "no process could be started: {}", SystemWords(errno));
+  if (pid < 0) return Fail(ErrorCode::kResource, "no process could be started: {}", TaskWords(errno));
   failure.write.Close();
   ::setpgid(pid, pid);  // here too, so that it holds whoever comes first
   std::unique_ptr<ChildProcess> child(new ChildProcess(pid, options.guard));

@@ -219,7 +219,9 @@ int Conclude(const TuneFlags& flags, const std::vector<TunedWorld>& worlds) {
 // This process is one rank of a job that a launcher started: one world, on however many hosts.
 int TuneTheJob(const TuneFlags& flags) {
   const SteadyClock clock;
-  InterruptWatch interrupts;
+  const auto watch = InterruptWatch::Start();
+  if (!watch) return Complain("tune", watch.error().ToString(), kExitFailed);
+  InterruptWatch& interrupts = **watch;
   const auto connected = Connect(MeetingOf(flags));
   if (!connected) return Complain("tune", connected.error().ToString(), kExitFailed);
   Communicator& communicator = **connected;
@@ -252,7 +254,9 @@ int TuneAsRank(const TuneFlags& flags) {
   Rank rank = 0;
   std::from_chars(text.data(), text.data() + text.size(), rank);
   const SteadyClock clock;
-  InterruptWatch interrupts;
+  const auto watch = InterruptWatch::Start();
+  if (!watch) return Complain("tune", watch.error().ToString(), kExitFailed);
+  InterruptWatch& interrupts = **watch;
   std::vector<TunedWorld> worlds(flags.worlds.size());
   const auto report = [&](const Error& error) {
     Complain("tune", fmt::format("rank {}: {}", rank, error.ToString()), kExitFailed);

@@ -27,6 +27,7 @@
 
 #include "base/random.h"
 #include "base/service_thread.h"
+#include "base/tasks.h"
 #include "transport/fault/connection.h"
 
 namespace rondo::fault {
@@ -305,7 +306,7 @@ Result<std::shared_ptr<Proxy>> Proxy::Start(ProxyOptions options) {
     try {
       impl->thread = StartServiceThread("rondo-proxy", [io = &impl->io] { io->run(); });
     } catch (const std::system_error& error) {
-      return Fail(ErrorCode::kResource, "the proxy's thread cannot be started: {}", error.code().message());
+      return Fail(ErrorCode::kResource, "the proxy's thread cannot be started: {}", TaskWords(error.code().value()));
     }
     return std::shared_ptr<Proxy>(new Proxy(std::move(impl)));
   } catch (const std::system_error& error) {

@@ -23,6 +23,7 @@
 #include "base/check.h"
 #include "base/out_of_memory.h"
 #include "base/service_thread.h"
+#include "base/tasks.h"
 #include "transport/tcp/address.h"
 #include "transport/tcp/greeter.h"
 #include "transport/tcp/group.h"
@@ -209,7 +210,8 @@ Result<std::shared_ptr<ControlPlane>> ControlPlane::Start(TcpOptions options) {
     } catch (const std::bad_alloc&) {
       failed = std::make_error_code(std::errc::not_enough_memory);
     }
-    if (failed) return Fail(ErrorCode::kResource, "the TCP control thread cannot be started: {}", failed.message());
+    if (failed)
+      return Fail(ErrorCode::kResource, "the TCP control thread cannot be started: {}", TaskWords(failed.value()));
     return plane;
   } catch (const std::system_error& error) {
     return Fail(ErrorCode::kResource, "the TCP control thread cannot be set up: {}",
