@@ -161,11 +161,20 @@ def ranks_find_ports_in_a_small_range_and_the_error_names_it_when_it_is_too_smal
         sysctl = (*hosts.prefix(0), "sysctl", "-qw")
         run_all((*sysctl, "net.ipv4.ip_local_port_range=40000 40019"))
         hosts.rondo(0, "perf", "barrier", "-N", "8", "--transport", "tcp", "-n", "3", "--timeout", "20").end().exits(0)
-        hosts.rondo(0, "perf", "barrier", "-N", "12", "--transport", "tcp", "-n", "3", "--timeout", "8").end().exits(1).says(
-            r"40000-40019 \(net\.ipv4\.ip_local_port_range\)")
-        run_all((*sysctl, "net.ipv4.ip_local_port_range=40000 40005"))
-        hosts.rondo(0, "perf", "barrier", "-N", "12", "--transport", "tcp", "-n", "3", "--timeout", "8").end().exits(1).says(
-            r"40000-40005 \(net\.ipv4\.ip_local_port_range\)")
+        run_all((*sysctl, "net.ipv4.ip_local_port_range=40100 40105"))
+        held = """
+import socket, time
+sockets = [socket.create_server(("127.0.0.1", port)) for port in (*range(40100, 40106), 29500)]
+print("all ports are held", flush=True)
+time.sleep(600)
+"""
+        holder = Running(*hosts.prefix(0), "python3", "-c", held)
+        try:
+            wait_until(lambda: "all ports are held" in holder.text(), "all ports are held")
+            where = ("--rendezvous", "tcp://127.0.0.1:29500", "--world-size", "2", "--rank", "1", "--timeout", "3", "-n", "3")
+            hosts.rondo(0, "perf", "barrier", *where).end().exits(1).says(r"40100-40105 \(net\.ipv4\.ip_local_port_range\)")
+        finally:
+            holder.kill()
 
 
 @case

@@ -261,7 +261,7 @@ TEST_CASE("Newcomers are admitted behind those who stayed, in the order of their
     std::vector<std::thread> threads;
     for (std::size_t i = 0; i < 3; ++i) {
       threads.emplace_back([&, i] {
-        admitted[i] = AwaitAdmission(*store, kClock, Newcomer("new" + std::to_string(i), i == 2 ? 600 : 60'000));
+        admitted[i] = AwaitAdmission(*store, kClock, Newcomer("new" + std::to_string(i), i == 2 ? 2000 : 60'000));
       });
       // One after the other, so that the order is known.
       REQUIRE(store->WaitFor("rebuild/7/job/newcomer/" + std::to_string(i + 1), Soon()));
