@@ -208,7 +208,7 @@ bool CommunicatorCore::AdvanceMessages(bool glance_is_due) {
       ++glances_skipped_ < kPollsBetweenGlances)
     return false;
   glances_skipped_ = 0;
-  HearGoodbyes();  // before anything is written to who is gone
+  HearGoodbyes();  // first: Poll writes nothing to a peer that has departed
   const Result<bool> polled = messages_->Poll();
   if (!polled) {
     Poison(polled.error());

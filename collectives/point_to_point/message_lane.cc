@@ -251,7 +251,7 @@ Status MessageLane::OnHeader(const MessageHeader& header) {
     case MessageFrameType::kClear:
     case MessageFrameType::kRefusal: return OnAnswer(header);
     case MessageFrameType::kWithdrawal: return OnWithdrawal(header);
-    case MessageFrameType::kEnd: peer_ended_ = true; return {};
+    case MessageFrameType::kEnd: peer_state_ = PeerState::kEnded; return {};
     case MessageFrameType::kCredit: return {};
   }
   return {};

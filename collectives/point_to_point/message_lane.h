@@ -69,10 +69,12 @@ class MessageLane {
   // end when all sends are through.
   void BeginEnd();
 
-  // The peer closes: whatever it still has to say is on its way. Nothing more is written to it until all of that has
-  // been read, for a system that gets bytes for a process which is gone throws away what that one had sent (TCP
-  // resets).
-  void PeerDeparts() { peer_departs_ = true; }
+  // The peer has closed its communicator, and all of its messages are under way. This lane writes nothing more to the
+  // peer until it has read all of them. If the peer's process had ended, its system would answer a write by a TCP
+  // reset, and the messages that were not delivered yet would be lost.
+  void PeerDeparts() {
+    if (peer_state_ == PeerState::kOpen) peer_state_ = PeerState::kClosing;
+  }
 
   // The lane is over and nobody needs it: its operations are ended by others, Poll does nothing from now on.
   void Abandon();
@@ -88,7 +90,7 @@ class MessageLane {
   // Something is to go out, so the lane should be polled.
   bool HasOutput() const;
   // The peer has said that it sends no more.
-  bool peer_ended() const { return peer_ended_; }
+  bool peer_ended() const { return peer_state_ == PeerState::kEnded; }
   bool HasSends() const;
   bool HasMatched() const { return !clearing_.empty() || !awaiting_body_.empty() || incoming_.receive != nullptr; }
   // Who waits for what, in words: "rank 3 has posted no receive for it".
@@ -126,6 +128,11 @@ class MessageLane {
     MessageOperation* receive = nullptr;
     HeldMessage* held = nullptr;
   };
+  enum class PeerState : std::uint8_t {
+    kOpen,
+    kClosing,  // it has closed, and its end frame is still to come
+    kEnded,    // its end frame has come: it sends no more
+  };
   struct RefusalToSend {
     std::uint64_t id;
     Refusal why;
@@ -144,7 +151,7 @@ class MessageLane {
   Result<bool> TakeTail();
   void FinishIncoming();
 
-  bool IsSilent() const { return peer_departs_ && !peer_ended_; }
+  bool IsSilent() const { return peer_state_ == PeerState::kClosing; }
   bool SendFrames();
   bool NextFrames();
   bool NextFrame(std::uint64_t offset);
@@ -199,7 +206,6 @@ class MessageLane {
   std::deque<std::uint64_t> withdrawals_;  // likewise
   bool ending_ = false;
   bool abandoned_ = false;
-  bool peer_departs_ = false;
   bool end_said_ = false;
 
   // ---- incoming ----
@@ -212,7 +218,7 @@ class MessageLane {
   std::uint64_t eager_bytes_ = 0;     // that came, in all, as credit counts
   std::uint64_t owed_bytes_ = 0;      // credit to return, in all
   std::uint64_t returned_bytes_ = 0;  // and returned by a header that has been written
-  bool peer_ended_ = false;
+  PeerState peer_state_ = PeerState::kOpen;
 };
 
 // Whether the message is what the receive can take; the error if it is not, as the receive gets it.
