@@ -30,7 +30,7 @@ void CommunicatorCore::Watch(const Pending& pending) {
   const OperationRequest& request = pending.request;
   const bool on_device = request.staging != nullptr;
   stream_watch_->Issued(request.descriptor.sequence,
-                        // Not pending.deadline, which whoever drives may put off meanwhile.
+                        // Not pending.deadline, which a driving thread may move meanwhile.
                         {.deadline = Later(pending.issued, request.timeout),
                          .on_device = on_device,
                          .stream_waits = on_device && request.stream_waits});

@@ -1,4 +1,4 @@
-// What a start of a thread or process that a limit forbids is told.
+// The words of an error when a limit forbids to start a thread or a process.
 #include "base/tasks.h"
 
 #include <doctest/doctest.h>

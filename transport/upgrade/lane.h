@@ -1,7 +1,8 @@
-// What upgraded lanes have in common. An upgraded lane is beside a lane of a base transport, over which its two ends
-// agree on a faster path. Where they cannot it is plain: the base lane carries the stream behind their messages.
+// The common part of upgraded lanes. An upgraded lane begins as a lane of a base transport. Over that lane its two ends
+// agree on a faster path. If they cannot, the upgraded lane is plain: the base lane then carries the stream, behind the
+// messages of the agreement.
 //
-// Before and after they agree, the base lane's end is the peer's: it has shut down, or it is dead.
+// If the base lane ends, before or after the agreement, the peer has shut down or is dead.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once

@@ -1,4 +1,4 @@
-// Messages of one length by which two ranks agree on something over a lane.
+// Messages of fixed length. Two ranks exchange them over a lane to agree on a faster path.
 //
 // Thread rule: the owner of the lane.
 #pragma once
