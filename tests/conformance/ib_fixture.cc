@@ -1,4 +1,4 @@
-// RDMA beside TCP over loopback. Needs an RDMA device, so it runs in the guest of tools/lab/rdma_vm (tests/vm).
+// RDMA beside TCP over loopback. Needs an RDMA device, so it runs in the guest of tools/dev/lab/rdma_vm (tests/vm).
 #include <string>
 
 #include "base/check.h"

@@ -47,7 +47,7 @@ FAULTS = [
           {"simulation": "lanes are streams; what ends them early is a cut (8)", **same(OF_THE_PROXY, "processes")}),
     Fault(12, "short reads and writes, slices of one byte", "correct", same(OF_THE_PROXY, "processes")),
     Fault(13, "slow links, jitter, loss", "correct inside the deadline, else timeout with the rate",
-          same("a link is slowed by the proxy; between hosts by tools/lab", "processes")),
+          same("a link is slowed by the proxy; between hosts by tools/dev/lab", "processes")),
     Fault(14, "a partition", "both sides fail, at most one goes on", same("of the proxy and the simulation", "processes")),
     Fault(15, "one rank twice", "duplicate_rank on all", same(DISAGREE, "simulation")),
     Fault(16, "wrong world size; a rank that never comes", "world_size_mismatch; rendezvous_timeout", same(DISAGREE, "simulation")),

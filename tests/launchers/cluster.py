@@ -51,7 +51,7 @@ def why_not():
     """What this machine lacks, in words; None: a cluster can be set up."""
     missing = [program for program in DAEMONS if not shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin")]
     if missing:
-        return f"Slurm is not installed: no {', '.join(missing)} (tools/packages/install slurm)"
+        return f"Slurm is not installed: no {', '.join(missing)} (tools/dev/packages/install slurm)"
     if os.geteuid() != 0:
         return "a Slurm of its own needs root"
     return None

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[2] / "tools/lab")]
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[2] / "tools/dev/lab")]
 
 # pylint: disable=wrong-import-position
 import hosts  # noqa: E402
@@ -66,7 +66,7 @@ def why_not():
     if os.geteuid() != 0:
         return "network namespaces need root"
     if not shutil.which("ssh") or not os.path.exists(SSHD):
-        return "no ssh or sshd (tools/packages/install ssh)"
+        return "no ssh or sshd (tools/dev/packages/install ssh)"
     return None
 
 

@@ -1,7 +1,8 @@
-"""The arrows between folders, as data: tests/layers/check asks the build graph, tools/lint looks at every #include.
+"""The arrows between folders, as data: tests/layers/check asks the build graph, tools/dev/lint looks at every #include.
 
     base <- transport <- collectives <- embed, tools     base <- rendezvous <- collectives <- simulation <- tools
     tools/common <- each subcommand's folder             tools/run <- tools/perf <- tools/tune
+    tools/dev, what only developers run, is reached by no subcommand
 """
 
 from dataclasses import dataclass
@@ -63,6 +64,7 @@ LAYERS = [
     Layer("tools/verify", (*PRODUCT, "tools/common")),
     Layer("tools/store", (*PRODUCT, "tools/common")),
     Layer("tools/chaos", (*PRODUCT, "tools/common", "simulation")),
+    Layer("tools/dev", PRODUCT),
     Layer("examples", ("base", "transport", "rendezvous", "collectives", "cuda", "embed"), required=False),
 ]
 

@@ -1,4 +1,4 @@
-"""tools/compare with the real programs, small. Installs the peers where they are missing; tools/test runs it with --full."""
+"""tools/dev/compare with the real programs, small. Installs the peers where they are missing; tools/test runs it with --full."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from support import REPOSITORY
 
-sys.path.insert(0, str(REPOSITORY / "tools/compare"))
+sys.path.insert(0, str(REPOSITORY / "tools/dev/compare"))
 import grid  # noqa: E402
 
 
@@ -19,7 +19,7 @@ class WholeComparison(unittest.TestCase):
     def test_gives_text_data_and_chart_with_right_results_of_every_program(self):
         with tempfile.TemporaryDirectory() as folder:
             Path(folder).chmod(0o755)  # the unprivileged Rondo's binary is in it
-            command = [REPOSITORY / "tools/compare/compare", "--sizes", "4,1K", "--ranks", "2", "--rounds", "1", "--out", folder]
+            command = [REPOSITORY / "tools/dev/compare/compare", "--sizes", "4,1K", "--ranks", "2", "--rounds", "1", "--out", folder]
             command += ["--collectives", "all", "--condition", "default"]
             answer = subprocess.run(command, cwd="/", capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=1200)
             self.assertIn(answer.returncode, (0, 1), answer.stderr)  # 1: a bar missed; no matter here

@@ -1,4 +1,4 @@
-"""tools/compare: how ratios, verdicts and bars are made, what is resumed, what a failing program leaves."""
+"""tools/dev/compare: how ratios, verdicts and bars are made, what is resumed, what a failing program leaves."""
 
 import dataclasses
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from support import REPOSITORY
 
-sys.path.insert(0, str(REPOSITORY / "tools/compare"))
+sys.path.insert(0, str(REPOSITORY / "tools/dev/compare"))
 import bars  # noqa: E402
 import chart  # noqa: E402
 import grid  # noqa: E402
@@ -543,7 +543,7 @@ class Flags(unittest.TestCase):
     def test_wrong_words_are_named(self):
         for wrong in (["--sizes", "5"], ["--ranks", "0"], ["--peers", "nccl"], ["--collectives", "all_reduce,sum"], ["--resume"],
                       ["--link-rate", "fast"]):
-            command = [REPOSITORY / "tools/compare/compare", *wrong]
+            command = [REPOSITORY / "tools/dev/compare/compare", *wrong]
             answer = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
             with self.subTest(wrong=wrong):
                 self.assertEqual(answer.returncode, 2)

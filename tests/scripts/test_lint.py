@@ -1,4 +1,4 @@
-"""tools/lint finds what it is there to find: every rule is broken once, and a harmless neighbour is left alone."""
+"""tools/dev/lint finds what it is there to find: every rule is broken once, and a harmless neighbour is left alone."""
 
 import contextlib
 import importlib.machinery
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def load_lint():
-    loader = importlib.machinery.SourceFileLoader("lint", str(ROOT / "tools/lint"))
+    loader = importlib.machinery.SourceFileLoader("lint", str(ROOT / "tools/dev/lint"))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("lint", loader))
     sys.dont_write_bytecode = True
     loader.exec_module(module)
@@ -140,7 +140,7 @@ class Whole(unittest.TestCase):
     def repository(self):
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
-            for file in ("tools/lint", "tests/layers/arrows.py", ".clang-format", ".clang-tidy", ".gitignore"):
+            for file in ("tools/dev/lint", "tests/layers/arrows.py", ".clang-format", ".clang-tidy", ".gitignore"):
                 (root / file).parent.mkdir(parents=True, exist_ok=True)
                 (root / file).write_bytes((ROOT / file).read_bytes())
             (root / "base").mkdir()
@@ -149,11 +149,11 @@ class Whole(unittest.TestCase):
 
     def test_a_header_that_leans_on_its_includer_and_a_crooked_line_are_found_and_counted(self):
         if lint.missing_tools(["clang-format", lint.COMPILER]):
-            self.skipTest("the packages of tools/packages/lint.list are not installed")
+            self.skipTest("the packages of tools/dev/packages/lint.list are not installed")
         with self.repository() as root:
             (root / "base/leans.h").write_text("#pragma once\ninline std::string name;\n")
             (root / "base/crooked.cc").write_text("int  main( ) { return 0; }\n")
-            command = [sys.executable, "tools/lint"]
+            command = [sys.executable, "tools/dev/lint"]
             run = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
             self.assertEqual(run.returncode, 1, run.stdout + run.stderr)
             self.assertIn("base/leans.h:2: base/leans.h does not compile by itself: ", run.stdout)
@@ -168,11 +168,11 @@ class Whole(unittest.TestCase):
 
     def test_clang_tidy_looks_again_only_at_what_has_changed_since_it_found_nothing_there(self):
         if lint.missing_tools(["clang-tidy", lint.COMPILER]):
-            self.skipTest("the packages of tools/packages/lint.list are not installed")
+            self.skipTest("the packages of tools/dev/packages/lint.list are not installed")
         with self.repository() as root:
 
             def tidy(remembers=str(root / ".cache")):
-                run = subprocess.run([sys.executable, "tools/lint", "--tidy"], cwd=root, capture_output=True, text=True,
+                run = subprocess.run([sys.executable, "tools/dev/lint", "--tidy"], cwd=root, capture_output=True, text=True,
                                      env=os.environ | {"XDG_CACHE_HOME": remembers}, check=False)  # fmt: skip
                 before, *found, _ = run.stdout.splitlines()
                 return int(before.split(": ")[1].split()[0]), [line.split(": ")[0] for line in found], run.returncode

@@ -1,4 +1,4 @@
-"""tools/lab/netlab: hosts that reach each other, and nothing left behind."""
+"""tools/dev/lab/netlab: hosts that reach each other, and nothing left behind."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ import unittest
 
 from support import REPOSITORY
 
-NETLAB = REPOSITORY / "tools/lab/netlab"
+NETLAB = REPOSITORY / "tools/dev/lab/netlab"
 LAB = f"t{os.getpid() % 100000}"
 
 # A refusal of a port that nobody listens on comes from the other host itself: a round trip, with nothing to wait for.

@@ -1,4 +1,4 @@
-"""tools/packages/install and tools/quickstart: what they say when they can or may not install."""
+"""tools/dev/packages/install and tools/quickstart: what they say when they can or may not install."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from support import REPOSITORY
 
-PACKAGES = REPOSITORY / "tools/packages"
+PACKAGES = REPOSITORY / "tools/dev/packages"
 
 
 class Install(unittest.TestCase):

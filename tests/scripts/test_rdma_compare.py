@@ -1,4 +1,4 @@
-"""tools/lab/rdma_compare: how the rounds are read, judged and found incomplete. The runs themselves need minutes in a guest."""
+"""tools/dev/lab/rdma_compare: how the rounds are read, judged and found incomplete. The runs themselves need minutes in a guest."""
 
 import importlib.machinery
 import importlib.util
@@ -7,7 +7,7 @@ import unittest
 
 from support import REPOSITORY
 
-RDMA_COMPARE = REPOSITORY / "tools/lab/rdma_compare"
+RDMA_COMPARE = REPOSITORY / "tools/dev/lab/rdma_compare"
 loader = importlib.machinery.SourceFileLoader("rdma_compare", str(RDMA_COMPARE))
 rdma_compare = importlib.util.module_from_spec(importlib.util.spec_from_loader("rdma_compare", loader))
 loader.exec_module(rdma_compare)

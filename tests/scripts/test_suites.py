@@ -16,7 +16,7 @@ from pathlib import Path
 
 from support import REPOSITORY
 
-sys.path.insert(0, str(REPOSITORY / "tools/suites"))
+sys.path.insert(0, str(REPOSITORY / "tools/dev/suites"))
 import counting  # noqa: E402
 import main  # noqa: E402
 import room  # noqa: E402
@@ -293,7 +293,7 @@ class Interrupt(unittest.TestCase):
             script = Path(folder) / "suites.py"
             # The grandchild tells its process id, then would stay for long.
             script.write_text(
-                f"import sys; sys.path.insert(0, {str(REPOSITORY / 'tools/suites')!r})\n"
+                f"import sys; sys.path.insert(0, {str(REPOSITORY / 'tools/dev/suites')!r})\n"
                 "import counting, main; from table import Suite\n"
                 "stuck = Suite('stuck', '', 60, ['sh', '-c', 'sleep 600 & echo child $!; wait'], counting.count_step)\n"
                 "sys.exit(main.main([], suites=[stuck]))\n"

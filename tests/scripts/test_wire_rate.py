@@ -1,4 +1,4 @@
-"""tools/lab/wire_rate: both programs run on the same shaped links, and neither can be faster than they are."""
+"""tools/dev/lab/wire_rate: both programs run on the same shaped links, and neither can be faster than they are."""
 
 import json
 import os
@@ -10,8 +10,8 @@ import unittest
 
 from support import REPOSITORY
 
-WIRE_RATE = REPOSITORY / "tools/lab/wire_rate"
-BIN = pathlib.Path(os.environ.get("RONDO_BIN", REPOSITORY / "bazel-bin")).absolute() / "tools/lab"
+WIRE_RATE = REPOSITORY / "tools/dev/lab/wire_rate"
+BIN = pathlib.Path(os.environ.get("RONDO_BIN", REPOSITORY / "bazel-bin")).absolute() / "tools/dev/lab"
 
 
 def wire_rate(*words):

@@ -2,7 +2,7 @@
 // host's memory (tests/support/plain_device.h). Soft-RoCE takes pages only while this process may touch them, so they
 // are opened to it for as long as it takes to register them; whoever touches them afterwards dies of it.
 //
-// Run in a guest of tools/lab/rdma_vm (tests/vm), as root.
+// Run in a guest of tools/dev/lab/rdma_vm (tests/vm), as root.
 #include <doctest/doctest.h>
 #include <sys/mman.h>
 #include <unistd.h>

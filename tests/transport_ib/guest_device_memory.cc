@@ -2,8 +2,8 @@
 // pages by the kernel's own mapping: so here a device's memory is pages of the host that are registered by their
 // address, as with nvidia_peermem, and then taken away from this process (PROT_NONE). Whoever touches them dies of it.
 //
-// Run in a guest of tools/lab/rdma_vm (tests/vm), as root: it takes veth1 down and up, under the device rxe1; rxe2 is
-// on another interface.
+// Run in a guest of tools/dev/lab/rdma_vm (tests/vm), as root: it takes veth1 down and up, under the device rxe1; rxe2
+// is on another interface.
 #include <doctest/doctest.h>
 #include <poll.h>
 #include <sys/mman.h>

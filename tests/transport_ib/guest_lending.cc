@@ -1,6 +1,6 @@
 // What is sent from registered memory is not copied: it is lent until its device knows that it has arrived. Here it is
 // overwritten the moment that it is said to be released, and every byte is checked where it arrives, also while ports
-// fail. Run in a guest of tools/lab/rdma_vm (tests/vm), as root: it takes veth1 down and up, under the device rxe1;
+// fail. Run in a guest of tools/dev/lab/rdma_vm (tests/vm), as root: it takes veth1 down and up, under the device rxe1;
 // rxe2 is on another interface.
 #include <doctest/doctest.h>
 #include <poll.h>

@@ -1,6 +1,6 @@
 // A lane whose RDMA port goes down amid its bytes: they go on by the next port, else by the base lane, else the lane
-// says whose port it was. Nothing is lost, doubled or changed. Run in a guest of tools/lab/rdma_vm (tests/vm), as root:
-// it takes veth1 down and up, under the device rxe1; rxe2 is on another interface.
+// says whose port it was. Nothing is lost, doubled or changed. Run in a guest of tools/dev/lab/rdma_vm (tests/vm), as
+// root: it takes veth1 down and up, under the device rxe1; rxe2 is on another interface.
 #include <doctest/doctest.h>
 
 #include <string>

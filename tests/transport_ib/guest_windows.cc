@@ -1,7 +1,7 @@
 // What is expected in registered memory is written there by the other side's device, and only there, and only until it
 // is consumed or given up. Every byte is checked where it arrives and overwritten when it is read, and all memory
-// around the windows is looked at in the end, also while ports fail. Run in a guest of tools/lab/rdma_vm (tests/vm), as
-// root: it takes veth1 down and up, under the device rxe1; rxe2 is on another interface.
+// around the windows is looked at in the end, also while ports fail. Run in a guest of tools/dev/lab/rdma_vm
+// (tests/vm), as root: it takes veth1 down and up, under the device rxe1; rxe2 is on another interface.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -50,7 +50,7 @@ def guest(script, *files):
     """What the script said there, and its exit status. Once more if the kernel there came to a stop."""
     brought = [word for file in (*files, libibverbs()) for word in ("--file", file)]
     for _ in range(2):
-        done = subprocess.run(["tools/lab/rdma_vm", "--limit", str(PATIENCE_S - 20), *brought, "--", "bash", "-c", script],
+        done = subprocess.run(["tools/dev/lab/rdma_vm", "--limit", str(PATIENCE_S - 20), *brought, "--", "bash", "-c", script],
                               cwd=REPOSITORY, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=PATIENCE_S,
                               check=False)  # fmt: skip
         if done.returncode != OUT_OF_TIME or not KERNEL_HANGS.search(done.stderr):

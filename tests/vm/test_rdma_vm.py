@@ -1,4 +1,4 @@
-"""tools/lab/rdma_vm: a command in a machine with two RDMA devices, and what comes back of it."""
+"""tools/dev/lab/rdma_vm: a command in a machine with two RDMA devices, and what comes back of it."""
 
 import os
 import pathlib
@@ -7,7 +7,7 @@ import tempfile
 import unittest
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-RDMA_VM = REPOSITORY / "tools/lab/rdma_vm"
+RDMA_VM = REPOSITORY / "tools/dev/lab/rdma_vm"
 PATIENCE_S = 120
 
 

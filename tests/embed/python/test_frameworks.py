@@ -1,5 +1,5 @@
 """The Python package on arrays of other libraries: TensorFlow and JAX where they are installed, and fakes that export and take
-memory as those do, everywhere. tools/packages/frameworks installs the real ones."""
+memory as those do, everywhere. tools/dev/packages/frameworks installs the real ones."""
 
 import importlib.util
 import sys
@@ -19,7 +19,7 @@ class Frameworks(unittest.TestCase):
 
     def check_real(self, library: str) -> None:
         if importlib.util.find_spec(library) is None:
-            self.skipTest(f"{library}: {sys.executable} has none; tools/packages/frameworks installs it")
+            self.skipTest(f"{library}: {sys.executable} has none; tools/dev/packages/frameworks installs it")
         self.check(library, 2)
 
     def test_results_are_arrays_of_the_same_library_and_what_never_changes_is_refused_in_place(self) -> None:
