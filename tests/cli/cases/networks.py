@@ -1,4 +1,4 @@
-"""Cases of tests/cli/run about networks, in namespaces that each makes and removes: firewalls that let only some ports in, a
+"""Networks, in namespaces that each makes and removes: firewalls that let only some ports in, a
 range of ports that is nearly used up, two networks between hosts."""
 
 import contextlib
@@ -7,10 +7,8 @@ import re
 import socket
 import time
 
+from cli import RONDO, SMALL
 from commands import Failed, Running, Skipped, case, free_port, wait_until
-
-RONDO = ""  # the program; tests/cli/run sets it
-SMALL = ("-b", "4", "-e", "4K", "-f", "32", "-n", "2", "-w", "0")
 
 
 def run_all(*commands):
