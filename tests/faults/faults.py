@@ -84,7 +84,7 @@ FAULTS = [
     Fault(38, "TLS: wrong or expired certificate, plaintext peer", "an error of access that says why",
           {"simulation": "a story has no TLS", "processes": "what is shown and heard is a connection's; ranks are threads"}),
     Fault(39, "soak: everything at random, for long", "nothing grows, every result right",
-          same("what grows is a process's: tests/faults/soak", "sockets")),
+          same("what grows is a process's: tests/faults/processes/soak", "sockets")),
 ]
 
 # What `rondo chaos --json` calls the only fault of a story.
@@ -97,10 +97,10 @@ OF_STORIES = {
 # Where tests state rows (tests/support/fault_row.h), with what they are to be told.
 ROW_TESTS = {
     "sockets": [
-        "tests/faults/faults_test", "tests/rendezvous/rendezvous_test", "tests/transport_tcp/transport_tcp_test",
+        "tests/faults/lanes/lanes_test", "tests/faults/sockets/sockets_test", "tests/rendezvous/rendezvous_test", "tests/transport_tcp/transport_tcp_test",
         "tests/communicator/communicator_test --source-file-exclude=*/rebuild_processes_test.cc",
         "tests/transport_ib/transport_ib_test",
-        "tests/faults/out_of_memory --every 97",
+        "tests/faults/processes/out_of_memory --every 97",
     ],
     "processes": [
         "tests/communicator/communicator_test --source-file=*/rebuild_processes_test.cc",

@@ -1,4 +1,4 @@
-"""tests/faults/run: what makes a case of it fail. The ranks here are scripts that play some; none of them is a process of
+"""tests/faults/processes/run: what makes a case of it fail. The ranks here are scripts that play some; none of them is a process of
 Rondo's."""
 
 import contextlib
@@ -14,8 +14,8 @@ from pathlib import Path
 
 from support import REPOSITORY
 
-FOLDER = REPOSITORY / "tests/faults"
-sys.path[:0] = [str(FOLDER / "processes"), str(REPOSITORY / "tests/support")]
+FOLDER = REPOSITORY / "tests/faults/processes"
+sys.path[:0] = [str(FOLDER), str(REPOSITORY / "tests/support")]
 import stage  # noqa: E402
 
 
@@ -86,7 +86,7 @@ class Judged(unittest.TestCase):
             at.fire(0, "the hammer")
         said = self.verdict(none, {"says": [CLEAN]})
         self.assertIn("did not fire: the hammer", said)
-        self.assertIn("replay: tests/faults/run --case none/tcp --seed 1".replace("none", "function"), said)
+        self.assertIn("replay: tests/faults/processes/run --case none/tcp --seed 1".replace("none", "function"), said)
 
     def expect(self, words, judge, *parts):
         def body(at, ranks):

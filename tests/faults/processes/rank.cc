@@ -1,5 +1,5 @@
-// One rank of a job, which does what its script says (steps.h) and says what came of it (saying.h); tests/faults/run
-// starts it, and hurts it.
+// One rank of a job, which does what its script says (steps.h) and says what came of it (saying.h);
+// tests/faults/processes/run starts it, and hurts it.
 #include <sys/prctl.h>
 
 #include <CLI/CLI.hpp>

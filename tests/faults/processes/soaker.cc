@@ -1,6 +1,7 @@
 // A rank that takes part in random collectives and messages, all of them checked, and goes on with whoever is there
-// when one fails; tests/faults/soak starts it under `rondo run --restarts` and kills some. What is called follows from
-// the seed, the generation and a count, so that all ranks of a generation call the same, newcomers too. It says
+// when one fails; tests/faults/processes/soak starts it under `rondo run --restarts` and kills some. What is called
+// follows from the seed, the generation and a count, so that all ranks of a generation call the same, newcomers too.
+// The rank says
 //
 //   met      once it is in a generation: its rank, the world's size, and whether it came as a newcomer
 //   census   after a fixed row of operations at a generation's beginning: what it holds of the system
@@ -177,7 +178,7 @@ class Soaker {
     return communicator_->Barrier({.timeout = kDeadline});
   }
 
-  // A leak on purpose, which tests/faults/soak must find.
+  // A leak on purpose, which tests/faults/processes/soak must find.
   void Plant() {
     constexpr std::size_t kLeaked = 128 << 10;
     if (flags_.plant == "descriptor" && dup(STDERR_FILENO) < 0) Say("wrong", {{"text", "dup failed"}});
@@ -364,7 +365,7 @@ class Soaker {
 int main(int argc, char** argv) {
   rondo::processes::Flags flags;
   std::string path = "auto";
-  CLI::App app("A rank that soaks in random collectives; for tests/faults/soak, under rondo run --restarts.");
+  CLI::App app("A rank that soaks in random collectives; for tests/faults/processes/soak, under rondo run --restarts.");
   app.add_option("--path", path)->check(CLI::IsMember({"auto", "tcp", "shm"}));
   app.add_option("--ranks", flags.ranks, "That the job has when nobody is missing");
   app.add_option("--seed", flags.seed);

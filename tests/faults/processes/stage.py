@@ -1,4 +1,4 @@
-"""A case of tests/faults/run: its ranks as processes, what they said, and what is expected of them.
+"""A case of tests/faults/processes/run: its ranks as processes, what they said, and what is expected of them.
 
 A case is a function of a Stage. It starts ranks with scripts (steps.h), hurts them, and says how each group of them must
 have ended; the Stage holds what every case must show besides: the fault fired, nobody who lives hangs, computes wrongly,

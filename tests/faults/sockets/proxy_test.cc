@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/faults/sockets.h"
+#include "tests/faults/sockets/sockets.h"
 #include "transport/fault/toxic.h"
 
 namespace rondo::fault {

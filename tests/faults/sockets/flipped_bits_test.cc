@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/access.h"
-#include "tests/faults/proxied_ranks.h"
+#include "tests/faults/sockets/proxied_ranks.h"
 #include "tests/support/fault_row.h"
 
 namespace rondo::fault {

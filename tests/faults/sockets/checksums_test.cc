@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/faults/proxied_ranks.h"
+#include "tests/faults/sockets/proxied_ranks.h"
 #include "tests/support/fault_row.h"
 #include "transport/fault/fault_plan.h"
 #include "transport/fault/faulty_transport.h"

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/faults/proxied_ranks.h"
+#include "tests/faults/sockets/proxied_ranks.h"
 #include "tests/support/fault_row.h"
 
 namespace rondo::fault {

@@ -1,6 +1,6 @@
 // A rank that sums until it is told to stop, and says how many sums there were and who called at its port;
-// tests/faults/strangers starts four under `rondo run` and sends strangers. Each line begins with the monotonic clock,
-// which all processes of a host share, in nanoseconds:
+// tests/faults/processes/strangers starts four under `rondo run` and sends strangers. Each line begins with the
+// monotonic clock, which all processes of a host share, in nanoseconds:
 //
 //   NS pid PID
 //   NS sums N                      by rank 0, now and then: so many were right, in all
@@ -144,7 +144,7 @@ int Main(const Flags& flags) {
 
 int main(int argc, char** argv) {
   rondo::Flags flags;
-  CLI::App app("A rank that sums until it is told to stop; for tests/faults/strangers.");
+  CLI::App app("A rank that sums until it is told to stop; for tests/faults/processes/strangers.");
   app.add_option("--folder", flags.folder, "Where the files idle and over will be")->required();
   app.add_option("--elements", flags.elements, "Of 8 bytes, in each sum");
   CLI11_PARSE(app, argc, argv);

@@ -14,7 +14,7 @@
 #include "rendezvous/net_address.h"
 #include "rendezvous/tcp_store_client.h"
 #include "rendezvous/tcp_store_server.h"
-#include "tests/faults/proxied_ranks.h"
+#include "tests/faults/sockets/proxied_ranks.h"
 #include "tests/support/fault_row.h"
 
 namespace rondo::fault {

@@ -7,7 +7,7 @@
 //
 // "then" is what may follow a right hello where the job has a token, once it has been answered.
 //
-// All that tests/faults/strangers knows of layouts and versions is here, and here it is the library that knows.
+// This program knows the layouts and versions for tests/faults/processes/strangers, and takes them from the library.
 #include <fmt/core.h>
 
 #include <cstdio>
@@ -152,7 +152,7 @@ Result<nlohmann::json> Ports() {
                                                             .token = job.token,
                                                             .rank = method.rank,
                                                             .external_store = true,
-                                                            .who = "tests/faults/strangers",
+                                                            .who = "tests/faults/processes/strangers",
                                                             .deadline = deadline}));
   std::vector<tcp::TcpAddress> ranks;
   for (Rank rank = 0; rank < method.world_size.value_or(0); ++rank) {
