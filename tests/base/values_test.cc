@@ -7,7 +7,6 @@
 #include <csignal>
 #include <cstdint>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,6 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "tests/support/threads.h"
 
 namespace rondo {
 namespace values_test {
@@ -71,12 +71,9 @@ TEST_CASE("A manual clock stands still until it is moved") {
 TEST_CASE("A manual clock may be moved by any thread") {
   ManualClock clock;
   const TimePoint start = clock.Now();
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i)
-    threads.emplace_back([&clock] {
-      for (int k = 0; k < 1000; ++k) clock.Advance(Duration(1));
-    });
-  for (std::thread& thread : threads) thread.join();
+  OnThreads(4, [&](int) {
+    for (int k = 0; k < 1000; ++k) clock.Advance(Duration(1));
+  });
   CHECK(clock.Now() - start == Duration(4000));
 }
 

@@ -12,10 +12,10 @@
 #include <numeric>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "tests/support/ranks.h"
 #include "tools/perf/bench.h"
 #include "transport/inproc/inproc.h"
 
@@ -26,29 +26,12 @@ const SteadyClock kClock;
 
 void Failed(const std::string& why) { FAIL_CHECK(why); }
 
-// Runs `body` on every rank of a world of threads.
+// Runs `body` on every rank of a world of threads, which then closes.
 void OnRanks(int world_size, const std::function<void(Communicator&)>& body) {
-  const InprocNetwork network(world_size);
-  std::vector<PeerIdentity> peers;
-  for (Rank rank = 0; rank < world_size; ++rank) {
-    peers.push_back({.host = "here", .host_id = "here", .pid = 1, .address = network.transport(rank)->Address()});
-  }
-  std::vector<std::thread> threads;
-  for (Rank rank = 0; rank < world_size; ++rank) {
-    threads.emplace_back([&, rank] {
-      CommunicatorOptions options;
-      options.rank = rank;
-      options.peers = peers;
-      options.transport = network.transport(rank);
-      options.timeout = std::chrono::seconds(20);
-      const auto communicator = Communicator::Create(std::move(options));
-      if (!communicator) return Failed(communicator.error().ToString());
-      body(**communicator);
-      const Status closed = (*communicator)->Close();
-      CHECK_MESSAGE(closed.has_value(), (closed ? "" : closed.error().ToString()));
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  OnRanks(InprocNetwork(world_size), [&](Communicator& communicator) {
+    body(communicator);
+    CHECK(TextOf(communicator.Close()) == "ok");
+  });
 }
 
 PerfOptions Small(std::vector<DataType> types, std::vector<ReduceOp> ops) {

@@ -2,9 +2,9 @@
 #include <doctest/doctest.h>
 
 #include <memory>
-#include <thread>
 #include <vector>
 
+#include "tests/support/ranks.h"
 #include "tools/tune/sweep.h"
 #include "transport/inproc/inproc.h"
 
@@ -52,9 +52,8 @@ TEST_CASE("who chose the best algorithm has missed nothing, whatever it took") {
 
 TEST_CASE("rounds add up, and a profile keeps their medians") {
   InprocNetwork network(2);
-  std::vector<PeerIdentity> peers;
-  for (Rank rank = 0; rank < 2; ++rank)
-    peers.push_back({.host = "here", .host_id = "here", .address = network.transport(rank)->Address(), .cores = 2});
+  RankJob job{.transports = TransportsOf(network), .peers = IdentitiesOf(network)};
+  for (PeerIdentity& peer : job.peers) peer.cores = 2;
   SweepOptions options;
   options.collectives = {Collective::kBarrier, Collective::kBroadcast};
   options.max_bytes = 64;
@@ -63,23 +62,13 @@ TEST_CASE("rounds add up, and a profile keeps their medians") {
   options.with_choice = true;
   std::vector<std::vector<SweepRow>> rows(2);
   Place place;
-  std::vector<std::thread> threads;
-  for (Rank rank = 0; rank < 2; ++rank) {
-    threads.emplace_back([&, rank] {
-      CommunicatorOptions made;
-      made.rank = rank;
-      made.peers = peers;
-      made.transport = network.transport(rank);
-      const auto communicator = Communicator::Create(std::move(made));
-      REQUIRE(communicator);
-      const SteadyClock clock;
-      for (int round = 0; round < 3; ++round)
-        CHECK(SweepOnce(**communicator, clock, options, rows[static_cast<std::size_t>(rank)]));
-      if (rank == 0) place = (*communicator)->place();
-      CHECK((*communicator)->Close());
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  OnRanks(job, [&](Communicator& communicator) {
+    const SteadyClock clock;
+    for (int round = 0; round < 3; ++round)
+      CHECK(SweepOnce(communicator, clock, options, rows[static_cast<std::size_t>(communicator.rank())]));
+    if (communicator.rank() == 0) place = communicator.place();
+    CHECK(communicator.Close());
+  });
 
   REQUIRE(rows[0].size() == 3);  // a barrier, and broadcasts of 4 and 64 bytes
   for (std::size_t i = 0; i < rows[0].size(); ++i) {

@@ -6,15 +6,15 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "collectives/model/profile.h"
 #include "tests/communicator/own_device.h"
+#include "tests/support/connected_ranks.h"
 #include "tests/support/own_places.h"
+#include "tests/support/threads.h"
 
 namespace rondo {
 namespace agreed_options_test {
@@ -54,26 +54,13 @@ const std::map<std::string_view, Change>& OtherValues() {
   return changes;
 }
 
-using Connected = Result<std::unique_ptr<Communicator>>;
-
 // Two ranks over a file; `change` makes the options of rank 1.
 std::vector<Connected> ConnectTwo(const ConnectOptions& common, const Change& change) {
   const TemporaryDirectory directory;
-  std::vector<std::optional<Connected>> results(2);
-  std::vector<std::thread> threads;
-  for (const Rank rank : {0, 1}) {
-    ConnectOptions options = common;
-    options.rendezvous = directory.StoreUrl();
-    options.rank = rank;
-    options.world_size = 2;
-    if (rank == 1) change(options);
-    threads.emplace_back(
-        [options, &result = results[static_cast<std::size_t>(rank)]] { result.emplace(Connect(options)); });
-  }
-  for (std::thread& thread : threads) thread.join();
-  std::vector<Connected> all;
-  for (auto& result : results) all.push_back(*std::move(result));
-  return all;
+  std::vector<ConnectOptions> each(2, common);
+  for (ConnectOptions& options : each) options.rendezvous = directory.StoreUrl();
+  change(each[1]);
+  return ConnectEach(std::move(each));
 }
 
 ConnectOptions Over(Path path) {
@@ -157,15 +144,13 @@ TEST_CASE("ranks may differ in what is each rank's own") {
     own.device = OwnDevice(1).device;
   });
   for (const Connected& rank : ranks) REQUIRE_MESSAGE(rank, rank.error().ToString());
-  std::vector<std::thread> threads;
-  for (const Connected& rank : ranks)
-    threads.emplace_back([&communicator = **rank] {
-      std::int64_t one = 1;
-      CHECK(communicator.AllReduce(&one, &one, 1, DataType::kInt64, ReduceOp::kSum));
-      CHECK(one == 2);
-      CHECK(communicator.Close());
-    });
-  for (std::thread& thread : threads) thread.join();
+  OnThreads(ranks.size(), [&](std::size_t rank) {
+    Communicator& communicator = **ranks[rank];
+    std::int64_t one = 1;
+    CHECK(communicator.AllReduce(&one, &one, 1, DataType::kInt64, ReduceOp::kSum));
+    CHECK(one == 2);
+    CHECK(communicator.Close());
+  });
 }
 
 TEST_CASE("every option is in a table, and no other value is tried of one that is not") {

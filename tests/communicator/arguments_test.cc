@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/communicator/ranks.h"
+#include "tests/support/ranks.h"
 
 namespace rondo {
 namespace arguments_test {

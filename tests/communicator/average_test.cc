@@ -6,7 +6,7 @@
 #include "collectives/algorithms/table.h"
 #include "collectives/schedule/layout.h"
 #include "tests/communicator/extreme_averages.h"
-#include "tests/communicator/ranks.h"
+#include "tests/support/ranks.h"
 
 namespace rondo {
 namespace average_test {

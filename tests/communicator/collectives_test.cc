@@ -8,7 +8,7 @@
 #include "collectives/algorithms/table.h"
 #include "collectives/model/selector.h"
 #include "tests/communicator/plain.h"
-#include "tests/communicator/ranks.h"
+#include "tests/support/ranks.h"
 
 namespace rondo {
 namespace collectives_test {

@@ -8,7 +8,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/access.h"
@@ -16,8 +15,10 @@
 #include "collectives/rebuild.h"
 #include "rendezvous/tcp_store_server.h"
 #include "rendezvous/tls_settings.h"
+#include "tests/support/connected_ranks.h"
 #include "tests/support/fault_row.h"
 #include "tests/support/own_places.h"
+#include "tests/support/threads.h"
 #include "tests/support/tls_files.h"
 
 namespace rondo {
@@ -49,19 +50,11 @@ ConnectOptions At(const std::string& url) {
 }
 
 // On a thread each.
-void ForEach(std::size_t ranks, const std::function<void(std::size_t)>& body) {
-  std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < ranks; ++rank) threads.emplace_back([&body, rank] { body(rank); });
-  for (std::thread& thread : threads) thread.join();
-}
+void ForEach(std::size_t ranks, const std::function<void(std::size_t)>& body) { OnThreads(ranks, body); }
 
 Ranks MeetEach(std::vector<ConnectOptions> each) {
-  Ranks ranks(each.size());
-  ForEach(each.size(), [&](std::size_t rank) {
-    each[rank].rank = static_cast<Rank>(rank);
-    each[rank].world_size = static_cast<int>(each.size());
-    ranks[rank] = Connect(each[rank]);
-  });
+  Ranks ranks;
+  for (Connected& rank : ConnectEach(std::move(each))) ranks.emplace_back(std::move(rank));
   return ranks;
 }
 

@@ -6,13 +6,14 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/access.h"
 #include "collectives/connect.h"
 #include "rendezvous/tcp_store_server.h"
+#include "tests/support/connected_ranks.h"
 #include "tests/support/own_places.h"
+#include "tests/support/threads.h"
 
 namespace rondo {
 namespace connect_token_test {
@@ -36,38 +37,24 @@ ConnectOptions At(const std::string& rendezvous) {
   return options;
 }
 
-using Connected = Result<std::unique_ptr<Communicator>>;
-
 // Every rank as it is, with the token at its place.
 std::vector<Connected> ConnectAll(const ConnectOptions& common, const std::vector<std::string>& tokens) {
-  std::vector<std::optional<Connected>> results(tokens.size());
-  std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < tokens.size(); ++rank) {
-    ConnectOptions options = common;
-    options.rank = static_cast<Rank>(rank);
-    options.world_size = static_cast<int>(tokens.size());
-    options.token = tokens[rank];
-    threads.emplace_back([options, &result = results[rank]] { result = Connect(options); });
-  }
-  for (std::thread& thread : threads) thread.join();
-  std::vector<Connected> all;
-  for (auto& result : results) all.push_back(*std::move(result));
-  return all;
+  std::vector<ConnectOptions> each(tokens.size(), common);
+  for (std::size_t rank = 0; rank < tokens.size(); ++rank) each[rank].token = tokens[rank];
+  return ConnectEach(std::move(each));
 }
 
 // All of them have a communicator, and each rank's number is in the sum.
 void CheckTheySum(std::vector<Connected>& ranks) {
   std::vector<std::int64_t> sums(ranks.size(), 0);
-  std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    REQUIRE_MESSAGE(ranks[rank], ranks[rank].error().ToString());
-    threads.emplace_back([&communicator = **ranks[rank], &sum = sums[rank], rank] {
-      const std::int64_t mine = std::int64_t{1} << rank;
-      if (!communicator.AllReduce(&mine, &sum, 1, DataType::kInt64, ReduceOp::kSum)) sum = -1;
-      if (!communicator.Close()) sum = -2;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  for (const Connected& rank : ranks) REQUIRE_MESSAGE(rank, rank.error().ToString());
+  OnThreads(ranks.size(), [&](std::size_t rank) {
+    Communicator& communicator = **ranks[rank];
+    std::int64_t& sum = sums[rank];
+    const std::int64_t mine = std::int64_t{1} << rank;
+    if (!communicator.AllReduce(&mine, &sum, 1, DataType::kInt64, ReduceOp::kSum)) sum = -1;
+    if (!communicator.Close()) sum = -2;
+  });
   for (const std::int64_t sum : sums) CHECK(sum == (std::int64_t{1} << ranks.size()) - 1);
 }
 
@@ -138,20 +125,17 @@ TEST_CASE("Ranks meet again and again at one place, one generation after the oth
     CAPTURE(file);
     const HeldPort held;
     const TemporaryDirectory folder;
-    std::vector<std::thread> threads;
-    for (Rank rank = 0; rank < 4; ++rank)
-      threads.emplace_back([&, rank] {
-        ConnectOptions options = At(file ? folder.StoreUrl() : held.StoreUrl());
-        options.external_store = false;
-        options.rank = rank;
-        options.world_size = 4;
-        options.timeout = 10s;
-        for (; options.generation < 30; ++options.generation) {
-          const auto met = Connect(options);  // and goes, without a word
-          CHECK_MESSAGE(met.has_value(), met.error().ToString());
-        }
-      });
-    for (std::thread& thread : threads) thread.join();
+    OnThreads(4, [&](Rank rank) {
+      ConnectOptions options = At(file ? folder.StoreUrl() : held.StoreUrl());
+      options.external_store = false;
+      options.rank = rank;
+      options.world_size = 4;
+      options.timeout = 10s;
+      for (; options.generation < 30; ++options.generation) {
+        const auto met = Connect(options);  // and goes, without a word
+        CHECK_MESSAGE(met.has_value(), met.error().ToString());
+      }
+    });
   }
 }
 

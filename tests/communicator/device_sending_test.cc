@@ -16,7 +16,7 @@
 #include "collectives/device_registrations.h"
 #include "tests/communicator/own_device.h"
 #include "tests/communicator/plain.h"
-#include "tests/communicator/ranks.h"
+#include "tests/support/ranks.h"
 #include "tests/support/sanitized.h"
 
 namespace rondo {

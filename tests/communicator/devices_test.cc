@@ -17,8 +17,8 @@
 #include "collectives/algorithms/table.h"
 #include "tests/communicator/own_device.h"
 #include "tests/communicator/plain.h"
-#include "tests/communicator/ranks.h"
 #include "tests/support/fault_row.h"
+#include "tests/support/ranks.h"
 
 namespace rondo {
 namespace devices_test {

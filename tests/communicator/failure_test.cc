@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/threads.h"
+
 namespace rondo {
 namespace failure_test {
 
@@ -58,14 +60,12 @@ TEST_CASE("of threads that fail at once one is the first, and whoever sees the s
   for (int round = 0; round < 100; ++round) {
     CommunicatorFailure failure;
     std::atomic<int> first{0};
-    std::vector<std::thread> threads;
-    for (Rank rank = 0; rank < 3; ++rank)
-      threads.emplace_back([&, rank] {
-        if (failure.Begin(Cause(rank), rank, {}, kNothing)) first.fetch_add(1);
-      });
+    Threads threads(3, [&](Rank rank) {
+      if (failure.Begin(Cause(rank), rank, {}, kNothing)) first.fetch_add(1);
+    });
     while (!failure.has_failed()) std::this_thread::yield();
     const auto cause = failure.cause();
-    for (std::thread& thread : threads) thread.join();
+    threads.Join();
     CHECK(first.load() == 1);
     CHECK((cause && cause->message() == Cause(failure.reporter()).message()));
   }

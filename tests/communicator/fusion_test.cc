@@ -10,7 +10,7 @@
 #include "base/half.h"
 #include "base/random.h"
 #include "collectives/fusion_buffer.h"
-#include "tests/communicator/ranks.h"
+#include "tests/support/ranks.h"
 
 namespace rondo {
 namespace fusion_test {

@@ -6,18 +6,17 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "collectives/algorithms/table.h"
 #include "collectives/communicator.h"
 #include "collectives/connect.h"
 #include "collectives/engine/host_mover.h"
-#include "tests/communicator/ranks.h"
 #include "tests/communicator/sim_ranks.h"
+#include "tests/support/connected_ranks.h"
 #include "tests/support/flipping.h"
+#include "tests/support/ranks.h"
 #include "tests/support/sanitized.h"
 
 namespace rondo {
@@ -276,25 +275,15 @@ TEST_CASE("ranks that do not agree on checksums or comparison are told which, be
   for (const bool checksums : {true, false}) {
     const std::filesystem::path meeting = std::filesystem::temp_directory_path() /
                                           ("rondo_integrity_" + std::to_string(::getpid()) + (checksums ? "_c" : "_r"));
-    std::mutex mutex;
-    std::vector<std::string> outcomes;
-    std::vector<std::thread> threads;
-    for (const Rank rank : {0, 1}) {
-      threads.emplace_back([&, rank] {
-        ConnectOptions options;
-        options.rendezvous = "file://" + meeting.string();
-        options.rank = rank;
-        options.world_size = 2;
-        options.addresses = {"127.0.0.1"};
-        (checksums ? options.communicator.checksums : options.communicator.compare_results) = rank == 1;
-        const auto communicator = Connect(options);
-        const std::lock_guard lock(mutex);
-        outcomes.push_back(communicator ? "ok" : communicator.error().ToString());
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    ConnectOptions options;
+    options.rendezvous = "file://" + meeting.string();
+    options.addresses = {"127.0.0.1"};
+    std::vector<ConnectOptions> each(2, options);
+    (checksums ? each[1].communicator.checksums : each[1].communicator.compare_results) = true;
+    const auto ranks = ConnectEach(std::move(each));
     std::filesystem::remove(meeting);
-    for (const std::string& outcome : outcomes) {
+    for (const Connected& rank : ranks) {
+      const std::string outcome = rank ? "ok" : rank.error().ToString();
       CHECK(outcome.find("version_mismatch") == 0);
       CHECK(outcome.find(checksums ? "checksums" : "compare_results") != std::string::npos);
     }

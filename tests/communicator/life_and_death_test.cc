@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "collectives/communicator.h"
-#include "tests/communicator/ranks.h"
 #include "tests/support/fault_row.h"
+#include "tests/support/ranks.h"
 #include "transport/tcp/tcp.h"
 
 namespace rondo {

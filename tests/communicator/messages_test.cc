@@ -6,12 +6,12 @@
 #include <atomic>
 #include <barrier>
 #include <map>
-#include <mutex>
 #include <numeric>
 #include <thread>
 
 #include "base/random.h"
-#include "tests/communicator/ranks.h"
+#include "tests/support/ranks.h"
+#include "tests/support/threads.h"
 #include "transport/tcp/tcp.h"
 
 namespace rondo {
@@ -26,41 +26,16 @@ std::string ErrorOf(const Result<T>& result) {
   return result ? "ok" : result.error().ToString();
 }
 
-// As OnRanks, with a transport of its own for every rank.
-void OnTransports(const std::vector<std::shared_ptr<Transport>>& transports,
-                  const std::function<void(Communicator&)>& body,
-                  const std::function<void(CommunicatorOptions&)>& adjust = nullptr) {
-  std::vector<PeerIdentity> peers;
-  for (const auto& transport : transports)
-    peers.push_back(
-        {.host = "host" + std::to_string(peers.size()), .host_id = "here", .address = transport->Address()});
-  std::vector<std::thread> threads;
-  std::barrier<> end(static_cast<std::ptrdiff_t>(transports.size()));
-  for (std::size_t r = 0; r < transports.size(); ++r) {
-    threads.emplace_back([&, r] {
-      CommunicatorOptions options;
-      options.rank = static_cast<Rank>(r);
-      options.peers = peers;
-      options.transport = transports[r];
-      options.timeout = kPatience;
-      if (adjust) adjust(options);
-      auto communicator = Communicator::Create(std::move(options));
-      REQUIRE(communicator);
-      body(**communicator);
-      end.arrive_and_wait();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-}
-
-std::vector<std::shared_ptr<Transport>> TcpTransports(int ranks) {
+// Ranks over TCP.
+RankJob TcpJob(int ranks, std::function<void(CommunicatorOptions&)> adjust = nullptr) {
   std::vector<std::shared_ptr<Transport>> transports;
   for (int r = 0; r < ranks; ++r) {
     auto transport = MakeTcpTransport({.job = "messages", .host_id = LocalHostId()});
     REQUIRE(transport);
     transports.push_back(*transport);
   }
-  return transports;
+  return {
+      .transports = transports, .peers = IdentitiesOf(transports), .timeout = kPatience, .adjust = std::move(adjust)};
 }
 
 void OnEveryTransport(int ranks, const std::function<void(Communicator&)>& body,
@@ -77,7 +52,7 @@ void OnEveryTransport(int ranks, const std::function<void(Communicator&)>& body,
     });
   }
   CAPTURE("over TCP");
-  OnTransports(TcpTransports(ranks), body, adjust);
+  OnRanks(TcpJob(ranks, adjust), body);
 }
 
 std::vector<std::int32_t> Values(std::size_t count, int first) {
@@ -377,8 +352,7 @@ TEST_CASE("a rank that dies in the midst of a transfer over TCP is named by the 
   // spite of the abort. What counts is the first that does not.
   constexpr int kTransfers = 16;
   for (const bool receiving : {true, false}) {
-    const auto transports = TcpTransports(2);
-    OnTransports(transports, [&](Communicator& communicator) {
+    OnRanks(TcpJob(2), [&](Communicator& communicator) {
       std::vector<std::int32_t> values(4'000'000);
       if (communicator.rank() == 1) {
         // Begins its transfers and is destroyed in them.
@@ -498,18 +472,15 @@ TEST_CASE("a rank that leaves gives up receives that no message has come for, an
 
 TEST_CASE("several threads send and receive on one communicator") {
   OnEveryTransport(2, [](Communicator& communicator) {
-    std::vector<std::thread> threads;
     std::atomic<int> good{0};
-    for (int t = 0; t < 4; ++t)
-      threads.emplace_back([&, t] {
-        const Rank other = 1 - communicator.rank();
-        for (int i = 0; i < 50; ++i) {
-          std::int32_t mine = 1000 * t + i, theirs = -1;
-          if (communicator.SendRecv({&mine, 1, other, t}, {&theirs, 1, other, t}, kInt) && theirs == mine)
-            good.fetch_add(1);
-        }
-      });
-    for (std::thread& thread : threads) thread.join();
+    OnThreads(4, [&](int t) {
+      const Rank other = 1 - communicator.rank();
+      for (int i = 0; i < 50; ++i) {
+        std::int32_t mine = 1000 * t + i, theirs = -1;
+        if (communicator.SendRecv({&mine, 1, other, t}, {&theirs, 1, other, t}, kInt) && theirs == mine)
+          good.fetch_add(1);
+      }
+    });
     CHECK(good.load() == 200);
     CHECK(TextOf(communicator.Close()) == "ok");
   });

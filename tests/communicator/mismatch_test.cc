@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "collectives/communicator.h"
-#include "tests/communicator/ranks.h"
 #include "tests/support/fault_row.h"
+#include "tests/support/ranks.h"
 
 namespace rondo {
 namespace mismatch_test {

@@ -11,7 +11,7 @@
 #include "collectives/communicator.h"
 #include "collectives/engine/slices.h"
 #include "collectives/model/profile.h"
-#include "tests/communicator/ranks.h"
+#include "tests/support/ranks.h"
 
 namespace rondo {
 namespace place_test {

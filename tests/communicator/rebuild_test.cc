@@ -6,14 +6,13 @@
 
 #include <latch>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "collectives/communicator.h"
-#include "tests/communicator/ranks.h"
+#include "tests/support/ranks.h"
 
 namespace rondo {
 namespace rebuild_test {

@@ -15,9 +15,11 @@
 #include "collectives/algorithms/table.h"
 #include "collectives/connect.h"
 #include "tests/communicator/plain.h"
-#include "tests/communicator/ranks.h"
 #include "tests/communicator/sim_ranks.h"
+#include "tests/support/connected_ranks.h"
+#include "tests/support/ranks.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/threads.h"
 
 namespace rondo {
 namespace reproducible_test {
@@ -191,33 +193,25 @@ TEST_CASE("every algorithm that serves it gives the left fold, on lanes that use
 
 TEST_CASE("it is the left fold over TCP and in shared memory, too") {
   struct Way {
-    int world;
+    std::size_t world;
     Path path;
   };
   for (const Way way : {Way{2, Path::kTcp}, Way{3, Path::kTcp}, Way{5, Path::kTcp}, Way{3, Path::kShm}}) {
-    const int world = way.world;
+    const std::size_t world = way.world;
     const std::filesystem::path meeting = std::filesystem::temp_directory_path() /
                                           ("rondo_fold_" + std::to_string(::getpid()) + "_" + std::to_string(world));
-    std::vector<std::thread> threads;
-    for (Rank rank = 0; rank < world; ++rank) {
-      threads.emplace_back([&, rank] {
-        ConnectOptions options;
-        options.rendezvous = "file://" + meeting.string();
-        options.rank = rank;
-        options.world_size = world;
-        options.addresses = {"127.0.0.1"};
-        options.path = way.path;
-        Reproducible(options.communicator);
-        const auto communicator = Connect(options);
-        if (!communicator) {
-          FAIL_CHECK(communicator.error().ToString());
-          return;
-        }
-        CheckAll(**communicator);
-        CHECK(TextOf((*communicator)->Close()) == "ok");
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    ConnectOptions options;
+    options.rendezvous = "file://" + meeting.string();
+    options.addresses = {"127.0.0.1"};
+    options.path = way.path;
+    Reproducible(options.communicator);
+    const auto ranks = ConnectEach(std::vector<ConnectOptions>(world, options));
+    for (const Connected& rank : ranks) REQUIRE_MESSAGE(rank, rank.error().ToString());
+    OnThreads(world, [&](std::size_t rank) {
+      Communicator& communicator = **ranks[rank];
+      CheckAll(communicator);
+      CHECK(TextOf(communicator.Close()) == "ok");
+    });
     std::filesystem::remove(meeting);
   }
 }

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "collectives/communicator.h"
-#include "tests/communicator/ranks.h"
 #include "tests/engine/late_mover.h"
+#include "tests/support/ranks.h"
 
 namespace rondo {
 namespace results_test {

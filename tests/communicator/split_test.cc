@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "collectives/communicator.h"
-#include "tests/communicator/ranks.h"
+#include "tests/support/ranks.h"
 
 namespace rondo {
 namespace split_test {

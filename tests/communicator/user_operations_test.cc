@@ -10,8 +10,8 @@
 
 #include "collectives/algorithms/table.h"
 #include "collectives/schedule/layout.h"
-#include "tests/communicator/ranks.h"
 #include "tests/engine/late_mover.h"
+#include "tests/support/ranks.h"
 
 namespace rondo {
 namespace user_operations_test {

@@ -18,9 +18,10 @@
 #include "base/clock.h"
 #include "collectives/communicator.h"
 #include "collectives/waiter.h"
-#include "tests/communicator/ranks.h"
 #include "tests/support/fault_row.h"
 #include "tests/support/passing_transport.h"
+#include "tests/support/ranks.h"
+#include "tests/support/threads.h"
 #include "transport/tcp/tcp.h"
 
 namespace rondo {
@@ -57,14 +58,11 @@ TEST_CASE("several threads may wait for operations of one communicator") {
         value = 1;
         works.push_back(communicator.AllReduceAsync(&value, &value, 1, DataType::kInt32, ReduceOp::kSum));
       }
-      std::vector<std::thread> waiters;
       std::atomic<int> good{0};
-      for (std::size_t t = 0; t < 4; ++t)
-        waiters.emplace_back([&, t] {
-          for (std::size_t i = t; i < kOperations; i += 4)
-            if (works[i].Wait() && values[i] == 2) good.fetch_add(1);
-        });
-      for (std::thread& waiter : waiters) waiter.join();
+      OnThreads(std::size_t{4}, [&](std::size_t t) {
+        for (std::size_t i = t; i < kOperations; i += 4)
+          if (works[i].Wait() && values[i] == 2) good.fetch_add(1);
+      });
       CHECK(good.load() == static_cast<int>(kOperations));
     }
     CHECK(communicator.Close());

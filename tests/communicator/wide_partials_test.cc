@@ -10,7 +10,7 @@
 #include "collectives/algorithms/table.h"
 #include "collectives/schedule/layout.h"
 #include "tests/communicator/plain.h"
-#include "tests/communicator/ranks.h"
+#include "tests/support/ranks.h"
 
 namespace rondo {
 namespace wide_partials_test {

@@ -2,11 +2,11 @@
 #include <doctest/doctest.h>
 
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "tests/conformance/world.h"
 #include "tests/support/pattern.h"
+#include "tests/support/threads.h"
 
 namespace rondo::conformance {
 namespace control_test {
@@ -98,14 +98,12 @@ TEST_CASE("control may be sent from any thread while the owner works") {
     CAPTURE(fixture.name);
     World world = World::Everybody(fixture, 2);
     world.Connect(0, 1);
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 3; ++t)
-      threads.emplace_back([&world, t] {
-        for (int i = 0; i < 50; ++i)
-          CHECK(world.endpoint(0).SendControl(1, {ControlKind::kHeartbeat, std::to_string(t * 1000 + i)}));
-      });
+    Threads threads(3, [&world](int t) {
+      for (int i = 0; i < 50; ++i)
+        CHECK(world.endpoint(0).SendControl(1, {ControlKind::kHeartbeat, std::to_string(t * 1000 + i)}));
+    });
     world.Until("all are there", [&] { return world.recorder(1).controls().size() == 150; });
-    for (auto& thread : threads) thread.join();
+    threads.Join();
     int last[3] = {-1, -1, -1};
     for (const auto& control : world.recorder(1).controls()) {
       const int number = std::stoi(control.message.body);

@@ -10,8 +10,8 @@
 #include "cuda/kernels/fold.h"
 #include "cuda/kernels/image.h"
 #include "tests/communicator/plain.h"
-#include "tests/communicator/ranks.h"
 #include "tests/cuda/on_gpu.h"
+#include "tests/support/ranks.h"
 
 namespace rondo::cuda {
 namespace communicator_test {

@@ -6,8 +6,8 @@
 
 #include "cuda/cuda.h"
 #include "tests/cuda/on_gpu.h"
+#include "tests/support/shm_ranks.h"
 #include "tests/support/status_text.h"
-#include "tests/transport_shm/ranks.h"
 
 namespace rondo::cuda {
 

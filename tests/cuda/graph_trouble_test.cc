@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/cuda/graph_ranks.h"
+#include "tests/support/threads.h"
 
 namespace rondo::cuda {
 namespace graph_trouble_test {
@@ -170,14 +171,11 @@ TEST_CASE("Who asks after its stream has ended is told of another rank's abort, 
     ++launched;
     gpu.Synchronize(stream);
     ++ended;
-    std::vector<std::thread> askers;
-    for (int i = 0; i < 4; ++i)
-      askers.emplace_back([&] {
-        const auto failure = communicator.failure();
-        CHECK((failure && failure->code() == ErrorCode::kPeerAborted));
-        CHECK((failure && failure->culprit() == 1));
-      });
-    for (std::thread& asker : askers) asker.join();
+    OnThreads(4, [&](int) {
+      const auto failure = communicator.failure();
+      CHECK((failure && failure->code() == ErrorCode::kPeerAborted));
+      CHECK((failure && failure->culprit() == 1));
+    });
   });
 }
 

@@ -12,6 +12,7 @@
 #include "collectives/engine/board_path.h"
 #include "collectives/engine/host_mover.h"
 #include "tests/engine/plain_board.h"
+#include "tests/support/threads.h"
 
 namespace rondo {
 namespace board_path_threads_test {
@@ -41,23 +42,19 @@ TEST_CASE("a sum is the left fold in rank order, bit by bit: by all, by shares a
         expected[i] = r == 0 ? value : expected[i] + value;
       }
     }
-    std::vector<std::thread> threads;
-    for (Rank r = 0; r < kRanks; ++r) {
-      threads.emplace_back([&, r] {
-        HostMover mover;
-        BoardPath path(r, kRanks, memory, mover);
-        path.Start({.sequence = 1,
-                    .count = count,
-                    .collective = Collective::kAllReduce,
-                    .type = DataType::kFloat32,
-                    .algorithm = Algorithm::kBoard},
-                   {.input = reinterpret_cast<const std::byte*>(inputs[static_cast<std::size_t>(r)].data()),
-                    .output = reinterpret_cast<std::byte*>(outputs[static_cast<std::size_t>(r)].data())},
-                   1.0, false);
-        CHECK(Finish(path));
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    OnThreads(kRanks, [&](Rank r) {
+      HostMover mover;
+      BoardPath path(r, kRanks, memory, mover);
+      path.Start({.sequence = 1,
+                  .count = count,
+                  .collective = Collective::kAllReduce,
+                  .type = DataType::kFloat32,
+                  .algorithm = Algorithm::kBoard},
+                 {.input = reinterpret_cast<const std::byte*>(inputs[static_cast<std::size_t>(r)].data()),
+                  .output = reinterpret_cast<std::byte*>(outputs[static_cast<std::size_t>(r)].data())},
+                 1.0, false);
+      CHECK(Finish(path));
+    });
     for (const std::vector<float>& output : outputs)
       CHECK(std::memcmp(output.data(), expected.data(), count * sizeof(float)) == 0);
   }
@@ -69,35 +66,31 @@ TEST_CASE("ranks that run at the same time") {
   constexpr std::uint64_t kOperations = 600;
   PlainBoard memory(kRanks, 1024);
   std::array<bool, kRanks> right{};
-  std::vector<std::thread> threads;
-  for (Rank r = 0; r < kRanks; ++r) {
-    threads.emplace_back([&, r] {
-      HostMover mover;
-      BoardPath path(r, kRanks, memory, mover);
-      Random random(9);  // the same on all ranks
-      bool all_right = true;
-      for (std::uint64_t sequence = 1; sequence <= kOperations; ++sequence) {
-        const std::uint64_t count = random.Below(random.Chance(0.1) ? 4000 : 400);
-        const bool sum = random.Chance(0.6);
-        const Rank root = sum ? 0 : static_cast<Rank>(random.Below(kRanks));
-        std::vector<std::int32_t> input(count, r + static_cast<std::int32_t>(sequence)), output(count);
-        path.Start({.sequence = sequence,
-                    .count = count,
-                    .collective = sum ? Collective::kAllReduce : Collective::kBroadcast,
-                    .type = DataType::kInt32,
-                    .algorithm = Algorithm::kBoard,
-                    .root = root},
-                   {.input = reinterpret_cast<const std::byte*>(input.data()),
-                    .output = reinterpret_cast<std::byte*>(output.data())},
-                   1.0, false);
-        if (!Finish(path)) return;
-        const auto s = static_cast<std::int32_t>(sequence);
-        for (const std::int32_t value : output) all_right &= value == (sum ? 3 * s + 3 : root + s);
-      }
-      right[static_cast<std::size_t>(r)] = all_right;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  OnThreads(kRanks, [&](Rank r) {
+    HostMover mover;
+    BoardPath path(r, kRanks, memory, mover);
+    Random random(9);  // the same on all ranks
+    bool all_right = true;
+    for (std::uint64_t sequence = 1; sequence <= kOperations; ++sequence) {
+      const std::uint64_t count = random.Below(random.Chance(0.1) ? 4000 : 400);
+      const bool sum = random.Chance(0.6);
+      const Rank root = sum ? 0 : static_cast<Rank>(random.Below(kRanks));
+      std::vector<std::int32_t> input(count, r + static_cast<std::int32_t>(sequence)), output(count);
+      path.Start({.sequence = sequence,
+                  .count = count,
+                  .collective = sum ? Collective::kAllReduce : Collective::kBroadcast,
+                  .type = DataType::kInt32,
+                  .algorithm = Algorithm::kBoard,
+                  .root = root},
+                 {.input = reinterpret_cast<const std::byte*>(input.data()),
+                  .output = reinterpret_cast<std::byte*>(output.data())},
+                 1.0, false);
+      if (!Finish(path)) return;
+      const auto s = static_cast<std::int32_t>(sequence);
+      for (const std::int32_t value : output) all_right &= value == (sum ? 3 * s + 3 : root + s);
+    }
+    right[static_cast<std::size_t>(r)] = all_right;
+  });
   for (const bool one : right) CHECK(one);
 }
 
@@ -107,33 +100,29 @@ void SumInEachOthersMemory(bool reads, std::uint64_t count) {
   PlainBoard memory(kRanks, 8192);
   memory.AnswerQuestions([&](PlainBoard::Question question) { return PlainBoard::IsAboutReading(question) == reads; });
   std::array<bool, kRanks> right{};
-  std::vector<std::thread> threads;
-  for (Rank r = 0; r < kRanks; ++r) {
-    threads.emplace_back([&, r] {
-      HostMover mover;
-      BoardPath path(r, kRanks, memory, mover);
-      std::vector<std::int32_t> input(count), output(count);
-      bool all_right = true;
-      for (std::uint64_t sequence = 1; sequence <= kOperations; ++sequence) {
-        const auto s = static_cast<std::int32_t>(sequence);
-        const bool in_place = (sequence + static_cast<std::uint64_t>(r)) % 3 == 0;  // some ranks, not others
-        std::fill(input.begin(), input.end(), r + s);
-        path.Start({.sequence = sequence,
-                    .count = count,
-                    .collective = Collective::kAllReduce,
-                    .type = DataType::kInt32,
-                    .algorithm = Algorithm::kBoard},
-                   {.input = reinterpret_cast<const std::byte*>(input.data()),
-                    .output = reinterpret_cast<std::byte*>((in_place ? input : output).data())},
-                   1.0, in_place);
-        if (!Finish(path)) return;
-        for (const std::int32_t value : in_place ? input : output)
-          all_right &= value == kRanks * s + kRanks * (kRanks - 1) / 2;
-      }
-      right[static_cast<std::size_t>(r)] = all_right && path.pulls() == kOperations;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  OnThreads(kRanks, [&](Rank r) {
+    HostMover mover;
+    BoardPath path(r, kRanks, memory, mover);
+    std::vector<std::int32_t> input(count), output(count);
+    bool all_right = true;
+    for (std::uint64_t sequence = 1; sequence <= kOperations; ++sequence) {
+      const auto s = static_cast<std::int32_t>(sequence);
+      const bool in_place = (sequence + static_cast<std::uint64_t>(r)) % 3 == 0;  // some ranks, not others
+      std::fill(input.begin(), input.end(), r + s);
+      path.Start({.sequence = sequence,
+                  .count = count,
+                  .collective = Collective::kAllReduce,
+                  .type = DataType::kInt32,
+                  .algorithm = Algorithm::kBoard},
+                 {.input = reinterpret_cast<const std::byte*>(input.data()),
+                  .output = reinterpret_cast<std::byte*>((in_place ? input : output).data())},
+                 1.0, in_place);
+      if (!Finish(path)) return;
+      for (const std::int32_t value : in_place ? input : output)
+        all_right &= value == kRanks * s + kRanks * (kRanks - 1) / 2;
+    }
+    right[static_cast<std::size_t>(r)] = all_right && path.pulls() == kOperations;
+  });
   for (const bool one : right) CHECK(one);
 }
 

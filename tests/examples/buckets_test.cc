@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "tests/communicator/ranks.h"
+#include "tests/support/ranks.h"
 
 namespace sgd {
 namespace buckets_test {

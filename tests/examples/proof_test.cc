@@ -6,12 +6,11 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <optional>
 #include <vector>
 
 #include "base/half.h"
 #include "examples/data_parallel_sgd/trainer.h"
-#include "tests/communicator/ranks.h"
+#include "tests/support/ranks.h"
 
 namespace sgd {
 namespace proof_test {

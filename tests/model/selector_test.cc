@@ -4,8 +4,9 @@
 #include <doctest/doctest.h>
 
 #include <memory>
-#include <thread>
 #include <vector>
+
+#include "tests/support/threads.h"
 
 namespace rondo {
 namespace selector_test {
@@ -165,14 +166,12 @@ TEST_CASE("ranks, each with a selector of its own, choose alike for every kind o
 TEST_CASE("threads that choose at once choose alike") {
   const Selector selector(Unmeasured(), Place::OneHost(8, 2));
   std::vector<std::vector<Algorithm>> chosen(4);
-  std::vector<std::thread> threads;
-  for (auto& mine : chosen)
-    threads.emplace_back([&selector, &mine] {
-      for (const AlgorithmEntry& entry : AllAlgorithms())
-        for (std::uint64_t bytes = 1; bytes < 1 << 24; bytes *= 16)
-          mine.push_back(selector.Choose(std::nullopt, {.collective = entry.collective, .bytes = bytes})->algorithm);
-    });
-  for (std::thread& thread : threads) thread.join();
+  OnThreads(chosen.size(), [&](std::size_t thread) {
+    for (const AlgorithmEntry& entry : AllAlgorithms())
+      for (std::uint64_t bytes = 1; bytes < 1 << 24; bytes *= 16)
+        chosen[thread].push_back(
+            selector.Choose(std::nullopt, {.collective = entry.collective, .bytes = bytes})->algorithm);
+  });
   for (const auto& other : chosen) CHECK(other == chosen.front());
 }
 

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "collectives/communicator.h"
-#include "tests/communicator/ranks.h"
 #include "tests/recorder/json.h"
-#include "tests/transport_shm/ranks.h"
+#include "tests/support/ranks.h"
+#include "tests/support/shm_ranks.h"
 #include "transport/fault/faulty_transport.h"
 
 namespace rondo {

@@ -20,6 +20,7 @@
 #include "base/random.h"
 #include "tests/rendezvous/stores.h"
 #include "tests/support/fault_row.h"
+#include "tests/support/threads.h"
 
 namespace rondo {
 namespace file_store_test {
@@ -174,21 +175,17 @@ TEST_CASE("Of many that open an old file at once, one begins anew and nobody los
     const std::string path = directory.File("store");
     { REQUIRE(Open(path)->Set("old", "", Soon())); }
     std::atomic<int> opened{0};
-    std::vector<std::thread> threads;
-    for (int i = 0; i < 6; ++i) {
-      threads.emplace_back([&] {
-        const auto store = TryOpen(path, "new");
-        REQUIRE_MESSAGE(store.has_value(), store.error().ToString());
-        CHECK((*store)->Add("arrived", 1, Soon()));
-        ++opened;
-        while (opened < 6) std::this_thread::yield();  // nobody leaves before all have come
-        CHECK(*(*store)->Get("arrived", Soon()) == "6");
-        CHECK(*(*store)->Get("old", Soon()) == std::nullopt);
-        ++opened;
-        while (opened < 12) std::this_thread::yield();
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    OnThreads(6, [&](int) {
+      const auto store = TryOpen(path, "new");
+      REQUIRE_MESSAGE(store.has_value(), store.error().ToString());
+      CHECK((*store)->Add("arrived", 1, Soon()));
+      ++opened;
+      while (opened < 6) std::this_thread::yield();  // nobody leaves before all have come
+      CHECK(*(*store)->Get("arrived", Soon()) == "6");
+      CHECK(*(*store)->Get("old", Soon()) == std::nullopt);
+      ++opened;
+      while (opened < 12) std::this_thread::yield();
+    });
   }
 }
 

@@ -11,6 +11,7 @@
 #include "rendezvous/membership.h"
 #include "rendezvous/tcp_store_server.h"
 #include "tests/rendezvous/stores.h"
+#include "tests/support/threads.h"
 
 namespace rondo {
 namespace init_method_test {
@@ -221,18 +222,15 @@ InitMethod Loopback(std::uint16_t port) { return *Parse("tcp://127.0.0.1:" + std
 TEST_CASE("Rank 0 serves, the others connect, whoever comes first; rank 0 leaves last") {
   const HeldPort held;
   const InitMethod method = Loopback(held.port());
-  std::vector<std::thread> others;
-  for (Rank rank = 1; rank < 4; ++rank) {
-    others.emplace_back([&, rank] {
-      auto opened = OpenStore(method, Options(rank));
-      REQUIRE_MESSAGE(opened.has_value(), opened.error().ToString());
-      CHECK(!opened->serves());
-      CHECK(opened->store().WaitFor("from 0", Soon()));
-      CHECK(opened->store().Add("seen", 1, Soon()));
-      CHECK(opened->store().WaitFor("go", Soon()));
-      CHECK(opened->Leave(Soon()));
-    });
-  }
+  Threads others(3, [&](int other) {
+    auto opened = OpenStore(method, Options(1 + other));
+    REQUIRE_MESSAGE(opened.has_value(), opened.error().ToString());
+    CHECK(!opened->serves());
+    CHECK(opened->store().WaitFor("from 0", Soon()));
+    CHECK(opened->store().Add("seen", 1, Soon()));
+    CHECK(opened->store().WaitFor("go", Soon()));
+    CHECK(opened->Leave(Soon()));
+  });
   auto zero = OpenStore(method, Options(0));
   REQUIRE_MESSAGE(zero.has_value(), zero.error().ToString());
   CHECK(zero->serves());
@@ -241,7 +239,7 @@ TEST_CASE("Rank 0 serves, the others connect, whoever comes first; rank 0 leaves
   REQUIRE(zero->store().Set("go", "", Soon()));
   CHECK(zero->Leave(Soon()));
   CHECK(zero->Leave(Soon()));
-  for (std::thread& other : others) other.join();
+  others.Join();
 }
 
 TEST_CASE("Rank 0 does not wait for the others for ever") {
@@ -317,26 +315,22 @@ TEST_CASE("Without ranks one of those that come serves, and all of them meet") {
   const InitMethod method = Loopback(held.port());
   constexpr int kWorld = 5;
   std::atomic<int> serving{0};
-  std::vector<std::thread> threads;
-  for (int i = 0; i < kWorld; ++i) {
-    threads.emplace_back([&, i] {
-      auto opened = OpenStore(method, Options(std::nullopt));
-      REQUIRE_MESSAGE(opened.has_value(), opened.error().ToString());
-      if (opened->serves()) ++serving;
-      const SteadyClock clock;
-      JoinOptions join;
-      join.world_size = kWorld;
-      join.job = "job";
-      join.deadline = Soon();
-      join.self.host = "a";
-      join.self.pid = static_cast<std::uint64_t>(i);
-      join.self.instance = std::to_string(i);
-      const auto membership = Join(opened->store(), clock, join);
-      REQUIRE_MESSAGE(membership.has_value(), membership.error().ToString());
-      CHECK(opened->Leave(Soon()));
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  OnThreads(kWorld, [&](int i) {
+    auto opened = OpenStore(method, Options(std::nullopt));
+    REQUIRE_MESSAGE(opened.has_value(), opened.error().ToString());
+    if (opened->serves()) ++serving;
+    const SteadyClock clock;
+    JoinOptions join;
+    join.world_size = kWorld;
+    join.job = "job";
+    join.deadline = Soon();
+    join.self.host = "a";
+    join.self.pid = static_cast<std::uint64_t>(i);
+    join.self.instance = std::to_string(i);
+    const auto membership = Join(opened->store(), clock, join);
+    REQUIRE_MESSAGE(membership.has_value(), membership.error().ToString());
+    CHECK(opened->Leave(Soon()));
+  });
   CHECK(serving == 1);
 }
 

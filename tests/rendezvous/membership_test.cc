@@ -13,6 +13,7 @@
 
 #include "tests/rendezvous/stores.h"
 #include "tests/support/fault_row.h"
+#include "tests/support/threads.h"
 
 namespace rondo {
 namespace membership_test {
@@ -62,16 +63,12 @@ JoinOptions OptionsOf(const Process& process) {
 // it: a file store whose users have all failed and gone begins anew for who comes after them.
 std::vector<Result<Membership>> Meet(StoreWorld& world, const std::vector<Process>& processes) {
   std::vector<Result<Membership>> results(processes.size(), Fail(ErrorCode::kInternal, "did not run"));
-  std::vector<std::thread> threads;
   std::barrier<> opened(static_cast<std::ptrdiff_t>(processes.size()));
-  for (std::size_t i = 0; i < processes.size(); ++i) {
-    threads.emplace_back([&, i] {
-      const auto store = world.Open();
-      opened.arrive_and_wait();
-      results[i] = Join(*store, kClock, OptionsOf(processes[i]));
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  OnThreads(processes.size(), [&](std::size_t i) {
+    const auto store = world.Open();
+    opened.arrive_and_wait();
+    results[i] = Join(*store, kClock, OptionsOf(processes[i]));
+  });
   return results;
 }
 
@@ -292,19 +289,15 @@ TEST_CASE("Who waited alone is told what that may mean; who was not alone is not
     CHECK_SAYS(result.error(), ". perhaps it is no rank");
   });
   MemoryWorld world;
-  std::vector<std::thread> threads;
   std::array<std::string, 2> texts;
-  for (const int rank : {0, 1}) {
-    threads.emplace_back([&, rank] {
-      JoinOptions options = OptionsOf(Number(rank, 3));
-      options.deadline = InMs(500);
-      options.if_alone = "perhaps it is no rank";
-      const auto store = world.Open();
-      const auto result = Join(*store, kClock, options);
-      if (!result) texts[static_cast<std::size_t>(rank)] = result.error().ToString();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  OnThreads(2, [&](int rank) {
+    JoinOptions options = OptionsOf(Number(rank, 3));
+    options.deadline = InMs(500);
+    options.if_alone = "perhaps it is no rank";
+    const auto store = world.Open();
+    const auto result = Join(*store, kClock, options);
+    if (!result) texts[static_cast<std::size_t>(rank)] = result.error().ToString();
+  });
   for (const std::string& text : texts) {
     CHECK(text.find("absent: 2") != std::string::npos);
     CHECK(text.find("perhaps") == std::string::npos);
@@ -314,20 +307,17 @@ TEST_CASE("Who waited alone is told what that may mean; who was not alone is not
 TEST_CASE("A process that cannot take part ends the meeting for all others, by its name and for its reason") {
   ForEachStore([](StoreWorld& world) {
     const Error why(ErrorCode::kResource, "no descriptor is left");
-    std::vector<std::thread> threads;
     std::vector<Result<Membership>> results(2, Fail(ErrorCode::kInternal, "did not run"));
     std::barrier<> opened(3);
-    for (const int rank : {0, 2}) {
-      threads.emplace_back([&, rank] {
-        const auto store = world.Open();
-        opened.arrive_and_wait();
-        results[static_cast<std::size_t>(rank / 2)] = Join(*store, kClock, OptionsOf(Number(rank, 3)));
-      });
-    }
+    Threads threads(results.size(), [&](std::size_t i) {  // ranks 0 and 2
+      const auto store = world.Open();
+      opened.arrive_and_wait();
+      results[i] = Join(*store, kClock, OptionsOf(Number(static_cast<int>(2 * i), 3)));
+    });
     const auto store = world.Open();
     opened.arrive_and_wait();
     const Error own = EndMeeting(*store, kClock, OptionsOf(Number(1, 3)), why);
-    for (std::thread& thread : threads) thread.join();
+    threads.Join();
     CHECK(own.code() == ErrorCode::kResource);
     for (const auto& result : results) {
       REQUIRE_FALSE(result);
@@ -387,22 +377,18 @@ TEST_CASE("Impossible arguments are refused before anything is written") {
 TEST_CASE("A table of members too large for one value comes in parts") {
   MemoryStore store;
   constexpr int kWorld = 140;
-  std::vector<std::thread> threads;
   std::atomic<int> complete{0};
-  for (int rank = 0; rank < kWorld; ++rank) {
-    threads.emplace_back([&, rank] {
-      JoinOptions options = OptionsOf(Number(rank, kWorld));
-      options.self.address = std::string(4096, static_cast<char>('a' + rank % 26));
-      const auto result = Join(store, kClock, options);
-      REQUIRE_MESSAGE(result.has_value(), result.error().ToString());
-      for (Rank other = 0; other < kWorld; other += 23) {
-        REQUIRE(result->members[static_cast<std::size_t>(other)].address ==
-                std::string(4096, static_cast<char>('a' + other % 26)));
-      }
-      ++complete;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  OnThreads(kWorld, [&](int rank) {
+    JoinOptions options = OptionsOf(Number(rank, kWorld));
+    options.self.address = std::string(4096, static_cast<char>('a' + rank % 26));
+    const auto result = Join(store, kClock, options);
+    REQUIRE_MESSAGE(result.has_value(), result.error().ToString());
+    for (Rank other = 0; other < kWorld; other += 23) {
+      REQUIRE(result->members[static_cast<std::size_t>(other)].address ==
+              std::string(4096, static_cast<char>('a' + other % 26)));
+    }
+    ++complete;
+  });
   CHECK(complete == kWorld);
   CHECK(store.Get("rondo/job/0/table/1", Soon())->has_value());
 }
@@ -411,17 +397,13 @@ TEST_CASE("512 ranks meet over one TCP store within seconds") {
   const auto server = StartServer();
   constexpr int kWorld = 512;
   std::atomic<int> complete{0};
-  std::vector<std::thread> threads;
   const TimePoint before = kClock.Now();
-  for (int rank = 0; rank < kWorld; ++rank) {
-    threads.emplace_back([&, rank] {
-      const auto store = ClientOf(*server);
-      const auto result = Join(*store, kClock, OptionsOf(Number(rank, kWorld)));
-      REQUIRE_MESSAGE(result.has_value(), result.error().ToString());
-      if (result->members.size() == kWorld && result->members[7].host == "host7") ++complete;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  OnThreads(kWorld, [&](int rank) {
+    const auto store = ClientOf(*server);
+    const auto result = Join(*store, kClock, OptionsOf(Number(rank, kWorld)));
+    REQUIRE_MESSAGE(result.has_value(), result.error().ToString());
+    if (result->members.size() == kWorld && result->members[7].host == "host7") ++complete;
+  });
   const Duration took = kClock.Now() - before;
   CHECK(complete == kWorld);
   CHECK(took < std::chrono::seconds(20));
@@ -434,20 +416,17 @@ TEST_CASE("When the store dies during the meeting, everybody hears of the store,
   const auto first = ClientOf(*server);
   const auto second = ClientOf(*server);
   const std::string address = server->address();
-  std::vector<std::thread> threads;
-  for (int rank = 1; rank < 3; ++rank) {
-    threads.emplace_back([&, rank] {
-      const auto result = Join(rank == 1 ? *first : *second, kClock, OptionsOf(Number(rank, 3)));
-      REQUIRE(!result);
-      CHECK(result.error().code() == ErrorCode::kStoreLost);
-      CHECK_SAYS(result.error(), address);
-    });
-  }
+  Threads threads(2, [&](int thread) {
+    const auto result = Join(thread == 0 ? *first : *second, kClock, OptionsOf(Number(1 + thread, 3)));
+    REQUIRE(!result);
+    CHECK(result.error().code() == ErrorCode::kStoreLost);
+    CHECK_SAYS(result.error(), address);
+  });
   const auto watching = ClientOf(*server);
   REQUIRE(watching->WaitFor("rondo/job/0/member/1", Soon()));
   REQUIRE(watching->WaitFor("rondo/job/0/member/2", Soon()));
   server.reset();
-  for (std::thread& thread : threads) thread.join();
+  threads.Join();
 }
 
 TEST_CASE("A count of arrivals that no meeting has is an error, never a rank") {

@@ -17,6 +17,7 @@
 
 #include "rendezvous/regroup.h"
 #include "tests/rendezvous/stores.h"
+#include "tests/support/threads.h"
 
 namespace rondo {
 namespace roster_test {
@@ -64,10 +65,8 @@ std::vector<Result<Roster>> Agree(StoreWorld& world, const Roster& previous, con
   std::vector<Result<Roster>> results(all.size(), Fail(ErrorCode::kInternal, "did not run"));
   std::vector<std::shared_ptr<Store>> stores;
   for (std::size_t i = 0; i < all.size(); ++i) stores.push_back(world.Open());
-  std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < all.size(); ++i)
-    threads.emplace_back([&, i] { results[i] = AgreeOnRoster(*stores[i], kClock, OptionsOf(previous, all[i])); });
-  for (std::thread& thread : threads) thread.join();
+  OnThreads(all.size(),
+            [&](std::size_t i) { results[i] = AgreeOnRoster(*stores[i], kClock, OptionsOf(previous, all[i])); });
   return results;
 }
 
@@ -373,20 +372,17 @@ RegroupOptions Regrouping(Rank rank, std::vector<Rank> lost, Duration settle = 2
 
 TEST_CASE("Those of the roster meet in its generation, with addresses that are new in it") {
   ForEachStore([](StoreWorld& world) {
-    std::vector<std::thread> threads;
     std::vector<std::shared_ptr<Store>> stores{world.Open(), world.Open()};
-    for (const Rank rank : {0, 2})
-      threads.emplace_back([&, rank] {
-        RosterPlace standing{.roster = RunningRoster(3), .rank = rank};
-        const auto met = Regroup(*stores[static_cast<std::size_t>(rank / 2)], kClock, Regrouping(rank, {1}), standing);
-        REQUIRE_MESSAGE(met.has_value(), met.error().ToString());
-        CHECK(met->generation == 8);
-        CHECK(met->rank == rank / 2);
-        REQUIRE(met->members.size() == 2);
-        CHECK(met->members[1].address == "of rank 2 in generation 8");
-        CHECK(standing.rank == rank / 2);
-      });
-    for (std::thread& thread : threads) thread.join();
+    OnThreads(2, [&](Rank rank) {  // of the new generation
+      RosterPlace standing{.roster = RunningRoster(3), .rank = 2 * rank};
+      const auto met = Regroup(*stores[static_cast<std::size_t>(rank)], kClock, Regrouping(2 * rank, {1}), standing);
+      REQUIRE_MESSAGE(met.has_value(), met.error().ToString());
+      CHECK(met->generation == 8);
+      CHECK(met->rank == rank);
+      REQUIRE(met->members.size() == 2);
+      CHECK(met->members[1].address == "of rank 2 in generation 8");
+      CHECK(standing.rank == rank);
+    });
   });
 }
 
@@ -394,27 +390,25 @@ TEST_CASE("A rank that dies between the roster and its meeting costs a generatio
   MemoryStore store;
   // Rank 1 claims and is in the roster of generation 8, but never comes to the meeting.
   std::thread dies([&] { CHECK(AgreeOnRoster(store, kClock, OptionsOf(RunningRoster(3), {.rank = 1}))); });
-  std::vector<std::thread> threads;
-  for (const Rank rank : {0, 2})
-    threads.emplace_back([&, rank] {
-      RosterPlace standing{.roster = RunningRoster(3), .rank = rank};
-      // Its death is noticed only when it was in the roster already.
-      RegroupOptions options = Regrouping(rank, {});
-      options.lost = [&] {
-        const auto stands = store.Get("rebuild/7/job/8/roster", Soon());
-        return stands && *stands ? std::vector<Rank>{1} : std::vector<Rank>{};
-      };
-      const auto met = Regroup(store, kClock, options, standing);
-      REQUIRE_MESSAGE(met.has_value(), met.error().ToString());
-      CHECK(met->generation == 9);
-      CHECK(met->members.size() == 2);
-      CHECK(OldRanks(standing.roster) == std::vector<Rank>{0, 2});
-      CHECK(standing.roster.last_run == 7);
-      REQUIRE(standing.roster.departed.size() == 1);
-      CHECK(standing.roster.departed[0].who.old_rank == 1);
-    });
+  OnThreads(2, [&](int thread) {
+    const Rank rank = 2 * thread;
+    RosterPlace standing{.roster = RunningRoster(3), .rank = rank};
+    // Its death is noticed only when it was in the roster already.
+    RegroupOptions options = Regrouping(rank, {});
+    options.lost = [&] {
+      const auto stands = store.Get("rebuild/7/job/8/roster", Soon());
+      return stands && *stands ? std::vector<Rank>{1} : std::vector<Rank>{};
+    };
+    const auto met = Regroup(store, kClock, options, standing);
+    REQUIRE_MESSAGE(met.has_value(), met.error().ToString());
+    CHECK(met->generation == 9);
+    CHECK(met->members.size() == 2);
+    CHECK(OldRanks(standing.roster) == std::vector<Rank>{0, 2});
+    CHECK(standing.roster.last_run == 7);
+    REQUIRE(standing.roster.departed.size() == 1);
+    CHECK(standing.roster.departed[0].who.old_rank == 1);
+  });
   dies.join();
-  for (std::thread& thread : threads) thread.join();
 }
 
 TEST_CASE("A regrouping that has lost too many ends at its deadline, and a later one goes on from where it ended") {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/rendezvous/stores.h"
+#include "tests/support/threads.h"
 
 namespace rondo {
 namespace store_conformance_test {
@@ -274,19 +275,15 @@ TEST_CASE("Counters and compare-and-sets of many threads and handles lose nothin
     constexpr int kRounds = 40;
     const auto shared = world.Open();
     std::atomic<int> won{0};
-    std::vector<std::thread> threads;
-    for (int thread = 0; thread < kThreads; ++thread) {
-      threads.emplace_back([&, thread] {
-        const auto own = thread % 2 == 0 ? shared : world.Open();
-        for (int round = 0; round < kRounds; ++round) {
-          REQUIRE(own->Add("counter", 1, Soon()));
-          const auto first = own->CompareSet("round/" + std::to_string(round), std::nullopt, "mine", Soon());
-          REQUIRE(first);
-          if (first->swapped) ++won;
-        }
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    OnThreads(kThreads, [&](int thread) {
+      const auto own = thread % 2 == 0 ? shared : world.Open();
+      for (int round = 0; round < kRounds; ++round) {
+        REQUIRE(own->Add("counter", 1, Soon()));
+        const auto first = own->CompareSet("round/" + std::to_string(round), std::nullopt, "mine", Soon());
+        REQUIRE(first);
+        if (first->swapped) ++won;
+      }
+    });
     CHECK(Get(*shared, "counter") == std::to_string(kThreads * kRounds));
     CHECK(won == kRounds);
   });

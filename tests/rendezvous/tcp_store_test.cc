@@ -16,6 +16,7 @@
 #include "rendezvous/tcp_store_protocol.h"
 #include "tests/rendezvous/stores.h"
 #include "tests/support/fault_row.h"
+#include "tests/support/threads.h"
 
 namespace rondo {
 namespace tcp_store_test {
@@ -494,20 +495,17 @@ TEST_CASE("When the server goes, blocked waiters and later calls hear of it at o
   auto server = StartServer();
   const std::string address = server->address();
   const auto client = ClientOf(*server);
-  std::vector<std::thread> waiters;
-  for (int i = 0; i < 3; ++i) {
-    waiters.emplace_back([&, i] {
-      CHECK(client->Add("waiting", 1, Soon()));
-      const auto value = client->WaitFor("never" + std::to_string(i), Soon());
-      REQUIRE(!value);
-      CHECK(value.error().code() == ErrorCode::kStoreLost);
-      CHECK(Has(value.error().message(), address));
-    });
-  }
+  Threads waiters(3, [&](int i) {
+    CHECK(client->Add("waiting", 1, Soon()));
+    const auto value = client->WaitFor("never" + std::to_string(i), Soon());
+    REQUIRE(!value);
+    CHECK(value.error().code() == ErrorCode::kStoreLost);
+    CHECK(Has(value.error().message(), address));
+  });
   while (*client->Get("waiting", Soon()) != "3") std::this_thread::yield();
   const TimePoint before = SteadyClock().Now();
   server.reset();
-  for (std::thread& waiter : waiters) waiter.join();
+  waiters.Join();
   CHECK(SteadyClock().Now() - before < std::chrono::seconds(5));
   CHECK(client->Set("key", "", Soon()).error().code() == ErrorCode::kStoreLost);
   CHECK(client->Get("key", Soon()).error().code() == ErrorCode::kStoreLost);

@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "rendezvous/tcp_store_protocol.h"
 #include "tests/rendezvous/stores.h"
+#include "tests/support/threads.h"
 
 namespace rondo {
 namespace tcp_store_tls_test {
@@ -120,19 +120,15 @@ TEST_CASE("tcp store with TLS: large values, and many at once, arrive whole") {
   const std::string large(kMaxValueBytes, 'v');
   const auto client = ClientOf(*server, tls);
   REQUIRE(client->Set("large", large, Soon()));
-  std::vector<std::thread> threads;
   std::atomic<int> right{0};
-  for (int i = 0; i < 8; ++i) {
-    threads.emplace_back([&, i] {
-      const auto mine =
-          i % 2 == 0 ? client : std::shared_ptr<TcpStoreClient>(*ConnectTo(*server, "", Soon(), nullptr, tls));
-      for (int j = 0; j < 4; ++j) {
-        const auto got = mine->Get("large", Soon());
-        right += got && *got == large;
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  OnThreads(8, [&](int i) {
+    const auto mine =
+        i % 2 == 0 ? client : std::shared_ptr<TcpStoreClient>(*ConnectTo(*server, "", Soon(), nullptr, tls));
+    for (int j = 0; j < 4; ++j) {
+      const auto got = mine->Get("large", Soon());
+      right += got && *got == large;
+    }
+  });
   CHECK(right == 32);
 }
 

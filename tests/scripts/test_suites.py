@@ -240,7 +240,7 @@ class Tags(unittest.TestCase):
             files |= {file for name in names for end in (".cc", ".h") if (file := build.parent / (name + end)).exists()}
         self.assertGreater(len(files), 50)
         for file in sorted(files):
-            makes = re.findall(r"std::j?thread\b|std::async|pthread_create", file.read_text())
+            makes = re.findall(r"std::j?thread\b|std::async|pthread_create|\b(?:OnThreads|OnRanks|ConnectEach)\(|\bThreads \w+\(", file.read_text())
             self.assertEqual(makes, [], file)
 
 

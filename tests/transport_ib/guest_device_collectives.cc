@@ -12,12 +12,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "tests/communicator/own_device.h"
 #include "tests/communicator/plain.h"
 #include "tests/support/passing_transport.h"
+#include "tests/support/threads.h"
 #include "transport/device_memory.h"
 #include "transport/ib/ib.h"
 #include "transport/tcp/tcp.h"
@@ -68,25 +68,22 @@ void OnBoth(Body body) {
     peers.push_back({.host = "host of " + port, .host_id = port, .pid = 1, .address = transports.back()->Address()});
   }
   std::barrier<> end(2);
-  std::vector<std::thread> threads;
-  for (Rank rank = 0; rank < 2; ++rank)
-    threads.emplace_back([&, rank] {
-      OwnDevice own(rank);
-      CommunicatorOptions options;
-      options.rank = rank;
-      options.peers = peers;
-      options.transport = transports[static_cast<std::size_t>(rank)];
-      options.timeout = std::chrono::seconds(60);
-      options.device = own.device;
-      options.device_window_bytes = kWindowBytes;
-      auto communicator = Communicator::Create(std::move(options));
-      REQUIRE(communicator);
-      body(**communicator, own, *transports[static_cast<std::size_t>(rank)]);
-      CHECK(own.device->GuardsIntact());
-      CHECK((*communicator)->Close());
-      end.arrive_and_wait();
-    });
-  for (std::thread& thread : threads) thread.join();
+  OnThreads(2, [&](int rank) {
+    OwnDevice own(rank);
+    CommunicatorOptions options;
+    options.rank = rank;
+    options.peers = peers;
+    options.transport = transports[static_cast<std::size_t>(rank)];
+    options.timeout = std::chrono::seconds(60);
+    options.device = own.device;
+    options.device_window_bytes = kWindowBytes;
+    auto communicator = Communicator::Create(std::move(options));
+    REQUIRE(communicator);
+    body(**communicator, own, *transports[static_cast<std::size_t>(rank)]);
+    CHECK(own.device->GuardsIntact());
+    CHECK((*communicator)->Close());
+    end.arrive_and_wait();
+  });
 }
 
 plain::Case CaseOf(Collective collective) {

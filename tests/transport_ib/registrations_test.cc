@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <thread>
 #include <tuple>
 #include <vector>
 
 #include "base/random.h"
+#include "tests/support/threads.h"
 
 namespace rondo::ib {
 namespace registrations_test {
@@ -125,12 +125,10 @@ TEST_CASE("views on other threads find what stays, whatever comes and goes") {
   all->Add(stays);
   std::atomic<bool> stop{false};
   std::atomic<int> missed{0};
-  std::vector<std::thread> views;
-  for (int i = 0; i < 2; ++i)
-    views.emplace_back([&] {
-      RegistrationsView view(all);
-      while (!stop) missed += view.Find(At(450, 500)) != &stays;
-    });
+  Threads views(2, [&](int) {
+    RegistrationsView view(all);
+    while (!stop) missed += view.Find(At(450, 500)) != &stays;
+  });
   for (int i = 0; i < 2000; ++i) {
     const Region one{.memory = At(0, 100), .keys = {}}, other{.memory = At(700, 800), .keys = {}};
     all->Add(one);
@@ -139,7 +137,7 @@ TEST_CASE("views on other threads find what stays, whatever comes and goes") {
     all->Remove(other);
   }
   stop = true;
-  for (std::thread& view : views) view.join();
+  views.Join();
   CHECK(missed == 0);
 }
 

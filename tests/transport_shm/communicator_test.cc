@@ -20,7 +20,7 @@
 #include "collectives/waiter.h"
 #include "tests/communicator/extreme_averages.h"
 #include "tests/support/plain_device.h"
-#include "tests/transport_shm/ranks.h"
+#include "tests/support/shm_ranks.h"
 #include "transport/shm/process_memory.h"
 
 namespace rondo::test {

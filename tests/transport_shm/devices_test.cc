@@ -12,7 +12,7 @@
 
 #include "base/half.h"
 #include "tests/communicator/own_device.h"
-#include "tests/transport_shm/ranks.h"
+#include "tests/support/shm_ranks.h"
 
 namespace rondo::test {
 namespace devices_test {

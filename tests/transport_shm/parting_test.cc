@@ -15,7 +15,7 @@
 
 #include "collectives/communicator.h"
 #include "tests/support/passing_transport.h"
-#include "tests/transport_shm/ranks.h"
+#include "tests/support/shm_ranks.h"
 
 namespace rondo::test {
 namespace parting_test {

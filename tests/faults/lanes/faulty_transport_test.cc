@@ -10,13 +10,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "collectives/communicator.h"
-#include "tests/communicator/ranks.h"
 #include "tests/support/fault_row.h"
+#include "tests/support/ranks.h"
 #include "transport/fault/fault_plan.h"
 #include "transport/inproc/inproc.h"
 

@@ -11,12 +11,13 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "tests/support/ranks.h"
 #include "tests/support/status_text.h"
+#include "tests/support/threads.h"
 #include "transport/fault/proxied_transport.h"
 #include "transport/fault/proxy.h"
 #include "transport/fault/tcp_streams.h"
@@ -69,32 +70,20 @@ class ProxiedJob {
   // Runs `body` on a thread per rank and gives what each returned. No body begins before all communicators are there,
   // and no communicator ends before all bodies have: as in a job whose ranks come and go together.
   std::vector<Status> Run(const std::function<Status(Communicator&)>& body) {
-    std::vector<Status> statuses(static_cast<std::size_t>(options_.ranks));
-    std::vector<std::thread> threads;
-    std::barrier<> all(options_.ranks);
     const SteadyClock clock;
     const TimePoint begun = clock.Now();
-    const std::uint64_t id = ++runs_;  // what an earlier run left on the wire belongs to another communicator
-    for (Rank r = 0; r < options_.ranks; ++r) {
-      threads.emplace_back([&, r] {
-        CommunicatorOptions communicator_options;
-        communicator_options.rank = r;
-        communicator_options.id = id;
-        communicator_options.peers = peers_;
-        communicator_options.transport = transports_[static_cast<std::size_t>(r)];
-        communicator_options.timeout = options_.timeout;
-        if (options_.adjust) options_.adjust(r, communicator_options);
-        auto communicator = Communicator::Create(std::move(communicator_options));
-        all.arrive_and_wait();
-        if (communicator) {
-          statuses[static_cast<std::size_t>(r)] = body(**communicator);
-        } else {
-          statuses[static_cast<std::size_t>(r)] = tl::unexpected(communicator.error());
-        }
-        all.arrive_and_wait();
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    RankJob job{.transports = transports_, .peers = peers_, .timeout = options_.timeout};
+    job.id = ++runs_;  // what an earlier run left on the wire belongs to another communicator
+    if (options_.adjust) job.adjust = [this](CommunicatorOptions& options) { options_.adjust(options.rank, options); };
+    std::vector<Status> statuses(transports_.size());
+    std::barrier<> all(options_.ranks);
+    OnThreads(options_.ranks, [&](Rank rank) {
+      const auto communicator = MakeRank(job, rank);
+      all.arrive_and_wait();
+      statuses[static_cast<std::size_t>(rank)] =
+          communicator ? body(**communicator) : Status(tl::unexpected(communicator.error()));
+      all.arrive_and_wait();
+    });
     took_ = clock.Now() - begun;
     return statuses;
   }

@@ -16,6 +16,7 @@
 #include "rendezvous/tcp_store_server.h"
 #include "tests/faults/sockets/proxied_ranks.h"
 #include "tests/support/fault_row.h"
+#include "tests/support/threads.h"
 
 namespace rondo::fault {
 namespace store_faults_test {
@@ -63,15 +64,11 @@ struct Scene {
   std::vector<Status> Run(Duration timeout, const std::function<Status(Communicator&)>& body,
                           Logger* logger = nullptr) {
     std::vector<Status> statuses(static_cast<std::size_t>(ranks));
-    std::vector<std::thread> threads;
-    for (Rank r = 0; r < ranks; ++r) {
-      threads.emplace_back([&, r] {
-        const auto communicator = Meet(r, timeout, logger);
-        Status& status = statuses[static_cast<std::size_t>(r)];
-        status = communicator ? body(**communicator) : Status(tl::unexpected(communicator.error()));
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    OnThreads(ranks, [&](Rank r) {
+      const auto communicator = Meet(r, timeout, logger);
+      Status& status = statuses[static_cast<std::size_t>(r)];
+      status = communicator ? body(**communicator) : Status(tl::unexpected(communicator.error()));
+    });
     return statuses;
   }
 

@@ -1,0 +1,35 @@
+// Threads that a test starts by number.
+#pragma once
+
+#include <thread>
+#include <vector>
+
+namespace rondo {
+
+// Threads 0 to count - 1, each of which runs a copy of `body` with its number. The destructor waits for them.
+class Threads {
+ public:
+  template <class Number, class Body>
+  Threads(Number count, const Body& body) {
+    for (Number number = 0; number < count; ++number) threads_.emplace_back(body, number);
+  }
+  ~Threads() { Join(); }
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+
+  void Join() {
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+
+ private:
+  std::vector<std::thread> threads_;
+};
+
+// Runs `body` on that many threads at once and returns when all have ended.
+template <class Number, class Body>
+void OnThreads(Number count, const Body& body) {
+  Threads(count, body).Join();
+}
+
+}  // namespace rondo
