@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "collectives/integrity/frame_check.h"
+#include "collectives/framing/frame_check.h"
 
 namespace rondo::simulation {
 namespace {
 
-constexpr std::size_t kPayloadBytesAt = 24;  // in a header, also of messages
+using frame_prefix::kPayloadBytesAt;
 
 }  // namespace
 

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "collectives/engine/peek_header.h"
 #include "collectives/engine/slices.h"
 #include "transport/lane_index.h"
 
@@ -23,7 +22,8 @@ constexpr std::uint64_t kLocalPieceBytes = 256 * 1024;
 Engine::Engine(const EngineOptions& options, Endpoint& endpoint, Mover& mover)
     : options_(options),
       frame_bytes_(options.checksums ? std::min(options.frame_bytes, kMostCheckedPayload) : options.frame_bytes),
-      frame_stride_(FrameBytesOf(frame_bytes_)),
+      frame_stride_(kFrameHeaderBytes + frame_bytes_ +
+                    (options.checksums ? CheckedTailOf(frame_bytes_) : PaddingOf(frame_bytes_))),
       endpoint_(endpoint),
       mover_(mover),
       uses_(static_cast<std::size_t>(options.world_size)) {
@@ -34,10 +34,9 @@ Engine::Engine(const EngineOptions& options, Endpoint& endpoint, Mover& mover)
 Result<Engine::LaneUse*> Engine::UseOf(Rank peer) {
   std::unique_ptr<LaneUse>& use = uses_[static_cast<std::size_t>(peer)];
   if (use == nullptr) {
-    RONDO_ASSIGN(Lane * lane, endpoint_.Open(peer, LaneOfRail(options_.rail)));
-    use = std::make_unique<LaneUse>();
-    use->lane = lane;
-    if (options_.checksums) use->checks = std::make_unique<Checks>(LaneUse::kHeaders);
+    const std::uint32_t lane_index = LaneOfRail(options_.rail);
+    RONDO_ASSIGN(Lane * lane, endpoint_.Open(peer, lane_index));
+    use = std::make_unique<LaneUse>(*lane, lane_index, options_.checksums);
     // Whoever meets a peer for the first time greets it: a peer that has failed already answers with the reason.
     endpoint_.SendControl(peer, {ControlKind::kHeartbeat, {}});
   }
@@ -182,7 +181,7 @@ std::uint64_t Engine::Released(std::uint32_t index) const {
   const StepState& state = steps_[index];
   if (step.kind != StepKind::kSend) return state.done;
   if (state.done == 0) return 0;
-  const std::uint64_t released = queue_use_[step.queue]->lane->released();
+  const std::uint64_t released = queue_use_[step.queue]->lane().released();
   if (released <= state.stream_begin) return 0;
   // Full frames lie at a fixed distance from each other; only the last one may be shorter.
   const std::uint64_t passed = released - state.stream_begin;
@@ -235,7 +234,7 @@ Result<Progress> Engine::Poll() {
   // Every step is done. The memory that was sent is the user's (scratch: the next slice's) again once it is released.
   for (std::uint32_t q = 0; q < queue_head_.size(); ++q) {
     if (queue_use_[q] == nullptr || !plan_->queues[q].sending) continue;
-    if (queue_use_[q]->lane->released() < queue_use_[q]->lane->accepted())
+    if (queue_use_[q]->lane().released() < queue_use_[q]->lane().accepted())
       return moved ? Progress::kMoved : Progress::kNothing;
   }
   if (!IsLastSlice()) {
@@ -272,8 +271,6 @@ Result<Progress> Engine::Advance(std::uint32_t queue) {
 }
 
 Result<bool> Engine::Receive(std::uint32_t index, LaneUse& use) {
-  if (options_.checksums) [[unlikely]]
-    return ReceiveChecked(index, use);
   StepState& state = steps_[index];
   const bool reduces = plan_->steps[index].kind == StepKind::kRecvReduce;
   // A signal is heard after those before it; what has chunks and no bytes waits for nothing.
@@ -282,13 +279,18 @@ Result<bool> Engine::Receive(std::uint32_t index, LaneUse& use) {
   bool moved = false;
   while (!state.complete) {
     Grant(index, use);
-    if (!use.receiving_frame) {
+    if (!use.receiver.receiving()) {
       RONDO_ASSIGN(const bool read, ReadHeader(index, use));
       if (!read) return moved;
       moved = true;
     }
-    const std::uint64_t end = std::min({Limit(index), use.incoming_end, turn_end});
-    const bool took = reduces ? ReducePayload(index, use, end) : TakePayload(index, use, end);
+    bool took = false;
+    if (options_.checksums) [[unlikely]] {
+      RONDO_ASSIGN(took, ReceiveChecked(index, use));
+    } else {
+      const std::uint64_t end = std::min({Limit(index), use.incoming_end, turn_end});
+      took = reduces ? ReducePayload(index, use, end) : TakePayload(index, use, end);
+    }
     moved |= took;
     if (state.done == use.incoming_end && FinishFrame(index, use)) {
       moved = true;
@@ -302,57 +304,54 @@ Result<bool> Engine::Receive(std::uint32_t index, LaneUse& use) {
 
 Result<bool> Engine::ReadHeader(std::uint32_t index, LaneUse& use) {
   const StepState& state = steps_[index];
+  const Lane& lane = use.receiver.lane();
   HeaderArray bytes;
-  if (!PeekHeader(*use.lane, bytes)) return false;
-  if (options_.checksums) [[unlikely]] {
-    RONDO_TRY(CheckHeader(bytes, use));
-  }
-  const Rank peer = use.lane->peer();
+  RONDO_ASSIGN(const bool found, use.receiver.PeekHeader(bytes));
+  if (!found) return false;
+  const Rank peer = lane.peer();
   FrameHeader header;
   if (!DecodeOf(descriptor_, bytes, header)) {
     if (const auto fault = Decode(bytes, header))
-      return Fail(Error(ErrorCode::kProtocol,
-                        fmt::format("rank {} sent {} at stream offset {}", peer, *fault, use.lane->consumed()))
-                      .With([&](ErrorDetails& d) { d.culprit = peer; }));
+      return Fail(
+          Error(ErrorCode::kProtocol, fmt::format("rank {} sent {} at stream offset {}", peer, *fault, lane.consumed()))
+              .With([&](ErrorDetails& d) { d.culprit = peer; }));
     return Fail(Disagreement(peer, header));
   }
   if (header.transfer == plan_->steps[index].transfer && header.transfer_bytes != state.bytes)
     return Fail(AnotherLength(peer, header, state.bytes));
   const std::uint64_t payload = std::min<std::uint64_t>(frame_bytes_, state.bytes - state.done);
   if (header.transfer != plan_->steps[index].transfer || header.payload_offset != state.done ||
-      header.payload_bytes != payload || header.stream_offset != use.lane->consumed())
+      header.payload_bytes != payload || header.stream_offset != lane.consumed())
     return Fail(
         Error(ErrorCode::kProtocol,
               fmt::format(
                   "rank {} sent transfer {} offset {} of {} bytes at stream offset {}; due is transfer {} offset {} "
                   "of {} bytes at {} (frame_bytes differs?)",
                   peer, header.transfer, header.payload_offset, header.payload_bytes, header.stream_offset,
-                  plan_->steps[index].transfer, state.done, payload, use.lane->consumed()))
+                  plan_->steps[index].transfer, state.done, payload, lane.consumed()))
             .With([&](ErrorDetails& d) { d.culprit = peer; }));
-  use.lane->Consume(kFrameHeaderBytes);
-  use.receiving_frame = true;
+  use.receiver.Begin(header.payload_bytes);
   use.incoming_end = state.done + payload;
-  use.incoming_padding = TailOf(payload);
   use.stepped_over = 0;
-  if (options_.checksums) [[unlikely]]
-    BeginFrameToVerify(index, use);
   return true;
 }
 
 void Engine::Grant(std::uint32_t index, LaneUse& use) {
   const StepState& state = steps_[index];
   if (state.placement != Placement::kPush || use.windows_refused) return;
+  Lane& lane = use.receiver.lane();
   // Windows for all frames of the transfer, also those whose header is still to come: their places in the stream are
   // known. Only as far as nothing there is still to be read or sent.
-  if (state.done == 0 && !use.receiving_frame) use.incoming_begin = use.lane->consumed();
+  const bool receiving = use.receiver.receiving();
+  if (state.done == 0 && !receiving) use.incoming_begin = lane.consumed();
   const std::uint64_t frame = frame_bytes_;
   const std::uint64_t limit = Limit(index);
-  const std::uint64_t here = options_.checksums && use.receiving_frame ? use.checks->arrived_end : state.done;
+  const std::uint64_t here = receiving ? use.arrived_end() : state.done;
   while (std::max(use.granted, here) < limit) {
     const std::uint64_t from = std::max(use.granted, here);
     const std::uint64_t end = std::min(limit, (from / frame + 1) * frame);
     const std::uint64_t offset = use.incoming_begin + from / frame * frame_stride_ + kFrameHeaderBytes + from % frame;
-    use.windows_refused = !use.lane->Expect(offset, MutableBytes(state.destination + from, end - from));
+    use.windows_refused = !lane.Expect(offset, MutableBytes(state.destination + from, end - from));
     if (use.windows_refused) return;
     use.granted = end;
   }
@@ -361,7 +360,7 @@ void Engine::Grant(std::uint32_t index, LaneUse& use) {
 bool Engine::TakePayload(std::uint32_t index, LaneUse& use, std::uint64_t end) {
   StepState& state = steps_[index];
   if (end <= state.done) return false;
-  const std::size_t taken = use.lane->ReadInto(MutableBytes(state.destination + state.done, end - state.done));
+  const std::size_t taken = use.receiver.Take(MutableBytes(state.destination + state.done, end - state.done));
   state.done += taken;
   return taken > 0;
 }
@@ -369,6 +368,7 @@ bool Engine::TakePayload(std::uint32_t index, LaneUse& use, std::uint64_t end) {
 bool Engine::ReducePayload(std::uint32_t index, LaneUse& use, std::uint64_t end) {
   const PlanStep& step = plan_->steps[index];
   StepState& state = steps_[index];
+  Lane& lane = use.receiver.lane();
   bool moved = false;
   const auto settle = [&] {  // what the mover has finished leaves the lane
     const std::uint64_t done = mover_.Done(index);
@@ -376,7 +376,7 @@ bool Engine::ReducePayload(std::uint32_t index, LaneUse& use, std::uint64_t end)
     state.done = done;
     // Consuming ends the life of what Peek showed, so it waits until the mover is through with all of it.
     if (done < state.submitted || use.stepped_over == 0) return;
-    use.lane->Consume(use.stepped_over);
+    lane.Consume(use.stepped_over);
     use.stepped_over = 0;
     moved = true;
   };
@@ -384,9 +384,9 @@ bool Engine::ReducePayload(std::uint32_t index, LaneUse& use, std::uint64_t end)
   end -= (end < state.bytes) ? end % element_bytes_ : 0;
   if (end <= state.submitted) return moved;
 
-  // The padding is asked for too, so that a small frame is fetched whole.
-  const std::uint64_t want = use.stepped_over + (use.incoming_end - state.submitted) + use.incoming_padding;
-  Arrived arrived = use.lane->Peek(want);
+  // The tail is asked for too, so that a small frame is fetched whole.
+  const std::uint64_t want = use.stepped_over + (use.incoming_end - state.submitted) + use.receiver.tail_left();
+  Arrived arrived = lane.Peek(want);
   for (std::uint64_t skip = use.stepped_over; skip > 0;) {
     const std::size_t n = std::min<std::uint64_t>(skip, arrived.first.size());
     arrived.first = arrived.first.subspan(n);
@@ -407,7 +407,7 @@ bool Engine::ReducePayload(std::uint32_t index, LaneUse& use, std::uint64_t end)
                    .right_is_input = step.right_is_input,
                });
     state.submitted += bytes;
-    use.stepped_over += bytes;
+    use.stepped_over += static_cast<std::uint32_t>(bytes);
   };
   const auto whole = [&](Bytes view) {
     const std::uint64_t n = std::min<std::uint64_t>(view.size(), end - state.submitted);
@@ -441,14 +441,9 @@ bool Engine::ReducePayload(std::uint32_t index, LaneUse& use, std::uint64_t end)
 }
 
 bool Engine::FinishFrame(std::uint32_t index, LaneUse& use) {
-  if (use.incoming_padding > 0) {
-    const std::size_t there =
-        std::min<std::uint64_t>(use.lane->Peek(use.incoming_padding).size(), use.incoming_padding);
-    use.lane->Consume(there);
-    use.incoming_padding -= there;
-    if (use.incoming_padding > 0) return there > 0;
-  }
-  use.receiving_frame = false;
+  const FrameReceiver::Tail tail = use.receiver.TakeTail();
+  if (tail != FrameReceiver::Tail::kWhole) return tail == FrameReceiver::Tail::kPart;
+  use.receiver.End();
   steps_[index].complete = steps_[index].done == steps_[index].bytes;
   use.windows_refused = false;  // what was read has perhaps made room for others
   if (steps_[index].complete) use.granted = 0;

@@ -9,8 +9,9 @@
 // positions are those of the virtual vector (grid.h), the same in input, output and scratch, so one comparison serves
 // all kinds; where a step's bytes lie in each buffer is worked out once, at Start.
 //
-// With checksums `done` counts verified frames only. So nobody sends on, folds or reports what turns out damaged, and
-// who needs bytes from a rank that has found damage does not get to its end either (engine_checked.cc).
+// Frames go out and come in by collectives/framing, plain or with checksums. With checksums `done` counts verified
+// frames only. So no rank sends on, folds or reports what turns out damaged, and a rank that needs bytes from one that
+// has found damage does not get to its end either (engine_checked.cc).
 //
 // Thread rule: one thread at a time (the owner of the endpoint).
 #pragma once
@@ -28,7 +29,8 @@
 #include "collectives/engine/frame.h"
 #include "collectives/engine/mover.h"
 #include "collectives/engine/plan.h"
-#include "collectives/integrity/frame_check.h"
+#include "collectives/framing/frame_receiver.h"
+#include "collectives/framing/frame_sender.h"
 #include "collectives/schedule/grid.h"
 #include "transport/transport.h"
 
@@ -121,10 +123,6 @@ class Engine {
   const OperationDescriptor& operation() const { return operation_; }
 
  private:
-  // How much one lane direction moves before the others get their turn: a rank that only received while its own data
-  // waited would halve a duplex link.
-  static constexpr std::uint64_t kTurnBytes = 1024 * 1024;
-
   // One cache line: a step and what it depends on are looked at all the time.
   struct alignas(kLineBytes) StepState {
     std::uint64_t begin = 0;            // position in the virtual vector, bytes
@@ -138,50 +136,33 @@ class Engine {
     bool complete = false;  // done == bytes and the last frame's padding is through
   };
 
-  // What a lane needs more where frames have checksums. Positions are those within the transfer.
-  struct Checks {
-    explicit Checks(std::size_t headers) : tails(headers) {}
-    // Sending.
-    std::vector<OutgoingTail> tails;  // each takes turns with a header
-    std::size_t slot = 0;             // of header and tail of the frame being sent
-    std::uint32_t sent_sum = 0;       // of its header and the payload up to summed_end
-    std::uint64_t summed_end = 0;
-    // Receiving.
-    std::uint32_t arrived_sum = 0;  // of the header and what has arrived of the payload
-    std::uint64_t frame_begin = 0;
-    std::uint64_t arrived_end = 0;  // what has arrived, verified or not; >= done until then
-    bool verified = false;
-    IncomingTail tail;
-    std::unique_ptr<std::byte[]> aside;  // payload to be reduced, until it may be
-  };
-
-  // A lane as the engine drives it: headers in flight and the frame at the head of either direction. A rank may have
-  // many lanes and use each for a moment, so what one direction touches stands in as few cache lines as can be.
+  // A lane as the engine drives it: the frame at the head of either direction. A rank may have many lanes and use each
+  // for a moment, so what one direction touches stands in as few cache lines as can be.
   struct alignas(kLineBytes) LaneUse {
-    static constexpr std::size_t kHeaders = 16;
-    static_assert(kMostTogether <= kHeaders);
+    static_assert(kMostTogether <= FrameSender::kHeaders);
+    LaneUse(Lane& lane, std::uint32_t lane_index, bool checksums)
+        : sender(lane, checksums), receiver(lane, lane_index, checksums) {}
+
+    Lane& lane() const { return sender.lane(); }
+    bool sending_frame() const { return !outgoing.all_sent(); }
+    // Positions within the transfer of what has arrived of the payload, verified or not, and where that began.
+    std::uint64_t arrived_end() const { return incoming_end - receiver.payload_left(); }
+    std::uint64_t incoming_frame_begin() const { return incoming_end - receiver.payload_bytes(); }
+
     // Sending.
-    Lane* lane = nullptr;
-    std::uint32_t next_header = 0;
-    bool sending_frame = false;
-    const std::byte* header = nullptr;  // of the frame being sent
-    std::uint64_t frame_begin = 0;      // payload offset of the frame within its transfer
-    std::uint64_t frame_payload = 0;
-    std::uint64_t frame_sent = 0;  // bytes of header + payload + padding accepted
+    FrameSender sender;
+    OutgoingFrame outgoing;
+    std::uint64_t frame_begin = 0;  // payload offset of that frame within its transfer
     // Receiving.
-    alignas(kLineBytes) std::uint64_t incoming_begin = 0;  // of a transfer by push: stream offset of its first header
-    std::uint64_t incoming_end = 0;                        // payload offset within the transfer at which the frame ends
-    std::uint64_t incoming_padding = 0;                    // bytes of padding still to consume after the payload
-    std::uint64_t stepped_over = 0;  // bytes at the front of the lane handed to the mover and not consumed yet
-    std::uint64_t granted = 0;       // end of the windows granted, within the transfer
-    bool receiving_frame = false;
-    bool windows_refused = false;  // for this frame and those behind it
-    // Headers are lent to the lane until released, so they take turns.
-    alignas(
-        kLineBytes) std::array<std::uint64_t, kHeaders> header_end{};  // stream offset after the header last put there
-    alignas(kLineBytes) std::array<std::array<std::byte, kFrameHeaderBytes>, kHeaders> headers;
+    alignas(kLineBytes) FrameReceiver receiver;
+    std::uint64_t incoming_begin = 0;  // of a transfer by push: stream offset of its first header
+    std::uint64_t incoming_end = 0;    // payload offset within the transfer at which the frame ends
+    std::uint64_t granted = 0;         // end of the windows granted, within the transfer
+    std::uint32_t stepped_over = 0;    // bytes at the front of the lane handed to the mover and not consumed yet
+    bool windows_refused = false;      // for this frame and those behind it
+    // Receiving what is reduced.
     alignas(16) std::array<std::byte, 16> split_element{};  // an element that lies across Peek's two views
-    std::unique_ptr<Checks> checks;                         // null without checksums
+    std::unique_ptr<std::byte[]> aside;                     // with checksums: payload, until it may be reduced
   };
 
   Result<LaneUse*> UseOf(Rank peer);
@@ -221,13 +202,11 @@ class Engine {
   bool IsHeldBack(std::uint32_t queue) const;
   // Sends them in one call of the lane, and so in one system call, once all may go.
   bool SendTogether(std::span<const std::uint32_t> steps, LaneUse& use);
-  // Headers take turns. That of the frame `ahead` after the next one: whether its memory is no longer lent; its
-  // content.
-  static bool HeaderIsFree(const LaneUse& use, std::size_t ahead);
-  Bytes PutHeader(std::uint32_t index, std::uint64_t payload, std::uint64_t offset, std::size_t ahead,
-                  LaneUse& use) const;
-  // The frame whose header is the next one is being sent; the lane took so many bytes of it.
-  void BeginFrame(std::uint32_t index, std::uint64_t payload, std::uint64_t offset, LaneUse& use);
+  // The frame that the next header but `ahead` leads; it begins when the lane has taken some of it.
+  OutgoingFrame MakeFrame(std::uint32_t index, std::uint64_t payload, std::uint64_t offset, std::size_t ahead,
+                          LaneUse& use) const;
+  void BeginFrame(std::uint32_t index, const OutgoingFrame& frame, std::uint64_t offset, LaneUse& use);
+  // The lane took so many bytes of it.
   void TookOfFrame(std::uint32_t index, std::uint64_t bytes, LaneUse& use);
   Result<bool> Receive(std::uint32_t index, LaneUse& use);
   Result<bool> ReadHeader(std::uint32_t index, LaneUse& use);
@@ -236,23 +215,10 @@ class Engine {
   bool ReducePayload(std::uint32_t index, LaneUse& use, std::uint64_t end);
   bool FinishFrame(std::uint32_t index, LaneUse& use);
 
-  // ---- with checksums (engine_checked.cc) ----
-  std::uint64_t TailOf(std::uint64_t payload) const {
-    if (options_.checksums) [[unlikely]]  // here and below: kept off the path of those who have none
-      return CheckedTailOf(payload);
-    return PaddingOf(payload);
-  }
-  std::uint64_t FrameBytesOf(std::uint64_t payload) const { return kFrameHeaderBytes + payload + TailOf(payload); }
+  // With checksums (engine_checked.cc).
   Status PrepareAside(LaneUse& use) const;
-  // Sending: the tail of a frame that goes whole, `ahead` as in PutHeader.
-  Bytes PutTail(Bytes payload, std::size_t ahead, LaneUse& use) const;
-  void BeginSum(bool whole, LaneUse& use) const;
-  void SumUpTo(std::uint64_t end, const StepState& state, LaneUse& use) const;
-  // Receiving.
-  Status CheckHeader(HeaderArray& header, LaneUse& use) const;
-  void BeginFrameToVerify(std::uint32_t index, LaneUse& use) const;
   Result<bool> ReceiveChecked(std::uint32_t index, LaneUse& use);
-  Result<bool> TakeUnverified(std::uint32_t index, LaneUse& use);
+  Result<bool> TakeUnverified(std::uint32_t index, LaneUse& use) const;
   bool ReduceVerified(std::uint32_t index, LaneUse& use);
   bool RunLocally(std::uint32_t index);
   Error Mismatch(Rank peer, std::string message) const;

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "collectives/engine/engine.h"
-#include "collectives/engine/peek_header.h"
 
 namespace rondo {
 
@@ -17,7 +16,7 @@ std::vector<Standing> Engine::Waiting() const {
     if (queue.peer == kNoRank) continue;
     const LaneUse& use = *queue_use_[q];
     if (queue_head_[q] == queue.steps.size()) {
-      if (queue.sending && use.lane->released() < use.lane->accepted()) {
+      if (queue.sending && use.lane().released() < use.lane().accepted()) {
         const std::uint32_t last = queue.steps.back();
         waiting.push_back(StandingOf(last, Released(last)));
         waiting.back().started = true;
@@ -25,9 +24,9 @@ std::vector<Standing> Engine::Waiting() const {
       continue;
     }
     const std::uint32_t index = queue.steps[queue_head_[q]];
-    if (queue.sending && !use.sending_frame && IsHeldBack(static_cast<std::uint32_t>(q))) continue;
+    if (queue.sending && !use.sending_frame() && IsHeldBack(static_cast<std::uint32_t>(q))) continue;
     waiting.push_back(StandingOf(index, steps_[index].done));
-    waiting.back().started |= queue.sending ? use.sending_frame : use.receiving_frame;
+    waiting.back().started |= queue.sending ? use.sending_frame() : use.receiver.receiving();
   }
   std::sort(waiting.begin(), waiting.end(), [](const Standing& a, const Standing& b) { return a.step < b.step; });
   return waiting;
@@ -56,7 +55,7 @@ std::optional<Engine::Trouble> Engine::FindTrouble() const {
   for (std::size_t q = 0; q < queue_head_.size(); ++q) {
     const PlanQueue& queue = plan_->queues[q];
     if (queue.peer == kNoRank) continue;
-    const Lane& lane = *queue_use_[q]->lane;
+    const Lane& lane = queue_use_[q]->lane();
     if (!HasStepsLeft(q) && (!queue.sending || lane.released() == lane.accepted())) continue;
     const LaneState lane_state = lane.state();
     // Where its end has arrived in the midst of a header or of an element, the rest is never consumed.
@@ -88,17 +87,16 @@ std::optional<Error> Engine::FindStranger() {
   if (plan_ == nullptr) return std::nullopt;
   for (const Rank peer : endpoint_.ControlPeers()) {
     const auto use = UseOf(peer);  // a lane that only the peer has opened so far is looked at too
-    if (!use || (*use)->receiving_frame) continue;
+    if (!use || (*use)->receiver.receiving()) continue;
     bool expected = false;
     for (std::size_t q = 0; q < queue_head_.size(); ++q)
       expected |= queue_use_[q] == *use && !plan_->queues[q].sending && HasStepsLeft(q);
     if (expected) continue;
     HeaderArray bytes;
     FrameHeader header;
-    if (!PeekHeader(*(*use)->lane, bytes)) continue;
-    if (options_.checksums) {
-      if (const Status sound = CheckHeader(bytes, **use); !sound) return sound.error();
-    }
+    const auto found = (*use)->receiver.PeekHeader(bytes);
+    if (!found) return found.error();
+    if (!*found) continue;
     if (Decode(bytes, header) || header.operation.sequence > operation_.sequence) continue;
     if (operation_.on_devices && header.operation == operation_) continue;  // the peer is a window ahead
     return Disagreement(peer, header);

@@ -12,12 +12,10 @@ namespace rondo {
 namespace {
 
 // Byte offsets, as in docs/WIRE.md.
-constexpr std::uint16_t kMagic = 0x4F52;  // "RO"
-constexpr std::uint8_t kVersion = 1;
 constexpr std::uint8_t kData = 1;
-constexpr std::size_t kMagicAt = 0, kVersionAt = 2, kTypeAt = 3, kCrcAt = 4, kStreamOffsetAt = 8, kPayloadOffsetAt = 16,
-                      kPayloadBytesAt = 24, kTransferAt = 28, kDescriptorAt = 32, kTransferBytesAt = 56;
-static_assert(kDescriptorAt + kDescriptorBytes == kTransferBytesAt && kTransferBytesAt + 8 == kFrameHeaderBytes);
+constexpr std::size_t kTransferAt = frame_prefix::kEnd, kDescriptorAt = 32, kTransferBytesAt = 56;
+static_assert(kTransferAt + 4 == kDescriptorAt && kDescriptorAt + kDescriptorBytes == kTransferBytesAt &&
+              kTransferBytesAt + 8 == kFrameHeaderBytes);
 // Within the descriptor.
 constexpr std::size_t kSequenceAt = 0, kCountAt = 8, kRootAt = 16, kCollectiveAt = 20, kDataTypeAt = 21, kOpAt = 22,
                       kAlgorithmAt = 23;
@@ -103,13 +101,7 @@ void Encode(const FrameHeader& header, FrameHeaderBytes out) {
 
 void Encode(const FrameHeader& header, std::span<const std::byte, kDescriptorBytes> descriptor, FrameHeaderBytes out) {
   std::byte* to = out.data();
-  StoreLittle<std::uint16_t>(to + kMagicAt, kMagic);
-  to[kVersionAt] = std::byte{kVersion};
-  to[kTypeAt] = std::byte{kData};
-  StoreLittle<std::uint32_t>(to + kCrcAt, 0);
-  StoreLittle<std::uint64_t>(to + kStreamOffsetAt, header.stream_offset);
-  StoreLittle<std::uint64_t>(to + kPayloadOffsetAt, header.payload_offset);
-  StoreLittle<std::uint32_t>(to + kPayloadBytesAt, header.payload_bytes);
+  frame_prefix::Encode(kData, header, to);
   StoreLittle<std::uint32_t>(to + kTransferAt, header.transfer);
   StoreLittle<std::uint64_t>(to + kTransferBytesAt, header.transfer_bytes);
   std::memcpy(to + kDescriptorAt, descriptor.data(), kDescriptorBytes);
@@ -119,9 +111,7 @@ namespace {
 
 // The fields that differ from frame to frame.
 void DecodePlace(const std::byte* from, FrameHeader& out) {
-  out.stream_offset = LoadLittle<std::uint64_t>(from + kStreamOffsetAt);
-  out.payload_offset = LoadLittle<std::uint64_t>(from + kPayloadOffsetAt);
-  out.payload_bytes = LoadLittle<std::uint32_t>(from + kPayloadBytesAt);
+  frame_prefix::Decode(from, out);
   out.transfer = LoadLittle<std::uint32_t>(from + kTransferAt);
   out.transfer_bytes = LoadLittle<std::uint64_t>(from + kTransferBytesAt);
 }
@@ -130,10 +120,8 @@ void DecodePlace(const std::byte* from, FrameHeader& out) {
 
 bool DecodeOf(std::span<const std::byte, kDescriptorBytes> descriptor, std::span<const std::byte, kFrameHeaderBytes> in,
               FrameHeader& out) {
-  constexpr std::uint64_t kBeginning =
-      kMagic | std::uint64_t{kVersion} << 8 * kVersionAt | std::uint64_t{kData} << 8 * kTypeAt;
   const std::byte* from = in.data();
-  if (LoadLittle<std::uint64_t>(from) != kBeginning) return false;
+  if (LoadLittle<std::uint64_t>(from) != frame_prefix::BeginningOf(kData)) return false;
   if (std::memcmp(from + kDescriptorAt, descriptor.data(), kDescriptorBytes) != 0) return false;
   DecodePlace(from, out);
   return true;
@@ -141,10 +129,8 @@ bool DecodeOf(std::span<const std::byte, kDescriptorBytes> descriptor, std::span
 
 std::optional<std::string_view> Decode(std::span<const std::byte, kFrameHeaderBytes> in, FrameHeader& out) {
   const std::byte* from = in.data();
-  if (LoadLittle<std::uint16_t>(from + kMagicAt) != kMagic) return "no frame starts here (wrong magic)";
-  if (from[kVersionAt] != std::byte{kVersion}) return "a frame of another version";
-  if (from[kTypeAt] != std::byte{kData}) return "a frame of unknown type";
-  if (LoadLittle<std::uint32_t>(from + kCrcAt) != 0) return "a checksum where none was agreed";
+  if (const auto fault = frame_prefix::FindFault(from)) return fault;
+  if (frame_prefix::TypeOf(from) != kData) return "a frame of unknown type";
   DecodePlace(from, out);
   out.operation =
       DecodeDescriptor(std::span<const std::byte, kDescriptorBytes>(from + kDescriptorAt, kDescriptorBytes));

@@ -1,9 +1,8 @@
-// The frames of which a lane's stream consists, version 1 (docs/WIRE.md has the grammar): a header of one cache line,
-// then the payload, then zeros up to the next multiple of kLineBytes. Header and payload thus start on line boundaries
-// of the stream. Every frame carries the descriptor of its operation, so that ranks that disagree can be told in words.
+// The headers of collectives' frames, version 1 (docs/WIRE.md has the grammar; framing/frame_prefix.h what they share
+// with those of messages). Every frame carries the descriptor of its operation, so that ranks that disagree can be told
+// in words.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -15,6 +14,7 @@
 #include "base/dtype.h"
 #include "base/ids.h"
 #include "base/reduce_op.h"
+#include "collectives/framing/frame_prefix.h"
 #include "collectives/schedule/step.h"
 
 namespace rondo {
@@ -54,10 +54,6 @@ inline constexpr std::size_t kDescriptorBytes = 24;
 void Encode(const OperationDescriptor& descriptor, std::span<std::byte, kDescriptorBytes> out);
 OperationDescriptor DecodeDescriptor(std::span<const std::byte, kDescriptorBytes> in);
 
-inline constexpr std::size_t kFrameHeaderBytes = kLineBytes;
-using FrameHeaderBytes = std::span<std::byte, kFrameHeaderBytes>;
-using HeaderArray = std::array<std::byte, kFrameHeaderBytes>;
-
 struct FrameHeader {
   OperationDescriptor operation;
   std::uint32_t transfer = 0;        // which transfer of the operation's schedule
@@ -79,10 +75,6 @@ std::optional<std::string_view> Decode(std::span<const std::byte, kFrameHeaderBy
 // Then `out` has everything but the operation; else Decode tells what is wrong.
 bool DecodeOf(std::span<const std::byte, kDescriptorBytes> descriptor, std::span<const std::byte, kFrameHeaderBytes> in,
               FrameHeader& out);
-
-// What follows a frame's payload, up to the next line; and all of a frame.
-constexpr std::uint64_t PaddingOf(std::uint64_t payload) { return RoundUp(payload, kLineBytes) - payload; }
-constexpr std::uint64_t FrameBytes(std::uint64_t payload) { return kFrameHeaderBytes + payload + PaddingOf(payload); }
 
 // The bytes of the stream that a transfer of `bytes` takes in frames of at most `frame_bytes` payload (a multiple of
 // kLineBytes). An empty transfer still is one header.

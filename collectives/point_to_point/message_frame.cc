@@ -6,11 +6,8 @@
 namespace rondo {
 namespace {
 
-// Byte offsets, as in docs/WIRE.md. The first 28 bytes are those of a collective's frame.
-constexpr std::uint16_t kMagic = 0x4F52;  // "RO"
-constexpr std::uint8_t kVersion = 1;
-constexpr std::size_t kMagicAt = 0, kVersionAt = 2, kTypeAt = 3, kCrcAt = 4, kStreamOffsetAt = 8, kPayloadOffsetAt = 16,
-                      kPayloadBytesAt = 24, kTagAt = 28, kIdAt = 32, kMessageBytesAt = 40, kReturnedBytesAt = 48,
+// Byte offsets, as in docs/WIRE.md.
+constexpr std::size_t kTagAt = frame_prefix::kEnd, kIdAt = 32, kMessageBytesAt = 40, kReturnedBytesAt = 48,
                       kDataTypeAt = 56, kRefusalAt = 57, kReservedAt = 58;
 
 bool Carries(MessageFrameType type) { return type == MessageFrameType::kMessage || type == MessageFrameType::kBody; }
@@ -30,38 +27,29 @@ bool IsLaneCall(std::string_view body) {
   return body.size() == 4 && LoadLittle<std::uint32_t>(AsBytes(body).data()) == kMessageLaneIndex;
 }
 
-void Encode(const MessageHeader& header, std::span<std::byte, kMessageHeaderBytes> out) {
+void Encode(const MessageHeader& header, FrameHeaderBytes out) {
   std::byte* to = out.data();
-  std::fill_n(to, kMessageHeaderBytes, std::byte{0});
-  StoreLittle<std::uint16_t>(to + kMagicAt, kMagic);
-  to[kVersionAt] = std::byte{kVersion};
-  to[kTypeAt] = static_cast<std::byte>(header.type);
-  StoreLittle<std::uint64_t>(to + kStreamOffsetAt, header.stream_offset);
-  StoreLittle<std::uint64_t>(to + kPayloadOffsetAt, header.payload_offset);
-  StoreLittle<std::uint32_t>(to + kPayloadBytesAt, header.payload_bytes);
+  frame_prefix::Encode(static_cast<std::uint8_t>(header.type), header, to);
   StoreLittle<std::uint32_t>(to + kTagAt, static_cast<std::uint32_t>(header.tag));
   StoreLittle<std::uint64_t>(to + kIdAt, header.id);
   StoreLittle<std::uint64_t>(to + kMessageBytesAt, header.message_bytes);
   StoreLittle<std::uint64_t>(to + kReturnedBytesAt, header.returned_bytes);
   to[kDataTypeAt] = static_cast<std::byte>(header.data_type);
   to[kRefusalAt] = static_cast<std::byte>(header.refusal);
+  std::fill(to + kReservedAt, to + kFrameHeaderBytes, std::byte{0});
 }
 
-std::optional<std::string_view> Decode(std::span<const std::byte, kMessageHeaderBytes> in, MessageHeader& out) {
+std::optional<std::string_view> Decode(std::span<const std::byte, kFrameHeaderBytes> in, MessageHeader& out) {
   const std::byte* from = in.data();
-  if (LoadLittle<std::uint16_t>(from + kMagicAt) != kMagic) return "no frame starts here (wrong magic)";
-  if (from[kVersionAt] != std::byte{kVersion}) return "a frame of another version";
-  const auto type = static_cast<std::uint8_t>(from[kTypeAt]);
+  if (const auto fault = frame_prefix::FindFault(from)) return fault;
+  const std::uint8_t type = frame_prefix::TypeOf(from);
   if (type < static_cast<std::uint8_t>(MessageFrameType::kMessage) ||
       type > static_cast<std::uint8_t>(MessageFrameType::kWithdrawal))
     return "a message frame of unknown type";
-  if (LoadLittle<std::uint32_t>(from + kCrcAt) != 0) return "a checksum where none was agreed";
-  if (std::any_of(from + kReservedAt, from + kMessageHeaderBytes, [](std::byte b) { return b != std::byte{0}; }))
+  if (std::any_of(from + kReservedAt, from + kFrameHeaderBytes, [](std::byte b) { return b != std::byte{0}; }))
     return "reserved bytes that are not zero";
   out.type = static_cast<MessageFrameType>(type);
-  out.stream_offset = LoadLittle<std::uint64_t>(from + kStreamOffsetAt);
-  out.payload_offset = LoadLittle<std::uint64_t>(from + kPayloadOffsetAt);
-  out.payload_bytes = LoadLittle<std::uint32_t>(from + kPayloadBytesAt);
+  frame_prefix::Decode(from, out);
   out.tag = static_cast<Tag>(LoadLittle<std::uint32_t>(from + kTagAt));
   out.id = LoadLittle<std::uint64_t>(from + kIdAt);
   out.message_bytes = LoadLittle<std::uint64_t>(from + kMessageBytesAt);

@@ -1,6 +1,5 @@
-// The frames of which a message lane's stream consists, version 1 (docs/WIRE.md has the grammar). As on the lanes of
-// collectives a header of one cache line comes first, then the payload, then zeros up to the next multiple of
-// kLineBytes.
+// The headers of messages' frames, version 1 (docs/WIRE.md has the grammar; framing/frame_prefix.h what they share with
+// those of collectives).
 #pragma once
 
 #include <cstddef>
@@ -12,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/dtype.h"
+#include "collectives/framing/frame_prefix.h"
 #include "collectives/point_to_point/message.h"
 #include "transport/lane_index.h"
 
@@ -21,8 +21,6 @@ namespace rondo {
 // with this body, so that the peer opens it too: a receive from any rank cannot know whom to listen to.
 std::string LaneCall();
 bool IsLaneCall(std::string_view body);
-
-inline constexpr std::size_t kMessageHeaderBytes = kLineBytes;
 
 // The numbers go over the wire; 1 is a collective's data.
 enum class MessageFrameType : std::uint8_t {
@@ -57,13 +55,13 @@ struct MessageHeader {
   bool operator==(const MessageHeader&) const = default;
 };
 
-void Encode(const MessageHeader& header, std::span<std::byte, kMessageHeaderBytes> out);
+void Encode(const MessageHeader& header, FrameHeaderBytes out);
 // Why the bytes are no sound header, or nothing when they are one: types, tag and lengths are within their ranges and
 // agree with each other. Nothing is ever allocated by a header that was not compared with the limits of its lane.
-std::optional<std::string_view> Decode(std::span<const std::byte, kMessageHeaderBytes> in, MessageHeader& out);
+std::optional<std::string_view> Decode(std::span<const std::byte, kFrameHeaderBytes> in, MessageHeader& out);
 
 // What an eager message of `bytes` takes of its sender's credit: its place in the stream, so that messages without
 // bytes are bounded too.
-constexpr std::uint64_t CreditOf(std::uint64_t bytes) { return kMessageHeaderBytes + RoundUp(bytes, kLineBytes); }
+constexpr std::uint64_t CreditOf(std::uint64_t bytes) { return kFrameHeaderBytes + RoundUp(bytes, kLineBytes); }
 
 }  // namespace rondo

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/crc32c.h"
 
 namespace rondo {
 namespace {
@@ -37,7 +36,13 @@ std::optional<Error> Misfit(const MessageOperation& receive, Rank source, Tag ta
 
 MessageLane::MessageLane(const MessageLimits& limits, Lane& lane, Rank self, Matching& matching,
                          Completions& completions)
-    : limits_(WithFrames(limits)), lane_(lane), self_(self), matching_(matching), completions_(completions) {
+    : limits_(WithFrames(limits)),
+      lane_(lane),
+      self_(self),
+      matching_(matching),
+      completions_(completions),
+      sender_(lane, limits.checksums),
+      receiver_(lane, kMessageLaneIndex, limits.checksums) {
   RONDO_CHECK(limits.body_frame_bytes >= kLineBytes && limits.body_frame_bytes % kLineBytes == 0, "body_frame_bytes {}",
               limits.body_frame_bytes);
 }
@@ -121,6 +126,7 @@ void MessageLane::Abandon() {
   outgoing_ = {};
   if (incoming_.held != nullptr) matching_.Forget(*incoming_.held);  // the rest of it will not come
   incoming_ = {};
+  receiver_.End();
   refusals_.clear();
   withdrawals_.clear();
 }
@@ -140,8 +146,8 @@ Result<bool> MessageLane::Poll() {
 }
 
 bool MessageLane::HasNews() {
-  if (abandoned_ || incoming_.active) return false;
-  return lane_.Peek(kMessageHeaderBytes).size() >= kMessageHeaderBytes;
+  if (abandoned_ || receiver_.receiving()) return false;
+  return lane_.Peek(kFrameHeaderBytes).size() >= kFrameHeaderBytes;
 }
 
 // ---- receiving ----
@@ -150,42 +156,31 @@ Result<bool> MessageLane::ReceiveFrames() {
   bool moved = false;
   const std::uint64_t turn_end = lane_.consumed() + kTurnBytes;
   while (lane_.consumed() < turn_end) {
-    if (!incoming_.active) {
-      const Arrived arrived = lane_.Peek(kMessageHeaderBytes);
-      if (arrived.size() < kMessageHeaderBytes) return moved;
-      std::array<std::byte, kMessageHeaderBytes> bytes;
-      const std::size_t first = std::min(arrived.first.size(), bytes.size());
-      std::copy_n(arrived.first.data(), first, bytes.data());
-      std::copy_n(arrived.second.data(), bytes.size() - first, bytes.data() + first);
-      Sums sums;
-      if (limits_.checksums) {
-        sums = OpenHeader(bytes);
-        if (!sums.match())
-          return Fail(DamagedFrame(peer(), kMessageLaneIndex, lane_.consumed(), "in its header", sums));
-      }
+    if (!receiver_.receiving()) {
+      HeaderArray bytes;
+      RONDO_ASSIGN(const bool found, receiver_.PeekHeader(bytes));
+      if (!found) return moved;
       MessageHeader header;
       if (const auto fault = Decode(bytes, header)) return Breach(std::string(*fault));
       if (header.stream_offset != lane_.consumed())
         return Breach(fmt::format("a header that says it is at {}", header.stream_offset));
-      lane_.Consume(kMessageHeaderBytes);
-      incoming_ = {.active = true,
-                   .type = header.type,
-                   .payload = header.payload_bytes,
-                   .padding = TailOf(header.payload_bytes),
-                   .sum = sums.found};
-      tail_.Begin();
+      receiver_.Begin(header.payload_bytes);
+      incoming_ = {.type = header.type};
       RONDO_TRY(OnHeader(header));
       moved = true;
     }
-    while (incoming_.taken < incoming_.payload) {
+    while (receiver_.payload_left() > 0) {
       if (!TakePayload()) return moved;
       moved = true;
     }
-    if (incoming_.padding > 0) {
-      RONDO_ASSIGN(const bool took, TakeTail());
-      moved |= took;
-      if (incoming_.padding > 0) return moved;
+    switch (receiver_.TakeTail()) {
+      case FrameReceiver::Tail::kNothing: return moved;
+      case FrameReceiver::Tail::kPart: return true;
+      case FrameReceiver::Tail::kWhole: break;
+      case FrameReceiver::Tail::kDamaged:
+        return Fail(receiver_.DamagedPayload(fmt::format("in {} bytes of a message", receiver_.payload_bytes())));
     }
+    moved = true;
     FinishIncoming();
     // What is not here yet the next poll looks for: by then whoever waited for this has it.
     if (lane_.Peek(0).size() == 0) return true;
@@ -193,50 +188,19 @@ Result<bool> MessageLane::ReceiveFrames() {
   return moved;
 }
 
-std::uint64_t MessageLane::TailOf(std::uint64_t payload) const {
-  return limits_.checksums ? CheckedTailOf(payload) : RoundUp(payload, kLineBytes) - payload;
-}
-
 bool MessageLane::TakePayload() {
-  const std::uint64_t left = incoming_.payload - incoming_.taken;
-  const auto sum = [&](Bytes bytes) {
-    if (limits_.checksums) incoming_.sum = Crc32c(bytes, incoming_.sum);
-  };
-  std::size_t taken;
+  const std::uint64_t left = receiver_.payload_left();
   if (MessageOperation* const receive = incoming_.receive) {
-    std::byte* const place = receive->buffer + receive->done;
-    taken = lane_.ReadInto(MutableBytes(place, left));
-    sum(Bytes(place, taken));
+    const std::size_t taken = receiver_.Take(MutableBytes(receive->buffer + receive->done, left));
     receive->done += taken;
-  } else if (HeldMessage* const held = incoming_.held) {
-    std::byte* const place = held->data.get() + held->arrived;
-    taken = lane_.ReadInto(MutableBytes(place, left));
-    sum(Bytes(place, taken));
-    held->arrived += taken;
-  } else {
-    const Arrived arrived = lane_.Peek(left);
-    taken = std::min<std::uint64_t>(arrived.size(), left);
-    const std::size_t first = std::min(arrived.first.size(), taken);
-    sum(arrived.first.first(first));
-    sum(arrived.second.first(taken - first));
-    lane_.Consume(taken);
+    return taken > 0;
   }
-  incoming_.taken += taken;
-  return taken > 0;
-}
-
-Result<bool> MessageLane::TakeTail() {
-  const Arrived arrived = lane_.Peek(incoming_.padding);
-  const std::size_t there = limits_.checksums ? tail_.Take(arrived, incoming_.padding)
-                                              : std::min<std::uint64_t>(arrived.size(), incoming_.padding);
-  lane_.Consume(there);
-  incoming_.padding -= there;
-  if (!limits_.checksums || incoming_.padding > 0) return there > 0;
-  const Sums sums = tail_.Verify(incoming_.sum);
-  if (sums.match()) return true;
-  const std::uint64_t frame_bytes = kMessageHeaderBytes + incoming_.payload + TailOf(incoming_.payload);
-  return Fail(DamagedFrame(peer(), kMessageLaneIndex, lane_.consumed() - frame_bytes,
-                           fmt::format("in {} bytes of a message", incoming_.payload), sums));
+  if (HeldMessage* const held = incoming_.held) {
+    const std::size_t taken = receiver_.Take(MutableBytes(held->data.get() + held->arrived, left));
+    held->arrived += taken;
+    return taken > 0;
+  }
+  return receiver_.Discard() > 0;
 }
 
 Status MessageLane::OnHeader(const MessageHeader& header) {
@@ -362,18 +326,19 @@ Status MessageLane::OnWithdrawal(const MessageHeader& header) {
 
 void MessageLane::FinishIncoming() {
   const Incoming done = std::exchange(incoming_, {});
+  receiver_.End();
   switch (done.type) {
     case MessageFrameType::kMessage:
       if (done.held != nullptr && done.held->receiver == nullptr) return;  // its credit returns when it is received
       if (done.held != nullptr) {
         MessageOperation& receive = *done.held->receiver;
-        std::copy_n(done.held->data.get(), done.payload, receive.buffer);
+        std::copy_n(done.held->data.get(), receiver_.payload_bytes(), receive.buffer);
         matching_.Forget(*done.held);
         completions_.Succeed(receive);
       } else if (done.receive != nullptr) {
         completions_.Succeed(*done.receive);
       }
-      ReturnCredit(done.payload);
+      ReturnCredit(receiver_.payload_bytes());
       return;
     case MessageFrameType::kBody:
       if (done.receive->done == done.receive->message_bytes) completions_.Succeed(*done.receive);

@@ -24,7 +24,8 @@
 #include <string>
 
 #include "base/result.h"
-#include "collectives/integrity/frame_check.h"
+#include "collectives/framing/frame_receiver.h"
+#include "collectives/framing/frame_sender.h"
 #include "collectives/point_to_point/matching.h"
 #include "collectives/point_to_point/message_frame.h"
 #include "collectives/point_to_point/operation.h"
@@ -97,33 +98,24 @@ class MessageLane {
   std::string Explain(const MessageOperation& operation) const;
 
  private:
-  // A frame that goes out: its header's place, then the payload, then padding.
   struct Outgoing {
+    OutgoingFrame frame;
     MessageFrameType type = MessageFrameType::kCredit;
-    const std::byte* header = nullptr;
-    Bytes payload;
-    Bytes tail;             // padding, or with checksums more
-    std::uint64_t end = 0;  // of it, in the stream
-    MessageOperation* send = nullptr;
-    std::uint64_t bytes() const { return kMessageHeaderBytes + payload.size() + tail.size(); }
+    std::uint64_t end = 0;             // of the frame, in the stream
+    MessageOperation* send = nullptr;  // whose payload it carries
   };
-  static constexpr std::size_t kMostTogether = 8;
-  // Those that go out together, one behind the other.
+  // Frames that are written in one call: beyond 8 the call is a small part of what they cost.
+  static constexpr std::size_t kMaxBatch = 8;
+  static_assert(2 * kMaxBatch <= FrameSender::kHeaders);
   struct Batch {
-    std::array<Outgoing, kMostTogether> frames;
-    std::size_t first = 0;  // that is not out yet
+    std::array<Outgoing, kMaxBatch> frames;
+    std::size_t first = 0;  // the first frame that the lane has not accepted whole
     std::size_t count = 0;
-    std::uint64_t sent = 0;  // of the first: header, payload and tail
     bool empty() const { return first == count; }
   };
   // The frame that comes in, once its header has.
   struct Incoming {
-    bool active = false;
     MessageFrameType type = MessageFrameType::kCredit;
-    std::uint64_t payload = 0;  // bytes of the frame
-    std::uint64_t taken = 0;    // of these
-    std::uint64_t padding = 0;  // of the tail: still to come
-    std::uint32_t sum = 0;      // with checksums: of the header and what was taken
     // At most one of them: where the payload goes. Neither: nowhere.
     MessageOperation* receive = nullptr;
     HeldMessage* held = nullptr;
@@ -147,25 +139,18 @@ class MessageLane {
   Status OnAnswer(const MessageHeader& header);
   Status OnWithdrawal(const MessageHeader& header);
   bool TakePayload();
-  // Puts as much of what follows the payload behind it as has come; verifies all of it.
-  Result<bool> TakeTail();
   void FinishIncoming();
 
   bool IsSilent() const { return peer_state_ == PeerState::kClosing; }
   bool SendFrames();
   bool NextFrames();
   bool NextFrame(std::uint64_t offset);
-  // Of the batch, what can go in one call: bytes asked for, and accepted.
-  struct Sent {
-    std::uint64_t asked;
-    std::uint64_t accepted;
-  };
-  Sent SendBatch();
-  Bytes MakeTail(Bytes payload, std::array<std::byte, kMessageHeaderBytes>& header);
+  // Writes what is left of the batch, in one call; returns whether the lane took all of it.
+  bool SendBatch();
   bool NextAnswer(MessageHeader& header);
-  bool NextMessage(MessageHeader& header, Outgoing& frame);
-  bool NextBody(MessageHeader& header, Outgoing& frame);
-  void FinishFrame(const Outgoing& frame);
+  bool NextMessage(MessageHeader& header, MessageOperation*& carried, Bytes& payload);
+  bool NextBody(MessageHeader& header, MessageOperation*& carried, Bytes& payload);
+  void FinishFrame(const Outgoing& outgoing);
   bool ReleaseSent();
 
   void Match(MessageOperation& receive, Tag tag, DataType type, std::uint64_t bytes) const;
@@ -173,11 +158,7 @@ class MessageLane {
   bool CanAnnounce() const { return announced_count_ < limits_.max_announced_messages; }
   bool OwesMuchCredit() const;
   bool FitsEagerly(const MessageOperation& send) const;
-  std::uint64_t TailOf(std::uint64_t payload) const;
   tl::unexpected<Error> Breach(std::string what) const;
-
-  // How much one direction moves before the other gets its turn, and other lanes theirs.
-  static constexpr std::uint64_t kTurnBytes = 1024 * 1024;
 
   const MessageLimits limits_;
   Lane& lane_;
@@ -186,11 +167,7 @@ class MessageLane {
   Completions& completions_;
 
   // ---- outgoing ----
-  static constexpr std::size_t kHeaders = 2 * kMostTogether;
-  alignas(kLineBytes) std::array<std::array<std::byte, kMessageHeaderBytes>, kHeaders> headers_;
-  std::array<std::uint64_t, kHeaders> header_end_{};  // stream offset after what was last lent from there
-  std::array<OutgoingTail, kHeaders> tails_;          // each takes turns with a header
-  std::uint32_t next_header_ = 0;
+  FrameSender sender_;
   Batch outgoing_;
   StageList queued_;
   StageList announced_;  // by id
@@ -209,8 +186,8 @@ class MessageLane {
   bool end_said_ = false;
 
   // ---- incoming ----
+  FrameReceiver receiver_;
   Incoming incoming_;
-  IncomingTail tail_;        // of it
   StageList clearing_;       // receives whose message is to be cleared
   StageList awaiting_body_;  // and has been
   std::uint64_t last_incoming_id_ = 0;

@@ -2,13 +2,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/crc32c.h"
 #include "collectives/point_to_point/message_lane.h"
 
 namespace rondo {
 namespace {
-
-constexpr std::array<std::byte, kLineBytes> kZeros{};
 
 // Credit goes back with whatever is sent; by itself once this part of it is owed.
 constexpr std::uint64_t kReturnFraction = 4;
@@ -31,7 +28,7 @@ bool MessageLane::OwesMuchCredit() const {
 bool MessageLane::HasSends() const {
   return !queued_.empty() || !announced_.empty() || !bodies_.empty() || !releasing_.empty() ||
          std::any_of(outgoing_.frames.begin() + outgoing_.first, outgoing_.frames.begin() + outgoing_.count,
-                     [](const Outgoing& frame) { return frame.send != nullptr; });
+                     [](const Outgoing& outgoing) { return outgoing.send != nullptr; });
 }
 
 bool MessageLane::HasOutput() const {
@@ -56,46 +53,39 @@ bool MessageLane::SendFrames() {
   const std::uint64_t turn_end = lane_.accepted() + kTurnBytes;
   while (lane_.accepted() < turn_end) {
     if (outgoing_.empty() && !NextFrames()) break;
-    const Sent sent = SendBatch();
-    moved |= sent.accepted > 0;
-    outgoing_.sent += sent.accepted;
-    while (!outgoing_.empty() && outgoing_.sent >= outgoing_.frames[outgoing_.first].bytes()) {
-      const Outgoing& frame = outgoing_.frames[outgoing_.first++];
-      outgoing_.sent -= frame.bytes();
-      FinishFrame(frame);
-    }
-    if (sent.accepted < sent.asked) break;
+    const std::uint64_t before = lane_.accepted();
+    const bool all = SendBatch();
+    moved |= lane_.accepted() > before;
+    if (!all) break;
   }
   return ReleaseSent() || moved;
 }
 
-MessageLane::Sent MessageLane::SendBatch() {
-  std::array<Bytes, 3 * kMostTogether> pieces;
-  std::size_t count = 0;
-  std::uint64_t asked = 0;
-  const auto add = [&](Bytes piece) {
-    if (piece.empty()) return;
-    pieces[count++] = piece;
-    asked += piece.size();
-  };
+bool MessageLane::SendBatch() {
+  FramePieces<kMaxBatch> pieces;
   for (std::size_t i = outgoing_.first; i < outgoing_.count; ++i) {
-    const Outgoing& frame = outgoing_.frames[i];
-    const std::uint64_t at = i == outgoing_.first ? outgoing_.sent : 0;
-    const std::uint64_t payload_end = kMessageHeaderBytes + frame.payload.size();
-    const std::uint64_t of_payload = std::max<std::uint64_t>(at, kMessageHeaderBytes) - kMessageHeaderBytes;
-    if (at < kMessageHeaderBytes) add(Bytes(frame.header, kMessageHeaderBytes).subspan(at));
-    if (at < payload_end) add(frame.payload.subspan(of_payload));
-    add(frame.tail.subspan(std::max(at, payload_end) - payload_end));
+    const OutgoingFrame& frame = outgoing_.frames[i].frame;
+    sender_.Gather(frame, frame.payload_bytes, pieces);
   }
-  return {.asked = asked, .accepted = lane_.Write(std::span(pieces.data(), count))};
+  std::uint64_t left = lane_.Write(pieces.all());
+  const bool all = left == pieces.asked();
+  while (left > 0) {
+    Outgoing& outgoing = outgoing_.frames[outgoing_.first];
+    const std::uint64_t taken = std::min(left, outgoing.frame.bytes() - outgoing.frame.sent);
+    outgoing.frame.sent += taken;
+    left -= taken;
+    if (!outgoing.frame.all_sent()) break;
+    ++outgoing_.first;
+    FinishFrame(outgoing);
+  }
+  return all;
 }
 
 // Puts a batch together of what is ready; false: nothing is. Of a body there is one frame at a time, and where nothing
 // can be sent yet only one at all: what is in a frame cannot be taken back.
 bool MessageLane::NextFrames() {
   outgoing_.first = outgoing_.count = 0;
-  outgoing_.sent = 0;
-  const std::size_t most = lane_.state() == LaneState::kConnecting ? 1 : kMostTogether;
+  const std::size_t most = lane_.state() == LaneState::kConnecting ? 1 : kMaxBatch;
   const std::uint64_t begin = lane_.accepted();
   std::uint64_t end = begin;
   while (outgoing_.count < most && end - begin < kBytesTogether) {
@@ -108,14 +98,14 @@ bool MessageLane::NextFrames() {
 }
 
 bool MessageLane::NextFrame(std::uint64_t offset) {
-  if (header_end_[next_header_] > lane_.released()) return false;  // still lent to the lane
+  if (!sender_.HasFreeHeader()) return false;
   MessageHeader header;
-  Outgoing& frame = outgoing_.frames[outgoing_.count];
-  frame = {};
+  MessageOperation* send = nullptr;
+  Bytes payload;
   if (!NextAnswer(header)) {
     // Small messages and the frames of large ones take turns.
-    const bool found = body_next_ ? NextBody(header, frame) || NextMessage(header, frame)
-                                  : NextMessage(header, frame) || NextBody(header, frame);
+    const bool found = body_next_ ? NextBody(header, send, payload) || NextMessage(header, send, payload)
+                                  : NextMessage(header, send, payload) || NextBody(header, send, payload);
     if (found) {
       body_next_ = header.type != MessageFrameType::kBody;
     } else if (OwesMuchCredit()) {
@@ -128,28 +118,14 @@ bool MessageLane::NextFrame(std::uint64_t offset) {
     }
   }
   header.stream_offset = offset;
-  header.payload_bytes = static_cast<std::uint32_t>(frame.payload.size());
+  header.payload_bytes = static_cast<std::uint32_t>(payload.size());
   header.returned_bytes = returned_bytes_ = owed_bytes_;
-  auto& place = headers_[next_header_];
-  Encode(header, place);
-  frame.tail = MakeTail(frame.payload, place);
-  frame.type = header.type;
-  frame.header = place.data();
-  frame.end = offset + frame.bytes();
-  header_end_[next_header_] = limits_.checksums ? frame.end : offset + kMessageHeaderBytes;
-  next_header_ = (next_header_ + 1) % kHeaders;
-  ++outgoing_.count;
+  Encode(header, sender_.Header());
+  const OutgoingFrame frame = sender_.Make(payload.data(), payload.size());
+  sender_.Begin(frame, offset);
+  outgoing_.frames[outgoing_.count++] = {
+      .frame = frame, .type = header.type, .end = offset + frame.bytes(), .send = send};
   return true;
-}
-
-// Seals the header of the next frame, and what follows its payload.
-Bytes MessageLane::MakeTail(Bytes payload, std::array<std::byte, kMessageHeaderBytes>& header) {
-  if (!limits_.checksums) return Bytes(kZeros.data(), TailOf(payload.size()));
-  SealHeader(header);
-  if (payload.empty()) return {};
-  OutgoingTail& tail = tails_[next_header_];
-  tail.Seal(payload.size(), Crc32c(payload, SumOfHeader(header)));
-  return tail.Last(TailOf(payload.size()));
 }
 
 bool MessageLane::NextAnswer(MessageHeader& header) {
@@ -177,7 +153,7 @@ bool MessageLane::NextAnswer(MessageHeader& header) {
   return true;
 }
 
-bool MessageLane::NextMessage(MessageHeader& header, Outgoing& frame) {
+bool MessageLane::NextMessage(MessageHeader& header, MessageOperation*& carried, Bytes& payload) {
   MessageOperation* const send = queued_.front();
   if (send == nullptr) return false;
   const bool eager = FitsEagerly(*send);
@@ -192,8 +168,8 @@ bool MessageLane::NextMessage(MessageHeader& header, Outgoing& frame) {
     header.type = MessageFrameType::kMessage;
     send->stage = MessageStage::kSending;
     completions_.Begin(*send);
-    frame.send = send;
-    frame.payload = Bytes(send->buffer, send->bytes);
+    carried = send;
+    payload = Bytes(send->buffer, send->bytes);
   } else {
     ++announced_count_;
     header.type = MessageFrameType::kAnnouncement;
@@ -203,27 +179,27 @@ bool MessageLane::NextMessage(MessageHeader& header, Outgoing& frame) {
   return true;
 }
 
-bool MessageLane::NextBody(MessageHeader& header, Outgoing& frame) {
+bool MessageLane::NextBody(MessageHeader& header, MessageOperation*& carried, Bytes& payload) {
   MessageOperation* const send = bodies_.front();
   if (send == nullptr) return false;
   const std::uint64_t left = send->bytes - send->done;
-  const std::uint64_t payload = std::min<std::uint64_t>(limits_.body_frame_bytes, left);
+  const std::uint64_t bytes = std::min<std::uint64_t>(limits_.body_frame_bytes, left);
   header.type = MessageFrameType::kBody;
   header.id = send->id;
   header.payload_offset = send->done;
-  frame.send = send;
-  frame.payload = Bytes(send->buffer + send->done, payload);
-  if (payload == left) StageList::Remove(*send);
+  carried = send;
+  payload = Bytes(send->buffer + send->done, bytes);
+  if (bytes == left) StageList::Remove(*send);
   return true;
 }
 
-void MessageLane::FinishFrame(const Outgoing& frame) {
-  if (frame.send == nullptr) return;
-  MessageOperation& send = *frame.send;
-  send.done += frame.payload.size();
+void MessageLane::FinishFrame(const Outgoing& outgoing) {
+  if (outgoing.send == nullptr) return;
+  MessageOperation& send = *outgoing.send;
+  send.done += outgoing.frame.payload_bytes;
   if (send.done < send.bytes) return;
   send.stage = MessageStage::kReleasing;
-  send.release_at = frame.end;
+  send.release_at = outgoing.end;
   releasing_.PushBack(send);
 }
 

@@ -9,7 +9,7 @@
 #include "collectives/algorithms/table.h"
 #include "collectives/engine/engine.h"
 #include "collectives/engine/slices.h"
-#include "collectives/integrity/frame_check.h"
+#include "collectives/framing/frame_check.h"
 #include "tests/engine/modes.h"
 #include "tests/engine/world.h"
 #include "tests/support/flipping.h"

@@ -4,13 +4,13 @@
 #include <array>
 
 #include "base/crc32c.h"
-#include "collectives/integrity/frame_check.h"
+#include "collectives/framing/frame_check.h"
 #include "tests/fuzz/harness.h"
 
 namespace rondo::fuzz {
 namespace {
 
-using HeaderBytes = std::array<std::byte, kCheckedHeaderBytes>;
+using HeaderBytes = std::array<std::byte, kFrameHeaderBytes>;
 
 constexpr std::size_t kPayloadBytesAt = 24;
 
@@ -58,8 +58,8 @@ std::string CheckedFrame(std::string_view header, std::string_view payload) {
 }
 
 void CheckCheckedFrame(std::string_view input) {
-  if (input.size() < kCheckedHeaderBytes) return;
-  const std::string_view text = input.substr(0, kCheckedHeaderBytes);
+  if (input.size() < kFrameHeaderBytes) return;
+  const std::string_view text = input.substr(0, kFrameHeaderBytes);
   HeaderBytes opened = HeaderOf(text);
   const Sums sums = OpenHeader(opened);
   HeaderBytes sealed = opened;
@@ -69,7 +69,7 @@ void CheckCheckedFrame(std::string_view input) {
   HeaderBytes damaged = HeaderOf(Turned(ToText(sealed)));
   RONDO_HOLDS(!OpenHeader(damaged).match(), "a turned bit of a header was not found");
 
-  const std::string_view rest = input.substr(kCheckedHeaderBytes);
+  const std::string_view rest = input.substr(kFrameHeaderBytes);
   const std::uint64_t payload_bytes = LoadLittle<std::uint32_t>(opened.data() + kPayloadBytesAt);
   if (payload_bytes == 0 || payload_bytes + CheckedTailOf(payload_bytes) > rest.size()) return;
   const std::string_view payload = rest.substr(0, payload_bytes);

@@ -1,4 +1,4 @@
-// Frames with checksums (collectives/integrity/frame_check.h), of collectives and of messages alike: made for seeds,
+// Frames with checksums (collectives/framing/frame_check.h), of collectives and of messages alike: made for seeds,
 // and what must hold of any bytes that are taken for one.
 #pragma once
 

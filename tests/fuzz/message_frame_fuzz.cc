@@ -9,7 +9,7 @@
 #include "tests/fuzz/harness.h"
 
 namespace rondo::fuzz::message_frame_fuzz {
-using HeaderBytes = std::array<std::byte, kMessageHeaderBytes>;
+using HeaderBytes = std::array<std::byte, kFrameHeaderBytes>;
 
 std::string Text(const MessageHeader& header) {
   HeaderBytes bytes;
@@ -33,7 +33,7 @@ void CheckHeader(const HeaderBytes& bytes) {
   RONDO_HOLDS(carries || header.payload_bytes == 0);
   if (header.type == MessageFrameType::kMessage) {
     RONDO_HOLDS(header.payload_bytes == header.message_bytes);
-    RONDO_HOLDS(CreditOf(header.message_bytes) >= kMessageHeaderBytes + header.message_bytes);
+    RONDO_HOLDS(CreditOf(header.message_bytes) >= kFrameHeaderBytes + header.message_bytes);
   }
   RONDO_HOLDS((header.refusal != Refusal::kNone) == (header.type == MessageFrameType::kRefusal));
 }
@@ -65,9 +65,9 @@ void CheckInput(std::string_view input) {
   CheckCheckedFrame(input);
   const Allocations allocations;
   RONDO_HOLDS(IsLaneCall(input) == (input == LaneCall()));
-  for (; input.size() >= kMessageHeaderBytes; input.remove_prefix(kMessageHeaderBytes)) {
+  for (; input.size() >= kFrameHeaderBytes; input.remove_prefix(kFrameHeaderBytes)) {
     HeaderBytes bytes;
-    std::copy_n(AsBytes(input).begin(), kMessageHeaderBytes, bytes.begin());
+    std::copy_n(AsBytes(input).begin(), kFrameHeaderBytes, bytes.begin());
     CheckHeader(bytes);
   }
   allocations.CheckLargest(4096);

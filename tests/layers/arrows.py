@@ -34,7 +34,8 @@ LAYERS = [
     Layer("collectives/algorithms", ("base", "collectives/schedule"), sans_io=True),
     Layer("collectives/model", ("base", "collectives/schedule", "collectives/algorithms"), sans_io=True, required=False),
     Layer("collectives/kernels", ("base",), sans_io=True),
-    Layer("collectives/integrity", ("base", "transport", "collectives/schedule"), sans_io=True),
+    Layer("collectives/integrity", ("base", "collectives/schedule"), sans_io=True),
+    Layer("collectives/framing", ("base", "transport"), sans_io=True),
     Layer(
         "collectives/engine",
         (
@@ -43,11 +44,11 @@ LAYERS = [
             "collectives/schedule",
             "collectives/algorithms",
             "collectives/kernels",
-            "collectives/integrity",
+            "collectives/framing",
         ),
         sans_io=True,
     ),
-    Layer("collectives/point_to_point", ("base", "transport", "collectives/integrity"), sans_io=True),
+    Layer("collectives/point_to_point", ("base", "transport", "collectives/framing"), sans_io=True),
     Layer("collectives/recorder", ("base", "collectives/schedule", "collectives/point_to_point"), sans_io=True),
     Layer("collectives", ("base", "transport", "rendezvous"), shuns=("transport/fault",)),
     Layer("cuda", ("base", "transport", "collectives"), required=False),

@@ -463,7 +463,7 @@ TEST_CASE("bytes that break the protocol are named, and nothing is held for them
     MessageWorld world({.limits = kSmall});
     auto lane = world.endpoint(0).Open(1, kMessageLaneIndex);
     REQUIRE(lane);
-    std::array<std::byte, kMessageHeaderBytes> bytes;
+    std::array<std::byte, kFrameHeaderBytes> bytes;
     Encode(bad, bytes);
     const Bytes pieces[] = {Bytes(bytes)};
     REQUIRE((*lane)->Write(pieces) == bytes.size());

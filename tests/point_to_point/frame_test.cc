@@ -9,7 +9,7 @@
 namespace rondo {
 namespace frame_test {
 
-using HeaderBytes = std::array<std::byte, kMessageHeaderBytes>;
+using HeaderBytes = std::array<std::byte, kFrameHeaderBytes>;
 
 HeaderBytes Encoded(const MessageHeader& header) {
   HeaderBytes bytes;
@@ -27,14 +27,14 @@ const MessageHeader kExample{.type = MessageFrameType::kMessage,
                              .data_type = DataType::kFloat32};
 
 TEST_CASE("the header of a message has the bytes that WIRE.md shows") {
-  const unsigned char expected[kMessageHeaderBytes] = {
+  const unsigned char expected[kFrameHeaderBytes] = {
       0x52, 0x4f, 0x01, 0x02, 0, 0, 0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0,  // "RO", version 1, message, offset 128
       0,    0,    0,    0,    0, 0, 0, 0, 0x0c, 0, 0, 0, 7, 0, 0, 0,  // payload offset 0, 12 bytes, tag 7
       3,    0,    0,    0,    0, 0, 0, 0, 0x0c, 0, 0, 0, 0, 0, 0, 0,  // number 3, 12 bytes in all
       0,    1,    0,    0,    0, 0, 0, 0, 9,    0, 0, 0, 0, 0, 0, 0,  // 256 bytes of credit returned, float32
   };
   const HeaderBytes bytes = Encoded(kExample);
-  for (std::size_t i = 0; i < kMessageHeaderBytes; ++i) {
+  for (std::size_t i = 0; i < kFrameHeaderBytes; ++i) {
     CAPTURE(i);
     CHECK(static_cast<unsigned char>(bytes[i]) == expected[i]);
   }
@@ -69,7 +69,7 @@ TEST_CASE("random bytes never decode to a header that contradicts itself") {
   for (int i = 0; i < 200'000; ++i) {
     HeaderBytes bytes = Encoded(kExample);
     for (int changes = static_cast<int>(random.Between(1, 4)); changes > 0; --changes)
-      bytes[random.Below(kMessageHeaderBytes)] = static_cast<std::byte>(random.Below(256));
+      bytes[random.Below(kFrameHeaderBytes)] = static_cast<std::byte>(random.Below(256));
     MessageHeader header;
     if (Decode(bytes, header)) continue;
     ++sound;

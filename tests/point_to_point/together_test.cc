@@ -83,7 +83,7 @@ TEST_CASE("messages that wait together go out in one write, and come in their or
     pair.from.Send(pair.sends.emplace_back(), 3, Payload(0, 3, i, std::size_t{10} * static_cast<std::size_t>(i) + 1));
   }
   REQUIRE(pair.from.messages->Poll());
-  CHECK(pair.from.lane.writes == std::vector<std::size_t>{kMessages * (kMessageHeaderBytes + kLineBytes)});
+  CHECK(pair.from.lane.writes == std::vector<std::size_t>{kMessages * (kFrameHeaderBytes + kLineBytes)});
   pair.Finish(pair.sends);
   pair.Finish(pair.receives);
   for (int i = 0; i < kMessages; ++i)
@@ -108,7 +108,7 @@ TEST_CASE("what one write holds is bounded, in frames and in bytes") {
   for (int i = 0; i < 20; ++i) pair.from.Send(pair.sends.emplace_back(), 3, "x");
   REQUIRE(pair.from.messages->Poll());
   std::vector<std::size_t> frames;
-  for (const std::size_t bytes : pair.from.lane.writes) frames.push_back(bytes / (kMessageHeaderBytes + kLineBytes));
+  for (const std::size_t bytes : pair.from.lane.writes) frames.push_back(bytes / (kFrameHeaderBytes + kLineBytes));
   CHECK(frames == std::vector<std::size_t>{8, 8, 4});
 }
 
@@ -120,8 +120,8 @@ TEST_CASE("of a body that takes more than a frame, one frame goes out at a time"
   }
   pair.Finish(pair.sends);
   pair.Finish(pair.receives);
-  CHECK(pair.from.lane.writes.front() == 2 * kMessageHeaderBytes);  // both announcements
-  for (const std::size_t bytes : pair.from.lane.writes) CHECK(bytes <= 4 * kMessageHeaderBytes + 128 + kLineBytes);
+  CHECK(pair.from.lane.writes.front() == 2 * kFrameHeaderBytes);  // both announcements
+  for (const std::size_t bytes : pair.from.lane.writes) CHECK(bytes <= 4 * kFrameHeaderBytes + 128 + kLineBytes);
   for (int i = 0; i < 2; ++i) CHECK(pair.receives[static_cast<std::size_t>(i)].text() == Payload(0, 3, i, 300));
 }
 

@@ -1,4 +1,4 @@
-#include "collectives/integrity/frame_check.h"
+#include "collectives/framing/frame_check.h"
 
 #include <fmt/core.h>
 
@@ -7,21 +7,16 @@
 #include "base/crc32c.h"
 
 namespace rondo {
-namespace {
 
-constexpr std::size_t kCrcAt = 4;  // in headers of either kind (docs/WIRE.md)
+using frame_prefix::kCrcAt;
 
-}  // namespace
+void SealHeader(FrameHeaderBytes header) { StoreLittle<std::uint32_t>(header.data() + kCrcAt, Crc32c(header)); }
 
-void SealHeader(std::span<std::byte, kCheckedHeaderBytes> header) {
-  StoreLittle<std::uint32_t>(header.data() + kCrcAt, Crc32c(header));
-}
-
-std::uint32_t SumOfHeader(std::span<const std::byte, kCheckedHeaderBytes> header) {
+std::uint32_t SumOfHeader(std::span<const std::byte, kFrameHeaderBytes> header) {
   return LoadLittle<std::uint32_t>(header.data() + kCrcAt);
 }
 
-Sums OpenHeader(std::span<std::byte, kCheckedHeaderBytes> header) {
+Sums OpenHeader(FrameHeaderBytes header) {
   Sums sums{.expected = SumOfHeader(header)};
   StoreLittle<std::uint32_t>(header.data() + kCrcAt, 0);
   sums.found = Crc32c(header);

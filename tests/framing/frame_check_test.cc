@@ -1,5 +1,5 @@
 // Frames with checksums, byte for byte as docs/WIRE.md has them, and that no flipped bit escapes.
-#include "collectives/integrity/frame_check.h"
+#include "collectives/framing/frame_check.h"
 
 #include <doctest/doctest.h>
 

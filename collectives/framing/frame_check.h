@@ -20,6 +20,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/ids.h"
+#include "collectives/framing/frame_prefix.h"
 #include "transport/lane.h"
 
 namespace rondo {
@@ -29,7 +30,6 @@ namespace rondo {
 // per lane. Less costs more headers and calls; more would leave the cache between being summed and being folded.
 inline constexpr std::uint32_t kMostCheckedPayload = 64 << 10;
 
-inline constexpr std::size_t kCheckedHeaderBytes = kLineBytes;
 inline constexpr std::size_t kChecksumBytes = 4;
 
 // What follows the payload.
@@ -46,12 +46,12 @@ struct Sums {
 };
 
 // Puts the header's checksum into its field. REQUIRES: that is 0.
-void SealHeader(std::span<std::byte, kCheckedHeaderBytes> header);
+void SealHeader(FrameHeaderBytes header);
 // As it stands in a sealed header: what the checksum of the whole frame goes on from.
-std::uint32_t SumOfHeader(std::span<const std::byte, kCheckedHeaderBytes> header);
+std::uint32_t SumOfHeader(std::span<const std::byte, kFrameHeaderBytes> header);
 // The opposite of SealHeader: leaves 0 in the field, as in a frame without checksums. Where the sums match, `found` is
 // what the checksum of the frame goes on from.
-Sums OpenHeader(std::span<std::byte, kCheckedHeaderBytes> header);
+Sums OpenHeader(FrameHeaderBytes header);
 
 // What follows a payload, as its sender makes it. Lent to the lane until released.
 class OutgoingTail {

@@ -1,0 +1,64 @@
+// What the headers of all frames on lanes have in common, those of collectives and of messages (docs/WIRE.md): their
+// length, which is a cache line, and their first 28 bytes. After header and payload zeros follow up to the next
+// multiple of kLineBytes (with checksums: frame_check.h), so that both start on line boundaries of the stream.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "base/bytes.h"
+
+namespace rondo {
+
+inline constexpr std::size_t kFrameHeaderBytes = kLineBytes;
+using FrameHeaderBytes = std::span<std::byte, kFrameHeaderBytes>;
+using HeaderArray = std::array<std::byte, kFrameHeaderBytes>;
+
+// Byte offsets in every header.
+namespace frame_prefix {
+inline constexpr std::uint16_t kMagic = 0x4F52;  // "RO"
+inline constexpr std::uint8_t kVersion = 1;
+inline constexpr std::size_t kMagicAt = 0, kVersionAt = 2, kTypeAt = 3, kCrcAt = 4, kStreamOffsetAt = 8,
+                             kPayloadOffsetAt = 16, kPayloadBytesAt = 24, kEnd = 28;
+
+// The first 8 bytes as a number: magic, version, type, and 0 for the checksum.
+constexpr std::uint64_t BeginningOf(std::uint8_t type) {
+  return kMagic | std::uint64_t{kVersion} << 8 * kVersionAt | std::uint64_t{type} << 8 * kTypeAt;
+}
+
+// `Header` is FrameHeader or MessageHeader.
+template <typename Header>
+void Encode(std::uint8_t type, const Header& header, std::byte* out) {
+  StoreLittle<std::uint64_t>(out, BeginningOf(type));
+  StoreLittle<std::uint64_t>(out + kStreamOffsetAt, header.stream_offset);
+  StoreLittle<std::uint64_t>(out + kPayloadOffsetAt, header.payload_offset);
+  StoreLittle<std::uint32_t>(out + kPayloadBytesAt, header.payload_bytes);
+}
+
+// The fields of the prefix that differ from frame to frame.
+template <typename Header>
+void Decode(const std::byte* in, Header& header) {
+  header.stream_offset = LoadLittle<std::uint64_t>(in + kStreamOffsetAt);
+  header.payload_offset = LoadLittle<std::uint64_t>(in + kPayloadOffsetAt);
+  header.payload_bytes = LoadLittle<std::uint32_t>(in + kPayloadBytesAt);
+}
+
+inline std::uint8_t TypeOf(const std::byte* in) { return static_cast<std::uint8_t>(in[kTypeAt]); }
+
+// Why no frame of this version starts here, or nothing. Types are for the caller to check.
+inline std::optional<std::string_view> FindFault(const std::byte* in) {
+  if (LoadLittle<std::uint16_t>(in + kMagicAt) != kMagic) return "no frame starts here (wrong magic)";
+  if (in[kVersionAt] != std::byte{kVersion}) return "a frame of another version";
+  if (LoadLittle<std::uint32_t>(in + kCrcAt) != 0) return "a checksum where none was agreed";
+  return std::nullopt;
+}
+}  // namespace frame_prefix
+
+// What follows a payload without checksums, up to the next line.
+constexpr std::uint64_t PaddingOf(std::uint64_t payload) { return RoundUp(payload, kLineBytes) - payload; }
+
+}  // namespace rondo

@@ -1,0 +1,154 @@
+// Sends frames on a lane, plain or with checksums (frame_check.h): keeps the memory of headers and of what follows
+// payloads while the lane may still read it, and hands the lane header, payload and tail in one call. What the headers
+// say is their owner's: the engine's (engine/frame.h) or that of messages (point_to_point/message_frame.h).
+//
+//   if (!sender.HasFreeHeader()) return;
+//   Encode(header, sender.Header());
+//   OutgoingFrame frame = sender.Make(payload, payload_bytes);
+//   sender.Begin(frame, lane.accepted());
+//   while (!frame.all_sent()) {
+//     FramePieces<1> pieces;
+//     sender.Gather(frame, final_bytes, pieces);
+//     frame.sent += lane.Write(pieces.all());
+//   }
+//
+// Nothing here is virtual or allocates after the constructor. Thread rule: the lane's.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/bytes.h"
+#include "collectives/framing/frame_check.h"
+#include "collectives/framing/frame_prefix.h"
+#include "transport/lane.h"
+
+namespace rondo {
+
+// How much one lane direction moves before others get their turn: a rank that only received while its own data waited
+// would halve a duplex link.
+inline constexpr std::uint64_t kTurnBytes = 1024 * 1024;
+
+// A frame on its way: header, payload, and a tail, which is padding or, with checksums, padding and a sum. By default
+// one that has been sent.
+struct OutgoingFrame {
+  const std::byte* payload = nullptr;      // lent to the lane
+  std::uint64_t sent = kFrameHeaderBytes;  // bytes of header, payload and tail that the lane has accepted
+  std::uint32_t payload_bytes = 0;
+  std::uint32_t tail_bytes = 0;
+  std::uint32_t slot = 0;  // in its sender: of header and tail
+
+  std::uint64_t bytes() const { return kFrameHeaderBytes + std::uint64_t{payload_bytes} + tail_bytes; }
+  bool all_sent() const { return sent == bytes(); }
+  std::uint64_t payload_sent() const {
+    return sent > kFrameHeaderBytes ? std::min<std::uint64_t>(sent - kFrameHeaderBytes, payload_bytes) : 0;
+  }
+};
+
+// What goes into one call of a lane: at most kFrames frames.
+template <std::size_t kFrames>
+class FramePieces {
+ public:
+  void Add(Bytes piece) {
+    pieces_[count_++] = piece;
+    asked_ += piece.size();
+  }
+  bool empty() const { return count_ == 0; }
+  std::uint64_t asked() const { return asked_; }  // bytes
+  std::span<const Bytes> all() const { return std::span(pieces_.data(), count_); }
+
+ private:
+  std::array<Bytes, 3 * kFrames> pieces_;
+  std::size_t count_ = 0;
+  std::uint64_t asked_ = 0;
+};
+
+class FrameSender {
+ public:
+  // Frames whose headers are lent to the lane at one time, at most.
+  static constexpr std::size_t kHeaders = 16;
+
+  // The lane outlives it.
+  FrameSender(Lane& lane, bool checksums);
+
+  Lane& lane() const { return *lane_; }
+
+  // Whether the lane has released the header `ahead` frames behind the next one, which is then encoded in place.
+  bool HasFreeHeader(std::size_t ahead = 0) const { return lent_until_[SlotOf(ahead)] <= lane_->released(); }
+  HeaderArray& Header(std::size_t ahead = 0) { return headers_[SlotOf(ahead)]; }
+
+  // The frame whose header was encoded there. A frame that does not begin may be made again, with the same bytes.
+  OutgoingFrame Make(const std::byte* payload, std::uint64_t payload_bytes, std::size_t ahead = 0) {
+    OutgoingFrame frame{.payload = payload,
+                        .sent = 0,
+                        .payload_bytes = static_cast<std::uint32_t>(payload_bytes),
+                        .tail_bytes = static_cast<std::uint32_t>(PaddingOf(payload_bytes)),
+                        .slot = SlotOf(ahead)};
+    if (checks_ != nullptr) [[unlikely]]  // here and below: kept off the path of those who have none
+      Seal(frame);
+    return frame;
+  }
+
+  // The frame that was made of the next header goes to this offset of the stream: the next header is another one.
+  void Begin(const OutgoingFrame& frame, std::uint64_t stream_offset) {
+    std::uint64_t lent = kFrameHeaderBytes;
+    if (checks_ != nullptr) [[unlikely]]  // the tail is lent as well
+      lent = frame.bytes();
+    lent_until_[next_] = stream_offset + lent;
+    next_ = (next_ + 1) % kHeaders;
+  }
+
+  // Adds what is left of the frame and may go: of its payload no more than the first `final_bytes`, which nobody will
+  // change any more, and kTurnBytes at a time.
+  template <std::size_t kFrames>
+  void Gather(const OutgoingFrame& frame, std::uint64_t final_bytes, FramePieces<kFrames>& pieces) {
+    std::uint64_t at = frame.sent;
+    if (at < kFrameHeaderBytes) {
+      pieces.Add(Bytes(headers_[frame.slot]).subspan(at));
+      at = kFrameHeaderBytes;
+    }
+    const std::uint64_t from = at - kFrameHeaderBytes;
+    const std::uint64_t to = std::min({final_bytes, std::uint64_t{frame.payload_bytes}, from + kTurnBytes});
+    if (from < to) {
+      pieces.Add(Bytes(frame.payload + from, to - from));
+      if (checks_ != nullptr) [[unlikely]]
+        SumUpTo(to, frame);
+      at += to - from;
+    }
+    if (at >= kFrameHeaderBytes + frame.payload_bytes && at < frame.bytes())
+      pieces.Add(TailOf(frame.slot, frame.bytes() - at));
+  }
+
+ private:
+  struct Check {
+    OutgoingTail tail;
+    std::uint64_t summed = 0;  // bytes of the payload
+    std::uint32_t sum = 0;     // of the header and these
+  };
+
+  std::uint32_t SlotOf(std::size_t ahead) const { return static_cast<std::uint32_t>((next_ + ahead) % kHeaders); }
+  void Seal(OutgoingFrame& frame);
+  void SumUpTo(std::uint64_t end, const OutgoingFrame& frame);
+  // The last `bytes` of what follows a payload.
+  Bytes TailOf(std::uint32_t slot, std::uint64_t bytes) const {
+    if (checks_ != nullptr) [[unlikely]]
+      return (*checks_)[slot].tail.Last(bytes);
+    return Bytes(kZeros.data(), bytes);
+  }
+
+  static constexpr std::array<std::byte, kLineBytes> kZeros{};
+
+  // Lent to the lane until released, so they take turns. The owner's state of the frame at the head follows the small
+  // members in their cache line.
+  std::array<HeaderArray, kHeaders> headers_;
+  std::array<std::uint64_t, kHeaders> lent_until_{};  // stream offset after what was last lent from there
+  Lane* lane_;
+  std::unique_ptr<std::array<Check, kHeaders>> checks_;  // null without checksums
+  std::uint32_t next_ = 0;
+};
+
+}  // namespace rondo
