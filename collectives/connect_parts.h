@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "collectives/connect.h"
-#include "rendezvous/init_method.h"
 #include "rendezvous/membership.h"
+#include "rendezvous/url/init_method.h"
 #include "transport/transport.h"
 
 namespace rondo {

@@ -6,13 +6,13 @@
 #include <utility>
 
 #include "collectives/connect.h"
-#include "rendezvous/init_method.h"
 #include "rendezvous/regroup.h"
+#include "rendezvous/url/init_method.h"
 
 namespace rondo {
 
 // What all generations of a job have in common, in one process. It keeps the store: the handle itself, since only that
-// proves that it is the same store as before (roster.h).
+// proves that it is the same store as before (roster_agreement.h).
 struct RebuildHome {
   RebuildHome(ConnectOptions connect, std::string job_id, OpenedStore store, bool by_a_rank,
               std::shared_ptr<const Clock> the_clock)

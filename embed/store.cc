@@ -3,9 +3,9 @@
 
 #include "collectives/connect.h"  // ProcessEnvironment
 #include "embed/handles.h"
-#include "rendezvous/init_method.h"
 #include "rendezvous/job_token.h"
 #include "rendezvous/tls_settings.h"
+#include "rendezvous/url/init_method.h"
 
 namespace rondo::embed {
 namespace {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "rendezvous/prefix_store.h"
+#include "rendezvous/roster_agreement.h"
 
 namespace rondo {
 namespace {

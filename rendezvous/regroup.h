@@ -1,4 +1,5 @@
-// From one generation of a job to the next: a roster of those who go on (roster.h), then their meeting (membership.h).
+// From one generation of a job to the next: a roster of those who go on (roster_agreement.h), then their meeting
+// (membership.h).
 //
 // The meeting fails where somebody of the roster dies before it ends. Then the roster itself is the generation that was
 // lost, and those who are left of it agree on the next one, until a meeting succeeds or the deadline has passed: each

@@ -1,4 +1,5 @@
-// What the agreement on a roster writes to the store: keys and values. For roster.cc; docs/WIRE.md has it as a grammar.
+// What the agreement on a roster writes to the store: keys and values. For roster_agreement.cc; docs/WIRE.md has it as
+// a grammar.
 #pragma once
 
 #include <cstddef>

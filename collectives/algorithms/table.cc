@@ -5,7 +5,6 @@
 
 #include "collectives/algorithms/folding.h"
 #include "collectives/algorithms/generators.h"
-#include "collectives/schedule/layout.h"
 
 namespace rondo {
 namespace {
@@ -94,16 +93,6 @@ std::vector<T> Distinct(T AlgorithmEntry::*member) {
 }
 
 }  // namespace
-
-std::uint32_t ChunksOf(const AlgorithmEntry& entry, const World& world) {
-  return entry.chunks_per_block(world) * BlocksOf(entry.collective, world.size);
-}
-
-World WorldOf(const ScheduleKey& key) {
-  World world{.size = key.world_size, .root = key.root};
-  if (key.hosts != nullptr) world.hosts = *key.hosts;
-  return world;
-}
 
 std::span<const AlgorithmEntry> AllAlgorithms() { return kTable; }
 std::vector<Collective> DistinctCollectives() { return Distinct(&AlgorithmEntry::collective); }

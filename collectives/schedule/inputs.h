@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "collectives/algorithms/table.h"
+#include "collectives/schedule/algorithm.h"
 #include "collectives/schedule/step.h"
 
 namespace rondo {

@@ -1,7 +1,7 @@
 // From an algorithm's global transfers to the steps of each rank, with what each must not overtake.
 #pragma once
 
-#include "collectives/algorithms/table.h"
+#include "collectives/schedule/algorithm.h"
 #include "collectives/schedule/step.h"
 
 namespace rondo {

@@ -1,6 +1,6 @@
 // rendezvous/init_method: rendezvous URLs, as people, scripts and RONDO_RENDEZVOUS give them.
-#include "rendezvous/init_method.h"
 #include "rendezvous/membership.h"
+#include "rendezvous/url/init_method.h"
 #include "tests/fuzz/harness.h"
 
 namespace rondo::fuzz::init_method_fuzz {

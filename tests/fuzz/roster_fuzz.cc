@@ -11,7 +11,7 @@
 #include "base/byte_codec.h"
 #include "base/clock.h"
 #include "rendezvous/memory_store.h"
-#include "rendezvous/roster.h"
+#include "rendezvous/roster_agreement.h"
 #include "tests/fuzz/harness.h"
 
 namespace rondo::fuzz::roster_fuzz {

@@ -1,5 +1,5 @@
 // Rendezvous URLs as a table, and what opening each gives.
-#include "rendezvous/init_method.h"
+#include "rendezvous/url/init_method.h"
 
 #include <doctest/doctest.h>
 

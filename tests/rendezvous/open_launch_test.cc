@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "rendezvous/init_method.h"
 #include "rendezvous/membership.h"
+#include "rendezvous/url/init_method.h"
 #include "tests/rendezvous/stores.h"
 
 namespace rondo {

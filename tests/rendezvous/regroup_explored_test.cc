@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "rendezvous/regroup.h"
-#include "rendezvous/roster.h"
+#include "rendezvous/roster_agreement.h"
 #include "tests/rendezvous/explored_store.h"
 #include "tests/support/sanitized.h"
 

@@ -1,7 +1,5 @@
 // Who goes on after ranks were lost, told as stories over every kind of store; regroup_explored_test.cc has the orders
 // in which things can happen.
-#include "rendezvous/roster.h"
-
 #include <doctest/doctest.h>
 
 #include <array>
@@ -16,6 +14,7 @@
 #include <vector>
 
 #include "rendezvous/regroup.h"
+#include "rendezvous/roster_agreement.h"
 #include "tests/rendezvous/stores.h"
 #include "tests/support/threads.h"
 

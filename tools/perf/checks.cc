@@ -8,7 +8,7 @@
 
 #include "collectives/connect.h"
 #include "cuda/cuda.h"
-#include "rendezvous/init_method.h"
+#include "rendezvous/url/init_method.h"
 #include "tools/common/flags.h"
 #include "tools/common/output.h"
 #include "tools/common/profile_flag.h"

@@ -19,7 +19,7 @@
 #include "collectives/connect.h"
 #include "collectives/cpu_list.h"
 #include "cuda/cuda.h"
-#include "rendezvous/init_method.h"
+#include "rendezvous/url/init_method.h"
 #include "tools/common/commands.h"
 #include "tools/common/interrupt.h"
 #include "tools/common/output.h"

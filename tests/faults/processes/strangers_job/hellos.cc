@@ -25,10 +25,10 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "collectives/connect.h"
-#include "rendezvous/init_method.h"
 #include "rendezvous/job_token.h"
 #include "rendezvous/net_address.h"
 #include "rendezvous/tcp_store_protocol.h"
+#include "rendezvous/url/init_method.h"
 #include "transport/tcp/address.h"
 #include "transport/tcp/handshake.h"
 

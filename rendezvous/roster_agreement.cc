@@ -1,4 +1,4 @@
-#include "rendezvous/roster.h"
+#include "rendezvous/roster_agreement.h"
 
 #include <fmt/core.h>
 

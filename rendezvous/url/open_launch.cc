@@ -1,4 +1,4 @@
-#include "rendezvous/open_launch.h"
+#include "rendezvous/url/open_launch.h"
 
 #include <algorithm>
 #include <utility>
@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "rendezvous/launchers/derived_ports.h"
 #include "rendezvous/launchers/store_line.h"
-#include "rendezvous/opening.h"
+#include "rendezvous/url/opening.h"
 
 namespace rondo {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "base/result.h"
-#include "rendezvous/init_method.h"
 #include "rendezvous/tcp_store_client.h"
 #include "rendezvous/tcp_store_server.h"
+#include "rendezvous/url/init_method.h"
 
 namespace rondo {
 

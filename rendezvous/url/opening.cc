@@ -1,4 +1,4 @@
-#include "rendezvous/opening.h"
+#include "rendezvous/url/opening.h"
 
 #include <utility>
 

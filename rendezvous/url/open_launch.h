@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/result.h"
-#include "rendezvous/init_method.h"
+#include "rendezvous/url/init_method.h"
 
 namespace rondo {
 

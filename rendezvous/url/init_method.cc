@@ -1,4 +1,4 @@
-#include "rendezvous/init_method.h"
+#include "rendezvous/url/init_method.h"
 
 #include <algorithm>
 #include <charconv>
@@ -8,9 +8,9 @@
 #include "rendezvous/launchers/find_launch.h"
 #include "rendezvous/launchers/system_facts.h"
 #include "rendezvous/membership.h"
-#include "rendezvous/open_launch.h"
-#include "rendezvous/opening.h"
 #include "rendezvous/tcp_store_server.h"
+#include "rendezvous/url/open_launch.h"
+#include "rendezvous/url/opening.h"
 
 namespace rondo {
 namespace {
