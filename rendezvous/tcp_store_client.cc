@@ -18,7 +18,7 @@
 #include "base/fd.h"
 #include "base/ports.h"
 #include "base/random.h"
-#include "rendezvous/tcp_store_greeting.h"
+#include "rendezvous/tcp_store_handshake.h"
 #include "rendezvous/tcp_store_protocol.h"
 
 namespace rondo {
@@ -100,11 +100,11 @@ tl::expected<Fd, TryFailure> ConnectTo(const SocketAddress& address, const Clock
 // connection's buffer takes what we say whole.
 tl::expected<void, TryFailure> SayHello(int fd, Wire& wire, const TcpStoreClient::Options& options, const Clock& clock,
                                         TimePoint deadline, std::string& unread) {
-  using Next = store_protocol::ClientGreeting::Next;
+  using Next = store_protocol::ClientHandshake::Next;
   const auto final = [](const Error& error) { return tl::unexpected(TryFailure{.final = true, .error = error}); };
-  auto greeting = store_protocol::ClientGreeting::Begin(options.job, options.token);
-  if (!greeting) return final(greeting.error());
-  if (!wire.SendAll(fd, AsBytes(greeting->hello()))) {
+  auto handshake = store_protocol::ClientHandshake::Begin(options.job, options.token);
+  if (!handshake) return final(handshake.error());
+  if (!wire.SendAll(fd, AsBytes(handshake->hello()))) {
     return Again(fmt::format("it closed before our hello: {}", SystemWords(errno)));
   }
   for (;;) {
@@ -118,11 +118,11 @@ tl::expected<void, TryFailure> SayHello(int fd, Wire& wire, const TcpStoreClient
     if (bytes < 0) return Again(fmt::format("it closed at our hello: {}", SystemWords(errno)));
     if (bytes == 0) return Again("it closed at our hello");
     unread.append(buffer.data(), static_cast<std::size_t>(bytes));
-    auto next = greeting->Take(unread);
+    auto next = handshake->Take(unread);
     if (next && *next == Next::kSend) {
-      if (!wire.SendAll(fd, AsBytes(greeting->proof())))
+      if (!wire.SendAll(fd, AsBytes(handshake->proof())))
         return Again(fmt::format("it closed at our proof: {}", SystemWords(errno)));
-      next = greeting->Take(unread);
+      next = handshake->Take(unread);
     }
     if (!next && next.error().code() == ErrorCode::kNotReady) return Again(next.error().message());
     if (!next) return final(next.error());

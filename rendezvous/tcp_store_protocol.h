@@ -4,7 +4,7 @@
 //   client -> server   hello, then requests
 //   server -> client   hello reply, then replies, in any order; each names its request
 //
-// What goes to and fro before the hello reply where there is a token: tcp_store_greeting.h.
+// What goes to and fro before the hello reply where there is a token: tcp_store_handshake.h.
 //
 // A request or reply is a frame: its length (32 bits), then an id (64 bits), a kind (8 bits) and the kind's fields.
 // Integers are little-endian. Everything that has a length has a limit, checked before anything is allocated for it.

@@ -79,18 +79,18 @@ TcpStoreService::Verdict TcpStoreService::Process(ClientId id, Client& client) {
 }
 
 TcpStoreService::Verdict TcpStoreService::TakeHello(Client& client) {
-  using Next = store_protocol::ServerGreeting::Next;
-  auto next = client.greeting.Take(client.input);
+  using Next = store_protocol::ServerHandshake::Next;
+  auto next = client.handshake.Take(client.input);
   if (next && *next == Next::kSend) {
-    client.output.Append(client.greeting.challenge());
-    next = client.greeting.Take(client.input);
+    client.output.Append(client.handshake.challenge());
+    next = client.handshake.Take(client.input);
   }
   if (!next && next.error().code() == ErrorCode::kProtocol) {
     return {.fate = Fate::kDrop, .reason = next.error().message()};
   }
   if (!next) return Refuse(client, next.error());
   if (*next == Next::kRead) return {};
-  const std::string& job = client.greeting.hello().job;
+  const std::string& job = client.handshake.hello().job;
   if (!options_.job.empty() && job != options_.job) {
     return Refuse(client, Error(ErrorCode::kVersionMismatch,
                                 fmt::format("the store serves job '{}', this process belongs to job '{}'", options_.job,
@@ -102,14 +102,14 @@ TcpStoreService::Verdict TcpStoreService::TakeHello(Client& client) {
                         fmt::format("the store has {} clients, as many as its limit allows", clients_after_hello_)));
   }
   if (client.refusal) return Refuse(client, *client.refusal);
-  client.output.Append(client.greeting.Encode({}));
+  client.output.Append(client.handshake.Encode({}));
   client.said_hello = true;
   ++clients_after_hello_;
   return {};
 }
 
 TcpStoreService::Verdict TcpStoreService::Refuse(Client& client, const Error& error) {
-  client.output.Append(client.greeting.Encode({.refused = error}));
+  client.output.Append(client.handshake.Encode({.refused = error}));
   client.closing = true;
   return {.fate = Fate::kClose, .reason = error.message(), .denied = error.code() == ErrorCode::kAuth};
 }

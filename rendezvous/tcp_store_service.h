@@ -20,7 +20,7 @@
 #include "base/bytes.h"
 #include "base/result.h"
 #include "rendezvous/store_state.h"
-#include "rendezvous/tcp_store_greeting.h"
+#include "rendezvous/tcp_store_handshake.h"
 #include "rendezvous/tcp_store_protocol.h"
 
 namespace rondo {
@@ -84,9 +84,9 @@ class TcpStoreService {
 
  private:
   struct Client {
-    explicit Client(std::shared_ptr<const JobToken> token) : greeting(std::move(token)) {}
+    explicit Client(std::shared_ptr<const JobToken> token) : handshake(std::move(token)) {}
 
-    store_protocol::ServerGreeting greeting;
+    store_protocol::ServerHandshake handshake;
     bool said_hello = false;  // and was welcomed
     std::optional<Error> refusal;
     bool closing = false;   // nothing more is read

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "rendezvous/tcp_store_greeting.h"
+#include "rendezvous/tcp_store_handshake.h"
 
 namespace rondo::simulation {
 namespace {
@@ -181,12 +181,12 @@ Result<std::unique_ptr<StoreClient>> StoreClient::Connect(SimNetwork& network, C
                                                              client->observer_.get())));
   RONDO_ASSIGN(client->lane_, client->endpoint_->Open(0, 0));
   client->endpoint_->SendControl(0, {ControlKind::kHeartbeat, {}});
-  RONDO_ASSIGN(auto greeting, store_protocol::ClientGreeting::Begin(options.job, nullptr));
-  client->unsent_ = greeting.hello();
+  RONDO_ASSIGN(auto handshake, store_protocol::ClientHandshake::Begin(options.job, nullptr));
+  client->unsent_ = handshake.hello();
   while (true) {
     RONDO_TRY(client->Move());
-    RONDO_ASSIGN(const auto next, greeting.Take(client->unread_));
-    if (next == store_protocol::ClientGreeting::Next::kWelcome) return client;
+    RONDO_ASSIGN(const auto next, handshake.Take(client->unread_));
+    if (next == store_protocol::ClientHandshake::Next::kWelcome) return client;
     if (network.clock()->Now() >= options.deadline)
       return Fail(ErrorCode::kUnreachable, "no store at {} in time", client->Describe());
     cluster.Block(options.deadline);

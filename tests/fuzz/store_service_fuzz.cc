@@ -11,7 +11,7 @@
 #include "base/access.h"
 #include "base/byte_codec.h"
 #include "base/printable.h"
-#include "rendezvous/tcp_store_greeting.h"
+#include "rendezvous/tcp_store_handshake.h"
 #include "rendezvous/tcp_store_service.h"
 #include "tests/fuzz/harness.h"
 
@@ -36,12 +36,12 @@ std::shared_ptr<const JobToken> Token() {
 
 // All that a client says before its first request: hello and proof.
 std::string ProvedHello() {
-  auto client = store_protocol::ClientGreeting::Begin("j", Token());
-  store_protocol::ServerGreeting server(Token());
+  auto client = store_protocol::ClientHandshake::Begin("j", Token());
+  store_protocol::ServerHandshake server(Token());
   std::string hello = client->hello();
-  RONDO_HOLDS(server.Take(hello) == store_protocol::ServerGreeting::Next::kSend);
+  RONDO_HOLDS(server.Take(hello) == store_protocol::ServerHandshake::Next::kSend);
   std::string challenge = server.challenge();
-  RONDO_HOLDS(client->Take(challenge) == store_protocol::ClientGreeting::Next::kSend);
+  RONDO_HOLDS(client->Take(challenge) == store_protocol::ClientHandshake::Next::kSend);
   return client->hello() + client->proof();
 }
 

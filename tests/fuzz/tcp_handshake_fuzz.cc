@@ -118,14 +118,14 @@ struct Script {
 };
 Script WellKnown() {
   Script script;
-  auto calling = tcp::CallingSide::Begin(SomeHello(), Token());
-  tcp::CalledSide called(Token());
+  auto calling = tcp::ClientHandshake::Begin(SomeHello(), Token());
+  tcp::ServerHandshake called(Token());
   const std::string hello = ToText(calling->hello_bytes());
-  RONDO_HOLDS(Listen(called, {hello}, tcp::CalledSide::Next::kSend).believes);
+  RONDO_HOLDS(Listen(called, {hello}, tcp::ServerHandshake::Next::kSend).believes);
   script.challenge = ToText(called.challenge());
-  RONDO_HOLDS(Listen(*calling, {script.challenge}, tcp::CallingSide::Next::kSend).believes);
+  RONDO_HOLDS(Listen(*calling, {script.challenge}, tcp::ClientHandshake::Next::kSend).believes);
   const std::string proof = ToText(calling->proof());
-  RONDO_HOLDS(Listen(called, {proof}, tcp::CalledSide::Next::kJudge).believes);
+  RONDO_HOLDS(Listen(called, {proof}, tcp::ServerHandshake::Next::kJudge).believes);
   script.caller = hello + proof;
   script.called = script.challenge + ToText(called.Encode({})) + ToText(called.Encode({tcp::Verdict::kHeld, {}, ""}));
   return script;
@@ -136,10 +136,10 @@ void CheckSides(std::string_view input) {
   static const Script script = WellKnown();
   Heard called_first, caller_first;
   for (const Cut cut : kCuts) {
-    tcp::CalledSide called(Token());
-    const Heard by_called = Listen(called, Pieces(input, cut), tcp::CalledSide::Next::kJudge);
-    auto calling = tcp::CallingSide::Begin(SomeHello(), Token());
-    const Heard by_caller = Listen(*calling, Pieces(input, cut), tcp::CallingSide::Next::kReply);
+    tcp::ServerHandshake called(Token());
+    const Heard by_called = Listen(called, Pieces(input, cut), tcp::ServerHandshake::Next::kJudge);
+    auto calling = tcp::ClientHandshake::Begin(SomeHello(), Token());
+    const Heard by_caller = Listen(*calling, Pieces(input, cut), tcp::ClientHandshake::Next::kReply);
     if (cut == Cut::kWhole) {
       called_first = by_called;
       caller_first = by_caller;

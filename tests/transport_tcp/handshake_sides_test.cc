@@ -67,9 +67,9 @@ Handshake Shake(const Token& caller_token, const Token& called_token, const Chan
     shake.said.push_back(message);
     return message;
   };
-  auto calling = CallingSide::Begin(SomeHello(), caller_token);
+  auto calling = ClientHandshake::Begin(SomeHello(), caller_token);
   REQUIRE(calling);
-  CalledSide called(called_token);
+  ServerHandshake called(called_token);
   std::vector<Message> to_called{carry(calling->hello_bytes())}, to_caller;
   while (!to_called.empty() || !to_caller.empty()) {
     if (!to_called.empty()) {
@@ -78,9 +78,9 @@ Handshake Shake(const Token& caller_token, const Token& called_token, const Chan
       if (!next) {
         shake.called_says = next.error();
         to_caller.push_back(carry(Encode(Reply{Verdict::kRefused, next.error().code(), next.error().message()})));
-      } else if (*next == CalledSide::Next::kSend) {
+      } else if (*next == ServerHandshake::Next::kSend) {
         to_caller.push_back(carry(called.challenge()));
-      } else if (*next == CalledSide::Next::kJudge) {
+      } else if (*next == ServerHandshake::Next::kJudge) {
         shake.judged = true;
         CHECK(called.hello().job == "job");
         to_caller.push_back(carry(called.Encode({Verdict::kHeld, ErrorCode::kNotReady, ""})));
@@ -94,8 +94,8 @@ Handshake Shake(const Token& caller_token, const Token& called_token, const Chan
       shake.caller_says = next.error();
       return shake;
     }
-    if (*next == CallingSide::Next::kSend) to_called.push_back(carry(calling->proof()));
-    if (*next == CallingSide::Next::kReply) shake.replies.push_back(calling->reply());
+    if (*next == ClientHandshake::Next::kSend) to_called.push_back(carry(calling->proof()));
+    if (*next == ClientHandshake::Next::kReply) shake.replies.push_back(calling->reply());
   }
   return shake;
 }
@@ -141,8 +141,8 @@ TEST_CASE("a handshake with a token has exactly the bytes that the format says")
     return text;
   };
   const std::string nonce = hex(std::vector<std::byte>(16, std::byte{1}));
-  auto calling = CallingSide::Begin(hello, TokenOf("secret"));
-  CalledSide called(TokenOf("secret"));
+  auto calling = ClientHandshake::Begin(hello, TokenOf("secret"));
+  ServerHandshake called(TokenOf("secret"));
   CHECK(hex(calling->hello_bytes()) ==
         "524f4e444f746370"
         "0200"
@@ -155,20 +155,20 @@ TEST_CASE("a handshake with a token has exactly the bytes that the format says")
         "0162"
         "0161" +
             nonce);
-  REQUIRE(*FeedAll(called, calling->hello_bytes(), 1000) == CalledSide::Next::kSend);
+  REQUIRE(*FeedAll(called, calling->hello_bytes(), 1000) == ServerHandshake::Next::kSend);
   CHECK(hex(called.challenge()) ==
         "524f4e444f61636b"
         "0200"
         "1400"
         "051a0000" +
             nonce);
-  REQUIRE(*FeedAll(*calling, called.challenge(), 1000) == CallingSide::Next::kSend);
+  REQUIRE(*FeedAll(*calling, called.challenge(), 1000) == ClientHandshake::Next::kSend);
   CHECK(hex(calling->proof()) ==
         "524f4e444f707266"
         "0200"
         "2000"
         "43f39e5488a4ff9135ad5e72d7d98ea0556b1ad90f83756bf1dc1b90dbc52212");
-  REQUIRE(*FeedAll(called, calling->proof(), 1000) == CalledSide::Next::kJudge);
+  REQUIRE(*FeedAll(called, calling->proof(), 1000) == ServerHandshake::Next::kJudge);
   CHECK(hex(called.Encode({})) ==
         "524f4e444f61636b"
         "0200"
@@ -216,8 +216,8 @@ TEST_CASE("what was heard of one handshake is worth nothing in another one, to e
   const Handshake first = Shake(caller, called);
   REQUIRE(EndedWell(first));
   // Somebody says again to the called what the caller said.
-  CalledSide again(called);
-  REQUIRE(*FeedAll(again, first.said[0], 1000) == CalledSide::Next::kSend);
+  ServerHandshake again(called);
+  REQUIRE(*FeedAll(again, first.said[0], 1000) == ServerHandshake::Next::kSend);
   CHECK(again.challenge() != first.said[1]);
   const auto replayed = FeedAll(again, first.said[2], 1000);
   REQUIRE_FALSE(replayed);
@@ -233,10 +233,10 @@ TEST_CASE("what was heard of one handshake is worth nothing in another one, to e
 TEST_CASE("a caller's proof is not one of the called, so nobody's words can be sent back to him") {
   // The attacker knows no token: it answers the caller's own hello and proof with themselves.
   const Token token = TokenOf("secret");
-  auto calling = CallingSide::Begin(SomeHello(), token);
+  auto calling = ClientHandshake::Begin(SomeHello(), token);
   REQUIRE(calling);
   REQUIRE(*FeedAll(*calling, Encode(Reply{.verdict = Verdict::kProve, .nonce = Nonce{}}), 1000) ==
-          CallingSide::Next::kSend);
+          ClientHandshake::Next::kSend);
   MessageReader proof(MessageReader::Kind::kProof);
   REQUIRE(proof.Feed(Bytes(calling->proof()).first(kPreambleBytes)));
   REQUIRE(proof.Feed(Bytes(calling->proof()).subspan(kPreambleBytes)));
@@ -246,9 +246,9 @@ TEST_CASE("a caller's proof is not one of the called, so nobody's words can be s
 }
 
 TEST_CASE("a second request for a proof is a broken protocol, not another chance") {
-  auto calling = CallingSide::Begin(SomeHello(), TokenOf("secret"));
+  auto calling = ClientHandshake::Begin(SomeHello(), TokenOf("secret"));
   const Message request = Encode(Reply{.verdict = Verdict::kProve, .nonce = Nonce{}});
-  REQUIRE(*FeedAll(*calling, request, 1000) == CallingSide::Next::kSend);
+  REQUIRE(*FeedAll(*calling, request, 1000) == ClientHandshake::Next::kSend);
   const auto next = FeedAll(*calling, request, 1000);
   REQUIRE_FALSE(next);
   CHECK(next.error().code() == ErrorCode::kProtocol);
@@ -272,28 +272,28 @@ TEST_CASE("with any bit of any message another, no handshake ends well") {
 TEST_CASE("a message cut short makes its reader wait, and says nothing") {
   const std::vector<Message> good = Shake(TokenOf("secret"), TokenOf("secret")).said;
   for (std::size_t length = 1; length < good[0].size(); ++length) {
-    CalledSide called(TokenOf("secret"));
+    ServerHandshake called(TokenOf("secret"));
     const auto next =
         FeedAll(called, Message(good[0].begin(), good[0].begin() + static_cast<std::ptrdiff_t>(length)), 7);
     REQUIRE(next);
-    CHECK(*next == CalledSide::Next::kRead);
+    CHECK(*next == ServerHandshake::Next::kRead);
     CHECK_FALSE(called.challenged());
   }
   for (std::size_t length = 1; length < good[2].size(); ++length) {
-    CalledSide called(TokenOf("secret"));
-    REQUIRE(*FeedAll(called, good[0], 1000) == CalledSide::Next::kSend);
+    ServerHandshake called(TokenOf("secret"));
+    REQUIRE(*FeedAll(called, good[0], 1000) == ServerHandshake::Next::kSend);
     const auto next =
         FeedAll(called, Message(good[2].begin(), good[2].begin() + static_cast<std::ptrdiff_t>(length)), 7);
     REQUIRE(next);
-    CHECK(*next == CalledSide::Next::kRead);
+    CHECK(*next == ServerHandshake::Next::kRead);
   }
 }
 
 TEST_CASE("without random bytes nobody is called or answered") {
   const Token dry = *JobToken::Make("secret", "", [](MutableBytes) { return false; });
-  CHECK(CallingSide::Begin(SomeHello(), dry).error().code() == ErrorCode::kResource);
-  CalledSide called(dry);
-  const auto next = FeedAll(called, CallingSide::Begin(SomeHello(), TokenOf("secret"))->hello_bytes(), 1000);
+  CHECK(ClientHandshake::Begin(SomeHello(), dry).error().code() == ErrorCode::kResource);
+  ServerHandshake called(dry);
+  const auto next = FeedAll(called, ClientHandshake::Begin(SomeHello(), TokenOf("secret"))->hello_bytes(), 1000);
   REQUIRE_FALSE(next);
   CHECK(next.error().code() == ErrorCode::kResource);
 }

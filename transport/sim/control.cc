@@ -183,7 +183,7 @@ bool SimCore::HasLeft(const Calling& calling) const {
 void SimCore::Greet(const std::shared_ptr<Calling>& calling) {
   if (killed_[calling->to]) return calling->answered(std::nullopt);
   if (HasLeft(*calling)) return;
-  tcp::CalledSide side(nullptr);  // nobody here has a token
+  tcp::ServerHandshake side(nullptr);  // nobody here has a token
   const auto drop = [&] {
     ++counters.strangers;
     calling->answered(std::nullopt);
@@ -198,7 +198,7 @@ void SimCore::Greet(const std::shared_ptr<Calling>& calling) {
       Answer(calling, {tcp::Verdict::kRefused, next.error().code(), next.error().message()});
       return;
     }
-    if (*next == tcp::CalledSide::Next::kJudge) break;
+    if (*next == tcp::ServerHandshake::Next::kJudge) break;
     left = left.subspan(piece.size());
   }
   const tcp::Hello& hello = side.hello();

@@ -156,7 +156,7 @@ void Connector::Shake(const TryPtr& attempt) {
     if (!session) return GiveUp(attempt, session.error().message());
     attempt->wire = Wire(std::move(*session));
   }
-  auto side = CallingSide::Begin(plan_.hello, plan_.token);
+  auto side = ClientHandshake::Begin(plan_.hello, plan_.token);
   if (!side) return GiveUp(attempt, side.error().message());
   attempt->side = *std::move(side);
   if (!Send(attempt, attempt->side->hello_bytes())) return;
@@ -195,8 +195,8 @@ void Connector::ReadReply(const TryPtr& attempt) {
           if (got == 0) return self->GiveUp(attempt, "the other side closed the connection during the handshake");
           const auto next = attempt->side->Feed(Bytes(bytes).first(static_cast<std::size_t>(got)));
           if (!next) return self->OnBroken(attempt, next.error());
-          if (*next == CallingSide::Next::kRead) continue;
-          if (*next == CallingSide::Next::kSend) {
+          if (*next == ClientHandshake::Next::kRead) continue;
+          if (*next == ClientHandshake::Next::kSend) {
             if (!self->Send(attempt, attempt->side->proof())) return;
             continue;
           }
@@ -240,7 +240,7 @@ void Connector::OnReply(const TryPtr& attempt, const Reply& reply) {
       DropAllOthers();
       if (reply.code == ErrorCode::kResource) lacks_ = reply.text;
       return GiveUp(attempt, reply.text);
-    case Verdict::kProve: RONDO_CHECK(false, "CallingSide answers it");
+    case Verdict::kProve: RONDO_CHECK(false, "ClientHandshake answers it");
   }
 }
 

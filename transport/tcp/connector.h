@@ -65,7 +65,7 @@ class Connector : public std::enable_shared_from_this<Connector> {
     const std::size_t index;  // into plan_.attempts
     asio::posix::stream_descriptor socket;
     Wire wire;
-    std::optional<CallingSide> side;  // once its hello is out
+    std::optional<ClientHandshake> side;  // once its hello is out
     bool held = false;
   };
   using TryPtr = std::shared_ptr<Try>;

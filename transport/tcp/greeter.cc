@@ -214,8 +214,8 @@ void Greeter::Read(const CallerPtr& caller) {
       }
       const auto next = caller->side_.Feed(Bytes(bytes).first(static_cast<std::size_t>(got)));
       if (!next) return OnBroken(caller, next.error());
-      if (*next == CalledSide::Next::kJudge) return OnHello(caller);
-      if (*next == CalledSide::Next::kSend) caller->SendBytes(caller->side_.challenge());
+      if (*next == ServerHandshake::Next::kJudge) return OnHello(caller);
+      if (*next == ServerHandshake::Next::kSend) caller->SendBytes(caller->side_.challenge());
     }
   });
 }

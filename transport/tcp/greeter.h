@@ -56,7 +56,7 @@ class Caller : public std::enable_shared_from_this<Caller> {
 
   asio::posix::stream_descriptor socket_;
   AwakeTimer timer_;
-  CalledSide side_;
+  ServerHandshake side_;
   Wire wire_;
   std::string remote_;
   bool spoke_ = false;    // at least one byte came

@@ -1,16 +1,14 @@
-// The two sides of a handshake: which message follows which, and who proves to know the job's token. Sans-I/O.
+// The two sides of a handshake between peers: which message follows which. Sans-I/O.
 //
-//   caller -> called   hello                  with a nonce of the caller's, where it has a token
-//   called -> caller   "prove"                with a nonce of the called's; only if both have a token
-//   caller -> called   proof                  over these two: it knows the token
-//   called -> caller   replies, each proved   over hello, "prove" and reply: so does the called
+//   client -> server   hello                  with a nonce of the client's, where it has a token
+//   server -> client   "prove"                with a nonce of the server's; only if both have a token
+//   client -> server   proof
+//   server -> client   replies, each proved
 //
-// Without a token on either side there are hello and replies alone. Where one side has one and the other has not, and
-// where the tokens differ, the called refuses in words (kAuth) before it has judged anything else of the hello; and the
-// caller believes no reply that is not proved. A refusal by the token is the one reply without proof: proving something
-// to whoever cannot would give strangers material to guess a weak token by.
-//
-// What this is worth is said in docs/SECURITY.md. Layout: docs/WIRE.md, "Handshake".
+// Who proves what: base/handshake.h. The server refuses a client without its token in words (kAuth) before it has
+// judged anything else of the hello, and a client with a token believes no reply that is not proved. A refusal by the
+// token is the one reply without proof: proving something to a client that cannot would give it material to guess a
+// weak token by. Layout: docs/WIRE.md, "Handshake".
 //
 // Thread rule: one-thread objects.
 #pragma once
@@ -21,20 +19,21 @@
 
 #include "base/access.h"
 #include "base/bytes.h"
+#include "base/handshake.h"
 #include "base/result.h"
 #include "transport/tcp/handshake.h"
 
 namespace rondo::tcp {
 
-class CalledSide {
+class ServerHandshake {
  public:
   // `token` null: this process has none.
-  explicit CalledSide(std::shared_ptr<const JobToken> token);
+  explicit ServerHandshake(std::shared_ptr<const JobToken> token);
 
   enum class Next : std::uint8_t {
     kRead,   // as many bytes as are wanted
     kSend,   // challenge(), then read on
-    kJudge,  // the caller belongs here as far as the token says: judge hello()
+    kJudge,  // the client belongs here as far as the token says: judge hello()
   };
   // How many bytes to read next at most; 0 at kJudge.
   std::size_t wanted() const { return reader_.wanted(); }
@@ -43,29 +42,27 @@ class CalledSide {
   Result<Next> Feed(Bytes bytes);
 
   const std::vector<std::byte>& challenge() const { return challenge_; }
-  // A hello was complete; the caller is to prove it now.
-  bool challenged() const { return !challenge_.empty(); }
+  // A hello was complete; the client must prove the token now.
+  bool challenged() const { return proof_.challenged(); }
   // REQUIRES: kJudge.
   const Hello& hello() const { return hello_; }
-  // The reply as this caller is to get it: proved, once it has proved itself.
+  // The reply as this client must get it: proved, once the client has proved itself.
   std::vector<std::byte> Encode(Reply reply) const;
 
  private:
   Result<Next> OnHello();
   Result<Next> OnProof();
 
-  const std::shared_ptr<const JobToken> token_;
+  ServerProof proof_;
   MessageReader reader_{MessageReader::Kind::kHello};
   Hello hello_;
-  std::vector<std::byte> hello_bytes_;
   std::vector<std::byte> challenge_;  // empty: none was given
-  bool proved_ = false;
 };
 
-class CallingSide {
+class ClientHandshake {
  public:
   // `token` null: this process has none. kResource: no random bytes for the hello.
-  static Result<CallingSide> Begin(Hello hello, std::shared_ptr<const JobToken> token);
+  static Result<ClientHandshake> Begin(Hello hello, std::shared_ptr<const JobToken> token);
 
   // To be sent first.
   const std::vector<std::byte>& hello_bytes() const { return hello_bytes_; }
@@ -84,15 +81,12 @@ class CallingSide {
   const Reply& reply() const { return reply_; }
 
  private:
-  CallingSide(std::vector<std::byte> hello_bytes, std::shared_ptr<const JobToken> token)
-      : token_(std::move(token)), hello_bytes_(std::move(hello_bytes)) {}
-  Result<Next> Prove(const std::vector<std::byte>& challenge);
-  Status Believe(const Reply& reply, Bytes said) const;
+  ClientHandshake(std::vector<std::byte> hello_bytes, ClientProof proof)
+      : client_(std::move(proof)), hello_bytes_(std::move(hello_bytes)) {}
 
-  std::shared_ptr<const JobToken> token_;
+  ClientProof client_;
   std::vector<std::byte> hello_bytes_;
   MessageReader reader_{MessageReader::Kind::kReply};
-  std::vector<std::byte> challenge_;
   std::vector<std::byte> proof_;  // empty: none was asked for
   Reply reply_;
 };

@@ -1,14 +1,12 @@
-// How a store's client and server greet: which hello follows which, and who proves to know the job's token. Bytes in,
-// bytes out.
+// The handshake of a store's client and server: which message follows which. Bytes in, bytes out.
 //
 //   client -> server   hello                 with a nonce of the client's, where it has a token
 //   server -> client   a challenge           with a nonce of the server's; only if both have a token
-//   client -> server   proof                 over these two: it knows the token
-//   server -> client   hello reply, proved   over both and what stands before the proof: so does the server
+//   client -> server   proof
+//   server -> client   hello reply, proved
 //
-// Without a token on either side there are hello and reply alone. A server with a token says and serves nothing else
-// before the proof, and a client with one believes no welcome that is not proved. docs/SECURITY.md says what that is
-// worth; layout: docs/WIRE.md, "Store protocol".
+// Who proves what: base/handshake.h. A server with a token says and serves nothing else before the proof, and a client
+// with one believes no welcome that is not proved. Layout: docs/WIRE.md, "Store protocol".
 //
 // Thread rule: one-thread objects.
 #pragma once
@@ -19,15 +17,16 @@
 #include <utility>
 
 #include "base/access.h"
+#include "base/handshake.h"
 #include "base/result.h"
 #include "rendezvous/tcp_store_protocol.h"
 
 namespace rondo::store_protocol {
 
-class ServerGreeting {
+class ServerHandshake {
  public:
   // `token` null: this server has none.
-  explicit ServerGreeting(std::shared_ptr<const JobToken> token) : token_(std::move(token)) {}
+  explicit ServerHandshake(std::shared_ptr<const JobToken> token);
 
   enum class Next : std::uint8_t {
     kRead,   // more must come
@@ -41,24 +40,22 @@ class ServerGreeting {
 
   const std::string& challenge() const { return challenge_; }
   const Hello& hello() const { return hello_; }
-  // The reply as this client is to get it: proved, once it has proved itself.
+  // The reply as this client must get it: proved, once the client has proved itself.
   std::string Encode(HelloReply reply) const;
 
  private:
   Result<Next> TakeHello(std::string& bytes);
   Result<Next> TakeProof(std::string& bytes);
 
-  std::shared_ptr<const JobToken> token_;
+  ServerProof proof_;
   Hello hello_;
-  std::string hello_bytes_;
   std::string challenge_;  // empty: none was given
-  bool proved_ = false;
 };
 
-class ClientGreeting {
+class ClientHandshake {
  public:
   // `token` null: this process has none. kResource: no random bytes for the hello.
-  static Result<ClientGreeting> Begin(std::string job, std::shared_ptr<const JobToken> token);
+  static Result<ClientHandshake> Begin(std::string job, std::shared_ptr<const JobToken> token);
 
   // To be sent first.
   const std::string& hello() const { return hello_; }
@@ -75,12 +72,10 @@ class ClientGreeting {
   const std::string& proof() const { return proof_; }
 
  private:
-  ClientGreeting(std::string hello, std::shared_ptr<const JobToken> token)
-      : token_(std::move(token)), hello_(std::move(hello)) {}
+  ClientHandshake(std::string hello, ClientProof proof) : client_(std::move(proof)), hello_(std::move(hello)) {}
 
-  std::shared_ptr<const JobToken> token_;
+  ClientProof client_;
   std::string hello_;
-  std::string challenge_;
   std::string proof_;  // empty: none was asked for
 };
 
