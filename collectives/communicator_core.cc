@@ -14,7 +14,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/descriptors.h"
+#include "base/net/descriptors.h"
 #include "base/service_thread.h"
 #include "base/tasks.h"
 #include "collectives/cpu_list.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/awake_clock.h"
-#include "base/descriptors.h"
+#include "base/net/descriptors.h"
 #include "base/out_of_memory.h"
 #include "base/seconds.h"
 #include "collectives/agreed_options.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/ports.h"
+#include "base/net/ports.h"
 #include "base/tls.h"
 #include "collectives/communicator.h"
 #include "rendezvous/environment.h"

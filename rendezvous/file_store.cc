@@ -15,7 +15,7 @@
 
 #include "base/byte_codec.h"
 #include "base/crc32c.h"
-#include "base/descriptors.h"
+#include "base/net/descriptors.h"
 #include "rendezvous/store_arguments.h"
 
 // Layout, integers little-endian, a text being a 32-bit length and its bytes:
@@ -140,21 +140,15 @@ Result<std::unique_ptr<FileStore>> FileStore::Open(Options options) {
   }
   if (options.clock == nullptr) options.clock = std::make_shared<const SteadyClock>();
   if (!options.sleep) options.sleep = [](Duration pause) { std::this_thread::sleep_for(pause); };
-  const int fd = open(options.path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
-  if (fd < 0) {
+  Fd fd(open(options.path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
+  if (!fd) {
     return Fail(errno == EMFILE || errno == ENFILE ? ErrorCode::kResource : ErrorCode::kStoreIo,
                 "file store {}: opening failed: {}", options.path, SystemWords(errno));
   }
   const TimePoint deadline = options.deadline;
-  std::unique_ptr<FileStore> store;
-  try {
-    store.reset(new FileStore(std::move(options), fd));
-  } catch (const std::bad_alloc&) {
-    close(fd);
-    throw;
-  }
+  std::unique_ptr<FileStore> store(new FileStore(std::move(options), std::move(fd)));
   struct stat file {};
-  if (fstat(fd, &file) != 0) return store->IoError("looking at it", errno);
+  if (fstat(store->fd_.get(), &file) != 0) return store->IoError("looking at it", errno);
   if (!S_ISREG(file.st_mode)) {
     return Fail(ErrorCode::kStoreIo, "file store {}: it is no regular file", store->options_.path);
   }
@@ -167,10 +161,8 @@ Result<std::unique_ptr<FileStore>> FileStore::Open(Options options) {
   }
 }
 
-FileStore::FileStore(Options options, int fd)
-    : options_(std::move(options)), fd_(fd), state_({.max_bytes = kNoLimit, .max_wait_bytes = 0}) {}
-
-FileStore::~FileStore() { close(fd_); }
+FileStore::FileStore(Options options, Fd fd)
+    : options_(std::move(options)), fd_(std::move(fd)), state_({.max_bytes = kNoLimit, .max_wait_bytes = 0}) {}
 
 std::string FileStore::Header() const {
   ByteWriter rest;
@@ -184,8 +176,8 @@ std::string FileStore::Header() const {
 Status FileStore::Begin(bool& may_leave) {
   RONDO_TRY(CheckIdentity());
   struct stat file {};
-  if (fstat(fd_, &file) != 0) return IoError("looking at it", errno);
-  const auto head = ReadAt(fd_, 0, kHeaderHeadBytes + 3 * kMaxTextBytes);
+  if (fstat(fd_.get(), &file) != 0) return IoError("looking at it", errno);
+  const auto head = ReadAt(fd_.get(), 0, kHeaderHeadBytes + 3 * kMaxTextBytes);
   if (!head) return IoError("reading it", errno);
   const std::size_t seen = std::min(head->size(), kMagic.size());
   if (std::string_view(*head).substr(0, seen) != kMagic.substr(0, seen)) {
@@ -193,7 +185,7 @@ Status FileStore::Begin(bool& may_leave) {
                 options_.path);
   }
   // Held exclusively, nobody else has the file open.
-  RONDO_ASSIGN(const bool alone, TryLock(fd_, kPresenceLock, F_WRLCK, options_.path));
+  RONDO_ASSIGN(const bool alone, TryLock(fd_.get(), kPresenceLock, F_WRLCK, options_.path));
 
   std::optional<Made> made;
   ByteReader in(*head);
@@ -225,7 +217,7 @@ Status FileStore::Begin(bool& may_leave) {
           "begun anew",
           options_.path, made->job, made->generation, made->who, LastChanged(file));
     }
-    if (ftruncate(fd_, 0) != 0) return IoError("emptying it", errno);
+    if (ftruncate(fd_.get(), 0) != 0) return IoError("emptying it", errno);
     const std::string header = Header();
     RONDO_TRY(WriteAt(0, header));
     end_ = header.size();
@@ -245,7 +237,7 @@ Status FileStore::Begin(bool& may_leave) {
   } else {
     end_ = made->header_bytes;
   }
-  RONDO_ASSIGN(const bool present, TryLock(fd_, kPresenceLock, F_RDLCK, options_.path));
+  RONDO_ASSIGN(const bool present, TryLock(fd_.get(), kPresenceLock, F_RDLCK, options_.path));
   if (!present) return Fail(ErrorCode::kStoreIo, "file store {}: somebody holds its lock for himself", options_.path);
   return {};
 }
@@ -359,16 +351,16 @@ auto FileStore::Locked(Access access, TimePoint deadline, const Work& work) -> d
     {
       const std::lock_guard guard(mutex_);
       RONDO_ASSIGN(const bool locked,
-                   TryLock(fd_, kChangeLock, access == Access::kWrite ? F_WRLCK : F_RDLCK, options_.path));
+                   TryLock(fd_.get(), kChangeLock, access == Access::kWrite ? F_WRLCK : F_RDLCK, options_.path));
       if (locked) {
         std::optional<decltype(work())> result;
         try {
           result = work();
         } catch (const std::bad_alloc&) {  // the lock must not stay behind
-          (void)TryLock(fd_, kChangeLock, F_UNLCK, options_.path);
+          (void)TryLock(fd_.get(), kChangeLock, F_UNLCK, options_.path);
           throw;
         }
-        RONDO_TRY(TryLock(fd_, kChangeLock, F_UNLCK, options_.path));
+        RONDO_TRY(TryLock(fd_.get(), kChangeLock, F_UNLCK, options_.path));
         return *std::move(result);
       }
     }
@@ -392,7 +384,7 @@ Result<bool> FileStore::Changed(std::uint64_t& seen) {
   const std::lock_guard guard(mutex_);
   RONDO_TRY(CheckIdentity());
   struct stat file {};
-  if (fstat(fd_, &file) != 0) return IoError("looking at it", errno);
+  if (fstat(fd_.get(), &file) != 0) return IoError("looking at it", errno);
   const auto size = static_cast<std::uint64_t>(file.st_size);
   if (size < end_) return Cut(size);
   return std::exchange(seen, size) != size;
@@ -401,7 +393,7 @@ Result<bool> FileStore::Changed(std::uint64_t& seen) {
 Status FileStore::CheckIdentity() const {
   struct stat ours {};
   struct stat named {};
-  if (fstat(fd_, &ours) != 0) return IoError("looking at it", errno);
+  if (fstat(fd_.get(), &ours) != 0) return IoError("looking at it", errno);
   if (stat(options_.path.c_str(), &named) != 0) {
     return Fail(ErrorCode::kStoreIo, "file store {}: the file was removed while in use: {}", options_.path,
                 std::strerror(errno));
@@ -414,12 +406,12 @@ Status FileStore::CheckIdentity() const {
 
 Status FileStore::CatchUp(Access access) {
   struct stat file {};
-  if (fstat(fd_, &file) != 0) return IoError("looking at it", errno);
+  if (fstat(fd_.get(), &file) != 0) return IoError("looking at it", errno);
   const auto size = static_cast<std::uint64_t>(file.st_size);
   if (size < end_) return Cut(size);
   while (end_ < size) {
     const std::uint64_t left = size - end_;
-    const auto head = ReadAt(fd_, end_, kRecordHeadBytes);
+    const auto head = ReadAt(fd_.get(), end_, kRecordHeadBytes);
     if (!head) return IoError("reading it", errno);
     ByteReader in(*head);
     const std::uint64_t body_bytes = in.Number<std::uint32_t>();
@@ -427,7 +419,7 @@ Status FileStore::CatchUp(Access access) {
     bool torn = !in.ok() || body_bytes > left - kRecordHeadBytes;  // its writer died, or the disk was full
     if (!torn) {
       if (body_bytes > kMaxRecordBytes) return Damaged();
-      const auto body = ReadAt(fd_, end_ + kRecordHeadBytes, body_bytes);
+      const auto body = ReadAt(fd_.get(), end_ + kRecordHeadBytes, body_bytes);
       if (!body) return IoError("reading it", errno);
       if (body->size() == body_bytes && Crc32c(*body) == crc) {
         if (!Replay(*body, state_)) return Damaged();
@@ -440,7 +432,8 @@ Status FileStore::CatchUp(Access access) {
     if (access == Access::kWrite) {
       Log(options_.logger, LogLevel::kWarning,
           "file store {}: cut off {} bytes of a change that a dead process left unfinished", options_.path, left);
-      if (ftruncate(fd_, static_cast<off_t>(end_)) != 0) return IoError("cutting off an unfinished change", errno);
+      if (ftruncate(fd_.get(), static_cast<off_t>(end_)) != 0)
+        return IoError("cutting off an unfinished change", errno);
     }
     return {};
   }
@@ -463,12 +456,12 @@ Status FileStore::Append(const std::string& body) {
 Status FileStore::WriteAt(std::uint64_t offset, const std::string& bytes) {
   std::size_t done = 0;
   while (done < bytes.size()) {
-    const ssize_t put = pwrite(fd_, bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
+    const ssize_t put = pwrite(fd_.get(), bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
     if (put < 0 && errno == EINTR) continue;
     if (put <= 0) {
       const int number = put < 0 ? errno : ENOSPC;
       // Half a record must not stay; if this fails too, the next writer cuts it off.
-      [[maybe_unused]] const int cut = ftruncate(fd_, static_cast<off_t>(offset));
+      [[maybe_unused]] const int cut = ftruncate(fd_.get(), static_cast<off_t>(offset));
       return IoError("writing to it", number);
     }
     done += static_cast<std::size_t>(put);

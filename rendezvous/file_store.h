@@ -25,6 +25,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/net/fd.h"
 #include "rendezvous/store.h"
 #include "rendezvous/store_state.h"
 
@@ -51,7 +52,6 @@ class FileStore final : public Store {
   // read-only, no space, not a store's file, removed or cut by somebody else, no locks. kStale: see above.
   // kVersionMismatch: a store of another version. kStoreTimeout: somebody holds the lock until the deadline.
   static Result<std::unique_ptr<FileStore>> Open(Options options);
-  ~FileStore() override;
 
   std::string Describe() const override { return "file://" + options_.path; }
   Status SetMany(std::span<const KeyValue> entries, TimePoint deadline) override;
@@ -64,7 +64,7 @@ class FileStore final : public Store {
   Result<std::size_t> DeleteMany(std::span<const std::string> keys, TimePoint deadline) override;
 
  private:
-  explicit FileStore(Options options, int fd);
+  FileStore(Options options, Fd fd);
 
   enum class Access { kRead, kWrite };
 
@@ -96,7 +96,7 @@ class FileStore final : public Store {
   void Pause(Duration& pause, TimePoint deadline) const;
 
   const Options options_;
-  const int fd_;
+  const Fd fd_;
   std::mutex mutex_;
   StoreState state_;       // guarded by mutex_: the log up to end_
   std::uint64_t end_ = 0;  // likewise

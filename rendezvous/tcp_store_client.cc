@@ -14,9 +14,9 @@
 #include <limits>
 #include <utility>
 
-#include "base/descriptors.h"
-#include "base/fd.h"
-#include "base/ports.h"
+#include "base/net/descriptors.h"
+#include "base/net/fd.h"
+#include "base/net/ports.h"
 #include "base/random.h"
 #include "rendezvous/tcp_store_handshake.h"
 #include "rendezvous/tcp_store_protocol.h"
@@ -68,13 +68,14 @@ tl::unexpected<TryFailure> Again(std::string why) {
 }
 
 tl::expected<Fd, TryFailure> ConnectTo(const SocketAddress& address, const Clock& clock, TimePoint deadline) {
-  Fd socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const RawSocketAddress raw = ToRaw(address);
+  Fd socket(::socket(raw.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return Again(SystemWords(errno));
   // The system may give it the very port that a server is about to take.
   LetPortBeReused(socket.get());
-  if (connect(socket.get(), address.get(), address.bytes) != 0) {
+  if (connect(socket.get(), raw.get(), raw.bytes) != 0) {
     const int failed = errno;
-    const std::string no_port = failed == EADDRNOTAVAIL ? WhyNoLocalPort(address.family()) : "";
+    const std::string no_port = failed == EADDRNOTAVAIL ? WhyNoLocalPort(raw.storage.ss_family) : "";
     if (!no_port.empty()) {
       return tl::unexpected(
           TryFailure{.final = false, .error = Error(ErrorCode::kUnreachable, no_port), .no_local_port = true});
@@ -204,11 +205,8 @@ Result<std::unique_ptr<TcpStoreClient>> TcpStoreClient::Connect(const Options& o
       if (hello) {
         Fd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
         if (!wake) return Fail(ErrorCode::kResource, "no eventfd for the store's client: {}", SystemWords(errno));
-        std::unique_ptr<TcpStoreClient> client(
-            new TcpStoreClient(options, place, clock, socket->get(), wake.get(), std::move(wire), std::move(unread)));
-        socket->Release();  // the client's from here on
-        wake.Release();
-        return client;
+        return std::unique_ptr<TcpStoreClient>(new TcpStoreClient(options, place, clock, *std::move(socket),
+                                                                  std::move(wake), std::move(wire), std::move(unread)));
       }
       note(address.ToString(), hello.error().error.message());
       if (hello.error().no_local_port) {
@@ -241,19 +239,14 @@ Result<std::unique_ptr<TcpStoreClient>> TcpStoreClient::Connect(const Options& o
 }
 
 TcpStoreClient::TcpStoreClient(const Options& options, const HostPort& place, std::shared_ptr<const Clock> clock,
-                               int fd, int wake_fd, Wire wire, std::string unread)
+                               Fd socket, Fd wake, Wire wire, std::string unread)
     : RemoteStore("tcp://" + place.ToString()),
       answer_grace_(options.answer_grace),
       clock_(std::move(clock)),
-      fd_(fd),
-      wake_fd_(wake_fd),
+      socket_(std::move(socket)),
+      wake_(std::move(wake)),
       wire_(std::move(wire)),
       unread_(std::move(unread)) {}
-
-TcpStoreClient::~TcpStoreClient() {
-  close(fd_);
-  close(wake_fd_);
-}
 
 // ---- one connection for all ----
 
@@ -296,15 +289,15 @@ void TcpStoreClient::Await(std::unique_lock<std::mutex>& lock, Call& call, TimeP
     }
     someone_reads_ = true;
     std::array<pollfd, 2> entries{
-        pollfd{.fd = fd_, .events = static_cast<short>(Unsent() ? POLLIN | POLLOUT : POLLIN), .revents = 0},
-        pollfd{.fd = wake_fd_, .events = POLLIN, .revents = 0},
+        pollfd{.fd = socket_.get(), .events = static_cast<short>(Unsent() ? POLLIN | POLLOUT : POLLIN), .revents = 0},
+        pollfd{.fd = wake_.get(), .events = POLLIN, .revents = 0},
     };
     lock.unlock();
     poll(entries.data(), entries.size(), PollMs(deadline, now));
     lock.lock();
     someone_reads_ = false;
     std::uint64_t wakes = 0;
-    [[maybe_unused]] const ssize_t drained = read(wake_fd_, &wakes, sizeof wakes);
+    [[maybe_unused]] const ssize_t drained = read(wake_.get(), &wakes, sizeof wakes);
     Flush();
     ReadAnswers();
   }
@@ -323,7 +316,7 @@ void TcpStoreClient::Send(std::string frame) {
   Flush();
   if (Unsent() && someone_reads_) {
     const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t woken = write(wake_fd_, &one, sizeof one);
+    [[maybe_unused]] const ssize_t woken = write(wake_.get(), &one, sizeof one);
   }
 }
 
@@ -331,7 +324,7 @@ void TcpStoreClient::Flush() {
   std::size_t done = 0;
   while (done < unsent_.size()) {
     const std::array<Bytes, 1> rest{AsBytes(unsent_).subspan(done)};
-    const ssize_t sent = wire_.Send(fd_, rest);
+    const ssize_t sent = wire_.Send(socket_.get(), rest);
     if (sent > 0) {
       done += static_cast<std::size_t>(sent);
     } else if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
@@ -341,14 +334,14 @@ void TcpStoreClient::Flush() {
     }
   }
   unsent_.erase(0, done);
-  wire_.Flush(fd_);
+  wire_.Flush(socket_.get());
 }
 
 void TcpStoreClient::ReadAnswers() {
   std::array<char, kReplyReadBytes> buffer;
   for (;;) {
     if (lost_) return;
-    const ssize_t bytes = wire_.Receive(fd_, std::as_writable_bytes(std::span(buffer)));
+    const ssize_t bytes = wire_.Receive(socket_.get(), std::as_writable_bytes(std::span(buffer)));
     if (bytes < 0 && wire_.failure()) return Lose(wire_.failure()->message());
     if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (bytes < 0) return Lose(SystemWords(errno));

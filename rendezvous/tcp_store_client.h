@@ -16,9 +16,10 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/net/fd.h"
+#include "base/net/resolve.h"
 #include "base/tls.h"
 #include "base/wire.h"
-#include "rendezvous/net_address.h"
 #include "rendezvous/remote_store.h"
 
 namespace rondo {
@@ -48,7 +49,6 @@ class TcpStoreClient final : public RemoteStore {
   // not know the same token, or could not prove by TLS to belong to one job, or one of them speaks no TLS), kResource
   // (the server has no room).
   static Result<std::unique_ptr<TcpStoreClient>> Connect(const Options& options);
-  ~TcpStoreClient() override;
 
  private:
   // A call that awaits its answer; on its thread's stack.
@@ -56,7 +56,7 @@ class TcpStoreClient final : public RemoteStore {
     std::condition_variable woken;  // answered, or its turn to read
     std::optional<Result<std::string>> answer;
   };
-  TcpStoreClient(const Options& options, const HostPort& place, std::shared_ptr<const Clock> clock, int fd, int wake_fd,
+  TcpStoreClient(const Options& options, const HostPort& place, std::shared_ptr<const Clock> clock, Fd socket, Fd wake,
                  Wire wire, std::string unread);
 
   // A Wait returns at most Options::answer_grace after its deadline.
@@ -75,8 +75,8 @@ class TcpStoreClient final : public RemoteStore {
 
   const Duration answer_grace_;
   const std::shared_ptr<const Clock> clock_;
-  const int fd_;
-  const int wake_fd_;  // tells the reader that there is something to write
+  const Fd socket_;
+  const Fd wake_;  // an eventfd: tells the reader that there is something to write
 
   // Guarded by mutex_.
   std::mutex mutex_;

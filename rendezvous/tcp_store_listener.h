@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/clock.h"
-#include "base/fd.h"
+#include "base/net/fd.h"
 #include "base/result.h"
 #include "rendezvous/tcp_store_server.h"
 

@@ -29,13 +29,13 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "base/descriptors.h"
-#include "base/fd.h"
+#include "base/net/descriptors.h"
+#include "base/net/fd.h"
+#include "base/net/resolve.h"
 #include "base/out_of_memory.h"
 #include "base/service_thread.h"
 #include "base/tasks.h"
 #include "base/wire.h"
-#include "rendezvous/net_address.h"
 #include "rendezvous/tcp_store_listener.h"
 
 namespace rondo {
@@ -547,14 +547,12 @@ Result<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Start(const Options& opt
   const std::shared_ptr<const Clock> clock =
       options.clock != nullptr ? options.clock : std::make_shared<const SteadyClock>();
   RONDO_ASSIGN(Fd fd, OpenListener(options, *clock));
-  RONDO_ASSIGN(const SocketAddress bound, LocalAddress(fd.get()));
-  // sin_port and sin6_port lie at the same place.
-  const std::uint16_t port = ntohs(reinterpret_cast<const sockaddr_in&>(bound.storage).sin_port);
+  const SocketAddress bound = LocalSocketAddress(fd.get());
   try {
     auto loop = std::make_unique<Loop>(options, "tcp://" + bound.ToString(), clock);
-    RONDO_TRY(loop->Start(fd.get(), bound.family()));
+    RONDO_TRY(loop->Start(fd.get(), bound.ip.is_v4() ? AF_INET : AF_INET6));
     fd.Release();
-    return std::unique_ptr<TcpStoreServer>(new TcpStoreServer(std::move(loop), bound.ToString(), port));
+    return std::unique_ptr<TcpStoreServer>(new TcpStoreServer(std::move(loop), bound.ToString(), bound.port));
   } catch (const std::system_error& failure) {  // Asio's event loop could not be made: no descriptors
     return Fail(ErrorCode::kResource, "no event loop for the store's server: {}",
                 SystemWords(failure.code().value(), kLoopDescriptors));

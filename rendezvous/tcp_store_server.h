@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/ports.h"
+#include "base/net/ports.h"
 #include "base/result.h"
 #include "base/tls.h"
 #include "rendezvous/tcp_store_service.h"

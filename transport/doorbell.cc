@@ -7,26 +7,21 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "base/descriptors.h"
+#include "base/net/descriptors.h"
 
 namespace rondo {
 
 Status EventFd::Open() {
-  RONDO_CHECK(fd_ < 0);
-  fd_ = eventfd(0, EFD_CLOEXEC);
-  if (fd_ < 0) return Fail(ErrorCode::kResource, "no eventfd for an endpoint's wake-up: {}", SystemWords(errno));
+  RONDO_CHECK(!fd_);
+  fd_ = Fd(eventfd(0, EFD_CLOEXEC));
+  if (!fd_) return Fail(ErrorCode::kResource, "no eventfd for an endpoint's wake-up: {}", SystemWords(errno));
   return {};
-}
-
-void EventFd::Close() {
-  if (fd_ >= 0) close(fd_);
-  fd_ = -1;
 }
 
 void EventFd::Post() {
   const std::uint64_t one = 1;
   ssize_t put = 0;
-  do put = write(fd_, &one, sizeof one);
+  do put = write(fd_.get(), &one, sizeof one);
   while (put < 0 && errno == EINTR);
   RONDO_CHECK(put == sizeof one, "eventfd: {}", std::strerror(errno));
 }
@@ -34,7 +29,7 @@ void EventFd::Post() {
 void EventFd::Take() {
   std::uint64_t count = 0;
   ssize_t got = 0;
-  do got = read(fd_, &count, sizeof count);
+  do got = read(fd_.get(), &count, sizeof count);
   while (got < 0 && errno == EINTR);
   RONDO_CHECK(got == sizeof count && count == 1, "eventfd: {} bytes, count {}", got, count);
 }

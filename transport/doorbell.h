@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/net/fd.h"
 #include "base/result.h"
 
 namespace rondo {
@@ -71,22 +72,17 @@ class BasicDoorbell {
 // A signal that a thread can poll for.
 class EventFd {
  public:
-  EventFd() = default;
-  ~EventFd() { Close(); }
-  EventFd(const EventFd&) = delete;
-  EventFd& operator=(const EventFd&) = delete;
-
   // kResource when the process has no descriptor left.
   Status Open();
-  void Close();
-  int fd() const { return fd_; }  // readable after Post, until Take; -1 before Open and after Close
+  void Close() { fd_.Close(); }
+  int fd() const { return fd_.get(); }  // readable after Post, until Take; -1 before Open and after Close
 
   // REQUIRES: open.
   void Post();
   void Take();  // blocks until a Post has happened, which takes a few instructions
 
  private:
-  int fd_ = -1;
+  Fd fd_;
 };
 
 // The owner opens the signal before the first Arm, and disarms before it closes the signal: after Disarm no publisher

@@ -26,10 +26,10 @@
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "base/ids.h"
+#include "base/net/fd.h"
 #include "base/reduce_op.h"
 #include "base/result.h"
 #include "transport/device_memory.h"
-#include "transport/fd.h"
 
 namespace rondo {
 

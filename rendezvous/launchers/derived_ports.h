@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/ports.h"
+#include "base/net/ports.h"
 
 namespace rondo {
 

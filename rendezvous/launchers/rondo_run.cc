@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/net/resolve.h"
 #include "rendezvous/launchers/variables.h"
-#include "rendezvous/net_address.h"
 
 namespace rondo {
 namespace {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/net/resolve.h"
 #include "base/result.h"
-#include "rendezvous/net_address.h"
 
 namespace rondo {
 

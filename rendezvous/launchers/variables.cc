@@ -1,6 +1,6 @@
 #include "rendezvous/launchers/variables.h"
 
-#include "base/ports.h"
+#include "base/net/ports.h"
 #include "rendezvous/launchers/derived_ports.h"
 #include "rendezvous/membership.h"
 

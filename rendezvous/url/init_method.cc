@@ -138,9 +138,10 @@ Status FillInRanks(const Environment& environment, bool from_environment, InitMe
 // gives a host's own name a loopback address). A loopback address that was asked for by number or as localhost stays
 // one.
 Result<OpenedStore> Serve(const HostPort& address, const OpenStoreOptions& options, const SocketAddress& first) {
-  const bool only_loopback = IsLoopback(first) && (address.host == "localhost" ||
-                                                   address.host.find_first_not_of("0123456789.") == std::string::npos ||
-                                                   address.host.find(':') != std::string::npos);
+  const bool only_loopback =
+      first.ip.IsLoopback() &&
+      (address.host == "localhost" || address.host.find_first_not_of("0123456789.") == std::string::npos ||
+       address.host.find(':') != std::string::npos);
   const std::string host = only_loopback ? address.host : "";
   RONDO_ASSIGN(std::shared_ptr<TcpStoreServer> server, StartStoreServer(host, address.port, options));
   const HostPort own{.host = host, .port = server->port()};

@@ -27,13 +27,13 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/log.h"
-#include "base/ports.h"
+#include "base/net/ports.h"
+#include "base/net/resolve.h"
 #include "base/result.h"
 #include "base/tls.h"
 #include "rendezvous/environment.h"
 #include "rendezvous/launchers/exchange.h"
 #include "rendezvous/launchers/launched.h"
-#include "rendezvous/net_address.h"
 #include "rendezvous/store.h"
 
 namespace rondo {

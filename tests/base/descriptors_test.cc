@@ -1,5 +1,5 @@
 // The words for a process that has no file descriptor left.
-#include "base/descriptors.h"
+#include "base/net/descriptors.h"
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>

@@ -1,5 +1,5 @@
 // Ranges of ports, listening on one of them, and what keeps a port.
-#include "base/ports.h"
+#include "base/net/ports.h"
 
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/fd.h"
+#include "base/net/fd.h"
 
 namespace rondo {
 namespace ports_test {
@@ -27,8 +27,7 @@ const sockaddr* Raw(const sockaddr_in& address) { return reinterpret_cast<const 
 
 ListenRequest Wanting(std::uint16_t port, PortRange ports = {}) {
   ListenRequest request;
-  reinterpret_cast<sockaddr_in&>(request.address) = Loopback(port);
-  request.bytes = sizeof(sockaddr_in);
+  request.address = {*IpAddress::Parse("127.0.0.1"), port};
   request.ports = ports;
   request.backlog = 4;
   return request;
@@ -211,8 +210,7 @@ TEST_CASE("A socket that has connected to itself is found out, and closed so tha
 
 TEST_CASE("An address that this machine lacks is no port in use") {
   ListenRequest request = Wanting(0);
-  auto& address = reinterpret_cast<sockaddr_in&>(request.address);
-  REQUIRE(inet_pton(AF_INET, "192.0.2.1", &address.sin_addr) == 1);
+  request.address.ip = *IpAddress::Parse("192.0.2.1");
   const auto fd = ListenOnPort(request);
   REQUIRE_FALSE(fd);
   CHECK(fd.error().code() == ErrorCode::kInvalidArgument);

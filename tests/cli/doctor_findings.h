@@ -32,7 +32,7 @@ inline void CheckRemedies(const std::vector<Finding>& findings) {
   }
 }
 
-inline tcp::IpAddress Ip(std::string_view text) { return *tcp::IpAddress::Parse(text); }
+inline IpAddress Ip(std::string_view text) { return *IpAddress::Parse(text); }
 
 inline tcp::LocalAddress At(const std::string& interface, std::string_view ip) {
   return {.interface = interface, .devices = {}, .ip = Ip(ip), .prefix_bits = 24, .up = true};

@@ -134,7 +134,7 @@ TEST_CASE("rules that are not seen are no warning, and are not called none") {
 TEST_CASE("an address whose packets leave by another port is a warning with both") {
   NetworkFacts facts = Sound();
   facts.detours = {
-      {.from = {.interface = "eth1", .ip = *tcp::IpAddress::Parse("10.0.0.2"), .prefix_bits = 24}, .by = "eth0"}};
+      {.from = {.interface = "eth1", .ip = *IpAddress::Parse("10.0.0.2"), .prefix_bits = 24}, .by = "eth0"}};
   const Finding finding = About(JudgeReach(facts), "10.0.0.2");
   CHECK(finding.level == Level::kWarn);
   CHECK(Contains(finding.what, "leaves by eth0 instead of eth1"));

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "base/net/fd.h"
 #include "tests/cli/doctor_findings.h"
 #include "tests/support/file_tree.h"
 #include "tools/doctor/files.h"
 #include "tools/doctor/probe.h"
-#include "transport/fd.h"
 #include "transport/tcp/socket.h"
 
 namespace rondo {
@@ -282,16 +282,16 @@ TEST_CASE("connections on loopback: one that is taken, one that is refused") {
   NetworkFacts facts;
   tcp::LocalAddress loopback;
   loopback.interface = "lo";
-  loopback.ip = *tcp::IpAddress::Parse("127.0.0.1");
+  loopback.ip = *IpAddress::Parse("127.0.0.1");
   facts.addresses = {loopback};
   const auto listener = tcp::Listen({.ip = loopback.ip, .port = 0}, 4, /*dual_stack=*/false, {});
   REQUIRE(listener);
   // Bound, so that nobody else gets it, but not listening.
-  const auto taken = tcp::ToRaw({.ip = loopback.ip, .port = 0});
+  const auto taken = ToRaw({.ip = loopback.ip, .port = 0});
   const Fd bound(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   REQUIRE(bind(bound.get(), taken.get(), taken.bytes) == 0);
-  const std::string open = tcp::LocalSocketAddress(listener->get()).ToString();
-  const std::string shut = tcp::LocalSocketAddress(bound.get()).ToString();
+  const std::string open = LocalSocketAddress(listener->get()).ToString();
+  const std::string shut = LocalSocketAddress(bound.get()).ToString();
   AskNetwork({.peers = {open, shut, "[::1]:1"}}, clock, facts);
   REQUIRE(facts.self.size() == 1);
   CHECK(facts.self[0].outcome == Attempt::Outcome::kReached);

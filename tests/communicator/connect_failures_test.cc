@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/ports.h"
+#include "base/net/ports.h"
 #include "collectives/connect.h"
 #include "tests/support/own_places.h"
 #include "tests/support/status_text.h"
@@ -89,16 +89,9 @@ TEST_CASE("A range of ports comes from the options, else from RONDO_PORTS, which
   CHECK(Has(communicator.error(), "the range of ports 5 to 4 ends before it begins"));
 
   // One port that this test listens on: the range is used up, whoever said it.
-  ListenRequest request;
-  auto& address = reinterpret_cast<sockaddr_in&>(request.address);
-  address.sin_family = AF_INET;
-  request.bytes = sizeof address;
-  const auto listener = ListenOnPort(request);
+  const auto listener = ListenOnPort({});
   REQUIRE(listener);
-  sockaddr_in at{};
-  socklen_t bytes = sizeof at;
-  REQUIRE(getsockname(listener->get(), reinterpret_cast<sockaddr*>(&at), &bytes) == 0);
-  const std::uint16_t taken = ntohs(at.sin_port);
+  const std::uint16_t taken = LocalSocketAddress(listener->get()).port;
   for (const bool by_option : {true, false}) {
     options.ports = by_option ? std::optional(PortRange{.first = taken, .last = taken}) : std::nullopt;
     options.environment = by_option ? Environment() : Variables("RONDO_PORTS", std::to_string(taken));

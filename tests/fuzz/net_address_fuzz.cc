@@ -1,13 +1,12 @@
 // rendezvous/net_address and transport/tcp/ip: hosts, ports and numeric addresses in text.
 #include <algorithm>
 
+#include "base/net/ip.h"
+#include "base/net/resolve.h"
 #include "base/printable.h"
-#include "rendezvous/net_address.h"
 #include "tests/fuzz/harness.h"
-#include "transport/tcp/ip.h"
 
 namespace rondo::fuzz::net_address_fuzz {
-using tcp::IpAddress;
 
 void CheckHostPort(std::string_view input) {
   const Result<HostPort> parsed = ParseHostPort(input);
@@ -28,8 +27,8 @@ void CheckIp(std::string_view input) {
   RONDO_HOLDS(IpAddress::FromBytes(ip->bytes(), ip->scope()) == *ip);
   for (const int bits : {-1, 0, 1, 31, 32, 33, 127, 128, 129, 255}) RONDO_HOLDS(ip->SharesPrefix(*ip, bits));
   RONDO_HOLDS(!ip->is_v4() || ip->scope() == 0);
-  const tcp::SocketAddress address{*ip, 4711};
-  RONDO_HOLDS(tcp::FromRaw(ToRaw(address).get()) == address);
+  const SocketAddress address{*ip, 4711};
+  RONDO_HOLDS(FromRaw(ToRaw(address).get()) == address);
 }
 
 Corpus HarnessCorpus() {

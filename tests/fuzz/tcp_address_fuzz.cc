@@ -7,7 +7,6 @@
 
 namespace rondo::fuzz::tcp_address_fuzz {
 using tcp::AddressClass;
-using tcp::IpAddress;
 using tcp::TcpAddress;
 
 TcpAddress SomeAddress() {

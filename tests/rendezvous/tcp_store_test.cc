@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "rendezvous/net_address.h"
+#include "base/net/resolve.h"
 #include "rendezvous/tcp_store_protocol.h"
 #include "tests/rendezvous/stores.h"
 #include "tests/support/fault_row.h"
@@ -32,9 +32,10 @@ class RawClient {
     const SteadyClock clock;
     const auto addresses = Resolve(*ParseHostPort(server.address()), ResolveFor::kConnect, clock, Soon());
     REQUIRE(addresses);
-    fd_ = socket(addresses->front().family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const RawSocketAddress address = ToRaw(addresses->front());
+    fd_ = socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     REQUIRE(fd_ >= 0);
-    REQUIRE(connect(fd_, addresses->front().get(), addresses->front().bytes) == 0);
+    REQUIRE(connect(fd_, address.get(), address.bytes) == 0);
   }
   RawClient(RawClient&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   ~RawClient() {
@@ -218,7 +219,7 @@ TEST_CASE("Something else that listens there is named as such, at once") {
     close(fd);
   });
   TcpStoreClient::Options options;
-  options.address = *ParseHostPort(LocalAddress(listener)->ToString());
+  options.address = *ParseHostPort(LocalSocketAddress(listener).ToString());
   options.deadline = Soon();
   const auto client = TcpStoreClient::Connect(options);
   http.join();
@@ -530,7 +531,7 @@ TEST_CASE("A server that has stopped answering costs a call its deadline, not mo
   });
   {
     TcpStoreClient::Options options;
-    options.address = *ParseHostPort(LocalAddress(listener)->ToString());
+    options.address = *ParseHostPort(LocalSocketAddress(listener).ToString());
     options.deadline = Soon();
     const auto client = TcpStoreClient::Connect(options);
     REQUIRE(client);

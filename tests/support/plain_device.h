@@ -21,11 +21,11 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/net/fd.h"
 #include "base/random.h"
 #include "collectives/engine/device.h"
 #include "collectives/kernels/reduce.h"
 #include "tests/support/host_fold.h"
-#include "transport/fd.h"
 
 namespace rondo {
 

@@ -17,10 +17,10 @@
 #include <string>
 #include <utility>
 
+#include "base/net/fd.h"
 #include "tests/support/fault_row.h"
 #include "tests/support/file_tree.h"
 #include "tests/transport_ib/fake_adapters.h"
-#include "transport/fd.h"
 #include "transport/ib/memory.h"
 
 namespace rondo::ib {

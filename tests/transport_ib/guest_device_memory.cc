@@ -17,10 +17,10 @@
 #include <string>
 #include <vector>
 
+#include "base/net/fd.h"
 #include "base/random.h"
 #include "tests/transport_ib/guest_pair.h"
 #include "transport/device_memory.h"
-#include "transport/fd.h"
 
 namespace rondo {
 namespace {

@@ -13,7 +13,7 @@ namespace ports_test {
 
 Gid RoceGid(int index, Gid::Type type, const std::string& ip, const std::string& interface) {
   Gid gid{.index = index, .type = type, .interface = interface};
-  const auto parsed = tcp::IpAddress::Parse(ip);
+  const auto parsed = IpAddress::Parse(ip);
   REQUIRE(parsed);
   if (parsed->is_v4()) {
     gid.bytes[10] = gid.bytes[11] = std::byte{0xff};  // mapped into IPv6
@@ -68,7 +68,7 @@ TEST_CASE("An address means the port that has it, by the newer version of RoCE")
 TEST_CASE("An address of IP over InfiniBand means the device of its interface") {
   const std::vector<Port> ports{InfiniBandPort("mlx5_0", 1), InfiniBandPort("mlx5_1", 1)};
   const std::vector<tcp::LocalAddress> addresses{
-      {.interface = "ib1", .devices = {"mlx5_1"}, .ip = *tcp::IpAddress::Parse("10.1.0.1"), .prefix_bits = 24}};
+      {.interface = "ib1", .devices = {"mlx5_1"}, .ip = *IpAddress::Parse("10.1.0.1"), .prefix_bits = 24}};
   CHECK(NameOf(ChoosePort(ports, addresses, "10.1.0.1")) == "mlx5_1:1 gid 0");
   CHECK(ChoosePort(ports, addresses, "10.1.0.1")->reason == "10.1.0.1 is the address of its interface ib1");
 }

@@ -5,11 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/net/ip.h"
 #include "base/random.h"
 #include "tests/support/file_tree.h"
 #include "transport/tcp/address.h"
 #include "transport/tcp/interfaces.h"
-#include "transport/tcp/ip.h"
 #include "transport/transport.h"
 
 namespace rondo::tcp {

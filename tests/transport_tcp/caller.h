@@ -14,29 +14,29 @@
 namespace rondo::test {
 
 // Where a transport listens on IPv4's loopback.
-inline tcp::RawSocketAddress LoopbackOf(const Transport& transport) {
+inline RawSocketAddress LoopbackOf(const Transport& transport) {
   const auto address = tcp::DecodeTcpAddress(transport.Address());
   REQUIRE(address);
   for (const tcp::Candidate& candidate : address->candidates)
-    if (candidate.at.ip.IsLoopback() && candidate.at.ip.is_v4()) return tcp::ToRaw(candidate.at);
+    if (candidate.at.ip.IsLoopback() && candidate.at.ip.is_v4()) return ToRaw(candidate.at);
   FAIL("no IPv4 loopback address");
   return {};
 }
 
 // A blocking connection to a transport on loopback.
-inline tcp::Fd Call(const Transport& transport) {
-  tcp::Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const tcp::RawSocketAddress raw = LoopbackOf(transport);
+inline Fd Call(const Transport& transport) {
+  Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const RawSocketAddress raw = LoopbackOf(transport);
   REQUIRE(connect(fd.get(), raw.get(), raw.bytes) == 0);
   return fd;
 }
 
-inline void Say(const tcp::Fd& fd, Bytes bytes) {
+inline void Say(const Fd& fd, Bytes bytes) {
   REQUIRE(send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
 }
 
 // Everything the other side says until it closes.
-inline std::string Listen(const tcp::Fd& fd) {
+inline std::string Listen(const Fd& fd) {
   std::string heard;
   char bytes[4096];
   for (ssize_t got; (got = recv(fd.get(), bytes, sizeof bytes, 0)) > 0;)

@@ -13,7 +13,7 @@
 namespace rondo::test {
 namespace congestion_control_test {
 
-const tcp::SocketAddress kLoopback{*tcp::IpAddress::Parse("127.0.0.1"), 0};
+const SocketAddress kLoopback{*IpAddress::Parse("127.0.0.1"), 0};
 
 std::string CongestionControl(int fd) {
   std::array<char, 32> name{};
@@ -26,7 +26,7 @@ std::string CongestionControl(int fd) {
 std::string AnotherThanTheSystems() {
   for (const char* name : {"reno", "cubic"}) {
     if (tcp::SystemCongestionControl() == name) continue;
-    const tcp::Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (tcp::SetCongestionControl(fd.get(), {name}) == name) return name;
   }
   MESSAGE("skipped: this machine lets nobody choose another congestion control than the system's");
@@ -51,12 +51,12 @@ TEST_CASE("a connection has its congestion control from the start: who was bbr's
   if (other.empty()) return;
   const auto listener = tcp::Listen(kLoopback, 1, false, {other});
   REQUIRE(listener);
-  const auto caller = tcp::StartConnect(tcp::LocalSocketAddress(listener->get()), nullptr, 0, {other});
+  const auto caller = tcp::StartConnect(LocalSocketAddress(listener->get()), nullptr, 0, {other});
   REQUIRE(caller);
   CHECK(CongestionControl(caller->get()) == other);
   pollfd waiting{listener->get(), POLLIN, 0};
   REQUIRE(poll(&waiting, 1, 60'000) == 1);
-  const tcp::Fd accepted(accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC));
+  const Fd accepted(accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC));
   REQUIRE(accepted);
   CHECK(CongestionControl(accepted.get()) == other);
 }

@@ -243,10 +243,10 @@ TEST_CASE("a peer that cannot be reached is an error that lists every address tr
 class MutePort {
  public:
   MutePort() {
-    auto listener = tcp::Listen({*tcp::IpAddress::Parse("127.0.0.1"), 0}, 0, false, {});
+    auto listener = tcp::Listen({*IpAddress::Parse("127.0.0.1"), 0}, 0, false, {});
     REQUIRE(listener);
     listener_ = std::move(*listener);
-    const tcp::SocketAddress at = tcp::LocalSocketAddress(listener_.get());
+    const SocketAddress at = LocalSocketAddress(listener_.get());
     port_ = at.port;
     // Fills the queue; what is beyond it stays unanswered.
     for (int i = 0; i < 3; ++i) waiting_.push_back(*tcp::StartConnect(at, nullptr, 0, {}));
@@ -306,9 +306,9 @@ TEST_CASE("a peer that refuses is not said to be dead for certain, since a firew
 
 TEST_CASE("a connection to oneself counts as refused, since nothing listens there") {
   const Fd self(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const tcp::RawSocketAddress any = tcp::ToRaw({*tcp::IpAddress::Parse("127.0.0.1"), 0});
+  const RawSocketAddress any = ToRaw({*IpAddress::Parse("127.0.0.1"), 0});
   REQUIRE(bind(self.get(), any.get(), any.bytes) == 0);
-  const tcp::RawSocketAddress itself = tcp::ToRaw(tcp::LocalSocketAddress(self.get()));
+  const RawSocketAddress itself = ToRaw(LocalSocketAddress(self.get()));
   REQUIRE(connect(self.get(), itself.get(), itself.bytes) == 0);
   CHECK(tcp::ConnectResult(self.get()) == ECONNREFUSED);
 }
@@ -470,7 +470,7 @@ TEST_CASE("a call that its caller gave up while nobody greeted is not taken for 
     if (rank == 0) options.logger = &logger;
   });
   world.OpenAll();
-  const tcp::Fd stranger = Call(*world.transports[0]);
+  const Fd stranger = Call(*world.transports[0]);
   Say(stranger, std::vector<std::byte>(64, std::byte{'x'}));
   logger.held.wait();
   Lane& to_0 = world.Open(1, 0);

@@ -47,7 +47,7 @@ bool Try(int k) {
   options.logger = &logger;
   const auto called = MakeTransport(options);
   {
-    const tcp::Fd stranger = Call(*called);
+    const Fd stranger = Call(*called);
     Say(stranger, std::vector<std::byte>(64, std::byte{'x'}));
     Listen(stranger);
   }

@@ -17,8 +17,6 @@
 namespace rondo::test {
 namespace strangers_test {
 
-using tcp::Fd;
-
 bool Eventually(const std::function<bool()>& condition) {
   const SteadyClock clock;
   for (const TimePoint deadline = clock.Now() + kPatience; clock.Now() < deadline;) {
@@ -262,7 +260,7 @@ TEST_CASE("a machine out of descriptors pauses accepting, says so, does not spin
   if (SanitizerNeedsDescriptors()) return;
   Watched watched;
   Fd caller(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // made before they run out
-  const tcp::RawSocketAddress raw = LoopbackOf(watched.transport());
+  const RawSocketAddress raw = LoopbackOf(watched.transport());
   {
     const NoDescriptors nothing_left;
     REQUIRE(connect(caller.get(), raw.get(), raw.bytes) == 0);
@@ -286,7 +284,7 @@ TEST_CASE("a peer is told at once that there is no descriptor for it, and connec
   hello.job = "test";
   hello.to_instance = "me";
   hello.communicator = 99;
-  const tcp::RawSocketAddress raw = LoopbackOf(watched.transport());
+  const RawSocketAddress raw = LoopbackOf(watched.transport());
   const Fd caller(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // made before they run out
   {
     const NoDescriptors nothing_left;

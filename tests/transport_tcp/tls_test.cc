@@ -21,7 +21,6 @@
 namespace rondo::test {
 namespace tls_test {
 
-using tcp::Fd;
 using testing::PskOf;
 using testing::TlsFiles;
 

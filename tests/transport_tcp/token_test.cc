@@ -11,8 +11,6 @@
 namespace rondo::test {
 namespace token_test {
 
-using tcp::Fd;
-
 std::shared_ptr<const JobToken> Token(std::string_view text) { return *JobToken::Make(text, "the token"); }
 
 // Two ranks; "": that one has none.

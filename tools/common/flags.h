@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/ports.h"
+#include "base/net/ports.h"
 #include "base/result.h"
 #include "base/tls.h"
 

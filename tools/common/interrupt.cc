@@ -12,7 +12,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/descriptors.h"
+#include "base/net/descriptors.h"
 #include "base/tasks.h"
 
 namespace rondo {
@@ -25,9 +25,9 @@ Result<std::unique_ptr<InterruptWatch>> InterruptWatch::Start(Duration patience)
   ::sigaddset(&set, SIGTERM);
   ::sigaddset(&set, SIGUSR1);
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  watch->signal_fd_ = ::signalfd(-1, &set, SFD_CLOEXEC);
-  watch->end_fd_ = ::eventfd(0, EFD_CLOEXEC);
-  if (watch->signal_fd_ < 0 || watch->end_fd_ < 0)
+  watch->signals_ = Fd(::signalfd(-1, &set, SFD_CLOEXEC));
+  watch->end_ = Fd(::eventfd(0, EFD_CLOEXEC));
+  if (!watch->signals_ || !watch->end_)
     return Fail(ErrorCode::kResource, "signals cannot be watched: {}", SystemWords(errno, 2));
   try {
     watch->thread_ = std::thread([raw = watch.get()] { raw->Watch(); });
@@ -41,11 +41,9 @@ Result<std::unique_ptr<InterruptWatch>> InterruptWatch::Start(Duration patience)
 InterruptWatch::~InterruptWatch() {
   const std::uint64_t one = 1;
   if (thread_.joinable()) {
-    [[maybe_unused]] const ssize_t told = ::write(end_fd_, &one, sizeof one);
+    [[maybe_unused]] const ssize_t told = ::write(end_.get(), &one, sizeof one);
     thread_.join();
   }
-  if (signal_fd_ >= 0) ::close(signal_fd_);
-  if (end_fd_ >= 0) ::close(end_fd_);
 }
 
 void InterruptWatch::OnInterrupt(std::function<void(int)> tell) {
@@ -59,7 +57,7 @@ void InterruptWatch::OnReport(std::function<void()> report) {
 }
 
 void InterruptWatch::Watch() {
-  std::array<pollfd, 2> fds{{{signal_fd_, POLLIN, 0}, {end_fd_, POLLIN, 0}}};
+  std::array<pollfd, 2> fds{{{signals_.get(), POLLIN, 0}, {end_.get(), POLLIN, 0}}};
   int timeout_ms = -1;
   while (true) {
     const int ready = ::poll(fds.data(), fds.size(), timeout_ms);
@@ -67,7 +65,7 @@ void InterruptWatch::Watch() {
     if (ready < 0) continue;                        // EINTR
     if (ready == 0) ::_exit(128 + signal_.load());  // patience is at an end
     signalfd_siginfo info;
-    if (::read(signal_fd_, &info, sizeof info) != sizeof info) continue;
+    if (::read(signals_.get(), &info, sizeof info) != sizeof info) continue;
     const int signal = static_cast<int>(info.ssi_signo);
     const std::lock_guard lock(mutex_);
     if (signal == SIGUSR1) {

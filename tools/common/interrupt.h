@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/net/fd.h"
 #include "base/result.h"
 
 namespace rondo {
@@ -36,8 +37,8 @@ class InterruptWatch {
   void Watch();
 
   const Duration patience_;
-  int signal_fd_ = -1;
-  int end_fd_ = -1;
+  Fd signals_;
+  Fd end_;  // an eventfd: the thread must end
   std::atomic<int> signal_{0};
   std::mutex mutex_;
   std::function<void(int)> tell_;

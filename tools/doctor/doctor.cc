@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/ports.h"
+#include "base/net/ports.h"
+#include "base/net/resolve.h"
 #include "collectives/cpu_list.h"
 #include "rendezvous/membership.h"
-#include "rendezvous/net_address.h"
 #include "tools/common/comma_list.h"
 #include "tools/common/commands.h"
 #include "tools/common/flags.h"

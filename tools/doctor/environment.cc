@@ -114,7 +114,7 @@ void JudgeMaster(const EnvironmentFacts& facts, std::vector<Finding>& findings) 
     return;
   }
   const bool loopback = std::all_of(master.addresses.begin(), master.addresses.end(),
-                                    [](const tcp::IpAddress& ip) { return ip.IsLoopback(); });
+                                    [](const IpAddress& ip) { return ip.IsLoopback(); });
   const auto world = NumberIn(facts, "WORLD_SIZE"), local = NumberIn(facts, "LOCAL_WORLD_SIZE");
   const std::string where = fmt::format("{} ({})", master.name, master.addresses.front().ToString());
   if (loopback && world && local && *world > *local)

@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "base/net/ip.h"
 #include "base/result.h"
 #include "cuda/survey.h"
 #include "transport/ib/device_memory_probe.h"
 #include "transport/shm/shared_memory.h"
 #include "transport/tcp/interfaces.h"
-#include "transport/tcp/ip.h"
 
 namespace rondo {
 
@@ -29,7 +29,7 @@ struct InterfaceFacts {
 
 struct NameFacts {
   std::string name;
-  std::vector<tcp::IpAddress> addresses;
+  std::vector<IpAddress> addresses;
   std::string error;  // why it has none
 };
 
@@ -79,7 +79,7 @@ struct NetworkFacts {
 struct RdmaGid {
   int index = 0;
   std::string type;  // "RoCE v2", "IB/RoCE v1"
-  tcp::IpAddress ip;
+  IpAddress ip;
 };
 
 struct RdmaPort {

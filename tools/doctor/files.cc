@@ -9,7 +9,7 @@
 #include <system_error>
 
 #include "base/cgroup.h"
-#include "transport/fd.h"
+#include "base/net/fd.h"
 
 namespace rondo {
 

@@ -95,7 +95,7 @@ Finding JudgeHostName(const NameFacts& host) {
                         host.error.empty() ? "no address" : host.error),
             in_hosts + ", or set GLOO_SOCKET_IFNAME for Gloo"};
   std::vector<std::string> texts;
-  for (const tcp::IpAddress& ip : host.addresses) texts.push_back(ip.ToString());
+  for (const IpAddress& ip : host.addresses) texts.push_back(ip.ToString());
   const std::string all = fmt::format("{}", fmt::join(texts, ", "));
   if (std::all_of(host.addresses.begin(), host.addresses.end(), [](const auto& ip) { return ip.IsLoopback(); }))
     return {Level::kWarn, subject,

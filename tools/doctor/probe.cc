@@ -20,8 +20,8 @@
 #include <sstream>
 #include <utility>
 
+#include "base/net/fd.h"
 #include "collectives/cpu_list.h"
-#include "transport/fd.h"
 #include "transport/shm/shared_memory.h"
 #include "transport/tcp/tcp.h"
 

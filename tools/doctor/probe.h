@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/ports.h"
+#include "base/net/ports.h"
 #include "tools/doctor/facts.h"
 #include "tools/doctor/files.h"
 

@@ -18,9 +18,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/net/fd.h"
 #include "cuda/survey.h"
 #include "tools/doctor/probe.h"
-#include "transport/fd.h"
 #include "transport/ib/device.h"
 #include "transport/ib/device_memory_probe.h"
 #include "transport/ib/memory.h"

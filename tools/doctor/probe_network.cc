@@ -13,7 +13,7 @@
 #include <sstream>
 #include <utility>
 
-#include "rendezvous/net_address.h"
+#include "base/net/resolve.h"
 #include "tools/doctor/probe.h"
 #include "transport/tcp/socket.h"
 #include "transport/tcp/tcp.h"
@@ -38,7 +38,7 @@ struct Dial {
 };
 
 // `from` null: the kernel chooses.
-void Start(const tcp::SocketAddress& to, const tcp::IpAddress* from, Attempt& attempt, std::vector<Dial>& dials) {
+void Start(const SocketAddress& to, const IpAddress* from, Attempt& attempt, std::vector<Dial>& dials) {
   auto socket = tcp::StartConnect(to, from, 0, {});
   if (socket) {
     dials.push_back({std::move(*socket), &attempt});
@@ -86,14 +86,14 @@ void AskSelf(const Clock& clock, PortRange ports, NetworkFacts& facts) {
       attempt.words = listener.error().message();
       continue;
     }
-    Start(tcp::LocalSocketAddress(listener->get()), nullptr, attempt, dials);
+    Start(LocalSocketAddress(listener->get()), nullptr, attempt, dials);
     listeners.push_back(std::move(*listener));
   }
   Finish(dials, clock, clock.Now() + std::chrono::seconds(1));
 }
 
 // Whether it makes sense to try: loopback reaches loopback alone, and one family not the other.
-bool CouldReach(const tcp::LocalAddress& from, const tcp::IpAddress& to) {
+bool CouldReach(const tcp::LocalAddress& from, const IpAddress& to) {
   return from.up && from.ip.is_v4() == to.is_v4() && from.ip.IsLoopback() == to.IsLoopback() &&
          (from.ip.IsLinkLocal() == to.IsLinkLocal());
 }
@@ -108,18 +108,13 @@ PeerFacts AskPeer(const std::string& name, const NetworkFacts& facts, const Cloc
     peer.error = resolved.error().message();
     return peer;
   }
-  std::vector<tcp::SocketAddress> targets;
-  for (const SocketAddress& address : *resolved) {
-    const auto target = tcp::FromRaw(address.get());
-    if (!target) continue;
-    targets.push_back(*target);
-    peer.tried.push_back(target->ip.ToString());
-  }
+  const std::vector<SocketAddress>& targets = *resolved;
+  for (const SocketAddress& target : targets) peer.tried.push_back(target.ip.ToString());
   std::vector<Dial> dials;
   std::vector<std::pair<std::size_t, Attempt>> tries;  // by index of the local address
   tries.reserve(targets.size() * facts.addresses.size());
   for (std::size_t i = 0; i < facts.addresses.size(); ++i)
-    for (const tcp::SocketAddress& target : targets) {
+    for (const SocketAddress& target : targets) {
       const tcp::LocalAddress& from = facts.addresses[i];
       if (!CouldReach(from, target.ip)) continue;
       Attempt& attempt = tries.emplace_back(i, Attempt{.from = from, .outcome = Outcome::kFailed, .words = {}}).second;
@@ -172,8 +167,7 @@ void AskFirewall(NetworkFacts& facts) {
 
 // An address in the subnet of `own` that is none of this host's; nullopt: the first few all are, or there are no
 // others.
-std::optional<tcp::IpAddress> StrangerBeside(const tcp::LocalAddress& own,
-                                             const std::vector<tcp::LocalAddress>& addresses) {
+std::optional<IpAddress> StrangerBeside(const tcp::LocalAddress& own, const std::vector<tcp::LocalAddress>& addresses) {
   constexpr std::uint32_t kTries = 64;
   if (!own.ip.is_v4() || own.prefix_bits < 1 || own.prefix_bits > 30) return std::nullopt;
   std::uint32_t number = 0;
@@ -183,7 +177,7 @@ std::optional<tcp::IpAddress> StrangerBeside(const tcp::LocalAddress& own,
     const std::uint32_t stranger = (number & ~hosts) | host;
     std::array<std::byte, 4> bytes{};
     for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(stranger >> (24 - 8 * i) & 0xFF);
-    const tcp::IpAddress ip = tcp::IpAddress::FromBytes(bytes);
+    const IpAddress ip = IpAddress::FromBytes(bytes);
     if (std::none_of(addresses.begin(), addresses.end(), [&](const auto& address) { return address.ip == ip; }))
       return ip;
   }
@@ -284,8 +278,7 @@ NameFacts Lookup(const std::string& name, const Clock& clock, Duration timeout) 
     facts.error = resolved.error().message();
     return facts;
   }
-  for (const SocketAddress& address : *resolved)
-    if (const auto ip = tcp::FromRaw(address.get())) facts.addresses.push_back(ip->ip);
+  for (const SocketAddress& address : *resolved) facts.addresses.push_back(address.ip);
   return facts;
 }
 

@@ -34,9 +34,9 @@ RdmaPort::State StateOf(const std::string& line) {
 std::vector<RdmaGid> GidsIn(const HostFiles& files, const std::string& folder) {
   std::vector<RdmaGid> gids;
   for (const std::string& index : files.List(folder + "/gids")) {
-    const auto ip = tcp::IpAddress::Parse(files.Line(fmt::format("{}/gids/{}", folder, index)));
+    const auto ip = IpAddress::Parse(files.Line(fmt::format("{}/gids/{}", folder, index)));
     // Tables are long and mostly empty.
-    if (!ip || *ip == *tcp::IpAddress::Parse("::")) continue;
+    if (!ip || *ip == *IpAddress::Parse("::")) continue;
     gids.push_back({.index = static_cast<int>(ParseNumber(index).value_or(0)),
                     .type = files.Line(fmt::format("{}/gid_attrs/types/{}", folder, index)),
                     .ip = *ip});

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/ids.h"
-#include "base/ports.h"
+#include "base/net/ports.h"
 #include "base/result.h"
 #include "base/tls.h"
 #include "tools/common/integrity_flags.h"

@@ -38,9 +38,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/net/fd.h"
 #include "base/result.h"
 #include "tools/run/child_process.h"
-#include "transport/fd.h"
 
 namespace rondo {
 

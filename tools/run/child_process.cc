@@ -14,7 +14,7 @@
 #include <csignal>
 #include <cstring>
 
-#include "base/descriptors.h"
+#include "base/net/descriptors.h"
 #include "base/tasks.h"
 #include "tools/run/group_guard.h"
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/net/fd.h"
 #include "base/result.h"
-#include "transport/fd.h"
 
 namespace rondo {
 

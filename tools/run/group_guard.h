@@ -13,7 +13,7 @@
 
 #include <sys/types.h>
 
-#include "transport/fd.h"
+#include "base/net/fd.h"
 
 namespace rondo {
 

@@ -5,7 +5,7 @@
 
 #include <cerrno>
 
-#include "base/descriptors.h"
+#include "base/net/descriptors.h"
 
 namespace rondo {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "base/fd.h"
-#include "base/ports.h"
+#include "base/net/fd.h"
+#include "base/net/ports.h"
 #include "base/result.h"
 
 namespace rondo {

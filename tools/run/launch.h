@@ -32,7 +32,7 @@
 
 #include "base/clock.h"
 #include "base/ids.h"
-#include "base/ports.h"
+#include "base/net/ports.h"
 #include "base/result.h"
 #include "base/tls.h"
 #include "tools/run/child_process.h"

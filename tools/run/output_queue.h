@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "transport/fd.h"
+#include "base/net/fd.h"
 
 namespace rondo {
 

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/net/fd.h"
 #include "base/result.h"
 #include "tools/run/child_process.h"
 #include "tools/run/rank_host.h"
-#include "transport/fd.h"
 
 namespace rondo {
 

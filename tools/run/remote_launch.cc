@@ -10,9 +10,9 @@
 #include <system_error>
 #include <utility>
 
+#include "base/net/resolve.h"
 #include "rendezvous/job_token.h"
 #include "rendezvous/launchers/rondo_run.h"
-#include "rendezvous/net_address.h"
 #include "tools/common/output.h"
 #include "tools/run/local_host.h"
 #include "tools/run/remote_host.h"

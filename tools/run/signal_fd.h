@@ -6,7 +6,7 @@
 
 #include <csignal>
 
-#include "transport/fd.h"
+#include "base/net/fd.h"
 
 namespace rondo {
 

@@ -10,9 +10,9 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/net/resolve.h"
 #include "collectives/connect.h"
 #include "rendezvous/job_token.h"
-#include "rendezvous/net_address.h"
 #include "rendezvous/tcp_store_server.h"
 #include "rendezvous/tls_settings.h"
 #include "tools/common/commands.h"

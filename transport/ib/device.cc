@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "base/descriptors.h"
+#include "base/net/descriptors.h"
 #include "transport/ib/device_events.h"
 
 namespace rondo::ib {

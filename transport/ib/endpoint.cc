@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/descriptors.h"
+#include "base/net/descriptors.h"
 #include "transport/lane_index.h"
 
 namespace rondo::ib {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/log.h"
-#include "transport/fd.h"
+#include "base/net/fd.h"
 #include "transport/ib/address.h"
 #include "transport/ib/device.h"
 #include "transport/ib/lane.h"

@@ -90,7 +90,7 @@ std::string List(const std::vector<Port>& ports) {
 // The smaller the better: version 2 is routed, IPv4 is what everybody has, link-local ends at the link.
 int Rank(const Gid& gid) {
   if (gid.type == Gid::Type::kInfiniBand) return gid.index;
-  const tcp::IpAddress ip = gid.ip();
+  const IpAddress ip = gid.ip();
   return (gid.type == Gid::Type::kRoceV2 ? 0 : 4) + (ip.is_v4() ? 0 : ip.IsLinkLocal() ? 2 : 1);
 }
 
@@ -197,7 +197,7 @@ Result<ChosenPort> ChoosePort(const std::vector<Port>& ports, const std::vector<
     return Fail(ErrorCode::kUnreachable, "no RDMA port is active: {} is {}{}", ports.front().Name(),
                 ports.front().state, ports.size() > 1 ? fmt::format(", and {} more", ports.size() - 1) : "");
   }
-  if (const auto ip = tcp::IpAddress::Parse(wish)) {
+  if (const auto ip = IpAddress::Parse(wish)) {
     // One address may be in several entries: version 1 and version 2 of RoCE.
     const Port* with = nullptr;
     const Gid* named = nullptr;

@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/net/ip.h"
 #include "base/result.h"
 #include "transport/ib/verbs_library.h"
 #include "transport/tcp/interfaces.h"
-#include "transport/tcp/ip.h"
 #include "transport/transport.h"
 
 namespace rondo::ib {
@@ -27,8 +27,8 @@ struct Gid {
   std::array<std::byte, 16> bytes{};
   std::string interface;  // of RoCE: the network interface whose address it is
 
-  tcp::IpAddress ip() const { return tcp::IpAddress::FromBytes(bytes); }  // of RoCE
-  std::string ToString() const;                                           // "RoCE v2 10.0.0.1 (veth0)"
+  IpAddress ip() const { return IpAddress::FromBytes(bytes); }  // of RoCE
+  std::string ToString() const;                                 // "RoCE v2 10.0.0.1 (veth0)"
 };
 
 struct Port {

@@ -8,8 +8,8 @@
 
 #include <atomic>
 
+#include "base/net/fd.h"
 #include "transport/doorbell.h"
-#include "transport/fd.h"
 
 namespace rondo::shm {
 

@@ -33,9 +33,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/net/fd.h"
 #include "base/result.h"
 #include "transport/board.h"
-#include "transport/fd.h"
 #include "transport/lane.h"
 #include "transport/shm/call.h"
 #include "transport/shm/process_memory.h"

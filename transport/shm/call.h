@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/ids.h"
-#include "transport/fd.h"
+#include "base/net/fd.h"
 #include "transport/shm/segment.h"
 
 namespace rondo::shm {

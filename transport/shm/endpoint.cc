@@ -11,7 +11,7 @@
 #include <span>
 
 #include "base/check.h"
-#include "base/descriptors.h"
+#include "base/net/descriptors.h"
 #include "transport/lane_index.h"
 #include "transport/shm/meeting.h"
 

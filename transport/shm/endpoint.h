@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "transport/fd.h"
+#include "base/net/fd.h"
 #include "transport/shm/address.h"
 #include "transport/shm/board.h"
 #include "transport/shm/lane.h"

@@ -23,7 +23,7 @@
 #include <string_view>
 
 #include "base/clock.h"
-#include "transport/fd.h"
+#include "base/net/fd.h"
 #include "transport/shm/bell.h"
 #include "transport/shm/call.h"
 #include "transport/shm/ring.h"

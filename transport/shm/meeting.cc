@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "base/descriptors.h"
+#include "base/net/descriptors.h"
 
 namespace rondo::shm {
 namespace {

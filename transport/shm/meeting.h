@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/net/fd.h"
 #include "base/result.h"
-#include "transport/fd.h"
 
 namespace rondo::shm {
 

@@ -23,9 +23,9 @@
 
 #include "base/bytes.h"
 #include "base/ids.h"
+#include "base/net/fd.h"
 #include "base/result.h"
 #include "transport/board.h"
-#include "transport/fd.h"
 #include "transport/shm/call.h"
 #include "transport/shm/shared_memory.h"
 #include "transport/transport.h"

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/net/fd.h"
 #include "base/result.h"
 #include "transport/doorbell.h"
-#include "transport/fd.h"
 #include "transport/shm/ring.h"
 #include "transport/shm/shared_memory.h"
 

@@ -15,7 +15,7 @@
 #include <string>
 
 #include "base/cgroup.h"
-#include "base/descriptors.h"
+#include "base/net/descriptors.h"
 
 namespace rondo::shm {
 namespace {

@@ -15,8 +15,8 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/net/fd.h"
 #include "base/result.h"
-#include "transport/fd.h"
 
 namespace rondo::shm {
 

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/net/ip.h"
 #include "base/result.h"
 #include "transport/tcp/interfaces.h"
-#include "transport/tcp/ip.h"
 
 namespace rondo::tcp {
 

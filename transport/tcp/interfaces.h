@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/net/ip.h"
 #include "base/result.h"
-#include "transport/tcp/ip.h"
 #include "transport/transport.h"
 
 namespace rondo::tcp {

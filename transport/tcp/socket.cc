@@ -16,13 +16,6 @@ namespace {
 
 void SetInt(int fd, int level, int name, int value) { setsockopt(fd, level, name, &value, sizeof value); }
 
-SocketAddress Named(int fd, int (*call)(int, sockaddr*, socklen_t*)) {
-  sockaddr_storage storage{};
-  socklen_t bytes = sizeof storage;
-  if (call(fd, reinterpret_cast<sockaddr*>(&storage), &bytes) != 0) return {};
-  return FromRaw(reinterpret_cast<const sockaddr*>(&storage)).value_or(SocketAddress{});
-}
-
 std::string CongestionControl(int fd) {
   std::array<char, 32> current{};
   socklen_t bytes = current.size() - 1;
@@ -40,13 +33,10 @@ Error SystemError(int error, std::string_view what, ErrorCode otherwise) {
 
 Result<Fd> Listen(const SocketAddress& at, int backlog, bool dual_stack,
                   const std::vector<std::string>& congestion_control, PortRange ports) {
-  const RawSocketAddress raw = ToRaw(at);
-  return ListenOnPort({.address = raw.storage,
-                       .bytes = raw.bytes,
-                       .ports = ports,
-                       .both_families = dual_stack,
-                       .backlog = backlog,
-                       .prepare = [&](int fd) { SetCongestionControl(fd, congestion_control); }});
+  return ListenOnPort(
+      {.address = at, .ports = ports, .both_families = dual_stack, .backlog = backlog, .prepare = [&](int fd) {
+         SetCongestionControl(fd, congestion_control);
+       }});
 }
 
 Result<Fd> StartConnect(const SocketAddress& to, const IpAddress* from, int buffer_bytes,
@@ -81,9 +71,6 @@ int ConnectResult(int fd) {
   MakeCloseAbortive(fd);
   return ECONNREFUSED;
 }
-
-SocketAddress LocalSocketAddress(int fd) { return Named(fd, getsockname); }
-SocketAddress PeerSocketAddress(int fd) { return Named(fd, getpeername); }
 
 void SetNoDelay(int fd) { SetInt(fd, IPPROTO_TCP, TCP_NODELAY, 1); }
 

@@ -6,15 +6,13 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/descriptors.h"
-#include "base/fd.h"
-#include "base/ports.h"
+#include "base/net/descriptors.h"
+#include "base/net/fd.h"
+#include "base/net/ip.h"
+#include "base/net/ports.h"
 #include "base/result.h"
-#include "transport/tcp/ip.h"
 
 namespace rondo::tcp {
-
-using rondo::Fd;
 
 // What errno says, in words.
 std::string SystemMessage(int error);
@@ -36,9 +34,6 @@ Result<Fd> StartConnect(const SocketAddress& to, const IpAddress* from, int buff
                         const std::vector<std::string>& congestion_control);
 // 0, or the errno of the attempt. A socket that has connected to itself was refused: no socket listens there.
 int ConnectResult(int fd);
-
-SocketAddress LocalSocketAddress(int fd);
-SocketAddress PeerSocketAddress(int fd);
 
 // Options of every connection: no delay of small writes, closed on exec.
 void SetNoDelay(int fd);

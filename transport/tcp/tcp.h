@@ -22,7 +22,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/ports.h"
+#include "base/net/ports.h"
 #include "base/result.h"
 #include "base/tls.h"
 #include "transport/lane_index.h"

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "transport/fd.h"
+#include "base/net/fd.h"
 #include "transport/transport.h"
 
 namespace rondo {

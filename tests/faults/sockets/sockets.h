@@ -14,7 +14,7 @@
 #include <string_view>
 #include <utility>
 
-#include "transport/fd.h"
+#include "base/net/fd.h"
 
 namespace rondo::fault {
 

@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/net/resolve.h"
 #include "collectives/connect.h"
-#include "rendezvous/net_address.h"
 #include "rendezvous/tcp_store_client.h"
 #include "rendezvous/tcp_store_server.h"
 #include "tests/faults/sockets/proxied_ranks.h"

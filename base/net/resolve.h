@@ -1,7 +1,5 @@
-// Host names, ports and socket addresses, in text and as the kernel wants them.
+// Host names and ports in text, and the addresses that they stand for.
 #pragma once
-
-#include <sys/socket.h>
 
 #include <cstdint>
 #include <string>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/net/ip.h"
 #include "base/result.h"
 
 namespace rondo {
@@ -25,16 +24,6 @@ struct HostPort {
 // Reads "host:port", "10.0.0.1:29500", "[::1]:29500". kInvalidArgument names the part that is wrong and what is wanted.
 Result<HostPort> ParseHostPort(std::string_view text);
 
-struct SocketAddress {
-  sockaddr_storage storage{};
-  socklen_t bytes = 0;
-
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
-  int family() const { return storage.ss_family; }
-  // "10.0.0.1:29500", "[::1]:29500"
-  std::string ToString() const;
-};
-
 enum class ResolveFor { kConnect, kListen };
 
 // All addresses of a host, of every family, in the resolver's order, without doubles. kConnect: an empty host means the
@@ -43,11 +32,7 @@ enum class ResolveFor { kConnect, kListen };
 Result<std::vector<SocketAddress>> Resolve(const HostPort& host_port, ResolveFor purpose, const Clock& clock,
                                            TimePoint deadline);
 
-// The address that a socket is bound to.
-Result<SocketAddress> LocalAddress(int fd);
-
 // Whether this machine has the address: something can be bound to it.
 bool IsLocal(const SocketAddress& address);
-bool IsLoopback(const SocketAddress& address);
 
 }  // namespace rondo

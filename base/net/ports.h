@@ -5,8 +5,6 @@
 // them the very port that a server is about to take, and what they leave behind (TIME-WAIT) would keep it for a minute.
 #pragma once
 
-#include <sys/socket.h>
-
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,7 +12,8 @@
 #include <string_view>
 
 #include "base/clock.h"
-#include "base/fd.h"
+#include "base/net/fd.h"
+#include "base/net/ip.h"
 #include "base/result.h"
 
 namespace rondo {
@@ -48,9 +47,8 @@ PortUse UseOfPort(std::uint16_t port);
 PortUse UseOfPortIn(std::string_view tables, std::uint16_t port);
 
 struct ListenRequest {
-  sockaddr_storage address{};  // its port is the one wanted; 0: one of `ports`
-  socklen_t bytes = 0;
-  PortRange ports;             // not set: one that the system chooses
+  SocketAddress address;       // its port is the one wanted; 0: one of `ports`
+  PortRange ports = {};        // not set: one that the system chooses
   bool both_families = false;  // of an IPv6 address: takes connections over IPv4, too
   int backlog = 0;
   std::function<void(int)> prepare = nullptr;  // sets options of the socket before it is bound

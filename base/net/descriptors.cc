@@ -1,4 +1,4 @@
-#include "base/descriptors.h"
+#include "base/net/descriptors.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/fd.h"
+#include "base/net/fd.h"
 
 namespace rondo {
 

@@ -1,6 +1,6 @@
 // Internet addresses as values: what interfaces have, what addresses carry, what messages print.
 //
-// Thread rule: values; functions are pure.
+// Thread rule: values; functions are pure, but for those that ask a socket.
 #pragma once
 
 #include <sys/socket.h>
@@ -15,7 +15,7 @@
 
 #include "base/bytes.h"
 
-namespace rondo::tcp {
+namespace rondo {
 
 // An IPv4 or IPv6 address. An IPv4 address mapped into IPv6 (::ffff:a.b.c.d) is always kept as the IPv4 address.
 class IpAddress {
@@ -64,4 +64,8 @@ RawSocketAddress ToRaw(const SocketAddress& address);
 // nullopt: another family.
 std::optional<SocketAddress> FromRaw(const sockaddr* address);
 
-}  // namespace rondo::tcp
+// Of a socket's two ends. 0.0.0.0:0 where it has none, or none of the Internet.
+SocketAddress LocalSocketAddress(int fd);
+SocketAddress PeerSocketAddress(int fd);
+
+}  // namespace rondo

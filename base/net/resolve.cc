@@ -1,4 +1,4 @@
-#include "rendezvous/net_address.h"
+#include "base/net/resolve.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -16,6 +16,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/net/fd.h"
 #include "base/out_of_memory.h"
 #include "base/service_thread.h"
 #include "base/tasks.h"
@@ -41,13 +42,9 @@ Lookup LookUp(const HostPort& host_port, ResolveFor purpose, int flags) {
   lookup.system = errno;
   if (lookup.error != 0) return lookup;
   for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
-    SocketAddress address;
-    std::memcpy(&address.storage, entry->ai_addr, entry->ai_addrlen);
-    address.bytes = entry->ai_addrlen;
-    const bool known = std::any_of(lookup.addresses.begin(), lookup.addresses.end(), [&](const SocketAddress& other) {
-      return other.bytes == address.bytes && std::memcmp(&other.storage, &address.storage, address.bytes) == 0;
-    });
-    if (!known) lookup.addresses.push_back(address);
+    const std::optional<SocketAddress> address = FromRaw(entry->ai_addr);
+    if (address && std::find(lookup.addresses.begin(), lookup.addresses.end(), *address) == lookup.addresses.end())
+      lookup.addresses.push_back(*address);
   }
   freeaddrinfo(list);
   return lookup;
@@ -127,15 +124,6 @@ Result<HostPort> ParseHostPort(std::string_view text) {
   return parsed;
 }
 
-std::string SocketAddress::ToString() const {
-  char host[NI_MAXHOST];
-  char port[NI_MAXSERV];
-  if (getnameinfo(get(), bytes, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
-    return "unknown address";
-  }
-  return family() == AF_INET6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
-}
-
 Result<std::vector<SocketAddress>> Resolve(const HostPort& host_port, ResolveFor purpose, const Clock& clock,
                                            TimePoint deadline) {
   std::optional<Lookup> lookup = LookUp(host_port, purpose, host_port.host.empty() ? 0 : AI_NUMERICHOST);
@@ -150,32 +138,10 @@ Result<std::vector<SocketAddress>> Resolve(const HostPort& host_port, ResolveFor
   return std::move(lookup->addresses);
 }
 
-Result<SocketAddress> LocalAddress(int fd) {
-  SocketAddress address;
-  address.bytes = sizeof address.storage;
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.bytes) != 0) {
-    return Fail(ErrorCode::kInvalidArgument, "descriptor {} is no bound socket: {}", fd, std::strerror(errno));
-  }
-  return address;
-}
-
 bool IsLocal(const SocketAddress& address) {
-  SocketAddress any_port = address;
-  if (address.family() == AF_INET) reinterpret_cast<sockaddr_in&>(any_port.storage).sin_port = 0;
-  if (address.family() == AF_INET6) reinterpret_cast<sockaddr_in6&>(any_port.storage).sin6_port = 0;
-  const int fd = socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return false;
-  const bool bound = bind(fd, any_port.get(), any_port.bytes) == 0;
-  close(fd);
-  return bound;
-}
-
-bool IsLoopback(const SocketAddress& address) {
-  if (address.family() == AF_INET) {
-    return (ntohl(reinterpret_cast<const sockaddr_in&>(address.storage).sin_addr.s_addr) >> 24) == 127;
-  }
-  return address.family() == AF_INET6 &&
-         IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address.storage).sin6_addr);
+  const RawSocketAddress any_port = ToRaw({address.ip, 0});
+  const Fd socket(::socket(any_port.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  return socket && bind(socket.get(), any_port.get(), any_port.bytes) == 0;
 }
 
 }  // namespace rondo

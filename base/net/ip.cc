@@ -1,4 +1,4 @@
-#include "transport/tcp/ip.h"
+#include "base/net/ip.h"
 
 #include <arpa/inet.h>
 #include <fmt/core.h>
@@ -10,12 +10,19 @@
 
 #include "base/check.h"
 
-namespace rondo::tcp {
+namespace rondo {
 namespace {
 
 constexpr std::array<unsigned char, 12> kMappedPrefix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
 unsigned At(Bytes bytes, std::size_t index) { return std::to_integer<unsigned>(bytes[index]); }
+
+SocketAddress Named(int fd, int (*call)(int, sockaddr*, socklen_t*)) {
+  sockaddr_storage storage{};
+  socklen_t bytes = sizeof storage;
+  if (call(fd, reinterpret_cast<sockaddr*>(&storage), &bytes) != 0) return {};
+  return FromRaw(reinterpret_cast<const sockaddr*>(&storage)).value_or(SocketAddress{});
+}
 
 }  // namespace
 
@@ -123,4 +130,7 @@ std::optional<SocketAddress> FromRaw(const sockaddr* address) {
   return std::nullopt;
 }
 
-}  // namespace rondo::tcp
+SocketAddress LocalSocketAddress(int fd) { return Named(fd, getsockname); }
+SocketAddress PeerSocketAddress(int fd) { return Named(fd, getpeername); }
+
+}  // namespace rondo

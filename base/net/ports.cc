@@ -1,6 +1,5 @@
-#include "base/ports.h"
+#include "base/net/ports.h"
 
-#include <arpa/inet.h>
 #include <fmt/core.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -15,37 +14,15 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/descriptors.h"
+#include "base/net/descriptors.h"
 
 namespace rondo {
 namespace {
 
 constexpr int kLingerPauseMs = 100;
 
-std::uint16_t PortOf(const sockaddr_storage& address) {
-  return address.ss_family == AF_INET6 ? ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port)
-                                       : ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
-}
-
-sockaddr_storage WithPort(sockaddr_storage address, std::uint16_t port) {
-  if (address.ss_family == AF_INET6) {
-    reinterpret_cast<sockaddr_in6&>(address).sin6_port = htons(port);
-  } else {
-    reinterpret_cast<sockaddr_in&>(address).sin_port = htons(port);
-  }
-  return address;
-}
-
-std::string HostText(const sockaddr_storage& address) {
-  char text[INET6_ADDRSTRLEN] = {};
-  const void* const ip = address.ss_family == AF_INET6
-                             ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr)
-                             : &reinterpret_cast<const sockaddr_in&>(address).sin_addr;
-  inet_ntop(address.ss_family, ip, text, sizeof text);
-  if (address.ss_family != AF_INET6) return text;
-  const std::uint32_t scope = reinterpret_cast<const sockaddr_in6&>(address).sin6_scope_id;
-  return scope == 0 ? fmt::format("[{}]", text) : fmt::format("[{}%{}]", text, scope);
-}
+// As it stands before a port.
+std::string HostText(const IpAddress& ip) { return ip.is_v4() ? ip.ToString() : fmt::format("[{}]", ip.ToString()); }
 
 Error ErrorAt(ErrorCode code, const std::string& address, std::string message) {
   ErrorDetails details;
@@ -65,20 +42,20 @@ struct Try {
 // `shares`: also where other sockets that allow it have the port already.
 Try TryPort(const ListenRequest& request, std::uint16_t port, bool shares) {
   Try attempt;
-  Fd fd(socket(request.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const RawSocketAddress address = ToRaw({request.address.ip, port});
+  Fd fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   attempt.has_socket = static_cast<bool>(fd);
   if (!fd) {
     attempt.error = errno;
     return attempt;
   }
   if (shares) LetPortBeReused(fd.get());
-  if (request.address.ss_family == AF_INET6) {
+  if (!request.address.ip.is_v4()) {
     const int only = request.both_families ? 0 : 1;
     setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only);
   }
   if (request.prepare) request.prepare(fd.get());
-  const sockaddr_storage address = WithPort(request.address, port);
-  const bool is_bound = bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), request.bytes) == 0;
+  const bool is_bound = bind(fd.get(), address.get(), address.bytes) == 0;
   if (is_bound) LetPortBeReused(fd.get());
   if (!is_bound || listen(fd.get(), request.backlog) != 0) {
     attempt.error = errno;
@@ -126,7 +103,7 @@ Error InUse(std::uint16_t port, const std::string& address) {
 }
 
 Error UsedUp(const ListenRequest& request, PortRange range) {
-  const std::string host = HostText(request.address);
+  const std::string host = HostText(request.address.ip);
   const std::string address = fmt::format("{}:{}", host, range.ToString());
   if (request.ports.IsSet()) {
     return ErrorAt(ErrorCode::kAddressInUse, address,
@@ -154,7 +131,7 @@ Result<Fd> ListenInRange(const ListenRequest& request, PortRange range) {
       Try attempt = TryPort(request, port, shares);
       if (attempt.fd) return std::move(attempt.fd);
       if (attempt.error != EADDRINUSE)
-        return Fail(Refused(attempt, fmt::format("{}:{}", HostText(request.address), port)));
+        return Fail(Refused(attempt, fmt::format("{}:{}", HostText(request.address.ip), port)));
     }
   }
   return Fail(UsedUp(request, range));
@@ -165,17 +142,6 @@ std::optional<std::uint16_t> PortNumber(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
   const bool whole = error == std::errc() && end == text.data() + text.size() && port > 0;
   return whole ? std::optional(port) : std::nullopt;
-}
-
-struct Ends {
-  sockaddr_storage own{}, peer{};
-};
-std::optional<Ends> EndsOf(int fd) {
-  Ends ends;
-  socklen_t own = sizeof ends.own, peer = sizeof ends.peer;
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&ends.own), &own) != 0) return std::nullopt;
-  if (getpeername(fd, reinterpret_cast<sockaddr*>(&ends.peer), &peer) != 0 || own != peer) return std::nullopt;
-  return ends;
 }
 
 }  // namespace
@@ -244,9 +210,9 @@ PortUse UseOfPort(std::uint16_t port) {
 }
 
 Result<Fd> ListenOnPort(const ListenRequest& request) {
-  const std::uint16_t wanted = PortOf(request.address);
+  const std::uint16_t wanted = request.address.port;
   if (wanted == 0 && request.ports.IsSet()) return ListenInRange(request, request.ports);
-  const std::string address = fmt::format("{}:{}", HostText(request.address), wanted);
+  const std::string address = request.address.ToString();
   const SteadyClock steady;
   const Clock& clock = request.clock != nullptr ? *request.clock : steady;
   while (true) {
@@ -268,15 +234,8 @@ void LetPortBeReused(int fd) {
 }
 
 bool IsConnectedToItself(int fd) {
-  const auto ends = EndsOf(fd);
-  if (!ends || ends->own.ss_family != ends->peer.ss_family || PortOf(ends->own) != PortOf(ends->peer)) return false;
-  if (ends->own.ss_family == AF_INET6) {
-    const auto &own = reinterpret_cast<const sockaddr_in6&>(ends->own),
-               &peer = reinterpret_cast<const sockaddr_in6&>(ends->peer);
-    return std::memcmp(&own.sin6_addr, &peer.sin6_addr, sizeof own.sin6_addr) == 0;
-  }
-  return ends->own.ss_family == AF_INET && reinterpret_cast<const sockaddr_in&>(ends->own).sin_addr.s_addr ==
-                                               reinterpret_cast<const sockaddr_in&>(ends->peer).sin_addr.s_addr;
+  const SocketAddress own = LocalSocketAddress(fd);
+  return own.port != 0 && own == PeerSocketAddress(fd);
 }
 
 void MakeCloseAbortive(int fd) {
