@@ -85,10 +85,11 @@ std::string NewInstance() {
   return fmt::format("{:08x}{:08x}", device(), device());
 }
 
-Result<Presence> MakePresence(const ConnectOptions& options, const std::string& job, std::uint64_t generation,
-                              const std::shared_ptr<const Clock>& clock) {
+Result<Presence> MakePresence(const ConnectOptions& options, const Identity& identity, const std::string& job,
+                              std::uint64_t generation, const std::shared_ptr<const Clock>& clock) {
   TcpOptions tcp;
-  RONDO_ASSIGN(tcp.token, MakeJobToken(options.token));
+  tcp.token = identity.token;
+  tcp.tls = identity.tls;
   tcp.job = job;
   tcp.generation = generation;
   tcp.instance = NewInstance();
@@ -103,7 +104,6 @@ Result<Presence> MakePresence(const ConnectOptions& options, const std::string& 
   tcp.addresses = options.addresses;
   tcp.interface = options.interface;
   tcp.ports = options.ports.value_or(PortRange{});
-  RONDO_ASSIGN(tcp.tls, TlsContext::Make(*options.tls));
   Presence presence;
   Member& self = presence.self;
   self.host = LocalHostName();
@@ -113,7 +113,7 @@ Result<Presence> MakePresence(const ConnectOptions& options, const std::string& 
   self.config = ConfigOf(options);
   RONDO_ASSIGN(presence.transport, MakeTcpTransport(std::move(tcp)));
   presence.hosts = PublishedHosts(presence.transport->Address());
-  const bool in_the_clear = options.tls->mode == TlsMode::kOff;
+  const bool in_the_clear = identity.tls == nullptr;
   if (options.path == Path::kIb && !in_the_clear)
     return Fail(ErrorCode::kInvalidArgument,
                 "RDMA alone was asked for, and TLS: what a device writes is not encrypted");
@@ -218,7 +218,7 @@ struct Start {
   ConnectOptions options;
   std::shared_ptr<const Clock> clock;  // of the meeting; options.communicator.clock is that of all that comes after it
   TimePoint deadline;
-  std::shared_ptr<const JobToken> token;
+  Identity identity;
   InitMethod method;                               // where ranks do not meet through a store of the caller's
   std::shared_ptr<const AwakeClockTicker> ticker;  // of `clock`
 
@@ -262,8 +262,9 @@ Result<Start> BeginBy(const ConnectOptions& given) {
   }
 
   RONDO_ASSIGN(options.token, TokenText(options.token, options.environment));
-  RONDO_ASSIGN(start.token, MakeJobToken(options.token));
-  RONDO_ASSIGN(options.tls, FindTls(options.tls, options.environment, start.token.get()));
+  RONDO_ASSIGN(start.identity.token, MakeJobToken(options.token));
+  RONDO_ASSIGN(options.tls, FindTls(options.tls, options.environment, start.identity.token.get()));
+  RONDO_ASSIGN(start.identity.tls, TlsContext::Make(*options.tls));
   if (options.store == nullptr) {
     RONDO_ASSIGN(start.method, ParseInitMethod(options.rendezvous, options.environment));
   } else if (!options.join && !(options.rank && options.world_size)) {
@@ -303,7 +304,7 @@ Error IfNoRank(const Error& error, const std::string& what_it_may_be) {
 
 // `keeps_store`: it is used on when all have met.
 Result<Met> MeetOthers(const Start& start, bool keeps_store) {
-  const auto& [options, clock, deadline, token, method, ticker] = start;
+  const auto& [options, clock, deadline, identity, method, ticker] = start;
   // A launcher's rank belongs to its own world.
   const bool same_world = !options.world_size || !method.world_size || options.world_size == method.world_size;
   const std::optional<Rank> rank = options.rank ? options.rank : same_world ? method.rank : std::nullopt;
@@ -328,8 +329,8 @@ Result<Met> MeetOthers(const Start& start, bool keeps_store) {
   // What this rank lacks the others must be told, in the meeting, instead of waiting for it or finding it dead. So it
   // makes sure of what its communicator takes before it meets them.
   Result<Presence> made =
-      OrOutOfMemory("preparing to connect", [&, &asked = options, &at = options.communicator.clock] {
-        return MakePresence(asked, job, asked.generation, at);
+      OrOutOfMemory("preparing to connect", [&, &asked = options, &by = identity, &at = options.communicator.clock] {
+        return MakePresence(asked, by, job, asked.generation, at);
       });
   if (made && *world_size > 1) {
     const Status left = CheckDescriptorsLeft(kDescriptorsOfCommunicator, "a communicator");
@@ -340,10 +341,9 @@ Result<Met> MeetOthers(const Start& start, bool keeps_store) {
   const TimePoint until = made ? deadline : std::min(deadline, Later(clock->Now(), kLastWords));
   const bool external_store = options.external_store || method.external_store;
   const std::string who = fmt::format("host {}, pid {}", presence.self.host, presence.self.pid);
-  RONDO_ASSIGN(const std::shared_ptr<const TlsContext> tls, TlsContext::Make(*options.tls));
   Result<OpenedStore> came = OpenStoreOf(options, method,
                                          {.job = job,
-                                          .token = token,
+                                          .identity = identity,
                                           .generation = options.generation,
                                           .rank = rank,
                                           .external_store = external_store,
@@ -354,8 +354,7 @@ Result<Met> MeetOthers(const Start& start, bool keeps_store) {
                                           .failure = made ? nullptr : &made.error(),
                                           .deadline = until,
                                           .clock = clock,
-                                          .logger = options.logger,
-                                          .tls = tls});
+                                          .logger = options.logger});
   if (!came) return Fail(made ? IfNoRank(came.error(), if_alone) : made.error());
   OpenedStore opened = *std::move(came);
   // A rank that has met may be back for the next generation before the last one has left this store. It waits for the
@@ -388,14 +387,15 @@ Result<Met> MeetOthers(const Start& start, bool keeps_store) {
 
 Result<std::unique_ptr<Communicator>> ConnectOrThrow(const ConnectOptions& given) {
   RONDO_ASSIGN(const Start start, BeginBy(given));
-  const auto& [options, meeting_clock, deadline, token, method, ticker] = start;
+  const auto& [options, meeting_clock, deadline, identity, method, ticker] = start;
   const std::shared_ptr<const Clock>& clock = options.communicator.clock;
-  if (options.join) return ConnectAsNewcomer(options, method, clock, start.DeadlineOfTheRest());
+  if (options.join) return ConnectAsNewcomer(options, identity, method, clock, start.DeadlineOfTheRest());
   RONDO_ASSIGN(Met met, MeetOthers(start, /*keeps_store=*/options.rebuildable));
   if (options.rebuildable) {
     met.opened.Keep();
     const bool served_by_a_rank = options.store == nullptr && !met.external_store && ServedByARank(method);
-    const auto home = std::make_shared<RebuildHome>(options, met.job, std::move(met.opened), served_by_a_rank, clock);
+    const auto home =
+        std::make_shared<RebuildHome>(options, identity, met.job, std::move(met.opened), served_by_a_rank, clock);
     return CreateRebuildable(home, met.membership, met.presence.transport, Running(met.membership),
                              start.DeadlineOfTheRest());
   }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/identity.h"
 #include "collectives/connect.h"
 #include "rendezvous/membership.h"
 #include "rendezvous/url/init_method.h"
@@ -24,10 +25,10 @@ struct Presence {
 };
 
 // A transport made for this generation alone, and the words for it. REQUIRES: options.communicator.profile, and
-// options.token and options.tls are what TokenText and FindTls gave. Errors: those of TlsContext::Make and the
+// options.token and options.tls are what TokenText and FindTls gave, and `identity` is made of. Errors: those of the
 // transports.
-Result<Presence> MakePresence(const ConnectOptions& options, const std::string& job, std::uint64_t generation,
-                              const std::shared_ptr<const Clock>& clock);
+Result<Presence> MakePresence(const ConnectOptions& options, const Identity& identity, const std::string& job,
+                              std::uint64_t generation, const std::shared_ptr<const Clock>& clock);
 
 // What a communicator is made of when its ranks have met. kInvalidArgument: shared memory alone was asked for, and they
 // are on several hosts.

@@ -6,7 +6,6 @@
 
 #include "collectives/connect_parts.h"
 #include "collectives/regroup_request.h"
-#include "rendezvous/job_token.h"
 
 namespace rondo {
 namespace {
@@ -52,7 +51,7 @@ RegroupOptions OptionsOf(const RebuildHome& home) {
 // How this process was last presented, beside what a regrouping wants to know of it.
 RegroupOptions Presenting(RegroupOptions options, const RebuildHome& home, Presence& presence) {
   options.make_self = [&](std::uint64_t generation) -> Result<Member> {
-    RONDO_ASSIGN(presence, MakePresence(home.options, home.job, generation, home.clock));
+    RONDO_ASSIGN(presence, MakePresence(home.options, home.identity, home.job, generation, home.clock));
     return presence.self;
   };
   return options;
@@ -110,7 +109,8 @@ Result<std::unique_ptr<Communicator>> CreateRebuildable(const std::shared_ptr<Re
   return Communicator::Create(std::move(options));
 }
 
-Result<std::unique_ptr<Communicator>> ConnectAsNewcomer(const ConnectOptions& options, const InitMethod& method,
+Result<std::unique_ptr<Communicator>> ConnectAsNewcomer(const ConnectOptions& options, const Identity& identity,
+                                                        const InitMethod& method,
                                                         const std::shared_ptr<const Clock>& clock, TimePoint deadline) {
   using Way = Launched::Way;
   InitMethod served = method;
@@ -127,13 +127,11 @@ Result<std::unique_ptr<Communicator>> ConnectAsNewcomer(const ConnectOptions& op
   if (job.empty()) job = method.job.empty() ? "default" : method.job;
 
   // Only for its words: the transport is made anew when the generation is known.
-  RONDO_ASSIGN(const Presence now, MakePresence(options, job, options.generation, clock));
-  RONDO_ASSIGN(const std::shared_ptr<const JobToken> token, MakeJobToken(options.token));
-  RONDO_ASSIGN(const std::shared_ptr<const TlsContext> tls, TlsContext::Make(*options.tls));
+  RONDO_ASSIGN(const Presence now, MakePresence(options, identity, job, options.generation, clock));
   RONDO_ASSIGN(OpenedStore opened,
                OpenStoreOf(options, served,
                            {.job = job,
-                            .token = token,
+                            .identity = identity,
                             .generation = options.generation,
                             .rank = std::nullopt,
                             .external_store = true,
@@ -141,11 +139,10 @@ Result<std::unique_ptr<Communicator>> ConnectAsNewcomer(const ConnectOptions& op
                             .who = fmt::format("host {}, pid {}, a newcomer", now.self.host, now.self.pid),
                             .deadline = deadline,
                             .clock = clock,
-                            .logger = options.logger,
-                            .tls = tls}));
+                            .logger = options.logger}));
   const bool served_by_a_rank =
       options.store == nullptr && !options.external_store && !method.external_store && ServedByARank(method);
-  auto home = std::make_shared<RebuildHome>(options, job, std::move(opened), served_by_a_rank, clock);
+  auto home = std::make_shared<RebuildHome>(options, identity, job, std::move(opened), served_by_a_rank, clock);
   Presence presence;
   RegroupOptions regroup = Presenting(OptionsOf(*home), *home, presence);
   regroup.config = now.self.config;

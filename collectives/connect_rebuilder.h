@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/identity.h"
 #include "collectives/connect.h"
 #include "rendezvous/regroup.h"
 #include "rendezvous/url/init_method.h"
@@ -14,9 +15,10 @@ namespace rondo {
 // What all generations of a job have in common, in one process. It keeps the store: the handle itself, since only that
 // proves that it is the same store as before (roster_agreement.h).
 struct RebuildHome {
-  RebuildHome(ConnectOptions connect, std::string job_id, OpenedStore store, bool by_a_rank,
+  RebuildHome(ConnectOptions connect, Identity proves_by, std::string job_id, OpenedStore store, bool by_a_rank,
               std::shared_ptr<const Clock> the_clock)
       : options(std::move(connect)),
+        identity(std::move(proves_by)),
         job(std::move(job_id)),
         opened(std::move(store)),
         served_by_a_rank(by_a_rank),
@@ -25,6 +27,7 @@ struct RebuildHome {
   }
 
   ConnectOptions options;
+  Identity identity;
   std::string job;
   OpenedStore opened;
   bool served_by_a_rank;
@@ -42,7 +45,8 @@ Result<std::unique_ptr<Communicator>> CreateRebuildable(const std::shared_ptr<Re
                                                         TimePoint deadline);
 
 // Connect with `join`. kUnsupported: the launcher's way to meet serves no newcomers.
-Result<std::unique_ptr<Communicator>> ConnectAsNewcomer(const ConnectOptions& options, const InitMethod& method,
+Result<std::unique_ptr<Communicator>> ConnectAsNewcomer(const ConnectOptions& options, const Identity& identity,
+                                                        const InitMethod& method,
                                                         const std::shared_ptr<const Clock>& clock, TimePoint deadline);
 
 }  // namespace rondo

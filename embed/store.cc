@@ -3,8 +3,7 @@
 
 #include "collectives/connect.h"  // ProcessEnvironment
 #include "embed/handles.h"
-#include "rendezvous/job_token.h"
-#include "rendezvous/tls_settings.h"
+#include "rendezvous/find_identity.h"
 #include "rendezvous/url/init_method.h"
 
 namespace rondo::embed {
@@ -25,10 +24,7 @@ Result<std::unique_ptr<rondo_store>> Open(const rondo_store_options* options) {
     return Fail(ErrorCode::kInvalidArgument, "options.serve: nobody serves {}", method.ToString());
   OpenStoreOptions opening;
   opening.job = known.job == nullptr ? "default" : known.job;
-  RONDO_ASSIGN(const std::string token, TokenText(TextOf(known.token), ProcessEnvironment));
-  RONDO_ASSIGN(opening.token, MakeJobToken(token));
-  RONDO_ASSIGN(const TlsOptions tls, FindTls(std::nullopt, ProcessEnvironment, opening.token.get()));
-  RONDO_ASSIGN(opening.tls, TlsContext::Make(tls));
+  RONDO_ASSIGN(opening.identity, FindIdentity(TextOf(known.token), std::nullopt, ProcessEnvironment));
   opening.rank = serve ? 0 : 1;
   opening.external_store = !serve;
   opening.who = "a program that uses the store alone";

@@ -25,12 +25,12 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/identity.h"
 #include "base/ids.h"
 #include "base/log.h"
 #include "base/net/ports.h"
 #include "base/net/resolve.h"
 #include "base/result.h"
-#include "base/tls.h"
 #include "rendezvous/environment.h"
 #include "rendezvous/launchers/exchange.h"
 #include "rendezvous/launchers/launched.h"
@@ -38,7 +38,6 @@
 
 namespace rondo {
 
-class JobToken;
 class TcpStoreServer;
 
 struct InitMethod {
@@ -70,8 +69,8 @@ Result<std::shared_ptr<Exchange>> OpenExchange(const InitMethod& method, std::sh
 
 struct OpenStoreOptions {
   std::string job;  // at most 256 bytes
-  // Of stores over TCP: nobody else is served, and no other server is believed. Null: there is none.
-  std::shared_ptr<const JobToken> token = nullptr;
+  // Of stores over TCP: who has no such token is not served, and no other server is believed.
+  Identity identity = {};
   std::uint64_t generation = 0;
   std::optional<Rank> rank;             // nullopt: by arrival
   bool external_store = false;          // tcp: somebody serves it already
@@ -83,9 +82,8 @@ struct OpenStoreOptions {
   // null.
   const Error* failure = nullptr;
   TimePoint deadline;
-  std::shared_ptr<const Clock> clock;               // null: the machine's
-  Logger* logger = nullptr;                         // outlives the opened store
-  std::shared_ptr<const TlsContext> tls = nullptr;  // of a TCP store; null: in the clear
+  std::shared_ptr<const Clock> clock;  // null: the machine's
+  Logger* logger = nullptr;            // outlives the opened store
 };
 
 // A store, and its server where this process has it.

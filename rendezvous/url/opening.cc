@@ -10,11 +10,11 @@ TcpStoreClient::Options ClientOptions(const HostPort& address, const OpenStoreOp
   TcpStoreClient::Options client;
   client.address = address;
   client.job = options.job;
-  client.token = options.token;
+  client.token = options.identity.token;
   client.deadline = options.deadline;
   client.clock = options.clock;
   client.logger = options.logger;
-  client.tls = options.tls;
+  client.tls = options.identity.tls;
   return client;
 }
 
@@ -31,11 +31,11 @@ Result<std::shared_ptr<TcpStoreServer>> StartStoreServer(const std::string& host
   server.port = port;
   server.ports = options.ports;
   server.job = options.job;
-  server.token = options.token;
+  server.token = options.identity.token;
   server.deadline = options.deadline;
   server.logger = options.logger;
   server.clock = options.clock;
-  server.tls = options.tls;
+  server.tls = options.identity.tls;
   RONDO_ASSIGN(std::shared_ptr<TcpStoreServer> started, TcpStoreServer::Start(server));
   return started;
 }

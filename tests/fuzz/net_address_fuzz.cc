@@ -1,4 +1,4 @@
-// rendezvous/net_address and transport/tcp/ip: hosts, ports and numeric addresses in text.
+// base/net/resolve and base/net/ip: hosts, ports and numeric addresses in text.
 #include <algorithm>
 
 #include "base/net/ip.h"

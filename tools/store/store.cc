@@ -12,9 +12,8 @@
 #include "base/clock.h"
 #include "base/net/resolve.h"
 #include "collectives/connect.h"
-#include "rendezvous/job_token.h"
+#include "rendezvous/find_identity.h"
 #include "rendezvous/tcp_store_server.h"
-#include "rendezvous/tls_settings.h"
 #include "tools/common/commands.h"
 #include "tools/common/flags.h"
 #include "tools/common/output.h"
@@ -25,8 +24,7 @@ namespace {
 constexpr Duration kNamePatience = std::chrono::seconds(10);
 
 // Serves until SIGINT or SIGTERM and gives the exit code.
-int Serve(const HostPort& address, PortRange ports, const std::string& job, std::shared_ptr<const JobToken> token,
-          std::shared_ptr<const TlsContext> tls) {
+int Serve(const HostPort& address, PortRange ports, const std::string& job, const Identity& identity) {
   // Taken by sigwait below; blocked before the server's thread starts, which inherits this.
   sigset_t ends;
   sigemptyset(&ends);
@@ -40,10 +38,10 @@ int Serve(const HostPort& address, PortRange ports, const std::string& job, std:
   options.port = address.port;
   options.ports = ports;
   options.job = job;
-  options.token = std::move(token);
+  options.token = identity.token;
   options.deadline = SteadyClock().Now() + kNamePatience;
   options.logger = &logger;
-  options.tls = std::move(tls);
+  options.tls = identity.tls;
   const auto server = TcpStoreServer::Start(options);
   if (!server) {
     PrintError("rondo store: {}\n", server.error().ToString());
@@ -96,12 +94,6 @@ void AddStoreCommand(CLI::App& app, int& exit_code) {
       exit_code = kExitWrongUsage;
       return;
     }
-    const auto token = TokenText("", ProcessEnvironment).and_then(MakeJobToken);
-    if (!token) {
-      PrintError("rondo store: {}\n", token.error().message());
-      exit_code = kExitWrongUsage;
-      return;
-    }
     const auto ports = PortsIn(ProcessEnvironment);
     if (!ports) {
       PrintError("rondo store: {}\n", ports.error().message());
@@ -110,13 +102,13 @@ void AddStoreCommand(CLI::App& app, int& exit_code) {
     }
     std::optional<TlsOptions> given;
     if (flags->tls) given = TlsOptions{.mode = *flags->tls};
-    const auto tls = FindTls(given, ProcessEnvironment, token->get()).and_then(TlsContext::Make);
-    if (!tls) {
-      PrintError("rondo store: {}\n", tls.error().message());
+    const auto identity = FindIdentity("", given, ProcessEnvironment);
+    if (!identity) {
+      PrintError("rondo store: {}\n", identity.error().message());
       exit_code = kExitWrongUsage;
       return;
     }
-    exit_code = Serve(*address, ports->value_or(PortRange{}), flags->job, *token, *tls);
+    exit_code = Serve(*address, ports->value_or(PortRange{}), flags->job, *identity);
   });
 }
 

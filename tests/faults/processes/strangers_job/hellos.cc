@@ -149,7 +149,7 @@ Result<nlohmann::json> Ports() {
     RONDO_ASSIGN(job.nonce, job.token->DrawNonce());
   }
   RONDO_ASSIGN(const OpenedStore opened, OpenStore(method, {.job = method.job,
-                                                            .token = job.token,
+                                                            .identity = {.token = job.token, .tls = nullptr},
                                                             .rank = method.rank,
                                                             .external_store = true,
                                                             .who = "tests/faults/processes/strangers",
