@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "collectives/engine/disagreement.h"
 #include "collectives/engine/slices.h"
 #include "transport/lane_index.h"
 
@@ -60,14 +61,14 @@ Status Engine::Start(const Plan& plan, const OperationDescriptor& operation, con
   if (plan.in_slices && options_.slices)
     slice_elements_ = SliceElements(slice_elements_, element_bytes_, plan.chunks, options_.frame_bytes);
   const BlockGrid grid = GridOf(plan, share.begin);
-  RONDO_TRY(PrepareScratch(plan, grid, operation));
+  RONDO_TRY(scratch_.Prepare(plan, grid, options_.max_scratch_bytes, operation));
 
   queue_use_.assign(plan.queues.size(), nullptr);
   for (std::size_t q = 0; q < plan.queues.size(); ++q) {
     if (plan.queues[q].peer == kNoRank) continue;
     RONDO_ASSIGN(queue_use_[q], UseOf(plan.queues[q].peer));
     if (options_.checksums && !plan.queues[q].sending && Reduces(operation.collective))
-      RONDO_TRY(PrepareAside(*queue_use_[q]));
+      RONDO_TRY(queue_use_[q]->PrepareAside(frame_bytes_));
   }
   steps_.resize(std::max(steps_.size(), plan.steps.size()));
   Encode(operation, descriptor_);
@@ -85,10 +86,7 @@ BlockGrid Engine::GridOf(const Plan& plan, std::uint64_t begin) const {
 
 void Engine::BeginNextSlice() {
   const BlockGrid grid = GridOf(*plan_, slice_end_);
-  const std::uint64_t scratch_bytes = LayOutScratch(*plan_, grid);
-  // No slice is longer than the first, nor are its chunks.
-  RONDO_CHECK(scratch_bytes <= scratch_bytes_, "a slice's {} bytes of scratch, {} are there", scratch_bytes,
-              scratch_bytes_);
+  scratch_.LayOutAgain(*plan_, grid);  // no slice is longer than the first, nor are its chunks
   BeginSlice(slice_end_, grid);
 }
 
@@ -108,7 +106,7 @@ void Engine::BeginSlice(std::uint64_t begin, const BlockGrid& grid) {
       return reinterpret_cast<std::uintptr_t>(memory) - grid.BlockBegin(set.first) * element_bytes_;
     };
     bases = {base(buffers.input, plan.input), base(buffers.output, plan.output),
-             reinterpret_cast<std::uintptr_t>(scratch_.get()) + (plan.scratch.empty() ? 0 : scratch_shift_[0])};
+             plan.scratch.empty() ? 0 : scratch_.AddressOf(0, 0)};
   }
 
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
@@ -133,31 +131,6 @@ void Engine::BeginSlice(std::uint64_t begin, const BlockGrid& grid) {
   mover_.Start(move_, plan.steps.size());
 }
 
-std::uint64_t Engine::LayOutScratch(const Plan& plan, const BlockGrid& grid) {
-  scratch_shift_.resize(std::max(scratch_shift_.size(), plan.scratch.size()));
-  std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i < plan.scratch.size(); ++i) {
-    const std::uint64_t begin = grid.BeginByte(plan.scratch[i].first);
-    scratch_shift_[i] = bytes - begin;
-    bytes += grid.BeginByte(plan.scratch[i].end()) - begin;
-  }
-  return bytes;
-}
-
-Status Engine::PrepareScratch(const Plan& plan, const BlockGrid& grid, const OperationDescriptor& operation) {
-  const std::uint64_t bytes = LayOutScratch(plan, grid);
-  if (bytes <= scratch_bytes_) return {};
-  if (bytes > options_.max_scratch_bytes)
-    return Fail(ErrorCode::kResource, "{} needs {} bytes of scratch, the limit (max_scratch_bytes) is {}",
-                operation.ToString(), bytes, options_.max_scratch_bytes);
-  scratch_bytes_ = 0;
-  scratch_.reset(new (std::nothrow) std::byte[bytes]);
-  if (scratch_ == nullptr)
-    return Fail(ErrorCode::kOutOfMemory, "no memory for the {} bytes of scratch of {}", bytes, operation.ToString());
-  scratch_bytes_ = bytes;
-  return {};
-}
-
 std::byte* Engine::Address(const Plan& plan, const BlockGrid& grid, const OperationBuffers& buffers,
                            const PlanStep& step, BufferId buffer, std::uint64_t position) const {
   const auto in = [&](std::byte* base, const BlockSet& set) {
@@ -171,7 +144,7 @@ std::byte* Engine::Address(const Plan& plan, const BlockGrid& grid, const Operat
     // step has kInput as destination (the verifier proves it).
     case BufferId::kInput: return in(const_cast<std::byte*>(buffers.input), plan.input);
     case BufferId::kOutput: return in(buffers.output, plan.output);
-    case BufferId::kScratch: return scratch_.get() + (position + scratch_shift_[step.scratch_range]);
+    case BufferId::kScratch: return reinterpret_cast<std::byte*>(scratch_.AddressOf(step.scratch_range, position));
   }
   return nullptr;
 }
@@ -289,7 +262,13 @@ Result<bool> Engine::Receive(std::uint32_t index, LaneUse& use) {
       RONDO_ASSIGN(took, ReceiveChecked(index, use));
     } else {
       const std::uint64_t end = std::min({Limit(index), use.incoming_end, turn_end});
-      took = reduces ? ReducePayload(index, use, end) : TakePayload(index, use, end);
+      if (reduces) {
+        took = ReducePayload(index, use, end);
+      } else if (end > state.done) {
+        const std::size_t taken = use.receiver.Take(MutableBytes(state.destination + state.done, end - state.done));
+        state.done += taken;
+        took = taken > 0;
+      }
     }
     moved |= took;
     if (state.done == use.incoming_end && FinishFrame(index, use)) {
@@ -315,10 +294,10 @@ Result<bool> Engine::ReadHeader(std::uint32_t index, LaneUse& use) {
       return Fail(
           Error(ErrorCode::kProtocol, fmt::format("rank {} sent {} at stream offset {}", peer, *fault, lane.consumed()))
               .With([&](ErrorDetails& d) { d.culprit = peer; }));
-    return Fail(Disagreement(peer, header));
+    return Fail(Disagreement(options_.rank, operation_, peer, header.operation));
   }
   if (header.transfer == plan_->steps[index].transfer && header.transfer_bytes != state.bytes)
-    return Fail(AnotherLength(peer, header, state.bytes));
+    return Fail(AnotherLength(options_.rank, operation_, peer, header, state.bytes));
   const std::uint64_t payload = std::min<std::uint64_t>(frame_bytes_, state.bytes - state.done);
   if (header.transfer != plan_->steps[index].transfer || header.payload_offset != state.done ||
       header.payload_bytes != payload || header.stream_offset != lane.consumed())
@@ -355,14 +334,6 @@ void Engine::Grant(std::uint32_t index, LaneUse& use) {
     if (use.windows_refused) return;
     use.granted = end;
   }
-}
-
-bool Engine::TakePayload(std::uint32_t index, LaneUse& use, std::uint64_t end) {
-  StepState& state = steps_[index];
-  if (end <= state.done) return false;
-  const std::size_t taken = use.receiver.Take(MutableBytes(state.destination + state.done, end - state.done));
-  state.done += taken;
-  return taken > 0;
 }
 
 bool Engine::ReducePayload(std::uint32_t index, LaneUse& use, std::uint64_t end) {

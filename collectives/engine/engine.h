@@ -29,6 +29,7 @@
 #include "collectives/engine/frame.h"
 #include "collectives/engine/mover.h"
 #include "collectives/engine/plan.h"
+#include "collectives/engine/scratch.h"
 #include "collectives/framing/frame_receiver.h"
 #include "collectives/framing/frame_sender.h"
 #include "collectives/schedule/grid.h"
@@ -149,6 +150,9 @@ class Engine {
     std::uint64_t arrived_end() const { return incoming_end - receiver.payload_left(); }
     std::uint64_t incoming_frame_begin() const { return incoming_end - receiver.payload_bytes(); }
 
+    // With checksums, and before something is received that is reduced. kOutOfMemory.
+    Status PrepareAside(std::uint32_t frame_bytes);
+
     // Sending.
     FrameSender sender;
     OutgoingFrame outgoing;
@@ -183,10 +187,6 @@ class Engine {
   }
   // Where a step stands, all slices taken together; `done`: its bytes done of the running one.
   Standing StandingOf(std::uint32_t index, std::uint64_t done) const;
-  // Gives what the plan keeps in scratch its place there; returns the bytes that takes.
-  std::uint64_t LayOutScratch(const Plan& plan, const BlockGrid& grid);
-  // Makes room for it.
-  Status PrepareScratch(const Plan& plan, const BlockGrid& grid, const OperationDescriptor& operation);
   // Where a step's bytes begin in one of its buffers, whatever that holds.
   std::byte* Address(const Plan& plan, const BlockGrid& grid, const OperationBuffers& buffers, const PlanStep& step,
                      BufferId buffer, std::uint64_t position) const;
@@ -195,7 +195,6 @@ class Engine {
   bool Send(std::uint32_t queue, LaneUse& use);
   // The next steps of a queue of sends, as far as they are small and of one run.
   std::span<const std::uint32_t> Together(std::uint32_t queue) const;
-  bool IsSmall(std::uint32_t index) const;
   // Whether the steps that a send depends on let it go on: whole if it is small.
   bool MayGoOn(std::uint32_t index) const;
   // Whether a queue of sends that is between frames waits for other steps, not for its peer.
@@ -211,19 +210,14 @@ class Engine {
   Result<bool> Receive(std::uint32_t index, LaneUse& use);
   Result<bool> ReadHeader(std::uint32_t index, LaneUse& use);
   void Grant(std::uint32_t index, LaneUse& use);
-  bool TakePayload(std::uint32_t index, LaneUse& use, std::uint64_t end);
   bool ReducePayload(std::uint32_t index, LaneUse& use, std::uint64_t end);
   bool FinishFrame(std::uint32_t index, LaneUse& use);
 
   // With checksums (engine_checked.cc).
-  Status PrepareAside(LaneUse& use) const;
   Result<bool> ReceiveChecked(std::uint32_t index, LaneUse& use);
   Result<bool> TakeUnverified(std::uint32_t index, LaneUse& use) const;
   bool ReduceVerified(std::uint32_t index, LaneUse& use);
   bool RunLocally(std::uint32_t index);
-  Error Mismatch(Rank peer, std::string message) const;
-  Error Disagreement(Rank peer, const FrameHeader& header) const;
-  Error AnotherLength(Rank peer, const FrameHeader& header, std::uint64_t expected_bytes) const;
 
   const EngineOptions options_;
   const std::uint32_t frame_bytes_;   // payload of one frame at most
@@ -231,10 +225,7 @@ class Engine {
   Endpoint& endpoint_;
   Mover& mover_;
   std::vector<std::unique_ptr<LaneUse>> uses_;  // by peer
-  std::unique_ptr<std::byte[]> scratch_;        // not zeroed: whatever is read was written before
-  std::uint64_t scratch_bytes_ = 0;
-  // By range of the plan: what to add to a position to get its offset in scratch; wraps around.
-  std::vector<std::uint64_t> scratch_shift_;
+  Scratch scratch_;
 
   const Plan* plan_ = nullptr;
   OperationDescriptor operation_;

@@ -14,11 +14,11 @@
 
 namespace rondo {
 
-Status Engine::PrepareAside(LaneUse& use) const {
-  if (use.aside != nullptr) return {};
-  use.aside.reset(new (std::nothrow) std::byte[frame_bytes_]);
-  if (use.aside == nullptr)
-    return Fail(ErrorCode::kOutOfMemory, "no memory for a frame of {} bytes that waits for its checksum", frame_bytes_);
+Status Engine::LaneUse::PrepareAside(std::uint32_t frame_bytes) {
+  if (aside != nullptr) return {};
+  aside.reset(new (std::nothrow) std::byte[frame_bytes]);
+  if (aside == nullptr)
+    return Fail(ErrorCode::kOutOfMemory, "no memory for a frame of {} bytes that waits for its checksum", frame_bytes);
   return {};
 }
 

@@ -44,16 +44,13 @@ void Engine::TookOfFrame(std::uint32_t index, std::uint64_t bytes, LaneUse& use)
   if (use.outgoing.all_sent()) state.complete = state.done == state.bytes;
 }
 
-bool Engine::IsSmall(std::uint32_t index) const {
-  return steps_[index].bytes <= std::min<std::uint64_t>(kWholeBytes, frame_bytes_);
-}
-
 std::span<const std::uint32_t> Engine::Together(std::uint32_t queue) const {
   const std::span<const std::uint32_t> next = std::span(plan_->queues[queue].steps).subspan(queue_head_[queue]);
   const std::uint32_t run = plan_->steps[next.front()].run;
+  const std::uint64_t small = std::min<std::uint64_t>(kWholeBytes, frame_bytes_);
   std::size_t count = 0;
   while (count < std::min<std::size_t>(next.size(), kMostTogether) && plan_->steps[next[count]].run == run &&
-         IsSmall(next[count]))
+         steps_[next[count]].bytes <= small)
     ++count;
   return next.first(count);
 }

@@ -1,9 +1,7 @@
 // What an engine says: where its operation stands, whom it waits for, how a peer disagrees. Nothing here moves bytes.
-#include <fmt/core.h>
-
 #include <algorithm>
-#include <utility>
 
+#include "collectives/engine/disagreement.h"
 #include "collectives/engine/engine.h"
 
 namespace rondo {
@@ -99,34 +97,9 @@ std::optional<Error> Engine::FindStranger() {
     if (!*found) continue;
     if (Decode(bytes, header) || header.operation.sequence > operation_.sequence) continue;
     if (operation_.on_devices && header.operation == operation_) continue;  // the peer is a window ahead
-    return Disagreement(peer, header);
+    return Disagreement(options_.rank, operation_, peer, header.operation);
   }
   return std::nullopt;
-}
-
-Error Engine::Mismatch(Rank peer, std::string message) const {
-  ErrorDetails details;
-  details.code = ErrorCode::kMismatch;
-  details.culprit = peer;
-  details.rank = options_.rank;
-  details.collective = operation_.ToString();
-  details.sequence = operation_.sequence;
-  details.message = std::move(message);
-  return Error(std::move(details));
-}
-
-Error Engine::Disagreement(Rank peer, const FrameHeader& header) const {
-  const OperationDescriptor& theirs = header.operation;
-  return Mismatch(peer, fmt::format("the ranks disagree: rank {} is in operation #{} {}, rank {} in operation #{} {}",
-                                    options_.rank, operation_.sequence, operation_.ToString(), peer, theirs.sequence,
-                                    theirs.ToString()));
-}
-
-Error Engine::AnotherLength(Rank peer, const FrameHeader& header, std::uint64_t expected_bytes) const {
-  return Mismatch(peer, fmt::format("the ranks disagree about counts: in operation #{} {} rank {} sends {} bytes in "
-                                    "transfer {}, rank {} expects {} bytes",
-                                    operation_.sequence, operation_.ToString(), peer, header.transfer_bytes,
-                                    header.transfer, options_.rank, expected_bytes));
 }
 
 }  // namespace rondo

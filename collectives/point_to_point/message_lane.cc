@@ -41,6 +41,7 @@ MessageLane::MessageLane(const MessageLimits& limits, Lane& lane, Rank self, Mat
       self_(self),
       matching_(matching),
       completions_(completions),
+      credit_(limits.eager_credit_bytes),
       sender_(lane, limits.checksums),
       receiver_(lane, kMessageLaneIndex, limits.checksums) {
   RONDO_CHECK(limits.body_frame_bytes >= kLineBytes && limits.body_frame_bytes % kLineBytes == 0, "body_frame_bytes {}",
@@ -64,7 +65,7 @@ void MessageLane::Take(MessageOperation& receive, HeldMessage& held) {
     } else if (coming) {
       incoming_.held = nullptr;  // the rest is thrown away, and then its credit returns
     } else {
-      ReturnCredit(held.bytes);
+      credit_.Owe(held.bytes);
     }
     matching_.Forget(held);
     completions_.Fail(receive, *std::move(misfit));
@@ -82,7 +83,7 @@ void MessageLane::Take(MessageOperation& receive, HeldMessage& held) {
     held.receiver = &receive;
   } else {
     std::copy_n(held.data.get(), held.bytes, receive.buffer);
-    ReturnCredit(held.bytes);
+    credit_.Owe(held.bytes);
     matching_.Forget(held);
     completions_.Succeed(receive);
   }
@@ -204,10 +205,9 @@ bool MessageLane::TakePayload() {
 }
 
 Status MessageLane::OnHeader(const MessageHeader& header) {
-  if (header.returned_bytes < returned_to_us_ || header.returned_bytes > spent_bytes_)
+  if (!credit_.Regain(header.returned_bytes))
     return Breach(fmt::format("a return of {} bytes of credit in all, after {} of {}", header.returned_bytes,
-                              returned_to_us_, spent_bytes_));
-  returned_to_us_ = header.returned_bytes;
+                              credit_.regained(), credit_.spent()));
   switch (header.type) {
     case MessageFrameType::kMessage:
     case MessageFrameType::kAnnouncement: return OnMessage(header);
@@ -226,8 +226,7 @@ Status MessageLane::OnMessage(const MessageHeader& header) {
     return Breach(fmt::format("message number {} where {} was due", header.id, last_incoming_id_));
   const bool eager = header.type == MessageFrameType::kMessage;
   if (eager) {
-    eager_bytes_ += CreditOf(header.message_bytes);
-    if (eager_bytes_ > limits_.eager_credit_bytes + returned_bytes_)
+    if (!credit_.Take(header.message_bytes))
       return Breach(fmt::format("a message of {} bytes beyond its credit (eager_credit_bytes is {} here)",
                                 header.message_bytes, limits_.eager_credit_bytes));
   } else if (++held_announcements_ > limits_.max_announced_messages) {
@@ -338,7 +337,7 @@ void MessageLane::FinishIncoming() {
       } else if (done.receive != nullptr) {
         completions_.Succeed(*done.receive);
       }
-      ReturnCredit(receiver_.payload_bytes());
+      credit_.Owe(receiver_.payload_bytes());
       return;
     case MessageFrameType::kBody:
       if (done.receive->done == done.receive->message_bytes) completions_.Succeed(*done.receive);

@@ -26,6 +26,7 @@
 #include "base/result.h"
 #include "collectives/framing/frame_receiver.h"
 #include "collectives/framing/frame_sender.h"
+#include "collectives/point_to_point/eager_credit.h"
 #include "collectives/point_to_point/matching.h"
 #include "collectives/point_to_point/message_frame.h"
 #include "collectives/point_to_point/operation.h"
@@ -154,10 +155,7 @@ class MessageLane {
   bool ReleaseSent();
 
   void Match(MessageOperation& receive, Tag tag, DataType type, std::uint64_t bytes) const;
-  void ReturnCredit(std::uint64_t bytes) { owed_bytes_ += CreditOf(bytes); }
   bool CanAnnounce() const { return announced_count_ < limits_.max_announced_messages; }
-  bool OwesMuchCredit() const;
-  bool FitsEagerly(const MessageOperation& send) const;
   tl::unexpected<Error> Breach(std::string what) const;
 
   const MessageLimits limits_;
@@ -165,6 +163,7 @@ class MessageLane {
   const Rank self_;
   Matching& matching_;
   Completions& completions_;
+  EagerCredit credit_;
 
   // ---- outgoing ----
   FrameSender sender_;
@@ -175,9 +174,7 @@ class MessageLane {
   StageList releasing_;  // by release_at
   std::uint32_t announced_count_ = 0;
   std::uint64_t last_id_ = 0;
-  std::uint64_t spent_bytes_ = 0;     // of eager credit, in all
-  std::uint64_t returned_to_us_ = 0;  // likewise
-  bool body_next_ = false;            // bodies and messages take turns
+  bool body_next_ = false;  // bodies and messages take turns
   std::uint32_t looks_skipped_ = 0;
   std::deque<RefusalToSend> refusals_;     // at most max_announced_messages
   std::deque<std::uint64_t> withdrawals_;  // likewise
@@ -192,9 +189,6 @@ class MessageLane {
   StageList awaiting_body_;  // and has been
   std::uint64_t last_incoming_id_ = 0;
   std::uint32_t held_announcements_ = 0;
-  std::uint64_t eager_bytes_ = 0;     // that came, in all, as credit counts
-  std::uint64_t owed_bytes_ = 0;      // credit to return, in all
-  std::uint64_t returned_bytes_ = 0;  // and returned by a header that has been written
   PeerState peer_state_ = PeerState::kOpen;
 };
 

@@ -7,23 +7,10 @@
 namespace rondo {
 namespace {
 
-// Credit goes back with whatever is sent; by itself once this part of it is owed.
-constexpr std::uint64_t kReturnFraction = 4;
-
 // No more frames are put together when they have so many bytes: by then a call more costs little.
 constexpr std::uint64_t kBytesTogether = 256 * 1024;
 
 }  // namespace
-
-bool MessageLane::FitsEagerly(const MessageOperation& send) const {
-  return send.bytes <= limits_.eager_message_bytes &&
-         spent_bytes_ + CreditOf(send.bytes) <= limits_.eager_credit_bytes + returned_to_us_;
-}
-
-bool MessageLane::OwesMuchCredit() const {
-  const std::uint64_t owed = owed_bytes_ - returned_bytes_;
-  return owed > 0 && owed * kReturnFraction >= limits_.eager_credit_bytes;
-}
 
 bool MessageLane::HasSends() const {
   return !queued_.empty() || !announced_.empty() || !bodies_.empty() || !releasing_.empty() ||
@@ -34,7 +21,7 @@ bool MessageLane::HasSends() const {
 bool MessageLane::HasOutput() const {
   if (abandoned_ || IsSilent()) return false;
   return !outgoing_.empty() || !clearing_.empty() || !refusals_.empty() || !withdrawals_.empty() ||
-         (ending_ && !end_said_) || OwesMuchCredit();
+         (ending_ && !end_said_) || credit_.OwesMuch();
 }
 
 bool MessageLane::ReleaseSent() {
@@ -108,7 +95,7 @@ bool MessageLane::NextFrame(std::uint64_t offset) {
                                   : NextMessage(header, send, payload) || NextBody(header, send, payload);
     if (found) {
       body_next_ = header.type != MessageFrameType::kBody;
-    } else if (OwesMuchCredit()) {
+    } else if (credit_.OwesMuch()) {
       header.type = MessageFrameType::kCredit;
     } else if (ending_ && !end_said_ && !HasSends()) {
       header.type = MessageFrameType::kEnd;
@@ -119,7 +106,7 @@ bool MessageLane::NextFrame(std::uint64_t offset) {
   }
   header.stream_offset = offset;
   header.payload_bytes = static_cast<std::uint32_t>(payload.size());
-  header.returned_bytes = returned_bytes_ = owed_bytes_;
+  header.returned_bytes = credit_.Return();
   Encode(header, sender_.Header());
   const OutgoingFrame frame = sender_.Make(payload.data(), payload.size());
   sender_.Begin(frame, offset);
@@ -156,7 +143,7 @@ bool MessageLane::NextAnswer(MessageHeader& header) {
 bool MessageLane::NextMessage(MessageHeader& header, MessageOperation*& carried, Bytes& payload) {
   MessageOperation* const send = queued_.front();
   if (send == nullptr) return false;
-  const bool eager = FitsEagerly(*send);
+  const bool eager = send->bytes <= limits_.eager_message_bytes && credit_.Allows(send->bytes);
   if (!eager && !CanAnnounce()) return false;
   header.id = send->id = ++last_id_;
   header.tag = send->tag;
@@ -164,7 +151,7 @@ bool MessageLane::NextMessage(MessageHeader& header, MessageOperation*& carried,
   header.message_bytes = send->bytes;
   StageList::Remove(*send);
   if (eager) {
-    spent_bytes_ += CreditOf(send->bytes);
+    credit_.Spend(send->bytes);
     header.type = MessageFrameType::kMessage;
     send->stage = MessageStage::kSending;
     completions_.Begin(*send);
