@@ -9,9 +9,9 @@
 #include <map>
 #include <utility>
 
-#include "base/version.h"
 #include "tools/common/sizes.h"
 #include "tools/perf/chart_axis.h"
+#include "tools/perf/html_page.h"
 
 namespace rondo {
 namespace {
@@ -22,16 +22,14 @@ constexpr int kMostSizeLabels = 7;
 constexpr std::array kColors{"#1b6ca8", "#d1495b", "#2e8b57", "#b8860b", "#6a4c93", "#00798c", "#8c510a", "#555555"};
 
 constexpr const char* kReportStyle = R"(
-body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 1180px; padding: 0 1em; color: #222; }
-h2 { margin: 2em 0 .4em; font-size: 1.1em; }
 figure { display: inline-block; margin: 0 1em 1em 0; }
-figcaption { font-size: .85em; color: #555; }
-svg text { font: 11px system-ui, sans-serif; fill: #555; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .85em; }
-th, td { padding: .15em .6em; text-align: right; border-bottom: 1px solid #e3e3e3; }
-th { position: sticky; top: 0; background: #fff; }
-.wrong { color: #b00020; font-weight: bold; }
-.key { display: inline-block; margin-right: 1.2em; font-size: .85em; }
+figcaption { font-size: .87em; color: var(--faint); }
+svg text { font: 11px system-ui, sans-serif; fill: var(--faint); }
+svg line { stroke: var(--rule); }
+th, td { padding: .15em .6em; text-align: right; border-bottom: 1px solid var(--rule); }
+th { position: sticky; top: 0; background: var(--page); }
+.wrong { color: var(--bad); font-weight: bold; }
+.key { display: inline-block; margin-right: 1.2em; font-size: .87em; }
 .key i { display: inline-block; width: 1.4em; height: .25em; margin-right: .4em; vertical-align: middle; }
 )";
 
@@ -87,8 +85,7 @@ std::string Chart(const std::vector<Line>& lines, const std::string& caption, bo
 
   for (const double value : ticks) {
     const double y = up.Pixel(value);
-    svg += fmt::format("<line x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#e3e3e3\"/>", kLeft,
-                       kWidth - kRight, y, y);
+    svg += fmt::format("<line x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>", kLeft, kWidth - kRight, y, y);
     svg +=
         fmt::format("<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", kLeft - 6, y + 4, TickLabel(value));
   }
@@ -165,20 +162,6 @@ std::string TableOf(const std::vector<PerfRow>& rows) {
 
 }  // namespace
 
-std::string Escaped(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    switch (c) {
-      case '<': escaped += "&lt;"; break;
-      case '>': escaped += "&gt;"; break;
-      case '&': escaped += "&amp;"; break;
-      case '"': escaped += "&quot;"; break;
-      default: escaped += c;
-    }
-  }
-  return escaped;
-}
-
 std::string ToHtml(const std::vector<PerfRow>& rows, const HostFacts& host) {
   std::vector<std::pair<std::string, Rows>> groups;  // in the order of their first rows
   for (const PerfRow& row : rows) {
@@ -193,14 +176,10 @@ std::string ToHtml(const std::vector<PerfRow>& rows, const HostFacts& host) {
   const std::string heading =
       rows.empty() ? "rondo perf"
                    : fmt::format("rondo perf: {} ranks over {}", rows.front().ranks, rows.front().transport);
-  std::string html = fmt::format(
-      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title><style>{1}</style></head>\n"
-      "<body><h1>{0}</h1>\n<p>rondo {2} on {3} ({4}, {5} cores, {6}). Times are those of the slowest rank in each "
-      "iteration.</p>\n",
-      Escaped(heading), kReportStyle, kRondoVersion, Escaped(host.name), Escaped(host.cpu), host.cores,
-      Escaped(host.kernel));
-  for (const auto& [title, members] : groups) html += Group(title, members);
-  return html + TableOf(rows) + "</body></html>\n";
+  std::string body;
+  for (const auto& [title, members] : groups) body += Group(title, members);
+  return HtmlPage(heading, "Times are those of the slowest rank in each iteration.", host, kReportStyle,
+                  body + TableOf(rows));
 }
 
 }  // namespace rondo

@@ -2,16 +2,12 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "tools/perf/case.h"
 #include "tools/perf/report.h"
 
 namespace rondo {
-
-// Text as it may stand in a page, also in an attribute.
-std::string Escaped(std::string_view text);
 
 // Per collective, type, operation and root two charts over the size: bus bandwidth and median time, a line per
 // algorithm and placement. Sizes and times are on logarithmic axes; rows of size 0 are in the table only.

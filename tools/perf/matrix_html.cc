@@ -9,9 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "base/version.h"
 #include "tools/common/sizes.h"
-#include "tools/perf/html.h"
+#include "tools/perf/html_page.h"
 
 namespace rondo {
 namespace {
@@ -19,17 +18,8 @@ namespace {
 // Shades run from --cold to --hot by --v, the cell's share of the best; text stays readable on all of them, in the dark
 // too.
 constexpr const char* kMatrixStyle = R"(
-:root { color-scheme: light dark; --page: #fff; --text: #1f2328; --faint: #656d76; --rule: #d8dee4; --cold: #f3f6fa;
-  --hot: #8fbfe8; --bad: #c62828; --bad-soft: #fbd9d7; --good: #1a7f37; }
-@media (prefers-color-scheme: dark) {
-  :root { --page: #14171b; --text: #e2e6ea; --faint: #98a1ab; --rule: #343b43; --cold: #1b2026; --hot: #245f94;
-    --bad: #ff8a80; --bad-soft: #5a2422; --good: #56d364; } }
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 1180px; padding: 0 1.2em;
-  background: var(--page); color: var(--text); }
-h1 { font-size: 1.5em; margin: 0 0 .2em; }
-h2 { font-size: 1.1em; margin: 2.2em 0 .2em; }
-p { margin: .2em 0 .8em; }
-.faint { color: var(--faint); font-size: .87em; }
+:root { --cold: #f3f6fa; --hot: #8fbfe8; --bad-soft: #fbd9d7; --good: #1a7f37; }
+@media (prefers-color-scheme: dark) { :root { --cold: #1b2026; --hot: #245f94; --bad-soft: #5a2422; --good: #56d364; } }
 .verdict { border-left: .3em solid var(--good); padding: .2em .9em; margin: 1em 0; }
 .verdict.bad { border-color: var(--bad); }
 .verdict ul { margin: .3em 0; padding-left: 1.2em; }
@@ -37,7 +27,6 @@ p { margin: .2em 0 .8em; }
 .maps section { max-width: 100%; }
 .maps p { max-width: 36em; }
 .wide { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .87em; }
 th { font-weight: 500; }
 .heat { border-collapse: separate; border-spacing: 2px; }
 .heat td { min-width: 4.4em; padding: .45em .5em; text-align: center; border-radius: 3px;
@@ -237,14 +226,9 @@ class Page {
 
 std::string MatrixToHtml(const Matrix& matrix, const HostFacts& host) {
   const Page page(matrix);
-  return fmt::format(
-             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
-             "content=\"width=device-width\"><title>{0}</title><style>{1}</style></head>\n<body><h1>{0}</h1>\n"
-             "<p class=\"faint\">rondo {2} on {3} ({4}, {5} cores, {6}). Pairs are measured one after the other.</p>\n",
-             Escaped(page.Title()), kMatrixStyle, kRondoVersion, Escaped(host.name), Escaped(host.cpu), host.cores,
-             Escaped(host.kernel)) +
-         page.Verdict() + "<div class=\"maps\">\n" + page.Bandwidth() + page.BothWays() + page.Latency() + "</div>\n" +
-         page.Paths() + "</body></html>\n";
+  return HtmlPage(page.Title(), "Pairs are measured one after the other.", host, kMatrixStyle,
+                  page.Verdict() + "<div class=\"maps\">\n" + page.Bandwidth() + page.BothWays() + page.Latency() +
+                      "</div>\n" + page.Paths());
 }
 
 }  // namespace rondo
