@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <numeric>
 #include <set>
 #include <string_view>
@@ -96,6 +95,7 @@ CommunicatorCore::CommunicatorCore(CommunicatorOptions options, GroupName group)
       windows_(options_.device_window_bytes, std::max(static_cast<int>(options_.peers.size()), 1)),
       staging_(windows_),
       suspicion_(options_.rank, static_cast<int>(options_.peers.size())),
+      queue_(options_.rank, static_cast<int>(options_.peers.size()), options_.max_pending_operations),
       peers_(options_.rank, static_cast<int>(options_.peers.size())) {}
 
 Status CommunicatorCore::CheckRails(std::int64_t rails, std::int64_t first_rail) {
@@ -168,7 +168,6 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
   core->hosts_ = HostsOf(own.peers);
   if (own.profile == nullptr) own.profile = DefaultProfile();
   core->selector_ = std::make_unique<Selector>(own.profile, PlaceOf(core->hosts_, own.peers));
-  core->pending_.resize(std::bit_ceil(std::size_t{own.max_pending_operations}));
   if (core->gate_.kick_fd() < 0)
     return Fail(ErrorCode::kResource, "no eventfd for a communicator: {}", SystemWords(core->gate_.kick_error()));
 
@@ -219,53 +218,17 @@ CommunicatorCore::~CommunicatorCore() {
 
 // ---- issuing ----
 
-const BlockCounts* CommunicatorCore::Keep(const OperationRequest& request, Sequence sequence) {
-  const auto unused = std::find_if(counts_.begin(), counts_.end(), [&](const KeptCounts& kept) {
-    return kept.sequence <= completed_.load(std::memory_order_acquire);
-  });
-  KeptCounts& kept = unused != counts_.end() ? *unused : counts_.emplace_back();
-  kept.sequence = sequence;
-  const auto sum_up = [](std::span<const std::uint64_t> counts, std::vector<std::uint64_t>& sums) {
-    sums.assign(counts.size() + 1, 0);
-    std::partial_sum(counts.begin(), counts.end(), sums.begin() + 1);
-    return std::span<const std::uint64_t>(sums);
-  };
-  kept.counts = {};
-  if (request.descriptor.collective == Collective::kAllToAll) {
-    kept.counts.sent = sum_up(request.input_counts, kept.sent);
-    kept.counts.received = sum_up(request.output_counts, kept.received);
-  } else if (!request.input_counts.empty() || !request.output_counts.empty()) {
-    kept.counts.begins =
-        sum_up(request.input_counts.empty() ? request.output_counts : request.input_counts, kept.begins);
-  } else {  // not the root: the other blocks count as empty
-    const auto own = static_cast<std::size_t>(rank());
-    kept.begins.assign(static_cast<std::size_t>(world_size()) + 1, 0);
-    std::fill(kept.begins.begin() + static_cast<std::ptrdiff_t>(own) + 1, kept.begins.end(),
-              std::max(request.input_elements, request.output_elements));
-    kept.counts.begins = kept.begins;
-  }
-  return &kept.counts;
-}
-
-void CommunicatorCore::PutComparison(Sequence sequence, OperationRequest& of) {
-  const auto unused = std::find_if(comparisons_.begin(), comparisons_.end(), [&](const ResultComparison& one) {
-    return one.sequence <= completed_.load(std::memory_order_acquire);
-  });
-  ResultComparison& comparison = unused != comparisons_.end() ? *unused : comparisons_.emplace_back();
-  comparison.sequence = sequence;
-  comparison.own = 0;
-  comparison.all.resize(static_cast<std::size_t>(world_size()));
-  of.comparison = &comparison;
-
+void CommunicatorCore::IssueComparison(OperationQueue::Operation& of) {
+  ResultComparison& comparison = queue_.Compare(of);
   OperationRequest request;
   request.descriptor = {.count = 1, .collective = Collective::kAllGather, .type = DataType::kUint32};
   request.input = &comparison.own;
   request.output = comparison.all.data();
-  const Status sound = Check(request, {.timeout = of.timeout, .compare_results = false});
+  const Status sound = Check(request, {.timeout = of.request.timeout, .compare_results = false});
   RONDO_CHECK(sound, "{}", sound.error().ToString());
-  request.descriptor.sequence = sequence;
+  request.descriptor.sequence = comparison.sequence;
   request.comparison = &comparison;
-  PendingOf(sequence).request = request;
+  queue_.At(comparison.sequence).request = request;
 }
 
 Status CommunicatorCore::MayIssue() {
@@ -276,47 +239,36 @@ Status CommunicatorCore::MayIssue() {
 }
 
 Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request, bool at_once) {
-  if (issuing_.exchange(true, std::memory_order_acquire))
+  const OperationQueue::Issuer issuer(queue_);
+  if (!issuer)
     return Fail(ErrorCode::kInvalidArgument, "two threads issue operations on one communicator at the same time");
-  struct Issuing {
-    ~Issuing() { flag.store(false, std::memory_order_release); }
-    std::atomic<bool>& flag;
-  } const issuing{issuing_};
   RONDO_TRY(MayIssue());
-  const Sequence sequence = issued_.load(std::memory_order_relaxed) + 1;
+  RONDO_ASSIGN(OperationQueue::Operation* const operation, queue_.Reserve(request));
+  const Sequence sequence = operation->request.descriptor.sequence;
   const Sequence last = request.compares ? sequence + 1 : sequence;
-  const std::size_t most = options_.max_pending_operations;
-  if (last - completed_.load(std::memory_order_acquire) > most)
-    return Fail(ErrorCode::kResource, "{} operations are pending, the limit (max_pending_operations) is {}", most,
-                most);
-  Pending& pending = PendingOf(sequence);
-  pending.request = request;
-  pending.request.descriptor.sequence = sequence;
-  pending.request.counts = request.descriptor.varying ? Keep(request, sequence) : nullptr;
-  pending.request.input_counts = pending.request.output_counts = {};
-  if (request.compares) PutComparison(last, pending.request);
+  if (request.compares) IssueComparison(*operation);
   if (request.staging != nullptr) RONDO_TRY(device_queue_->Enter(request.stream, sequence, request.stream_waits));
   if (at_once && request.staging == nullptr && !request.compares && request.descriptor.algorithm == Algorithm::kBoard &&
       gate_.TryEnter()) {
     const bool idle = MayRunAtOnce(request);
-    issued_.store(sequence, std::memory_order_release);
+    queue_.PublishAsOwner(sequence);
     if (idle && RunAtOnce()) {
       // The deadline is the owner's to read: of an operation that ends at once there is none.
-      if (recorder_ != nullptr) recorder_->RanAtOnce(pending.request.recorded(), clock_->CoarseNow());
+      if (recorder_ != nullptr) recorder_->RanAtOnce(operation->request.recorded(), clock_->CoarseNow());
     } else {
-      NoteIssue(pending);
+      NoteIssue(*operation);
       if (idle && runner_->running()) RecordStart(/*looked=*/false);
     }
     gate_.Leave(/*work=*/false);  // what is left is this thread's, which waits next
   } else {
-    NoteIssue(pending);
-    if (request.compares) NoteIssue(PendingOf(last));
-    issued_.store(last);  // then the gate is looked at: whoever leaves it to sleep looks here after
+    NoteIssue(*operation);
+    if (request.compares) NoteIssue(queue_.At(last));
+    queue_.Publish(last);  // then the gate is looked at: whoever leaves it to sleep looks here after
   }
   return last;
 }
 
-void CommunicatorCore::NoteIssue(Pending& pending) {
+void CommunicatorCore::NoteIssue(OperationQueue::Operation& pending) {
   // Reading the clock takes as long as half a small operation in shared memory.
   const OperationRequest& request = pending.request;
   const bool far = request.timeout >= 100 * Clock::kCoarse;
@@ -324,7 +276,7 @@ void CommunicatorCore::NoteIssue(Pending& pending) {
   pending.deadline = Later(pending.issued, request.timeout);
   if (stream_watch_ != nullptr) Watch(pending);
   if (recorder_ == nullptr) return;
-  if (recorder_->HasRoomFor(request.descriptor.sequence, completed_.load(std::memory_order_acquire)))
+  if (recorder_->HasRoomFor(request.descriptor.sequence, queue_.completed()))
     recorder_->Issued(request.recorded(), pending.issued);
 }
 
@@ -351,7 +303,7 @@ Result<Sequence> CommunicatorCore::Take(OperationRequest& request, const Operati
 Status CommunicatorCore::Run(OperationRequest&& request, const OperationOptions& options) {
   const Result<Sequence> sequence = Take(request, options, /*at_once=*/true);
   if (!sequence) return Fail(WhyRefused(request.descriptor.collective, sequence.error()));
-  if (completed_.load(std::memory_order_acquire) >= *sequence) return {};
+  if (queue_.completed() >= *sequence) return {};
   return WaitForGood(*sequence);
 }
 

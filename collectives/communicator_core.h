@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <deque>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -23,6 +22,8 @@
 #include "base/check.h"
 #include "base/out_of_memory.h"
 #include "collectives/communicator.h"
+#include "collectives/communicator/operation_queue.h"
+#include "collectives/communicator/operation_request.h"
 #include "collectives/contention.h"
 #include "collectives/control.h"
 #include "collectives/device_reading_mover.h"
@@ -33,7 +34,6 @@
 #include "collectives/engine/runner.h"
 #include "collectives/failure.h"
 #include "collectives/model/selector.h"
-#include "collectives/operation_request.h"
 #include "collectives/peers.h"
 #include "collectives/point_to_point/message_engine.h"
 #include "collectives/recorder/dump.h"
@@ -169,17 +169,6 @@ class CommunicatorCore final : public PeerObserver,
   Result<std::string> WriteRecords(std::string_view reason) const;
 
  private:
-  struct Pending {
-    OperationRequest request;
-    TimePoint issued;    // this one and the next are not set of what runs at once
-    TimePoint deadline;  // the owner's, once issued: it may be put off
-  };
-  // Counts of a varying operation, kept for the operation that was last given them.
-  struct KeptCounts {
-    Sequence sequence = 0;
-    std::vector<std::uint64_t> begins, sent, received;
-    BlockCounts counts;
-  };
   struct Callback {
     Sequence sequence;
     std::shared_ptr<MessageOperation> message;
@@ -210,7 +199,7 @@ class CommunicatorCore final : public PeerObserver,
   void OnTransportFailed(const Error& error) override;
 
   // WatchedStreams (communicator_streams.cc)
-  Sequence completed() const override { return completed_.load(); }
+  Sequence completed() const override { return queue_.completed(); }
   std::uint64_t looks() const override { return looks_.load(); }
   bool is_driven() const override { return gate_.IsHeld(); }
   bool has_failed() const override { return failure_.has_failed(); }
@@ -302,18 +291,16 @@ class CommunicatorCore final : public PeerObserver,
   void PutOffDeadlines(Duration pause);
   bool CheckDeadlines(TimePoint now, Sequence waited);
   bool CheckClock(TimePoint now, Sequence waited);
-  LateOperation LateAt(const Pending& operation) const;
-  // Issuer: queues the all_gather that compares the results of the operation before it.
-  void PutComparison(Sequence sequence, OperationRequest& of);
-  // Issuer: copies the request's counts to where they stay until its operation has ended.
-  const BlockCounts* Keep(const OperationRequest& request, Sequence sequence);
+  LateOperation LateAt(const OperationQueue::Operation& operation) const;
+  // Issuer: the all_gather that compares the results of `of`, right behind it.
+  void IssueComparison(OperationQueue::Operation& of);
   Status CheckCounts(OperationRequest& request) const;
   Status CheckBuffers(OperationRequest& request) const;
   TimePoint DeadlineOf(Sequence sequence);
   // Issuer: kClosed after Close, the first cause once poisoned.
   Status MayIssue();
   // Issuer: when the operation was issued, and what follows from it.
-  void NoteIssue(Pending& pending);
+  void NoteIssue(OperationQueue::Operation& pending);
   // Issuer: the error that a call which was not issued returns; the goodbye will name the call.
   Error WhyRefused(Collective collective, const Error& found);
   // Issuer, of operations on memory of devices (communicator_devices.cc): all of Issue, and what it needs: the way to
@@ -324,7 +311,7 @@ class CommunicatorCore final : public PeerObserver,
   Status GrowStaging(const OperationRequest& request);
   // Issuer (communicator_streams.cc): makes stream_watch_; tells it of an operation.
   Status WatchStreams();
-  void Watch(const Pending& pending);
+  void Watch(const OperationQueue::Operation& pending);
   // Issuer, of operations on a stream that is captured (communicator_graphs.cc): all of Issue, and of what follows.
   Result<Sequence> IssueIntoGraph(OperationRequest& request);
   Status PrepareForGraph(OperationRequest& request);
@@ -350,7 +337,6 @@ class CommunicatorCore final : public PeerObserver,
   DumpedGroup RecordsOfGroup() const;
   void AddRecords(std::vector<DumpedGroup>& groups) const;
   DumpOrigin Origin(std::string_view reason) const;
-  Pending& PendingOf(Sequence sequence) { return pending_[(sequence - 1) & (pending_.size() - 1)]; }
 
   // Drives until `ready()` or `until`. `background`: gives way to threads that wait. Whoever parks asks `ready`, too,
   // with the gate's lock held: it changes nothing. What the owner is to do beside, after each look, is `step`.
@@ -426,11 +412,6 @@ class CommunicatorCore final : public PeerObserver,
   void SendProgressReports();
   // The call that this rank refused after operation `last`; "": none.
   std::string RefusedAfter(Sequence last) const;
-  // Of the last operation that this rank completed; of sequence 0 if there is none.
-  OperationDescriptor LastCompleted() {
-    const Sequence last = completed_.load();
-    return last > 0 ? PendingOf(last).request.descriptor : OperationDescriptor{};
-  }
   std::optional<Error> FindMismatchedGoodbye();
   std::optional<Error> FindPeerInLaterOperation();  // of rank 0 on a board, in Close
   std::vector<Rank> PeersWithoutGoodbye() const { return peers_.WithoutGoodbye(endpoint_->ControlPeers()); }
@@ -474,10 +455,7 @@ class CommunicatorCore final : public PeerObserver,
   std::uint64_t message_words_seen_ = 0;
 
   DriveGate gate_;
-  std::vector<Pending> pending_;         // ring by sequence, a power of two; written by the issuer, read by the owner
-  std::atomic<Sequence> issued_{0};      // publishes pending_ entries to the owner
-  std::atomic<Sequence> completed_{0};   // publishes results to waiters, and ring entries back to the issuer
-  std::atomic<bool> issuing_{false};     // catches a second issuing thread
+  OperationQueue queue_;
   std::atomic<int> waiters_{0};          // threads in WaitFor; the progress thread gives way to them
   std::atomic<std::uint64_t> waits_{0};  // begun so far: whether there is somebody who drives now and then
   CommunicatorFailure failure_;
@@ -536,8 +514,6 @@ class CommunicatorCore final : public PeerObserver,
   // Issuer's.
   std::uint64_t splits_ = 0;
   std::vector<std::shared_ptr<const UserOperation>> user_operations_;  // by UserOpIndex
-  std::deque<KeptCounts> counts_;             // never shrinks: the owner holds pointers into it
-  std::deque<ResultComparison> comparisons_;  // likewise
 
   std::vector<int> hosts_;  // by rank: ScheduleKey::hosts
   std::unique_ptr<Selector> selector_;

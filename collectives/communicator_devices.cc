@@ -13,7 +13,7 @@ Status CommunicatorCore::OpenDevice(const OperationRequest& request) {
     return Fail(ErrorCode::kUnsupported, "memory of a device, and this communicator was made without devices");
   if (device_queue_ == nullptr) {
     const void* const memory = request.input_elements > 0 ? request.input : request.output;
-    RONDO_ASSIGN(device_queue_, options_.device->Open(memory, request.stream, pending_.size()));
+    RONDO_ASSIGN(device_queue_, options_.device->Open(memory, request.stream, queue_.capacity()));
     std::string why;
     if (options_.device_peers && may_have_board_.load() && device_queue_->peers(why) == nullptr)
       Log(options_.logger, LogLevel::kInfo, "{}: {} does not work on other ranks' memory: {}", NameOf(rank()),
@@ -42,7 +42,7 @@ Result<Sequence> CommunicatorCore::IssueOnDevice(OperationRequest& request) {
 }
 
 Status CommunicatorCore::PrepareStaging(OperationRequest& request) {
-  const bool idle = completed_.load(std::memory_order_acquire) == issued_.load(std::memory_order_relaxed);
+  const bool idle = !queue_.HasPending();
   if (idle) device_queue_->Rest();
   if (staging_memory_ == nullptr || staging_memory_->bytes().size() < windows_.BytesFor(request))
     RONDO_TRY(GrowStaging(request));
@@ -71,7 +71,7 @@ bool CommunicatorCore::AdaptersKnow(const OperationRequest& request, bool idle) 
 // longer need the memory that is given back here.
 Status CommunicatorCore::GrowStaging(const OperationRequest& request) {
   if (staging_memory_ != nullptr) {
-    const Sequence last = issued_.load(std::memory_order_relaxed);
+    const Sequence last = queue_.issued();
     if (Status ended = WaitFor(last, Later(clock_->Now(), request.timeout)); !ended) {
       if (ended.error().code() != ErrorCode::kNotReady) return ended;
       return Fail(ErrorCode::kTimeout,

@@ -68,7 +68,7 @@ bool CommunicatorCore::AdvanceOperations() {
   }
   while (true) {
     if (!IsRunning()) {
-      if (completed_.load(std::memory_order_relaxed) == issued_.load(std::memory_order_acquire)) return moved;
+      if (!queue_.HasCurrent()) return moved;
       const Result<bool> started = StartNext();
       if (!started) {
         Poison(started.error());
@@ -93,7 +93,7 @@ bool CommunicatorCore::AdvanceOperations() {
       return true;
     }
     RecordEnd(look);
-    completed_.store(completed_.load(std::memory_order_relaxed) + 1);
+    queue_.Complete();
     if (callback_count_.load() > 0) callbacks_due_.store(true);
     gate_.Announce(/*work=*/false);
     moved = true;
@@ -103,9 +103,7 @@ bool CommunicatorCore::AdvanceOperations() {
 // A message that was just issued goes out before anything else is looked at: its peer waits. Not always, for who sends
 // again and again must look as well.
 bool CommunicatorCore::MayStartMessagesFirst() {
-  if (!submissions_waiting_.load(std::memory_order_relaxed) || IsRunning() ||
-      completed_.load(std::memory_order_relaxed) != issued_.load(std::memory_order_relaxed))
-    return false;
+  if (!submissions_waiting_.load(std::memory_order_relaxed) || IsRunning() || queue_.HasCurrent()) return false;
   return ++starts_ % kStartsPerEndpointPoll != 0;
 }
 
@@ -114,7 +112,7 @@ bool CommunicatorCore::MayRunAtOnce(const OperationRequest& request) {
   if (request.descriptor.count * SizeOf(request.descriptor.type) > kBytesAtOnce) return false;
   if (endpoint_ == nullptr || armed_ || !runner_->has_board()) return false;
   if (messages_in_use_.load(std::memory_order_relaxed)) return false;
-  if (completed_.load(std::memory_order_relaxed) != issued_.load(std::memory_order_relaxed)) return false;
+  if (queue_.HasCurrent()) return false;
   if ((board_polls_ + 1) % kBoardPollsPerEndpointPoll == 0) return false;
   ++board_polls_;
   return true;
@@ -158,7 +156,7 @@ bool CommunicatorCore::StartAndPoll() {
     }
     CompleteCurrent();
     // Who parks looks at the gate first, which is left next.
-    completed_.store(completed_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    queue_.CompleteUnawaited();
     return true;
   }
   return false;
@@ -202,7 +200,7 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
   };
   while (true) {
     looked_ = false;
-    const Sequence issued = issued_.load();
+    const Sequence issued = queue_.issued();
     const bool moved = Advance();
     step();
     if (ready() || CallbacksDue() || (background && waiters_.load() > 0)) break;
@@ -257,14 +255,13 @@ void CommunicatorCore::Drive(TimePoint until, Sequence waited, bool background, 
     TimePoint wake =
         std::min(until, now + (staging_.running() ? kLookAtDeviceEvery : suspicion_.graces().heartbeat_interval));
     if (messages) wake = std::min(wake, messages_->next_deadline());
-    const Sequence current = completed_.load(std::memory_order_relaxed) + 1;
-    if (current <= issued_.load(std::memory_order_acquire)) wake = std::min(wake, DeadlineOf(current));
+    if (queue_.HasCurrent()) wake = std::min(wake, DeadlineOf(queue_.current()));
     if (!gate_.LeaveToSleep()) {
       gate_.Park(wake, [&] { return ready() || CallbacksDue() || (background && waiters_.load() > 0); });
     } else {
       // Whoever submitted a message or issued an operation while this thread still owned could not start it, and parks;
       // Dekker's other half.
-      if (!submissions_waiting_.load() && issued_.load() == issued) waiter_->Sleep(*endpoint_, gate_.kick_fd(), wake);
+      if (!submissions_waiting_.load() && queue_.issued() == issued) waiter_->Sleep(*endpoint_, gate_.kick_fd(), wake);
       gate_.EndSleep();
     }
     if (!gate_.TryEnter()) return;
@@ -304,8 +301,9 @@ bool CommunicatorCore::DriveUntil(TimePoint until, Sequence waited, Condition re
 }
 
 Status CommunicatorCore::WaitFor(Sequence sequence, TimePoint until) {
-  const bool final = DriveUntil(until, sequence, [&] { return completed_.load() >= sequence || failure_.has_ended(); });
-  if (completed_.load() >= sequence) return {};
+  const bool final =
+      DriveUntil(until, sequence, [&] { return queue_.completed() >= sequence || failure_.has_ended(); });
+  if (queue_.completed() >= sequence) return {};
   if (!final) return Fail(ErrorCode::kNotReady, "operation #{} is still under way", sequence);
   return Fail(*failure());
 }
@@ -313,7 +311,7 @@ Status CommunicatorCore::WaitFor(Sequence sequence, TimePoint until) {
 Status CommunicatorCore::WaitForGood(Sequence sequence) { return WaitFor(sequence, TimePoint::max()); }
 
 std::optional<Status> CommunicatorCore::FinalStatus(Sequence sequence) const {
-  if (completed_.load() >= sequence) return Status{};
+  if (queue_.completed() >= sequence) return Status{};
   if (failure_.has_ended()) return Status(Fail(*failure()));
   return std::nullopt;
 }
@@ -348,7 +346,7 @@ void CommunicatorCore::RunCallbacks() {
   callbacks_due_.store(false);
   const auto is_due = [&](const Callback& callback) {
     if (callback.message != nullptr) return callback.message->final.load();
-    return completed_.load() >= callback.sequence || failure_.has_ended();
+    return queue_.completed() >= callback.sequence || failure_.has_ended();
   };
   while (true) {
     std::optional<Callback> due;
@@ -365,8 +363,7 @@ void CommunicatorCore::RunCallbacks() {
 }
 
 bool CommunicatorCore::WorkIsLeft() const {
-  return !failure_.has_ended() &&
-         (issued_.load() > completed_.load() || messages_pending_.load() > 0 || failure_.has_failed());
+  return !failure_.has_ended() && (queue_.HasPending() || messages_pending_.load() > 0 || failure_.has_failed());
 }
 
 template <typename Stopped>
@@ -390,9 +387,9 @@ void CommunicatorCore::ProgressThread() {
     StandBack(stopped);
     if (stopped()) return;
     if (!has_work()) continue;
-    const Sequence last = issued_.load(std::memory_order_acquire);
+    const Sequence last = queue_.issued();
     const auto ready = [&] {
-      return (completed_.load() >= last && messages_pending_.load() == 0) || failure_.has_ended() || stopped();
+      return (queue_.completed() >= last && messages_pending_.load() == 0) || failure_.has_ended() || stopped();
     };
     if (gate_.TryEnter()) {
       Drive(TimePoint::max(), last, /*background=*/true, ready);

@@ -41,7 +41,7 @@ void CommunicatorCore::Abort(std::string_view reason) {
 void CommunicatorCore::NoteRefusal(std::string_view call) {
   const std::lock_guard lock(mutex_);
   refused_call_ = call;
-  refused_after_ = issued_.load(std::memory_order_relaxed);
+  refused_after_ = queue_.issued();
 }
 
 std::string CommunicatorCore::RefusedAfter(Sequence last) const {
@@ -68,7 +68,7 @@ bool CommunicatorCore::ExchangeGoodbyes() {
 
 bool CommunicatorCore::SendGoodbyes() {
   Goodbye goodbye;
-  goodbye.last = LastCompleted();
+  goodbye.last = queue_.LastCompleted();
   goodbye.refused = RefusedAfter(goodbye.last.sequence);
   const ControlMessage message{ControlKind::kGoodbye, Encode(goodbye)};
   return peers_.SendOnce(&Peer::goodbye_sent, endpoint_->ControlPeers(),
@@ -76,13 +76,13 @@ bool CommunicatorCore::SendGoodbyes() {
 }
 
 std::optional<Error> CommunicatorCore::FindMismatchedGoodbye() {
-  const OperationDescriptor last = LastCompleted();
+  const OperationDescriptor last = queue_.LastCompleted();
   return peers_.FirstError([&](Rank peer, const PeerView& view) { return suspicion_.JudgeGoodbye(peer, view, last); });
 }
 
 // Such peers get no goodbye from rank 0 while it waits for theirs, but they send progress reports.
 std::optional<Error> CommunicatorCore::FindPeerInLaterOperation() {
-  const OperationDescriptor last = LastCompleted();
+  const OperationDescriptor last = queue_.LastCompleted();
   const std::string refused = RefusedAfter(last.sequence);
   return peers_.FirstError(
       [&](Rank peer, const PeerView& view) { return suspicion_.JudgeReportInClose(peer, view, last, refused); });
@@ -123,7 +123,7 @@ Status CommunicatorCore::PartBy(TimePoint began, TimePoint until) {
   RefuseMessages(Error(ErrorCode::kClosed, fmt::format("rank {} has closed this communicator", rank())));
   messages_ending_.store(true);
   LookAtGraphs();
-  Status status = WaitFor(issued_.load(std::memory_order_acquire), until);
+  Status status = WaitFor(queue_.issued(), until);
   if (status && !DriveUntil(until, 0, [&] { return messages_pending_.load() == 0; })) {
     status = Fail(ErrorCode::kNotReady, "{} sends and receives are still under way", messages_pending_.load());
   }
@@ -159,8 +159,8 @@ Status CommunicatorCore::PartBy(TimePoint began, TimePoint until) {
 // for.
 bool CommunicatorCore::FailWhatIsLeft(Duration time) {
   Own();
-  const Sequence first = completed_.load() + 1;
-  const bool is_collective = first <= issued_.load();
+  const Sequence first = queue_.completed() + 1;
+  const bool is_collective = first <= queue_.issued();
   const bool is_left = is_collective || messages_pending_.load() > 0;
   if (is_left && !failure_.has_failed()) {
     const TimePoint now = Look();
@@ -170,7 +170,7 @@ bool CommunicatorCore::FailWhatIsLeft(Duration time) {
         error = messages_->LateFor("Close's ", time);
         return;
       }
-      LateOperation late = LateAt(PendingOf(first));
+      LateOperation late = LateAt(queue_.At(first));
       late.timeout = time;
       late.timeout_owner = "Close's ";
       error = suspicion_.TimeoutOf(late, BlockedPeers(), now);
@@ -214,7 +214,7 @@ bool CommunicatorCore::IsInItsProcess() const { return getpid() == process_; }
 // one who hangs up, unless they get a moment to come for the reason.
 void CommunicatorCore::FlushFailureNotices(bool failed_before) {
   const TimePoint until = Later(failure_.began_at(), suspicion_.graces().first_connections);
-  const bool others_may_come = failed_before && !failure_.came_by_notice() && completed_.load() == 0 &&
+  const bool others_may_come = failed_before && !failure_.came_by_notice() && queue_.completed() == 0 &&
                                !messages_in_use_.load() && endpoint_->wait_fd() >= 0;
   const auto waits_for_others = [&] {
     if (!others_may_come) return false;

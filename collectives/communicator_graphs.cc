@@ -42,9 +42,9 @@ Status CommunicatorCore::PrepareForGraph(OperationRequest& request) {
 
 Result<Sequence> CommunicatorCore::IssueIntoGraph(OperationRequest& request) {
   // Whether there is a board is then known alike on all ranks, or on none.
-  if (world_size() > 1) RONDO_TRY(WaitForGood(issued_.load(std::memory_order_relaxed)));
+  if (world_size() > 1) RONDO_TRY(WaitForGood(queue_.issued()));
   RONDO_TRY(PrepareForGraph(request));
-  Sequence sequence = completed_.load(std::memory_order_acquire);  // of a world of one, in which nothing is issued
+  Sequence sequence = queue_.completed();  // of a world of one, in which nothing is issued
   if (world_size() == 1) {
     RONDO_TRY(MayIssue());
     RONDO_TRY(WriteProgramOfOne(request));

@@ -43,7 +43,7 @@ Result<bool> CommunicatorCore::StartNext() {
   }
   NoteTurns();
   words_seen_ = 0;  // what peers said before this operation is judged again in its light
-  OperationRequest& request = PendingOf(completed_.load(std::memory_order_relaxed) + 1).request;
+  OperationRequest& request = queue_.Current().request;
   if (request.program != nullptr && !runner_->ServesDevices(request.descriptor)) [[unlikely]] {  // on no rank
     request.program->declined = "there is no board: " + board_->why();
     return true;
@@ -215,7 +215,7 @@ Error CommunicatorCore::InOperation(const Error& found) const {
 }
 
 void CommunicatorCore::CompleteCurrent() {
-  const OperationRequest& request = PendingOf(completed_.load(std::memory_order_relaxed) + 1).request;
+  const OperationRequest& request = queue_.Current().request;
   if (request.staging != nullptr) return device_queue_->Leave(request.descriptor.sequence);
   End(request);
 }
@@ -233,7 +233,7 @@ void CommunicatorCore::End(const OperationRequest& request) {
 }
 
 Status CommunicatorCore::CompareResults() {
-  const OperationRequest& request = PendingOf(completed_.load(std::memory_order_relaxed) + 1).request;
+  const OperationRequest& request = queue_.Current().request;
   if (request.compares || request.comparison == nullptr) return {};
   const auto odd = FindOddResults(request.comparison->all);
   if (!odd) return {};

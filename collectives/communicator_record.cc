@@ -28,8 +28,8 @@ bool IsShort(const OperationRequest& request) {
 
 void CommunicatorCore::RecordStart(bool looked) {
   if (recorder_ == nullptr) return;
-  const Sequence sequence = completed_.load(std::memory_order_relaxed) + 1;
-  const Pending& pending = PendingOf(sequence);
+  const Sequence sequence = queue_.current();
+  const OperationQueue::Operation& pending = queue_.At(sequence);
   start_is_coarse_ = !looked && IsShort(pending.request);
   if (!looked && !start_is_coarse_) Look();
   if (!recorder_->Has(sequence)) recorder_->Issued(pending.request.recorded(), pending.issued);
@@ -39,13 +39,13 @@ void CommunicatorCore::RecordStart(bool looked) {
 
 void CommunicatorCore::RecordWaiting() {
   start_is_coarse_ = false;
-  recorder_->Measured(completed_.load(std::memory_order_relaxed) + 1, last_look_);
+  recorder_->Measured(queue_.current(), last_look_);
 }
 
 void CommunicatorCore::RecordEnd(bool looked) {
   if (recorder_ == nullptr) return;
-  const Sequence sequence = completed_.load(std::memory_order_relaxed) + 1;
-  if (!looked && !IsShort(PendingOf(sequence).request)) Look();
+  const Sequence sequence = queue_.current();
+  if (!looked && !IsShort(queue_.At(sequence).request)) Look();
   start_is_coarse_ = false;
   recorder_->Completed(sequence, last_look_);
 }
@@ -74,8 +74,8 @@ void CommunicatorCore::RecordFailure(const Error& cause, bool running) {
   std::optional<RecordedPlace> place;
   const ErrorDetails& details = cause.details();
   if (running && details.step) place = {*details.step, details.bytes_done, details.bytes_due};
-  const Sequence issued = issued_.load(std::memory_order_acquire);
-  for (Sequence sequence = completed_.load() + 1; sequence <= issued; ++sequence) {
+  const Sequence issued = queue_.issued();
+  for (Sequence sequence = queue_.completed() + 1; sequence <= issued; ++sequence) {
     recorder_->Failed(sequence, last_look_, place);
     place.reset();
   }
@@ -107,8 +107,8 @@ DumpedGroup CommunicatorCore::RecordsOfGroup() const {
   dumped.message_errors = recorder_->MessageErrors();
   if (options_.frame != nullptr)
     for (auto& [number, text] : dumped.message_errors) text = options_.frame->Reword(text);
-  dumped.completed = completed_.load(std::memory_order_acquire);
-  dumped.issued = issued_.load(std::memory_order_acquire);
+  dumped.completed = queue_.completed();
+  dumped.issued = queue_.issued();
   {
     const std::lock_guard lock(endpoint_mutex_);
     for (Rank peer = 0; endpoint_ != nullptr && peer < world_size(); ++peer)

@@ -123,7 +123,7 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::MakeGroup(const GroupWis
 
 // Nothing has shown yet that the others have this group as well.
 bool CommunicatorCore::IsNewGroup() const {
-  return completed_.load() == 0 && !messages_in_use_.load() && !group_.parent.expired();
+  return queue_.completed() == 0 && !messages_in_use_.load() && !group_.parent.expired();
 }
 
 // Who waits in a group drives that alone, and the parent's reason may lie there unheard.
@@ -146,7 +146,7 @@ void CommunicatorCore::Hear() {
 // A rank may die in the last step of a Split: some ranks then have their groups, and wait in them for others that do
 // not. All of them know that the communicator which they split has failed, and why.
 bool CommunicatorCore::FollowParent() {
-  if (completed_.load() > 0) return false;  // so the others have the group as well
+  if (queue_.completed() > 0) return false;  // so the others have the group as well
   const auto parent = group_.parent.lock();
   const auto failed = parent != nullptr ? parent->failure() : std::nullopt;
   if (!failed) return false;

@@ -17,16 +17,16 @@ namespace rondo {
 // What has been issued before it is there is watched, too: what streams wait for comes after it.
 Status CommunicatorCore::WatchStreams() {
   try {
-    stream_watch_ = std::make_unique<StreamWatch>(*this, *clock_, pending_.size());
+    stream_watch_ = std::make_unique<StreamWatch>(*this, *clock_, queue_.capacity());
   } catch (const std::system_error& error) {
     return Fail(ErrorCode::kResource, "the thread that watches streams cannot be made: {}",
                 TaskWords(error.code().value()));
   }
-  for (Sequence s = completed_.load() + 1; s <= issued_.load(std::memory_order_relaxed); ++s) Watch(PendingOf(s));
+  for (Sequence s = queue_.completed() + 1; s <= queue_.issued(); ++s) Watch(queue_.At(s));
   return {};
 }
 
-void CommunicatorCore::Watch(const Pending& pending) {
+void CommunicatorCore::Watch(const OperationQueue::Operation& pending) {
   const OperationRequest& request = pending.request;
   const bool on_device = request.staging != nullptr;
   stream_watch_->Issued(request.descriptor.sequence,

@@ -55,14 +55,12 @@ std::optional<LaneFailure> CommunicatorCore::FindLaneFailure() {
 }
 
 TimePoint CommunicatorCore::DeadlineOf(Sequence sequence) {
-  return suspicion_.ReportTime(sequence, PendingOf(sequence).deadline, IsSettlingBoard());
+  return suspicion_.ReportTime(sequence, queue_.At(sequence).deadline, IsSettlingBoard());
 }
 
 void CommunicatorCore::PutOffDeadlines(Duration pause) {
   messages_->PutOffDeadlines(pause);
-  const Sequence issued = issued_.load(std::memory_order_acquire);
-  for (Sequence sequence = completed_.load(std::memory_order_relaxed) + 1; sequence <= issued; ++sequence)
-    PendingOf(sequence).deadline = Later(PendingOf(sequence).deadline, pause);
+  queue_.ExtendDeadlines(pause);
 }
 
 bool CommunicatorCore::CheckDeadlines(TimePoint now, Sequence waited) {
@@ -77,18 +75,16 @@ bool CommunicatorCore::CheckClock(TimePoint now, Sequence waited) {
     if (expired) Poison(*std::move(late));
     if (expired || settled) return true;
   }
-  const PendingOperations pending{.first = completed_.load(std::memory_order_relaxed) + 1,
-                                  .last = issued_.load(std::memory_order_acquire),
-                                  .waited = waited};
+  const PendingOperations pending{.first = queue_.current(), .last = queue_.issued(), .waited = waited};
   const auto late = suspicion_.FindLate(pending, now, [&](Sequence sequence) { return DeadlineOf(sequence); });
   if (!late) return false;
-  auto verdict = suspicion_.JudgeLate(LateAt(PendingOf(*late)), *late == pending.first, BlockedPeers(), now);
+  auto verdict = suspicion_.JudgeLate(LateAt(queue_.At(*late)), *late == pending.first, BlockedPeers(), now);
   if (!verdict.error) return false;
   Poison(*std::move(verdict.error));
   return true;
 }
 
-LateOperation CommunicatorCore::LateAt(const Pending& operation) const {
+LateOperation CommunicatorCore::LateAt(const OperationQueue::Operation& operation) const {
   LateOperation late{.descriptor = operation.request.descriptor,
                      .deadline = operation.deadline,
                      .timeout = operation.request.timeout,
@@ -104,8 +100,7 @@ bool CommunicatorCore::CheckPeers() {
   const bool is_joining = IsSettlingBoard();
   if (!runner_->running() && !is_joining) return false;
   words_seen_ = words_.load(std::memory_order_acquire);
-  const OperationDescriptor& descriptor =
-      is_joining ? PendingOf(completed_.load(std::memory_order_relaxed) + 1).request.descriptor : RunningOperation();
+  const OperationDescriptor& descriptor = is_joining ? queue_.Current().request.descriptor : RunningOperation();
   // The board's turns need all ranks, sooner or later; and ranks other than 0 learn of a goodbye only from rank 0.
   const OwnOperation own{.descriptor = descriptor,
                          .is_joining = is_joining,

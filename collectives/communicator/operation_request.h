@@ -12,11 +12,11 @@
 #include "collectives/engine/engine.h"
 #include "collectives/engine/frame.h"
 #include "collectives/recorder/record.h"
-#include "collectives/user_operation.h"
 
 namespace rondo {
 
 class StagingMemory;
+struct UserOperation;
 
 // The checksums of all ranks' results of one operation; the next operation is the all_gather that fills `all`.
 struct ResultComparison {
@@ -42,7 +42,7 @@ struct OperationRequest {
   bool in_place = false;                // input and output are one memory ...
   std::uint64_t own_at = 0;             // ... in which the smaller begins at this element
   DataType type = DataType::kUint8;     // of the user's elements; descriptor.type is of what travels
-  const BlockCounts* counts = nullptr;  // of varying operations: in the core's counts_
+  const BlockCounts* counts = nullptr;  // of varying operations: in the queue
 
   // How the algorithm was chosen.
   bool reproducible = false;

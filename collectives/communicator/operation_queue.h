@@ -1,0 +1,118 @@
+// The collectives that were issued on a communicator and have not ended: a ring by sequence number.
+//
+//   issuer                                        owner
+//   OperationQueue::Issuer issuer(queue)          while (queue.HasCurrent()) {
+//   queue.Reserve(request)                          run queue.Current()
+//   queue.Publish(sequence)                         queue.Complete()
+//                                                 }
+//
+// Thread rules: the issuer is the thread that holds the Issuer; the owner is the thread that holds the progress lock.
+// A slot of the ring belongs to the issuer from Reserve to Publish, and then to the owner until Complete. The methods
+// of the first group may be called by any thread. There is no lock: issued() publishes slots to the owner, and
+// completed() gives them back to the issuer, and results to waiting threads.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/result.h"
+#include "collectives/communicator/operation_request.h"
+
+namespace rondo {
+
+class OperationQueue {
+ public:
+  struct Operation {
+    OperationRequest request;
+    TimePoint issued;    // neither time is set for an operation that ends in the call that issues it
+    TimePoint deadline;  // the owner's, once issued: it may be extended
+  };
+
+  // At most `max_pending` operations are pending.
+  OperationQueue(Rank rank, int world_size, std::uint32_t max_pending);
+
+  // ---- any thread ----
+  Sequence issued() const { return issued_.load(); }
+  Sequence completed() const { return completed_.load(); }
+  bool HasPending() const { return issued() > completed(); }
+  // Slots of the ring: a power of two.
+  std::size_t capacity() const { return mask_ + 1; }
+
+  // ---- the issuer ----
+  // Makes its thread the issuer, unless another thread is; false then.
+  class Issuer {
+   public:
+    explicit Issuer(OperationQueue& queue) : queue_(queue.is_issuing_.exchange(true) ? nullptr : &queue) {}
+    ~Issuer() {
+      if (queue_ != nullptr) queue_->is_issuing_.store(false, std::memory_order_release);
+    }
+    Issuer(const Issuer&) = delete;
+    Issuer& operator=(const Issuer&) = delete;
+    explicit operator bool() const { return queue_ != nullptr; }
+
+   private:
+    OperationQueue* const queue_;
+  };
+
+  // Copies the request into the slot of the next sequence number, with its counts, which stay until the operation has
+  // ended. Takes two slots where the request compares results. kResource: too many operations are pending. The owner
+  // does not see the operation before Publish; without that, the next Reserve takes the same slot.
+  Result<Operation*> Reserve(const OperationRequest& request);
+  // Where the checksums of the results of `operation`, just reserved, are compared. It stays until the operation after
+  // it has ended, whose slot is At(comparison.sequence).
+  ResultComparison& Compare(Operation& operation);
+  Operation& At(Sequence sequence) { return slots_[(sequence - 1) & mask_]; }
+  // Everything up to `last` is issued. Sequentially consistent: the issuer looks at the progress lock next, and an
+  // owner that falls asleep looks here after it has given up the lock.
+  void Publish(Sequence last) { issued_.store(last); }
+  // The same by an issuer that is the owner, too: it will look itself.
+  void PublishAsOwner(Sequence last) { issued_.store(last, std::memory_order_release); }
+
+  // ---- the owner ----
+  // The operation that runs, or runs next.
+  Sequence current() const { return completed_.load(std::memory_order_relaxed) + 1; }
+  bool HasCurrent() const { return current() <= issued_.load(std::memory_order_acquire); }
+  Operation& Current() { return At(current()); }
+  // Sequentially consistent: a thread that parks looks at its operation after it has announced that it parks.
+  void Complete() { completed_.store(current()); }
+  // The same, of an operation that no other thread can wait for yet.
+  void CompleteUnawaited() { completed_.store(current(), std::memory_order_release); }
+  // The operation that ended last; with sequence 0: none has.
+  OperationDescriptor LastCompleted() {
+    const Sequence last = completed_.load();
+    return last > 0 ? At(last).request.descriptor : OperationDescriptor{};
+  }
+  // The pending operations get this much more time.
+  void ExtendDeadlines(Duration by);
+
+ private:
+  // The counts of a varying operation.
+  struct KeptCounts {
+    Sequence sequence = 0;  // of the operation that was given them last
+    std::vector<std::uint64_t> begins, sent, received;
+    BlockCounts counts;
+  };
+  const BlockCounts* KeepCounts(const OperationRequest& request, Sequence sequence);
+  // One that no pending operation uses; `kept` never shrinks, because the owner holds pointers into it.
+  template <typename Kept>
+  Kept& Unused(std::deque<Kept>& kept) const;
+
+  const Rank rank_;
+  const int world_size_;
+  const std::size_t max_pending_;
+  std::vector<Operation> slots_;
+  const std::size_t mask_;
+  std::atomic<Sequence> issued_{0};
+  std::atomic<Sequence> completed_{0};
+  std::atomic<bool> is_issuing_{false};
+  // The issuer's; the owner uses what its operations point to.
+  std::deque<KeptCounts> counts_;
+  std::deque<ResultComparison> comparisons_;
+};
+
+}  // namespace rondo
