@@ -68,6 +68,7 @@
 #include "base/rank_frame.h"
 #include "base/reduce_op.h"
 #include "base/result.h"
+#include "collectives/communicator/wait_policy.h"
 #include "collectives/engine/device.h"
 #include "collectives/model/cost.h"
 #include "collectives/model/profile.h"
@@ -101,19 +102,6 @@ struct PeerPath {
   std::string transport;    // "tcp"
   std::string description;  // in words, as Communicator::DescribePaths has it
   LinkEnd link = {};        // at this end
-};
-
-// How a waiting thread spends its time before it sleeps in the kernel. While it finds that others want its core
-// (another job, a quota, ranks that count as another host's), it takes YieldsAtOnce() whatever it was given. Who shares
-// cores with a transport that moves bytes on them (Capabilities::moves_on_cores) sleeps at once instead. Where
-// ranks share memory it knows more: it gives the core away at once to one that it waits for and that runs there, and
-// polls for some microseconds first where all those run elsewhere.
-struct WaitPolicy {
-  Duration spin{};   // polling only
-  Duration yield{};  // after that, polling and giving the core away in between
-  // Spins, and then yields, where every local rank has a core; yields where ranks outnumber cores.
-  static WaitPolicy For(int local_ranks, int cores, bool sleeps = false);
-  static constexpr WaitPolicy YieldsAtOnce() { return {.spin = {}, .yield = std::chrono::microseconds(2000)}; }
 };
 
 struct CommunicatorOptions {

@@ -29,6 +29,23 @@ int LocalRanks(const CommunicatorOptions& options) {
                                         [&](const PeerIdentity& peer) { return peer.host_id == own; }));
 }
 
+ProgressOptions ProgressOptionsOf(const CommunicatorOptions& options) {
+  const int local_ranks = LocalRanks(options);
+  int cores = options.peers[static_cast<std::size_t>(options.rank)].cores;
+  if (cores == 0) cores = CountCpus({UsableCpus()});
+  if (cores == 0) cores = local_ranks;  // not known: taken for enough
+  const bool sleeps = options.transport->capabilities().moves_on_cores;
+  const GracePeriods graces;
+  ProgressOptions progress{.policy = options.wait_policy.value_or(WaitPolicy::For(local_ranks, cores, sleeps)),
+                           .shared_core_policy = WaitPolicy::YieldsAtOnce(),
+                           .has_thread = options.progress_thread,
+                           .pause = graces.process_pause,
+                           .heartbeat_interval = graces.heartbeat_interval};
+  // Where bytes move on this host's cores they move in yields, too, so a long one says nothing of others.
+  if (sleeps) progress.shared_core_policy = local_ranks > cores ? WaitPolicy{} : progress.policy;
+  return progress;
+}
+
 // Hosts numbered in the order of first appearance; a rank that says nothing of its host is alone on one.
 std::vector<int> HostsOf(const std::vector<PeerIdentity>& peers) {
   std::vector<int> hosts;
@@ -76,25 +93,19 @@ std::string InWords(const Definition& packed) {
 
 }  // namespace
 
-WaitPolicy WaitPolicy::For(int local_ranks, int cores, bool sleeps) {
-  // Where every rank has a core, polling catches an answer ten times sooner than a wake-up across cores (about 50 us on
-  // virtual machines). Where ranks share cores, whoever polls keeps its peer from running: give the core away instead.
-  // Yields follow: two that both sleep wait for two wake-ups each time, and where these take longer than either polls,
-  // as on an emulated processor, they would never leave off.
-  if (local_ranks <= cores) return {.spin = std::chrono::microseconds(200), .yield = YieldsAtOnce().yield};
-  return sleeps ? WaitPolicy{} : YieldsAtOnce();
-}
-
 // ---- creation ----
 
 CommunicatorCore::CommunicatorCore(CommunicatorOptions options, GroupName group)
     : options_(std::move(options)),
       group_(std::move(group)),
+      clock_(options_.clock != nullptr ? options_.clock : std::make_shared<SteadyClock>()),
+      waiter_(options_.waiter != nullptr ? options_.waiter : std::make_shared<KernelWaiter>(*clock_)),
       plans_(options_.rank, options_.max_cached_plans),
       wide_partials_(options_.max_scratch_bytes),
       windows_(options_.device_window_bytes, std::max(static_cast<int>(options_.peers.size()), 1)),
       staging_(windows_),
       suspicion_(options_.rank, static_cast<int>(options_.peers.size())),
+      progress_(ProgressOptionsOf(options_), *this, callbacks_, *clock_, *waiter_),
       queue_(options_.rank, static_cast<int>(options_.peers.size()), options_.max_pending_operations),
       peers_(options_.rank, static_cast<int>(options_.peers.size())) {}
 
@@ -141,19 +152,6 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
   if (own.recorded_operations > 0) {
     RONDO_ASSIGN(core->recorder_, FlightRecorder::Create(own.recorded_operations));
   }
-  core->clock_ = own.clock != nullptr ? own.clock : std::make_shared<SteadyClock>();
-  core->waiter_ = own.waiter != nullptr ? own.waiter : std::make_shared<KernelWaiter>(*core->clock_);
-  core->contention_ = Contention(core->waiter_->LongYield());
-  const int local_ranks = LocalRanks(own);
-  int cores = own.peers[static_cast<std::size_t>(own.rank)].cores;
-  if (cores == 0) cores = CountCpus({UsableCpus()});
-  if (cores == 0) cores = local_ranks;  // nobody knows: taken for enough
-  const bool sleeps = own.transport->capabilities().moves_on_cores;
-  core->wait_policy_ = own.wait_policy.value_or(WaitPolicy::For(local_ranks, cores, sleeps));
-  // Where bytes move on this host's cores they move in yields, too, so a long one says nothing of others.
-  core->shared_core_policy_ = !sleeps               ? WaitPolicy::YieldsAtOnce()
-                              : local_ranks > cores ? WaitPolicy{}
-                                                    : core->wait_policy_;
   std::vector<Mover*> movers;
   for (std::uint32_t rail = 0; rail < own.rails; ++rail) {
     std::unique_ptr<Mover> mover = own.make_mover ? own.make_mover() : std::make_unique<HostMover>();
@@ -168,8 +166,9 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
   core->hosts_ = HostsOf(own.peers);
   if (own.profile == nullptr) own.profile = DefaultProfile();
   core->selector_ = std::make_unique<Selector>(own.profile, PlaceOf(core->hosts_, own.peers));
-  if (core->gate_.kick_fd() < 0)
-    return Fail(ErrorCode::kResource, "no eventfd for a communicator: {}", SystemWords(core->gate_.kick_error()));
+  if (core->progress_.lock().kick_fd() < 0)
+    return Fail(ErrorCode::kResource, "no eventfd for a communicator: {}",
+                SystemWords(core->progress_.lock().kick_error()));
 
   EndpointConfig config;
   config.communicator = own.id;
@@ -212,7 +211,7 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
 }
 
 CommunicatorCore::~CommunicatorCore() {
-  RONDO_CHECK(!progress_.joinable(), "a core outlived its communicator");
+  RONDO_CHECK(!progress_.has_thread(), "a core outlived its communicator");
   endpoint_.reset();  // there is one only where Make came to no end: nothing of the core may go before it
 }
 
@@ -249,7 +248,7 @@ Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request, bool a
   if (request.compares) IssueComparison(*operation);
   if (request.staging != nullptr) RONDO_TRY(device_queue_->Enter(request.stream, sequence, request.stream_waits));
   if (at_once && request.staging == nullptr && !request.compares && request.descriptor.algorithm == Algorithm::kBoard &&
-      gate_.TryEnter()) {
+      progress_.lock().TryEnter()) {
     const bool idle = MayRunAtOnce(request);
     queue_.PublishAsOwner(sequence);
     if (idle && RunAtOnce()) {
@@ -259,7 +258,7 @@ Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request, bool a
       NoteIssue(*operation);
       if (idle && runner_->running()) RecordStart(/*looked=*/false);
     }
-    gate_.Leave(/*work=*/false);  // what is left is this thread's, which waits next
+    progress_.lock().Leave(/*work=*/false);  // what is left is this thread's, which waits next
   } else {
     NoteIssue(*operation);
     if (request.compares) NoteIssue(queue_.At(last));
@@ -321,19 +320,7 @@ Work CommunicatorCore::RunAsync(OperationRequest&& request, const OperationOptio
 }
 
 void CommunicatorCore::CallProgressThread() {
-  if (!options_.progress_thread) return;
-  if (progress_running_.exchange(true)) return gate_.Announce();
-  OrPoison("making the progress thread", [&] {
-    try {
-      progress_ = StartServiceThread("rondo-progress", [this] { ProgressThread(); });
-      return true;
-    } catch (const std::system_error& error) {
-      Poison(Error(ErrorCode::kResource,
-                   fmt::format("the progress thread cannot be made: {}", TaskWords(error.code().value()))));
-    }
-    return false;
-  });
-  if (!progress_.joinable()) progress_running_.store(false);
+  if (Status called = progress_.CallThread(); !called) Poison(std::move(called.error()));
 }
 
 // ---- the rest ----

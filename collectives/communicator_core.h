@@ -1,6 +1,6 @@
 // What a Communicator is inside: the queue of issued operations, the engine, the endpoint, and who drives them.
 //
-// Shared by the Communicator and the Works it gave out. Thread rule per method: "owner" methods need the drive gate,
+// Shared by the Communicator and the Works it gave out. Thread rule per method: "owner" methods need the progress lock,
 // "issuer" methods belong to the one thread that issues, all others may be called by any thread.
 #pragma once
 
@@ -22,13 +22,14 @@
 #include "base/check.h"
 #include "base/out_of_memory.h"
 #include "collectives/communicator.h"
+#include "collectives/communicator/callbacks.h"
 #include "collectives/communicator/operation_queue.h"
 #include "collectives/communicator/operation_request.h"
-#include "collectives/contention.h"
+#include "collectives/communicator/progress.h"
+#include "collectives/communicator/waiter.h"
 #include "collectives/control.h"
 #include "collectives/device_reading_mover.h"
 #include "collectives/device_registrations.h"
-#include "collectives/drive_gate.h"
 #include "collectives/engine/mover.h"
 #include "collectives/engine/plan.h"
 #include "collectives/engine/runner.h"
@@ -42,23 +43,9 @@
 #include "collectives/stream_watch.h"
 #include "collectives/suspicion.h"
 #include "collectives/user_operation_mover.h"
-#include "collectives/waiter.h"
 #include "collectives/wide_partials.h"
 
 namespace rondo {
-
-// What a driver drives for. A reference to a callable that outlives the call it is handed to; never allocates.
-class Condition {
- public:
-  template <typename F>
-  Condition(const F& holds)  // NOLINT(google-explicit-constructor): a lambda at the call is the point
-      : object_(&holds), call_([](const void* object) { return (*static_cast<const F*>(object))(); }) {}
-  bool operator()() const { return call_(object_); }
-
- private:
-  const void* object_;
-  bool (*call_)(const void*);
-};
 
 class CommunicatorCore;
 
@@ -73,6 +60,7 @@ struct GroupName {
 class CommunicatorCore final : public PeerObserver,
                                public MessageObserver,
                                public WatchedStreams,
+                               public ProgressSource,
                                public std::enable_shared_from_this<CommunicatorCore> {
  public:
   static Result<std::shared_ptr<CommunicatorCore>> Create(CommunicatorOptions options, GroupName group = {});
@@ -169,12 +157,6 @@ class CommunicatorCore final : public PeerObserver,
   Result<std::string> WriteRecords(std::string_view reason) const;
 
  private:
-  struct Callback {
-    Sequence sequence;
-    std::shared_ptr<MessageOperation> message;
-    std::function<void(const Status&)> done;
-  };
-
   CommunicatorCore(CommunicatorOptions options, GroupName group);
   // Create, where the options are sound.
   static Result<std::shared_ptr<CommunicatorCore>> Make(CommunicatorOptions&& options, GroupName&& group);
@@ -201,7 +183,7 @@ class CommunicatorCore final : public PeerObserver,
   // WatchedStreams (communicator_streams.cc)
   Sequence completed() const override { return queue_.completed(); }
   std::uint64_t looks() const override { return looks_.load(); }
-  bool is_driven() const override { return gate_.IsHeld(); }
+  bool is_driven() const override { return progress_.lock().IsHeld(); }
   bool has_failed() const override { return failure_.has_failed(); }
   bool is_ending() const override { return failure_.state() >= CommunicatorFailure::State::kEnding; }
   bool has_ended() const override { return failure_.has_ended(); }
@@ -209,8 +191,23 @@ class CommunicatorCore final : public PeerObserver,
   void OnLate(Sequence operation, bool is_held_up) override;
   void LetStreamsGo() override;
 
-  // Owner: starts, polls and completes operations; true if anything moved. Ends everything once poisoned.
-  bool Advance();
+  // ProgressSource: starts, polls and completes operations; ends everything once poisoned.
+  Advanced Advance() override;
+  bool Glance() override;
+  bool CheckWhileBlocked(TimePoint now, Sequence waited) override;
+  void CheckWhileMoving(TimePoint now, Sequence waited) override;
+  void OnPause(Duration pause) override;
+  BeforeSleep PrepareToSleep() override;
+  bool Arm() override;
+  void Disarm() override;
+  TimePoint WakeTime(TimePoint now) override;
+  void Sleep(int kick_fd, TimePoint until) override;
+  bool HasWorkSince(Sequence issued) const override;
+  Sequence issued() const override { return queue_.issued(); }
+  bool HasEnded(Sequence last) const override;
+  bool HasWork() const override;
+  void RunCallbacks() override;
+
   bool AdvanceOperations();
   // Owner: what `step` says, whether it has changed anything. Where memory runs out in it, everything fails: true.
   template <typename Step>
@@ -287,8 +284,6 @@ class CommunicatorCore final : public PeerObserver,
   bool IsNewGroup() const;
   // Any thread: takes in what others have said. Does nothing where another thread drives.
   void Hear();
-  // Owner: this process did not run for so long, which is no time that its operations had.
-  void PutOffDeadlines(Duration pause);
   bool CheckDeadlines(TimePoint now, Sequence waited);
   bool CheckClock(TimePoint now, Sequence waited);
   LateOperation LateAt(const OperationQueue::Operation& operation) const;
@@ -319,11 +314,6 @@ class CommunicatorCore final : public PeerObserver,
   Status WriteProgramOfOne(const OperationRequest& request);
   bool AdaptersKnow(const OperationRequest& request, bool idle);
 
-  // Owner: the clock, and what it said last.
-  TimePoint Look() {
-    looked_ = true;
-    return last_look_ = clock_->Now();
-  }
   // Owner, of the operation that has just started or is about to complete. `looked`: at the clock, a moment ago. Else
   // they look themselves, unless that would take as long as the operation does.
   void RecordStart(bool looked);
@@ -337,16 +327,6 @@ class CommunicatorCore final : public PeerObserver,
   DumpedGroup RecordsOfGroup() const;
   void AddRecords(std::vector<DumpedGroup>& groups) const;
   DumpOrigin Origin(std::string_view reason) const;
-
-  // Drives until `ready()` or `until`. `background`: gives way to threads that wait. Whoever parks asks `ready`, too,
-  // with the gate's lock held: it changes nothing. What the owner is to do beside, after each look, is `step`.
-  static constexpr auto kNoStep = [] { return false; };
-  void Drive(TimePoint until, Sequence waited, bool background, Condition ready, Condition step = kNoStep);
-  void Disarm();  // where it is armed
-  void Yield();
-  WaitPolicy PolicyFor(BoardPath::Awaited awaited) const;
-  bool DriveUntil(TimePoint until, Sequence waited, Condition ready, Condition step = kNoStep);
-  void Own();  // enters the gate, whoever has to leave it first
 
   // Messages. Owner: starts what was submitted, polls, publishes what has ended; true if anything moved.
   bool AdvanceMessages(bool glance_is_due);
@@ -373,7 +353,6 @@ class CommunicatorCore final : public PeerObserver,
   void OnLaneCall(Rank from);
   // The progress thread, made when first needed, has something new to do.
   void CallProgressThread();
-  bool CallbacksDue() const { return callbacks_due_.load(std::memory_order_relaxed); }
 
   // `origin`: the rank that found it, where that is another one or none of this group.
   void Poison(Error error, std::optional<Rank> origin = std::nullopt) noexcept;
@@ -385,13 +364,6 @@ class CommunicatorCore final : public PeerObserver,
   Error InOperation(const Error& found) const;
   // Where a device has failed under this rank, with its name and this rank's.
   Error OnDevice(const Error& found) const;
-  void RunCallbacks();
-  void ProgressThread();
-  // For the progress thread: until nobody has waited for a while.
-  template <typename Stopped>
-  void StandBack(Stopped stopped);
-  // For the progress thread, while nobody waits.
-  bool WorkIsLeft() const;
   // Owner, in Close, again and again: sends a goodbye to all connected peers, also to those that connected only now, as
   // soon as this rank may. Whether all goodbyes have been sent and received. Also if a peer shall get none, because it
   // did something else than this rank.
@@ -421,9 +393,6 @@ class CommunicatorCore final : public PeerObserver,
   GroupName group_;
   std::shared_ptr<const Clock> clock_;
   std::shared_ptr<Waiter> waiter_;
-  WaitPolicy wait_policy_;
-  WaitPolicy shared_core_policy_;  // whatever that is, where it has turned out that others want the core
-  Contention contention_;          // of whoever drives
 
   // Owner's.
   std::vector<std::unique_ptr<UserOperationMover>> movers_;  // by rail
@@ -442,10 +411,7 @@ class CommunicatorCore final : public PeerObserver,
   std::atomic<DeviceWay> device_way_{DeviceWay::kNone};  // that the last operation on devices went; for DescribePaths
   std::uint32_t board_polls_ = 0;
   std::atomic<std::uint64_t> looks_{0};  // counts whenever operations are to be advanced, for stream_watch_
-  TimePoint last_look_{};
-  bool looked_ = false;           // since whoever drives began its turn
-  bool start_is_coarse_ = false;  // of the running operation, as it is recorded
-  bool armed_ = false;
+  bool start_is_coarse_ = false;         // of the running operation, as it is recorded
   Suspicion suspicion_;
   std::uint64_t words_seen_ = 0;
 
@@ -454,10 +420,9 @@ class CommunicatorCore final : public PeerObserver,
   std::uint32_t starts_ = 0;
   std::uint64_t message_words_seen_ = 0;
 
-  DriveGate gate_;
+  Callbacks callbacks_;
+  ProgressLoop progress_;
   OperationQueue queue_;
-  std::atomic<int> waiters_{0};          // threads in WaitFor; the progress thread gives way to them
-  std::atomic<std::uint64_t> waits_{0};  // begun so far: whether there is somebody who drives now and then
   CommunicatorFailure failure_;
   std::atomic<bool> closing_{false};
   std::atomic<bool> leaving_{false};         // by Leave: receives are given up, and late ranks are not waited for
@@ -465,7 +430,6 @@ class CommunicatorCore final : public PeerObserver,
   std::atomic<bool> may_have_board_{false};  // until it has turned out that there is none
   std::atomic<std::uint64_t> words_{0};      // control messages that may concern the running operation: "look again"
 
-  std::atomic<bool> callbacks_due_{false};          // something has ended that callbacks wait for
   std::atomic<bool> messages_in_use_{false};        // something was submitted, or a peer has called; for good
   std::atomic<bool> messages_ending_{false};        // Close has begun, and nothing more will be submitted
   std::atomic<std::uint32_t> messages_pending_{0};  // submitted and not final
@@ -488,15 +452,8 @@ class CommunicatorCore final : public PeerObserver,
   std::string refused_call_;         // the last call that this rank refused, with the reason
   std::vector<Rank> message_calls_;  // who has opened a lane of messages to us, not yet met
   std::atomic<bool> message_calls_waiting_{false};
-  std::vector<Callback> callbacks_;
-  std::atomic<std::size_t> callback_count_{0};
   std::vector<std::weak_ptr<CommunicatorCore>> children_;
   std::optional<Status> close_status_;
-  bool stop_ = false;
-
-  std::atomic<bool> progress_running_{false};
-  std::uint64_t waits_seen_ = 0;  // the progress thread's
-  std::thread progress_;
 
   // Issuer's; the owner has them by what was issued. Whoever ends everything looks for the queue after the failure is
   // known, and who issues for a failure after the queue is: so one of the two sees to it that no stream waits for good.

@@ -112,7 +112,7 @@ Status CommunicatorCore::CloseWithin(Duration time) {
   if (is_late() && !FailWhatIsLeft(time)) status = part();  // it has ended just now
   // Whatever it is that has failed, nobody but launched graphs touches any buffer any more when this returns.
   if (failure_.has_failed())
-    DriveUntil(Later(until, suspicion_.graces().close_drain), 0, [&] { return failure_.has_ended(); });
+    progress_.DriveUntil(Later(until, suspicion_.graces().close_drain), 0, [&] { return failure_.has_ended(); });
   if (is_late() && failure_.has_failed()) status = Fail(*failure());
   ShutDown(status);
   return status;
@@ -124,12 +124,12 @@ Status CommunicatorCore::PartBy(TimePoint began, TimePoint until) {
   messages_ending_.store(true);
   LookAtGraphs();
   Status status = WaitFor(queue_.issued(), until);
-  if (status && !DriveUntil(until, 0, [&] { return messages_pending_.load() == 0; })) {
+  if (status && !progress_.DriveUntil(until, 0, [&] { return messages_pending_.load() == 0; })) {
     status = Fail(ErrorCode::kNotReady, "{} sends and receives are still under way", messages_pending_.load());
   }
   if (status) {
     bool over = false;
-    const bool parted = DriveUntil(
+    const bool parted = progress_.DriveUntil(
         until, 0, [&] { return over || failure_.has_ended(); },
         [&] {
           return over = !failure_.has_failed() && OrPoison("closing", [&] { return ExchangeGoodbyes(); }) &&
@@ -138,15 +138,15 @@ Status CommunicatorCore::PartBy(TimePoint began, TimePoint until) {
     // Operations that only sent have returned without looking at anybody: here they are compared.
     if (const auto odd = FindMismatchedGoodbye(); parted && odd && !failure_.has_failed()) {
       Poison(*odd);
-      DriveUntil(until, 0, [&] { return failure_.has_ended(); });
+      progress_.DriveUntil(until, 0, [&] { return failure_.has_ended(); });
     }
     if (failure_.has_failed()) {
       status = Fail(*failure());
     } else if (!parted && leaving_.load()) {
       // Rank 0 of an intranode group has held its goodbye back until now.
-      Own();
+      progress_.Enter();
       OrPoison("leaving", [&] { return SendGoodbyes(); });
-      gate_.Leave(WorkIsLeft());
+      progress_.Leave();
     } else if (!parted) {
       status = Fail(ErrorCode::kTimeout, "rank {} waited {:.3f} s for others to close too; missing: rank {}", rank(),
                     std::chrono::duration<double>(until - began).count(), fmt::join(PeersWithoutGoodbye(), ", "));
@@ -158,12 +158,12 @@ Status CommunicatorCore::PartBy(TimePoint began, TimePoint until) {
 // Who left without a word now would be taken for dead by those who know less, in the place of the one that all wait
 // for.
 bool CommunicatorCore::FailWhatIsLeft(Duration time) {
-  Own();
+  progress_.Enter();
   const Sequence first = queue_.completed() + 1;
   const bool is_collective = first <= queue_.issued();
   const bool is_left = is_collective || messages_pending_.load() > 0;
   if (is_left && !failure_.has_failed()) {
-    const TimePoint now = Look();
+    const TimePoint now = progress_.Look();
     Error error = Error::MemoryRanOut();
     IfMemoryAllows([&] {
       if (!is_collective) {
@@ -177,32 +177,28 @@ bool CommunicatorCore::FailWhatIsLeft(Duration time) {
     });
     Poison(std::move(error));
   }
-  gate_.Leave(WorkIsLeft());
+  progress_.Leave();
   return is_left || failure_.has_failed();
 }
 
 bool CommunicatorCore::OthersSpeakFirst() {
-  Own();
+  progress_.Enter();
   const bool others = !failure_.has_failed() && OrPoison("closing", [&] {
-    return (IsSettlingBoard() && rank() != 0) || suspicion_.OthersReportFirst(BlockedPeers(), Look());
+    return (IsSettlingBoard() && rank() != 0) || suspicion_.OthersReportFirst(BlockedPeers(), progress_.Look());
   });
-  gate_.Leave(WorkIsLeft());
+  progress_.Leave();
   return others;
 }
 
-void CommunicatorCore::Own() {
-  while (!gate_.TryEnter()) gate_.Park(clock_->Now() + suspicion_.graces().heartbeat_interval, [] { return false; });
-}
-
 void CommunicatorCore::ShutDown(const Status& status) {
-  Own();
+  progress_.Enter();
   IfMemoryAllows([&] {
     if (const std::size_t left = messages_->held_messages(); left > 0)
       Log(options_.logger, LogLevel::kWarning, "{} closed with {} messages that it never received", NameOf(rank()),
           left);
   });
   IfMemoryAllows([&] { endpoint_->ShutDown(); });  // else it ends with its destructor, all at once
-  gate_.Leave(WorkIsLeft());
+  progress_.Leave();
   const std::lock_guard lock(mutex_);
   close_status_ = status;
 }
@@ -226,7 +222,7 @@ void CommunicatorCore::FlushFailureNotices(bool failed_before) {
   for (int check = 0; check < checks(graces.first_connections); ++check) {
     const bool waits = waits_for_others();
     if (!waits && (check >= checks(graces.notice_flush) || endpoint_->ControlFlushed())) return;
-    gate_.Park(clock_->Now() + graces.notice_check_interval, [] { return false; });
+    progress_.lock().Park(clock_->Now() + graces.notice_check_interval, [] { return false; });
   }
 }
 
@@ -245,28 +241,23 @@ void CommunicatorCore::Destroy() {
     });
     Poison(std::move(error));
   }
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  gate_.Announce();
-  if (progress_.joinable()) progress_.join();
+  progress_.StopThread();
   // Whatever was pending ends before the endpoint goes.
-  Own();
+  progress_.Enter();
   while (failure_.state() == CommunicatorFailure::State::kFailed)
     std::this_thread::yield();  // another thread notifies the peers
   if (failure_.has_failed() && !failure_.has_ended()) EndAfterFailure();
   stream_watch_.reset();
   if (teller_.joinable()) teller_.join();
   if (failure_.has_failed()) FlushFailureNotices(failed_before);
-  armed_ = false;
+  progress_.ForgetArmed();
   std::unique_ptr<Endpoint> endpoint;
   {
     const std::lock_guard lock(endpoint_mutex_);
     endpoint = std::move(endpoint_);
   }
   endpoint.reset();  // outside the lock: it waits for calls of OnControl and OnPeerLost, which take it
-  gate_.Leave(WorkIsLeft());
+  progress_.Leave();
   RunCallbacks();
 }
 

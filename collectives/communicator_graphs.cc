@@ -98,7 +98,7 @@ bool CommunicatorCore::LookAtGraphs() {
   const GracePeriods& graces = suspicion_.graces();
   const auto checks = graces.graph_failure_cause / graces.notice_check_interval;
   for (int check = 0; !told_why && !failure_.has_failed() && check < checks; ++check)
-    gate_.Rest(graces.notice_check_interval, [&] { return failure_.has_failed(); });
+    progress_.lock().Rest(graces.notice_check_interval, [&] { return failure_.has_failed(); });
   Poison(InGraphs(*trouble));
   return true;
 }

@@ -169,7 +169,7 @@ Work CommunicatorCore::RecvAsync(const Incoming& in, DataType type, const Messag
 // ---- waiting ----
 
 Status CommunicatorCore::WaitForMessage(MessageOperation& operation, TimePoint until) {
-  if (!DriveUntil(until, 0, [&] { return operation.final.load(); }))
+  if (!progress_.DriveUntil(until, 0, [&] { return operation.final.load(); }))
     return Fail(ErrorCode::kNotReady, "the {} is still under way", Describe(operation));
   return *FinalStatus(operation);
 }
@@ -198,8 +198,7 @@ bool CommunicatorCore::AdvanceMessages(bool glance_is_due) {
   }
   while (MessageOperation* const operation = TakeSubmitted()) {
     // It was issued at a look at the clock, perhaps after the last one here.
-    if (operation->deadline != TimePoint::max())
-      last_look_ = std::max(last_look_, operation->deadline - operation->timeout);
+    if (operation->deadline != TimePoint::max()) progress_.OnLook(operation->deadline - operation->timeout);
     messages_->Start(*operation);
     moved = true;
   }
@@ -223,8 +222,8 @@ bool CommunicatorCore::SettleMessages() {
   if (finished == 0) return false;
   messages_pending_.fetch_sub(finished);
   suspicion_.OnCompleted();
-  if (callback_count_.load() > 0) callbacks_due_.store(true);
-  gate_.Announce();
+  callbacks_.OnEnded();
+  progress_.lock().Announce();
   return true;
 }
 

@@ -31,29 +31,29 @@ void CommunicatorCore::RecordStart(bool looked) {
   const Sequence sequence = queue_.current();
   const OperationQueue::Operation& pending = queue_.At(sequence);
   start_is_coarse_ = !looked && IsShort(pending.request);
-  if (!looked && !start_is_coarse_) Look();
+  if (!looked && !start_is_coarse_) progress_.Look();
   if (!recorder_->Has(sequence)) recorder_->Issued(pending.request.recorded(), pending.issued);
   // The algorithm may have become another one since it was issued (Settle).
-  recorder_->Started(sequence, pending.request.descriptor.algorithm, last_look_, start_is_coarse_);
+  recorder_->Started(sequence, pending.request.descriptor.algorithm, progress_.last_look(), start_is_coarse_);
 }
 
 void CommunicatorCore::RecordWaiting() {
   start_is_coarse_ = false;
-  recorder_->Measured(queue_.current(), last_look_);
+  recorder_->Measured(queue_.current(), progress_.last_look());
 }
 
 void CommunicatorCore::RecordEnd(bool looked) {
   if (recorder_ == nullptr) return;
   const Sequence sequence = queue_.current();
-  if (!looked && !IsShort(queue_.At(sequence).request)) Look();
+  if (!looked && !IsShort(queue_.At(sequence).request)) progress_.Look();
   start_is_coarse_ = false;
-  recorder_->Completed(sequence, last_look_);
+  recorder_->Completed(sequence, progress_.last_look());
 }
 
 void CommunicatorCore::OnBegun(const MessageOperation& operation) {
   const bool matched = !operation.sends;
   recorder_->MessageStarted(operation.record, matched ? operation.message.source : operation.peer,
-                            matched ? operation.message.tag : operation.tag, last_look_);
+                            matched ? operation.message.tag : operation.tag, progress_.last_look());
 }
 
 void CommunicatorCore::OnEnded(const MessageOperation& operation) {
@@ -64,19 +64,19 @@ void CommunicatorCore::OnEnded(const MessageOperation& operation) {
   const std::uint64_t due = !matched ? operation.bytes : good ? got : operation.message_bytes;
   recorder_->MessageEnded(operation.record, matched ? operation.message.source : operation.peer,
                           matched ? operation.message.tag : operation.tag, good ? due : operation.done, due,
-                          good ? nullptr : &*operation.error, last_look_);
+                          good ? nullptr : &*operation.error, progress_.last_look());
 }
 
 void CommunicatorCore::RecordFailure(const Error& cause, bool running) {
   if (recorder_ == nullptr) return;
-  Look();
+  progress_.Look();
   start_is_coarse_ = false;
   std::optional<RecordedPlace> place;
   const ErrorDetails& details = cause.details();
   if (running && details.step) place = {*details.step, details.bytes_done, details.bytes_due};
   const Sequence issued = queue_.issued();
   for (Sequence sequence = queue_.completed() + 1; sequence <= issued; ++sequence) {
-    recorder_->Failed(sequence, last_look_, place);
+    recorder_->Failed(sequence, progress_.last_look(), place);
     place.reset();
   }
 }

@@ -111,7 +111,7 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::MakeGroup(const GroupWis
   options.id = mix.Next();
   options.rebuilder = nullptr;  // what is left of a group only its parent can tell
   options.report = {};
-  options.wait_policy = wait_policy_;  // the parent's ranks share the cores, whatever group they are in
+  options.wait_policy = progress_.policy();  // the parent's ranks share the cores, whatever group they are in
   RONDO_ASSIGN(const auto child, Create(std::move(options), std::move(name)));
   child->user_operations_ = user_operations_;
   RONDO_ASSIGN(auto group, Communicator::Own(child));
@@ -134,13 +134,13 @@ bool CommunicatorCore::LookAtParent() {
 }
 
 void CommunicatorCore::Hear() {
-  if (!gate_.TryEnter()) return;  // somebody drives it
+  if (!progress_.lock().TryEnter()) return;  // somebody drives it
   OrPoison("hearing the others", [&] {
-    Disarm();
-    if (endpoint_ != nullptr) endpoint_->Poll(Look());
+    progress_.Disarm();
+    if (endpoint_ != nullptr) endpoint_->Poll(progress_.Look());
     return true;
   });
-  gate_.Leave(WorkIsLeft());
+  progress_.Leave();
 }
 
 // A rank may die in the last step of a Split: some ranks then have their groups, and wait in them for others that do

@@ -58,11 +58,6 @@ TimePoint CommunicatorCore::DeadlineOf(Sequence sequence) {
   return suspicion_.ReportTime(sequence, queue_.At(sequence).deadline, IsSettlingBoard());
 }
 
-void CommunicatorCore::PutOffDeadlines(Duration pause) {
-  messages_->PutOffDeadlines(pause);
-  queue_.ExtendDeadlines(pause);
-}
-
 bool CommunicatorCore::CheckDeadlines(TimePoint now, Sequence waited) {
   return OrPoison("looking at deadlines", [&] { return CheckClock(now, waited); });
 }
@@ -177,7 +172,7 @@ void CommunicatorCore::Poison(Error error, std::optional<Rank> origin) noexcept 
     if (endpoint_ == nullptr) return;
     endpoint_->Wake();
   }
-  gate_.Announce();
+  progress_.lock().Announce();
 }
 
 void CommunicatorCore::NotifyPeers(const Error& error, Rank reporter) {
@@ -217,7 +212,7 @@ void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
         if (endpoint_ == nullptr) return;
         endpoint_->Wake();
       }
-      gate_.Announce();
+      progress_.lock().Announce();
       return;
     }
     case ControlKind::kAbort: {
@@ -244,7 +239,7 @@ void CommunicatorCore::OnPeerLost(Rank peer, Error error) {
     if (endpoint_ == nullptr) return;
     endpoint_->Wake();
   }
-  gate_.Announce();
+  progress_.lock().Announce();
 }
 
 void CommunicatorCore::OnTransportFailed(const Error& error) { Poison(error); }
@@ -290,7 +285,7 @@ void CommunicatorCore::EndAfterFailure() noexcept {
     queue->LeaveForGood();
   }
   failure_.End();
-  gate_.Announce();
+  progress_.lock().Announce();
   IfMemoryAllows([&] { WriteRecordsOfFailure(); });  // whoever waits has been told already
 }
 

@@ -75,7 +75,7 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::RebuildBy(const RebuildO
   }
   AbortChildren(fmt::format("rank {} rebuilds the communicator that this one was split from", rank()));
   // Until nobody but launched graphs touches any buffer any more: the caller is going to reuse them.
-  if (failure_.has_failed() && !DriveUntil(deadline, 0, [&] { return failure_.has_ended(); }))
+  if (failure_.has_failed() && !progress_.DriveUntil(deadline, 0, [&] { return failure_.has_ended(); }))
     return Fail(ErrorCode::kTimeout, "operations were still under way at the end of the rebuild's timeout");
 
   std::optional<Error> cause = failure();

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "collectives/waiter.h"
+#include "collectives/communicator/waiter.h"
 #include "simulation/fibers.h"
 #include "transport/sim/sim.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "collectives/communicator.h"
-#include "collectives/waiter.h"
+#include "collectives/communicator/waiter.h"
 #include "transport/sim/sim.h"
 
 namespace rondo {

@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "collectives/communicator.h"
-#include "collectives/waiter.h"
+#include "collectives/communicator/waiter.h"
 #include "tests/support/fault_row.h"
 #include "tests/support/passing_transport.h"
 #include "tests/support/ranks.h"

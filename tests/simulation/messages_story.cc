@@ -11,7 +11,7 @@
 
 #include "base/random.h"
 #include "collectives/communicator.h"
-#include "collectives/waiter.h"
+#include "collectives/communicator/waiter.h"
 
 namespace rondo {
 namespace {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "collectives/waiter.h"
+#include "collectives/communicator/waiter.h"
 #include "tests/communicator/extreme_averages.h"
 #include "tests/support/plain_device.h"
 #include "tests/support/shm_ranks.h"

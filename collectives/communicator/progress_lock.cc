@@ -1,4 +1,4 @@
-#include "collectives/drive_gate.h"
+#include "collectives/communicator/progress_lock.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -6,24 +6,22 @@
 #include <cerrno>
 #include <cstdint>
 
-#include "base/check.h"
-
 namespace rondo {
 
-DriveGate::DriveGate() : kick_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+ProgressLock::ProgressLock() : kick_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   if (kick_fd_ < 0) kick_error_ = errno;
 }
 
-DriveGate::~DriveGate() {
+ProgressLock::~ProgressLock() {
   if (kick_fd_ >= 0) close(kick_fd_);
 }
 
-void DriveGate::Leave(bool work) {
+void ProgressLock::Leave(bool work) {
   held_.store(false);
   Announce(work);
 }
 
-void DriveGate::Announce(bool work) {
+void ProgressLock::Announce(bool work) {
   if (sleeping_.load()) {
     const std::uint64_t one = 1;
     // A full counter is readable too, so nothing is lost if this write fails.
@@ -31,18 +29,18 @@ void DriveGate::Announce(bool work) {
   }
   if (parked_.load() > 0 || (work && parked_until_.load() > 0)) {
     // The lock orders this after the parked thread's look at its condition; without it the call could fall in between.
-    const std::lock_guard lock(mutex_);
-    changed_.notify_all();
+    const MutexLock lock(mutex_);
+    changed_.NotifyAll();
   }
 }
 
-bool DriveGate::LeaveToSleep() {
+bool ProgressLock::LeaveToSleep() {
   const bool first = !sleeping_.exchange(true);
   held_.store(false);
   return first;
 }
 
-void DriveGate::EndSleep() {
+void ProgressLock::EndSleep() {
   std::uint64_t count;
   [[maybe_unused]] const ssize_t got = read(kick_fd_, &count, sizeof count);
   sleeping_.store(false);

@@ -1,42 +1,42 @@
 // Whether others want the core, from how long it takes to give it away.
-#include "collectives/contention.h"
+#include "collectives/communicator/cpu_contention.h"
 
 #include <doctest/doctest.h>
 
-#include "collectives/waiter.h"
+#include "collectives/communicator/waiter.h"
 
 namespace rondo {
-namespace contention_test {
+namespace cpu_contention_test {
 
 constexpr Duration kShort = std::chrono::nanoseconds(300), kLong = std::chrono::microseconds(2);
 
 TEST_CASE("a core that comes back at once is nobody else's, whatever an interrupt takes now and then") {
-  Contention contention;
+  CpuContentionDetector contention;
   for (int i = 0; i < 10'000; ++i) {
-    contention.Yielded(i % 100 == 0 ? kLong : kShort);
+    contention.OnYield(i % 100 == 0 ? kLong : kShort);
     CHECK_FALSE(contention.is_wanted());
   }
 }
 
 TEST_CASE("four long yields tell that others want the core") {
-  Contention contention;
-  for (int i = 0; i < 3; ++i) contention.Yielded(kLong);
+  CpuContentionDetector contention;
+  for (int i = 0; i < 3; ++i) contention.OnYield(kLong);
   CHECK_FALSE(contention.is_wanted());
-  contention.Yielded(kLong);
+  contention.OnYield(kLong);
   CHECK(contention.is_wanted());
 }
 
 TEST_CASE("one long yield in ten is enough to go on believing it") {
-  Contention contention;
-  for (int i = 0; i < 1000; ++i) contention.Yielded(i % 10 == 0 ? kLong : kShort);
+  CpuContentionDetector contention;
+  for (int i = 0; i < 1000; ++i) contention.OnYield(i % 10 == 0 ? kLong : kShort);
   CHECK(contention.is_wanted());
 }
 
 TEST_CASE("on a machine whose system calls are slow a yield has to last longer to tell anything") {
-  Contention contention(10 * kLong);
-  for (int i = 0; i < 1000; ++i) contention.Yielded(9 * kLong);
+  CpuContentionDetector contention(10 * kLong);
+  for (int i = 0; i < 1000; ++i) contention.OnYield(9 * kLong);
   CHECK_FALSE(contention.is_wanted());
-  for (int i = 0; i < 4; ++i) contention.Yielded(10 * kLong);
+  for (int i = 0; i < 4; ++i) contention.OnYield(10 * kLong);
   CHECK(contention.is_wanted());
 }
 
@@ -55,12 +55,12 @@ TEST_CASE("what a long yield is follows from what a system call takes, within bo
 }
 
 TEST_CASE("it is forgotten within a thousand short yields, however long it was so") {
-  Contention contention;
-  for (int i = 0; i < 10'000; ++i) contention.Yielded(kLong);
+  CpuContentionDetector contention;
+  for (int i = 0; i < 10'000; ++i) contention.OnYield(kLong);
   int until_forgotten = 0;
-  for (; contention.is_wanted(); ++until_forgotten) contention.Yielded(kShort);
+  for (; contention.is_wanted(); ++until_forgotten) contention.OnYield(kShort);
   CHECK(until_forgotten <= 1000);
 }
 
-}  // namespace contention_test
+}  // namespace cpu_contention_test
 }  // namespace rondo

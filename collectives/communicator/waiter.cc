@@ -1,4 +1,4 @@
-#include "collectives/waiter.h"
+#include "collectives/communicator/waiter.h"
 
 #include <poll.h>
 #include <sched.h>

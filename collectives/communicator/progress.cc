@@ -1,0 +1,233 @@
+#include "collectives/communicator/progress.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include "base/check.h"
+#include "base/out_of_memory.h"
+#include "base/service_thread.h"
+#include "base/tasks.h"
+
+namespace rondo {
+namespace {
+
+// While spinning. A yield costs about half a microsecond where no other thread wants the core; without any, two ranks
+// that the scheduler put on one core spin their whole budget at each other.
+constexpr std::uint32_t kPollsBetweenYields = 8;
+// Where those that are waited for run on other cores, a yield only helps other programs.
+constexpr std::uint32_t kPollsBetweenYieldsToOthers = 64;
+// Such ranks are waited for this long before the core is given away, whatever the policy: a rank that shares it waits
+// for them, too.
+constexpr Duration kSpinForOtherCores = std::chrono::microseconds(20);
+// A waiting thread advances operations better than the progress thread, which costs two system calls and a core each
+// time they alternate. So the progress thread stands back, the longer the more often it finds that a thread has waited
+// meanwhile.
+constexpr Duration kMinStandBack = std::chrono::microseconds(100);
+constexpr Duration kMaxStandBack = std::chrono::milliseconds(1);
+// While bytes move.
+constexpr std::uint32_t kPollsBetweenClockReads = 64;
+
+}  // namespace
+
+WaitPolicy WaitPolicy::For(int local_ranks, int cores, bool sleeps) {
+  // Where every rank has a core, polling catches an answer ten times sooner than a wake-up across cores (about 50 us on
+  // virtual machines). Where ranks share cores, a rank that polls keeps its peer from running: give the core away
+  // instead. Yields follow: two that both sleep wait for two wake-ups each time, and where these take longer than
+  // either polls, as on an emulated processor, they would never leave off.
+  if (local_ranks <= cores) return {.spin = std::chrono::microseconds(200), .yield = YieldsAtOnce().yield};
+  return sleeps ? WaitPolicy{} : YieldsAtOnce();
+}
+
+ProgressLoop::ProgressLoop(const ProgressOptions& options, ProgressSource& source, const Callbacks& callbacks,
+                           const Clock& clock, Waiter& waiter)
+    : options_(options),
+      source_(source),
+      callbacks_(callbacks),
+      clock_(clock),
+      waiter_(waiter),
+      contention_(waiter.LongYield()) {}
+
+ProgressLoop::~ProgressLoop() { RONDO_CHECK(!thread_.joinable(), "a progress thread outlived its communicator"); }
+
+void ProgressLoop::Enter() {
+  while (!lock_.TryEnter()) lock_.Park(clock_.Now() + options_.heartbeat_interval, [] { return false; });
+}
+
+void ProgressLoop::Disarm() {
+  if (std::exchange(armed_, false)) source_.Disarm();
+}
+
+void ProgressLoop::Yield() {
+  const TimePoint before = clock_.Now();
+  waiter_.Yield();
+  contention_.OnYield(Look() - before);
+}
+
+// A policy that sleeps at once does so wherever the others run.
+WaitPolicy ProgressLoop::PolicyFor(AwaitedCores awaited) const {
+  WaitPolicy policy = contention_.is_wanted() ? options_.shared_core_policy : options_.policy;
+  const Duration awake = policy.spin + policy.yield;
+  if (awake == Duration::zero()) return policy;
+  if (awaited == AwaitedCores::kThisCore) policy = {.spin = {}, .yield = awake};
+  if (awaited == AwaitedCores::kOtherCores) policy.spin = std::max(policy.spin, kSpinForOtherCores);
+  return policy;
+}
+
+void ProgressLoop::Drive(TimePoint until, Sequence waited, bool background, Condition ready, Condition step) {
+  Disarm();
+  std::optional<TimePoint> idle_since;
+  std::uint32_t idle_polls = 0, moved_polls = 0;
+  bool glanced = false;
+  std::optional<TimePoint> seen_at;
+  const auto note_pause = [&](TimePoint now) {
+    if (seen_at && now - *seen_at > options_.pause && waiter_.SeesPauses()) source_.OnPause(now - *seen_at);
+    seen_at = now;
+  };
+  const auto must_leave = [&] { return ready() || callbacks_.due() || (background && waiters_.load() > 0); };
+  while (true) {
+    looked_ = false;
+    const ProgressSource::Advanced advanced = source_.Advance();
+    step();
+    if (must_leave()) break;
+    if (advanced.moved) {
+      idle_since.reset();
+      idle_polls = 0;
+      // A long operation on a slow machine may always have something to move.
+      if (++moved_polls % kPollsBetweenClockReads == 0) {
+        const TimePoint now = Look();
+        note_pause(now);
+        if (now >= until) break;
+        source_.CheckWhileMoving(now, waited);
+      }
+      continue;
+    }
+    const WaitPolicy policy = PolicyFor(advanced.awaited);
+    // At most every other time, so that the clock is read whatever a glance sees.
+    glanced = !glanced && policy.spin > Duration::zero() && source_.Glance();
+    if (glanced) continue;
+    const TimePoint now = looked_ ? last_look_ : Look();
+    note_pause(now);
+    if (!idle_since) idle_since = now;
+    if (source_.CheckWhileBlocked(now, waited)) continue;
+    if (now >= until) break;
+    const Duration idle = now - *idle_since;
+    if (idle < policy.spin) {
+      // The peer may have been put on this very core: then only giving it away lets the bytes arrive.
+      const bool on_other_cores = advanced.awaited == AwaitedCores::kOtherCores;
+      if (++idle_polls % (on_other_cores ? kPollsBetweenYieldsToOthers : kPollsBetweenYields) == 0) Yield();
+      continue;
+    }
+    if (idle < policy.spin + policy.yield) {
+      // That a rank of this communicator runs says nothing of other programs.
+      advanced.awaited == AwaitedCores::kThisCore ? waiter_.Yield() : Yield();
+      continue;
+    }
+
+    const ProgressSource::BeforeSleep before = source_.PrepareToSleep();
+    if (before == ProgressSource::BeforeSleep::kYield) Yield();
+    if (before != ProgressSource::BeforeSleep::kSleep) continue;
+    armed_ = true;
+    if (source_.Arm()) {
+      Disarm();
+      continue;
+    }
+    const TimePoint wake = std::min(until, source_.WakeTime(now));
+    if (!lock_.LeaveToSleep()) {
+      lock_.Park(wake, must_leave);
+    } else {
+      // A thread that submitted a message or issued an operation while this one was still the owner could not start it,
+      // and parks; Dekker's other half.
+      if (!source_.HasWorkSince(advanced.issued)) source_.Sleep(lock_.kick_fd(), wake);
+      lock_.EndSleep();
+    }
+    if (!lock_.TryEnter()) return;
+    Disarm();
+    Look();  // what completes now, in shared memory, does so without another look
+    // Idle still: a thread that was woken to check its peers would otherwise poll and yield first, at 2% of a core.
+    // Bytes end the idleness by moving.
+  }
+  Leave();
+}
+
+bool ProgressLoop::DriveUntil(TimePoint until, Sequence waited, Condition ready, Condition step) {
+  waiters_.fetch_add(1);
+  waits_.fetch_add(1, std::memory_order_relaxed);
+  bool final;
+  while (!(final = ready())) {
+    if (lock_.TryEnter()) {
+      Drive(until, waited, /*background=*/false, ready, step);
+    } else {
+      lock_.Park(until, ready);
+    }
+    if (callbacks_.due()) {
+      waiters_.fetch_sub(1);
+      if (thread_runs_.load(std::memory_order_relaxed)) lock_.Announce();
+      source_.RunCallbacks();
+      waiters_.fetch_add(1);
+    }
+    if (!(final = ready()) && clock_.Now() >= until) break;
+    if (final) break;
+  }
+  waiters_.fetch_sub(1);
+  // The progress thread stood back; what is left is its business again.
+  if (thread_runs_.load(std::memory_order_relaxed) && source_.HasWork()) lock_.Announce();
+  // Callbacks run with nothing held, and while the progress thread advances operations again: they may wait for others.
+  if (!callbacks_.empty()) source_.RunCallbacks();
+  return final;
+}
+
+Status ProgressLoop::CallThread() {
+  if (!options_.has_thread) return {};
+  if (thread_runs_.exchange(true)) {
+    lock_.Announce();
+    return {};
+  }
+  const Status made = OrOutOfMemory("making the progress thread", [&]() -> Status {
+    try {
+      thread_ = StartServiceThread("rondo-progress", [this] { RunThread(); });
+      return {};
+    } catch (const std::system_error& error) {
+      return Fail(ErrorCode::kResource, "the progress thread cannot be made: {}", TaskWords(error.code().value()));
+    }
+  });
+  if (!made) thread_runs_.store(false);
+  return made;
+}
+
+void ProgressLoop::StopThread() {
+  stop_.store(true);
+  lock_.Announce();
+  if (thread_.joinable()) thread_.join();
+}
+
+void ProgressLoop::StandBack() {
+  Duration time = kMinStandBack;
+  for (std::uint64_t seen = std::exchange(waits_seen_, waits_.load()); seen != waits_.load() && !stop_.load();
+       time = std::min(2 * time, kMaxStandBack)) {
+    seen = waits_seen_ = waits_.load();
+    lock_.Rest(time, [&] { return stop_.load(); });
+  }
+}
+
+void ProgressLoop::RunThread() {
+  const auto has_work = [&] { return waiters_.load() == 0 && source_.HasWork(); };
+  while (!stop_.load()) {
+    lock_.ParkUntil([&] { return has_work() || stop_.load(); });
+    StandBack();
+    if (stop_.load()) return;
+    if (!has_work()) continue;
+    const Sequence last = source_.issued();
+    const auto ready = [&] { return source_.HasEnded(last) || stop_.load(); };
+    if (lock_.TryEnter()) {
+      Drive(TimePoint::max(), last, /*background=*/true, ready, kNoStep);
+      if (!callbacks_.empty()) source_.RunCallbacks();
+    } else {
+      lock_.Park(clock_.Now() + options_.heartbeat_interval, ready);
+    }
+  }
+}
+
+}  // namespace rondo
