@@ -105,6 +105,7 @@ CommunicatorCore::CommunicatorCore(CommunicatorOptions options, GroupName group)
       windows_(options_.device_window_bytes, std::max(static_cast<int>(options_.peers.size()), 1)),
       staging_(windows_),
       suspicion_(options_.rank, static_cast<int>(options_.peers.size())),
+      submissions_(options_.max_pending_messages),
       progress_(ProgressOptionsOf(options_), *this, callbacks_, *clock_, *waiter_),
       queue_(options_.rank, static_cast<int>(options_.peers.size()), options_.max_pending_operations),
       peers_(options_.rank, static_cast<int>(options_.peers.size())) {}

@@ -37,6 +37,7 @@
 #include "collectives/model/selector.h"
 #include "collectives/peers.h"
 #include "collectives/point_to_point/message_engine.h"
+#include "collectives/point_to_point/submission_queue.h"
 #include "collectives/recorder/dump.h"
 #include "collectives/recorder/flight_recorder.h"
 #include "collectives/staging.h"
@@ -332,14 +333,11 @@ class CommunicatorCore final : public PeerObserver,
   bool AdvanceMessages(bool glance_is_due);
   bool MayStartMessagesFirst();
   // Owner, when nothing moves: whether a message has come that is waited for, or will have in the next moment.
-  bool GlanceAtMessages() {
-    return messages_pending_.load(std::memory_order_relaxed) > 0 && !IsRunning() && messages_->Glance();
-  }
+  bool GlanceAtMessages() { return submissions_.pending() > 0 && !IsRunning() && messages_->Glance(); }
   // Owner: tells the engine of messages who has left.
   void HearGoodbyes();
   // Owner, when nothing moves: ends what needs those who have left. True if something ended by it.
   bool LookAtMessages();
-  MessageOperation* TakeSubmitted();
   bool SettleMessages();
   void EndMessages(const Error& error);
   Status Prepare(MessageOperation& operation, const Outgoing& out, DataType type, const MessageOptions& options) const;
@@ -349,8 +347,6 @@ class CommunicatorCore final : public PeerObserver,
   Status Submit(std::initializer_list<MessageOperation*> operations);
   template <typename Prepared>
   Work SubmitAsync(Prepared&& prepare);
-  void RefuseMessages(Error error);
-  void OnLaneCall(Rank from);
   // The progress thread, made when first needed, has something new to do.
   void CallProgressThread();
 
@@ -415,6 +411,7 @@ class CommunicatorCore final : public PeerObserver,
   Suspicion suspicion_;
   std::uint64_t words_seen_ = 0;
 
+  SubmissionQueue submissions_;  // to messages_
   std::unique_ptr<MessageEngine> messages_;
   std::uint32_t glances_skipped_ = 0;
   std::uint32_t starts_ = 0;
@@ -430,15 +427,6 @@ class CommunicatorCore final : public PeerObserver,
   std::atomic<bool> may_have_board_{false};  // until it has turned out that there is none
   std::atomic<std::uint64_t> words_{0};      // control messages that may concern the running operation: "look again"
 
-  std::atomic<bool> messages_in_use_{false};        // something was submitted, or a peer has called; for good
-  std::atomic<bool> messages_ending_{false};        // Close has begun, and nothing more will be submitted
-  std::atomic<std::uint32_t> messages_pending_{0};  // submitted and not final
-
-  std::mutex submit_mutex_;  // a leaf; guards what follows
-  StageList submitted_;
-  std::atomic<bool> submissions_waiting_{false};
-  std::optional<Error> submit_refusal_;  // why nothing is taken any more
-
   // Null: nothing is to be recorded. What it can be asked by whom is its own to say.
   std::unique_ptr<FlightRecorder> recorder_;
   mutable std::mutex dump_mutex_;  // one file is written at a time; taken before all other locks
@@ -447,11 +435,9 @@ class CommunicatorCore final : public PeerObserver,
 
   // Taken by OnControl, Poison, DumpRecords and the end of endpoint_; never while holding mutex_.
   mutable std::mutex endpoint_mutex_;
-  mutable std::mutex mutex_;         // guards what follows
-  Sequence refused_after_ = 0;       // of refused_call_: the last operation issued before
-  std::string refused_call_;         // the last call that this rank refused, with the reason
-  std::vector<Rank> message_calls_;  // who has opened a lane of messages to us, not yet met
-  std::atomic<bool> message_calls_waiting_{false};
+  mutable std::mutex mutex_;    // guards what follows
+  Sequence refused_after_ = 0;  // of refused_call_: the last operation issued before
+  std::string refused_call_;    // the last call that this rank refused, with the reason
   std::vector<std::weak_ptr<CommunicatorCore>> children_;
   std::optional<Status> close_status_;
 

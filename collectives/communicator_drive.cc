@@ -53,7 +53,7 @@ bool CommunicatorCore::AdvanceOperations() {
     return true;
   }
   runner_->RunsOn(waiter_->Core());
-  const bool messages = messages_in_use_.load(std::memory_order_relaxed);
+  const bool messages = submissions_.in_use();
   if (messages && MayStartMessagesFirst()) {
     AdvanceMessages(/*glance_is_due=*/false);
     return true;
@@ -103,7 +103,7 @@ bool CommunicatorCore::AdvanceOperations() {
 // A message that was just issued goes out before anything else is looked at: its peer waits. Not always, for who sends
 // again and again must look as well.
 bool CommunicatorCore::MayStartMessagesFirst() {
-  if (!submissions_waiting_.load(std::memory_order_relaxed) || IsRunning() || queue_.HasCurrent()) return false;
+  if (!submissions_.is_waiting() || IsRunning() || queue_.HasCurrent()) return false;
   return ++starts_ % kStartsPerEndpointPoll != 0;
 }
 
@@ -111,7 +111,7 @@ bool CommunicatorCore::MayStartMessagesFirst() {
 bool CommunicatorCore::MayRunAtOnce(const OperationRequest& request) {
   if (request.descriptor.count * SizeOf(request.descriptor.type) > kBytesAtOnce) return false;
   if (endpoint_ == nullptr || progress_.is_armed() || !runner_->has_board()) return false;
-  if (messages_in_use_.load(std::memory_order_relaxed)) return false;
+  if (submissions_.in_use()) return false;
   if (queue_.HasCurrent()) return false;
   if ((board_polls_ + 1) % kBoardPollsPerEndpointPoll == 0) return false;
   ++board_polls_;
@@ -182,8 +182,8 @@ void CommunicatorCore::OnPause(Duration pause) {
 
 ProgressSource::BeforeSleep CommunicatorCore::PrepareToSleep() {
   if (runner_->MoverBusy()) return BeforeSleep::kYield;  // nothing would wake a sleeper when the mover is done
-  const bool moved = messages_in_use_.load(std::memory_order_relaxed) &&
-                     OrPoison("driving messages", [&] { return AdvanceMessages(/*glance_is_due=*/true); });
+  const bool moved =
+      submissions_.in_use() && OrPoison("driving messages", [&] { return AdvanceMessages(/*glance_is_due=*/true); });
   return moved ? BeforeSleep::kAgain : BeforeSleep::kSleep;
 }
 
@@ -200,7 +200,7 @@ void CommunicatorCore::Disarm() {
 
 TimePoint CommunicatorCore::WakeTime(TimePoint now) {
   TimePoint wake = now + (staging_.running() ? kLookAtDeviceEvery : suspicion_.graces().heartbeat_interval);
-  if (messages_in_use_.load(std::memory_order_relaxed)) wake = std::min(wake, messages_->next_deadline());
+  if (submissions_.in_use()) wake = std::min(wake, messages_->next_deadline());
   if (queue_.HasCurrent()) wake = std::min(wake, DeadlineOf(queue_.current()));
   return wake;
 }
@@ -208,15 +208,15 @@ TimePoint CommunicatorCore::WakeTime(TimePoint now) {
 void CommunicatorCore::Sleep(int kick_fd, TimePoint until) { waiter_->Sleep(*endpoint_, kick_fd, until); }
 
 bool CommunicatorCore::HasWorkSince(Sequence issued) const {
-  return submissions_waiting_.load() || queue_.issued() != issued;
+  return submissions_.is_waiting() || queue_.issued() != issued;
 }
 
 bool CommunicatorCore::HasEnded(Sequence last) const {
-  return (queue_.completed() >= last && messages_pending_.load() == 0) || failure_.has_ended();
+  return (queue_.completed() >= last && submissions_.pending() == 0) || failure_.has_ended();
 }
 
 bool CommunicatorCore::HasWork() const {
-  return !failure_.has_ended() && (queue_.HasPending() || messages_pending_.load() > 0 || failure_.has_failed());
+  return !failure_.has_ended() && (queue_.HasPending() || submissions_.pending() > 0 || failure_.has_failed());
 }
 
 void CommunicatorCore::RunCallbacks() {

@@ -120,12 +120,11 @@ Status CommunicatorCore::CloseWithin(Duration time) {
 
 Status CommunicatorCore::PartBy(TimePoint began, TimePoint until) {
   closing_.store(true, std::memory_order_release);
-  RefuseMessages(Error(ErrorCode::kClosed, fmt::format("rank {} has closed this communicator", rank())));
-  messages_ending_.store(true);
+  submissions_.Close(Error(ErrorCode::kClosed, fmt::format("rank {} has closed this communicator", rank())));
   LookAtGraphs();
   Status status = WaitFor(queue_.issued(), until);
-  if (status && !progress_.DriveUntil(until, 0, [&] { return messages_pending_.load() == 0; })) {
-    status = Fail(ErrorCode::kNotReady, "{} sends and receives are still under way", messages_pending_.load());
+  if (status && !progress_.DriveUntil(until, 0, [&] { return submissions_.pending() == 0; })) {
+    status = Fail(ErrorCode::kNotReady, "{} sends and receives are still under way", submissions_.pending());
   }
   if (status) {
     bool over = false;
@@ -161,7 +160,7 @@ bool CommunicatorCore::FailWhatIsLeft(Duration time) {
   progress_.Enter();
   const Sequence first = queue_.completed() + 1;
   const bool is_collective = first <= queue_.issued();
-  const bool is_left = is_collective || messages_pending_.load() > 0;
+  const bool is_left = is_collective || submissions_.pending() > 0;
   if (is_left && !failure_.has_failed()) {
     const TimePoint now = progress_.Look();
     Error error = Error::MemoryRanOut();
@@ -211,7 +210,7 @@ bool CommunicatorCore::IsInItsProcess() const { return getpid() == process_; }
 void CommunicatorCore::FlushFailureNotices(bool failed_before) {
   const TimePoint until = Later(failure_.began_at(), suspicion_.graces().first_connections);
   const bool others_may_come = failed_before && !failure_.came_by_notice() && queue_.completed() == 0 &&
-                               !messages_in_use_.load() && endpoint_->wait_fd() >= 0;
+                               !submissions_.in_use() && endpoint_->wait_fd() >= 0;
   const auto waits_for_others = [&] {
     if (!others_may_come) return false;
     IfMemoryAllows([&] { NotifyPeers(*failure(), failure_.reporter()); });

@@ -63,42 +63,16 @@ Status CommunicatorCore::Prepare(MessageOperation& operation, const Incoming& in
 Status CommunicatorCore::Submit(std::initializer_list<MessageOperation*> operations) {
   if (LookAtGraphs()) return Fail(*failure());
   const TimePoint now = clock_->Now();
-  const std::lock_guard lock(submit_mutex_);
-  if (submit_refusal_) return Fail(*submit_refusal_);
-  const std::uint32_t pending = messages_pending_.load();
-  if (pending + operations.size() > options_.max_pending_messages)
-    return Fail(ErrorCode::kResource, "{} sends and receives are pending, the limit (max_pending_messages) is {}",
-                pending, options_.max_pending_messages);
-  for (MessageOperation* operation : operations) {
-    operation->deadline = Later(now, operation->timeout);
-    if (recorder_ != nullptr)
-      operation->record = recorder_->MessageIssued({.sends = operation->sends,
-                                                    .peer = operation->peer,
-                                                    .tag = operation->tag,
-                                                    .type = operation->type,
-                                                    .count = operation->bytes / SizeOf(operation->type),
-                                                    .timeout = operation->timeout},
-                                                   now);
-    submitted_.PushBack(*operation);
-  }
-  messages_pending_.fetch_add(static_cast<std::uint32_t>(operations.size()));
-  submissions_waiting_.store(true);
-  messages_in_use_.store(true);
-  return {};
-}
-
-MessageOperation* CommunicatorCore::TakeSubmitted() {
-  if (!submissions_waiting_.load()) return nullptr;
-  const std::lock_guard lock(submit_mutex_);
-  MessageOperation* const operation = submitted_.front();
-  if (operation != nullptr) StageList::Remove(*operation);
-  if (submitted_.empty()) submissions_waiting_.store(false);
-  return operation;
-}
-
-void CommunicatorCore::RefuseMessages(Error error) {
-  const std::lock_guard lock(submit_mutex_);
-  if (!submit_refusal_) submit_refusal_ = std::move(error);
+  return submissions_.Submit(operations, now, [&](MessageOperation& operation) {
+    if (recorder_ == nullptr) return;
+    operation.record = recorder_->MessageIssued({.sends = operation.sends,
+                                                 .peer = operation.peer,
+                                                 .tag = operation.tag,
+                                                 .type = operation.type,
+                                                 .count = operation.bytes / SizeOf(operation.type),
+                                                 .timeout = operation.timeout},
+                                                now);
+  });
 }
 
 Status CommunicatorCore::Send(const Outgoing& out, DataType type, const MessageOptions& options) {
@@ -185,25 +159,20 @@ std::optional<Status> CommunicatorCore::FinalStatus(const MessageOperation& oper
 // ---- driving ----
 
 bool CommunicatorCore::AdvanceMessages(bool glance_is_due) {
-  const bool ending = messages_ending_.load();  // first: nothing is submitted after it
+  const bool ending = submissions_.is_closed();  // first: nothing is submitted after it
   bool moved = false;
-  if (message_calls_waiting_.load() && message_calls_waiting_.exchange(false)) {
-    std::vector<Rank> calls;
-    {
-      const std::lock_guard lock(mutex_);
-      calls.swap(message_calls_);
-    }
-    for (const Rank peer : calls) messages_->Meet(peer);
+  if (submissions_.has_peer_calls()) {
+    for (const Rank peer : submissions_.TakePeerCalls()) messages_->Meet(peer);
     moved = true;
   }
-  while (MessageOperation* const operation = TakeSubmitted()) {
+  while (MessageOperation* const operation = submissions_.Take()) {
     // It was issued at a look at the clock, perhaps after the last one here.
     if (operation->deadline != TimePoint::max()) progress_.OnLook(operation->deadline - operation->timeout);
     messages_->Start(*operation);
     moved = true;
   }
   if (ending) messages_->BeginEnd(leaving_.load() ? PostedReceives::kGivenUp : PostedReceives::kStay);
-  if (!moved && !glance_is_due && messages_pending_.load(std::memory_order_relaxed) == 0 && !messages_->HasOutput() &&
+  if (!moved && !glance_is_due && submissions_.pending() == 0 && !messages_->HasOutput() &&
       ++glances_skipped_ < kPollsBetweenGlances)
     return false;
   glances_skipped_ = 0;
@@ -220,7 +189,7 @@ bool CommunicatorCore::AdvanceMessages(bool glance_is_due) {
 bool CommunicatorCore::SettleMessages() {
   const std::uint32_t finished = messages_->TakeFinished();
   if (finished == 0) return false;
-  messages_pending_.fetch_sub(finished);
+  submissions_.OnFinished(finished);
   suspicion_.OnCompleted();
   callbacks_.OnEnded();
   progress_.lock().Announce();
@@ -243,22 +212,12 @@ bool CommunicatorCore::LookAtMessages() {
   return SettleMessages();
 }
 
-void CommunicatorCore::OnLaneCall(Rank from) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (std::find(message_calls_.begin(), message_calls_.end(), from) == message_calls_.end())
-      message_calls_.push_back(from);
-  }
-  messages_in_use_.store(true);
-  message_calls_waiting_.store(true);
-}
-
 // ---- failing ----
 
 void CommunicatorCore::EndMessages(const Error& error) {
-  RefuseMessages(error);
+  submissions_.Refuse(error);
   messages_->FailAll(error);
-  while (MessageOperation* const operation = TakeSubmitted()) messages_->Fail(*operation, error);
+  while (MessageOperation* const operation = submissions_.Take()) messages_->Fail(*operation, error);
   SettleMessages();
 }
 

@@ -20,7 +20,7 @@ bool CommunicatorCore::CheckAll(TimePoint now, Sequence waited) {
   if (LookAtGraphs()) return true;
   if (words_.load(std::memory_order_acquire) != words_seen_ && CheckPeers()) return true;
 
-  if (messages_in_use_.load(std::memory_order_relaxed) && LookAtMessages()) return true;
+  if (submissions_.in_use() && LookAtMessages()) return true;
   for (const auto& mover : movers_) {
     if (!mover->failure()) continue;
     Poison(WithCulprit(ErrorCode::kAborted, fmt::format("rank {}: {}", rank(), *mover->failure()), rank()));
@@ -195,7 +195,7 @@ void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
         if (endpoint_->SendControl(from, notice)) peers_.OnNotified(from);
         return;
       }
-      if (IsLaneCall(message.body)) return OnLaneCall(from);
+      if (IsLaneCall(message.body)) return submissions_.OnPeerCall(from);
       const auto report = DecodeProgressReport(message.body);
       if (!report) return;  // the peer has only opened a lane
       peers_.OnReport(from, *report);
