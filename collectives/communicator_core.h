@@ -23,6 +23,7 @@
 #include "base/out_of_memory.h"
 #include "collectives/communicator.h"
 #include "collectives/communicator/callbacks.h"
+#include "collectives/communicator/groups.h"
 #include "collectives/communicator/operation_queue.h"
 #include "collectives/communicator/operation_request.h"
 #include "collectives/communicator/progress.h"
@@ -163,14 +164,10 @@ class CommunicatorCore final : public PeerObserver,
   static Result<std::shared_ptr<CommunicatorCore>> Make(CommunicatorOptions&& options, GroupName&& group);
   static Status CheckRails(std::int64_t rails, std::int64_t first_rail);
   Result<ReduceOp> Define(UserOperation&& operation);
-  // What a rank says of the group that it wants.
-  struct GroupWish {
-    std::int64_t color = 0, key = 0, rails = 0, first_rail = 0;
-  };
-  Result<std::unique_ptr<Communicator>> SplitBy(const GroupWish& own);
+  Result<std::unique_ptr<Communicator>> SplitBy(const SplitRequest& own);
   void FailNewestChild();  // for the reason that this one has failed
   // `table`: of each rank here.
-  Result<std::unique_ptr<Communicator>> MakeGroup(const GroupWish& own, const std::vector<GroupWish>& table);
+  Result<std::unique_ptr<Communicator>> MakeGroup(const SplitRequest& own, const std::vector<SplitRequest>& table);
 
   // MessageObserver
   void OnBegun(const MessageOperation& operation) override;
@@ -279,9 +276,9 @@ class CommunicatorCore final : public PeerObserver,
   // Owner: the peers that the running operation is blocked on, or those that have not joined the board yet.
   std::vector<BlockedOn> BlockedPeers() const;
   // Any thread: fails for the reason of its parent, where that has failed and this is a group that not all may have.
-  bool FollowParent();
+  bool AdoptParentFailure();
   // The same, by the owner; while this group is new, what the parent's ranks have said is heard first.
-  bool LookAtParent();
+  bool CheckParentFailure();
   bool IsNewGroup() const;
   // Any thread: takes in what others have said. Does nothing where another thread drives.
   void Hear();
@@ -387,6 +384,7 @@ class CommunicatorCore final : public PeerObserver,
   const int process_ = getpid();
   CommunicatorOptions options_;
   GroupName group_;
+  ChildGroups<CommunicatorCore> children_;
   std::shared_ptr<const Clock> clock_;
   std::shared_ptr<Waiter> waiter_;
 
@@ -438,7 +436,6 @@ class CommunicatorCore final : public PeerObserver,
   mutable std::mutex mutex_;    // guards what follows
   Sequence refused_after_ = 0;  // of refused_call_: the last operation issued before
   std::string refused_call_;    // the last call that this rank refused, with the reason
-  std::vector<std::weak_ptr<CommunicatorCore>> children_;
   std::optional<Status> close_status_;
 
   // Issuer's; the owner has them by what was issued. Whoever ends everything looks for the queue after the failure is

@@ -15,15 +15,7 @@ namespace rondo {
 // One after the other, and not all of them under the lock: a child's end may call functions of the user.
 void CommunicatorCore::AbortChildren(std::string_view reason) {
   while (true) {
-    std::shared_ptr<CommunicatorCore> child;
-    {
-      const std::lock_guard lock(mutex_);
-      for (const std::weak_ptr<CommunicatorCore>& one : children_) {
-        child = one.lock();
-        if (child != nullptr && !child->failure_.has_failed()) break;
-        child = nullptr;
-      }
-    }
+    const auto child = children_.Find([](const CommunicatorCore& one) { return !one.failure_.has_failed(); });
     if (child == nullptr) return;
     child->Abort(reason);
   }

@@ -123,13 +123,7 @@ DumpedGroup CommunicatorCore::RecordsOfGroup() const {
 
 void CommunicatorCore::AddRecords(std::vector<DumpedGroup>& groups) const {
   if (recorder_ != nullptr) groups.push_back(RecordsOfGroup());
-  std::vector<std::shared_ptr<CommunicatorCore>> children;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const std::weak_ptr<CommunicatorCore>& child : children_)
-      if (auto core = child.lock()) children.push_back(std::move(core));
-  }
-  for (const auto& child : children) child->AddRecords(groups);
+  for (const auto& child : children_.Live()) child->AddRecords(groups);
 }
 
 std::string CommunicatorCore::DumpRecords(std::string_view reason) const {

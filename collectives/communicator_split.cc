@@ -27,18 +27,18 @@ void ShareCores(const std::vector<PeerIdentity>& all, std::vector<PeerIdentity>&
 
 Result<std::unique_ptr<Communicator>> CommunicatorCore::Split(int color, int key, const GroupOptions& options) {
   const auto& [rails, first_rail] = options;  // all of them, or it does not compile: each is compared below
-  const GroupWish own{color, key, rails.value_or(options_.rails), first_rail.value_or(options_.first_rail)};
+  const SplitRequest own{color, key, rails.value_or(options_.rails), first_rail.value_or(options_.first_rail)};
   RONDO_TRY(CheckRails(own.rails, own.first_rail));
   return OrFail("splitting a communicator", [&] { return SplitBy(own); });
 }
 
-Result<std::unique_ptr<Communicator>> CommunicatorCore::SplitBy(const GroupWish& own) {
+Result<std::unique_ptr<Communicator>> CommunicatorCore::SplitBy(const SplitRequest& own) {
   const TimePoint until = Later(clock_->Now(), options_.timeout);
   // Everybody tells everybody what it wants by a sum to which each contributes its own entry.
-  std::vector<GroupWish> table(static_cast<std::size_t>(world_size()));
+  std::vector<SplitRequest> table(static_cast<std::size_t>(world_size()));
   table[static_cast<std::size_t>(rank())] = own;
   OperationRequest request;
-  request.descriptor = {.count = table.size() * sizeof(GroupWish) / sizeof(std::int64_t),
+  request.descriptor = {.count = table.size() * sizeof(SplitRequest) / sizeof(std::int64_t),
                         .collective = Collective::kAllReduce,
                         .type = DataType::kInt64,
                         .op = ReduceOp::kSum};
@@ -67,37 +67,18 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::SplitBy(const GroupWish&
 }
 
 void CommunicatorCore::FailNewestChild() {
-  std::shared_ptr<CommunicatorCore> child;
-  {
-    const std::lock_guard lock(mutex_);
-    child = children_.back().lock();
-  }
-  if (child != nullptr) child->FollowParent();
+  if (const auto child = children_.Newest(); child != nullptr) child->AdoptParentFailure();
 }
 
-Result<std::unique_ptr<Communicator>> CommunicatorCore::MakeGroup(const GroupWish& own,
-                                                                  const std::vector<GroupWish>& table) {
-  const std::int64_t color = own.color;
-  std::vector<Rank> members;
-  for (Rank r = 0; r < world_size(); ++r) {
-    const GroupWish& other = table[static_cast<std::size_t>(r)];
-    if (other.color != color) continue;
-    members.push_back(r);
-    if (other.rails != own.rails || other.first_rail != own.first_rail)
-      return Fail(ErrorCode::kMismatch,
-                  "the ranks disagree about group {}: rank {} wants {} rails from {} on, rank {} {} from {}", color,
-                  rank(), own.rails, own.first_rail, r, other.rails, other.first_rail);
-  }
-  std::stable_sort(members.begin(), members.end(), [&](Rank a, Rank b) {
-    return table[static_cast<std::size_t>(a)].key < table[static_cast<std::size_t>(b)].key;
-  });
-
+Result<std::unique_ptr<Communicator>> CommunicatorCore::MakeGroup(const SplitRequest& own,
+                                                                  const std::vector<SplitRequest>& table) {
+  RONDO_ASSIGN(const std::vector<Rank> members, GroupMembers(table, rank()));
   CommunicatorOptions options = options_;
   options.rails = static_cast<std::uint32_t>(own.rails);
   options.first_rail = static_cast<std::uint32_t>(own.first_rail);
   options.peers.clear();
-  GroupName name{.name = fmt::format("{}.{}.{}", group_.name, splits_, color),
-                 .description = fmt::format("split {} of {}, color {}", splits_, group_.name, color),
+  GroupName name{.name = fmt::format("{}.{}.{}", group_.name, splits_, own.color),
+                 .description = fmt::format("split {} of {}, color {}", splits_, group_.name, own.color),
                  .parent = weak_from_this()};
   for (const Rank member : members) {
     if (member == rank()) options.rank = static_cast<Rank>(options.peers.size());
@@ -107,7 +88,7 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::MakeGroup(const GroupWis
   options.frame = std::make_shared<const RankFrame>(RankFrame{name.name, name.ranks});
   ShareCores(options_.peers, options.peers);
   // The same on all members, different for every split and color of this parent.
-  Random mix(options_.id ^ (splits_ << 32) ^ static_cast<std::uint64_t>(color));
+  Random mix(options_.id ^ (splits_ << 32) ^ static_cast<std::uint64_t>(own.color));
   options.id = mix.Next();
   options.rebuilder = nullptr;  // what is left of a group only its parent can tell
   options.report = {};
@@ -115,9 +96,7 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::MakeGroup(const GroupWis
   RONDO_ASSIGN(const auto child, Create(std::move(options), std::move(name)));
   child->user_operations_ = user_operations_;
   RONDO_ASSIGN(auto group, Communicator::Own(child));
-  const std::lock_guard lock(mutex_);
-  std::erase_if(children_, [](const auto& weak) { return weak.expired(); });
-  children_.push_back(child);
+  children_.Add(child);
   return group;
 }
 
@@ -127,10 +106,10 @@ bool CommunicatorCore::IsNewGroup() const {
 }
 
 // Who waits in a group drives that alone, and the parent's reason may lie there unheard.
-bool CommunicatorCore::LookAtParent() {
-  if (!IsNewGroup()) return FollowParent();
+bool CommunicatorCore::CheckParentFailure() {
+  if (!IsNewGroup()) return AdoptParentFailure();
   if (const auto parent = group_.parent.lock()) parent->Hear();
-  return FollowParent();
+  return AdoptParentFailure();
 }
 
 void CommunicatorCore::Hear() {
@@ -145,17 +124,12 @@ void CommunicatorCore::Hear() {
 
 // A rank may die in the last step of a Split: some ranks then have their groups, and wait in them for others that do
 // not. All of them know that the communicator which they split has failed, and why.
-bool CommunicatorCore::FollowParent() {
+bool CommunicatorCore::AdoptParentFailure() {
   if (queue_.completed() > 0) return false;  // so the others have the group as well
   const auto parent = group_.parent.lock();
   const auto failed = parent != nullptr ? parent->failure() : std::nullopt;
   if (!failed) return false;
-  const auto here = [&](Rank of_parent) {  // kNoRank: not of this group
-    const auto &all = parent->group_.ranks, &own = group_.ranks;
-    const auto index = static_cast<std::size_t>(of_parent);  // which a peer may have told
-    const auto at = index < all.size() ? std::find(own.begin(), own.end(), all[index]) : own.end();
-    return at == own.end() ? kNoRank : static_cast<Rank>(at - own.begin());
-  };
+  const auto here = [&](Rank of_parent) { return RankInGroup(of_parent, parent->group_.ranks, group_.ranks); };
   // Who found it, not who follows: of two that disagree one is told that it is the other.
   Poison(Error({.code = failed->code(),
                 .message = std::string(kParentFailed),

@@ -28,7 +28,7 @@ bool CommunicatorCore::CheckAll(TimePoint now, Sequence waited) {
   }
 
   if (const auto failed = FindLaneFailure()) {
-    if (LookAtParent()) return true;
+    if (CheckParentFailure()) return true;
     if (auto verdict = suspicion_.JudgeLaneFailure(*failed, now); verdict.error) {
       Poison(*std::move(verdict.error));
       return true;
@@ -39,7 +39,7 @@ bool CommunicatorCore::CheckAll(TimePoint now, Sequence waited) {
       Poison(*std::move(stranger));
       return true;
     }
-    if (LookAtParent()) return true;
+    if (CheckParentFailure()) return true;
     SendProgressReports();
   }
   return CheckClock(now, waited);
@@ -229,7 +229,7 @@ void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
 }
 
 void CommunicatorCore::OnPeerLost(Rank peer, Error error) {
-  if (FollowParent()) return;                                     // it is not lost: it gave its group up
+  if (AdoptParentFailure()) return;                               // it is not lost: it gave its group up
   if (error.code() == ErrorCode::kPeerLost) peers_.OnLost(peer);  // not if it merely cannot be reached
   error = Suspicion::AttributeLoss(error, peer, rank());
   if (error.culprit() == rank() || !IsNewGroup()) return Poison(std::move(error));
