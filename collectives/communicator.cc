@@ -264,7 +264,7 @@ Result<std::string> Communicator::WriteRecords(std::string_view reason) const {
   return OrOutOfMemory("writing records", [&] { return core_->WriteRecords(reason); });
 }
 
-const Place& Communicator::place() const { return core_->place(); }
+const Place& Communicator::place() const { return core_->checker().place(); }
 
 Result<Communicator::Choice> Communicator::Choose(const Question& question, const OperationOptions& options) const {
   OperationDescriptor descriptor{.count = question.count,
@@ -272,13 +272,13 @@ Result<Communicator::Choice> Communicator::Choose(const Question& question, cons
                                  .type = question.type,
                                  .op = question.op,
                                  .varying = question.varying};
-  RONDO_TRY(core_->CheckOperation(descriptor));
-  descriptor.type = core_->TravellingType(descriptor, options);
-  RONDO_ASSIGN(const Selection selection, core_->Choose(descriptor, options));
+  RONDO_TRY(core_->checker().CheckOperation(descriptor));
+  descriptor.type = core_->checker().TravellingType(descriptor, options);
+  RONDO_ASSIGN(const Selection selection, core_->checker().Choose(descriptor, options));
   const bool bytes_known = !question.varying || question.collective == Collective::kAllGather ||
                            question.collective == Collective::kReduceScatter;
   if (!bytes_known) return Choice{selection.algorithm, selection.reason};
-  const Candidate expected = core_->Expect(descriptor, options, selection.algorithm);
+  const Candidate expected = core_->checker().Expect(descriptor, options, selection.algorithm);
   return Choice{selection.algorithm, selection.reason, expected.us, expected.measured};
 }
 

@@ -68,6 +68,8 @@
 #include "base/rank_frame.h"
 #include "base/reduce_op.h"
 #include "base/result.h"
+#include "collectives/communicator/operation_options.h"
+#include "collectives/communicator/user_operation.h"
 #include "collectives/communicator/wait_policy.h"
 #include "collectives/engine/device.h"
 #include "collectives/model/cost.h"
@@ -75,7 +77,6 @@
 #include "collectives/point_to_point/message.h"
 #include "collectives/rebuild.h"
 #include "collectives/schedule/step.h"
-#include "collectives/user_operation.h"
 #include "transport/transport.h"
 
 namespace rondo {
@@ -187,29 +188,6 @@ struct CommunicatorOptions {
   // both. Null: it cannot be rebuilt.
   std::shared_ptr<Rebuilder> rebuilder = {};
   RebuildReport report = {};
-};
-
-// Where the buffers of an operation lie; equal on all ranks.
-enum class MemoryKind : std::uint8_t {
-  kHost,
-  kDevice,  // a GPU's (Devices, above)
-};
-
-struct OperationOptions {
-  std::optional<Duration> timeout = {};     // nullopt: the communicator's
-  std::optional<Algorithm> algorithm = {};  // nullopt: the fastest; must be equal on all ranks
-  double scale = 1.0;                       // of kPremulSum: this rank's factor, applied in the element's type
-  // nullopt: the communicator's; must be equal on all ranks.
-  std::optional<bool> reproducible = {};
-  std::optional<bool> wide_partials = {};
-  std::optional<bool> compare_results = {};
-  MemoryKind memory = MemoryKind::kHost;  // of all its buffers
-  DeviceStream stream = nullptr;          // of kDevice: where the operation has its place
-  // Whether what is put on the stream after the call waits for the operation; else who wants its result waits for the
-  // Work. A stream that waits needs the host, and so what the driver does on a thread of this process while it waits
-  // itself for that stream, as when it loads a kernel, perhaps ends only when the operation has failed at its timeout
-  // (docs/GOTCHAS.md). Captured operations wait.
-  bool stream_waits = true;
 };
 
 // What a group has otherwise than the communicator that it is split from. Equal on all ranks of a color.

@@ -72,6 +72,11 @@ Place PlaceOf(std::vector<int> hosts, const std::vector<PeerIdentity>& peers) {
   return place;
 }
 
+CommunicatorOptions WithProfile(CommunicatorOptions&& options) {
+  if (options.profile == nullptr) options.profile = DefaultProfile();
+  return std::move(options);
+}
+
 // What ranks compare when they define an operation: index, commutativity, name.
 constexpr std::size_t kDefinitionBytes = 3 + kMaxUserOperationNameBytes;
 using Definition = std::array<char, kDefinitionBytes>;
@@ -96,7 +101,7 @@ std::string InWords(const Definition& packed) {
 // ---- creation ----
 
 CommunicatorCore::CommunicatorCore(CommunicatorOptions options, GroupName group)
-    : options_(std::move(options)),
+    : options_(WithProfile(std::move(options))),
       group_(std::move(group)),
       clock_(options_.clock != nullptr ? options_.clock : std::make_shared<SteadyClock>()),
       waiter_(options_.waiter != nullptr ? options_.waiter : std::make_shared<KernelWaiter>(*clock_)),
@@ -107,6 +112,13 @@ CommunicatorCore::CommunicatorCore(CommunicatorOptions options, GroupName group)
       suspicion_(options_.rank, static_cast<int>(options_.peers.size())),
       submissions_(options_.max_pending_messages),
       progress_(ProgressOptionsOf(options_), *this, callbacks_, *clock_, *waiter_),
+      checker_(options_.rank, static_cast<int>(options_.peers.size()),
+               {.timeout = options_.timeout,
+                .reproducible = options_.reproducible,
+                .wide_partials = options_.wide_partials,
+                .compare_results = options_.compare_results,
+                .max_pending_operations = options_.max_pending_operations},
+               options_.profile, PlaceOf(HostsOf(options_.peers), options_.peers)),
       queue_(options_.rank, static_cast<int>(options_.peers.size()), options_.max_pending_operations),
       peers_(options_.rank, static_cast<int>(options_.peers.size())) {}
 
@@ -164,9 +176,6 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
     core->movers_.push_back(std::make_unique<UserOperationMover>(std::move(mover)));
     movers.push_back(core->movers_.back().get());
   }
-  core->hosts_ = HostsOf(own.peers);
-  if (own.profile == nullptr) own.profile = DefaultProfile();
-  core->selector_ = std::make_unique<Selector>(own.profile, PlaceOf(core->hosts_, own.peers));
   if (core->progress_.lock().kick_fd() < 0)
     return Fail(ErrorCode::kResource, "no eventfd for a communicator: {}",
                 SystemWords(core->progress_.lock().kick_error()));
@@ -190,12 +199,12 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
                                                          .max_scratch_bytes = own.max_scratch_bytes,
                                                          .capabilities = own.transport->capabilities(),
                                                          .windows_from_bytes = own.windows_from_bytes,
-                                                         .slices = core->place().host_count() == 1,
+                                                         .slices = core->checker_.place().host_count() == 1,
                                                          .checksums = own.checksums},
                                            RailOptions{.rails = own.rails, .least_bytes = own.least_rail_bytes},
                                            *core->endpoint_, movers);
-  core->may_have_board_ = core->endpoint_->MayHaveBoard();
-  core->board_settled_ = !core->may_have_board_;
+  core->checker_.SetMayHaveBoard(core->endpoint_->MayHaveBoard());
+  core->board_settled_ = !core->checker_.may_have_board();
   core->messages_ = std::make_unique<MessageEngine>(
       MessageEngineOptions{.rank = own.rank,
                            .world_size = static_cast<int>(world),
@@ -224,7 +233,7 @@ void CommunicatorCore::IssueComparison(OperationQueue::Operation& of) {
   request.descriptor = {.count = 1, .collective = Collective::kAllGather, .type = DataType::kUint32};
   request.input = &comparison.own;
   request.output = comparison.all.data();
-  const Status sound = Check(request, {.timeout = of.request.timeout, .compare_results = false});
+  const Status sound = checker_.Check(request, {.timeout = of.request.timeout, .compare_results = false});
   RONDO_CHECK(sound, "{}", sound.error().ToString());
   request.descriptor.sequence = comparison.sequence;
   request.comparison = &comparison;
@@ -295,7 +304,7 @@ Error CommunicatorCore::WhyRefused(Collective collective, const Error& found) {
 
 Result<Sequence> CommunicatorCore::Take(OperationRequest& request, const OperationOptions& options, bool at_once) {
   return OrFail("issuing an operation", [&]() -> Result<Sequence> {
-    RONDO_TRY(Check(request, options));
+    RONDO_TRY(checker_.Check(request, options));
     return request.descriptor.on_devices ? IssueOnDevice(request) : Issue(request, at_once);
   });
 }
@@ -331,7 +340,7 @@ Result<ReduceOp> CommunicatorCore::DefineOperation(UserOperation operation) {
 }
 
 Result<ReduceOp> CommunicatorCore::Define(UserOperation&& operation) {
-  const std::size_t index = user_operations_.size();
+  const std::size_t index = checker_.defined();
   if (operation.name.empty() || operation.name.size() > kMaxUserOperationNameBytes)
     return Fail(ErrorCode::kInvalidArgument, "the name of an operation has 1 to {} bytes, not {}",
                 kMaxUserOperationNameBytes, operation.name.size());
@@ -350,8 +359,7 @@ Result<ReduceOp> CommunicatorCore::Define(UserOperation&& operation) {
     if (all[other] != all[0])
       return Fail(ErrorCode::kMismatch, "the ranks disagree: rank 0 defines operation {}, rank {} {}", InWords(all[0]),
                   other, InWords(all[other]));
-  user_operations_.push_back(std::make_shared<const UserOperation>(std::move(operation)));
-  return UserOp(static_cast<int>(index));
+  return checker_.Define(std::move(operation));
 }
 
 std::string CommunicatorCore::Transports() const {

@@ -27,6 +27,7 @@
 #include "collectives/communicator/operation_queue.h"
 #include "collectives/communicator/operation_request.h"
 #include "collectives/communicator/progress.h"
+#include "collectives/communicator/request_checker.h"
 #include "collectives/communicator/waiter.h"
 #include "collectives/control.h"
 #include "collectives/device_reading_mover.h"
@@ -35,7 +36,6 @@
 #include "collectives/engine/plan.h"
 #include "collectives/engine/runner.h"
 #include "collectives/failure.h"
-#include "collectives/model/selector.h"
 #include "collectives/peers.h"
 #include "collectives/point_to_point/message_engine.h"
 #include "collectives/point_to_point/submission_queue.h"
@@ -73,19 +73,7 @@ class CommunicatorCore final : public PeerObserver,
   int world_size() const { return static_cast<int>(options_.peers.size()); }
 
   // ---- issuing ----
-  // Checks every argument and completes the request. Starts nothing. (communicator_check.cc)
-  Status Check(OperationRequest& request, const OperationOptions& options) const;
-  // Its parts: whether type and operation exist and belong together; in which type the elements travel; the algorithm.
-  Status CheckOperation(const OperationDescriptor& descriptor) const;
-  DataType TravellingType(const OperationDescriptor& descriptor, const OperationOptions& options) const;
-  const Place& place() const { return selector_->place(); }
-  Result<Selection> Choose(const OperationDescriptor& descriptor, const OperationOptions& options) const;
-  Candidate Expect(const OperationDescriptor& descriptor, const OperationOptions& options, Algorithm algorithm) const;
-  // Whoever drives may ask, too: operations are defined only when all before have ended.
-  Call CallOf(const OperationDescriptor& descriptor, bool reproducible) const;
-  bool IsReproducible(const OperationOptions& options) const {
-    return options.reproducible.value_or(options_.reproducible);
-  }
+  const RequestChecker& checker() const { return checker_; }
   // Puts the operation into the queue, with the comparison of its results behind it where it is to be compared, and
   // gives the number of the last; `at_once`: runs it to its end instead, if nobody keeps it
   // waiting. kInvalidArgument for a second issuing thread; kResource when the queue is full; the first cause once
@@ -287,8 +275,6 @@ class CommunicatorCore final : public PeerObserver,
   LateOperation LateAt(const OperationQueue::Operation& operation) const;
   // Issuer: the all_gather that compares the results of `of`, right behind it.
   void IssueComparison(OperationQueue::Operation& of);
-  Status CheckCounts(OperationRequest& request) const;
-  Status CheckBuffers(OperationRequest& request) const;
   TimePoint DeadlineOf(Sequence sequence);
   // Issuer: kClosed after Close, the first cause once poisoned.
   Status MayIssue();
@@ -417,13 +403,13 @@ class CommunicatorCore final : public PeerObserver,
 
   Callbacks callbacks_;
   ProgressLoop progress_;
+  RequestChecker checker_;
   OperationQueue queue_;
   CommunicatorFailure failure_;
   std::atomic<bool> closing_{false};
-  std::atomic<bool> leaving_{false};         // by Leave: receives are given up, and late ranks are not waited for
-  std::atomic<bool> rebuilding_{false};      // a Rebuild is under way, or was successful
-  std::atomic<bool> may_have_board_{false};  // until it has turned out that there is none
-  std::atomic<std::uint64_t> words_{0};      // control messages that may concern the running operation: "look again"
+  std::atomic<bool> leaving_{false};     // by Leave: receives are given up, and late ranks are not waited for
+  std::atomic<bool> rebuilding_{false};  // a Rebuild is under way, or was successful
+  std::atomic<std::uint64_t> words_{0};  // control messages that may concern the running operation: "look again"
 
   // Null: nothing is to be recorded. What it can be asked by whom is its own to say.
   std::unique_ptr<FlightRecorder> recorder_;
@@ -453,10 +439,6 @@ class CommunicatorCore final : public PeerObserver,
 
   // Issuer's.
   std::uint64_t splits_ = 0;
-  std::vector<std::shared_ptr<const UserOperation>> user_operations_;  // by UserOpIndex
-
-  std::vector<int> hosts_;  // by rank: ScheduleKey::hosts
-  std::unique_ptr<Selector> selector_;
 };
 
 }  // namespace rondo

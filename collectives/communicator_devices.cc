@@ -15,7 +15,7 @@ Status CommunicatorCore::OpenDevice(const OperationRequest& request) {
     const void* const memory = request.input_elements > 0 ? request.input : request.output;
     RONDO_ASSIGN(device_queue_, options_.device->Open(memory, request.stream, queue_.capacity()));
     std::string why;
-    if (options_.device_peers && may_have_board_.load() && device_queue_->peers(why) == nullptr)
+    if (options_.device_peers && checker_.may_have_board() && device_queue_->peers(why) == nullptr)
       Log(options_.logger, LogLevel::kInfo, "{}: {} does not work on other ranks' memory: {}", NameOf(rank()),
           device_queue_->name(), why);
     device_queue_seen_.store(device_queue_.get());

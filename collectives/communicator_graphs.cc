@@ -21,7 +21,7 @@ Status CommunicatorCore::PrepareForGraph(OperationRequest& request) {
   if (request.user != nullptr) return refuse("no device knows a function of a user");
   if (world_size() > 1) {
     if (!options_.device_peers) return refuse("device_peers is off");
-    if (d.algorithm != Algorithm::kBoard || !may_have_board_.load())
+    if (d.algorithm != Algorithm::kBoard || !checker_.may_have_board())
       return refuse("it goes by way of the hosts; among devices it takes ranks that share one, and equal counts");
     if (static_cast<std::size_t>(world_size()) > DeviceFold::kMostOperands)
       return refuse(fmt::format("more than {} ranks", DeviceFold::kMostOperands));

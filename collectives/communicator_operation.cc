@@ -20,7 +20,7 @@ Result<bool> CommunicatorCore::SettleBoard() {
   if (board_->state() == BoardState::kReady) {
     runner_->UseBoard(*board_);
   } else {
-    may_have_board_.store(false);
+    checker_.SetMayHaveBoard(false);
   }
   return true;
 }
@@ -31,7 +31,7 @@ Status CommunicatorCore::Settle(OperationRequest& request) const {
   if (d.algorithm != Algorithm::kBoard || runner_->has_board()) return {};
   if (request.algorithm_is_asked)
     return Fail(ErrorCode::kUnsupported, "{}: there is no board: {}", d.ToString(), board_->why());
-  RONDO_ASSIGN(const Selection instead, selector_->Choose(std::nullopt, CallOf(d, request.reproducible)));
+  RONDO_ASSIGN(const Selection instead, checker_.ChooseSchedule(request));
   d.algorithm = instead.algorithm;
   return {};
 }
@@ -110,7 +110,7 @@ Result<const Plan*> CommunicatorCore::PlanOf(const OperationRequest& request, bo
                      .root = d.root,
                      .in_place = in_place,
                      .scaled = Reduces(d.collective) && d.op == ReduceOp::kPremulSum,
-                     .hosts = d.algorithm == Algorithm::kHierarchical ? &hosts_ : nullptr},
+                     .hosts = d.algorithm == Algorithm::kHierarchical ? &checker_.place().hosts : nullptr},
                     /*averages=*/d.op == ReduceOp::kAvg);
 }
 

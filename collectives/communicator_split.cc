@@ -94,7 +94,7 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::MakeGroup(const SplitReq
   options.report = {};
   options.wait_policy = progress_.policy();  // the parent's ranks share the cores, whatever group they are in
   RONDO_ASSIGN(const auto child, Create(std::move(options), std::move(name)));
-  child->user_operations_ = user_operations_;
+  child->checker_.Inherit(checker_);
   RONDO_ASSIGN(auto group, Communicator::Own(child));
   children_.Add(child);
   return group;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "collectives/engine/mover.h"
-#include "collectives/user_operation.h"
+#include "collectives/communicator/user_operation.h"
 
 namespace rondo {
 

@@ -1,10 +1,12 @@
-// What a call must satisfy before anything starts: its arguments, each by itself and with each other.
+#include "collectives/communicator/request_checker.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
-#include "collectives/communicator_core.h"
+#include "collectives/engine/board_path.h"
 #include "collectives/integrity/result_digest.h"
 #include "collectives/schedule/layout.h"
 
@@ -55,10 +57,10 @@ const char* InPlaceRule(Collective collective) {
 
 }  // namespace
 
-Status CommunicatorCore::CheckCounts(OperationRequest& request) const {
+Status RequestChecker::CheckCounts(OperationRequest& request) const {
   OperationDescriptor& d = request.descriptor;
-  const bool at_root = rank() == d.root;
-  const auto world = static_cast<std::uint64_t>(world_size());
+  const bool at_root = rank_ == d.root;
+  const auto world = static_cast<std::uint64_t>(world_size_);
   const bool has_blocks = BlocksOf(d.collective, 2) > 1;
   std::uint64_t own = d.count, all = d.count;
   // The divisions would be a tenth of a small operation.
@@ -67,8 +69,8 @@ Status CommunicatorCore::CheckCounts(OperationRequest& request) const {
   if (has_blocks) all = d.count * world;
 
   if (d.varying) {
-    const auto self = static_cast<std::size_t>(rank());
-    const auto total = [&](Counts counts, const char* name) { return Sum(counts, name, world_size(), d.type); };
+    const auto self = static_cast<std::size_t>(rank_);
+    const auto total = [&](Counts counts, const char* name) { return Sum(counts, name, world_size_, d.type); };
     Counts& in = request.input_counts;
     Counts& out = request.output_counts;
     if (d.collective == Collective::kAllToAll) {
@@ -97,7 +99,7 @@ Status CommunicatorCore::CheckCounts(OperationRequest& request) const {
       own = counts[self];
       d.count = all;
     }
-    request.own_at = counts.empty() ? 0 : std::accumulate(counts.begin(), counts.begin() + rank(), std::uint64_t{0});
+    request.own_at = counts.empty() ? 0 : std::accumulate(counts.begin(), counts.begin() + rank_, std::uint64_t{0});
     if (!HasRoot(d.collective) &&
         std::adjacent_find(counts.begin(), counts.end(), std::not_equal_to<>()) == counts.end()) {
       d.varying = false;  // all ranks see it, and every algorithm serves it
@@ -105,7 +107,7 @@ Status CommunicatorCore::CheckCounts(OperationRequest& request) const {
       counts = {};
     }
   } else if (has_blocks && d.collective != Collective::kAllToAll) {
-    request.own_at = d.count * static_cast<std::uint64_t>(rank());
+    request.own_at = d.count * static_cast<std::uint64_t>(rank_);
   }
 
   switch (d.collective) {
@@ -140,7 +142,7 @@ Status CommunicatorCore::CheckCounts(OperationRequest& request) const {
   return {};
 }
 
-Status CommunicatorCore::CheckBuffers(OperationRequest& request) const {
+Status RequestChecker::CheckBuffers(OperationRequest& request) const {
   const Collective collective = request.descriptor.collective;
   const std::uint64_t element_bytes = SizeOf(request.descriptor.type);
   const std::uint64_t input_bytes = request.input_elements * element_bytes;
@@ -167,7 +169,7 @@ Status CommunicatorCore::CheckBuffers(OperationRequest& request) const {
   return Fail(ErrorCode::kInvalidArgument, "input and output overlap but {}", InPlaceRule(collective));
 }
 
-Status CommunicatorCore::CheckOperation(const OperationDescriptor& d) const {
+Status RequestChecker::CheckOperation(const OperationDescriptor& d) const {
   if (SizeOf(d.type) == 0 || d.type == kInt128)
     return Fail(ErrorCode::kInvalidArgument, "{} is no data type", static_cast<int>(d.type));
   if (!Reduces(d.collective)) return {};
@@ -178,19 +180,19 @@ Status CommunicatorCore::CheckOperation(const OperationDescriptor& d) const {
   return {};
 }
 
-DataType CommunicatorCore::TravellingType(const OperationDescriptor& d, const OperationOptions& options) const {
+DataType RequestChecker::TravellingType(const OperationDescriptor& d, const OperationOptions& options) const {
   if (!Reduces(d.collective)) return d.type;
-  const bool wide = options.wide_partials.value_or(options_.wide_partials);
+  const bool wide = options.wide_partials.value_or(defaults_.wide_partials);
   if (wide && IsHalf(d.type) && Rounds(d.op)) return WideTypeOf(d.type);
   // Alone in the world a rank divides by 1.
-  return d.op == ReduceOp::kAvg && world_size() > 1 ? AverageTypeOf(d.type) : d.type;
+  return d.op == ReduceOp::kAvg && world_size_ > 1 ? AverageTypeOf(d.type) : d.type;
 }
 
-Call CommunicatorCore::CallOf(const OperationDescriptor& d, bool reproducible) const {
+Call RequestChecker::CallOf(const OperationDescriptor& d, bool reproducible) const {
   const bool block_per_rank = !d.varying && BlocksOf(d.collective, 2) > 1;
   Call call;
   call.collective = d.collective;
-  call.bytes = d.count * SizeOf(d.type) * (block_per_rank ? static_cast<std::uint64_t>(world_size()) : 1);
+  call.bytes = d.count * SizeOf(d.type) * (block_per_rank ? static_cast<std::uint64_t>(world_size_) : 1);
   call.reproducible = reproducible;
   if (IsUserDefined(d.op))
     call.commutative = user_operations_[static_cast<std::size_t>(UserOpIndex(d.op))]->commutative;
@@ -199,33 +201,33 @@ Call CommunicatorCore::CallOf(const OperationDescriptor& d, bool reproducible) c
   return call;
 }
 
-Result<Selection> CommunicatorCore::Choose(const OperationDescriptor& d, const OperationOptions& options) const {
+Result<Selection> RequestChecker::Choose(const OperationDescriptor& d, const OperationOptions& options) const {
   const bool asked_for = options.algorithm == Algorithm::kBoard;
   if (asked_for || !options.algorithm) {
-    const bool shares = may_have_board_.load(std::memory_order_relaxed);
+    const bool shares = may_have_board();
     if (shares && BoardPath::Serves(d))
       return Selection{Algorithm::kBoard, asked_for ? "asked for" : "all ranks share memory"};
     if (asked_for)
       return Fail(ErrorCode::kInvalidArgument, "algorithm board does not serve this {}: {}", Name(d.collective),
                   shares ? "it wants equal counts" : "the ranks share no memory");
   }
-  return selector_->Choose(options.algorithm, CallOf(d, IsReproducible(options)));
+  return selector_.Choose(options.algorithm, CallOf(d, IsReproducible(options)));
 }
 
-Candidate CommunicatorCore::Expect(const OperationDescriptor& d, const OperationOptions& options,
-                                   Algorithm algorithm) const {
+Candidate RequestChecker::Expect(const OperationDescriptor& d, const OperationOptions& options,
+                                 Algorithm algorithm) const {
   if (algorithm == Algorithm::kBoard) return {.algorithm = algorithm};  // in no profile
-  return selector_->Expect(algorithm, CallOf(d, IsReproducible(options)));
+  return selector_.Expect(algorithm, CallOf(d, IsReproducible(options)));
 }
 
-Status CommunicatorCore::Check(OperationRequest& request, const OperationOptions& options) const {
+Status RequestChecker::Check(OperationRequest& request, const OperationOptions& options) const {
   OperationDescriptor& d = request.descriptor;
   RONDO_TRY(CheckOperation(d));
-  if (d.root < 0 || d.root >= world_size())
-    return Fail(ErrorCode::kInvalidArgument, "root {} is outside 0..{}", d.root, world_size() - 1);
+  if (d.root < 0 || d.root >= world_size_)
+    return Fail(ErrorCode::kInvalidArgument, "root {} is outside 0..{}", d.root, world_size_ - 1);
   RONDO_TRY(CheckCounts(request));
   RONDO_TRY(CheckBuffers(request));
-  request.timeout = options.timeout.value_or(options_.timeout);
+  request.timeout = options.timeout.value_or(defaults_.timeout);
   if (request.timeout <= Duration::zero()) return Fail(ErrorCode::kInvalidArgument, "the timeout must be positive");
   request.scale = options.scale;
   d.on_devices = options.memory == MemoryKind::kDevice;
@@ -241,18 +243,23 @@ Status CommunicatorCore::Check(OperationRequest& request, const OperationOptions
   if (request.wide()) {
     d.user_type = request.type;
     // What travels widened lies in memory of our own: who has a result has it there, too.
-    request.in_place = d.collective != Collective::kReduce || rank() == d.root;
+    request.in_place = d.collective != Collective::kReduce || rank_ == d.root;
   }
   RONDO_ASSIGN(const Selection selection, Choose(d, options));
   d.algorithm = selection.algorithm;
   request.algorithm_is_asked = options.algorithm.has_value();
   request.reproducible = IsReproducible(options);
   request.compares =
-      options.compare_results.value_or(options_.compare_results) && world_size() > 1 && HasEqualResults(d.collective);
-  if (request.compares && options_.max_pending_operations < 2)
+      options.compare_results.value_or(defaults_.compare_results) && world_size_ > 1 && HasEqualResults(d.collective);
+  if (request.compares && defaults_.max_pending_operations < 2)
     return Fail(ErrorCode::kInvalidArgument, "compare_results takes two of max_pending_operations, which is {}",
-                options_.max_pending_operations);
+                defaults_.max_pending_operations);
   return {};
+}
+
+ReduceOp RequestChecker::Define(UserOperation&& operation) {
+  user_operations_.push_back(std::make_shared<const UserOperation>(std::move(operation)));
+  return UserOp(static_cast<int>(user_operations_.size()) - 1);
 }
 
 }  // namespace rondo
