@@ -163,7 +163,8 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
     std::iota(core->group_.ranks.begin(), core->group_.ranks.end(), 0);
   }
   if (own.recorded_operations > 0) {
-    RONDO_ASSIGN(core->recorder_, FlightRecorder::Create(own.recorded_operations));
+    RONDO_ASSIGN(auto recorder, FlightRecorder::Create(own.recorded_operations));
+    core->records_.Start(std::move(recorder));
   }
   std::vector<Mover*> movers;
   for (std::uint32_t rail = 0; rail < own.rails; ++rail) {
@@ -213,7 +214,7 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
                                       .max_announced_messages = own.max_announced_messages,
                                       .body_frame_bytes = std::min(own.frame_bytes, MessageLimits{}.body_frame_bytes),
                                       .checksums = own.checksums},
-                           .observer = core->recorder_ != nullptr ? core.get() : nullptr},
+                           .observer = core->records_.is_on() ? &core->records_ : nullptr},
       *core->endpoint_);
   // A peer whose message arrived before there was an endpoint to answer by may have failed, or want to know the cause.
   if (const auto failed = core->failure()) core->NotifyPeers(*failed, core->failure_.reporter());
@@ -263,10 +264,10 @@ Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request, bool a
     queue_.PublishAsOwner(sequence);
     if (idle && RunAtOnce()) {
       // The deadline is the owner's to read: of an operation that ends at once there is none.
-      if (recorder_ != nullptr) recorder_->RanAtOnce(operation->request.recorded(), clock_->CoarseNow());
+      records_.OnRanAtOnce(operation->request, *clock_);
     } else {
       NoteIssue(*operation);
-      if (idle && runner_->running()) RecordStart(/*looked=*/false);
+      if (idle && runner_->running()) records_.OnStart(/*looked=*/false);
     }
     progress_.lock().Leave(/*work=*/false);  // what is left is this thread's, which waits next
   } else {
@@ -284,9 +285,7 @@ void CommunicatorCore::NoteIssue(OperationQueue::Operation& pending) {
   pending.issued = far ? clock_->CoarseNow() : clock_->Now();
   pending.deadline = Later(pending.issued, request.timeout);
   if (stream_watch_ != nullptr) Watch(pending);
-  if (recorder_ == nullptr) return;
-  if (recorder_->HasRoomFor(request.descriptor.sequence, queue_.completed()))
-    recorder_->Issued(request.recorded(), pending.issued);
+  records_.OnIssued(pending);
 }
 
 // A failure that was noticed where nobody waits, or by a wait whose own operation had just completed, is ended by the

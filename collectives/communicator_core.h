@@ -25,6 +25,7 @@
 #include "collectives/communicator/callbacks.h"
 #include "collectives/communicator/groups.h"
 #include "collectives/communicator/operation_queue.h"
+#include "collectives/communicator/operation_records.h"
 #include "collectives/communicator/operation_request.h"
 #include "collectives/communicator/progress.h"
 #include "collectives/communicator/request_checker.h"
@@ -60,7 +61,6 @@ struct GroupName {
 };
 
 class CommunicatorCore final : public PeerObserver,
-                               public MessageObserver,
                                public WatchedStreams,
                                public ProgressSource,
                                public std::enable_shared_from_this<CommunicatorCore> {
@@ -156,10 +156,6 @@ class CommunicatorCore final : public PeerObserver,
   void FailNewestChild();  // for the reason that this one has failed
   // `table`: of each rank here.
   Result<std::unique_ptr<Communicator>> MakeGroup(const SplitRequest& own, const std::vector<SplitRequest>& table);
-
-  // MessageObserver
-  void OnBegun(const MessageOperation& operation) override;
-  void OnEnded(const MessageOperation& operation) override;
 
   // PeerObserver
   void OnControl(Rank from, ControlMessage message) override;
@@ -298,14 +294,6 @@ class CommunicatorCore final : public PeerObserver,
   Status WriteProgramOfOne(const OperationRequest& request);
   bool AdaptersKnow(const OperationRequest& request, bool idle);
 
-  // Owner, of the operation that has just started or is about to complete. `looked`: at the clock, a moment ago. Else
-  // they look themselves, unless that would take as long as the operation does.
-  void RecordStart(bool looked);
-  void RecordEnd(bool looked);
-  // Owner, at that look: nothing has moved yet.
-  void RecordWaiting();
-  // Owner: everything that was issued has failed; `running`: the first of them in the midst of what the error tells.
-  void RecordFailure(const Error& cause, bool running);
   // Into options.record_dir, if there is one; where that fails the log hears of it.
   void WriteRecordsOfFailure() const;
   DumpedGroup RecordsOfGroup() const;
@@ -391,7 +379,6 @@ class CommunicatorCore final : public PeerObserver,
   std::atomic<DeviceWay> device_way_{DeviceWay::kNone};  // that the last operation on devices went; for DescribePaths
   std::uint32_t board_polls_ = 0;
   std::atomic<std::uint64_t> looks_{0};  // counts whenever operations are to be advanced, for stream_watch_
-  bool start_is_coarse_ = false;         // of the running operation, as it is recorded
   Suspicion suspicion_;
   std::uint64_t words_seen_ = 0;
 
@@ -405,14 +392,13 @@ class CommunicatorCore final : public PeerObserver,
   ProgressLoop progress_;
   RequestChecker checker_;
   OperationQueue queue_;
+  OperationRecords records_{queue_, progress_};
   CommunicatorFailure failure_;
   std::atomic<bool> closing_{false};
   std::atomic<bool> leaving_{false};     // by Leave: receives are given up, and late ranks are not waited for
   std::atomic<bool> rebuilding_{false};  // a Rebuild is under way, or was successful
   std::atomic<std::uint64_t> words_{0};  // control messages that may concern the running operation: "look again"
 
-  // Null: nothing is to be recorded. What it can be asked by whom is its own to say.
-  std::unique_ptr<FlightRecorder> recorder_;
   mutable std::mutex dump_mutex_;  // one file is written at a time; taken before all other locks
 
   Peers peers_;

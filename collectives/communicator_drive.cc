@@ -75,7 +75,7 @@ bool CommunicatorCore::AdvanceOperations() {
         return true;
       }
       if (!*started) return moved;
-      RecordStart(look);
+      records_.OnStart(look);
       moved = true;
     }
     const Result<Progress> progress = PollCurrent();
@@ -92,7 +92,7 @@ bool CommunicatorCore::AdvanceOperations() {
       Poison(equal.error());
       return true;
     }
-    RecordEnd(look);
+    records_.OnEnd(look);
     queue_.Complete();
     callbacks_.OnEnded();
     progress_.lock().Announce(/*work=*/false);
@@ -167,7 +167,7 @@ bool CommunicatorCore::StartAndPoll() {
 bool CommunicatorCore::Glance() { return runner_->GlanceAtBoard() || GlanceAtMessages(); }
 
 bool CommunicatorCore::CheckWhileBlocked(TimePoint now, Sequence waited) {
-  if (start_is_coarse_) RecordWaiting();
+  records_.OnWaiting();
   return CheckForFailure(now, waited);
 }
 

@@ -63,16 +63,8 @@ Status CommunicatorCore::Prepare(MessageOperation& operation, const Incoming& in
 Status CommunicatorCore::Submit(std::initializer_list<MessageOperation*> operations) {
   if (LookAtGraphs()) return Fail(*failure());
   const TimePoint now = clock_->Now();
-  return submissions_.Submit(operations, now, [&](MessageOperation& operation) {
-    if (recorder_ == nullptr) return;
-    operation.record = recorder_->MessageIssued({.sends = operation.sends,
-                                                 .peer = operation.peer,
-                                                 .tag = operation.tag,
-                                                 .type = operation.type,
-                                                 .count = operation.bytes / SizeOf(operation.type),
-                                                 .timeout = operation.timeout},
-                                                now);
-  });
+  return submissions_.Submit(operations, now,
+                             [&](MessageOperation& operation) { records_.OnMessageIssued(operation, now); });
 }
 
 Status CommunicatorCore::Send(const Outgoing& out, DataType type, const MessageOptions& options) {

@@ -278,7 +278,7 @@ void CommunicatorCore::EndAfterFailure() noexcept {
     failure_.RefineCause([&](const Error& known) { return WithPlace(known, running ? &operation : nullptr, blocked); });
   });
   const Error cause = *failure();
-  RecordFailure(cause, running);
+  records_.OnFailure(cause, running);
   EndMessages(cause);
   if (DeviceQueue* const queue = device_queue_seen_.load(); queue != nullptr) {
     queue->EndGraphs();  // which Poison cannot, where the queue was just being made
