@@ -311,9 +311,6 @@ class CommunicatorCore final : public PeerObserver,
   bool LookAtMessages();
   bool SettleMessages();
   void EndMessages(const Error& error);
-  Status Prepare(MessageOperation& operation, const Outgoing& out, DataType type, const MessageOptions& options) const;
-  Status Prepare(MessageOperation& operation, const Incoming& in, DataType type, const MessageOptions& options) const;
-  Status PrepareCommon(MessageOperation& operation, std::uint64_t count, const MessageOptions& options) const;
   // All of them or none.
   Status Submit(std::initializer_list<MessageOperation*> operations);
   template <typename Prepared>

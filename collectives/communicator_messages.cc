@@ -15,12 +15,9 @@ namespace {
 // pay for a peer that has sent ahead.
 constexpr std::uint32_t kPollsBetweenGlances = 64;
 
-}  // namespace
-
-// ---- issuing ----
-
-Status CommunicatorCore::PrepareCommon(MessageOperation& operation, std::uint64_t count,
-                                       const MessageOptions& options) const {
+// Checks what a call says and completes the operation.
+Status PrepareCommon(MessageOperation& operation, std::uint64_t count, const MessageOptions& options,
+                     const CommunicatorOptions& communicator) {
   const std::size_t element_bytes = SizeOf(operation.type);
   if (element_bytes == 0 || operation.type == kInt128)
     return Fail(ErrorCode::kInvalidArgument, "{} is no data type", static_cast<int>(operation.type));
@@ -30,35 +27,40 @@ Status CommunicatorCore::PrepareCommon(MessageOperation& operation, std::uint64_
   operation.bytes = count * element_bytes;
   if (operation.bytes > 0 && operation.buffer == nullptr)
     return Fail(ErrorCode::kInvalidArgument, "the buffer is null, count is {}", count);
+  const auto world_size = static_cast<Rank>(communicator.peers.size());
   const bool any = !operation.sends && operation.peer == kAnyRank;
-  if (!any && (operation.peer < 0 || operation.peer >= world_size()))
-    return Fail(ErrorCode::kInvalidArgument, "rank {} is outside 0..{}", operation.peer, world_size() - 1);
+  if (!any && (operation.peer < 0 || operation.peer >= world_size))
+    return Fail(ErrorCode::kInvalidArgument, "rank {} is outside 0..{}", operation.peer, world_size - 1);
   if (operation.tag < 0 && (operation.sends || operation.tag != kAnyTag))
     return Fail(ErrorCode::kInvalidArgument, "tag {} is below 0", operation.tag);
-  operation.timeout = options.timeout.value_or(options_.timeout);
+  operation.timeout = options.timeout.value_or(communicator.timeout);
   if (operation.timeout <= Duration::zero()) return Fail(ErrorCode::kInvalidArgument, "the timeout must be positive");
   return {};
 }
 
-Status CommunicatorCore::Prepare(MessageOperation& operation, const Outgoing& out, DataType type,
-                                 const MessageOptions& options) const {
+Status Prepare(MessageOperation& operation, const Communicator::Outgoing& out, DataType type,
+               const MessageOptions& options, const CommunicatorOptions& communicator) {
   operation.sends = true;
   operation.peer = out.to;
   operation.tag = out.tag;
   operation.type = type;
   // One kind of operation serves both directions; nothing writes through the buffer of a send.
   operation.buffer = static_cast<std::byte*>(const_cast<void*>(out.buffer));
-  return PrepareCommon(operation, out.count, options);
+  return PrepareCommon(operation, out.count, options, communicator);
 }
 
-Status CommunicatorCore::Prepare(MessageOperation& operation, const Incoming& in, DataType type,
-                                 const MessageOptions& options) const {
+Status Prepare(MessageOperation& operation, const Communicator::Incoming& in, DataType type,
+               const MessageOptions& options, const CommunicatorOptions& communicator) {
   operation.peer = in.from_or_any;
   operation.tag = in.tag_or_any;
   operation.type = type;
   operation.buffer = static_cast<std::byte*>(in.buffer);
-  return PrepareCommon(operation, in.count, options);
+  return PrepareCommon(operation, in.count, options, communicator);
 }
+
+}  // namespace
+
+// ---- issuing ----
 
 Status CommunicatorCore::Submit(std::initializer_list<MessageOperation*> operations) {
   if (LookAtGraphs()) return Fail(*failure());
@@ -70,7 +72,7 @@ Status CommunicatorCore::Submit(std::initializer_list<MessageOperation*> operati
 Status CommunicatorCore::Send(const Outgoing& out, DataType type, const MessageOptions& options) {
   MessageOperation send;
   RONDO_TRY(OrOutOfMemory("issuing a message", [&]() -> Status {
-    RONDO_TRY(Prepare(send, out, type, options));
+    RONDO_TRY(Prepare(send, out, type, options, options_));
     return Submit({&send});
   }));
   return WaitForMessage(send, TimePoint::max());
@@ -79,7 +81,7 @@ Status CommunicatorCore::Send(const Outgoing& out, DataType type, const MessageO
 Result<Message> CommunicatorCore::Recv(const Incoming& in, DataType type, const MessageOptions& options) {
   MessageOperation receive;
   RONDO_TRY(OrOutOfMemory("issuing a message", [&]() -> Status {
-    RONDO_TRY(Prepare(receive, in, type, options));
+    RONDO_TRY(Prepare(receive, in, type, options, options_));
     return Submit({&receive});
   }));
   RONDO_TRY(WaitForMessage(receive, TimePoint::max()));
@@ -90,8 +92,8 @@ Result<Message> CommunicatorCore::SendRecv(const Outgoing& out, const Incoming& 
                                            const MessageOptions& options) {
   MessageOperation send, receive;
   RONDO_TRY(OrOutOfMemory("issuing messages", [&]() -> Status {
-    RONDO_TRY(Prepare(send, out, type, options));
-    RONDO_TRY(Prepare(receive, in, type, options));
+    RONDO_TRY(Prepare(send, out, type, options, options_));
+    RONDO_TRY(Prepare(receive, in, type, options, options_));
     return Submit({&receive, &send});
   }));
   const Status sent = WaitForMessage(send, TimePoint::max());
@@ -125,11 +127,11 @@ Work CommunicatorCore::SubmitAsync(Prepared&& prepare) {
 }
 
 Work CommunicatorCore::SendAsync(const Outgoing& out, DataType type, const MessageOptions& options) {
-  return SubmitAsync([&](MessageOperation& send) { return Prepare(send, out, type, options); });
+  return SubmitAsync([&](MessageOperation& send) { return Prepare(send, out, type, options, options_); });
 }
 
 Work CommunicatorCore::RecvAsync(const Incoming& in, DataType type, const MessageOptions& options) {
-  return SubmitAsync([&](MessageOperation& receive) { return Prepare(receive, in, type, options); });
+  return SubmitAsync([&](MessageOperation& receive) { return Prepare(receive, in, type, options, options_); });
 }
 
 // ---- waiting ----
