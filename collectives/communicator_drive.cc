@@ -20,11 +20,11 @@ constexpr int kPollsBetweenYieldsAtOnce = 8;
 // A device wakes no thread when it has come so far, or has copied.
 constexpr Duration kLookAtDeviceEvery = std::chrono::microseconds(100);
 
-AwaitedCores CoresOf(BoardPath::Awaited awaited) {
+AwaitedCores CoresOf(IntranodePath::Awaited awaited) {
   switch (awaited) {
-    case BoardPath::Awaited::kHere: return AwaitedCores::kThisCore;
-    case BoardPath::Awaited::kElsewhere: return AwaitedCores::kOtherCores;
-    case BoardPath::Awaited::kUnknown: break;
+    case IntranodePath::Awaited::kHere: return AwaitedCores::kThisCore;
+    case IntranodePath::Awaited::kElsewhere: return AwaitedCores::kOtherCores;
+    case IntranodePath::Awaited::kUnknown: break;
   }
   return AwaitedCores::kUnknown;
 }
@@ -146,9 +146,9 @@ bool CommunicatorCore::StartAndPoll() {
     if (*progress == Progress::kMoved) continue;
     if (*progress == Progress::kNothing) {
       if (spins && polls % kPollsBetweenYieldsAtOnce != 0) continue;
-      const BoardPath::Awaited awaited = runner_->WhereAreAwaited();
-      if (awaited == BoardPath::Awaited::kUnknown && !spins) return false;
-      if (awaited != BoardPath::Awaited::kHere) continue;
+      const IntranodePath::Awaited awaited = runner_->WhereAreAwaited();
+      if (awaited == IntranodePath::Awaited::kUnknown && !spins) return false;
+      if (awaited != IntranodePath::Awaited::kHere) continue;
       if (++yields > kYieldsAtOnce) return false;
       waiter_->Yield();
       runner_->RunsOn(waiter_->Core());

@@ -1,5 +1,5 @@
 // A board: memory that all ranks of an endpoint have mapped, a part for each to write and for all to read
-// (collectives/engine/board_path.h). Only endpoints whose ranks all share one host have one.
+// (collectives/intranode/intranode_path.h). Only endpoints whose ranks all share one host have one.
 //
 // Making it is collective: every rank asks for it (Endpoint::OpenBoard) and then polls until its state is final, which
 // is the same on all ranks. Nobody uses it before.

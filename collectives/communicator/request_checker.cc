@@ -6,8 +6,8 @@
 #include <numeric>
 #include <utility>
 
-#include "collectives/engine/board_path.h"
 #include "collectives/integrity/result_digest.h"
+#include "collectives/intranode/intranode_path.h"
 #include "collectives/schedule/layout.h"
 
 namespace rondo {
@@ -205,7 +205,7 @@ Result<Selection> RequestChecker::Choose(const OperationDescriptor& d, const Ope
   const bool asked_for = options.algorithm == Algorithm::kBoard;
   if (asked_for || !options.algorithm) {
     const bool shares = may_have_board();
-    if (shares && BoardPath::Serves(d))
+    if (shares && IntranodePath::Serves(d))
       return Selection{Algorithm::kBoard, asked_for ? "asked for" : "all ranks share memory"};
     if (asked_for)
       return Fail(ErrorCode::kInvalidArgument, "algorithm board does not serve this {}: {}", Name(d.collective),

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "base/random.h"
-#include "collectives/engine/board_path.h"
 #include "collectives/engine/host_mover.h"
 #include "collectives/engine/railed_engine.h"
+#include "collectives/intranode/intranode_path.h"
 #include "tests/engine/late_mover.h"
 #include "tests/engine/plain_board.h"
 #include "tests/support/flipping.h"
@@ -110,7 +110,7 @@ class EngineWorld : private PeerObserver {
                                                                   .checksums = options.checksums},
                                                     options.rails, *rank->endpoint, movers);
       if (options.board_part_bytes > 0)
-        rank->board = std::make_unique<BoardPath>(r, options.ranks, board_, *movers.front());
+        rank->board = std::make_unique<IntranodePath>(r, options.ranks, board_, *movers.front());
       ranks_.push_back(std::move(rank));
     }
   }
@@ -119,7 +119,7 @@ class EngineWorld : private PeerObserver {
   RailedEngine& engine(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)]->engine; }
   Endpoint& endpoint(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)]->endpoint; }
   PlainBoard& plain_board() { return board_; }
-  BoardPath& board(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)]->board; }
+  IntranodePath& board(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)]->board; }
 
   // Runs it on every rank and checks every element, every guard byte and that inputs are as they were.
   void Expect(const Case& c) {
@@ -238,7 +238,7 @@ class EngineWorld : private PeerObserver {
     std::unique_ptr<Endpoint> endpoint;
     std::vector<std::unique_ptr<Mover>> movers;  // by rail
     std::unique_ptr<RailedEngine> engine;
-    std::unique_ptr<BoardPath> board;
+    std::unique_ptr<IntranodePath> board;
     PlanCache plans;
   };
 

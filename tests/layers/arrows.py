@@ -49,6 +49,20 @@ LAYERS = [
         ),
         sans_io=True,
     ),
+    # Engines and schedules know nothing of the host's memory path.
+    Layer(
+        "collectives/intranode",
+        (
+            "base",
+            "transport",
+            "collectives/engine",
+            "collectives/schedule",
+            "collectives/algorithms",
+            "collectives/kernels",
+            "collectives/framing",
+        ),
+        sans_io=True,
+    ),
     Layer("collectives/point_to_point", ("base", "transport", "collectives/framing"), sans_io=True),
     Layer("collectives/recorder", ("base", "collectives/schedule", "collectives/point_to_point"), sans_io=True),
     Layer(
@@ -62,6 +76,7 @@ LAYERS = [
             "collectives/kernels",
             "collectives/integrity",
             "collectives/engine",
+            "collectives/intranode",
             "collectives/point_to_point",
             "collectives/recorder",
         ),

@@ -9,16 +9,16 @@
 #include <vector>
 
 #include "base/random.h"
-#include "collectives/engine/board_path.h"
 #include "collectives/engine/host_mover.h"
+#include "collectives/intranode/intranode_path.h"
 #include "tests/engine/plain_board.h"
 #include "tests/support/threads.h"
 
 namespace rondo {
-namespace board_path_threads_test {
+namespace intranode_path_threads_test {
 
 // In the thread of one rank, beside those of the others. False: it failed.
-bool Finish(BoardPath& path) {
+bool Finish(IntranodePath& path) {
   while (true) {
     const auto progress = path.Poll();
     if (!progress) return false;
@@ -44,7 +44,7 @@ TEST_CASE("a sum is the left fold in rank order, bit by bit: by all, by shares a
     }
     OnThreads(kRanks, [&](Rank r) {
       HostMover mover;
-      BoardPath path(r, kRanks, memory, mover);
+      IntranodePath path(r, kRanks, memory, mover);
       path.Start({.sequence = 1,
                   .count = count,
                   .collective = Collective::kAllReduce,
@@ -68,7 +68,7 @@ TEST_CASE("ranks that run at the same time") {
   std::array<bool, kRanks> right{};
   OnThreads(kRanks, [&](Rank r) {
     HostMover mover;
-    BoardPath path(r, kRanks, memory, mover);
+    IntranodePath path(r, kRanks, memory, mover);
     Random random(9);  // the same on all ranks
     bool all_right = true;
     for (std::uint64_t sequence = 1; sequence <= kOperations; ++sequence) {
@@ -102,7 +102,7 @@ void SumInEachOthersMemory(bool reads, std::uint64_t count) {
   std::array<bool, kRanks> right{};
   OnThreads(kRanks, [&](Rank r) {
     HostMover mover;
-    BoardPath path(r, kRanks, memory, mover);
+    IntranodePath path(r, kRanks, memory, mover);
     std::vector<std::int32_t> input(count), output(count);
     bool all_right = true;
     for (std::uint64_t sequence = 1; sequence <= kOperations; ++sequence) {
@@ -131,5 +131,5 @@ TEST_CASE("ranks that run at the same time, in each other's memory, mapped or re
   SumInEachOthersMemory<2>(/*reads=*/true, 100'000);
 }
 
-}  // namespace board_path_threads_test
+}  // namespace intranode_path_threads_test
 }  // namespace rondo

@@ -1,6 +1,6 @@
 // Collectives through a board: every result, whatever the order in which the ranks come and however late memory moves.
-// One thread; board_path_threads_test.cc has the ranks run beside each other.
-#include "collectives/engine/board_path.h"
+// One thread; intranode_path_threads_test.cc has the ranks run beside each other.
+#include "collectives/intranode/intranode_path.h"
 
 #include <doctest/doctest.h>
 
@@ -14,7 +14,7 @@
 #include "tests/support/sanitized.h"
 
 namespace rondo {
-namespace board_path_test {
+namespace intranode_path_test {
 
 constexpr std::array kServed{Collective::kBarrier,   Collective::kAllReduce,     Collective::kReduce,
                              Collective::kBroadcast, Collective::kAllGather,     Collective::kGather,
@@ -97,19 +97,19 @@ TEST_CASE("memory that all ranks can map or read is used where it lies") {
         world.plain_board().AnswerQuestions(
             [&](Question question) { return PlainBoard::IsAboutReading(question) == reads; });
         RunAllReduce(world, ReduceOp::kSum, DataType::kInt32);
-        const std::uint64_t pulls = world.board(0).pulls();
+        const std::uint64_t pulls = world.board(0).single_copies();
         // One is too short, but out of place not to be read; and that pays among two.
         const std::size_t counts = kAroundWindows.size() - 1;
         CHECK(pulls == (!reads ? 2 * counts : ranks == 2 ? 2 * counts + 1 : 0));
         const Case large{
             .algorithm = Algorithm::kBoard, .count = 32'770, .op = ReduceOp::kPremulSum, .type = DataType::kFloat32};
         world.Expect(large);
-        CHECK(world.board(0).pulls() == pulls);  // what is summed there lies nowhere
+        CHECK(world.board(0).single_copies() == pulls);  // what is summed there lies nowhere
         Case average = large;
         average.op = ReduceOp::kAvg;
         average.type = DataType::kInt32;
         world.Expect(average);
-        CHECK((world.board(0).pulls() > pulls) == (pulls > 0));
+        CHECK((world.board(0).single_copies() > pulls) == (pulls > 0));
       }
     }
   }
@@ -128,7 +128,7 @@ TEST_CASE("short vectors are read and folded whole, but not where that overwrite
         pulls += count >= (in_place ? 32'768 : 16'384) ? 1 : 0;
       }
     }
-    for (const Rank r : {0, 1}) CHECK(world.board(r).pulls() == pulls);
+    for (const Rank r : {0, 1}) CHECK(world.board(r).single_copies() == pulls);
   }
 }
 
@@ -147,7 +147,7 @@ TEST_CASE("every collective uses memory where it lies, from some blocks' length 
           if (collective != Collective::kBarrier && (collective != Collective::kReduce || ranks == 2))
             pulls += HasInPlace(collective) ? 2 : 1;
         if (reads && ranks > 2) pulls -= 2;  // all_reduce: a relay is faster
-        for (Rank r = 0; r < ranks; ++r) CHECK(world.board(r).pulls() == pulls);
+        for (Rank r = 0; r < ranks; ++r) CHECK(world.board(r).single_copies() == pulls);
       }
     }
   }
@@ -176,7 +176,7 @@ TEST_CASE("a reduce among two is folded by its root from 16 KiB to 1 MiB, else b
         }
       }
     }
-    for (const Rank r : {0, 1}) CHECK(world.board(r).pulls() == pulls);
+    for (const Rank r : {0, 1}) CHECK(world.board(r).single_copies() == pulls);
   }
 }
 
@@ -191,8 +191,8 @@ TEST_CASE("one rank whose memory cannot be shown or mapped sends all of them thr
       });
       RunAllReduce(world, ReduceOp::kSum, DataType::kInt32);
       CHECK(asked > 0);
-      if (every == 1) CHECK(world.board(0).pulls() == 0);
-      for (const Rank r : {1, 2}) CHECK(world.board(r).pulls() == world.board(0).pulls());
+      if (every == 1) CHECK(world.board(0).single_copies() == 0);
+      for (const Rank r : {1, 2}) CHECK(world.board(r).single_copies() == world.board(0).single_copies());
     }
   }
 }
@@ -207,8 +207,8 @@ TEST_CASE("what cannot be mapped is read, unless one rank cannot") {
         return question != bad;
       });
       RunAllReduce(world, ReduceOp::kSum, DataType::kInt32);
-      CHECK((world.board(0).pulls() > 0) == (readers == 2));
-      CHECK(world.board(1).pulls() == world.board(0).pulls());
+      CHECK((world.board(0).single_copies() > 0) == (readers == 2));
+      CHECK(world.board(1).single_copies() == world.board(0).single_copies());
     }
   }
 }
@@ -221,9 +221,9 @@ TEST_CASE("memory that others could not read goes through slots, that of other o
   });
   const Case sum{.algorithm = Algorithm::kBoard, .count = 20'000, .in_place = false};
   world.Expect(sum);
-  for (Rank r = 0; r < 2; ++r) CHECK(world.board(r).pulls() == 0);
+  for (Rank r = 0; r < 2; ++r) CHECK(world.board(r).single_copies() == 0);
   world.Expect(sum);
-  for (Rank r = 0; r < 2; ++r) CHECK(world.board(r).pulls() == 1);
+  for (Rank r = 0; r < 2; ++r) CHECK(world.board(r).single_copies() == 1);
 }
 
 TEST_CASE("ranks that may not read ask once, as long as what moves is short") {
@@ -256,7 +256,7 @@ TEST_CASE("shares, relays, what is folded whole and what fits a line follow each
       sum(20'000, false);
       sum(1, false);
     }
-    CHECK(world.board(0).pulls() > 0);
+    CHECK(world.board(0).single_copies() > 0);
   }
 }
 
@@ -313,13 +313,13 @@ void GiveBackBeforeTheEnd(bool by_draining) {
     world.StartOne(r, sum, memory, memory);
   }
   // Rank 0 has folded its share before rank 1 begins, which then goes all the way to its closing turn and fails there.
-  while (world.board(0).pulls() == 0) {
+  while (world.board(0).single_copies() == 0) {
     REQUIRE(world.PollOne(0));
-    if (world.board(0).pulls() == 0) REQUIRE(world.PollOne(1));
+    if (world.board(0).single_copies() == 0) REQUIRE(world.PollOne(1));
   }
   for (int i = 0; i < 20; ++i) REQUIRE(world.PollOne(0));
   for (int i = 0; i < 20; ++i) REQUIRE(world.PollOne(1));
-  REQUIRE(world.board(1).pulls() == 1);
+  REQUIRE(world.board(1).single_copies() == 1);
   REQUIRE(world.board(1).WaitsFor(0));
   by_draining ? world.board(1).Drain() : world.board(1).Withdraw();
   for (int i = 0; i < 20; ++i) {
@@ -351,7 +351,7 @@ TEST_CASE("memory that its rank has given back before anybody read it makes no e
   }
   // Rank 0 has shown where its memory lies when it fails, for a reason that rank 1 is about to hear.
   REQUIRE(*world.PollOne(0) == Progress::kMoved);
-  REQUIRE(world.board(0).pulls() == 0);
+  REQUIRE(world.board(0).single_copies() == 0);
   world.board(0).Drain();
   is_mapped = false;
   for (int i = 0; i < 20; ++i) {
@@ -359,7 +359,7 @@ TEST_CASE("memory that its rank has given back before anybody read it makes no e
     REQUIRE(progress);
     CHECK(*progress != Progress::kComplete);
   }
-  CHECK(world.board(1).pulls() == 1);
+  CHECK(world.board(1).single_copies() == 1);
   CHECK(world.board(1).WaitsFor(0));
 }
 
@@ -453,7 +453,7 @@ TEST_CASE("who is waited for has a name, and who has come is not waited for") {
 }
 
 TEST_CASE("whether those who are waited for share a rank's core is known as soon as they have said where they run") {
-  using Awaited = BoardPath::Awaited;
+  using Awaited = IntranodePath::Awaited;
   EngineWorld world({.ranks = 3, .board_part_bytes = 1024});
   const auto runs_on = [&](int core0, int core1, int core2) {
     world.board(0).RunsOn(core0);
@@ -481,5 +481,5 @@ TEST_CASE("whether those who are waited for share a rank's core is known as soon
   CHECK(runs_on(0, 1, 0) == Awaited::kHere);
 }
 
-}  // namespace board_path_test
+}  // namespace intranode_path_test
 }  // namespace rondo

@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "collectives/engine/board_path.h"
 #include "collectives/engine/railed_engine.h"
+#include "collectives/intranode/intranode_path.h"
 
 namespace rondo {
 
@@ -34,7 +34,7 @@ class Runner {
   Status Start(const Plan& plan, const OperationDescriptor& operation, const OperationBuffers& buffers, double scale) {
     return engine_.Start(plan, operation, buffers, scale);
   }
-  // REQUIRES: has_board(), BoardPath::Serves(operation).
+  // REQUIRES: has_board(), IntranodePath::Serves(operation).
   void StartOnBoard(const OperationDescriptor& operation, const OperationBuffers& buffers, double scale,
                     bool in_place) {
     board_->Start(operation, buffers, scale, in_place);
@@ -52,9 +52,8 @@ class Runner {
                       bool in_place, DevicePeers* peers, DeviceProgram* program = nullptr) {
     board_->StartOnDevices(operation, buffers, scale, in_place, peers, program);
   }
-  bool is_on_devices() const { return board_ && board_->is_on_devices(); }
   bool declined() const { return board_->declined(); }
-  bool devices_take_turns() const { return board_ && board_->devices_take_turns(); }
+  bool devices_take_turns() const { return board_ && board_->is_time_sliced(); }
 
   // As the engine's.
   bool running() const { return on_board() || engine_.running(); }
@@ -65,7 +64,7 @@ class Runner {
   }
   // Before memory that others may still read on the board is its user's again, where Drain has to wait.
   void Withdraw() {
-    if (BoardPath* const board = board_seen_.load(); board != nullptr) board->Withdraw();
+    if (IntranodePath* const board = board_seen_.load(); board != nullptr) board->Withdraw();
   }
   const OperationDescriptor& operation() const { return on_board() ? board_->operation() : engine_.operation(); }
   std::vector<Standing> Waiting() const { return on_board() ? board_->Waiting() : engine_.Waiting(); }
@@ -84,8 +83,8 @@ class Runner {
     return false;
   }
   // Of an operation on the board.
-  BoardPath::Awaited WhereAreAwaited() const {
-    return on_board() ? board_->WhereAreAwaited() : BoardPath::Awaited::kUnknown;
+  IntranodePath::Awaited WhereAreAwaited() const {
+    return on_board() ? board_->WhereAreAwaited() : IntranodePath::Awaited::kUnknown;
   }
   // Which core that is now (Waiter::Core).
   void RunsOn(int core) {
@@ -103,8 +102,8 @@ class Runner {
   Mover& mover_;
   int core_ = -1;
   RailedEngine engine_;
-  std::optional<BoardPath> board_;
-  std::atomic<BoardPath*> board_seen_{nullptr};
+  std::optional<IntranodePath> board_;
+  std::atomic<IntranodePath*> board_seen_{nullptr};
 };
 
 }  // namespace rondo

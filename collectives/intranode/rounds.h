@@ -1,0 +1,110 @@
+// The rounds of the intranode path: in each every rank writes its slot, publishes it, and reads the slots that concern
+// it. A rank writes its slot for round r only after every rank has published its slot for round r - 1. So each has
+// ended round r - 2, whose slot is overwritten now; and no rank is ever more than one round ahead.
+//
+//   Slot::round  stored by the slot's rank, last: release publishes descriptor and payload to every rank that loads it
+//                with acquire. (Board::RingSleepers orders the look for sleepers after the store.) A rank reads a slot
+//                of round r - 2 before it stores round r - 1 with release; the rank that overwrites the slot has loaded
+//                that with acquire.
+//
+// A slot carries the operation's descriptor, as every frame does, so that ranks that disagree get an error in words.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "base/result.h"
+#include "collectives/engine/frame.h"
+#include "collectives/intranode/segment.h"
+
+namespace rondo {
+
+class SlotRounds {
+ public:
+  // Whose slots this rank reads in a round.
+  enum class Wanted : std::uint8_t {
+    kAll,
+    kAllTogether,  // all ranks', and none before the last of them has arrived
+    kRoot,
+    kNone,
+  };
+
+  // Both arguments outlive it; `operation` is the running one.
+  SlotRounds(const IntranodeSegment& segment, const OperationDescriptor& operation);
+
+  void StartOperation() { Encode(operation_, descriptor_); }
+
+  void Begin(Wanted wanted) {
+    ++round_;
+    state_ = State::kAwaitingSlot;
+    wanted_ = wanted;
+    next_ = 0;
+  }
+  // The running round, or the last one; counted over all operations.
+  std::uint64_t round() const { return round_; }
+
+  bool is_awaiting_slot() const { return state_ == State::kAwaitingSlot; }
+  bool is_published() const { return state_ == State::kPublished; }
+  // Whether every rank has published the round before, so that this rank may write its slot. An error: a rank did so in
+  // another operation, which no rank may have needed to see then. REQUIRES: is_awaiting_slot().
+  Result<bool> MayWrite();
+  // The slot is being written.
+  void OnWriting() { state_ = State::kWriting; }
+  void Publish();
+  // Calls collect(rank) for each wanted slot that has arrived, in the ranks' order, once. False: one has not arrived.
+  // REQUIRES: is_published().
+  template <typename Collect>
+  Result<bool> TakeArrived(bool& moved, Collect collect);
+
+  bool WaitsFor(Rank peer) const;
+  bool HasNews() const;
+  // Fetches this rank's next slot for writing, with so many bytes of its payload. Other ranks may have the lines in
+  // their caches still, from two rounds ago; taking them back is half of the time that a short round takes.
+  void FetchNextSlot(std::uint64_t payload_bytes) const;
+
+ private:
+  using DescriptorBytes = std::array<std::byte, kDescriptorBytes>;
+  using Slot = IntranodeSegment::Slot;
+  enum class State : std::uint8_t { kAwaitingSlot, kWriting, kPublished };
+
+  // operator== of arrays of bytes compares them one by one.
+  static bool AreEqual(const DescriptorBytes& left, const DescriptorBytes& right) {
+    return std::memcmp(left.data(), right.data(), kDescriptorBytes) == 0;
+  }
+  bool Needs(Rank rank) const {
+    return wanted_ <= Wanted::kAllTogether || (wanted_ == Wanted::kRoot && rank == operation_.root);
+  }
+  Error Mismatch(Rank rank, const Slot& slot) const;
+  Error Disagreement(Rank peer, const OperationDescriptor& own, const OperationDescriptor& theirs) const;
+
+  const IntranodeSegment& segment_;
+  const OperationDescriptor& operation_;
+  const Rank rank_;
+  const int world_size_;
+  std::vector<std::uint64_t> known_;  // by rank: the latest round seen of it
+  std::uint64_t round_ = 0;
+  State state_ = State::kAwaitingSlot;
+  Wanted wanted_ = Wanted::kAll;
+  Rank next_ = 0;                      // whose slot is taken next
+  DescriptorBytes descriptor_{};       // of operation_
+  DescriptorBytes last_descriptor_{};  // as published last
+};
+
+template <typename Collect>
+Result<bool> SlotRounds::TakeArrived(bool& moved, Collect collect) {
+  for (; next_ < world_size_; ++next_) {
+    if (!Needs(next_)) continue;
+    const Slot& slot = segment_.SlotOf(next_, round_);
+    const std::uint64_t round = slot.round.load(std::memory_order_acquire);
+    if (round < round_) return false;
+    if (round != round_ || !AreEqual(slot.descriptor, descriptor_)) return Fail(Mismatch(next_, slot));
+    known_[static_cast<std::size_t>(next_)] = round;
+    collect(next_);
+    moved = true;
+  }
+  return true;
+}
+
+}  // namespace rondo

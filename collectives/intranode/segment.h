@@ -1,0 +1,111 @@
+// The shared segment (transport/board.h) as the intranode path divides it. Each rank has a part, which it alone writes:
+//
+//   [ slot | payload ][ slot | payload ][ counters ]
+//     even rounds       odd rounds
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/ids.h"
+#include "collectives/engine/frame.h"
+#include "transport/board.h"
+
+namespace rondo {
+
+class IntranodeSegment {
+ public:
+  static constexpr std::size_t kInlineBytes = 32;
+  // The first line of a slot. A payload that does not fit there follows the line, all of it.
+  struct alignas(kLineBytes) Slot {
+    std::atomic<std::uint64_t> round;
+    std::array<std::byte, kDescriptorBytes> descriptor;
+    std::array<std::byte, kInlineBytes> inlined;
+  };
+  static_assert(sizeof(Slot) == kLineBytes);
+  // Counts of windows grow over all operations of the communicator.
+  struct Counters {
+    alignas(kLineBytes) std::atomic<std::uint64_t> folded;
+    alignas(kLineBytes) std::atomic<std::uint64_t> copied;
+    std::atomic<bool> withdrawn;     // never reset: the rank's memory is its user's again
+    std::atomic<std::int32_t> core;  // 1 + the core on which the rank ran last; 0: unknown
+  };
+
+  // REQUIRES: the board is ready and outlives this; it has `world_size` ranks, at least 2.
+  IntranodeSegment(Rank rank, int world_size, Board& board);
+
+  Rank rank() const { return rank_; }
+  int world_size() const { return world_size_; }
+  std::uint64_t slot_bytes() const { return slot_bytes_; }  // of payload
+
+  Slot& SlotOf(Rank rank, std::uint64_t round) const {
+    const std::size_t at = (round % 2) * (sizeof(Slot) + slot_bytes_);
+    return *reinterpret_cast<Slot*>(parts_[static_cast<std::size_t>(rank)] + at);
+  }
+  std::byte* PayloadOf(Rank rank, std::uint64_t round) const {
+    return reinterpret_cast<std::byte*>(&SlotOf(rank, round)) + sizeof(Slot);
+  }
+  std::byte* InlineOf(Rank rank, std::uint64_t round) const { return SlotOf(rank, round).inlined.data(); }
+  Counters& CountersOf(Rank rank) const {
+    return *reinterpret_cast<Counters*>(parts_[static_cast<std::size_t>(rank)] + 2 * (sizeof(Slot) + slot_bytes_));
+  }
+  // Wakes the ranks that sleep, after something was published.
+  void WakeWaiters() const { board_.RingSleepers(); }
+  Board& board() const { return board_; }
+
+  // Any thread. Marks this rank's memory as its user's again: results made from later reads are never delivered.
+  // REQUIRES: called before the user's first access.
+  void Withdraw() const {
+    CountersOf(rank_).withdrawn.store(true, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
+  bool HasWithdrawn(Rank rank) const { return CountersOf(rank).withdrawn.load(std::memory_order_relaxed); }
+  // REQUIRES: called after the last read of any peer's memory.
+  bool AnyHasWithdrawn() const;
+
+ private:
+  const Rank rank_;
+  const int world_size_;
+  Board& board_;
+  std::vector<std::byte*> parts_;  // by rank
+  std::uint64_t slot_bytes_ = 0;
+};
+
+// How many windows of the running operation each rank has folded, and copied out. A rank publishes a count after its
+// last access to the window's bytes, with release; a peer loads it before the first, with acquire.
+class WindowCounts {
+ public:
+  explicit WindowCounts(const IntranodeSegment& segment) : segment_(segment) {}
+
+  // Windows of all earlier operations.
+  std::uint64_t begin() const { return begin_; }
+  std::uint64_t FoldedBy(Rank rank) const {
+    return segment_.CountersOf(rank).folded.load(std::memory_order_seq_cst) - begin_;
+  }
+  std::uint64_t CopiedBy(Rank rank) const {
+    return segment_.CountersOf(rank).copied.load(std::memory_order_seq_cst) - begin_;
+  }
+  void PublishFolded(std::uint64_t windows) const {
+    segment_.CountersOf(segment_.rank()).folded.store(begin_ + windows, std::memory_order_release);
+    segment_.WakeWaiters();
+  }
+  void PublishCopied(std::uint64_t windows) const {
+    segment_.CountersOf(segment_.rank()).copied.store(begin_ + windows, std::memory_order_release);
+    segment_.WakeWaiters();
+  }
+  // Ends an operation of so many windows. Its ranks all end with equal counts, also those that copy nothing out.
+  void End(std::uint64_t windows) {
+    begin_ += windows;
+    segment_.CountersOf(segment_.rank()).copied.store(begin_, std::memory_order_release);
+  }
+
+ private:
+  const IntranodeSegment& segment_;
+  std::uint64_t begin_ = 0;
+};
+
+}  // namespace rondo

@@ -1,0 +1,251 @@
+#include "collectives/intranode/single_copy.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "base/bytes.h"
+
+namespace rondo {
+namespace {
+
+// Mapping pays from here on; of a vector, or of all blocks of a rank together.
+constexpr std::uint64_t kMapBytes = 128 * 1024;
+// Reading pays from here on, times the square of the ranks: the additional round costs more with more ranks, and so do
+// as many system calls.
+constexpr std::uint64_t kReadBytes = 4 * 1024;
+// An all_reduce reads what another core has just written, as a rule, and in place always. Those lines come one by one,
+// and slots are as good for fewer of them. Among more ranks a relay is faster, if they share cores.
+constexpr std::uint64_t kSumBytes = 64 * 1024, kSumInPlaceBytes = 128 * 1024;
+constexpr int kMaxRanksToSum = 2;
+// In longer broadcasts it is faster if the root copies, too.
+constexpr std::uint64_t kMaxBroadcastBytes = 2 * 1024 * 1024;
+// The root of a reduce folds all of it alone; of a longer vector, and among more ranks, all fold a share.
+constexpr std::uint64_t kMaxReduceBytes = 1024 * 1024;
+constexpr std::uint64_t kMapWindowBytes = 64 * 1024;
+constexpr std::uint64_t kReadWindowBytes = 128 * 1024;  // each is a system call, of what is folded
+constexpr std::uint64_t kWindowsAtOnce = 8;             // in a system call, of what is copied
+// In one poll, of all ranks together, before the caller may look at its deadlines.
+constexpr std::uint64_t kReadWindowsPerPoll = 32;
+
+}  // namespace
+
+struct SingleCopyStrategy::Advertisement {
+  std::uint32_t input_region = 0, output_region = 0;
+  std::uint64_t input = 0, output = 0;
+  bool may_read = false;  // others' memory
+  bool is_readable = false;
+  bool in_place = false;
+};
+
+SingleCopyStrategy::SingleCopyStrategy(const IntranodeSegment& segment, const IntranodeOperation& operation,
+                                       MoveStreams& moves, WindowCounts& counts)
+    : segment_(segment),
+      operation_(operation),
+      moves_(moves),
+      reads_(segment, operation, counts),
+      memory_(static_cast<std::size_t>(segment.world_size())) {
+  static_assert(sizeof(Advertisement) <= IntranodeSegment::kInlineBytes);
+}
+
+bool SingleCopyStrategy::PaysToMap() const { return operation_.bytes_of_all() >= kMapBytes; }
+
+// The scaled operands of a pre-multiplied sum are in no rank's memory.
+bool SingleCopyStrategy::MayServe() const {
+  const bool reduces_to_one = operation_.collective() == Collective::kReduce;
+  // Most operations are short, and this is all they cost: bytes_of_all() is at most bytes * world.
+  const auto world = static_cast<std::uint64_t>(operation_.world_size);
+  if (operation_.bytes * world < std::min(kMapBytes, kReadBytes * world * world)) return false;
+  if (operation_.scales) return false;
+  if (reduces_to_one && (operation_.world_size > kMaxRanksToSum || operation_.bytes > kMaxReduceBytes)) return false;
+  return PaysToMap() || (may_read_ && PaysToRead());
+}
+
+bool SingleCopyStrategy::PaysToRead() const {
+  const auto world = static_cast<std::uint64_t>(operation_.world_size);
+  if (operation_.bytes_of_all() < kReadBytes * world * world) return false;
+  switch (operation_.collective()) {
+    case Collective::kAllReduce: return operation_.world_size <= kMaxRanksToSum && operation_.bytes >= kSumBytes;
+    case Collective::kBroadcast: return operation_.bytes <= kMaxBroadcastBytes;
+    default: return true;
+  }
+}
+
+void SingleCopyStrategy::Advertise(std::byte* line) {
+  Board& board = segment_.board();
+  const Bytes input(reads_.own_input(), reads_.InputBytesOf(operation_.rank));
+  const Bytes output(operation_.output, reads_.shares_results() ? operation_.bytes : 0);
+  const auto address = [](Bytes memory) { return reinterpret_cast<std::uintptr_t>(memory.data()); };
+  Advertisement own{
+      .input = address(input), .output = address(output), .may_read = board.CanRead(), .in_place = operation_.in_place};
+  bool all_mappable = PaysToMap();
+  if (all_mappable) board.LetGoOfFreed();
+  const auto find = [&](Bytes memory, std::uint32_t& region) {
+    if (!all_mappable || memory.empty()) return;
+    region = board.RegionOf(memory);
+    all_mappable = region != 0;
+  };
+  find(input, own.input_region);
+  find(output, own.output_region);
+  // Only after both are found: a region that is not advertised is not looked for, and its peers would never release it.
+  for (const std::uint32_t region : {own.input_region, own.output_region})
+    if (all_mappable && region != 0) all_mappable = board.Show(region);
+  if (!all_mappable) own.input_region = own.output_region = 0;
+  own.is_readable = all_mappable || (own.may_read && board.CanBeRead(input) && board.CanBeRead(output));
+  std::memcpy(line, &own, sizeof own);
+}
+
+SingleCopyStrategy::Outcome SingleCopyStrategy::ReadAdvertisements(std::uint64_t round) {
+  bool all_mappable = PaysToMap();
+  bool all_readable = true, all_apart = true;
+  can_map_ = may_read_ = true;
+  for (Rank r = 0; r < operation_.world_size; ++r) {
+    Advertisement theirs;
+    std::memcpy(&theirs, segment_.InlineOf(r, round), sizeof theirs);
+    may_read_ = may_read_ && theirs.may_read;
+    all_readable = all_readable && theirs.is_readable;
+    all_apart = all_apart && !theirs.in_place;
+    const std::uint64_t input_bytes = reads_.InputBytesOf(r);
+    all_mappable = all_mappable && (input_bytes == 0 || theirs.input_region != 0);
+    PeerMemory& memory = memory_of(r);
+    memory = {.input = {.remote = theirs.input}, .output = {.remote = theirs.output}};
+    if (r == operation_.rank) {
+      memory.input.mapped = reads_.own_input();
+      memory.output.mapped = operation_.output;
+      continue;
+    }
+    can_map_ = Map(r, theirs.input_region, input_bytes, memory.input) && can_map_;
+    can_map_ = Map(r, theirs.output_region, reads_.shares_results() ? operation_.bytes : 0, memory.output) && can_map_;
+  }
+  folds_by_shares_ = reads_.shares_results() && (operation_.bytes > kSumInPlaceBytes || !all_apart);
+  can_read_ = may_read_ && all_readable && PaysToRead() && (!folds_by_shares_ || operation_.bytes >= kSumInPlaceBytes);
+  return all_mappable ? Outcome::kVote : OnVotes(/*all_can_map=*/false);
+}
+
+// False: it could not be mapped.
+bool SingleCopyStrategy::Map(Rank rank, std::uint32_t region, std::uint64_t bytes, Memory& memory) const {
+  if (bytes == 0) return true;
+  if (region != 0) memory.mapped = segment_.board().Find(rank, {.region = region, .address = memory.remote}, bytes);
+  return memory.mapped != nullptr;
+}
+
+SingleCopyStrategy::Outcome SingleCopyStrategy::OnVotes(bool all_can_map) {
+  access_ = all_can_map ? Access::kMapped : Access::kRead;
+  return all_can_map || can_read_ ? Outcome::kAgreed : Outcome::kRefused;
+}
+
+void SingleCopyStrategy::Start() {
+  ++operations_;
+  const bool is_mapped = access_ == Access::kMapped;
+  reads_.Start(
+      folds_by_shares_ || (is_mapped && reads_.shares_results()),
+      std::min(is_mapped ? kMapWindowBytes : kReadWindowBytes, segment_.slot_bytes() / kLineBytes * kLineBytes));
+  next_operand_ = lost_ = kNoRank;
+}
+
+Result<Progress> SingleCopyStrategy::Poll() {
+  if (lost_ != kNoRank) return Progress::kNothing;
+  bool moved = false;
+  for (std::uint64_t windows = 0; windows < kReadWindowsPerPoll;) {
+    RONDO_ASSIGN(const bool folded, FoldOn());
+    RONDO_ASSIGN(const std::uint64_t taken, TakeOn());
+    if (folded) windows += static_cast<std::uint64_t>(operation_.world_size);  // one of each rank
+    windows += taken;
+    if (lost_ == kNoRank && reads_.IsDone() && moves_.IsDone(MoveStreams::kCollects)) {
+      if (segment_.AnyHasWithdrawn()) return Progress::kNothing;
+      reads_.End();
+      return Progress::kComplete;
+    }
+    if ((!folded && taken == 0) || lost_ != kNoRank) return moved ? Progress::kMoved : Progress::kNothing;
+    moved = true;
+  }
+  return Progress::kMoved;
+}
+
+Result<bool> SingleCopyStrategy::FoldOn() {
+  if (reads_.has_folded()) return false;
+  const Rank own = operation_.rank;
+  const ByteRange window = reads_.NextFoldWindow();
+  const std::uint64_t at = reads_.fold_from() + (window.begin - reads_.fold().begin);
+  std::byte* const output = operation_.output + window.begin;
+  std::byte* const own_room = segment_.PayloadOf(own, 0);
+  std::byte* const peer_room = segment_.PayloadOf(own, 1);
+  // In place the fold of the lower ranks overwrites this rank's operands: they make room.
+  const bool moves_away = operation_.in_place && own >= 2;
+  const auto room_for = [&](Rank by) { return by == 0 && own >= 2 ? output : peer_room; };
+  const auto operands = [&](Rank by) -> const std::byte* {
+    if (by == own) return moves_away ? own_room : operation_.source() + at;
+    return access_ == Access::kMapped ? memory_of(by).input.mapped + at : room_for(by);
+  };
+  if (next_operand_ == kNoRank) {
+    if (moves_away) moves_.Copy(MoveStreams::kWrites, own_room, operation_.source() + at, window.bytes);
+    next_operand_ = 0;
+  }
+  // A user's function takes operands at once.
+  if (next_operand_ == 0 && !moves_.IsDone(MoveStreams::kWrites)) return false;
+  for (; window.bytes > 0 && next_operand_ < operation_.world_size; ++next_operand_) {
+    const Rank r = next_operand_;
+    if (r != own) {
+      RONDO_ASSIGN(const bool is_there, FetchOperands(r, at, room_for(r), window.bytes));
+      if (!is_there) return false;
+    }
+    moves_.Fold(MoveStreams::kWrites, r, output, operands(0), operands(r), window.bytes);
+  }
+  if (!moves_.IsDone(MoveStreams::kWrites)) return false;
+  next_operand_ = kNoRank;
+  reads_.OnFoldedWindow();
+  return true;
+}
+
+// Reads a peer's operands into `room`, unless they are mapped. False: not now.
+Result<bool> SingleCopyStrategy::FetchOperands(Rank rank, std::uint64_t at, std::byte* room, std::uint64_t bytes) {
+  if (access_ == Access::kMapped) return true;
+  if (!moves_.IsDone(MoveStreams::kWrites)) return false;  // the room is still in use
+  RONDO_TRY(Read(rank, memory_of(rank).input, at, room, bytes));
+  return lost_ == kNoRank;
+}
+
+// Each rank begins with another one.
+Result<std::uint64_t> SingleCopyStrategy::TakeOn() {
+  std::uint64_t taken = 0;
+  const std::uint64_t max_windows = access_ == Access::kMapped ? 1 : kWindowsAtOnce;
+  for (Rank i = 1; i <= operation_.world_size; ++i) {
+    const Rank r = (operation_.rank + i) % operation_.world_size;
+    const std::uint64_t windows = reads_.MayTake(r, max_windows);
+    if (windows == 0) continue;
+    const ByteRange range = reads_.NextOfPiece(r, windows);
+    const PeerReads::Piece& piece = reads_.piece(r);
+    std::byte* const destination = operation_.output + piece.to + (range.begin - piece.from);
+    const Memory& memory = reads_.by_shares() ? memory_of(r).output : memory_of(r).input;
+    if (access_ == Access::kMapped || r == operation_.rank) {
+      moves_.CopyResult(destination, memory.mapped + range.begin, range.bytes);
+    } else {
+      RONDO_TRY(Read(r, memory, range.begin, destination, range.bytes));
+      if (lost_ != kNoRank) return taken;
+    }
+    reads_.OnTaken(r, windows);
+    taken += windows;
+  }
+  return taken;
+}
+
+// Sets `lost_` if the memory has been given back, before or after it was read, or is gone with its process.
+Status SingleCopyStrategy::Read(Rank rank, const Memory& memory, std::uint64_t at, std::byte* destination,
+                                std::uint64_t bytes) {
+  if (bytes == 0) return {};
+  const Status read = segment_.board().Read(rank, memory.remote + at, {destination, bytes});
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (segment_.HasWithdrawn(rank) || (!read && read.error().code() == ErrorCode::kPeerLost)) {
+    lost_ = rank;
+    return {};
+  }
+  if (read) return {};
+  const bool is_own = read.error().code() == ErrorCode::kInvalidArgument;
+  return Fail(Error(read.error().code(),
+                    is_own ? read.error().message() : fmt::format("rank {}: {}", rank, read.error().message()))
+                  .With([&](ErrorDetails& d) { d.culprit = is_own ? operation_.rank : rank; }));
+}
+
+}  // namespace rondo
