@@ -20,21 +20,12 @@ constexpr int kPollsBetweenYieldsAtOnce = 8;
 // A device wakes no thread when it has come so far, or has copied.
 constexpr Duration kLookAtDeviceEvery = std::chrono::microseconds(100);
 
-AwaitedCores CoresOf(IntranodePath::Awaited awaited) {
-  switch (awaited) {
-    case IntranodePath::Awaited::kHere: return AwaitedCores::kThisCore;
-    case IntranodePath::Awaited::kElsewhere: return AwaitedCores::kOtherCores;
-    case IntranodePath::Awaited::kUnknown: break;
-  }
-  return AwaitedCores::kUnknown;
-}
-
 }  // namespace
 
 ProgressSource::Advanced CommunicatorCore::Advance() {
   Advanced advanced{.issued = queue_.issued()};
   advanced.moved = OrPoison("driving an operation", [&] { return AdvanceOperations(); });
-  if (!advanced.moved) advanced.awaited = CoresOf(runner_->WhereAreAwaited());
+  if (!advanced.moved) advanced.awaited = runner_->WhereAreAwaited();
   return advanced;
 }
 
@@ -146,9 +137,9 @@ bool CommunicatorCore::StartAndPoll() {
     if (*progress == Progress::kMoved) continue;
     if (*progress == Progress::kNothing) {
       if (spins && polls % kPollsBetweenYieldsAtOnce != 0) continue;
-      const IntranodePath::Awaited awaited = runner_->WhereAreAwaited();
-      if (awaited == IntranodePath::Awaited::kUnknown && !spins) return false;
-      if (awaited != IntranodePath::Awaited::kHere) continue;
+      const AwaitedRanks awaited = runner_->WhereAreAwaited();
+      if (awaited == AwaitedRanks::kUnknown && !spins) return false;
+      if (awaited != AwaitedRanks::kOnThisCore) continue;
       if (++yields > kYieldsAtOnce) return false;
       waiter_->Yield();
       runner_->RunsOn(waiter_->Core());

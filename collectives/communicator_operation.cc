@@ -85,7 +85,10 @@ Result<OperationBuffers> CommunicatorCore::BuffersOf(const OperationRequest& req
 void CommunicatorCore::StartOnDevices(const OperationRequest& request) {
   std::string why;
   const bool in_place = request.is_in_place_for_user;
-  runner_->StartOnDevices(request.on_user_elements(), UserBuffersOf(request, in_place), request.scale, in_place,
+  runner_->StartOnDevices({.operation = request.on_user_elements(),
+                           .buffers = UserBuffersOf(request, in_place),
+                           .scale = request.scale,
+                           .in_place = in_place},
                           device_queue_->peers(why), request.program);
 }
 
@@ -94,12 +97,12 @@ Status CommunicatorCore::Begin(const OperationRequest& request) {
   for (const auto& mover : movers_) mover->Use(request.user);
   for (DeviceReadingMover* const mover : reading_movers_) mover->Use(&staging_, staging_.input_of_window());
   RONDO_ASSIGN(const OperationBuffers buffers, BuffersOf(request));
-  if (d.algorithm == Algorithm::kBoard) {
-    runner_->StartOnBoard(d, buffers, request.scale, request.in_place);
-    return {};
+  const Plan* plan = nullptr;
+  if (d.algorithm != Algorithm::kBoard) {
+    RONDO_ASSIGN(plan, PlanOf(request, request.in_place));
   }
-  RONDO_ASSIGN(const Plan* plan, PlanOf(request, request.in_place));
-  return runner_->Start(*plan, d, buffers, request.scale);
+  return runner_->Start(
+      {.operation = d, .buffers = buffers, .scale = request.scale, .in_place = request.in_place, .plan = plan});
 }
 
 Result<const Plan*> CommunicatorCore::PlanOf(const OperationRequest& request, bool in_place) {

@@ -35,7 +35,7 @@ bool CommunicatorCore::CheckAll(TimePoint now, Sequence waited) {
     }
   }
   if (suspicion_.OnBlocked(now)) {
-    if (auto stranger = runner_->FindStranger()) {
+    if (auto stranger = runner_->FindMismatchedPeer()) {
       Poison(*std::move(stranger));
       return true;
     }
@@ -46,7 +46,7 @@ bool CommunicatorCore::CheckAll(TimePoint now, Sequence waited) {
 }
 
 std::optional<LaneFailure> CommunicatorCore::FindLaneFailure() {
-  if (const auto of_collective = runner_->FindTrouble()) return LaneFailure{of_collective->peer, of_collective->error};
+  if (const auto of_collective = runner_->Failure()) return LaneFailure{of_collective->peer, of_collective->error};
   if (const auto of_message = messages_->FindTrouble()) return LaneFailure{of_message->peer, of_message->error};
   if (IsSettlingBoard() && board_->failure() != nullptr)
     return LaneFailure{board_->failure()->culprit(), board_->failure()};
@@ -117,7 +117,7 @@ void CommunicatorCore::SendProgressReports() {
 
 std::vector<BlockedOn> CommunicatorCore::BlockedPeers() const {
   std::vector<BlockedOn> blocked;
-  for (const BlockedStep& step : runner_->Waiting()) blocked.push_back({.step = step});
+  for (const BlockedStep& step : runner_->Blocked()) blocked.push_back({.step = step});
   if (IsSettlingBoard()) {
     for (const Rank peer : board_->Missing()) blocked.push_back({.step = {.peer = peer}, .is_joining = true});
   }
@@ -269,7 +269,7 @@ void CommunicatorCore::EndAfterFailure() noexcept {
   // The order matters: first nobody can reach the buffers, then the waiters learn that they are theirs again.
   endpoint_->Revoke();
   std::vector<BlockedStep> blocked;
-  IfMemoryAllows([&] { blocked = runner_->Waiting(); });
+  IfMemoryAllows([&] { blocked = runner_->Blocked(); });
   const bool running = IsRunning();
   const OperationDescriptor operation = RunningOperation();  // of the board it is forgotten when that is drained
   runner_->Drain();

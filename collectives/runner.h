@@ -1,5 +1,5 @@
-// What runs a communicator's operations, one after the other: the engines with their schedules, or the board. To
-// everybody else they are one.
+// Runs a communicator's operations, one after the other, each on its path: schedules on lanes or, if all ranks share a
+// host, the intranode path.
 //
 // Thread rule: the owner of the endpoint; Withdraw any thread.
 #pragma once
@@ -9,101 +9,106 @@
 #include <span>
 #include <vector>
 
-#include "collectives/engine/railed_engine.h"
+#include "collectives/engine/lanes_path.h"
+#include "collectives/engine/operation_path.h"
 #include "collectives/intranode/intranode_path.h"
 
 namespace rondo {
 
 class Runner {
  public:
-  // A mover for each rail; the board uses the first.
+  // A mover for each rail; the intranode path uses the first.
   Runner(const EngineOptions& options, const RailOptions& rails, Endpoint& endpoint, std::span<Mover* const> movers)
       : rank_(options.rank),
         world_size_(options.world_size),
         mover_(*movers.front()),
-        engine_(options, rails, endpoint, movers) {}
+        lanes_(options, rails, endpoint, movers) {}
 
   // REQUIRES: the board is ready, on all ranks before the same operation.
   void UseBoard(Board& board) {
-    board_.emplace(rank_, world_size_, board, mover_);
-    board_->RunsOn(core_);
-    board_seen_.store(&*board_);
+    intranode_.emplace(rank_, world_size_, board, mover_);
+    intranode_->RunsOn(core_);
+    intranode_seen_.store(&*intranode_);
   }
-  bool has_board() const { return board_.has_value(); }
+  bool has_board() const { return intranode_.has_value(); }
 
-  Status Start(const Plan& plan, const OperationDescriptor& operation, const OperationBuffers& buffers, double scale) {
-    return engine_.Start(plan, operation, buffers, scale);
+  // Starts an operation on lanes if it has a plan, otherwise on the intranode path. REQUIRES: nothing runs; without a
+  // plan has_board(), IntranodePath::Serves(operation).
+  Status Start(const PathStart& start) {
+    OperationPath& path = start.plan != nullptr ? static_cast<OperationPath&>(lanes_) : *intranode_;
+    RONDO_TRY(path.Start(start));
+    running_ = &path;
+    return {};
   }
-  // REQUIRES: has_board(), IntranodePath::Serves(operation).
-  void StartOnBoard(const OperationDescriptor& operation, const OperationBuffers& buffers, double scale,
-                    bool in_place) {
-    board_->Start(operation, buffers, scale, in_place);
-  }
-
   // How many lanes to each peer such an operation takes.
   std::uint32_t RailsOf(const Plan& plan, const OperationDescriptor& operation) const {
-    return engine_.RailsOf(plan, operation);
+    return lanes_.RailsOf(plan, operation);
   }
 
-  // Whether there is a board by which operations like this one may be done where they lie, on devices.
-  bool ServesDevices(const OperationDescriptor& operation) const { return board_ && board_->ServesDevices(operation); }
-  // REQUIRES: ServesDevices(operation).
-  void StartOnDevices(const OperationDescriptor& operation, const OperationBuffers& buffers, double scale,
-                      bool in_place, DevicePeers* peers, DeviceProgram* program = nullptr) {
-    board_->StartOnDevices(operation, buffers, scale, in_place, peers, program);
+  // Whether operations like this one may be done by devices, on their memory.
+  bool ServesDevices(const OperationDescriptor& operation) const {
+    return intranode_ && intranode_->ServesDevices(operation);
   }
-  bool declined() const { return board_->declined(); }
-  bool devices_take_turns() const { return board_ && board_->is_time_sliced(); }
+  // REQUIRES: ServesDevices(operation), nothing runs.
+  void StartOnDevices(const PathStart& start, DevicePeers* peers, DeviceProgram* program = nullptr) {
+    intranode_->StartOnDevices(start, peers, program);
+    running_ = &*intranode_;
+  }
+  bool declined() const { return intranode_->declined(); }
+  bool devices_take_turns() const { return intranode_ && intranode_->is_time_sliced(); }
 
-  // As the engine's.
-  bool running() const { return on_board() || engine_.running(); }
-  Result<Progress> Poll() { return on_board() ? board_->Poll() : engine_.Poll(); }
+  bool running() const { return running_ != nullptr; }
+  Result<Progress> Poll() {
+    if (!running()) return Progress::kNothing;
+    Result<Progress> progress = running_->Poll();
+    if (progress && *progress == Progress::kComplete) running_ = nullptr;
+    return progress;
+  }
   void Drain() {
-    if (board_) board_->Drain();
-    engine_.Drain();
+    if (intranode_) intranode_->Drain();
+    lanes_.Drain();
+    running_ = nullptr;
   }
-  // Before memory that others may still read on the board is its user's again, where Drain has to wait.
+  // Ends the lending of memory that other ranks may still read, before it is its user's again, if Drain has to wait.
   void Withdraw() {
-    if (IntranodePath* const board = board_seen_.load(); board != nullptr) board->Withdraw();
+    if (IntranodePath* const path = intranode_seen_.load(); path != nullptr) path->Withdraw();
   }
-  const OperationDescriptor& operation() const { return on_board() ? board_->operation() : engine_.operation(); }
-  std::vector<Standing> Waiting() const { return on_board() ? board_->Waiting() : engine_.Waiting(); }
-  bool WaitsFor(Rank peer) const { return on_board() ? board_->WaitsFor(peer) : engine_.WaitsFor(peer); }
-  std::optional<Engine::Trouble> FindTrouble() const { return engine_.FindTrouble(); }
-  std::optional<Error> FindStranger() { return engine_.FindStranger(); }
-  bool MoverBusy() const { return on_board() ? board_->MoverBusy() : engine_.MoverBusy(); }
-  // The board has come, and no schedule runs.
-  bool is_on_board_alone() const { return board_ && !engine_.running(); }
-  // Whether the board could go on now or in the next moment; looks for less time than reading a clock takes.
+
+  // ---- of the running operation, if there is one ----
+  const OperationDescriptor& operation() const { return running() ? running_->operation() : lanes_.operation(); }
+  std::vector<BlockedStep> Blocked() const { return running() ? running_->Blocked() : std::vector<BlockedStep>(); }
+  bool WaitsFor(Rank peer) const { return running() && running_->WaitsFor(peer); }
+  std::optional<Engine::Trouble> Failure() const { return running() ? running_->Failure() : std::nullopt; }
+  std::optional<Error> FindMismatchedPeer() { return running() ? running_->FindMismatchedPeer() : std::nullopt; }
+  bool MoverBusy() const { return running() && running_->MoverBusy(); }
+  bool HasNews() const { return running() && running_->HasNews(); }
+  AwaitedRanks WhereAreAwaited() const { return running() ? running_->WhereAreAwaited() : AwaitedRanks::kUnknown; }
+
+  // Whether operations need nothing of the endpoint now: there is an intranode path, and no schedule runs.
+  bool is_on_board_alone() const { return intranode_ && running_ != &lanes_; }
+  // Whether the intranode path could go on now or in the next moment; looks for less time than reading a clock takes.
   bool GlanceAtBoard() const {
     constexpr int kGlances = 16;
-    if (!on_board()) return false;
+    if (!running() || running_ == &lanes_) return false;
     for (int i = 0; i < kGlances; ++i)
-      if (board_->HasNews()) return true;
+      if (intranode_->HasNews()) return true;
     return false;
   }
-  // Of an operation on the board.
-  IntranodePath::Awaited WhereAreAwaited() const {
-    return on_board() ? board_->WhereAreAwaited() : IntranodePath::Awaited::kUnknown;
-  }
-  // Which core that is now (Waiter::Core).
+  // The core that this rank runs on now (Waiter::Core).
   void RunsOn(int core) {
     core_ = core;
-    if (board_) board_->RunsOn(core);
+    if (intranode_) intranode_->RunsOn(core);
   }
-  // For a sleeper's second look, beside Endpoint::Arm: whether the board could go on.
-  bool HasNews() const { return on_board() && board_->HasNews(); }
 
  private:
-  bool on_board() const { return board_ && board_->running(); }
-
   const Rank rank_;
   const int world_size_;
   Mover& mover_;
   int core_ = -1;
-  RailedEngine engine_;
-  std::optional<IntranodePath> board_;
-  std::atomic<IntranodePath*> board_seen_{nullptr};
+  LanesPath lanes_;
+  std::optional<IntranodePath> intranode_;
+  std::atomic<IntranodePath*> intranode_seen_{nullptr};
+  OperationPath* running_ = nullptr;  // the path of the running operation; null: none runs
 };
 
 }  // namespace rondo

@@ -67,12 +67,12 @@ void ProgressLoop::Yield() {
 }
 
 // A policy that sleeps at once does so wherever the others run.
-WaitPolicy ProgressLoop::PolicyFor(AwaitedCores awaited) const {
+WaitPolicy ProgressLoop::PolicyFor(AwaitedRanks awaited) const {
   WaitPolicy policy = contention_.is_wanted() ? options_.shared_core_policy : options_.policy;
   const Duration awake = policy.spin + policy.yield;
   if (awake == Duration::zero()) return policy;
-  if (awaited == AwaitedCores::kThisCore) policy = {.spin = {}, .yield = awake};
-  if (awaited == AwaitedCores::kOtherCores) policy.spin = std::max(policy.spin, kSpinForOtherCores);
+  if (awaited == AwaitedRanks::kOnThisCore) policy = {.spin = {}, .yield = awake};
+  if (awaited == AwaitedRanks::kOnOtherCores) policy.spin = std::max(policy.spin, kSpinForOtherCores);
   return policy;
 }
 
@@ -116,13 +116,13 @@ void ProgressLoop::Drive(TimePoint until, Sequence waited, bool background, Cond
     const Duration idle = now - *idle_since;
     if (idle < policy.spin) {
       // The peer may have been put on this very core: then only giving it away lets the bytes arrive.
-      const bool on_other_cores = advanced.awaited == AwaitedCores::kOtherCores;
+      const bool on_other_cores = advanced.awaited == AwaitedRanks::kOnOtherCores;
       if (++idle_polls % (on_other_cores ? kPollsBetweenYieldsToOthers : kPollsBetweenYields) == 0) Yield();
       continue;
     }
     if (idle < policy.spin + policy.yield) {
       // That a rank of this communicator runs says nothing of other programs.
-      advanced.awaited == AwaitedCores::kThisCore ? waiter_.Yield() : Yield();
+      advanced.awaited == AwaitedRanks::kOnThisCore ? waiter_.Yield() : Yield();
       continue;
     }
 

@@ -21,6 +21,7 @@
 #include "collectives/communicator/progress_lock.h"
 #include "collectives/communicator/wait_policy.h"
 #include "collectives/communicator/waiter.h"
+#include "collectives/engine/awaited_ranks.h"
 
 namespace rondo {
 
@@ -37,20 +38,13 @@ class Condition {
   bool (*call_)(const void*);
 };
 
-// Where the ranks run that the current operation waits for.
-enum class AwaitedCores : std::uint8_t {
-  kUnknown,
-  kThisCore,    // one of them at least shares the caller's core
-  kOtherCores,  // all of them
-};
-
 // The pending operations, as a ProgressLoop sees them. All of it is the owner's, but for the last group.
 class ProgressSource {
  public:
   struct Advanced {
     Sequence issued = 0;  // operations that were issued before it began
     bool moved = false;
-    AwaitedCores awaited = AwaitedCores::kUnknown;  // if nothing moved
+    AwaitedRanks awaited = AwaitedRanks::kUnknown;  // if nothing moved
   };
   enum class BeforeSleep : std::uint8_t {
     kSleep,  // nothing moved
@@ -157,7 +151,7 @@ class ProgressLoop {
  private:
   // Gives up the lock in every way out.
   void Drive(TimePoint until, Sequence waited, bool background, Condition ready, Condition step) RONDO_RELEASES(lock_);
-  WaitPolicy PolicyFor(AwaitedCores awaited) const;
+  WaitPolicy PolicyFor(AwaitedRanks awaited) const;
   void Yield();
   void RunThread();
   // Until no thread has waited for a while.

@@ -23,33 +23,35 @@ IntranodePath::IntranodePath(Rank rank, int world_size, Board& board, Mover& mov
       single_copy_(segment_, operation_, moves_, counts_),
       device_(segment_, operation_, counts_) {}
 
-void IntranodePath::SetOperation(const OperationDescriptor& operation, const OperationBuffers& buffers, double scale,
-                                 bool in_place) {
+void IntranodePath::SetOperation(const PathStart& start) {
+  const OperationDescriptor& operation = start.operation;
   RONDO_CHECK(!running() && Serves(operation), "{}", operation.ToString());
   operation_.descriptor = operation;
-  operation_.input = buffers.input;
-  operation_.output = buffers.output;
+  operation_.input = start.buffers.input;
+  operation_.output = start.buffers.output;
   operation_.bytes = operation.elements() * SizeOf(operation.type);
-  operation_.in_place = in_place;
+  operation_.in_place = start.in_place;
   const bool reduces = Reduces(operation.collective);
   operation_.scales = reduces && operation.op == ReduceOp::kPremulSum;
   operation_.divides = reduces && operation.op == ReduceOp::kAvg;
-  moves_.Start(operation_, scale);
+  moves_.Start(operation_, start.scale);
   rounds_.StartOperation();
 }
 
-void IntranodePath::Start(const OperationDescriptor& operation, const OperationBuffers& buffers, double scale,
-                          bool in_place) {
-  SetOperation(operation, buffers, scale, in_place);
-  if (single_copy_.MayServe()) return BeginRound(Stage::kCopyOffers, SlotRounds::Wanted::kAll);
-  StartSlotsOrRelay();
+Status IntranodePath::Start(const PathStart& start) {
+  SetOperation(start);
+  if (single_copy_.MayServe()) {
+    BeginRound(Stage::kCopyOffers, SlotRounds::Wanted::kAll);
+  } else {
+    StartSlotsOrRelay();
+  }
+  return {};
 }
 
-void IntranodePath::StartOnDevices(const OperationDescriptor& operation, const OperationBuffers& buffers, double scale,
-                                   bool in_place, DevicePeers* peers, DeviceProgram* program) {
-  RONDO_CHECK(ServesDevices(operation), "{}", operation.ToString());
-  SetOperation(operation, buffers, scale, in_place);
-  if (device_.Begin(scale, peers, program)) return BeginRound(Stage::kDeviceOffers, SlotRounds::Wanted::kAll);
+void IntranodePath::StartOnDevices(const PathStart& start, DevicePeers* peers, DeviceProgram* program) {
+  RONDO_CHECK(ServesDevices(start.operation), "{}", start.operation.ToString());
+  SetOperation(start);
+  if (device_.Begin(start.scale, peers, program)) return BeginRound(Stage::kDeviceOffers, SlotRounds::Wanted::kAll);
   StartSlotsOrRelay();
 }
 
@@ -195,15 +197,15 @@ void IntranodePath::RunsOn(int core) {
 
 // Between rounds also ranks have work for which no rank waits. Slots are looked at only where it matters: each look
 // takes a line away from the rank that is about to write it.
-IntranodePath::Awaited IntranodePath::WhereAreAwaited() const {
-  if (core_ < 0 || !running() || IsBetweenRounds(stage_) || MoverBusy()) return Awaited::kUnknown;
+AwaitedRanks IntranodePath::WhereAreAwaited() const {
+  if (core_ < 0 || !running() || IsBetweenRounds(stage_) || MoverBusy()) return AwaitedRanks::kUnknown;
   bool all_known = true;
   for (Rank r = 0; r < operation_.world_size; ++r) {
     const int core = segment_.CountersOf(r).core.load(std::memory_order_relaxed) - 1;
-    if (core == core_ && WaitsFor(r)) return Awaited::kHere;
+    if (core == core_ && WaitsFor(r)) return AwaitedRanks::kOnThisCore;
     all_known = all_known && (core >= 0 || !WaitsFor(r));
   }
-  return all_known ? Awaited::kElsewhere : Awaited::kUnknown;
+  return all_known ? AwaitedRanks::kOnOtherCores : AwaitedRanks::kUnknown;
 }
 
 void IntranodePath::Drain() {
@@ -214,7 +216,7 @@ void IntranodePath::Drain() {
   stage_ = Stage::kIdle;
 }
 
-std::vector<BlockedStep> IntranodePath::Waiting() const {
+std::vector<BlockedStep> IntranodePath::Blocked() const {
   const std::uint64_t step = stage_ == Stage::kSlots ? slots_.index() : stage_ == Stage::kRelayClosing;
   const bool started = step > 0 || stage_ >= Stage::kCopy;
   std::vector<BlockedStep> waiting;

@@ -26,6 +26,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -34,6 +35,7 @@
 #include "collectives/engine/engine.h"
 #include "collectives/engine/frame.h"
 #include "collectives/engine/mover.h"
+#include "collectives/engine/operation_path.h"
 #include "collectives/intranode/device.h"
 #include "collectives/intranode/move_streams.h"
 #include "collectives/intranode/operation.h"
@@ -46,47 +48,44 @@
 
 namespace rondo {
 
-class IntranodePath {
+class IntranodePath final : public OperationPath {
  public:
   // All arguments outlive it. REQUIRES: the board is ready, world_size its ranks, two at least.
   IntranodePath(Rank rank, int world_size, Board& board, Mover& mover);
 
   static bool Serves(const OperationDescriptor& operation) { return !operation.varying; }
 
-  // As Engine's. REQUIRES: Serves(operation), nothing runs.
-  void Start(const OperationDescriptor& operation, const OperationBuffers& buffers, double scale, bool in_place);
+  // REQUIRES: Serves(start.operation), nothing runs. Cannot fail.
+  Status Start(const PathStart& start) override;
   // The same on memory of devices, by which this rank's does its part; null: it can do none. That may turn out to be
   // impossible for all ranks: then `declined` says so when the operation has ended, and nothing has been done.
   // `program`: nothing is done but written there, and the caller must heed `declined`.
   // REQUIRES: ServesDevices(operation); this rank's memory may be read and written.
   bool ServesDevices(const OperationDescriptor& operation) const { return device_.Serves(operation); }
-  void StartOnDevices(const OperationDescriptor& operation, const OperationBuffers& buffers, double scale,
-                      bool in_place, DevicePeers* peers, DeviceProgram* program = nullptr);
+  void StartOnDevices(const PathStart& start, DevicePeers* peers, DeviceProgram* program = nullptr);
   bool declined() const { return device_.declined(); }
   // Whether some ranks share a GPU that serves them in time slices (DeviceStrategy).
   bool is_time_sliced() const { return device_.is_time_sliced(); }
   bool running() const { return stage_ != Stage::kIdle; }
-  Result<Progress> Poll();
-  // For a sleeper's second look: whether Poll could go on.
-  bool HasNews() const;
-  bool MoverBusy() const { return running() && moves_.IsBusy(); }
-  void Drain();
+  Result<Progress> Poll() override;
+  bool HasNews() const override;
+  bool MoverBusy() const override { return running() && moves_.IsBusy(); }
+  void Drain() override;
   // Any thread. No result is made from what others read of this rank's memory from now on, ever. Part of Drain.
   void Withdraw() { segment_.Withdraw(); }
-  const OperationDescriptor& operation() const { return operation_.descriptor; }
+  const OperationDescriptor& operation() const override { return operation_.descriptor; }
   // How many operations have read the peers' memory.
   std::uint64_t single_copies() const { return single_copy_.operations(); }
 
-  // Where the ranks run for which this rank waits in a round, as far as they have said. A rank that shares this rank's
-  // core can go on only when the core is given away; for the others it is enough to look.
-  enum class Awaited : std::uint8_t { kUnknown, kHere, kElsewhere };
-  Awaited WhereAreAwaited() const;
+  AwaitedRanks WhereAreAwaited() const override;
   // The core that this rank runs on now (Waiter::Core); negative: unknown.
   void RunsOn(int core);
 
-  // For the slow path: which ranks have not published what this rank waits for.
-  std::vector<BlockedStep> Waiting() const;
-  bool WaitsFor(Rank peer) const;
+  // The ranks that have not published what this rank waits for.
+  std::vector<BlockedStep> Blocked() const override;
+  bool WaitsFor(Rank peer) const override;
+  std::optional<Engine::Trouble> Failure() const override { return std::nullopt; }  // there are no lanes
+  std::optional<Error> FindMismatchedPeer() override { return std::nullopt; }       // Poll finds it
 
  private:
   enum class Stage : std::uint8_t {
@@ -108,7 +107,7 @@ class IntranodePath {
     return stage == Stage::kRelay || stage == Stage::kCopy || stage == Stage::kDevice;
   }
 
-  void SetOperation(const OperationDescriptor& operation, const OperationBuffers& buffers, double scale, bool in_place);
+  void SetOperation(const PathStart& start);
   void StartSlotsOrRelay();
   void BeginRound(Stage stage, SlotRounds::Wanted wanted) {
     stage_ = stage;

@@ -65,7 +65,7 @@ class Source final : public ProgressSource {
 
   std::function<void()> on_advance, on_sleep, on_callbacks;
   std::function<BeforeSleep()> before_sleep;
-  AwaitedCores awaited = AwaitedCores::kUnknown;
+  AwaitedRanks awaited = AwaitedRanks::kUnknown;
   bool moves = false, finds_while_arming = false;
   std::atomic<int> advances{0};
   int glances = 0, checks_while_moving = 0, arms = 0, disarms = 0, sleeps = 0;
@@ -161,12 +161,12 @@ TEST_CASE("bytes that move end the idleness, and leave time for deadlines") {
 
 TEST_CASE("a rank that waits for one on its own core gives the core away at once; otherwise it polls for a moment") {
   World here(kSpinsAndYields);
-  here.source.awaited = AwaitedCores::kThisCore;
+  here.source.awaited = AwaitedRanks::kOnThisCore;
   CHECK_FALSE(here.WaitInVain(microseconds(400)));
   CHECK(here.waiter.yields >= 400 / 10 - 2);
 
   World elsewhere({.policy = WaitPolicy::YieldsAtOnce(), .shared_core_policy = {}, .has_thread = false});
-  elsewhere.source.awaited = AwaitedCores::kOtherCores;
+  elsewhere.source.awaited = AwaitedRanks::kOnOtherCores;
   CHECK_FALSE(elsewhere.WaitInVain(microseconds(20)));
   CHECK(elsewhere.waiter.yields == 0);
   CHECK_FALSE(elsewhere.WaitInVain(microseconds(400)));

@@ -219,7 +219,10 @@ class EngineWorld : private PeerObserver {
                                         .varying = varying};
     const auto scale = static_cast<double>(r + 1);
     if (c.algorithm == Algorithm::kBoard)
-      return rank.board->Start(operation, {input, output, counts}, scale, InPlaceAt(KeyOf(c), r));
+      return static_cast<void>(rank.board->Start({.operation = operation,
+                                                  .buffers = {input, output, counts},
+                                                  .scale = scale,
+                                                  .in_place = InPlaceAt(KeyOf(c), r)}));
     const auto plan = rank.plans.Get(KeyOf(c));
     REQUIRE(plan);
     REQUIRE(rank.engine->Start(**plan, operation, {input, output, counts}, scale));

@@ -379,8 +379,8 @@ TEST_CASE("who holds a relay up has a name") {
     for (const Rank r : {0, 1, 3}) REQUIRE(world.PollOne(r));
   for (const Rank r : {0, 1, 3}) {
     CAPTURE(r);
-    REQUIRE(world.board(r).Waiting().size() == 1);
-    CHECK(world.board(r).Waiting().front().peer == 2);
+    REQUIRE(world.board(r).Blocked().size() == 1);
+    CHECK(world.board(r).Blocked().front().peer == 2);
     CHECK(!world.board(r).HasNews());
   }
   CHECK(world.board(2).HasNews());
@@ -436,14 +436,14 @@ TEST_CASE("who is waited for has a name, and who has come is not waited for") {
   const Case sum{.algorithm = Algorithm::kBoard, .count = 4};
   world.StartOne(0, sum, nullptr, reinterpret_cast<std::byte*>(memory.data()));
   CHECK(*world.PollOne(0) == Progress::kMoved);
-  CHECK(world.board(0).Waiting().size() == 2);
+  CHECK(world.board(0).Blocked().size() == 2);
   CHECK(!world.board(0).HasNews());
   std::array<std::int32_t, 4> others{};
   world.StartOne(2, sum, nullptr, reinterpret_cast<std::byte*>(others.data()));
   CHECK(*world.PollOne(2) == Progress::kMoved);
   CHECK(*world.PollOne(0) == Progress::kNothing);
-  REQUIRE(world.board(0).Waiting().size() == 1);
-  CHECK(world.board(0).Waiting().front().peer == 1);
+  REQUIRE(world.board(0).Blocked().size() == 1);
+  CHECK(world.board(0).Blocked().front().peer == 1);
   CHECK(!world.board(0).WaitsFor(2));
   CHECK(!world.board(0).HasNews());
   world.StartOne(1, sum, nullptr, reinterpret_cast<std::byte*>(others.data()));
@@ -453,7 +453,6 @@ TEST_CASE("who is waited for has a name, and who has come is not waited for") {
 }
 
 TEST_CASE("whether those who are waited for share a rank's core is known as soon as they have said where they run") {
-  using Awaited = IntranodePath::Awaited;
   EngineWorld world({.ranks = 3, .board_part_bytes = 1024});
   const auto runs_on = [&](int core0, int core1, int core2) {
     world.board(0).RunsOn(core0);
@@ -461,7 +460,7 @@ TEST_CASE("whether those who are waited for share a rank's core is known as soon
     world.board(2).RunsOn(core2);
     return world.board(0).WhereAreAwaited();
   };
-  CHECK(runs_on(0, 0, 0) == Awaited::kUnknown);  // it waits for nobody
+  CHECK(runs_on(0, 0, 0) == AwaitedRanks::kUnknown);  // it waits for nobody
   world.NextSequence();
   std::array<std::int32_t, 3> memory{};
   const auto start = [&](Rank rank) {
@@ -470,15 +469,15 @@ TEST_CASE("whether those who are waited for share a rank's core is known as soon
     return *world.PollOne(rank);
   };
   CHECK(start(0) == Progress::kMoved);
-  CHECK(runs_on(0, 1, 2) == Awaited::kElsewhere);
-  CHECK(runs_on(0, 1, 0) == Awaited::kHere);
-  CHECK(runs_on(0, 0, -1) == Awaited::kHere);
-  CHECK(runs_on(0, -1, 0) == Awaited::kHere);
-  CHECK(runs_on(0, 1, -1) == Awaited::kUnknown);
-  CHECK(runs_on(-1, -1, -1) == Awaited::kUnknown);
+  CHECK(runs_on(0, 1, 2) == AwaitedRanks::kOnOtherCores);
+  CHECK(runs_on(0, 1, 0) == AwaitedRanks::kOnThisCore);
+  CHECK(runs_on(0, 0, -1) == AwaitedRanks::kOnThisCore);
+  CHECK(runs_on(0, -1, 0) == AwaitedRanks::kOnThisCore);
+  CHECK(runs_on(0, 1, -1) == AwaitedRanks::kUnknown);
+  CHECK(runs_on(-1, -1, -1) == AwaitedRanks::kUnknown);
   CHECK(start(1) == Progress::kMoved);
-  CHECK(runs_on(0, 0, 1) == Awaited::kElsewhere);  // rank 1 has come, wherever it is
-  CHECK(runs_on(0, 1, 0) == Awaited::kHere);
+  CHECK(runs_on(0, 0, 1) == AwaitedRanks::kOnOtherCores);  // rank 1 has come, wherever it is
+  CHECK(runs_on(0, 1, 0) == AwaitedRanks::kOnThisCore);
 }
 
 }  // namespace intranode_path_test

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
-#include <thread>
 #include <vector>
 
 #include "base/random.h"
@@ -45,14 +44,16 @@ TEST_CASE("a sum is the left fold in rank order, bit by bit: by all, by shares a
     OnThreads(kRanks, [&](Rank r) {
       HostMover mover;
       IntranodePath path(r, kRanks, memory, mover);
-      path.Start({.sequence = 1,
-                  .count = count,
-                  .collective = Collective::kAllReduce,
-                  .type = DataType::kFloat32,
-                  .algorithm = Algorithm::kBoard},
-                 {.input = reinterpret_cast<const std::byte*>(inputs[static_cast<std::size_t>(r)].data()),
-                  .output = reinterpret_cast<std::byte*>(outputs[static_cast<std::size_t>(r)].data())},
-                 1.0, false);
+      CHECK(path.Start(
+          {.operation = {.sequence = 1,
+                         .count = count,
+                         .collective = Collective::kAllReduce,
+                         .type = DataType::kFloat32,
+                         .algorithm = Algorithm::kBoard},
+           .buffers = {.input = reinterpret_cast<const std::byte*>(inputs[static_cast<std::size_t>(r)].data()),
+                       .output = reinterpret_cast<std::byte*>(outputs[static_cast<std::size_t>(r)].data())},
+           .scale = 1.0,
+           .in_place = false}));
       CHECK(Finish(path));
     });
     for (const std::vector<float>& output : outputs)
@@ -76,15 +77,16 @@ TEST_CASE("ranks that run at the same time") {
       const bool sum = random.Chance(0.6);
       const Rank root = sum ? 0 : static_cast<Rank>(random.Below(kRanks));
       std::vector<std::int32_t> input(count, r + static_cast<std::int32_t>(sequence)), output(count);
-      path.Start({.sequence = sequence,
-                  .count = count,
-                  .collective = sum ? Collective::kAllReduce : Collective::kBroadcast,
-                  .type = DataType::kInt32,
-                  .algorithm = Algorithm::kBoard,
-                  .root = root},
-                 {.input = reinterpret_cast<const std::byte*>(input.data()),
-                  .output = reinterpret_cast<std::byte*>(output.data())},
-                 1.0, false);
+      CHECK(path.Start({.operation = {.sequence = sequence,
+                                      .count = count,
+                                      .collective = sum ? Collective::kAllReduce : Collective::kBroadcast,
+                                      .type = DataType::kInt32,
+                                      .algorithm = Algorithm::kBoard,
+                                      .root = root},
+                        .buffers = {.input = reinterpret_cast<const std::byte*>(input.data()),
+                                    .output = reinterpret_cast<std::byte*>(output.data())},
+                        .scale = 1.0,
+                        .in_place = false}));
       if (!Finish(path)) return;
       const auto s = static_cast<std::int32_t>(sequence);
       for (const std::int32_t value : output) all_right &= value == (sum ? 3 * s + 3 : root + s);
@@ -109,19 +111,20 @@ void SumInEachOthersMemory(bool reads, std::uint64_t count) {
       const auto s = static_cast<std::int32_t>(sequence);
       const bool in_place = (sequence + static_cast<std::uint64_t>(r)) % 3 == 0;  // some ranks, not others
       std::fill(input.begin(), input.end(), r + s);
-      path.Start({.sequence = sequence,
-                  .count = count,
-                  .collective = Collective::kAllReduce,
-                  .type = DataType::kInt32,
-                  .algorithm = Algorithm::kBoard},
-                 {.input = reinterpret_cast<const std::byte*>(input.data()),
-                  .output = reinterpret_cast<std::byte*>((in_place ? input : output).data())},
-                 1.0, in_place);
+      CHECK(path.Start({.operation = {.sequence = sequence,
+                                      .count = count,
+                                      .collective = Collective::kAllReduce,
+                                      .type = DataType::kInt32,
+                                      .algorithm = Algorithm::kBoard},
+                        .buffers = {.input = reinterpret_cast<const std::byte*>(input.data()),
+                                    .output = reinterpret_cast<std::byte*>((in_place ? input : output).data())},
+                        .scale = 1.0,
+                        .in_place = in_place}));
       if (!Finish(path)) return;
       for (const std::int32_t value : in_place ? input : output)
         all_right &= value == kRanks * s + kRanks * (kRanks - 1) / 2;
     }
-    right[static_cast<std::size_t>(r)] = all_right && path.pulls() == kOperations;
+    right[static_cast<std::size_t>(r)] = all_right && path.single_copies() == kOperations;
   });
   for (const bool one : right) CHECK(one);
 }
