@@ -44,8 +44,8 @@ struct WorldOptions {
   bool slices = false;
   bool checksums = false;
   RailOptions rails = {};
-  FlippedBit* flipped = nullptr;     // outlives the world
-  std::size_t board_part_bytes = 0;  // 0: no board
+  FlippedBit* flipped = nullptr;       // outlives the world
+  std::size_t segment_part_bytes = 0;  // 0: no intranode path
   std::uint64_t seed = 1;
 };
 
@@ -77,7 +77,7 @@ class EngineWorld : private PeerObserver {
       : options_(options),
         random_(options.seed),
         network_(options.ranks, options.network),
-        board_(options.ranks, options.board_part_bytes) {
+        segment_(options.ranks, options.segment_part_bytes) {
     std::vector<std::string> addresses;
     for (Rank r = 0; r < options.ranks; ++r) addresses.push_back(network_.transport(r)->Address());
     for (Rank r = 0; r < options.ranks; ++r) {
@@ -109,8 +109,8 @@ class EngineWorld : private PeerObserver {
                                                                   .slices = options.slices,
                                                                   .checksums = options.checksums},
                                                     options.rails, *rank->endpoint, movers);
-      if (options.board_part_bytes > 0)
-        rank->board = std::make_unique<IntranodePath>(r, options.ranks, board_, *movers.front());
+      if (options.segment_part_bytes > 0)
+        rank->intranode = std::make_unique<IntranodePath>(r, options.ranks, segment_, *movers.front());
       ranks_.push_back(std::move(rank));
     }
   }
@@ -118,8 +118,8 @@ class EngineWorld : private PeerObserver {
   InprocNetwork& network() { return network_; }
   RailedEngine& engine(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)]->engine; }
   Endpoint& endpoint(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)]->endpoint; }
-  PlainBoard& plain_board() { return board_; }
-  IntranodePath& board(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)]->board; }
+  PlainBoard& segment() { return segment_; }
+  IntranodePath& intranode(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)]->intranode; }
 
   // Runs it on every rank and checks every element, every guard byte and that inputs are as they were.
   void Expect(const Case& c) {
@@ -219,10 +219,10 @@ class EngineWorld : private PeerObserver {
                                         .varying = varying};
     const auto scale = static_cast<double>(r + 1);
     if (c.algorithm == Algorithm::kBoard)
-      return static_cast<void>(rank.board->Start({.operation = operation,
-                                                  .buffers = {input, output, counts},
-                                                  .scale = scale,
-                                                  .in_place = InPlaceAt(KeyOf(c), r)}));
+      return static_cast<void>(rank.intranode->Start({.operation = operation,
+                                                      .buffers = {input, output, counts},
+                                                      .scale = scale,
+                                                      .in_place = InPlaceAt(KeyOf(c), r)}));
     const auto plan = rank.plans.Get(KeyOf(c));
     REQUIRE(plan);
     REQUIRE(rank.engine->Start(**plan, operation, {input, output, counts}, scale));
@@ -231,7 +231,7 @@ class EngineWorld : private PeerObserver {
   Result<Progress> PollOne(Rank r) {
     RankParts& rank = *ranks_[static_cast<std::size_t>(r)];
     rank.endpoint->Poll(TimePoint{});
-    return rank.board != nullptr && rank.board->running() ? rank.board->Poll() : rank.engine->Poll();
+    return rank.intranode != nullptr && rank.intranode->running() ? rank.intranode->Poll() : rank.engine->Poll();
   }
   void NextSequence() { ++sequence_; }
 
@@ -241,7 +241,7 @@ class EngineWorld : private PeerObserver {
     std::unique_ptr<Endpoint> endpoint;
     std::vector<std::unique_ptr<Mover>> movers;  // by rail
     std::unique_ptr<RailedEngine> engine;
-    std::unique_ptr<IntranodePath> board;
+    std::unique_ptr<IntranodePath> intranode;
     PlanCache plans;
   };
 
@@ -376,7 +376,7 @@ class EngineWorld : private PeerObserver {
   WorldOptions options_;
   Random random_;
   InprocNetwork network_;
-  PlainBoard board_;
+  PlainBoard segment_;
   std::vector<std::unique_ptr<RankParts>> ranks_;
   Sequence sequence_ = 0;
   bool floating_ = false;

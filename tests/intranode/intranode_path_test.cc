@@ -1,5 +1,5 @@
-// Collectives through a board: every result, whatever the order in which the ranks come and however late memory moves.
-// One thread; intranode_path_threads_test.cc has the ranks run beside each other.
+// Collectives on the intranode path: every result is right in every order in which the ranks come, however late moves
+// are done. One thread; intranode_path_threads_test.cc runs the ranks at the same time.
 #include "collectives/intranode/intranode_path.h"
 
 #include <doctest/doctest.h>
@@ -25,7 +25,7 @@ struct Sizes {
   std::vector<std::uint64_t> counts;
 };
 
-// Everything on the board of a world, in and out of place; roots take turns.
+// Runs every collective on the intranode path of a world, in and out of place, with each rank as the root in turn.
 void RunAll(EngineWorld& world, int ranks, const std::vector<std::uint64_t>& counts, ReduceOp op, DataType type) {
   Rank root = 0;
   for (const Collective collective : kServed) {
@@ -58,7 +58,7 @@ TEST_CASE("every collective gives every rank the result, from no element to many
         CAPTURE(late);
         EngineWorld world({.ranks = ranks,
                            .late_mover = late,
-                           .board_part_bytes = sizes.part_bytes,
+                           .segment_part_bytes = sizes.part_bytes,
                            .seed = 11 + static_cast<std::uint64_t>(ranks)});
         RunAll(world, ranks, sizes.counts, ReduceOp::kSum, DataType::kInt32);
       }
@@ -69,7 +69,7 @@ TEST_CASE("every collective gives every rank the result, from no element to many
 TEST_CASE("an average divides once and a pre-multiplied sum scales once") {
   for (const bool late : {false, true}) {
     for (const int ranks : {2, 3, 5}) {
-      EngineWorld world({.ranks = ranks, .late_mover = late, .board_part_bytes = 1024});
+      EngineWorld world({.ranks = ranks, .late_mover = late, .segment_part_bytes = 1024});
       RunAll(world, ranks, {1, 64, 133, 1000, 2000}, ReduceOp::kAvg, DataType::kInt32);
       RunAll(world, ranks, {1, 64, 133, 1000, 2000}, ReduceOp::kPremulSum, DataType::kFloat32);
     }
@@ -87,29 +87,29 @@ void RunAllReduce(EngineWorld& world, ReduceOp op, DataType type) {
       world.Expect({.algorithm = Algorithm::kBoard, .count = count, .in_place = in_place, .op = op, .type = type});
 }
 
-TEST_CASE("memory that all ranks can map or read is used where it lies") {
+TEST_CASE("memory that all ranks can map or read is used without a copy through slots") {
   for (const bool reads : {false, true}) {
     for (const bool late : {false, true}) {
       for (const int ranks : {2, 3, 5}) {
         if (late && ranks == 5) continue;  // minutes under a sanitizer
         CAPTURE(reads);
-        EngineWorld world({.ranks = ranks, .late_mover = late, .board_part_bytes = 8192});
-        world.plain_board().AnswerQuestions(
+        EngineWorld world({.ranks = ranks, .late_mover = late, .segment_part_bytes = 8192});
+        world.segment().AnswerQuestions(
             [&](Question question) { return PlainBoard::IsAboutReading(question) == reads; });
         RunAllReduce(world, ReduceOp::kSum, DataType::kInt32);
-        const std::uint64_t pulls = world.board(0).single_copies();
+        const std::uint64_t pulls = world.intranode(0).single_copies();
         // One is too short, but out of place not to be read; and that pays among two.
         const std::size_t counts = kAroundWindows.size() - 1;
         CHECK(pulls == (!reads ? 2 * counts : ranks == 2 ? 2 * counts + 1 : 0));
         const Case large{
             .algorithm = Algorithm::kBoard, .count = 32'770, .op = ReduceOp::kPremulSum, .type = DataType::kFloat32};
         world.Expect(large);
-        CHECK(world.board(0).single_copies() == pulls);  // what is summed there lies nowhere
+        CHECK(world.intranode(0).single_copies() == pulls);  // what is summed there lies nowhere
         Case average = large;
         average.op = ReduceOp::kAvg;
         average.type = DataType::kInt32;
         world.Expect(average);
-        CHECK((world.board(0).single_copies() > pulls) == (pulls > 0));
+        CHECK((world.intranode(0).single_copies() > pulls) == (pulls > 0));
       }
     }
   }
@@ -119,8 +119,8 @@ TEST_CASE("memory that all ranks can map or read is used where it lies") {
 TEST_CASE("short vectors are read and folded whole, but not where that overwrites what others still read") {
   for (const bool late : {false, true}) {
     CAPTURE(late);
-    EngineWorld world({.ranks = 2, .late_mover = late, .board_part_bytes = 8192});
-    world.plain_board().AnswerQuestions(PlainBoard::IsAboutReading);
+    EngineWorld world({.ranks = 2, .late_mover = late, .segment_part_bytes = 8192});
+    world.segment().AnswerQuestions(PlainBoard::IsAboutReading);
     std::uint64_t pulls = 0;
     for (const bool in_place : {true, false}) {
       for (const std::uint64_t count : {16'383u, 16'384u, 20'000u, 32'767u, 32'768u, 32'769u}) {
@@ -128,18 +128,18 @@ TEST_CASE("short vectors are read and folded whole, but not where that overwrite
         pulls += count >= (in_place ? 32'768 : 16'384) ? 1 : 0;
       }
     }
-    for (const Rank r : {0, 1}) CHECK(world.board(r).single_copies() == pulls);
+    for (const Rank r : {0, 1}) CHECK(world.intranode(r).single_copies() == pulls);
   }
 }
 
-TEST_CASE("every collective uses memory where it lies, from some blocks' length on; a reduce among two alone") {
+TEST_CASE("every collective is done by single copy from some length of its blocks on; a reduce only among two") {
   for (const bool reads : {false, true}) {
     for (const bool late : {false, true}) {
       for (const int ranks : {2, 3, 4}) {
         CAPTURE(reads);
         CAPTURE(late);
-        EngineWorld world({.ranks = ranks, .late_mover = late, .board_part_bytes = 8192});
-        world.plain_board().AnswerQuestions(
+        EngineWorld world({.ranks = ranks, .late_mover = late, .segment_part_bytes = 8192});
+        world.segment().AnswerQuestions(
             [&](Question question) { return PlainBoard::IsAboutReading(question) == reads; });
         RunAll(world, ranks, {33'333}, ReduceOp::kSum, DataType::kInt32);
         std::uint64_t pulls = 0;
@@ -147,7 +147,7 @@ TEST_CASE("every collective uses memory where it lies, from some blocks' length 
           if (collective != Collective::kBarrier && (collective != Collective::kReduce || ranks == 2))
             pulls += HasInPlace(collective) ? 2 : 1;
         if (reads && ranks > 2) pulls -= 2;  // all_reduce: a relay is faster
-        for (Rank r = 0; r < ranks; ++r) CHECK(world.board(r).single_copies() == pulls);
+        for (Rank r = 0; r < ranks; ++r) CHECK(world.intranode(r).single_copies() == pulls);
       }
     }
   }
@@ -156,8 +156,8 @@ TEST_CASE("every collective uses memory where it lies, from some blocks' length 
 TEST_CASE("a reduce among two is folded by its root from 16 KiB to 1 MiB, else by shares") {
   for (const bool late : {false, true}) {
     CAPTURE(late);
-    EngineWorld world({.ranks = 2, .late_mover = late, .board_part_bytes = 8192});
-    world.plain_board().AnswerQuestions(PlainBoard::IsAboutReading);
+    EngineWorld world({.ranks = 2, .late_mover = late, .segment_part_bytes = 8192});
+    world.segment().AnswerQuestions(PlainBoard::IsAboutReading);
     std::uint64_t pulls = 0;
     for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kPremulSum}) {
       for (const bool in_place : {true, false}) {
@@ -176,7 +176,7 @@ TEST_CASE("a reduce among two is folded by its root from 16 KiB to 1 MiB, else b
         }
       }
     }
-    for (const Rank r : {0, 1}) CHECK(world.board(r).single_copies() == pulls);
+    for (const Rank r : {0, 1}) CHECK(world.intranode(r).single_copies() == pulls);
   }
 }
 
@@ -184,15 +184,15 @@ TEST_CASE("one rank whose memory cannot be shown or mapped sends all of them thr
   for (const Question bad : {Question::kLocate, Question::kShow, Question::kFind}) {
     for (const int every : {1, 2, 3, 5}) {
       CAPTURE(every);
-      EngineWorld world({.ranks = 3, .board_part_bytes = 8192});
+      EngineWorld world({.ranks = 3, .segment_part_bytes = 8192});
       int asked = 0;
-      world.plain_board().AnswerQuestions([&](Question question) {
+      world.segment().AnswerQuestions([&](Question question) {
         return question != bad ? !PlainBoard::IsAboutReading(question) : ++asked % every != 0;
       });
       RunAllReduce(world, ReduceOp::kSum, DataType::kInt32);
       CHECK(asked > 0);
-      if (every == 1) CHECK(world.board(0).single_copies() == 0);
-      for (const Rank r : {1, 2}) CHECK(world.board(r).single_copies() == world.board(0).single_copies());
+      if (every == 1) CHECK(world.intranode(0).single_copies() == 0);
+      for (const Rank r : {1, 2}) CHECK(world.intranode(r).single_copies() == world.intranode(0).single_copies());
     }
   }
 }
@@ -200,36 +200,36 @@ TEST_CASE("one rank whose memory cannot be shown or mapped sends all of them thr
 TEST_CASE("what cannot be mapped is read, unless one rank cannot") {
   for (const Question bad : {Question::kLocate, Question::kShow, Question::kFind}) {
     for (const int readers : {1, 2}) {
-      EngineWorld world({.ranks = 2, .board_part_bytes = 8192});
+      EngineWorld world({.ranks = 2, .segment_part_bytes = 8192});
       int asked = 0;
-      world.plain_board().AnswerQuestions([&](Question question) {
+      world.segment().AnswerQuestions([&](Question question) {
         if (question == Question::kCanRead) return asked++ % 2 < readers;
         return question != bad;
       });
       RunAllReduce(world, ReduceOp::kSum, DataType::kInt32);
-      CHECK((world.board(0).single_copies() > 0) == (readers == 2));
-      CHECK(world.board(1).single_copies() == world.board(0).single_copies());
+      CHECK((world.intranode(0).single_copies() > 0) == (readers == 2));
+      CHECK(world.intranode(1).single_copies() == world.intranode(0).single_copies());
     }
   }
 }
 
 TEST_CASE("memory that others could not read goes through slots, that of other operations does not") {
-  EngineWorld world({.ranks = 2, .board_part_bytes = 8192});
+  EngineWorld world({.ranks = 2, .segment_part_bytes = 8192});
   int asked = 0;
-  world.plain_board().AnswerQuestions([&](Question question) {
+  world.segment().AnswerQuestions([&](Question question) {
     return question == Question::kCanBeRead ? ++asked > 2 : PlainBoard::IsAboutReading(question);
   });
   const Case sum{.algorithm = Algorithm::kBoard, .count = 20'000, .in_place = false};
   world.Expect(sum);
-  for (Rank r = 0; r < 2; ++r) CHECK(world.board(r).single_copies() == 0);
+  for (Rank r = 0; r < 2; ++r) CHECK(world.intranode(r).single_copies() == 0);
   world.Expect(sum);
-  for (Rank r = 0; r < 2; ++r) CHECK(world.board(r).single_copies() == 1);
+  for (Rank r = 0; r < 2; ++r) CHECK(world.intranode(r).single_copies() == 1);
 }
 
 TEST_CASE("ranks that may not read ask once, as long as what moves is short") {
-  EngineWorld world({.ranks = 2, .board_part_bytes = 8192});
+  EngineWorld world({.ranks = 2, .segment_part_bytes = 8192});
   int asked = 0;
-  world.plain_board().AnswerQuestions([&](Question question) {
+  world.segment().AnswerQuestions([&](Question question) {
     asked += question == Question::kCanRead ? 1 : 0;
     return false;
   });
@@ -240,9 +240,9 @@ TEST_CASE("ranks that may not read ask once, as long as what moves is short") {
 TEST_CASE("shares, relays, what is folded whole and what fits a line follow each other") {
   for (const int ranks : {2, 3, 6}) {
     CAPTURE(ranks);
-    EngineWorld world({.ranks = ranks, .late_mover = true, .board_part_bytes = 8192});
+    EngineWorld world({.ranks = ranks, .late_mover = true, .segment_part_bytes = 8192});
     bool reads = false, maps = false;
-    world.plain_board().AnswerQuestions(
+    world.segment().AnswerQuestions(
         [&](Question question) { return PlainBoard::IsAboutReading(question) ? reads : maps; });
     const auto sum = [&](std::uint64_t count, bool in_place, Collective collective = Collective::kAllReduce) {
       world.Expect({.collective = collective, .algorithm = Algorithm::kBoard, .count = count, .in_place = in_place});
@@ -256,16 +256,16 @@ TEST_CASE("shares, relays, what is folded whole and what fits a line follow each
       sum(20'000, false);
       sum(1, false);
     }
-    CHECK(world.board(0).single_copies() > 0);
+    CHECK(world.intranode(0).single_copies() > 0);
   }
 }
 
 TEST_CASE("memory that cannot be read after all is an error that names its rank, or a rank that has gone") {
   for (const ErrorCode code : {ErrorCode::kResource, ErrorCode::kPeerLost}) {
-    EngineWorld world({.ranks = 2, .board_part_bytes = 8192});
-    world.plain_board().AnswerQuestions(
+    EngineWorld world({.ranks = 2, .segment_part_bytes = 8192});
+    world.segment().AnswerQuestions(
         [](Question question) { return question != Question::kRead && PlainBoard::IsAboutReading(question); });
-    world.plain_board().FailReadsWith(code);
+    world.segment().FailReadsWith(code);
     world.NextSequence();
     const Case sum{.algorithm = Algorithm::kBoard, .count = 50'000};
     std::vector<std::vector<std::int32_t>> data(2, std::vector<std::int32_t>(sum.count, 1));
@@ -281,21 +281,21 @@ TEST_CASE("memory that cannot be read after all is an error that names its rank,
       CHECK(read.error().culprit() == 0);
     } else {  // why, others will say: it waits for that rank, and goes on with nothing
       for (int i = 0; i < 20; ++i) REQUIRE(*world.PollOne(1) != Progress::kComplete);
-      CHECK(world.board(1).WaitsFor(0));
-      CHECK(!world.board(1).HasNews());
+      CHECK(world.intranode(1).WaitsFor(0));
+      CHECK(!world.intranode(1).HasNews());
     }
   }
 }
 
 TEST_CASE("slots as large as they really are") {
-  EngineWorld world({.ranks = 3, .board_part_bytes = 256 * 1024});
+  EngineWorld world({.ranks = 3, .segment_part_bytes = 256 * 1024});
   std::vector<std::uint64_t> counts{4000, 32'736, 32'737, 196'417};
   if (!kSanitized) counts.insert(counts.end(), {196'416, 300'000});
   RunAll(world, 3, counts, ReduceOp::kSum, DataType::kInt32);
 }
 
-TEST_CASE("operations on lanes go between, and the turns go on") {
-  EngineWorld world({.ranks = 3, .board_part_bytes = 1024});
+TEST_CASE("operations on lanes in between do not disturb the rounds") {
+  EngineWorld world({.ranks = 3, .segment_part_bytes = 1024});
   for (int i = 0; i < 5; ++i) {
     world.Expect({.algorithm = Algorithm::kBoard, .count = 7});
     world.Expect({.algorithm = Algorithm::kRing, .count = 7});
@@ -303,8 +303,8 @@ TEST_CASE("operations on lanes go between, and the turns go on") {
 }
 
 void GiveBackBeforeTheEnd(bool by_draining) {
-  EngineWorld world({.ranks = 2, .board_part_bytes = 8192});
-  world.plain_board().AnswerQuestions([](Question) { return true; });
+  EngineWorld world({.ranks = 2, .segment_part_bytes = 8192});
+  world.segment().AnswerQuestions([](Question) { return true; });
   world.NextSequence();
   const Case sum{.algorithm = Algorithm::kBoard, .count = 50'000};
   std::vector<std::vector<std::int32_t>> data(2, std::vector<std::int32_t>(sum.count, 1));
@@ -313,33 +313,33 @@ void GiveBackBeforeTheEnd(bool by_draining) {
     world.StartOne(r, sum, memory, memory);
   }
   // Rank 0 has folded its share before rank 1 begins, which then goes all the way to its closing turn and fails there.
-  while (world.board(0).single_copies() == 0) {
+  while (world.intranode(0).single_copies() == 0) {
     REQUIRE(world.PollOne(0));
-    if (world.board(0).single_copies() == 0) REQUIRE(world.PollOne(1));
+    if (world.intranode(0).single_copies() == 0) REQUIRE(world.PollOne(1));
   }
   for (int i = 0; i < 20; ++i) REQUIRE(world.PollOne(0));
   for (int i = 0; i < 20; ++i) REQUIRE(world.PollOne(1));
-  REQUIRE(world.board(1).single_copies() == 1);
-  REQUIRE(world.board(1).WaitsFor(0));
-  by_draining ? world.board(1).Drain() : world.board(1).Withdraw();
+  REQUIRE(world.intranode(1).single_copies() == 1);
+  REQUIRE(world.intranode(1).WaitsFor(0));
+  by_draining ? world.intranode(1).Drain() : world.intranode(1).Withdraw();
   for (int i = 0; i < 20; ++i) {
     const auto progress = world.PollOne(0);
     REQUIRE(progress);
     CHECK(*progress != Progress::kComplete);
   }
-  CHECK(world.board(0).WaitsFor(1));
-  CHECK(!world.board(0).HasNews());
+  CHECK(world.intranode(0).WaitsFor(1));
+  CHECK(!world.intranode(0).HasNews());
 }
 
-TEST_CASE("memory that its rank has given back to its user makes no result, whether it could wait for its own or not") {
+TEST_CASE("memory that a rank has given back to its user makes no result, whether by Drain or by Withdraw") {
   GiveBackBeforeTheEnd(true);
   GiveBackBeforeTheEnd(false);
 }
 
-TEST_CASE("memory that its rank has given back before anybody read it makes no error that names the wrong one") {
-  EngineWorld world({.ranks = 2, .board_part_bytes = 8192});
+TEST_CASE("memory that a rank has given back before any read makes no error that names another rank") {
+  EngineWorld world({.ranks = 2, .segment_part_bytes = 8192});
   bool is_mapped = true;
-  world.plain_board().AnswerQuestions([&](Question question) {
+  world.segment().AnswerQuestions([&](Question question) {
     return PlainBoard::IsAboutReading(question) && (is_mapped || question != Question::kRead);
   });
   world.NextSequence();
@@ -351,21 +351,21 @@ TEST_CASE("memory that its rank has given back before anybody read it makes no e
   }
   // Rank 0 has shown where its memory lies when it fails, for a reason that rank 1 is about to hear.
   REQUIRE(*world.PollOne(0) == Progress::kMoved);
-  REQUIRE(world.board(0).single_copies() == 0);
-  world.board(0).Drain();
+  REQUIRE(world.intranode(0).single_copies() == 0);
+  world.intranode(0).Drain();
   is_mapped = false;
   for (int i = 0; i < 20; ++i) {
     const auto progress = world.PollOne(1);
     REQUIRE(progress);
     CHECK(*progress != Progress::kComplete);
   }
-  CHECK(world.board(1).single_copies() == 1);
-  CHECK(world.board(1).WaitsFor(0));
+  CHECK(world.intranode(1).single_copies() == 1);
+  CHECK(world.intranode(1).WaitsFor(0));
 }
 
-TEST_CASE("who holds a relay up has a name") {
+TEST_CASE("a rank that holds up a relay is named by all others") {
   constexpr int kRanks = 4;
-  EngineWorld world({.ranks = kRanks, .board_part_bytes = 1024});
+  EngineWorld world({.ranks = kRanks, .segment_part_bytes = 1024});
   world.NextSequence();
   const Case sum{.algorithm = Algorithm::kBoard, .count = 5000};
   std::vector<std::vector<std::int32_t>> data(kRanks, std::vector<std::int32_t>(5000, 1));
@@ -379,17 +379,17 @@ TEST_CASE("who holds a relay up has a name") {
     for (const Rank r : {0, 1, 3}) REQUIRE(world.PollOne(r));
   for (const Rank r : {0, 1, 3}) {
     CAPTURE(r);
-    REQUIRE(world.board(r).Blocked().size() == 1);
-    CHECK(world.board(r).Blocked().front().peer == 2);
-    CHECK(!world.board(r).HasNews());
+    REQUIRE(world.intranode(r).Blocked().size() == 1);
+    CHECK(world.intranode(r).Blocked().front().peer == 2);
+    CHECK(!world.intranode(r).HasNews());
   }
-  CHECK(world.board(2).HasNews());
+  CHECK(world.intranode(2).HasNews());
   world.RunToEnd();
   for (const auto& vector : data) CHECK(vector == std::vector<std::int32_t>(5000, kRanks));
 }
 
-TEST_CASE("ranks in different operations are told, both by name") {
-  EngineWorld world({.ranks = 2, .board_part_bytes = 1024});
+TEST_CASE("ranks in different operations get an error, each with the name of the other") {
+  EngineWorld world({.ranks = 2, .segment_part_bytes = 1024});
   world.NextSequence();
   std::array<std::int32_t, 4> first{}, second{};
   world.StartOne(0, {.algorithm = Algorithm::kBoard, .count = 3}, nullptr, reinterpret_cast<std::byte*>(first.data()));
@@ -407,8 +407,8 @@ TEST_CASE("ranks in different operations are told, both by name") {
   CHECK(also.error().culprit() == 1);
 }
 
-TEST_CASE("a disagreement that nobody needed to see is found in the next turn") {
-  EngineWorld world({.ranks = 2, .board_part_bytes = 1024});
+TEST_CASE("a disagreement that no rank needed to see is found in the next round") {
+  EngineWorld world({.ranks = 2, .segment_part_bytes = 1024});
   world.NextSequence();
   std::array<std::int32_t, 4> first{}, second{};
   // Each is its own root, so both have what they want.
@@ -429,36 +429,36 @@ TEST_CASE("a disagreement that nobody needed to see is found in the next turn") 
   }
 }
 
-TEST_CASE("who is waited for has a name, and who has come is not waited for") {
-  EngineWorld world({.ranks = 3, .board_part_bytes = 1024});
+TEST_CASE("a rank that is waited for is named, and a rank that has published is not waited for") {
+  EngineWorld world({.ranks = 3, .segment_part_bytes = 1024});
   world.NextSequence();
   std::array<std::int32_t, 4> memory{};
   const Case sum{.algorithm = Algorithm::kBoard, .count = 4};
   world.StartOne(0, sum, nullptr, reinterpret_cast<std::byte*>(memory.data()));
   CHECK(*world.PollOne(0) == Progress::kMoved);
-  CHECK(world.board(0).Blocked().size() == 2);
-  CHECK(!world.board(0).HasNews());
+  CHECK(world.intranode(0).Blocked().size() == 2);
+  CHECK(!world.intranode(0).HasNews());
   std::array<std::int32_t, 4> others{};
   world.StartOne(2, sum, nullptr, reinterpret_cast<std::byte*>(others.data()));
   CHECK(*world.PollOne(2) == Progress::kMoved);
   CHECK(*world.PollOne(0) == Progress::kNothing);
-  REQUIRE(world.board(0).Blocked().size() == 1);
-  CHECK(world.board(0).Blocked().front().peer == 1);
-  CHECK(!world.board(0).WaitsFor(2));
-  CHECK(!world.board(0).HasNews());
+  REQUIRE(world.intranode(0).Blocked().size() == 1);
+  CHECK(world.intranode(0).Blocked().front().peer == 1);
+  CHECK(!world.intranode(0).WaitsFor(2));
+  CHECK(!world.intranode(0).HasNews());
   world.StartOne(1, sum, nullptr, reinterpret_cast<std::byte*>(others.data()));
   CHECK(*world.PollOne(1) == Progress::kComplete);
-  CHECK(world.board(0).HasNews());
+  CHECK(world.intranode(0).HasNews());
   CHECK(*world.PollOne(0) == Progress::kComplete);
 }
 
-TEST_CASE("whether those who are waited for share a rank's core is known as soon as they have said where they run") {
-  EngineWorld world({.ranks = 3, .board_part_bytes = 1024});
+TEST_CASE("whether awaited ranks share this rank's core is known as soon as they have published where they run") {
+  EngineWorld world({.ranks = 3, .segment_part_bytes = 1024});
   const auto runs_on = [&](int core0, int core1, int core2) {
-    world.board(0).RunsOn(core0);
-    world.board(1).RunsOn(core1);
-    world.board(2).RunsOn(core2);
-    return world.board(0).WhereAreAwaited();
+    world.intranode(0).RunsOn(core0);
+    world.intranode(1).RunsOn(core1);
+    world.intranode(2).RunsOn(core2);
+    return world.intranode(0).WhereAreAwaited();
   };
   CHECK(runs_on(0, 0, 0) == AwaitedRanks::kUnknown);  // it waits for nobody
   world.NextSequence();

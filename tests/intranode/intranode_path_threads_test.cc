@@ -1,4 +1,4 @@
-// Ranks on threads of their own that meet on one board, as processes would in shared memory.
+// Ranks on threads of their own that share one segment, as processes would.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -61,7 +61,7 @@ TEST_CASE("a sum is the left fold in rank order, bit by bit: by all, by shares a
   }
 }
 
-// For the thread sanitizer above all: the ranks as threads, thousands of turns.
+// For the thread sanitizer above all: the ranks as threads, thousands of rounds.
 TEST_CASE("ranks that run at the same time") {
   constexpr int kRanks = 3;
   constexpr std::uint64_t kOperations = 600;
