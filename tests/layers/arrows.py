@@ -75,6 +75,7 @@ LAYERS = [
             "collectives/model",
             "collectives/kernels",
             "collectives/integrity",
+            "collectives/framing",
             "collectives/engine",
             "collectives/intranode",
             "collectives/point_to_point",
