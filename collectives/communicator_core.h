@@ -256,6 +256,10 @@ class CommunicatorCore final : public PeerObserver,
   bool CheckForFailure(TimePoint now, Sequence waited);
   bool CheckAll(TimePoint now, Sequence waited);
   bool CheckPeers();
+  // What peers are compared with; nullopt: no operation runs, nor waits for the intranode group.
+  std::optional<OwnOperation> OwnNow();
+  // Wakes the owner, wherever it waits. Any thread.
+  void WakeOwner();
   std::optional<LaneFailure> FindLaneFailure();
   // Owner: the peers that the running operation is blocked on, or those that have not joined the board yet.
   std::vector<BlockedOn> BlockedPeers() const;
@@ -333,6 +337,7 @@ class CommunicatorCore final : public PeerObserver,
   // did something else than this rank.
   bool ExchangeGoodbyes();
   bool SendGoodbyes();  // whether any was sent
+  ControlMessage OwnGoodbye();
   // Close and Leave, with the time that they have.
   Status CloseWithin(Duration time);
   // The two halves of Close: the meeting (kNotReady: what was issued has not ended, and nobody was told anything), and

@@ -58,11 +58,15 @@ bool CommunicatorCore::ExchangeGoodbyes() {
   return !SendGoodbyes() && received_all;
 }
 
-bool CommunicatorCore::SendGoodbyes() {
+ControlMessage CommunicatorCore::OwnGoodbye() {
   Goodbye goodbye;
   goodbye.last = queue_.LastCompleted();
   goodbye.refused = RefusedAfter(goodbye.last.sequence);
-  const ControlMessage message{ControlKind::kGoodbye, Encode(goodbye)};
+  return {ControlKind::kGoodbye, Encode(goodbye)};
+}
+
+bool CommunicatorCore::SendGoodbyes() {
+  const ControlMessage message = OwnGoodbye();
   return peers_.SendOnce(&Peer::goodbye_sent, endpoint_->ControlPeers(),
                          [&](Rank peer) { return endpoint_->SendControl(peer, message); });
 }
@@ -188,6 +192,7 @@ void CommunicatorCore::ShutDown(const Status& status) {
       Log(options_.logger, LogLevel::kWarning, "{} closed with {} messages that it never received", NameOf(rank()),
           left);
   });
+  if (!failure_.has_failed()) IfMemoryAllows([&] { endpoint_->LeaveBehind(OwnGoodbye()); });
   IfMemoryAllows([&] { endpoint_->ShutDown(); });  // else it ends with its destructor, all at once
   progress_.Leave();
   const std::lock_guard lock(mutex_);
@@ -240,7 +245,14 @@ void CommunicatorCore::Destroy() {
   if (failure_.has_failed() && !failure_.has_ended()) EndAfterFailure();
   stream_watch_.reset();
   if (teller_.joinable()) teller_.join();
-  if (failure_.has_failed()) FlushFailureNotices(failed_before);
+  if (failure_.has_failed()) {
+    FlushFailureNotices(failed_before);
+    // That it is destroyed is no cause: another rank, or the parent of this group, may know a better one.
+    if (failed_before)
+      IfMemoryAllows([&] {
+        endpoint_->LeaveBehind({ControlKind::kAbort, Encode(NoticeOf(*failure(), failure_.reporter()))});
+      });
+  }
   progress_.ForgetArmed();
   std::unique_ptr<Endpoint> endpoint;
   {

@@ -29,6 +29,13 @@ bool CommunicatorCore::CheckAll(TimePoint now, Sequence waited) {
 
   if (const auto failed = FindLaneFailure()) {
     if (CheckParentFailure()) return true;
+    // A lane that failed because its peer has left, though this rank may only send on it.
+    if (const auto own = failed->of_collective ? OwnNow() : std::nullopt) {
+      if (auto left = suspicion_.JudgePeer(failed->peer, peers_.ViewOf(failed->peer), /*is_awaited=*/true, *own)) {
+        Poison(*std::move(left));
+        return true;
+      }
+    }
     if (auto verdict = suspicion_.JudgeLaneFailure(*failed, now); verdict.error) {
       Poison(*std::move(verdict.error));
       return true;
@@ -46,7 +53,8 @@ bool CommunicatorCore::CheckAll(TimePoint now, Sequence waited) {
 }
 
 std::optional<LaneFailure> CommunicatorCore::FindLaneFailure() {
-  if (const auto of_collective = runner_->Failure()) return LaneFailure{of_collective->peer, of_collective->error};
+  if (const auto of_collective = runner_->Failure())
+    return LaneFailure{of_collective->peer, of_collective->error, /*of_collective=*/true};
   if (const auto of_message = messages_->FindTrouble()) return LaneFailure{of_message->peer, of_message->error};
   if (IsSettlingBoard() && board_->failure() != nullptr)
     return LaneFailure{board_->failure()->culprit(), board_->failure()};
@@ -90,19 +98,24 @@ LateOperation CommunicatorCore::LateAt(const OperationQueue::Operation& operatio
   return late;
 }
 
-bool CommunicatorCore::CheckPeers() {
+std::optional<OwnOperation> CommunicatorCore::OwnNow() {
   // An operation that waits for the board does not run yet, but it waits for all ranks.
   const bool is_joining = IsSettlingBoard();
-  if (!runner_->running() && !is_joining) return false;
-  words_seen_ = words_.load(std::memory_order_acquire);
+  if (!runner_->running() && !is_joining) return std::nullopt;
   const OperationDescriptor& descriptor = is_joining ? queue_.Current().request.descriptor : RunningOperation();
   // The board's turns need all ranks, sooner or later; and ranks other than 0 learn of a goodbye only from rank 0.
-  const OwnOperation own{.descriptor = descriptor,
-                         .is_joining = is_joining,
-                         .needs_all = is_joining || descriptor.algorithm == Algorithm::kBoard};
+  return OwnOperation{.descriptor = descriptor,
+                      .is_joining = is_joining,
+                      .needs_all = is_joining || descriptor.algorithm == Algorithm::kBoard};
+}
+
+bool CommunicatorCore::CheckPeers() {
+  const auto own = OwnNow();
+  if (!own) return false;
+  words_seen_ = words_.load(std::memory_order_acquire);
   auto found = peers_.FirstError([&](Rank peer, const PeerView& view) {
     const bool is_awaited = view.goodbye && runner_->WaitsFor(peer);
-    return suspicion_.JudgePeer(peer, view, is_awaited, own);
+    return suspicion_.JudgePeer(peer, view, is_awaited, *own);
   });
   if (!found) return false;
   Poison(*std::move(found));
@@ -167,12 +180,7 @@ void CommunicatorCore::Poison(Error error, std::optional<Rank> origin) noexcept 
   if (!IfMemoryAllows([&] { NotifyPeers(error, reporter); }))
     IfMemoryAllows([&] { NotifyPeers(Error::MemoryRanOut(), rank()); });
   failure_.OnPeersNotified();
-  {
-    const std::lock_guard lock(endpoint_mutex_);
-    if (endpoint_ == nullptr) return;
-    endpoint_->Wake();
-  }
-  progress_.lock().Announce();
+  WakeOwner();
 }
 
 void CommunicatorCore::NotifyPeers(const Error& error, Rank reporter) {
@@ -207,13 +215,7 @@ void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
       if (!goodbye) break;
       peers_.OnGoodbye(from, *std::move(goodbye));
       words_.fetch_add(1, std::memory_order_release);
-      {
-        const std::lock_guard lock(endpoint_mutex_);
-        if (endpoint_ == nullptr) return;
-        endpoint_->Wake();
-      }
-      progress_.lock().Announce();
-      return;
+      return WakeOwner();
     }
     case ControlKind::kAbort: {
       const auto notice = DecodeAbortNotice(message.body);
@@ -228,18 +230,21 @@ void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
   Poison(WithCulprit(ErrorCode::kProtocol, fmt::format("rank {} sent an unreadable control message", from), from));
 }
 
-void CommunicatorCore::OnPeerLost(Rank peer, Error error) {
-  if (AdoptParentFailure()) return;                               // it is not lost: it gave its group up
-  if (error.code() == ErrorCode::kPeerLost) peers_.OnLost(peer);  // not if it merely cannot be reached
-  error = Suspicion::AttributeLoss(error, peer, rank());
-  if (error.culprit() == rank() || !IsNewGroup()) return Poison(std::move(error));
-  if (!peers_.KeepEarlyLoss(std::move(error))) return;
+void CommunicatorCore::WakeOwner() {
   {
     const std::lock_guard lock(endpoint_mutex_);
     if (endpoint_ == nullptr) return;
     endpoint_->Wake();
   }
   progress_.lock().Announce();
+}
+
+void CommunicatorCore::OnPeerLost(Rank peer, Error error) {
+  if (AdoptParentFailure()) return;                               // it is not lost: it gave its group up
+  if (error.code() == ErrorCode::kPeerLost) peers_.OnLost(peer);  // not if it merely cannot be reached
+  error = Suspicion::AttributeLoss(error, peer, rank());
+  if (error.culprit() == rank() || !IsNewGroup()) return Poison(std::move(error));
+  if (peers_.KeepEarlyLoss(std::move(error))) WakeOwner();
 }
 
 void CommunicatorCore::OnTransportFailed(const Error& error) { Poison(error); }

@@ -77,6 +77,7 @@ struct PeerView {
 struct LaneFailure {
   Rank peer = kNoRank;
   const Error* error = nullptr;  // null: the peer ended the lane in good order
+  bool of_collective = false;    // the running operation has yet to send or receive on it
 };
 
 // This rank's operation, as peers are compared with it.

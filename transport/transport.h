@@ -16,6 +16,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -56,6 +57,9 @@ class PeerObserver {
   // The control connection with `peer` ended without a goodbye, or could not be made before its deadline. At most once
   // per peer. The error's culprit is the peer.
   virtual void OnPeerLost(Rank peer, Error error) = 0;
+  // In place of OnPeerLost: no connection with `peer` was ever made, and nothing listens at its addresses any more. So
+  // its process or its transport has ended, and the transport cannot know whether in order.
+  virtual void OnPeerEndedBefore(Rank peer, Error error) { OnPeerLost(peer, std::move(error)); }
   // The transport cannot serve this endpoint any more, for a reason that is no peer's: its own thread ran out of
   // memory, and may have left anything undone.
   virtual void OnTransportFailed(const Error& error) { static_cast<void>(error); }
@@ -120,6 +124,12 @@ class Endpoint {
   // Shuts down writing on all lanes and control connections, after what was written. For the end of Close(): goodbyes
   // have been exchanged. Then the destructor is never seen as a reset.
   virtual void ShutDown() = 0;
+
+  // Leaves a message for peers that connect from now on: to this endpoint and, after it is destroyed, to its name on
+  // this transport, until another endpoint has that name. Such a peer gets the message, and then the connection ends.
+  // So a late peer learns how this rank ended, as those did that were connected. For a goodbye before ShutDown, or for
+  // an abort before the destructor; a second message replaces the first. Peers that are connected get nothing by it.
+  virtual void LeaveBehind(const ControlMessage& message) = 0;
 
   // ---- any thread ----
 

@@ -82,6 +82,7 @@ class NullEndpoint final : public Endpoint {
   int wait_fd() const override { return -1; }
   void Revoke() override {}
   void ShutDown() override {}
+  void LeaveBehind(const ControlMessage&) override {}
   void Wake() override {}
   bool SendControl(Rank, const ControlMessage&) override { return true; }
   std::vector<Rank> ControlPeers() const override { return {}; }

@@ -238,6 +238,53 @@ TEST_CASE("everything written before ShutDown arrives before the lane has ended"
   }
 }
 
+TEST_CASE("a peer that connects after a rank has left gets what that rank left behind") {
+  for (const Fixture& fixture : Fixtures()) {
+    for (const Rank leaver : {0, 2}) {
+      for (const bool is_destroyed : {false, true}) {
+        CAPTURE(fixture.name);
+        CAPTURE(leaver);
+        CAPTURE(is_destroyed);
+        World world = World::Everybody(fixture, 3);
+        const Rank known = 2 - leaver;
+        world.Connect(leaver, known);
+        REQUIRE(world.endpoint(leaver).SendControl(known, {ControlKind::kGoodbye, "done"}));
+        world.Until("who is connected has it", [&] { return world.recorder(known).controls().size() == 1; });
+        world.endpoint(leaver).LeaveBehind({ControlKind::kGoodbye, "an earlier one"});
+        world.endpoint(leaver).LeaveBehind({ControlKind::kGoodbye, "done"});
+        world.endpoint(leaver).ShutDown();
+        if (is_destroyed) world.Leave(leaver);
+        world.lane(1, leaver);
+        world.Until("the late one has it", [&] { return !world.recorder(1).controls().empty(); });
+        world.Settle();
+        for (const Rank peer : {known, 1}) {
+          const auto controls = world.recorder(peer).controls();
+          REQUIRE(controls.size() == 1);
+          CHECK(controls[0].from == leaver);
+          CHECK(controls[0].message.kind == ControlKind::kGoodbye);
+          CHECK(controls[0].message.body == "done");
+          CHECK(world.recorder(peer).losses().empty());
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a peer that connects after a rank has failed gets the reason, and then the loss") {
+  for (const Fixture& fixture : Fixtures()) {
+    CAPTURE(fixture.name);
+    World world = World::Everybody(fixture, 2);
+    world.endpoint(0).LeaveBehind({ControlKind::kAbort, BodyOf(5)});
+    world.Leave(0);
+    world.lane(1, 0);
+    world.Until("it is lost", [&] { return world.recorder(1).Lost(0); });
+    const auto controls = world.recorder(1).controls();
+    REQUIRE(controls.size() == 1);
+    CHECK(controls[0].message.kind == ControlKind::kAbort);
+    CHECK(controls[0].message.body == BodyOf(5));
+  }
+}
+
 TEST_CASE("leaving without a goodbye is a loss") {
   for (const Fixture& fixture : Fixtures()) {
     CAPTURE(fixture.name);

@@ -25,6 +25,7 @@ class PassingEndpoint : public Endpoint {
   int wait_fd() const override { return inner_->wait_fd(); }
   void Revoke() override { inner_->Revoke(); }
   void ShutDown() override { inner_->ShutDown(); }
+  void LeaveBehind(const ControlMessage& message) override { inner_->LeaveBehind(message); }
   void Wake() override { inner_->Wake(); }
   bool SendControl(Rank peer, const ControlMessage& message) override { return inner_->SendControl(peer, message); }
   std::vector<Rank> ControlPeers() const override { return inner_->ControlPeers(); }

@@ -31,6 +31,7 @@ class FaultyEndpoint final : public Endpoint {
   int wait_fd() const override { return inner_->wait_fd(); }
   void Revoke() override { inner_->Revoke(); }
   void ShutDown() override { inner_->ShutDown(); }
+  void LeaveBehind(const ControlMessage& message) override { inner_->LeaveBehind(message); }
 
   void Wake() override { inner_->Wake(); }
   bool SendControl(Rank peer, const ControlMessage& message) override;

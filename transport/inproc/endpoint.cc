@@ -72,7 +72,9 @@ void InprocEndpoint::Attend() {
   }
   if (config_.observer == nullptr) return;
   for (auto& event : events) {
-    if (event.loss)
+    if (event.loss && event.is_before)
+      config_.observer->OnPeerEndedBefore(event.from, std::move(*event.loss));
+    else if (event.loss)
       config_.observer->OnPeerLost(event.from, std::move(*event.loss));
     else
       config_.observer->OnControl(event.from, std::move(event.message));
@@ -101,6 +103,11 @@ void InprocEndpoint::ShutDown() {
   for (auto& lane : lanes_) lane->ShutDown();
   std::lock_guard lock(station_.mutex);
   station_.shut_down = true;
+}
+
+void InprocEndpoint::LeaveBehind(const ControlMessage& message) {
+  std::lock_guard lock(station_.mutex);
+  station_.left_behind = message;
 }
 
 void InprocEndpoint::Wake() {

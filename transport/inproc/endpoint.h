@@ -26,6 +26,7 @@ class InprocEndpoint final : public Endpoint {
   int wait_fd() const override { return station_.bell.signal().fd(); }
   void Revoke() override;
   void ShutDown() override;
+  void LeaveBehind(const ControlMessage& message) override;
   void Wake() override;
   bool SendControl(Rank peer, const ControlMessage& message) override;
   std::vector<Rank> ControlPeers() const override;

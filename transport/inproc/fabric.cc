@@ -28,13 +28,19 @@ void InprocLink::Raise(int side, SideState to) {
   }
 }
 
-void InprocStation::QueueLoss(Rank peer, const std::string& how) {
+void InprocStation::QueueLoss(Rank peer, const std::string& how, bool is_before) {
   const auto found = peers.find(peer);
   if (closed || found == peers.end() || found->second.lost) return;
   found->second.lost = true;
   Event& event = events.emplace_back();
   event.from = peer;
+  event.is_before = is_before;
   event.loss = Blame(ErrorCode::kPeerLost, fmt::format("rank {} died: {}", peer, how), rank, peer);
+}
+
+void InprocStation::QueueLeftBehind(Rank peer, const ControlMessage& message) {
+  events.push_back({peer, message, std::nullopt});
+  if (message.kind != ControlKind::kGoodbye) QueueLoss(peer, "its endpoint closed without a goodbye");
 }
 
 InprocFabric::InprocFabric(int world, const InprocOptions& o) : world_size(world), options(o), killed_(world) {
@@ -148,20 +154,26 @@ Result<InprocFabric::Attached> InprocFabric::Attach(const Seat& seat, const Endp
   }
 
   bool peer_gone = false;
+  std::optional<ControlMessage> left_behind;
   {
     std::lock_guard peer_lock(peer->mutex);
-    if (!peer->closed) peer->peers.try_emplace(config.rank, InprocStation::Peer{self});
+    left_behind = peer->left_behind;
+    if (!peer->closed && !left_behind) peer->peers.try_emplace(config.rank, InprocStation::Peer{self});
     peer_gone = peer->closed;
   }
   std::lock_guard self_lock(self->mutex);
   const bool is_new = self->peers.try_emplace(name.peer, InprocStation::Peer{peer}).second;
   if (killed_[name.network_peer]) {
     if (fresh) link->Raise(1 - side, SideState::kKilled);
-    if (is_new) self->QueueLoss(name.peer, "it was killed before");
+    if (is_new) self->QueueLoss(name.peer, "it was killed before", /*is_before=*/true);
+    self->CallAttention();
+  } else if (left_behind && is_new) {
+    if (fresh) link->Raise(1 - side, peer_gone ? SideState::kGone : SideState::kShutDown);
+    self->QueueLeftBehind(name.peer, *left_behind);
     self->CallAttention();
   } else if (peer_gone) {
     if (fresh) link->Raise(1 - side, SideState::kGone);
-    if (is_new) self->QueueLoss(name.peer, "its endpoint had closed before a connection was made");
+    if (is_new) self->QueueLoss(name.peer, "its endpoint had closed before a connection was made", /*is_before=*/true);
     self->CallAttention();
   }
   return Attached{link, side};

@@ -59,6 +59,7 @@ struct InprocStation {
     Rank from = kNoRank;
     ControlMessage message;     // where there is no loss
     std::optional<Error> loss;  // that the control connection ended without a goodbye
+    bool is_before = false;     // or that there never was one
   };
   // A control connection.
   struct Peer {
@@ -73,8 +74,11 @@ struct InprocStation {
     attention.fetch_add(1, std::memory_order_seq_cst);
     bell.Ring();
   }
-  // Queues the loss of `peer` once. REQUIRES: mutex held; CallAttention afterwards.
-  void QueueLoss(Rank peer, const std::string& how);
+  // Queues the loss of `peer` once. `is_before`: no connection with it was ever made. REQUIRES: mutex held;
+  // CallAttention afterwards.
+  void QueueLoss(Rank peer, const std::string& how, bool is_before = false);
+  // Queues what a new peer has left behind, and the end of its connection. REQUIRES: as QueueLoss.
+  void QueueLeftBehind(Rank peer, const ControlMessage& message);
 
   // Constant after construction.
   int network_rank = 0;
@@ -89,6 +93,7 @@ struct InprocStation {
   Rank rank = kNoRank;  // of the communicator
   bool closed = false;  // its endpoint was destroyed
   bool shut_down = false;
+  std::optional<ControlMessage> left_behind;  // for stations that connect from now on
   std::map<Rank, Peer> peers;
   std::deque<Event> events;
 

@@ -48,11 +48,13 @@ void SimCore::BeginControl(const Seat& seat, const EndpointConfig& config, const
              [this, self, peer, here = config.rank, there = name.peer] {
                if (self->closed || killed_[self->network_rank]) {
                  if (!peer->closed) peer->peers.try_emplace(here).first->second.station = self;
-               } else if (peer->closed || killed_[peer->network_rank]) {
+               } else if (killed_[peer->network_rank] || (peer->closed && !peer->left_behind)) {
                  QueueLoss(*self, there, "it was gone before a connection could be made");
                } else {
-                 peer->peers.try_emplace(here).first->second.station = self;
+                 const auto [link, is_new] = peer->peers.try_emplace(here);
+                 link->second.station = self;
                  peer->Touch();
+                 if (is_new) SendLeftBehind(peer, here);
                }
              });
     return;
@@ -215,12 +217,17 @@ void SimCore::Greet(const std::shared_ptr<Calling>& calling) {
   const Place place{calling->to, process};
   const std::uint32_t opened = incarnations_[{place, hello.communicator, hello.rail, 0}];
   const bool is_open = opened > 0 && StationOf({place, hello.communicator, hello.rail, opened - 1}, hello.to)->open;
-  const auto& station = StationOf({place, hello.communicator, hello.rail, is_open ? opened - 1 : opened}, hello.to);
-  if (is_open) return Judge(calling, *station, hello);
-  station->held.push_back([this, calling, station, hello] { Judge(calling, *station, hello); });
+  const bool has_left =
+      opened > 0 && StationOf({place, hello.communicator, hello.rail, opened - 1}, hello.to)->left_behind.has_value();
+  const std::uint32_t incarnation = is_open || has_left ? opened - 1 : opened;
+  const auto& station = StationOf({place, hello.communicator, hello.rail, incarnation}, hello.to);
+  if (is_open || has_left) return Judge(calling, station, hello);
+  station->held.push_back([this, calling, station, hello] { Judge(calling, station, hello); });
 }
 
-void SimCore::Judge(const std::shared_ptr<Calling>& calling, SimStation& station, const tcp::Hello& hello) {
+void SimCore::Judge(const std::shared_ptr<Calling>& calling, const std::shared_ptr<SimStation>& called,
+                    const tcp::Hello& hello) {
+  SimStation& station = *called;
   if (killed_[calling->to]) return calling->answered(std::nullopt);
   if (HasLeft(*calling)) return;
   tcp::Reply reply = tcp::JudgeRanks(hello, station.rank, station.instances);
@@ -233,7 +240,9 @@ void SimCore::Judge(const std::shared_ptr<Calling>& calling, SimStation& station
   }
   counters.refusals += reply.verdict == tcp::Verdict::kRefused;
   const TimePoint back = Answer(calling, reply);
-  if (reply.verdict == tcp::Verdict::kAccepted && calling->accepted) calling->accepted(station, back);
+  if (reply.verdict != tcp::Verdict::kAccepted || !calling->accepted) return;
+  calling->accepted(station, back);
+  if (hello.kind == tcp::ConnectionKind::kControl) SendLeftBehind(called, hello.from);
 }
 
 TimePoint SimCore::Answer(const std::shared_ptr<Calling>& calling, const tcp::Reply& reply) {
@@ -280,38 +289,48 @@ bool SimCore::SendControl(const std::shared_ptr<SimStation>& station, Rank rank,
     return false;
   SimStation::Peer& peer = found->second;
   if (message.kind == ControlKind::kGoodbye) peer.goodbye_sent = true;
-  const auto send = [this, station, rank, message] {
-    if (killed_[station->network_rank]) return;
-    const auto here = station->peers.find(rank);
-    if (here == station->peers.end()) return;
-    SimStation::Peer& link = here->second;
-    const Rank from = station->network_rank;
-    const Rank to = link.station->network_rank;
-    link.last_arrival = std::max(DrawArrival(from, to, message.body.size()), link.last_arrival + Duration(1));
-    Schedule(link.last_arrival, {Kind::kControl, from, to, message.body.size()},
-             [this, target = link.station, station, message] {
-               if (target->closed || killed_[target->network_rank]) return;
-               const auto there = target->peers.find(station->rank);
-               if (there != target->peers.end()) {
-                 if (there->second.lost) return;
-                 const std::uint64_t at = there->second.arrived;
-                 there->second.arrived += kControlHeaderBytes + message.body.size();
-                 if (!stream_faults_.empty() && MeetFaults(*station, *target, at, there->second.arrived - at)) return;
-               }
-               SimStation::Event& event = target->events.emplace_back();
-               event.from = station->rank;
-               event.message = message;
-               target->news = true;
-               target->Touch();
-               TellObserver(*target);
-             });
-  };
+  const auto send = [this, station, rank, message] { Carry(station, rank, message); };
   if (peer.stands) {
     send();
   } else {
     peer.once_it_stands.push_back(send);
   }
   return true;
+}
+
+void SimCore::Carry(const std::shared_ptr<SimStation>& station, Rank rank, const ControlMessage& message) {
+  if (killed_[station->network_rank]) return;
+  const auto here = station->peers.find(rank);
+  if (here == station->peers.end()) return;
+  SimStation::Peer& link = here->second;
+  const Rank from = station->network_rank;
+  const Rank to = link.station->network_rank;
+  link.last_arrival = std::max(DrawArrival(from, to, message.body.size()), link.last_arrival + Duration(1));
+  Schedule(link.last_arrival, {Kind::kControl, from, to, message.body.size()},
+           [this, target = link.station, station, message] {
+             if (target->closed || killed_[target->network_rank]) return;
+             const auto there = target->peers.find(station->rank);
+             if (there != target->peers.end()) {
+               if (there->second.lost) return;
+               const std::uint64_t at = there->second.arrived;
+               there->second.arrived += kControlHeaderBytes + message.body.size();
+               if (!stream_faults_.empty() && MeetFaults(*station, *target, at, there->second.arrived - at)) return;
+             }
+             SimStation::Event& event = target->events.emplace_back();
+             event.from = station->rank;
+             event.message = message;
+             target->news = true;
+             target->Touch();
+             TellObserver(*target);
+           });
+}
+
+void SimCore::SendLeftBehind(const std::shared_ptr<SimStation>& station, Rank rank) {
+  if (!station->left_behind) return;
+  Carry(station, rank, *station->left_behind);
+  SimStation::Peer& peer = station->peers.at(rank);
+  peer.goodbye_sent = station->left_behind->kind == ControlKind::kGoodbye;
+  if (!peer.goodbye_sent && station->closed) SendLoss(station, peer, "its endpoint closed without a goodbye");
 }
 
 void SimCore::TellObserver(SimStation& station) {

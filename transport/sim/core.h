@@ -74,8 +74,9 @@ struct SimStation {
   bool open = false;                        // an endpoint is there
   bool closed = false;                      // it was, and is gone
   bool shut_down = false;
-  bool needs_poll = false;  // something happened since the last Poll
-  bool news = false;        // for Arm: a Wake, a message or a loss since the last Disarm
+  std::optional<ControlMessage> left_behind;  // for stations that connect from now on
+  bool needs_poll = false;                    // something happened since the last Poll
+  bool news = false;                          // for Arm: a Wake, a message or a loss since the last Disarm
   std::map<Rank, Peer> peers;
   std::deque<Event> events;
 
@@ -178,6 +179,8 @@ class SimCore {
   Result<Seat> OpenStation(Place place, const EndpointConfig& config, const std::vector<Place>& group);
   void CloseStation(const std::shared_ptr<SimStation>& station);
   bool SendControl(const std::shared_ptr<SimStation>& station, Rank peer, const ControlMessage& message);
+  // Gives a new peer of `station`, which may be closed, what that has left behind, if anything.
+  void SendLeftBehind(const std::shared_ptr<SimStation>& station, Rank peer);
   // Hands what the station has heard to its observer.
   void TellObserver(SimStation& station);
   std::vector<Rank> RanksToPoll() const;
@@ -282,7 +285,10 @@ class SimCore {
   void Dial(Calling calling);
   bool HasLeft(const Calling& calling) const;  // the caller died or waits no more, meanwhile
   void Greet(const std::shared_ptr<Calling>& calling);
-  void Judge(const std::shared_ptr<Calling>& calling, SimStation& station, const tcp::Hello& hello);
+  void Judge(const std::shared_ptr<Calling>& calling, const std::shared_ptr<SimStation>& station,
+             const tcp::Hello& hello);
+  // Schedules the arrival of a message at a peer of `station`.
+  void Carry(const std::shared_ptr<SimStation>& station, Rank peer, const ControlMessage& message);
   TimePoint Answer(const std::shared_ptr<Calling>& calling, const tcp::Reply& reply);
   void Stand(SimStation::Peer& peer);
   void SendLoss(const std::shared_ptr<SimStation>& dead, SimStation::Peer& peer, const std::string& how);

@@ -72,6 +72,7 @@ class SimEndpoint final : public Endpoint {
   int wait_fd() const override { return -1; }
   void Revoke() override;
   void ShutDown() override;
+  void LeaveBehind(const ControlMessage& message) override { station_.left_behind = message; }
   void Wake() override;
   bool SendControl(Rank peer, const ControlMessage& message) override;
   std::vector<Rank> ControlPeers() const override;

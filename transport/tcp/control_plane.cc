@@ -25,6 +25,7 @@
 #include "base/service_thread.h"
 #include "base/tasks.h"
 #include "transport/tcp/address.h"
+#include "transport/tcp/farewell.h"
 #include "transport/tcp/greeter.h"
 #include "transport/tcp/group.h"
 #include "transport/tcp/interfaces.h"
@@ -65,11 +66,18 @@ class CallerMemory {
   HandlerMemory* memory_;
 };
 
-constexpr std::size_t kLoopDescriptors = 3;     // of Asio's event loop: an epoll set, an eventfd and a timerfd
-constexpr std::size_t kRememberedNames = 1024;  // of closed groups, to refuse their late callers at once
+constexpr std::size_t kLoopDescriptors = 3;      // of Asio's event loop: an epoll set, an eventfd and a timerfd
+constexpr std::size_t kRememberedGroups = 1024;  // closed ones, whose late callers are answered at once
 
 const IpAddress kAnyV4 = {};
 IpAddress AnyV6() { return IpAddress::FromBytes(std::vector<std::byte>(16)); }
+
+// A group that is closed.
+struct ClosedGroup {
+  Name name;
+  Rank rank = kNoRank;
+  std::string left_behind;  // Group::left_behind
+};
 
 struct Listening {
   std::vector<Fd> sockets;
@@ -138,6 +146,7 @@ struct ControlPlane::Impl {
   void Run();
   void HangUpOnHeld();
   void OnCaller(const CallerPtr& caller);
+  void AnswerFor(const ClosedGroup& closed, const CallerPtr& caller);
   void Adopt(const Name& name, const std::shared_ptr<Group>& group);
 
   const TcpOptions options;
@@ -153,8 +162,8 @@ struct ControlPlane::Impl {
   std::map<Name, std::shared_ptr<Group>> groups;
   std::map<Name, std::vector<CallerPtr>> held;
   std::size_t held_count = 0;
-  std::deque<Name> closed_names;    // oldest first
-  bool warned_of_networks = false;  // that another network than the one taken may be faster
+  std::deque<ClosedGroup> closed_groups;  // oldest first
+  bool warned_of_networks = false;        // that another network than the one taken may be faster
 
   std::mutex names_mutex;
   std::set<Name> names;  // guarded by names_mutex: of the groups between OpenGroup and CloseGroup
@@ -273,8 +282,8 @@ class ControlPlane::Closing {
     const Name name{group_.config().communicator, group_.config().rail};
     group_.Close();
     impl_.groups.erase(name);
-    IfMemoryAllows([&] { impl_.closed_names.push_back(name); });
-    if (impl_.closed_names.size() > kRememberedNames) impl_.closed_names.pop_front();
+    IfMemoryAllows([&] { impl_.closed_groups.push_back({name, group_.config().rank, group_.left_behind()}); });
+    if (impl_.closed_groups.size() > kRememberedGroups) impl_.closed_groups.pop_front();
     const std::lock_guard lock(mutex_);
     is_over_ = true;
     over_.notify_one();  // under the lock: who waits destroys all this
@@ -326,11 +335,27 @@ void ControlPlane::Impl::Adopt(const Name& name, const std::shared_ptr<Group>& g
   } catch (const std::bad_alloc&) {  // Run would tell all others, and not this one, to which no caller will come
     return group->config().observer->OnTransportFailed(OutOfMemoryWhile("opening a communicator"));
   }
-  closed_names.erase(std::remove(closed_names.begin(), closed_names.end(), name), closed_names.end());
+  std::erase_if(closed_groups, [&](const ClosedGroup& closed) { return closed.name == name; });
   const auto waiting = held.extract(name);
   if (waiting.empty()) return;
   held_count -= waiting.mapped().size();
   for (const CallerPtr& caller : waiting.mapped()) group->OnCaller(caller);
+}
+
+// A control connection is accepted for the message that was left behind; all others are refused.
+void ControlPlane::Impl::AnswerFor(const ClosedGroup& closed, const CallerPtr& caller) {
+  const Hello& hello = caller->hello();
+  const bool gets_message =
+      hello.kind == ConnectionKind::kControl && hello.to == closed.rank && !closed.left_behind.empty();
+  if (!gets_message) {
+    return greeter.TurnAway(
+        caller, {Verdict::kRefused, ErrorCode::kClosed,
+                 fmt::format("communicator {} rail {} is closed here", closed.name.first, closed.name.second)});
+  }
+  Fd fd = caller->Accept();
+  if (!fd) return void(++options.counters->gave_up);
+  ++options.counters->welcomed;
+  Farewell::Send(io, std::move(fd), caller->TakeWire(), closed.left_behind, options.handshake_timeout);
 }
 
 void ControlPlane::Impl::HangUpOnHeld() {
@@ -343,11 +368,9 @@ void ControlPlane::Impl::HangUpOnHeld() {
 void ControlPlane::Impl::OnCaller(const CallerPtr& caller) {
   const Name name{caller->hello().communicator, caller->hello().rail};
   if (const auto found = groups.find(name); found != groups.end()) return found->second->OnCaller(caller);
-  if (std::find(closed_names.begin(), closed_names.end(), name) != closed_names.end()) {
-    const Reply reply{Verdict::kRefused, ErrorCode::kClosed,
-                      fmt::format("communicator {} rail {} is closed here", name.first, name.second)};
-    return greeter.TurnAway(caller, reply);
-  }
+  const auto closed = std::find_if(closed_groups.begin(), closed_groups.end(),
+                                   [&](const ClosedGroup& group) { return group.name == name; });
+  if (closed != closed_groups.end()) return AnswerFor(*closed, caller);
   if (held_count >= options.max_held_connections) {
     return greeter.TurnAway(caller, {Verdict::kTryAgain, ErrorCode::kResource,
                                      fmt::format("{} connections wait for endpoints already", held_count)});

@@ -29,7 +29,7 @@ class ControlPlane {
   std::string Describe() const;
 
   // kInvalidArgument: the name is in use. Callers of that name that were held are looked at now. A name that is closed
-  // refuses later callers; opened again, it takes them again.
+  // gives later callers what its group left behind, or refuses them; opened again, it takes them again.
   Result<std::shared_ptr<Group>> OpenGroup(GroupConfig config);
   // When it returns, the control thread has let go of the group, its observer and its mailbox.
   void CloseGroup(const std::shared_ptr<Group>& group);

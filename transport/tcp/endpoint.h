@@ -31,6 +31,7 @@ class TcpEndpoint final : public Endpoint {
   int wait_fd() const override { return poll_set_.get(); }
   void Revoke() override;
   void ShutDown() override;
+  void LeaveBehind(const ControlMessage& message) override { group_->LeaveBehind(message); }
 
   void Wake() override { mailbox_->Wake(); }
   bool SendControl(Rank peer, const ControlMessage& message) override { return group_->SendControl(peer, message); }

@@ -67,6 +67,10 @@ std::shared_ptr<ControlChannel> Group::ChannelTo(Rank rank) {
     });
   });
   channels_.emplace(rank, channel);
+  if (!left_behind_.empty()) {
+    channel->Send(left_behind_);
+    channel->FinishWriting();
+  }
   return channel;
 }
 
@@ -81,6 +85,16 @@ bool Group::SendControl(Rank peer, const ControlMessage& message) {
     channel = found->second;
   }
   return channel->Send(EncodeControl(message));
+}
+
+void Group::LeaveBehind(const ControlMessage& message) {
+  const std::lock_guard lock(view_mutex_);
+  left_behind_ = EncodeControl(message);
+}
+
+std::string Group::left_behind() const {
+  const std::lock_guard lock(view_mutex_);
+  return left_behind_;
 }
 
 std::vector<Rank> Group::ControlPeers() const {
@@ -305,7 +319,7 @@ void Group::OnControlReadable(const PeerPtr& peer) {
                       fmt::format("the control connection of {}: {}", NameOf(peer->rank), tls_failure), peer->address));
     }
     if (got <= 0) {
-      if (peer->goodbye || shut_down_) return EndPeer(peer, std::nullopt);
+      if (peer->goodbye || shut_down_ || !left_behind().empty()) return EndPeer(peer, std::nullopt);
       const std::string how = got == 0 ? "its control connection closed without a goodbye" : SystemMessage(errno);
       return EndPeer(peer, Blame(peer->rank, ErrorCode::kPeerLost, fmt::format("{} died: {}", NameOf(peer->rank), how),
                                  peer->address));
@@ -354,6 +368,7 @@ void Group::WatchFlush(Rank rank) {
 
 void Group::EndPeer(const PeerPtr& peer, std::optional<Error> lost) {
   if (closed_ || peer->state == PeerState::kEnded) return;
+  const bool was_open = peer->state == PeerState::kOpen;
   peer->state = PeerState::kEnded;
   // Who broke the protocol lives, as does who was heard damaged, and would take a connection that just ends for our
   // death. The observer is told while it can still say why; what is unread must not turn the end into a reset, which
@@ -372,7 +387,11 @@ void Group::EndPeer(const PeerPtr& peer, std::optional<Error> lost) {
       lost ? *lost
            : Blame(peer->rank, ErrorCode::kClosed, fmt::format("{} has left", NameOf(peer->rank)), peer->address);
   for (const auto& [index, lane] : peer->lanes) FailLane(peer, index, *peer->lane_error);
-  if (lost && !lives) config_.observer->OnPeerLost(peer->rank, std::move(*lost));
+  if (lost && !lives) {
+    const bool ended_before = !was_open && lost->code() == ErrorCode::kPeerLost;
+    ended_before ? config_.observer->OnPeerEndedBefore(peer->rank, std::move(*lost))
+                 : config_.observer->OnPeerLost(peer->rank, std::move(*lost));
+  }
   config_.mailbox->Wake();
 }
 

@@ -69,6 +69,9 @@ class Group : public std::enable_shared_from_this<Group> {
   // Makes SendControl to `peer` queue from now on.
   void Expect(Rank peer);
   bool SendControl(Rank peer, const ControlMessage& message);
+  // See Endpoint::LeaveBehind, of the time until Close.
+  void LeaveBehind(const ControlMessage& message);
+  std::string left_behind() const;  // its frame; "": nothing
   std::vector<Rank> ControlPeers() const;
   bool IsConnected(Rank peer) const;
   bool ControlFlushed() const;
@@ -148,6 +151,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::map<Rank, std::string> paths_;     // of control connections that have stood
   std::map<Rank, std::string> attempts_;  // of those that are being made: how it stands with each address
   std::map<Rank, LinkEnd> links_;
+  std::string left_behind_;
   std::map<Rank, std::map<std::uint32_t, std::string>> rails_;  // of the lanes on rails behind the first, by rail
 };
 

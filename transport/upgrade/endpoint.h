@@ -60,6 +60,7 @@ class UpgradedEndpoint : public Endpoint {
     for (const auto& lane : lanes_) lane->ShutDown();
     base_->ShutDown();
   }
+  void LeaveBehind(const ControlMessage& message) final { base_->LeaveBehind(message); }
 
   void Wake() final { base_->Wake(); }
   bool SendControl(Rank peer, const ControlMessage& message) final { return base_->SendControl(peer, message); }

@@ -1,0 +1,35 @@
+// The control connection of a peer that connects only after this rank's endpoint has been destroyed. It carries what
+// the endpoint left behind (Endpoint::LeaveBehind), and ends when the peer has closed it or a limit has passed. Until
+// then it stays open: whatever the peer sends meanwhile would turn a close into a reset, which may overtake the
+// message.
+//
+// Thread rule: the control thread. Keeps itself alive until it ends.
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <memory>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/wire.h"
+#include "transport/tcp/awake_timer.h"
+
+namespace rondo::tcp {
+
+class Farewell : public std::enable_shared_from_this<Farewell> {
+ public:
+  // `fd` has been accepted; `frame` is a control frame.
+  static void Send(asio::io_context& io, Fd fd, Wire wire, std::string_view frame, Duration limit);
+  explicit Farewell(asio::io_context& io) : socket_(io), limit_(io) {}
+
+ private:
+  void AwaitEnd();
+  void End();
+
+  asio::posix::stream_descriptor socket_;
+  AwakeTimer limit_;
+};
+
+}  // namespace rondo::tcp
