@@ -21,10 +21,11 @@ namespace {
       windows_from_bytes, rails, least_rail_bytes, first_rail, max_pending_operations, max_scratch_bytes,            \
       max_cached_plans, eager_message_bytes, eager_credit_bytes, max_announced_messages, max_pending_messages,       \
       checksums, reproducible, wide_partials, compare_results, profile, recorded_operations, record_dir, device,     \
-      device_peers, device_turns_host_bytes, device_window_bytes, job, generation, frame, rebuilder, report
+      device_peers, device_turns_host_bytes, device_window_bytes, job, generation, frame, rebuilder, kept_goodbyes,  \
+      report
 #define RONDO_CONNECT_OPTIONS                                                                                          \
-  rendezvous, store, rank, world_size, token, job, generation, external_store, addresses, tls, interface, ports, path, \
-      rdma_port, timeout, environment, logger, tcp_counters, communicator, rebuildable, join
+  rendezvous, store, keeps_store, rank, world_size, token, job, generation, external_store, addresses, tls, interface, \
+      ports, path, rdma_port, timeout, environment, logger, tcp_counters, communicator, rebuildable, join
 #define RONDO_TEXT_OF(...) RONDO_TEXT(__VA_ARGS__)
 #define RONDO_TEXT(...) #__VA_ARGS__
 
@@ -97,12 +98,14 @@ constexpr OptionRow<CommunicatorOptions> kCommunicatorOptions[] = {
     RONDO_ASSIGNED(generation),
     RONDO_OWN(frame),
     RONDO_ASSIGNED(rebuilder),
+    RONDO_ASSIGNED(kept_goodbyes),
     RONDO_ASSIGNED(report),
 };
 
 constexpr OptionRow<ConnectOptions> kConnectOptions[] = {
     RONDO_OWN(rendezvous),
     RONDO_OWN(store),
+    RONDO_OWN(keeps_store),
     RONDO_ASSIGNED(rank),
     RONDO_ASSIGNED(world_size),
     // The secret itself is told to no store: over file:// nothing else asks for it before ranks call each other.

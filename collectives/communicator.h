@@ -82,6 +82,7 @@
 namespace rondo {
 
 class CommunicatorCore;
+class KeptGoodbyes;
 class Mover;
 class Waiter;
 struct MessageOperation;
@@ -187,6 +188,10 @@ struct CommunicatorOptions {
   // What Rebuild stands on, and how this communicator came about (its generation is the one above); Connect fills in
   // both. Null: it cannot be rebuilt.
   std::shared_ptr<Rebuilder> rebuilder = {};
+  // Where this rank's goodbye is kept for peers that were never connected to it (collectives/kept_goodbyes.h); groups
+  // that are split from this communicator use it, too. Connect fills it in where the ranks meet in a store that
+  // outlives them. Null: such peers are told by this process, as long as its transport lives, and by nothing later.
+  std::shared_ptr<KeptGoodbyes> kept_goodbyes = {};
   RebuildReport report = {};
 };
 
@@ -409,7 +414,9 @@ class Communicator {
   // Closes like Close, but within `patience`, and whether or not the other ranks close too: for the end of a process.
   // It says goodbye in any case. Receives that no message has come for are given up with kClosed; other operations that
   // have not ended by then fail on all ranks, as by Close. Later ranks get everything that this rank has sent, and
-  // kClosed where they still need it. What they did last is compared only as far as they have closed in time.
+  // kClosed where they still need it: also those that connect to it only then, as long as its transport lives or
+  // CommunicatorOptions::kept_goodbyes says it; otherwise they get kPeerLost, which says that this rank may have left.
+  // What they did last is compared only as far as they have closed in time.
   Status Leave(Duration patience);
 
   // Goes on after ranks were lost: the communicator of those who are left, and of newcomers where the options give them

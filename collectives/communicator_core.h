@@ -36,6 +36,7 @@
 #include "collectives/engine/mover.h"
 #include "collectives/engine/plan.h"
 #include "collectives/failure.h"
+#include "collectives/kept_goodbyes.h"
 #include "collectives/peers.h"
 #include "collectives/point_to_point/message_engine.h"
 #include "collectives/point_to_point/submission_queue.h"
@@ -160,6 +161,7 @@ class CommunicatorCore final : public PeerObserver,
   // PeerObserver
   void OnControl(Rank from, ControlMessage message) override;
   void OnPeerLost(Rank peer, Error error) override;
+  void OnPeerEndedBefore(Rank peer, Error error) override;
   void OnTransportFailed(const Error& error) override;
 
   // WatchedStreams (communicator_streams.cc)
@@ -258,6 +260,10 @@ class CommunicatorCore final : public PeerObserver,
   bool CheckPeers();
   // What peers are compared with; nullopt: no operation runs, nor waits for the intranode group.
   std::optional<OwnOperation> OwnNow();
+  // Asks the kept goodbyes for peers that had ended before they were connected, and blocks for it. True if there were
+  // any.
+  bool AskForKeptGoodbyes();
+  void TakeGoodbye(Rank from, Goodbye goodbye);
   // Wakes the owner, wherever it waits. Any thread.
   void WakeOwner();
   std::optional<LaneFailure> FindLaneFailure();
@@ -338,6 +344,8 @@ class CommunicatorCore final : public PeerObserver,
   bool ExchangeGoodbyes();
   bool SendGoodbyes();  // whether any was sent
   ControlMessage OwnGoodbye();
+  // For peers that find this process gone. `status` is Close's.
+  void KeepGoodbye(const ControlMessage& goodbye, const Status& status);
   // Close and Leave, with the time that they have.
   Status CloseWithin(Duration time);
   // The two halves of Close: the meeting (kNotReady: what was issued has not ended, and nobody was told anything), and

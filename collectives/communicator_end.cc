@@ -192,11 +192,26 @@ void CommunicatorCore::ShutDown(const Status& status) {
       Log(options_.logger, LogLevel::kWarning, "{} closed with {} messages that it never received", NameOf(rank()),
           left);
   });
-  if (!failure_.has_failed()) IfMemoryAllows([&] { endpoint_->LeaveBehind(OwnGoodbye()); });
+  std::optional<ControlMessage> goodbye;
+  if (!failure_.has_failed())
+    IfMemoryAllows([&] {
+      goodbye = OwnGoodbye();
+      endpoint_->LeaveBehind(*goodbye);
+    });
   IfMemoryAllows([&] { endpoint_->ShutDown(); });  // else it ends with its destructor, all at once
   progress_.Leave();
+  if (goodbye) IfMemoryAllows([&] { KeepGoodbye(*goodbye, status); });
   const std::lock_guard lock(mutex_);
   close_status_ = status;
+}
+
+void CommunicatorCore::KeepGoodbye(const ControlMessage& goodbye, const Status& status) {
+  if (options_.kept_goodbyes == nullptr || !peers_.HasUnreached()) return;
+  // In a Close that has succeeded rank 0 of an intranode group has seen the goodbyes of all ranks: none needs another.
+  if (runner_->has_board() && status && !leaving_.load()) return;
+  if (const Status kept = options_.kept_goodbyes->Keep(options_.id, rank(), goodbye.body); !kept)
+    Log(options_.logger, LogLevel::kInfo, "{} could not keep its goodbye for ranks that were never connected to it: {}",
+        NameOf(rank()), kept.error().ToString());
 }
 
 bool CommunicatorCore::IsInItsProcess() const { return getpid() == process_; }

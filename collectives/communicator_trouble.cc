@@ -19,6 +19,7 @@ bool CommunicatorCore::CheckAll(TimePoint now, Sequence waited) {
   if (failure_.has_failed()) return false;
   if (LookAtGraphs()) return true;
   if (words_.load(std::memory_order_acquire) != words_seen_ && CheckPeers()) return true;
+  if (peers_.has_ended_before() && AskForKeptGoodbyes()) return true;
 
   if (submissions_.in_use() && LookAtMessages()) return true;
   for (const auto& mover : movers_) {
@@ -122,6 +123,24 @@ bool CommunicatorCore::CheckPeers() {
   return true;
 }
 
+bool CommunicatorCore::AskForKeptGoodbyes() {
+  bool asked = false;
+  for (auto& [peer, error] : peers_.TakeEndedBefore()) {
+    asked = true;
+    auto kept = options_.kept_goodbyes->Find(options_.id, peer);
+    if (auto goodbye = kept && *kept ? DecodeGoodbye(**kept) : std::nullopt) {
+      TakeGoodbye(peer, *std::move(goodbye));
+      continue;
+    }
+    const std::string place = options_.kept_goodbyes->Describe();
+    const std::string more =
+        kept ? fmt::format("It has left no goodbye in {}", place)
+             : fmt::format("Whether it has left a goodbye in {} is not known: {}", place, kept.error().message());
+    OnPeerLost(peer, error.With([&](ErrorDetails& d) { d.message += ". " + more; }));
+  }
+  return asked;
+}
+
 void CommunicatorCore::SendProgressReports() {
   if (!runner_->running()) return;
   const ControlMessage message{ControlKind::kHeartbeat, Encode(ProgressReport{RunningOperation()})};
@@ -213,9 +232,7 @@ void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
     case ControlKind::kGoodbye: {
       auto goodbye = DecodeGoodbye(message.body);
       if (!goodbye) break;
-      peers_.OnGoodbye(from, *std::move(goodbye));
-      words_.fetch_add(1, std::memory_order_release);
-      return WakeOwner();
+      return TakeGoodbye(from, *std::move(goodbye));
     }
     case ControlKind::kAbort: {
       const auto notice = DecodeAbortNotice(message.body);
@@ -230,6 +247,12 @@ void CommunicatorCore::OnControl(Rank from, ControlMessage message) {
   Poison(WithCulprit(ErrorCode::kProtocol, fmt::format("rank {} sent an unreadable control message", from), from));
 }
 
+void CommunicatorCore::TakeGoodbye(Rank from, Goodbye goodbye) {
+  peers_.OnGoodbye(from, std::move(goodbye));
+  words_.fetch_add(1, std::memory_order_release);
+  WakeOwner();
+}
+
 void CommunicatorCore::WakeOwner() {
   {
     const std::lock_guard lock(endpoint_mutex_);
@@ -237,6 +260,13 @@ void CommunicatorCore::WakeOwner() {
     endpoint_->Wake();
   }
   progress_.lock().Announce();
+}
+
+void CommunicatorCore::OnPeerEndedBefore(Rank peer, Error error) {
+  if (options_.kept_goodbyes == nullptr) return OnPeerLost(peer, std::move(error));
+  if (FollowParent()) return;
+  peers_.OnEndedBefore(peer, std::move(error));
+  WakeOwner();
 }
 
 void CommunicatorCore::OnPeerLost(Rank peer, Error error) {

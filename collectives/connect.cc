@@ -18,6 +18,7 @@
 #include "base/out_of_memory.h"
 #include "base/seconds.h"
 #include "collectives/agreed_options.h"
+#include "collectives/connect_goodbyes.h"
 #include "collectives/connect_parts.h"
 #include "collectives/connect_rebuilder.h"
 #include "collectives/cpu_list.h"
@@ -385,6 +386,45 @@ Result<Met> MeetOthers(const Start& start, bool keeps_store) {
              .membership = *std::move(joined)};
 }
 
+// Where the ranks of this job leave their goodbyes; null: they met in no store that outlives them. A file does not
+// serve: it is emptied once nobody has it open.
+Result<std::shared_ptr<KeptGoodbyes>> GoodbyesOf(const Start& start, const Met& met) {
+  const ConnectOptions& options = start.options;
+  GoodbyeStore kept{.open = nullptr,
+                    .description = met.opened.store().Describe(),
+                    .job = met.job,
+                    .clock = options.communicator.clock};
+  if (options.store != nullptr) {
+    if (!options.keeps_store) return nullptr;
+    kept.keeps_deadlines = false;
+    kept.open = [store = options.store](TimePoint) -> Result<OpenedStore> { return OpenedStore(store, nullptr); };
+    return KeepGoodbyesIn(std::move(kept), met.membership);
+  }
+  const bool is_launch = start.method.kind == InitMethod::Kind::kLaunch;
+  const bool outlives = is_launch
+                            ? start.method.launch->way == Launched::Way::kTcp && start.method.launch->external_store
+                            : start.method.kind == InitMethod::Kind::kTcp && met.external_store;
+  if (!outlives) return nullptr;
+  RONDO_ASSIGN(std::shared_ptr<const TlsContext> tls, TlsContext::Make(*options.tls));
+  const OpenStoreOptions opening{.job = met.job,
+                                 .token = start.token,
+                                 .generation = options.generation,
+                                 .rank = met.membership.rank,
+                                 .external_store = true,
+                                 .exchange = nullptr,
+                                 .who = fmt::format("host {}, pid {}", LocalHostName(), getpid()),
+                                 .deadline = {},
+                                 .clock = options.communicator.clock,
+                                 .logger = options.logger,
+                                 .tls = std::move(tls)};
+  kept.open = [opening, method = start.method](TimePoint deadline) {
+    OpenStoreOptions now = opening;
+    now.deadline = deadline;
+    return OpenStore(method, now);
+  };
+  return KeepGoodbyesIn(std::move(kept), met.membership);
+}
+
 Result<std::unique_ptr<Communicator>> ConnectOrThrow(const ConnectOptions& given) {
   RONDO_ASSIGN(const Start start, BeginBy(given));
   const auto& [options, meeting_clock, deadline, identity, method, ticker] = start;
@@ -399,12 +439,14 @@ Result<std::unique_ptr<Communicator>> ConnectOrThrow(const ConnectOptions& given
     return CreateRebuildable(home, met.membership, met.presence.transport, Running(met.membership),
                              start.DeadlineOfTheRest());
   }
+  RONDO_ASSIGN(std::shared_ptr<KeptGoodbyes> goodbyes, GoodbyesOf(start, met));
   met.opened.TakeNoMore();  // also where another rank than 0 serves
   // Everybody has met. Somebody who died since will be named by the first collective, better than here.
   if (const Status left = met.opened.Leave(deadline); !left)
     Log(options.logger, LogLevel::kWarning, "leaving the store: {}", left.error().ToString());
   RONDO_ASSIGN(CommunicatorOptions communicator,
                OptionsAfterMeeting(options, met.job, met.membership, met.presence.transport, clock));
+  communicator.kept_goodbyes = std::move(goodbyes);
   return Communicator::Create(std::move(communicator));
 }
 

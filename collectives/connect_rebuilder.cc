@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "collectives/connect_goodbyes.h"
 #include "collectives/connect_parts.h"
 #include "collectives/regroup_request.h"
 
@@ -103,6 +104,12 @@ Result<std::unique_ptr<Communicator>> CreateRebuildable(const std::shared_ptr<Re
     options.report = ReportOf(standing.roster);
     options.frame = nullptr;  // it named ranks of the generation before
   }
+  options.kept_goodbyes = KeepGoodbyesIn({.open = [home](TimePoint) -> Result<OpenedStore> { return home->opened; },
+                                          .description = home->opened.store().Describe(),
+                                          .job = home->job,
+                                          .clock = home->clock,
+                                          .keeps_deadlines = home->options.store == nullptr},
+                                         membership);
   options.rebuilder =
       std::make_shared<ConnectedRebuilder>(home, Running(std::move(standing.roster), membership.rank),
                                            membership.members[static_cast<std::size_t>(membership.rank)].config);

@@ -29,6 +29,18 @@ void Peers::OnLost(Rank peer) {
   At(peer).is_lost = !At(peer).has_failed;
 }
 
+void Peers::OnEndedBefore(Rank peer, Error error) {
+  const std::lock_guard lock(mutex_);
+  ended_before_.emplace_back(peer, std::move(error));
+  has_ended_before_.store(true, std::memory_order_release);
+}
+
+std::vector<std::pair<Rank, Error>> Peers::TakeEndedBefore() {
+  const std::lock_guard lock(mutex_);
+  has_ended_before_.store(false, std::memory_order_release);
+  return std::exchange(ended_before_, {});
+}
+
 bool Peers::KeepEarlyLoss(Error error) {
   const std::lock_guard lock(mutex_);
   if (early_loss_) return false;
@@ -55,6 +67,15 @@ std::vector<Rank> Peers::WithoutGoodbye(std::vector<Rank> connected) const {
   connected.erase(std::unique(connected.begin(), connected.end()), connected.end());
   std::erase_if(connected, [&](Rank peer) { return At(peer).view.goodbye.has_value(); });
   return connected;
+}
+
+bool Peers::HasUnreached() const {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+    const Peer& peer = peers_[rank];
+    if (static_cast<Rank>(rank) != self_ && !peer.goodbye_sent && !peer.view.goodbye) return true;
+  }
+  return false;
 }
 
 bool Peers::HasUnnotified() const {

@@ -38,6 +38,11 @@ class Peers {
   void OnFailureNotice(Rank from);
   // The process of the peer has ended.
   void OnLost(Rank peer);
+  // The peer had ended before a connection with it was made: whether it has left is to be found out.
+  void OnEndedBefore(Rank peer, Error error);
+  // Those peers, each once.
+  std::vector<std::pair<Rank, Error>> TakeEndedBefore();
+  bool has_ended_before() const { return has_ended_before_.load(std::memory_order_acquire); }
   // A peer is out of reach that may only have given up this communicator. Only the first such error is kept, and stays
   // where it is. Whether it is this one.
   bool KeepEarlyLoss(Error error);
@@ -83,6 +88,9 @@ class Peers {
   // Of the `connected` peers, and of those that this rank sent a goodbye to, who may be connected no more, all from
   // which no goodbye has arrived. Ascending.
   std::vector<Rank> WithoutGoodbye(std::vector<Rank> connected) const;
+  // Whether there is a peer that may connect to this rank, or look for it, after this rank has closed: no goodbye has
+  // gone to it, and none has come from it.
+  bool HasUnreached() const;
   // Whether a peer is left that this rank has not notified of its failure, and that may still want to know.
   bool HasUnnotified() const;
   std::vector<Rank> Lost() const;  // ascending
@@ -94,6 +102,8 @@ class Peers {
   const Rank self_;
   mutable std::mutex mutex_;  // guards what follows
   std::vector<Peer> peers_;   // by rank; their number is constant
+  std::vector<std::pair<Rank, Error>> ended_before_;
+  std::atomic<bool> has_ended_before_{false};
   std::optional<Error> early_loss_;
   std::atomic<bool> has_early_loss_{false};  // from then on early_loss_ is constant
 };

@@ -57,17 +57,19 @@ Result<std::shared_ptr<const RankFrame>> FrameOf(const rondo_connect_options& gi
 
 // `kept` outlives what is made by them.
 Result<ConnectOptions> OptionsOf(const rondo_connect_options& given, Kept& kept) {
-  if (given.log != nullptr) kept.logger = std::make_unique<CallbackLogger>(given.log, given.log_user);
   ConnectOptions options;
+  if (given.store != nullptr) {  // first: from then on it is released, whatever is wrong with the rest
+    RONDO_ASSIGN(AdoptedStore adopted, AdoptForeignStore(*given.store));
+    options.store = std::move(adopted.store);
+    options.keeps_store = adopted.is_kept;
+  }
+  if (given.log != nullptr) kept.logger = std::make_unique<CallbackLogger>(given.log, given.log_user);
   options.rendezvous = given.rendezvous == nullptr ? "env://" : given.rendezvous;
   if (given.rank < -1) return Fail(ErrorCode::kInvalidArgument, "options.rank: {} is none", given.rank);
   if (given.world_size < 0)
     return Fail(ErrorCode::kInvalidArgument, "options.world_size: {} is none", given.world_size);
   if (given.rank >= 0) options.rank = given.rank;
   if (given.world_size > 0) options.world_size = given.world_size;
-  if (given.store != nullptr) {
-    RONDO_ASSIGN(options.store, AdoptForeignStore(*given.store));
-  }
   options.job = TextOf(given.job);
   options.token = TextOf(given.token);
   options.generation = given.generation;

@@ -21,6 +21,11 @@ class ForeignStore final : public Store {
   explicit ForeignStore(const rondo_foreign_store& functions) : name_(TextOf(functions.name)), functions_(functions) {
     functions_.name = name_.c_str();
   }
+  ~ForeignStore() override {
+    if (functions_.release != nullptr) functions_.release(functions_.user);
+  }
+  ForeignStore(const ForeignStore&) = delete;
+  ForeignStore& operator=(const ForeignStore&) = delete;
 
   std::string Describe() const override { return name_.empty() ? "the program's own store" : name_; }
 
@@ -124,14 +129,14 @@ class ForeignStore final : public Store {
 
 }  // namespace
 
-Result<std::shared_ptr<Store>> AdoptForeignStore(const rondo_foreign_store& given) {
+Result<AdoptedStore> AdoptForeignStore(const rondo_foreign_store& given) {
   const auto init = [](rondo_foreign_store* made, std::size_t size) { InitSized(made, size, rondo_foreign_store{}); };
   RONDO_ASSIGN(const rondo_foreign_store functions,
                Known<rondo_foreign_store>(&given, init, "foreign_store", "sizeof(rondo_foreign_store)"));
   if (functions.set == nullptr || functions.get == nullptr || functions.add == nullptr ||
       functions.compare_set == nullptr)
     return Fail(ErrorCode::kInvalidArgument, "options.store: set, get, add and compare_set are wanted");
-  return std::make_shared<ForeignStore>(functions);
+  return AdoptedStore{.store = std::make_shared<ForeignStore>(functions), .is_kept = functions.release != nullptr};
 }
 
 }  // namespace rondo::embed

@@ -92,7 +92,11 @@ Status GiveWork(const rondo_comm& comm, Work started, rondo_work** work);
 // Whoever gets bytes frees them by rondo_bytes_free.
 Status GiveBytes(std::string_view text, rondo_bytes* bytes);
 
-Result<std::shared_ptr<Store>> AdoptForeignStore(const rondo_foreign_store& functions);
+struct AdoptedStore {
+  std::shared_ptr<Store> store;
+  bool is_kept = false;  // its functions may be called until it is released
+};
+Result<AdoptedStore> AdoptForeignStore(const rondo_foreign_store& functions);
 
 }  // namespace rondo::embed
 

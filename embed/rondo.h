@@ -254,6 +254,11 @@ typedef struct rondo_foreign_store {
                      size_t desired_bytes, int* swapped, void (*take)(void* to, const void* value, size_t bytes),
                      void* to, char* why, size_t why_bytes);
   int (*remove)(void* user, const char* key, char* why, size_t why_bytes); /* may be NULL: keys stay */
+  /* May be NULL. Else rondo_connect may keep the store: a rank that closes leaves its goodbye there for ranks that were
+   * never connected to it, and such ranks look for it. Called once, by any thread, as soon as nothing uses the store
+   * any more: at the latest when the communicator is freed, or when rondo_connect fails; later only if a function of
+   * the store has not returned by then. */
+  void (*release)(void* user);
 } rondo_foreign_store;
 
 /* ---- communicators ---- */
@@ -270,7 +275,8 @@ typedef struct rondo_connect_options {
   int32_t rank;       /* -1: the URL's or the environment's, else by arrival */
   int32_t world_size; /* 0: the URL's or the environment's */
   /* Not NULL: ranks meet through it, and rendezvous is not looked at; rank and world size must be given. Used until
-   * rondo_connect returns; where rebuildable, as long as the communicator and those rebuilt from it. */
+   * rondo_connect returns; where rebuildable, as long as the communicator and those rebuilt from it; where it has
+   * `release`, until that is called. */
   const rondo_foreign_store* store;
   const char* job;        /* processes of different jobs refuse each other */
   const char* token;      /* the job's secret; NULL: variable RONDO_TOKEN's, if any */

@@ -46,6 +46,30 @@ TEST_CASE("goodbyes are due from connected peers, and from those that got one al
   CHECK(departed == std::vector<Rank>{3});
 }
 
+TEST_CASE("a peer may look for this rank later unless a goodbye has gone to it or come from it") {
+  Peers peers(2, 4);
+  CHECK(peers.HasUnreached());
+  peers.SendOnce(&Peer::goodbye_sent, kAll, [](Rank peer) { return peer == 0; });
+  peers.OnGoodbye(1, {});
+  CHECK(peers.HasUnreached());
+  peers.OnGoodbye(3, {});
+  CHECK_FALSE(peers.HasUnreached());
+}
+
+TEST_CASE("peers that had ended before they were connected are taken once, with their errors") {
+  Peers peers(2, 4);
+  CHECK_FALSE(peers.has_ended_before());
+  peers.OnEndedBefore(3, Error(ErrorCode::kPeerLost, "three"));
+  peers.OnEndedBefore(0, Error(ErrorCode::kPeerLost, "zero"));
+  CHECK(peers.has_ended_before());
+  const auto taken = peers.TakeEndedBefore();
+  REQUIRE(taken.size() == 2);
+  CHECK((taken[0].first == 3 && taken[0].second.message() == "three"));
+  CHECK((taken[1].first == 0 && taken[1].second.message() == "zero"));
+  CHECK_FALSE(peers.has_ended_before());
+  CHECK(peers.TakeEndedBefore().empty());
+}
+
 TEST_CASE("a peer is lost if it ends before it has failed; one that has failed may end") {
   Peers peers(2, 4);
   peers.OnFailureNotice(0);

@@ -674,6 +674,57 @@ static void a_store_of_the_programs_own(int rank, int world, const char* url) {
   rondo_store_free(functions.user);
 }
 
+static int releases = 0;
+static void count_release(void* user) {
+  (void)user;
+  ++releases;
+}
+
+/* The last rank refuses a call and ends before the others are connected to it. */
+static void a_store_that_is_kept_tells_that_a_rank_has_left(int rank, int world, const char* url) {
+  rondo_store* const store = open_store(url);
+  rondo_foreign_store functions = {.size = sizeof functions,
+                                   .user = store,
+                                   .name = "a wrapped store",
+                                   .set = own_set,
+                                   .get = own_get,
+                                   .add = own_add,
+                                   .compare_set = own_compare_set,
+                                   .release = count_release};
+  rondo_connect_options options;
+  rondo_connect_options_init(&options);
+  options.store = &functions;
+  options.interface_ = "lo";
+  options.transport = "tcp";
+  options.timeout_ms = 20000;
+  rondo_comm* comm = NULL;
+  FAILS(rondo_connect(&options, &comm, &error), RONDO_INVALID_ARGUMENT, "rank");
+  CHECK(releases == 1);
+  options.rank = rank;
+  options.world_size = world;
+  MUST(rondo_connect(&options, &comm, &error));
+  CHECK(releases == 1);
+  int64_t sum = 0;
+  rondo_bytes value = {NULL, 0};
+  if (rank == world - 1) {
+    rondo_comm_note_refusal(comm, "a call that is wrong");
+    MUST(rondo_comm_leave(comm, 0, &error));
+    rondo_comm_free(comm);
+    MUST(rondo_store_set(store, "it is gone", "", 0, 5000, &error));
+  } else {
+    MUST(rondo_store_wait(store, "it is gone", &value, 20000, &error));
+    rondo_bytes_free(&value);
+    int32_t one = 1;
+    FAILS(rondo_all_reduce(comm, &one, &one, 1, RONDO_INT32, RONDO_SUM, NULL, &error), RONDO_MISMATCH,
+          "refused its call and closed (a call that is wrong)");
+    rondo_comm_free(comm);
+  }
+  CHECK(releases == 2);
+  MUST(rondo_store_add(store, "over", 1, &sum, 5000, &error)); /* the file lasts as long as somebody has it open */
+  while (sum < world) MUST(rondo_store_add(store, "over", 0, &sum, 5000, &error));
+  rondo_store_free(store);
+}
+
 static void a_meeting_that_connects_nothing(int rank, int world, const char* url) {
   rondo_connect_options options;
   rondo_connect_options_init(&options);
@@ -740,6 +791,7 @@ int main(void) {
   on_ranks("stores", 3, -1, stores);
   on_ranks("a store that speaks TLS, and who does not", 3, -1, a_store_that_speaks_tls);
   on_ranks("ranks meet through a store of the program's own", 2, -1, a_store_of_the_programs_own);
+  on_ranks("a store that is kept tells that a rank has left", 3, -1, a_store_that_is_kept_tells_that_a_rank_has_left);
   on_ranks("a meeting that connects nothing", 3, -1, a_meeting_that_connects_nothing);
   return 0;
 }

@@ -284,7 +284,8 @@ void Connector::EndRound() {
     return Finish(Fail(ErrorCode::kPeerLost, "{} is gone: {}", plan_.peer_name, WhatWasTried()));
   if (refused_rounds_ >= kRefusedRounds)
     return Finish(Fail(ErrorCode::kPeerLost,
-                       "{} is gone, or a firewall rejects connections to it: every address of it refuses them: {}. {}",
+                       "{} had ended before this rank connected to it, whether in order or not, or a firewall rejects "
+                       "the connections: every address of it refuses them: {}. {}",
                        plan_.peer_name, WhatWasTried(), kIfFirewall));
   pause_.expires_after(next_pause_);
   next_pause_ = std::min(next_pause_ * 2, kLongestPause);

@@ -9,7 +9,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from support import RONDO, ROOT, Ended, Installed, Ranks
+from support import PROGRAMS, RONDO, ROOT, Ended, Installed, Ranks
 
 sys.path.append(str(ROOT / "tests/support"))
 from launching import LAUNCHERS  # noqa: E402
@@ -55,6 +55,15 @@ class Package(unittest.TestCase):
     def test_a_call_that_one_rank_alone_refuses_fails_on_the_others_in_its_words(self) -> None:
         for world in (2, 3):
             self.ranks("life.py", world, "refused_by_one")
+
+    def test_a_rank_that_ends_before_others_are_connected_to_it_gives_them_its_refused_call(self) -> None:
+        for transport in ("auto", "tcp"):
+            with self.subTest(transport=transport), tempfile.TemporaryDirectory() as folder:
+                command = [RONDO, "run", "-N", "3", "--", self.installed.python, PROGRAMS / "left_before.py", folder, transport]
+                ran = subprocess.run(list(map(str, command)), text=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                     timeout=120)  # fmt: skip
+                self.assertEqual(ran.returncode, 0, ran.stdout)
+                self.assertEqual(ran.stdout.count("told"), 2, ran.stdout)
 
     def test_ranks_that_disagree_are_named(self) -> None:
         self.ranks("life.py", 3, "disagreeing")
