@@ -339,23 +339,35 @@ Result<Met> MeetOthers(const Start& start, bool keeps_store) {
   }
   if (!made && *world_size == 1) return Fail(made.error());
   Presence presence = made ? *std::move(made) : Presence{.self = Nameless(), .transport = nullptr, .hosts = {}};
-  const TimePoint until = made ? deadline : std::min(deadline, Later(clock->Now(), kLastWords));
+  TimePoint until = made ? deadline : std::min(deadline, Later(clock->Now(), kLastWords));
   const bool external_store = options.external_store || method.external_store;
   const std::string who = fmt::format("host {}, pid {}", presence.self.host, presence.self.pid);
-  Result<OpenedStore> came = OpenStoreOf(options, method,
-                                         {.job = job,
-                                          .identity = identity,
-                                          .generation = options.generation,
-                                          .rank = rank,
-                                          .external_store = external_store,
-                                          .exchange = exchange,
-                                          .hosts = presence.hosts,
-                                          .who = who,
-                                          .ports = options.ports.value_or(PortRange{}),
-                                          .failure = made ? nullptr : &made.error(),
-                                          .deadline = until,
-                                          .clock = clock,
-                                          .logger = options.logger});
+  const auto open = [&, &asked = options, &at = method, &proven = identity, &on = clock] {
+    return OpenStoreOf(asked, at,
+                       {.job = job,
+                        .identity = proven,
+                        .generation = asked.generation,
+                        .rank = rank,
+                        .external_store = external_store,
+                        .exchange = exchange,
+                        .hosts = presence.hosts,
+                        .who = who,
+                        .ports = asked.ports.value_or(PortRange{}),
+                        .failure = made ? nullptr : &made.error(),
+                        .deadline = until,
+                        .clock = on,
+                        .logger = asked.logger});
+  };
+  Result<OpenedStore> came = open();
+  if (!came && made && came.error().code() == ErrorCode::kResource) {
+    // This rank lacks a port or a descriptor for its way to the store, and so the others would wait for it until their
+    // deadline. It gives up what it listens on, which is free for the way then, and tells them. Another rank of this
+    // host that lacks a port may take it in that moment; then this rank cannot tell them.
+    presence.transport = nullptr;
+    made = Fail(came.error());
+    until = std::min(deadline, Later(clock->Now(), kLastWords));
+    came = open();
+  }
   if (!came) return Fail(made ? IfNoRank(came.error(), if_alone) : made.error());
   OpenedStore opened = *std::move(came);
   // A rank that has met may be back for the next generation before the last one has left this store. It waits for the

@@ -27,6 +27,9 @@ namespace {
 constexpr Duration kFirstPause = std::chrono::milliseconds(5);
 constexpr Duration kLongestPause = std::chrono::seconds(1);
 constexpr Duration kConnectPatience = std::chrono::seconds(3);  // for one of several addresses
+// Who finds no local port keeps back half of its time, at most so much, in which it can tell others of it: they may
+// have come earlier, and their time ends sooner.
+constexpr Duration kKeptForTelling = std::chrono::seconds(10);
 constexpr std::size_t kReplyReadBytes = 64 << 10;
 
 // poll(2)'s milliseconds until `deadline`, rounded up so that a loop never spins before it; 0 when it has passed.
@@ -224,12 +227,14 @@ Result<std::unique_ptr<TcpStoreClient>> TcpStoreClient::Connect(const Options& o
       failures += fmt::format("; {} of the tries before: {}", tries_without_port, no_port);
     // Pauses differ, so that a thousand clients do not come back at once.
     const Duration jittered = pause / 2 + Duration(random.Below(static_cast<std::uint64_t>(pause.count())));
-    if (clock->Now() + jittered >= options.deadline) {
+    const TimePoint end =
+        lacks_port ? options.deadline - std::min((options.deadline - started) / 2, kKeptForTelling) : options.deadline;
+    if (clock->Now() + jittered >= end) {
       ErrorDetails details;
-      details.code = ErrorCode::kUnreachable;
+      details.code = lacks_port ? ErrorCode::kResource : ErrorCode::kUnreachable;
       details.address = options.address.ToString();
       details.message = fmt::format("no store at {} within {:.1f} s ({} tries): {}", places,
-                                    std::chrono::duration<double>(options.deadline - started).count(), tries, failures);
+                                    std::chrono::duration<double>(end - started).count(), tries, failures);
       return tl::unexpected(Error(std::move(details)));
     }
     if (tries == 1) Log(options.logger, LogLevel::kDebug, "store at {} is not there yet: {}", places, failures);

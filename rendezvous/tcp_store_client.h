@@ -47,7 +47,7 @@ class TcpStoreClient final : public RemoteStore {
   // deadline. kUnreachable lists every address and why it failed. At once, when no other address was better: kProtocol
   // (what listens there is no store of ours), kVersionMismatch (another version or job), kAuth (server and process do
   // not know the same token, or could not prove by TLS to belong to one job, or one of them speaks no TLS), kResource
-  // (the server has no room).
+  // (the server has no room). kResource some time before the deadline: this host has no local port left for it.
   static Result<std::unique_ptr<TcpStoreClient>> Connect(const Options& options);
 
  private:

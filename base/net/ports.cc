@@ -252,7 +252,7 @@ std::string WhyNoLocalPort(int family) {
   const PortRange range = EphemeralPorts();
   return fmt::format(
       "no local port is left{}, where connections that have ended keep theirs for up to a minute; widen that "
-      "range",
+      "range by sysctl, or have ranks listen outside of it (--ports FIRST-LAST, RONDO_PORTS)",
       range.IsSet() ? fmt::format(" in {} (net.ipv4.ip_local_port_range)", range.ToString()) : "");
 }
 

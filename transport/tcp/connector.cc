@@ -46,6 +46,7 @@ Connector::Connector(asio::io_context& io, ConnectPlan plan)
       tries_(plan_.attempts.size()),
       taken_(plan_.attempts.size()),
       refused_(plan_.attempts.size()),
+      refused_here_(plan_.attempts.size()),
       next_pause_(kFirstPause) {}
 
 void Connector::Start(Done done) {
@@ -106,16 +107,16 @@ void Connector::TryNext() {
   const Attempt& attempt = plan_.attempts[index];
   ++tries_[index];
   refused_[index] = false;
+  refused_here_[index].clear();
   const auto source = SourceFor(attempt.at.ip, plan_.sources, plan_.rail);
   auto fd = StartConnect(attempt.at, source ? &*source : nullptr, plan_.buffer_bytes, plan_.congestion_control);
   const auto running = std::make_shared<Try>(io_, index);
   running_.push_back(running);
   Report();
   if (!fd) {
-    if (fd.error().code() == ErrorCode::kResource) refused_here_ = fd.error().message();
+    if (fd.error().code() == ErrorCode::kResource) refused_here_[index] = fd.error().message();
     return GiveUp(running, fd.error().message());
   }
-  refused_here_.clear();
   asio::error_code error;
   running->socket.assign(fd->get(), error);
   if (error) return GiveUp(running, error.message());
@@ -307,6 +308,13 @@ std::string Connector::WhatWasTried() const {
   return list;
 }
 
+// As long as this system has not even tried one of the addresses, the peer is not at fault.
+std::string Connector::WhyRefusedHere() const {
+  const auto refused =
+      std::find_if(refused_here_.begin(), refused_here_.end(), [](const auto& why) { return !why.empty(); });
+  return refused == refused_here_.end() ? "" : *refused;
+}
+
 void Connector::Report() const {
   if (plan_.report && done_) plan_.report(WhatWasTried());
 }
@@ -317,9 +325,8 @@ Duration Connector::ReachTime() const { return std::min<Duration>(plan_.reach_ti
 // A peer that has taken a connection has all of the time to open its communicator.
 void Connector::OnReachTimeout() {
   if (std::find(taken_.begin(), taken_.end(), true) != taken_.end()) return;
-  if (!refused_here_.empty())
-    return Finish(
-        Fail(ErrorCode::kResource, "no connection to {}: this host refuses it: {}", plan_.peer_name, refused_here_));
+  if (const std::string why = WhyRefusedHere(); !why.empty())
+    return Finish(Fail(ErrorCode::kResource, "no connection to {}: this host refuses it: {}", plan_.peer_name, why));
   Finish(Fail(ErrorCode::kUnreachable,
               "no connection to {}: no address of it took one within {:.3g} s: {}; {}. Other addresses can be chosen "
               "with --interface or --address on either side",
@@ -334,9 +341,9 @@ void Connector::OnDeadline() {
     return Finish(Fail(ErrorCode::kTimeout, "{} did not open the communicator within {:.3g} s: {}", plan_.peer_name,
                        seconds, list));
   }
-  if (!refused_here_.empty())
+  if (const std::string why = WhyRefusedHere(); !why.empty())
     return Finish(Fail(ErrorCode::kResource, "no connection to {} within {:.3g} s, for this host refuses it: {}",
-                       plan_.peer_name, seconds, refused_here_));
+                       plan_.peer_name, seconds, why));
   Finish(Fail(ErrorCode::kUnreachable,
               "no connection to {} within {:.3g} s: {}. Other addresses can be chosen with --interface or --address on "
               "either side",

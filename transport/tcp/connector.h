@@ -86,6 +86,7 @@ class Connector : public std::enable_shared_from_this<Connector> {
   void OnReachTimeout();
   void Report() const;
   std::string WhatWasTried() const;
+  std::string WhyRefusedHere() const;  // "": it did not
   void Finish(Result<Connected> result);
   void CloseAll();
 
@@ -93,18 +94,18 @@ class Connector : public std::enable_shared_from_this<Connector> {
   const ConnectPlan plan_;
   Done done_;
   AwakeTimer deadline_, reach_timer_, stagger_, reply_timer_, pause_;
-  std::size_t next_ = 0;          // the attempt to begin next in this round
-  std::vector<TryPtr> running_;   // connecting
-  std::vector<TryPtr> waiting_;   // connected while another one shakes hands
-  TryPtr shaking_;                // whose hello is out
-  std::vector<std::string> why_;  // by attempt: the last failure
-  std::vector<int> tries_;        // by attempt
-  std::vector<bool> taken_;       // by attempt: something took the connection that has not refused the hello
-  std::vector<bool> refused_;     // by attempt: its last try was refused, as where no process listens
-  int refused_rounds_ = 0;        // rounds on end in which all were
-  std::optional<Error> refusal_;  // a final "no" from a Rondo in this round
-  std::string refused_here_;      // why this system would not make the last connection; "": it did
-  std::string lacks_;             // what the peer said that it has run out of; "": nothing
+  std::size_t next_ = 0;                   // the attempt to begin next in this round
+  std::vector<TryPtr> running_;            // connecting
+  std::vector<TryPtr> waiting_;            // connected while another one shakes hands
+  TryPtr shaking_;                         // whose hello is out
+  std::vector<std::string> why_;           // by attempt: the last failure
+  std::vector<int> tries_;                 // by attempt
+  std::vector<bool> taken_;                // by attempt: something took the connection that has not refused the hello
+  std::vector<bool> refused_;              // by attempt: its last try was refused, as where no process listens
+  int refused_rounds_ = 0;                 // rounds on end in which all were
+  std::optional<Error> refusal_;           // a final "no" from a Rondo in this round
+  std::vector<std::string> refused_here_;  // by attempt: why this system would not make its last try; "": it did
+  std::string lacks_;                      // what the peer said that it has run out of; "": nothing
   Duration next_pause_;
 };
 

@@ -176,6 +176,19 @@ time.sleep(600)
 
 
 @case
+def a_rank_that_finds_no_local_port_for_its_way_to_the_store_is_named_to_all_ranks():
+    with Hosts(1) as hosts:
+        # 12 ranks listen on ports of that range, which leaves 11 for their 12 connections to the store.
+        run_all((*hosts.prefix(0), "sysctl", "-qw", "net.ipv4.ip_local_port_range=40000 40022"))
+        where = ("--rendezvous", "tcp://127.0.0.1:29500", "--world-size", "12", "--timeout", "24", "-n", "3")
+        with all_of(*(hosts.rondo(0, "perf", "barrier", "--transport", "tcp", *where, "--rank", rank) for rank in range(12))) as outcomes:
+            for outcome in outcomes:
+                outcome.exits(1).says(
+                    r"resource: rank \d+, host host0, pid \d+ cannot take part: .*no local port is left in 40000-40022 "
+                    r"\(net\.ipv4\.ip_local_port_range\).*by sysctl.*--ports FIRST-LAST, RONDO_PORTS")
+
+
+@case
 def a_taken_port_is_another_listeners_only_where_one_listens():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
