@@ -37,15 +37,13 @@ constexpr auto kBetweenLooks = std::chrono::milliseconds(1);
 
 using CommPtr = std::unique_ptr<rondo_comm, void (*)(rondo_comm*)>;
 
-CommPtr Connect(c10d::Store& store, int rank, int size, milliseconds timeout, const Settings& settings,
-                const GivenUp& given_up) {
-  const Making making(store, rank, given_up);
-  TorchStore by_store(store, making);
+CommPtr Connect(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, milliseconds timeout,
+                const Settings& settings, const GivenUp& given_up) {
+  const Making making(*store, rank, given_up);
+  const auto by_store = std::make_shared<TorchStore>(store, making);
   rondo_connect_options options;
   rondo_connect_options_init(&options);
-  const rondo_foreign_store functions = by_store.Functions();
-  options.store = &functions;
-  const std::string job = NameOfMeeting(store, rank, size, timeout, settings, making);
+  const std::string job = NameOfMeeting(*store, rank, size, timeout, settings, making);
   options.job = job.c_str();
   options.rank = rank;
   options.world_size = size;
@@ -60,8 +58,11 @@ CommPtr Connect(c10d::Store& store, int rank, int size, milliseconds timeout, co
     options.group = settings.group.c_str();
     options.job_ranks = settings.job_ranks.data();
   }
+  const rondo_foreign_store functions = TorchStore::Functions(by_store);
+  options.store = &functions;
   rondo_comm* comm = nullptr;
   Must([&](rondo_error** error) { return rondo_connect(&options, &comm, error); });
+  by_store->EndMaking();
   CommPtr made(comm, rondo_comm_free);
   making.Check();
   return made;
@@ -79,7 +80,7 @@ RondoBackend::RondoBackend(c10::intrusive_ptr<c10d::Store> store, int rank, int 
       comm_(nullptr, rondo_comm_free) {
   const auto made = std::make_shared<CommPtr>(nullptr, rondo_comm_free);
   RunInterruptibly([=, store = store_, timeout = this->timeout()](const GivenUp& given_up) {
-    *made = Connect(*store, rank, size, timeout, settings, given_up);
+    *made = Connect(store, rank, size, timeout, settings, given_up);
   });
   comm_ = std::move(*made);
   const std::lock_guard<std::mutex> lock(Groups().mutex);
@@ -169,6 +170,12 @@ std::string RondoBackend::Describe() const {
 
 void RondoBackend::Check() const {
   Must([&](rondo_error** error) { return rondo_comm_failure(comm_.get(), error); });
+}
+
+void RondoBackend::NoteRefusal(const char* call, const std::exception& reason) const {
+  const auto* const of_torch = dynamic_cast<const c10::Error*>(&reason);
+  const std::string words = of_torch != nullptr ? of_torch->what_without_backtrace() : reason.what();
+  rondo_comm_note_refusal(comm_.get(), (std::string(call) + ": " + words).c_str());
 }
 
 std::shared_ptr<const SideStream> RondoBackend::SideOf(c10::Device device, bool captured) {

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -117,6 +118,8 @@ class RondoBackend final : public Base {
   // One at a time, among those that are ordered.
   WorkPtr RunCollective(RondoWork::Parts parts, std::chrono::milliseconds timeout, const Start& start,
                         double scale = 1);
+  // A call that this rank alone refuses: others that wait for it get the reason when this rank leaves.
+  void NoteRefusal(const char* call, const std::exception& reason) const;
   WorkPtr Receive(Tensors& tensors, int from, int tag, c10d::OpType type);
   WorkPtr SumSparse(at::Tensor& tensor, const c10d::AllreduceOptions& opts);
   // On the host, coalesced.

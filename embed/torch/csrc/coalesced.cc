@@ -9,7 +9,7 @@ namespace rondo_torch {
 using c10d::OpType;
 
 WorkPtr RondoBackend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
-                                          const c10d::AllgatherOptions& opts) {
+                                          const c10d::AllgatherOptions& opts) try {
   TORCH_CHECK(!inputs.empty() && outputs.size() == static_cast<size_t>(getSize()), "allgather_coalesced wants ",
               getSize(), " lists of outputs");
   Tensors all;
@@ -29,6 +29,9 @@ WorkPtr RondoBackend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors
                          return rondo_all_gather_async(comm_.get(), DataOf(flat), DataOf(room.flat), BytesOf(flat),
                                                        RONDO_UINT8, o, work, error);
                        });
+} catch (const std::exception& reason) {
+  NoteRefusal("all_gather", reason);
+  throw;
 }
 
 // What rank `rank` has of tensors that are the `size` parts of all ranks, one behind the other, each like its part.
@@ -49,15 +52,18 @@ static Tensors PartsOf(const Tensors& wholes, const Tensors& parts, int rank, in
 }
 
 WorkPtr RondoBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                                      const c10d::AllgatherOptions& opts) {
+                                                      const c10d::AllgatherOptions& opts) try {
   std::vector<Tensors> of_ranks;
   for (int rank = 0; rank < getSize(); ++rank)
     of_ranks.push_back(PartsOf(outputs, inputs, rank, getSize(), "allgather_into_tensor_coalesced"));
   return allgather_coalesced(of_ranks, inputs, opts);
+} catch (const std::exception& reason) {
+  NoteRefusal("all_gather_into_tensor", reason);
+  throw;
 }
 
 WorkPtr RondoBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                                      const c10d::ReduceScatterOptions& opts) {
+                                                      const c10d::ReduceScatterOptions& opts) try {
   TORCH_CHECK(!outputs.empty(), "reduce_scatter_tensor_coalesced wants tensors");
   Tensors all;
   for (int rank = 0; rank < getSize(); ++rank)
@@ -76,6 +82,9 @@ WorkPtr RondoBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors&
                                           error);
       },
       ScaleOf(opts.reduceOp));
+} catch (const std::exception& reason) {
+  NoteRefusal("reduce_scatter_tensor", reason);
+  throw;
 }
 
 }  // namespace rondo_torch

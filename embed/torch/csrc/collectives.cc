@@ -44,7 +44,7 @@ std::vector<uint64_t> Splits(const at::Tensor& tensor, const std::vector<int64_t
 
 // ---- one tensor a rank ----
 
-WorkPtr RondoBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) {
+WorkPtr RondoBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) try {
   const at::Tensor& tensor = OnlyOf(tensors, "broadcast");
   const Packed packed = InPlace(tensor);
   void* const data = DataOf(packed.flat);
@@ -54,9 +54,12 @@ WorkPtr RondoBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& 
                          return rondo_broadcast_async(comm_.get(), data, data, BytesOf(tensor), RONDO_UINT8, root, o,
                                                       work, error);
                        });
+} catch (const std::exception& reason) {
+  NoteRefusal("broadcast", reason);
+  throw;
 }
 
-WorkPtr RondoBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) {
+WorkPtr RondoBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) try {
   TORCH_CHECK(tensors.size() == 1, "allreduce wants one tensor, not ", tensors.size());
   if (tensors.front().is_sparse()) return SumSparse(tensors.front(), opts);
   return allreduce_coalesced(tensors, [&] {
@@ -65,9 +68,12 @@ WorkPtr RondoBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& 
     same.timeout = opts.timeout;
     return same;
   }());
+} catch (const std::exception& reason) {
+  NoteRefusal("all_reduce", reason);
+  throw;
 }
 
-WorkPtr RondoBackend::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& opts) {
+WorkPtr RondoBackend::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& opts) try {
   TORCH_CHECK(!tensors.empty(), "allreduce_coalesced wants tensors");
   for (const at::Tensor& tensor : tensors) {
     CheckDense(tensor, "allreduce");
@@ -85,9 +91,12 @@ WorkPtr RondoBackend::allreduce_coalesced(Tensors& tensors, const c10d::Allreduc
         return rondo_all_reduce_async(comm_.get(), data, data, count, dtype, op, o, work, error);
       },
       ScaleOf(opts.reduceOp));
+} catch (const std::exception& reason) {
+  NoteRefusal("all_reduce", reason);
+  throw;
 }
 
-WorkPtr RondoBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& opts) {
+WorkPtr RondoBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& opts) try {
   const at::Tensor& tensor = OnlyOf(tensors, "reduce");
   const rondo_op op = OperationOf(opts.reduceOp, tensor);
   const bool root = opts.rootRank == getRank();
@@ -101,11 +110,15 @@ WorkPtr RondoBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& opts) 
                                   static_cast<int32_t>(opts.rootRank), o, work, error);
       },
       ScaleOf(opts.reduceOp));
+} catch (const std::exception& reason) {
+  NoteRefusal("reduce", reason);
+  throw;
 }
 
 // ---- a tensor for each rank ----
 
-WorkPtr RondoBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::AllgatherOptions& opts) {
+WorkPtr RondoBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
+                                const c10d::AllgatherOptions& opts) try {
   const at::Tensor& input = OnlyOf(inputs, "allgather: input");
   TORCH_CHECK(outputs.size() == 1 && outputs.front().size() == static_cast<size_t>(getSize()),
               "allgather wants a list of ", getSize(), " outputs");
@@ -127,9 +140,12 @@ WorkPtr RondoBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs, 
                    ? rondo_all_gather_async(comm_.get(), DataOf(flat), to, BytesOf(flat), RONDO_UINT8, o, work, error)
                    : rondo_all_gather_v_async(comm_.get(), DataOf(flat), to, bytes.data(), RONDO_UINT8, o, work, error);
       });
+} catch (const std::exception& reason) {
+  NoteRefusal("all_gather", reason);
+  throw;
 }
 
-WorkPtr RondoBackend::_allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& opts) {
+WorkPtr RondoBackend::_allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& opts) try {
   CheckDense(output, "_allgather_base: output");
   CheckDense(input, "_allgather_base: input");
   TORCH_CHECK(output.scalar_type() == input.scalar_type(), "_allgather_base: tensors must have one type");
@@ -143,9 +159,12 @@ WorkPtr RondoBackend::_allgather_base(at::Tensor& output, at::Tensor& input, con
         return rondo_all_gather_async(comm_.get(), DataOf(flat), DataOf(room.flat), BytesOf(flat), RONDO_UINT8, o, work,
                                       error);
       });
+} catch (const std::exception& reason) {
+  NoteRefusal("all_gather_into_tensor", reason);
+  throw;
 }
 
-WorkPtr RondoBackend::gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& opts) {
+WorkPtr RondoBackend::gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& opts) try {
   const at::Tensor& input = OnlyOf(inputs, "gather: input");
   const bool root = opts.rootRank == getRank();
   TORCH_CHECK(root ? outputs.size() == 1 && outputs.front().size() == static_cast<size_t>(getSize()) : outputs.empty(),
@@ -161,9 +180,12 @@ WorkPtr RondoBackend::gather(std::vector<Tensors>& outputs, Tensors& inputs, con
                          return rondo_gather_async(comm_.get(), DataOf(flat), to, BytesOf(flat), RONDO_UINT8,
                                                    static_cast<int32_t>(opts.rootRank), o, work, error);
                        });
+} catch (const std::exception& reason) {
+  NoteRefusal("gather", reason);
+  throw;
 }
 
-WorkPtr RondoBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs, const c10d::ScatterOptions& opts) {
+WorkPtr RondoBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs, const c10d::ScatterOptions& opts) try {
   const at::Tensor& output = OnlyOf(outputs, "scatter: output");
   const bool root = opts.rootRank == getRank();
   TORCH_CHECK(root ? inputs.size() == 1 && inputs.front().size() == static_cast<size_t>(getSize()) : inputs.empty(),
@@ -178,10 +200,13 @@ WorkPtr RondoBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs, co
                          return rondo_scatter_async(comm_.get(), from, DataOf(room.flat), BytesOf(output), RONDO_UINT8,
                                                     static_cast<int32_t>(opts.rootRank), o, work, error);
                        });
+} catch (const std::exception& reason) {
+  NoteRefusal("scatter", reason);
+  throw;
 }
 
 WorkPtr RondoBackend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
-                                     const c10d::ReduceScatterOptions& opts) {
+                                     const c10d::ReduceScatterOptions& opts) try {
   const at::Tensor& output = OnlyOf(outputs, "reduce_scatter: output");
   TORCH_CHECK(inputs.size() == 1 && inputs.front().size() == static_cast<size_t>(getSize()),
               "reduce_scatter wants a list of ", getSize(), " inputs");
@@ -208,10 +233,13 @@ WorkPtr RondoBackend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inp
                                                     ElementOf(real), op, o, work, error);
       },
       ScaleOf(opts.reduceOp));
+} catch (const std::exception& reason) {
+  NoteRefusal("reduce_scatter", reason);
+  throw;
 }
 
 WorkPtr RondoBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
-                                           const c10d::ReduceScatterOptions& opts) {
+                                           const c10d::ReduceScatterOptions& opts) try {
   CheckDense(output, "_reduce_scatter_base: output");
   CheckDense(input, "_reduce_scatter_base: input");
   TORCH_CHECK(output.scalar_type() == input.scalar_type(), "_reduce_scatter_base: tensors must have one type");
@@ -229,10 +257,13 @@ WorkPtr RondoBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input
                                           op, o, work, error);
       },
       ScaleOf(opts.reduceOp));
+} catch (const std::exception& reason) {
+  NoteRefusal("reduce_scatter_tensor", reason);
+  throw;
 }
 
 WorkPtr RondoBackend::alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
-                                    std::vector<int64_t>& input_splits, const c10d::AllToAllOptions& opts) {
+                                    std::vector<int64_t>& input_splits, const c10d::AllToAllOptions& opts) try {
   CheckDense(output, "alltoall_base: output");
   CheckDense(input, "alltoall_base: input");
   TORCH_CHECK(output.scalar_type() == input.scalar_type(), "alltoall_base: tensors must have one type");
@@ -253,9 +284,12 @@ WorkPtr RondoBackend::alltoall_base(at::Tensor& output, at::Tensor& input, std::
                                                                  DataOf(room.flat), to.data(), RONDO_UINT8, o, work,
                                                                  error);
                        });
+} catch (const std::exception& reason) {
+  NoteRefusal("all_to_all_single", reason);
+  throw;
 }
 
-WorkPtr RondoBackend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& opts) {
+WorkPtr RondoBackend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& opts) try {
   TORCH_CHECK(outputs.size() == static_cast<size_t>(getSize()) && inputs.size() == outputs.size(), "alltoall wants ",
               getSize(), " inputs and outputs");
   for (const Tensors* const tensors : {&outputs, &inputs})
@@ -271,6 +305,9 @@ WorkPtr RondoBackend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::Al
                          return rondo_all_to_all_v_async(comm_.get(), DataOf(packed), from.data(), DataOf(room.flat),
                                                          to.data(), RONDO_UINT8, o, work, error);
                        });
+} catch (const std::exception& reason) {
+  NoteRefusal("all_to_all", reason);
+  throw;
 }
 
 }  // namespace rondo_torch

@@ -13,6 +13,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Of the meeting that rondo:// stands for, which counts apart from those of other parts of the process: rondo.init() of
+// the Python package, say, begins at 0 in the same store.
+constexpr uint64_t kGeneration = uint64_t{1} << 32;
+
 // torch's word for "for ever" is 0; what is below is a time beyond what torch's own arithmetic takes.
 uint64_t Limit(std::chrono::milliseconds timeout) {
   return static_cast<uint64_t>((timeout.count() <= 0 ? kLongest : std::min(timeout, kLongest)).count());
@@ -120,6 +124,7 @@ Met Meet(const std::string& url, std::chrono::milliseconds timeout, const Settin
     rondo_connect_options_init(&options);
     options.rendezvous = url.c_str();
     options.timeout_ms = Limit(timeout);
+    options.generation = kGeneration;
     if (!settings.interface.empty()) options.interface_ = settings.interface.c_str();
     if (!settings.addresses.empty()) options.addresses = settings.addresses.c_str();
     rondo_store* store = nullptr;

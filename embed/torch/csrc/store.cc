@@ -29,7 +29,7 @@ int Told(char* why, size_t why_bytes, Body&& body) noexcept {
 }
 
 // What throws here is an error of the store to Rondo, which ends rondo_connect.
-c10d::Store& Of(void* user) { return static_cast<const TorchStore*>(user)->CheckedStore(); }
+c10d::Store& Of(void* user) { return (*static_cast<const std::shared_ptr<TorchStore>*>(user))->CheckedStore(); }
 
 int Set(void* user, const char* key, const void* value, size_t bytes, char* why, size_t why_bytes) {
   return Told(why, why_bytes, [&] { Of(user).set(key, ValueOf(value, bytes)); });
@@ -67,10 +67,11 @@ int Remove(void* user, const char* key, char* why, size_t why_bytes) {
 
 }  // namespace
 
-rondo_foreign_store TorchStore::Functions() {
+rondo_foreign_store TorchStore::Functions(const std::shared_ptr<TorchStore>& store) {
   rondo_foreign_store functions{};
   functions.size = sizeof functions;
-  functions.user = this;
+  functions.user = new std::shared_ptr<TorchStore>(store);
+  functions.release = [](void* user) { delete static_cast<std::shared_ptr<TorchStore>*>(user); };
   functions.name = "torch's store";
   functions.set = Set;
   functions.get = Get;

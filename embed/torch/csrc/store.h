@@ -3,28 +3,33 @@
 
 #include <rondo.h>
 
-#include <string>
+#include <atomic>
+#include <memory>
 #include <torch/csrc/distributed/c10d/Store.hpp>
+#include <utility>
 
 #include "making.h"
 
 namespace rondo_torch {
 
-// Its functions fail as soon as `making` does. Both outlive the rondo_connect that uses them.
+// Its functions fail as soon as `making` does, which may end once rondo_connect has returned and EndMaking was called.
 class TorchStore {
  public:
-  TorchStore(c10d::Store& store, const Making& making) : store_(store), making_(making) {}
+  TorchStore(c10::intrusive_ptr<c10d::Store> store, const Making& making)
+      : store_(std::move(store)), making_(&making) {}
   TorchStore(const TorchStore&) = delete;
   TorchStore& operator=(const TorchStore&) = delete;
-  rondo_foreign_store Functions();
+  // Rondo keeps `store` until it releases it.
+  static rondo_foreign_store Functions(const std::shared_ptr<TorchStore>& store);
+  void EndMaking() { making_ = nullptr; }
   c10d::Store& CheckedStore() const {
-    making_.Check();
-    return store_;
+    if (const Making* const making = making_) making->Check();
+    return *store_;
   }
 
  private:
-  c10d::Store& store_;
-  const Making& making_;
+  const c10::intrusive_ptr<c10d::Store> store_;
+  std::atomic<const Making*> making_;  // null: the group has been made
 };
 
 }  // namespace rondo_torch

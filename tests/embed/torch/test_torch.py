@@ -119,6 +119,13 @@ class Backend(unittest.TestCase):
     def test_a_rank_that_leaves_waits_for_nobody_and_what_it_sent_arrives(self) -> None:
         self.ranks("life.py", 3, "a_rank_leaves_early")
 
+    def test_a_rank_that_left_before_others_were_connected_to_it_gives_them_its_refused_call(self) -> None:
+        for transport in ("auto", "tcp"):
+            for how in ("ends", "stays"):
+                with self.subTest(transport=transport, how=how), tempfile.TemporaryDirectory() as folder:
+                    for one in run_ranks(self.installed, "left_before.py", 3, folder, how, environment={"RONDO_TRANSPORT": transport}):
+                        self.assertEqual(one.status, 0, one.said)
+
     def test_conjugated_and_negated_views_are_what_they_say(self) -> None:
         self.ranks("life.py", 2, "parts_of_complex_numbers")
 
