@@ -264,7 +264,7 @@ void CommunicatorCore::WakeOwner() {
 
 void CommunicatorCore::OnPeerEndedBefore(Rank peer, Error error) {
   if (options_.kept_goodbyes == nullptr) return OnPeerLost(peer, std::move(error));
-  if (FollowParent()) return;
+  if (AdoptParentFailure()) return;
   peers_.OnEndedBefore(peer, std::move(error));
   WakeOwner();
 }

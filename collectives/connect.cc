@@ -417,9 +417,8 @@ Result<std::shared_ptr<KeptGoodbyes>> GoodbyesOf(const Start& start, const Met& 
                             ? start.method.launch->way == Launched::Way::kTcp && start.method.launch->external_store
                             : start.method.kind == InitMethod::Kind::kTcp && met.external_store;
   if (!outlives) return nullptr;
-  RONDO_ASSIGN(std::shared_ptr<const TlsContext> tls, TlsContext::Make(*options.tls));
   const OpenStoreOptions opening{.job = met.job,
-                                 .token = start.token,
+                                 .identity = start.identity,
                                  .generation = options.generation,
                                  .rank = met.membership.rank,
                                  .external_store = true,
@@ -427,8 +426,7 @@ Result<std::shared_ptr<KeptGoodbyes>> GoodbyesOf(const Start& start, const Met& 
                                  .who = fmt::format("host {}, pid {}", LocalHostName(), getpid()),
                                  .deadline = {},
                                  .clock = options.communicator.clock,
-                                 .logger = options.logger,
-                                 .tls = std::move(tls)};
+                                 .logger = options.logger};
   kept.open = [opening, method = start.method](TimePoint deadline) {
     OpenStoreOptions now = opening;
     now.deadline = deadline;

@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "collectives/kept_goodbyes.h"
-#include "rendezvous/init_method.h"
 #include "rendezvous/membership.h"
+#include "rendezvous/url/init_method.h"
 
 namespace rondo {
 

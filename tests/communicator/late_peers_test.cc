@@ -19,8 +19,8 @@
 #include "collectives/kept_goodbyes.h"
 #include "rendezvous/memory_store.h"
 #include "rendezvous/tcp_store_server.h"
-#include "tests/communicator/ranks.h"
 #include "tests/support/own_places.h"
+#include "tests/support/ranks.h"
 
 namespace rondo {
 namespace late_peers_test {

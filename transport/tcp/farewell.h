@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "base/clock.h"
-#include "base/fd.h"
+#include "base/net/fd.h"
 #include "base/wire.h"
 #include "transport/tcp/awake_timer.h"
 
