@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/engine/mover.h"
 #include "collectives/communicator/user_operation.h"
+#include "collectives/engine/mover.h"
 
 namespace rondo {
 

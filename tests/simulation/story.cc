@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "collectives/algorithms/table.h"
-#include "collectives/schedule/layout.h"
 #include "collectives/communicator/waiter.h"
+#include "collectives/schedule/layout.h"
 #include "tests/communicator/plain.h"
 
 namespace rondo {
