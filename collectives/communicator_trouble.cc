@@ -125,9 +125,13 @@ bool CommunicatorCore::CheckPeers() {
 
 bool CommunicatorCore::AskForKeptGoodbyes() {
   bool asked = false;
+  std::optional<Error> no_answer;
   for (auto& [peer, error] : peers_.TakeEndedBefore()) {
     asked = true;
-    auto kept = options_.kept_goodbyes->Find(options_.id, peer);
+    // After one question without an answer no other is asked: each may take kKeptGoodbyeLimit.
+    Result<std::optional<std::string>> kept =
+        no_answer ? Fail(*no_answer) : options_.kept_goodbyes->Find(options_.id, peer);
+    if (!kept) no_answer = kept.error();
     if (auto goodbye = kept && *kept ? DecodeGoodbye(**kept) : std::nullopt) {
       TakeGoodbye(peer, *std::move(goodbye));
       continue;

@@ -51,6 +51,7 @@ class Notes final : public KeptGoodbyes {
   }
   Result<std::optional<std::string>> Find(std::uint64_t communicator, Rank rank) override {
     const std::lock_guard lock(mutex_);
+    ++questions_;
     if (answer_ == Answer::kError) return Fail(ErrorCode::kStoreLost, "burnt");
     const auto found = kept_.find({communicator, rank});
     if (answer_ == Answer::kNothing || found == kept_.end()) return std::nullopt;
@@ -60,10 +61,15 @@ class Notes final : public KeptGoodbyes {
     const std::lock_guard lock(mutex_);
     return kept_.size();
   }
+  int questions() const {
+    const std::lock_guard lock(mutex_);
+    return questions_;
+  }
 
  private:
   const Answer answer_;
   mutable std::mutex mutex_;
+  int questions_ = 0;
   std::map<std::pair<std::uint64_t, Rank>, std::string> kept_;
 };
 
@@ -182,6 +188,22 @@ TEST_CASE("without a kept goodbye the rank is lost, and the error says what is k
     CHECK_MESSAGE((Begins(text, "peer_lost: rank 2 died") && Has(text, ". It has left no goodbye in the notes")), text);
   for (const std::string& text : AfterTheProcess(std::make_shared<Notes>(Notes::Answer::kError)))
     CHECK_MESSAGE(Has(text, ". Whether it has left a goodbye in the notes is not known: burnt"), text);
+}
+
+TEST_CASE("a place of goodbyes that does not answer is asked once, however many peers have ended") {
+  constexpr Rank kRanks = 5;
+  InprocNetwork network(kRanks);
+  for (Rank rank = 1; rank < kRanks; ++rank) {
+    CHECK(Make(network, rank)->Leave(0ms));
+    network.Kill(rank);
+  }
+  const auto notes = std::make_shared<Notes>(Notes::Answer::kError);
+  auto late = Make(network, 0, notes);
+  float value = 1;
+  const std::string text =
+      TextOf(late->AllReduce(&value, &value, 1, DataType::kFloat32, ReduceOp::kSum, {.algorithm = Algorithm::kDirect}));
+  CHECK_MESSAGE(Has(text, "is not known: burnt"), text);
+  CHECK(notes->questions() == 1);
 }
 
 TEST_CASE("a message to a rank whose process is gone fails by itself where a goodbye was kept") {
