@@ -28,7 +28,7 @@ namespace rondo {
 struct HandshakeNames {
   std::string_view client_label;
   std::string_view server_label;
-  // One of them is kThisProcess: for whoever reads the server's refusals.
+  // One of them is kThisProcess, for the reader of the server's refusals.
   std::string_view client;
   std::string_view server;
 };

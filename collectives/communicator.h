@@ -416,7 +416,7 @@ class Communicator {
   // have not ended by then fail on all ranks, as by Close. Later ranks get everything that this rank has sent, and
   // kClosed where they still need it: also those that connect to it only then, as long as its transport lives or
   // CommunicatorOptions::kept_goodbyes says it; otherwise they get kPeerLost, which says that this rank may have left.
-  // What they did last is compared only as far as they have closed in time.
+  // Their last operations are compared only if they close in time.
   Status Leave(Duration patience);
 
   // Goes on after ranks were lost: the communicator of those who are left, and of newcomers where the options give them

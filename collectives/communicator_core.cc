@@ -273,7 +273,7 @@ Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request, bool a
   } else {
     NoteIssue(*operation);
     if (request.compares) NoteIssue(queue_.At(last));
-    queue_.Publish(last);  // then the gate is looked at: whoever leaves it to sleep looks here after
+    queue_.Publish(last);  // then the progress lock: an owner that leaves it to sleep looks here after
   }
   return last;
 }

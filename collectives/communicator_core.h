@@ -344,7 +344,7 @@ class CommunicatorCore final : public PeerObserver,
   bool ExchangeGoodbyes();
   bool SendGoodbyes();  // whether any was sent
   ControlMessage OwnGoodbye();
-  // For peers that find this process gone. `status` is Close's.
+  // Keeps the goodbye for peers that connect after this process has ended. `status` is Close's.
   void KeepGoodbye(const ControlMessage& goodbye, const Status& status);
   // Close and Leave, with the time that they have.
   Status CloseWithin(Duration time);

@@ -1,4 +1,4 @@
-// How a core moves its pending operations on; who does so, and how threads wait, is progress_'s.
+// How a core advances its pending operations. Which thread does so, and how threads wait, is decided by progress_.
 #include <algorithm>
 #include <utility>
 
@@ -146,7 +146,7 @@ bool CommunicatorCore::StartAndPoll() {
       continue;
     }
     CompleteCurrent();
-    // Who parks looks at the gate first, which is left next.
+    // A thread that parks looks at the progress lock first, which is left next.
     queue_.CompleteUnawaited();
     return true;
   }

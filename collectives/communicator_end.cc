@@ -262,7 +262,7 @@ void CommunicatorCore::Destroy() {
   if (teller_.joinable()) teller_.join();
   if (failure_.has_failed()) {
     FlushFailureNotices(failed_before);
-    // That it is destroyed is no cause: another rank, or the parent of this group, may know a better one.
+    // Its destruction is no first cause: another rank, or the parent of this group, may know the real one.
     if (failed_before)
       IfMemoryAllows([&] {
         endpoint_->LeaveBehind({ControlKind::kAbort, Encode(NoticeOf(*failure(), failure_.reporter()))});

@@ -1,4 +1,4 @@
-// The goodbyes of a job, kept in the store in which its ranks have met (kept_goodbyes.h). Not public.
+// Keeps the goodbyes of a job in the store of its rendezvous (kept_goodbyes.h). Not public.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 namespace rondo {
 
 struct GoodbyeStore {
-  // Called for each goodbye. The store may be opened anew: then nobody needs a connection to it in between.
+  // Called for each goodbye. It may open the store again, so that no connection is held in between.
   std::function<Result<OpenedStore>(TimePoint deadline)> open;
   std::string description;
   std::string job;
@@ -23,7 +23,7 @@ struct GoodbyeStore {
   bool keeps_deadlines = true;
 };
 
-// For the communicator of `membership`.
+// Keeps the goodbyes of the communicator of `membership`.
 std::shared_ptr<KeptGoodbyes> KeepGoodbyesIn(GoodbyeStore store, const Membership& membership);
 
 }  // namespace rondo

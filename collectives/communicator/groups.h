@@ -40,7 +40,7 @@ class ChildGroups {
     std::erase_if(children_, [](const auto& weak) { return weak.expired(); });
     children_.push_back(child);
   }
-  // Those that still live, in the order in which they were added.
+  // The children that still exist, in the order in which they were added.
   std::vector<std::shared_ptr<Core>> Live() const {
     const MutexLock lock(mutex_);
     std::vector<std::shared_ptr<Core>> live;

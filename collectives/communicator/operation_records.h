@@ -1,4 +1,4 @@
-// What the flight recorder is told of a communicator's operations while they run.
+// Passes a communicator's operations to the flight recorder while they run.
 //
 // No clock is read for a record of an operation that takes no longer than that: then the last look at the clock serves,
 // which the owner took within the last few polls; and for an operation that ends in the call that issues it a coarse
@@ -48,7 +48,7 @@ class OperationRecords final : public MessageObserver {
   void OnWaiting() {
     if (start_is_coarse_) MeasureStart();
   }
-  // Everything that was issued has failed; `is_running`: the current operation in the midst of what `cause` says.
+  // Every issued operation has failed. `is_running`: the current operation was running when `cause` occurred.
   void OnFailure(const Error& cause, bool is_running);
 
   // ---- messages ----

@@ -17,7 +17,7 @@ namespace {
 // While spinning. A yield costs about half a microsecond where no other thread wants the core; without any, two ranks
 // that the scheduler put on one core spin their whole budget at each other.
 constexpr std::uint32_t kPollsBetweenYields = 8;
-// Where those that are waited for run on other cores, a yield only helps other programs.
+// If all awaited ranks run on other cores, a yield only helps other programs.
 constexpr std::uint32_t kPollsBetweenYieldsToOthers = 64;
 // Such ranks are waited for this long before the core is given away, whatever the policy: a rank that shares it waits
 // for them, too.
@@ -121,7 +121,7 @@ void ProgressLoop::Drive(TimePoint until, Sequence waited, bool background, Cond
       continue;
     }
     if (idle < policy.spin + policy.yield) {
-      // That a rank of this communicator runs says nothing of other programs.
+      // A yield to a rank of this communicator says nothing about other programs.
       advanced.awaited == AwaitedRanks::kOnThisCore ? waiter_.Yield() : Yield();
       continue;
     }
@@ -172,7 +172,7 @@ bool ProgressLoop::DriveUntil(TimePoint until, Sequence waited, Condition ready,
     if (final) break;
   }
   waiters_.fetch_sub(1);
-  // The progress thread stood back; what is left is its business again.
+  // The progress thread gave way to this one; it advances what is left.
   if (thread_runs_.load(std::memory_order_relaxed) && source_.HasWork()) lock_.Announce();
   // Callbacks run with nothing held, and while the progress thread advances operations again: they may wait for others.
   if (!callbacks_.empty()) source_.RunCallbacks();

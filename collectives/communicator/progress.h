@@ -38,7 +38,7 @@ class Condition {
   bool (*call_)(const void*);
 };
 
-// The pending operations, as a ProgressLoop sees them. All of it is the owner's, but for the last group.
+// The pending operations, as a ProgressLoop sees them. Only the owner calls these methods, except the last group.
 class ProgressSource {
  public:
   struct Advanced {
@@ -79,7 +79,7 @@ class ProgressSource {
   virtual bool HasEnded(Sequence last) const = 0;
   // Whether anything is pending.
   virtual bool HasWork() const = 0;
-  // Calls the functions that are due, if there are any. The progress lock is not held.
+  // Calls the callbacks that are due, if there are any. The caller does not hold the progress lock.
   virtual void RunCallbacks() = 0;
 
  protected:
@@ -90,8 +90,8 @@ struct ProgressOptions {
   WaitPolicy policy;
   WaitPolicy shared_core_policy;  // while others are found to want the core
   bool has_thread = true;         // a progress thread, made when it is first needed
-  // The owner looks at the clock this often at least, so a longer time between two looks than `pause` means that the
-  // process did not run (Waiter::SeesPauses).
+  // The owner reads the clock more often than this. A longer time between two reads means that the process did not run
+  // (Waiter::SeesPauses).
   Duration pause = std::chrono::seconds(1);
   Duration heartbeat_interval = std::chrono::milliseconds(100);
 };
@@ -117,7 +117,7 @@ class ProgressLoop {
   // ---- ownership ----
   ProgressLock& lock() RONDO_RETURNS_LOCK(lock_) { return lock_; }
   const ProgressLock& lock() const RONDO_RETURNS_LOCK(lock_) { return lock_; }
-  // Becomes the owner, whoever has to leave first.
+  // Becomes the owner; waits until the present owner leaves.
   void Enter() RONDO_ACQUIRES(lock_);
   // As lock().Leave, with work for the progress thread if there is any.
   void Leave() RONDO_RELEASES(lock_) { lock_.Leave(source_.HasWork()); }
@@ -131,7 +131,7 @@ class ProgressLoop {
   bool has_thread() const { return thread_.joinable(); }
 
   // ---- the owner ----
-  // Reads the clock; and what was read last, by whom ever.
+  // Reads the clock. last_look() is the time of the last read by any thread.
   TimePoint Look() {
     looked_ = true;
     return last_look_ = clock_.Now();
@@ -143,7 +143,7 @@ class ProgressLoop {
   }
   void Disarm();
   bool is_armed() const { return armed_; }
-  // What would be woken is no more.
+  // The endpoint that would wake a sleeper is destroyed.
   void ForgetArmed() { armed_ = false; }
   // Whether a thread polls before it gives its core away.
   bool spins() const { return options_.policy.spin > Duration::zero() && !contention_.is_wanted(); }
@@ -154,7 +154,7 @@ class ProgressLoop {
   WaitPolicy PolicyFor(AwaitedRanks awaited) const;
   void Yield();
   void RunThread();
-  // Until no thread has waited for a while.
+  // Returns when no thread has waited for a while.
   void StandBack();
 
   const ProgressOptions options_;

@@ -19,7 +19,7 @@
 
 namespace rondo {
 
-// What holds for calls that do not say otherwise (CommunicatorOptions).
+// The options of calls that do not set their own (CommunicatorOptions).
 struct CallDefaults {
   Duration timeout{};
   bool reproducible = false;
@@ -40,7 +40,7 @@ class RequestChecker {
   // ---- its parts ----
   // Whether type and operation exist and belong together.
   Status CheckOperation(const OperationDescriptor& descriptor) const;
-  // The type in which the elements travel.
+  // The type in which the elements are sent.
   DataType TravellingType(const OperationDescriptor& descriptor, const OperationOptions& options) const;
   Result<Selection> Choose(const OperationDescriptor& descriptor, const OperationOptions& options) const;
   Candidate Expect(const OperationDescriptor& descriptor, const OperationOptions& options, Algorithm algorithm) const;

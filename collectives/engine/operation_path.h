@@ -41,7 +41,8 @@ class OperationPath {
 
   // ---- of the running operation ----
   virtual const OperationDescriptor& operation() const = 0;
-  // For a sleeper's second look, beside Endpoint::Arm: whether Poll could go on by what the endpoint does not show.
+  // A thread asks this after Endpoint::Arm, before it sleeps: whether Poll could move something that the endpoint does
+  // not show.
   virtual bool HasNews() const = 0;
   // Whether the mover works on something; no rank is woken when it is done.
   virtual bool MoverBusy() const = 0;

@@ -34,7 +34,7 @@ bool DeviceStrategy::Begin(double scale, DevicePeers* peers, DeviceProgram* prog
   peers_ = peers;
   program_ = program;
   declined_ = false;
-  // In a graph the devices meet also without bytes.
+  // In a graph the devices wait for each other even if the operation has no bytes.
   return operation_.bytes_of_all() > 0 || program != nullptr;
 }
 

@@ -1,7 +1,7 @@
 // Sends and receives on their way from the threads that issue them to the message engine.
 //
-// Thread rules: what is said below. One lock, a leaf, guards what is handed over; the counters are atomics, so that the
-// owner (the thread that holds the progress lock) looks at nothing else while nothing was submitted.
+// Thread rules stand at each group of methods. One lock, a leaf, guards what is handed over; the counters are atomics,
+// so that the owner (the thread that holds the progress lock) looks at nothing else while nothing was submitted.
 #pragma once
 
 #include <atomic>
@@ -40,9 +40,9 @@ class SubmissionQueue {
     in_use_.store(true);
     return {};
   }
-  // From now on nothing is taken, for this reason; the first reason stays.
+  // Refuses all later submissions with `error`; the first error given stays.
   void Refuse(Error error);
-  // The same, because this rank closes: what was submitted before still ends.
+  // The same, because this rank closes. Operations that were submitted before still end.
   void Close(Error error);
   // A peer has opened its lane of messages to this rank.
   void OnPeerCall(Rank from);
@@ -62,7 +62,7 @@ class SubmissionQueue {
   bool has_peer_calls() const { return has_peer_calls_.load(); }
   // After Close: nothing is submitted any more, once what is waiting has been taken.
   bool is_closed() const { return is_closed_.load(); }
-  // So many have become final.
+  // `count` operations have become final.
   void OnFinished(std::uint32_t count) { pending_.fetch_sub(count); }
 
  private:

@@ -1,4 +1,4 @@
-// What an algorithm is to those who build and run its schedules. Which there are: collectives/algorithms/table.h.
+// An algorithm, as the code that builds and runs schedules sees it. collectives/algorithms/table.h lists all of them.
 #pragma once
 
 #include "collectives/schedule/layout.h"
@@ -10,9 +10,9 @@ namespace rondo {
 // empty or names a host for every rank.
 using GenerateFunction = void (*)(const World& world, Transfers& out);
 
-// What else may be asked of an algorithm, so that a communicator knows whom it can use.
+// Further properties of an algorithm, by which a communicator decides whether it can use it.
 struct AlgorithmTraits {
-  // Of reductions. Both are proved, not believed (collectives/algorithms/prove.h).
+  // Properties of reductions. Both are proved (collectives/algorithms/prove.h).
   bool rank_order = false;  // the operands of every chunk stand in the ranks' order: `op` need not commute
   bool left_fold = false;   // every chunk is ((0 op 1) op 2) op ...: the same bits as any other left fold
   // Its transfers span blocks of which a rank may not know the lengths: it does not serve the variants with a count per

@@ -8,7 +8,7 @@ namespace {
 constexpr HandshakeNames kNames{
     .client_label = "tcp caller", .server_label = "tcp called", .client = "the caller", .server = kThisProcess};
 
-// What precedes the proof in a reply that has one.
+// The part of a reply before its proof.
 Bytes BeforeProof(Bytes reply) { return reply.first(reply.size() - kProofBytes); }
 
 }  // namespace
