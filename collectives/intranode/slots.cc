@@ -149,19 +149,20 @@ void SlotsStrategy::Collect(Rank rank, std::uint64_t round) {
   const bool is_own = rank == own;
   const std::byte* const slot = PayloadOf(rank, round);
   std::byte* const output = operation_.output + window_.begin;
-  // A block of this rank's own is read in the user's memory, if it is not in its place already.
-  const auto take = [&](std::byte* destination, const std::byte* from_slot, const std::byte* from_own) {
+  // A block of this rank's own is read in the user's memory, if it is not in its place already. Where the block is another
+  // rank's, that memory may be none at all: only the root of a scatter has an input.
+  const auto take = [&](std::byte* destination, const std::byte* from_slot, std::uint64_t block_begin) {
     if (!is_own) {
       moves_.CopyResult(destination, from_slot, window_.bytes);
     } else if (!operation_.in_place) {
-      moves_.CopyResult(destination, from_own + window_.begin, window_.bytes);
+      moves_.CopyResult(destination, operation_.input + block_begin + window_.begin, window_.bytes);
     }
   };
   switch (operation_.collective()) {
-    case Collective::kBroadcast: take(output, slot, operation_.input); break;
+    case Collective::kBroadcast: take(output, slot, 0); break;
     case Collective::kAllGather:
-    case Collective::kGather: take(output + operation_.block_at(rank), slot, operation_.input); break;
-    case Collective::kScatter: take(output, slot + PieceAt(own), operation_.input + operation_.block_at(own)); break;
+    case Collective::kGather: take(output + operation_.block_at(rank), slot, 0); break;
+    case Collective::kScatter: take(output, slot + PieceAt(own), operation_.block_at(own)); break;
     case Collective::kReduceScatter: {
       const auto operands = [&](Rank by) -> const std::byte* {
         if (by == own && !reads_own_slot_) return operation_.source() + operation_.block_at(own) + window_.begin;
@@ -172,7 +173,7 @@ void SlotsStrategy::Collect(Rank rank, std::uint64_t round) {
       break;
     }
     case Collective::kAllToAll:
-      take(output + operation_.block_at(rank), slot + PieceAt(own), operation_.input + operation_.block_at(rank));
+      take(output + operation_.block_at(rank), slot + PieceAt(own), operation_.block_at(rank));
       break;
     default: break;
   }
