@@ -3,7 +3,7 @@
 // nanoseconds:
 //
 //   NS pid PID                     before the meeting
-//   NS runs RANK                   a sum among all ranks was right
+//   NS runs RANK                   --runs-after sums among all ranks were right
 //   NS failed CODE CULPRIT TEXT    a sum failed, or the closing; TEXT is the error
 //   NS rebuilt GENERATION RANK WORLD_SIZE REPORT
 //   NS left CODE TEXT              the rebuild failed
@@ -54,6 +54,7 @@ struct Flags {
   double settle_s = 5;
   std::uint64_t seed = 1;
   std::uint64_t sums = 50;
+  std::uint64_t runs_after = 1;  // sums
   std::string until;
 };
 
@@ -147,7 +148,7 @@ Status SumUntilOver(Communicator& communicator, Sums& sums, const Flags& flags) 
   for (bool over = false; !over;) {
     RONDO_TRY(sums.TakeOne(communicator));
     if (communicator.report().old_ranks.empty()) {
-      if (sums.taken() == 1) Say("runs {}", communicator.rank());
+      if (sums.taken() == flags.runs_after) Say("runs {}", communicator.rank());
       continue;
     }
     RONDO_ASSIGN(over, IsOver(communicator, sums, flags));
@@ -218,6 +219,7 @@ int main(int argc, char** argv) {
   app.add_option("--settle", flags.settle_s, "RebuildOptions::settle, in seconds");
   app.add_option("--seed", flags.seed, "Of the sums' lengths");
   app.add_option("--sums", flags.sums, "How many are taken at least in the new generation");
+  app.add_option("--runs-after", flags.runs_after, "After how many sums of the first generation it says that it runs");
   app.add_option("--until", flags.until, "And until this file is there");
   CLI11_PARSE(app, argc, argv);
   if (transport == "tcp") flags.path = rondo::Path::kTcp;
