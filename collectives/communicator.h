@@ -49,7 +49,7 @@
 //              per (sender, tag). A message that its receive cannot take (longer, another type), a receive that nobody
 //              answered and a send that nobody received in time fail alone and poison nothing.
 //   Results    The same bits on every rank. The same bits run to run for the same world, options and algorithm. With
-//              `reproducible` the same bits for every algorithm, transport and timing (docs/ARCHITECTURE.md).
+//              `reproducible` the same bits for every algorithm, transport and timing (docs/DESIGN.md).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Which rank is named, after how long, and by which rank: the tables of docs/FAULTS.md and docs/ARCHITECTURE.md
+// Which rank is named, after how long, and by which rank: the tables of docs/FAULTS.md and what docs/DESIGN.md says
 // ("Errors", "Control connections", "Deadlines"), on a clock that the test moves.
 #include "collectives/suspicion.h"
 

@@ -18,7 +18,7 @@ From then on dist, DDP and FSDP work as they do with Gloo. What may be chosen co
     RONDO_TRANSPORT     auto (default), tcp, shm or ib; the same on all ranks
     RONDO_RAILS         connections to each peer that share large collectives (default 1); the same on all ranks
     RONDO_WIDE_PARTIALS 1: bfloat16 and float16 are summed, averaged and multiplied in float32, and rounded once (default 0; averages
-                        of float16 and of integers are wide anyway, docs/ARCHITECTURE.md); the same on all ranks
+                        of float16 and of integers are wide anyway, docs/DESIGN.md); the same on all ranks
     RONDO_BLOCKING_WAIT 1 (default): wait() on work of a GPU waits in the host, as with Gloo, and raises what failed; 0: the GPU's
                         stream waits, as with NCCL, which only suits programs that load no kernel then (docs/GOTCHAS.md)
     RONDO_RECORD_DIR    where a failed job leaves its last operations, for rondo trace
