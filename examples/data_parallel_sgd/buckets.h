@@ -9,12 +9,10 @@
 //            it: nothing is copied. (Scattered tensors would be copied into the bucket's buffer, as 16-bit types are.)
 // Overlap    A bucket is issued with AllReduceAsync as soon as its last tensor is complete. The communicator's progress
 //            thread moves it while this thread computes the gradients of the layers before.
-// Order      Ranks must issue the same collectives in the same order, but need not complete tensors in the same order
-// (a
-//            framework's threads do not): buckets are issued strictly from the last to the first.
-// Types      float32 is reduced in place. float16 and bfloat16 halve the bytes: values are rounded to the type once,
-// and
-//            each addition on the way rounds once more (bounds.h); they come back as float32.
+// Order      Ranks must issue the same collectives in the same order. Their tensors need not be complete in the same
+//            order (a framework's threads differ): buckets are issued strictly from the last to the first.
+// Types      float32 is reduced in place. float16 and bfloat16 halve the bytes: values are rounded to the type once.
+//            Each addition on the way rounds once more (bounds.h). They come back as float32.
 #pragma once
 
 #include <cstddef>

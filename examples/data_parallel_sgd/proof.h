@@ -1,8 +1,7 @@
 // Holds every step of the ranks against one process on the whole batch.
 //
 // The step   One process takes the same step from the state in which the ranks began it. How far apart rounding may
-// take
-//            the two is known for the loss and for every single parameter (bounds.h), whatever the model. A step beyond
+//            take the two is known for the loss and for each parameter (bounds.h), whatever the model. A step beyond
 //            that is wrong. If no step is, the whole run is one process's run, up to rounding in each step.
 // The run    One process also trains by itself from the start and is never corrected: how far all those roundings have
 //            carried the two apart by now. It is told, not judged: training may magnify small differences (ReLU has a

@@ -29,7 +29,7 @@ std::string TableLine(const std::optional<PerfRow>& out_of_place, const std::opt
                       bool predicted);
 std::string TableFoot(const std::vector<PerfRow>& rows);
 
-// {"rondo": version, "host": {...}, "rows": [...]}: keys as --help documents them.
+// {"rondo": version, "host": {...}, "rows": [...]}: docs/MEASURING.md lists the keys.
 std::string ToJson(const std::vector<PerfRow>& rows, const HostFacts& host);
 // A head line and a line per row; the same fields as in JSON, nested ones joined by "_".
 std::string ToCsv(const std::vector<PerfRow>& rows);

@@ -180,6 +180,17 @@ def perf_by_hand_meets_over_tcp_and_over_a_file():
 
 
 @case
+def the_guide_to_measuring_has_every_key_of_the_json():
+    guide = (pathlib.Path(__file__).resolve().parents[3] / "docs/MEASURING.md").read_text()
+    table = json.loads(rondo("perf", "all_reduce", "-N", "2", *SMALL, "--json", "-").exits(0).out)
+    pairs = json.loads(rondo("perf", "send_recv", "--matrix", "-N", "2", "-e", "8", "--time-ms", "1", "--json", "-").exits(0).out)
+    row, pair = table["rows"][0], pairs["pairs"][0]
+    keys = {*table, *table["host"], *row, *row["time_us"], *pairs, *pair, *pair["latency_us"]}
+    unknown = sorted(key for key in keys if f"`{key}`" not in guide)
+    assert not unknown, f"docs/MEASURING.md does not name {unknown}"
+
+
+@case
 def json_csv_and_html_are_well_formed():
     with tempfile.TemporaryDirectory() as folder:
         files = {kind: os.path.join(folder, f"out.{kind}") for kind in ("json", "csv", "html")}

@@ -5,15 +5,16 @@
 //   connect [JOB_GENERATION]         meets the others
 //   sums:N[:ELEMENTS]                so many checked sums
 //   work                             checked sums until one fails
-//   until:NAME                       checked sums until the script has made the file NAME, which rank 0 tells the
-//   others call:COLLECTIVE:COUNT:TYPE:OP:ROOT    one call, whose values are not looked at barrier, close, rebuild[:MIN]
-//   of the communicator drop                             destroys the communicator, whatever is under way after one
-//   more sum; says "after" with what came of it, and never fails async:N:ELEMENTS, wait           so many sums issued,
-//   then waited for hold:NAME                        says "held" and waits until the script has made the file NAME
+//   until:NAME                       checked sums until the script has made the file NAME; rank 0 tells the others
+//   call:COLLECTIVE:COUNT:TYPE:OP:ROOT    one call, whose values are not looked at
+//   barrier, close, rebuild[:MIN]    of the communicator
+//   drop                             destroys the communicator, whatever is under way
+//   after                            one more sum; says "after" with what came of it, and never fails
+//   async:N:ELEMENTS, wait           so many sums issued, then waited for
+//   hold:NAME                        says "held" and waits until the script has made the file NAME
 //   sleep:MS                         outside of the library
-//   define:WHAT:K                    a reduction of the user's, on all ranks; at its K-th call this one does WHAT:
-//   none,
-//                                    kill, throw, slow. The sums after it use it
+//   define:WHAT:K                    a reduction of the user's, on all ranks; at its K-th call this one does WHAT,
+//                                    which is none, kill, throw or slow. The sums after it use it
 //   kill, kill_in:US                 dies by SIGKILL, now or by another thread
 //   abort:REASON, abort_in:US:REASON[:TIMES]    Abort, now or by other threads
 //   abort_callback:REASON            Abort from the callback of a sum
