@@ -2,8 +2,10 @@
 
 import os
 import pathlib
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
@@ -56,6 +58,23 @@ class InTheGuest(unittest.TestCase):
             self.assertEqual(sorted(answer.stdout.split("\n")), ["", "and this", "from outside"])
             self.assertEqual((out / "kept").read_text(), "kept\n")
             self.assertIn("rdma_vm: ready after", answer.stderr)
+
+    def test_who_ends_the_process_group_ends_the_guest(self):
+        def guests():
+            listed = subprocess.run(["ps", "-eo", "pid=,sid=,stat=,comm="], capture_output=True, text=True, check=True).stdout
+            return [pid for pid, sid, stat, name in (line.split(None, 3) for line in listed.splitlines())
+                    if sid == str(vm.pid) and name.startswith("qemu") and not stat.startswith("Z")]  # fmt: skip
+
+        with subprocess.Popen([RDMA_VM, "--", "sleep", "600"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL, start_new_session=True) as vm:  # fmt: skip
+            deadline = time.monotonic() + PATIENCE_S
+            while not guests():
+                self.assertLess(time.monotonic(), deadline, "no guest was started")
+                time.sleep(0.1)
+            os.killpg(vm.pid, signal.SIGKILL)
+        while guests():
+            self.assertLess(time.monotonic(), deadline, f"QEMU goes on: {guests()}")
+            time.sleep(0.1)
 
     def test_who_does_not_end_is_ended(self):
         answer = rdma_vm("--limit", "10", "sleep", "1000")
