@@ -149,8 +149,8 @@ void SlotsStrategy::Collect(Rank rank, std::uint64_t round) {
   const bool is_own = rank == own;
   const std::byte* const slot = PayloadOf(rank, round);
   std::byte* const output = operation_.output + window_.begin;
-  // A block of this rank's own is read in the user's memory, if it is not in its place already. Where the block is another
-  // rank's, that memory may be none at all: only the root of a scatter has an input.
+  // A block of this rank's own is read in the user's memory, if it is not in its place already. Where the block is
+  // another rank's, that memory may be none at all: only the root of a scatter has an input.
   const auto take = [&](std::byte* destination, const std::byte* from_slot, std::uint64_t block_begin) {
     if (!is_own) {
       moves_.CopyResult(destination, from_slot, window_.bytes);

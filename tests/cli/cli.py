@@ -37,7 +37,7 @@ def companion(path):
 
 
 # A first size that is over at once, then one that takes many seconds.
-LONG = ("-b", "4", "-e", "4M", "-f", "1048576", "--out-of-place", "-n", "20000")
+LONG = ("-b", "4", "-e", "4M", "-f", "1048576", "--out-of-place", "-n", "5000")
 FIRST_ROW = r"(?m)^ +4 +1 "
 SMALL = ("-b", "4", "-e", "4K", "-f", "32", "-n", "2", "-w", "0")
 

@@ -10,7 +10,7 @@ import unittest
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 RDMA_VM = REPOSITORY / "tools/dev/lab/rdma_vm"
-PATIENCE_S = 120
+PATIENCE_S = 300
 
 
 def rdma_vm(*words):
