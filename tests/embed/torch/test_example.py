@@ -76,6 +76,7 @@ class Example(unittest.TestCase):
         undisturbed = losses(self.said_by(3, "--epochs", "8"))
         with tempfile.TemporaryDirectory() as folder:
             command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=3", "--max_restarts=1",
+                       "--monitor_interval=3",  # torch 2's tenth of a second may end the others before they have printed their error
                        "-r", "9:1", "-t", "9:1",  # torch 1.13's own default is one that Python 3.11 refuses
                        str(TRAIN), *SMALL, "--epochs", "8", "--checkpoint", f"{folder}/checkpoint"]  # fmt: skip
             environment = os.environ | {"PYTHONPATH": self.installed.path, "OMP_NUM_THREADS": "1"}
