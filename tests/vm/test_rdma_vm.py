@@ -71,7 +71,7 @@ class InTheGuest(unittest.TestCase):
             while not guests():
                 self.assertLess(time.monotonic(), deadline, "no guest was started")
                 time.sleep(0.1)
-            os.killpg(vm.pid, signal.SIGKILL)
+            os.killpg(vm.pid, signal.SIGTERM)
         while guests():
             self.assertLess(time.monotonic(), deadline, f"QEMU goes on: {guests()}")
             time.sleep(0.1)
