@@ -65,13 +65,15 @@ class InTheGuest(unittest.TestCase):
             return [pid for pid, sid, stat, name in (line.split(None, 3) for line in listed.splitlines())
                     if sid == str(vm.pid) and name.startswith("qemu") and not stat.startswith("Z")]  # fmt: skip
 
-        with subprocess.Popen([RDMA_VM, "--", "sleep", "600"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL, start_new_session=True) as vm:  # fmt: skip
+        # By SIGKILL, as tools/test ends what does not end by itself: the script has no time to end the guest, or to tidy up.
+        with tempfile.TemporaryDirectory() as folder, subprocess.Popen(
+                [RDMA_VM, "--", "sleep", "600"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                start_new_session=True, env=os.environ | {"TMPDIR": folder}) as vm:  # fmt: skip
             deadline = time.monotonic() + PATIENCE_S
             while not guests():
                 self.assertLess(time.monotonic(), deadline, "no guest was started")
                 time.sleep(0.1)
-            os.killpg(vm.pid, signal.SIGTERM)
+            os.killpg(vm.pid, signal.SIGKILL)
         while guests():
             self.assertLess(time.monotonic(), deadline, f"QEMU goes on: {guests()}")
             time.sleep(0.1)
