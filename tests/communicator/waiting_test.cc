@@ -225,7 +225,7 @@ TEST_CASE("an operation queued behind a longer one still ends within its own tim
     const Status status = last.Wait();
     CAPTURE(TextOf(status));
     CHECK(TextOf(status).find("timeout: #2 ") == 0);
-    CHECK(std::chrono::steady_clock::now() - before < std::chrono::seconds(5));
+    CHECK(std::chrono::steady_clock::now() - before < std::chrono::seconds(10));
   });
 }
 

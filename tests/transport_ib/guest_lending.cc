@@ -119,7 +119,7 @@ TEST_CASE("after a revocation memory that was lent is the user's at once, to ove
     for (int polls = 0; polls < round; ++polls) pair.Poll();
     const TimePoint before = SteadyClock().Now();
     pair[0].lane->Revoke();
-    CHECK(SteadyClock().Now() - before < std::chrono::seconds(1));
+    CHECK(SteadyClock().Now() - before < std::chrono::seconds(10));
     const MutableBytes all = pair[0].source.memory->bytes();
     std::fill(all.begin(), all.end(), std::byte{0xDD});
     pair[0].source.memory.reset();

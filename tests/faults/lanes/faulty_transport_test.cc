@@ -261,7 +261,7 @@ TEST_CASE("under any random plan every rank ends in time, with the right sum or 
           return status ? c.Close() : status;
         },
         150ms);
-    CHECK(std::chrono::steady_clock::now() - before < 3s);
+    CHECK(std::chrono::steady_clock::now() - before < 10s);
     CAPTURE(TextOf(statuses));
     for (const Status& status : statuses) {
       failed += status ? 0 : 1;

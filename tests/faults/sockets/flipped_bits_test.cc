@@ -62,7 +62,7 @@ TEST_CASE("a bit of any field of a frame's header turned over is a typed error o
     const auto flip = job.Add({.stream = LaneStream(0, 1), .from_byte = field.byte}, Corrupt{.bit = field.bit});
     const auto before = std::chrono::steady_clock::now();
     const auto statuses = job.Run([](Communicator& c) { return SumByRing(c, 1000); });
-    CHECK(std::chrono::steady_clock::now() - before < 2s);
+    CHECK(std::chrono::steady_clock::now() - before < 10s);
     CHECK(flip->fired.count() == 1);
     job.proxy().Remove(flip);
     CAPTURE(TextOf(statuses));
@@ -90,7 +90,7 @@ TEST_CASE("a bit of any byte of a control message's header turned over hangs nob
       if (c.rank() == 0 && !flip->fired.Await(1, kFiring)) return Fail(ErrorCode::kInternal, "nobody greeted");
       return ThenClose(c, SumByRing(c, 1000, 600ms));
     });
-    CHECK(std::chrono::steady_clock::now() - before < 3s);
+    CHECK(std::chrono::steady_clock::now() - before < 10s);
     CHECK(flip->fired.count() == 1);
     job.proxy().Remove(flip);
     CAPTURE(TextOf(statuses));
@@ -144,7 +144,7 @@ TEST_CASE("a bit of any field of a hello turned over: the call is repeated, or r
       if (c.rank() == 0 && !flip->fired.Await(1, kFiring)) return Fail(ErrorCode::kInternal, "nobody called");
       return SumByRing(c, 1000, 500ms);
     });
-    CHECK(std::chrono::steady_clock::now() - before < 3s);
+    CHECK(std::chrono::steady_clock::now() - before < 10s);
     CHECK(flip->fired.count() == 1);
     CAPTURE(TextOf(statuses));
     StateFault(10, flip->fired.count(), statuses, {.took = job.took()});

@@ -98,14 +98,15 @@ TEST_CASE("a rank whose connections are all reset is dead to all others, who nam
     holes.push_back(job.Add({.stream = LaneStream(r, (r + 1) % 3), .from_byte = kMidst}, Timeout{}));
   std::thread cutter([&] {
     for (const ToxicHandle& hole : holes) CHECK(hole->fired.Await(1, kFiring));
-    // Between the first reset and the second rank 2 must not be able to say a word.
-    for (const Rank other : {0, 1}) job.Add({.stream = ControlStream(2, other)}, Timeout{});
+    // Both resets happen at once, while nothing passes: between them rank 2 cannot say a word, and the job cannot end.
+    CHECK(job.proxy().Pause(""));
     for (const Rank other : {0, 1}) cuts.push_back(job.Add({.stream = ControlStream(other, 2)}, ResetPeer{}));
+    CHECK(job.proxy().Resume(""));
   });
   const auto before = std::chrono::steady_clock::now();
   const auto statuses = job.Run([](Communicator& c) { return SumByRing(c, kMuch); });
   cutter.join();
-  CHECK(std::chrono::steady_clock::now() - before < 5s);  // far below the deadline
+  CHECK(std::chrono::steady_clock::now() - before < 10s);  // far below the deadline
   CAPTURE(TextOf(statuses));
   for (const ToxicHandle& cut : cuts) CHECK(cut->fired.count() == 1);
   StateFault(1, cuts.front()->fired.count() + cuts.back()->fired.count(), {statuses[0], statuses[1]},
@@ -143,7 +144,7 @@ TEST_CASE("a black hole both ways, control connection included: each side says w
   }
   const auto before = std::chrono::steady_clock::now();
   const auto statuses = job.Run([](Communicator& c) { return SumByRing(c, 2000, 400ms); });
-  CHECK(std::chrono::steady_clock::now() - before < 3s);
+  CHECK(std::chrono::steady_clock::now() - before < 10s);
   CAPTURE(TextOf(statuses));
   for (const ToxicHandle& hole : holes) CHECK(hole->fired.count() == 1);
   for (const int fault : {6, 14}) StateFault(fault, holes.front()->fired.count(), statuses, {.took = job.took()});

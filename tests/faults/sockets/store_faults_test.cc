@@ -158,7 +158,7 @@ TEST_CASE("a store lost in the midst of the meeting is told at once, with its ad
   REQUIRE((*observer)->WaitFor("rondo/default/0/member/0", direct.deadline));
   const auto cut = scene.Add({.listener = Scene::NameFor(0)}, ResetPeer{});
   rank.join();
-  CHECK(std::chrono::steady_clock::now() - before < 5s);
+  CHECK(std::chrono::steady_clock::now() - before < 10s);
   CHECK(cut->fired.count() > 0);
   REQUIRE_FALSE(waiting.has_value());
   StateFault(20, cut->fired.count(), waiting.error(), {.took = std::chrono::steady_clock::now() - before});
@@ -221,7 +221,7 @@ TEST_CASE("a bit turned over in what the store says is never taken for an answer
     const auto flip = scene.Add({.way = Way::kToCaller, .from_byte = byte}, Corrupt{.bit = 7});
     const auto before = std::chrono::steady_clock::now();
     const auto alone = scene.Meet(0, 300ms);
-    CHECK(std::chrono::steady_clock::now() - before < 2s);
+    CHECK(std::chrono::steady_clock::now() - before < 10s);
     CHECK(flip->fired.count() == 1);
     scene.proxy->Remove(flip);
     REQUIRE_FALSE(alone.has_value());
