@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "collectives/blame.h"
+#include "collectives/communicator/peer_errors.h"
 #include "collectives/communicator_core.h"
 
 namespace rondo {

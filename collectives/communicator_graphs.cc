@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "collectives/blame.h"
+#include "collectives/communicator/peer_errors.h"
 #include "collectives/communicator_core.h"
 
 namespace rondo {

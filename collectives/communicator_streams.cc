@@ -9,7 +9,7 @@
 
 #include "base/service_thread.h"
 #include "base/tasks.h"
-#include "collectives/blame.h"
+#include "collectives/communicator/peer_errors.h"
 #include "collectives/communicator_core.h"
 
 namespace rondo {

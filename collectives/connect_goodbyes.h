@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/clock.h"
-#include "collectives/kept_goodbyes.h"
+#include "collectives/communicator/kept_goodbyes.h"
 #include "rendezvous/membership.h"
 #include "rendezvous/url/init_method.h"
 

@@ -10,7 +10,8 @@
 namespace rondo {
 namespace {
 
-constexpr std::size_t kMostNamed = 16;  // so that the text fits into an abort notice (collectives/control.h)
+constexpr std::size_t kMostNamed =
+    16;  // so that the text fits into an abort notice (collectives/communicator/control.h)
 
 // "rank 1 0x0000002a, rank 3 0xe3069283, 2 more"
 std::string InWords(std::span<const std::uint32_t> digests, const std::vector<Rank>& ranks) {

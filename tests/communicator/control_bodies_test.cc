@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "collectives/control.h"
+#include "collectives/communicator/control.h"
 #include "transport/transport.h"
 
 namespace rondo {

@@ -1,5 +1,5 @@
 // The states of a communicator's failure, and its first cause.
-#include "collectives/failure.h"
+#include "collectives/communicator/failure.h"
 
 #include <doctest/doctest.h>
 #include <fmt/core.h>

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "collectives/communicator/kept_goodbyes.h"
 #include "collectives/connect.h"
-#include "collectives/kept_goodbyes.h"
 #include "rendezvous/memory_store.h"
 #include "rendezvous/tcp_store_server.h"
 #include "tests/support/own_places.h"

@@ -1,5 +1,5 @@
 // What a communicator knows of its peers, and which of them still get something from it.
-#include "collectives/peers.h"
+#include "collectives/communicator/peers.h"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // Which rank is named, after how long, and by which rank: the tables of docs/FAULTS.md and what docs/DESIGN.md says
 // ("Errors", "Control connections", "Deadlines"), on a clock that the test moves.
-#include "collectives/suspicion.h"
+#include "collectives/communicator/suspicion.h"
 
 #include <doctest/doctest.h>
 #include <fmt/core.h>

@@ -1,8 +1,8 @@
-// collectives/control: bodies of goodbyes, progress reports and abort notices, as a peer's control connection carries
+// communicator/control: bodies of goodbyes, progress reports and abort notices, as a peer's control connection carries
 // them.
 #include "base/printable.h"
-#include "collectives/blame.h"
-#include "collectives/control.h"
+#include "collectives/communicator/control.h"
+#include "collectives/communicator/peer_errors.h"
 #include "tests/fuzz/harness.h"
 #include "transport/transport.h"
 

@@ -1,4 +1,4 @@
-#include "collectives/control.h"
+#include "collectives/communicator/control.h"
 
 #include <fmt/core.h>
 

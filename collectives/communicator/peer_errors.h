@@ -1,4 +1,4 @@
-// Errors that say which rank is to blame.
+// Errors that name the rank at fault.
 #pragma once
 
 #include <fmt/core.h>

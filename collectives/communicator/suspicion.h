@@ -26,7 +26,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/ids.h"
-#include "collectives/control.h"
+#include "collectives/communicator/control.h"
 #include "collectives/engine/blocked_step.h"
 #include "collectives/engine/frame.h"
 

@@ -14,8 +14,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/ids.h"
-#include "collectives/control.h"
-#include "collectives/suspicion.h"
+#include "collectives/communicator/control.h"
+#include "collectives/communicator/suspicion.h"
 
 namespace rondo {
 

@@ -1,4 +1,4 @@
-#include "collectives/peers.h"
+#include "collectives/communicator/peers.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "collectives/suspicion.h"
+#include "collectives/communicator/suspicion.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/blame.h"
+#include "collectives/communicator/peer_errors.h"
 
 namespace rondo {
 namespace {
