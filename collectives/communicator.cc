@@ -68,7 +68,8 @@ int Communicator::world_size() const { return core_->world_size(); }
 
 Status Communicator::AllReduce(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
                                const OperationOptions& options) {
-  return core_->Framed(core_->Run(Reducing(Request(Collective::kAllReduce, input, output, count, type), op), options));
+  return core_->names().Framed(
+      core_->Run(Reducing(Request(Collective::kAllReduce, input, output, count, type), op), options));
 }
 Work Communicator::AllReduceAsync(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
                                   const OperationOptions& options) {
@@ -77,7 +78,7 @@ Work Communicator::AllReduceAsync(const void* input, void* output, std::uint64_t
 
 Status Communicator::Reduce(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op, Rank root,
                             const OperationOptions& options) {
-  return core_->Framed(
+  return core_->names().Framed(
       core_->Run(Rooted(Reducing(Request(Collective::kReduce, input, output, count, type), op), root), options));
 }
 Work Communicator::ReduceAsync(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
@@ -87,7 +88,8 @@ Work Communicator::ReduceAsync(const void* input, void* output, std::uint64_t co
 
 Status Communicator::Broadcast(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
                                const OperationOptions& options) {
-  return core_->Framed(core_->Run(Rooted(Request(Collective::kBroadcast, input, output, count, type), root), options));
+  return core_->names().Framed(
+      core_->Run(Rooted(Request(Collective::kBroadcast, input, output, count, type), root), options));
 }
 Work Communicator::BroadcastAsync(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
                                   const OperationOptions& options) {
@@ -96,7 +98,7 @@ Work Communicator::BroadcastAsync(const void* input, void* output, std::uint64_t
 
 Status Communicator::AllGather(const void* input, void* output, std::uint64_t count, DataType type,
                                const OperationOptions& options) {
-  return core_->Framed(core_->Run(Request(Collective::kAllGather, input, output, count, type), options));
+  return core_->names().Framed(core_->Run(Request(Collective::kAllGather, input, output, count, type), options));
 }
 Work Communicator::AllGatherAsync(const void* input, void* output, std::uint64_t count, DataType type,
                                   const OperationOptions& options) {
@@ -105,7 +107,7 @@ Work Communicator::AllGatherAsync(const void* input, void* output, std::uint64_t
 
 Status Communicator::AllGatherV(const void* input, void* output, Counts counts, DataType type,
                                 const OperationOptions& options) {
-  return core_->Framed(
+  return core_->names().Framed(
       core_->Run(Varying(Request(Collective::kAllGather, input, output, 0, type), {}, counts), options));
 }
 Work Communicator::AllGatherVAsync(const void* input, void* output, Counts counts, DataType type,
@@ -115,7 +117,7 @@ Work Communicator::AllGatherVAsync(const void* input, void* output, Counts count
 
 Status Communicator::ReduceScatter(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
                                    const OperationOptions& options) {
-  return core_->Framed(
+  return core_->names().Framed(
       core_->Run(Reducing(Request(Collective::kReduceScatter, input, output, count, type), op), options));
 }
 Work Communicator::ReduceScatterAsync(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
@@ -125,7 +127,7 @@ Work Communicator::ReduceScatterAsync(const void* input, void* output, std::uint
 
 Status Communicator::ReduceScatterV(const void* input, void* output, Counts counts, DataType type, ReduceOp op,
                                     const OperationOptions& options) {
-  return core_->Framed(core_->Run(
+  return core_->names().Framed(core_->Run(
       Varying(Reducing(Request(Collective::kReduceScatter, input, output, 0, type), op), counts, {}), options));
 }
 Work Communicator::ReduceScatterVAsync(const void* input, void* output, Counts counts, DataType type, ReduceOp op,
@@ -136,7 +138,8 @@ Work Communicator::ReduceScatterVAsync(const void* input, void* output, Counts c
 
 Status Communicator::Gather(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
                             const OperationOptions& options) {
-  return core_->Framed(core_->Run(Rooted(Request(Collective::kGather, input, output, count, type), root), options));
+  return core_->names().Framed(
+      core_->Run(Rooted(Request(Collective::kGather, input, output, count, type), root), options));
 }
 Work Communicator::GatherAsync(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
                                const OperationOptions& options) {
@@ -145,7 +148,7 @@ Work Communicator::GatherAsync(const void* input, void* output, std::uint64_t co
 
 Status Communicator::GatherV(const void* input, std::uint64_t count, void* output, Counts counts, DataType type,
                              Rank root, const OperationOptions& options) {
-  return core_->Framed(
+  return core_->names().Framed(
       core_->Run(Varying(Rooted(Request(Collective::kGather, input, output, count, type), root), {}, counts), options));
 }
 Work Communicator::GatherVAsync(const void* input, std::uint64_t count, void* output, Counts counts, DataType type,
@@ -156,7 +159,8 @@ Work Communicator::GatherVAsync(const void* input, std::uint64_t count, void* ou
 
 Status Communicator::Scatter(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
                              const OperationOptions& options) {
-  return core_->Framed(core_->Run(Rooted(Request(Collective::kScatter, input, output, count, type), root), options));
+  return core_->names().Framed(
+      core_->Run(Rooted(Request(Collective::kScatter, input, output, count, type), root), options));
 }
 Work Communicator::ScatterAsync(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
                                 const OperationOptions& options) {
@@ -165,7 +169,7 @@ Work Communicator::ScatterAsync(const void* input, void* output, std::uint64_t c
 
 Status Communicator::ScatterV(const void* input, Counts counts, void* output, std::uint64_t count, DataType type,
                               Rank root, const OperationOptions& options) {
-  return core_->Framed(core_->Run(
+  return core_->names().Framed(core_->Run(
       Varying(Rooted(Request(Collective::kScatter, input, output, count, type), root), counts, {}), options));
 }
 Work Communicator::ScatterVAsync(const void* input, Counts counts, void* output, std::uint64_t count, DataType type,
@@ -176,7 +180,7 @@ Work Communicator::ScatterVAsync(const void* input, Counts counts, void* output,
 
 Status Communicator::AllToAll(const void* input, void* output, std::uint64_t count, DataType type,
                               const OperationOptions& options) {
-  return core_->Framed(core_->Run(Request(Collective::kAllToAll, input, output, count, type), options));
+  return core_->names().Framed(core_->Run(Request(Collective::kAllToAll, input, output, count, type), options));
 }
 Work Communicator::AllToAllAsync(const void* input, void* output, std::uint64_t count, DataType type,
                                  const OperationOptions& options) {
@@ -185,7 +189,7 @@ Work Communicator::AllToAllAsync(const void* input, void* output, std::uint64_t 
 
 Status Communicator::AllToAllV(const void* input, Counts input_counts, void* output, Counts output_counts,
                                DataType type, const OperationOptions& options) {
-  return core_->Framed(core_->Run(
+  return core_->names().Framed(core_->Run(
       Varying(Request(Collective::kAllToAll, input, output, 0, type), input_counts, output_counts), options));
 }
 Work Communicator::AllToAllVAsync(const void* input, Counts input_counts, void* output, Counts output_counts,
@@ -195,23 +199,24 @@ Work Communicator::AllToAllVAsync(const void* input, Counts input_counts, void* 
 }
 
 Status Communicator::Barrier(const OperationOptions& options) {
-  return core_->Framed(core_->Run(Request(Collective::kBarrier, nullptr, nullptr, 0, DataType::kUint8), options));
+  return core_->names().Framed(
+      core_->Run(Request(Collective::kBarrier, nullptr, nullptr, 0, DataType::kUint8), options));
 }
 Work Communicator::BarrierAsync(const OperationOptions& options) {
   return core_->RunAsync(Request(Collective::kBarrier, nullptr, nullptr, 0, DataType::kUint8), options);
 }
 
 Result<ReduceOp> Communicator::DefineOperation(UserOperation operation) {
-  return core_->Framed(core_->DefineOperation(std::move(operation)));
+  return core_->names().Framed(core_->DefineOperation(std::move(operation)));
 }
 
 Status Communicator::Send(const void* buffer, std::uint64_t count, DataType type, Rank to, Tag tag,
                           const MessageOptions& options) {
-  return core_->Framed(core_->Send({buffer, count, to, tag}, type, options));
+  return core_->names().Framed(core_->Send({buffer, count, to, tag}, type, options));
 }
 Result<Message> Communicator::Recv(void* buffer, std::uint64_t count, DataType type, Rank from_or_any, Tag tag_or_any,
                                    const MessageOptions& options) {
-  return core_->Framed(core_->Recv({buffer, count, from_or_any, tag_or_any}, type, options));
+  return core_->names().Framed(core_->Recv({buffer, count, from_or_any, tag_or_any}, type, options));
 }
 Work Communicator::SendAsync(const void* buffer, std::uint64_t count, DataType type, Rank to, Tag tag,
                              const MessageOptions& options) {
@@ -223,11 +228,11 @@ Work Communicator::RecvAsync(void* buffer, std::uint64_t count, DataType type, R
 }
 Result<Message> Communicator::SendRecv(const Outgoing& out, const Incoming& in, DataType type,
                                        const MessageOptions& options) {
-  return core_->Framed(core_->SendRecv(out, in, type, options));
+  return core_->names().Framed(core_->SendRecv(out, in, type, options));
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::Split(int color, int key, const GroupOptions& options) {
-  return core_->Framed(core_->Split(color, key, options));
+  return core_->names().Framed(core_->Split(color, key, options));
 }
 
 Result<std::unique_ptr<Memory>> Communicator::Allocate(std::size_t bytes) {
@@ -241,17 +246,17 @@ void Communicator::Abort(std::string_view reason) { core_->Abort(reason); }
 void Communicator::NoteRefusal(std::string_view call) {
   IfMemoryAllows([&] { core_->NoteRefusal(call); });
 }
-Status Communicator::Close() { return core_->Framed(core_->Close()); }
-Status Communicator::Leave(Duration patience) { return core_->Framed(core_->Leave(patience)); }
+Status Communicator::Close() { return core_->names().Framed(core_->Close()); }
+Status Communicator::Leave(Duration patience) { return core_->names().Framed(core_->Leave(patience)); }
 Result<std::unique_ptr<Communicator>> Communicator::Rebuild(const RebuildOptions& options) {
-  return core_->Framed(core_->Rebuild(options));
+  return core_->names().Framed(core_->Rebuild(options));
 }
 const RebuildReport& Communicator::report() const { return core_->options().report; }
 bool Communicator::Progress() { return core_->ProgressOnce(); }
 std::optional<Error> Communicator::failure() const {
   core_->LookAtGraphs();
   const std::optional<Error> failed = core_->failure();
-  return failed ? std::optional(core_->FramedError(*failed)) : std::nullopt;
+  return failed ? std::optional(core_->names().FramedError(*failed)) : std::nullopt;
 }
 std::string Communicator::Transports() const { return core_->Transports(); }
 
@@ -287,15 +292,15 @@ Result<Communicator::Choice> Communicator::Choose(const Question& question, cons
 Status Work::Wait() {
   if (refused_) return Fail(*refused_);
   if (core_ == nullptr) return Fail(ErrorCode::kInvalidArgument, "this Work names no operation");
-  if (operation_ != nullptr) return core_->Framed(core_->WaitForMessage(*operation_, TimePoint::max()));
-  return core_->Framed(core_->WaitForGood(sequence_));
+  if (operation_ != nullptr) return core_->names().Framed(core_->WaitForMessage(*operation_, TimePoint::max()));
+  return core_->names().Framed(core_->WaitForGood(sequence_));
 }
 
 Status Work::Wait(TimePoint deadline) {
   if (refused_) return Fail(*refused_);
   if (core_ == nullptr) return Fail(ErrorCode::kInvalidArgument, "this Work names no operation");
-  if (operation_ != nullptr) return core_->Framed(core_->WaitForMessage(*operation_, deadline));
-  return core_->Framed(core_->WaitFor(sequence_, deadline));
+  if (operation_ != nullptr) return core_->names().Framed(core_->WaitForMessage(*operation_, deadline));
+  return core_->names().Framed(core_->WaitFor(sequence_, deadline));
 }
 
 std::optional<Status> Work::Test() {
@@ -303,7 +308,7 @@ std::optional<Status> Work::Test() {
   if (core_ == nullptr) return Status(Fail(ErrorCode::kInvalidArgument, "this Work names no operation"));
   core_->ProgressOnce();  // where somebody drives already this does nothing
   std::optional<Status> ended = operation_ != nullptr ? core_->FinalStatus(*operation_) : core_->FinalStatus(sequence_);
-  if (ended) ended = core_->Framed(*std::move(ended));
+  if (ended) ended = core_->names().Framed(*std::move(ended));
   return ended;
 }
 
@@ -316,7 +321,9 @@ void Work::Then(std::function<void(const Status&)> done) {
   if (refused_) return done(Fail(*refused_));
   if (core_ == nullptr) return done(Fail(ErrorCode::kInvalidArgument, "this Work names no operation"));
   if (core_->options().frame != nullptr)
-    done = [core = core_.get(), then = std::move(done)](const Status& ended) { then(core->Framed(Status(ended))); };
+    done = [core = core_.get(), then = std::move(done)](const Status& ended) {
+      then(core->names().Framed(Status(ended)));
+    };
   core_->Then(sequence_, operation_, std::move(done));
 }
 

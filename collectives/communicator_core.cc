@@ -1,6 +1,6 @@
 // A core's beginning and its ordinary life: creation, issuing. Driving is in communicator_drive.cc, the run of one
-// operation in communicator_operation.cc, failing in communicator_trouble.cc, ending in communicator_end.cc, groups in
-// communicator_split.cc.
+// operation in communicator_operation.cc, checks for failures in communicator_checks.cc, ending in communicator_end.cc,
+// groups in communicator_split.cc.
 #include "collectives/communicator_core.h"
 
 #include <fmt/format.h>
@@ -72,6 +72,12 @@ Place PlaceOf(std::vector<int> hosts, const std::vector<PeerIdentity>& peers) {
   return place;
 }
 
+std::vector<std::string> HostNamesOf(const std::vector<PeerIdentity>& peers) {
+  std::vector<std::string> hosts;
+  for (const PeerIdentity& peer : peers) hosts.push_back(peer.host);
+  return hosts;
+}
+
 CommunicatorOptions WithProfile(CommunicatorOptions&& options) {
   if (options.profile == nullptr) options.profile = DefaultProfile();
   return std::move(options);
@@ -105,6 +111,7 @@ CommunicatorCore::CommunicatorCore(CommunicatorOptions options, GroupName group)
       group_(std::move(group)),
       clock_(options_.clock != nullptr ? options_.clock : std::make_shared<SteadyClock>()),
       waiter_(options_.waiter != nullptr ? options_.waiter : std::make_shared<KernelWaiter>(*clock_)),
+      names_(options_.rank, HostNamesOf(options_.peers), options_.frame),
       plans_(options_.rank, options_.max_cached_plans),
       wide_partials_(options_.max_scratch_bytes),
       windows_(options_.device_window_bytes, std::max(static_cast<int>(options_.peers.size()), 1)),
@@ -120,7 +127,9 @@ CommunicatorCore::CommunicatorCore(CommunicatorOptions options, GroupName group)
                 .max_pending_operations = options_.max_pending_operations},
                options_.profile, PlaceOf(HostsOf(options_.peers), options_.peers)),
       queue_(options_.rank, static_cast<int>(options_.peers.size()), options_.max_pending_operations),
-      peers_(options_.rank, static_cast<int>(options_.peers.size())) {}
+      peers_(options_.rank, static_cast<int>(options_.peers.size())),
+      failure_(names_, peers_, endpoint_, *clock_, *this),
+      peer_events_(options_.id, names_, peers_, failure_, submissions_, options_.kept_goodbyes, *clock_, *this) {}
 
 Status CommunicatorCore::CheckRails(std::int64_t rails, std::int64_t first_rail) {
   if (rails < 1 || rails > kMostRails)
@@ -185,15 +194,12 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
   config.communicator = own.id;
   config.rail = own.first_rail;
   config.rank = own.rank;
-  config.observer = core.get();
+  config.observer = &core->peer_events_;
   config.connect_timeout = own.timeout;
   config.frame = own.frame;
   for (const PeerIdentity& peer : own.peers) config.addresses.push_back(peer.address);
   RONDO_ASSIGN(auto endpoint, own.transport->OpenEndpoint(config));
-  {
-    const std::lock_guard lock(core->endpoint_mutex_);  // a peer that came first may be heard already
-    core->endpoint_ = std::move(endpoint);
-  }
+  core->endpoint_.Set(std::move(endpoint));  // events of a peer that connected first may have come already
   core->runner_ = std::make_unique<Runner>(EngineOptions{.rank = own.rank,
                                                          .world_size = static_cast<int>(world),
                                                          .frame_bytes = own.frame_bytes,
@@ -217,13 +223,13 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
                            .observer = core->records_.is_on() ? &core->records_ : nullptr},
       *core->endpoint_);
   // A peer whose message arrived before there was an endpoint to answer by may have failed, or want to know the cause.
-  if (const auto failed = core->failure()) core->NotifyPeers(*failed, core->failure_.reporter());
+  core->failure_.NotifyPeers();
   return core;
 }
 
 CommunicatorCore::~CommunicatorCore() {
   RONDO_CHECK(!progress_.has_thread(), "a core outlived its communicator");
-  endpoint_.reset();  // there is one only where Make came to no end: nothing of the core may go before it
+  endpoint_.Take().reset();  // there is one only where Make came to no end: nothing of the core may go before it
 }
 
 // ---- issuing ----
@@ -302,7 +308,7 @@ Error CommunicatorCore::WhyRefused(Collective collective, const Error& found) {
 }
 
 Result<Sequence> CommunicatorCore::Take(OperationRequest& request, const OperationOptions& options, bool at_once) {
-  return OrFail("issuing an operation", [&]() -> Result<Sequence> {
+  return failure_.GuardCall("issuing an operation", [&]() -> Result<Sequence> {
     RONDO_TRY(checker_.Check(request, options));
     return request.descriptor.on_devices ? IssueOnDevice(request) : Issue(request, at_once);
   });
@@ -320,7 +326,7 @@ Work CommunicatorCore::RunAsync(OperationRequest&& request, const OperationOptio
   work.core_ = shared_from_this();
   const Result<Sequence> sequence = Take(request, options, /*at_once=*/false);
   if (!sequence) {
-    work.refused_ = FramedError(WhyRefused(request.descriptor.collective, sequence.error()));
+    work.refused_ = names_.FramedError(WhyRefused(request.descriptor.collective, sequence.error()));
     return work;
   }
   work.sequence_ = *sequence;
@@ -329,13 +335,13 @@ Work CommunicatorCore::RunAsync(OperationRequest&& request, const OperationOptio
 }
 
 void CommunicatorCore::CallProgressThread() {
-  if (Status called = progress_.CallThread(); !called) Poison(std::move(called.error()));
+  if (Status called = progress_.CallThread(); !called) failure_.Begin(std::move(called.error()));
 }
 
 // ---- the rest ----
 
 Result<ReduceOp> CommunicatorCore::DefineOperation(UserOperation operation) {
-  return OrFail("defining an operation", [&] { return Define(std::move(operation)); });
+  return failure_.GuardCall("defining an operation", [&] { return Define(std::move(operation)); });
 }
 
 Result<ReduceOp> CommunicatorCore::Define(UserOperation&& operation) {
@@ -377,7 +383,7 @@ std::string CommunicatorCore::DescribePath(Rank peer) const {
 std::string CommunicatorCore::DescribePaths() const {
   std::string text;
   for (const Rank peer : endpoint_->ControlPeers())
-    text += fmt::format("{} ({}): {}\n", NameOf(peer), options_.peers[static_cast<std::size_t>(peer)].host,
+    text += fmt::format("{} ({}): {}\n", names_.NameOf(peer), options_.peers[static_cast<std::size_t>(peer)].host,
                         DescribePath(peer));
   const DeviceWay way = device_way_.load(std::memory_order_acquire);
   if (way != DeviceWay::kNone)

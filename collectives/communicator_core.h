@@ -11,7 +11,6 @@
 #include <initializer_list>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,21 +22,24 @@
 #include "base/out_of_memory.h"
 #include "collectives/communicator.h"
 #include "collectives/communicator/callbacks.h"
+#include "collectives/communicator/control.h"
+#include "collectives/communicator/failure.h"
 #include "collectives/communicator/groups.h"
 #include "collectives/communicator/operation_queue.h"
 #include "collectives/communicator/operation_records.h"
 #include "collectives/communicator/operation_request.h"
+#include "collectives/communicator/peer_events.h"
+#include "collectives/communicator/peers.h"
 #include "collectives/communicator/progress.h"
+#include "collectives/communicator/rank_names.h"
 #include "collectives/communicator/request_checker.h"
+#include "collectives/communicator/shared_endpoint.h"
+#include "collectives/communicator/suspicion.h"
 #include "collectives/communicator/waiter.h"
-#include "collectives/communicator/control.h"
 #include "collectives/device_reading_mover.h"
 #include "collectives/device_registrations.h"
 #include "collectives/engine/mover.h"
 #include "collectives/engine/plan.h"
-#include "collectives/communicator/failure.h"
-#include "collectives/communicator/kept_goodbyes.h"
-#include "collectives/communicator/peers.h"
 #include "collectives/point_to_point/message_engine.h"
 #include "collectives/point_to_point/submission_queue.h"
 #include "collectives/recorder/dump.h"
@@ -45,7 +47,6 @@
 #include "collectives/runner.h"
 #include "collectives/staging.h"
 #include "collectives/stream_watch.h"
-#include "collectives/communicator/suspicion.h"
 #include "collectives/user_operation_mover.h"
 #include "collectives/wide_partials.h"
 
@@ -61,7 +62,8 @@ struct GroupName {
   std::weak_ptr<CommunicatorCore> parent = {};  // that it was split from
 };
 
-class CommunicatorCore final : public PeerObserver,
+class CommunicatorCore final : public FailureListener,
+                               public PeerEventListener,
                                public WatchedStreams,
                                public ProgressSource,
                                public std::enable_shared_from_this<CommunicatorCore> {
@@ -73,27 +75,19 @@ class CommunicatorCore final : public PeerObserver,
   Rank rank() const { return options_.rank; }
   int world_size() const { return static_cast<int>(options_.peers.size()); }
 
+  const RankNames& names() const { return names_; }
+
   // ---- issuing ----
   const RequestChecker& checker() const { return checker_; }
   // Puts the operation into the queue, with the comparison of its results behind it where it is to be compared, and
   // gives the number of the last; `at_once`: runs it to its end instead, if nobody keeps it
   // waiting. kInvalidArgument for a second issuing thread; kResource when the queue is full; the first cause once
-  // poisoned; kClosed after Close.
+  // failed; kClosed after Close.
   Result<Sequence> Issue(const OperationRequest& request, bool at_once = false);
   // Check, what memory of devices needs, and Issue.
   Result<Sequence> Take(OperationRequest& request, const OperationOptions& options, bool at_once);
   // Issue and wait, without a Work.
   Status Run(OperationRequest&& request, const OperationOptions& options);
-  // What a user gets of an error that is in this group's numbers: the job's, with the group's beside. Everything inside
-  // a core, and what ranks tell each other, is in the group's.
-  Error FramedError(const Error& error) const;
-  template <typename Returned>
-  Returned Framed(Returned returned) const {
-    if (returned || options_.frame == nullptr) [[likely]]
-      return returned;
-    return Fail(FramedError(returned.error()));
-  }
-  std::string NameOf(Rank rank) const { return NameOfRank(options_.frame.get(), rank); }
   Work RunAsync(OperationRequest&& request, const OperationOptions& options);
 
   // ---- messages (communicator_messages.cc): any thread ----
@@ -158,24 +152,29 @@ class CommunicatorCore final : public PeerObserver,
   // `table`: of each rank here.
   Result<std::unique_ptr<Communicator>> MakeGroup(const SplitRequest& own, const std::vector<SplitRequest>& table);
 
-  // PeerObserver
-  void OnControl(Rank from, ControlMessage message) override;
-  void OnPeerLost(Rank peer, Error error) override;
-  void OnPeerEndedBefore(Rank peer, Error error) override;
-  void OnTransportFailed(const Error& error) override;
+  // FailureListener
+  void OnFailing() override;
+  void OnFailed() override { WakeOwner(); }
+
+  // PeerEventListener
+  void WakeOwner() override {
+    if (endpoint_.Try([](Endpoint& endpoint) { endpoint.Wake(); })) progress_.lock().Announce();
+  }
+  bool AdoptParentFailure() override;
+  bool IsNewGroup() const override;
 
   // WatchedStreams (communicator_streams.cc)
   Sequence completed() const override { return queue_.completed(); }
   std::uint64_t looks() const override { return looks_.load(); }
   bool is_driven() const override { return progress_.lock().IsHeld(); }
   bool has_failed() const override { return failure_.has_failed(); }
-  bool is_ending() const override { return failure_.state() >= CommunicatorFailure::State::kEnding; }
+  bool is_ending() const override { return failure_.state() >= Failure::State::kEnding; }
   bool has_ended() const override { return failure_.has_ended(); }
   void OnHeldUp(Sequence operation, Duration time) override;
   void OnLate(Sequence operation, bool is_held_up) override;
   void LetStreamsGo() override;
 
-  // ProgressSource: starts, polls and completes operations; ends everything once poisoned.
+  // ProgressSource: starts, polls and completes operations; ends everything once failed.
   Advanced Advance() override;
   bool Glance() override;
   bool CheckWhileBlocked(TimePoint now, Sequence waited) override;
@@ -193,26 +192,6 @@ class CommunicatorCore final : public PeerObserver,
   void RunCallbacks() override;
 
   bool AdvanceOperations();
-  // Owner: what `step` says, whether it has changed anything. Where memory runs out in it, everything fails: true.
-  template <typename Step>
-  bool OrPoison(std::string_view doing, Step&& step) {
-    try {
-      return step();
-    } catch (const std::bad_alloc&) {
-      Poison(OutOfMemoryWhile(doing));
-      return true;
-    }
-  }
-  // What an outermost call returns. Where memory runs out in it everything fails, since the other ranks count on it.
-  template <typename Call>
-  auto OrFail(std::string_view doing, Call&& call) -> decltype(call()) {
-    auto result = OrOutOfMemory(doing, std::forward<Call>(call));
-    if (result || result.error().code() != ErrorCode::kOutOfMemory) return result;
-    Error error = result.error();
-    IfMemoryAllows([&] { error = WithIdentity(error); });
-    Poison(error);
-    return Fail(std::move(error));
-  }
   // False: not yet, the board is coming to be.
   Result<bool> StartNext();
   // Whether an operation has been started and has not ended.
@@ -252,28 +231,17 @@ class CommunicatorCore final : public PeerObserver,
   // kCorrupt: the current operation has gathered the checksums of results, and they differ. None such runs at once.
   Status CompareResults();
   void EndAfterFailure() noexcept;
-  Error WithPlace(const Error& error, const OperationDescriptor* operation,
-                  const std::vector<BlockedStep>& blocked) const;
-  // Owner, when nothing moves: hands suspicion_ what it sees of peers, lanes and deadlines. True if it poisoned.
+  // Owner, when nothing moves: hands suspicion_ what it sees of peers, lanes and deadlines. True if it found a failure.
   bool CheckForFailure(TimePoint now, Sequence waited);
   bool CheckAll(TimePoint now, Sequence waited);
   bool CheckPeers();
   // What peers are compared with; nullopt: no operation runs, nor waits for the intranode group.
   std::optional<OwnOperation> OwnNow();
-  // Asks the kept goodbyes for peers that had ended before they were connected, and blocks for it. True if there were
-  // any.
-  bool AskForKeptGoodbyes();
-  void TakeGoodbye(Rank from, Goodbye goodbye);
-  // Wakes the owner, wherever it waits. Any thread.
-  void WakeOwner();
   std::optional<LaneFailure> FindLaneFailure();
   // Owner: the peers that the running operation is blocked on, or those that have not joined the board yet.
   std::vector<BlockedOn> BlockedPeers() const;
-  // Any thread: fails for the reason of its parent, where that has failed and this is a group that not all may have.
-  bool AdoptParentFailure();
-  // The same, by the owner; while this group is new, what the parent's ranks have said is heard first.
+  // AdoptParentFailure, by the owner; while this group is new, what the parent's ranks have said is heard first.
   bool CheckParentFailure();
-  bool IsNewGroup() const;
   // Any thread: takes in what others have said. Does nothing where another thread drives.
   void Hear();
   bool CheckDeadlines(TimePoint now, Sequence waited);
@@ -282,7 +250,7 @@ class CommunicatorCore final : public PeerObserver,
   // Issuer: the all_gather that compares the results of `of`, right behind it.
   void IssueComparison(OperationQueue::Operation& of);
   TimePoint DeadlineOf(Sequence sequence);
-  // Issuer: kClosed after Close, the first cause once poisoned.
+  // Issuer: kClosed after Close, the first cause once failed.
   Status MayIssue();
   // Issuer: when the operation was issued, and what follows from it.
   void NoteIssue(OperationQueue::Operation& pending);
@@ -328,12 +296,6 @@ class CommunicatorCore final : public PeerObserver,
   // The progress thread, made when first needed, has something new to do.
   void CallProgressThread();
 
-  // `origin`: the rank that found it, where that is another one or none of this group.
-  void Poison(Error error, std::optional<Rank> origin = std::nullopt) noexcept;
-  // All peers that are connected and have not been notified yet.
-  void NotifyPeers(const Error& error, Rank reporter);
-  void FlushFailureNotices(bool failed_before);
-  Error WithIdentity(Error error) const;
   // What the engine has found, with the operation in which it did: ranks that are in another one by now name it, too.
   Error InOperation(const Error& found) const;
   // Where a device has failed under this rank, with its name and this rank's.
@@ -371,11 +333,12 @@ class CommunicatorCore final : public PeerObserver,
   ChildGroups<CommunicatorCore> children_;
   std::shared_ptr<const Clock> clock_;
   std::shared_ptr<Waiter> waiter_;
+  const RankNames names_;
 
   // Owner's.
   std::vector<std::unique_ptr<UserOperationMover>> movers_;  // by rail
   std::vector<DeviceReadingMover*> reading_movers_;          // within those, where memory of devices may be sent
-  std::unique_ptr<Endpoint> endpoint_;  // its any-thread methods under endpoint_mutex_ where ~Communicator may race
+  SharedEndpoint endpoint_;
   std::unique_ptr<Runner> runner_;
   Board* board_ = nullptr;     // the endpoint's, once it was asked for
   bool board_settled_ = true;  // there is none, or the runner has it
@@ -390,31 +353,28 @@ class CommunicatorCore final : public PeerObserver,
   std::uint32_t board_polls_ = 0;
   std::atomic<std::uint64_t> looks_{0};  // counts whenever operations are to be advanced, for stream_watch_
   Suspicion suspicion_;
-  std::uint64_t words_seen_ = 0;
+  std::uint64_t events_seen_ = 0;  // of peer_events_
 
   SubmissionQueue submissions_;  // to messages_
   std::unique_ptr<MessageEngine> messages_;
   std::uint32_t glances_skipped_ = 0;
   std::uint32_t starts_ = 0;
-  std::uint64_t message_words_seen_ = 0;
+  std::uint64_t message_events_seen_ = 0;
 
   Callbacks callbacks_;
   ProgressLoop progress_;
   RequestChecker checker_;
   OperationQueue queue_;
   OperationRecords records_{queue_, progress_};
-  CommunicatorFailure failure_;
+  Peers peers_;
+  Failure failure_;
+  PeerEvents peer_events_;
   std::atomic<bool> closing_{false};
   std::atomic<bool> leaving_{false};     // by Leave: receives are given up, and late ranks are not waited for
   std::atomic<bool> rebuilding_{false};  // a Rebuild is under way, or was successful
-  std::atomic<std::uint64_t> words_{0};  // control messages that may concern the running operation: "look again"
 
   mutable std::mutex dump_mutex_;  // one file is written at a time; taken before all other locks
 
-  Peers peers_;
-
-  // Taken by OnControl, Poison, DumpRecords and the end of endpoint_; never while holding mutex_.
-  mutable std::mutex endpoint_mutex_;
   mutable std::mutex mutex_;    // guards what follows
   Sequence refused_after_ = 0;  // of refused_call_: the last operation issued before
   std::string refused_call_;    // the last call that this rank refused, with the reason

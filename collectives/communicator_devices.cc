@@ -16,7 +16,7 @@ Status CommunicatorCore::OpenDevice(const OperationRequest& request) {
     RONDO_ASSIGN(device_queue_, options_.device->Open(memory, request.stream, queue_.capacity()));
     std::string why;
     if (options_.device_peers && checker_.may_have_board() && device_queue_->peers(why) == nullptr)
-      Log(options_.logger, LogLevel::kInfo, "{}: {} does not work on other ranks' memory: {}", NameOf(rank()),
+      Log(options_.logger, LogLevel::kInfo, "{}: {} does not work on other ranks' memory: {}", names_.NameOf(rank()),
           device_queue_->name(), why);
     device_queue_seen_.store(device_queue_.get());
   }
@@ -62,7 +62,7 @@ bool CommunicatorCore::AdaptersKnow(const OperationRequest& request, bool idle) 
   const auto* const input = static_cast<const std::byte*>(request.input);
   if (device_registrations_->Knows({input, request.input_elements * SizeOf(request.type)}, idle)) return true;
   if (!std::exchange(said_why_staged_, true))
-    Log(options_.logger, LogLevel::kInfo, "{}: memory of {} is not sent from where it lies: {}", NameOf(rank()),
+    Log(options_.logger, LogLevel::kInfo, "{}: memory of {} is not sent from where it lies: {}", names_.NameOf(rank()),
         device_queue_->name(), device_registrations_->why());
   return false;
 }
@@ -87,7 +87,7 @@ Status CommunicatorCore::GrowStaging(const OperationRequest& request) {
 
 Error CommunicatorCore::OnDevice(const Error& found) const {
   if (found.code() != ErrorCode::kDevice || found.culprit() != kNoRank) return found;
-  return WithIdentity(found.With([&](ErrorDetails& d) {
+  return names_.WithCulpritsHost(found.With([&](ErrorDetails& d) {
     if (device_queue_ != nullptr) d.message = fmt::format("{}: {}", device_queue_->name(), d.message);
     d.culprit = rank();
   }));

@@ -24,14 +24,14 @@ constexpr Duration kLookAtDeviceEvery = std::chrono::microseconds(100);
 
 ProgressSource::Advanced CommunicatorCore::Advance() {
   Advanced advanced{.issued = queue_.issued()};
-  advanced.moved = OrPoison("driving an operation", [&] { return AdvanceOperations(); });
+  advanced.moved = failure_.Guard("driving an operation", [&] { return AdvanceOperations(); });
   if (!advanced.moved) advanced.awaited = runner_->WhereAreAwaited();
   return advanced;
 }
 
 bool CommunicatorCore::AdvanceOperations() {
   looks_.store(looks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  if (endpoint_ == nullptr) return false;  // destroyed, but a Work or a parent's Abort still holds this core
+  if (!endpoint_.exists()) return false;  // destroyed, but a Work or a parent's Abort still holds this core
   if (failure_.has_failed()) {
     if (failure_.has_ended()) {
       endpoint_->Poll(progress_.Look());  // late comers are still heard, and told
@@ -39,7 +39,7 @@ bool CommunicatorCore::AdvanceOperations() {
     }
     // The thread that found the failure notifies the peers, which must be done when a call returns: its process may end
     // then.
-    if (failure_.state() == CommunicatorFailure::State::kFailed) return false;
+    if (failure_.state() == Failure::State::kFailed) return false;
     EndAfterFailure();
     return true;
   }
@@ -62,7 +62,7 @@ bool CommunicatorCore::AdvanceOperations() {
       if (!queue_.HasCurrent()) return moved;
       const Result<bool> started = StartNext();
       if (!started) {
-        Poison(started.error());
+        failure_.Begin(started.error());
         return true;
       }
       if (!*started) return moved;
@@ -71,7 +71,7 @@ bool CommunicatorCore::AdvanceOperations() {
     }
     const Result<Progress> progress = PollCurrent();
     if (!progress) {
-      Poison(InOperation(progress.error()));
+      failure_.Begin(InOperation(progress.error()));
       return true;
     }
     if (*progress == Progress::kNothing) return moved;
@@ -80,7 +80,7 @@ bool CommunicatorCore::AdvanceOperations() {
     suspicion_.OnCompleted();
     CompleteCurrent();
     if (const Status equal = CompareResults(); !equal) {
-      Poison(equal.error());
+      failure_.Begin(equal.error());
       return true;
     }
     records_.OnEnd(look);
@@ -101,7 +101,7 @@ bool CommunicatorCore::MayStartMessagesFirst() {
 // Whether nothing else is under way and all is settled. Now and then it says no, so that the endpoint is polled.
 bool CommunicatorCore::MayRunAtOnce(const OperationRequest& request) {
   if (request.descriptor.count * SizeOf(request.descriptor.type) > kBytesAtOnce) return false;
-  if (endpoint_ == nullptr || progress_.is_armed() || !runner_->has_board()) return false;
+  if (!endpoint_.exists() || progress_.is_armed() || !runner_->has_board()) return false;
   if (submissions_.in_use()) return false;
   if (queue_.HasCurrent()) return false;
   if ((board_polls_ + 1) % kBoardPollsPerEndpointPoll == 0) return false;
@@ -111,7 +111,7 @@ bool CommunicatorCore::MayRunAtOnce(const OperationRequest& request) {
 
 bool CommunicatorCore::RunAtOnce() {
   bool ended = false;
-  OrPoison("running an operation", [&] { return ended = StartAndPoll(); });
+  failure_.Guard("running an operation", [&] { return ended = StartAndPoll(); });
   return ended;
 }
 
@@ -125,13 +125,13 @@ bool CommunicatorCore::StartAndPoll() {
     if (failure_.has_failed()) return false;
     if (!runner_->running()) {
       if (const Result<bool> started = StartNext(); !started) {
-        Poison(started.error());
+        failure_.Begin(started.error());
         return false;
       }
     }
     const Result<Progress> progress = runner_->Poll();
     if (!progress) {
-      Poison(InOperation(progress.error()));
+      failure_.Begin(InOperation(progress.error()));
       return false;
     }
     if (*progress == Progress::kMoved) continue;
@@ -173,17 +173,17 @@ void CommunicatorCore::OnPause(Duration pause) {
 
 ProgressSource::BeforeSleep CommunicatorCore::PrepareToSleep() {
   if (runner_->MoverBusy()) return BeforeSleep::kYield;  // nothing would wake a sleeper when the mover is done
-  const bool moved =
-      submissions_.in_use() && OrPoison("driving messages", [&] { return AdvanceMessages(/*glance_is_due=*/true); });
+  const bool moved = submissions_.in_use() &&
+                     failure_.Guard("driving messages", [&] { return AdvanceMessages(/*glance_is_due=*/true); });
   return moved ? BeforeSleep::kAgain : BeforeSleep::kSleep;
 }
 
 bool CommunicatorCore::Arm() {
-  return OrPoison("falling asleep", [&] { return endpoint_->Arm() || runner_->HasNews(); });
+  return failure_.Guard("falling asleep", [&] { return endpoint_->Arm() || runner_->HasNews(); });
 }
 
 void CommunicatorCore::Disarm() {
-  OrPoison("waking up", [&] {
+  failure_.Guard("waking up", [&] {
     endpoint_->Disarm();
     return true;
   });
@@ -244,7 +244,7 @@ bool CommunicatorCore::ProgressOnce() {
   progress_.Disarm();
   const bool advanced = Advance().moved;
   const TimePoint now = progress_.Look();
-  const bool moved = endpoint_ != nullptr && !failure_.has_ended() &&
+  const bool moved = endpoint_.exists() && !failure_.has_ended() &&
                      (advanced ? (CheckDeadlines(now, 0), true) : CheckForFailure(now, 0));
   progress_.Leave();
   if (!callbacks_.empty()) RunCallbacks();
@@ -257,7 +257,7 @@ void CommunicatorCore::Then(Sequence sequence, std::shared_ptr<MessageOperation>
   const bool kept = IfMemoryAllows([&] { callbacks_.Add(std::move(callback)); });
   RunCallbacks();
   if (kept) return;
-  Poison(OutOfMemoryWhile("keeping what is to be called"));
+  failure_.Begin(OutOfMemoryWhile("keeping what is to be called"));
   callback.done(Fail(*failure()));
 }
 

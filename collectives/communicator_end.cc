@@ -1,4 +1,4 @@
-// How a core ends: abort, close, destruction.
+// How a core ends: failure, abort, close, destruction.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -11,6 +11,41 @@
 #include "collectives/communicator_core.h"
 
 namespace rondo {
+
+// ---- failure ----
+
+// Graphs end whether or not a thread drives. A queue that is made just now is found by EndAfterFailure.
+void CommunicatorCore::OnFailing() {
+  if (DeviceQueue* const queue = device_queue_seen_.load(); queue != nullptr) queue->EndGraphs();
+}
+
+void CommunicatorCore::EndAfterFailure() noexcept {
+  failure_.BeginEnd();
+  // The order matters: first nobody can reach the buffers, then the waiters learn that they are theirs again.
+  endpoint_->Revoke();
+  std::vector<BlockedStep> blocked;
+  IfMemoryAllows([&] { blocked = runner_->Blocked(); });
+  const bool running = IsRunning();
+  const OperationDescriptor operation = RunningOperation();  // of the board it is forgotten when that is drained
+  runner_->Drain();
+  staging_.Drain();
+  IfMemoryAllows([&] {
+    failure_.RefineCause(
+        [&](const Error& known) { return WithOperation(known, rank(), running ? &operation : nullptr, blocked); });
+  });
+  const Error cause = *failure();
+  records_.OnFailure(cause, running);
+  EndMessages(cause);
+  if (DeviceQueue* const queue = device_queue_seen_.load(); queue != nullptr) {
+    queue->EndGraphs();  // which OnFailing cannot, where the queue was just being made
+    queue->LeaveForGood();
+  }
+  failure_.End();
+  progress_.lock().Announce();
+  IfMemoryAllows([&] { WriteRecordsOfFailure(); });  // whoever waits has been told already
+}
+
+// ---- abort and close ----
 
 // One after the other, and not all of them under the lock: a child's end may call functions of the user.
 void CommunicatorCore::AbortChildren(std::string_view reason) {
@@ -25,7 +60,7 @@ void CommunicatorCore::Abort(std::string_view reason) {
   Error error = Error::MemoryRanOut();
   IfMemoryAllows(
       [&] { error = WithCulprit(ErrorCode::kAborted, fmt::format("rank {} aborted: {}", rank(), reason), rank()); });
-  Poison(std::move(error));
+  failure_.Begin(std::move(error));
   AbortChildren(reason);
   ProgressOnce();  // where nobody drives, end here and now; where somebody does, he has been woken
 }
@@ -49,7 +84,7 @@ bool CommunicatorCore::ExchangeGoodbyes() {
   // it has compared what all ranks did last.
   if (rank() == 0 && runner_->has_board()) {
     if (auto waits = FindPeerInLaterOperation()) {
-      Poison(*std::move(waits));
+      failure_.Begin(*std::move(waits));
       return true;
     }
     if (!received_all) return false;
@@ -98,7 +133,7 @@ Status CommunicatorCore::CloseWithin(Duration time) {
   }
   const TimePoint began = clock_->Now();
   TimePoint until = Later(began, time);
-  const auto part = [&] { return OrFail("closing", [&] { return PartBy(began, until); }); };
+  const auto part = [&] { return failure_.GuardCall("closing", [&] { return PartBy(began, until); }); };
   Status status = part();
   const auto is_late = [&] { return !status && status.error().code() == ErrorCode::kNotReady; };
   if (is_late() && OthersSpeakFirst()) {
@@ -127,12 +162,12 @@ Status CommunicatorCore::PartBy(TimePoint began, TimePoint until) {
     const bool parted = progress_.DriveUntil(
         until, 0, [&] { return over || failure_.has_ended(); },
         [&] {
-          return over = !failure_.has_failed() && OrPoison("closing", [&] { return ExchangeGoodbyes(); }) &&
+          return over = !failure_.has_failed() && failure_.Guard("closing", [&] { return ExchangeGoodbyes(); }) &&
                         !failure_.has_failed();
         });
     // Operations that only sent have returned without looking at anybody: here they are compared.
     if (const auto odd = FindMismatchedGoodbye(); parted && odd && !failure_.has_failed()) {
-      Poison(*odd);
+      failure_.Begin(*odd);
       progress_.DriveUntil(until, 0, [&] { return failure_.has_ended(); });
     }
     if (failure_.has_failed()) {
@@ -140,7 +175,7 @@ Status CommunicatorCore::PartBy(TimePoint began, TimePoint until) {
     } else if (!parted && leaving_.load()) {
       // Rank 0 of an intranode group has held its goodbye back until now.
       progress_.Enter();
-      OrPoison("leaving", [&] { return SendGoodbyes(); });
+      failure_.Guard("leaving", [&] { return SendGoodbyes(); });
       progress_.Leave();
     } else if (!parted) {
       status = Fail(ErrorCode::kTimeout, "rank {} waited {:.3f} s for others to close too; missing: rank {}", rank(),
@@ -170,7 +205,7 @@ bool CommunicatorCore::FailWhatIsLeft(Duration time) {
       late.timeout_owner = "Close's ";
       error = suspicion_.TimeoutOf(late, BlockedPeers(), now);
     });
-    Poison(std::move(error));
+    failure_.Begin(std::move(error));
   }
   progress_.Leave();
   return is_left || failure_.has_failed();
@@ -178,7 +213,7 @@ bool CommunicatorCore::FailWhatIsLeft(Duration time) {
 
 bool CommunicatorCore::OthersSpeakFirst() {
   progress_.Enter();
-  const bool others = !failure_.has_failed() && OrPoison("closing", [&] {
+  const bool others = !failure_.has_failed() && failure_.Guard("closing", [&] {
     return (IsSettlingBoard() && rank() != 0) || suspicion_.OthersReportFirst(BlockedPeers(), progress_.Look());
   });
   progress_.Leave();
@@ -189,8 +224,8 @@ void CommunicatorCore::ShutDown(const Status& status) {
   progress_.Enter();
   IfMemoryAllows([&] {
     if (const std::size_t left = messages_->held_messages(); left > 0)
-      Log(options_.logger, LogLevel::kWarning, "{} closed with {} messages that it never received", NameOf(rank()),
-          left);
+      Log(options_.logger, LogLevel::kWarning, "{} closed with {} messages that it never received",
+          names_.NameOf(rank()), left);
   });
   std::optional<ControlMessage> goodbye;
   if (!failure_.has_failed())
@@ -211,31 +246,10 @@ void CommunicatorCore::KeepGoodbye(const ControlMessage& goodbye, const Status& 
   if (runner_->has_board() && status && !leaving_.load()) return;
   if (const Status kept = options_.kept_goodbyes->Keep(options_.id, rank(), goodbye.body); !kept)
     Log(options_.logger, LogLevel::kInfo, "{} could not keep its goodbye for ranks that were never connected to it: {}",
-        NameOf(rank()), kept.error().ToString());
+        names_.NameOf(rank()), kept.error().ToString());
 }
 
 bool CommunicatorCore::IsInItsProcess() const { return getpid() == process_; }
-
-// A connection that was still being made when the reason was sent gets a moment to carry it. And a rank that finds a
-// failure before it has done anything may be ahead of others that are not connected to it yet: these find nobody, or
-// one who hangs up, unless they get a moment to come for the reason.
-void CommunicatorCore::FlushFailureNotices(bool failed_before) {
-  const TimePoint until = Later(failure_.began_at(), suspicion_.graces().first_connections);
-  const bool others_may_come = failed_before && !failure_.came_by_notice() && queue_.completed() == 0 &&
-                               !submissions_.in_use() && endpoint_->wait_fd() >= 0;
-  const auto waits_for_others = [&] {
-    if (!others_may_come) return false;
-    IfMemoryAllows([&] { NotifyPeers(*failure(), failure_.reporter()); });
-    return clock_->Now() < until && peers_.HasUnnotified();
-  };
-  const GracePeriods& graces = suspicion_.graces();
-  const auto checks = [&](Duration time) { return time / graces.notice_check_interval; };
-  for (int check = 0; check < checks(graces.first_connections); ++check) {
-    const bool waits = waits_for_others();
-    if (!waits && (check >= checks(graces.notice_flush) || endpoint_->ControlFlushed())) return;
-    progress_.lock().Park(clock_->Now() + graces.notice_check_interval, [] { return false; });
-  }
-}
 
 void CommunicatorCore::Destroy() {
   const bool failed_before = failure_.has_failed();
@@ -250,31 +264,25 @@ void CommunicatorCore::Destroy() {
       error = WithCulprit(ErrorCode::kAborted,
                           fmt::format("rank {} destroyed its communicator without closing it", rank()), rank());
     });
-    Poison(std::move(error));
+    failure_.Begin(std::move(error));
   }
   progress_.StopThread();
   // Whatever was pending ends before the endpoint goes.
   progress_.Enter();
-  while (failure_.state() == CommunicatorFailure::State::kFailed)
-    std::this_thread::yield();  // another thread notifies the peers
+  while (failure_.state() == Failure::State::kFailed) std::this_thread::yield();  // another thread notifies the peers
   if (failure_.has_failed() && !failure_.has_ended()) EndAfterFailure();
   stream_watch_.reset();
   if (teller_.joinable()) teller_.join();
   if (failure_.has_failed()) {
-    FlushFailureNotices(failed_before);
+    // A rank that failed before it has done anything may be ahead of others.
+    const bool peers_may_connect =
+        failed_before && queue_.completed() == 0 && !submissions_.in_use() && endpoint_->wait_fd() >= 0;
+    failure_.FlushNotices(peers_may_connect, suspicion_.graces(), progress_.lock());
     // Its destruction is no first cause: another rank, or the parent of this group, may know the real one.
-    if (failed_before)
-      IfMemoryAllows([&] {
-        endpoint_->LeaveBehind({ControlKind::kAbort, Encode(NoticeOf(*failure(), failure_.reporter()))});
-      });
+    if (failed_before) IfMemoryAllows([&] { failure_.LeaveNotice(); });
   }
   progress_.ForgetArmed();
-  std::unique_ptr<Endpoint> endpoint;
-  {
-    const std::lock_guard lock(endpoint_mutex_);
-    endpoint = std::move(endpoint_);
-  }
-  endpoint.reset();  // outside the lock: it waits for calls of OnControl and OnPeerLost, which take it
+  endpoint_.Take().reset();
   progress_.Leave();
   RunCallbacks();
 }

@@ -32,7 +32,7 @@ Status CommunicatorCore::PrepareForGraph(OperationRequest& request) {
     if (const auto place = peers->MeetingPlace(); !place) why = place.error().message();
   }
   if (!why.empty())
-    Log(options_.logger, LogLevel::kWarning, "{}: {} takes no part in operations in graphs: {}", NameOf(rank()),
+    Log(options_.logger, LogLevel::kWarning, "{}: {} takes no part in operations in graphs: {}", names_.NameOf(rank()),
         device_queue_->name(), why);
   d.in_graph = true;
   program_ = {.rank = rank(), .timeout = request.timeout};
@@ -58,7 +58,7 @@ Result<Sequence> CommunicatorCore::IssueIntoGraph(OperationRequest& request) {
   program_.operation = sequence;
   has_graphs_.store(true);
   if (const Status captured = device_queue_->Capture(request.stream, program_); !captured) {
-    if (world_size() > 1) Poison(OnDevice(captured.error()));  // the others have it in their graphs
+    if (world_size() > 1) failure_.Begin(OnDevice(captured.error()));  // the others have it in their graphs
     return Fail(captured.error());
   }
   return sequence;
@@ -99,7 +99,7 @@ bool CommunicatorCore::LookAtGraphs() {
   const auto checks = graces.graph_failure_cause / graces.notice_check_interval;
   for (int check = 0; !told_why && !failure_.has_failed() && check < checks; ++check)
     progress_.lock().Rest(graces.notice_check_interval, [&] { return failure_.has_failed(); });
-  Poison(InGraphs(*trouble));
+  failure_.Begin(InGraphs(*trouble));
   return true;
 }
 

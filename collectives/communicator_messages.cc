@@ -121,7 +121,7 @@ Work CommunicatorCore::SubmitAsync(Prepared&& prepare) {
   if (submitted) {
     CallProgressThread();
   } else {
-    work.refused_ = FramedError(submitted.error());
+    work.refused_ = names_.FramedError(submitted.error());
   }
   return work;
 }
@@ -146,7 +146,7 @@ std::optional<Status> CommunicatorCore::FinalStatus(const MessageOperation& oper
   if (!operation.final.load()) return std::nullopt;
   if (!operation.error) return Status{};
   Error error = *operation.error;
-  IfMemoryAllows([&] { error = WithIdentity(error).With([&](ErrorDetails& d) { d.rank = rank(); }); });
+  IfMemoryAllows([&] { error = names_.WithCulpritsHost(error).With([&](ErrorDetails& d) { d.rank = rank(); }); });
   return Status(Fail(std::move(error)));
 }
 
@@ -173,7 +173,7 @@ bool CommunicatorCore::AdvanceMessages(bool glance_is_due) {
   HearGoodbyes();  // first: Poll writes nothing to a peer that has departed
   const Result<bool> polled = messages_->Poll();
   if (!polled) {
-    Poison(polled.error());
+    failure_.Begin(polled.error());
     return true;
   }
   if (*polled) suspicion_.OnMoved();
@@ -191,16 +191,16 @@ bool CommunicatorCore::SettleMessages() {
 }
 
 void CommunicatorCore::HearGoodbyes() {
-  const std::uint64_t words = words_.load(std::memory_order_acquire);
-  if (words == message_words_seen_) return;
-  message_words_seen_ = words;
+  const std::uint64_t words = peer_events_.count();
+  if (words == message_events_seen_) return;
+  message_events_seen_ = words;
   peers_.ForEachDeparted([&](Rank peer) { messages_->Depart(peer); });
 }
 
 bool CommunicatorCore::LookAtMessages() {
   HearGoodbyes();
   if (const Status ended = messages_->EndDeparted(); !ended) {
-    Poison(ended.error());
+    failure_.Begin(ended.error());
     return true;
   }
   return SettleMessages();

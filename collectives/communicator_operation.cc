@@ -42,7 +42,7 @@ Result<bool> CommunicatorCore::StartNext() {
     if (!settled) return false;
   }
   NoteTurns();
-  words_seen_ = 0;  // what peers said before this operation is judged again in its light
+  events_seen_ = 0;  // what peers said before this operation is judged again in its light
   OperationRequest& request = queue_.Current().request;
   if (request.program != nullptr && !runner_->ServesDevices(request.descriptor)) [[unlikely]] {  // on no rank
     request.program->declined = "there is no board: " + board_->why();

@@ -36,15 +36,14 @@ DumpedGroup CommunicatorCore::RecordsOfGroup() const {
     for (auto& [number, text] : dumped.message_errors) text = options_.frame->Reword(text);
   dumped.completed = queue_.completed();
   dumped.issued = queue_.issued();
-  {
-    const std::lock_guard lock(endpoint_mutex_);
-    for (Rank peer = 0; endpoint_ != nullptr && peer < world_size(); ++peer)
-      dumped.transport_to.emplace_back(peer == rank() ? "self" : endpoint_->TransportTo(peer));
-  }
+  endpoint_.Try([&](const Endpoint& endpoint) {
+    for (Rank peer = 0; peer < world_size(); ++peer)
+      dumped.transport_to.emplace_back(peer == rank() ? "self" : endpoint.TransportTo(peer));
+  });
   std::set<std::string_view> names(dumped.transport_to.begin(), dumped.transport_to.end());
   names.erase("self");
   dumped.transports = fmt::format("{}", fmt::join(names, "+"));
-  if (const std::optional<Error> failed = failure()) dumped.failure = FramedError(*failed).ToString();
+  if (const std::optional<Error> failed = failure()) dumped.failure = names_.FramedError(*failed).ToString();
   return dumped;
 }
 
@@ -69,7 +68,7 @@ Result<std::string> CommunicatorCore::WriteRecords(std::string_view reason) cons
 void CommunicatorCore::WriteRecordsOfFailure() const {
   if (options_.record_dir.empty()) return;
   if (const Result<std::string> written = WriteRecords("error"); !written)
-    Log(options_.logger, LogLevel::kWarning, "{}: records: {}", NameOf(rank()), written.error().message());
+    Log(options_.logger, LogLevel::kWarning, "{}: records: {}", names_.NameOf(rank()), written.error().message());
 }
 
 }  // namespace rondo

@@ -29,7 +29,7 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::Split(int color, int key
   const auto& [rails, first_rail] = options;  // all of them, or it does not compile: each is compared below
   const SplitRequest own{color, key, rails.value_or(options_.rails), first_rail.value_or(options_.first_rail)};
   RONDO_TRY(CheckRails(own.rails, own.first_rail));
-  return OrFail("splitting a communicator", [&] { return SplitBy(own); });
+  return failure_.GuardCall("splitting a communicator", [&] { return SplitBy(own); });
 }
 
 Result<std::unique_ptr<Communicator>> CommunicatorCore::SplitBy(const SplitRequest& own) {
@@ -51,7 +51,7 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::SplitBy(const SplitReque
     auto made = MakeGroup(own, table);
     if (!made) {  // the others are told why, where they wait below
       const Error error = made.error().With([&](ErrorDetails& d) { d.culprit = rank(); });
-      Poison(error);
+      failure_.Begin(error);
       return Fail(error);
     }
     group = *std::move(made);
@@ -114,9 +114,9 @@ bool CommunicatorCore::CheckParentFailure() {
 
 void CommunicatorCore::Hear() {
   if (!progress_.lock().TryEnter()) return;  // somebody drives it
-  OrPoison("hearing the others", [&] {
+  failure_.Guard("polling for notices", [&] {
     progress_.Disarm();
-    if (endpoint_ != nullptr) endpoint_->Poll(progress_.Look());
+    if (endpoint_.exists()) endpoint_->Poll(progress_.Look());
     return true;
   });
   progress_.Leave();
@@ -131,13 +131,13 @@ bool CommunicatorCore::AdoptParentFailure() {
   if (!failed) return false;
   const auto here = [&](Rank of_parent) { return RankInGroup(of_parent, parent->group_.ranks, group_.ranks); };
   // Who found it, not who follows: of two that disagree one is told that it is the other.
-  Poison(Error({.code = failed->code(),
-                .message = std::string(kParentFailed),
-                .culprit = here(failed->culprit()),
-                .host = failed->details().host,
-                .address = failed->details().address,
-                .first_cause = parent->FramedError(*failed).ToString()}),
-         here(parent->failure_.reporter()));
+  failure_.Begin(Error({.code = failed->code(),
+                        .message = std::string(kParentFailed),
+                        .culprit = here(failed->culprit()),
+                        .host = failed->details().host,
+                        .address = failed->details().address,
+                        .first_cause = parent->names_.FramedError(*failed).ToString()}),
+                 here(parent->failure_.reporter()));
   return true;
 }
 

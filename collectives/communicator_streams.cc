@@ -47,7 +47,7 @@ void CommunicatorCore::OnHeldUp(Sequence operation, Duration time) {
           "{}: whoever drives operation #{} has not come back from a call for {:.1f} s, which may be one of the "
           "driver of {}: where a call of the driver waits for streams that wait for an operation, as the first launch "
           "of a kernel may, that cannot end before its timeout",
-          NameOf(rank()), operation, seconds, device_queue_seen_.load()->name());
+          names_.NameOf(rank()), operation, seconds, device_queue_seen_.load()->name());
     });
     teller_speaks_.store(false);
   };
@@ -75,7 +75,7 @@ void CommunicatorCore::OnLate(Sequence operation, bool is_held_up) {
                         fmt::format("operation #{} did not end in time: rank {} waits for {}", operation, rank(), whom),
                         rank());
   });
-  Poison(std::move(error));
+  failure_.Begin(std::move(error));
 }
 
 void CommunicatorCore::LetStreamsGo() {

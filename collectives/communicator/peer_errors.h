@@ -6,9 +6,11 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/ids.h"
+#include "collectives/engine/blocked_step.h"
 #include "collectives/engine/frame.h"
 
 namespace rondo {
@@ -35,5 +37,10 @@ inline Error ClosedEarly(Rank who, const OperationDescriptor& last, Rank waits, 
                   last.sequence == 0 ? "(no operation)" : last.ToString(), waits, in.sequence, in.ToString()),
       who);
 }
+
+// The error as rank `self` returns it, whose operation it has ended; null: none was running. `blocked`: the steps of
+// that operation.
+Error WithOperation(const Error& error, Rank self, const OperationDescriptor* operation,
+                    const std::vector<BlockedStep>& blocked);
 
 }  // namespace rondo
