@@ -37,6 +37,25 @@ OperationRequest&& Varying(OperationRequest&& request, Counts input_counts, Coun
   return std::move(request);
 }
 
+MessageRequest CallOf(const Communicator::Outgoing& out, DataType type, const MessageOptions& options) {
+  return {.sends = true,
+          .buffer = const_cast<void*>(out.buffer),  // nothing writes through the buffer of a send
+          .count = out.count,
+          .peer = out.to,
+          .tag = out.tag,
+          .type = type,
+          .timeout = options.timeout};
+}
+
+MessageRequest CallOf(const Communicator::Incoming& in, DataType type, const MessageOptions& options) {
+  return {.buffer = in.buffer,
+          .count = in.count,
+          .peer = in.from_or_any,
+          .tag = in.tag_or_any,
+          .type = type,
+          .timeout = options.timeout};
+}
+
 }  // namespace
 
 Communicator::Communicator(std::shared_ptr<CommunicatorCore> core) : core_(std::move(core)) {}
@@ -212,23 +231,24 @@ Result<ReduceOp> Communicator::DefineOperation(UserOperation operation) {
 
 Status Communicator::Send(const void* buffer, std::uint64_t count, DataType type, Rank to, Tag tag,
                           const MessageOptions& options) {
-  return core_->names().Framed(core_->Send({buffer, count, to, tag}, type, options));
+  return core_->names().Framed(core_->messages().Send(CallOf(Outgoing{buffer, count, to, tag}, type, options)));
 }
 Result<Message> Communicator::Recv(void* buffer, std::uint64_t count, DataType type, Rank from_or_any, Tag tag_or_any,
                                    const MessageOptions& options) {
-  return core_->names().Framed(core_->Recv({buffer, count, from_or_any, tag_or_any}, type, options));
+  return core_->names().Framed(
+      core_->messages().Receive(CallOf(Incoming{buffer, count, from_or_any, tag_or_any}, type, options)));
 }
 Work Communicator::SendAsync(const void* buffer, std::uint64_t count, DataType type, Rank to, Tag tag,
                              const MessageOptions& options) {
-  return core_->SendAsync({buffer, count, to, tag}, type, options);
+  return core_->StartMessage(CallOf(Outgoing{buffer, count, to, tag}, type, options));
 }
 Work Communicator::RecvAsync(void* buffer, std::uint64_t count, DataType type, Rank from_or_any, Tag tag_or_any,
                              const MessageOptions& options) {
-  return core_->RecvAsync({buffer, count, from_or_any, tag_or_any}, type, options);
+  return core_->StartMessage(CallOf(Incoming{buffer, count, from_or_any, tag_or_any}, type, options));
 }
 Result<Message> Communicator::SendRecv(const Outgoing& out, const Incoming& in, DataType type,
                                        const MessageOptions& options) {
-  return core_->names().Framed(core_->SendRecv(out, in, type, options));
+  return core_->names().Framed(core_->messages().SendAndReceive(CallOf(out, type, options), CallOf(in, type, options)));
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::Split(int color, int key, const GroupOptions& options) {
@@ -254,7 +274,7 @@ Result<std::unique_ptr<Communicator>> Communicator::Rebuild(const RebuildOptions
 const RebuildReport& Communicator::report() const { return core_->options().report; }
 bool Communicator::Progress() { return core_->ProgressOnce(); }
 std::optional<Error> Communicator::failure() const {
-  core_->LookAtGraphs();
+  core_->graphs().Check();
   const std::optional<Error> failed = core_->failure();
   return failed ? std::optional(core_->names().FramedError(*failed)) : std::nullopt;
 }
@@ -292,14 +312,14 @@ Result<Communicator::Choice> Communicator::Choose(const Question& question, cons
 Status Work::Wait() {
   if (refused_) return Fail(*refused_);
   if (core_ == nullptr) return Fail(ErrorCode::kInvalidArgument, "this Work names no operation");
-  if (operation_ != nullptr) return core_->names().Framed(core_->WaitForMessage(*operation_, TimePoint::max()));
+  if (operation_ != nullptr) return core_->names().Framed(core_->messages().WaitFor(*operation_, TimePoint::max()));
   return core_->names().Framed(core_->WaitForGood(sequence_));
 }
 
 Status Work::Wait(TimePoint deadline) {
   if (refused_) return Fail(*refused_);
   if (core_ == nullptr) return Fail(ErrorCode::kInvalidArgument, "this Work names no operation");
-  if (operation_ != nullptr) return core_->names().Framed(core_->WaitForMessage(*operation_, deadline));
+  if (operation_ != nullptr) return core_->names().Framed(core_->messages().WaitFor(*operation_, deadline));
   return core_->names().Framed(core_->WaitFor(sequence_, deadline));
 }
 
@@ -307,7 +327,8 @@ std::optional<Status> Work::Test() {
   if (refused_) return Status(Fail(*refused_));
   if (core_ == nullptr) return Status(Fail(ErrorCode::kInvalidArgument, "this Work names no operation"));
   core_->ProgressOnce();  // where somebody drives already this does nothing
-  std::optional<Status> ended = operation_ != nullptr ? core_->FinalStatus(*operation_) : core_->FinalStatus(sequence_);
+  std::optional<Status> ended =
+      operation_ != nullptr ? core_->messages().FinalStatus(*operation_) : core_->FinalStatus(sequence_);
   if (ended) ended = core_->names().Framed(*std::move(ended));
   return ended;
 }

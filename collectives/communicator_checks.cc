@@ -14,11 +14,11 @@ bool CommunicatorCore::CheckForFailure(TimePoint now, Sequence waited) {
 
 bool CommunicatorCore::CheckAll(TimePoint now, Sequence waited) {
   if (failure_.has_failed()) return false;
-  if (LookAtGraphs()) return true;
+  if (graphs_.Check()) return true;
   if (peer_events_.count() != events_seen_ && CheckPeers()) return true;
   if (peers_.has_ended_before() && peer_events_.AskForKeptGoodbyes()) return true;
 
-  if (submissions_.in_use() && LookAtMessages()) return true;
+  if (messages_.in_use() && messages_.EndDeparted()) return true;
   for (const auto& mover : movers_) {
     if (!mover->failure()) continue;
     failure_.Begin(WithCulprit(ErrorCode::kAborted, fmt::format("rank {}: {}", rank(), *mover->failure()), rank()));
@@ -53,7 +53,7 @@ bool CommunicatorCore::CheckAll(TimePoint now, Sequence waited) {
 std::optional<LaneFailure> CommunicatorCore::FindLaneFailure() {
   if (const auto of_collective = runner_->Failure())
     return LaneFailure{of_collective->peer, of_collective->error, /*of_collective=*/true};
-  if (const auto of_message = messages_->FindTrouble()) return LaneFailure{of_message->peer, of_message->error};
+  if (const auto of_message = messages_.FindLaneFailure()) return LaneFailure{of_message->peer, of_message->error};
   if (IsSettlingBoard() && board_->failure() != nullptr)
     return LaneFailure{board_->failure()->culprit(), board_->failure()};
   if (const Error* const lost = peers_.early_loss(); lost != nullptr) return LaneFailure{lost->culprit(), lost};
@@ -69,13 +69,7 @@ bool CommunicatorCore::CheckDeadlines(TimePoint now, Sequence waited) {
 }
 
 bool CommunicatorCore::CheckClock(TimePoint now, Sequence waited) {
-  if (now >= messages_->next_deadline()) {
-    auto late = messages_->Expire(now);
-    const bool settled = SettleMessages();
-    const bool expired = late.has_value();
-    if (expired) failure_.Begin(*std::move(late));
-    if (expired || settled) return true;
-  }
+  if (now >= messages_.next_deadline() && messages_.Expire(now)) return true;
   const PendingOperations pending{.first = queue_.current(), .last = queue_.issued(), .waited = waited};
   const auto late = suspicion_.FindLate(pending, now, [&](Sequence sequence) { return DeadlineOf(sequence); });
   if (!late) return false;

@@ -117,7 +117,6 @@ CommunicatorCore::CommunicatorCore(CommunicatorOptions options, GroupName group)
       windows_(options_.device_window_bytes, std::max(static_cast<int>(options_.peers.size()), 1)),
       staging_(windows_),
       suspicion_(options_.rank, static_cast<int>(options_.peers.size())),
-      submissions_(options_.max_pending_messages),
       progress_(ProgressOptionsOf(options_), *this, callbacks_, *clock_, *waiter_),
       checker_(options_.rank, static_cast<int>(options_.peers.size()),
                {.timeout = options_.timeout,
@@ -129,7 +128,22 @@ CommunicatorCore::CommunicatorCore(CommunicatorOptions options, GroupName group)
       queue_(options_.rank, static_cast<int>(options_.peers.size()), options_.max_pending_operations),
       peers_(options_.rank, static_cast<int>(options_.peers.size())),
       failure_(names_, peers_, endpoint_, *clock_, *this),
-      peer_events_(options_.id, names_, peers_, failure_, submissions_, options_.kept_goodbyes, *clock_, *this) {}
+      graphs_(options_.rank, failure_, progress_.lock(), suspicion_.graces()),
+      messages_({.world_size = static_cast<int>(options_.peers.size()),
+                 .timeout = options_.timeout,
+                 .max_pending = options_.max_pending_messages},
+                {.names = names_,
+                 .clock = *clock_,
+                 .graphs = graphs_,
+                 .peers = peers_,
+                 .peer_events = peer_events_,
+                 .records = records_,
+                 .progress = progress_,
+                 .callbacks = callbacks_,
+                 .suspicion = suspicion_,
+                 .failure = failure_}),
+      peer_events_(options_.id, names_, peers_, failure_, messages_.submissions(), options_.kept_goodbyes, *clock_,
+                   *this) {}
 
 Status CommunicatorCore::CheckRails(std::int64_t rails, std::int64_t first_rail) {
   if (rails < 1 || rails > kMostRails)
@@ -212,16 +226,15 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
                                            *core->endpoint_, movers);
   core->checker_.SetMayHaveBoard(core->endpoint_->MayHaveBoard());
   core->board_settled_ = !core->checker_.may_have_board();
-  core->messages_ = std::make_unique<MessageEngine>(
-      MessageEngineOptions{.rank = own.rank,
-                           .world_size = static_cast<int>(world),
-                           .limits = {.eager_message_bytes = own.eager_message_bytes,
-                                      .eager_credit_bytes = own.eager_credit_bytes,
-                                      .max_announced_messages = own.max_announced_messages,
-                                      .body_frame_bytes = std::min(own.frame_bytes, MessageLimits{}.body_frame_bytes),
-                                      .checksums = own.checksums},
-                           .observer = core->records_.is_on() ? &core->records_ : nullptr},
-      *core->endpoint_);
+  core->messages_.Open({.rank = own.rank,
+                        .world_size = static_cast<int>(world),
+                        .limits = {.eager_message_bytes = own.eager_message_bytes,
+                                   .eager_credit_bytes = own.eager_credit_bytes,
+                                   .max_announced_messages = own.max_announced_messages,
+                                   .body_frame_bytes = std::min(own.frame_bytes, MessageLimits{}.body_frame_bytes),
+                                   .checksums = own.checksums},
+                        .observer = core->records_.is_on() ? &core->records_ : nullptr},
+                       *core->endpoint_);
   // A peer whose message arrived before there was an endpoint to answer by may have failed, or want to know the cause.
   core->failure_.NotifyPeers();
   return core;
@@ -248,7 +261,7 @@ void CommunicatorCore::IssueComparison(OperationQueue::Operation& of) {
 }
 
 Status CommunicatorCore::MayIssue() {
-  if (LookAtGraphs() || failure_.has_failed()) return Fail(*failure());
+  if (graphs_.Check() || failure_.has_failed()) return Fail(*failure());
   if (closing_.load(std::memory_order_acquire))
     return Fail(ErrorCode::kClosed, "rank {} has closed this communicator", rank());
   return {};
@@ -330,6 +343,19 @@ Work CommunicatorCore::RunAsync(OperationRequest&& request, const OperationOptio
     return work;
   }
   work.sequence_ = *sequence;
+  CallProgressThread();
+  return work;
+}
+
+Work CommunicatorCore::StartMessage(const MessageRequest& request) {
+  Work work;
+  work.core_ = shared_from_this();
+  auto started = messages_.Start(request);
+  if (!started) {
+    work.refused_ = names_.FramedError(started.error());
+    return work;
+  }
+  work.operation_ = *std::move(started);
   CallProgressThread();
   return work;
 }

@@ -8,7 +8,6 @@
 
 #include <atomic>
 #include <functional>
-#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -24,7 +23,9 @@
 #include "collectives/communicator/callbacks.h"
 #include "collectives/communicator/control.h"
 #include "collectives/communicator/failure.h"
+#include "collectives/communicator/graph_watch.h"
 #include "collectives/communicator/groups.h"
+#include "collectives/communicator/messages.h"
 #include "collectives/communicator/operation_queue.h"
 #include "collectives/communicator/operation_records.h"
 #include "collectives/communicator/operation_request.h"
@@ -40,8 +41,6 @@
 #include "collectives/device_registrations.h"
 #include "collectives/engine/mover.h"
 #include "collectives/engine/plan.h"
-#include "collectives/point_to_point/message_engine.h"
-#include "collectives/point_to_point/submission_queue.h"
 #include "collectives/recorder/dump.h"
 #include "collectives/recorder/flight_recorder.h"
 #include "collectives/runner.h"
@@ -90,16 +89,9 @@ class CommunicatorCore final : public FailureListener,
   Status Run(OperationRequest&& request, const OperationOptions& options);
   Work RunAsync(OperationRequest&& request, const OperationOptions& options);
 
-  // ---- messages (communicator_messages.cc): any thread ----
-  using Outgoing = Communicator::Outgoing;
-  using Incoming = Communicator::Incoming;
-  Status Send(const Outgoing& out, DataType type, const MessageOptions& options);
-  Result<Message> Recv(const Incoming& in, DataType type, const MessageOptions& options);
-  Result<Message> SendRecv(const Outgoing& out, const Incoming& in, DataType type, const MessageOptions& options);
-  Work SendAsync(const Outgoing& out, DataType type, const MessageOptions& options);
-  Work RecvAsync(const Incoming& in, DataType type, const MessageOptions& options);
-  Status WaitForMessage(MessageOperation& operation, TimePoint until);
-  std::optional<Status> FinalStatus(const MessageOperation& operation) const;
+  // ---- messages: any thread ----
+  Messages& messages() { return messages_; }
+  Work StartMessage(const MessageRequest& request);
 
   // ---- waiting: any thread ----
   Status WaitFor(Sequence sequence, TimePoint until);
@@ -128,8 +120,7 @@ class CommunicatorCore final : public FailureListener,
   Result<ReduceOp> DefineOperation(UserOperation operation);                                     // issuer
   Result<std::unique_ptr<Communicator>> Split(int color, int key, const GroupOptions& options);  // issuer
   std::optional<Error> failure() const { return failure_.cause(); }
-  // Any thread: fails where a launched graph has waited in vain. Whether it did.
-  bool LookAtGraphs();
+  GraphWatch& graphs() { return graphs_; }
   std::string Transports() const;
   std::string DescribePath(Rank peer) const;
   std::string DescribePaths() const;
@@ -268,7 +259,6 @@ class CommunicatorCore final : public FailureListener,
   // Issuer, of operations on a stream that is captured (communicator_graphs.cc): all of Issue, and of what follows.
   Result<Sequence> IssueIntoGraph(OperationRequest& request);
   Status PrepareForGraph(OperationRequest& request);
-  Error InGraphs(const GraphTrouble& trouble) const;
   Status WriteProgramOfOne(const OperationRequest& request);
   bool AdaptersKnow(const OperationRequest& request, bool idle);
 
@@ -278,21 +268,6 @@ class CommunicatorCore final : public FailureListener,
   void AddRecords(std::vector<DumpedGroup>& groups) const;
   DumpOrigin Origin(std::string_view reason) const;
 
-  // Messages. Owner: starts what was submitted, polls, publishes what has ended; true if anything moved.
-  bool AdvanceMessages(bool glance_is_due);
-  bool MayStartMessagesFirst();
-  // Owner, when nothing moves: whether a message has come that is waited for, or will have in the next moment.
-  bool GlanceAtMessages() { return submissions_.pending() > 0 && !IsRunning() && messages_->Glance(); }
-  // Owner: tells the engine of messages who has left.
-  void HearGoodbyes();
-  // Owner, when nothing moves: ends what needs those who have left. True if something ended by it.
-  bool LookAtMessages();
-  bool SettleMessages();
-  void EndMessages(const Error& error);
-  // All of them or none.
-  Status Submit(std::initializer_list<MessageOperation*> operations);
-  template <typename Prepared>
-  Work SubmitAsync(Prepared&& prepare);
   // The progress thread, made when first needed, has something new to do.
   void CallProgressThread();
 
@@ -355,12 +330,6 @@ class CommunicatorCore final : public FailureListener,
   Suspicion suspicion_;
   std::uint64_t events_seen_ = 0;  // of peer_events_
 
-  SubmissionQueue submissions_;  // to messages_
-  std::unique_ptr<MessageEngine> messages_;
-  std::uint32_t glances_skipped_ = 0;
-  std::uint32_t starts_ = 0;
-  std::uint64_t message_events_seen_ = 0;
-
   Callbacks callbacks_;
   ProgressLoop progress_;
   RequestChecker checker_;
@@ -368,6 +337,8 @@ class CommunicatorCore final : public FailureListener,
   OperationRecords records_{queue_, progress_};
   Peers peers_;
   Failure failure_;
+  GraphWatch graphs_;
+  Messages messages_;
   PeerEvents peer_events_;
   std::atomic<bool> closing_{false};
   std::atomic<bool> leaving_{false};     // by Leave: receives are given up, and late ranks are not waited for
@@ -389,7 +360,6 @@ class CommunicatorCore final : public FailureListener,
   std::atomic<bool> teller_speaks_{false};
   std::unique_ptr<StagingMemory> staging_memory_;
   DeviceProgram program_;  // of the operation that is captured now
-  std::atomic<bool> has_graphs_{false};
   std::unique_ptr<DeviceRegistrations> device_registrations_;
   bool said_why_staged_ = false;
 

@@ -9,8 +9,6 @@ namespace {
 
 // Where only the board is in use: its polls between two of the endpoint's, which adopts late connections there.
 constexpr std::uint32_t kBoardPollsPerEndpointPoll = 64;
-// Messages that are started before the endpoint is polled, in a row.
-constexpr std::uint32_t kStartsPerEndpointPoll = 8;
 // What runs at once: a rank has at most this many bytes, and is polled this often, before deadlines and lanes are
 // looked at.
 constexpr std::uint64_t kBytesAtOnce = 32 * 1024;
@@ -44,9 +42,9 @@ bool CommunicatorCore::AdvanceOperations() {
     return true;
   }
   runner_->RunsOn(waiter_->Core());
-  const bool messages = submissions_.in_use();
-  if (messages && MayStartMessagesFirst()) {
-    AdvanceMessages(/*glance_is_due=*/false);
+  const bool messages = messages_.in_use();
+  if (messages && messages_.is_waiting() && !IsRunning() && !queue_.HasCurrent() && messages_.MayGoFirst()) {
+    messages_.Advance(/*glance_is_due=*/false);
     return true;
   }
   // The board's turns need nothing of the endpoint, and its clock would take longer than they do.
@@ -54,7 +52,7 @@ bool CommunicatorCore::AdvanceOperations() {
   if (look) endpoint_->Poll(progress_.Look());
   bool moved = false;
   if (messages) [[unlikely]] {
-    moved = AdvanceMessages(/*glance_is_due=*/false);
+    moved = messages_.Advance(/*glance_is_due=*/false);
     if (failure_.has_failed()) return true;
   }
   while (true) {
@@ -91,18 +89,11 @@ bool CommunicatorCore::AdvanceOperations() {
   }
 }
 
-// A message that was just issued goes out before anything else is looked at: its peer waits. Not always, for who sends
-// again and again must look as well.
-bool CommunicatorCore::MayStartMessagesFirst() {
-  if (!submissions_.is_waiting() || IsRunning() || queue_.HasCurrent()) return false;
-  return ++starts_ % kStartsPerEndpointPoll != 0;
-}
-
 // Whether nothing else is under way and all is settled. Now and then it says no, so that the endpoint is polled.
 bool CommunicatorCore::MayRunAtOnce(const OperationRequest& request) {
   if (request.descriptor.count * SizeOf(request.descriptor.type) > kBytesAtOnce) return false;
   if (!endpoint_.exists() || progress_.is_armed() || !runner_->has_board()) return false;
-  if (submissions_.in_use()) return false;
+  if (messages_.in_use()) return false;
   if (queue_.HasCurrent()) return false;
   if ((board_polls_ + 1) % kBoardPollsPerEndpointPoll == 0) return false;
   ++board_polls_;
@@ -155,7 +146,9 @@ bool CommunicatorCore::StartAndPoll() {
 
 // ---- what progress_ asks ----
 
-bool CommunicatorCore::Glance() { return runner_->GlanceAtBoard() || GlanceAtMessages(); }
+bool CommunicatorCore::Glance() {
+  return runner_->GlanceAtBoard() || (messages_.pending() > 0 && !IsRunning() && messages_.Glance());
+}
 
 bool CommunicatorCore::CheckWhileBlocked(TimePoint now, Sequence waited) {
   records_.OnWaiting();
@@ -167,14 +160,14 @@ void CommunicatorCore::CheckWhileMoving(TimePoint now, Sequence waited) {
 }
 
 void CommunicatorCore::OnPause(Duration pause) {
-  messages_->PutOffDeadlines(pause);
+  messages_.ExtendDeadlines(pause);
   queue_.ExtendDeadlines(pause);
 }
 
 ProgressSource::BeforeSleep CommunicatorCore::PrepareToSleep() {
   if (runner_->MoverBusy()) return BeforeSleep::kYield;  // nothing would wake a sleeper when the mover is done
-  const bool moved = submissions_.in_use() &&
-                     failure_.Guard("driving messages", [&] { return AdvanceMessages(/*glance_is_due=*/true); });
+  const bool moved = messages_.in_use() &&
+                     failure_.Guard("driving messages", [&] { return messages_.Advance(/*glance_is_due=*/true); });
   return moved ? BeforeSleep::kAgain : BeforeSleep::kSleep;
 }
 
@@ -191,7 +184,7 @@ void CommunicatorCore::Disarm() {
 
 TimePoint CommunicatorCore::WakeTime(TimePoint now) {
   TimePoint wake = now + (staging_.running() ? kLookAtDeviceEvery : suspicion_.graces().heartbeat_interval);
-  if (submissions_.in_use()) wake = std::min(wake, messages_->next_deadline());
+  if (messages_.in_use()) wake = std::min(wake, messages_.next_deadline());
   if (queue_.HasCurrent()) wake = std::min(wake, DeadlineOf(queue_.current()));
   return wake;
 }
@@ -199,15 +192,15 @@ TimePoint CommunicatorCore::WakeTime(TimePoint now) {
 void CommunicatorCore::Sleep(int kick_fd, TimePoint until) { waiter_->Sleep(*endpoint_, kick_fd, until); }
 
 bool CommunicatorCore::HasWorkSince(Sequence issued) const {
-  return submissions_.is_waiting() || queue_.issued() != issued;
+  return messages_.is_waiting() || queue_.issued() != issued;
 }
 
 bool CommunicatorCore::HasEnded(Sequence last) const {
-  return (queue_.completed() >= last && submissions_.pending() == 0) || failure_.has_ended();
+  return (queue_.completed() >= last && messages_.pending() == 0) || failure_.has_ended();
 }
 
 bool CommunicatorCore::HasWork() const {
-  return !failure_.has_ended() && (queue_.HasPending() || submissions_.pending() > 0 || failure_.has_failed());
+  return !failure_.has_ended() && (queue_.HasPending() || messages_.pending() > 0 || failure_.has_failed());
 }
 
 void CommunicatorCore::RunCallbacks() {
@@ -217,7 +210,8 @@ void CommunicatorCore::RunCallbacks() {
         return queue_.completed() >= callback.sequence || failure_.has_ended();
       },
       [&](const Callbacks::Callback& callback) {
-        return callback.message != nullptr ? *FinalStatus(*callback.message) : *FinalStatus(callback.sequence);
+        return callback.message != nullptr ? *messages_.FinalStatus(*callback.message)
+                                           : *FinalStatus(callback.sequence);
       });
 }
 

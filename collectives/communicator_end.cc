@@ -35,7 +35,7 @@ void CommunicatorCore::EndAfterFailure() noexcept {
   });
   const Error cause = *failure();
   records_.OnFailure(cause, running);
-  EndMessages(cause);
+  messages_.FailAll(cause);
   if (DeviceQueue* const queue = device_queue_seen_.load(); queue != nullptr) {
     queue->EndGraphs();  // which OnFailing cannot, where the queue was just being made
     queue->LeaveForGood();
@@ -151,11 +151,12 @@ Status CommunicatorCore::CloseWithin(Duration time) {
 
 Status CommunicatorCore::PartBy(TimePoint began, TimePoint until) {
   closing_.store(true, std::memory_order_release);
-  submissions_.Close(Error(ErrorCode::kClosed, fmt::format("rank {} has closed this communicator", rank())));
-  LookAtGraphs();
+  messages_.Close(Error(ErrorCode::kClosed, fmt::format("rank {} has closed this communicator", rank())),
+                  leaving_.load() ? PostedReceives::kGivenUp : PostedReceives::kStay);
+  graphs_.Check();
   Status status = WaitFor(queue_.issued(), until);
-  if (status && !progress_.DriveUntil(until, 0, [&] { return submissions_.pending() == 0; })) {
-    status = Fail(ErrorCode::kNotReady, "{} sends and receives are still under way", submissions_.pending());
+  if (status && !progress_.DriveUntil(until, 0, [&] { return messages_.pending() == 0; })) {
+    status = Fail(ErrorCode::kNotReady, "{} sends and receives are still under way", messages_.pending());
   }
   if (status) {
     bool over = false;
@@ -191,13 +192,13 @@ bool CommunicatorCore::FailWhatIsLeft(Duration time) {
   progress_.Enter();
   const Sequence first = queue_.completed() + 1;
   const bool is_collective = first <= queue_.issued();
-  const bool is_left = is_collective || submissions_.pending() > 0;
+  const bool is_left = is_collective || messages_.pending() > 0;
   if (is_left && !failure_.has_failed()) {
     const TimePoint now = progress_.Look();
     Error error = Error::MemoryRanOut();
     IfMemoryAllows([&] {
       if (!is_collective) {
-        error = messages_->LateFor("Close's ", time);
+        error = messages_.LateFor("Close's ", time);
         return;
       }
       LateOperation late = LateAt(queue_.At(first));
@@ -223,7 +224,7 @@ bool CommunicatorCore::OthersSpeakFirst() {
 void CommunicatorCore::ShutDown(const Status& status) {
   progress_.Enter();
   IfMemoryAllows([&] {
-    if (const std::size_t left = messages_->held_messages(); left > 0)
+    if (const std::size_t left = messages_.held(); left > 0)
       Log(options_.logger, LogLevel::kWarning, "{} closed with {} messages that it never received",
           names_.NameOf(rank()), left);
   });
@@ -276,7 +277,7 @@ void CommunicatorCore::Destroy() {
   if (failure_.has_failed()) {
     // A rank that failed before it has done anything may be ahead of others.
     const bool peers_may_connect =
-        failed_before && queue_.completed() == 0 && !submissions_.in_use() && endpoint_->wait_fd() >= 0;
+        failed_before && queue_.completed() == 0 && !messages_.in_use() && endpoint_->wait_fd() >= 0;
     failure_.FlushNotices(peers_may_connect, suspicion_.graces(), progress_.lock());
     // Its destruction is no first cause: another rank, or the parent of this group, may know the real one.
     if (failed_before) IfMemoryAllows([&] { failure_.LeaveNotice(); });

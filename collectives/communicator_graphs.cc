@@ -1,12 +1,9 @@
 // Operations in graphs: they are run once when they are captured, to agree on them and to find each other's memory, and
 // what the devices are to do is put on the stream. From then on they need no host.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <utility>
 
-#include "collectives/communicator/peer_errors.h"
 #include "collectives/communicator_core.h"
 
 namespace rondo {
@@ -56,7 +53,7 @@ Result<Sequence> CommunicatorCore::IssueIntoGraph(OperationRequest& request) {
                   program_.declined);
   }
   program_.operation = sequence;
-  has_graphs_.store(true);
+  graphs_.Watch(*device_queue_);
   if (const Status captured = device_queue_->Capture(request.stream, program_); !captured) {
     if (world_size() > 1) failure_.Begin(OnDevice(captured.error()));  // the others have it in their graphs
     return Fail(captured.error());
@@ -87,41 +84,6 @@ Status CommunicatorCore::WriteProgramOfOne(const OperationRequest& request) {
   fold.scales[0] = request.scale;
   program_.folds = {fold};
   return {};
-}
-
-bool CommunicatorCore::LookAtGraphs() {
-  if (!has_graphs_.load(std::memory_order_acquire) || failure_.has_failed()) return false;
-  const auto trouble = device_queue_seen_.load()->TroubleOfGraphs();
-  if (!trouble) return false;
-  // The GPUs have told each other faster than the hosts do, one of which knows why.
-  const bool told_why = !trouble->missing.empty() || !trouble->strayed.empty();
-  const GracePeriods& graces = suspicion_.graces();
-  const auto checks = graces.graph_failure_cause / graces.notice_check_interval;
-  for (int check = 0; !told_why && !failure_.has_failed() && check < checks; ++check)
-    progress_.lock().Rest(graces.notice_check_interval, [&] { return failure_.has_failed(); });
-  failure_.Begin(InGraphs(*trouble));
-  return true;
-}
-
-Error CommunicatorCore::InGraphs(const GraphTrouble& trouble) const {
-  if (!trouble.missing.empty())
-    return WithCulprit(ErrorCode::kTimeout,
-                       fmt::format("in a launched graph, in what was captured as #{}, rank {} did not come within the "
-                                   "timeout, as rank {} found",
-                                   trouble.operation, fmt::join(trouble.missing, ", "), rank()),
-                       trouble.missing.front());
-  if (trouble.strayed.empty())
-    return Error(ErrorCode::kPeerAborted, "another rank has ended all launched graphs, and has not said why");
-  const auto knows = [](const GraphTrouble::Stray& one) { return one.operation != 0; };
-  const auto known = std::find_if(trouble.strayed.begin(), trouble.strayed.end(), knows);
-  const GraphTrouble::Stray& stray = known != trouble.strayed.end() ? *known : trouble.strayed.front();
-  const std::string there =
-      stray.operation != 0 ? fmt::format("#{}", stray.operation) : std::string("another, as others have found");
-  return WithCulprit(
-      ErrorCode::kMismatch,
-      fmt::format("the ranks launch different graphs: rank {} is in what was captured as #{}, rank {} in {}", rank(),
-                  trouble.operation, stray.rank, there),
-      stray.rank);
 }
 
 }  // namespace rondo

@@ -102,7 +102,7 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::MakeGroup(const SplitReq
 
 // Nothing has shown yet that the others have this group as well.
 bool CommunicatorCore::IsNewGroup() const {
-  return queue_.completed() == 0 && !submissions_.in_use() && !group_.parent.expired();
+  return queue_.completed() == 0 && !messages_.in_use() && !group_.parent.expired();
 }
 
 // Who waits in a group drives that alone, and the parent's reason may lie there unheard.
