@@ -21,7 +21,7 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/result.h"
-#include "collectives/communicator/operation_request.h"
+#include "collectives/engine/operation_request.h"
 
 namespace rondo {
 

@@ -14,10 +14,30 @@
 #include "base/error.h"
 #include "collectives/communicator/operation_queue.h"
 #include "collectives/communicator/progress.h"
+#include "collectives/engine/operation_request.h"
 #include "collectives/point_to_point/operation.h"
 #include "collectives/recorder/flight_recorder.h"
+#include "collectives/recorder/record.h"
 
 namespace rondo {
+
+// As the flight recorder takes it.
+inline CollectiveCall CallOf(const OperationRequest& request) {
+  const OperationDescriptor& d = request.descriptor;
+  return {.sequence = d.sequence,
+          .collective = d.collective,
+          .algorithm = d.algorithm,
+          .op = d.op,
+          .type = request.type,
+          .wide_partials = request.wide(),
+          .varying = d.varying,
+          .in_place = request.in_place,
+          .root = d.root,
+          .count = d.count,
+          .input_elements = request.input_elements,
+          .output_elements = request.output_elements,
+          .timeout = request.timeout};
+}
 
 class OperationRecords final : public MessageObserver {
  public:
@@ -34,11 +54,11 @@ class OperationRecords final : public MessageObserver {
     if (recorder_ == nullptr) return;
     const OperationRequest& request = operation.request;
     if (recorder_->HasRoomFor(request.descriptor.sequence, queue_.completed()))
-      recorder_->Issued(request.recorded(), operation.issued);
+      recorder_->Issued(CallOf(request), operation.issued);
   }
   // The operation has ended in the call that issued it.
   void OnRanAtOnce(const OperationRequest& request, const Clock& clock) {
-    if (recorder_ != nullptr) recorder_->RanAtOnce(request.recorded(), clock.CoarseNow());
+    if (recorder_ != nullptr) recorder_->RanAtOnce(CallOf(request), clock.CoarseNow());
   }
   // The current operation has just started, or is about to complete. `looked`: the clock was read a moment ago;
   // otherwise these read it, unless that would take as long as the operation does.

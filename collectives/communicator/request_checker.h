@@ -12,9 +12,9 @@
 #include "base/reduce_op.h"
 #include "base/result.h"
 #include "collectives/communicator/operation_options.h"
-#include "collectives/communicator/operation_request.h"
 #include "collectives/communicator/user_operation.h"
 #include "collectives/engine/frame.h"
+#include "collectives/engine/operation_request.h"
 #include "collectives/model/selector.h"
 
 namespace rondo {

@@ -13,7 +13,7 @@
 
 #include "base/log.h"
 #include "collectives/algorithms/table.h"
-#include "collectives/device_registrations.h"
+#include "collectives/device/registrations.h"
 #include "tests/communicator/own_device.h"
 #include "tests/communicator/plain.h"
 #include "tests/support/ranks.h"

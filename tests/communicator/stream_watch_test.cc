@@ -1,5 +1,5 @@
 // Who ends operations that streams wait for, where nobody else can: what it finds late, what it lets be.
-#include "collectives/stream_watch.h"
+#include "collectives/device/stream_watch.h"
 
 #include <doctest/doctest.h>
 

@@ -65,6 +65,19 @@ LAYERS = [
     ),
     Layer("collectives/point_to_point", ("base", "transport", "collectives/framing"), sans_io=True),
     Layer("collectives/recorder", ("base", "collectives/schedule", "collectives/point_to_point"), sans_io=True),
+    # Communicators know devices, and not the other way round.
+    Layer(
+        "collectives/device",
+        (
+            "base",
+            "transport",
+            "collectives/schedule",
+            "collectives/algorithms",
+            "collectives/kernels",
+            "collectives/framing",
+            "collectives/engine",
+        ),
+    ),
     Layer(
         "collectives/communicator",
         (
@@ -77,6 +90,7 @@ LAYERS = [
             "collectives/integrity",
             "collectives/framing",
             "collectives/engine",
+            "collectives/device",
             "collectives/intranode",
             "collectives/point_to_point",
             "collectives/recorder",

@@ -1,4 +1,4 @@
-#include "collectives/user_operation_mover.h"
+#include "collectives/communicator/user_operation_mover.h"
 
 #include <fmt/core.h>
 

@@ -1,4 +1,4 @@
-// One call of a collective, as a communicator queues it.
+// One call of a collective, as a communicator keeps it until it has ended.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,6 @@
 #include "collectives/engine/device.h"
 #include "collectives/engine/engine.h"
 #include "collectives/engine/frame.h"
-#include "collectives/recorder/record.h"
 
 namespace rondo {
 
@@ -73,22 +72,6 @@ struct OperationRequest {
     own.type = type;
     own.user_type = OperationDescriptor::kSameType;
     return own;
-  }
-  // As the flight recorder takes it.
-  CollectiveCall recorded() const {
-    return {.sequence = descriptor.sequence,
-            .collective = descriptor.collective,
-            .algorithm = descriptor.algorithm,
-            .op = descriptor.op,
-            .type = type,
-            .wide_partials = wide(),
-            .varying = descriptor.varying,
-            .in_place = in_place,
-            .root = descriptor.root,
-            .count = descriptor.count,
-            .input_elements = input_elements,
-            .output_elements = output_elements,
-            .timeout = timeout};
   }
 };
 

@@ -1,4 +1,4 @@
-#include "collectives/wide_partials.h"
+#include "collectives/communicator/wide_partials.h"
 
 #include <new>
 

@@ -20,10 +20,10 @@
 #include <memory>
 
 #include "base/result.h"
-#include "collectives/communicator/operation_request.h"
-#include "collectives/device_reading_mover.h"
+#include "collectives/device/reading_mover.h"
 #include "collectives/engine/device.h"
 #include "collectives/engine/engine.h"
+#include "collectives/engine/operation_request.h"
 #include "transport/transport.h"
 
 namespace rondo {

@@ -1,4 +1,4 @@
-#include "collectives/staging.h"
+#include "collectives/device/staging.h"
 
 #include <algorithm>
 #include <utility>

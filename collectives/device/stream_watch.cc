@@ -1,4 +1,4 @@
-#include "collectives/stream_watch.h"
+#include "collectives/device/stream_watch.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "collectives/device_registrations.h"
+#include "collectives/device/registrations.h"
 
 #include <algorithm>
 #include <utility>
