@@ -264,10 +264,10 @@ Result<std::unique_ptr<Registration>> Communicator::Register(MutableBytes memory
 
 void Communicator::Abort(std::string_view reason) { core_->Abort(reason); }
 void Communicator::NoteRefusal(std::string_view call) {
-  IfMemoryAllows([&] { core_->NoteRefusal(call); });
+  IfMemoryAllows([&] { core_->closing().NoteRefusal(call); });
 }
-Status Communicator::Close() { return core_->names().Framed(core_->Close()); }
-Status Communicator::Leave(Duration patience) { return core_->names().Framed(core_->Leave(patience)); }
+Status Communicator::Close() { return core_->names().Framed(core_->closing().Close()); }
+Status Communicator::Leave(Duration patience) { return core_->names().Framed(core_->closing().Leave(patience)); }
 Result<std::unique_ptr<Communicator>> Communicator::Rebuild(const RebuildOptions& options) {
   return core_->names().Framed(core_->Rebuild(options));
 }

@@ -1,6 +1,5 @@
-// A core's beginning and its ordinary life: creation, issuing. Driving is in communicator_drive.cc, the run of one
-// operation in communicator_operation.cc, checks for failures in communicator_checks.cc, ending in communicator_end.cc,
-// groups in communicator_split.cc.
+// A core's beginning and its ordinary life: creation, issuing. How it advances operations is in communicator_drive.cc,
+// how it ends in communicator_end.cc, groups are in communicator_split.cc.
 #include "collectives/communicator_core.h"
 
 #include <fmt/format.h>
@@ -112,10 +111,16 @@ CommunicatorCore::CommunicatorCore(CommunicatorOptions options, GroupName group)
       clock_(options_.clock != nullptr ? options_.clock : std::make_shared<SteadyClock>()),
       waiter_(options_.waiter != nullptr ? options_.waiter : std::make_shared<KernelWaiter>(*clock_)),
       names_(options_.rank, HostNamesOf(options_.peers), options_.frame),
-      plans_(options_.rank, options_.max_cached_plans),
-      wide_partials_(options_.max_scratch_bytes),
-      windows_(options_.device_window_bytes, std::max(static_cast<int>(options_.peers.size()), 1)),
-      staging_(windows_),
+      current_({.rank = options_.rank,
+                .world_size = static_cast<int>(options_.peers.size()),
+                .max_cached_plans = options_.max_cached_plans,
+                .max_scratch_bytes = options_.max_scratch_bytes,
+                .checksums = options_.checksums,
+                .device_peers = options_.device_peers,
+                .device_turns_host_bytes = options_.device_turns_host_bytes,
+                .device_window_bytes = options_.device_window_bytes,
+                .logger = options_.logger},
+               {.names = names_, .checker = checker_, .endpoint = endpoint_, .device = device_queue_}),
       suspicion_(options_.rank, static_cast<int>(options_.peers.size())),
       progress_(ProgressOptionsOf(options_), *this, callbacks_, *clock_, *waiter_),
       checker_(options_.rank, static_cast<int>(options_.peers.size()),
@@ -143,7 +148,34 @@ CommunicatorCore::CommunicatorCore(CommunicatorOptions options, GroupName group)
                  .suspicion = suspicion_,
                  .failure = failure_}),
       peer_events_(options_.id, names_, peers_, failure_, messages_.submissions(), options_.kept_goodbyes, *clock_,
-                   *this) {}
+                   *this),
+      detector_(options_.rails > 1, {.names = names_,
+                                     .endpoint = endpoint_,
+                                     .queue = queue_,
+                                     .current = current_,
+                                     .messages = messages_,
+                                     .peers = peers_,
+                                     .peer_events = peer_events_,
+                                     .graphs = graphs_,
+                                     .suspicion = suspicion_,
+                                     .failure = failure_,
+                                     .listener = *this}),
+      closing_({.id = options_.id,
+                .timeout = options_.timeout,
+                .kept_goodbyes = options_.kept_goodbyes,
+                .logger = options_.logger},
+               {.names = names_,
+                .clock = *clock_,
+                .endpoint = endpoint_,
+                .queue = queue_,
+                .current = current_,
+                .messages = messages_,
+                .peers = peers_,
+                .suspicion = suspicion_,
+                .detector = detector_,
+                .graphs = graphs_,
+                .progress = progress_,
+                .failure = failure_}) {}
 
 Status CommunicatorCore::CheckRails(std::int64_t rails, std::int64_t first_rail) {
   if (rails < 1 || rails > kMostRails)
@@ -189,16 +221,16 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
     RONDO_ASSIGN(auto recorder, FlightRecorder::Create(own.recorded_operations));
     core->records_.Start(std::move(recorder));
   }
-  std::vector<Mover*> movers;
+  std::vector<std::unique_ptr<UserOperationMover>> movers;  // by rail
+  std::vector<DeviceReadingMover*> readers;                 // within those
   for (std::uint32_t rail = 0; rail < own.rails; ++rail) {
     std::unique_ptr<Mover> mover = own.make_mover ? own.make_mover() : std::make_unique<HostMover>();
     if (own.device != nullptr && own.transport->device_registrar() != nullptr) {
       auto reading = std::make_unique<DeviceReadingMover>(std::move(mover));
-      core->reading_movers_.push_back(reading.get());
+      readers.push_back(reading.get());
       mover = std::move(reading);
     }
-    core->movers_.push_back(std::make_unique<UserOperationMover>(std::move(mover)));
-    movers.push_back(core->movers_.back().get());
+    movers.push_back(std::make_unique<UserOperationMover>(std::move(mover)));
   }
   if (core->progress_.lock().kick_fd() < 0)
     return Fail(ErrorCode::kResource, "no eventfd for a communicator: {}",
@@ -214,18 +246,15 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
   for (const PeerIdentity& peer : own.peers) config.addresses.push_back(peer.address);
   RONDO_ASSIGN(auto endpoint, own.transport->OpenEndpoint(config));
   core->endpoint_.Set(std::move(endpoint));  // events of a peer that connected first may have come already
-  core->runner_ = std::make_unique<Runner>(EngineOptions{.rank = own.rank,
-                                                         .world_size = static_cast<int>(world),
-                                                         .frame_bytes = own.frame_bytes,
-                                                         .max_scratch_bytes = own.max_scratch_bytes,
-                                                         .capabilities = own.transport->capabilities(),
-                                                         .windows_from_bytes = own.windows_from_bytes,
-                                                         .slices = core->checker_.place().host_count() == 1,
-                                                         .checksums = own.checksums},
-                                           RailOptions{.rails = own.rails, .least_bytes = own.least_rail_bytes},
-                                           *core->endpoint_, movers);
-  core->checker_.SetMayHaveBoard(core->endpoint_->MayHaveBoard());
-  core->board_settled_ = !core->checker_.may_have_board();
+  core->current_.Open({.rank = own.rank,
+                       .world_size = static_cast<int>(world),
+                       .frame_bytes = own.frame_bytes,
+                       .max_scratch_bytes = own.max_scratch_bytes,
+                       .capabilities = own.transport->capabilities(),
+                       .windows_from_bytes = own.windows_from_bytes,
+                       .slices = core->checker_.place().host_count() == 1,
+                       .checksums = own.checksums},
+                      {.rails = own.rails, .least_bytes = own.least_rail_bytes}, std::move(movers), std::move(readers));
   core->messages_.Open({.rank = own.rank,
                         .world_size = static_cast<int>(world),
                         .limits = {.eager_message_bytes = own.eager_message_bytes,
@@ -262,8 +291,7 @@ void CommunicatorCore::IssueComparison(OperationQueue::Operation& of) {
 
 Status CommunicatorCore::MayIssue() {
   if (graphs_.Check() || failure_.has_failed()) return Fail(*failure());
-  if (closing_.load(std::memory_order_acquire))
-    return Fail(ErrorCode::kClosed, "rank {} has closed this communicator", rank());
+  if (closing_.has_begun()) return Fail(ErrorCode::kClosed, "rank {} has closed this communicator", rank());
   return {};
 }
 
@@ -286,7 +314,7 @@ Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request, bool a
       records_.OnRanAtOnce(operation->request, *clock_);
     } else {
       NoteIssue(*operation);
-      if (idle && runner_->running()) records_.OnStart(/*looked=*/false);
+      if (idle && current_.runner().running()) records_.OnStart(/*looked=*/false);
     }
     progress_.lock().Leave(/*work=*/false);  // what is left is this thread's, which waits next
   } else {
@@ -313,7 +341,8 @@ Error CommunicatorCore::WhyRefused(Collective collective, const Error& found) {
   if (!failure_.has_failed()) {
     // What a limit refuses now may be taken later, and is tried again and again.
     const bool is_wrong = found.code() == ErrorCode::kInvalidArgument || found.code() == ErrorCode::kUnsupported;
-    if (is_wrong) IfMemoryAllows([&] { NoteRefusal(fmt::format("{}: {}", Name(collective), found.message())); });
+    if (is_wrong)
+      IfMemoryAllows([&] { closing_.NoteRefusal(fmt::format("{}: {}", Name(collective), found.message())); });
     return found;
   }
   if (!failure_.has_ended()) ProgressOnce();
@@ -411,14 +440,7 @@ std::string CommunicatorCore::DescribePaths() const {
   for (const Rank peer : endpoint_->ControlPeers())
     text += fmt::format("{} ({}): {}\n", names_.NameOf(peer), options_.peers[static_cast<std::size_t>(peer)].host,
                         DescribePath(peer));
-  const DeviceWay way = device_way_.load(std::memory_order_acquire);
-  if (way != DeviceWay::kNone)
-    text += fmt::format(
-        "memory of {}: {}{}\n", device_queue_->name(),
-        way == DeviceWay::kPeers      ? "read by the ranks' devices where it lies"
-        : way == DeviceWay::kAdapters ? "sent by adapters from where it lies, received by way of the host"
-                                      : "by way of the host",
-        devices_take_turns_ ? "; processes share a GPU by turns (NVIDIA's MPS has it serve them side by side)" : "");
+  text += current_.DescribeDeviceWay();
   return text;
 }
 

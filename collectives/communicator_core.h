@@ -21,8 +21,11 @@
 #include "base/out_of_memory.h"
 #include "collectives/communicator.h"
 #include "collectives/communicator/callbacks.h"
+#include "collectives/communicator/closing.h"
 #include "collectives/communicator/control.h"
+#include "collectives/communicator/current_operation.h"
 #include "collectives/communicator/failure.h"
+#include "collectives/communicator/failure_detector.h"
 #include "collectives/communicator/graph_watch.h"
 #include "collectives/communicator/groups.h"
 #include "collectives/communicator/messages.h"
@@ -33,19 +36,13 @@
 #include "collectives/communicator/progress.h"
 #include "collectives/communicator/rank_names.h"
 #include "collectives/communicator/request_checker.h"
-#include "collectives/communicator/runner.h"
 #include "collectives/communicator/shared_endpoint.h"
 #include "collectives/communicator/suspicion.h"
-#include "collectives/communicator/user_operation_mover.h"
 #include "collectives/communicator/waiter.h"
-#include "collectives/communicator/wide_partials.h"
-#include "collectives/device/reading_mover.h"
 #include "collectives/device/registrations.h"
 #include "collectives/device/staging.h"
 #include "collectives/device/stream_watch.h"
-#include "collectives/engine/mover.h"
 #include "collectives/engine/operation_request.h"
-#include "collectives/engine/plan.h"
 #include "collectives/recorder/dump.h"
 #include "collectives/recorder/flight_recorder.h"
 
@@ -63,6 +60,7 @@ struct GroupName {
 
 class CommunicatorCore final : public FailureListener,
                                public PeerEventListener,
+                               public FailureDetectorListener,
                                public WatchedStreams,
                                public ProgressSource,
                                public std::enable_shared_from_this<CommunicatorCore> {
@@ -103,11 +101,7 @@ class CommunicatorCore final : public FailureListener,
 
   // ---- ending: any thread ----
   void Abort(std::string_view reason);
-  // See Communicator::NoteRefusal.
-  void NoteRefusal(std::string_view call);
-  Status Close();
-  // See Communicator::Leave.
-  Status Leave(Duration patience);
+  Closing& closing() { return closing_; }
   // Ends everything at once; for ~Communicator.
   void Destroy();
   // Not in a child that was forked since.
@@ -147,6 +141,10 @@ class CommunicatorCore final : public FailureListener,
   void OnFailing() override;
   void OnFailed() override { WakeOwner(); }
 
+  // FailureDetectorListener: AdoptParentFailure, by the owner; while this group is new, what the parent's ranks have
+  // sent is polled first.
+  bool CheckParentFailure() override;
+
   // PeerEventListener
   void WakeOwner() override {
     if (endpoint_.Try([](Endpoint& endpoint) { endpoint.Wake(); })) progress_.lock().Announce();
@@ -183,64 +181,18 @@ class CommunicatorCore final : public FailureListener,
   void RunCallbacks() override;
 
   bool AdvanceOperations();
-  // False: not yet, the board is coming to be.
-  Result<bool> StartNext();
-  // Whether an operation has been started and has not ended.
-  bool IsRunning() const { return runner_->running() || staging_.running(); }
-  // Or the one that ran last.
-  const OperationDescriptor& RunningOperation() const {
-    return staging_.running() ? staging_.operation() : runner_->operation();
-  }
-  Result<Progress> PollCurrent();
-  // An operation on devices: where ranks share a host and their devices reach each other's memory, by these; else, or
-  // where that is declined, by way of the host.
-  Result<Progress> PollOnDevices();
-  Result<Progress> PollStaged();
-  bool MayRunOnDevices(const OperationRequest& request) const;
-  // Whether devices take turns, as soon as that is known.
-  void NoteTurns();
-  // Whether all that this rank brings to an operation is sent from where it lies, on the device, and that can be done.
-  // Each rank decides for itself: nobody sees from where bytes come.
-  Result<bool> MayLeaveInput(const OperationRequest& request);
-  Result<OperationBuffers> BuffersOf(const OperationRequest& request);
-  static OperationBuffers UserBuffersOf(const OperationRequest& request, bool in_place);
-  void StartOnDevices(const OperationRequest& request);
-  // Lives until the next is asked for.
-  Result<const Plan*> PlanOf(const OperationRequest& request, bool in_place);
-  // Hands an operation, or a window of one, to the runner; what is to be done when it has run.
-  Status Begin(const OperationRequest& request);
-  void End(const OperationRequest& request);
   // Begins the operation issued last, a short one on the board, and goes on with it for a moment. Whether it has ended.
   // REQUIRES: ownership, MayRunAtOnce before it was issued.
   bool RunAtOnce();
+  // Starts the current operation. False: not yet.
+  Result<bool> StartNext();
   bool StartAndPoll();
   bool MayRunAtOnce(const OperationRequest& request);
-  Result<bool> SettleBoard();
-  Status Settle(OperationRequest& request) const;
-  bool IsSettlingBoard() const { return !board_settled_ && board_ != nullptr; }
-  void CompleteCurrent();
-  // kCorrupt: the current operation has gathered the checksums of results, and they differ. None such runs at once.
-  Status CompareResults();
   void EndAfterFailure() noexcept;
-  // Owner, when nothing moves: hands suspicion_ what it sees of peers, lanes and deadlines. True if it found a failure.
-  bool CheckForFailure(TimePoint now, Sequence waited);
-  bool CheckAll(TimePoint now, Sequence waited);
-  bool CheckPeers();
-  // What peers are compared with; nullopt: no operation runs, nor waits for the intranode group.
-  std::optional<OwnOperation> OwnNow();
-  std::optional<LaneFailure> FindLaneFailure();
-  // Owner: the peers that the running operation is blocked on, or those that have not joined the board yet.
-  std::vector<BlockedOn> BlockedPeers() const;
-  // AdoptParentFailure, by the owner; while this group is new, what the parent's ranks have said is heard first.
-  bool CheckParentFailure();
   // Any thread: takes in what others have said. Does nothing where another thread drives.
   void Hear();
-  bool CheckDeadlines(TimePoint now, Sequence waited);
-  bool CheckClock(TimePoint now, Sequence waited);
-  LateOperation LateAt(const OperationQueue::Operation& operation) const;
   // Issuer: the all_gather that compares the results of `of`, right behind it.
   void IssueComparison(OperationQueue::Operation& of);
-  TimePoint DeadlineOf(Sequence sequence);
   // Issuer: kClosed after Close, the first cause once failed.
   Status MayIssue();
   // Issuer: when the operation was issued, and what follows from it.
@@ -271,36 +223,11 @@ class CommunicatorCore final : public FailureListener,
   // The progress thread, made when first needed, has something new to do.
   void CallProgressThread();
 
-  // What the engine has found, with the operation in which it did: ranks that are in another one by now name it, too.
-  Error InOperation(const Error& found) const;
   // Where a device has failed under this rank, with its name and this rank's.
-  Error OnDevice(const Error& found) const;
-  // Owner, in Close, again and again: sends a goodbye to all connected peers, also to those that connected only now, as
-  // soon as this rank may. Whether all goodbyes have been sent and received. Also if a peer shall get none, because it
-  // did something else than this rank.
-  bool ExchangeGoodbyes();
-  bool SendGoodbyes();  // whether any was sent
-  ControlMessage OwnGoodbye();
-  // Keeps the goodbye for peers that connect after this process has ended. `status` is Close's.
-  void KeepGoodbye(const ControlMessage& goodbye, const Status& status);
-  // Close and Leave, with the time that they have.
-  Status CloseWithin(Duration time);
-  // The two halves of Close: the meeting (kNotReady: what was issued has not ended, and nobody was told anything), and
-  // the end, which leaves `status` behind.
-  Status PartBy(TimePoint began, TimePoint until);
-  // Between them: whether others know more; fails what was issued and has not ended in Close's time, if there is any.
-  bool OthersSpeakFirst();
-  bool FailWhatIsLeft(Duration time);
-  void ShutDown(const Status& status);
+  Error OnDevice(const Error& found) const { return WithDeviceNamed(found, device_queue_.get(), names_); }
   void AbortChildren(std::string_view reason);
   Result<std::unique_ptr<Communicator>> RebuildBy(const RebuildOptions& options, TimePoint deadline);
   std::vector<Rank> LostPeers() const;  // that died, as far as is known here
-  void SendProgressReports();
-  // The call that this rank refused after operation `last`; "": none.
-  std::string RefusedAfter(Sequence last) const;
-  std::optional<Error> FindMismatchedGoodbye();
-  std::optional<Error> FindPeerInLaterOperation();  // of rank 0 on a board, in Close
-  std::vector<Rank> PeersWithoutGoodbye() const { return peers_.WithoutGoodbye(endpoint_->ControlPeers()); }
 
   const int process_ = getpid();
   CommunicatorOptions options_;
@@ -311,24 +238,11 @@ class CommunicatorCore final : public FailureListener,
   const RankNames names_;
 
   // Owner's.
-  std::vector<std::unique_ptr<UserOperationMover>> movers_;  // by rail
-  std::vector<DeviceReadingMover*> reading_movers_;          // within those, where memory of devices may be sent
   SharedEndpoint endpoint_;
-  std::unique_ptr<Runner> runner_;
-  Board* board_ = nullptr;     // the endpoint's, once it was asked for
-  bool board_settled_ = true;  // there is none, or the runner has it
-  PlanCache plans_;
-  WidePartials wide_partials_;
-  const StagingWindows windows_;
-  Staging staging_;
-  enum class OnDevices : std::uint8_t { kUntried, kRunning, kDeclined, kStaged } on_devices_ = OnDevices::kUntried;
-  enum class DeviceWay : std::uint8_t { kNone, kHost, kAdapters, kPeers };
-  std::atomic<bool> devices_take_turns_{false};
-  std::atomic<DeviceWay> device_way_{DeviceWay::kNone};  // that the last operation on devices went; for DescribePaths
+  CurrentOperation current_;
   std::uint32_t board_polls_ = 0;
   std::atomic<std::uint64_t> looks_{0};  // counts whenever operations are to be advanced, for stream_watch_
   Suspicion suspicion_;
-  std::uint64_t events_seen_ = 0;  // of peer_events_
 
   Callbacks callbacks_;
   ProgressLoop progress_;
@@ -340,16 +254,11 @@ class CommunicatorCore final : public FailureListener,
   GraphWatch graphs_;
   Messages messages_;
   PeerEvents peer_events_;
-  std::atomic<bool> closing_{false};
-  std::atomic<bool> leaving_{false};     // by Leave: receives are given up, and late ranks are not waited for
+  FailureDetector detector_;
+  Closing closing_;
   std::atomic<bool> rebuilding_{false};  // a Rebuild is under way, or was successful
 
   mutable std::mutex dump_mutex_;  // one file is written at a time; taken before all other locks
-
-  mutable std::mutex mutex_;    // guards what follows
-  Sequence refused_after_ = 0;  // of refused_call_: the last operation issued before
-  std::string refused_call_;    // the last call that this rank refused, with the reason
-  std::optional<Status> close_status_;
 
   // Issuer's; the owner has them by what was issued. Whoever ends everything looks for the queue after the failure is
   // known, and who issues for a failure after the queue is: so one of the two sees to it that no stream waits for good.

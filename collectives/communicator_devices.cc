@@ -44,7 +44,7 @@ Result<Sequence> CommunicatorCore::IssueOnDevice(OperationRequest& request) {
 Status CommunicatorCore::PrepareStaging(OperationRequest& request) {
   const bool idle = !queue_.HasPending();
   if (idle) device_queue_->Rest();
-  if (staging_memory_ == nullptr || staging_memory_->bytes().size() < windows_.BytesFor(request))
+  if (staging_memory_ == nullptr || staging_memory_->bytes().size() < current_.windows().BytesFor(request))
     RONDO_TRY(GrowStaging(request));
   if (request.stream_waits && stream_watch_ == nullptr) RONDO_TRY(WatchStreams());
   request.staging = staging_memory_.get();
@@ -55,7 +55,7 @@ Status CommunicatorCore::PrepareStaging(OperationRequest& request) {
 // Only of what is sent as it lies: one block, by a transport whose lanes may do so.
 bool CommunicatorCore::AdaptersKnow(const OperationRequest& request, bool idle) {
   const OperationDescriptor& d = request.descriptor;
-  if (reading_movers_.empty() || d.count == 0 || request.input_elements == 0) return false;
+  if (!current_.may_send_device_memory() || d.count == 0 || request.input_elements == 0) return false;
   if (!d.varying && request.input_elements != d.count) return false;
   if (device_registrations_ == nullptr)
     device_registrations_ = std::make_unique<DeviceRegistrations>(*options_.transport, *device_queue_);
@@ -81,16 +81,9 @@ Status CommunicatorCore::GrowStaging(const OperationRequest& request) {
     }
     staging_memory_.reset();
   }
-  RONDO_ASSIGN(staging_memory_, StagingMemory::Make(*options_.transport, *device_queue_, windows_.BytesFor(request)));
+  RONDO_ASSIGN(staging_memory_,
+               StagingMemory::Make(*options_.transport, *device_queue_, current_.windows().BytesFor(request)));
   return {};
-}
-
-Error CommunicatorCore::OnDevice(const Error& found) const {
-  if (found.code() != ErrorCode::kDevice || found.culprit() != kNoRank) return found;
-  return names_.WithCulpritsHost(found.With([&](ErrorDetails& d) {
-    if (device_queue_ != nullptr) d.message = fmt::format("{}: {}", device_queue_->name(), d.message);
-    d.culprit = rank();
-  }));
 }
 
 }  // namespace rondo

@@ -23,7 +23,7 @@ constexpr Duration kLookAtDeviceEvery = std::chrono::microseconds(100);
 ProgressSource::Advanced CommunicatorCore::Advance() {
   Advanced advanced{.issued = queue_.issued()};
   advanced.moved = failure_.Guard("driving an operation", [&] { return AdvanceOperations(); });
-  if (!advanced.moved) advanced.awaited = runner_->WhereAreAwaited();
+  if (!advanced.moved) advanced.awaited = current_.runner().WhereAreAwaited();
   return advanced;
 }
 
@@ -41,14 +41,15 @@ bool CommunicatorCore::AdvanceOperations() {
     EndAfterFailure();
     return true;
   }
-  runner_->RunsOn(waiter_->Core());
+  current_.runner().RunsOn(waiter_->Core());
   const bool messages = messages_.in_use();
-  if (messages && messages_.is_waiting() && !IsRunning() && !queue_.HasCurrent() && messages_.MayGoFirst()) {
+  if (messages && messages_.is_waiting() && !current_.running() && !queue_.HasCurrent() && messages_.MayGoFirst()) {
     messages_.Advance(/*glance_is_due=*/false);
     return true;
   }
   // The board's turns need nothing of the endpoint, and its clock would take longer than they do.
-  const bool look = !runner_->is_on_board_alone() || messages || ++board_polls_ % kBoardPollsPerEndpointPoll == 0;
+  const bool look =
+      !current_.runner().is_on_board_alone() || messages || ++board_polls_ % kBoardPollsPerEndpointPoll == 0;
   if (look) endpoint_->Poll(progress_.Look());
   bool moved = false;
   if (messages) [[unlikely]] {
@@ -56,7 +57,7 @@ bool CommunicatorCore::AdvanceOperations() {
     if (failure_.has_failed()) return true;
   }
   while (true) {
-    if (!IsRunning()) {
+    if (!current_.running()) {
       if (!queue_.HasCurrent()) return moved;
       const Result<bool> started = StartNext();
       if (!started) {
@@ -67,17 +68,17 @@ bool CommunicatorCore::AdvanceOperations() {
       records_.OnStart(look);
       moved = true;
     }
-    const Result<Progress> progress = PollCurrent();
+    const Result<Progress> progress = current_.Poll();
     if (!progress) {
-      failure_.Begin(InOperation(progress.error()));
+      failure_.Begin(current_.InOperation(progress.error()));
       return true;
     }
     if (*progress == Progress::kNothing) return moved;
     suspicion_.OnMoved();
     if (*progress == Progress::kMoved) return true;
     suspicion_.OnCompleted();
-    CompleteCurrent();
-    if (const Status equal = CompareResults(); !equal) {
+    current_.Complete(queue_.Current().request);
+    if (const Status equal = CompareResults(queue_.Current().request); !equal) {
       failure_.Begin(equal.error());
       return true;
     }
@@ -92,12 +93,18 @@ bool CommunicatorCore::AdvanceOperations() {
 // Whether nothing else is under way and all is settled. Now and then it says no, so that the endpoint is polled.
 bool CommunicatorCore::MayRunAtOnce(const OperationRequest& request) {
   if (request.descriptor.count * SizeOf(request.descriptor.type) > kBytesAtOnce) return false;
-  if (!endpoint_.exists() || progress_.is_armed() || !runner_->has_board()) return false;
+  if (!endpoint_.exists() || progress_.is_armed() || !current_.runner().has_board()) return false;
   if (messages_.in_use()) return false;
   if (queue_.HasCurrent()) return false;
   if ((board_polls_ + 1) % kBoardPollsPerEndpointPoll == 0) return false;
   ++board_polls_;
   return true;
+}
+
+Result<bool> CommunicatorCore::StartNext() {
+  RONDO_ASSIGN(const bool started, current_.Start(queue_.Current().request));
+  if (started) detector_.OnStarted();
+  return started;
 }
 
 bool CommunicatorCore::RunAtOnce() {
@@ -110,33 +117,33 @@ bool CommunicatorCore::StartAndPoll() {
   suspicion_.OnMoved();
   suspicion_.OnCompleted();
   const bool spins = progress_.spins();
-  runner_->RunsOn(waiter_->Core());
+  current_.runner().RunsOn(waiter_->Core());
   int yields = 0;
   for (int polls = 1; polls <= kPollsAtOnce; ++polls) {
     if (failure_.has_failed()) return false;
-    if (!runner_->running()) {
+    if (!current_.runner().running()) {
       if (const Result<bool> started = StartNext(); !started) {
         failure_.Begin(started.error());
         return false;
       }
     }
-    const Result<Progress> progress = runner_->Poll();
+    const Result<Progress> progress = current_.runner().Poll();
     if (!progress) {
-      failure_.Begin(InOperation(progress.error()));
+      failure_.Begin(current_.InOperation(progress.error()));
       return false;
     }
     if (*progress == Progress::kMoved) continue;
     if (*progress == Progress::kNothing) {
       if (spins && polls % kPollsBetweenYieldsAtOnce != 0) continue;
-      const AwaitedRanks awaited = runner_->WhereAreAwaited();
+      const AwaitedRanks awaited = current_.runner().WhereAreAwaited();
       if (awaited == AwaitedRanks::kUnknown && !spins) return false;
       if (awaited != AwaitedRanks::kOnThisCore) continue;
       if (++yields > kYieldsAtOnce) return false;
       waiter_->Yield();
-      runner_->RunsOn(waiter_->Core());
+      current_.runner().RunsOn(waiter_->Core());
       continue;
     }
-    CompleteCurrent();
+    current_.Complete(queue_.Current().request);
     // A thread that parks looks at the progress lock first, which is left next.
     queue_.CompleteUnawaited();
     return true;
@@ -147,16 +154,16 @@ bool CommunicatorCore::StartAndPoll() {
 // ---- what progress_ asks ----
 
 bool CommunicatorCore::Glance() {
-  return runner_->GlanceAtBoard() || (messages_.pending() > 0 && !IsRunning() && messages_.Glance());
+  return current_.runner().GlanceAtBoard() || (messages_.pending() > 0 && !current_.running() && messages_.Glance());
 }
 
 bool CommunicatorCore::CheckWhileBlocked(TimePoint now, Sequence waited) {
   records_.OnWaiting();
-  return CheckForFailure(now, waited);
+  return detector_.Check(now, waited);
 }
 
 void CommunicatorCore::CheckWhileMoving(TimePoint now, Sequence waited) {
-  if (!failure_.has_failed()) CheckDeadlines(now, waited);
+  if (!failure_.has_failed()) detector_.CheckDeadlines(now, waited);
 }
 
 void CommunicatorCore::OnPause(Duration pause) {
@@ -165,14 +172,14 @@ void CommunicatorCore::OnPause(Duration pause) {
 }
 
 ProgressSource::BeforeSleep CommunicatorCore::PrepareToSleep() {
-  if (runner_->MoverBusy()) return BeforeSleep::kYield;  // nothing would wake a sleeper when the mover is done
+  if (current_.runner().MoverBusy()) return BeforeSleep::kYield;  // nothing would wake a sleeper when the mover is done
   const bool moved = messages_.in_use() &&
                      failure_.Guard("driving messages", [&] { return messages_.Advance(/*glance_is_due=*/true); });
   return moved ? BeforeSleep::kAgain : BeforeSleep::kSleep;
 }
 
 bool CommunicatorCore::Arm() {
-  return failure_.Guard("falling asleep", [&] { return endpoint_->Arm() || runner_->HasNews(); });
+  return failure_.Guard("falling asleep", [&] { return endpoint_->Arm() || current_.runner().HasNews(); });
 }
 
 void CommunicatorCore::Disarm() {
@@ -183,9 +190,9 @@ void CommunicatorCore::Disarm() {
 }
 
 TimePoint CommunicatorCore::WakeTime(TimePoint now) {
-  TimePoint wake = now + (staging_.running() ? kLookAtDeviceEvery : suspicion_.graces().heartbeat_interval);
+  TimePoint wake = now + (current_.is_on_device() ? kLookAtDeviceEvery : suspicion_.graces().heartbeat_interval);
   if (messages_.in_use()) wake = std::min(wake, messages_.next_deadline());
-  if (queue_.HasCurrent()) wake = std::min(wake, DeadlineOf(queue_.current()));
+  if (queue_.HasCurrent()) wake = std::min(wake, detector_.ReportTime(queue_.current()));
   return wake;
 }
 
@@ -239,7 +246,7 @@ bool CommunicatorCore::ProgressOnce() {
   const bool advanced = Advance().moved;
   const TimePoint now = progress_.Look();
   const bool moved = endpoint_.exists() && !failure_.has_ended() &&
-                     (advanced ? (CheckDeadlines(now, 0), true) : CheckForFailure(now, 0));
+                     (advanced ? (detector_.CheckDeadlines(now, 0), true) : detector_.Check(now, 0));
   progress_.Leave();
   if (!callbacks_.empty()) RunCallbacks();
   return moved;

@@ -79,7 +79,7 @@ void CommunicatorCore::OnLate(Sequence operation, bool is_held_up) {
 }
 
 void CommunicatorCore::LetStreamsGo() {
-  runner_->Withdraw();
+  current_.runner().Withdraw();
   if (DeviceQueue* const queue = device_queue_seen_.load(); queue != nullptr) queue->LeaveForGood();
 }
 

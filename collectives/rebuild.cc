@@ -67,10 +67,10 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::Rebuild(const RebuildOpt
 Result<std::unique_ptr<Communicator>> CommunicatorCore::RebuildBy(const RebuildOptions& options, TimePoint deadline) {
   // A communicator in order ends in order, so that nobody loses an operation that another rank has already seen end.
   // Who has not come after the time to settle is told, and may still come to the agreement.
-  const bool in_order = !failure_.has_failed() && !closing_.load();
+  const bool in_order = !failure_.has_failed() && !closing_.has_begun();
   if (in_order) {
-    const Status parted = PartBy(clock_->Now(), std::min(deadline, Later(clock_->Now(), options.settle)));
-    if (parted) ShutDown(parted);
+    const Status parted = closing_.ExchangeBy(clock_->Now(), std::min(deadline, Later(clock_->Now(), options.settle)));
+    if (parted) closing_.ShutDown(parted);
     if (!parted && !failure_.has_failed()) Abort("it rebuilds, and not all ranks came to do so");
   }
   AbortChildren(fmt::format("rank {} rebuilds the communicator that this one was split from", rank()));

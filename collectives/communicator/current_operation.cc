@@ -1,56 +1,81 @@
-// One operation's run: how it starts over whichever path serves it, how it is polled, and what is due at its end.
+#include "collectives/communicator/current_operation.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "base/crc32c.h"
-#include "collectives/communicator_core.h"
 #include "collectives/integrity/result_digest.h"
 #include "collectives/schedule/layout.h"
 
 namespace rondo {
 
+CurrentOperation::CurrentOperation(const Options& options, const Neighbours& neighbours)
+    : options_(options),
+      near_(neighbours),
+      plans_(options.rank, options.max_cached_plans),
+      wide_partials_(options.max_scratch_bytes),
+      windows_(options.device_window_bytes, std::max(options.world_size, 1)),
+      staging_(windows_) {}
+
+void CurrentOperation::Open(const EngineOptions& engine, const RailOptions& rails,
+                            std::vector<std::unique_ptr<UserOperationMover>> movers,
+                            std::vector<DeviceReadingMover*> readers) {
+  movers_ = std::move(movers);
+  readers_ = std::move(readers);
+  std::vector<Mover*> of_rails;
+  for (const auto& mover : movers_) of_rails.push_back(mover.get());
+  runner_ = std::make_unique<Runner>(engine, rails, *near_.endpoint, of_rails);
+  near_.checker.SetMayHaveBoard(near_.endpoint->MayHaveBoard());
+  segment_settled_ = !near_.checker.may_have_board();
+}
+
+// ---- its run ----
+
 // The first operation of all waits until it is known whether there is a board: so all ranks take the same path.
-Result<bool> CommunicatorCore::SettleBoard() {
-  if (board_ == nullptr) {
-    RONDO_ASSIGN(board_, endpoint_->OpenBoard());
+Result<bool> CurrentOperation::SettleSegment() {
+  if (segment_ == nullptr) {
+    RONDO_ASSIGN(segment_, near_.endpoint->OpenBoard());
     // A peer that has failed already answers with the reason.
-    for (const Rank peer : endpoint_->ControlPeers()) endpoint_->SendControl(peer, {ControlKind::kHeartbeat, {}});
+    for (const Rank peer : near_.endpoint->ControlPeers())
+      near_.endpoint->SendControl(peer, {ControlKind::kHeartbeat, {}});
   }
-  if (board_->state() == BoardState::kMaking) return false;  // if it has failed, CheckForFailure ends the waiting
-  board_settled_ = true;
-  if (board_->state() == BoardState::kReady) {
-    runner_->UseBoard(*board_);
+  if (segment_->state() == BoardState::kMaking)
+    return false;  // if it has failed, a check for failures ends the waiting
+  segment_settled_ = true;
+  if (segment_->state() == BoardState::kReady) {
+    runner_->UseBoard(*segment_);
   } else {
-    checker_.SetMayHaveBoard(false);
+    near_.checker.SetMayHaveBoard(false);
   }
   return true;
 }
 
 // Gives a request that was to go over the board another algorithm where there is none; on all ranks the same.
-Status CommunicatorCore::Settle(OperationRequest& request) const {
+Status CurrentOperation::SettleAlgorithm(OperationRequest& request) const {
   OperationDescriptor& d = request.descriptor;
   if (d.algorithm != Algorithm::kBoard || runner_->has_board()) return {};
   if (request.algorithm_is_asked)
-    return Fail(ErrorCode::kUnsupported, "{}: there is no board: {}", d.ToString(), board_->why());
-  RONDO_ASSIGN(const Selection instead, checker_.ChooseSchedule(request));
+    return Fail(ErrorCode::kUnsupported, "{}: there is no board: {}", d.ToString(), segment_->why());
+  RONDO_ASSIGN(const Selection instead, near_.checker.ChooseSchedule(request));
   d.algorithm = instead.algorithm;
   return {};
 }
 
-Result<bool> CommunicatorCore::StartNext() {
-  if (!board_settled_) {
-    RONDO_ASSIGN(const bool settled, SettleBoard());
+Result<bool> CurrentOperation::Start(OperationRequest& request) {
+  if (!segment_settled_) {
+    RONDO_ASSIGN(const bool settled, SettleSegment());
     if (!settled) return false;
   }
-  NoteTurns();
-  events_seen_ = 0;  // what peers said before this operation is judged again in its light
-  OperationRequest& request = queue_.Current().request;
+  NoteTimeSlicing();
   if (request.program != nullptr && !runner_->ServesDevices(request.descriptor)) [[unlikely]] {  // on no rank
-    request.program->declined = "there is no board: " + board_->why();
+    request.program->declined = "there is no board: " + segment_->why();
     return true;
   }
-  RONDO_TRY(Settle(request));
+  RONDO_TRY(SettleAlgorithm(request));
   if (request.staging != nullptr) {
-    staging_.Start(request, *device_queue_);
+    staging_.Start(request, *near_.device);
     on_devices_ = MayRunOnDevices(request) ? OnDevices::kUntried : OnDevices::kDeclined;
     return true;
   }
@@ -62,7 +87,7 @@ Result<bool> CommunicatorCore::StartNext() {
   return true;
 }
 
-OperationBuffers CommunicatorCore::UserBuffersOf(const OperationRequest& request, bool in_place) {
+OperationBuffers CurrentOperation::UserBuffersOf(const OperationRequest& request, bool in_place) {
   OperationBuffers buffers;
   buffers.input = static_cast<const std::byte*>(request.input);
   buffers.output = static_cast<std::byte*>(request.output);
@@ -73,7 +98,7 @@ OperationBuffers CommunicatorCore::UserBuffersOf(const OperationRequest& request
   return buffers;
 }
 
-Result<OperationBuffers> CommunicatorCore::BuffersOf(const OperationRequest& request) {
+Result<OperationBuffers> CurrentOperation::BuffersOf(const OperationRequest& request) {
   if (!request.wide()) return UserBuffersOf(request, request.in_place);
   RONDO_ASSIGN(OperationBuffers buffers,
                wide_partials_.Begin(request.input, request.input_elements, request.type, request.in_place));
@@ -82,20 +107,20 @@ Result<OperationBuffers> CommunicatorCore::BuffersOf(const OperationRequest& req
 }
 
 // By the devices alone, which widen what they must on the way.
-void CommunicatorCore::StartOnDevices(const OperationRequest& request) {
+void CurrentOperation::StartOnDevices(const OperationRequest& request) {
   std::string why;
   const bool in_place = request.is_in_place_for_user;
   runner_->StartOnDevices({.operation = request.on_user_elements(),
                            .buffers = UserBuffersOf(request, in_place),
                            .scale = request.scale,
                            .in_place = in_place},
-                          device_queue_->peers(why), request.program);
+                          near_.device->peers(why), request.program);
 }
 
-Status CommunicatorCore::Begin(const OperationRequest& request) {
+Status CurrentOperation::Begin(const OperationRequest& request) {
   const OperationDescriptor& d = request.descriptor;
   for (const auto& mover : movers_) mover->Use(request.user);
-  for (DeviceReadingMover* const mover : reading_movers_) mover->Use(&staging_, staging_.input_of_window());
+  for (DeviceReadingMover* const mover : readers_) mover->Use(&staging_, staging_.input_of_window());
   RONDO_ASSIGN(const OperationBuffers buffers, BuffersOf(request));
   const Plan* plan = nullptr;
   if (d.algorithm != Algorithm::kBoard) {
@@ -105,54 +130,42 @@ Status CommunicatorCore::Begin(const OperationRequest& request) {
       {.operation = d, .buffers = buffers, .scale = request.scale, .in_place = request.in_place, .plan = plan});
 }
 
-Result<const Plan*> CommunicatorCore::PlanOf(const OperationRequest& request, bool in_place) {
+Result<const Plan*> CurrentOperation::PlanOf(const OperationRequest& request, bool in_place) {
   const OperationDescriptor& d = request.descriptor;
   return plans_.Get({.collective = d.collective,
                      .algorithm = d.algorithm,
-                     .world_size = world_size(),
+                     .world_size = options_.world_size,
                      .root = d.root,
                      .in_place = in_place,
                      .scaled = Reduces(d.collective) && d.op == ReduceOp::kPremulSum,
-                     .hosts = d.algorithm == Algorithm::kHierarchical ? &checker_.place().hosts : nullptr},
+                     .hosts = d.algorithm == Algorithm::kHierarchical ? &near_.checker.place().hosts : nullptr},
                     /*averages=*/d.op == ReduceOp::kAvg);
-}
-
-Result<Progress> CommunicatorCore::PollCurrent() {
-  if (staging_.running()) [[unlikely]]
-    return PollOnDevices();
-  if (!runner_->running()) [[unlikely]]
-    return Progress::kComplete;  // it was declined when it started
-  return runner_->Poll();
 }
 
 // Alike on all ranks. What a processor must see, or does, is done by way of the host: results that are compared, wide
 // partials, functions of users.
-bool CommunicatorCore::MayRunOnDevices(const OperationRequest& request) const {
+bool CurrentOperation::MayRunOnDevices(const OperationRequest& request) const {
   return options_.device_peers && request.devices_serve_type() && !request.compares && request.descriptor.count > 0 &&
          request.descriptor.algorithm == Algorithm::kBoard && runner_->ServesDevices(request.descriptor) &&
          !(runner_->devices_take_turns() &&
-           request.descriptor.BytesOfAll(world_size()) <= options_.device_turns_host_bytes);
+           request.descriptor.BytesOfAll(options_.world_size) <= options_.device_turns_host_bytes);
 }
 
-void CommunicatorCore::NoteTurns() {
-  if (!runner_->devices_take_turns() || devices_take_turns_.exchange(true)) return;
-  if (rank() == 0)
+void CurrentOperation::NoteTimeSlicing() {
+  if (!runner_->devices_take_turns() || is_time_sliced_.exchange(true)) return;
+  if (options_.rank == 0)
     Log(options_.logger, LogLevel::kWarning,
         "processes of this job share a GPU, which serves them by turns; NVIDIA's MPS has it serve them side by side "
         "(nvidia-cuda-mps-control -d, before they start)");
 }
 
-Result<Progress> CommunicatorCore::PollOnDevices() {
+Result<Progress> CurrentOperation::PollOnDevice() {
   RONDO_ASSIGN(const bool arrived, staging_.Arrive());
   if (!arrived) return Progress::kNothing;
-  const auto goes_by = [&](DeviceWay way) {
-    if (staging_.request().descriptor.count == 0) return;  // it goes nowhere
-    if (device_way_.load(std::memory_order_relaxed) != way) device_way_.store(way, std::memory_order_release);
-  };
   if (on_devices_ == OnDevices::kDeclined) {
     RONDO_ASSIGN(const bool stays, MayLeaveInput(staging_.request()));
     if (stays) staging_.LeaveInput();
-    goes_by(stays ? DeviceWay::kAdapters : DeviceWay::kHost);
+    NoteWay(stays ? DeviceWay::kAdapters : DeviceWay::kHost);
     on_devices_ = OnDevices::kStaged;
   }
   if (on_devices_ == OnDevices::kStaged) return PollStaged();
@@ -163,17 +176,22 @@ Result<Progress> CommunicatorCore::PollOnDevices() {
   }
   RONDO_ASSIGN(const Progress progress, runner_->Poll());
   if (progress != Progress::kComplete) return progress;
-  NoteTurns();
+  NoteTimeSlicing();
   if (runner_->declined()) {
     on_devices_ = OnDevices::kDeclined;
     return Progress::kMoved;
   }
-  goes_by(DeviceWay::kPeers);
+  NoteWay(DeviceWay::kPeers);
   staging_.Finish();
   return progress;
 }
 
-Result<bool> CommunicatorCore::MayLeaveInput(const OperationRequest& request) {
+void CurrentOperation::NoteWay(DeviceWay way) {
+  if (staging_.request().descriptor.count == 0) return;  // it goes nowhere
+  if (device_way_.load(std::memory_order_relaxed) != way) device_way_.store(way, std::memory_order_release);
+}
+
+Result<bool> CurrentOperation::MayLeaveInput(const OperationRequest& request) {
   const OperationDescriptor& d = request.descriptor;
   if (!request.adapters_know_input || d.algorithm == Algorithm::kBoard || options_.checksums || request.wide() ||
       request.compares)
@@ -187,13 +205,13 @@ Result<bool> CommunicatorCore::MayLeaveInput(const OperationRequest& request) {
   const std::uint32_t rails = runner_->RailsOf(*plan, d);
   for (const Rank taker : takers)
     for (std::uint32_t rail = 0; rail < rails; ++rail) {
-      RONDO_ASSIGN(const Lane* const lane, endpoint_->Open(taker, rail));
+      RONDO_ASSIGN(const Lane* const lane, near_.endpoint->Open(taker, rail));
       if (lane->state() != LaneState::kOpen || !lane->sends_device_memory()) return false;
     }
   return true;
 }
 
-Result<Progress> CommunicatorCore::PollStaged() {
+Result<Progress> CurrentOperation::PollStaged() {
   RONDO_ASSIGN(const Progress copies, staging_.Poll());
   if (copies == Progress::kComplete) return copies;
   RONDO_ASSIGN(const OperationRequest* window, staging_.Next());
@@ -209,21 +227,25 @@ Result<Progress> CommunicatorCore::PollStaged() {
   return moved ? Progress::kMoved : Progress::kNothing;
 }
 
-Error CommunicatorCore::InOperation(const Error& found) const {
-  return OnDevice(found).With([&](ErrorDetails& d) {
-    const OperationDescriptor operation = RunningOperation();
-    if (d.collective.empty()) d.collective = operation.ToString();
-    if (!d.sequence) d.sequence = operation.sequence;
+Error CurrentOperation::InOperation(const Error& found) const {
+  return WithDeviceNamed(found, near_.device.get(), near_.names).With([&](ErrorDetails& d) {
+    const OperationDescriptor running = operation();
+    if (d.collective.empty()) d.collective = running.ToString();
+    if (!d.sequence) d.sequence = running.sequence;
   });
 }
 
-void CommunicatorCore::CompleteCurrent() {
-  const OperationRequest& request = queue_.Current().request;
-  if (request.staging != nullptr) return device_queue_->Leave(request.descriptor.sequence);
+void CurrentOperation::Complete(const OperationRequest& request) {
+  if (request.staging != nullptr) return near_.device->Leave(request.descriptor.sequence);
   End(request);
 }
 
-void CommunicatorCore::End(const OperationRequest& request) {
+void CurrentOperation::Drain() {
+  runner_->Drain();
+  staging_.Drain();
+}
+
+void CurrentOperation::End(const OperationRequest& request) {
   const std::uint64_t first = request.output_elements < request.input_elements ? request.own_at : 0;
   const bool is_widened_here = request.wide() && request.program == nullptr;  // and not by the devices, in a graph
   if (is_widened_here) wide_partials_.End(request.output, first, request.output_elements, request.type);
@@ -235,8 +257,36 @@ void CommunicatorCore::End(const OperationRequest& request) {
   }
 }
 
-Status CommunicatorCore::CompareResults() {
-  const OperationRequest& request = queue_.Current().request;
+// ---- why it waits ----
+
+std::string CurrentOperation::LocalWait() const {
+  if (!staging_.running()) return "";
+  return fmt::format("{} {}{}", staging_.has_arrived() ? "copies of" : "what was on its stream of",
+                     near_.device->name(), staging_.has_arrived() ? "" : " before");
+}
+
+std::string CurrentOperation::DescribeDeviceWay() const {
+  const DeviceWay way = device_way_.load(std::memory_order_acquire);
+  if (way == DeviceWay::kNone) return "";
+  return fmt::format(
+      "memory of {}: {}{}\n", near_.device->name(),
+      way == DeviceWay::kPeers      ? "read by the ranks' devices where it lies"
+      : way == DeviceWay::kAdapters ? "sent by adapters from where it lies, received by way of the host"
+                                    : "by way of the host",
+      is_time_sliced_ ? "; processes share a GPU by turns (NVIDIA's MPS has it serve them side by side)" : "");
+}
+
+// ---- beside it ----
+
+Error WithDeviceNamed(const Error& error, const DeviceQueue* queue, const RankNames& names) {
+  if (error.code() != ErrorCode::kDevice || error.culprit() != kNoRank) return error;
+  return names.WithCulpritsHost(error.With([&](ErrorDetails& d) {
+    if (queue != nullptr) d.message = fmt::format("{}: {}", queue->name(), d.message);
+    d.culprit = names.self();
+  }));
+}
+
+Status CompareResults(const OperationRequest& request) {
   if (request.compares || request.comparison == nullptr) return {};
   const auto odd = FindOddResults(request.comparison->all);
   if (!odd) return {};

@@ -1,0 +1,217 @@
+#include "collectives/communicator/closing.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/out_of_memory.h"
+#include "collectives/communicator/control.h"
+#include "collectives/communicator/peer_errors.h"
+
+namespace rondo {
+
+void Closing::NoteRefusal(std::string_view call) {
+  const MutexLock lock(mutex_);
+  refused_call_ = call;
+  refused_after_ = near_.queue.issued();
+}
+
+std::string Closing::RefusedAfter(Sequence last) const {
+  const MutexLock lock(mutex_);
+  return refused_after_ == last ? refused_call_ : "";
+}
+
+// ---- goodbyes ----
+
+// The exchange is over when one check finds that all connected peers have sent their goodbyes, and the next one that
+// this rank has sent its own to all: a peer that connects or leaves between the two is found by the check after them.
+bool Closing::ExchangeGoodbyes() {
+  const bool received_all = PeersWithoutGoodbye().empty();
+  // In an intranode group a rank may have checked few others, and is connected to rank 0 alone. So rank 0 sends no
+  // goodbye before it has compared what all ranks did last.
+  if (near_.names.self() == 0 && near_.current.runner().has_board()) {
+    if (auto waits = FindPeerInLaterOperation()) {
+      near_.failure.Begin(*std::move(waits));
+      return true;
+    }
+    if (!received_all) return false;
+    if (FindMismatchedGoodbye()) return true;
+  }
+  return !SendGoodbyes() && received_all;
+}
+
+ControlMessage Closing::OwnGoodbye() {
+  Goodbye goodbye;
+  goodbye.last = near_.queue.LastCompleted();
+  goodbye.refused = RefusedAfter(goodbye.last.sequence);
+  return {ControlKind::kGoodbye, Encode(goodbye)};
+}
+
+bool Closing::SendGoodbyes() {
+  const ControlMessage message = OwnGoodbye();
+  return near_.peers.SendOnce(&Peer::goodbye_sent, near_.endpoint->ControlPeers(),
+                              [&](Rank peer) { return near_.endpoint->SendControl(peer, message); });
+}
+
+std::optional<Error> Closing::FindMismatchedGoodbye() {
+  const OperationDescriptor last = near_.queue.LastCompleted();
+  return near_.peers.FirstError(
+      [&](Rank peer, const PeerView& view) { return near_.suspicion.JudgeGoodbye(peer, view, last); });
+}
+
+// Such peers get no goodbye from rank 0 while it waits for theirs, but they send progress reports.
+std::optional<Error> Closing::FindPeerInLaterOperation() {
+  const OperationDescriptor last = near_.queue.LastCompleted();
+  const std::string refused = RefusedAfter(last.sequence);
+  return near_.peers.FirstError(
+      [&](Rank peer, const PeerView& view) { return near_.suspicion.JudgeReportInClose(peer, view, last, refused); });
+}
+
+Status Closing::Leave(Duration patience) {
+  state_.store(State::kLeaving);
+  return CloseWithin(std::min(patience, options_.timeout));
+}
+
+Status Closing::CloseWithin(Duration time) {
+  {
+    const MutexLock lock(mutex_);
+    if (status_) return *status_;
+  }
+  const TimePoint began = near_.clock.Now();
+  TimePoint until = Later(began, time);
+  const auto exchange = [&] { return near_.failure.GuardCall("closing", [&] { return ExchangeBy(began, until); }); };
+  Status status = exchange();
+  const auto is_late = [&] { return !status && status.error().code() == ErrorCode::kNotReady; };
+  if (is_late() && OthersReportFirst()) {
+    until = Later(until, near_.suspicion.graces().timeout_report_delay);
+    status = exchange();
+  }
+  if (is_late() && !FailWhatIsLeft(time)) status = exchange();  // it has ended just now
+  // If anything has failed, only launched graphs touch any buffer when this returns.
+  if (near_.failure.has_failed())
+    near_.progress.DriveUntil(Later(until, near_.suspicion.graces().close_drain), 0,
+                              [&] { return near_.failure.has_ended(); });
+  if (is_late() && near_.failure.has_failed()) status = Fail(*near_.failure.cause());
+  ShutDown(status);
+  return status;
+}
+
+Status Closing::ExchangeBy(TimePoint began, TimePoint until) {
+  State open = State::kOpen;
+  state_.compare_exchange_strong(open, State::kClosing);
+  near_.messages.Close(
+      Error(ErrorCode::kClosed, fmt::format("rank {} has closed this communicator", near_.names.self())),
+      is_leaving() ? PostedReceives::kGivenUp : PostedReceives::kStay);
+  near_.graphs.Check();
+  Status status = WaitForIssued(until);
+  if (status && !near_.progress.DriveUntil(until, 0, [&] { return near_.messages.pending() == 0; })) {
+    status = Fail(ErrorCode::kNotReady, "{} sends and receives are still under way", near_.messages.pending());
+  }
+  if (status) {
+    bool over = false;
+    const bool exchanged = near_.progress.DriveUntil(
+        until, 0, [&] { return over || near_.failure.has_ended(); },
+        [&] {
+          return over = !near_.failure.has_failed() &&
+                        near_.failure.Guard("closing", [&] { return ExchangeGoodbyes(); }) &&
+                        !near_.failure.has_failed();
+        });
+    // Operations that only sent have ended without a look at other ranks: here they are compared.
+    if (const auto mismatched = FindMismatchedGoodbye(); exchanged && mismatched && !near_.failure.has_failed()) {
+      near_.failure.Begin(*mismatched);
+      near_.progress.DriveUntil(until, 0, [&] { return near_.failure.has_ended(); });
+    }
+    if (near_.failure.has_failed()) {
+      status = Fail(*near_.failure.cause());
+    } else if (!exchanged && is_leaving()) {
+      // Rank 0 of an intranode group has held its goodbye back until now.
+      near_.progress.Enter();
+      near_.failure.Guard("leaving", [&] { return SendGoodbyes(); });
+      near_.progress.Leave();
+    } else if (!exchanged) {
+      status = Fail(ErrorCode::kTimeout, "rank {} waited {:.3f} s for others to close too; missing: rank {}",
+                    near_.names.self(), std::chrono::duration<double>(until - began).count(),
+                    fmt::join(PeersWithoutGoodbye(), ", "));
+    }
+  }
+  return status;
+}
+
+Status Closing::WaitForIssued(TimePoint until) {
+  const Sequence last = near_.queue.issued();
+  const bool ended = near_.progress.DriveUntil(
+      until, last, [&] { return near_.queue.completed() >= last || near_.failure.has_ended(); });
+  if (near_.queue.completed() >= last) return {};
+  if (!ended) return Fail(ErrorCode::kNotReady, "operation #{} is still under way", last);
+  return Fail(*near_.failure.cause());
+}
+
+// A rank that left without a goodbye now would be taken for dead by ranks that know less, in the place of the rank that
+// all wait for.
+bool Closing::FailWhatIsLeft(Duration time) {
+  near_.progress.Enter();
+  const Sequence first = near_.queue.completed() + 1;
+  const bool is_collective = first <= near_.queue.issued();
+  const bool is_left = is_collective || near_.messages.pending() > 0;
+  if (is_left && !near_.failure.has_failed()) {
+    const TimePoint now = near_.progress.Look();
+    Error error = Error::MemoryRanOut();
+    IfMemoryAllows([&] {
+      if (!is_collective) {
+        error = near_.messages.LateFor("Close's ", time);
+        return;
+      }
+      LateOperation late = near_.detector.LateAt(near_.queue.At(first));
+      late.timeout = time;
+      late.timeout_owner = "Close's ";
+      error = near_.suspicion.TimeoutOf(late, near_.detector.BlockedPeers(), now);
+    });
+    near_.failure.Begin(std::move(error));
+  }
+  near_.progress.Leave();
+  return is_left || near_.failure.has_failed();
+}
+
+bool Closing::OthersReportFirst() {
+  near_.progress.Enter();
+  const bool others = !near_.failure.has_failed() && near_.failure.Guard("closing", [&] {
+    return (near_.current.is_joining() && near_.names.self() != 0) ||
+           near_.suspicion.OthersReportFirst(near_.detector.BlockedPeers(), near_.progress.Look());
+  });
+  near_.progress.Leave();
+  return others;
+}
+
+void Closing::ShutDown(const Status& status) {
+  near_.progress.Enter();
+  IfMemoryAllows([&] {
+    if (const std::size_t left = near_.messages.held(); left > 0)
+      Log(options_.logger, LogLevel::kWarning, "{} closed with {} messages that it never received",
+          near_.names.NameOf(near_.names.self()), left);
+  });
+  std::optional<ControlMessage> goodbye;
+  if (!near_.failure.has_failed())
+    IfMemoryAllows([&] {
+      goodbye = OwnGoodbye();
+      near_.endpoint->LeaveBehind(*goodbye);
+    });
+  IfMemoryAllows([&] { near_.endpoint->ShutDown(); });  // else it ends with its destructor, all at once
+  near_.progress.Leave();
+  if (goodbye) IfMemoryAllows([&] { KeepGoodbye(*goodbye, status); });
+  const MutexLock lock(mutex_);
+  status_ = status;
+}
+
+void Closing::KeepGoodbye(const ControlMessage& goodbye, const Status& status) {
+  if (options_.kept_goodbyes == nullptr || !near_.peers.HasUnreached()) return;
+  // In a Close that has succeeded rank 0 of an intranode group has seen the goodbyes of all ranks: none needs another.
+  if (near_.current.runner().has_board() && status && !is_leaving()) return;
+  if (const Status kept = options_.kept_goodbyes->Keep(options_.id, near_.names.self(), goodbye.body); !kept)
+    Log(options_.logger, LogLevel::kInfo, "{} could not keep its goodbye for ranks that were never connected to it: {}",
+        near_.names.NameOf(near_.names.self()), kept.error().ToString());
+}
+
+}  // namespace rondo
