@@ -188,9 +188,10 @@ struct CommunicatorOptions {
   // What Rebuild stands on, and how this communicator came about (its generation is the one above); Connect fills in
   // both. Null: it cannot be rebuilt.
   std::shared_ptr<Rebuilder> rebuilder = {};
-  // Where this rank's goodbye is kept for peers that were never connected to it (collectives/kept_goodbyes.h); groups
-  // that are split from this communicator use it, too. Connect fills it in where the ranks meet in a store that
-  // outlives them. Null: such peers are told by this process, as long as its transport lives, and by nothing later.
+  // Where this rank's goodbye is kept for peers that were never connected to it
+  // (collectives/communicator/kept_goodbyes.h); groups that are split from this communicator use it, too. Connect fills
+  // it in where the ranks meet in a store that outlives them. Null: such peers are told by this process, as long as its
+  // transport lives, and by nothing later.
   std::shared_ptr<KeptGoodbyes> kept_goodbyes = {};
   RebuildReport report = {};
 };

@@ -38,8 +38,9 @@ struct ConnectOptions {
   // ranks prove to each other.
   std::shared_ptr<Store> store = nullptr;
   // It may be used as long as the communicator lives: there a rank that closes leaves its goodbye for ranks that were
-  // never connected to it, from a thread of its own, and such ranks look for it (collectives/kept_goodbyes.h). Of a
-  // store that `rendezvous` names the same is done where it outlives the ranks: rondo run's, an external one.
+  // never connected to it, from a thread of its own, and such ranks look for it
+  // (collectives/communicator/kept_goodbyes.h). Of a store that `rendezvous` names the same is done where it outlives
+  // the ranks: rondo run's, an external one.
   bool keeps_store = true;
   std::optional<Rank> rank = {};       // nullopt: the URL's or the environment's, else by arrival
   std::optional<int> world_size = {};  // nullopt: the URL's or the environment's

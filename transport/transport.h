@@ -40,7 +40,7 @@ struct Capabilities {
 
 enum class ControlKind : std::uint8_t { kGoodbye = 1, kAbort = 2, kHeartbeat = 3 };
 
-// `body` is the communicator's (collectives/control.h); a transport only carries it.
+// `body` is the communicator's (collectives/communicator/control.h); a transport only carries it.
 struct ControlMessage {
   ControlKind kind = ControlKind::kHeartbeat;
   std::string body;

@@ -1,6 +1,6 @@
 // A way on which a communicator's operations are done, one after the other: schedules on lanes (railed_engine.h), or
 // memory that the ranks of one host share (collectives/intranode/intranode_path.h). The operations of a communicator
-// alternate between its paths; at most one path runs at a time (collectives/runner.h).
+// alternate between its paths; at most one path runs at a time (collectives/communicator/runner.h).
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
