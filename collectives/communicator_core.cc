@@ -120,7 +120,7 @@ CommunicatorCore::CommunicatorCore(CommunicatorOptions options, GroupName group)
                 .device_turns_host_bytes = options_.device_turns_host_bytes,
                 .device_window_bytes = options_.device_window_bytes,
                 .logger = options_.logger},
-               {.names = names_, .checker = checker_, .endpoint = endpoint_, .device = device_queue_}),
+               {.names = names_, .checker = checker_, .endpoint = endpoint_, .device = device_}),
       suspicion_(options_.rank, static_cast<int>(options_.peers.size())),
       progress_(ProgressOptionsOf(options_), *this, callbacks_, *clock_, *waiter_),
       checker_(options_.rank, static_cast<int>(options_.peers.size()),
@@ -175,7 +175,31 @@ CommunicatorCore::CommunicatorCore(CommunicatorOptions options, GroupName group)
                 .detector = detector_,
                 .graphs = graphs_,
                 .progress = progress_,
-                .failure = failure_}) {}
+                .failure = failure_}),
+      streams_({.names = names_,
+                .clock = *clock_,
+                .queue = queue_,
+                .current = current_,
+                .lock = progress_.lock(),
+                .failure = failure_,
+                .device = device_,
+                .logger = options_.logger}),
+      devices_({.rank = options_.rank,
+                .world_size = static_cast<int>(options_.peers.size()),
+                .device = options_.device,
+                .device_peers = options_.device_peers,
+                .transport = options_.transport,
+                .logger = options_.logger},
+               {.names = names_,
+                .clock = *clock_,
+                .queue = queue_,
+                .checker = checker_,
+                .current = current_,
+                .device = device_,
+                .streams = streams_,
+                .graphs = graphs_,
+                .failure = failure_,
+                .issuer = *this}) {}
 
 Status CommunicatorCore::CheckRails(std::int64_t rails, std::int64_t first_rail) {
   if (rails < 1 || rails > kMostRails)
@@ -304,7 +328,7 @@ Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request, bool a
   const Sequence sequence = operation->request.descriptor.sequence;
   const Sequence last = request.compares ? sequence + 1 : sequence;
   if (request.compares) IssueComparison(*operation);
-  if (request.staging != nullptr) RONDO_TRY(device_queue_->Enter(request.stream, sequence, request.stream_waits));
+  if (request.staging != nullptr) RONDO_TRY(device_->Enter(request.stream, sequence, request.stream_waits));
   if (at_once && request.staging == nullptr && !request.compares && request.descriptor.algorithm == Algorithm::kBoard &&
       progress_.lock().TryEnter()) {
     const bool idle = MayRunAtOnce(request);
@@ -331,7 +355,7 @@ void CommunicatorCore::NoteIssue(OperationQueue::Operation& pending) {
   const bool far = request.timeout >= 100 * Clock::kCoarse;
   pending.issued = far ? clock_->CoarseNow() : clock_->Now();
   pending.deadline = Later(pending.issued, request.timeout);
-  if (stream_watch_ != nullptr) Watch(pending);
+  if (streams_.is_on()) streams_.OnIssued(pending);
   records_.OnIssued(pending);
 }
 
@@ -352,7 +376,7 @@ Error CommunicatorCore::WhyRefused(Collective collective, const Error& found) {
 Result<Sequence> CommunicatorCore::Take(OperationRequest& request, const OperationOptions& options, bool at_once) {
   return failure_.GuardCall("issuing an operation", [&]() -> Result<Sequence> {
     RONDO_TRY(checker_.Check(request, options));
-    return request.descriptor.on_devices ? IssueOnDevice(request) : Issue(request, at_once);
+    return request.descriptor.on_devices ? devices_.Issue(request) : Issue(request, at_once);
   });
 }
 

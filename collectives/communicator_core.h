@@ -13,7 +13,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -24,6 +23,8 @@
 #include "collectives/communicator/closing.h"
 #include "collectives/communicator/control.h"
 #include "collectives/communicator/current_operation.h"
+#include "collectives/communicator/device_access.h"
+#include "collectives/communicator/device_operations.h"
 #include "collectives/communicator/failure.h"
 #include "collectives/communicator/failure_detector.h"
 #include "collectives/communicator/graph_watch.h"
@@ -37,11 +38,9 @@
 #include "collectives/communicator/rank_names.h"
 #include "collectives/communicator/request_checker.h"
 #include "collectives/communicator/shared_endpoint.h"
+#include "collectives/communicator/stream_guard.h"
 #include "collectives/communicator/suspicion.h"
 #include "collectives/communicator/waiter.h"
-#include "collectives/device/registrations.h"
-#include "collectives/device/staging.h"
-#include "collectives/device/stream_watch.h"
 #include "collectives/engine/operation_request.h"
 #include "collectives/recorder/dump.h"
 #include "collectives/recorder/flight_recorder.h"
@@ -61,12 +60,12 @@ struct GroupName {
 class CommunicatorCore final : public FailureListener,
                                public PeerEventListener,
                                public FailureDetectorListener,
-                               public WatchedStreams,
+                               public OperationIssuer,
                                public ProgressSource,
                                public std::enable_shared_from_this<CommunicatorCore> {
  public:
   static Result<std::shared_ptr<CommunicatorCore>> Create(CommunicatorOptions options, GroupName group = {});
-  ~CommunicatorCore() override;
+  ~CommunicatorCore();
 
   const CommunicatorOptions& options() const { return options_; }
   Rank rank() const { return options_.rank; }
@@ -92,7 +91,7 @@ class CommunicatorCore final : public FailureListener,
   Work StartMessage(const MessageRequest& request);
 
   // ---- waiting: any thread ----
-  Status WaitFor(Sequence sequence, TimePoint until);
+  Status WaitFor(Sequence sequence, TimePoint until) override;
   Status WaitForGood(Sequence sequence);
   std::optional<Status> FinalStatus(Sequence sequence) const;
   // Of a message where there is one, else of the collective of that number.
@@ -138,7 +137,7 @@ class CommunicatorCore final : public FailureListener,
   Result<std::unique_ptr<Communicator>> MakeGroup(const SplitRequest& own, const std::vector<SplitRequest>& table);
 
   // FailureListener
-  void OnFailing() override;
+  void OnFailing() override { device_.EndGraphs(); }  // a queue that is made just now: see EndAfterFailure
   void OnFailed() override { WakeOwner(); }
 
   // FailureDetectorListener: AdoptParentFailure, by the owner; while this group is new, what the parent's ranks have
@@ -152,16 +151,9 @@ class CommunicatorCore final : public FailureListener,
   bool AdoptParentFailure() override;
   bool IsNewGroup() const override;
 
-  // WatchedStreams (communicator_streams.cc)
-  Sequence completed() const override { return queue_.completed(); }
-  std::uint64_t looks() const override { return looks_.load(); }
-  bool is_driven() const override { return progress_.lock().IsHeld(); }
-  bool has_failed() const override { return failure_.has_failed(); }
-  bool is_ending() const override { return failure_.state() >= Failure::State::kEnding; }
-  bool has_ended() const override { return failure_.has_ended(); }
-  void OnHeldUp(Sequence operation, Duration time) override;
-  void OnLate(Sequence operation, bool is_held_up) override;
-  void LetStreamsGo() override;
+  // OperationIssuer
+  Status MayIssue() override;
+  Result<Sequence> IssueChecked(const OperationRequest& request) override { return Issue(request); }
 
   // ProgressSource: starts, polls and completes operations; ends everything once failed.
   Advanced Advance() override;
@@ -193,27 +185,10 @@ class CommunicatorCore final : public FailureListener,
   void Hear();
   // Issuer: the all_gather that compares the results of `of`, right behind it.
   void IssueComparison(OperationQueue::Operation& of);
-  // Issuer: kClosed after Close, the first cause once failed.
-  Status MayIssue();
   // Issuer: when the operation was issued, and what follows from it.
   void NoteIssue(OperationQueue::Operation& pending);
   // Issuer: the error that a call which was not issued returns; the goodbye will name the call.
   Error WhyRefused(Collective collective, const Error& found);
-  // Issuer, of operations on memory of devices (communicator_devices.cc): all of Issue, and what it needs: the way to
-  // the device and staging memory, made when they are first needed.
-  Result<Sequence> IssueOnDevice(OperationRequest& request);
-  Status OpenDevice(const OperationRequest& request);
-  Status PrepareStaging(OperationRequest& request);
-  Status GrowStaging(const OperationRequest& request);
-  // Issuer (communicator_streams.cc): makes stream_watch_; tells it of an operation.
-  Status WatchStreams();
-  void Watch(const OperationQueue::Operation& pending);
-  // Issuer, of operations on a stream that is captured (communicator_graphs.cc): all of Issue, and of what follows.
-  Result<Sequence> IssueIntoGraph(OperationRequest& request);
-  Status PrepareForGraph(OperationRequest& request);
-  Status WriteProgramOfOne(const OperationRequest& request);
-  bool AdaptersKnow(const OperationRequest& request, bool idle);
-
   // Into options.record_dir, if there is one; where that fails the log hears of it.
   void WriteRecordsOfFailure() const;
   DumpedGroup RecordsOfGroup() const;
@@ -223,8 +198,6 @@ class CommunicatorCore final : public FailureListener,
   // The progress thread, made when first needed, has something new to do.
   void CallProgressThread();
 
-  // Where a device has failed under this rank, with its name and this rank's.
-  Error OnDevice(const Error& found) const { return WithDeviceNamed(found, device_queue_.get(), names_); }
   void AbortChildren(std::string_view reason);
   Result<std::unique_ptr<Communicator>> RebuildBy(const RebuildOptions& options, TimePoint deadline);
   std::vector<Rank> LostPeers() const;  // that died, as far as is known here
@@ -239,9 +212,9 @@ class CommunicatorCore final : public FailureListener,
 
   // Owner's.
   SharedEndpoint endpoint_;
+  DeviceAccess device_;
   CurrentOperation current_;
   std::uint32_t board_polls_ = 0;
-  std::atomic<std::uint64_t> looks_{0};  // counts whenever operations are to be advanced, for stream_watch_
   Suspicion suspicion_;
 
   Callbacks callbacks_;
@@ -256,21 +229,11 @@ class CommunicatorCore final : public FailureListener,
   PeerEvents peer_events_;
   FailureDetector detector_;
   Closing closing_;
+  StreamGuard streams_;
+  DeviceOperations devices_;
   std::atomic<bool> rebuilding_{false};  // a Rebuild is under way, or was successful
 
   mutable std::mutex dump_mutex_;  // one file is written at a time; taken before all other locks
-
-  // Issuer's; the owner has them by what was issued. Whoever ends everything looks for the queue after the failure is
-  // known, and who issues for a failure after the queue is: so one of the two sees to it that no stream waits for good.
-  std::unique_ptr<DeviceQueue> device_queue_;
-  std::atomic<DeviceQueue*> device_queue_seen_{nullptr};
-  std::unique_ptr<StreamWatch> stream_watch_;  // from the first operation on that streams wait for
-  std::thread teller_;                         // stream_watch_'s: says what it must not wait to have said
-  std::atomic<bool> teller_speaks_{false};
-  std::unique_ptr<StagingMemory> staging_memory_;
-  DeviceProgram program_;  // of the operation that is captured now
-  std::unique_ptr<DeviceRegistrations> device_registrations_;
-  bool said_why_staged_ = false;
 
   // Issuer's.
   std::uint64_t splits_ = 0;

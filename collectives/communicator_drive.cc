@@ -28,7 +28,7 @@ ProgressSource::Advanced CommunicatorCore::Advance() {
 }
 
 bool CommunicatorCore::AdvanceOperations() {
-  looks_.store(looks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  streams_.OnLook();
   if (!endpoint_.exists()) return false;  // destroyed, but a Work or a parent's Abort still holds this core
   if (failure_.has_failed()) {
     if (failure_.has_ended()) {

@@ -1,9 +1,7 @@
-// How a core ends: failure, abort, close, destruction.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+// How a core ends: failure, abort, destruction.
+#include <fmt/core.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <thread>
 #include <utility>
 
@@ -13,11 +11,6 @@
 namespace rondo {
 
 // ---- failure ----
-
-// Graphs end whether or not a thread drives. A queue that is made just now is found by EndAfterFailure.
-void CommunicatorCore::OnFailing() {
-  if (DeviceQueue* const queue = device_queue_seen_.load(); queue != nullptr) queue->EndGraphs();
-}
 
 void CommunicatorCore::EndAfterFailure() noexcept {
   failure_.BeginEnd();
@@ -35,16 +28,14 @@ void CommunicatorCore::EndAfterFailure() noexcept {
   const Error cause = *failure();
   records_.OnFailure(cause, running);
   messages_.FailAll(cause);
-  if (DeviceQueue* const queue = device_queue_seen_.load(); queue != nullptr) {
-    queue->EndGraphs();  // which OnFailing cannot, where the queue was just being made
-    queue->LeaveForGood();
-  }
+  device_.EndGraphs();  // of a queue that was not made yet when OnFailing was called
+  device_.ReleaseAllStreams();
   failure_.End();
   progress_.lock().Announce();
   IfMemoryAllows([&] { WriteRecordsOfFailure(); });  // whoever waits has been told already
 }
 
-// ---- abort and close ----
+// ---- abort ----
 
 // One after the other, and not all of them under the lock: a child's end may call functions of the user.
 void CommunicatorCore::AbortChildren(std::string_view reason) {
@@ -82,8 +73,7 @@ void CommunicatorCore::Destroy() {
   progress_.Enter();
   while (failure_.state() == Failure::State::kFailed) std::this_thread::yield();  // another thread notifies the peers
   if (failure_.has_failed() && !failure_.has_ended()) EndAfterFailure();
-  stream_watch_.reset();
-  if (teller_.joinable()) teller_.join();
+  streams_.End();
   if (failure_.has_failed()) {
     // A rank that failed before it has done anything may be ahead of others.
     const bool peers_may_connect =

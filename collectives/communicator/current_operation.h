@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "base/result.h"
+#include "collectives/communicator/device_access.h"
 #include "collectives/communicator/rank_names.h"
 #include "collectives/communicator/request_checker.h"
 #include "collectives/communicator/runner.h"
@@ -52,7 +53,7 @@ class CurrentOperation {
     const RankNames& names;
     RequestChecker& checker;
     const SharedEndpoint& endpoint;
-    const std::unique_ptr<DeviceQueue>& device;  // there is one before the first operation on a device is issued
+    const DeviceAccess& device;  // there is one before the first operation on a device is issued
   };
   CurrentOperation(const Options& options, const Neighbours& neighbours);
   // Once, before the first operation, with a mover for each rail. `readers`: within those, where lanes may send memory

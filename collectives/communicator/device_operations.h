@@ -1,0 +1,91 @@
+// How operations on memory of devices are issued, and what they need before: the way to the device, staging memory,
+// registrations of memory that adapters send, and for operations in graphs a program of what the devices do.
+//
+// Thread rule: the issuer, except where a method says otherwise.
+#pragma once
+
+#include <memory>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/result.h"
+#include "collectives/communicator/current_operation.h"
+#include "collectives/communicator/device_access.h"
+#include "collectives/communicator/failure.h"
+#include "collectives/communicator/graph_watch.h"
+#include "collectives/communicator/operation_queue.h"
+#include "collectives/communicator/rank_names.h"
+#include "collectives/communicator/request_checker.h"
+#include "collectives/communicator/stream_guard.h"
+#include "collectives/device/registrations.h"
+#include "collectives/device/staging.h"
+#include "collectives/engine/device.h"
+#include "collectives/engine/operation_request.h"
+#include "transport/transport.h"
+
+namespace rondo {
+
+// A communicator, as its device operations use it.
+class OperationIssuer {
+ public:
+  // kClosed after Close, the first cause once failed.
+  virtual Status MayIssue() = 0;
+  // Puts a request that has all it needs into the queue.
+  virtual Result<Sequence> IssueChecked(const OperationRequest& request) = 0;
+  // kNotReady: the operation has not ended until then.
+  virtual Status WaitFor(Sequence sequence, TimePoint until) = 0;
+
+ protected:
+  ~OperationIssuer() = default;
+};
+
+class DeviceOperations {
+ public:
+  // As CommunicatorOptions has them.
+  struct Options {
+    Rank rank = 0;
+    int world_size = 1;
+    std::shared_ptr<Device> device = {};
+    bool device_peers = false;
+    std::shared_ptr<Transport> transport = {};
+    Logger* logger = nullptr;
+  };
+  // The parts of the communicator that they need. All of them outlive them.
+  struct Neighbours {
+    const RankNames& names;
+    const Clock& clock;
+    OperationQueue& queue;
+    const RequestChecker& checker;
+    const CurrentOperation& current;
+    DeviceAccess& device;
+    StreamGuard& streams;
+    GraphWatch& graphs;
+    Failure& failure;
+    OperationIssuer& issuer;
+  };
+  DeviceOperations(const Options& options, const Neighbours& neighbours) : options_(options), near_(neighbours) {}
+
+  // A request that was checked. Where the stream is captured: runs it, and puts what the devices do into the graph.
+  Result<Sequence> Issue(OperationRequest& request);
+
+ private:
+  // The way to the device, and whether the memory is its own.
+  Status Open(const OperationRequest& request);
+  Status Prepare(OperationRequest& request);
+  Status GrowStaging(const OperationRequest& request);
+  // Whether lanes may send the input from where it is.
+  bool AdaptersKnow(const OperationRequest& request, bool idle);
+
+  Result<Sequence> IssueIntoGraph(OperationRequest& request);
+  Status PrepareForGraph(OperationRequest& request);
+  Status WriteProgramOfOne(const OperationRequest& request);
+
+  const Options options_;
+  const Neighbours near_;
+  std::unique_ptr<StagingMemory> staging_memory_;
+  std::unique_ptr<DeviceRegistrations> registrations_;
+  DeviceProgram program_;  // of the operation that is captured now
+  enum class Staged : std::uint8_t { kUnexplained, kExplained } staged_ = Staged::kUnexplained;
+};
+
+}  // namespace rondo
