@@ -44,7 +44,7 @@
 //              failure(), which is what to ask after a stream was waited for. From then on graphs do nothing, and end.
 //              kUnsupported where it takes the host: ranks on several hosts or more than 16, devices that do not reach
 //              each other's memory, counts of each rank's own, wide partials, comparisons, users' operations, any
-//              algorithm but the board. The capture is then as it was before the call.
+//              algorithm but intranode. The capture is then as it was before the call.
 //   Messages   Send and Recv are outside the order of collectives: all in flight at once, issued by any thread, ordered
 //              per (sender, tag). A message that its receive cannot take (longer, another type), a receive that nobody
 //              answered and a send that nobody received in time fail alone and poison nothing.
@@ -142,8 +142,8 @@ struct CommunicatorOptions {
   // CRC-32C of every frame on lanes, header and payload, of collectives and of messages; equal on all ranks. What does
   // not match is never summed, passed on or reported as a result: the rank that finds it fails with kCorrupt, which
   // names peer, lane and place, and with it the communicator. Not covered: what ranks of a host read in each other's
-  // memory (algorithm board), which is no wire. Takes two passes over the data, at the speed of a cache, and 64 KiB a
-  // lane.
+  // memory (algorithm intranode), which is no wire. Takes two passes over the data, at the speed of a cache, and 64 KiB
+  // a lane.
   bool checksums = false;
   // The next three stand for every operation that does not say otherwise; equal on all ranks.
   bool reproducible = false;  // every reduction is the left fold in rank order, ((0 op 1) op 2) op ...

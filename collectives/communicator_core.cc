@@ -329,8 +329,8 @@ Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request, bool a
   const Sequence last = request.compares ? sequence + 1 : sequence;
   if (request.compares) IssueComparison(*operation);
   if (request.staging != nullptr) RONDO_TRY(device_->Enter(request.stream, sequence, request.stream_waits));
-  if (at_once && request.staging == nullptr && !request.compares && request.descriptor.algorithm == Algorithm::kBoard &&
-      progress_.lock().TryEnter()) {
+  if (at_once && request.staging == nullptr && !request.compares &&
+      request.descriptor.algorithm == Algorithm::kIntranode && progress_.lock().TryEnter()) {
     const bool idle = MayRunAtOnce(request);
     queue_.PublishAsOwner(sequence);
     if (idle && RunAtOnce()) {

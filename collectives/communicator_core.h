@@ -173,8 +173,8 @@ class CommunicatorCore final : public FailureListener,
   void RunCallbacks() override;
 
   bool AdvanceOperations();
-  // Begins the operation issued last, a short one on the board, and goes on with it for a moment. Whether it has ended.
-  // REQUIRES: ownership, MayRunAtOnce before it was issued.
+  // Begins the operation issued last, a short one on the shared segment, and goes on with it for a moment. Whether it
+  // has ended. REQUIRES: ownership, MayRunAtOnce before it was issued.
   bool RunAtOnce();
   // Starts the current operation. False: not yet.
   Result<bool> StartNext();
@@ -214,7 +214,7 @@ class CommunicatorCore final : public FailureListener,
   SharedEndpoint endpoint_;
   DeviceAccess device_;
   CurrentOperation current_;
-  std::uint32_t board_polls_ = 0;
+  std::uint32_t segment_polls_ = 0;
   Suspicion suspicion_;
 
   Callbacks callbacks_;

@@ -7,8 +7,8 @@
 namespace rondo {
 namespace {
 
-// Where only the board is in use: its polls between two of the endpoint's, which adopts late connections there.
-constexpr std::uint32_t kBoardPollsPerEndpointPoll = 64;
+// If only the shared segment is in use: its polls between two of the endpoint's, which adopts late connections there.
+constexpr std::uint32_t kSegmentPollsPerEndpointPoll = 64;
 // What runs at once: a rank has at most this many bytes, and is polled this often, before deadlines and lanes are
 // looked at.
 constexpr std::uint64_t kBytesAtOnce = 32 * 1024;
@@ -47,9 +47,9 @@ bool CommunicatorCore::AdvanceOperations() {
     messages_.Advance(/*glance_is_due=*/false);
     return true;
   }
-  // The board's turns need nothing of the endpoint, and its clock would take longer than they do.
+  // The segment's turns need nothing of the endpoint, and its clock would take longer than they do.
   const bool look =
-      !current_.runner().is_on_board_alone() || messages || ++board_polls_ % kBoardPollsPerEndpointPoll == 0;
+      !current_.runner().is_on_segment_alone() || messages || ++segment_polls_ % kSegmentPollsPerEndpointPoll == 0;
   if (look) endpoint_->Poll(progress_.Look());
   bool moved = false;
   if (messages) [[unlikely]] {
@@ -93,11 +93,11 @@ bool CommunicatorCore::AdvanceOperations() {
 // Whether nothing else is under way and all is settled. Now and then it says no, so that the endpoint is polled.
 bool CommunicatorCore::MayRunAtOnce(const OperationRequest& request) {
   if (request.descriptor.count * SizeOf(request.descriptor.type) > kBytesAtOnce) return false;
-  if (!endpoint_.exists() || progress_.is_armed() || !current_.runner().has_board()) return false;
+  if (!endpoint_.exists() || progress_.is_armed() || !current_.runner().has_segment()) return false;
   if (messages_.in_use()) return false;
   if (queue_.HasCurrent()) return false;
-  if ((board_polls_ + 1) % kBoardPollsPerEndpointPoll == 0) return false;
-  ++board_polls_;
+  if ((segment_polls_ + 1) % kSegmentPollsPerEndpointPoll == 0) return false;
+  ++segment_polls_;
   return true;
 }
 
@@ -154,7 +154,7 @@ bool CommunicatorCore::StartAndPoll() {
 // ---- what progress_ asks ----
 
 bool CommunicatorCore::Glance() {
-  return current_.runner().GlanceAtBoard() || (messages_.pending() > 0 && !current_.running() && messages_.Glance());
+  return current_.runner().GlanceAtSegment() || (messages_.pending() > 0 && !current_.running() && messages_.Glance());
 }
 
 bool CommunicatorCore::CheckWhileBlocked(TimePoint now, Sequence waited) {

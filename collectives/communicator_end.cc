@@ -19,7 +19,7 @@ void CommunicatorCore::EndAfterFailure() noexcept {
   std::vector<BlockedStep> blocked;
   IfMemoryAllows([&] { blocked = current_.runner().Blocked(); });
   const bool running = current_.running();
-  const OperationDescriptor operation = current_.operation();  // of the board it is forgotten when that is drained
+  const OperationDescriptor operation = current_.operation();  // of the segment it is forgotten when that is drained
   current_.Drain();
   IfMemoryAllows([&] {
     failure_.RefineCause(

@@ -3,7 +3,7 @@
 //   0                                    collectives on the endpoint's first rail
 //   kMessageLaneIndex                    sends and receives, on the first rail too
 //   LaneOfRail(1 .. kMostRails - 1)      collectives on the further rails (transport/rail.h)
-//   kSharedSegmentLaneIndex              the set-up of the memory that the ranks of one host share (transport/board.h);
+//   kSharedSegmentLaneIndex              the set-up of the memory that the ranks of one host share (shared_segment.h);
 //                                        a lane of the transport that transport/shm upgrades, and of no other
 //
 // Thread rule: functions are pure.

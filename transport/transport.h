@@ -24,8 +24,8 @@
 #include "base/ids.h"
 #include "base/rank_frame.h"
 #include "base/result.h"
-#include "transport/board.h"
 #include "transport/lane.h"
+#include "transport/shared_segment.h"
 
 namespace rondo {
 
@@ -99,11 +99,14 @@ class Endpoint {
   // limit of the system or the transport would be passed (nothing was made).
   virtual Result<Lane*> Open(Rank peer, std::uint32_t index) = 0;
 
-  // Whether it makes sense to ask for a board (transport/board.h); the same on all ranks.
-  virtual bool MayHaveBoard() const { return false; }
-  // The endpoint's board, begun when first asked for; it lives as long as the endpoint. REQUIRES: MayHaveBoard. Errors:
-  // those of Open, on this rank alone; the others are told by whoever ends the communicator.
-  virtual Result<Board*> OpenBoard() { return Fail(ErrorCode::kUnsupported, "this transport has no boards"); }
+  // Whether it makes sense to ask for a shared segment (transport/shared_segment.h); the same on all ranks.
+  virtual bool MayHaveSharedSegment() const { return false; }
+  // The endpoint's shared segment, begun when first asked for; it lives as long as the endpoint. REQUIRES:
+  // MayHaveSharedSegment. Errors: those of Open, on this rank alone; the others are told by whoever ends the
+  // communicator.
+  virtual Result<SharedSegment*> OpenSharedSegment() {
+    return Fail(ErrorCode::kUnsupported, "this transport has no shared segments");
+  }
 
   // Does the transport's own work that needs the owner's thread: adopts connections, advances release offsets, delivers
   // due bytes. Cheap when there is nothing to do. Lanes move bytes in their own calls too.

@@ -157,7 +157,7 @@ std::string DocumentedOrder(Collective collective, Algorithm algorithm, const Wo
     case Algorithm::kRecursiveDoubling: return BalancedOrder(0, core, p - core);
     case Algorithm::kDirect:
     case Algorithm::kTwoShot:
-    case Algorithm::kBoard:
+    case Algorithm::kIntranode:
     case Algorithm::kChain: return Fold(0, p - 1);
     case Algorithm::kDoubleTree: return DoubleTreeOrder(p, chunk);
     case Algorithm::kPairwise: return PairwiseOrder(p, static_cast<int>(chunk));
@@ -178,7 +178,7 @@ std::uint32_t RoundingDepth(Algorithm algorithm, const World& world) {
     case Algorithm::kRing:
     case Algorithm::kDirect:
     case Algorithm::kTwoShot:
-    case Algorithm::kBoard:
+    case Algorithm::kIntranode:
     case Algorithm::kChain:
     case Algorithm::kPairwise: return p - 1;
     case Algorithm::kTree:

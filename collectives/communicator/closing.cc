@@ -32,7 +32,7 @@ bool Closing::ExchangeGoodbyes() {
   const bool received_all = PeersWithoutGoodbye().empty();
   // In an intranode group a rank may have checked few others, and is connected to rank 0 alone. So rank 0 sends no
   // goodbye before it has compared what all ranks did last.
-  if (near_.names.self() == 0 && near_.current.runner().has_board()) {
+  if (near_.names.self() == 0 && near_.current.runner().has_segment()) {
     if (auto waits = FindPeerInLaterOperation()) {
       near_.failure.Begin(*std::move(waits));
       return true;
@@ -208,7 +208,7 @@ void Closing::ShutDown(const Status& status) {
 void Closing::KeepGoodbye(const ControlMessage& goodbye, const Status& status) {
   if (options_.kept_goodbyes == nullptr || !near_.peers.HasUnreached()) return;
   // In a Close that has succeeded rank 0 of an intranode group has seen the goodbyes of all ranks: none needs another.
-  if (near_.current.runner().has_board() && status && !is_leaving()) return;
+  if (near_.current.runner().has_segment() && status && !is_leaving()) return;
   if (const Status kept = options_.kept_goodbyes->Keep(options_.id, near_.names.self(), goodbye.body); !kept)
     Log(options_.logger, LogLevel::kInfo, "{} could not keep its goodbye for ranks that were never connected to it: {}",
         near_.names.NameOf(near_.names.self()), kept.error().ToString());

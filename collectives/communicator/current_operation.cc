@@ -27,37 +27,38 @@ void CurrentOperation::Open(const EngineOptions& engine, const RailOptions& rail
   std::vector<Mover*> of_rails;
   for (const auto& mover : movers_) of_rails.push_back(mover.get());
   runner_ = std::make_unique<Runner>(engine, rails, *near_.endpoint, of_rails);
-  near_.checker.SetMayHaveBoard(near_.endpoint->MayHaveBoard());
-  segment_settled_ = !near_.checker.may_have_board();
+  near_.checker.SetMayHaveSharedSegment(near_.endpoint->MayHaveSharedSegment());
+  segment_settled_ = !near_.checker.may_have_shared_segment();
 }
 
 // ---- its run ----
 
-// The first operation of all waits until it is known whether there is a board: so all ranks take the same path.
+// The first operation of all waits until it is known whether there is a shared segment: so all ranks take the same
+// path.
 Result<bool> CurrentOperation::SettleSegment() {
   if (segment_ == nullptr) {
-    RONDO_ASSIGN(segment_, near_.endpoint->OpenBoard());
+    RONDO_ASSIGN(segment_, near_.endpoint->OpenSharedSegment());
     // A peer that has failed already answers with the reason.
     for (const Rank peer : near_.endpoint->ControlPeers())
       near_.endpoint->SendControl(peer, {ControlKind::kHeartbeat, {}});
   }
-  if (segment_->state() == BoardState::kMaking)
+  if (segment_->state() == SharedSegmentState::kMaking)
     return false;  // if it has failed, a check for failures ends the waiting
   segment_settled_ = true;
-  if (segment_->state() == BoardState::kReady) {
-    runner_->UseBoard(*segment_);
+  if (segment_->state() == SharedSegmentState::kReady) {
+    runner_->UseSegment(*segment_);
   } else {
-    near_.checker.SetMayHaveBoard(false);
+    near_.checker.SetMayHaveSharedSegment(false);
   }
   return true;
 }
 
-// Gives a request that was to go over the board another algorithm where there is none; on all ranks the same.
+// Gives a request for the shared segment another algorithm if there is no segment; the same on all ranks.
 Status CurrentOperation::SettleAlgorithm(OperationRequest& request) const {
   OperationDescriptor& d = request.descriptor;
-  if (d.algorithm != Algorithm::kBoard || runner_->has_board()) return {};
+  if (d.algorithm != Algorithm::kIntranode || runner_->has_segment()) return {};
   if (request.algorithm_is_asked)
-    return Fail(ErrorCode::kUnsupported, "{}: there is no board: {}", d.ToString(), segment_->why());
+    return Fail(ErrorCode::kUnsupported, "{}: there is no shared segment: {}", d.ToString(), segment_->why());
   RONDO_ASSIGN(const Selection instead, near_.checker.ChooseSchedule(request));
   d.algorithm = instead.algorithm;
   return {};
@@ -70,7 +71,7 @@ Result<bool> CurrentOperation::Start(OperationRequest& request) {
   }
   NoteTimeSlicing();
   if (request.program != nullptr && !runner_->ServesDevices(request.descriptor)) [[unlikely]] {  // on no rank
-    request.program->declined = "there is no board: " + segment_->why();
+    request.program->declined = "there is no shared segment: " + segment_->why();
     return true;
   }
   RONDO_TRY(SettleAlgorithm(request));
@@ -123,7 +124,7 @@ Status CurrentOperation::Begin(const OperationRequest& request) {
   for (DeviceReadingMover* const mover : readers_) mover->Use(&staging_, staging_.input_of_window());
   RONDO_ASSIGN(const OperationBuffers buffers, BuffersOf(request));
   const Plan* plan = nullptr;
-  if (d.algorithm != Algorithm::kBoard) {
+  if (d.algorithm != Algorithm::kIntranode) {
     RONDO_ASSIGN(plan, PlanOf(request, request.in_place));
   }
   return runner_->Start(
@@ -146,7 +147,7 @@ Result<const Plan*> CurrentOperation::PlanOf(const OperationRequest& request, bo
 // partials, functions of users.
 bool CurrentOperation::MayRunOnDevices(const OperationRequest& request) const {
   return options_.device_peers && request.devices_serve_type() && !request.compares && request.descriptor.count > 0 &&
-         request.descriptor.algorithm == Algorithm::kBoard && runner_->ServesDevices(request.descriptor) &&
+         request.descriptor.algorithm == Algorithm::kIntranode && runner_->ServesDevices(request.descriptor) &&
          !(runner_->devices_take_turns() &&
            request.descriptor.BytesOfAll(options_.world_size) <= options_.device_turns_host_bytes);
 }
@@ -193,7 +194,7 @@ void CurrentOperation::NoteWay(DeviceWay way) {
 
 Result<bool> CurrentOperation::MayLeaveInput(const OperationRequest& request) {
   const OperationDescriptor& d = request.descriptor;
-  if (!request.adapters_know_input || d.algorithm == Algorithm::kBoard || options_.checksums || request.wide() ||
+  if (!request.adapters_know_input || d.algorithm == Algorithm::kIntranode || options_.checksums || request.wide() ||
       request.compares)
     return false;
   const bool root_has_result = request.output_elements > 0 && request.input == request.output;

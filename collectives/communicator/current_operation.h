@@ -91,7 +91,7 @@ class CurrentOperation {
   // The ranks still join the shared segment, and an operation waits for it.
   bool is_joining() const { return !segment_settled_ && segment_ != nullptr; }
   // REQUIRES: is_joining().
-  const Board& segment() const { return *segment_; }
+  const SharedSegment& segment() const { return *segment_; }
   // What a function of the user has thrown; null: nothing.
   const std::string* FindUserFailure() const {
     for (const auto& mover : movers_)
@@ -140,8 +140,8 @@ class CurrentOperation {
   std::vector<std::unique_ptr<UserOperationMover>> movers_;  // by rail
   std::vector<DeviceReadingMover*> readers_;
   std::unique_ptr<Runner> runner_;
-  Board* segment_ = nullptr;     // the endpoint's, once it was asked for
-  bool segment_settled_ = true;  // there is none, or the runner has it
+  SharedSegment* segment_ = nullptr;  // the endpoint's, once it was asked for
+  bool segment_settled_ = true;       // there is none, or the runner has it
   PlanCache plans_;
   WidePartials wide_partials_;
   const StagingWindows windows_;

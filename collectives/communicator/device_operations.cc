@@ -17,7 +17,7 @@ Status DeviceOperations::Open(const OperationRequest& request) {
     RONDO_ASSIGN(std::unique_ptr<DeviceQueue> queue,
                  options_.device->Open(memory, request.stream, near_.queue.capacity()));
     std::string why;
-    if (options_.device_peers && near_.checker.may_have_board() && queue->peers(why) == nullptr)
+    if (options_.device_peers && near_.checker.may_have_shared_segment() && queue->peers(why) == nullptr)
       Log(options_.logger, LogLevel::kInfo, "{}: {} does not work on other ranks' memory: {}",
           near_.names.NameOf(options_.rank), queue->name(), why);
     near_.device.Set(std::move(queue));
@@ -103,7 +103,7 @@ Status DeviceOperations::PrepareForGraph(OperationRequest& request) {
   if (request.user != nullptr) return refuse("no device knows a function of a user");
   if (options_.world_size > 1) {
     if (!options_.device_peers) return refuse("device_peers is off");
-    if (d.algorithm != Algorithm::kBoard || !near_.checker.may_have_board())
+    if (d.algorithm != Algorithm::kIntranode || !near_.checker.may_have_shared_segment())
       return refuse("it goes by way of the hosts; among devices it takes ranks that share one, and equal counts");
     if (static_cast<std::size_t>(options_.world_size) > DeviceFold::kMostOperands)
       return refuse(fmt::format("more than {} ranks", DeviceFold::kMostOperands));
@@ -123,7 +123,7 @@ Status DeviceOperations::PrepareForGraph(OperationRequest& request) {
 }
 
 Result<Sequence> DeviceOperations::IssueIntoGraph(OperationRequest& request) {
-  // Whether there is a board is then known alike on all ranks, or on none.
+  // Whether there is a shared segment is then known alike on all ranks, or on none.
   if (options_.world_size > 1) RONDO_TRY(near_.issuer.WaitFor(near_.queue.issued(), TimePoint::max()));
   RONDO_TRY(PrepareForGraph(request));
   Sequence sequence = near_.queue.completed();  // of a world of one, in which nothing is issued

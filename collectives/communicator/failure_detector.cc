@@ -53,7 +53,7 @@ std::optional<OwnOperation> FailureDetector::OwnNow() {
   // rank 0.
   return OwnOperation{.descriptor = descriptor,
                       .is_joining = is_joining,
-                      .needs_all = is_joining || descriptor.algorithm == Algorithm::kBoard};
+                      .needs_all = is_joining || descriptor.algorithm == Algorithm::kIntranode};
 }
 
 bool FailureDetector::CheckPeers() {
@@ -141,7 +141,7 @@ std::vector<BlockedOn> FailureDetector::BlockedPeers() const {
       blocked.push_back({.step = {.peer = peer}, .is_joining = true});
   }
   for (BlockedOn& on : blocked) {
-    on.is_connected = runner.has_board() || near_.endpoint->IsConnected(on.step.peer);
+    on.is_connected = runner.has_segment() || near_.endpoint->IsConnected(on.step.peer);
     if (!on.step.started) on.path = near_.endpoint->DescribePeer(on.step.peer);
     on.last_received_at = near_.peers.ViewOf(on.step.peer).last_received_at;
   }

@@ -11,7 +11,7 @@ constexpr std::uint64_t kLongFromBytes = 32 * 1024;
 
 bool IsShort(const OperationRequest& request) {
   const std::uint64_t elements = std::max(request.input_elements, request.output_elements);
-  return request.descriptor.algorithm == Algorithm::kBoard && elements * SizeOf(request.type) <= kLongFromBytes;
+  return request.descriptor.algorithm == Algorithm::kIntranode && elements * SizeOf(request.type) <= kLongFromBytes;
 }
 
 }  // namespace

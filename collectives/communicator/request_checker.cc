@@ -202,13 +202,13 @@ Call RequestChecker::CallOf(const OperationDescriptor& d, bool reproducible) con
 }
 
 Result<Selection> RequestChecker::Choose(const OperationDescriptor& d, const OperationOptions& options) const {
-  const bool asked_for = options.algorithm == Algorithm::kBoard;
+  const bool asked_for = options.algorithm == Algorithm::kIntranode;
   if (asked_for || !options.algorithm) {
-    const bool shares = may_have_board();
+    const bool shares = may_have_shared_segment();
     if (shares && IntranodePath::Serves(d))
-      return Selection{Algorithm::kBoard, asked_for ? "asked for" : "all ranks share memory"};
+      return Selection{Algorithm::kIntranode, asked_for ? "asked for" : "all ranks share memory"};
     if (asked_for)
-      return Fail(ErrorCode::kInvalidArgument, "algorithm board does not serve this {}: {}", Name(d.collective),
+      return Fail(ErrorCode::kInvalidArgument, "algorithm intranode does not serve this {}: {}", Name(d.collective),
                   shares ? "it wants equal counts" : "the ranks share no memory");
   }
   return selector_.Choose(options.algorithm, CallOf(d, IsReproducible(options)));
@@ -216,7 +216,7 @@ Result<Selection> RequestChecker::Choose(const OperationDescriptor& d, const Ope
 
 Candidate RequestChecker::Expect(const OperationDescriptor& d, const OperationOptions& options,
                                  Algorithm algorithm) const {
-  if (algorithm == Algorithm::kBoard) return {.algorithm = algorithm};  // in no profile
+  if (algorithm == Algorithm::kIntranode) return {.algorithm = algorithm};  // in no profile
   return selector_.Expect(algorithm, CallOf(d, IsReproducible(options)));
 }
 

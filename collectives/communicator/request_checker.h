@@ -51,8 +51,8 @@ class RequestChecker {
   const Place& place() const { return selector_.place(); }
 
   // Whether all ranks share memory, as far as is known now.
-  bool may_have_board() const { return may_have_board_.load(std::memory_order_relaxed); }
-  void SetMayHaveBoard(bool may) { may_have_board_.store(may); }
+  bool may_have_shared_segment() const { return may_have_shared_segment_.load(std::memory_order_relaxed); }
+  void SetMayHaveSharedSegment(bool may) { may_have_shared_segment_.store(may); }
 
   // ---- operations of users ----
   std::size_t defined() const { return user_operations_.size(); }
@@ -73,7 +73,7 @@ class RequestChecker {
   const int world_size_;
   const CallDefaults defaults_;
   const Selector selector_;
-  std::atomic<bool> may_have_board_{false};
+  std::atomic<bool> may_have_shared_segment_{false};
   std::vector<std::shared_ptr<const UserOperation>> user_operations_;  // by UserOpIndex
 };
 

@@ -24,16 +24,16 @@ class Runner {
         mover_(*movers.front()),
         lanes_(options, rails, endpoint, movers) {}
 
-  // REQUIRES: the board is ready, on all ranks before the same operation.
-  void UseBoard(Board& board) {
-    intranode_.emplace(rank_, world_size_, board, mover_);
+  // REQUIRES: the shared segment is ready, on all ranks before the same operation.
+  void UseSegment(SharedSegment& segment) {
+    intranode_.emplace(rank_, world_size_, segment, mover_);
     intranode_->RunsOn(core_);
     intranode_seen_.store(&*intranode_);
   }
-  bool has_board() const { return intranode_.has_value(); }
+  bool has_segment() const { return intranode_.has_value(); }
 
   // Starts an operation on lanes if it has a plan, otherwise on the intranode path. REQUIRES: nothing runs; without a
-  // plan has_board(), IntranodePath::Serves(operation).
+  // plan has_segment(), IntranodePath::Serves(operation).
   Status Start(const PathStart& start) {
     OperationPath& path = start.plan != nullptr ? static_cast<OperationPath&>(lanes_) : *intranode_;
     RONDO_TRY(path.Start(start));
@@ -85,9 +85,9 @@ class Runner {
   AwaitedRanks WhereAreAwaited() const { return running() ? running_->WhereAreAwaited() : AwaitedRanks::kUnknown; }
 
   // Whether operations need nothing of the endpoint now: there is an intranode path, and no schedule runs.
-  bool is_on_board_alone() const { return intranode_ && running_ != &lanes_; }
+  bool is_on_segment_alone() const { return intranode_ && running_ != &lanes_; }
   // Whether the intranode path could go on now or in the next moment; looks for less time than reading a clock takes.
-  bool GlanceAtBoard() const {
+  bool GlanceAtSegment() const {
     constexpr int kGlances = 16;
     if (!running() || running_ == &lanes_) return false;
     for (int i = 0; i < kGlances; ++i)

@@ -12,8 +12,8 @@ constexpr int kRoundsPerPoll = 8;
 
 }  // namespace
 
-IntranodePath::IntranodePath(Rank rank, int world_size, Board& board, Mover& mover)
-    : segment_(rank, world_size, board),
+IntranodePath::IntranodePath(Rank rank, int world_size, SharedSegment& shared_segment, Mover& mover)
+    : segment_(rank, world_size, shared_segment),
       operation_{.rank = rank, .world_size = world_size},
       moves_(mover),
       rounds_(segment_, operation_.descriptor),

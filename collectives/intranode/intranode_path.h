@@ -1,4 +1,5 @@
-// Collectives among ranks of one host through a shared segment (transport/board.h), without lanes or schedules.
+// Collectives among ranks of one host through a shared segment (transport/shared_segment.h), without lanes or
+// schedules.
 //
 // An operation is a row of rounds (rounds.h): in a round every rank writes its slot, publishes it, and reads the slots
 // that concern it. Two slots per rank take turns:
@@ -44,14 +45,14 @@
 #include "collectives/intranode/segment.h"
 #include "collectives/intranode/single_copy.h"
 #include "collectives/intranode/slots.h"
-#include "transport/board.h"
+#include "transport/shared_segment.h"
 
 namespace rondo {
 
 class IntranodePath final : public OperationPath {
  public:
-  // All arguments outlive it. REQUIRES: the board is ready, world_size its ranks, two at least.
-  IntranodePath(Rank rank, int world_size, Board& board, Mover& mover);
+  // All arguments outlive it. REQUIRES: the shared segment is ready, world_size its ranks, two at least.
+  IntranodePath(Rank rank, int world_size, SharedSegment& shared_segment, Mover& mover);
 
   static bool Serves(const OperationDescriptor& operation) { return !operation.varying; }
 

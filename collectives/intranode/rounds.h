@@ -3,9 +3,9 @@
 // ended round r - 2, whose slot is overwritten now; and no rank is ever more than one round ahead.
 //
 //   Slot::round  stored by the slot's rank, last: release publishes descriptor and payload to every rank that loads it
-//                with acquire. (Board::RingSleepers orders the look for sleepers after the store.) A rank reads a slot
-//                of round r - 2 before it stores round r - 1 with release; the rank that overwrites the slot has loaded
-//                that with acquire.
+//                with acquire. (SharedSegment::WakeWaiters orders the look for sleepers after the store.) A rank reads
+//                a slot of round r - 2 before it stores round r - 1 with release; the rank that overwrites the slot has
+//                loaded that with acquire.
 //
 // A slot carries the operation's descriptor, as every frame does, so that ranks that disagree get an error in words.
 #pragma once

@@ -1,4 +1,5 @@
-// The shared segment (transport/board.h) as the intranode path divides it. Each rank has a part, which it alone writes:
+// The shared segment (transport/shared_segment.h) as the intranode path divides it. Each rank has a part, which it
+// alone writes:
 //
 //   [ slot | payload ][ slot | payload ][ counters ]
 //     even rounds       odd rounds
@@ -13,7 +14,7 @@
 #include "base/bytes.h"
 #include "base/ids.h"
 #include "collectives/engine/frame.h"
-#include "transport/board.h"
+#include "transport/shared_segment.h"
 
 namespace rondo {
 
@@ -35,8 +36,8 @@ class IntranodeSegment {
     std::atomic<std::int32_t> core;  // 1 + the core on which the rank ran last; 0: unknown
   };
 
-  // REQUIRES: the board is ready and outlives this; it has `world_size` ranks, at least 2.
-  IntranodeSegment(Rank rank, int world_size, Board& board);
+  // REQUIRES: the shared segment is ready and outlives this; it has `world_size` ranks, at least 2.
+  IntranodeSegment(Rank rank, int world_size, SharedSegment& shared_segment);
 
   Rank rank() const { return rank_; }
   int world_size() const { return world_size_; }
@@ -54,8 +55,8 @@ class IntranodeSegment {
     return *reinterpret_cast<Counters*>(parts_[static_cast<std::size_t>(rank)] + 2 * (sizeof(Slot) + slot_bytes_));
   }
   // Wakes the ranks that sleep, after something was published.
-  void WakeWaiters() const { board_.RingSleepers(); }
-  Board& board() const { return board_; }
+  void WakeWaiters() const { shared_segment_.WakeWaiters(); }
+  SharedSegment& shared_segment() const { return shared_segment_; }
 
   // Any thread. Marks this rank's memory as its user's again: results made from later reads are never delivered.
   // REQUIRES: called before the user's first access.
@@ -70,7 +71,7 @@ class IntranodeSegment {
  private:
   const Rank rank_;
   const int world_size_;
-  Board& board_;
+  SharedSegment& shared_segment_;
   std::vector<std::byte*> parts_;  // by rank
   std::uint64_t slot_bytes_ = 0;
 };

@@ -74,26 +74,29 @@ bool SingleCopyStrategy::PaysToRead() const {
 }
 
 void SingleCopyStrategy::Advertise(std::byte* line) {
-  Board& board = segment_.board();
+  SharedSegment& shared_segment = segment_.shared_segment();
   const Bytes input(reads_.own_input(), reads_.InputBytesOf(operation_.rank));
   const Bytes output(operation_.output, reads_.shares_results() ? operation_.bytes : 0);
   const auto address = [](Bytes memory) { return reinterpret_cast<std::uintptr_t>(memory.data()); };
-  Advertisement own{
-      .input = address(input), .output = address(output), .may_read = board.CanRead(), .in_place = operation_.in_place};
+  Advertisement own{.input = address(input),
+                    .output = address(output),
+                    .may_read = shared_segment.CanRead(),
+                    .in_place = operation_.in_place};
   bool all_mappable = PaysToMap();
-  if (all_mappable) board.LetGoOfFreed();
+  if (all_mappable) shared_segment.LetGoOfFreed();
   const auto find = [&](Bytes memory, std::uint32_t& region) {
     if (!all_mappable || memory.empty()) return;
-    region = board.RegionOf(memory);
+    region = shared_segment.RegionOf(memory);
     all_mappable = region != 0;
   };
   find(input, own.input_region);
   find(output, own.output_region);
   // Only after both are found: a region that is not advertised is not looked for, and its peers would never release it.
   for (const std::uint32_t region : {own.input_region, own.output_region})
-    if (all_mappable && region != 0) all_mappable = board.Show(region);
+    if (all_mappable && region != 0) all_mappable = shared_segment.Show(region);
   if (!all_mappable) own.input_region = own.output_region = 0;
-  own.is_readable = all_mappable || (own.may_read && board.CanBeRead(input) && board.CanBeRead(output));
+  own.is_readable =
+      all_mappable || (own.may_read && shared_segment.CanBeRead(input) && shared_segment.CanBeRead(output));
   std::memcpy(line, &own, sizeof own);
 }
 
@@ -127,7 +130,8 @@ SingleCopyStrategy::Outcome SingleCopyStrategy::ReadAdvertisements(std::uint64_t
 // False: it could not be mapped.
 bool SingleCopyStrategy::Map(Rank rank, std::uint32_t region, std::uint64_t bytes, Memory& memory) const {
   if (bytes == 0) return true;
-  if (region != 0) memory.mapped = segment_.board().Find(rank, {.region = region, .address = memory.remote}, bytes);
+  if (region != 0)
+    memory.mapped = segment_.shared_segment().Find(rank, {.region = region, .address = memory.remote}, bytes);
   return memory.mapped != nullptr;
 }
 
@@ -235,7 +239,7 @@ Result<std::uint64_t> SingleCopyStrategy::TakeOn() {
 Status SingleCopyStrategy::Read(Rank rank, const Memory& memory, std::uint64_t at, std::byte* destination,
                                 std::uint64_t bytes) {
   if (bytes == 0) return {};
-  const Status read = segment_.board().Read(rank, memory.remote + at, {destination, bytes});
+  const Status read = segment_.shared_segment().Read(rank, memory.remote + at, {destination, bytes});
   std::atomic_thread_fence(std::memory_order_acquire);
   if (segment_.HasWithdrawn(rank) || (!read && read.error().code() == ErrorCode::kPeerLost)) {
     lost_ = rank;

@@ -2,8 +2,8 @@
 // is copied or folded once by each rank that wants it (peer_reads.h).
 //
 // Memory of peers comes in two ways. Regions (Transport::Allocate) are mapped, and operands in them as good as one's
-// own. All else is read through the kernel (CMA, Board::Read): what is copied goes straight to its place; what is
-// folded passes through the payloads of this rank's slots, which stay in its cache, and which no rank reads then. A
+// own. All else is read through the kernel (CMA, SharedSegment::Read): what is copied goes straight to its place; what
+// is folded passes through the payloads of this rank's slots, which stay in its cache, and which no rank reads then. A
 // system call copies several windows.
 //
 // All ranks must see alike whether it can be done. In a first round each advertises where its memory is and whether it

@@ -126,13 +126,13 @@ class EntryWriter {
   }
 
   std::string Collectively(const Record& record) const {
-    const bool board = record.algorithm == Algorithm::kBoard;
+    const bool intranode = record.algorithm == Algorithm::kIntranode;
     return fmt::format(R"({{"collective": "{}", "dtype": "{}", "count": {}, "op": {}, "root": {}, "algorithm": "{}", )"
                        R"("transport": {}, "varying": {}, "wide_partials": {}, "in_place": {}, "coarse": {}, {}}})",
                        Name(record.collective), Name(record.type), record.count,
                        Reduces(record.collective) ? Quoted(Name(record.op)) : "null",
                        HasRoot(record.collective) ? fmt::format("{}", record.peer) : "null", Name(record.algorithm),
-                       QuotedOrNull(board ? "shm" : group_.transports), record.varying, record.wide_partials,
+                       QuotedOrNull(intranode ? "shm" : group_.transports), record.varying, record.wide_partials,
                        record.in_place, record.coarse, HowItEnded(record, group_.failure));
   }
 

@@ -34,7 +34,7 @@ constexpr std::array<std::pair<Algorithm, std::string_view>, 16> kAlgorithms{{
     {Algorithm::kKnomial8, "knomial8"},
     {Algorithm::kHierarchical, "hierarchical"},
     {Algorithm::kTwoShot, "two_shot"},
-    {Algorithm::kBoard, "board"},
+    {Algorithm::kIntranode, "intranode"},
 }};
 
 // Values that arrived over a wire may be none of ours: those are "unknown", never a crash.

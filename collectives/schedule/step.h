@@ -48,7 +48,7 @@ enum class Algorithm : std::uint8_t {
   kKnomial8,
   kHierarchical,  // within hosts, then among them
   kTwoShot,       // everyone to the owner of a chunk, owners to everyone
-  kBoard,         // no schedule: written once in memory that all ranks share (collectives/intranode/intranode_path.h)
+  kIntranode,     // no schedule: written once in memory that all ranks share (collectives/intranode/intranode_path.h)
 };
 std::string_view Name(Algorithm algorithm);  // "recursive_halving"
 std::optional<Algorithm> ParseAlgorithm(std::string_view name);

@@ -2,8 +2,8 @@
 //
 //   bazel run --config=release //tests/benchmarks:recorder_benchmark
 //
-// ran_at_once is what a short operation on the board pays, the coarse clock's time included; step_by_step what any
-// other does, which has looked at the clock anyway.
+// ran_at_once is what a short operation on the intranode path pays, the coarse clock's time included; step_by_step what
+// any other does, which has looked at the clock anyway.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -20,7 +20,7 @@ constexpr std::uint32_t kRecords = 1024;  // as CommunicatorOptions has it
 CollectiveCall Call(Sequence sequence) {
   return {.sequence = sequence,
           .collective = Collective::kAllReduce,
-          .algorithm = Algorithm::kBoard,
+          .algorithm = Algorithm::kIntranode,
           .op = ReduceOp::kSum,
           .type = DataType::kFloat32,
           .count = 1,

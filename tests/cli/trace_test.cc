@@ -313,7 +313,7 @@ TEST_CASE("algorithms differ only once both ranks have started") {
   World world(2);
   world.Add(0, {Waiting(1, 3)});
   RankTrace& other = world.Add(1, {Waiting(1, 3)});
-  other.collectives[0].algorithm = "board";
+  other.collectives[0].algorithm = "intranode";
   CHECK(world.Findings().mismatches.size() == 1);
   other.collectives[0].started.reset();
   other.collectives[0].state = "scheduled";

@@ -146,8 +146,9 @@ void CheckAll(Communicator& communicator) {
   for (const std::uint64_t count : {1u, 100u, 30'000u, 600'000u}) {
     const auto choice = communicator.Choose({Collective::kAllReduce, count, DataType::kFloat32});
     REQUIRE(choice);
-    const bool on_board = choice->algorithm == Algorithm::kBoard;  // which is no entry of the table, and a left fold
-    CHECK((on_board || FindAlgorithm(Collective::kAllReduce, choice->algorithm)->traits.left_fold));
+    const bool is_intranode =
+        choice->algorithm == Algorithm::kIntranode;  // which is no entry of the table, and a left fold
+    CHECK((is_intranode || FindAlgorithm(Collective::kAllReduce, choice->algorithm)->traits.left_fold));
   }
 }
 

@@ -177,8 +177,8 @@ TEST_CASE("A rank that captures is told so, where another one does not") {
       REQUIRE(!status);
       CAPTURE(TextOf(status));
       CHECK(status.error().code() == ErrorCode::kMismatch);
-      CHECK(TextOf(status).find("in a graph by board") != std::string::npos);
-      CHECK(TextOf(status).find("on devices by board") != std::string::npos);
+      CHECK(TextOf(status).find("in a graph by intranode") != std::string::npos);
+      CHECK(TextOf(status).find("on devices by intranode") != std::string::npos);
     };
     if (communicator.rank() == 0) {
       const Graph graph(gpu, stream, reduce);

@@ -212,7 +212,9 @@ TEST_CASE("After a graph's timeout Close says who was missing, and ends") {
   ToldOfTimeout([](Communicator& communicator) { return communicator.Close(); });
 }
 
-TEST_CASE("A first operation that is captured where no board can be made is refused, and all goes on by other ways") {
+TEST_CASE(
+    "A first operation that is captured where no shared segment can be made is refused, and all goes on by other "
+    "ways") {
   std::barrier<> at_once(2);
   rlimit before{};
   REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
@@ -232,7 +234,7 @@ TEST_CASE("A first operation that is captured where no board can be made is refu
       REQUIRE(!status);
       CAPTURE(TextOf(status));
       CHECK(status.error().code() == ErrorCode::kUnsupported);
-      CHECK(TextOf(status).find("cannot be captured into a graph: there is no board: ") != std::string::npos);
+      CHECK(TextOf(status).find("cannot be captured into a graph: there is no shared segment: ") != std::string::npos);
     });
     if (communicator.rank() == 0) CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
     CHECK(TextOf(communicator.AllReduce(memory, memory, 1000, DataType::kUint8, ReduceOp::kSum, On(stream))) == "ok");

@@ -98,10 +98,10 @@ TEST_CASE("an operation is told in words") {
         "gather_v uint8 to rank 0 by direct");
   CHECK(text({.count = 4, .collective = Collective::kAllReduce, .algorithm = Algorithm::kRing, .on_devices = true}) ==
         "all_reduce uint8 x 4 sum on devices by ring");
-  CHECK(
-      text(
-          {.collective = Collective::kBarrier, .algorithm = Algorithm::kBoard, .on_devices = true, .in_graph = true}) ==
-      "barrier in a graph by board");
+  CHECK(text({.collective = Collective::kBarrier,
+              .algorithm = Algorithm::kIntranode,
+              .on_devices = true,
+              .in_graph = true}) == "barrier in a graph by intranode");
   CHECK(text({.collective = static_cast<Collective>(99)}) == "unknown collective 99");
 }
 

@@ -18,7 +18,7 @@
 #include "collectives/engine/railed_engine.h"
 #include "collectives/intranode/intranode_path.h"
 #include "tests/engine/late_mover.h"
-#include "tests/engine/plain_board.h"
+#include "tests/engine/plain_shared_segment.h"
 #include "tests/support/flipping.h"
 #include "transport/inproc/inproc.h"
 
@@ -118,7 +118,7 @@ class EngineWorld : private PeerObserver {
   InprocNetwork& network() { return network_; }
   RailedEngine& engine(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)]->engine; }
   Endpoint& endpoint(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)]->endpoint; }
-  PlainBoard& segment() { return segment_; }
+  PlainSharedSegment& segment() { return segment_; }
   IntranodePath& intranode(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)]->intranode; }
 
   // Runs it on every rank and checks every element, every guard byte and that inputs are as they were.
@@ -218,7 +218,7 @@ class EngineWorld : private PeerObserver {
                                         .root = c.root,
                                         .varying = varying};
     const auto scale = static_cast<double>(r + 1);
-    if (c.algorithm == Algorithm::kBoard)
+    if (c.algorithm == Algorithm::kIntranode)
       return static_cast<void>(rank.intranode->Start({.operation = operation,
                                                       .buffers = {input, output, counts},
                                                       .scale = scale,
@@ -376,7 +376,7 @@ class EngineWorld : private PeerObserver {
   WorldOptions options_;
   Random random_;
   InprocNetwork network_;
-  PlainBoard segment_;
+  PlainSharedSegment segment_;
   std::vector<std::unique_ptr<RankParts>> ranks_;
   Sequence sequence_ = 0;
   bool floating_ = false;

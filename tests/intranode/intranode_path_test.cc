@@ -35,7 +35,7 @@ void RunAll(EngineWorld& world, int ranks, const std::vector<std::uint64_t>& cou
       for (const std::uint64_t count : counts) {
         root = HasRoot(collective) ? (root + 1) % ranks : 0;
         world.Expect({.collective = collective,
-                      .algorithm = Algorithm::kBoard,
+                      .algorithm = Algorithm::kIntranode,
                       .count = collective == Collective::kBarrier ? 0 : count,
                       .root = root,
                       .in_place = in_place,
@@ -76,7 +76,7 @@ TEST_CASE("an average divides once and a pre-multiplied sum scales once") {
   }
 }
 
-using Question = PlainBoard::Question;
+using Question = PlainSharedSegment::Question;
 
 // From 128 KiB on memory is mapped; 64 KiB is a window of that, 128 KiB of what is read.
 const std::vector<std::uint64_t> kAroundWindows{32'767, 32'768, 32'769, 65'536, 100'003};
@@ -84,7 +84,7 @@ const std::vector<std::uint64_t> kAroundWindows{32'767, 32'768, 32'769, 65'536, 
 void RunAllReduce(EngineWorld& world, ReduceOp op, DataType type) {
   for (const bool in_place : {true, false})
     for (const std::uint64_t count : kAroundWindows)
-      world.Expect({.algorithm = Algorithm::kBoard, .count = count, .in_place = in_place, .op = op, .type = type});
+      world.Expect({.algorithm = Algorithm::kIntranode, .count = count, .in_place = in_place, .op = op, .type = type});
 }
 
 TEST_CASE("memory that all ranks can map or read is used without a copy through slots") {
@@ -95,14 +95,16 @@ TEST_CASE("memory that all ranks can map or read is used without a copy through 
         CAPTURE(reads);
         EngineWorld world({.ranks = ranks, .late_mover = late, .segment_part_bytes = 8192});
         world.segment().AnswerQuestions(
-            [&](Question question) { return PlainBoard::IsAboutReading(question) == reads; });
+            [&](Question question) { return PlainSharedSegment::IsAboutReading(question) == reads; });
         RunAllReduce(world, ReduceOp::kSum, DataType::kInt32);
         const std::uint64_t pulls = world.intranode(0).single_copies();
         // One is too short, but out of place not to be read; and that pays among two.
         const std::size_t counts = kAroundWindows.size() - 1;
         CHECK(pulls == (!reads ? 2 * counts : ranks == 2 ? 2 * counts + 1 : 0));
-        const Case large{
-            .algorithm = Algorithm::kBoard, .count = 32'770, .op = ReduceOp::kPremulSum, .type = DataType::kFloat32};
+        const Case large{.algorithm = Algorithm::kIntranode,
+                         .count = 32'770,
+                         .op = ReduceOp::kPremulSum,
+                         .type = DataType::kFloat32};
         world.Expect(large);
         CHECK(world.intranode(0).single_copies() == pulls);  // what is summed there lies nowhere
         Case average = large;
@@ -120,11 +122,11 @@ TEST_CASE("short vectors are read and folded whole, but not where that overwrite
   for (const bool late : {false, true}) {
     CAPTURE(late);
     EngineWorld world({.ranks = 2, .late_mover = late, .segment_part_bytes = 8192});
-    world.segment().AnswerQuestions(PlainBoard::IsAboutReading);
+    world.segment().AnswerQuestions(PlainSharedSegment::IsAboutReading);
     std::uint64_t pulls = 0;
     for (const bool in_place : {true, false}) {
       for (const std::uint64_t count : {16'383u, 16'384u, 20'000u, 32'767u, 32'768u, 32'769u}) {
-        world.Expect({.algorithm = Algorithm::kBoard, .count = count, .in_place = in_place});
+        world.Expect({.algorithm = Algorithm::kIntranode, .count = count, .in_place = in_place});
         pulls += count >= (in_place ? 32'768 : 16'384) ? 1 : 0;
       }
     }
@@ -140,7 +142,7 @@ TEST_CASE("every collective is done by single copy from some length of its block
         CAPTURE(late);
         EngineWorld world({.ranks = ranks, .late_mover = late, .segment_part_bytes = 8192});
         world.segment().AnswerQuestions(
-            [&](Question question) { return PlainBoard::IsAboutReading(question) == reads; });
+            [&](Question question) { return PlainSharedSegment::IsAboutReading(question) == reads; });
         RunAll(world, ranks, {33'333}, ReduceOp::kSum, DataType::kInt32);
         std::uint64_t pulls = 0;
         for (const Collective collective : kServed)
@@ -157,7 +159,7 @@ TEST_CASE("a reduce among two is folded by its root from 16 KiB to 1 MiB, else b
   for (const bool late : {false, true}) {
     CAPTURE(late);
     EngineWorld world({.ranks = 2, .late_mover = late, .segment_part_bytes = 8192});
-    world.segment().AnswerQuestions(PlainBoard::IsAboutReading);
+    world.segment().AnswerQuestions(PlainSharedSegment::IsAboutReading);
     std::uint64_t pulls = 0;
     for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kPremulSum}) {
       for (const bool in_place : {true, false}) {
@@ -165,7 +167,7 @@ TEST_CASE("a reduce among two is folded by its root from 16 KiB to 1 MiB, else b
           for (const std::uint64_t count : {4095u, 4096u, 100'003u, 262'144u, 262'145u}) {
             if (kSanitized && in_place != late && count > 4096) continue;
             world.Expect({.collective = Collective::kReduce,
-                          .algorithm = Algorithm::kBoard,
+                          .algorithm = Algorithm::kIntranode,
                           .count = count,
                           .root = root,
                           .in_place = in_place,
@@ -187,7 +189,7 @@ TEST_CASE("one rank whose memory cannot be shown or mapped sends all of them thr
       EngineWorld world({.ranks = 3, .segment_part_bytes = 8192});
       int asked = 0;
       world.segment().AnswerQuestions([&](Question question) {
-        return question != bad ? !PlainBoard::IsAboutReading(question) : ++asked % every != 0;
+        return question != bad ? !PlainSharedSegment::IsAboutReading(question) : ++asked % every != 0;
       });
       RunAllReduce(world, ReduceOp::kSum, DataType::kInt32);
       CHECK(asked > 0);
@@ -217,9 +219,9 @@ TEST_CASE("memory that others could not read goes through slots, that of other o
   EngineWorld world({.ranks = 2, .segment_part_bytes = 8192});
   int asked = 0;
   world.segment().AnswerQuestions([&](Question question) {
-    return question == Question::kCanBeRead ? ++asked > 2 : PlainBoard::IsAboutReading(question);
+    return question == Question::kCanBeRead ? ++asked > 2 : PlainSharedSegment::IsAboutReading(question);
   });
-  const Case sum{.algorithm = Algorithm::kBoard, .count = 20'000, .in_place = false};
+  const Case sum{.algorithm = Algorithm::kIntranode, .count = 20'000, .in_place = false};
   world.Expect(sum);
   for (Rank r = 0; r < 2; ++r) CHECK(world.intranode(r).single_copies() == 0);
   world.Expect(sum);
@@ -233,7 +235,7 @@ TEST_CASE("ranks that may not read ask once, as long as what moves is short") {
     asked += question == Question::kCanRead ? 1 : 0;
     return false;
   });
-  for (int i = 0; i < 4; ++i) world.Expect({.algorithm = Algorithm::kBoard, .count = 20'000});
+  for (int i = 0; i < 4; ++i) world.Expect({.algorithm = Algorithm::kIntranode, .count = 20'000});
   CHECK(asked == 2);
 }
 
@@ -243,9 +245,10 @@ TEST_CASE("shares, relays, what is folded whole and what fits a line follow each
     EngineWorld world({.ranks = ranks, .late_mover = true, .segment_part_bytes = 8192});
     bool reads = false, maps = false;
     world.segment().AnswerQuestions(
-        [&](Question question) { return PlainBoard::IsAboutReading(question) ? reads : maps; });
+        [&](Question question) { return PlainSharedSegment::IsAboutReading(question) ? reads : maps; });
     const auto sum = [&](std::uint64_t count, bool in_place, Collective collective = Collective::kAllReduce) {
-      world.Expect({.collective = collective, .algorithm = Algorithm::kBoard, .count = count, .in_place = in_place});
+      world.Expect(
+          {.collective = collective, .algorithm = Algorithm::kIntranode, .count = count, .in_place = in_place});
     };
     for (const int round : {0, 1, 2, 3}) {
       maps = round % 2 == 0;
@@ -264,10 +267,10 @@ TEST_CASE("memory that cannot be read after all is an error that names its rank,
   for (const ErrorCode code : {ErrorCode::kResource, ErrorCode::kPeerLost}) {
     EngineWorld world({.ranks = 2, .segment_part_bytes = 8192});
     world.segment().AnswerQuestions(
-        [](Question question) { return question != Question::kRead && PlainBoard::IsAboutReading(question); });
+        [](Question question) { return question != Question::kRead && PlainSharedSegment::IsAboutReading(question); });
     world.segment().FailReadsWith(code);
     world.NextSequence();
-    const Case sum{.algorithm = Algorithm::kBoard, .count = 50'000};
+    const Case sum{.algorithm = Algorithm::kIntranode, .count = 50'000};
     std::vector<std::vector<std::int32_t>> data(2, std::vector<std::int32_t>(sum.count, 1));
     for (const Rank r : {0, 1}) {
       auto* const memory = reinterpret_cast<std::byte*>(data[static_cast<std::size_t>(r)].data());
@@ -297,7 +300,7 @@ TEST_CASE("slots as large as they really are") {
 TEST_CASE("operations on lanes in between do not disturb the rounds") {
   EngineWorld world({.ranks = 3, .segment_part_bytes = 1024});
   for (int i = 0; i < 5; ++i) {
-    world.Expect({.algorithm = Algorithm::kBoard, .count = 7});
+    world.Expect({.algorithm = Algorithm::kIntranode, .count = 7});
     world.Expect({.algorithm = Algorithm::kRing, .count = 7});
   }
 }
@@ -306,7 +309,7 @@ void GiveBackBeforeTheEnd(bool by_draining) {
   EngineWorld world({.ranks = 2, .segment_part_bytes = 8192});
   world.segment().AnswerQuestions([](Question) { return true; });
   world.NextSequence();
-  const Case sum{.algorithm = Algorithm::kBoard, .count = 50'000};
+  const Case sum{.algorithm = Algorithm::kIntranode, .count = 50'000};
   std::vector<std::vector<std::int32_t>> data(2, std::vector<std::int32_t>(sum.count, 1));
   for (const Rank r : {0, 1}) {
     auto* const memory = reinterpret_cast<std::byte*>(data[static_cast<std::size_t>(r)].data());
@@ -340,10 +343,10 @@ TEST_CASE("memory that a rank has given back before any read makes no error that
   EngineWorld world({.ranks = 2, .segment_part_bytes = 8192});
   bool is_mapped = true;
   world.segment().AnswerQuestions([&](Question question) {
-    return PlainBoard::IsAboutReading(question) && (is_mapped || question != Question::kRead);
+    return PlainSharedSegment::IsAboutReading(question) && (is_mapped || question != Question::kRead);
   });
   world.NextSequence();
-  const Case sum{.algorithm = Algorithm::kBoard, .count = 50'000};
+  const Case sum{.algorithm = Algorithm::kIntranode, .count = 50'000};
   std::vector<std::vector<std::int32_t>> data(2, std::vector<std::int32_t>(sum.count, 1));
   for (const Rank r : {0, 1}) {
     auto* const memory = reinterpret_cast<std::byte*>(data[static_cast<std::size_t>(r)].data());
@@ -367,7 +370,7 @@ TEST_CASE("a rank that holds up a relay is named by all others") {
   constexpr int kRanks = 4;
   EngineWorld world({.ranks = kRanks, .segment_part_bytes = 1024});
   world.NextSequence();
-  const Case sum{.algorithm = Algorithm::kBoard, .count = 5000};
+  const Case sum{.algorithm = Algorithm::kIntranode, .count = 5000};
   std::vector<std::vector<std::int32_t>> data(kRanks, std::vector<std::int32_t>(5000, 1));
   for (Rank r = 0; r < kRanks; ++r) {
     auto* const memory = reinterpret_cast<std::byte*>(data[static_cast<std::size_t>(r)].data());
@@ -392,16 +395,18 @@ TEST_CASE("ranks in different operations get an error, each with the name of the
   EngineWorld world({.ranks = 2, .segment_part_bytes = 1024});
   world.NextSequence();
   std::array<std::int32_t, 4> first{}, second{};
-  world.StartOne(0, {.algorithm = Algorithm::kBoard, .count = 3}, nullptr, reinterpret_cast<std::byte*>(first.data()));
-  world.StartOne(1, {.algorithm = Algorithm::kBoard, .count = 4}, nullptr, reinterpret_cast<std::byte*>(second.data()));
+  world.StartOne(0, {.algorithm = Algorithm::kIntranode, .count = 3}, nullptr,
+                 reinterpret_cast<std::byte*>(first.data()));
+  world.StartOne(1, {.algorithm = Algorithm::kIntranode, .count = 4}, nullptr,
+                 reinterpret_cast<std::byte*>(second.data()));
   CHECK(*world.PollOne(0) == Progress::kMoved);
   const auto told = world.PollOne(1);
   REQUIRE(!told);
   CHECK(told.error().code() == ErrorCode::kMismatch);
   CHECK(told.error().culprit() == 0);
   CHECK(told.error().message() ==
-        "the ranks disagree: rank 1 is in operation #1 all_reduce int32 x 4 sum by board, rank 0 in operation #1 "
-        "all_reduce int32 x 3 sum by board");
+        "the ranks disagree: rank 1 is in operation #1 all_reduce int32 x 4 sum by intranode, rank 0 in operation #1 "
+        "all_reduce int32 x 3 sum by intranode");
   const auto also = world.PollOne(0);
   REQUIRE(!also);
   CHECK(also.error().culprit() == 1);
@@ -414,13 +419,13 @@ TEST_CASE("a disagreement that no rank needed to see is found in the next round"
   // Each is its own root, so both have what they want.
   for (const Rank r : {0, 1}) {
     auto* const memory = reinterpret_cast<std::byte*>(r == 0 ? first.data() : second.data());
-    world.StartOne(r, {.collective = Collective::kBroadcast, .algorithm = Algorithm::kBoard, .count = 3, .root = r},
+    world.StartOne(r, {.collective = Collective::kBroadcast, .algorithm = Algorithm::kIntranode, .count = 3, .root = r},
                    memory, memory);
     CHECK(*world.PollOne(r) == Progress::kComplete);
   }
   world.NextSequence();
   for (const Rank r : {0, 1}) {
-    world.StartOne(r, {.collective = Collective::kBarrier, .algorithm = Algorithm::kBoard}, nullptr, nullptr);
+    world.StartOne(r, {.collective = Collective::kBarrier, .algorithm = Algorithm::kIntranode}, nullptr, nullptr);
     const auto told = world.PollOne(r);
     REQUIRE(!told);
     CHECK(told.error().code() == ErrorCode::kMismatch);
@@ -433,7 +438,7 @@ TEST_CASE("a rank that is waited for is named, and a rank that has published is 
   EngineWorld world({.ranks = 3, .segment_part_bytes = 1024});
   world.NextSequence();
   std::array<std::int32_t, 4> memory{};
-  const Case sum{.algorithm = Algorithm::kBoard, .count = 4};
+  const Case sum{.algorithm = Algorithm::kIntranode, .count = 4};
   world.StartOne(0, sum, nullptr, reinterpret_cast<std::byte*>(memory.data()));
   CHECK(*world.PollOne(0) == Progress::kMoved);
   CHECK(world.intranode(0).Blocked().size() == 2);
@@ -464,7 +469,7 @@ TEST_CASE("whether awaited ranks share this rank's core is known as soon as they
   world.NextSequence();
   std::array<std::int32_t, 3> memory{};
   const auto start = [&](Rank rank) {
-    world.StartOne(rank, {.algorithm = Algorithm::kBoard, .count = 1}, nullptr,
+    world.StartOne(rank, {.algorithm = Algorithm::kIntranode, .count = 1}, nullptr,
                    reinterpret_cast<std::byte*>(&memory[static_cast<std::size_t>(rank)]));
     return *world.PollOne(rank);
   };

@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "collectives/engine/host_mover.h"
 #include "collectives/intranode/intranode_path.h"
-#include "tests/engine/plain_board.h"
+#include "tests/engine/plain_shared_segment.h"
 #include "tests/support/threads.h"
 
 namespace rondo {
@@ -29,7 +29,7 @@ bool Finish(IntranodePath& path) {
 TEST_CASE("a sum is the left fold in rank order, bit by bit: by all, by shares and by relay") {
   constexpr int kRanks = 5;
   for (const std::size_t count : {7u, 2000u, 60'000u}) {
-    PlainBoard memory(kRanks, 16 * 1024);
+    PlainSharedSegment memory(kRanks, 16 * 1024);
     Random random(3);
     std::vector<std::vector<float>> inputs(kRanks), outputs(kRanks);
     std::vector<float> expected(count);
@@ -49,7 +49,7 @@ TEST_CASE("a sum is the left fold in rank order, bit by bit: by all, by shares a
                          .count = count,
                          .collective = Collective::kAllReduce,
                          .type = DataType::kFloat32,
-                         .algorithm = Algorithm::kBoard},
+                         .algorithm = Algorithm::kIntranode},
            .buffers = {.input = reinterpret_cast<const std::byte*>(inputs[static_cast<std::size_t>(r)].data()),
                        .output = reinterpret_cast<std::byte*>(outputs[static_cast<std::size_t>(r)].data())},
            .scale = 1.0,
@@ -65,7 +65,7 @@ TEST_CASE("a sum is the left fold in rank order, bit by bit: by all, by shares a
 TEST_CASE("ranks that run at the same time") {
   constexpr int kRanks = 3;
   constexpr std::uint64_t kOperations = 600;
-  PlainBoard memory(kRanks, 1024);
+  PlainSharedSegment memory(kRanks, 1024);
   std::array<bool, kRanks> right{};
   OnThreads(kRanks, [&](Rank r) {
     HostMover mover;
@@ -81,7 +81,7 @@ TEST_CASE("ranks that run at the same time") {
                                       .count = count,
                                       .collective = sum ? Collective::kAllReduce : Collective::kBroadcast,
                                       .type = DataType::kInt32,
-                                      .algorithm = Algorithm::kBoard,
+                                      .algorithm = Algorithm::kIntranode,
                                       .root = root},
                         .buffers = {.input = reinterpret_cast<const std::byte*>(input.data()),
                                     .output = reinterpret_cast<std::byte*>(output.data())},
@@ -99,8 +99,9 @@ TEST_CASE("ranks that run at the same time") {
 template <int kRanks>
 void SumInEachOthersMemory(bool reads, std::uint64_t count) {
   constexpr std::uint64_t kOperations = 12;
-  PlainBoard memory(kRanks, 8192);
-  memory.AnswerQuestions([&](PlainBoard::Question question) { return PlainBoard::IsAboutReading(question) == reads; });
+  PlainSharedSegment memory(kRanks, 8192);
+  memory.AnswerQuestions(
+      [&](PlainSharedSegment::Question question) { return PlainSharedSegment::IsAboutReading(question) == reads; });
   std::array<bool, kRanks> right{};
   OnThreads(kRanks, [&](Rank r) {
     HostMover mover;
@@ -115,7 +116,7 @@ void SumInEachOthersMemory(bool reads, std::uint64_t count) {
                                       .count = count,
                                       .collective = Collective::kAllReduce,
                                       .type = DataType::kInt32,
-                                      .algorithm = Algorithm::kBoard},
+                                      .algorithm = Algorithm::kIntranode},
                         .buffers = {.input = reinterpret_cast<const std::byte*>(input.data()),
                                     .output = reinterpret_cast<std::byte*>((in_place ? input : output).data())},
                         .scale = 1.0,

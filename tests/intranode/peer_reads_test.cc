@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tests/engine/plain_board.h"
+#include "tests/engine/plain_shared_segment.h"
 
 namespace rondo {
 namespace peer_reads_test {
@@ -17,8 +17,8 @@ constexpr std::uint64_t kBytes = 1000;
 // One rank's view of an operation.
 class RankReads {
  public:
-  RankReads(PlainBoard& board, Rank rank, Collective collective, bool in_place = false, Rank root = 1)
-      : segment_(rank, kRanks, board),
+  RankReads(PlainSharedSegment& shared_segment, Rank rank, Collective collective, bool in_place = false, Rank root = 1)
+      : segment_(rank, kRanks, shared_segment),
         operation_{.rank = rank,
                    .world_size = kRanks,
                    .descriptor = {.collective = collective, .root = root},
@@ -73,8 +73,8 @@ TEST_CASE("each collective folds and copies what its result needs, and nothing t
     CAPTURE(Name(row.collective));
     CAPTURE(row.in_place);
     CAPTURE(row.rank);
-    PlainBoard board(kRanks, 4096);
-    RankReads rank(board, row.rank, row.collective, row.in_place);
+    PlainSharedSegment shared_segment(kRanks, 4096);
+    RankReads rank(shared_segment, row.rank, row.collective, row.in_place);
     const PeerReads& reads = rank.Start();
     for (Rank r = 0; r < kRanks; ++r) {
       const PeerReads::Piece& expected = row.pieces[static_cast<std::size_t>(r)];
@@ -90,10 +90,10 @@ TEST_CASE("each collective folds and copies what its result needs, and nothing t
 }
 
 TEST_CASE("by shares every byte of an all_reduce is folded by one rank and copied by all others") {
-  PlainBoard board(kRanks, 4096);
+  PlainSharedSegment shared_segment(kRanks, 4096);
   std::vector<int> folded(kBytes), copied(kBytes);
   for (Rank r = 0; r < kRanks; ++r) {
-    RankReads rank(board, r, Collective::kAllReduce);
+    RankReads rank(shared_segment, r, Collective::kAllReduce);
     const PeerReads& reads = rank.Start(/*by_shares=*/true);
     for (std::uint64_t i = 0; i < reads.fold().bytes; ++i) ++folded[reads.fold().begin + i];
     for (Rank peer = 0; peer < kRanks; ++peer)
@@ -104,8 +104,8 @@ TEST_CASE("by shares every byte of an all_reduce is folded by one rank and copie
 }
 
 TEST_CASE("windows of a piece are ready as its peer folds them, and this rank takes none before its own share") {
-  PlainBoard board(kRanks, 4096);
-  RankReads own(board, 0, Collective::kAllReduce), peer(board, 1, Collective::kAllReduce);
+  PlainSharedSegment shared_segment(kRanks, 4096);
+  RankReads own(shared_segment, 0, Collective::kAllReduce), peer(shared_segment, 1, Collective::kAllReduce);
   PeerReads& reads = own.Start(/*by_shares=*/true, 128);  // three windows a share
   PeerReads& theirs = peer.Start(/*by_shares=*/true, 128);
   theirs.OnFoldedWindow();
@@ -127,8 +127,8 @@ TEST_CASE("windows of a piece are ready as its peer folds them, and this rank ta
 }
 
 TEST_CASE("a rank that has taken everything waits for the peers that have withdrawn their memory") {
-  PlainBoard board(kRanks, 4096);
-  RankReads own(board, 0, Collective::kBroadcast), root(board, 1, Collective::kBroadcast);
+  PlainSharedSegment shared_segment(kRanks, 4096);
+  RankReads own(shared_segment, 0, Collective::kBroadcast), root(shared_segment, 1, Collective::kBroadcast);
   PeerReads& reads = own.Start();
   reads.OnTaken(1, reads.MayTake(1, 8));
   CHECK(reads.IsDone());

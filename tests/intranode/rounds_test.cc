@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "tests/engine/plain_board.h"
+#include "tests/engine/plain_shared_segment.h"
 
 namespace rondo {
 namespace rounds_test {
@@ -14,7 +14,8 @@ using Wanted = SlotRounds::Wanted;
 
 // One rank among others on a segment.
 struct RoundsOfRank {
-  RoundsOfRank(PlainBoard& board, Rank rank, int world_size) : segment(rank, world_size, board) {}
+  RoundsOfRank(PlainSharedSegment& shared_segment, Rank rank, int world_size)
+      : segment(rank, world_size, shared_segment) {}
 
   void Begin(Wanted wanted = Wanted::kAll) {
     ++operation.sequence;
@@ -38,14 +39,14 @@ struct RoundsOfRank {
   }
 
   IntranodeSegment segment;
-  OperationDescriptor operation{.collective = Collective::kBroadcast, .algorithm = Algorithm::kBoard, .root = 1};
+  OperationDescriptor operation{.collective = Collective::kBroadcast, .algorithm = Algorithm::kIntranode, .root = 1};
   SlotRounds rounds{segment, operation};
   bool has_all = false;
 };
 
 TEST_CASE("a rank writes its slot only after all have published the round before") {
-  PlainBoard board(2, 1024);
-  RoundsOfRank early(board, 0, 2), late(board, 1, 2);
+  PlainSharedSegment shared_segment(2, 1024);
+  RoundsOfRank early(shared_segment, 0, 2), late(shared_segment, 1, 2);
   early.Begin(Wanted::kNone);
   early.Publish();
   early.Begin(Wanted::kNone);
@@ -60,8 +61,8 @@ TEST_CASE("a rank writes its slot only after all have published the round before
 }
 
 TEST_CASE("slots are taken in the ranks' order, each once, as far as they are wanted") {
-  PlainBoard board(3, 1024);
-  RoundsOfRank all(board, 0, 3), root(board, 1, 3), none(board, 2, 3);
+  PlainSharedSegment shared_segment(3, 1024);
+  RoundsOfRank all(shared_segment, 0, 3), root(shared_segment, 1, 3), none(shared_segment, 2, 3);
   all.Begin(Wanted::kAll);
   root.Begin(Wanted::kRoot);
   none.Begin(Wanted::kNone);
@@ -84,8 +85,8 @@ TEST_CASE("slots are taken in the ranks' order, each once, as far as they are wa
 }
 
 TEST_CASE("a rank that wants all slots together has no news before the last of them") {
-  PlainBoard board(3, 1024);
-  RoundsOfRank own(board, 0, 3), second(board, 1, 3), third(board, 2, 3);
+  PlainSharedSegment shared_segment(3, 1024);
+  RoundsOfRank own(shared_segment, 0, 3), second(shared_segment, 1, 3), third(shared_segment, 2, 3);
   own.Begin(Wanted::kAllTogether);
   own.Publish();
   second.Begin();
@@ -97,8 +98,8 @@ TEST_CASE("a rank that wants all slots together has no news before the last of t
 }
 
 TEST_CASE("a slot of another operation, or of a later round, is an error that names its rank") {
-  PlainBoard board(2, 1024);
-  RoundsOfRank own(board, 0, 2), other(board, 1, 2);
+  PlainSharedSegment shared_segment(2, 1024);
+  RoundsOfRank own(shared_segment, 0, 2), other(shared_segment, 1, 2);
   other.operation.count = 7;
   own.Begin();
   own.Publish();

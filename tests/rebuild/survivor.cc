@@ -40,8 +40,8 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-// From what fits into a turn of a board or one frame to what goes through many; the large ones take most of the time,
-// so that most deaths fall into the midst of one.
+// From what fits into one window of a shared segment or one frame to what goes through many; the large ones take most
+// of the time, so that most deaths fall into the midst of one.
 constexpr std::array<std::size_t, 5> kElements{1, 100, 5'000, 60'000, 400'000};
 constexpr std::size_t kGuardElements = 512;
 constexpr std::int64_t kGuard = 0x5a5a5a5a5a5a5a5a;

@@ -384,7 +384,8 @@ TEST_CASE("records are written whenever somebody asks, and say who asked") {
   CHECK(dump["entries"].size() == 2);
 }
 
-TEST_CASE("on the board operations that run at once are recorded too, and short ones among them have coarse times") {
+TEST_CASE(
+    "on the intranode path operations that run at once are recorded too, and short ones among them have coarse times") {
   test::OnShmRanks({.ranks = 2}, [&](Communicator& communicator) {
     std::vector<std::int32_t> small(1, 1), large(100'000, 1);
     for (int i = 0; i < 300; ++i) CHECK(Sum(communicator, small));
@@ -396,7 +397,7 @@ TEST_CASE("on the board operations that run at once are recorded too, and short 
       const Json& entry = entries[i];
       const Json& ours = entry["rondo"];
       const bool right = entry["collective_seq_id"].get<std::size_t>() == i + 1 &&
-                         Text(entry["state"]) == "completed" && Text(ours["algorithm"]) == "board" &&
+                         Text(entry["state"]) == "completed" && Text(ours["algorithm"]) == "intranode" &&
                          Text(ours["transport"]) == "shm" &&
                          Ns(entry["time_created_ns"]) <= Ns(entry["time_discovered_started_ns"]) &&
                          Ns(entry["time_discovered_started_ns"]) <= Ns(entry["time_discovered_completed_ns"]);

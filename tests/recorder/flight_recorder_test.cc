@@ -95,7 +95,7 @@ TEST_CASE("times never run backwards, though they come from a coarse clock and a
 TEST_CASE("a start that nobody measured is measured as soon as somebody looks at the clock") {
   const auto recorder = RecorderOf(4);
   recorder->Issued(Sum(1), At(100));
-  recorder->Started(1, Algorithm::kBoard, At(50), /*coarse=*/true);
+  recorder->Started(1, Algorithm::kIntranode, At(50), /*coarse=*/true);
   CHECK(recorder->Read().at(0).coarse);
   recorder->Measured(1, At(103));
   const Record record = recorder->Read().at(0);

@@ -63,10 +63,10 @@ class Judged(unittest.TestCase):
         """What is said of a case of ranks that play these parts."""
         def function(at):
             body(at, at.job(*(json.dumps(part) for part in parts)))
-        board = run.Board(verbose=False)
+        results = run.Results(verbose=False)
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
-            board.run(stage.Case(function, (1,), ("tcp",), False), "tcp", 1)
+            results.run(stage.Case(function, (1,), ("tcp",), False), "tcp", 1)
         return out.getvalue()
 
     def test_a_case_passes_whose_fault_fired_and_whose_ranks_are_clean(self):

@@ -17,8 +17,8 @@ class PassingEndpoint : public Endpoint {
   explicit PassingEndpoint(std::unique_ptr<Endpoint> inner) : inner_(std::move(inner)) {}
 
   Result<Lane*> Open(Rank peer, std::uint32_t index) override { return inner_->Open(peer, index); }
-  bool MayHaveBoard() const override { return inner_->MayHaveBoard(); }
-  Result<Board*> OpenBoard() override { return inner_->OpenBoard(); }
+  bool MayHaveSharedSegment() const override { return inner_->MayHaveSharedSegment(); }
+  Result<SharedSegment*> OpenSharedSegment() override { return inner_->OpenSharedSegment(); }
   void Poll(TimePoint now) override { inner_->Poll(now); }
   bool Arm() override { return inner_->Arm(); }
   void Disarm() override { inner_->Disarm(); }

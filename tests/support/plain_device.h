@@ -194,8 +194,8 @@ class PlainDevice final : public Device {
   }
 
  private:
-  // Ranks order what their devices do by a board that each has mapped elsewhere, where ThreadSanitizer does not see
-  // that it is one memory; so work on each other's memory is ordered here for its eyes.
+  // Ranks order what their devices do by a shared segment that each has mapped elsewhere, where ThreadSanitizer does
+  // not see that it is one memory; so work on each other's memory is ordered here for its eyes.
   static std::mutex& Bus() {
     static std::mutex bus;
     return bus;

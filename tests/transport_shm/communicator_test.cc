@@ -1,4 +1,4 @@
-// Communicators among ranks that share memory: what they promise anywhere, on the board and beside it.
+// Communicators among ranks that share memory: what they promise anywhere, on the intranode path and beside it.
 #include "collectives/communicator.h"
 
 #include <doctest/doctest.h>
@@ -44,17 +44,17 @@ bool Sums(Communicator& c, std::uint64_t count, const OperationOptions& options 
   return std::all_of(output.begin(), output.end(), [&](std::int32_t v) { return v == sum; });
 }
 
-TEST_CASE("ranks of one host take the board unless another algorithm is asked for, and say so") {
+TEST_CASE("ranks of one host take the intranode path unless another algorithm is asked for, and say so") {
   OnShmRanks({.ranks = 3}, [](Communicator& c) {
-    CHECK(ChoiceOf(c).algorithm == Algorithm::kBoard);
+    CHECK(ChoiceOf(c).algorithm == Algorithm::kIntranode);
     CHECK(ChoiceOf(c).reason == "all ranks share memory");
     CHECK(ChoiceOf(c, {.algorithm = Algorithm::kRing}).algorithm == Algorithm::kRing);
     for (const std::uint64_t count : {0, 1, 1000, 100'000}) {
       CHECK(Sums(c, count));
       CHECK(Sums(c, count, {.algorithm = Algorithm::kRing}));
-      CHECK(Sums(c, count, {.algorithm = Algorithm::kBoard}));
+      CHECK(Sums(c, count, {.algorithm = Algorithm::kIntranode}));
     }
-    if (c.rank() == 0) CHECK(c.DescribePaths().find("shm board") != std::string::npos);
+    if (c.rank() == 0) CHECK(c.DescribePaths().find("shared segment") != std::string::npos);
     CHECK(c.Close());
   });
 }
@@ -124,7 +124,7 @@ TEST_CASE("the core is given away at once to who is waited for and shares it, an
   CHECK(looks(-1, -1) < 5);
 }
 
-TEST_CASE("counts of each rank's own go over lanes, between operations on the board") {
+TEST_CASE("counts of each rank's own go over lanes, between operations on the intranode path") {
   OnShmRanks({.ranks = 3}, [](Communicator& c) {
     const std::vector<std::uint64_t> counts{2, 0, 3};
     for (int i = 0; i < 3; ++i) {
@@ -133,7 +133,7 @@ TEST_CASE("counts of each rank's own go over lanes, between operations on the bo
       CHECK(all == std::vector<std::int32_t>{0, 0, 2, 2, 2});
       CHECK(Sums(c, 100));
     }
-    const auto forced = c.AllGatherV(nullptr, nullptr, counts, kInt, {.algorithm = Algorithm::kBoard});
+    const auto forced = c.AllGatherV(nullptr, nullptr, counts, kInt, {.algorithm = Algorithm::kIntranode});
     CHECK(forced.error().code() == ErrorCode::kInvalidArgument);
     CHECK(c.Close());
   });
@@ -142,16 +142,17 @@ TEST_CASE("counts of each rank's own go over lanes, between operations on the bo
 TEST_CASE("the bits are those of the left fold, in reproducible mode and out of it") {
   OnShmRanks({.ranks = 4}, [](Communicator& c) {
     for (const std::uint64_t count : {3u, 30'000u}) {
-      std::vector<float> input(count), board(count), chain(count);
+      std::vector<float> input(count), intranode(count), chain(count);
       for (std::uint64_t i = 0; i < count; ++i)
         input[i] = 1.0f / static_cast<float>(i + 3 + 7 * static_cast<unsigned>(c.rank()));
       const OperationOptions along{.algorithm = Algorithm::kChain};
-      CHECK(c.AllReduce(input.data(), board.data(), count, DataType::kFloat32, ReduceOp::kSum));
+      CHECK(c.AllReduce(input.data(), intranode.data(), count, DataType::kFloat32, ReduceOp::kSum));
       CHECK(c.AllReduce(input.data(), chain.data(), count, DataType::kFloat32, ReduceOp::kSum, along));
-      CHECK(std::memcmp(board.data(), chain.data(), count * sizeof(float)) == 0);
-      std::fill(board.begin(), board.end(), 0.0f);
-      CHECK(c.AllReduce(input.data(), board.data(), count, DataType::kFloat32, ReduceOp::kSum, {.reproducible = true}));
-      CHECK(std::memcmp(board.data(), chain.data(), count * sizeof(float)) == 0);
+      CHECK(std::memcmp(intranode.data(), chain.data(), count * sizeof(float)) == 0);
+      std::fill(intranode.begin(), intranode.end(), 0.0f);
+      CHECK(c.AllReduce(input.data(), intranode.data(), count, DataType::kFloat32, ReduceOp::kSum,
+                        {.reproducible = true}));
+      CHECK(std::memcmp(intranode.data(), chain.data(), count * sizeof(float)) == 0);
     }
     CHECK(c.Close());
   });
@@ -183,7 +184,7 @@ TEST_CASE("a user's operation that does not commute sees its operands in rank or
   });
 }
 
-TEST_CASE("16-bit floats with wide partials are summed in float32 on the board") {
+TEST_CASE("16-bit floats with wide partials are summed in float32 on the intranode path") {
   OnShmRanks({.ranks = 3}, [](Communicator& c) {
     for (const std::uint64_t count : {10u, 9000u}) {
       // 256 + 1 + 1 in bfloat16 stays 256; in float32, rounded once, it is 258.
@@ -196,7 +197,7 @@ TEST_CASE("16-bit floats with wide partials are summed in float32 on the board")
   });
 }
 
-TEST_CASE("averages whose sums are beyond their type are right on the board, however it moves them") {
+TEST_CASE("averages whose sums are beyond their type are right on the intranode path, however it moves them") {
   OnShmRanks({.ranks = 3}, [](Communicator& c) {
     for (const DataType type : extreme::kTypes)
       for (const Collective collective : {Collective::kAllReduce, Collective::kReduce, Collective::kReduceScatter})
@@ -210,7 +211,7 @@ TEST_CASE("averages whose sums are beyond their type are right on the board, how
   });
 }
 
-TEST_CASE("memory of devices goes over the board, window by window, from memory that peers map") {
+TEST_CASE("memory of devices goes over the intranode path, window by window, from memory that peers map") {
   std::vector<std::shared_ptr<PlainDevice>> devices{std::make_shared<PlainDevice>(1), std::make_shared<PlainDevice>(2)};
   const ShmJob job{.ranks = 2, .adjust = [&](CommunicatorOptions& options) {
                      options.device = devices[static_cast<std::size_t>(options.rank)];
@@ -234,12 +235,12 @@ TEST_CASE("memory of devices goes over the board, window by window, from memory 
   });
 }
 
-TEST_CASE("groups have boards of their own") {
+TEST_CASE("groups have shared segments of their own") {
   OnShmRanks({.ranks = 5}, [](Communicator& c) {
     auto group = c.Split(c.rank() % 2, -c.rank());
     REQUIRE(group);
     REQUIRE(*group);
-    CHECK(ChoiceOf(**group).algorithm == Algorithm::kBoard);
+    CHECK(ChoiceOf(**group).algorithm == Algorithm::kIntranode);
     for (int i = 0; i < 20; ++i) {
       CHECK(Sums(**group, 50));
       CHECK(Sums(c, 50));
@@ -250,25 +251,25 @@ TEST_CASE("groups have boards of their own") {
 }
 
 TEST_CASE("a rank that does not say its host leaves all on lanes") {
-  OnShmRanks(
-      {.ranks = 3,
-       .adjust_shm =
-           [](Rank rank, ShmOptions& options) {
-             if (rank == 1) options.host_id.clear();
-           }},
-      [](Communicator& c) {
-        CHECK(ChoiceOf(c).algorithm != Algorithm::kBoard);
-        CHECK(Sums(c, 1000));
-        std::vector<std::int32_t> data(1, 1);
-        const Status forced =
-            c.AllReduce(data.data(), data.data(), 1, kInt, ReduceOp::kSum, {.algorithm = Algorithm::kBoard});
-        REQUIRE(!forced);
-        CHECK(forced.error().message() == "algorithm board does not serve this all_reduce: the ranks share no memory");
-        CHECK(c.Close());
-      });
+  OnShmRanks({.ranks = 3,
+              .adjust_shm =
+                  [](Rank rank, ShmOptions& options) {
+                    if (rank == 1) options.host_id.clear();
+                  }},
+             [](Communicator& c) {
+               CHECK(ChoiceOf(c).algorithm != Algorithm::kIntranode);
+               CHECK(Sums(c, 1000));
+               std::vector<std::int32_t> data(1, 1);
+               const Status forced =
+                   c.AllReduce(data.data(), data.data(), 1, kInt, ReduceOp::kSum, {.algorithm = Algorithm::kIntranode});
+               REQUIRE(!forced);
+               CHECK(forced.error().message() ==
+                     "algorithm intranode does not serve this all_reduce: the ranks share no memory");
+               CHECK(c.Close());
+             });
 }
 
-TEST_CASE("operations issued before it is known whether there is a board are served all the same") {
+TEST_CASE("operations issued before it is known whether there is a shared segment are served all the same") {
   OnShmRanks({.ranks = 3}, [](Communicator& c) {
     constexpr int kOperations = 40;
     std::vector<std::int32_t> data(kOperations, 1);
@@ -389,7 +390,7 @@ TEST_CASE("a rank that leaves in the middle is named by all, at once") {
   for (const Rank r : {0, 1, 3}) CHECK(culprits[static_cast<std::size_t>(r)] == 2);
 }
 
-TEST_CASE("ranks in different operations are told: both on the board, or one of them on lanes") {
+TEST_CASE("ranks in different operations are told: both on the intranode path, or one of them on lanes") {
   for (const bool lanes : {false, true}) {
     OnShmRanks({.ranks = 2}, [&](Communicator& c) {
       CHECK(Sums(c, 1));
@@ -430,7 +431,7 @@ TEST_CASE("progress threads sleep while the calls of others need nothing of them
     callers[static_cast<std::size_t>(c.rank())] = ::gettid();
     std::int32_t one = 1, sum = 0;
     CHECK(c.AllReduceAsync(&one, &sum, 1, kInt, ReduceOp::kSum).Wait());  // has started them
-    for (const Algorithm algorithm : {Algorithm::kBoard, Algorithm::kRing}) {
+    for (const Algorithm algorithm : {Algorithm::kIntranode, Algorithm::kRing}) {
       CAPTURE(Name(algorithm));
       const std::uint64_t before = c.rank() == 0 ? SleepsOfThreads(callers) : 0;
       CHECK(c.Barrier());
@@ -442,7 +443,7 @@ TEST_CASE("progress threads sleep while the calls of others need nothing of them
   });
 }
 
-TEST_CASE("a rank that waits long sleeps, before there is a board and at it") {
+TEST_CASE("a rank that waits long sleeps, before there is a shared segment and with it") {
   for (const bool before : {true, false}) {
     OnShmRanks({.ranks = 2}, [&](Communicator& c) {
       if (!before) CHECK(Sums(c, 1));

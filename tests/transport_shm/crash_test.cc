@@ -67,7 +67,7 @@ std::string Unpack(const std::array<char, kAddressBytes>& packed) {
   while (true) pause();
 }
 
-// Operations on the board, on lanes, and by a function that may end the process, until one fails.
+// Operations on the intranode path, on lanes, and by a function that may end the process, until one fails.
 Report Work(Rank rank, const Addresses& addresses, const std::shared_ptr<Transport>& transport, int die_at_fold) {
   CommunicatorOptions options;
   options.rank = rank;
@@ -245,9 +245,9 @@ TEST_CASE("nobody is killed: nothing is left either") {
 }
 
 TEST_CASE("whoever is killed, and wherever: the others name it, and nothing is left") {
-  for (const std::string step :
-       {"board called", "board made", "board mapped", "board judged", "board settled", "lane called", "lane answered",
-        "lane shared", "region shown", "region mapped", "early fold", "fold of what is read", "late fold"}) {
+  for (const std::string step : {"segment called", "segment made", "segment mapped", "segment judged",
+                                 "segment settled", "lane called", "lane answered", "lane shared", "region shown",
+                                 "region mapped", "early fold", "fold of what is read", "late fold"}) {
     CAPTURE(step);
     int deaths = 0;
     for (Rank victim = 0; victim < kRanks; ++victim) {

@@ -123,7 +123,7 @@ TEST_CASE("rank 0 that closes too early is named by those who still need it, as 
       INFO(status.error().ToString());
       CHECK(status.error().code() == ErrorCode::kClosed);
       CHECK(status.error().culprit() == early);
-      CHECK(status.error().message().find(" closed after #1 barrier by board, but rank ") != std::string::npos);
+      CHECK(status.error().message().find(" closed after #1 barrier by intranode, but rank ") != std::string::npos);
     });
   }
 }
@@ -184,8 +184,8 @@ class TransportSlowToOpen final : public PassingTransport {
   Heard& heard_;
 };
 
-// Found on a slow machine: whoever was heard before rank 0 had its endpoint in hand got no answer, and on the board
-// nobody asks twice.
+// Found on a slow machine: whoever was heard before rank 0 had its endpoint in hand got no answer, and on the intranode
+// path nobody asks twice.
 TEST_CASE("rank 0 that hears of a failure while it still opens its endpoint tells it on") {
   Heard heard;
   const auto adjust = [&](CommunicatorOptions& options) {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "tools/doctor/findings.h"
-#include "transport/board.h"
-#include "transport/shm/board.h"
+#include "transport/shared_segment.h"
 #include "transport/shm/segment.h"
+#include "transport/shm/shared_segment.h"
 #include "transport/shm/shm.h"
 
 namespace rondo {
@@ -17,7 +17,8 @@ namespace {
 constexpr std::uint64_t kMiB = 1024 * 1024;
 
 // Of a rank: what a program has open anyway, and per peer a control connection, lanes over TCP and in memory, and what
-// rank 0 of the board holds of each. Of 8 ranks of `rondo perf` that share memory and all talk to all, one has 50.
+// rank 0 of the shared segment holds of each. Of 8 ranks of `rondo perf` that share memory and all talk to all, one
+// has 50.
 constexpr std::uint64_t kFilesOfRank = 32, kFilesPerPeer = 8;
 // The program's, the control thread's, and two for the program to have.
 constexpr std::uint64_t kTasksOfRank = 4;
@@ -25,13 +26,13 @@ constexpr std::uint64_t kTasksOfRank = 4;
 std::string MiB(std::uint64_t bytes) { return fmt::format("{:.0f} MiB", static_cast<double>(bytes) / kMiB); }
 
 struct SharedNeed {
-  std::uint64_t board_bytes = 0;  // always
-  std::uint64_t lane_bytes = 0;   // of all pairs of ranks, if each uses its lane
+  std::uint64_t segment_bytes = 0;  // always
+  std::uint64_t lane_bytes = 0;     // of all pairs of ranks, if each uses its lane
 };
 
 SharedNeed NeedOf(int ranks) {
   const auto n = static_cast<std::uint64_t>(ranks);
-  return {.board_bytes = ranks > kMaxBoardRanks ? 0 : shm::BoardBytes(ranks),
+  return {.segment_bytes = ranks > kMaxSharedSegmentRanks ? 0 : shm::SharedSegmentBytes(ranks),
           .lane_bytes = n * (n - 1) / 2 * (shm::kSegmentHeadBytes + 2 * ShmOptions{}.ring_bytes)};
 }
 
@@ -59,12 +60,12 @@ std::vector<Finding> JudgeMemory(const MemoryFacts& facts, const PlannedJob& job
   const Level trouble = job.path == PlannedJob::Path::kShm ? Level::kBad : Level::kWarn;
   std::vector<Finding> findings;
   const SharedNeed need = NeedOf(job.local_ranks);
-  const std::uint64_t all = need.board_bytes + need.lane_bytes;
+  const std::uint64_t all = need.segment_bytes + need.lane_bytes;
   const std::string needs = fmt::format("{} local ranks share {} for collectives and up to {} for messages",
-                                        job.local_ranks, MiB(need.board_bytes), MiB(need.lane_bytes));
+                                        job.local_ranks, MiB(need.segment_bytes), MiB(need.lane_bytes));
   const std::string subject = "shared memory";
   const shm::Room& room = facts.room;
-  const std::uint64_t largest = std::max(need.board_bytes, shm::kSegmentHeadBytes + 2 * ShmOptions{}.ring_bytes);
+  const std::uint64_t largest = std::max(need.segment_bytes, shm::kSegmentHeadBytes + 2 * ShmOptions{}.ring_bytes);
   if (job.local_ranks == 1)
     findings.push_back({Level::kOk, subject, "one local rank needs none"});
   else if (!facts.host_error.empty())
@@ -79,7 +80,7 @@ std::vector<Finding> JudgeMemory(const MemoryFacts& facts, const PlannedJob& job
                         "ulimit -f unlimited"});
   else if (room.bytes < all)
     findings.push_back(
-        {room.bytes < need.board_bytes ? trouble : Level::kWarn, subject,
+        {room.bytes < need.segment_bytes ? trouble : Level::kWarn, subject,
          fmt::format("{}, but {}: {} can be shared. Lanes without room use TCP", needs, room.why, MiB(room.bytes)),
          room.is_of_a_group ? "docker run --memory, MemoryMax= of the service, --mem of srun"
                             : "end what takes the memory"});

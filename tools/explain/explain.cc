@@ -27,9 +27,9 @@
 #include "tools/common/output.h"
 #include "tools/common/profile_flag.h"
 #include "tools/common/sizes.h"
-#include "transport/board.h"
-#include "transport/shm/board.h"
+#include "transport/shared_segment.h"
 #include "transport/shm/shared_memory.h"
+#include "transport/shm/shared_segment.h"
 #include "transport/tcp/tcp.h"
 
 namespace rondo {
@@ -144,16 +144,16 @@ void ExplainTimes(const Selector& selector, const Call& call, Algorithm chosen) 
 }
 
 // Among ranks that share memory nothing is chosen and no schedule runs, unless an algorithm is asked for.
-bool TakesBoard(const ExplainFlags& flags) {
-  return flags.transport == "shm" && flags.ranks > 1 && flags.ranks <= kMaxBoardRanks &&
-         flags.algorithm.value_or(Algorithm::kBoard) == Algorithm::kBoard;
+bool TakesIntranode(const ExplainFlags& flags) {
+  return flags.transport == "shm" && flags.ranks > 1 && flags.ranks <= kMaxSharedSegmentRanks &&
+         flags.algorithm.value_or(Algorithm::kIntranode) == Algorithm::kIntranode;
 }
 
 // Why ranks of this host would share no memory now; "": they would.
 std::string WhyNotShared(int ranks) {
   if (const auto host = FindHostId(); !host) return host.error().message();
   const shm::Room room = shm::MemoryLeft();
-  const std::size_t bytes = shm::BoardBytes(std::min(ranks, kMaxBoardRanks));
+  const std::size_t bytes = shm::SharedSegmentBytes(std::min(ranks, kMaxSharedSegmentRanks));
   return room.bytes < bytes ? fmt::format("{} ranks need {} bytes, but {}", ranks, bytes, room.why) : "";
 }
 
@@ -183,9 +183,9 @@ int Explain(ExplainFlags& flags) {
   if (flags.transport == "shm" && flags.ranks > 1)
     if (const std::string why = WhyNotShared(flags.ranks); !why.empty())
       flags.transport = fmt::format("tcp; no shared memory: {}", why);
-  const bool board = TakesBoard(flags);
+  const bool intranode = TakesIntranode(flags);
   const Result<Selection> selection =
-      board ? Selection{Algorithm::kBoard, "all ranks share memory"} : selector.Choose(flags.algorithm, call);
+      intranode ? Selection{Algorithm::kIntranode, "all ranks share memory"} : selector.Choose(flags.algorithm, call);
   if (!selection) return Complain("explain", "--algorithm: " + selection.error().message(), kExitWrongUsage);
   fmt::print("collective  {} among {} ranks", Name(flags.collective), flags.ranks);
   if (has_data && blocks == 1) fmt::print(", {} x {} = {} bytes", Name(flags.type), count, bytes);
@@ -194,7 +194,7 @@ int Explain(ExplainFlags& flags) {
   if (flags.reproducible && Reduces(flags.collective)) fmt::print(", reproducible");
   fmt::print("\nalgorithm   {} ({})\n", Name(selection->algorithm),
              flags.algorithm ? "asked for by --algorithm" : selection->reason);
-  if (board) {
+  if (intranode) {
     fmt::print("transport   shm: what a rank has for others it writes into its part of one memory, once\n");
   } else {
     const AlgorithmEntry* const entry = FindAlgorithm(flags.collective, selection->algorithm);

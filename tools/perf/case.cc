@@ -38,9 +38,9 @@ struct Way {
 
 // Why an algorithm cannot measure a collective as asked, or nothing.
 std::optional<std::string> WhyNot(const PerfOptions& options, Collective collective, Algorithm algorithm) {
-  if (algorithm == Algorithm::kBoard) {
-    if (!options.board) return "board needs ranks that share memory";
-    return options.uneven ? std::optional<std::string>("board wants equal counts") : std::nullopt;
+  if (algorithm == Algorithm::kIntranode) {
+    if (!options.intranode) return "intranode needs ranks that share memory";
+    return options.uneven ? std::optional<std::string>("intranode expects equal counts") : std::nullopt;
   }
   const AlgorithmEntry* const entry = FindAlgorithm(collective, algorithm);
   if (entry == nullptr) return fmt::format("{} does not serve {}", Name(algorithm), Name(collective));
@@ -55,7 +55,7 @@ Result<std::vector<Way>> WaysOf(const PerfOptions& options, Collective collectiv
   std::vector<Way> ways;
   if (fold) ways.push_back({});  // the free choice, to compare with
   if (options.algorithms.all) {
-    if (!WhyNot(options, collective, Algorithm::kBoard)) ways.push_back({Algorithm::kBoard, fold});
+    if (!WhyNot(options, collective, Algorithm::kIntranode)) ways.push_back({Algorithm::kIntranode, fold});
     for (const AlgorithmEntry& entry : AllAlgorithms())
       if (entry.collective == collective && !WhyNot(options, collective, entry.algorithm))
         ways.push_back({entry.algorithm, fold});

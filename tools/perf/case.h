@@ -53,7 +53,7 @@ struct PerfOptions {
   bool out_of_place = true;
   bool in_place = true;
   bool uneven = false;         // a count per rank: the ...V forms
-  bool board = false;          // ranks share memory of one host, so there is one
+  bool intranode = false;      // ranks share memory of one host, so there is the intranode path
   bool reproducible = false;   // reductions in reproducible mode too, beside the free choice
   bool wide_partials = false;  // reductions of 16-bit floats only: see CommunicatorOptions
   bool checksums = false;      // what every case is measured with; said in its row

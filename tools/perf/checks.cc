@@ -14,8 +14,8 @@
 #include "tools/common/profile_flag.h"
 #include "tools/perf/flags.h"
 #include "tools/perf/report.h"
-#include "transport/board.h"
 #include "transport/ib/ib.h"
+#include "transport/shared_segment.h"
 #include "transport/tcp/tcp.h"
 
 namespace rondo {
@@ -171,7 +171,7 @@ Status SettlePerfFlags(PerfFlags& flags) {
   RONDO_TRY(CheckRdmaPorts(flags));
   RONDO_TRY(PrepareRecordDir(flags.outputs));
   if (!flags.local_ranks || flags.launched) return {};
-  flags.measure.board = SharesMemory(flags) && *flags.local_ranks <= kMaxBoardRanks;
+  flags.measure.intranode = SharesMemory(flags) && *flags.local_ranks <= kMaxSharedSegmentRanks;
   if (!flags.matrix) RONDO_TRY(PlanCases(flags.measure, *flags.local_ranks));
   return CheckPerfFiles(flags);
 }

@@ -56,7 +56,7 @@ std::string TakeSubjects(const std::string& text, PerfOptions& measure) {
 
 void AddWhatToMeasure(CLI::App& perf, PerfFlags& flags) {
   PerfOptions& measure = flags.measure;
-  const std::string algorithms = "auto, " + NamesOf(DistinctAlgorithms()) + ", board (of ranks that share memory)";
+  const std::string algorithms = "auto, " + NamesOf(DistinctAlgorithms()) + ", intranode (of ranks that share memory)";
   AddText(
       perf, "collective", [&measure](const std::string& text) { return TakeSubjects(text, measure); }, "COLLECTIVE",
       "What to measure: " + NamesOf(DistinctCollectives()) + ", send_recv (each rank to the next), all")

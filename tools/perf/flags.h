@@ -62,7 +62,7 @@ Status SettlePerfFlags(PerfFlags& flags);
 // The files that rank 0 is to read and to write.
 Status CheckPerfFiles(const PerfFlags& flags);
 
-// Whether ranks of one host may have a board.
+// Whether ranks of one host may have a shared segment.
 bool SharesMemory(const PerfFlags& flags);
 
 }  // namespace rondo

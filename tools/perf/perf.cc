@@ -26,8 +26,8 @@
 #include "tools/perf/flags.h"
 #include "tools/perf/session.h"
 #include "tools/run/launch.h"
-#include "transport/board.h"
 #include "transport/inproc/inproc.h"
+#include "transport/shared_segment.h"
 
 namespace rondo {
 namespace {
@@ -84,8 +84,8 @@ int MeasureOnRank(Communicator& communicator, const Clock& clock, const PerfFlag
     return *good ? kExitDone : kExitFailed;
   }
   PerfOptions measure = flags.measure;
-  measure.board =
-      SharesMemory(flags) && communicator.place().host_count() == 1 && communicator.world_size() <= kMaxBoardRanks;
+  measure.intranode = SharesMemory(flags) && communicator.place().host_count() == 1 &&
+                      communicator.world_size() <= kMaxSharedSegmentRanks;
   const auto cases = PlanCases(measure, communicator.world_size());
   if (!cases) return Complain("perf", cases.error().message(), kExitWrongUsage);
   if (communicator.rank() == 0) {

@@ -23,8 +23,10 @@ class FaultyEndpoint final : public Endpoint {
       : inner_(std::move(inner)), self_(self), injector_(std::move(injector)) {}
 
   Result<Lane*> Open(Rank peer, std::uint32_t index) override;
-  bool MayHaveBoard() const override { return injector_->plan().faults.empty() && inner_->MayHaveBoard(); }
-  Result<Board*> OpenBoard() override { return inner_->OpenBoard(); }
+  bool MayHaveSharedSegment() const override {
+    return injector_->plan().faults.empty() && inner_->MayHaveSharedSegment();
+  }
+  Result<SharedSegment*> OpenSharedSegment() override { return inner_->OpenSharedSegment(); }
   void Poll(TimePoint now) override;
   bool Arm() override;
   void Disarm() override { inner_->Disarm(); }

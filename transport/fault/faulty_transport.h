@@ -7,12 +7,12 @@
 //   CHECK(injector->fired(0).count() == 1);                            // or nothing was tested
 //
 // Each fault happens where the bytes are written, so wrapping the transport of the writing rank is enough, but for
-// slices, which both ends make, and for boards. With an empty plan it is the transport inside; the conformance suite
-// passes over it then, and with plans of slices and stalls.
+// slices, which both ends make, and for shared segments. With an empty plan it is the transport inside; the conformance
+// suite passes over it then, and with plans of slices and stalls.
 //
-// What it does not have, and says so: boards (Endpoint::MayHaveBoard), unless the plan is empty. They are memory, which
-// no lane's fault would meet; ranks then use lanes. That must be the same on all ranks, so all must have a plan or
-// none.
+// What it does not have, and says so: shared segments (Endpoint::MayHaveSharedSegment), unless the plan is empty. They
+// are memory, which no lane's fault would meet; ranks then use lanes. That must be the same on all ranks, so all must
+// have a plan or none.
 //
 // For faults of real sockets: proxied_transport.h.
 #pragma once

@@ -11,7 +11,7 @@ namespace rondo::shm {
 
 inline constexpr std::uint64_t kCallMagic = 0x6c6c61632d6d6873;
 
-enum class CallKind : std::uint32_t { kLane = 1, kBoard = 2, kRegion = 3 };
+enum class CallKind : std::uint32_t { kLane = 1, kSharedSegment = 2, kRegion = 3 };
 
 // Both ends are one version of Rondo on one machine (the meeting has seen to that): the bytes as they lie in memory.
 struct CallMessage {

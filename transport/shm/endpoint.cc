@@ -80,30 +80,30 @@ void ShmEndpoint::Step(std::string_view step) const {
   if (set_up_.watch_steps) set_up_.watch_steps(step);
 }
 
-bool ShmEndpoint::MayHaveBoard() const {
+bool ShmEndpoint::MayHaveSharedSegment() const {
   const auto world = static_cast<int>(set_up_.peers.size());
-  if (world < 2 || world > kMaxBoardRanks) return false;
+  if (world < 2 || world > kMaxSharedSegmentRanks) return false;
   for (Rank r = 0; r < world; ++r)
     if (r != set_up_.config.rank && !IsUpgraded(r)) return false;
   return true;
 }
 
-Result<Board*> ShmEndpoint::OpenBoard() {
-  if (board_) return &*board_;
-  RONDO_CHECK(MayHaveBoard(), "a board of ranks of several hosts");
+Result<SharedSegment*> ShmEndpoint::OpenSharedSegment() {
+  if (segment_) return &*segment_;
+  RONDO_CHECK(MayHaveSharedSegment(), "a shared segment of ranks of several hosts");
   const EndpointConfig& config = set_up_.config;
   const auto world = static_cast<int>(set_up_.peers.size());
   std::vector<Lane*> lanes(config.rank == 0 ? static_cast<std::size_t>(world) : 1);
   for (Rank r = config.rank == 0 ? 1 : 0; r < (config.rank == 0 ? world : 1); ++r) {
     RONDO_ASSIGN(lanes[static_cast<std::size_t>(r)], base().Open(r, kSharedSegmentLaneIndex));
   }
-  board_.emplace(BoardContext{
+  segment_.emplace(SharedSegmentContext{
       .rank = config.rank,
       .world_size = world,
       .signal = signal_.get(),
       .root_socket = SocketOf(0),
       .lanes = std::move(lanes),
-      .find_call = [this](Rank from) { return FindCall({.kind = CallKind::kBoard, .from = from}); },
+      .find_call = [this](Rank from) { return FindCall({.kind = CallKind::kSharedSegment, .from = from}); },
       .draw_nonce = DrawNonce,
       .step = [this](std::string_view step) { Step(step); },
       .regions = {.own = set_up_.regions,
@@ -116,7 +116,7 @@ Result<Board*> ShmEndpoint::OpenBoard() {
                       },
                   .step = [this](std::string_view step) { Step(step); }},
   });
-  return &*board_;
+  return &*segment_;
 }
 
 // Who has connected may be about to leave its message: it is looked at again.
@@ -131,7 +131,7 @@ void ShmEndpoint::TakeCalls() {
     if (!received || received->descriptors.size() != due || calls_.size() >= kMaxCalls) return true;
     call.connection = std::move(connection);
     if (call.message.kind != CallKind::kRegion) call.signal = std::move(received->descriptors.front());
-    if (call.message.kind != CallKind::kBoard) call.segment = std::move(received->descriptors.back());
+    if (call.message.kind != CallKind::kSharedSegment) call.segment = std::move(received->descriptors.back());
     calls_.push_back(std::move(call));
     return true;
   });
@@ -139,31 +139,31 @@ void ShmEndpoint::TakeCalls() {
 
 void ShmEndpoint::Poll(TimePoint now) {
   UpgradedEndpoint::Poll(now);
-  if (!board_ || board_->state() != BoardState::kMaking) return;
-  board_->Poll();
+  if (!segment_ || segment_->state() != SharedSegmentState::kMaking) return;
+  segment_->Poll();
   const std::lock_guard lock(mutex());
-  has_board_ = true;
-  board_state_ = board_->state();
+  has_segment_ = true;
+  segment_state_ = segment_->state();
 }
 
 // A ring's wake-up is not lost by the argument of its bell: the signal of a bell that is rung after Arm makes the poll
 // set readable, and a bell that was rung before makes Arm say so.
 bool ShmEndpoint::Arm() {
   const bool news = UpgradedEndpoint::Arm();
-  return (board_ && board_->Arm()) || news;
+  return (segment_ && segment_->Arm()) || news;
 }
 
 void ShmEndpoint::Disarm() {
   UpgradedEndpoint::Disarm();
   for (const auto& lane : lanes()) lane->Disarm();
-  if (board_) board_->Disarm();
+  if (segment_) segment_->Disarm();
   Signal(signal_.get()).Take();
 }
 
 std::string ShmEndpoint::DescribePath(Rank peer) const {
   std::string path;
-  if (IsUpgraded(peer) && has_board_)
-    path = board_state_ == BoardState::kMaking ? "agreeing on a board" : board_->Describe();
+  if (IsUpgraded(peer) && has_segment_)
+    path = segment_state_ == SharedSegmentState::kMaking ? "agreeing on a shared segment" : segment_->Describe();
   if (const auto found = described_.find(peer); found != described_.end())
     path += (path.empty() ? "" : ", ") + found->second;
   return path;

@@ -14,9 +14,9 @@
 
 #include "base/net/fd.h"
 #include "transport/shm/address.h"
-#include "transport/shm/board.h"
 #include "transport/shm/lane.h"
 #include "transport/shm/regions.h"
+#include "transport/shm/shared_segment.h"
 #include "transport/transport.h"
 #include "transport/upgrade/endpoint.h"
 
@@ -37,8 +37,8 @@ class ShmEndpoint final : public UpgradedEndpoint<ShmLane> {
   static Result<std::unique_ptr<Endpoint>> Create(EndpointSetUp set_up, std::unique_ptr<Endpoint> base, Fd listener);
   ShmEndpoint(EndpointSetUp set_up, std::unique_ptr<Endpoint> base, Fd listener, Fd signal, Fd poll_set);
 
-  bool MayHaveBoard() const override;
-  Result<Board*> OpenBoard() override;
+  bool MayHaveSharedSegment() const override;
+  Result<SharedSegment*> OpenSharedSegment() override;
   void Poll(TimePoint now) override;
   bool Arm() override;
   void Disarm() override;
@@ -56,14 +56,15 @@ class ShmEndpoint final : public UpgradedEndpoint<ShmLane> {
   const EndpointSetUp set_up_;
   const Fd listener_;  // none where the system forbids it
   const Fd signal_;
-  std::optional<ShmBoard> board_;
+  std::optional<ShmSharedSegment> segment_;
   std::vector<Fd> silent_;   // connected, nothing left yet
   std::vector<Call> calls_;  // left at the socket, not asked for yet
 
   // Guarded by mutex().
   std::map<Rank, std::string> described_;
-  BoardState board_state_ = BoardState::kNone;  // of the board, if it was ever asked for; once final, so is the board
-  bool has_board_ = false;
+  SharedSegmentState segment_state_ =
+      SharedSegmentState::kNone;  // of segment_, if it was ever asked for; once final, so is segment_
+  bool has_segment_ = false;
 };
 
 // The abstract name of an endpoint's socket.

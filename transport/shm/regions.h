@@ -5,8 +5,8 @@
 //
 // A region begins with a page of ours that says whose it is and whether its owner still has it; the user's memory
 // follows. Its owner leaves the descriptor at a peer's abstract socket (meeting.h) before it tells that peer, by a slot
-// of the board, that there is such a region. The peer maps it for reading, once, and lets go of it when it next begins
-// to look for regions and its owner has freed it.
+// of the shared segment, that there is such a region. The peer maps it for reading, once, and lets go of it when it
+// next begins to look for regions and its owner has freed it.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@
 #include "base/ids.h"
 #include "base/net/fd.h"
 #include "base/result.h"
-#include "transport/board.h"
+#include "transport/shared_segment.h"
 #include "transport/shm/call.h"
 #include "transport/shm/shared_memory.h"
 #include "transport/transport.h"

@@ -74,13 +74,13 @@ class ShmTransport final : public Transport {
     RONDO_ASSIGN(auto base, base_->OpenEndpoint(of_base));
     RONDO_ASSIGN(auto endpoint,
                  ShmEndpoint::Create(std::move(set_up), std::move(base), listener ? std::move(*listener) : Fd()));
-    if (endpoint->MayHaveBoard()) may_have_board_.store(true, std::memory_order_relaxed);
+    if (endpoint->MayHaveSharedSegment()) may_have_shared_segment_.store(true, std::memory_order_relaxed);
     return endpoint;
   }
 
-  // What ranks can share, if there is such memory and a board, whose ranks alone read it; else any.
+  // What ranks can share, if there is such memory and a shared segment, whose ranks alone read it; else any.
   Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) override {
-    if (bytes >= kLeastRegionBytes && may_have_board_.load(std::memory_order_relaxed))
+    if (bytes >= kLeastRegionBytes && may_have_shared_segment_.load(std::memory_order_relaxed))
       if (auto shared = regions_->Allocate(bytes)) return shared;
     return base_->Allocate(bytes);
   }
@@ -93,8 +93,8 @@ class ShmTransport final : public Transport {
   const ShmOptions options_;
   const std::string instance_;
   const std::shared_ptr<Regions> regions_ = std::make_shared<Regions>();
-  const Capabilities capabilities_;          // of its own none; lanes may be the base's
-  std::atomic<bool> may_have_board_{false};  // some endpoint of it
+  const Capabilities capabilities_;                   // of its own none; lanes may be the base's
+  std::atomic<bool> may_have_shared_segment_{false};  // some endpoint of it
 };
 
 }  // namespace

@@ -28,8 +28,8 @@ struct ShmOptions {
   // Of each direction of each lane; a power of two from 4096 on. What fits both cores' second-level caches is best.
   std::size_t ring_bytes = 256 * 1024;
   Logger* logger = nullptr;  // outlives the transport
-  // Told of each step by which memory comes to be shared ("lane called", "board mapped", ...), as it has been done. For
-  // tests: it may end the process there.
+  // Told of each step by which memory comes to be shared ("lane called", "segment mapped", ...), as it has been done.
+  // For tests: it may end the process there.
   std::function<void(std::string_view step)> watch_steps = {};
 };
 

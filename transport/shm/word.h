@@ -1,4 +1,4 @@
-// What ranks say to each other over a lane while a board comes to be: messages of one length.
+// What ranks say to each other over a lane while a shared segment comes to be: messages of one length.
 #pragma once
 
 #include <algorithm>

@@ -100,7 +100,7 @@ def perf_on_rails_gives_the_same_and_says_which_way_each_goes():
 def perf_serves_every_algorithm_by_name():
     for transport in ("tcp", "shm", "inproc"):
         outcome = rondo("perf", "all", "-N", "3", "--algorithm", "all", "--transport", transport, *SMALL).exits(0)
-        assert ("board" in outcome.out) == (transport == "shm"), outcome
+        assert ("intranode" in outcome.out) == (transport == "shm"), outcome
         outcome.says("ring", "tree", "recursive_halving", "recursive_doubling", "scatter_all_gather", "dissemination", "direct",
                      "chain", "double_tree", "bruck", "pairwise", "knomial4", "knomial8", "hierarchical", "two_shot")
         outcome.says("Wrong values *: 0 OK")
@@ -117,7 +117,7 @@ def perf_gives_every_rank_a_count_of_its_own():
 
 @case
 def perf_says_what_reproducible_mode_costs():
-    for transport, algorithms in (("tcp", "direct|two_shot|chain"), ("shm", "board")):
+    for transport, algorithms in (("tcp", "direct|two_shot|chain"), ("shm", "intranode")):
         outcome = rondo("perf", "all_reduce", "-N", "3", "--reproducible", "--transport", transport, *SMALL).exits(0)
         outcome.says("Wrong values *: 0 OK", r"Reproducible mode: \d\S* times the free choice's time \(geometric mean of 6 rows",
                      rf" ({algorithms})\(fold\) ")

@@ -36,7 +36,7 @@ def ranks_that_may_not_read_each_others_memory_say_so_and_use_slots():
     forbidden = (str(ROOT / "tests/support/forbid"), "reading_memory")
     large = ("perf", "all", "-N", "3", "-b", "1M", "-e", "1M", "-n", "2", "-w", "0")
     Running(*forbidden, RONDO, *large).end().exits(0).says(
-        "Wrong values *: 0 OK", r"shm board, .*; cannot read large vectors where they lie \(rank 1: .*Operation not permitted\)")
+        "Wrong values *: 0 OK", r"shared segment, .*; cannot read large vectors where they lie \(rank 1: .*Operation not permitted\)")
     # One rank of three alone.
     meeting = ("--rendezvous", f"tcp://127.0.0.1:{free_port()}", "--world-size", 3, "--timeout", 20)
     one = ("perf", "all", *large[4:], *meeting, "--rank")
@@ -46,8 +46,8 @@ def ranks_that_may_not_read_each_others_memory_say_so_and_use_slots():
     yama = pathlib.Path("/proc/sys/kernel/yama/ptrace_scope")
     if os.geteuid() != 0 and yama.exists() and yama.read_text().strip() != "0":
         return  # nobody may here
-    started[0].end().says("Wrong values *: 0 OK", "shm board, .*; rank 1 cannot read large vectors where they lie")
-    rondo(*large).exits(0).says("Wrong values *: 0 OK", "shm board, .*; reads large vectors where they lie")
+    started[0].end().says("Wrong values *: 0 OK", "shared segment, .*; rank 1 cannot read large vectors where they lie")
+    rondo(*large).exits(0).says("Wrong values *: 0 OK", "shared segment, .*; reads large vectors where they lie")
 
 
 @case
@@ -58,7 +58,7 @@ def ranks_of_which_one_may_not_fence_the_others_processors_share_memory_all_the_
     started = [Running(*(forbidden if rank == 1 else ()), RONDO, "perf", "all", *SMALL, *meeting, "--rank", rank) for rank in range(3)]
     for process in started:
         process.end().exits(0)
-    started[0].end().says("Wrong values *: 0 OK", "shm board, .*; rank 1 has no membarrier")
+    started[0].end().says("Wrong values *: 0 OK", "shared segment, .*; rank 1 has no membarrier")
 
 
 @case
@@ -75,37 +75,37 @@ def ranks_of_two_hosts_share_memory_within_each():
         outcomes[0].says("4 ranks over shm.tcp", "Wrong values *: 0 OK", "Path to rank 1 .*: shm, ", r"Path to rank [23] .*: (?!shm).*10\.77\.0\.2")
         for outcome in world("--transport", "shm"):
             outcome.exits(2).says(r"rank 2 \(host .*-h2\) and rank 0 \(host .*-h1\) are not known to be on one host")
-        for outcome in world("--algorithm", "board"):
-            outcome.exits(2).says("board needs ranks that share memory")
+        for outcome in world("--algorithm", "intranode"):
+            outcome.exits(2).says("intranode needs ranks that share memory")
 
 
 @case
-def perf_sweeps_the_board_of_ranks_that_share_memory():
+def perf_sweeps_the_intranode_path_of_ranks_that_share_memory():
     outcome = rondo("perf", "all", "-N", "3", "--transport", "shm", "-d", "all", "-o", "all", "-r", "all", "-b", "0", "-e", "100K", "-f",
-                    "1000", "-n", "1", "-w", "0").exits(0).says("Wrong values *: 0 OK", "Path to rank 2 .*: shm board")
+                    "1000", "-n", "1", "-w", "0").exits(0).says("Wrong values *: 0 OK", "Path to rank 2 .*: shared segment")
     rows = [line.split() for line in outcome.out.splitlines() if line and not line.startswith("#")]
-    assert {row[5] for row in rows} == {"board", "-"} and {row[6] for row in rows} == {"shm"}, outcome
+    assert {row[5] for row in rows} == {"intranode", "-"} and {row[6] for row in rows} == {"shm"}, outcome
     rondo("perf", "all", "-N", "4", "--transport", "shm", "--uneven", *SMALL).exits(0).says("Wrong values *: 0 OK")
     rondo("perf", "all_reduce", "-N", "5", "--transport", "shm", "-b", "1M", "-e", "8M", "-n", "2").exits(0).says("Wrong values *: 0 OK")
 
 
 @case
-def the_board_is_for_ranks_that_share_memory():
-    rondo("perf", "all_reduce", "-N", "2", "--transport", "tcp", "--algorithm", "board").exits(2).says("--algorithm: board needs ranks that share memory")
+def intranode_is_for_ranks_that_share_memory():
+    rondo("perf", "all_reduce", "-N", "2", "--transport", "tcp", "--algorithm", "intranode").exits(2).says("--algorithm: intranode needs ranks that share memory")
     for transport in ("tcp", "shm"):
         rondo("perf", "all_reduce", "-N", "3", "--transport", transport, "--allocate", "-d", "int32,bfloat16", "-o", "all", "-b", "1", "-e", "8M",
               "-f", "100", "-n", "2").exits(0).says("Wrong values *: 0 OK")
-    rondo("perf", "all_gather", "-N", "2", "--transport", "shm", "--uneven", "--algorithm", "board").exits(2).says("equal counts")
-    rondo("explain", "all_reduce", "-N", "4", "--transport", "shm").exits(0).says(r"algorithm +board \(all ranks share memory\)")
+    rondo("perf", "all_gather", "-N", "2", "--transport", "shm", "--uneven", "--algorithm", "intranode").exits(2).says("equal counts")
+    rondo("explain", "all_reduce", "-N", "4", "--transport", "shm").exits(0).says(r"algorithm +intranode \(all ranks share memory\)")
     rondo("explain", "all_reduce", "-N", "4", "--transport", "shm", "--algorithm", "ring").exits(0).says(r"algorithm +ring", "transport +shm")
-    rondo("explain", "all_reduce", "-N", "4", "--transport", "tcp", "--algorithm", "board").exits(2).says("board does not serve all_reduce")
+    rondo("explain", "all_reduce", "-N", "4", "--transport", "tcp", "--algorithm", "intranode").exits(2).says("intranode does not serve all_reduce")
 
 
 @case
-def a_machine_that_says_for_a_moment_that_it_has_no_memory_gives_ranks_their_board():
+def a_machine_that_says_for_a_moment_that_it_has_no_memory_gives_ranks_their_shared_segment():
     if os.geteuid() != 0:
         raise Skipped("only root may mount another /proc/meminfo")
     with tempfile.TemporaryDirectory() as folder:
         pathlib.Path(folder, "meminfo").write_text("MemTotal: 1048576 kB\nMemAvailable: 0 kB\n")
         told = f"mount --bind {folder}/meminfo /proc/meminfo && exec {RONDO} perf all_reduce -N 2 -e 1K --transport shm"
-        Running("unshare", "--mount", "sh", "-c", told).end().exits(0).says("Path to rank 1 .*: shm board", "Wrong values *: 0 OK")
+        Running("unshare", "--mount", "sh", "-c", told).end().exits(0).says("Path to rank 1 .*: shared segment", "Wrong values *: 0 OK")

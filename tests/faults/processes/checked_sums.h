@@ -15,7 +15,7 @@ namespace rondo::processes {
 
 class CheckedSums {
  public:
-  // From what fits into a turn of a board or one frame to what goes through many.
+  // From what fits into one window of a shared segment or one frame to what goes through many.
   static constexpr std::size_t kMostElements = 400'000;
 
   CheckedSums(std::uint64_t seed, Duration deadline);

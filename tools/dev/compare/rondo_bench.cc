@@ -23,6 +23,7 @@
 
 #include "collectives/communicator.h"
 #include "collectives/connect.h"
+#include "collectives/model/profile.h"
 #include "tools/dev/compare/bench.h"
 
 namespace {

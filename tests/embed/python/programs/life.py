@@ -37,7 +37,7 @@ def before_and_after():
         expect(rondo.is_initialized() and (rondo.rank(), rondo.size()) == (RANK, SIZE), "who is who")
         expect(rondo.allreduce(np.ones(1), op=rondo.Sum)[0] == SIZE, "a sum")
         for peer in range(SIZE):
-            path = f"rank {peer} ({os.uname().nodename}): {'127.0.0.1' if time_ else 'shm board'}"
+            path = f"rank {peer} ({os.uname().nodename}): {'127.0.0.1' if time_ else 'shared segment'}"
             expect((path in rondo.describe()) == (peer != RANK), f"'{path}' in {rondo.describe()}")
         rondo.shutdown()
         expect(not rondo.is_initialized(), "not any more")

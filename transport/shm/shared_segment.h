@@ -1,5 +1,5 @@
-// The board of an endpoint whose ranks all share a host: one memory with a part per rank, and a line that says who
-// sleeps.
+// The shared segment of an endpoint whose ranks all share a host: one memory with a part per rank, and a line that says
+// who sleeps.
 //
 // How it comes to be, over a lane of the base transport between rank 0 and each, in words (word.h), while descriptors
 // go by the abstract sockets (meeting.h):
@@ -35,8 +35,8 @@
 
 #include "base/net/fd.h"
 #include "base/result.h"
-#include "transport/board.h"
 #include "transport/lane.h"
+#include "transport/shared_segment.h"
 #include "transport/shm/call.h"
 #include "transport/shm/process_memory.h"
 #include "transport/shm/regions.h"
@@ -46,33 +46,33 @@
 
 namespace rondo::shm {
 
-inline constexpr std::size_t kBoardPartBytes = 256 * 1024;
-// The shared memory of one board.
-std::size_t BoardBytes(int world_size);
+inline constexpr std::size_t kSharedSegmentPartBytes = 256 * 1024;
+// The size of a shared segment.
+std::size_t SharedSegmentBytes(int world_size);
 
-struct BoardContext {
+struct SharedSegmentContext {
   Rank rank = 0;
   int world_size = 1;
   int signal = -1;           // of this endpoint
   std::string root_socket;   // rank 0's
   std::vector<Lane*> lanes;  // at rank 0 by rank (its own null), else to rank 0 alone; nobody else's to use
-  std::function<std::optional<Call>(Rank from)> find_call;  // for a board; at rank 0
+  std::function<std::optional<Call>(Rank from)> find_call;  // for a shared segment; at rank 0
   std::function<bool(Nonce&)> draw_nonce;                   // false: none
   std::function<void(std::string_view)> step;
   RegionExchange::Context regions = {};
 };
 
-class ShmBoard final : public Board {
+class ShmSharedSegment final : public SharedSegment {
  public:
-  // REQUIRES: 2 <= world_size <= kMaxBoardRanks, all ranks on this host.
-  explicit ShmBoard(BoardContext context);
+  // REQUIRES: 2 <= world_size <= kMaxSharedSegmentRanks, all ranks on this host.
+  explicit ShmSharedSegment(SharedSegmentContext context);
 
-  BoardState state() const override { return state_; }
+  SharedSegmentState state() const override { return state_; }
   const std::string& why() const override { return why_; }
   const Error* failure() const override { return failure_ ? &*failure_ : nullptr; }
   std::vector<Rank> Missing() const override;
   MutableBytes part(Rank rank) override;
-  void RingSleepers() override;
+  void WakeWaiters() override;
   void LetGoOfFreed() override { regions_.LetGoOfFreed(); }
   std::uint32_t RegionOf(Bytes memory) override { return regions_.Holding(memory); }
   bool Show(std::uint32_t region) override { return regions_.Show(region); }
@@ -86,7 +86,7 @@ class ShmBoard final : public Board {
   }
 
   // ---- for the endpoint ----
-  // "shm board" and what it can do, or why there is none. Any thread, once the state is final.
+  // "shared segment" and what it can do, or why there is none. Any thread, once the state is final.
   std::string Describe() const;
   void Poll();
   // True: do not sleep.
@@ -123,8 +123,8 @@ class ShmBoard final : public Board {
   Head& head() const { return *reinterpret_cast<Head*>(memory_.bytes().data()); }
   std::uint64_t own_bit() const { return std::uint64_t{1} << context_.rank; }
 
-  const BoardContext context_;
-  BoardState state_ = BoardState::kMaking;
+  const SharedSegmentContext context_;
+  SharedSegmentState state_ = SharedSegmentState::kMaking;
   Phase phase_ = Phase::kCalling;
   std::string why_;
   std::optional<Error> failure_;

@@ -1,4 +1,4 @@
-#include "transport/shm/board.h"
+#include "transport/shm/shared_segment.h"
 
 #include <fmt/core.h>
 
@@ -18,51 +18,54 @@
 namespace rondo::shm {
 namespace {
 
-constexpr std::uint64_t kBoardMagic = 0x6472616f622d6d68;
-constexpr std::size_t kBoardHeadBytes = 4096;
+constexpr std::uint64_t kSharedSegmentMagic = 0x6472616f622d6d68;
+constexpr std::size_t kSharedSegmentHeadBytes = 4096;
 
 }  // namespace
 
-std::size_t BoardBytes(int world_size) {
-  return kBoardHeadBytes + static_cast<std::size_t>(world_size) * kBoardPartBytes;
+std::size_t SharedSegmentBytes(int world_size) {
+  return kSharedSegmentHeadBytes + static_cast<std::size_t>(world_size) * kSharedSegmentPartBytes;
 }
 
-struct ShmBoard::Head {
+struct ShmSharedSegment::Head {
   std::uint64_t magic;
   std::int32_t world_size;
   alignas(kLineBytes) std::atomic<std::uint64_t> sleepers;
-  alignas(kLineBytes) std::array<Witness, kMaxBoardRanks> witnesses;  // by rank, of those that others can look for
-  std::atomic<std::uint64_t> unable;                                  // who cannot read all others' memory, a bit each
-  std::atomic<std::uint64_t> unfenced;  // who cannot join in light fences; final before there is a board
+  alignas(
+      kLineBytes) std::array<Witness, kMaxSharedSegmentRanks> witnesses;  // by rank, of those that others can look for
+  std::atomic<std::uint64_t> unable;    // who cannot read all others' memory, a bit each
+  std::atomic<std::uint64_t> unfenced;  // who cannot join in light fences; final before there is a shared segment
 };
 
-ShmBoard::ShmBoard(BoardContext context)
+ShmSharedSegment::ShmSharedSegment(SharedSegmentContext context)
     : context_(std::move(context)),
       talks_(context_.lanes.size()),
       regions_(context_.regions),
       joined_fences_(JoinFences()) {
-  static_assert(sizeof(Head) <= kBoardHeadBytes);
-  RONDO_CHECK(context_.world_size >= 2 && context_.world_size <= kMaxBoardRanks, "{} ranks", context_.world_size);
+  static_assert(sizeof(Head) <= kSharedSegmentHeadBytes);
+  RONDO_CHECK(context_.world_size >= 2 && context_.world_size <= kMaxSharedSegmentRanks, "{} ranks",
+              context_.world_size);
 }
 
-MutableBytes ShmBoard::part(Rank rank) {
-  return memory_.bytes().subspan(kBoardHeadBytes + static_cast<std::size_t>(rank) * kBoardPartBytes, kBoardPartBytes);
+MutableBytes ShmSharedSegment::part(Rank rank) {
+  return memory_.bytes().subspan(kSharedSegmentHeadBytes + static_cast<std::size_t>(rank) * kSharedSegmentPartBytes,
+                                 kSharedSegmentPartBytes);
 }
 
 // ---- coming to be ----
 
-void ShmBoard::Poll() {
-  if (state_ != BoardState::kMaking || failure_) return;
+void ShmSharedSegment::Poll() {
+  if (state_ != SharedSegmentState::kMaking || failure_) return;
   is_root() ? GoAsRoot() : GoAsOther();
   for (std::size_t i = 0; i < talks_.size(); ++i) {
     const Lane* const lane = context_.lanes[i];
-    if (lane == nullptr || state_ != BoardState::kMaking || failure_) continue;
+    if (lane == nullptr || state_ != SharedSegmentState::kMaking || failure_) continue;
     if (lane->state() == LaneState::kFailed) failure_ = *lane->failure();
-    if (lane->state() == LaneState::kEnded) Breach(i, "it left before there was a board");
+    if (lane->state() == LaneState::kEnded) Breach(i, "it left before there was a shared segment");
   }
 }
 
-void ShmBoard::GoAsOther() {
+void ShmSharedSegment::GoAsOther() {
   Lane& lane = *context_.lanes[0];
   Talk& talk = talks_[0];
   if (lane.state() == LaneState::kConnecting) return;
@@ -71,7 +74,7 @@ void ShmBoard::GoAsOther() {
     if (called && !*called) return;
     talk.out.Start(called ? Word::Of(WordKind::kCalled) : Word::Of(WordKind::kCannot, called.error().message()));
     phase_ = Phase::kCalled;
-    context_.step("board called");
+    context_.step("segment called");
   }
   if (!talk.out.Push(lane)) return;
   const std::optional<Word> heard = talk.in.Next(lane);
@@ -82,23 +85,23 @@ void ShmBoard::GoAsOther() {
   const Status taken = TakeMemory();
   talk.out.Start(taken ? Word::Of(WordKind::kMapped) : Word::Of(WordKind::kCannot, taken.error().message()));
   phase_ = Phase::kMade;
-  context_.step("board mapped");
+  context_.step("segment mapped");
   talk.out.Push(lane);
 }
 
-void ShmBoard::GoAsRoot() {
+void ShmSharedSegment::GoAsRoot() {
   if (phase_ == Phase::kCalling && HearAll(WordKind::kCalled)) {
     if (why_.empty()) {
       if (const Status made = MakeMemory(); !made) why_ = made.error().message();
     }
     phase_ = Phase::kMade;
-    context_.step("board made");
+    context_.step("segment made");
   }
   while (phase_ == Phase::kMade && why_.empty() && HandOut()) {
   }
   if (phase_ == Phase::kMade && (!why_.empty() || mapped_ == talks_.size())) {
     phase_ = Phase::kLastWord;
-    context_.step("board judged");
+    context_.step("segment judged");
     for (std::size_t i = 1; i < talks_.size(); ++i) Say(i, why_.empty() ? WordKind::kReady : WordKind::kNone);
   }
   if (phase_ != Phase::kLastWord) return;
@@ -108,23 +111,23 @@ void ShmBoard::GoAsRoot() {
 }
 
 // Leaves this endpoint's signal at rank 0's socket. False: its queue is full.
-Result<bool> ShmBoard::CallRoot() {
+Result<bool> ShmSharedSegment::CallRoot() {
   RONDO_ASSIGN(Fd connection, CallAt(context_.root_socket));
   if (!connection) return false;
-  const CallMessage message{.kind = CallKind::kBoard, .from = context_.rank};
+  const CallMessage message{.kind = CallKind::kSharedSegment, .from = context_.rank};
   RONDO_TRY(SendWith(connection.get(), std::as_bytes(std::span(&message, 1)), {context_.signal}));
   talks_[0].connection = std::move(connection);
   return true;
 }
 
 // Whether everybody has said that; who cannot makes it `why_`.
-bool ShmBoard::HearAll(WordKind due) {
+bool ShmSharedSegment::HearAll(WordKind due) {
   bool all = true;
   for (std::size_t i = 1; i < talks_.size(); ++i) all = Hear(i, due) && all;
   return all;
 }
 
-bool ShmBoard::Hear(std::size_t from, WordKind due) {
+bool ShmSharedSegment::Hear(std::size_t from, WordKind due) {
   Talk& talk = talks_[from];
   if (!talk.out.Push(*context_.lanes[from])) return false;
   if (talk.heard == due) return true;
@@ -140,28 +143,28 @@ bool ShmBoard::Hear(std::size_t from, WordKind due) {
   return false;
 }
 
-void ShmBoard::Say(std::size_t to, WordKind kind) {
+void ShmSharedSegment::Say(std::size_t to, WordKind kind) {
   talks_[to].out.Start(Word::Of(kind, why_));
   talks_[to].out.Push(*context_.lanes[to]);
 }
 
-Status ShmBoard::MakeMemory() {
+Status ShmSharedSegment::MakeMemory() {
   for (std::size_t i = 1; i < talks_.size(); ++i) {
     auto call = context_.find_call(static_cast<Rank>(i));
     if (!call) return Fail(ErrorCode::kProtocol, "rank {} left nothing at the abstract socket", i);
     talks_[i].connection = std::move(call->connection);
     talks_[i].signal = std::move(call->signal);
   }
-  RONDO_ASSIGN(memory_, SharedMemory::Make("a board", BoardBytes(context_.world_size)));
+  RONDO_ASSIGN(memory_, SharedMemory::Make("a shared segment", SharedSegmentBytes(context_.world_size)));
   Head* const head = new (memory_.bytes().data()) Head{};
-  head->magic = kBoardMagic;
+  head->magic = kSharedSegmentMagic;
   head->world_size = context_.world_size;
   Enrol();
   return {};
 }
 
 // One rank after the other: descriptors that are on their way count against a limit of this process. True: look again.
-bool ShmBoard::HandOut() {
+bool ShmSharedSegment::HandOut() {
   if (mapped_ > 0 && !Hear(mapped_, WordKind::kMapped)) return false;
   if (!why_.empty() || ++mapped_ == talks_.size()) return false;
   std::vector<int> descriptors{memory_.fd(), context_.signal};
@@ -175,28 +178,29 @@ bool ShmBoard::HandOut() {
   return true;
 }
 
-Status ShmBoard::TakeMemory() {
+Status ShmSharedSegment::TakeMemory() {
   const auto due = static_cast<std::size_t>(context_.world_size) + 1;
   std::byte nothing{};
   RONDO_ASSIGN(Received received, ReceiveWith(talks_[0].connection.get(), MutableBytes(&nothing, 1), due));
   if (!received.came || received.descriptors.size() != due)
-    return Fail(ErrorCode::kProtocol, "{} descriptors came with a board, due are {}", received.descriptors.size(), due);
-  const std::size_t size = BoardBytes(context_.world_size);
+    return Fail(ErrorCode::kProtocol, "{} descriptors came with a shared segment, due are {}",
+                received.descriptors.size(), due);
+  const std::size_t size = SharedSegmentBytes(context_.world_size);
   RONDO_ASSIGN(memory_, SharedMemory::Map(std::move(received.descriptors.front()), size, size));
-  if (head().magic != kBoardMagic || head().world_size != context_.world_size)
-    return Fail(ErrorCode::kProtocol, "what came for a board is none of {} ranks", context_.world_size);
+  if (head().magic != kSharedSegmentMagic || head().world_size != context_.world_size)
+    return Fail(ErrorCode::kProtocol, "the shared segment that came is not one of {} ranks", context_.world_size);
   for (std::size_t i = 1; i < due; ++i) signals_.push_back(std::move(received.descriptors[i]));
   Enrol();
   return {};
 }
 
 // Without a nonce nobody can be sure of what it reads: there is no witness then.
-void ShmBoard::Enrol() {
+void ShmSharedSegment::Enrol() {
   if (!joined_fences_) head().unfenced.fetch_or(own_bit());
   if (context_.draw_nonce(nonce_)) head().witnesses[static_cast<std::size_t>(context_.rank)] = WitnessOf(nonce_);
 }
 
-void ShmBoard::TryToRead() {
+void ShmSharedSegment::TryToRead() {
   for (Rank r = 0; r < context_.world_size; ++r) {
     const Witness witness = head().witnesses[static_cast<std::size_t>(r)];
     processes_.push_back(witness.process);
@@ -210,7 +214,7 @@ void ShmBoard::TryToRead() {
 }
 
 // Where another kind of memory has come to lie since it was looked at, reading it is an error.
-bool ShmBoard::CanBeRead(Bytes memory) {
+bool ShmSharedSegment::CanBeRead(Bytes memory) {
   const auto is_it = [&](Bytes one) { return one.data() == memory.data() && one.size() == memory.size(); };
   if (std::any_of(found_readable_.begin(), found_readable_.end(), is_it)) return true;
   if (!shm::CanBeRead(memory)) return false;
@@ -218,33 +222,33 @@ bool ShmBoard::CanBeRead(Bytes memory) {
   return true;
 }
 
-void ShmBoard::Settle(std::string why_not) {
-  state_ = why_not.empty() ? BoardState::kReady : BoardState::kNone;
+void ShmSharedSegment::Settle(std::string why_not) {
+  state_ = why_not.empty() ? SharedSegmentState::kReady : SharedSegmentState::kNone;
   why_ = std::move(why_not);
-  if (is_root() && state_ == BoardState::kReady)
+  if (is_root() && state_ == SharedSegmentState::kReady)
     for (Talk& talk : talks_) signals_.push_back(std::move(talk.signal));
   memory_.ForgetFd();
-  if (state_ == BoardState::kReady) {
+  if (state_ == SharedSegmentState::kReady) {
     fences_are_light_ = head().unfenced.load() == 0;
     TryToRead();
   }
-  if (state_ == BoardState::kNone) {
+  if (state_ == SharedSegmentState::kNone) {
     memory_ = {};
     signals_.clear();
   }
   talks_.clear();
-  context_.step("board settled");
+  context_.step("segment settled");
 }
 
 // Nothing that ranks of one version say to each other: this rank alone knows, so the communicator must end.
-void ShmBoard::Breach(std::size_t by, std::string_view what) {
+void ShmSharedSegment::Breach(std::size_t by, std::string_view what) {
   const Rank peer = context_.lanes[by]->peer();
   failure_ = Error(ErrorCode::kProtocol, fmt::format("sharing memory with rank {}: {}", peer, what))
                  .With([&](ErrorDetails& d) { d.culprit = peer; });
 }
 
-std::vector<Rank> ShmBoard::Missing() const {
-  if (state_ != BoardState::kMaking) return {};
+std::vector<Rank> ShmSharedSegment::Missing() const {
+  if (state_ != SharedSegmentState::kMaking) return {};
   if (!is_root()) return {0};
   std::vector<Rank> missing;
   for (Rank r = 1; r < context_.world_size; ++r)
@@ -252,14 +256,14 @@ std::vector<Rank> ShmBoard::Missing() const {
   return missing;
 }
 
-bool ShmBoard::Lacks(std::size_t from) const {
+bool ShmSharedSegment::Lacks(std::size_t from) const {
   if (phase_ == Phase::kMade) return from == mapped_;
   return talks_[from].heard == WordKind::kNone;
 }
 
-std::string ShmBoard::Describe() const {
+std::string ShmSharedSegment::Describe() const {
   switch (state_) {
-    case BoardState::kReady: {
+    case SharedSegmentState::kReady: {
       const std::uint64_t unable = head().unable.load();
       std::string how = "reads large vectors where they lie";
       if (!CanRead()) {
@@ -269,16 +273,16 @@ std::string ShmBoard::Describe() const {
       }
       if (const std::uint64_t unfenced = head().unfenced.load(); unfenced != 0)
         how += fmt::format("; rank {} has no membarrier", std::countr_zero(unfenced));
-      return fmt::format("shm board, {} KiB a rank; {}", kBoardPartBytes / 1024, how);
+      return fmt::format("shared segment, {} KiB a rank; {}", kSharedSegmentPartBytes / 1024, how);
     }
-    case BoardState::kNone: return fmt::format("no shm board: {}", why_);
+    case SharedSegmentState::kNone: return fmt::format("no shared segment: {}", why_);
     default: return {};
   }
 }
 
 // ---- sleeping ----
 
-void ShmBoard::RingSleepers() {
+void ShmSharedSegment::WakeWaiters() {
   if (fences_are_light_) {
     LightFence();
   } else {
@@ -295,18 +299,18 @@ void ShmBoard::RingSleepers() {
   }
 }
 
-bool ShmBoard::Arm() {
+bool ShmSharedSegment::Arm() {
   // While it comes to be the lanes tell; but nobody tells when there is room in a queue.
-  if (state_ == BoardState::kMaking)
+  if (state_ == SharedSegmentState::kMaking)
     return phase_ == Phase::kCalling && !is_root() && context_.lanes[0]->state() != LaneState::kConnecting;
-  if (state_ != BoardState::kReady) return false;
+  if (state_ != SharedSegmentState::kReady) return false;
   head().sleepers.fetch_or(own_bit(), std::memory_order_seq_cst);
   if (fences_are_light_) HeavyFence();
   return false;
 }
 
-void ShmBoard::Disarm() {
-  if (state_ == BoardState::kReady) head().sleepers.fetch_and(~own_bit(), std::memory_order_seq_cst);
+void ShmSharedSegment::Disarm() {
+  if (state_ == SharedSegmentState::kReady) head().sleepers.fetch_and(~own_bit(), std::memory_order_seq_cst);
 }
 
 }  // namespace rondo::shm

@@ -1,4 +1,4 @@
-// A board in the memory of one process, ready from the start, that nobody sleeps at.
+// A shared segment in the memory of one process, ready from the start; no rank ever sleeps on it.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,16 @@
 #include <utility>
 #include <vector>
 
-#include "transport/board.h"
+#include "transport/shared_segment.h"
 
 namespace rondo {
 
-class PlainBoard final : public Board {
+class PlainSharedSegment final : public SharedSegment {
  public:
-  PlainBoard(int ranks, std::size_t part_bytes)
+  PlainSharedSegment(int ranks, std::size_t part_bytes)
       : part_bytes_(part_bytes), lines_(static_cast<std::size_t>(ranks) * part_bytes / kLineBytes) {}
 
-  BoardState state() const override { return BoardState::kReady; }
+  SharedSegmentState state() const override { return SharedSegmentState::kReady; }
   const std::string& why() const override { return why_; }
   const Error* failure() const override { return nullptr; }
   std::vector<Rank> Missing() const override { return {}; }
@@ -27,7 +27,7 @@ class PlainBoard final : public Board {
     auto* const all = reinterpret_cast<std::byte*>(lines_.data());
     return {all + static_cast<std::size_t>(rank) * part_bytes_, part_bytes_};
   }
-  void RingSleepers() override {}
+  void WakeWaiters() override {}
 
   // Which questions about others' memory get a good answer; without it none. There is one process, where all addresses
   // hold.

@@ -1,8 +1,8 @@
-// A board: memory that all ranks of an endpoint have mapped, a part for each to write and for all to read
+// A shared segment: memory that all ranks of an endpoint have mapped, a part for each to write and for all to read
 // (collectives/intranode/intranode_path.h). Only endpoints whose ranks all share one host have one.
 //
-// Making it is collective: every rank asks for it (Endpoint::OpenBoard) and then polls until its state is final, which
-// is the same on all ranks. Nobody uses it before.
+// Making it is collective: every rank asks for it (Endpoint::OpenSharedSegment) and then polls until its state is
+// final, which is the same on all ranks. Nobody uses it before.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -18,8 +18,8 @@
 
 namespace rondo {
 
-// Most ranks of a board. A larger world on one host uses lanes.
-inline constexpr int kMaxBoardRanks = 64;
+// Most ranks of a shared segment. A larger world on one host uses lanes.
+inline constexpr int kMaxSharedSegmentRanks = 64;
 
 // Where memory of a rank lies.
 struct MemoryPlace {
@@ -27,26 +27,27 @@ struct MemoryPlace {
   std::uint64_t address = 0;  // in its rank's process
 };
 
-enum class BoardState : std::uint8_t {
+enum class SharedSegmentState : std::uint8_t {
   kMaking,
   kReady,  // on all ranks
-  kNone,   // on no rank; Board::why() says why
+  kNone,   // on no rank; SharedSegment::why() says why
 };
 
-class Board {
+class SharedSegment {
  public:
-  virtual ~Board() = default;
-  virtual BoardState state() const = 0;
+  virtual ~SharedSegment() = default;
+  virtual SharedSegmentState state() const = 0;
   virtual const std::string& why() const = 0;
   // Not null: it can neither be made nor be done without; on this rank alone.
   virtual const Error* failure() const = 0;
   // While it is being made: who has not answered yet, as far as this rank knows.
   virtual std::vector<Rank> Missing() const = 0;
-  // Of a rank, zeroed when the board was made, aligned to pages; that rank writes there, all read. REQUIRES: kReady.
+  // Of a rank, zeroed when the shared segment was made, aligned to pages; that rank writes there, all read. REQUIRES:
+  // kReady.
   virtual MutableBytes part(Rank rank) = 0;
   // Wakes the ranks that sleep and may wait for what was just published (memory_order_release). Cheap where nobody
   // does.
-  virtual void RingSleepers() = 0;
+  virtual void WakeWaiters() = 0;
 
   // ---- others' memory, read where it lies; REQUIRE: kReady ----
   // Regions, which others map.
