@@ -66,20 +66,20 @@ class Child {
 
 TEST_CASE("a nonce is found in the process that has it, and in no other") {
   Nonce nonce = SomeNonce(1);
-  Witness witness = WitnessOf(nonce);
-  CHECK(FindWitness(witness));
+  CmaProbe probe = CmaProbeOf(nonce);
+  CHECK(CheckCmaProbe(probe));
   nonce = SomeNonce(2);
   Child child;
   nonce = SomeNonce(1);
   // The same number and address may mean somebody else in another namespace.
-  witness.process = child.process();
-  const Status found = FindWitness(witness);
+  probe.process = child.process();
+  const Status found = CheckCmaProbe(probe);
   REQUIRE(!found);
   CHECK(found.error().code() == ErrorCode::kResource);
   CHECK(found.error().message().find("somebody else") != std::string::npos);
-  witness.nonce = SomeNonce(2);
-  CHECK(FindWitness(witness));
-  CHECK(!FindWitness(Witness{}));
+  probe.nonce = SomeNonce(2);
+  CHECK(CheckCmaProbe(probe));
+  CHECK(!CheckCmaProbe(CmaProbe{}));
 }
 
 TEST_CASE("all bytes come, from any address to any address") {

@@ -13,13 +13,13 @@
 #include "base/check.h"
 #include "base/net/descriptors.h"
 #include "transport/lane_index.h"
-#include "transport/shm/meeting.h"
+#include "transport/shm/fd_passing.h"
 
 namespace rondo::shm {
 namespace {
 
 // Of calls that no lane has asked for: more than a peer that keeps to the rules leaves behind.
-constexpr std::size_t kMaxCalls = 1024;
+constexpr std::size_t kMaxRequests = 1024;
 
 bool DrawNonce(Nonce& nonce) { return getrandom(nonce.data(), nonce.size(), 0) == static_cast<ssize_t>(nonce.size()); }
 
@@ -52,7 +52,7 @@ std::unique_ptr<ShmLane> ShmEndpoint::MakeLane(Lane& base, std::uint32_t index) 
       .ring_bytes = set_up_.ring_bytes,
       .signal = signal_.get(),
       .peer_socket = SocketOf(base.peer()),
-      .find_call = [this](const CallMessage& message) { return FindCall(message); },
+      .find_request = [this](const ConnectMessage& message) { return FindRequest(message); },
       .draw_nonce = DrawNonce,
       .step = [this](std::string_view step) { Step(step); },
   };
@@ -61,14 +61,14 @@ std::unique_ptr<ShmLane> ShmEndpoint::MakeLane(Lane& base, std::uint32_t index) 
   return lane;
 }
 
-std::optional<Call> ShmEndpoint::FindCall(const CallMessage& message) {
+std::optional<ConnectRequest> ShmEndpoint::FindRequest(const ConnectMessage& message) {
   TakeCalls();
-  const auto found =
-      std::find_if(calls_.begin(), calls_.end(), [&](const Call& call) { return call.message == message; });
-  if (found == calls_.end()) return std::nullopt;
-  Call call = std::move(*found);
-  calls_.erase(found);
-  return call;
+  const auto found = std::find_if(requests_.begin(), requests_.end(),
+                                  [&](const ConnectRequest& request) { return request.message == message; });
+  if (found == requests_.end()) return std::nullopt;
+  ConnectRequest request = std::move(*found);
+  requests_.erase(found);
+  return request;
 }
 
 std::string ShmEndpoint::SocketOf(Rank peer) const {
@@ -103,16 +103,16 @@ Result<SharedSegment*> ShmEndpoint::OpenSharedSegment() {
       .signal = signal_.get(),
       .root_socket = SocketOf(0),
       .lanes = std::move(lanes),
-      .find_call = [this](Rank from) { return FindCall({.kind = CallKind::kSharedSegment, .from = from}); },
+      .find_request = [this](Rank from) { return FindRequest({.kind = ConnectKind::kSharedSegment, .from = from}); },
       .draw_nonce = DrawNonce,
       .step = [this](std::string_view step) { Step(step); },
       .regions = {.own = set_up_.regions,
                   .rank = config.rank,
                   .world_size = world,
                   .socket_of = [this](Rank peer) { return SocketOf(peer); },
-                  .find_call =
+                  .find_request =
                       [this](Rank from, std::uint32_t region) {
-                        return FindCall({.kind = CallKind::kRegion, .from = from, .index = region});
+                        return FindRequest({.kind = ConnectKind::kRegion, .from = from, .index = region});
                       },
                   .step = [this](std::string_view step) { Step(step); }},
   });
@@ -121,18 +121,18 @@ Result<SharedSegment*> ShmEndpoint::OpenSharedSegment() {
 
 // Who has connected may be about to leave its message: it is looked at again.
 void ShmEndpoint::TakeCalls() {
-  while (Fd connection = listener_ ? NextCaller(listener_.get()) : Fd())
-    if (IsFriend(connection.get()) && silent_.size() < kMaxCalls) silent_.push_back(std::move(connection));
+  while (Fd connection = listener_ ? AcceptNext(listener_.get()) : Fd())
+    if (HasTrustedUid(connection.get()) && silent_.size() < kMaxRequests) silent_.push_back(std::move(connection));
   std::erase_if(silent_, [&](Fd& connection) {
-    Call call;
-    auto received = ReceiveWith(connection.get(), std::as_writable_bytes(std::span(&call.message, 1)), 2);
+    ConnectRequest request;
+    auto received = ReceiveWith(connection.get(), std::as_writable_bytes(std::span(&request.message, 1)), 2);
     if (received && !received->came) return false;
-    const std::size_t due = call.message.kind == CallKind::kLane ? 2 : 1;
-    if (!received || received->descriptors.size() != due || calls_.size() >= kMaxCalls) return true;
-    call.connection = std::move(connection);
-    if (call.message.kind != CallKind::kRegion) call.signal = std::move(received->descriptors.front());
-    if (call.message.kind != CallKind::kSharedSegment) call.segment = std::move(received->descriptors.back());
-    calls_.push_back(std::move(call));
+    const std::size_t due = request.message.kind == ConnectKind::kLane ? 2 : 1;
+    if (!received || received->descriptors.size() != due || requests_.size() >= kMaxRequests) return true;
+    request.connection = std::move(connection);
+    if (request.message.kind != ConnectKind::kRegion) request.signal = std::move(received->descriptors.front());
+    if (request.message.kind != ConnectKind::kSharedSegment) request.segment = std::move(received->descriptors.back());
+    requests_.push_back(std::move(request));
     return true;
   });
 }
@@ -157,7 +157,7 @@ void ShmEndpoint::Disarm() {
   UpgradedEndpoint::Disarm();
   for (const auto& lane : lanes()) lane->Disarm();
   if (segment_) segment_->Disarm();
-  Signal(signal_.get()).Take();
+  EventFd(signal_.get()).Take();
 }
 
 std::string ShmEndpoint::DescribePath(Rank peer) const {

@@ -48,7 +48,7 @@ class ShmEndpoint final : public UpgradedEndpoint<ShmLane> {
   void Note(const ShmLane& lane) override { described_[lane.peer()] = lane.Describe(); }
   std::string DescribePath(Rank peer) const override;
   LinkEnd LinkOfPath(Rank) const override { return {}; }
-  std::optional<Call> FindCall(const CallMessage& message);
+  std::optional<ConnectRequest> FindRequest(const ConnectMessage& message);
   void TakeCalls();
   std::string SocketOf(Rank peer) const;
   void Step(std::string_view step) const;
@@ -57,8 +57,8 @@ class ShmEndpoint final : public UpgradedEndpoint<ShmLane> {
   const Fd listener_;  // none where the system forbids it
   const Fd signal_;
   std::optional<ShmSharedSegment> segment_;
-  std::vector<Fd> silent_;   // connected, nothing left yet
-  std::vector<Call> calls_;  // left at the socket, not asked for yet
+  std::vector<Fd> silent_;                // connected, nothing left yet
+  std::vector<ConnectRequest> requests_;  // left at the socket, not asked for yet
 
   // Guarded by mutex().
   std::map<Rank, std::string> described_;

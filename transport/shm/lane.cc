@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "transport/shm/meeting.h"
+#include "transport/shm/fd_passing.h"
 
 namespace rondo::shm {
 
@@ -64,24 +64,24 @@ Status ShmLane::LeaveCall() {
     RONDO_ASSIGN(segment_, Segment::Make(context_.ring_bytes));
     segment_->head().nonce = nonce_;
   }
-  RONDO_ASSIGN(connection_, CallAt(context_.peer_socket));
+  RONDO_ASSIGN(connection_, ConnectTo(context_.peer_socket));
   if (!connection_) return {};
-  const CallMessage message{.from = self_, .index = index_, .nonce = nonce_};
+  const ConnectMessage message{.from = self_, .index = index_, .nonce = nonce_};
   return SendWith(connection_.get(), std::as_bytes(std::span(&message, 1)), {context_.signal, segment_->fd()});
 }
 
 Status ShmLane::AnswerCall(const Verdict& theirs) {
   if (theirs.kind != Verdict::Kind::kShared) return Fail(ErrorCode::kResource, "the other side could not");
-  auto call = context_.find_call({.from = base_.peer(), .index = index_, .nonce = theirs.nonce});
-  if (!call) return Fail(ErrorCode::kUnreachable, "nothing was left at the abstract socket");
-  RONDO_ASSIGN(Segment segment, Segment::Map(std::move(call->segment)));
+  auto request = context_.find_request({.from = base_.peer(), .index = index_, .nonce = theirs.nonce});
+  if (!request) return Fail(ErrorCode::kUnreachable, "nothing was left at the abstract socket");
+  RONDO_ASSIGN(Segment segment, Segment::Map(std::move(request->segment)));
   if (segment.head().nonce != theirs.nonce) return Fail(ErrorCode::kProtocol, "the segment has another nonce");
   if (!context_.draw_nonce(nonce_)) return Fail(ErrorCode::kResource, "no random bytes");
   segment.head().answer = nonce_;
-  const CallMessage message{.from = self_, .index = index_, .nonce = nonce_};
-  RONDO_TRY(SendWith(call->connection.get(), std::as_bytes(std::span(&message, 1)), {context_.signal}));
+  const ConnectMessage message{.from = self_, .index = index_, .nonce = nonce_};
+  RONDO_TRY(SendWith(request->connection.get(), std::as_bytes(std::span(&message, 1)), {context_.signal}));
   segment_ = std::move(segment);
-  peer_signal_ = std::move(call->signal);
+  peer_signal_ = std::move(request->signal);
   return {};
 }
 
@@ -90,7 +90,7 @@ Status ShmLane::TakeAnswer(const Verdict& theirs) {
     if (why_plain_.empty()) why_plain_ = "the other side could not";
     return {};
   }
-  CallMessage message;
+  ConnectMessage message;
   RONDO_ASSIGN(Received received, ReceiveWith(connection_.get(), std::as_writable_bytes(std::span(&message, 1)), 1));
   if (!received.came || received.descriptors.size() != 1 || message.nonce != theirs.nonce ||
       segment_->head().answer != theirs.nonce)
@@ -120,8 +120,8 @@ void ShmLane::Settle(int side) {
   const auto own = static_cast<std::size_t>(side), theirs = static_cast<std::size_t>(1 - side);
   producer_.emplace(head.rings[own], segment_->ring(side), segment_->ring_bytes());
   consumer_.emplace(head.rings[theirs], segment_->ring(1 - side), segment_->ring_bytes());
-  own_bell_.emplace(SharedState(head.bells[own].state), Signal(context_.signal));
-  peer_bell_.emplace(SharedState(head.bells[theirs].state), Signal(peer_signal_.get()));
+  own_bell_.emplace(SharedState(head.bells[own].state), EventFd(context_.signal));
+  peer_bell_.emplace(SharedState(head.bells[theirs].state), EventFd(peer_signal_.get()));
   phase_ = Phase::kShared;
   changed_ = true;
   context_.step("lane shared");

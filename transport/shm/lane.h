@@ -24,10 +24,10 @@
 
 #include "base/clock.h"
 #include "base/net/fd.h"
-#include "transport/shm/bell.h"
-#include "transport/shm/call.h"
+#include "transport/shm/connect_request.h"
 #include "transport/shm/ring.h"
 #include "transport/shm/segment.h"
+#include "transport/shm/shared_doorbell.h"
 #include "transport/upgrade/lane.h"
 
 namespace rondo::shm {
@@ -48,9 +48,10 @@ static_assert(sizeof(Verdict) == kLineBytes);
 // What a lane needs of its endpoint.
 struct LaneContext {
   std::size_t ring_bytes = 0;
-  int signal = -1;                                                   // of the owner's bell, to be passed on
-  std::string peer_socket;                                           // the abstract name of the peer's endpoint
-  std::function<std::optional<Call>(const CallMessage&)> find_call;  // that this one left; nothing: it did not
+  int signal = -1;          // of the owner's bell, to be passed on
+  std::string peer_socket;  // the abstract name of the peer's endpoint
+  std::function<std::optional<ConnectRequest>(const ConnectMessage&)>
+      find_request;  // that this one left; nothing: it did not
   std::function<bool(Nonce&)> draw_nonce;
   std::function<void(std::string_view)> step;
 };
@@ -116,8 +117,8 @@ class ShmLane final : public UpgradedLane {
   std::optional<RingProducer<Counter>> producer_;
   std::optional<RingConsumer<Counter>> consumer_;
   Fd peer_signal_;
-  std::optional<Bell> own_bell_;
-  std::optional<Bell> peer_bell_;
+  std::optional<SharedDoorbell> own_bell_;
+  std::optional<SharedDoorbell> peer_bell_;
 };
 
 }  // namespace rondo::shm

@@ -9,15 +9,15 @@
 
 namespace rondo::shm {
 
-Witness WitnessOf(const Nonce& nonce) {
+CmaProbe CmaProbeOf(const Nonce& nonce) {
   return {.process = getpid(), .address = reinterpret_cast<std::uintptr_t>(nonce.data()), .nonce = nonce};
 }
 
-Status FindWitness(const Witness& witness) {
-  if (witness.process == 0) return Fail(ErrorCode::kResource, "it left no witness");
+Status CheckCmaProbe(const CmaProbe& probe) {
+  if (probe.process == 0) return Fail(ErrorCode::kResource, "it left no probe");
   Nonce found{};
-  RONDO_TRY(ReadMemoryOf(witness.process, witness.address, std::as_writable_bytes(std::span(found))));
-  if (found != witness.nonce) return Fail(ErrorCode::kResource, "process {} here is somebody else", witness.process);
+  RONDO_TRY(ReadMemoryOf(probe.process, probe.address, std::as_writable_bytes(std::span(found))));
+  if (found != probe.nonce) return Fail(ErrorCode::kResource, "process {} here is somebody else", probe.process);
   return {};
 }
 

@@ -2,7 +2,7 @@
 // reader, of memory that nobody has prepared.
 //
 // Whether the kernel allows it depends on users, on its hardening (Yama's ptrace_scope), on namespaces and filters; and
-// a process number means somebody else in another namespace. So it is tried, on a witness: a nonce in a process's own
+// a process number means somebody else in another namespace. So it is tried, on a probe: a nonce in a process's own
 // memory, which who finds it there has read from that process and no other.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace rondo::shm {
 
-struct Witness {
+struct CmaProbe {
   std::int32_t process = 0;  // 0: there is none
   std::uint32_t reserved = 0;
   std::uint64_t address = 0;
@@ -22,9 +22,9 @@ struct Witness {
 };
 
 // Of this process. `nonce` stays where it is, as it is, as long as anybody may look for it.
-Witness WitnessOf(const Nonce& nonce);
+CmaProbe CmaProbeOf(const Nonce& nonce);
 // Errors: ReadMemoryOf's. kResource also: something else lies there.
-Status FindWitness(const Witness& witness);
+Status CheckCmaProbe(const CmaProbe& probe);
 
 // Whether others could read what lies there, if they may read this process's memory at all: not devices' registers, nor
 // memory that may only be written. Its ends are looked at, for what is between is of one kind.

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "base/check.h"
-#include "transport/shm/meeting.h"
+#include "transport/shm/fd_passing.h"
 
 namespace rondo::shm {
 namespace {
@@ -93,9 +93,9 @@ bool RegionExchange::Show(std::uint32_t region) {
     for (; next < context_.world_size; ++next) {
       const Rank peer = next;
       if (peer == context_.rank) continue;
-      const Result<Fd> connection = CallAt(context_.socket_of(peer));
+      const Result<Fd> connection = ConnectTo(context_.socket_of(peer));
       if (!connection || !*connection) return false;
-      const CallMessage message{.kind = CallKind::kRegion, .from = context_.rank, .index = region};
+      const ConnectMessage message{.kind = ConnectKind::kRegion, .from = context_.rank, .index = region};
       if (!SendWith(connection->get(), std::as_bytes(std::span(&message, 1)), {fd})) return false;
     }
     return true;
@@ -117,10 +117,10 @@ const std::byte* RegionExchange::Find(Rank rank, const MemoryPlace& place, std::
 const SharedMemory* RegionExchange::MapOf(Rank rank, std::uint32_t region) {
   auto found = mapped_.find({rank, region});
   if (found == mapped_.end()) {
-    auto call = context_.find_call(rank, region);
-    if (!call) return nullptr;  // it may still come
+    auto request = context_.find_request(rank, region);
+    if (!request) return nullptr;  // it may still come
     auto memory =
-        SharedMemory::Map(std::move(call->segment), kRegionHeadBytes, kRegionHeadBytes + kMostBytes, Access::kRead);
+        SharedMemory::Map(std::move(request->segment), kRegionHeadBytes, kRegionHeadBytes + kMostBytes, Access::kRead);
     const auto* const head = memory ? reinterpret_cast<const Head*>(memory->bytes().data()) : nullptr;
     if (head == nullptr || head->magic != kRegionMagic || head->id != region) memory = SharedMemory();
     if (memory) memory->ForgetFd();

@@ -4,9 +4,9 @@
 //   RegionExchange   of an endpoint: which of these its peers have been shown, and what of theirs is mapped here.
 //
 // A region begins with a page of ours that says whose it is and whether its owner still has it; the user's memory
-// follows. Its owner leaves the descriptor at a peer's abstract socket (meeting.h) before it tells that peer, by a slot
-// of the shared segment, that there is such a region. The peer maps it for reading, once, and lets go of it when it
-// next begins to look for regions and its owner has freed it.
+// follows. Its owner leaves the descriptor at a peer's abstract socket (fd_passing.h) before it tells that peer, by a
+// slot of the shared segment, that there is such a region. The peer maps it for reading, once, and lets go of it when
+// it next begins to look for regions and its owner has freed it.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@
 #include "base/net/fd.h"
 #include "base/result.h"
 #include "transport/shared_segment.h"
-#include "transport/shm/call.h"
+#include "transport/shm/connect_request.h"
 #include "transport/shm/shared_memory.h"
 #include "transport/transport.h"
 
@@ -64,7 +64,7 @@ class RegionExchange {
     Rank rank = 0;
     int world_size = 1;
     std::function<std::string(Rank)> socket_of;
-    std::function<std::optional<Call>(Rank from, std::uint32_t region)> find_call;
+    std::function<std::optional<ConnectRequest>(Rank from, std::uint32_t region)> find_request;
     std::function<void(std::string_view)> step;
   };
   explicit RegionExchange(Context context) : context_(std::move(context)) {}

@@ -31,10 +31,10 @@ struct SegmentHead {
   Nonce nonce;   // of side 0, told to side 1 by another way as well
   Nonce answer;  // of side 1, likewise
   std::array<RingCounters<Counter>, 2> rings;
-  struct alignas(kLineBytes) Bell {
+  struct alignas(kLineBytes) DoorbellLine {
     std::atomic<DoorbellState> state;
   };
-  std::array<Bell, 2> bells;  // side i sleeps on bells[i]
+  std::array<DoorbellLine, 2> bells;  // side i sleeps on bells[i]
 };
 inline constexpr std::size_t kSegmentHeadBytes = 4096;
 static_assert(sizeof(SegmentHead) <= kSegmentHeadBytes);

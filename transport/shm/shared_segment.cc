@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "base/check.h"
-#include "transport/shm/bell.h"
+#include "transport/shm/fd_passing.h"
 #include "transport/shm/fences.h"
-#include "transport/shm/meeting.h"
+#include "transport/shm/shared_doorbell.h"
 
 namespace rondo::shm {
 namespace {
@@ -32,14 +32,14 @@ struct ShmSharedSegment::Head {
   std::int32_t world_size;
   alignas(kLineBytes) std::atomic<std::uint64_t> sleepers;
   alignas(
-      kLineBytes) std::array<Witness, kMaxSharedSegmentRanks> witnesses;  // by rank, of those that others can look for
+      kLineBytes) std::array<CmaProbe, kMaxSharedSegmentRanks> probes;  // by rank, of those that others can look for
   std::atomic<std::uint64_t> unable;    // who cannot read all others' memory, a bit each
   std::atomic<std::uint64_t> unfenced;  // who cannot join in light fences; final before there is a shared segment
 };
 
 ShmSharedSegment::ShmSharedSegment(SharedSegmentContext context)
     : context_(std::move(context)),
-      talks_(context_.lanes.size()),
+      peers_(context_.lanes.size()),
       regions_(context_.regions),
       joined_fences_(JoinFences()) {
   static_assert(sizeof(Head) <= kSharedSegmentHeadBytes);
@@ -56,132 +56,135 @@ MutableBytes ShmSharedSegment::part(Rank rank) {
 
 void ShmSharedSegment::Poll() {
   if (state_ != SharedSegmentState::kMaking || failure_) return;
-  is_root() ? GoAsRoot() : GoAsOther();
-  for (std::size_t i = 0; i < talks_.size(); ++i) {
+  is_root() ? AdvanceAsRoot() : AdvanceAsOther();
+  for (std::size_t i = 0; i < peers_.size(); ++i) {
     const Lane* const lane = context_.lanes[i];
     if (lane == nullptr || state_ != SharedSegmentState::kMaking || failure_) continue;
     if (lane->state() == LaneState::kFailed) failure_ = *lane->failure();
-    if (lane->state() == LaneState::kEnded) Breach(i, "it left before there was a shared segment");
+    if (lane->state() == LaneState::kEnded) FailSetup(i, "it left before there was a shared segment");
   }
 }
 
-void ShmSharedSegment::GoAsOther() {
+void ShmSharedSegment::AdvanceAsOther() {
   Lane& lane = *context_.lanes[0];
-  Talk& talk = talks_[0];
+  PeerSetup& peer = peers_[0];
   if (lane.state() == LaneState::kConnecting) return;
   if (phase_ == Phase::kCalling) {
-    const Result<bool> called = CallRoot();
+    const Result<bool> called = SendRequestToRoot();
     if (called && !*called) return;
-    talk.out.Start(called ? Word::Of(WordKind::kCalled) : Word::Of(WordKind::kCannot, called.error().message()));
+    peer.out.Start(called ? SetupMessage::Of(SetupKind::kCalled)
+                          : SetupMessage::Of(SetupKind::kCannot, called.error().message()));
     phase_ = Phase::kCalled;
     context_.step("segment called");
   }
-  if (!talk.out.Push(lane)) return;
-  const std::optional<Word> heard = talk.in.Next(lane);
-  if (!heard) return;
-  if (heard->kind == WordKind::kNone) return Settle(heard->Why());
-  if (phase_ == Phase::kMade && heard->kind == WordKind::kReady) return Settle({});
-  if (phase_ == Phase::kMade || heard->kind != WordKind::kMade) return Breach(0, "it said something else than was due");
+  if (!peer.out.Push(lane)) return;
+  const std::optional<SetupMessage> received = peer.in.Next(lane);
+  if (!received) return;
+  if (received->kind == SetupKind::kNone) return Settle(received->Why());
+  if (phase_ == Phase::kMade && received->kind == SetupKind::kReady) return Settle({});
+  if (phase_ == Phase::kMade || received->kind != SetupKind::kMade)
+    return FailSetup(0, "it said something else than was due");
   const Status taken = TakeMemory();
-  talk.out.Start(taken ? Word::Of(WordKind::kMapped) : Word::Of(WordKind::kCannot, taken.error().message()));
+  peer.out.Start(taken ? SetupMessage::Of(SetupKind::kMapped)
+                       : SetupMessage::Of(SetupKind::kCannot, taken.error().message()));
   phase_ = Phase::kMade;
   context_.step("segment mapped");
-  talk.out.Push(lane);
+  peer.out.Push(lane);
 }
 
-void ShmSharedSegment::GoAsRoot() {
-  if (phase_ == Phase::kCalling && HearAll(WordKind::kCalled)) {
+void ShmSharedSegment::AdvanceAsRoot() {
+  if (phase_ == Phase::kCalling && ReceiveFromAll(SetupKind::kCalled)) {
     if (why_.empty()) {
       if (const Status made = MakeMemory(); !made) why_ = made.error().message();
     }
     phase_ = Phase::kMade;
     context_.step("segment made");
   }
-  while (phase_ == Phase::kMade && why_.empty() && HandOut()) {
+  while (phase_ == Phase::kMade && why_.empty() && HandOutMemory()) {
   }
-  if (phase_ == Phase::kMade && (!why_.empty() || mapped_ == talks_.size())) {
-    phase_ = Phase::kLastWord;
+  if (phase_ == Phase::kMade && (!why_.empty() || mapped_ == peers_.size())) {
+    phase_ = Phase::kVerdict;
     context_.step("segment judged");
-    for (std::size_t i = 1; i < talks_.size(); ++i) Say(i, why_.empty() ? WordKind::kReady : WordKind::kNone);
+    for (std::size_t i = 1; i < peers_.size(); ++i) SendTo(i, why_.empty() ? SetupKind::kReady : SetupKind::kNone);
   }
-  if (phase_ != Phase::kLastWord) return;
+  if (phase_ != Phase::kVerdict) return;
   bool all_sent = true;
-  for (std::size_t i = 1; i < talks_.size(); ++i) all_sent = talks_[i].out.Push(*context_.lanes[i]) && all_sent;
+  for (std::size_t i = 1; i < peers_.size(); ++i) all_sent = peers_[i].out.Push(*context_.lanes[i]) && all_sent;
   if (all_sent) Settle(why_);
 }
 
 // Leaves this endpoint's signal at rank 0's socket. False: its queue is full.
-Result<bool> ShmSharedSegment::CallRoot() {
-  RONDO_ASSIGN(Fd connection, CallAt(context_.root_socket));
+Result<bool> ShmSharedSegment::SendRequestToRoot() {
+  RONDO_ASSIGN(Fd connection, ConnectTo(context_.root_socket));
   if (!connection) return false;
-  const CallMessage message{.kind = CallKind::kSharedSegment, .from = context_.rank};
+  const ConnectMessage message{.kind = ConnectKind::kSharedSegment, .from = context_.rank};
   RONDO_TRY(SendWith(connection.get(), std::as_bytes(std::span(&message, 1)), {context_.signal}));
-  talks_[0].connection = std::move(connection);
+  peers_[0].connection = std::move(connection);
   return true;
 }
 
 // Whether everybody has said that; who cannot makes it `why_`.
-bool ShmSharedSegment::HearAll(WordKind due) {
+bool ShmSharedSegment::ReceiveFromAll(SetupKind due) {
   bool all = true;
-  for (std::size_t i = 1; i < talks_.size(); ++i) all = Hear(i, due) && all;
+  for (std::size_t i = 1; i < peers_.size(); ++i) all = ReceiveFrom(i, due) && all;
   return all;
 }
 
-bool ShmSharedSegment::Hear(std::size_t from, WordKind due) {
-  Talk& talk = talks_[from];
-  if (!talk.out.Push(*context_.lanes[from])) return false;
-  if (talk.heard == due) return true;
-  const std::optional<Word> word = talk.in.Next(*context_.lanes[from]);
-  if (!word) return talk.heard == WordKind::kCannot;
-  talk.heard = word->kind;
-  if (word->kind == WordKind::kCannot) {
-    if (why_.empty()) why_ = fmt::format("rank {}: {}", from, word->Why());
+bool ShmSharedSegment::ReceiveFrom(std::size_t from, SetupKind due) {
+  PeerSetup& peer = peers_[from];
+  if (!peer.out.Push(*context_.lanes[from])) return false;
+  if (peer.received == due) return true;
+  const std::optional<SetupMessage> message = peer.in.Next(*context_.lanes[from]);
+  if (!message) return peer.received == SetupKind::kCannot;
+  peer.received = message->kind;
+  if (message->kind == SetupKind::kCannot) {
+    if (why_.empty()) why_ = fmt::format("rank {}: {}", from, message->Why());
     return true;
   }
-  if (word->kind == due) return true;
-  Breach(from, "it said something else than was due");
+  if (message->kind == due) return true;
+  FailSetup(from, "it said something else than was due");
   return false;
 }
 
-void ShmSharedSegment::Say(std::size_t to, WordKind kind) {
-  talks_[to].out.Start(Word::Of(kind, why_));
-  talks_[to].out.Push(*context_.lanes[to]);
+void ShmSharedSegment::SendTo(std::size_t to, SetupKind kind) {
+  peers_[to].out.Start(SetupMessage::Of(kind, why_));
+  peers_[to].out.Push(*context_.lanes[to]);
 }
 
 Status ShmSharedSegment::MakeMemory() {
-  for (std::size_t i = 1; i < talks_.size(); ++i) {
-    auto call = context_.find_call(static_cast<Rank>(i));
-    if (!call) return Fail(ErrorCode::kProtocol, "rank {} left nothing at the abstract socket", i);
-    talks_[i].connection = std::move(call->connection);
-    talks_[i].signal = std::move(call->signal);
+  for (std::size_t i = 1; i < peers_.size(); ++i) {
+    auto request = context_.find_request(static_cast<Rank>(i));
+    if (!request) return Fail(ErrorCode::kProtocol, "rank {} left nothing at the abstract socket", i);
+    peers_[i].connection = std::move(request->connection);
+    peers_[i].signal = std::move(request->signal);
   }
   RONDO_ASSIGN(memory_, SharedMemory::Make("a shared segment", SharedSegmentBytes(context_.world_size)));
   Head* const head = new (memory_.bytes().data()) Head{};
   head->magic = kSharedSegmentMagic;
   head->world_size = context_.world_size;
-  Enrol();
+  WriteOwnEntry();
   return {};
 }
 
 // One rank after the other: descriptors that are on their way count against a limit of this process. True: look again.
-bool ShmSharedSegment::HandOut() {
-  if (mapped_ > 0 && !Hear(mapped_, WordKind::kMapped)) return false;
-  if (!why_.empty() || ++mapped_ == talks_.size()) return false;
+bool ShmSharedSegment::HandOutMemory() {
+  if (mapped_ > 0 && !ReceiveFrom(mapped_, SetupKind::kMapped)) return false;
+  if (!why_.empty() || ++mapped_ == peers_.size()) return false;
   std::vector<int> descriptors{memory_.fd(), context_.signal};
-  for (std::size_t i = 1; i < talks_.size(); ++i) descriptors.push_back(talks_[i].signal.get());
+  for (std::size_t i = 1; i < peers_.size(); ++i) descriptors.push_back(peers_[i].signal.get());
   const std::byte nothing{};
-  if (const Status sent = SendWith(talks_[mapped_].connection.get(), Bytes(&nothing, 1), descriptors); !sent) {
+  if (const Status sent = SendWith(peers_[mapped_].connection.get(), Bytes(&nothing, 1), descriptors); !sent) {
     why_ = sent.error().message();
     return false;
   }
-  Say(mapped_, WordKind::kMade);
+  SendTo(mapped_, SetupKind::kMade);
   return true;
 }
 
 Status ShmSharedSegment::TakeMemory() {
   const auto due = static_cast<std::size_t>(context_.world_size) + 1;
   std::byte nothing{};
-  RONDO_ASSIGN(Received received, ReceiveWith(talks_[0].connection.get(), MutableBytes(&nothing, 1), due));
+  RONDO_ASSIGN(Received received, ReceiveWith(peers_[0].connection.get(), MutableBytes(&nothing, 1), due));
   if (!received.came || received.descriptors.size() != due)
     return Fail(ErrorCode::kProtocol, "{} descriptors came with a shared segment, due are {}",
                 received.descriptors.size(), due);
@@ -190,22 +193,22 @@ Status ShmSharedSegment::TakeMemory() {
   if (head().magic != kSharedSegmentMagic || head().world_size != context_.world_size)
     return Fail(ErrorCode::kProtocol, "the shared segment that came is not one of {} ranks", context_.world_size);
   for (std::size_t i = 1; i < due; ++i) signals_.push_back(std::move(received.descriptors[i]));
-  Enrol();
+  WriteOwnEntry();
   return {};
 }
 
-// Without a nonce nobody can be sure of what it reads: there is no witness then.
-void ShmSharedSegment::Enrol() {
+// Without a nonce nobody can be sure of what it reads: there is no probe then.
+void ShmSharedSegment::WriteOwnEntry() {
   if (!joined_fences_) head().unfenced.fetch_or(own_bit());
-  if (context_.draw_nonce(nonce_)) head().witnesses[static_cast<std::size_t>(context_.rank)] = WitnessOf(nonce_);
+  if (context_.draw_nonce(nonce_)) head().probes[static_cast<std::size_t>(context_.rank)] = CmaProbeOf(nonce_);
 }
 
 void ShmSharedSegment::TryToRead() {
   for (Rank r = 0; r < context_.world_size; ++r) {
-    const Witness witness = head().witnesses[static_cast<std::size_t>(r)];
-    processes_.push_back(witness.process);
+    const CmaProbe probe = head().probes[static_cast<std::size_t>(r)];
+    processes_.push_back(probe.process);
     if (r == context_.rank) continue;
-    const Status read = FindWitness(witness);
+    const Status read = CheckCmaProbe(probe);
     if (read) continue;
     why_not_read_ = fmt::format("rank {}: {}", r, read.error().message());
     head().unable.fetch_or(own_bit());
@@ -226,7 +229,7 @@ void ShmSharedSegment::Settle(std::string why_not) {
   state_ = why_not.empty() ? SharedSegmentState::kReady : SharedSegmentState::kNone;
   why_ = std::move(why_not);
   if (is_root() && state_ == SharedSegmentState::kReady)
-    for (Talk& talk : talks_) signals_.push_back(std::move(talk.signal));
+    for (PeerSetup& peer : peers_) signals_.push_back(std::move(peer.signal));
   memory_.ForgetFd();
   if (state_ == SharedSegmentState::kReady) {
     fences_are_light_ = head().unfenced.load() == 0;
@@ -236,12 +239,12 @@ void ShmSharedSegment::Settle(std::string why_not) {
     memory_ = {};
     signals_.clear();
   }
-  talks_.clear();
+  peers_.clear();
   context_.step("segment settled");
 }
 
 // Nothing that ranks of one version say to each other: this rank alone knows, so the communicator must end.
-void ShmSharedSegment::Breach(std::size_t by, std::string_view what) {
+void ShmSharedSegment::FailSetup(std::size_t by, std::string_view what) {
   const Rank peer = context_.lanes[by]->peer();
   failure_ = Error(ErrorCode::kProtocol, fmt::format("sharing memory with rank {}: {}", peer, what))
                  .With([&](ErrorDetails& d) { d.culprit = peer; });
@@ -258,7 +261,7 @@ std::vector<Rank> ShmSharedSegment::Missing() const {
 
 bool ShmSharedSegment::Lacks(std::size_t from) const {
   if (phase_ == Phase::kMade) return from == mapped_;
-  return talks_[from].heard == WordKind::kNone;
+  return peers_[from].received == SetupKind::kNone;
 }
 
 std::string ShmSharedSegment::Describe() const {
@@ -295,7 +298,7 @@ void ShmSharedSegment::WakeWaiters() {
   for (; sleepers != 0; sleepers &= sleepers - 1) {
     const std::uint64_t bit = sleepers & -sleepers;
     if ((head().sleepers.fetch_and(~bit, std::memory_order_seq_cst) & bit) == 0) continue;  // somebody else woke it
-    Signal(signals_[static_cast<std::size_t>(std::countr_zero(bit))].get()).Post();
+    EventFd(signals_[static_cast<std::size_t>(std::countr_zero(bit))].get()).Post();
   }
 }
 

@@ -1,8 +1,8 @@
 // The shared segment of an endpoint whose ranks all share a host: one memory with a part per rank, and a line that says
 // who sleeps.
 //
-// How it comes to be, over a lane of the base transport between rank 0 and each, in words (word.h), while descriptors
-// go by the abstract sockets (meeting.h):
+// How it comes to be, over a lane of the base transport between rank 0 and each, in words (setup_message.h), while
+// descriptors go by the abstract sockets (fd_passing.h):
 //
 //   every other rank                               rank 0
 //   leaves its signal at rank 0's socket
@@ -13,8 +13,8 @@
 //   maps it, says "mapped", or "cannot"     ->
 //                                           <-     says "ready" when all have, else "none" and why
 //
-// What is passed is passed before it is spoken of, so nobody waits for anything but the lane, and rank 0's last word is
-// the same to all. Then everybody tries whether it can read all others' memory (process_memory.h), whose witnesses were
+// What is passed is passed before it is spoken of, so nobody waits for anything but the lane, and rank 0's last message
+// is the same to all. Then everybody tries whether it can read all others' memory (process_memory.h), whose probes were
 // left in this one before it was said to be mapped.
 //
 // Sleepers: a rank that arms sets its bit, then looks again; who publishes looks at the bits afterwards, and wakes
@@ -37,12 +37,12 @@
 #include "base/result.h"
 #include "transport/lane.h"
 #include "transport/shared_segment.h"
-#include "transport/shm/call.h"
+#include "transport/shm/connect_request.h"
 #include "transport/shm/process_memory.h"
 #include "transport/shm/regions.h"
 #include "transport/shm/segment.h"
+#include "transport/shm/setup_message.h"
 #include "transport/shm/shared_memory.h"
-#include "transport/shm/word.h"
 
 namespace rondo::shm {
 
@@ -56,8 +56,8 @@ struct SharedSegmentContext {
   int signal = -1;           // of this endpoint
   std::string root_socket;   // rank 0's
   std::vector<Lane*> lanes;  // at rank 0 by rank (its own null), else to rank 0 alone; nobody else's to use
-  std::function<std::optional<Call>(Rank from)> find_call;  // for a shared segment; at rank 0
-  std::function<bool(Nonce&)> draw_nonce;                   // false: none
+  std::function<std::optional<ConnectRequest>(Rank from)> find_request;  // for a shared segment; at rank 0
+  std::function<bool(Nonce&)> draw_nonce;                                // false: none
   std::function<void(std::string_view)> step;
   RegionExchange::Context regions = {};
 };
@@ -95,30 +95,30 @@ class ShmSharedSegment final : public SharedSegment {
 
  private:
   struct Head;
-  // What has been said to and heard from a peer.
-  struct Talk {
-    WordSender out;
-    WordReader in;
-    WordKind heard = WordKind::kNone;  // last, by rank 0
+  // What has been said to and received from a peer.
+  struct PeerSetup {
+    SetupSender out;
+    SetupReader in;
+    SetupKind received = SetupKind::kNone;  // last, by rank 0
     Fd connection;
     Fd signal;
   };
-  enum class Phase : std::uint8_t { kCalling, kCalled, kMade, kLastWord };
+  enum class Phase : std::uint8_t { kCalling, kCalled, kMade, kVerdict };
 
   bool is_root() const { return context_.rank == 0; }
-  void GoAsOther();
-  void GoAsRoot();
-  Result<bool> CallRoot();
-  bool HearAll(WordKind due);
-  bool Hear(std::size_t from, WordKind due);
+  void AdvanceAsOther();
+  void AdvanceAsRoot();
+  Result<bool> SendRequestToRoot();
+  bool ReceiveFromAll(SetupKind due);
+  bool ReceiveFrom(std::size_t from, SetupKind due);
   bool Lacks(std::size_t from) const;
-  void Say(std::size_t to, WordKind kind);
+  void SendTo(std::size_t to, SetupKind kind);
   Status MakeMemory();
-  bool HandOut();
+  bool HandOutMemory();
   Status TakeMemory();
-  void Enrol();
+  void WriteOwnEntry();
   void TryToRead();
-  void Breach(std::size_t by, std::string_view what);
+  void FailSetup(std::size_t by, std::string_view what);
   void Settle(std::string why_not);
   Head& head() const { return *reinterpret_cast<Head*>(memory_.bytes().data()); }
   std::uint64_t own_bit() const { return std::uint64_t{1} << context_.rank; }
@@ -128,12 +128,12 @@ class ShmSharedSegment final : public SharedSegment {
   Phase phase_ = Phase::kCalling;
   std::string why_;
   std::optional<Error> failure_;
-  std::vector<Talk> talks_;  // as context_.lanes
-  std::size_t mapped_ = 0;   // at rank 0: who is being handed the memory, or how many have it
+  std::vector<PeerSetup> peers_;  // as context_.lanes
+  std::size_t mapped_ = 0;        // at rank 0: who is being handed the memory, or how many have it
   SharedMemory memory_;
   std::vector<Fd> signals_;  // by rank
   RegionExchange regions_;
-  Nonce nonce_{};                        // a witness's
+  Nonce nonce_{};                        // a probe's
   std::string why_not_read_;             // others' memory
   std::vector<std::int32_t> processes_;  // by rank; as far as they can be read
   const bool joined_fences_;             // here, where all ranks do it at the same time

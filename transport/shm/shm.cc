@@ -12,7 +12,7 @@
 
 #include "transport/shm/address.h"
 #include "transport/shm/endpoint.h"
-#include "transport/shm/meeting.h"
+#include "transport/shm/fd_passing.h"
 #include "transport/shm/regions.h"
 
 namespace rondo {

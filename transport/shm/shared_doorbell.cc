@@ -1,4 +1,4 @@
-#include "transport/shm/bell.h"
+#include "transport/shm/shared_doorbell.h"
 
 #include <unistd.h>
 
@@ -7,14 +7,14 @@
 
 namespace rondo::shm {
 
-void Signal::Post() {
+void EventFd::Post() {
   const std::uint64_t one = 1;
   while (write(fd_, &one, sizeof one) < 0 && errno == EINTR) {
   }
   // EAGAIN: 2^64 - 2 signals that nobody took are signal enough.
 }
 
-void Signal::Take() {
+void EventFd::Take() {
   std::uint64_t count;
   while (read(fd_, &count, sizeof count) < 0 && errno == EINTR) {
   }

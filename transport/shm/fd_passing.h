@@ -21,11 +21,11 @@ namespace rondo::shm {
 // Listens, without blocking, at an abstract name. kAddressInUse: somebody does already.
 Result<Fd> ListenAt(std::string_view name, int backlog);
 // An empty Fd: its queue is full, try again. kUnreachable: nobody listens there.
-Result<Fd> CallAt(std::string_view name);
+Result<Fd> ConnectTo(std::string_view name);
 // The next caller; empty: nobody has called.
-Fd NextCaller(int listener);
+Fd AcceptNext(int listener);
 // The process at the other end runs as this user or as root. Anybody may connect to an abstract name.
-bool IsFriend(int fd);
+bool HasTrustedUid(int fd);
 
 // One message with descriptors, whole or not at all. kResource when it does not fit.
 Status SendWith(int fd, Bytes message, const std::vector<int>& descriptors);

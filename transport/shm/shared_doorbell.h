@@ -27,9 +27,9 @@ class SharedState {
 };
 
 // An eventfd that does not block.
-class Signal {
+class EventFd {
  public:
-  explicit Signal(int fd) : fd_(fd) {}
+  explicit EventFd(int fd) : fd_(fd) {}
   void Post();
   void Take();  // takes back whatever was posted
 
@@ -37,6 +37,6 @@ class Signal {
   int fd_;
 };
 
-using Bell = BasicDoorbell<SharedState, Signal>;
+using SharedDoorbell = BasicDoorbell<SharedState, EventFd>;
 
 }  // namespace rondo::shm

@@ -1,5 +1,5 @@
 // Descriptors on their way from one process to another, and a process that has no room for them.
-#include "transport/shm/meeting.h"
+#include "transport/shm/fd_passing.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <string>
 
 namespace rondo::shm {
-namespace meeting_test {
+namespace fd_passing_test {
 
 // UBSan opens a pipe to see whether memory is readable: it cannot work where no descriptor is left.
 #if defined(__SANITIZE_ADDRESS__)
@@ -51,5 +51,5 @@ TEST_CASE("Descriptors that a process has no room for are told as its limit, not
   }
 }
 
-}  // namespace meeting_test
+}  // namespace fd_passing_test
 }  // namespace rondo::shm

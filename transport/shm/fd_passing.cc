@@ -1,4 +1,4 @@
-#include "transport/shm/meeting.h"
+#include "transport/shm/fd_passing.h"
 
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -47,7 +47,7 @@ Result<Fd> ListenAt(std::string_view name, int backlog) {
   return fd;
 }
 
-Result<Fd> CallAt(std::string_view name) {
+Result<Fd> ConnectTo(std::string_view name) {
   Fd fd = Socket();
   if (!fd) return Fail(ErrorCode::kResource, "no Unix socket: {}", SystemWords(errno));
   const Address address = AddressOf(name);
@@ -59,9 +59,9 @@ Result<Fd> CallAt(std::string_view name) {
   return Fail(ErrorCode::kUnreachable, "nobody at the abstract socket {}: {}", name, SystemWords(errno));
 }
 
-Fd NextCaller(int listener) { return Fd(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)); }
+Fd AcceptNext(int listener) { return Fd(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)); }
 
-bool IsFriend(int fd) {
+bool HasTrustedUid(int fd) {
   ucred who{};
   socklen_t bytes = sizeof who;
   return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && (who.uid == geteuid() || who.uid == 0);

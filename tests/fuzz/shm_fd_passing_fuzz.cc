@@ -14,9 +14,9 @@
 #include "tests/fuzz/harness.h"
 #include "transport/shm/address.h"
 #include "transport/shm/segment.h"
-#include "transport/shm/word.h"
+#include "transport/shm/setup_message.h"
 
-namespace rondo::fuzz::shm_meeting_fuzz {
+namespace rondo::fuzz::shm_fd_passing_fuzz {
 void CheckAddress(std::string_view input) {
   const auto address = shm::DecodeShmAddress(input);
   CheckError(address);
@@ -24,11 +24,11 @@ void CheckAddress(std::string_view input) {
 }
 
 void CheckWord(std::string_view input) {
-  shm::Word word;
-  std::memcpy(&word, input.data(), std::min(input.size(), sizeof word));
-  const std::string why = word.Why();
-  RONDO_HOLDS(why.size() <= word.why.size());
-  const shm::Word again = shm::Word::Of(shm::WordKind::kCannot, why);
+  shm::SetupMessage message;
+  std::memcpy(&message, input.data(), std::min(input.size(), sizeof message));
+  const std::string why = message.Why();
+  RONDO_HOLDS(why.size() <= message.why.size());
+  const shm::SetupMessage again = shm::SetupMessage::Of(shm::SetupKind::kCannot, why);
   RONDO_HOLDS(why.starts_with(again.Why()) && again.Why().size() + 1 >= why.size());
 }
 
@@ -59,7 +59,7 @@ Corpus HarnessCorpus() {
   Corpus corpus;
   corpus.seeds.push_back(
       Encode(shm::ShmAddress{.host_id = "boot-net", .instance = "0123456789abcdef", .base = "base"}));
-  const shm::Word cannot = shm::Word::Of(shm::WordKind::kCannot, "no memory");
+  const shm::SetupMessage cannot = shm::SetupMessage::Of(shm::SetupKind::kCannot, "no memory");
   corpus.seeds.emplace_back(reinterpret_cast<const char*>(&cannot), sizeof cannot);
   if (const auto segment = shm::Segment::Make(4096)) {
     corpus.seeds.emplace_back(reinterpret_cast<const char*>(&segment->head()), 64);
@@ -76,4 +76,4 @@ void CheckInput(std::string_view input) {
   allocations.CheckLargest(8192 + 64 * input.size());
 }
 
-}  // namespace rondo::fuzz::shm_meeting_fuzz
+}  // namespace rondo::fuzz::shm_fd_passing_fuzz
