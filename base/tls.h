@@ -99,7 +99,7 @@ inline bool BeginsTls(Bytes first) {
 // Thread rule: one thread at a time.
 class TlsSession {
  public:
-  enum class Role : std::uint8_t { kCaller, kCalled };
+  enum class Role : std::uint8_t { kClient, kServer };
 
   // `peer`: the other side's address, for errors. `buffer_bytes`: of each direction, at least kTlsSmallBuffer.
   // kOutOfMemory.

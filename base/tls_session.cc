@@ -34,7 +34,7 @@ Result<std::unique_ptr<TlsSession>> TlsSession::Make(std::shared_ptr<const TlsCo
   SSL_set_app_data(session->ssl_, session.get());
   session->gathered_ = std::make_unique<std::byte[]>(kTlsRecordBytes);
   const bool certificates = session->context_->mode() == TlsMode::kCertificates;
-  if (role == Role::kCaller) {
+  if (role == Role::kClient) {
     // By a pre-shared key, too: nobody who shows a certificate instead of knowing the key may be believed.
     SSL_set_verify(session->ssl_, SSL_VERIFY_PEER, TlsCallbacks::Judge);
     SSL_set_connect_state(session->ssl_);

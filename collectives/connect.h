@@ -72,7 +72,8 @@ struct ConnectOptions {
   std::optional<Duration> timeout = {};
   Environment environment = {};  // null: there is none. The library itself never reads it
   Logger* logger = nullptr;
-  // Counts who calls at this process's TCP port, strangers too; of all its generations together. Null: nobody looks.
+  // Counts who calls at this process's TCP port, foreign clients too; of all its generations together. Null: nobody
+  // looks.
   std::shared_ptr<TcpCounters> tcp_counters = nullptr;
   // Rank, peers, transport, logger, timeout, job and generation are filled in. Where there is no profile: the
   // environment's RONDO_PROFILE, a file, else the one that ships.

@@ -25,7 +25,7 @@ constexpr std::size_t kShortBytes = (64 << 10) - 1;
 std::size_t PageBytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
 // Whose memory the byte is, in words; "": the GPU's of that number.
-std::string Stranger(const Driver& driver, CUdeviceptr at, int ordinal) {
+std::string OtherOwner(const Driver& driver, CUdeviceptr at, int ordinal) {
   unsigned type = 0;
   if (driver.PointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at) != CUDA_SUCCESS ||
       type == CU_MEMORYTYPE_HOST)
@@ -101,7 +101,7 @@ Queue::~Queue() {
 Status Queue::Check(const void* memory, std::size_t bytes, std::string_view what) const {
   const Gpu::Use use(*gpu_);
   for (const CUdeviceptr at : {AddressOf(memory), AddressOf(memory) + bytes - 1}) {
-    const std::string whose = Stranger(driver_, at, gpu_->ordinal());
+    const std::string whose = OtherOwner(driver_, at, gpu_->ordinal());
     if (whose.empty()) continue;
     if (at == AddressOf(memory))
       return Fail(ErrorCode::kInvalidArgument, "{} ({}) is {}, not of {}", what, memory, whose, gpu_->name());

@@ -193,14 +193,14 @@ Result<std::unique_ptr<TcpStoreClient>> TcpStoreClient::Connect(const Options& o
     const std::vector<Target> targets = ResolveAll(options, *clock, note);
     for (std::size_t i = 0; i < targets.size(); ++i) {
       const auto& [place, address] = targets[i];
-      const bool last_hope = i + 1 == targets.size() && !options.expect_strangers && !final;
+      const bool last_hope = i + 1 == targets.size() && !options.expect_foreign_servers && !final;
       const TimePoint until =
           last_hope ? options.deadline : std::min(options.deadline, clock->Now() + kConnectPatience);
       auto socket = ConnectTo(address, *clock, until);
       std::string unread;
       Wire wire;
       if (socket && options.tls) {
-        RONDO_ASSIGN(auto session, TlsSession::Make(options.tls, TlsSession::Role::kCaller, address.ToString()));
+        RONDO_ASSIGN(auto session, TlsSession::Make(options.tls, TlsSession::Role::kClient, address.ToString()));
         wire = Wire(std::move(session));
       }
       const auto hello = socket ? SayHello(socket->get(), wire, options, *clock, until, unread)
@@ -216,7 +216,7 @@ Result<std::unique_ptr<TcpStoreClient>> TcpStoreClient::Connect(const Options& o
         lacks_port = true;
         no_port = hello.error().error.message();
       }
-      if (hello.error().final && !options.expect_strangers && !final) {
+      if (hello.error().final && !options.expect_foreign_servers && !final) {
         final = At(address.ToString(), hello.error().error);
       }
     }

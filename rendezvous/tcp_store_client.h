@@ -30,9 +30,9 @@ class TcpStoreClient final : public RemoteStore {
   struct Options {
     HostPort address;
     std::vector<HostPort> others = {};  // where it may be instead, in the order in which to try
-    // With others: what answers wrongly at one address (another job's store, a stranger) is passed over, since it was
-    // to be expected there. Without: it is final.
-    bool expect_strangers = false;
+    // With others: what answers wrongly at one address (another job's store, a foreign server) is passed over, since it
+    // was to be expected there. Without: it is final.
+    bool expect_foreign_servers = false;
     std::shared_ptr<const JobToken> token = nullptr;         // null: a server that has one refuses us
     std::string job;                                         // at most 256 bytes; a server of another job refuses us
     TimePoint deadline;                                      // of the connection, its hello included

@@ -51,7 +51,7 @@ std::vector<std::string> ReadKeys(ByteReader& in, bool& fits) {
   return keys;
 }
 
-// The part of a magic that has arrived must match, so that a stranger is known by his first byte.
+// The part of a magic that has arrived must match, so that a foreign client is known by its first byte.
 bool CanBeMagic(std::string_view bytes) {
   const std::size_t seen = std::min(bytes.size(), kMagic.size());
   return bytes.substr(0, seen) == kMagic.substr(0, seen);

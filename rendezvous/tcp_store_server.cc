@@ -240,7 +240,7 @@ class TcpStoreServer::Loop {
     const auto endpoint = socket.remote_endpoint(ignored);
 
     if (before_hello_.size() >= limits_.max_before_hello) {
-      DropStranger(before_hello_.front().second, "others came before it said hello");
+      DropUnknown(before_hello_.front().second, "others came before it said hello");
     }
     const Id id = service_.Connect();
     Connection& connection = connections_.try_emplace(id, std::move(socket)).first->second;
@@ -252,8 +252,8 @@ class TcpStoreServer::Loop {
     connection.hello = before_hello_.insert(before_hello_.end(), {until, id});
     if (before_hello_.size() == 1) AwaitHello();
     if (tls_) {
-      auto session = TlsSession::Make(tls_, TlsSession::Role::kCalled, connection.peer);
-      if (!session) return DropStranger(id, session.error().message());
+      auto session = TlsSession::Make(tls_, TlsSession::Role::kServer, connection.peer);
+      if (!session) return DropUnknown(id, session.error().message());
       connection.wire = Wire(std::move(*session));
     }
     Read(id, connection);
@@ -280,8 +280,8 @@ class TcpStoreServer::Loop {
     hello_timer_.async_wait([this](std::error_code error) {
       if (error) return;
       while (!before_hello_.empty() && before_hello_.front().first <= SteadyNow()) {
-        DropStranger(before_hello_.front().second,
-                     fmt::format("it said no hello within {} ms", limits_.hello_timeout_ms));
+        DropUnknown(before_hello_.front().second,
+                    fmt::format("it said no hello within {} ms", limits_.hello_timeout_ms));
       }
       AwaitHello();
     });
@@ -347,8 +347,8 @@ class TcpStoreServer::Loop {
     const int fd = connection.socket.native_handle();
     std::string beginning = ToText(connection.wire.beginning());
     const bool ours = store_protocol::TakeHello(beginning).has_value();
-    if (!ours && !BeginsTls(connection.wire.beginning())) return DropStranger(id, why.message());
-    Count(&Stats::denied);
+    if (!ours && !BeginsTls(connection.wire.beginning())) return DropUnknown(id, why.message());
+    Count(&Stats::auth_failed);
     LogRarely(fmt::format("refused {}: {}", connection.peer, why.message()));
     if (ours) {
       const Error refusal(ErrorCode::kAuth, "the store wants TLS, and this process does not speak it");
@@ -371,7 +371,7 @@ class TcpStoreServer::Loop {
           connection.wire.SendAll(connection.socket.native_handle(), kTlsNotSpoken);
           Drain(connection.socket);
         }
-        DropStranger(id, verdict.reason);
+        DropUnknown(id, verdict.reason);
       } else {
         Count(&Stats::broken);
         LogRarely(fmt::format("dropped {}: {}", connection.peer, verdict.reason));
@@ -382,7 +382,7 @@ class TcpStoreServer::Loop {
     }
     if (verdict.fate == TcpStoreService::Fate::kClose && !connection.closing) {
       connection.closing = true;  // stays in before_hello_, which ends its patience
-      Count(verdict.denied ? &Stats::denied : &Stats::refused);
+      Count(verdict.auth_failed ? &Stats::auth_failed : &Stats::refused);
       LogRarely(fmt::format("refused {}: {}", connection.peer, verdict.reason));
     }
     if (service_.SaidHello(id) && connection.hello != before_hello_.end()) {
@@ -470,13 +470,13 @@ class TcpStoreServer::Loop {
   // The client has gone.
   void Leave(Id id) {
     if (service_.SaidHello(id)) return Close(id);
-    DropStranger(id, "it went away before its hello was complete");
+    DropUnknown(id, "it went away before its hello was complete");
   }
 
-  void DropStranger(Id id, const std::string& reason) {
+  void DropUnknown(Id id, const std::string& reason) {
     const Connection& connection = *Find(id);
     if (!connection.closing) {  // else it was counted as refused
-      Count(&Stats::strangers);
+      Count(&Stats::unknown);
       LogRarely(fmt::format("dropped {}: {}", connection.peer, reason));
     }
     Close(id);
@@ -563,14 +563,14 @@ Result<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Start(const Options& opt
 
 TcpStoreServer::Stats TcpStoreServer::stats() const { return loop_->stats(); }
 
-std::string TcpStoreServer::Stats::Uninvited() const {
+std::string TcpStoreServer::Stats::RejectedSummary() const {
   std::vector<std::string> parts;
   const auto tell = [&](std::uint64_t count, std::string_view one, std::string_view what) {
     if (count != 0) parts.push_back(fmt::format("{} {}{} {}", count, one, count == 1 ? "" : "s", what));
   };
-  tell(strangers, "stranger", "dropped");
-  tell(refused, "caller", "refused");
-  tell(denied, "caller", "that did not prove to belong");
+  tell(unknown, "unknown client", "dropped");
+  tell(refused, "client", "refused");
+  tell(auth_failed, "client", "that did not prove to belong");
   tell(broken, "client", "dropped for breaking the protocol");
   return fmt::format("{}", fmt::join(parts, ", "));
 }

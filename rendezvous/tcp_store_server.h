@@ -1,10 +1,10 @@
 // The TCP store's server: a listener, one thread, and a TcpStoreService behind it.
 //
-// It meets strangers (port scanners, browsers, TLS clients) without harm: who does not say a correct hello within
-// hello_timeout_ms, the proof of the job's token included, is dropped, counted, and logged at most once a second. None
-// gets an answer, but for the alert by which who speaks TLS learns that the other side does not, or why it is not let
-// in. It never trusts a length it was told with memory, and when descriptors run out it pauses accepting instead of
-// spinning.
+// It serves its port beside foreign clients (port scanners, browsers, TLS clients) without harm: who does not say a
+// correct hello within hello_timeout_ms, the proof of the job's token included, is dropped, counted, and logged at most
+// once a second. None gets an answer, but for the alert by which who speaks TLS learns that the other side does not, or
+// why it is not let in. It never trusts a length it was told with memory, and when descriptors run out it pauses
+// accepting instead of spinning.
 #pragma once
 
 #include <cstddef>
@@ -54,16 +54,16 @@ class TcpStoreServer {
   };
 
   struct Stats {
-    std::uint64_t accepted = 0;   // connections
-    std::uint64_t strangers = 0;  // no hello in time, or not ours, or gone before it
-    std::uint64_t refused = 0;    // said hello and were told why not: version, job, limit
-    std::uint64_t denied = 0;     // did not prove to know the job's token, or to belong by TLS; or offer what we lack
-    std::uint64_t broken = 0;     // dropped after their hello for breaking the protocol or a limit
+    std::uint64_t accepted = 0;     // connections
+    std::uint64_t unknown = 0;      // no hello in time, or not ours, or gone before it
+    std::uint64_t refused = 0;      // said hello and were told why not: version, job, limit
+    std::uint64_t auth_failed = 0;  // did not prove to know the job's token, or to belong by TLS; or offer what we lack
+    std::uint64_t broken = 0;       // dropped after their hello for breaking the protocol or a limit
     std::uint64_t accept_pauses = 0;  // accept found no descriptor or memory
     std::size_t clients = 0;          // now, after hello
 
-    // Who had no business there, in words: "7 strangers dropped, 2 callers refused"; "" where nobody came.
-    std::string Uninvited() const;
+    // The clients that were rejected, in words: "7 unknown clients dropped, 2 clients refused"; "": none.
+    std::string RejectedSummary() const;
   };
 
   // Binds and begins to serve. kAddressInUse names the address and says what has the port, at once unless it frees

@@ -111,7 +111,7 @@ TcpStoreService::Verdict TcpStoreService::TakeHello(Client& client) {
 TcpStoreService::Verdict TcpStoreService::Refuse(Client& client, const Error& error) {
   client.output.Append(client.handshake.Encode({.refused = error}));
   client.closing = true;
-  return {.fate = Fate::kClose, .reason = error.message(), .denied = error.code() == ErrorCode::kAuth};
+  return {.fate = Fate::kClose, .reason = error.message(), .auth_failed = error.code() == ErrorCode::kAuth};
 }
 
 void TcpStoreService::Disconnect(ClientId id) {

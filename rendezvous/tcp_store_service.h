@@ -53,8 +53,8 @@ class TcpStoreService {
   };
   struct Verdict {
     Fate fate = Fate::kKeep;
-    std::string reason;   // for the log, unless kKeep
-    bool denied = false;  // kClose: it did not prove to know the job's token
+    std::string reason;        // for the log, unless kKeep
+    bool auth_failed = false;  // kClose: it did not prove to know the job's token
   };
 
   ClientId Connect();

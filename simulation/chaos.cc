@@ -169,7 +169,7 @@ class Chaos {
       case Kind::kFlipPayload: return counters.flips;
       case Kind::kStoreKill: return network_.killed(plan_.store()) ? 1 : 0;
       case Kind::kStoreStall: return store.stalled();
-      case Kind::kStranger: return counters.strangers + counters.refusals;
+      case Kind::kForeignClient: return counters.unknown + counters.refusals;
     }
     return 0;
   }
@@ -227,9 +227,9 @@ class Chaos {
       case Kind::kStoreStall:
         network_.At(at, [&store, first, until] { store.Stall(fmt::format("member/{}", first), until); });
         break;
-      case Kind::kStranger:
+      case Kind::kForeignClient:
         network_.Call(first, Strange(fault), at,
-                      [this, first](Bytes) { Trace(fmt::format("rank {} has answered the stranger", first)); });
+                      [this, first](Bytes) { Trace(fmt::format("rank {} has answered the foreign client", first)); });
         break;
     }
   }
@@ -340,7 +340,7 @@ class Chaos {
         case Kind::kStorePause: store_harm(before_all_had_met && fault.lasts >= bearable); break;
         case Kind::kStoreCut: store_harm(counters.cuts > 0 && !all_met); break;
         case Kind::kStoreStall: store_harm(store.stalled() > 0 && fault.lasts >= bearable); break;
-        case Kind::kStranger: break;
+        case Kind::kForeignClient: break;
       }
     }
     // Who met waits in vain for who did not.
@@ -423,7 +423,7 @@ class Chaos {
     using Kind = Fault::Kind;
     const auto harmless = [&](const Fault& fault) {
       if (fault.kind == Kind::kKill) return !plan_.store_beside_rank_0 || fault.ranks.front() != 0;
-      return fault.kind == Kind::kStranger;
+      return fault.kind == Kind::kForeignClient;
     };
     return plan_.min_ranks == 1 && std::all_of(plan_.faults.begin(), plan_.faults.end(), harmless);
   }

@@ -57,7 +57,7 @@ inline constexpr int kMostRanks = 16;
 struct LoneFault {
   // As in tables: "kill", "two_kills", "short_pause" (shorter than every deadline), "pause", "partition", "one_way",
   // "cut_lane", "cut_control", "flip_header", "flip_payload", "store_kill", "store_pause", "store_cut", "store_stall",
-  // "stranger". Where there is no fault at all, "delays": links that are slow, clogged, and deliver in slices.
+  // "foreign_client". Where there is no fault at all, "delays": links that are slow, clogged, and deliver in slices.
   std::string_view kind;
   std::uint64_t fired = 0;        // what the network and the store counted of it
   int unharmed = 0;               // survivors that did all they had to

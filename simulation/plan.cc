@@ -125,7 +125,7 @@ class Drawing {
     for (int i = 0; i < count; ++i)
       AddFault(Pick({Kind::kKill, Kind::kKill, Kind::kKill, Kind::kPause, Kind::kPause, Kind::kPartition, Kind::kOneWay,
                      Kind::kCutLane, Kind::kCutControl, Kind::kFlipHeader, flip, Kind::kStoreKill, Kind::kStorePause,
-                     Kind::kStoreCut, Kind::kStoreStall, Kind::kStranger}));
+                     Kind::kStoreCut, Kind::kStoreStall, Kind::kForeignClient}));
   }
 
   // By name alone a call could not tell one generation's process from another's.
@@ -148,7 +148,7 @@ class Drawing {
     const bool needs_two = kind == Kind::kCutLane || kind == Kind::kCutControl || kind == Kind::kFlipHeader ||
                            kind == Kind::kFlipPayload || kind == Kind::kPartition || kind == Kind::kOneWay;
     if (needs_two && plan_.world_size == 1) return;
-    if (kind == Kind::kStranger && !plan_.sim.handshakes) return;
+    if (kind == Kind::kForeignClient && !plan_.sim.handshakes) return;
     Fault fault;
     fault.kind = kind;
     fault.ranks = {AnyRank()};
@@ -182,7 +182,7 @@ class Drawing {
         break;
       }
       case Kind::kStoreCut: fault.number = random_.Below(400); break;
-      case Kind::kStranger: fault.number = random_.Below(5); break;
+      case Kind::kForeignClient: fault.number = random_.Below(5); break;
       case Kind::kPause:
       case Kind::kStoreKill:
       case Kind::kStorePause:
@@ -232,7 +232,7 @@ std::string Describe(const Fault& fault) {
     case Kind::kStorePause: return fmt::format("stop the store {}", lasting);
     case Kind::kStoreCut: return fmt::format("cut the store's connection to rank {} at byte {}", ranks, fault.number);
     case Kind::kStoreStall: return fmt::format("stall what the store hears of rank {}'s claim {}", ranks, lasting);
-    case Kind::kStranger: return fmt::format("a stranger calls at rank {} {}", ranks, when);
+    case Kind::kForeignClient: return fmt::format("a foreign client connects to rank {} {}", ranks, when);
   }
   return "";
 }
@@ -252,7 +252,7 @@ std::string_view Name(Fault::Kind kind) {
     case Kind::kStorePause: return "store_pause";
     case Kind::kStoreCut: return "store_cut";
     case Kind::kStoreStall: return "store_stall";
-    case Kind::kStranger: return "stranger";
+    case Kind::kForeignClient: return "foreign_client";
   }
   return "unknown";
 }

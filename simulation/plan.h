@@ -44,14 +44,14 @@ struct Fault {
     kStorePause,
     kStoreCut,  // from ranks[0]
     kStoreStall,
-    kStranger,
+    kForeignClient,
   };
   Kind kind = Kind::kKill;
   std::vector<Rank> ranks;                // whom it concerns: of a stream its two ends, the sender first
   Duration at{};                          // after the beginning
   std::optional<std::uint64_t> at_event;  // instead, of kills
   Duration lasts{};                       // of pauses, partitions and stalls
-  std::uint64_t number = 0;               // byte of a cut, frame of a flip, kind of a stranger
+  std::uint64_t number = 0;               // byte of a cut, frame of a flip, kind of a foreign client
   std::uint32_t lane = 0;                 // of a flip: 1 is that of messages
 };
 std::string Describe(const Fault& fault);

@@ -119,7 +119,7 @@ class Engine {
   bool WaitsFor(Rank peer) const;
   // Looks at what arrived on lanes from which the running operation expects nothing: a peer that is in another
   // operation under the same number. For the slow path.
-  std::optional<Error> FindStranger();
+  std::optional<Error> FindMismatchedPeer();
 
   const OperationDescriptor& operation() const { return operation_; }
 

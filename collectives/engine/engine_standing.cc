@@ -81,7 +81,7 @@ bool Engine::WaitsFor(Rank peer) const {
   return false;
 }
 
-std::optional<Error> Engine::FindStranger() {
+std::optional<Error> Engine::FindMismatchedPeer() {
   if (plan_ == nullptr) return std::nullopt;
   for (const Rank peer : endpoint_.ControlPeers()) {
     const auto use = UseOf(peer);  // a lane that only the peer has opened so far is looked at too

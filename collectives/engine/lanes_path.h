@@ -38,7 +38,7 @@ class LanesPath final : public OperationPath {
   std::vector<BlockedStep> Blocked() const override { return engine_.Waiting(); }
   bool WaitsFor(Rank peer) const override { return engine_.WaitsFor(peer); }
   std::optional<Engine::Trouble> Failure() const override { return engine_.FindTrouble(); }
-  std::optional<Error> FindMismatchedPeer() override { return engine_.FindStranger(); }
+  std::optional<Error> FindMismatchedPeer() override { return engine_.FindMismatchedPeer(); }
 
  private:
   RailedEngine engine_;

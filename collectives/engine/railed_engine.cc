@@ -90,9 +90,9 @@ bool RailedEngine::WaitsFor(Rank peer) const {
   return std::any_of(in_use().begin(), in_use().end(), [&](const auto& engine) { return engine->WaitsFor(peer); });
 }
 
-std::optional<Error> RailedEngine::FindStranger() {
+std::optional<Error> RailedEngine::FindMismatchedPeer() {
   for (const auto& engine : in_use())
-    if (auto stranger = engine->FindStranger()) return stranger;
+    if (auto mismatch = engine->FindMismatchedPeer()) return mismatch;
   return std::nullopt;
 }
 

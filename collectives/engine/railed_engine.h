@@ -45,7 +45,7 @@ class RailedEngine {
   std::optional<Engine::Trouble> FindTrouble() const;
   bool MoverBusy() const;
   bool WaitsFor(Rank peer) const;
-  std::optional<Error> FindStranger();
+  std::optional<Error> FindMismatchedPeer();
   const OperationDescriptor& operation() const { return engines_.front()->operation(); }
 
  private:

@@ -2,7 +2,7 @@
 // of their job.
 //
 // Rank 0 takes the first that is free; the others ask at each in turn. A store says whose it is in its answer to the
-// first hello, so another job's store, or a stranger, on one of them is passed over. Within 20000..29999: outside
+// first hello, so another job's store, or a foreign server, on one of them is passed over. Within 20000..29999: outside
 // Linux's ports for outgoing connections (from 32768), which come and go, and outside Kubernetes' node ports. Where the
 // job has a range of ports (RONDO_PORTS), which all its ranks then know, they are of that range.
 #pragma once

@@ -73,7 +73,7 @@ TcpStoreClient::Options AnyPort(const Launched& launch, const OpenStoreOptions& 
   const std::vector<std::uint16_t> ports = PortsOf(launch, options);
   TcpStoreClient::Options client = ClientOptions({launch.host, ports.front()}, options);
   for (std::size_t i = 1; i < ports.size(); ++i) client.others.push_back({launch.host, ports[i]});
-  client.expect_strangers = ports.size() > 1;
+  client.expect_foreign_servers = ports.size() > 1;
   return client;
 }
 

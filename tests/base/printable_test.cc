@@ -68,14 +68,14 @@ TEST_CASE("An error shows nothing of a peer's text that a terminal would obey") 
   CHECK(error.With([](ErrorDetails& d) { d.collective = "\b"; }).details().collective == "\\x08");
 }
 
-TEST_CASE("A log line shows nothing of a stranger's text that a terminal would obey") {
+TEST_CASE("A log line shows nothing of a foreign client's text that a terminal would obey") {
   struct Kept final : Logger {
     void Write(LogLevel, std::string_view text) override { lines.emplace_back(text); }
     std::vector<std::string> lines;
   } kept;
-  Log(&kept, LogLevel::kWarning, "a stranger said '{}'", "GET \x1b]0;owned\x07");
+  Log(&kept, LogLevel::kWarning, "a foreign client said '{}'", "GET \x1b]0;owned\x07");
   REQUIRE(kept.lines.size() == 1);
-  CHECK(kept.lines.front() == "a stranger said 'GET \\x1b]0;owned\\x07'");
+  CHECK(kept.lines.front() == "a foreign client said 'GET \\x1b]0;owned\\x07'");
 }
 
 }  // namespace printable_test

@@ -26,7 +26,7 @@ std::shared_ptr<const TlsContext> ContextOf(const TlsOptions& options) {
 }
 
 std::unique_ptr<TlsSession> Session(const TlsOptions& options, Role role, std::size_t buffer = kTlsSmallBuffer) {
-  auto made = TlsSession::Make(ContextOf(options), role, role == Role::kCaller ? "10.0.0.2:1" : "10.0.0.1:1", buffer);
+  auto made = TlsSession::Make(ContextOf(options), role, role == Role::kClient ? "10.0.0.2:1" : "10.0.0.1:1", buffer);
   REQUIRE(made);
   return std::move(*made);
 }
@@ -47,7 +47,7 @@ struct Pair {
   std::optional<Error> caller_error, called_error;
 
   Pair(const TlsOptions& a, const TlsOptions& b, std::size_t buffer = kTlsSmallBuffer)
-      : caller(Session(a, Role::kCaller, buffer)), called(Session(b, Role::kCalled, buffer)) {}
+      : caller(Session(a, Role::kClient, buffer)), called(Session(b, Role::kServer, buffer)) {}
 
   // Until nothing moves any more. A side that has failed still sends its alert; one that is through also looks for what
   // the other says of it.
@@ -216,7 +216,7 @@ TEST_CASE("tls: who shows no certificate is refused") {
   REQUIRE(BIO_new_bio_pair(&near, 0, &wire, 0) == 1);
   SSL_set_bio(ssl, near, near);
   SSL_set_connect_state(ssl);
-  const auto called = Session(ours, Role::kCalled);
+  const auto called = Session(ours, Role::kServer);
   std::optional<Error> error;
   for (int i = 0; i < 10 && !error; ++i) {
     SSL_do_handshake(ssl);
@@ -237,7 +237,7 @@ TEST_CASE("tls: who shows no certificate is refused") {
 }
 
 TEST_CASE("tls: who offers TLS 1.2 at most is refused") {
-  const auto called = Session(PskOf('k'), Role::kCalled);
+  const auto called = Session(PskOf('k'), Role::kServer);
   SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
   SSL_CTX_set_max_proto_version(context, TLS1_2_VERSION);
   SSL* const ssl = SSL_new(context);
@@ -274,7 +274,7 @@ TEST_CASE("tls: who speaks no TLS is refused at its first bytes") {
   for (const std::string_view said : {std::string_view("RONDOtcp\1\0aa", 12), std::string_view("GET / HTTP/1.1\r\n"),
                                       std::string_view("\0\0\0\0\0\0\0\0", 8), std::string_view("SSH-2.0-x")}) {
     CAPTURE(said);
-    for (const Role role : {Role::kCaller, Role::kCalled}) {
+    for (const Role role : {Role::kClient, Role::kServer}) {
       const auto session = Session(PskOf('k'), role);
       REQUIRE(session->Handshake() == false);
       const MutableBytes room = session->Room();
@@ -288,7 +288,7 @@ TEST_CASE("tls: who speaks no TLS is refused at its first bytes") {
 }
 
 TEST_CASE("tls: a caller that meets a side without TLS learns so from its answer") {
-  const auto caller = Session(PskOf('k'), Role::kCaller);
+  const auto caller = Session(PskOf('k'), Role::kClient);
   REQUIRE(caller->Handshake() == false);
   CHECK(BeginsTls(caller->Unsent()));
   const MutableBytes room = caller->Room();

@@ -153,7 +153,7 @@ TEST_CASE("a rank in the clear is told at the store at once, and the others whom
   REQUIRE(!*ranks[1]);
   CHECK(ranks[1]->error().code() == ErrorCode::kAuth);
   CHECK_MESSAGE(Has(ranks[1]->error().ToString(), "the store wants TLS"), ranks[1]->error().ToString());
-  StateFault(38, store->stats().denied, ranks[1]->error());
+  StateFault(38, store->stats().auth_failed, ranks[1]->error());
   for (const std::size_t rank : {std::size_t{0}, std::size_t{2}}) {
     REQUIRE(!*ranks[rank]);
     const Error& error = ranks[rank]->error();
@@ -184,7 +184,7 @@ TEST_CASE("a rank with another key, or an expired certificate, is told so at the
     REQUIRE(!*ranks[1]);
     CHECK(ranks[1]->error().code() == ErrorCode::kAuth);
     CHECK_MESSAGE(Has(ranks[1]->error().ToString(), each.words), ranks[1]->error().ToString());
-    StateFault(38, store->stats().denied, ranks[1]->error());
+    StateFault(38, store->stats().auth_failed, ranks[1]->error());
     REQUIRE(!*ranks[0]);
     CHECK(ranks[0]->error().code() == ErrorCode::kRendezvousTimeout);
   }
@@ -273,7 +273,7 @@ TEST_CASE("psk and a token are enough: three ranks sum by the key that the token
     Ranks ranks = MeetEach({options, options, options});
     for (auto& rank : ranks) REQUIRE_MESSAGE(*rank, rank->error().ToString());
     CheckSums(ranks);
-    CHECK(store->stats().denied == 0);
+    CHECK(store->stats().auth_failed == 0);
   }
 }
 
@@ -319,7 +319,7 @@ TEST_CASE("psk and a token: who has another token, no TLS, or the key without th
     REQUIRE(!*ranks[2]);
     CHECK(ranks[2]->error().code() == ErrorCode::kAuth);
     CHECK_MESSAGE(Has(ranks[2]->error().ToString(), wrong.words), ranks[2]->error().ToString());
-    CHECK(store->stats().denied == 1);
+    CHECK(store->stats().auth_failed == 1);
     for (const std::size_t rank : {std::size_t{0}, std::size_t{1}}) {
       REQUIRE(!*ranks[rank]);
       CHECK(ranks[rank]->error().code() == ErrorCode::kRendezvousTimeout);

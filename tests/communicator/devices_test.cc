@@ -177,7 +177,7 @@ TEST_CASE("Operations on devices and on the host keep their order") {
   });
 }
 
-TEST_CASE("Who is a window ahead is no stranger to those who still wait for another rank") {
+TEST_CASE("A rank that is a window ahead is not taken for a mismatch by ranks that still wait for another rank") {
   InprocNetwork network(3, {});
   OnDevices(network, [](Communicator& communicator, OwnDevice& own) {
     plain::Case c;

@@ -1,4 +1,4 @@
-"""The tarball of //embed:dist, as strangers use it: unpacked elsewhere, built against by make and CMake, run, read."""
+"""The tarball of //embed:dist, as programs outside of this repository use it: unpacked elsewhere, built against by make and CMake, run, read."""
 
 import os
 import re

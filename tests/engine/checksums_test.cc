@@ -270,7 +270,7 @@ TEST_CASE("ranks that disagree are told so, not that bytes are damaged") {
   for (int i = 0; i < 100 && !error; ++i)
     for (Rank r = 0; r < 4 && !error; ++r) {
       if (auto progress = world.PollOne(r); !progress) error = progress.error();
-      if (!error) error = world.engine(r).FindStranger();
+      if (!error) error = world.engine(r).FindMismatchedPeer();
     }
   REQUIRE(error);
   CHECK(error->code() == ErrorCode::kMismatch);

@@ -232,7 +232,7 @@ TEST_CASE("a vector in slices is summed like any other, in every awkward mode") 
   }
 }
 
-TEST_CASE("in slices, what a rank waits for is told of the whole vector, and a peer in the next slice is no stranger") {
+TEST_CASE("in slices, what a rank waits for is told of the whole vector, and a peer in the next slice is no mismatch") {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     EngineWorld world(
         {.ranks = 3, .network = {.reluctant = true}, .frame_bytes = kLineBytes, .slices = true, .seed = seed});
@@ -253,7 +253,7 @@ TEST_CASE("in slices, what a rank waits for is told of the whole vector, and a p
         CHECK(standing.bytes_done >= last);
         last = standing.bytes_done;
       }
-      CHECK(!world.engine(r).FindStranger());
+      CHECK(!world.engine(r).FindMismatchedPeer());
       for (Rank peer = 0; peer < 3; ++peer) {  // whom nothing is due from any more, nothing is due from later
         const bool waits = peer != r && world.engine(r).WaitsFor(peer);
         CHECK(!(waits && through.contains({r, peer})));
@@ -333,7 +333,7 @@ TEST_CASE("a peer that sends where nothing is expected is found by the slow path
     for (Rank r = 0; r < 4 && !error; ++r) {
       auto progress = world.PollOne(r);
       if (!progress) error = progress.error();
-      if (!error) error = world.engine(r).FindStranger();
+      if (!error) error = world.engine(r).FindMismatchedPeer();
     }
   REQUIRE(error);
   CHECK(error->code() == ErrorCode::kMismatch);

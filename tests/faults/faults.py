@@ -52,14 +52,14 @@ FAULTS = [
     Fault(15, "one rank twice", "duplicate_rank on all", same(DISAGREE, "simulation")),
     Fault(16, "wrong world size; a rank that never comes", "world_size_mismatch; rendezvous_timeout", same(DISAGREE, "simulation")),
     Fault(17, "a rank again after a crash: same port, same id", "stale or duplicate_rank; welcome in a new generation",
-          same("generations that call each other are among the strangers (23) of a story", "simulation")),
+          same("generations that call each other are among the foreign clients (23) of a story", "simulation")),
     Fault(18, "other count, type, operation, root, order", "mismatch with both sides, on all", same(DISAGREE, "simulation")),
     Fault(19, "other version or configuration", "version_mismatch with field and values", same(DISAGREE, "simulation")),
     Fault(20, "the store dies", "store_lost or unreachable before the meeting's end; nothing after"),
     Fault(21, "the store is slow, partial, or stalls a key", "correct in time, else store_timeout naming the key"),
     Fault(22, "a file store's disk is full, its file stale, cut, gone", "store_io or stale, with the path",
           same("stories have no file store", "simulation")),
-    Fault(23, "strangers at the ports", "correct; counted, bounded, unanswered"),
+    Fault(23, "foreign clients at the ports", "correct; counted, bounded, unanswered"),
     Fault(24, "nobody listens, or late, or at a wrong address", "correct after retries, else every address and why",
           same("a story has no addresses", "simulation")),
     Fault(25, "the port is taken, or was a moment ago", "address_in_use at once; correct", same("a story has no ports", "simulation")),
@@ -91,7 +91,7 @@ FAULTS = [
 OF_STORIES = {
     "kill": [1], "two_kills": [2], "short_pause": [3], "pause": [4], "one_way": [6], "partition": [6, 14], "cut_lane": [8],
     "cut_control": [8], "flip_payload": [9], "flip_header": [10], "delays": [12, 13], "store_kill": [20], "store_cut": [20],
-    "store_pause": [21], "store_stall": [21], "stranger": [23],
+    "store_pause": [21], "store_stall": [21], "foreign_client": [23],
 }
 
 # Where tests state rows (tests/support/fault_row.h), with what they are to be told.

@@ -1,5 +1,5 @@
 // rendezvous/membership: what the store may hold under a meeting's keys, written by a process of another build, by a
-// stranger, or by nobody in their right mind.
+// foreign client, or by chance.
 //
 // An input's first byte says who joins (its rank, or none given; the world's size), the rest is a list of keys and
 // values: a byte for the key, 16 bits of length, the value.

@@ -1,5 +1,5 @@
 // rendezvous/roster: what the store may hold where those who are left agree, written by a process of another build, by
-// a stranger, or by nobody in their right mind.
+// a foreign client, or by chance.
 //
 // An input's first byte says who asks (a rank of two, with or without room for newcomers; or a newcomer), the rest is a
 // list of keys and values: a byte for the key, 16 bits of length, the value.

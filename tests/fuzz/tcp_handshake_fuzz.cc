@@ -56,7 +56,7 @@ void CheckHello(const tcp::Hello& hello) {
   CheckAgain(hello, MessageReader::Kind::kHello, &MessageReader::hello);
   const tcp::Identity self{.job = "job", .generation = 7, .instance = "called"};
   const std::vector<std::string> instances{"called", "caller"};
-  for (const tcp::Reply& reply : {JudgeCaller(hello, self), JudgeRanks(hello, 0, instances)}) {
+  for (const tcp::Reply& reply : {JudgeHello(hello, self), JudgeRanks(hello, 0, instances)}) {
     if (reply.verdict == tcp::Verdict::kAccepted) continue;
     // It goes into a log, on one line, and to whoever called.
     RONDO_HOLDS(!reply.text.empty() && IsPrintable(reply.text), "{}", Printable(reply.text));
@@ -166,10 +166,10 @@ Corpus HarnessCorpus() {
   hello.from_instance = "caller";
   hello.to_instance = "called";
   const tcp::Reply refusal{tcp::Verdict::kRefused, ErrorCode::kStale, "this process belongs to another job"};
-  tcp::Hello stranger = hello;
-  stranger.job = "other\n\x1b[31m";
+  tcp::Hello foreign_client = hello;
+  foreign_client.job = "other\n\x1b[31m";
   return {
-      .seeds = {ToText(tcp::Encode(hello)), ToText(tcp::Encode(stranger)), ToText(tcp::Encode(tcp::Reply{})),
+      .seeds = {ToText(tcp::Encode(hello)), ToText(tcp::Encode(foreign_client)), ToText(tcp::Encode(tcp::Reply{})),
                 ToText(tcp::Encode(refusal)), ToText(tcp::Encode(refusal)) + "and what follows",
                 "GET / HTTP/1.1\r\nHost: 10.0.0.1:29500\r\n\r\n", std::string("\x16\x03\x01\x02\x00\x01\x00\x01", 8),
                 script.caller, script.called, script.called + script.called},

@@ -96,16 +96,16 @@ void Hear(TlsSession& session, std::string_view input, Cut cut) {
 void CheckInput(std::string_view input) {
   const Allocations allocations;
   for (const Cut cut : {Cut::kWhole, Cut::kDrawn}) {
-    const auto called = Session(Role::kCalled);
+    const auto called = Session(Role::kServer);
     Hear(*called, input, cut);
-    const auto caller = Session(Role::kCaller);
+    const auto caller = Session(Role::kClient);
     GoOn(*caller);
     caller->Sent(caller->Unsent().size());
     Hear(*caller, input, cut);
   }
   // Into the midst of a conversation.
-  const auto caller = Session(Role::kCaller);
-  const auto called = Session(Role::kCalled);
+  const auto caller = Session(Role::kClient);
+  const auto called = Session(Role::kServer);
   do {
     GoOn(*caller);
     Carry(*caller, *called);

@@ -35,9 +35,9 @@ PidFile none
 
 # b and c are hosts 2 and 3. The others are b, but for one thing that is wrong with them.
 CLIENT = """
-Host stranger
-  IdentityFile {folder}/strangers_key
-Host * !stranger
+Host unwelcome
+  IdentityFile {folder}/unknown_key
+Host * !unwelcome
   IdentityFile {folder}/key
 Host impostor
   HostKeyAlias nobody
@@ -77,7 +77,7 @@ class Hosts:
         with contextlib.ExitStack() as stack:
             self.folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rondo_sshd_")))
             self.lab = stack.enter_context(hosts.Lab(3, "1gbit", "s"))
-            for key in ("host_key", "key", "strangers_key"):
+            for key in ("host_key", "key", "unknown_key"):
                 subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.folder / key], check=True)
             host_key = (self.folder / "host_key.pub").read_text()
             (self.folder / "known_hosts").write_text("".join(f"{address} {host_key}" for address in self.lab.addresses))

@@ -408,7 +408,7 @@ TEST_CASE("512 ranks meet over one TCP store within seconds") {
   CHECK(complete == kWorld);
   CHECK(took < std::chrono::seconds(20));
   MESSAGE("512 ranks met in " << std::chrono::duration<double>(took).count() << " s");
-  CHECK(server->stats().strangers == 0);
+  CHECK(server->stats().unknown == 0);
 }
 
 TEST_CASE("When the store dies during the meeting, everybody hears of the store, at once") {

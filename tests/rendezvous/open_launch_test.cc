@@ -81,9 +81,9 @@ TEST_CASE("Rank 0 serves on the first of the job's ports") {
   Meet(ByPorts(0, ports), ByPorts(1, ports), "job");
 }
 
-TEST_CASE("A port with a stranger is passed over, by rank 0 and by the others") {
+TEST_CASE("A port with a foreign server is passed over, by rank 0 and by the others") {
   const HeldPort first, second;
-  const SilentListener stranger(first);
+  const SilentListener foreign_server(first);
   const std::vector<std::uint16_t> ports{first.port(), second.port()};
   Meet(ByPorts(0, ports), ByPorts(1, ports), "job");
 }
@@ -114,7 +114,7 @@ TEST_CASE("A store of the same job that is left from an earlier run is refused")
 
 TEST_CASE("When all ports are taken rank 0 says so at once, and the others at the deadline which they tried") {
   const HeldPort first;
-  const SilentListener stranger(first);
+  const SilentListener foreign_server(first);
   const auto zero = OpenStore(Method(ByPorts(0, {first.port()})), Options(0));
   REQUIRE(!zero);
   CHECK(zero.error().code() == ErrorCode::kAddressInUse);

@@ -166,8 +166,8 @@ TEST_CASE("A launcher that refuses, or speaks something else, is told with its w
   CHECK(refused.error().code() == ErrorCode::kProtocol);
   CHECK(refused.error().message().find("version_mismatch") != std::string::npos);
 
-  Server stranger({{pmi1::Init(), "220 smtp ready\n"}});
-  const auto strange = Open(By(Launched::Way::kPmi1, stranger, 0));
+  Server foreign_server({{pmi1::Init(), "220 smtp ready\n"}});
+  const auto strange = Open(By(Launched::Way::kPmi1, foreign_server, 0));
   REQUIRE(!strange);
   CHECK(strange.error().code() == ErrorCode::kProtocol);
 }

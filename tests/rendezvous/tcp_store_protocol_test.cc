@@ -176,7 +176,7 @@ TEST_CASE("Every request survives one byte at a time, and all of them in one pie
   CHECK(rest.empty());
 }
 
-TEST_CASE("Strangers are dropped at the first byte that cannot be ours, and hear nothing") {
+TEST_CASE("Foreign clients are dropped at the first byte that cannot be ours, and hear nothing") {
   for (const std::string_view words : {std::string_view("GET / HTTP/1.1\r\n\r\n"),
                                        std::string_view("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11),
                                        std::string_view("SSH-2.0-OpenSSH_9.2\r\n"), std::string_view("\0\0\0\0", 4),
@@ -409,7 +409,7 @@ TEST_CASE("A count of values beyond what a batch may have is refused, though the
   CHECK(beyond.error().code() == ErrorCode::kProtocol);
 }
 
-TEST_CASE("A stranger's job is told in one line that a terminal can show") {
+TEST_CASE("A foreign client's job is told in one line that a terminal can show") {
   Conversation conversation({.job = "ours", .limits = {}});
   const auto verdict = conversation.Say(Encode(Hello{.job = "x'\n\x1b[2J"}));
   CHECK(verdict.fate == Fate::kClose);

@@ -1,4 +1,4 @@
-// The TCP store over real sockets: addresses, strangers, limits, death.
+// The TCP store over real sockets: addresses, foreign clients, limits, death.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -259,9 +259,9 @@ TEST_CASE("A client beyond the limit is refused with the limit, and has room whe
   CHECK(ConnectTo(*server));
 }
 
-// ---- strangers ----
+// ---- foreign clients ----
 
-TEST_CASE("Strangers are dropped without an answer of ours and counted, while members meet undisturbed") {
+TEST_CASE("Foreign clients are dropped without an answer of ours and counted, while members meet undisturbed") {
   RecordingLogger logger;
   TcpStoreServer::Options options;
   options.logger = &logger;
@@ -279,23 +279,23 @@ TEST_CASE("Strangers are dropped without an answer of ours and counted, while me
       std::string("RONDO\0KV\1\0\0\0\xff\xff\xff\xff", 16),  // a hello with huge lengths
   };
   for (const std::string& word : words) {
-    RawClient stranger(*server);
-    stranger.Say(word);
+    RawClient foreign_client(*server);
+    foreign_client.Say(word);
     // Returns when the server has closed. TLS alone has a word for "not here".
     const std::string not_spoken = ToText(kTlsNotSpoken);
-    CHECK(stranger.Hear() == (word.starts_with('\x16') ? not_spoken : ""));
+    CHECK(foreign_client.Hear() == (word.starts_with('\x16') ? not_spoken : ""));
   }
   { const RawClient scanner(*server); }  // connects and closes
   CHECK(Reaches(*server, [&](const auto& stats) { return stats.accepted == words.size() + 2; }));
-  CHECK(Reaches(*server, [&](const auto& stats) { return stats.strangers == words.size() + 1; }));
-  CHECK(server->stats().Uninvited() == std::to_string(words.size() + 1) + " strangers dropped");
+  CHECK(Reaches(*server, [&](const auto& stats) { return stats.unknown == words.size() + 1; }));
+  CHECK(server->stats().RejectedSummary() == std::to_string(words.size() + 1) + " unknown clients dropped");
   CHECK(server->stats().clients == 1);
   CHECK(ClientOf(*server)->Set("key", "value", Soon()));
   waiting.join();
   const auto lines = logger.lines();
   CHECK(!lines.empty());
   CHECK(lines.size() <= words.size());
-  StateFault(23, server->stats().strangers, "correct");
+  StateFault(23, server->stats().unknown, "correct");
   CHECK(Has(lines.front(), "GET / HTTP/1.1"));
 }
 
@@ -311,7 +311,7 @@ TEST_CASE("A huge length after a right hello ends that connection only") {
   StateFault(23, server->stats().broken, "correct");
 }
 
-TEST_CASE("A crowd of silent strangers pushes out its own, not the members") {
+TEST_CASE("A crowd of silent foreign clients pushes out its own, not the members") {
   TcpStoreServer::Options options;
   options.limits.max_before_hello = 8;
   options.limits.hello_timeout_ms = 60'000;
@@ -319,12 +319,12 @@ TEST_CASE("A crowd of silent strangers pushes out its own, not the members") {
   const auto member = ClientOf(*server);
   std::vector<RawClient> crowd;
   for (int i = 0; i < 100; ++i) crowd.emplace_back(*server);
-  CHECK(Reaches(*server, [](const auto& stats) { return stats.strangers == 92; }));
+  CHECK(Reaches(*server, [](const auto& stats) { return stats.unknown == 92; }));
   CheckWorks(*server);
   CHECK(member->Set("still", "here", Soon()));
 }
 
-TEST_CASE("A crowd of silent strangers takes a quarter of the process's descriptors, not all of them") {
+TEST_CASE("A crowd of silent foreign clients takes a quarter of the process's descriptors, not all of them") {
   rlimit before{};
   getrlimit(RLIMIT_NOFILE, &before);
   rlimit few = before;
@@ -336,11 +336,10 @@ TEST_CASE("A crowd of silent strangers takes a quarter of the process's descript
     const auto server = StartServer(std::move(options));
     std::vector<RawClient> crowd;
     for (int i = 0; i < 120; ++i) crowd.emplace_back(*server);
-    CHECK(
-        Reaches(*server, [](const auto& stats) { return stats.accepted == 120 && stats.strangers == 120 - 256 / 4; }));
+    CHECK(Reaches(*server, [](const auto& stats) { return stats.accepted == 120 && stats.unknown == 120 - 256 / 4; }));
     CHECK(server->stats().accept_pauses == 0);
     CheckWorks(*server);
-    StateFault(23, server->stats().strangers, "correct");
+    StateFault(23, server->stats().unknown, "correct");
   }
   setrlimit(RLIMIT_NOFILE, &before);
 }
@@ -441,7 +440,7 @@ TEST_CASE("Who knows the server's token uses the store; who has another one, or 
     CHECK_MESSAGE(Has(client.error().message(), each.words), client.error().ToString());
     CHECK(client.error().details().address == server->address());
     CHECK(SteadyClock().Now() - before < std::chrono::seconds(20));  // not the deadline
-    CHECK(Reaches(*server, [](const auto& stats) { return stats.denied == 1; }));
+    CHECK(Reaches(*server, [](const auto& stats) { return stats.auth_failed == 1; }));
     CHECK(Reaches(*server, [](const auto& stats) { return stats.clients == 0; }));
   }
   const auto server = ServerWithToken("secret");
@@ -449,19 +448,19 @@ TEST_CASE("Who knows the server's token uses the store; who has another one, or 
   REQUIRE_MESSAGE(client, client.error().ToString());
   CHECK((*client)->Set("key", "value", Soon()));
   CHECK(*(*client)->Get("key", Soon()) == "value");
-  CHECK(server->stats().denied == 0);
+  CHECK(server->stats().auth_failed == 0);
 }
 
 TEST_CASE("Requests that come before the proof are answered by nobody, and change nothing") {
   const auto server = ServerWithToken("secret");
   const auto member = ConnectTo(*server, "", Soon(), TokenOf("secret"));
   REQUIRE(member);
-  const std::vector<KeyValue> entries{{"key", "stranger's"}};
-  RawClient stranger(*server);
-  stranger.Say(store_protocol::Encode(store_protocol::Hello{.nonce = std::string(16, 'n')}) +
-               store_protocol::EncodeSet(1, entries) + store_protocol::EncodeGet(2, Keys{"key"}));
+  const std::vector<KeyValue> entries{{"key", "foreign client's"}};
+  RawClient foreign_client(*server);
+  foreign_client.Say(store_protocol::Encode(store_protocol::Hello{.nonce = std::string(16, 'n')}) +
+                     store_protocol::EncodeSet(1, entries) + store_protocol::EncodeGet(2, Keys{"key"}));
   // The beginning of the requests is taken for a proof, which it is not.
-  const std::string heard = stranger.Hear();
+  const std::string heard = foreign_client.Hear();
   std::string rest = heard;
   const auto challenge = store_protocol::TakeHelloReply(rest);
   REQUIRE((challenge && *challenge));
@@ -487,7 +486,7 @@ TEST_CASE("Who is challenged and says nothing goes when the patience for hellos 
   REQUIRE((challenge && *challenge));
   CHECK((*challenge)->challenge.has_value());
   CHECK(heard.empty());
-  CHECK(Reaches(*server, [](const auto& stats) { return stats.strangers == 1; }));
+  CHECK(Reaches(*server, [](const auto& stats) { return stats.unknown == 1; }));
 }
 
 // ---- death ----

@@ -66,11 +66,11 @@ void CheckWorks(const TcpStoreServer& server, const std::shared_ptr<const TlsCon
 TEST_CASE("tcp store with TLS: who has another key is refused at once, in words, and others are served") {
   const auto server = ServerWith(TlsOf(PskOf('k')));
   CHECK(Has(Refused(*server, TlsOf(PskOf('j'))).message(), "refused the pre-shared key"));
-  CHECK(Reaches(*server, [](const auto& stats) { return stats.denied == 1; }));
+  CHECK(Reaches(*server, [](const auto& stats) { return stats.auth_failed == 1; }));
   CheckWorks(*server, TlsOf(PskOf('k')));
 }
 
-TEST_CASE("tcp store with TLS: certificates of one authority serve, an expired one and a stranger's are refused") {
+TEST_CASE("tcp store with TLS: certificates of one authority serve, an expired one and an outsider's are refused") {
   TlsFiles files;
   const auto tls = TlsOf(files.Member("ca", "server"));
   const auto server = ServerWith(tls);
@@ -78,14 +78,14 @@ TEST_CASE("tcp store with TLS: certificates of one authority serve, an expired o
   const auto expired =
       TlsOf(files.Member("ca", "old", {.from = -std::chrono::hours(9), .until = -std::chrono::hours(1)}));
   CHECK(Has(Refused(*server, expired).message(), "it has expired"));
-  CHECK(Has(Refused(*server, TlsOf(files.Member("other", "stranger"))).message(), "not signed by the job's CA"));
+  CHECK(Has(Refused(*server, TlsOf(files.Member("other", "outsider"))).message(), "not signed by the job's CA"));
   CheckWorks(*server, tls);
 }
 
 TEST_CASE("tcp store with TLS: a client without it is told so at once") {
   const auto server = ServerWith(TlsOf(PskOf('k')));
   CHECK(Has(Refused(*server, nullptr).message(), "the store wants TLS"));
-  CHECK(Reaches(*server, [](const auto& stats) { return stats.denied == 1; }));
+  CHECK(Reaches(*server, [](const auto& stats) { return stats.auth_failed == 1; }));
   CHECK(Reaches(*server, [](const auto& stats) { return stats.clients == 0; }));
 }
 
@@ -95,23 +95,23 @@ TEST_CASE("tcp store: a client with TLS is told at once that the store has none"
   CheckWorks(*server, nullptr);
 }
 
-TEST_CASE("tcp store with TLS: strangers hear nothing, and are counted") {
+TEST_CASE("tcp store with TLS: foreign clients hear nothing, and are counted") {
   const auto server = ServerWith(TlsOf(PskOf('k')));
   CHECK(Talk(*server, "GET / HTTP/1.1\r\n\r\n").empty());
   CHECK(Talk(*server, "SSH-2.0-OpenSSH_9\r\n").empty());
-  CHECK(Reaches(*server, [](const auto& stats) { return stats.strangers == 2; }));
+  CHECK(Reaches(*server, [](const auto& stats) { return stats.unknown == 2; }));
   CheckWorks(*server, TlsOf(PskOf('k')));
 }
 
 TEST_CASE("tcp store with TLS: who begins TLS and falls silent is dropped in time") {
   const auto tls = TlsOf(PskOf('k'));
   const auto server = ServerWith(tls, nullptr, /*hello_timeout_ms=*/50);
-  auto session = TlsSession::Make(tls, TlsSession::Role::kCaller, "test");
+  auto session = TlsSession::Make(tls, TlsSession::Role::kClient, "test");
   REQUIRE(session);
   REQUIRE((*session)->Handshake() == false);
   const std::string half = ToText((*session)->Unsent()).substr(0, 50);
   Talk(*server, half);  // returns when the server closes
-  CHECK(Reaches(*server, [](const auto& stats) { return stats.strangers == 1; }));
+  CHECK(Reaches(*server, [](const auto& stats) { return stats.unknown == 1; }));
 }
 
 TEST_CASE("tcp store with TLS: large values, and many at once, arrive whole") {

@@ -38,7 +38,7 @@ TEST_CASE("every seed is safe under its faults, and goes on once they are healed
     sum.silences += outcome.counters.silences;
     sum.hellos += outcome.counters.hellos;
     sum.refusals += outcome.counters.refusals;
-    sum.strangers += outcome.counters.strangers;
+    sum.unknown += outcome.counters.unknown;
     sum.full_writes += outcome.counters.full_writes;
     unharmed += static_cast<std::uint64_t>(outcome.unharmed);
     failed += static_cast<std::uint64_t>(outcome.failed);
@@ -53,7 +53,7 @@ TEST_CASE("every seed is safe under its faults, and goes on once they are healed
   if (seeds >= 200) {
     for (const std::uint64_t fired :
          {sum.kills, sum.pauses, sum.cuts, sum.flips, sum.held_back, sum.clogs, sum.silences, sum.hellos, sum.refusals,
-          sum.strangers, sum.full_writes, stalled, corrupt, went_on, stopped})
+          sum.unknown, sum.full_writes, stalled, corrupt, went_on, stopped})
       CHECK(fired > 0);
     CHECK(sum.kills > seeds / 10);
     CHECK(unharmed > seeds);
@@ -64,7 +64,7 @@ TEST_CASE("every seed is safe under its faults, and goes on once they are healed
           corrupt, " of them of damaged frames, ", blamed_next, " of whom they waited for; ", went_on,
           " rebuilt and went on, ", stopped, " could not; ", sum.kills, " kills, ", sum.pauses, " pauses, ", sum.cuts,
           " connections cut, ", sum.flips, " bits turned, ", sum.held_back, " events held back, ", sum.silences,
-          " silences, ", sum.refusals, " callers refused, ", sum.strangers, " strangers, ", stalled,
+          " silences, ", sum.refusals, " clients refused, ", sum.unknown, " unknown clients, ", stalled,
           " requests of the store stalled");
 }
 
@@ -81,7 +81,7 @@ TEST_CASE("of a story's only fault it is told whether it fired, what the survivo
     CHECK((lone.told_after == Duration::zero() || !lone.errors.empty()));
     if (lone.fired == 0) CHECK(lone.errors.empty());
     fired[lone.kind] += lone.fired;
-    for (const std::string_view harmless : {"short_pause", "delays", "stranger"})
+    for (const std::string_view harmless : {"short_pause", "delays", "foreign_client"})
       if (lone.kind == harmless) CHECK(lone.errors.empty());
     if (lone.kind != "kill") continue;
     for (const ErrorCode code : lone.errors)

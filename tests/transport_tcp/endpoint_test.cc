@@ -12,7 +12,7 @@
 
 #include "tests/support/fault_row.h"
 #include "tests/support/own_places.h"
-#include "tests/transport_tcp/caller.h"
+#include "tests/transport_tcp/raw_client.h"
 #include "tests/transport_tcp/world.h"
 #include "transport/tcp/address.h"
 #include "transport/tcp/socket.h"
@@ -451,7 +451,7 @@ TEST_CASE("a control message to a peer whose control thread is busy is sent late
   CHECK(world.Heard(1).messages().size() == sent);
 }
 
-// Holds the control thread up when that tells of a stranger.
+// Holds the control thread up when that tells of a foreign client.
 class HoldsUp final : public Logger {
  public:
   void Write(LogLevel, std::string_view text) override {
@@ -472,8 +472,8 @@ TEST_CASE("a call that its caller gave up while nobody greeted is not taken for 
     if (rank == 0) options.logger = &logger;
   });
   world.OpenAll();
-  const Fd stranger = Call(*world.transports[0]);
-  Say(stranger, std::vector<std::byte>(64, std::byte{'x'}));
+  const Fd foreign_client = Call(*world.transports[0]);
+  Say(foreign_client, std::vector<std::byte>(64, std::byte{'x'}));
   logger.held.wait();
   Lane& to_0 = world.Open(1, 0);
   std::this_thread::sleep_for(std::chrono::milliseconds(300));  // several calls are given up
@@ -489,9 +489,9 @@ TEST_CASE("a rank that says try again is called again, whoever else may listen a
     if (rank == 1) options.max_held_connections = 0;
   });
   // As where two hosts have a container bridge of one address, and another process has that port here.
-  const auto stranger = MakeTransport(LocalOptions());
+  const auto outside = MakeTransport(LocalOptions());
   auto both = tcp::DecodeTcpAddress(world.addresses[1]);
-  const auto other = tcp::DecodeTcpAddress(stranger->Address());
+  const auto other = tcp::DecodeTcpAddress(outside->Address());
   REQUIRE(both);
   REQUIRE(other);
   both->candidates.resize(1);

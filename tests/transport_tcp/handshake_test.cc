@@ -163,11 +163,11 @@ TEST_CASE("a reader never asks for a byte beyond its message") {
 }
 
 TEST_CASE("another protocol is recognised at its first wrong byte") {
-  for (const std::string stranger : {"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\x02\x00\x01", "SSH-2.0-OpenSSH_9.2\r\n",
-                                     "RONDOack", "RONDOtcq", "\xff\xff\xff\xff"}) {
+  for (const std::string foreign_client : {"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\x02\x00\x01",
+                                           "SSH-2.0-OpenSSH_9.2\r\n", "RONDOack", "RONDOtcq", "\xff\xff\xff\xff"}) {
     MessageReader reader(MessageReader::Kind::kHello);
-    const Status fed = FeedAll(reader, AsBytes(stranger), 1);
-    CAPTURE(stranger);
+    const Status fed = FeedAll(reader, AsBytes(foreign_client), 1);
+    CAPTURE(foreign_client);
     REQUIRE_FALSE(fed);
     CHECK(fed.error().code() == ErrorCode::kProtocol);
   }
@@ -232,11 +232,11 @@ TEST_CASE("any damage to a hello gives an error or a well-formed hello") {
 
 TEST_CASE("callers of another job, generation or process are refused, and told so in words") {
   const Identity self{"job", 7, "called"};
-  CHECK(JudgeCaller(SomeHello(), self).verdict == Verdict::kAccepted);
+  CHECK(JudgeHello(SomeHello(), self).verdict == Verdict::kAccepted);
   const auto refusal = [&](auto change) {
     Hello hello = SomeHello();
     change(hello);
-    const Reply reply = JudgeCaller(hello, self);
+    const Reply reply = JudgeHello(hello, self);
     CHECK(reply.verdict == Verdict::kRefused);
     CHECK(reply.code == ErrorCode::kStale);
     return reply.text;

@@ -10,14 +10,14 @@
 #include <string_view>
 #include <vector>
 
-#include "tests/transport_tcp/caller.h"
+#include "tests/transport_tcp/raw_client.h"
 #include "tests/transport_tcp/scarce_memory.h"
 #include "tests/transport_tcp/world.h"
 
 namespace rondo::test {
 namespace {
 
-// The control thread tells of a dropped stranger, which is how it is known.
+// The control thread tells of a dropped foreign client, which is how it is known.
 class MarksControlThread final : public Logger {
  public:
   void Write(LogLevel, std::string_view text) override {
@@ -47,9 +47,9 @@ bool Try(int k) {
   options.logger = &logger;
   const auto called = MakeTransport(options);
   {
-    const Fd stranger = Call(*called);
-    Say(stranger, std::vector<std::byte>(64, std::byte{'x'}));
-    Listen(stranger);
+    const Fd foreign_client = Call(*called);
+    Say(foreign_client, std::vector<std::byte>(64, std::byte{'x'}));
+    Listen(foreign_client);
   }
   const std::vector<std::string> addresses = {called->Address(), calling->Address()};
   FailAllocation(k);

@@ -11,7 +11,7 @@
 #include "base/access.h"
 #include "base/wire.h"
 #include "tests/support/tls_files.h"
-#include "tests/transport_tcp/caller.h"
+#include "tests/transport_tcp/raw_client.h"
 #include "tests/transport_tcp/world.h"
 #include "transport/tcp/address.h"
 #include "transport/tcp/handshake.h"
@@ -109,7 +109,9 @@ TEST_CASE("an expired certificate is refused by name and date on the side that l
   CHECK(Has(RefusedOn(caller, 1).message(), "refused this process's certificate: it has expired"));
 }
 
-TEST_CASE("strangers at a TLS port get no answer of ours and do not disturb the job; who began TLS counts as denied") {
+TEST_CASE(
+    "foreign clients at a TLS port get no answer of ours and do not disturb the job; what began TLS counts as "
+    "auth_failed") {
   const auto counters = std::make_shared<TcpCounters>();
   World world = RanksWith(PskOf('k'), PskOf('k'), [&](int rank, TcpOptions& options) {
     if (rank == 0) options.counters = counters;
@@ -119,17 +121,17 @@ TEST_CASE("strangers at a TLS port get no answer of ours and do not disturb the 
     const std::string said = "GET / HTTP/1.1\r\n\r\n";
     REQUIRE(send(browser.get(), said.data(), said.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(said.size()));
     CHECK(Listen(browser).empty());
-    CHECK(counters->strangers == 1);
+    CHECK(counters->unknown == 1);
   }
   {
-    auto session = TlsSession::Make(Tls(PskOf('x')), TlsSession::Role::kCaller, "test");
+    auto session = TlsSession::Make(Tls(PskOf('x')), TlsSession::Role::kClient, "test");
     REQUIRE(session);
     REQUIRE((*session)->Handshake() == false);
     const Fd other = Call(*world.transports[0]);
     const Bytes hello = (*session)->Unsent();
     REQUIRE(send(other.get(), hello.data(), hello.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(hello.size()));
     CHECK(Listen(other).starts_with("\x15\x03"));  // an alert
-    CHECK(counters->denied == 1);
+    CHECK(counters->auth_failed == 1);
   }
   Lane& a = world.Open(0, 1);
   Lane& b = world.Open(1, 0);
@@ -150,7 +152,7 @@ TEST_CASE("with TLS and a token every connection that was taken ends in exactly 
     REQUIRE(send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
   };
   const auto session = [](char key) {
-    auto made = TlsSession::Make(Tls(PskOf(key)), TlsSession::Role::kCaller, "test");
+    auto made = TlsSession::Make(Tls(PskOf(key)), TlsSession::Role::kClient, "test");
     REQUIRE(made);
     return *std::move(made);
   };
@@ -162,7 +164,7 @@ TEST_CASE("with TLS and a token every connection that was taken ends in exactly 
   const Fd browser = Call(called);
   say(browser, AsBytes("GET / HTTP/1.1\r\n\r\n"));
   CHECK(Listen(browser).empty());
-  CHECK(Eventually([&] { return counters.strangers == 2; }));
+  CHECK(Eventually([&] { return counters.unknown == 2; }));
 
   {
     const auto tls = session('k');
@@ -170,12 +172,12 @@ TEST_CASE("with TLS and a token every connection that was taken ends in exactly 
     const Fd leaves_in_the_handshake = Call(called);
     say(leaves_in_the_handshake, tls->Unsent().first(100));
   }
-  CHECK(Eventually([&] { return counters.gave_up == 1; }));
+  CHECK(Eventually([&] { return counters.abandoned == 1; }));
 
   const Fd plain = Call(called);
   say(plain, tcp::Encode(hello));
   CHECK(Has(Listen(plain), "wants TLS"));
-  CHECK(counters.denied == 1);
+  CHECK(counters.auth_failed == 1);
   for (const auto& [key, words] : {std::pair{'j', ""}, std::pair{'k', "has a job token"}}) {
     const Fd fd = Call(called);
     Wire wire(session(key));
@@ -193,17 +195,17 @@ TEST_CASE("with TLS and a token every connection that was taken ends in exactly 
     }
     CHECK_MESSAGE(Has(heard, words), heard);
   }
-  CHECK(counters.denied == 3);
+  CHECK(counters.auth_failed == 3);
 
   Lane& a = world.Open(0, 1);
   Lane& b = world.Open(1, 0);
   CHECK(world.Drive([&] { return AreOpen(a, b); }));
   CHECK(Eventually([&] {
-    return counters.accepted == counters.welcomed + counters.strangers + counters.refused + counters.denied +
-                                    counters.evicted + counters.turned_away + counters.gave_up;
+    return counters.accepted == counters.established + counters.unknown + counters.refused + counters.auth_failed +
+                                    counters.evicted + counters.retry_requested + counters.abandoned;
   }));
-  CHECK(counters.strangers == 2);
-  CHECK(counters.denied == 3);
+  CHECK(counters.unknown == 2);
+  CHECK(counters.auth_failed == 3);
 }
 
 TEST_CASE("who begins TLS and falls silent is dropped when the handshake's time is over") {
@@ -213,13 +215,13 @@ TEST_CASE("who begins TLS and falls silent is dropped when the handshake's time 
     options.counters = counters;
     options.handshake_timeout = std::chrono::milliseconds(50);
   });
-  auto session = TlsSession::Make(Tls(PskOf('k')), TlsSession::Role::kCaller, "test");
+  auto session = TlsSession::Make(Tls(PskOf('k')), TlsSession::Role::kClient, "test");
   REQUIRE(session);
   REQUIRE((*session)->Handshake() == false);
   const Fd slow = Call(*world.transports[0]);
   REQUIRE(send(slow.get(), (*session)->Unsent().data(), 20, MSG_NOSIGNAL) == 20);
   CHECK(Listen(slow).empty());
-  CHECK(counters->strangers == 1);
+  CHECK(counters->unknown == 1);
 }
 
 TEST_CASE("what is accepted is released when the kernel has it, and a batch at most is not") {

@@ -2,7 +2,7 @@
 #include <sys/socket.h>
 
 #include "base/access.h"
-#include "tests/transport_tcp/caller.h"
+#include "tests/transport_tcp/raw_client.h"
 #include "tests/transport_tcp/world.h"
 #include "transport/tcp/address.h"
 #include "transport/tcp/handshake.h"
@@ -50,7 +50,7 @@ TEST_CASE("ranks that know the same token work as ever, whoever calls first, and
     Pair pair("secret", "secret");
     pair.world.OpenAll();
     CheckTheyWork(pair.world);
-    CHECK(pair.counters[0]->denied + pair.counters[1]->denied == 0);
+    CHECK(pair.counters[0]->auth_failed + pair.counters[1]->auth_failed == 0);
   }
 }
 
@@ -100,15 +100,15 @@ TEST_CASE("a rank with another token, or with none, gets a typed error that says
       CHECK(error.details().host == LocalHostName());
       CHECK_MESSAGE(error.message().find(each.words) != std::string::npos, error.ToString());
       CHECK_MESSAGE(error.message().find("127.0.0.1:") != std::string::npos, error.ToString());
-      CHECK(pair.world.Drive([&] { return pair.counters[1 - rank]->denied >= 1; }));
-      CHECK(pair.counters[1 - rank]->welcomed == 0);
+      CHECK(pair.world.Drive([&] { return pair.counters[1 - rank]->auth_failed >= 1; }));
+      CHECK(pair.counters[1 - rank]->established == 0);
       CHECK(pair.world.Drive([&] { return pair.lines[1 - rank].Contains(each.words); }));  // said after the refusal
       for (const Lines& lines : pair.lines) CHECK_FALSE(lines.Contains("ecret"));
     }
   }
 }
 
-// ---- strangers ----
+// ---- foreign clients ----
 
 tcp::Reply HearReply(const Fd& fd) {
   tcp::MessageReader reader(tcp::MessageReader::Kind::kReply);
@@ -127,7 +127,7 @@ bool Closes(const Fd& fd) {
   return recv(fd.get(), &byte, 1, 0) <= 0;
 }
 
-// What a stranger may know of rank 1, who has not called yet.
+// What an unauthenticated client may know of rank 1, which has not connected yet.
 tcp::Hello HelloOfRank1() {
   tcp::Hello hello;
   hello.communicator = 1;
@@ -139,7 +139,9 @@ tcp::Hello HelloOfRank1() {
   return hello;
 }
 
-TEST_CASE("a stranger who knows job, rank and instance hears the same as one who knows nothing, and the job goes on") {
+TEST_CASE(
+    "an unauthenticated client that knows job, rank and instance hears the same as one who knows nothing, and the job "
+    "goes on") {
   Pair pair("secret", "secret");
   pair.world.OpenAll();
   tcp::Hello right = HelloOfRank1();
@@ -166,8 +168,8 @@ TEST_CASE("a stranger who knows job, rank and instance hears the same as one who
     }
     CHECK(heard[0] == heard[1]);
   }
-  CHECK(pair.world.Drive([&] { return pair.counters[0]->denied == 4; }));
-  CHECK(pair.counters[0]->strangers == 0);
+  CHECK(pair.world.Drive([&] { return pair.counters[0]->auth_failed == 4; }));
+  CHECK(pair.counters[0]->unknown == 0);
   CheckTheyWork(pair.world);
 }
 
@@ -179,8 +181,8 @@ TEST_CASE("who is asked for a proof and says nothing is dropped after the handsh
   Say(fd, tcp::Encode(hello));
   CHECK(HearReply(fd).verdict == tcp::Verdict::kProve);
   CHECK(Closes(fd));
-  CHECK(pair.world.Drive([&] { return pair.counters[0]->denied == 1; }));
-  CHECK(pair.counters[0]->strangers == 0);
+  CHECK(pair.world.Drive([&] { return pair.counters[0]->auth_failed == 1; }));
+  CHECK(pair.counters[0]->unknown == 0);
 }
 
 TEST_CASE("a flood of callers who never prove anything costs a bounded number of descriptors and keeps no peer out") {

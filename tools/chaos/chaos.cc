@@ -73,7 +73,7 @@ struct Sums {
     counters.flips += outcome.counters.flips;
     counters.held_back += outcome.counters.held_back;
     counters.refusals += outcome.counters.refusals;
-    counters.strangers += outcome.counters.strangers;
+    counters.unknown += outcome.counters.unknown;
   }
 };
 
@@ -82,10 +82,10 @@ void Print(const Sums& sums) {
       "{} stories, {} violations: {} ranks did all they had to, {} survivors were told an error ({} of them of damaged "
       "frames; {} named whom they waited for), {} rebuilt and went on under the faults, {} could not\n"
       "{} kills, {} pauses, {} connections cut, {} bits turned, {} events held back by partitions, {} callers refused, "
-      "{} strangers\n",
+      "{} unknown clients\n",
       sums.stories, sums.violations, sums.unharmed, sums.failed, sums.corrupt, sums.blamed_next, sums.went_on,
       sums.stopped, sums.counters.kills, sums.counters.pauses, sums.counters.cuts, sums.counters.flips,
-      sums.counters.held_back, sums.counters.refusals, sums.counters.strangers);
+      sums.counters.held_back, sums.counters.refusals, sums.counters.unknown);
 }
 
 void PrintJson(const Sums& sums) {

@@ -167,16 +167,16 @@ void AskFirewall(NetworkFacts& facts) {
 
 // An address in the subnet of `own` that is none of this host's; nullopt: the first few all are, or there are no
 // others.
-std::optional<IpAddress> StrangerBeside(const tcp::LocalAddress& own, const std::vector<tcp::LocalAddress>& addresses) {
+std::optional<IpAddress> OtherAddressIn(const tcp::LocalAddress& own, const std::vector<tcp::LocalAddress>& addresses) {
   constexpr std::uint32_t kTries = 64;
   if (!own.ip.is_v4() || own.prefix_bits < 1 || own.prefix_bits > 30) return std::nullopt;
   std::uint32_t number = 0;
   for (const std::byte byte : own.ip.bytes()) number = number << 8 | static_cast<std::uint32_t>(byte);
   const std::uint32_t hosts = (std::uint32_t{1} << (32 - own.prefix_bits)) - 1;
   for (std::uint32_t host = 1; host < std::min(hosts, kTries); ++host) {
-    const std::uint32_t stranger = (number & ~hosts) | host;
+    const std::uint32_t other = (number & ~hosts) | host;
     std::array<std::byte, 4> bytes{};
-    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(stranger >> (24 - 8 * i) & 0xFF);
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(other >> (24 - 8 * i) & 0xFF);
     const IpAddress ip = IpAddress::FromBytes(bytes);
     if (std::none_of(addresses.begin(), addresses.end(), [&](const auto& address) { return address.ip == ip; }))
       return ip;
@@ -195,10 +195,10 @@ void AskDetours(NetworkFacts& facts) {
         is_global(own) && std::any_of(facts.addresses.begin(), facts.addresses.end(), [&](const auto& a) {
           return is_global(a) && a.interface != own.interface && a.ip.SharesPrefix(own.ip, own.prefix_bits);
         });
-    const auto stranger = shared ? StrangerBeside(own, facts.addresses) : std::nullopt;
-    if (!stranger) continue;
-    const std::string by = InterfaceOfRoute(
-        OutputOfTool(fmt::format("ip -o route get {} from {}", stranger->ToString(), own.ip.ToString())));
+    const auto other = shared ? OtherAddressIn(own, facts.addresses) : std::nullopt;
+    if (!other) continue;
+    const std::string by =
+        InterfaceOfRoute(OutputOfTool(fmt::format("ip -o route get {} from {}", other->ToString(), own.ip.ToString())));
     if (!by.empty() && by != own.interface) facts.detours.push_back({.from = own, .by = by});
   }
 }

@@ -121,8 +121,8 @@ Result<int> Launch(const LaunchOptions& options, const Clock& clock) {
   }
   if (!started) return Fail(started.error());
   const int code = job.SeeThrough();
-  if (const std::string uninvited = store->stats().Uninvited(); !uninvited.empty())
-    PrintError("{}: at its store: {}\n", options.program, uninvited);
+  if (const std::string rejected = store->stats().RejectedSummary(); !rejected.empty())
+    PrintError("{}: at its store: {}\n", options.program, rejected);
   return code;
 }
 

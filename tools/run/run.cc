@@ -156,7 +156,7 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
       "never\n"
       "on a command line. Every host must have answered within --timeout (default 60) before any rank starts. What\n"
       "happens to one rank, to a host or to rondo run itself, ranks end on all hosts.\n"
-      "Strangers at the store's port are dropped; how many came is said at the end.\n"
+      "Foreign clients at the store's port are dropped; how many came is said at the end.\n"
       "Examples: rondo run -N 4 -- ./train --epochs 3\n"
       "          rondo run -N 16 --hosts a:8,b:8 --export PATH,PYTHONPATH -- python3 train.py");
   AddNumber(

@@ -55,8 +55,8 @@ int Serve(const HostPort& address, PortRange ports, const std::string& job, cons
 
   int signal = 0;
   sigwait(&ends, &signal);
-  if (const std::string uninvited = (*server)->stats().Uninvited(); !uninvited.empty())
-    PrintError("rondo store: {}\n", uninvited);
+  if (const std::string rejected = (*server)->stats().RejectedSummary(); !rejected.empty())
+    PrintError("rondo store: {}\n", rejected);
   return signal == SIGINT ? kExitInterrupted : kExitDone;
 }
 
@@ -77,7 +77,7 @@ void AddStoreCommand(CLI::App& app, int& exit_code) {
       "that says so has its fingerprint. 'openssl rand -hex 32' makes one.\n"
       "With TLS they need the same RONDO_TLS and key, or certificates of the same CA; without RONDO_TLS_PSK the key\n"
       "for psk comes from the token.\n"
-      "How many strangers were dropped, and who was refused, is said at the end.");
+      "How many foreign clients were dropped, and who was refused, is said at the end.");
   command
       ->add_option("--listen", flags->listen,
                    "Address to serve, HOST:PORT or [IPV6]:PORT; host * is every interface, port 0 any free one (of "

@@ -28,17 +28,17 @@ void CloseWithReset(Socket& socket) {
 
 }  // namespace
 
-Connection::Connection(asio::io_context& io, const Clock& clock, ProxyCounters& counters, Socket caller,
+Connection::Connection(asio::io_context& io, const Clock& clock, ProxyCounters& counters, Socket client,
                        ConnectionSetUp set_up, std::function<void()> ended)
     : io_(io),
       clock_(clock),
       counters_(counters),
       set_up_(std::move(set_up)),
       ended_(std::move(ended)),
-      caller_(std::move(caller)),
+      client_(std::move(client)),
       server_(io),
-      to_server_(io, IdentityOf(Way::kToServer), set_up_.buffer_bytes, Way::kToServer, caller_, server_),
-      to_caller_(io, IdentityOf(Way::kToCaller), set_up_.buffer_bytes, Way::kToCaller, server_, caller_) {}
+      to_server_(io, IdentityOf(Way::kToServer), set_up_.buffer_bytes, Way::kToServer, client_, server_),
+      to_client_(io, IdentityOf(Way::kToClient), set_up_.buffer_bytes, Way::kToClient, server_, client_) {}
 
 FlowIdentity Connection::IdentityOf(Way way) const {
   // The two ways draw from streams of their own.
@@ -53,7 +53,7 @@ void Connection::Start() {
       self->counters_.unreachable.fetch_add(1, std::memory_order_release);
       return self->Reset();
     }
-    SetUp(self->caller_);
+    SetUp(self->client_);
     SetUp(self->server_);
     self->connected_ = true;
     self->DriveBoth();
@@ -61,17 +61,17 @@ void Connection::Start() {
 }
 
 void Connection::Add(const std::shared_ptr<Toxicity>& toxicity) {
-  for (Pump* const pump : {&to_server_, &to_caller_}) pump->flow.Add(toxicity);
+  for (Pump* const pump : {&to_server_, &to_client_}) pump->flow.Add(toxicity);
   DriveBoth();
 }
 
 void Connection::Remove(const Toxicity& toxicity) {
-  for (Pump* const pump : {&to_server_, &to_caller_}) pump->flow.Remove(toxicity);
+  for (Pump* const pump : {&to_server_, &to_client_}) pump->flow.Remove(toxicity);
   DriveBoth();
 }
 
 void Connection::Hold(bool held) {
-  for (Pump* const pump : {&to_server_, &to_caller_}) {
+  for (Pump* const pump : {&to_server_, &to_client_}) {
     pump->flow.Hold(held);
     pump->counted_hold = false;
   }
@@ -81,7 +81,7 @@ void Connection::Hold(bool held) {
 void Connection::DriveBoth() {
   if (!connected_) return;
   Drive(to_server_);
-  Drive(to_caller_);
+  Drive(to_client_);
 }
 
 void Connection::Drive(Pump& pump) {
@@ -168,24 +168,24 @@ void Connection::ReadSource(Pump& pump) {
 void Connection::LookAt(Way way, Bytes bytes) {
   if (!set_up_.recogniser) return;
   set_up_.recogniser->Look(way, bytes);
-  Flow& flow = (way == Way::kToServer ? to_server_ : to_caller_).flow;
+  Flow& flow = (way == Way::kToServer ? to_server_ : to_client_).flow;
   if (flow.has_name()) return;
   if (const auto& stream = set_up_.recogniser->stream(way)) flow.Name(stream->name, stream->begin);
 }
 
 void Connection::CloseIfOver() {
-  if (closed_ || !to_server_.flow.over() || !to_caller_.flow.over()) return;
+  if (closed_ || !to_server_.flow.over() || !to_client_.flow.over()) return;
   // Closing before a source has said its last would reset it; an end that it cannot see any more ends it by itself.
-  if (!to_server_.source_ended || !to_caller_.source_ended) return;
+  if (!to_server_.source_ended || !to_client_.source_ended) return;
   asio::error_code ignored;
-  caller_.close(ignored);
+  client_.close(ignored);
   server_.close(ignored);
   End();
 }
 
 void Connection::Reset() {
   if (closed_) return;
-  CloseWithReset(caller_);
+  CloseWithReset(client_);
   CloseWithReset(server_);
   End();
 }
@@ -193,7 +193,7 @@ void Connection::Reset() {
 void Connection::End() {
   closed_ = true;
   to_server_.timer.cancel();
-  to_caller_.timer.cancel();
+  to_client_.timer.cancel();
   // The proxy forgets this connection; what is still queued holds it a little longer.
   if (const auto ended = std::exchange(ended_, nullptr)) ended();
 }

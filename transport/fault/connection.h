@@ -31,7 +31,7 @@ struct ConnectionSetUp {
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   // `ended` is called once, from inside any call but the constructor. The clock and the counters outlive it.
-  Connection(asio::io_context& io, const Clock& clock, ProxyCounters& counters, asio::ip::tcp::socket caller,
+  Connection(asio::io_context& io, const Clock& clock, ProxyCounters& counters, asio::ip::tcp::socket client,
              ConnectionSetUp set_up, std::function<void()> ended);
 
   void Start();
@@ -76,10 +76,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ProxyCounters& counters_;
   ConnectionSetUp set_up_;
   std::function<void()> ended_;
-  asio::ip::tcp::socket caller_;
+  asio::ip::tcp::socket client_;
   asio::ip::tcp::socket server_;
   Pump to_server_;
-  Pump to_caller_;
+  Pump to_client_;
   bool connected_ = false;
   bool closed_ = false;
   std::array<std::byte, 64 * 1024> buffer_;

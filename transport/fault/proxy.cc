@@ -120,7 +120,7 @@ struct Proxy::Impl {
   Result<std::uint16_t> Listen(ProxyRoute route);
   Status Open(Listener& listener);
   void Accept(Listener& listener);
-  void Take(Listener& listener, Tcp::socket caller);
+  void Take(Listener& listener, Tcp::socket client);
   Result<std::vector<Listener*>> Named(const std::string& name);
   std::vector<std::shared_ptr<Connection>> ConnectionsOf(const std::string& name) const;
   Result<ToxicHandle> Add(Scope scope, Toxic toxic);
@@ -174,7 +174,7 @@ Status Proxy::Impl::Open(Listener& listener) {
 }
 
 void Proxy::Impl::Accept(Listener& listener) {
-  listener.acceptor.async_accept([this, &listener](const asio::error_code& error, Tcp::socket caller) {
+  listener.acceptor.async_accept([this, &listener](const asio::error_code& error, Tcp::socket client) {
     if (error == asio::error::operation_aborted) return;
     if (error) {  // without a pause, want of descriptors would make this spin
       listener.retry.expires_after(kAcceptPause);
@@ -186,21 +186,21 @@ void Proxy::Impl::Accept(Listener& listener) {
     counters.connections.fetch_add(1, std::memory_order_release);
     if (listener.paused) {
       counters.paused.Fire();
-      listener.waiting = std::move(caller);
+      listener.waiting = std::move(client);
       return;
     }
-    Take(listener, std::move(caller));
+    Take(listener, std::move(client));
     Accept(listener);
   });
 }
 
-void Proxy::Impl::Take(Listener& listener, Tcp::socket caller) {
+void Proxy::Impl::Take(Listener& listener, Tcp::socket client) {
   const std::uint64_t number = ++accepted[listener.route.name];
   if (connections.size() >= options.max_connections) {
     counters.beyond_limit.fetch_add(1, std::memory_order_release);
     asio::error_code ignored;
-    caller.set_option(asio::socket_base::linger(true, 0), ignored);
-    caller.close(ignored);
+    client.set_option(asio::socket_base::linger(true, 0), ignored);
+    client.close(ignored);
     return;
   }
   ConnectionSetUp set_up;
@@ -213,7 +213,7 @@ void Proxy::Impl::Take(Listener& listener, Tcp::socket caller) {
   // It does not exist yet when it is told how to be forgotten.
   const auto self = std::make_shared<Connection*>(nullptr);
   auto connection = std::make_shared<Connection>(
-      io, *clock, counters, std::move(caller), std::move(set_up),
+      io, *clock, counters, std::move(client), std::move(set_up),
       [this, self] { std::erase_if(connections, [&](const auto& other) { return other.get() == *self; }); });
   *self = connection.get();
   connections.push_back(connection);
@@ -257,9 +257,9 @@ Status Proxy::Impl::SetPaused(const std::string& name, bool paused) {
   for (Listener* const listener : named) {
     listener->paused = paused;
     if (paused || !listener->waiting) continue;
-    Tcp::socket caller = std::move(*listener->waiting);
+    Tcp::socket client = std::move(*listener->waiting);
     listener->waiting.reset();
-    Take(*listener, std::move(caller));
+    Take(*listener, std::move(client));
     if (listener->acceptor.is_open()) Accept(*listener);
   }
   for (const auto& connection : ConnectionsOf(name)) connection->Hold(paused);
@@ -272,7 +272,7 @@ Status Proxy::Impl::Refuse(const std::string& name) {
     asio::error_code ignored;
     listener->retry.cancel();
     listener->acceptor.close(ignored);
-    // Only the kernel can say that callers are refused, so it is asked.
+    // Only the kernel can say that clients are refused, so it is asked.
     Tcp::socket probe(io);
     asio::error_code answer;
     probe.connect(listener->at, answer);

@@ -9,8 +9,8 @@
 // Each connection that comes to a listener gets one of its own to the route's target; bytes, ends (FIN) and resets
 // (RST) go on in both ways, through whatever toxics are at work (toxic.h). For ranks: proxied_transport.h.
 //
-// It is not the connection itself. A caller is accepted before the target is reached, so where nobody listens at the
-// target the caller sees a reset, no refusal (Refuse gives it a refusal); the kernel's buffers on both sides of the
+// It is not the connection itself. A client is accepted before the target is reached, so where nobody listens at the
+// target the client sees a reset, no refusal (Refuse gives it a refusal); the kernel's buffers on both sides of the
 // proxy take some hundred kilobytes that a receiver has not read.
 //
 // Thread rule: any thread but its own; calls take effect before they return. Time limits are real time, as sockets are.
@@ -72,12 +72,12 @@ class Proxy {
   void Remove(const ToxicHandle& toxic);
   void RemoveAll();
 
-  // The listeners of that name ("": all): nothing passes, and no connection is taken (the kernel lets callers connect,
+  // The listeners of that name ("": all): nothing passes, and no connection is taken (the kernel lets clients connect,
   // and they hear nothing), until Resume. kInvalidArgument: there is no such listener.
   Status Pause(const std::string& listener);
   Status Resume(const std::string& listener);
 
-  // Nobody listens at their ports, so callers are refused; connections that stand go on. The port stays ours, so that
+  // Nobody listens at their ports, so clients are refused; connections that stand go on. The port stays ours, so that
   // AcceptAgain gets it back. kResource, kAddressInUse: it could not.
   Status Refuse(const std::string& listener);
   Status AcceptAgain(const std::string& listener);

@@ -12,9 +12,9 @@ namespace {
 
 class TcpRecogniser final : public Recogniser {
  public:
-  void Look(Way way, Bytes bytes) override { way == Way::kToServer ? LookAtCaller(bytes) : LookAtReplies(bytes); }
+  void Look(Way way, Bytes bytes) override { way == Way::kToServer ? LookAtClient(bytes) : LookAtReplies(bytes); }
   const std::optional<Stream>& stream(Way way) const override {
-    return way == Way::kToServer ? to_server_ : to_caller_;
+    return way == Way::kToServer ? to_server_ : to_client_;
   }
 
  private:
@@ -33,22 +33,22 @@ class TcpRecogniser final : public Recogniser {
     return true;
   }
 
-  void LookAtCaller(Bytes bytes) {
+  void LookAtClient(Bytes bytes) {
     if (given_up_ || to_server_) return;
     if (!hello_) {
-      if (!Feed(hello_reader_, bytes, caller_end_)) return;
+      if (!Feed(hello_reader_, bytes, client_end_)) return;
       const auto hello = hello_reader_.hello();
       given_up_ = !hello;
       if (!hello) return;
       hello_ = *hello;
     }
     // Who has a token is asked for a proof, or refused.
-    if (hello_->nonce && !Feed(proof_reader_, bytes, caller_end_)) return;
-    to_server_ = Stream{NameOf(hello_->from, hello_->to), caller_end_};
+    if (hello_->nonce && !Feed(proof_reader_, bytes, client_end_)) return;
+    to_server_ = Stream{NameOf(hello_->from, hello_->to), client_end_};
   }
 
   void LookAtReplies(Bytes bytes) {
-    while (!given_up_ && !to_caller_ && Feed(reply_reader_, bytes, replies_end_)) {
+    while (!given_up_ && !to_client_ && Feed(reply_reader_, bytes, replies_end_)) {
       const auto reply = reply_reader_.reply();
       const bool goes_on =
           reply && (reply->verdict == tcp::Verdict::kHeld || reply->verdict == tcp::Verdict::kAccepted ||
@@ -56,7 +56,7 @@ class TcpRecogniser final : public Recogniser {
       given_up_ = !goes_on || !hello_;
       if (given_up_) return;
       if (reply->verdict == tcp::Verdict::kAccepted)
-        to_caller_ = Stream{NameOf(hello_->to, hello_->from), replies_end_};
+        to_client_ = Stream{NameOf(hello_->to, hello_->from), replies_end_};
       reply_reader_ =
           tcp::MessageReader(tcp::MessageReader::Kind::kReply);  // others but an acceptance are followed by one
     }
@@ -70,12 +70,12 @@ class TcpRecogniser final : public Recogniser {
   tcp::MessageReader hello_reader_{tcp::MessageReader::Kind::kHello};
   tcp::MessageReader reply_reader_{tcp::MessageReader::Kind::kReply};
   tcp::MessageReader proof_reader_{tcp::MessageReader::Kind::kProof};
-  std::uint64_t caller_end_ = 0;
+  std::uint64_t client_end_ = 0;
   std::uint64_t replies_end_ = 0;
   std::optional<tcp::Hello> hello_;
   bool given_up_ = false;
   std::optional<Stream> to_server_;
-  std::optional<Stream> to_caller_;
+  std::optional<Stream> to_client_;
 };
 
 }  // namespace

@@ -76,7 +76,7 @@ std::string ToString(const Scope& scope, const Toxic& toxic) {
   text += " on " + (scope.stream.empty() ? std::string("every stream") : scope.stream);
   if (!scope.listener.empty()) text += " of " + scope.listener;
   if (scope.connection != 0) text += fmt::format(", connection {}", scope.connection);
-  if (scope.way != Way::kBoth) text += scope.way == Way::kToServer ? ", to the server" : ", to the caller";
+  if (scope.way != Way::kBoth) text += scope.way == Way::kToServer ? ", to the server" : ", to the client";
   if (scope.to_byte != Scope{}.to_byte) return text + fmt::format(", bytes {}..{}", scope.from_byte, scope.to_byte);
   if (scope.from_byte != 0) text += fmt::format(", from byte {}", scope.from_byte);
   return text;

@@ -22,7 +22,7 @@
 
 namespace rondo::fault {
 
-enum class Way : std::uint8_t { kBoth, kToServer, kToCaller };
+enum class Way : std::uint8_t { kBoth, kToServer, kToClient };
 
 struct Scope {
   std::string listener = {};  // ProxyRoute::name; "": every one
@@ -80,7 +80,7 @@ struct Corrupt {
 
 using Toxic = std::variant<Latency, Bandwidth, SlowClose, Timeout, ResetPeer, Slicer, LimitData, Corrupt>;
 
-// "slicer slice_bytes=1 on lane(0->1) of rank 1, connection 2, to the caller, bytes 10..20"
+// "slicer slice_bytes=1 on lane(0->1) of rank 1, connection 2, to the client, bytes 10..20"
 std::string ToString(const Scope& scope, const Toxic& toxic);
 // kInvalidArgument names the value that makes no sense.
 Status Check(const Scope& scope, const Toxic& toxic);

@@ -168,12 +168,12 @@ void SimCore::Stand(SimStation::Peer& peer) {
 void SimCore::Dial(Calling calling) {
   const Rank from = calling.from;
   const Rank to = calling.to;
-  // A stranger calls from nowhere: on no link, and no partition keeps it away.
+  // A foreign client calls from nowhere: on no link, and no partition keeps it away.
   const Rank link_from = from == kNoRank ? to : from;
   const Item item{from == kNoRank ? Kind::kTimer : Kind::kConnect, link_from, to, calling.hello.size()};
   Schedule(DrawConnectTime(link_from, to), item, [this, call = std::make_shared<Calling>(std::move(calling))] {
     if (call->from != kNoRank && killed_[call->from]) return;
-    WhenItRuns(call->to, [this, call] { Greet(call); });
+    WhenItRuns(call->to, [this, call] { StartHandshake(call); });
   });
 }
 
@@ -182,12 +182,12 @@ bool SimCore::HasLeft(const Calling& calling) const {
   return calling.given_up && calling.given_up();
 }
 
-void SimCore::Greet(const std::shared_ptr<Calling>& calling) {
+void SimCore::StartHandshake(const std::shared_ptr<Calling>& calling) {
   if (killed_[calling->to]) return calling->answered(std::nullopt);
   if (HasLeft(*calling)) return;
   tcp::ServerHandshake side(nullptr);  // nobody here has a token
   const auto drop = [&] {
-    ++counters.strangers;
+    ++counters.unknown;
     calling->answered(std::nullopt);
   };
   for (Bytes left = calling->hello;;) {
@@ -208,7 +208,7 @@ void SimCore::Greet(const std::shared_ptr<Calling>& calling) {
   const std::uint32_t process = listening_[calling->to];
   const SimProcess& self = processes_[process];
   const tcp::Reply reply =
-      tcp::JudgeCaller(hello, {.job = self.job, .generation = self.generation, .instance = self.instance});
+      tcp::JudgeHello(hello, {.job = self.job, .generation = self.generation, .instance = self.instance});
   if (reply.verdict != tcp::Verdict::kAccepted) {
     ++counters.refusals;
     Answer(calling, reply);

@@ -284,7 +284,7 @@ class SimCore {
   };
   void Dial(Calling calling);
   bool HasLeft(const Calling& calling) const;  // the caller died or waits no more, meanwhile
-  void Greet(const std::shared_ptr<Calling>& calling);
+  void StartHandshake(const std::shared_ptr<Calling>& calling);
   void Judge(const std::shared_ptr<Calling>& calling, const std::shared_ptr<SimStation>& station,
              const tcp::Hello& hello);
   // Schedules the arrival of a message at a peer of `station`.

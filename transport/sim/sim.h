@@ -18,7 +18,7 @@
 // them all; what is dead stays dead.
 //
 // Connections are made by name alone, or (SimOptions::handshakes) by the hellos and replies of transport/tcp, byte for
-// byte over the links, judged as a TCP listener judges them: then generations, restarted ranks and strangers are
+// byte over the links, judged as a TCP listener judges them: then generations, restarted ranks and foreign clients are
 // simulated, too.
 //
 // Thread rule: one thread for the network and everything made from it, also where transport.h says any thread.
@@ -119,9 +119,9 @@ struct SimCounters {
   std::uint64_t cuts = 0;         // connections reset
   std::uint64_t flips = 0;        // bits turned
   std::uint64_t pauses = 0;
-  std::uint64_t hellos = 0;     // judged
-  std::uint64_t refusals = 0;   // of them, answered with "refused"
-  std::uint64_t strangers = 0;  // callers that said no hello of this version
+  std::uint64_t hellos = 0;    // judged
+  std::uint64_t refusals = 0;  // of them, answered with "refused"
+  std::uint64_t unknown = 0;   // connections whose first bytes were no hello of this version
   auto operator<=>(const SimCounters&) const = default;
 };
 
@@ -172,8 +172,8 @@ class SimNetwork {
   void Pause(Rank rank, TimePoint at, TimePoint until = TimePoint::max());
   bool paused(Rank rank) const;
 
-  // Somebody calls at a rank's port and says `bytes`: a stranger, a scanner, a hello of yesterday. `answer` gets the
-  // reply that comes back; nothing comes to whom the listener drops. REQUIRES: handshakes.
+  // Somebody calls at a rank's port and says `bytes`: a foreign client, a scanner, a hello of yesterday. `answer` gets
+  // the reply that comes back; nothing comes to whom the listener drops. REQUIRES: handshakes.
   void Call(Rank to, std::vector<std::byte> bytes, TimePoint at, std::function<void(Bytes)> answer = nullptr);
 
   // Ends partitions and pauses, and forgets all faults that have not fired.

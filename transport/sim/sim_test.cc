@@ -529,7 +529,7 @@ TEST_CASE("who is called and never comes is given up at the connect timeout") {
   CHECK(pair.network.clock()->Now() == start + milliseconds(500));
 }
 
-TEST_CASE("strangers are dropped without an answer; who claims a rank of another process is refused") {
+TEST_CASE("foreign clients are dropped without an answer; who claims a rank of another process is refused") {
   Pair pair;
   pair.Open(0);
   pair.Open(1);
@@ -545,7 +545,7 @@ TEST_CASE("strangers are dropped without an answer; who claims a rank of another
   };
   call(AsBytes("GET / HTTP/1.1"));
   CHECK(answer.empty());
-  CHECK(pair.network.counters().strangers == 1);
+  CHECK(pair.network.counters().unknown == 1);
   call(tcp::Encode(tcp::Hello{.communicator = 0,
                               .generation = 3,
                               .from = 1,

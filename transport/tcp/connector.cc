@@ -152,7 +152,7 @@ void Connector::Shake(const TryPtr& attempt) {
   shaking_ = attempt;
   SetNoDelay(attempt->socket.native_handle());
   if (plan_.tls) {
-    auto session = TlsSession::Make(plan_.tls, TlsSession::Role::kCaller, plan_.attempts[attempt->index].at.ToString(),
+    auto session = TlsSession::Make(plan_.tls, TlsSession::Role::kClient, plan_.attempts[attempt->index].at.ToString(),
                                     plan_.tls_buffer_bytes);
     if (!session) return GiveUp(attempt, session.error().message());
     attempt->wire = Wire(std::move(*session));

@@ -26,8 +26,8 @@
 #include "base/tasks.h"
 #include "transport/tcp/address.h"
 #include "transport/tcp/farewell.h"
-#include "transport/tcp/greeter.h"
 #include "transport/tcp/group.h"
+#include "transport/tcp/handshake_acceptor.h"
 #include "transport/tcp/interfaces.h"
 #include "transport/tcp/socket.h"
 
@@ -43,12 +43,13 @@ struct HandlerMemory {
 
 // Asio's allocator for it.
 template <typename T>
-class CallerMemory {
+class HandlerAllocator {
  public:
   using value_type = T;
-  explicit CallerMemory(HandlerMemory& memory) : memory_(&memory) {}
+  explicit HandlerAllocator(HandlerMemory& memory) : memory_(&memory) {}
   template <typename Other>
-  CallerMemory(const CallerMemory<Other>& other) : memory_(other.memory_) {}  // NOLINT(google-explicit-constructor)
+  HandlerAllocator(const HandlerAllocator<Other>& other)
+      : memory_(other.memory_) {}  // NOLINT(google-explicit-constructor)
 
   T* allocate(std::size_t count) const {
     RONDO_CHECK(count * sizeof(T) <= memory_->bytes.size(), "a handler of {} bytes", count * sizeof(T));
@@ -56,13 +57,13 @@ class CallerMemory {
   }
   void deallocate(T*, std::size_t) const {}
   template <typename Other>
-  bool operator==(const CallerMemory<Other>& other) const {
+  bool operator==(const HandlerAllocator<Other>& other) const {
     return memory_ == other.memory_;
   }
 
  private:
   template <typename Other>
-  friend class CallerMemory;
+  friend class HandlerAllocator;
   HandlerMemory* memory_;
 };
 
@@ -140,13 +141,13 @@ struct ControlPlane::Impl {
         local(std::move(interfaces)),
         io(1),
         work(io.get_executor()),
-        greeter(io, options, *options.clock, {options.job, options.generation, self.instance},
-                [this](const CallerPtr& caller) { OnCaller(caller); }) {}
+        acceptor(io, options, *options.clock, {options.job, options.generation, self.instance},
+                 [this](const IncomingPtr& connection) { OnConnection(connection); }) {}
 
   void Run();
   void HangUpOnHeld();
-  void OnCaller(const CallerPtr& caller);
-  void AnswerFor(const ClosedGroup& closed, const CallerPtr& caller);
+  void OnConnection(const IncomingPtr& connection);
+  void AnswerFor(const ClosedGroup& closed, const IncomingPtr& connection);
   void Adopt(const Name& name, const std::shared_ptr<Group>& group);
 
   const TcpOptions options;
@@ -158,9 +159,9 @@ struct ControlPlane::Impl {
   asio::executor_work_guard<asio::io_context::executor_type> work;
 
   // The control thread's:
-  Greeter greeter;
+  HandshakeAcceptor acceptor;
   std::map<Name, std::shared_ptr<Group>> groups;
-  std::map<Name, std::vector<CallerPtr>> held;
+  std::map<Name, std::vector<IncomingPtr>> held;
   std::size_t held_count = 0;
   std::deque<ClosedGroup> closed_groups;  // oldest first
   bool warned_of_networks = false;        // that another network than the one taken may be faster
@@ -209,8 +210,8 @@ Result<std::shared_ptr<ControlPlane>> ControlPlane::Start(TcpOptions options) {
     Impl* const impl = made.get();
     const std::shared_ptr<ControlPlane> plane(new ControlPlane(std::move(made)));
     impl->description = std::move(description);
-    for (Fd& fd : listening.sockets) RONDO_TRY(impl->greeter.Add(std::move(fd)));
-    impl->greeter.Start();
+    for (Fd& fd : listening.sockets) RONDO_TRY(impl->acceptor.Add(std::move(fd)));
+    impl->acceptor.Start();
     std::error_code failed;
     try {
       impl->thread = StartServiceThread("rondo-control", [impl] { impl->Run(); });
@@ -240,8 +241,8 @@ std::string ControlPlane::Describe() const { return impl_->description; }
 
 Result<std::shared_ptr<Group>> ControlPlane::OpenGroup(GroupConfig config) {
   const Name name{config.communicator, config.rail};
-  const GroupContext context{impl_->io,    impl_->options, impl_->self,
-                             impl_->local, impl_->greeter, impl_->warned_of_networks};
+  const GroupContext context{impl_->io,    impl_->options,  impl_->self,
+                             impl_->local, impl_->acceptor, impl_->warned_of_networks};
   auto group = std::make_shared<Group>(context, std::move(config));
   {
     const std::lock_guard lock(impl_->names_mutex);
@@ -266,7 +267,7 @@ class ControlPlane::Closing {
   Closing(Impl& impl, Group& group) : impl_(impl), group_(group) {}
 
   struct Call {
-    using allocator_type = CallerMemory<void>;
+    using allocator_type = HandlerAllocator<void>;
     allocator_type get_allocator() const { return allocator_type(closing->memory_); }
     void operator()() const { closing->Run(); }
     Closing* closing;
@@ -324,7 +325,7 @@ void ControlPlane::Impl::Run() {
       const Error error = OutOfMemoryWhile("serving control connections");
       for (const auto& [name, group] : groups) group->config().observer->OnTransportFailed(error);
       HangUpOnHeld();
-      IfMemoryAllows([&] { greeter.StartOver(); });
+      IfMemoryAllows([&] { acceptor.DropPending(); });
     }
   }
 }
@@ -339,50 +340,50 @@ void ControlPlane::Impl::Adopt(const Name& name, const std::shared_ptr<Group>& g
   const auto waiting = held.extract(name);
   if (waiting.empty()) return;
   held_count -= waiting.mapped().size();
-  for (const CallerPtr& caller : waiting.mapped()) group->OnCaller(caller);
+  for (const IncomingPtr& connection : waiting.mapped()) group->OnConnection(connection);
 }
 
 // A control connection is accepted for the message that was left behind; all others are refused.
-void ControlPlane::Impl::AnswerFor(const ClosedGroup& closed, const CallerPtr& caller) {
-  const Hello& hello = caller->hello();
+void ControlPlane::Impl::AnswerFor(const ClosedGroup& closed, const IncomingPtr& connection) {
+  const Hello& hello = connection->hello();
   const bool gets_message =
       hello.kind == ConnectionKind::kControl && hello.to == closed.rank && !closed.left_behind.empty();
   if (!gets_message) {
-    return greeter.TurnAway(
-        caller, {Verdict::kRefused, ErrorCode::kClosed,
-                 fmt::format("communicator {} rail {} is closed here", closed.name.first, closed.name.second)});
+    return acceptor.Reject(
+        connection, {Verdict::kRefused, ErrorCode::kClosed,
+                     fmt::format("communicator {} rail {} is closed here", closed.name.first, closed.name.second)});
   }
-  Fd fd = caller->Accept();
-  if (!fd) return void(++options.counters->gave_up);
-  ++options.counters->welcomed;
-  Farewell::Send(io, std::move(fd), caller->TakeWire(), closed.left_behind, options.handshake_timeout);
+  Fd fd = connection->Accept();
+  if (!fd) return void(++options.counters->abandoned);
+  ++options.counters->established;
+  Farewell::Send(io, std::move(fd), connection->TakeWire(), closed.left_behind, options.handshake_timeout);
 }
 
 void ControlPlane::Impl::HangUpOnHeld() {
-  for (const auto& [name, callers] : held)
-    for (const CallerPtr& caller : callers) caller->HangUp();
+  for (const auto& [name, connections] : held)
+    for (const IncomingPtr& connection : connections) connection->HangUp();
   held.clear();
   held_count = 0;
 }
 
-void ControlPlane::Impl::OnCaller(const CallerPtr& caller) {
-  const Name name{caller->hello().communicator, caller->hello().rail};
-  if (const auto found = groups.find(name); found != groups.end()) return found->second->OnCaller(caller);
+void ControlPlane::Impl::OnConnection(const IncomingPtr& connection) {
+  const Name name{connection->hello().communicator, connection->hello().rail};
+  if (const auto found = groups.find(name); found != groups.end()) return found->second->OnConnection(connection);
   const auto closed = std::find_if(closed_groups.begin(), closed_groups.end(),
                                    [&](const ClosedGroup& group) { return group.name == name; });
-  if (closed != closed_groups.end()) return AnswerFor(*closed, caller);
+  if (closed != closed_groups.end()) return AnswerFor(*closed, connection);
   if (held_count >= options.max_held_connections) {
-    return greeter.TurnAway(caller, {Verdict::kTryAgain, ErrorCode::kResource,
-                                     fmt::format("{} connections wait for endpoints already", held_count)});
+    return acceptor.Reject(connection, {Verdict::kTryAgain, ErrorCode::kResource,
+                                        fmt::format("{} connections wait for endpoints already", held_count)});
   }
   ++options.counters->held;
   ++held_count;
-  held[name].push_back(caller);
-  caller->Hold(options.held_timeout, [this, name, caller = caller.get()] {
-    ++options.counters->gave_up;
+  held[name].push_back(connection);
+  connection->Hold(options.held_timeout, [this, name, connection = connection.get()] {
+    ++options.counters->abandoned;
     const auto found = held.find(name);
     if (found == held.end()) return;
-    held_count -= std::erase_if(found->second, [&](const CallerPtr& other) { return other.get() == caller; });
+    held_count -= std::erase_if(found->second, [&](const IncomingPtr& other) { return other.get() == connection; });
     if (found->second.empty()) held.erase(found);
   });
 }

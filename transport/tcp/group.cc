@@ -198,48 +198,48 @@ void Group::BeginControl(const PeerPtr& peer) {
   });
 }
 
-void Group::OnCaller(const CallerPtr& caller) {
-  const Hello& hello = caller->hello();
+void Group::OnConnection(const IncomingPtr& connection) {
+  const Hello& hello = connection->hello();
   Reply reply = JudgeRanks(hello, config_.rank, instances_);
   if (reply.verdict == Verdict::kAccepted && hello.index >= context_.options.max_lanes_per_peer) {
     reply = {Verdict::kRefused, ErrorCode::kResource,
              fmt::format("lane {} asked for; at most {} per peer", hello.index, context_.options.max_lanes_per_peer)};
   }
   if (reply.verdict != Verdict::kAccepted) {
-    return context_.greeter.TurnAway(caller, reply);
+    return context_.acceptor.Reject(connection, reply);
   }
   const PeerPtr peer = PeerAt(hello.from);
-  hello.kind == ConnectionKind::kControl ? OnControlCaller(peer, caller) : OnLaneCaller(peer, caller);
+  hello.kind == ConnectionKind::kControl ? OnControlConnection(peer, connection) : OnLaneConnection(peer, connection);
 }
 
-void Group::OnControlCaller(const PeerPtr& peer, const CallerPtr& caller) {
-  if (caller->HasLeft()) {  // before a call of ours is given up for it
-    ++context_.options.counters->gave_up;
-    return caller->HangUp();
+void Group::OnControlConnection(const PeerPtr& peer, const IncomingPtr& connection) {
+  if (connection->HasLeft()) {  // before a call of ours is given up for it
+    ++context_.options.counters->abandoned;
+    return connection->HangUp();
   }
   switch (peer->state) {
     case PeerState::kIdle: break;
     case PeerState::kConnecting:
       if (config_.rank > peer->rank && peer->connector && peer->connector->said_hello()) {
-        return context_.greeter.TurnAway(
-            caller, {Verdict::kTryAgain, ErrorCode::kNotReady, "both called at once; the higher rank's counts"});
+        return context_.acceptor.Reject(
+            connection, {Verdict::kTryAgain, ErrorCode::kNotReady, "both called at once; the higher rank's counts"});
       }
       if (peer->connector) peer->connector->Cancel();
       peer->connector.reset();
       break;
     case PeerState::kOpen:
-      return context_.greeter.TurnAway(
-          caller, {Verdict::kTryAgain, ErrorCode::kNotReady, "a control connection stands already"});
+      return context_.acceptor.Reject(
+          connection, {Verdict::kTryAgain, ErrorCode::kNotReady, "a control connection stands already"});
     case PeerState::kEnded:
-      return context_.greeter.TurnAway(
-          caller, {Verdict::kRefused, ErrorCode::kClosed, "the control connection has ended before"});
+      return context_.acceptor.Reject(
+          connection, {Verdict::kRefused, ErrorCode::kClosed, "the control connection has ended before"});
   }
-  Fd fd = caller->Accept();
+  Fd fd = connection->Accept();
   if (fd) {
-    ++context_.options.counters->welcomed;
-    return ControlStands(peer, std::move(fd), caller->TakeWire(), nullptr);
+    ++context_.options.counters->established;
+    return ControlStands(peer, std::move(fd), connection->TakeWire(), nullptr);
   }
-  ++context_.options.counters->gave_up;
+  ++context_.options.counters->abandoned;
   // The caller went away. Where we were calling too, go on.
   if (peer->state == PeerState::kConnecting) BeginControl(peer);
 }
@@ -444,10 +444,10 @@ void Group::BeginLane(const PeerPtr& peer, std::uint32_t index) {
   }
 }
 
-void Group::OnLaneCaller(const PeerPtr& peer, const CallerPtr& caller) {
-  const Hello& hello = caller->hello();
+void Group::OnLaneConnection(const PeerPtr& peer, const IncomingPtr& connection) {
+  const Hello& hello = connection->hello();
   const auto refuse = [&](ErrorCode code, std::string text) {
-    context_.greeter.TurnAway(caller, {Verdict::kRefused, code, std::move(text)});
+    context_.acceptor.Reject(connection, {Verdict::kRefused, code, std::move(text)});
   };
   if (peer->state == PeerState::kEnded) return refuse(ErrorCode::kClosed, "the control connection has ended before");
   if (context_.options.tls && hello.streams != 1) {
@@ -458,13 +458,13 @@ void Group::OnLaneCaller(const PeerPtr& peer, const CallerPtr& caller) {
   if (lane->over || (lane->streams_seen & (1u << hello.stream)) != 0) {
     return refuse(ErrorCode::kProtocol, fmt::format("lane {} is connected already", hello.index));
   }
-  Fd fd = caller->Accept();
+  Fd fd = connection->Accept();
   if (!fd) {
-    ++context_.options.counters->gave_up;  // and will try again
+    ++context_.options.counters->abandoned;  // and will try again
     return;
   }
-  ++context_.options.counters->welcomed;
-  HandOver(peer, hello.index, hello.streams, hello.stream, /*we_called=*/false, std::move(fd), caller->TakeWire());
+  ++context_.options.counters->established;
+  HandOver(peer, hello.index, hello.streams, hello.stream, /*we_called=*/false, std::move(fd), connection->TakeWire());
 }
 
 void Group::HandOver(const PeerPtr& peer, std::uint32_t index, std::uint8_t streams, std::uint8_t stream,

@@ -25,7 +25,7 @@
 #include "transport/tcp/connector.h"
 #include "transport/tcp/control_channel.h"
 #include "transport/tcp/control_frame.h"
-#include "transport/tcp/greeter.h"
+#include "transport/tcp/handshake_acceptor.h"
 #include "transport/tcp/mailbox.h"
 #include "transport/tcp/tcp.h"
 #include "transport/transport.h"
@@ -49,7 +49,7 @@ struct GroupContext {
   const TcpOptions& options;
   const TcpAddress& self;
   const std::vector<LocalAddress>& local;
-  Greeter& greeter;
+  HandshakeAcceptor& acceptor;
   bool& warned_of_networks;  // the control thread's
   const std::vector<std::string> system_congestion_control = {SystemCongestionControl()};
 };
@@ -59,7 +59,7 @@ class Group : public std::enable_shared_from_this<Group> {
   Group(const GroupContext& context, GroupConfig config);
 
   void OpenLane(Rank peer, std::uint32_t index);
-  void OnCaller(const CallerPtr& caller);
+  void OnConnection(const IncomingPtr& connection);
   void ShutDown();
   // Closes everything. Nothing is called afterwards, the observer least of all.
   void Close();
@@ -118,7 +118,7 @@ class Group : public std::enable_shared_from_this<Group> {
                                            std::uint8_t stream);
 
   void BeginControl(const PeerPtr& peer);
-  void OnControlCaller(const PeerPtr& peer, const CallerPtr& caller);
+  void OnControlConnection(const PeerPtr& peer, const IncomingPtr& connection);
   // `way`: how we reached it; null: it reached us.
   void ControlStands(const PeerPtr& peer, Fd fd, Wire wire, const Attempt* way);
   void ReadControl(const PeerPtr& peer);
@@ -132,7 +132,7 @@ class Group : public std::enable_shared_from_this<Group> {
 
   std::shared_ptr<LaneInProgress> LaneAt(const PeerPtr& peer, std::uint32_t index);
   void BeginLane(const PeerPtr& peer, std::uint32_t index);
-  void OnLaneCaller(const PeerPtr& peer, const CallerPtr& caller);
+  void OnLaneConnection(const PeerPtr& peer, const IncomingPtr& connection);
   void HandOver(const PeerPtr& peer, std::uint32_t index, std::uint8_t streams, std::uint8_t stream, bool we_called,
                 Fd fd, Wire wire);
   // The interface that has a socket's local address; "": none that we know.

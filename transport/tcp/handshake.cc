@@ -157,7 +157,7 @@ Result<TokenProof> MessageReader::proof() const {
   return *proof;
 }
 
-Reply JudgeCaller(const Hello& hello, const Identity& self) {
+Reply JudgeHello(const Hello& hello, const Identity& self) {
   if (hello.job != self.job) {
     return Refuse(ErrorCode::kStale,
                   fmt::format("this process belongs to job '{}', the caller to '{}'", self.job, Printable(hello.job)));

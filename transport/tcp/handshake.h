@@ -105,7 +105,7 @@ struct Identity {
   std::string instance;
 };
 // Whether the caller belongs to this job and generation and means this process.
-Reply JudgeCaller(const Hello& hello, const Identity& self);
+Reply JudgeHello(const Hello& hello, const Identity& self);
 // Whether the ranks fit the endpoint: `instances` are those of the group's members, by rank.
 Reply JudgeRanks(const Hello& hello, Rank self, const std::vector<std::string>& instances);
 

@@ -33,16 +33,17 @@ namespace rondo {
 class JobToken;
 
 // What came in; for tests and statistics. Hand one in to look at it. A connection that was taken ends in exactly one of
-// welcomed, strangers, refused, denied, evicted, turned_away and gave_up, whatever else is counted of it.
+// established, unknown, refused, auth_failed, evicted, retry_requested and abandoned, whatever else is counted of it.
 struct TcpCounters {
-  std::atomic<std::uint64_t> accepted{0};       // connections taken from the listeners
-  std::atomic<std::uint64_t> welcomed{0};       // handshakes that ended well
-  std::atomic<std::uint64_t> strangers{0};      // no Rondo: wrong bytes, silence, or gone before saying anything
-  std::atomic<std::uint64_t> refused{0};        // a Rondo that does not belong here
-  std::atomic<std::uint64_t> denied{0};         // one that did not prove to belong: by the job's token, or by TLS
-  std::atomic<std::uint64_t> evicted{0};        // dropped as the oldest silent one when too many were pending
-  std::atomic<std::uint64_t> turned_away{0};    // a Rondo that is to come again: a limit, or one such connection stands
-  std::atomic<std::uint64_t> gave_up{0};        // a Rondo, or one that spoke TLS, that went before its answer, or a
+  std::atomic<std::uint64_t> accepted{0};     // connections taken from the listeners
+  std::atomic<std::uint64_t> established{0};  // handshakes that ended well
+  std::atomic<std::uint64_t> unknown{0};      // no Rondo: wrong bytes, silence, or gone before saying anything
+  std::atomic<std::uint64_t> refused{0};      // a Rondo that does not belong here
+  std::atomic<std::uint64_t> auth_failed{0};  // one that did not prove to belong: by the job's token, or by TLS
+  std::atomic<std::uint64_t> evicted{0};      // dropped as the oldest silent one when too many were pending
+  std::atomic<std::uint64_t> retry_requested{
+      0};                                       // a Rondo that is to come again: a limit, or one such connection stands
+  std::atomic<std::uint64_t> abandoned{0};      // a Rondo, or one that spoke TLS, that went before its answer, or a
                                                 // Rondo that was held too long
   std::atomic<std::uint64_t> held{0};           // had to wait for their endpoint to open
   std::atomic<std::uint64_t> accept_errors{0};  // times accepting paused for want of descriptors or memory

@@ -44,12 +44,12 @@ def tokens_of_a_wrong_shape_are_refused_and_not_shown():
 
 
 @case
-def a_stranger_with_everything_but_the_token_is_refused_and_the_job_is_well():
+def an_unauthenticated_client_with_everything_but_the_token_is_refused_and_the_job_is_well():
     # Rank 0 is late: first somebody calls in its name who knows job, rank and store.
-    script = ('if [ $RANK = 0 ]; then env -u RONDO_TOKEN "$0" perf all_reduce "$@"; echo stranger ended with $?; '
+    script = ('if [ $RANK = 0 ]; then env -u RONDO_TOKEN "$0" perf all_reduce "$@"; echo outsider ended with $?; '
               'RONDO_TOKEN=guess "$0" perf all_reduce "$@"; echo guesser ended with $?; fi; exec "$0" perf all_reduce "$@"')
     outcome = rondo("run", "-N", "2", "--timeout", "15", "--", "sh", "-c", script, RONDO, *SMALL).exits(0)
-    outcome.says("stranger ended with [1-9]", "guesser ended with [1-9]",
+    outcome.says("outsider ended with [1-9]", "guesser ended with [1-9]",
                  r"auth: store at 127\.0\.0\.1:\d+: the store has a job token, and this process has none",
                  r"auth: store at 127\.0\.0\.1:\d+: this process's job token \(RONDO_TOKEN\) is not the store's",
                  r"(?m)^\[0\] +4 +1 ")
@@ -101,8 +101,8 @@ def certificates_serve_ranks_and_a_store_of_their_own():
                                "--world-size", "2", env=tls) for rank in range(2)]
             members[0].end().exits(0).says("Wrong values *: 0 OK", "TLS 1.3, TLS_AES_128_GCM_SHA256, certificates")
             members[1].end().exits(0)
-            stranger = ranks(2, "all_reduce", *SMALL, url=address, numbers=[1])[0]
-            stranger.end().exits(1).says("auth", "127.0.0.1")
+            outsider = ranks(2, "all_reduce", *SMALL, url=address, numbers=[1])[0]
+            outsider.end().exits(1).says("auth", "127.0.0.1")
         finally:
             store.signal(signal.SIGTERM)
             store.end().exits(0)

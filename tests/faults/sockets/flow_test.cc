@@ -88,7 +88,7 @@ TEST_CASE("the buffer is bounded, and what has been handed on makes room") {
 
 TEST_CASE("a toxic of another listener, connection, way or stream changes nothing") {
   const std::vector<Scope> elsewhere{
-      {.listener = "there"}, {.connection = 2}, {.way = Way::kToCaller}, {.stream = "lane(0->1)"}};
+      {.listener = "there"}, {.connection = 2}, {.way = Way::kToClient}, {.stream = "lane(0->1)"}};
   for (const Scope& scope : elsewhere) {
     CAPTURE(ToString(scope, ResetPeer{}));
     Pipe pipe;
@@ -367,12 +367,12 @@ TEST_CASE("a toxic says in words what it does and where") {
   CHECK(ToString({}, ResetPeer{}) == "reset_peer on every stream");
   CHECK(ToString({.listener = "rank 1",
                   .stream = "lane(0->1)",
-                  .way = Way::kToCaller,
+                  .way = Way::kToClient,
                   .connection = 2,
                   .from_byte = 10,
                   .to_byte = 20},
                  Slicer{.slice_bytes = 1}) ==
-        "slicer slice_bytes=1 on lane(0->1) of rank 1, connection 2, to the caller, bytes 10..20");
+        "slicer slice_bytes=1 on lane(0->1) of rank 1, connection 2, to the client, bytes 10..20");
   CHECK(ToString({.from_byte = 7}, Latency{.delay = 5ms, .jitter = 2ms}) ==
         "latency delay_ms=5 jitter_ms=2 on every stream, from byte 7");
 }

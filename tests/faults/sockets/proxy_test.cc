@@ -104,7 +104,7 @@ TEST_CASE("latency delays an answer by as much") {
 
 TEST_CASE("a bandwidth makes a transfer take its time") {
   Scene scene;
-  const auto slow = scene.Add({.way = Way::kToCaller}, Bandwidth{.bytes_per_second = 200'000});
+  const auto slow = scene.Add({.way = Way::kToClient}, Bandwidth{.bytes_per_second = 200'000});
   auto [caller, server] = scene.Connect();
   const auto before = std::chrono::steady_clock::now();
   REQUIRE(server.Say(std::string(20'000, 's')));
@@ -201,7 +201,7 @@ TEST_CASE("limit_data ends a way after exactly so many bytes, and the other way 
 
 TEST_CASE("corrupt turns over the bit it was told to") {
   Scene scene;
-  const auto flip = scene.Add({.way = Way::kToCaller, .from_byte = 3}, Corrupt{.bit = 5});
+  const auto flip = scene.Add({.way = Way::kToClient, .from_byte = 3}, Corrupt{.bit = 5});
   auto [caller, server] = scene.Connect();
   REQUIRE(server.Say("abcdef"));
   CHECK(caller.Hear(6) == "abcDef");

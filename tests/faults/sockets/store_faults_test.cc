@@ -181,7 +181,7 @@ TEST_CASE("a slow store makes the meeting slow, nothing else") {
 TEST_CASE("a store in slices of one byte, and one that falls silent for a while, do for a meeting") {
   Scene scene(2);
   const auto slicer = scene.Add({}, Slicer{.slice_bytes = 1});
-  const auto hole = scene.Add({.listener = Scene::NameFor(1), .way = Way::kToCaller, .from_byte = 30}, Timeout{});
+  const auto hole = scene.Add({.listener = Scene::NameFor(1), .way = Way::kToClient, .from_byte = 30}, Timeout{});
   std::thread healer([&] {
     CHECK(hole->fired.Await(1, kFiring));
     scene.proxy->Remove(hole);
@@ -197,7 +197,7 @@ TEST_CASE("a store in slices of one byte, and one that falls silent for a while,
 TEST_CASE("a store that answers all but one rank: that one names store and key, the others name that rank") {
   Scene scene(3);
   // After the answer to the hello (14 bytes) nothing reaches rank 1.
-  const auto hole = scene.Add({.listener = Scene::NameFor(1), .way = Way::kToCaller, .from_byte = 14}, Timeout{});
+  const auto hole = scene.Add({.listener = Scene::NameFor(1), .way = Way::kToClient, .from_byte = 14}, Timeout{});
   const auto statuses = scene.Run(1200ms, SumAndClose);
   CHECK(hole->fired.count() == 1);
   StateFault(21, hole->fired.count(), statuses);
@@ -218,7 +218,7 @@ TEST_CASE("a bit turned over in what the store says is never taken for an answer
   // The first answer's length, id and kind (docs/WIRE.md, "Store protocol"), behind the 14 bytes of the hello's.
   for (const std::uint64_t byte : {14, 16, 17, 18, 25, 26}) {
     CAPTURE(byte);
-    const auto flip = scene.Add({.way = Way::kToCaller, .from_byte = byte}, Corrupt{.bit = 7});
+    const auto flip = scene.Add({.way = Way::kToClient, .from_byte = byte}, Corrupt{.bit = 7});
     const auto before = std::chrono::steady_clock::now();
     const auto alone = scene.Meet(0, 300ms);
     CHECK(std::chrono::steady_clock::now() - before < 10s);

@@ -7,7 +7,8 @@
 //
 // "then" is what may follow a right hello where the job has a token, once it has been answered.
 //
-// This program knows the layouts and versions for tests/faults/processes/strangers, and takes them from the library.
+// This program knows the layouts and versions for tests/faults/processes/foreign_clients, and takes them from the
+// library.
 #include <fmt/core.h>
 
 #include <cstdio>
@@ -152,7 +153,7 @@ Result<nlohmann::json> Ports() {
                                                             .identity = {.token = job.token, .tls = nullptr},
                                                             .rank = method.rank,
                                                             .external_store = true,
-                                                            .who = "tests/faults/processes/strangers",
+                                                            .who = "tests/faults/processes/foreign_clients",
                                                             .deadline = deadline}));
   std::vector<tcp::TcpAddress> ranks;
   for (Rank rank = 0; rank < method.world_size.value_or(0); ++rank) {

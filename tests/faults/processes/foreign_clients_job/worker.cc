@@ -1,6 +1,6 @@
 // A rank that sums until it is told to stop, and says how many sums there were and who called at its port;
-// tests/faults/processes/strangers starts four under `rondo run` and sends strangers. Each line begins with the
-// monotonic clock, which all processes of a host share, in nanoseconds:
+// tests/faults/processes/foreign_clients starts four under `rondo run` and sends foreign clients. Each line begins with
+// the monotonic clock, which all processes of a host share, in nanoseconds:
 //
 //   NS pid PID
 //   NS sums N                      by rank 0, now and then: so many were right, in all
@@ -54,10 +54,11 @@ void Say(fmt::format_string<Args...> text, Args&&... args) {
 
 std::string Words(const TcpCounters& counters) {
   return fmt::format(
-      "accepted {} welcomed {} strangers {} refused {} denied {} evicted {} turned_away {} gave_up {} held {} "
+      "accepted {} established {} unknown {} refused {} auth_failed {} evicted {} retry_requested {} abandoned {} held "
+      "{} "
       "accept_errors {}",
-      counters.accepted.load(), counters.welcomed.load(), counters.strangers.load(), counters.refused.load(),
-      counters.denied.load(), counters.evicted.load(), counters.turned_away.load(), counters.gave_up.load(),
+      counters.accepted.load(), counters.established.load(), counters.unknown.load(), counters.refused.load(),
+      counters.auth_failed.load(), counters.evicted.load(), counters.retry_requested.load(), counters.abandoned.load(),
       counters.held.load(), counters.accept_errors.load());
 }
 
@@ -144,7 +145,7 @@ int Main(const Flags& flags) {
 
 int main(int argc, char** argv) {
   rondo::Flags flags;
-  CLI::App app("A rank that sums until it is told to stop; for tests/faults/processes/strangers.");
+  CLI::App app("A rank that sums until it is told to stop; for tests/faults/processes/foreign_clients.");
   app.add_option("--folder", flags.folder, "Where the files idle and over will be")->required();
   app.add_option("--elements", flags.elements, "Of 8 bytes, in each sum");
   CLI11_PARSE(app, argc, argv);

@@ -1,4 +1,4 @@
-"""Strangers: what they say at a port, and a crowd of them that comes at a given rate."""
+"""Foreign clients: what they say at a port, and a crowd of them that comes at a given rate."""
 
 import collections
 import contextlib
@@ -18,7 +18,7 @@ LORIS_S = 8  # for a whole hello: longer than anybody waits for one
 
 @dataclass(frozen=True)
 class Kind:
-    """What one stranger does once it is connected.
+    """What one foreign client does once it is connected.
 
     Steps: ("say", bytes), ("pause", seconds), ("hear",): until something has come, ("end",): no more will be said,
     ("reset",), ("stay",): until the other side closes. After the last step it closes.
@@ -107,7 +107,7 @@ class HalfOpen:
         self.raw.sendto(segment[:16] + struct.pack("!H", ~total & 0xffff) + segment[18:], (port.host, 0))
 
 
-class Stranger:
+class ForeignClient:
     """One connection on its way through the steps of its kind."""
 
     __slots__ = ("kind", "port", "sock", "steps", "heard", "staying", "hearing")
@@ -120,17 +120,17 @@ class Stranger:
 
 
 class Crowd:
-    """Strangers that come at a rate and each do what their kind does."""
+    """Foreign clients that come at a rate and each do what their kind does."""
 
     def __init__(self):
         self.open = {}  # by descriptor
         self.poll = select.epoll()
-        self.timers = []  # (when, tie, descriptor, stranger)
+        self.timers = []  # (when, tie, descriptor, foreign client)
         self.tie = 0
         self.connected = collections.Counter()  # by port's name
         self.kinds = collections.Counter()  # by kind's name: how many were connected
         self.members = 0  # of them, those that the store takes for clients
-        self.answered = []  # strangers that were told something, and must not be
+        self.answered = []  # foreign clients that were told something, and must not be
 
     def throw(self, callers, rate):
         """Begins one connection after the other, `rate` a second; `callers` are (port, kind)."""
@@ -149,8 +149,8 @@ class Crowd:
         while self.open and time.monotonic() < deadline:
             self._serve(0.05)
         left = len(self.open)
-        for stranger in list(self.open.values()):
-            self._close(stranger)
+        for foreign_client in list(self.open.values()):
+            self._close(foreign_client)
         return left
 
     def _begin(self, port, kind):
@@ -159,8 +159,8 @@ class Crowd:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with contextlib.suppress(BlockingIOError):
             sock.connect((port.host, port.number))
-        stranger = Stranger(kind, port, sock)
-        self.open[sock.fileno()] = stranger
+        foreign_client = ForeignClient(kind, port, sock)
+        self.open[sock.fileno()] = foreign_client
         self.poll.register(sock.fileno(), select.EPOLLOUT)  # connected, or refused
 
     def _serve(self, seconds):
@@ -168,74 +168,74 @@ class Crowd:
         if self.timers:
             seconds = min(seconds, max(0, self.timers[0][0] - now))
         for fd, event in self.poll.poll(seconds, PORTION):
-            stranger = self.open.get(fd)
-            if stranger is None:
+            foreign_client = self.open.get(fd)
+            if foreign_client is None:
                 continue
-            if event & select.EPOLLOUT and (number := stranger.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)):
-                raise ConnectionError(f"{stranger.port.who} at port {stranger.port.number}: {os.strerror(number)}")
+            if event & select.EPOLLOUT and (number := foreign_client.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)):
+                raise ConnectionError(f"{foreign_client.port.who} at port {foreign_client.port.number}: {os.strerror(number)}")
             if event & select.EPOLLOUT:
                 self.poll.modify(fd, select.EPOLLIN)
-                self.connected[stranger.port.who] += 1
-                self.kinds[stranger.kind.name] += 1
-                self.members += stranger.kind.member
-                self._go_on(stranger)
+                self.connected[foreign_client.port.who] += 1
+                self.kinds[foreign_client.kind.name] += 1
+                self.members += foreign_client.kind.member
+                self._go_on(foreign_client)
             else:
-                self._listen(stranger)
+                self._listen(foreign_client)
         now = time.monotonic()
         while self.timers and self.timers[0][0] <= now:
-            _, _, fd, stranger = heapq.heappop(self.timers)
-            if self.open.get(fd) is stranger:
-                self._go_on(stranger)
+            _, _, fd, foreign_client = heapq.heappop(self.timers)
+            if self.open.get(fd) is foreign_client:
+                self._go_on(foreign_client)
 
-    def _go_on(self, stranger):
-        sock = stranger.sock
+    def _go_on(self, foreign_client):
+        sock = foreign_client.sock
         try:
-            for step in stranger.steps:
+            for step in foreign_client.steps:
                 if step[0] == "say":
                     sock.send(step[1])  # little enough for the socket's buffer
                 elif step[0] == "pause":
                     self.tie += 1
-                    heapq.heappush(self.timers, (time.monotonic() + step[1], self.tie, sock.fileno(), stranger))
+                    heapq.heappush(self.timers, (time.monotonic() + step[1], self.tie, sock.fileno(), foreign_client))
                     return
                 elif step[0] == "end":
                     sock.shutdown(socket.SHUT_WR)
                 elif step[0] == "reset":
                     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                elif step[0] == "hear" and not stranger.heard:
-                    stranger.hearing = True
+                elif step[0] == "hear" and not foreign_client.heard:
+                    foreign_client.hearing = True
                     return
                 elif step[0] == "stay":
                     return
         except OSError:
             pass  # it was thrown out
-        self._close(stranger)
+        self._close(foreign_client)
 
-    def _listen(self, stranger):
+    def _listen(self, foreign_client):
         try:
-            got = len(stranger.sock.recv(4096))
+            got = len(foreign_client.sock.recv(4096))
         except BlockingIOError:
             return
         except OSError:
             got = 0
         if not got:
-            return self._close(stranger)
-        if stranger.kind.unanswered and not stranger.heard:
-            self.answered.append(stranger)
-        stranger.heard += got
-        if stranger.hearing:
-            stranger.hearing = False
-            self._go_on(stranger)
+            return self._close(foreign_client)
+        if foreign_client.kind.unanswered and not foreign_client.heard:
+            self.answered.append(foreign_client)
+        foreign_client.heard += got
+        if foreign_client.hearing:
+            foreign_client.hearing = False
+            self._go_on(foreign_client)
 
-    def _close(self, stranger):
-        fd = stranger.sock.fileno()
+    def _close(self, foreign_client):
+        fd = foreign_client.sock.fileno()
         self.open.pop(fd, None)
         with contextlib.suppress(OSError, ValueError):
             self.poll.unregister(fd)
-        stranger.sock.close()
+        foreign_client.sock.close()
 
 
 def callers(ports, count, seed, kinds_of):
-    """`count` strangers, spread over ports and kinds: each kind as often at each port, in an order from the seed."""
+    """`count` foreign clients, spread over ports and kinds: each kind as often at each port, in an order from the seed."""
     dice = random.Random(seed)
     every = [(port, kind) for port in ports for kind in kinds_of[port.who]]
     chosen = [every[i % len(every)] for i in range(count)]

@@ -7,7 +7,7 @@
 
 #include "base/access.h"
 #include "tests/support/fault_row.h"
-#include "tests/transport_tcp/caller.h"
+#include "tests/transport_tcp/raw_client.h"
 #include "tests/transport_tcp/world.h"
 #include "transport/tcp/address.h"
 #include "transport/tcp/handshake.h"
@@ -15,7 +15,7 @@
 #include "transport/tcp/socket.h"
 
 namespace rondo::test {
-namespace strangers_test {
+namespace foreign_clients_test {
 
 bool Eventually(const std::function<bool()>& condition) {
   const SteadyClock clock;
@@ -61,7 +61,7 @@ struct Watched {
 
 TEST_CASE("other protocols are dropped without an answer of ours, counted and logged") {
   Watched watched;
-  int strangers = 0;
+  int foreign_clients = 0;
   Random random(3);
   std::string noise(300, '\0');
   for (char& c : noise) c = static_cast<char>(random.Next());
@@ -72,19 +72,19 @@ TEST_CASE("other protocols are dropped without an answer of ours, counted and lo
     Say(fd, AsBytes(said));
     // TLS alone has a word for "not here".
     CHECK(Listen(fd) == (said.starts_with("\x16\x03") ? ToText(kTlsNotSpoken) : ""));
-    ++strangers;
+    ++foreign_clients;
   }
-  CHECK(watched.counters->strangers == static_cast<std::uint64_t>(strangers));
+  CHECK(watched.counters->unknown == static_cast<std::uint64_t>(foreign_clients));
   CHECK(watched.lines.Contains("does not speak Rondo"));
   CheckTheJobWorks(watched.world, 1);
-  StateFault(23, watched.counters->strangers, "correct");
+  StateFault(23, watched.counters->unknown, "correct");
 }
 
 TEST_CASE("whoever connects and goes away is dropped") {
   Watched watched;
   for (int i = 0; i < 200; ++i) Call(watched.transport());
   // Where they come faster than they are seen to leave, the oldest silent ones make room for the newest.
-  CHECK(Eventually([&] { return watched.counters->strangers + watched.counters->evicted == 200; }));
+  CHECK(Eventually([&] { return watched.counters->unknown + watched.counters->evicted == 200; }));
   CheckTheJobWorks(watched.world, 1);
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("silence and half a hello end after the handshake's time") {
   Say(slow, AsBytes("RONDOtc"));
   CHECK(Listen(silent).empty());
   CHECK(Listen(slow).empty());
-  CHECK(watched.counters->strangers == 2);
+  CHECK(watched.counters->unknown == 2);
 }
 
 TEST_CASE("a hello of impossible length is dropped") {
@@ -105,7 +105,7 @@ TEST_CASE("a hello of impossible length is dropped") {
   StoreLittle(hello.data() + 10, std::uint16_t{65535});
   Say(fd, hello);
   CHECK(Listen(fd).empty());
-  CHECK(watched.counters->strangers == 1);
+  CHECK(watched.counters->unknown == 1);
 }
 
 TEST_CASE("another version of Rondo is refused with both versions") {
@@ -190,13 +190,13 @@ TEST_CASE("every connection that was taken ends in exactly one count") {
   CHECK(Listen(beyond_the_limit).find("1 connections wait") != std::string::npos);
   held = {};
   TcpCounters& counters = *watched.counters;
-  CHECK(Eventually([&] { return counters.strangers == 2 && counters.refused == 1 && counters.gave_up == 1; }));
-  CHECK(counters.turned_away == 1);
+  CHECK(Eventually([&] { return counters.unknown == 2 && counters.refused == 1 && counters.abandoned == 1; }));
+  CHECK(counters.retry_requested == 1);
   CHECK(counters.accepted == 5);
   CheckTheJobWorks(watched.world, 1);
   CHECK(Eventually([&] {
-    return counters.accepted == counters.welcomed + counters.strangers + counters.refused + counters.denied +
-                                    counters.evicted + counters.turned_away + counters.gave_up;
+    return counters.accepted == counters.established + counters.unknown + counters.refused + counters.auth_failed +
+                                    counters.evicted + counters.retry_requested + counters.abandoned;
   }));
 }
 
@@ -223,9 +223,9 @@ TEST_CASE(
   hello.nonce.reset();
   Say(has_none, tcp::Encode(hello));
   TcpCounters& counters = *watched.counters;
-  CHECK(Eventually([&] { return counters.gave_up == 1 && counters.denied == 2; }));
+  CHECK(Eventually([&] { return counters.abandoned == 1 && counters.auth_failed == 2; }));
   CHECK(counters.accepted == 3);
-  CHECK(counters.strangers + counters.refused + counters.evicted + counters.turned_away + counters.welcomed == 0);
+  CHECK(counters.unknown + counters.refused + counters.evicted + counters.retry_requested + counters.established == 0);
 }
 
 // UBSan looks whether memory is readable by opening a pipe, and takes its failure for a broken object: it cannot work
@@ -293,7 +293,7 @@ TEST_CASE("a peer is told at once that there is no descriptor for it, and connec
     CHECK(
         Listen(caller).find("it cannot take connections: Too many open files: it takes 1 more file descriptor, and 256 "
                             "of 256 are open; raise the limit (ulimit -n)") != std::string::npos);
-    CHECK(watched.counters->turned_away == 1);
+    CHECK(watched.counters->retry_requested == 1);
   }
   CheckTheJobWorks(watched.world, 1);
 }
@@ -323,5 +323,5 @@ TEST_CASE("a lane beyond the limit of descriptors is refused before anything is 
   CHECK(world.Drive([&] { return lane.state() == LaneState::kOpen; }));
 }
 
-}  // namespace strangers_test
+}  // namespace foreign_clients_test
 }  // namespace rondo::test

@@ -1,4 +1,4 @@
-// The listening side: accepts connections and reads their hello, in bounded number and time. Strangers (other
+// The listening side: accepts connections and reads their hello, in bounded number and time. Foreign clients (other
 // protocols, random bytes, silence) are dropped, counted and logged now and then; they never get a reply (but for TLS's
 // own alerts) and never disturb the job. Nor does who cannot prove to know the job's token, who is told no more than
 // that.
@@ -27,9 +27,9 @@
 namespace rondo::tcp {
 
 // A connection whose hello was read and that waits for our verdict.
-class Caller : public std::enable_shared_from_this<Caller> {
+class IncomingConnection : public std::enable_shared_from_this<IncomingConnection> {
  public:
-  Caller(asio::io_context& io, std::shared_ptr<const JobToken> token)
+  IncomingConnection(asio::io_context& io, std::shared_ptr<const JobToken> token)
       : socket_(io), timer_(io), side_(std::move(token)) {}
 
   const Hello& hello() const { return side_.hello(); }
@@ -50,7 +50,7 @@ class Caller : public std::enable_shared_from_this<Caller> {
   void Hold(Duration limit, std::function<void()> gone);
 
  private:
-  friend class Greeter;
+  friend class HandshakeAcceptor;
   bool Send(const Reply& reply) { return SendBytes(side_.Encode(reply)); }
   bool SendBytes(Bytes bytes);
 
@@ -62,25 +62,25 @@ class Caller : public std::enable_shared_from_this<Caller> {
   bool spoke_ = false;    // at least one byte came
   bool has_room_ = true;  // false: taken only to be told that no descriptor is left here
 };
-using CallerPtr = std::shared_ptr<Caller>;
+using IncomingPtr = std::shared_ptr<IncomingConnection>;
 
-class Greeter {
+class HandshakeAcceptor {
  public:
-  // `options` outlives the greeter. `identity`: who this process is. `on_caller` gets the callers that belong to this
-  // job, generation and process.
-  Greeter(asio::io_context& io, const TcpOptions& options, const Clock& clock, Identity identity,
-          std::function<void(CallerPtr)> on_caller);
-  ~Greeter();
+  // `options` outlives the acceptor. `identity`: who this process is. `on_connection` gets the callers that belong to
+  // this job, generation and process.
+  HandshakeAcceptor(asio::io_context& io, const TcpOptions& options, const Clock& clock, Identity identity,
+                    std::function<void(IncomingPtr)> on_connection);
+  ~HandshakeAcceptor();
 
   // Takes over a listening socket.
   Status Add(Fd listener);
   void Start();
 
   // Dismisses a caller with a verdict that ends its connection, and counts it.
-  void TurnAway(const CallerPtr& caller, const Reply& reply);
+  void Reject(const IncomingPtr& connection, const Reply& reply);
   // After an exception from a handler. It may have left a caller whom nobody reads: all whose hello has not come yet
   // are hung up on, and try again. Waits for callers wherever nobody does.
-  void StartOver();
+  void DropPending();
 
  private:
   struct Listener {
@@ -89,29 +89,29 @@ class Greeter {
     bool waits = false;  // something is going to call AcceptAll
   };
 
-  void WaitForCallers(Listener& listener);
+  void WaitForConnections(Listener& listener);
   void AcceptAll(Listener& listener);
   void Pause(Listener& listener, int error);
   bool AcceptOne(Listener& listener, bool has_room);  // false: errno says why not
   void AcceptBySpare(Listener& listener);
   void KeepSpare();
-  void Greet(Fd fd, const SocketAddress& remote, bool has_room);
-  void Read(const CallerPtr& caller);
-  void OnBroken(const CallerPtr& caller, const Error& error);
-  void OnHello(const CallerPtr& caller);
-  void OnTlsFailure(const CallerPtr& caller);
-  void Drop(const CallerPtr& caller, std::string_view why, LogLevel level = LogLevel::kInfo);
+  void StartHandshake(Fd fd, const SocketAddress& remote, bool has_room);
+  void Read(const IncomingPtr& connection);
+  void OnBroken(const IncomingPtr& connection, const Error& error);
+  void OnHello(const IncomingPtr& connection);
+  void OnTlsFailure(const IncomingPtr& connection);
+  void Drop(const IncomingPtr& connection, std::string_view why, LogLevel level = LogLevel::kInfo);
   void LogNowAndThen(LogLevel level, std::string_view text);
 
   asio::io_context& io_;
   const TcpOptions& options_;
   const Clock& clock_;
   const Identity identity_;
-  const std::function<void(CallerPtr)> on_caller_;
+  const std::function<void(IncomingPtr)> on_connection_;
   std::list<Listener> listeners_;
   // Given up where the process has no descriptor left, so that a caller can be taken and told.
   Fd spare_;
-  std::deque<CallerPtr> pending_;  // oldest first, at most max_pending_handshakes
+  std::deque<IncomingPtr> pending_;  // oldest first, at most max_pending_handshakes
   TimePoint next_log_{};
   std::uint64_t unlogged_ = 0;
 };
