@@ -123,8 +123,8 @@ class TlsSession {
 
   // ---- the protocol ----
 
-  // Goes on as far as it can; true once both sides' keys are in use. (In the caller that comes before the called has
-  // judged the caller's certificate: a "no" arrives as an error of Read.) kAuth: why the two do not belong together.
+  // Goes on as far as it can; true once both sides' keys are in use. (In the client that comes before the server has
+  // judged the client's certificate: a "no" arrives as an error of Read.) kAuth: why the two do not belong together.
   // kConnectionReset: the peer closed in the midst of it.
   Result<bool> Handshake();
   bool established() const { return established_; }

@@ -43,11 +43,11 @@ std::size_t Carry(TlsSession& from, TlsSession& to, std::size_t most) {
 }
 
 struct Pair {
-  std::unique_ptr<TlsSession> caller, called;
-  std::optional<Error> caller_error, called_error;
+  std::unique_ptr<TlsSession> client, server;
+  std::optional<Error> client_error, server_error;
 
   Pair(const TlsOptions& a, const TlsOptions& b, std::size_t buffer = kTlsSmallBuffer)
-      : caller(Session(a, Role::kClient, buffer)), called(Session(b, Role::kServer, buffer)) {}
+      : client(Session(a, Role::kClient, buffer)), server(Session(b, Role::kServer, buffer)) {}
 
   // Until nothing moves any more. A side that has failed still sends its alert; one that is through also looks for what
   // the other says of it.
@@ -61,14 +61,14 @@ struct Pair {
       if (const auto read = session.Read({&none, 1}); !read) error = read.error();
     };
     for (bool moved = true; moved;) {
-      step(*caller, caller_error);
-      moved = Carry(*caller, *called, piece) != 0;
-      step(*called, called_error);
-      moved = Carry(*called, *caller, piece) != 0 || moved;
+      step(*client, client_error);
+      moved = Carry(*client, *server, piece) != 0;
+      step(*server, server_error);
+      moved = Carry(*server, *client, piece) != 0 || moved;
     }
-    step(*caller, caller_error);
+    step(*client, client_error);
   }
-  bool established() const { return caller->established() && called->established() && !caller_error && !called_error; }
+  bool established() const { return client->established() && server->established() && !client_error && !server_error; }
 };
 
 std::string Everything(TlsSession& session) {
@@ -105,11 +105,11 @@ TEST_CASE("tls: two that hold the same key find each other, and bytes arrive as 
   Pair pair(PskOf('k'), PskOf('k'));
   pair.Shake();
   REQUIRE(pair.established());
-  CHECK(pair.caller->Describe() == "TLS 1.3, TLS_AES_128_GCM_SHA256, psk");
+  CHECK(pair.client->Describe() == "TLS 1.3, TLS_AES_128_GCM_SHA256, psk");
   std::string text(100'000, 'a');
   for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 7);
-  CHECK(Through(*pair.caller, *pair.called, text) == text);
-  CHECK(Through(*pair.called, *pair.caller, text) == text);
+  CHECK(Through(*pair.client, *pair.server, text) == text);
+  CHECK(Through(*pair.server, *pair.client, text) == text);
 }
 
 TEST_CASE("tls: what crosses the wire is not what was said") {
@@ -117,8 +117,8 @@ TEST_CASE("tls: what crosses the wire is not what was said") {
   pair.Shake();
   const std::string secret = "the gradient of the loss";
   const std::array<Bytes, 1> pieces{AsBytes(secret)};
-  REQUIRE(pair.caller->Write(pieces) == secret.size());
-  CHECK(ToText(pair.caller->Unsent()).find("gradient") == std::string::npos);
+  REQUIRE(pair.client->Write(pieces) == secret.size());
+  CHECK(ToText(pair.client->Unsent()).find("gradient") == std::string::npos);
 }
 
 TEST_CASE("tls: byte by byte all is the same") {
@@ -127,7 +127,7 @@ TEST_CASE("tls: byte by byte all is the same") {
     Pair pair(options, options);
     pair.Shake(1);
     REQUIRE(pair.established());
-    CHECK(Through(*pair.caller, *pair.called, "in the end all bytes are equal", 1) == "in the end all bytes are equal");
+    CHECK(Through(*pair.client, *pair.server, "in the end all bytes are equal", 1) == "in the end all bytes are equal");
   }
 }
 
@@ -137,15 +137,15 @@ TEST_CASE("tls: small pieces share a record, and a buffer's room bounds what is 
   const std::string header(64, 'h');
   const std::string payload(100'000, 'p');
   const std::array<Bytes, 2> pieces{AsBytes(header), AsBytes(payload)};
-  CHECK(pair.caller->Write(pieces) == kTlsRecordBytes);
-  CHECK(pair.caller->Write(pieces) == 0);
+  CHECK(pair.client->Write(pieces) == kTlsRecordBytes);
+  CHECK(pair.client->Write(pieces) == 0);
 }
 
 TEST_CASE("tls: another key is refused, and both sides say so") {
   Pair pair(PskOf('k'), PskOf('j'));
   pair.Shake();
-  RequireAuth(pair.called_error, "another pre-shared key");
-  RequireAuth(pair.caller_error, "it refused the pre-shared key");
+  RequireAuth(pair.server_error, "another pre-shared key");
+  RequireAuth(pair.client_error, "it refused the pre-shared key");
 }
 
 TEST_CASE("tls: another identity of a key is refused") {
@@ -153,8 +153,8 @@ TEST_CASE("tls: another identity of a key is refused") {
   other.psk_identity = "another-job";
   Pair pair(other, PskOf('k'));
   pair.Shake();
-  RequireAuth(pair.called_error, "identity is not ours");
-  RequireAuth(pair.caller_error, "refused the pre-shared key");
+  RequireAuth(pair.server_error, "identity is not ours");
+  RequireAuth(pair.client_error, "refused the pre-shared key");
 }
 
 TEST_CASE("tls: two certificates of one authority find each other") {
@@ -162,8 +162,8 @@ TEST_CASE("tls: two certificates of one authority find each other") {
   Pair pair(files.Member("ca", "rank0"), files.Member("ca", "rank1"));
   pair.Shake();
   REQUIRE(pair.established());
-  CHECK(Through(*pair.called, *pair.caller, "hello") == "hello");
-  CHECK(pair.caller->Describe().ends_with("certificates"));
+  CHECK(Through(*pair.server, *pair.client, "hello") == "hello");
+  CHECK(pair.client->Describe().ends_with("certificates"));
 }
 
 TEST_CASE("tls: an expired certificate is refused on either side, with its date") {
@@ -171,19 +171,19 @@ TEST_CASE("tls: an expired certificate is refused on either side, with its date"
   const TlsOptions fresh = files.Member("ca", "fresh");
   const TlsOptions stale =
       files.Member("ca", "stale", {.from = -std::chrono::hours(48), .until = -std::chrono::hours(24)});
-  SUBCASE("the called's") {
+  SUBCASE("the server's") {
     Pair pair(fresh, stale);
     pair.Shake();
-    RequireAuth(pair.caller_error, "certificate '/CN=stale': it expired on ");
-    CHECK(pair.caller_error->message().find(" GMT") != std::string::npos);
-    RequireAuth(pair.called_error, "refused this process's certificate: it has expired");
+    RequireAuth(pair.client_error, "certificate '/CN=stale': it expired on ");
+    CHECK(pair.client_error->message().find(" GMT") != std::string::npos);
+    RequireAuth(pair.server_error, "refused this process's certificate: it has expired");
   }
-  SUBCASE("the caller's") {
+  SUBCASE("the client's") {
     Pair pair(stale, fresh);
     pair.Shake();
-    RequireAuth(pair.called_error, "certificate '/CN=stale': it expired on ");
-    RequireAuth(pair.caller_error, "refused this process's certificate: it has expired");
-    CHECK(pair.caller_error->message().find("'/CN=stale', valid until ") != std::string::npos);
+    RequireAuth(pair.server_error, "certificate '/CN=stale': it expired on ");
+    RequireAuth(pair.client_error, "refused this process's certificate: it has expired");
+    CHECK(pair.client_error->message().find("'/CN=stale', valid until ") != std::string::npos);
   }
 }
 
@@ -192,7 +192,7 @@ TEST_CASE("tls: a certificate that is not valid yet is refused") {
   Pair pair(files.Member("ca", "a"),
             files.Member("ca", "early", {.from = std::chrono::hours(5), .until = std::chrono::hours(9)}));
   pair.Shake();
-  RequireAuth(pair.caller_error, "valid only from ");
+  RequireAuth(pair.client_error, "valid only from ");
 }
 
 TEST_CASE("tls: a certificate of another authority is refused") {
@@ -201,14 +201,14 @@ TEST_CASE("tls: a certificate of another authority is refused") {
   const TlsOptions theirs = files.Member("another", "theirs");
   Pair pair(ours, theirs);
   pair.Shake();
-  RequireAuth(pair.caller_error, "not signed by the job's CA");
-  RequireAuth(pair.called_error, "not signed by a CA that is known there");
+  RequireAuth(pair.client_error, "not signed by the job's CA");
+  RequireAuth(pair.server_error, "not signed by a CA that is known there");
 }
 
 TEST_CASE("tls: who shows no certificate is refused") {
   TlsFiles files;
   const TlsOptions ours = files.Member("ca", "ours");
-  // No options of ours leave the certificate out, so this caller is OpenSSL's alone.
+  // No options of ours leave the certificate out, so this client is OpenSSL's alone.
   SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
   SSL* const ssl = SSL_new(context);
   BIO* near = nullptr;
@@ -216,18 +216,18 @@ TEST_CASE("tls: who shows no certificate is refused") {
   REQUIRE(BIO_new_bio_pair(&near, 0, &wire, 0) == 1);
   SSL_set_bio(ssl, near, near);
   SSL_set_connect_state(ssl);
-  const auto called = Session(ours, Role::kServer);
+  const auto server = Session(ours, Role::kServer);
   std::optional<Error> error;
   for (int i = 0; i < 10 && !error; ++i) {
     SSL_do_handshake(ssl);
-    const MutableBytes room = called->Room();
+    const MutableBytes room = server->Room();
     const int sent = BIO_read(wire, room.data(), static_cast<int>(room.size()));
-    if (sent > 0) called->Received(static_cast<std::size_t>(sent));
-    if (const auto shaken = called->Handshake(); !shaken) error = shaken.error();
-    for (Bytes front = called->Unsent(); !front.empty(); front = called->Unsent()) {
+    if (sent > 0) server->Received(static_cast<std::size_t>(sent));
+    if (const auto shaken = server->Handshake(); !shaken) error = shaken.error();
+    for (Bytes front = server->Unsent(); !front.empty(); front = server->Unsent()) {
       const int got = BIO_write(wire, front.data(), static_cast<int>(front.size()));
       REQUIRE(got > 0);
-      called->Sent(static_cast<std::size_t>(got));
+      server->Sent(static_cast<std::size_t>(got));
     }
   }
   RequireAuth(error, "it showed no certificate");
@@ -237,7 +237,7 @@ TEST_CASE("tls: who shows no certificate is refused") {
 }
 
 TEST_CASE("tls: who offers TLS 1.2 at most is refused") {
-  const auto called = Session(PskOf('k'), Role::kServer);
+  const auto server = Session(PskOf('k'), Role::kServer);
   SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
   SSL_CTX_set_max_proto_version(context, TLS1_2_VERSION);
   SSL* const ssl = SSL_new(context);
@@ -247,11 +247,11 @@ TEST_CASE("tls: who offers TLS 1.2 at most is refused") {
   SSL_set_bio(ssl, near, near);
   SSL_set_connect_state(ssl);
   SSL_do_handshake(ssl);
-  const MutableBytes room = called->Room();
+  const MutableBytes room = server->Room();
   const int sent = BIO_read(wire, room.data(), static_cast<int>(room.size()));
   REQUIRE(sent > 0);
-  called->Received(static_cast<std::size_t>(sent));
-  const auto shaken = called->Handshake();
+  server->Received(static_cast<std::size_t>(sent));
+  const auto shaken = server->Handshake();
   REQUIRE(!shaken);
   RequireAuth(shaken.error(), "older than 1.3");
   SSL_free(ssl);
@@ -261,13 +261,13 @@ TEST_CASE("tls: who offers TLS 1.2 at most is refused") {
 
 TEST_CASE("tls: who knows no key is not believed for a certificate of its own") {
   TlsFiles files;
-  Pair called_has_certificate(PskOf('k'), files.Member("ca", "rank"));
-  called_has_certificate.Shake();
-  RequireAuth(called_has_certificate.caller_error, "a certificate instead of knowing the pre-shared key");
-  Pair caller_has_certificate(files.Member("ca", "rank"), PskOf('k'));
-  caller_has_certificate.Shake();
-  RequireAuth(caller_has_certificate.called_error, "it offers no pre-shared key");
-  RequireAuth(caller_has_certificate.caller_error, "wants no certificates");
+  Pair server_has_certificate(PskOf('k'), files.Member("ca", "rank"));
+  server_has_certificate.Shake();
+  RequireAuth(server_has_certificate.client_error, "a certificate instead of knowing the pre-shared key");
+  Pair client_has_certificate(files.Member("ca", "rank"), PskOf('k'));
+  client_has_certificate.Shake();
+  RequireAuth(client_has_certificate.server_error, "it offers no pre-shared key");
+  RequireAuth(client_has_certificate.client_error, "wants no certificates");
 }
 
 TEST_CASE("tls: who speaks no TLS is refused at its first bytes") {
@@ -287,14 +287,14 @@ TEST_CASE("tls: who speaks no TLS is refused at its first bytes") {
   }
 }
 
-TEST_CASE("tls: a caller that meets a side without TLS learns so from its answer") {
-  const auto caller = Session(PskOf('k'), Role::kClient);
-  REQUIRE(caller->Handshake() == false);
-  CHECK(BeginsTls(caller->Unsent()));
-  const MutableBytes room = caller->Room();
+TEST_CASE("tls: a client that meets a side without TLS learns so from its answer") {
+  const auto client = Session(PskOf('k'), Role::kClient);
+  REQUIRE(client->Handshake() == false);
+  CHECK(BeginsTls(client->Unsent()));
+  const MutableBytes room = client->Room();
   std::copy(kTlsNotSpoken.begin(), kTlsNotSpoken.end(), room.begin());
-  caller->Received(kTlsNotSpoken.size());
-  const auto shaken = caller->Handshake();
+  client->Received(kTlsNotSpoken.size());
+  const auto shaken = client->Handshake();
   REQUIRE(!shaken);
   RequireAuth(shaken.error(), "does not speak TLS, and this process does");
 }
@@ -308,17 +308,17 @@ TEST_CASE("tls: a stream that is cut off anywhere in the handshake ends it with 
     std::size_t carried = 0;
     bool cut_here = false;
     for (int quiet = 0; quiet < 3 && !cut_here;) {
-      (void)pair.caller->Handshake();
-      (void)pair.called->Handshake();
-      const bool to_called = carried < cut && Carry(*pair.caller, *pair.called, 1) != 0;
-      carried += to_called;
-      const bool to_caller = Carry(*pair.called, *pair.caller, 1) != 0;
-      quiet = to_called || to_caller ? 0 : quiet + 1;
-      cut_here = carried == cut && !pair.called->established() && quiet == 2;
+      (void)pair.client->Handshake();
+      (void)pair.server->Handshake();
+      const bool to_server = carried < cut && Carry(*pair.client, *pair.server, 1) != 0;
+      carried += to_server;
+      const bool to_client = Carry(*pair.server, *pair.client, 1) != 0;
+      quiet = to_server || to_client ? 0 : quiet + 1;
+      cut_here = carried == cut && !pair.server->established() && quiet == 2;
     }
-    if (pair.called->established()) break;
-    pair.called->ReceivedEnd();
-    const auto shaken = pair.called->Handshake();
+    if (pair.server->established()) break;
+    pair.server->ReceivedEnd();
+    const auto shaken = pair.server->Handshake();
     REQUIRE(!shaken);
     CHECK(shaken.error().code() == ErrorCode::kConnectionReset);
   }
@@ -331,20 +331,20 @@ TEST_CASE("tls: a byte that changes on the way is found, wherever it is") {
     pair.Shake();
     const std::string text = "thirty-eight bytes of no great interest";
     const std::array<Bytes, 1> pieces{AsBytes(text)};
-    REQUIRE(pair.caller->Write(pieces) == text.size());
-    const Bytes front = pair.caller->Unsent();
+    REQUIRE(pair.client->Write(pieces) == text.size());
+    const Bytes front = pair.client->Unsent();
     REQUIRE(front.size() > place);
-    const MutableBytes room = pair.called->Room();
+    const MutableBytes room = pair.server->Room();
     std::copy(front.begin(), front.end(), room.begin());
     room[place] ^= std::byte{0x10};
-    pair.called->Received(front.size());
-    pair.called->ReceivedEnd();
+    pair.server->Received(front.size());
+    pair.server->ReceivedEnd();
     std::array<std::byte, 100> some;
-    const auto got = pair.called->Read(some);
+    const auto got = pair.server->Read(some);
     REQUIRE(!got);
     const ErrorCode code = got.error().code();  // a length may be what changed: then the end comes too soon
     CHECK((code == ErrorCode::kCorrupt || code == ErrorCode::kProtocol || code == ErrorCode::kConnectionReset));
-    CHECK(pair.called->Read(some).error().ToString() == got.error().ToString());
+    CHECK(pair.server->Read(some).error().ToString() == got.error().ToString());
   }
 }
 
@@ -354,27 +354,27 @@ TEST_CASE("tls: an end that was announced is one, and one that was not is an err
     Pair pair(PskOf('k'), PskOf('k'));
     pair.Shake();
     const std::array<Bytes, 1> pieces{AsBytes("last words")};
-    REQUIRE(pair.caller->Write(pieces) == 10);
-    if (announced) pair.caller->Finish();
-    Carry(*pair.caller, *pair.called, SIZE_MAX);
-    pair.called->ReceivedEnd();
+    REQUIRE(pair.client->Write(pieces) == 10);
+    if (announced) pair.client->Finish();
+    Carry(*pair.client, *pair.server, SIZE_MAX);
+    pair.server->ReceivedEnd();
     std::array<std::byte, 100> some;
-    CHECK(pair.called->Read(some) == 10);
-    const auto end = pair.called->Read(some);
-    CHECK(pair.called->ended() == announced);
+    CHECK(pair.server->Read(some) == 10);
+    const auto end = pair.server->Read(some);
+    CHECK(pair.server->ended() == announced);
     REQUIRE(end.has_value() == announced);
     if (!announced) CHECK(end.error().code() == ErrorCode::kConnectionReset);
-    CHECK(pair.called->Unsent().empty());  // an alert about it might overtake, at the peer, the end of its own reading
+    CHECK(pair.server->Unsent().empty());  // an alert about it might overtake, at the peer, the end of its own reading
   }
 }
 
 TEST_CASE("tls: keys change as often as wanted, and nobody notices") {
   Pair pair(PskOf('k'), PskOf('k'));
   pair.Shake();
-  pair.caller->ChangeKeysAfter(2);
+  pair.client->ChangeKeysAfter(2);
   for (int i = 0; i < 300; ++i) {
     const std::string text = "record " + std::to_string(i);
-    REQUIRE(Through(*pair.caller, *pair.called, text) == text);
+    REQUIRE(Through(*pair.client, *pair.server, text) == text);
   }
 }
 

@@ -89,7 +89,7 @@ tcp::Hello SomeHello() {
 
 // What a side makes of all that it hears.
 struct Heard {
-  bool believes = false;  // the called judges the hello; the caller takes a reply for one
+  bool believes = false;  // the server judges the hello; the client takes a reply for one
   std::string error;
 };
 
@@ -112,42 +112,42 @@ Heard Listen(Side& side, const std::vector<std::string_view>& pieces, typename S
   return heard;
 }
 
-// What both sides say when all goes well: the caller's hello and proof, the called's challenge and acceptance.
+// What both sides say when all goes well: the client's hello and proof, the server's challenge and acceptance.
 struct Script {
-  std::string caller, challenge, called;
+  std::string client, challenge, server;
 };
 Script WellKnown() {
   Script script;
-  auto calling = tcp::ClientHandshake::Begin(SomeHello(), Token());
-  tcp::ServerHandshake called(Token());
-  const std::string hello = ToText(calling->hello_bytes());
-  RONDO_HOLDS(Listen(called, {hello}, tcp::ServerHandshake::Next::kSend).believes);
-  script.challenge = ToText(called.challenge());
-  RONDO_HOLDS(Listen(*calling, {script.challenge}, tcp::ClientHandshake::Next::kSend).believes);
-  const std::string proof = ToText(calling->proof());
-  RONDO_HOLDS(Listen(called, {proof}, tcp::ServerHandshake::Next::kJudge).believes);
-  script.caller = hello + proof;
-  script.called = script.challenge + ToText(called.Encode({})) + ToText(called.Encode({tcp::Verdict::kHeld, {}, ""}));
+  auto client = tcp::ClientHandshake::Begin(SomeHello(), Token());
+  tcp::ServerHandshake server(Token());
+  const std::string hello = ToText(client->hello_bytes());
+  RONDO_HOLDS(Listen(server, {hello}, tcp::ServerHandshake::Next::kSend).believes);
+  script.challenge = ToText(server.challenge());
+  RONDO_HOLDS(Listen(*client, {script.challenge}, tcp::ClientHandshake::Next::kSend).believes);
+  const std::string proof = ToText(client->proof());
+  RONDO_HOLDS(Listen(server, {proof}, tcp::ServerHandshake::Next::kJudge).believes);
+  script.client = hello + proof;
+  script.server = script.challenge + ToText(server.Encode({})) + ToText(server.Encode({tcp::Verdict::kHeld, {}, ""}));
   return script;
 }
 
 // Whoever is let in has said the whole of the right words; so has whoever is believed.
 void CheckSides(std::string_view input) {
   static const Script script = WellKnown();
-  Heard called_first, caller_first;
+  Heard server_first, client_first;
   for (const Cut cut : kCuts) {
-    tcp::ServerHandshake called(Token());
-    const Heard by_called = Listen(called, Pieces(input, cut), tcp::ServerHandshake::Next::kJudge);
-    auto calling = tcp::ClientHandshake::Begin(SomeHello(), Token());
-    const Heard by_caller = Listen(*calling, Pieces(input, cut), tcp::ClientHandshake::Next::kReply);
+    tcp::ServerHandshake server(Token());
+    const Heard by_server = Listen(server, Pieces(input, cut), tcp::ServerHandshake::Next::kJudge);
+    auto client = tcp::ClientHandshake::Begin(SomeHello(), Token());
+    const Heard by_client = Listen(*client, Pieces(input, cut), tcp::ClientHandshake::Next::kReply);
     if (cut == Cut::kWhole) {
-      called_first = by_called;
-      caller_first = by_caller;
+      server_first = by_server;
+      client_first = by_client;
     }
-    RONDO_HOLDS(by_called.error == called_first.error && by_called.believes == called_first.believes);
-    RONDO_HOLDS(by_caller.error == caller_first.error && by_caller.believes == caller_first.believes);
-    RONDO_HOLDS(!by_called.believes || input.starts_with(script.caller), "let in without the right proof");
-    RONDO_HOLDS(!by_caller.believes || input.starts_with(script.challenge), "believed without a challenge");
+    RONDO_HOLDS(by_server.error == server_first.error && by_server.believes == server_first.believes);
+    RONDO_HOLDS(by_client.error == client_first.error && by_client.believes == client_first.believes);
+    RONDO_HOLDS(!by_server.believes || input.starts_with(script.client), "let in without the right proof");
+    RONDO_HOLDS(!by_client.believes || input.starts_with(script.challenge), "believed without a challenge");
   }
 }
 
@@ -172,7 +172,7 @@ Corpus HarnessCorpus() {
       .seeds = {ToText(tcp::Encode(hello)), ToText(tcp::Encode(foreign_client)), ToText(tcp::Encode(tcp::Reply{})),
                 ToText(tcp::Encode(refusal)), ToText(tcp::Encode(refusal)) + "and what follows",
                 "GET / HTTP/1.1\r\nHost: 10.0.0.1:29500\r\n\r\n", std::string("\x16\x03\x01\x02\x00\x01\x00\x01", 8),
-                script.caller, script.called, script.called + script.called},
+                script.client, script.server, script.server + script.server},
       .words = {"RONDOtcp", "RONDOack", "RONDOprf", std::string("\x02\x00", 2), "job", "caller", "called"}};
 }
 

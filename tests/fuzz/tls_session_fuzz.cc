@@ -15,7 +15,7 @@ using Role = TlsSession::Role;
 // A handshake message may be announced with up to 128 KiB, which OpenSSL then makes room for.
 constexpr std::size_t kLargestAllocation = 256 << 10;
 
-// What a caller with the key below said once. Its first message is right, and can be repeated; nothing that must follow
+// What a client with the key below said once. Its first message is right, and can be repeated; nothing that must follow
 // it can.
 constexpr std::string_view kRecordedHello =
     "16030100fc010000f803036955f71bcb64d1103b78c87585776e90b303ee0a51c36a634865b5df5b2b470520c2b88aaf"
@@ -96,26 +96,26 @@ void Hear(TlsSession& session, std::string_view input, Cut cut) {
 void CheckInput(std::string_view input) {
   const Allocations allocations;
   for (const Cut cut : {Cut::kWhole, Cut::kDrawn}) {
-    const auto called = Session(Role::kServer);
-    Hear(*called, input, cut);
-    const auto caller = Session(Role::kClient);
-    GoOn(*caller);
-    caller->Sent(caller->Unsent().size());
-    Hear(*caller, input, cut);
+    const auto server = Session(Role::kServer);
+    Hear(*server, input, cut);
+    const auto client = Session(Role::kClient);
+    GoOn(*client);
+    client->Sent(client->Unsent().size());
+    Hear(*client, input, cut);
   }
   // Into the midst of a conversation.
-  const auto caller = Session(Role::kClient);
-  const auto called = Session(Role::kServer);
+  const auto client = Session(Role::kClient);
+  const auto server = Session(Role::kServer);
   do {
-    GoOn(*caller);
-    Carry(*caller, *called);
-    GoOn(*called);
-  } while (Carry(*called, *caller) != 0);
-  GoOn(*caller);
-  Carry(*caller, *called);
-  GoOn(*called);
-  RONDO_HOLDS(caller->established() && called->established());
-  Hear(*called, input, Cut::kDrawn);
+    GoOn(*client);
+    Carry(*client, *server);
+    GoOn(*server);
+  } while (Carry(*server, *client) != 0);
+  GoOn(*client);
+  Carry(*client, *server);
+  GoOn(*server);
+  RONDO_HOLDS(client->established() && server->established());
+  Hear(*server, input, Cut::kDrawn);
   allocations.CheckLargest(kLargestAllocation);
 }
 

@@ -51,9 +51,9 @@ TEST_CASE("a connection has its congestion control from the start: who was bbr's
   if (other.empty()) return;
   const auto listener = tcp::Listen(kLoopback, 1, false, {other});
   REQUIRE(listener);
-  const auto caller = tcp::StartConnect(LocalSocketAddress(listener->get()), nullptr, 0, {other});
-  REQUIRE(caller);
-  CHECK(CongestionControl(caller->get()) == other);
+  const auto client = tcp::StartConnect(LocalSocketAddress(listener->get()), nullptr, 0, {other});
+  REQUIRE(client);
+  CHECK(CongestionControl(client->get()) == other);
   pollfd waiting{listener->get(), POLLIN, 0};
   REQUIRE(poll(&waiting, 1, 60'000) == 1);
   const Fd accepted(accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC));

@@ -195,7 +195,7 @@ TEST_CASE("a connection that comes before its endpoint is held, and adopted when
   CHECK(world.Drive([&] { return IsOpen(lane); }));
 }
 
-TEST_CASE("beyond the limit of held connections the caller tries again until there is room") {
+TEST_CASE("beyond the limit of held connections the client tries again until there is room") {
   World world(2, [](int, TcpOptions& options) { options.max_held_connections = 0; });
   world.OpenRank(0);
   Lane& lane = world.Open(0, 1);
@@ -351,8 +351,8 @@ TEST_CASE("processes of different jobs and generations refuse each other at once
     const Error error = world.Heard(0).lost()[0].second;
     CHECK(error.code() == ErrorCode::kStale);
     StateFault(17, 1, error);
-    CHECK(error.message().find(job ? "belongs to job 'test', the caller to 'other'"
-                                   : "of generation 0, the caller of generation 3") != std::string::npos);
+    CHECK(error.message().find(job ? "belongs to job 'test', the client to 'other'"
+                                   : "of generation 0, the client of generation 3") != std::string::npos);
     CHECK(world.Heard(1).lost().empty());
   }
 }
@@ -376,7 +376,7 @@ TEST_CASE("a process that took over a dead one's port is not taken for it") {
   StateFault(17, 1, world.Heard(0).lost()[0].second);
 }
 
-TEST_CASE("an endpoint that is closed refuses late callers at once") {
+TEST_CASE("an endpoint that is closed refuses late clients at once") {
   World world(2);
   world.OpenRank(1);
   world.endpoints[1].reset();
@@ -465,7 +465,7 @@ class HoldsUp final : public Logger {
   std::atomic<bool> was_held_{false};
 };
 
-TEST_CASE("a call that its caller gave up while nobody greeted is not taken for a rank that died") {
+TEST_CASE("a call that its client gave up while nobody greeted is not taken for a rank that died") {
   HoldsUp logger;
   World world(2, [&](int rank, TcpOptions& options) {
     options.handshake_timeout = rank == 1 ? std::chrono::milliseconds(50) : std::chrono::milliseconds(5000);

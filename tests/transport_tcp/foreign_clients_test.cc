@@ -139,7 +139,7 @@ TEST_CASE("a flood of silent connections costs a bounded number of descriptors a
   StateFault(23, watched.counters->evicted, "correct");
 }
 
-TEST_CASE("hellos for groups that nobody opens are held up to the limit and forgotten when the caller goes") {
+TEST_CASE("hellos for groups that nobody opens are held up to the limit and forgotten when the client goes") {
   Watched watched([](TcpOptions& options) {
     options.max_held_connections = 3;
     options.instance = "me";
@@ -148,20 +148,20 @@ TEST_CASE("hellos for groups that nobody opens are held up to the limit and forg
   hello.job = "test";
   hello.to_instance = "me";
   hello.communicator = 99;
-  std::vector<Fd> callers;
+  std::vector<Fd> clients;
   for (int i = 0; i < 3; ++i) {
-    callers.push_back(Call(watched.transport()));
-    Say(callers.back(), tcp::Encode(hello));
+    clients.push_back(Call(watched.transport()));
+    Say(clients.back(), tcp::Encode(hello));
   }
   CHECK(Eventually([&] { return watched.counters->held == 3; }));
   const Fd one_more = Call(watched.transport());
   Say(one_more, tcp::Encode(hello));
   CHECK(Listen(one_more).find("3 connections wait") != std::string::npos);
-  callers.clear();
+  clients.clear();
   // Room again, once the transport has seen them go.
   CHECK(Eventually([&] {
-    callers.push_back(Call(watched.transport()));
-    Say(callers.back(), tcp::Encode(hello));
+    clients.push_back(Call(watched.transport()));
+    Say(clients.back(), tcp::Encode(hello));
     return watched.counters->held > 3;
   }));
 }
@@ -259,16 +259,16 @@ class NoDescriptors {
 TEST_CASE("a machine out of descriptors pauses accepting, says so, does not spin, and goes on when there are some") {
   if (SanitizerNeedsDescriptors()) return;
   Watched watched;
-  Fd caller(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // made before they run out
+  Fd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // made before they run out
   const RawSocketAddress raw = LoopbackOf(watched.transport());
   {
     const NoDescriptors nothing_left;
-    REQUIRE(connect(caller.get(), raw.get(), raw.bytes) == 0);
+    REQUIRE(connect(client.get(), raw.get(), raw.bytes) == 0);
     REQUIRE(Eventually([&] { return watched.counters->accept_errors >= 2; }));
     const std::uint64_t before = watched.counters->accept_errors;
     poll(nullptr, 0, 250);
     CHECK(watched.counters->accept_errors - before <= 5);  // one try per 100 ms, not thousands
-    CHECK(watched.counters->accepted == 1);                // by the one descriptor that is kept for telling callers why
+    CHECK(watched.counters->accepted == 1);                // by the one descriptor that is kept for telling clients why
     CHECK(watched.lines.Contains(
         "it takes 1 more file descriptor, and 256 of 256 are open; raise the limit (ulimit -n)"));
   }
@@ -285,13 +285,13 @@ TEST_CASE("a peer is told at once that there is no descriptor for it, and connec
   hello.to_instance = "me";
   hello.communicator = 99;
   const RawSocketAddress raw = LoopbackOf(watched.transport());
-  const Fd caller(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // made before they run out
+  const Fd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // made before they run out
   {
     const NoDescriptors nothing_left;
-    REQUIRE(connect(caller.get(), raw.get(), raw.bytes) == 0);
-    Say(caller, tcp::Encode(hello));
+    REQUIRE(connect(client.get(), raw.get(), raw.bytes) == 0);
+    Say(client, tcp::Encode(hello));
     CHECK(
-        Listen(caller).find("it cannot take connections: Too many open files: it takes 1 more file descriptor, and 256 "
+        Listen(client).find("it cannot take connections: Too many open files: it takes 1 more file descriptor, and 256 "
                             "of 256 are open; raise the limit (ulimit -n)") != std::string::npos);
     CHECK(watched.counters->retry_requested == 1);
   }

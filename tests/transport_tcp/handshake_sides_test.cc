@@ -39,10 +39,10 @@ Hello SomeHello() {
 // Everything that both sides say, and what each makes of it.
 struct Handshake {
   std::vector<Message> said;         // in order: hello, reply, proof, reply ...
-  std::optional<Error> called_says;  // why the called refuses
-  std::optional<Error> caller_says;  // why the caller gives up
-  bool judged = false;               // the called has come to judging the hello
-  std::vector<Reply> replies;        // that the caller believes
+  std::optional<Error> server_says;  // why the server refuses
+  std::optional<Error> client_says;  // why the client gives up
+  bool judged = false;               // the server has come to judging the hello
+  std::vector<Reply> replies;        // that the client believes
 };
 
 template <typename Side>
@@ -58,8 +58,8 @@ Result<typename Side::Next> FeedAll(Side& side, const Message& message, std::siz
 
 using Change = std::function<void(std::size_t number, Message&)>;  // what a message becomes on its way
 
-// The called answers "held" and then an acceptance.
-Handshake Shake(const Token& caller_token, const Token& called_token, const Change& change = nullptr,
+// The server answers "held" and then an acceptance.
+Handshake Shake(const Token& client_token, const Token& server_token, const Change& change = nullptr,
                 std::size_t step = 1000) {
   Handshake shake;
   const auto carry = [&](Message message) {
@@ -67,35 +67,35 @@ Handshake Shake(const Token& caller_token, const Token& called_token, const Chan
     shake.said.push_back(message);
     return message;
   };
-  auto calling = ClientHandshake::Begin(SomeHello(), caller_token);
-  REQUIRE(calling);
-  ServerHandshake called(called_token);
-  std::vector<Message> to_called{carry(calling->hello_bytes())}, to_caller;
-  while (!to_called.empty() || !to_caller.empty()) {
-    if (!to_called.empty()) {
-      const auto next = FeedAll(called, to_called.front(), step);
-      to_called.erase(to_called.begin());
+  auto client = ClientHandshake::Begin(SomeHello(), client_token);
+  REQUIRE(client);
+  ServerHandshake server(server_token);
+  std::vector<Message> to_server{carry(client->hello_bytes())}, to_client;
+  while (!to_server.empty() || !to_client.empty()) {
+    if (!to_server.empty()) {
+      const auto next = FeedAll(server, to_server.front(), step);
+      to_server.erase(to_server.begin());
       if (!next) {
-        shake.called_says = next.error();
-        to_caller.push_back(carry(Encode(Reply{Verdict::kRefused, next.error().code(), next.error().message()})));
+        shake.server_says = next.error();
+        to_client.push_back(carry(Encode(Reply{Verdict::kRefused, next.error().code(), next.error().message()})));
       } else if (*next == ServerHandshake::Next::kSend) {
-        to_caller.push_back(carry(called.challenge()));
+        to_client.push_back(carry(server.challenge()));
       } else if (*next == ServerHandshake::Next::kJudge) {
         shake.judged = true;
-        CHECK(called.hello().job == "job");
-        to_caller.push_back(carry(called.Encode({Verdict::kHeld, ErrorCode::kNotReady, ""})));
-        to_caller.push_back(carry(called.Encode({})));
+        CHECK(server.hello().job == "job");
+        to_client.push_back(carry(server.Encode({Verdict::kHeld, ErrorCode::kNotReady, ""})));
+        to_client.push_back(carry(server.Encode({})));
       }
       continue;
     }
-    const auto next = FeedAll(*calling, to_caller.front(), step);
-    to_caller.erase(to_caller.begin());
+    const auto next = FeedAll(*client, to_client.front(), step);
+    to_client.erase(to_client.begin());
     if (!next) {
-      shake.caller_says = next.error();
+      shake.client_says = next.error();
       return shake;
     }
-    if (*next == ClientHandshake::Next::kSend) to_called.push_back(carry(calling->proof()));
-    if (*next == ClientHandshake::Next::kReply) shake.replies.push_back(calling->reply());
+    if (*next == ClientHandshake::Next::kSend) to_server.push_back(carry(client->proof()));
+    if (*next == ClientHandshake::Next::kReply) shake.replies.push_back(client->reply());
   }
   return shake;
 }
@@ -141,9 +141,9 @@ TEST_CASE("a handshake with a token has exactly the bytes that the format says")
     return text;
   };
   const std::string nonce = hex(std::vector<std::byte>(16, std::byte{1}));
-  auto calling = ClientHandshake::Begin(hello, TokenOf("secret"));
-  ServerHandshake called(TokenOf("secret"));
-  CHECK(hex(calling->hello_bytes()) ==
+  auto client = ClientHandshake::Begin(hello, TokenOf("secret"));
+  ServerHandshake server(TokenOf("secret"));
+  CHECK(hex(client->hello_bytes()) ==
         "524f4e444f746370"
         "0200"
         "3a00"
@@ -155,21 +155,21 @@ TEST_CASE("a handshake with a token has exactly the bytes that the format says")
         "0162"
         "0161" +
             nonce);
-  REQUIRE(*FeedAll(called, calling->hello_bytes(), 1000) == ServerHandshake::Next::kSend);
-  CHECK(hex(called.challenge()) ==
+  REQUIRE(*FeedAll(server, client->hello_bytes(), 1000) == ServerHandshake::Next::kSend);
+  CHECK(hex(server.challenge()) ==
         "524f4e444f61636b"
         "0200"
         "1400"
         "051a0000" +
             nonce);
-  REQUIRE(*FeedAll(*calling, called.challenge(), 1000) == ClientHandshake::Next::kSend);
-  CHECK(hex(calling->proof()) ==
+  REQUIRE(*FeedAll(*client, server.challenge(), 1000) == ClientHandshake::Next::kSend);
+  CHECK(hex(client->proof()) ==
         "524f4e444f707266"
         "0200"
         "2000"
         "43f39e5488a4ff9135ad5e72d7d98ea0556b1ad90f83756bf1dc1b90dbc52212");
-  REQUIRE(*FeedAll(called, calling->proof(), 1000) == ServerHandshake::Next::kJudge);
-  CHECK(hex(called.Encode({})) ==
+  REQUIRE(*FeedAll(server, client->proof(), 1000) == ServerHandshake::Next::kJudge);
+  CHECK(hex(server.Encode({})) ==
         "524f4e444f61636b"
         "0200"
         "2400"
@@ -177,79 +177,79 @@ TEST_CASE("a handshake with a token has exactly the bytes that the format says")
         "bb9e1497b5d0c2848cec06bc8ed8c1982fdb7b57bdb2cded60a1bc5d586f8900");
 }
 
-TEST_CASE("another token is refused before anything is judged, and the caller hears it as kAuth") {
+TEST_CASE("another token is refused before anything is judged, and the client hears it as kAuth") {
   const Handshake shake = Shake(TokenOf("secret"), TokenOf("Secret"));
   CHECK_FALSE(shake.judged);
-  CHECK(Has(shake.called_says, "the caller's job token is not this process's"));
-  CHECK(Has(shake.caller_says, "it refused the connection: the caller's job token is not"));
+  CHECK(Has(shake.server_says, "the client's job token is not this process's"));
+  CHECK(Has(shake.client_says, "it refused the connection: the client's job token is not"));
 }
 
 TEST_CASE("where one side alone has a token, both are told which") {
   const Handshake none_here = Shake(nullptr, TokenOf("secret"));
   CHECK_FALSE(none_here.judged);
-  CHECK(Has(none_here.called_says, "this process has a job token (RONDO_TOKEN), and the caller has none"));
-  CHECK(Has(none_here.caller_says, "it refused the connection: this process has a job token"));
+  CHECK(Has(none_here.server_says, "this process has a job token (RONDO_TOKEN), and the client has none"));
+  CHECK(Has(none_here.client_says, "it refused the connection: this process has a job token"));
   const Handshake none_there = Shake(TokenOf("secret"), nullptr);
   CHECK_FALSE(none_there.judged);
-  CHECK(Has(none_there.called_says, "the caller has a job token, and this process has none"));
-  CHECK(Has(none_there.caller_says, "the caller has a job token, and this process has none"));
+  CHECK(Has(none_there.server_says, "the client has a job token, and this process has none"));
+  CHECK(Has(none_there.client_says, "the client has a job token, and this process has none"));
 }
 
-TEST_CASE("a called that hides its lack of a token, or only claims to know one, is not believed") {
-  // Says "accepted" to a caller who would prove itself, at once or after asking for a proof.
+TEST_CASE("a server that hides its lack of a token, or only claims to know one, is not believed") {
+  // Says "accepted" to a client who would prove itself, at once or after asking for a proof.
   const auto at_once = [](std::size_t number, Message& message) {
     if (number == 1) message = Encode(Reply{});
   };
-  CHECK(Has(Shake(TokenOf("secret"), TokenOf("secret"), at_once).caller_says, "it did not ask this process to prove"));
+  CHECK(Has(Shake(TokenOf("secret"), TokenOf("secret"), at_once).client_says, "it did not ask this process to prove"));
   for (const Reply& claim : {Reply{}, Reply{.proof = TokenProof{}}, Reply{Verdict::kHeld, ErrorCode::kNotReady, ""},
                              Reply{Verdict::kRefused, ErrorCode::kStale, "another job"}}) {
     const Handshake shake = Shake(TokenOf("secret"), TokenOf("secret"), [&](std::size_t number, Message& message) {
       if (number == 3) message = Encode(claim);
     });
     CHECK(shake.replies.empty());
-    CHECK(Has(shake.caller_says, "it did not prove that it knows"));
+    CHECK(Has(shake.client_says, "it did not prove that it knows"));
   }
 }
 
 TEST_CASE("what was heard of one handshake is worth nothing in another one, to either side") {
-  const Token caller = TokenOf("secret"), called = TokenOf("secret");  // their nonces go on counting
-  const Handshake first = Shake(caller, called);
+  const Token client = TokenOf("secret"), server = TokenOf("secret");  // their nonces go on counting
+  const Handshake first = Shake(client, server);
   REQUIRE(EndedWell(first));
-  // Somebody says again to the called what the caller said.
-  ServerHandshake again(called);
+  // Somebody says again to the server what the client said.
+  ServerHandshake again(server);
   REQUIRE(*FeedAll(again, first.said[0], 1000) == ServerHandshake::Next::kSend);
   CHECK(again.challenge() != first.said[1]);
   const auto replayed = FeedAll(again, first.said[2], 1000);
   REQUIRE_FALSE(replayed);
   CHECK(replayed.error().code() == ErrorCode::kAuth);
-  // Somebody answers another call as the called answered this one: the caller's nonce is another.
-  const Handshake lured = Shake(caller, called, [&](std::size_t number, Message& message) {
+  // Somebody answers another call as the server answered this one: the client's nonce is another.
+  const Handshake lured = Shake(client, server, [&](std::size_t number, Message& message) {
     if (number == 1 || number >= 3) message = first.said[number];
   });
   CHECK(lured.replies.empty());
-  CHECK(lured.caller_says.has_value());
+  CHECK(lured.client_says.has_value());
 }
 
-TEST_CASE("a caller's proof is not one of the called, so nobody's words can be sent back to him") {
-  // The attacker knows no token: it answers the caller's own hello and proof with themselves.
+TEST_CASE("a client's proof is not one of the server, so a message cannot be sent back to its sender") {
+  // The attacker knows no token: it answers the client's own hello and proof with themselves.
   const Token token = TokenOf("secret");
-  auto calling = ClientHandshake::Begin(SomeHello(), token);
-  REQUIRE(calling);
-  REQUIRE(*FeedAll(*calling, Encode(Reply{.verdict = Verdict::kProve, .nonce = Nonce{}}), 1000) ==
+  auto client = ClientHandshake::Begin(SomeHello(), token);
+  REQUIRE(client);
+  REQUIRE(*FeedAll(*client, Encode(Reply{.verdict = Verdict::kProve, .nonce = Nonce{}}), 1000) ==
           ClientHandshake::Next::kSend);
   MessageReader proof(MessageReader::Kind::kProof);
-  REQUIRE(proof.Feed(Bytes(calling->proof()).first(kPreambleBytes)));
-  REQUIRE(proof.Feed(Bytes(calling->proof()).subspan(kPreambleBytes)));
-  const auto next = FeedAll(*calling, Encode(Reply{.proof = *proof.proof()}), 1000);
+  REQUIRE(proof.Feed(Bytes(client->proof()).first(kPreambleBytes)));
+  REQUIRE(proof.Feed(Bytes(client->proof()).subspan(kPreambleBytes)));
+  const auto next = FeedAll(*client, Encode(Reply{.proof = *proof.proof()}), 1000);
   REQUIRE_FALSE(next);
   CHECK(next.error().code() == ErrorCode::kAuth);
 }
 
 TEST_CASE("a second request for a proof is a broken protocol, not another chance") {
-  auto calling = ClientHandshake::Begin(SomeHello(), TokenOf("secret"));
+  auto client = ClientHandshake::Begin(SomeHello(), TokenOf("secret"));
   const Message request = Encode(Reply{.verdict = Verdict::kProve, .nonce = Nonce{}});
-  REQUIRE(*FeedAll(*calling, request, 1000) == ClientHandshake::Next::kSend);
-  const auto next = FeedAll(*calling, request, 1000);
+  REQUIRE(*FeedAll(*client, request, 1000) == ClientHandshake::Next::kSend);
+  const auto next = FeedAll(*client, request, 1000);
   REQUIRE_FALSE(next);
   CHECK(next.error().code() == ErrorCode::kProtocol);
 }
@@ -272,18 +272,18 @@ TEST_CASE("with any bit of any message another, no handshake ends well") {
 TEST_CASE("a message cut short makes its reader wait, and says nothing") {
   const std::vector<Message> good = Shake(TokenOf("secret"), TokenOf("secret")).said;
   for (std::size_t length = 1; length < good[0].size(); ++length) {
-    ServerHandshake called(TokenOf("secret"));
+    ServerHandshake server(TokenOf("secret"));
     const auto next =
-        FeedAll(called, Message(good[0].begin(), good[0].begin() + static_cast<std::ptrdiff_t>(length)), 7);
+        FeedAll(server, Message(good[0].begin(), good[0].begin() + static_cast<std::ptrdiff_t>(length)), 7);
     REQUIRE(next);
     CHECK(*next == ServerHandshake::Next::kRead);
-    CHECK_FALSE(called.challenged());
+    CHECK_FALSE(server.challenged());
   }
   for (std::size_t length = 1; length < good[2].size(); ++length) {
-    ServerHandshake called(TokenOf("secret"));
-    REQUIRE(*FeedAll(called, good[0], 1000) == ServerHandshake::Next::kSend);
+    ServerHandshake server(TokenOf("secret"));
+    REQUIRE(*FeedAll(server, good[0], 1000) == ServerHandshake::Next::kSend);
     const auto next =
-        FeedAll(called, Message(good[2].begin(), good[2].begin() + static_cast<std::ptrdiff_t>(length)), 7);
+        FeedAll(server, Message(good[2].begin(), good[2].begin() + static_cast<std::ptrdiff_t>(length)), 7);
     REQUIRE(next);
     CHECK(*next == ServerHandshake::Next::kRead);
   }
@@ -292,8 +292,8 @@ TEST_CASE("a message cut short makes its reader wait, and says nothing") {
 TEST_CASE("without random bytes nobody is called or answered") {
   const Token dry = *JobToken::Make("secret", "", [](MutableBytes) { return false; });
   CHECK(ClientHandshake::Begin(SomeHello(), dry).error().code() == ErrorCode::kResource);
-  ServerHandshake called(dry);
-  const auto next = FeedAll(called, ClientHandshake::Begin(SomeHello(), TokenOf("secret"))->hello_bytes(), 1000);
+  ServerHandshake server(dry);
+  const auto next = FeedAll(server, ClientHandshake::Begin(SomeHello(), TokenOf("secret"))->hello_bytes(), 1000);
   REQUIRE_FALSE(next);
   CHECK(next.error().code() == ErrorCode::kResource);
 }

@@ -230,7 +230,7 @@ TEST_CASE("any damage to a hello gives an error or a well-formed hello") {
   CHECK(refused > 1000);
 }
 
-TEST_CASE("callers of another job, generation or process are refused, and told so in words") {
+TEST_CASE("clients of another job, generation or process are refused, and told so in words") {
   const Identity self{"job", 7, "called"};
   CHECK(JudgeHello(SomeHello(), self).verdict == Verdict::kAccepted);
   const auto refusal = [&](auto change) {
@@ -241,16 +241,16 @@ TEST_CASE("callers of another job, generation or process are refused, and told s
     CHECK(reply.code == ErrorCode::kStale);
     return reply.text;
   };
-  CHECK(refusal([](Hello& h) { h.job = "other"; }) == "this process belongs to job 'job', the caller to 'other'");
+  CHECK(refusal([](Hello& h) { h.job = "other"; }) == "this process belongs to job 'job', the client to 'other'");
   CHECK(refusal([](Hello& h) { h.job = "x'\n\x1b[2J"; }) ==
-        "this process belongs to job 'job', the caller to 'x'\\x0a\\x1b[2J'");  // one line of a log, whatever it says
-  CHECK(refusal([](Hello& h) { h.generation = 6; }) == "this process is of generation 7, the caller of generation 6");
-  CHECK(refusal([](Hello& h) { h.generation = 8; }) == "this process is of generation 7, the caller of generation 8");
+        "this process belongs to job 'job', the client to 'x'\\x0a\\x1b[2J'");  // one line of a log, whatever it says
+  CHECK(refusal([](Hello& h) { h.generation = 6; }) == "this process is of generation 7, the client of generation 6");
+  CHECK(refusal([](Hello& h) { h.generation = 8; }) == "this process is of generation 7, the client of generation 8");
   CHECK(refusal([](Hello& h) { h.to_instance = "before"; }) ==
-        "the caller means another process that used to have this address");
+        "the client means another process that used to have this address");
 }
 
-TEST_CASE("callers whose ranks do not fit are refused") {
+TEST_CASE("clients whose ranks do not fit are refused") {
   const std::vector<std::string> instances{"a", "b", "called", "d", "e", "caller"};
   CHECK(JudgeRanks(SomeHello(), 2, instances).verdict == Verdict::kAccepted);
   const auto code = [&](auto change, Rank self = 2) {

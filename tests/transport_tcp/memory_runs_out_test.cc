@@ -1,5 +1,5 @@
-// One allocation of a control thread fails while a caller that belongs to no endpoint yet is greeted: there is nobody
-// to tell, so the caller must get through all the same. It once stayed unread until its patience for the handshake
+// One allocation of a control thread fails while a client that belongs to no endpoint yet is greeted: there is nobody
+// to tell, so the client must get through all the same. It once stayed unread until its patience for the handshake
 // ended.
 #include <doctest/doctest.h>
 
@@ -43,20 +43,20 @@ bool Try(int k) {
   TcpOptions options = LocalOptions();
   options.handshake_timeout = std::chrono::hours(1);
   options.counters = std::make_shared<TcpCounters>();
-  const auto calling = MakeTransport(options);
+  const auto client = MakeTransport(options);
   options.logger = &logger;
-  const auto called = MakeTransport(options);
+  const auto server = MakeTransport(options);
   {
-    const Fd foreign_client = Call(*called);
+    const Fd foreign_client = Call(*server);
     Say(foreign_client, std::vector<std::byte>(64, std::byte{'x'}));
     Listen(foreign_client);
   }
-  const std::vector<std::string> addresses = {called->Address(), calling->Address()};
+  const std::vector<std::string> addresses = {server->Address(), client->Address()};
   FailAllocation(k);
 
   Listener observers[2];
-  const auto higher = OpenEndpoint(*calling, 1, addresses, observers[1]);
-  Lane* const to_called = *higher->Open(0, 0);
+  const auto higher = OpenEndpoint(*client, 1, addresses, observers[1]);
+  Lane* const to_server = *higher->Open(0, 0);
   const auto drive = [](Endpoint& one, Endpoint* other, const auto& done) {
     const SteadyClock clock;
     for (const TimePoint deadline = clock.Now() + kPatience; clock.Now() < deadline; poll(nullptr, 0, 1)) {
@@ -67,11 +67,10 @@ bool Try(int k) {
     return false;
   };
   CHECK(drive(*higher, nullptr, [&] { return options.counters->held > 0; }));
-  const auto lower = OpenEndpoint(*called, 0, addresses, observers[0]);
-  Lane* const to_calling = *lower->Open(1, 0);
+  const auto lower = OpenEndpoint(*server, 0, addresses, observers[0]);
+  Lane* const to_client = *lower->Open(1, 0);
   CHECK(drive(*higher, lower.get(), [&] {
-    return observers[0].has_heard ||
-           (to_called->state() == LaneState::kOpen && to_calling->state() == LaneState::kOpen);
+    return observers[0].has_heard || (to_server->state() == LaneState::kOpen && to_client->state() == LaneState::kOpen);
   }));
   CHECK(!observers[1].has_heard);
   const bool failed = AllocationFailed();
@@ -79,7 +78,7 @@ bool Try(int k) {
   return failed;
 }
 
-TEST_CASE("a caller gets through where memory ran out while it was greeted, or the endpoint is told") {
+TEST_CASE("a client gets through where memory ran out while it was greeted, or the endpoint is told") {
   int failed = 0;
   while (Try(failed + 1)) ++failed;
   CHECK(failed > 10);

@@ -1,4 +1,4 @@
-// A caller that is no transport: a plain socket that says what a test wants at a transport's port, and hears the
+// A client that is no transport: a plain socket that says what a test wants at a transport's port, and hears the
 // answer.
 #pragma once
 

@@ -83,9 +83,9 @@ TEST_CASE("the path to a peer says that it is TLS, and by what") {
 }
 
 TEST_CASE("ranks whose keys differ refuse each other at once, whoever calls") {
-  for (const Rank caller : {0, 1}) {
+  for (const Rank client : {0, 1}) {
     World world = RanksWith(PskOf('k'), PskOf('j'));
-    CHECK(Has(RefusedOn(world, caller).message(), "refused the pre-shared key"));
+    CHECK(Has(RefusedOn(world, client).message(), "refused the pre-shared key"));
   }
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("a rank in the clear and one with TLS refuse each other at once, whoev
     World world = with_tls == 0 ? RanksWith(PskOf('k'), {}) : RanksWith({}, PskOf('k'));
     CHECK(Has(RefusedOn(world, with_tls).message(), "does not speak TLS, and this process does"));
     World again = with_tls == 0 ? RanksWith(PskOf('k'), {}) : RanksWith({}, PskOf('k'));
-    CHECK(Has(RefusedOn(again, 1 - with_tls).message(), "wants TLS, and the caller does not speak it"));
+    CHECK(Has(RefusedOn(again, 1 - with_tls).message(), "wants TLS, and the client does not speak it"));
   }
 }
 
@@ -103,10 +103,10 @@ TEST_CASE("an expired certificate is refused by name and date on the side that l
   TlsFiles files;
   const TlsOptions fresh = files.Member("ca", "fresh");
   const TlsOptions old = files.Member("ca", "old", {.from = -std::chrono::hours(9), .until = -std::chrono::hours(1)});
-  World called = RanksWith(fresh, old);
-  CHECK(Has(RefusedOn(called, 0).message(), "'/CN=old': it expired on "));
-  World caller = RanksWith(fresh, old);
-  CHECK(Has(RefusedOn(caller, 1).message(), "refused this process's certificate: it has expired"));
+  World server = RanksWith(fresh, old);
+  CHECK(Has(RefusedOn(server, 0).message(), "'/CN=old': it expired on "));
+  World client = RanksWith(fresh, old);
+  CHECK(Has(RefusedOn(client, 1).message(), "refused this process's certificate: it has expired"));
 }
 
 TEST_CASE(
@@ -147,7 +147,7 @@ TEST_CASE("with TLS and a token every connection that was taken ends in exactly 
     options.counters = shared;
     options.instance = "me";
   });
-  const Transport& called = *world.transports[0];
+  const Transport& server = *world.transports[0];
   const auto say = [](const Fd& fd, Bytes bytes) {
     REQUIRE(send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
   };
@@ -160,8 +160,8 @@ TEST_CASE("with TLS and a token every connection that was taken ends in exactly 
   hello.job = "test";
   hello.to_instance = "me";
 
-  { const Fd gone_at_once = Call(called); }
-  const Fd browser = Call(called);
+  { const Fd gone_at_once = Call(server); }
+  const Fd browser = Call(server);
   say(browser, AsBytes("GET / HTTP/1.1\r\n\r\n"));
   CHECK(Listen(browser).empty());
   CHECK(Eventually([&] { return counters.unknown == 2; }));
@@ -169,17 +169,17 @@ TEST_CASE("with TLS and a token every connection that was taken ends in exactly 
   {
     const auto tls = session('k');
     REQUIRE(tls->Handshake() == false);
-    const Fd leaves_in_the_handshake = Call(called);
+    const Fd leaves_in_the_handshake = Call(server);
     say(leaves_in_the_handshake, tls->Unsent().first(100));
   }
   CHECK(Eventually([&] { return counters.abandoned == 1; }));
 
-  const Fd plain = Call(called);
+  const Fd plain = Call(server);
   say(plain, tcp::Encode(hello));
   CHECK(Has(Listen(plain), "wants TLS"));
   CHECK(counters.auth_failed == 1);
   for (const auto& [key, words] : {std::pair{'j', ""}, std::pair{'k', "has a job token"}}) {
-    const Fd fd = Call(called);
+    const Fd fd = Call(server);
     Wire wire(session(key));
     REQUIRE(wire.SendAll(fd.get(), tcp::Encode(hello)));
     std::string heard;

@@ -54,7 +54,7 @@ TEST_CASE("ranks that know the same token work as ever, whoever calls first, and
   }
 }
 
-TEST_CASE("a caller whose endpoint is not open yet is held and accepted with proofs, too") {
+TEST_CASE("a client whose endpoint is not open yet is held and accepted with proofs, too") {
   Pair pair("secret", "secret");
   pair.world.OpenRank(1);
   Lane& lane = pair.world.Open(1, 0);
@@ -83,17 +83,17 @@ Error ErrorOf(Pair& pair, Rank rank) {
 
 TEST_CASE("a rank with another token, or with none, gets a typed error that says which side lacks what, and where") {
   struct Case {
-    const char* caller;
-    const char* called;
+    const char* client;
+    const char* server;
     const char* words;
   };
-  for (const Case& each : {Case{"Secret", "secret", "the caller's job token is not this process's"},
-                           Case{"", "secret", "this process has a job token (RONDO_TOKEN), and the caller has none"},
-                           Case{"secret", "", "the caller has a job token, and this process has none"}}) {
+  for (const Case& each : {Case{"Secret", "secret", "the client's job token is not this process's"},
+                           Case{"", "secret", "this process has a job token (RONDO_TOKEN), and the client has none"},
+                           Case{"secret", "", "the client has a job token, and this process has none"}}) {
     for (const Rank rank : {0, 1}) {
       CAPTURE(each.words);
       CAPTURE(rank);
-      Pair pair(rank == 0 ? each.caller : each.called, rank == 0 ? each.called : each.caller);
+      Pair pair(rank == 0 ? each.client : each.server, rank == 0 ? each.server : each.client);
       const Error error = ErrorOf(pair, rank);
       CHECK(error.code() == ErrorCode::kAuth);
       CHECK(error.culprit() == 1 - rank);
@@ -185,7 +185,7 @@ TEST_CASE("who is asked for a proof and says nothing is dropped after the handsh
   CHECK(pair.counters[0]->unknown == 0);
 }
 
-TEST_CASE("a flood of callers who never prove anything costs a bounded number of descriptors and keeps no peer out") {
+TEST_CASE("a flood of clients who never prove anything costs a bounded number of descriptors and keeps no peer out") {
   Pair pair("secret", "secret");
   tcp::Hello hello = HelloOfRank1();
   hello.nonce = Nonce{};

@@ -165,39 +165,39 @@ void SimCore::Stand(SimStation::Peer& peer) {
 
 // ---- calls and their answers ----
 
-void SimCore::Dial(Calling calling) {
-  const Rank from = calling.from;
-  const Rank to = calling.to;
+void SimCore::Dial(ConnectAttempt attempt) {
+  const Rank from = attempt.from;
+  const Rank to = attempt.to;
   // A foreign client calls from nowhere: on no link, and no partition keeps it away.
   const Rank link_from = from == kNoRank ? to : from;
-  const Item item{from == kNoRank ? Kind::kTimer : Kind::kConnect, link_from, to, calling.hello.size()};
-  Schedule(DrawConnectTime(link_from, to), item, [this, call = std::make_shared<Calling>(std::move(calling))] {
+  const Item item{from == kNoRank ? Kind::kTimer : Kind::kConnect, link_from, to, attempt.hello.size()};
+  Schedule(DrawConnectTime(link_from, to), item, [this, call = std::make_shared<ConnectAttempt>(std::move(attempt))] {
     if (call->from != kNoRank && killed_[call->from]) return;
     WhenItRuns(call->to, [this, call] { StartHandshake(call); });
   });
 }
 
-bool SimCore::HasLeft(const Calling& calling) const {
-  if (calling.from != kNoRank && killed_[calling.from]) return true;
-  return calling.given_up && calling.given_up();
+bool SimCore::HasLeft(const ConnectAttempt& attempt) const {
+  if (attempt.from != kNoRank && killed_[attempt.from]) return true;
+  return attempt.given_up && attempt.given_up();
 }
 
-void SimCore::StartHandshake(const std::shared_ptr<Calling>& calling) {
-  if (killed_[calling->to]) return calling->answered(std::nullopt);
-  if (HasLeft(*calling)) return;
+void SimCore::StartHandshake(const std::shared_ptr<ConnectAttempt>& attempt) {
+  if (killed_[attempt->to]) return attempt->answered(std::nullopt);
+  if (HasLeft(*attempt)) return;
   tcp::ServerHandshake side(nullptr);  // nobody here has a token
   const auto drop = [&] {
     ++counters.unknown;
-    calling->answered(std::nullopt);
+    attempt->answered(std::nullopt);
   };
-  for (Bytes left = calling->hello;;) {
+  for (Bytes left = attempt->hello;;) {
     const Bytes piece = left.first(std::min(left.size(), side.wanted()));
     if (piece.empty()) return drop();
     const auto next = side.Feed(piece);
     if (!next) {
       if (next.error().code() == ErrorCode::kProtocol) return drop();
       ++counters.refusals;
-      Answer(calling, {tcp::Verdict::kRefused, next.error().code(), next.error().message()});
+      Answer(attempt, {tcp::Verdict::kRefused, next.error().code(), next.error().message()});
       return;
     }
     if (*next == tcp::ServerHandshake::Next::kJudge) break;
@@ -205,31 +205,31 @@ void SimCore::StartHandshake(const std::shared_ptr<Calling>& calling) {
   }
   const tcp::Hello& hello = side.hello();
   ++counters.hellos;
-  const std::uint32_t process = listening_[calling->to];
+  const std::uint32_t process = listening_[attempt->to];
   const SimProcess& self = processes_[process];
   const tcp::Reply reply =
       tcp::JudgeHello(hello, {.job = self.job, .generation = self.generation, .instance = self.instance});
   if (reply.verdict != tcp::Verdict::kAccepted) {
     ++counters.refusals;
-    Answer(calling, reply);
+    Answer(attempt, reply);
     return;
   }
-  const Place place{calling->to, process};
+  const Place place{attempt->to, process};
   const std::uint32_t opened = incarnations_[{place, hello.communicator, hello.rail, 0}];
   const bool is_open = opened > 0 && StationOf({place, hello.communicator, hello.rail, opened - 1}, hello.to)->open;
   const bool has_left =
       opened > 0 && StationOf({place, hello.communicator, hello.rail, opened - 1}, hello.to)->left_behind.has_value();
   const std::uint32_t incarnation = is_open || has_left ? opened - 1 : opened;
   const auto& station = StationOf({place, hello.communicator, hello.rail, incarnation}, hello.to);
-  if (is_open || has_left) return Judge(calling, station, hello);
-  station->held.push_back([this, calling, station, hello] { Judge(calling, station, hello); });
+  if (is_open || has_left) return Judge(attempt, station, hello);
+  station->held.push_back([this, attempt, station, hello] { Judge(attempt, station, hello); });
 }
 
-void SimCore::Judge(const std::shared_ptr<Calling>& calling, const std::shared_ptr<SimStation>& called,
+void SimCore::Judge(const std::shared_ptr<ConnectAttempt>& attempt, const std::shared_ptr<SimStation>& target,
                     const tcp::Hello& hello) {
-  SimStation& station = *called;
-  if (killed_[calling->to]) return calling->answered(std::nullopt);
-  if (HasLeft(*calling)) return;
+  SimStation& station = *target;
+  if (killed_[attempt->to]) return attempt->answered(std::nullopt);
+  if (HasLeft(*attempt)) return;
   tcp::Reply reply = tcp::JudgeRanks(hello, station.rank, station.instances);
   if (reply.verdict == tcp::Verdict::kAccepted && hello.kind == tcp::ConnectionKind::kControl) {
     const auto peer = station.peers.find(hello.from);
@@ -239,21 +239,21 @@ void SimCore::Judge(const std::shared_ptr<Calling>& calling, const std::shared_p
       reply = {tcp::Verdict::kTryAgain, ErrorCode::kNotReady, "a control connection stands already"};
   }
   counters.refusals += reply.verdict == tcp::Verdict::kRefused;
-  const TimePoint back = Answer(calling, reply);
-  if (reply.verdict != tcp::Verdict::kAccepted || !calling->accepted) return;
-  calling->accepted(station, back);
-  if (hello.kind == tcp::ConnectionKind::kControl) SendLeftBehind(called, hello.from);
+  const TimePoint back = Answer(attempt, reply);
+  if (reply.verdict != tcp::Verdict::kAccepted || !attempt->accepted) return;
+  attempt->accepted(station, back);
+  if (hello.kind == tcp::ConnectionKind::kControl) SendLeftBehind(target, hello.from);
 }
 
-TimePoint SimCore::Answer(const std::shared_ptr<Calling>& calling, const tcp::Reply& reply) {
+TimePoint SimCore::Answer(const std::shared_ptr<ConnectAttempt>& attempt, const tcp::Reply& reply) {
   std::vector<std::byte> bytes = Encode(reply);
   const std::size_t size = bytes.size();
-  const Rank to = calling->from == kNoRank ? calling->to : calling->from;
-  const TimePoint at = DrawArrival(calling->to, to, size);
-  Schedule(at, {Kind::kReply, calling->to, to, size}, [this, calling, bytes = std::move(bytes)] {
-    if (calling->from == kNoRank) return calling->answered(Decode(bytes));
-    WhenItRuns(calling->from, [this, calling, bytes] {
-      if (!killed_[calling->from]) calling->answered(Decode(bytes));
+  const Rank to = attempt->from == kNoRank ? attempt->to : attempt->from;
+  const TimePoint at = DrawArrival(attempt->to, to, size);
+  Schedule(at, {Kind::kReply, attempt->to, to, size}, [this, attempt, bytes = std::move(bytes)] {
+    if (attempt->from == kNoRank) return attempt->answered(Decode(bytes));
+    WhenItRuns(attempt->from, [this, attempt, bytes] {
+      if (!killed_[attempt->from]) attempt->answered(Decode(bytes));
     });
   });
   return at;

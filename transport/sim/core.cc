@@ -158,7 +158,7 @@ Result<SimCore::Seat> SimCore::OpenStation(Place place, const EndpointConfig& co
   // Not from inside here: the observer may not be ready before this has returned.
   if (options_.control_thread || !station->held.empty())
     Schedule(clock()->Now(), {Kind::kTimer, place.network_rank, place.network_rank, 0}, [this, station] {
-      for (const auto& caller : std::exchange(station->held, {})) caller();
+      for (const auto& answer : std::exchange(station->held, {})) answer();
       TellObserver(*station);
     });
   return Seat{place, station, opened++};

@@ -70,7 +70,7 @@ struct SimStation {
   std::uint64_t communicator = 0;
   PeerObserver* observer = nullptr;         // while open
   std::vector<std::string> instances;       // of the group's processes, by rank, once open
-  std::vector<std::function<void()>> held;  // callers that wait for the opening
+  std::vector<std::function<void()>> held;  // clients that wait for the opening
   bool open = false;                        // an endpoint is there
   bool closed = false;                      // it was, and is gone
   bool shut_down = false;
@@ -273,23 +273,23 @@ class SimCore {
   TimePoint DrawConnectTime(Rank from, Rank to);
   tcp::Hello HelloTo(const Seat& seat, const EndpointConfig& config, const LaneName& name) const;
   // One call at a listener. `accepted` runs there when the hello is welcome, with the time at which the reply will be
-  // back; `answered` at the caller's: the reply, or nothing where the listener is gone or has dropped the caller.
-  struct Calling {
+  // back; `answered` at the client's: the reply, or nothing where the listener is gone or has dropped the client.
+  struct ConnectAttempt {
     Rank from = kNoRank;
     Rank to = kNoRank;
     std::vector<std::byte> hello;
-    std::function<bool()> given_up;  // whether the caller waits no more: its hello is not heard then
+    std::function<bool()> given_up;  // whether the client waits no more: its hello is not heard then
     std::function<void(SimStation&, TimePoint)> accepted;
     std::function<void(const std::optional<tcp::Reply>&)> answered;
   };
-  void Dial(Calling calling);
-  bool HasLeft(const Calling& calling) const;  // the caller died or waits no more, meanwhile
-  void StartHandshake(const std::shared_ptr<Calling>& calling);
-  void Judge(const std::shared_ptr<Calling>& calling, const std::shared_ptr<SimStation>& station,
+  void Dial(ConnectAttempt attempt);
+  bool HasLeft(const ConnectAttempt& attempt) const;  // the client died or waits no more, meanwhile
+  void StartHandshake(const std::shared_ptr<ConnectAttempt>& attempt);
+  void Judge(const std::shared_ptr<ConnectAttempt>& attempt, const std::shared_ptr<SimStation>& station,
              const tcp::Hello& hello);
   // Schedules the arrival of a message at a peer of `station`.
   void Carry(const std::shared_ptr<SimStation>& station, Rank peer, const ControlMessage& message);
-  TimePoint Answer(const std::shared_ptr<Calling>& calling, const tcp::Reply& reply);
+  TimePoint Answer(const std::shared_ptr<ConnectAttempt>& attempt, const tcp::Reply& reply);
   void Stand(SimStation::Peer& peer);
   void SendLoss(const std::shared_ptr<SimStation>& dead, SimStation::Peer& peer, const std::string& how);
   void LoseControl(SimStation& station, Rank peer, ErrorCode code, const std::string& message);

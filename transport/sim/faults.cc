@@ -30,7 +30,7 @@ void SimCore::Kill(Rank rank) {
   auto waiting = std::exchange(wait_to_run_[static_cast<std::size_t>(rank)], {});  // they find that it is dead
   for (auto& [name, station] : stations_) {
     if (name.place.network_rank == rank)
-      for (auto& caller : std::exchange(station->held, {})) waiting.push_back(std::move(caller));
+      for (auto& answer : std::exchange(station->held, {})) waiting.push_back(std::move(answer));
     if (name.place.network_rank != rank || station->closed) continue;
     if (const auto cables = cables_.find(station.get()); cables != cables_.end())
       for (auto& [weak, side] : cables->second)

@@ -167,7 +167,7 @@ class SimNetwork {
   void Corrupt(const SimStream& stream, SimFlip choose);
   void Corrupt(const SimStream& stream, std::uint64_t byte, int bit);
 
-  // The process stands still, as by SIGSTOP: RanksToPoll leaves it out, its control messages and callers wait. Its side
+  // The process stands still, as by SIGSTOP: RanksToPoll leaves it out, its control messages and clients wait. Its side
   // of the network goes on taking bytes until buffers are full.
   void Pause(Rank rank, TimePoint at, TimePoint until = TimePoint::max());
   bool paused(Rank rank) const;

@@ -68,7 +68,7 @@ class HandlerAllocator {
 };
 
 constexpr std::size_t kLoopDescriptors = 3;      // of Asio's event loop: an epoll set, an eventfd and a timerfd
-constexpr std::size_t kRememberedGroups = 1024;  // closed ones, whose late callers are answered at once
+constexpr std::size_t kRememberedGroups = 1024;  // closed ones, whose late clients are answered at once
 
 const IpAddress kAnyV4 = {};
 IpAddress AnyV6() { return IpAddress::FromBytes(std::vector<std::byte>(16)); }
@@ -314,7 +314,7 @@ void ControlPlane::ShutDown(const std::shared_ptr<Group>& group) {
 }
 
 // What a handler left undone when it ran out of memory nobody knows: a connection that is not read any more, say. So
-// all groups are told, and callers that belong to none yet are hung up on: they try again, and find all as it should
+// all groups are told, and clients that belong to none yet are hung up on: they try again, and find all as it should
 // be.
 void ControlPlane::Impl::Run() {
   while (true) {
@@ -333,7 +333,7 @@ void ControlPlane::Impl::Run() {
 void ControlPlane::Impl::Adopt(const Name& name, const std::shared_ptr<Group>& group) {
   try {
     groups[name] = group;
-  } catch (const std::bad_alloc&) {  // Run would tell all others, and not this one, to which no caller will come
+  } catch (const std::bad_alloc&) {  // Run would tell all others, and not this one, to which no client will come
     return group->config().observer->OnTransportFailed(OutOfMemoryWhile("opening a communicator"));
   }
   std::erase_if(closed_groups, [&](const ClosedGroup& closed) { return closed.name == name; });

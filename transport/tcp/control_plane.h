@@ -1,4 +1,4 @@
-// The control thread of a transport and what belongs to it: listeners, the groups (one per endpoint), and the callers
+// The control thread of a transport and what belongs to it: listeners, the groups (one per endpoint), and the clients
 // whose endpoint is not open yet.
 //
 // Thread rule: any thread. Destroyed by any thread but its own, after its groups were closed.
@@ -28,8 +28,8 @@ class ControlPlane {
   const TcpAddress& address() const;
   std::string Describe() const;
 
-  // kInvalidArgument: the name is in use. Callers of that name that were held are looked at now. A name that is closed
-  // gives later callers what its group left behind, or refuses them; opened again, it takes them again.
+  // kInvalidArgument: the name is in use. Clients of that name that were held are looked at now. A name that is closed
+  // gives later clients what its group left behind, or refuses them; opened again, it takes them again.
   Result<std::shared_ptr<Group>> OpenGroup(GroupConfig config);
   // When it returns, the control thread has let go of the group, its observer and its mailbox.
   void CloseGroup(const std::shared_ptr<Group>& group);

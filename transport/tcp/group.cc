@@ -222,7 +222,7 @@ void Group::OnControlConnection(const PeerPtr& peer, const IncomingPtr& connecti
     case PeerState::kConnecting:
       if (config_.rank > peer->rank && peer->connector && peer->connector->said_hello()) {
         return context_.acceptor.Reject(
-            connection, {Verdict::kTryAgain, ErrorCode::kNotReady, "both called at once; the higher rank's counts"});
+            connection, {Verdict::kTryAgain, ErrorCode::kNotReady, "both connected at once; the higher rank's counts"});
       }
       if (peer->connector) peer->connector->Cancel();
       peer->connector.reset();
@@ -240,7 +240,7 @@ void Group::OnControlConnection(const PeerPtr& peer, const IncomingPtr& connecti
     return ControlStands(peer, std::move(fd), connection->TakeWire(), nullptr);
   }
   ++context_.options.counters->abandoned;
-  // The caller went away. Where we were calling too, go on.
+  // The client went away. If this process was connecting as well, it goes on.
   if (peer->state == PeerState::kConnecting) BeginControl(peer);
 }
 

@@ -160,29 +160,29 @@ Result<TokenProof> MessageReader::proof() const {
 Reply JudgeHello(const Hello& hello, const Identity& self) {
   if (hello.job != self.job) {
     return Refuse(ErrorCode::kStale,
-                  fmt::format("this process belongs to job '{}', the caller to '{}'", self.job, Printable(hello.job)));
+                  fmt::format("this process belongs to job '{}', the client to '{}'", self.job, Printable(hello.job)));
   }
   if (hello.generation != self.generation) {
-    return Refuse(ErrorCode::kStale, fmt::format("this process is of generation {}, the caller of generation {}",
+    return Refuse(ErrorCode::kStale, fmt::format("this process is of generation {}, the client of generation {}",
                                                  self.generation, hello.generation));
   }
   if (hello.to_instance != self.instance) {
-    return Refuse(ErrorCode::kStale, "the caller means another process that used to have this address");
+    return Refuse(ErrorCode::kStale, "the client means another process that used to have this address");
   }
   return {};
 }
 
 Reply JudgeRanks(const Hello& hello, Rank self, const std::vector<std::string>& instances) {
   if (hello.to != self) {
-    return Refuse(ErrorCode::kMismatch, fmt::format("this is rank {}, the caller means rank {}", self, hello.to));
+    return Refuse(ErrorCode::kMismatch, fmt::format("this is rank {}, the client means rank {}", self, hello.to));
   }
   if (hello.from < 0 || static_cast<std::size_t>(hello.from) >= instances.size() || hello.from == self) {
-    return Refuse(ErrorCode::kMismatch, fmt::format("the caller says it is rank {} of {}, and this is rank {}",
+    return Refuse(ErrorCode::kMismatch, fmt::format("the client says it is rank {} of {}, and this is rank {}",
                                                     hello.from, instances.size(), self));
   }
   if (hello.from_instance != instances[static_cast<std::size_t>(hello.from)]) {
     return Refuse(ErrorCode::kStale,
-                  fmt::format("rank {} of this group is another process than the caller", hello.from));
+                  fmt::format("rank {} of this group is another process than the client", hello.from));
   }
   return {};
 }

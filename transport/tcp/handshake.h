@@ -32,7 +32,7 @@ enum class ConnectionKind : std::uint8_t { kControl = 1, kLane = 2 };
 struct Hello {
   ConnectionKind kind = ConnectionKind::kControl;
   std::uint8_t streams = 1;  // sockets of this lane: 1, or 2 with one direction each (lane.h)
-  std::uint8_t stream = 0;   // which of them this is: 0 carries the caller's bytes, 1 those of the called
+  std::uint8_t stream = 0;   // which of them this is: 0 carries the client's bytes, 1 those of the server
   std::uint32_t index = 0;   // of the lane
   std::uint32_t rail = 0;
   std::uint64_t communicator = 0;
@@ -42,7 +42,7 @@ struct Hello {
   std::string job;             // at most 255 bytes, like the two below
   std::string from_instance;   // of the calling process
   std::string to_instance;     // of the process that it means to reach
-  std::optional<Nonce> nonce;  // the caller has a job token, and can prove it
+  std::optional<Nonce> nonce;  // the client has a job token, and can prove it
 
   friend bool operator==(const Hello&, const Hello&) = default;
 };
@@ -59,8 +59,8 @@ struct Reply {
   Verdict verdict = Verdict::kAccepted;
   ErrorCode code = ErrorCode::kInternal;  // meaningful for kTryAgain and kRefused
   std::string text;                       // likewise; cut to kMaxReplyTextBytes on the wire
-  std::optional<Nonce> nonce = {};        // kProve: the called's; else none
-  std::optional<TokenProof> proof = {};   // where the caller has proved itself: that the called knows the token, too
+  std::optional<Nonce> nonce = {};        // kProve: the server's; else none
+  std::optional<TokenProof> proof = {};   // where the client has proved itself: that the server knows the token, too
 
   friend bool operator==(const Reply&, const Reply&) = default;
 };
@@ -68,7 +68,7 @@ struct Reply {
 std::vector<std::byte> Encode(const Hello& hello);
 // REQUIRES: a nonce for kProve, and for nothing else.
 std::vector<std::byte> Encode(const Reply& reply);
-// The caller's answer to kProve.
+// The client's answer to kProve.
 std::vector<std::byte> Encode(const TokenProof& proof);
 
 // Collects one message, however finely it is cut.
@@ -104,7 +104,7 @@ struct Identity {
   std::uint64_t generation = 0;
   std::string instance;
 };
-// Whether the caller belongs to this job and generation and means this process.
+// Whether the client belongs to this job and generation and means this process.
 Reply JudgeHello(const Hello& hello, const Identity& self);
 // Whether the ranks fit the endpoint: `instances` are those of the group's members, by rank.
 Reply JudgeRanks(const Hello& hello, Rank self, const std::vector<std::string>& instances);

@@ -27,7 +27,7 @@ bool IncomingConnection::SendBytes(Bytes bytes) {
   return wire_.SendAll(socket_.native_handle(), bytes);
 }
 
-// Where this thread has not run for a while, a caller may have lost patience: its hello is here, and so is its end.
+// Where this thread has not run for a while, a client may have lost patience: its hello is here, and so is its end.
 bool IncomingConnection::HasLeft() {
   char byte = 0;
   const ssize_t next = recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -143,13 +143,13 @@ void HandshakeAcceptor::AcceptAll(Listener& listener) {
       AcceptBySpare(listener);
       return Pause(listener, error);
     }
-    // Everything else (ECONNABORTED, EINTR, network errors of that connection) concerns that one caller only.
+    // Everything else (ECONNABORTED, EINTR, network errors of that connection) concerns that one client only.
   }
   WaitForConnections(listener);
 }
 
 void HandshakeAcceptor::Pause(Listener& listener, int error) {
-  // The listener stays readable, so waiting for it would spin; callers wait in its backlog meanwhile.
+  // The listener stays readable, so waiting for it would spin; clients wait in its backlog meanwhile.
   ++options_.counters->accept_errors;
   LogNowAndThen(LogLevel::kWarning,
                 SystemError(error, "cannot accept connections for now", ErrorCode::kResource).ToString());
@@ -175,7 +175,7 @@ void HandshakeAcceptor::StartHandshake(Fd fd, const SocketAddress& remote, bool 
   connection->has_room_ = has_room;
   asio::error_code error;
   connection->socket_.assign(fd.get(), error);
-  if (error) return void(++options_.counters->retry_requested);  // the socket closes; the caller tries again
+  if (error) return void(++options_.counters->retry_requested);  // the socket closes; the client tries again
   fd.Release();
   SetNoDelay(connection->socket_.native_handle());
   if (options_.tls) {
@@ -240,7 +240,7 @@ void HandshakeAcceptor::OnBroken(const IncomingPtr& connection, const Error& err
     case ErrorCode::kResource: ++options_.counters->retry_requested; break;  // it tries again
     default:
       ++options_.counters->unknown;
-      // A caller that begins with TLS need not guess why nobody answers.
+      // A client that begins with TLS need not guess why nobody answers.
       if (!options_.tls && BeginsTls(connection->wire_.beginning())) connection->SendBytes(kTlsNotSpoken);
   }
   Drop(connection, error.message(), error.code() == ErrorCode::kAuth ? LogLevel::kWarning : LogLevel::kInfo);
@@ -257,7 +257,7 @@ void HandshakeAcceptor::OnTlsFailure(const IncomingPtr& connection) {
   }
   ++options_.counters->auth_failed;
   connection->wire_ = Wire();
-  connection->Send({Verdict::kRefused, ErrorCode::kAuth, "this process wants TLS, and the caller does not speak it"});
+  connection->Send({Verdict::kRefused, ErrorCode::kAuth, "this process wants TLS, and the client does not speak it"});
   Drop(connection, why, LogLevel::kWarning);
 }
 

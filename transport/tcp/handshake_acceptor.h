@@ -37,7 +37,7 @@ class IncomingConnection : public std::enable_shared_from_this<IncomingConnectio
 
   // Whether it closed the connection while nobody looked.
   bool HasLeft();
-  // Sends the acceptance and gives the socket away. Empty: the caller is gone.
+  // Sends the acceptance and gives the socket away. Empty: the client is gone.
   Fd Accept();
   // What to read and write it through, after Accept.
   Wire TakeWire() { return std::move(wire_); }
@@ -45,7 +45,7 @@ class IncomingConnection : public std::enable_shared_from_this<IncomingConnectio
   void Dismiss(const Reply& reply);
   // Ends the connection without a word, taking no memory. A peer tries again.
   void HangUp();
-  // Tells the caller to wait; `gone` is called if it goes away (or breaks the protocol by talking) meanwhile, or when
+  // Tells the client to wait; `gone` is called if it goes away (or breaks the protocol by talking) meanwhile, or when
   // `limit` has passed.
   void Hold(Duration limit, std::function<void()> gone);
 
@@ -66,7 +66,7 @@ using IncomingPtr = std::shared_ptr<IncomingConnection>;
 
 class HandshakeAcceptor {
  public:
-  // `options` outlives the acceptor. `identity`: who this process is. `on_connection` gets the callers that belong to
+  // `options` outlives the acceptor. `identity`: who this process is. `on_connection` gets the clients that belong to
   // this job, generation and process.
   HandshakeAcceptor(asio::io_context& io, const TcpOptions& options, const Clock& clock, Identity identity,
                     std::function<void(IncomingPtr)> on_connection);
@@ -76,10 +76,10 @@ class HandshakeAcceptor {
   Status Add(Fd listener);
   void Start();
 
-  // Dismisses a caller with a verdict that ends its connection, and counts it.
+  // Dismisses a client with a verdict that ends its connection, and counts it.
   void Reject(const IncomingPtr& connection, const Reply& reply);
-  // After an exception from a handler. It may have left a caller whom nobody reads: all whose hello has not come yet
-  // are hung up on, and try again. Waits for callers wherever nobody does.
+  // After an exception from a handler. It may have left a client whom nobody reads: all whose hello has not come yet
+  // are hung up on, and try again. Waits for clients wherever nobody does.
   void DropPending();
 
  private:
@@ -109,7 +109,7 @@ class HandshakeAcceptor {
   const Identity identity_;
   const std::function<void(IncomingPtr)> on_connection_;
   std::list<Listener> listeners_;
-  // Given up where the process has no descriptor left, so that a caller can be taken and told.
+  // Given up where the process has no descriptor left, so that a client can be taken and told.
   Fd spare_;
   std::deque<IncomingPtr> pending_;  // oldest first, at most max_pending_handshakes
   TimePoint next_log_{};

@@ -6,7 +6,7 @@ namespace rondo::tcp {
 namespace {
 
 constexpr HandshakeNames kNames{
-    .client_label = "tcp caller", .server_label = "tcp called", .client = "the caller", .server = kThisProcess};
+    .client_label = "tcp caller", .server_label = "tcp called", .client = "the client", .server = kThisProcess};
 
 // The part of a reply before its proof.
 Bytes BeforeProof(Bytes reply) { return reply.first(reply.size() - kProofBytes); }

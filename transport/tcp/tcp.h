@@ -83,9 +83,9 @@ struct TcpOptions {
 
   // Limits, each with what happens beyond it.
   std::size_t max_pending_handshakes = 64;               // the oldest silent connection is dropped
-  std::size_t max_held_connections = 256;                // the caller is told to try again
+  std::size_t max_held_connections = 256;                // the client is told to try again
   std::uint32_t max_lanes_per_peer = kMaxLanesPerPeer;   // lane indices stay below it; Open gives kResource
-  int listen_backlog = 1024;                             // the kernel makes callers wait
+  int listen_backlog = 1024;                             // the kernel makes clients wait
   Duration handshake_timeout = std::chrono::seconds(5);  // for a hello to come, or a first reply
   Duration held_timeout = std::chrono::seconds(60);      // for the endpoint of a held connection to open
   // For some address of a peer to take a connection; less where EndpointConfig::connect_timeout is less. A host that is
