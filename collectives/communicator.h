@@ -21,8 +21,8 @@
 //   Threads    One thread at a time issues collectives (kInvalidArgument says so where two are caught); any thread may
 //              Wait, Test, Abort. The thread that waits drives the engine; a progress thread drives operations that
 //              nobody waits for.
-//   Errors     A wrong argument found locally (kInvalidArgument, kUnsupported) starts nothing and poisons nothing. A
-//              failed operation poisons the communicator on all ranks that share it: they are told, and every later
+//   Errors     A wrong argument found locally (kInvalidArgument, kUnsupported) starts nothing, and the
+//              communicator goes on. A failed operation fails the communicator on all ranks that share it: each later
 //              call returns the first cause. Ranks that disagree about an operation get kMismatch with both
 //              descriptors. Words of a group's errors name ranks of the job, with the group's numbers beside; numbers
 //              (Error::culprit) are the group's. Bytes that arrived damaged give kCorrupt where checksums are on, and
@@ -47,7 +47,7 @@
 //              algorithm but intranode. The capture is then as it was before the call.
 //   Messages   Send and Recv are outside the order of collectives: all in flight at once, issued by any thread, ordered
 //              per (sender, tag). A message that its receive cannot take (longer, another type), a receive that nobody
-//              answered and a send that nobody received in time fail alone and poison nothing.
+//              answered and a send that nobody received in time fail alone; the communicator goes on.
 //   Results    The same bits on every rank. The same bits run to run for the same world, options and algorithm. With
 //              `reproducible` the same bits for every algorithm, transport and timing (docs/DESIGN.md).
 #pragma once
@@ -211,7 +211,8 @@ class Work {
  public:
   Work() = default;
 
-  // Final: success, or the error that poisoned the communicator, or the argument error of the call. Drives the engine.
+  // Final: success, or the error for which the communicator failed, or the argument error of the call. Drives the
+  // engine.
   Status Wait();
   // kNotReady when `deadline` passes first; the operation goes on.
   Status Wait(TimePoint deadline);
@@ -343,8 +344,8 @@ class Communicator {
   // A receive's `count` is the room; a shorter message leaves the rest as it was. Both ends must name the same type. A
   // longer message or one of another type gives kMismatch, with both lengths; the message is lost, its sender is told
   // if it still waits, and later messages are not concerned. A timeout of a receive that has no message yet, or of a
-  // send that was not asked for yet, takes it back (kTimeout) and poisons nothing; one in the midst of a transfer
-  // poisons.
+  // send that was not asked for yet, takes it back (kTimeout), and the communicator goes on; in the midst of a transfer
+  // it fails the communicator.
   //
   // Ranks listen while they are inside a call or have asynchronous operations under way. Close waits for all sends and
   // receives that were issued, and from its beginning refuses what other ranks announce and nobody here has a receive
@@ -376,15 +377,15 @@ class Communicator {
   };
   Result<Message> SendRecv(const Outgoing& out, const Incoming& in, DataType type, const MessageOptions& options = {});
   // Collective. Gives the number under which this operation is used, the same on all ranks; every rank must define the
-  // same operations in the same order. kMismatch where names or commutativity differ: it tells both, on every rank, and
-  // poisons nothing. kResource beyond kMaxUserOps. Lives as long as the communicator; Split hands it on.
+  // same operations in the same order. kMismatch where names or commutativity differ: it names both, on every rank, and
+  // the communicator goes on. kResource beyond kMaxUserOps. Lives as long as the communicator; Split hands it on.
   Result<ReduceOp> DefineOperation(UserOperation operation);
 
   // Collective. Ranks with the same color form a communicator of their own, ordered by (key, rank); a negative color
   // joins none and gets null. Same transport, own lanes. All ranks get their groups or none does: where one has no
   // descriptor or memory left for its own, this communicator fails on all of them and names that rank. Aborting a
   // communicator aborts those split from it; one that fails takes along those in which no collective has ended yet.
-  // kInvalidArgument: the options, which poisons nothing; kMismatch: ranks of a color have others.
+  // kInvalidArgument: the options, and the communicator goes on; kMismatch: ranks of a color have others.
   Result<std::unique_ptr<Communicator>> Split(int color, int key, const GroupOptions& options = {});
 
   // Memory that the transport moves without a copy where it can; freed by its destructor, which REQUIRES that no
@@ -439,7 +440,7 @@ class Communicator {
   // Drives the engine once; true if anything moved. Only needed without a progress thread (event loops, simulation).
   bool Progress();
 
-  // The first cause, once the communicator is poisoned. Any thread. Where a launched graph has ended because another
+  // The first cause, once the communicator has failed. Any thread. Where a launched graph has ended because another
   // rank failed, that one's reason is waited for, a second at most.
   std::optional<Error> failure() const;
 

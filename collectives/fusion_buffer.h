@@ -22,9 +22,10 @@
 //   Results   As of AllReduce on the bucket: the same bits on every rank. Where they depend on how a vector is cut (of
 //             floats, unless `reproducible`) they are not those of the tensor alone. A pre-multiplied sum is multiplied
 //             while it is copied, and so rounded to its type there, also with wide_partials.
-//   Errors    What Add itself gets wrong (kInvalidArgument) adds nothing and poisons nothing. Any other error fails all
-//             that was added since the last Wait, and the communicator with it: the call that finds it returns it once
-//             nobody touches any of that memory, and every later call returns it again. Outputs are then undefined.
+//   Errors    What Add itself gets wrong (kInvalidArgument) adds nothing, and the communicator goes on. Any other error
+//             fails all that was added since the last Wait, and the communicator with it: the call that finds it
+//             returns it once nobody touches any of that memory, and every later call returns it again. Outputs are
+//             then undefined.
 //   Threads   One at a time: the one that issues the communicator's collectives.
 #pragma once
 

@@ -33,8 +33,9 @@
  * Threads: one thread at a time issues collectives of a communicator. Any thread may wait, test, abort, send and
  * receive. Whoever waits drives; a progress thread of Rondo's drives what nobody waits for.
  *
- * Errors: what a call itself gets wrong (RONDO_INVALID_ARGUMENT, RONDO_UNSUPPORTED) starts and poisons nothing. A
- * failed operation poisons the communicator on all its ranks: every later call returns the first cause.
+ * Errors: what a call itself gets wrong (RONDO_INVALID_ARGUMENT, RONDO_UNSUPPORTED) starts nothing, and the
+ * communicator goes on. A failed operation fails the communicator on all its ranks: every later call returns the first
+ * cause.
  *
  * Fork: a child of fork() must not use what its parent made; it may connect anew.
  */
@@ -59,7 +60,7 @@ RONDO_API const char* rondo_version(void);
 typedef int32_t rondo_code;
 enum {
   RONDO_OK = 0,
-  RONDO_INVALID_ARGUMENT = 1,     /* the call makes no sense; nothing was started, nothing is poisoned */
+  RONDO_INVALID_ARGUMENT = 1,     /* the call makes no sense; nothing was started, nothing else fails */
   RONDO_UNSUPPORTED = 2,          /* a capability that this build or machine lacks */
   RONDO_NOT_READY = 3,            /* a wait ended before its operation, which goes on */
   RONDO_TIMEOUT = 4,              /* a deadline passed; the text says who is missing */
@@ -334,7 +335,7 @@ RONDO_API void rondo_comm_abort(rondo_comm* comm, const char* reason);
  * closes, ranks that wait for it in that operation fail with RONDO_MISMATCH and these words instead of RONDO_CLOSED.
  * The next operation that is issued makes it void. Calls that the library refuses are noted already. Any thread. */
 RONDO_API void rondo_comm_note_refusal(rondo_comm* comm, const char* call);
-/* The first cause once the communicator is poisoned, by a launched graph too: its code, and the error; else RONDO_OK.
+/* The first cause once the communicator has failed, by a launched graph too: its code, and the error; else RONDO_OK.
  * Any thread. */
 RONDO_API rondo_code rondo_comm_failure(rondo_comm* comm, rondo_error** error);
 
@@ -546,8 +547,8 @@ RONDO_API rondo_code rondo_barrier_async(rondo_comm* comm, const rondo_options* 
  * an error other than RONDO_NOT_READY. In between the output may be written at any time, so it is no part of another
  * tensor.
  *
- * What an add itself gets wrong adds nothing and poisons nothing. Any other error fails all that was added since the
- * last wait, and the communicator with it; every later call returns it again. */
+ * What an add itself gets wrong adds nothing, and the communicator goes on. Any other error fails all that was added
+ * since the last wait, and the communicator with it; every later call returns it again. */
 
 typedef struct rondo_fusion rondo_fusion;
 
@@ -585,8 +586,8 @@ RONDO_API void rondo_fusion_free(rondo_fusion* fusion);
  *
  * A send ends when its buffer is free again, which a large one is only when it was received. Of options, timeout_ms
  * counts. A receive's `count` is the room: what is longer, or of another dtype, gives RONDO_MISMATCH and is lost; a
- * shorter one leaves the rest as it was. What nobody receives or sends in time fails alone and poisons nothing. Tags
- * are 0 to 2^31 - 1; of one sender and tag, messages come in the order in which they were sent. */
+ * shorter one leaves the rest as it was. What nobody receives or sends in time fails alone; the communicator goes on.
+ * Tags are 0 to 2^31 - 1; of one sender and tag, messages come in the order in which they were sent. */
 
 RONDO_API rondo_code rondo_send(rondo_comm* comm, const void* buffer, uint64_t count, rondo_dtype dtype, int32_t to,
                                 int32_t tag, const rondo_options* options, rondo_error** error);

@@ -364,10 +364,10 @@ class Chaos {
       // Who gave up had a reason, which is judged in its place: others may be told so, or wait for it in vain (in a
       // part of a split that it never made), or find that it has left.
       const bool gave_up = culprit >= 0 && Life(culprit).failure();  // and may have died since
-      if (error.code() == ErrorCode::kPeerAborted && !gave_up) return said("it blames a rank that gave nothing up");
+      if (error.code() == ErrorCode::kPeerAborted && !gave_up) return said("it names a rank that gave nothing up");
       if (gave_up && (error.code() == ErrorCode::kPeerAborted || error.code() == ErrorCode::kClosed ||
                       error.code() == ErrorCode::kTimeout || error.code() == ErrorCode::kUnreachable)) {
-        outcome_.blamed_next += error.code() != ErrorCode::kPeerAborted && explained.culprits.count(culprit) == 0;
+        outcome_.named_next += error.code() != ErrorCode::kPeerAborted && explained.culprits.count(culprit) == 0;
         continue;
       }
       // Who is slow calls somebody who has gone on already.
@@ -382,8 +382,8 @@ class Chaos {
       const bool waited = error.code() == ErrorCode::kTimeout || error.code() == ErrorCode::kRendezvousTimeout ||
                           error.code() == ErrorCode::kUnreachable;
       const bool of_store = error.code() == ErrorCode::kStoreLost || error.code() == ErrorCode::kStoreTimeout;
-      if (!waited && !of_store) return said("it blames a rank that did nothing");
-      outcome_.blamed_next += waited && culprit != kNoRank;  // whom it waited for waited, too
+      if (!waited && !of_store) return said("it names a rank that did nothing");
+      outcome_.named_next += waited && culprit != kNoRank;  // whom it waited for waited, too
     }
   }
 

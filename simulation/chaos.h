@@ -68,11 +68,11 @@ struct LoneFault {
 struct ChaosOutcome {
   std::string violation;  // empty: all is well
   int world_size = 0;
-  int met = 0;          // ranks that met at first
-  int unharmed = 0;     // of them, those that did all they had to
-  int failed = 0;       // survivors that were told an error
-  int corrupt = 0;      // of them, those that were told of damaged frames
-  int blamed_next = 0;  // those that name whom they waited for, and not who was at fault
+  int met = 0;         // ranks that met at first
+  int unharmed = 0;    // of them, those that did all they had to
+  int failed = 0;      // survivors that were told an error
+  int corrupt = 0;     // of them, those that were told of damaged frames
+  int named_next = 0;  // those that name whom they waited for, and not who was at fault
   int survivors = 0;
   int went_on = 0;  // of them, those that rebuilt and did all they then had to, before anything was healed
   int stopped = 0;  // those that could not

@@ -50,7 +50,7 @@ class RankLife {
   void LookAtMemory();
 
  private:
-  // Bytes between guards, given back once poisoned; nobody may write here then.
+  // Bytes between guards, given back once overwritten; no one may write here then.
   struct Kept {
     std::vector<std::int64_t> words;
     std::unique_ptr<plain::Buffers> buffers;  // of collectives, instead
@@ -71,7 +71,7 @@ class RankLife {
   void Fail(const Error& error);
   // Ends the communicator for all, and looks whether later calls say why.
   void GiveUp();
-  // Puts guards around, takes them into account, and poisons what was lent.
+  // Puts guards around, takes them into account, and overwrites what was lent.
   std::int64_t* Lend(std::size_t words, std::int64_t fill);
   void GiveBack(Kept& kept);
   TimePoint Now() const { return world_.network.clock()->Now(); }

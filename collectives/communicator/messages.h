@@ -113,7 +113,7 @@ class Messages {
   bool Expire(TimePoint now);
   void ExtendDeadlines(Duration by) { engine_->PutOffDeadlines(by); }
   // A peer that is needed, and whose lane is broken or ended.
-  std::optional<MessageEngine::Trouble> FindLaneFailure() const { return engine_->FindTrouble(); }
+  std::optional<MessageEngine::FailedLane> FindLaneFailure() const { return engine_->FindFailedLane(); }
   // kTimeout: what was started first has not ended within `whose` time. REQUIRES: something is pending.
   Error LateFor(std::string_view whose, Duration time) const { return engine_->LateFor(whose, time); }
   // Messages that came and that this rank has not received.

@@ -78,7 +78,7 @@ class Runner {
   const OperationDescriptor& operation() const { return running() ? running_->operation() : lanes_.operation(); }
   std::vector<BlockedStep> Blocked() const { return running() ? running_->Blocked() : std::vector<BlockedStep>(); }
   bool WaitsFor(Rank peer) const { return running() && running_->WaitsFor(peer); }
-  std::optional<Engine::Trouble> Failure() const { return running() ? running_->Failure() : std::nullopt; }
+  std::optional<Engine::FailedLane> Failure() const { return running() ? running_->Failure() : std::nullopt; }
   std::optional<Error> FindMismatchedPeer() { return running() ? running_->FindMismatchedPeer() : std::nullopt; }
   bool MoverBusy() const { return running() && running_->MoverBusy(); }
   bool HasNews() const { return running() && running_->HasNews(); }

@@ -77,8 +77,6 @@ struct Share {
   std::uint64_t end = 0;
 };
 
-using Standing = BlockedStep;
-
 class Engine {
  public:
   // All arguments outlive the engine.
@@ -106,13 +104,13 @@ class Engine {
   void Drain();
 
   // The running operation's steps that wait for a peer, oldest first.
-  std::vector<Standing> Waiting() const;
+  std::vector<BlockedStep> Waiting() const;
   // The first peer still needed whose lane is broken or ended, if any, with the lane's error (null when merely ended).
-  struct Trouble {
+  struct FailedLane {
     Rank peer = kNoRank;
     const Error* error = nullptr;
   };
-  std::optional<Trouble> FindTrouble() const;
+  std::optional<FailedLane> FindFailedLane() const;
   // Whether the mover works on something; nobody is woken when it is done.
   bool MoverBusy() const;
   // Whether bytes of the running operation are still due from `peer`.
@@ -186,7 +184,7 @@ class Engine {
     return queue_head_[queue] < plan_->queues[queue].steps.size() || !IsLastSlice();
   }
   // Where a step stands, all slices taken together; `done`: its bytes done of the running one.
-  Standing StandingOf(std::uint32_t index, std::uint64_t done) const;
+  BlockedStep BlockedStepOf(std::uint32_t index, std::uint64_t done) const;
   // Where a step's bytes begin in one of its buffers, whatever that holds.
   std::byte* Address(const Plan& plan, const BlockGrid& grid, const OperationBuffers& buffers, const PlanStep& step,
                      BufferId buffer, std::uint64_t position) const;

@@ -37,7 +37,7 @@ class LanesPath final : public OperationPath {
   AwaitedRanks WhereAreAwaited() const override { return AwaitedRanks::kUnknown; }
   std::vector<BlockedStep> Blocked() const override { return engine_.Waiting(); }
   bool WaitsFor(Rank peer) const override { return engine_.WaitsFor(peer); }
-  std::optional<Engine::Trouble> Failure() const override { return engine_.FindTrouble(); }
+  std::optional<Engine::FailedLane> Failure() const override { return engine_.FindFailedLane(); }
   std::optional<Error> FindMismatchedPeer() override { return engine_.FindMismatchedPeer(); }
 
  private:

@@ -53,7 +53,7 @@ class OperationPath {
   virtual std::vector<BlockedStep> Blocked() const = 0;
   virtual bool WaitsFor(Rank peer) const = 0;
   // The first peer still needed whose lane is broken or ended, if any.
-  virtual std::optional<Engine::Trouble> Failure() const = 0;
+  virtual std::optional<Engine::FailedLane> Failure() const = 0;
   // A peer that is in another operation under the same number, if something shows it.
   virtual std::optional<Error> FindMismatchedPeer() = 0;
 };

@@ -63,22 +63,22 @@ void RailedEngine::Drain() {
   for (const auto& engine : engines_) engine->Drain();
 }
 
-std::vector<Standing> RailedEngine::Waiting() const {
-  std::vector<Standing> all = engines_.front()->Waiting();
+std::vector<BlockedStep> RailedEngine::Waiting() const {
+  std::vector<BlockedStep> all = engines_.front()->Waiting();
   if (used_ == 1) return all;
   for (std::size_t rail = 1; rail < used_; ++rail) {
-    for (const Standing& standing : engines_[rail]->Waiting()) {
-      all.push_back(standing);
+    for (const BlockedStep& blocked : engines_[rail]->Waiting()) {
+      all.push_back(blocked);
       all.back().rail = static_cast<std::uint32_t>(rail);
     }
   }
-  std::stable_sort(all.begin(), all.end(), [](const Standing& a, const Standing& b) { return a.step < b.step; });
+  std::stable_sort(all.begin(), all.end(), [](const BlockedStep& a, const BlockedStep& b) { return a.step < b.step; });
   return all;
 }
 
-std::optional<Engine::Trouble> RailedEngine::FindTrouble() const {
+std::optional<Engine::FailedLane> RailedEngine::FindFailedLane() const {
   for (const auto& engine : in_use())
-    if (const auto trouble = engine->FindTrouble()) return trouble;
+    if (const auto failed = engine->FindFailedLane()) return failed;
   return std::nullopt;
 }
 

@@ -41,8 +41,8 @@ class RailedEngine {
   }
   Result<Progress> Poll();
   void Drain();
-  std::vector<Standing> Waiting() const;
-  std::optional<Engine::Trouble> FindTrouble() const;
+  std::vector<BlockedStep> Waiting() const;
+  std::optional<Engine::FailedLane> FindFailedLane() const;
   bool MoverBusy() const;
   bool WaitsFor(Rank peer) const;
   std::optional<Error> FindMismatchedPeer();

@@ -85,8 +85,8 @@ class IntranodePath final : public OperationPath {
   // The ranks that have not published what this rank waits for.
   std::vector<BlockedStep> Blocked() const override;
   bool WaitsFor(Rank peer) const override;
-  std::optional<Engine::Trouble> Failure() const override { return std::nullopt; }  // there are no lanes
-  std::optional<Error> FindMismatchedPeer() override { return std::nullopt; }       // Poll finds it
+  std::optional<Engine::FailedLane> Failure() const override { return std::nullopt; }  // there are no lanes
+  std::optional<Error> FindMismatchedPeer() override { return std::nullopt; }          // Poll finds it
 
  private:
   enum class Stage : std::uint8_t {

@@ -220,7 +220,7 @@ void MessageEngine::FailHopeless() {
   }
 }
 
-std::optional<MessageEngine::Trouble> MessageEngine::FindTrouble() const {
+std::optional<MessageEngine::FailedLane> MessageEngine::FindFailedLane() const {
   for (const MessageLane* lane : open_) {
     const LaneState state = lane->lane().state();
     if (lane->abandoned() || departed_[static_cast<std::size_t>(lane->peer())]) continue;
@@ -228,7 +228,7 @@ std::optional<MessageEngine::Trouble> MessageEngine::FindTrouble() const {
     const bool receives = lane->HasMatched() || matching_.posted().Find([&](const MessageOperation& one) {
       return one.peer == lane->peer();
     }) != nullptr;
-    if (lane->HasSends() || receives) return Trouble{lane->peer(), lane->lane().failure()};
+    if (lane->HasSends() || receives) return FailedLane{lane->peer(), lane->lane().failure()};
   }
   return std::nullopt;
 }

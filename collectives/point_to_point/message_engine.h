@@ -79,11 +79,11 @@ class MessageEngine {
 
   // A peer that is needed and whose lane is broken or ended, and that has not departed; with the lane's error (null
   // when merely ended).
-  struct Trouble {
+  struct FailedLane {
     Rank peer = kNoRank;
     const Error* error = nullptr;
   };
-  std::optional<Trouble> FindTrouble() const;
+  std::optional<FailedLane> FindFailedLane() const;
 
   // Ends everything with that error. REQUIRES: the lanes have been revoked; Poll is never called again.
   void FailAll(const Error& error);

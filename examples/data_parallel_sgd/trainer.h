@@ -22,7 +22,7 @@ struct TrainerOptions {
 };
 
 // One rank's part. Calls of all ranks meet: every rank makes the same calls in the same order. One thread at a time.
-// An error is the communicator's, which is then poisoned; the state is undefined.
+// An error is the communicator's, which has then failed; the state is undefined.
 class Trainer {
  public:
   // All three outlive the trainer; model, data and options are the same on all ranks. `start` holds this rank's start

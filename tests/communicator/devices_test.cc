@@ -426,7 +426,7 @@ TEST_CASE("A device that faults in the midst ends the operation on all ranks, an
   });
 }
 
-TEST_CASE("What is wrong with a call on devices starts nothing and poisons nothing") {
+TEST_CASE("What is wrong with a call on devices starts nothing, and the communicator goes on") {
   InprocNetwork network(2, {});
   OnDevices(network, [](Communicator& communicator, OwnDevice& own) {
     PlainDeviceMemory& memory = own.Holding(plain::Values{4, 5});

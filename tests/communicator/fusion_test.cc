@@ -232,7 +232,7 @@ TEST_CASE("a bucket goes out when it is full, when the next does not fit, when t
   });
 }
 
-TEST_CASE("what is wrong with a call adds nothing and poisons nothing") {
+TEST_CASE("what is wrong with a call adds nothing, and the communicator goes on") {
   InprocNetwork network(2);
   OnRanks(network, [&](Communicator& communicator) {
     const auto created = [&](const FusionOptions& options) {
@@ -313,7 +313,7 @@ TEST_CASE("a user's operation is fused like others, and the options are those of
   });
 }
 
-TEST_CASE("a wait that ends too early poisons nothing, and room comes when the oldest bucket has ended") {
+TEST_CASE("a wait that ends too early fails nothing, and room comes when the oldest bucket has ended") {
   InprocNetwork network(2);
   std::latch tried(2);
   OnRanks(network, [&](Communicator& communicator) {

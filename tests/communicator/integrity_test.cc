@@ -207,7 +207,7 @@ TEST_CASE("a rank that errs is named on all ranks where the others agree") {
   }
 }
 
-TEST_CASE("of two ranks that differ neither is blamed; equal results and unasked comparison say nothing") {
+TEST_CASE("of two ranks that differ neither is named; equal results and unasked comparison say nothing") {
   for (const std::string& outcome : SumComparing({.ranks = 2, .erring = 1, .compares = true})) {
     CHECK(outcome.find("no majority") != std::string::npos);
     CHECK(outcome.find("caused by") == std::string::npos);

@@ -261,7 +261,7 @@ TEST_CASE("a callback is run though another receive stays open, and may send and
   });
 }
 
-TEST_CASE("wrong arguments are refused at the call and poison nothing") {
+TEST_CASE("wrong arguments are refused at the call and fail nothing else") {
   InprocNetwork network(2);
   OnRanks(network, [](Communicator& communicator) {
     std::int32_t value = 0;
@@ -296,7 +296,7 @@ TEST_CASE("two ranks that both send a large message first wait for each other, s
   });
 }
 
-TEST_CASE("a receive that nobody answers ends in time, names whom it waited for, and poisons nothing") {
+TEST_CASE("a receive that nobody answers ends in time, names whom it waited for, and fails nothing else") {
   InprocNetwork network(2);
   std::barrier<> late(2);
   OnRanks(network, [&](Communicator& communicator) {

@@ -121,7 +121,7 @@ TEST_CASE("the results have the same bits on every rank and in every repetition"
       if (a.back() == b.back()) CHECK(a == b);
 }
 
-TEST_CASE("wrong arguments are refused at the call and poison nothing") {
+TEST_CASE("wrong arguments are refused at the call and fail nothing else") {
   InprocNetwork network(2);
   OnRanks(network, [&](Communicator& communicator) {
     std::array<float, 8> a{}, b{};

@@ -120,7 +120,7 @@ TEST_CASE("a group may have other rails than the communicator that it is split f
       });
 }
 
-TEST_CASE("rails that make no sense are refused and poison nothing; ranks that want different ones are told") {
+TEST_CASE("rails that make no sense are refused and fail nothing else; ranks that want different ones are told") {
   InprocNetwork network(2);
   OnRanks(network, [&](Communicator& communicator) {
     for (const GroupOptions& options :

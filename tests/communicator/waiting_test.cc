@@ -29,7 +29,7 @@ namespace waiting_test {
 
 // doctest's CHECK may be used from several threads, but only its asserts; every check here is on plain values.
 
-TEST_CASE("a Wait that ends early returns not_ready and poisons nothing") {
+TEST_CASE("a Wait that ends early returns not_ready and fails nothing") {
   InprocNetwork network(2);
   std::barrier<> late(2);
   OnRanks(network, [&](Communicator& communicator) {

@@ -141,7 +141,7 @@ static void wrong_arguments(int rank, int world, const char* url) {
   CHECK(work == NULL);
   CHECK(rondo_all_reduce(comm, in, out, 4, (rondo_dtype)0, RONDO_SUM, NULL, NULL) == RONDO_INVALID_ARGUMENT);
 
-  /* Nothing of that has been started, or has poisoned anything. */
+  /* Nothing of that has been started, or has failed the communicator. */
   CHECK(rondo_comm_failure(comm, NULL) == RONDO_OK);
   MUST(rondo_all_reduce(comm, in, out, 4, RONDO_FLOAT32, RONDO_SUM, NULL, &error));
   CHECK(out[3] == 4 * (float)world);
@@ -778,7 +778,7 @@ int main(void) {
   for (int world = 1; world <= 4; ++world) {
     if (world > 1) on_ranks("every collective, blocking and asynchronous", world, -1, every_collective);
   }
-  on_ranks("wrong arguments are told and poison nothing", 2, -1, wrong_arguments);
+  on_ranks("wrong arguments are told and fail nothing else", 2, -1, wrong_arguments);
   on_ranks("options of older and newer headers", 2, -1, headers_of_other_versions);
   on_ranks("messages", 3, -1, messages);
   on_ranks("works: not ready, called back, final beyond the communicator", 3, -1, works);

@@ -144,7 +144,7 @@ TEST_CASE("a small transfer waits until all of it may go; a large one streams as
     }
     for (int i = 0; i < 100; ++i)
       for (const Rank r : {0, 1}) REQUIRE(world.PollOne(r));
-    const std::vector<Standing> waiting = world.engine(1).Waiting();
+    const std::vector<BlockedStep> waiting = world.engine(1).Waiting();
     REQUIRE(waiting.size() == 1);
     CHECK(waiting.front().peer == 0);
     CHECK(waiting.front().bytes_done == (large ? 2 * 4 * count : 0));
@@ -189,10 +189,10 @@ TEST_CASE("of transfers that go together one may hold back the others, and then 
                  input.data(), output.data());
   for (int i = 0; i < 10; ++i) REQUIRE(world.PollOne(0));
   CHECK(world.network().counters().writes == 1);
-  const std::vector<Standing> waiting = world.engine(0).Waiting();
+  const std::vector<BlockedStep> waiting = world.engine(0).Waiting();
   REQUIRE_FALSE(waiting.empty());
   CHECK(waiting.front().peer == 3);
-  for (const Standing& standing : waiting) CHECK_FALSE(standing.sending);
+  for (const BlockedStep& blocked : waiting) CHECK_FALSE(blocked.sending);
 }
 
 // The algorithms that run in slices, and the least count of int32 that does, with frames of 64 bytes.
@@ -246,12 +246,12 @@ TEST_CASE("in slices, what a rank waits for is told of the whole vector, and a p
     std::map<std::pair<Rank, std::uint32_t>, std::uint64_t> before;  // bytes done, by rank and step
     std::set<std::pair<Rank, Rank>> through;                         // who waits no longer, for whom
     world.RunToEnd([&](Rank r) {
-      for (const Standing& standing : world.engine(r).Waiting()) {
-        CHECK(standing.bytes_due == 4 * kCount / 3);
-        CHECK(standing.bytes_done <= standing.bytes_due);
-        std::uint64_t& last = before[{r, standing.step}];
-        CHECK(standing.bytes_done >= last);
-        last = standing.bytes_done;
+      for (const BlockedStep& blocked : world.engine(r).Waiting()) {
+        CHECK(blocked.bytes_due == 4 * kCount / 3);
+        CHECK(blocked.bytes_done <= blocked.bytes_due);
+        std::uint64_t& last = before[{r, blocked.step}];
+        CHECK(blocked.bytes_done >= last);
+        last = blocked.bytes_done;
       }
       CHECK(!world.engine(r).FindMismatchedPeer());
       for (Rank peer = 0; peer < 3; ++peer) {  // whom nothing is due from any more, nothing is due from later

@@ -164,9 +164,9 @@ TEST_CASE("what a rank waits for is told of every rail by number") {
   while (*world.PollOne(0) != Progress::kNothing) {
   }
   std::map<std::uint32_t, std::uint64_t> due;  // of a chunk, which is half of the rail's share
-  for (const Standing& standing : world.engine(0).Waiting()) {
-    CHECK(standing.peer == 1);
-    due[standing.rail] = standing.bytes_due;
+  for (const BlockedStep& blocked : world.engine(0).Waiting()) {
+    CHECK(blocked.peer == 1);
+    due[blocked.rail] = blocked.bytes_due;
   }
   CHECK(due == std::map<std::uint32_t, std::uint64_t>{{0, 992}, {1, 1008}});
   CHECK(world.engine(0).WaitsFor(1));

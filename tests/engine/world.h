@@ -283,7 +283,7 @@ class EngineWorld : private PeerObserver {
     for (Rank r = 0; r < options_.ranks; ++r) {
       lent.push_back(Lend(c, r));
       Lent& mine = lent.back();
-      // Whatever is not this rank's input is poisoned with values of nobody.
+      // Whatever is not this rank's input is filled with values of no rank.
       Fill(c, Holds(key, r, BufferId::kInput), r, InputBlocks(key, r), mine.input.data());
       Fill(c, Holds(key, r, BufferId::kOutput), r, InPlaceAt(key, r) ? InputBlocks(key, r) : BlockSet{},
            mine.output.data());
@@ -354,7 +354,7 @@ class EngineWorld : private PeerObserver {
     }
     return c.op == ReduceOp::kAvg ? sum / options_.ranks : sum;
   }
-  // What a memory that holds `set` begins with: the rank's values of the blocks in `own`, else poison.
+  // What a memory that holds `set` begins with: the rank's values of the blocks in `own`, and a filler everywhere else.
   void Fill(const Case& c, const BlockSet& set, Rank rank, const BlockSet& own, std::byte* to) const {
     ForEachElement(c, set, [&](std::uint32_t block, std::uint64_t e, std::uint64_t at) {
       const std::int32_t value = own.Contains(block) ? Value(rank, block, e) : -1'000'000;

@@ -34,7 +34,7 @@ TEST_CASE("those who differ from more than half of the ranks are named") {
   CHECK(Has(two, "rank 0 0x00000008, rank 3 0x00000009, all 3 others 0x00000005"));
 }
 
-TEST_CASE("where no result has more than half of the ranks nobody is blamed, and all are told") {
+TEST_CASE("where no result has more than half of the ranks none is named, and all report it") {
   for (const auto& digests : {std::vector<std::uint32_t>{1, 2}, {1, 1, 2, 2}, {1, 2, 3}, {2, 1, 3, 1}}) {
     const auto error = Compared(digests);
     REQUIRE(error);

@@ -113,13 +113,13 @@ class Judged(unittest.TestCase):
         def judge(at, ranks):
             at.failed(ranks, "peer_lost")
         other = failed(culprit=2, text="peer_lost: rank 2 (host h) died")
-        self.expect("they blame [1, 2]", judge, {"says": [failed(), CLEAN]}, {"says": [other, CLEAN]})
+        self.expect("they name [1, 2]", judge, {"says": [failed(), CLEAN]}, {"says": [other, CLEAN]})
 
     def test_another_code_culprit_host_or_operation_fails_the_case(self):
         def judge(at, ranks):
             at.failed(ranks, "peer_lost", culprit=1, inside=True)
         self.expect("says timeout, not peer_lost", judge, {"says": [failed(code="timeout"), CLEAN]})
-        self.expect("blames 2, not 1", judge, {"says": [failed(culprit=2), CLEAN]})
+        self.expect("names 2, not 1", judge, {"says": [failed(culprit=2), CLEAN]})
         self.expect("on which host", judge, {"says": [failed(host=""), CLEAN]})
         self.expect("names half an operation", judge, {"says": [failed(collective=""), CLEAN]})
         nothing = {key: value for key, value in failed(collective="").items() if key != "sequence"}

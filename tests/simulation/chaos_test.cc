@@ -22,7 +22,7 @@ TEST_CASE("every seed is safe under its faults, and goes on once they are healed
   const std::uint64_t seeds = test::SeedsFrom(500, test::kJobsAreFewerBy);
   FiberStacks stacks;
   SimCounters sum;
-  std::uint64_t unharmed = 0, failed = 0, corrupt = 0, blamed_next = 0, stalled = 0, went_on = 0, stopped = 0;
+  std::uint64_t unharmed = 0, failed = 0, corrupt = 0, named_next = 0, stalled = 0, went_on = 0, stopped = 0;
   int largest = 0;
   for (std::uint64_t seed = first; seed < first + seeds; ++seed) {
     const ChaosOptions options{.seed = seed};
@@ -43,7 +43,7 @@ TEST_CASE("every seed is safe under its faults, and goes on once they are healed
     unharmed += static_cast<std::uint64_t>(outcome.unharmed);
     failed += static_cast<std::uint64_t>(outcome.failed);
     corrupt += static_cast<std::uint64_t>(outcome.corrupt);
-    blamed_next += static_cast<std::uint64_t>(outcome.blamed_next);
+    named_next += static_cast<std::uint64_t>(outcome.named_next);
     stalled += outcome.stalled_requests;
     went_on += static_cast<std::uint64_t>(outcome.went_on);
     stopped += static_cast<std::uint64_t>(outcome.stopped);
@@ -61,7 +61,7 @@ TEST_CASE("every seed is safe under its faults, and goes on once they are healed
     CHECK(largest == kMostRanks);
   }
   MESSAGE(seeds, " seeds: ", unharmed, " ranks did all they had to, ", failed, " survivors were told an error, ",
-          corrupt, " of them of damaged frames, ", blamed_next, " of whom they waited for; ", went_on,
+          corrupt, " of them of damaged frames, ", named_next, " of whom they waited for; ", went_on,
           " rebuilt and went on, ", stopped, " could not; ", sum.kills, " kills, ", sum.pauses, " pauses, ", sum.cuts,
           " connections cut, ", sum.flips, " bits turned, ", sum.held_back, " events held back, ", sum.silences,
           " silences, ", sum.refusals, " clients refused, ", sum.unknown, " unknown clients, ", stalled,

@@ -194,7 +194,7 @@ class Ib(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("peer_lost: rank ", killed)
         # Whoever finds out first: the end whose port it is, or the other, which gets no answer. A veth that goes down
-        # takes its other end's carrier along, so either may blame its own port.
+        # takes its other end's carrier along, so either may name its own port.
         by_itself = "RDMA by rxe1:1: local queue pair operation error .*: the device tells: "
         no_answer = "RDMA by rxe0:1: transport retry counter exceeded .*: "
         self.assertRegex(down, f"{by_itself}port down|{no_answer}(the device tells: port down|.* its link is down)")

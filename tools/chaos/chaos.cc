@@ -52,7 +52,7 @@ struct LoneSums {
 };
 
 struct Sums {
-  std::uint64_t stories = 0, violations = 0, unharmed = 0, failed = 0, corrupt = 0, blamed_next = 0, went_on = 0,
+  std::uint64_t stories = 0, violations = 0, unharmed = 0, failed = 0, corrupt = 0, named_next = 0, went_on = 0,
                 stopped = 0;
   SimCounters counters;
   std::map<std::string, LoneSums> lone;
@@ -63,7 +63,7 @@ struct Sums {
     unharmed += static_cast<std::uint64_t>(outcome.unharmed);
     failed += static_cast<std::uint64_t>(outcome.failed);
     corrupt += static_cast<std::uint64_t>(outcome.corrupt);
-    blamed_next += static_cast<std::uint64_t>(outcome.blamed_next);
+    named_next += static_cast<std::uint64_t>(outcome.named_next);
     went_on += static_cast<std::uint64_t>(outcome.went_on);
     stopped += static_cast<std::uint64_t>(outcome.stopped);
     if (outcome.lone) lone[std::string(outcome.lone->kind)].Add(*outcome.lone);
@@ -83,7 +83,7 @@ void Print(const Sums& sums) {
       "frames; {} named whom they waited for), {} rebuilt and went on under the faults, {} could not\n"
       "{} kills, {} pauses, {} connections cut, {} bits turned, {} events held back by partitions, {} callers refused, "
       "{} unknown clients\n",
-      sums.stories, sums.violations, sums.unharmed, sums.failed, sums.corrupt, sums.blamed_next, sums.went_on,
+      sums.stories, sums.violations, sums.unharmed, sums.failed, sums.corrupt, sums.named_next, sums.went_on,
       sums.stopped, sums.counters.kills, sums.counters.pauses, sums.counters.cuts, sums.counters.flips,
       sums.counters.held_back, sums.counters.refusals, sums.counters.unknown);
 }

@@ -381,17 +381,17 @@ Status PerfBench::Fill() {
       bytes = bytes.subspan(n);
     }
   };
-  const auto poison = [&](MutableBytes bytes) {
+  const auto overwrite = [&](MutableBytes bytes) {
     if (check_) std::fill(bytes.begin(), bytes.end(), kPoison);
   };
   if (part_.one_memory) {
     const MutableBytes both = input_->Guarded(std::max(part_.input_bytes, part_.output_bytes));
-    if (part_.input_bytes < both.size()) poison(both);
+    if (part_.input_bytes < both.size()) overwrite(both);
     fill(both.subspan(part_.input_at), part_.input);
     output_->Guarded(0);
   } else {
     fill(input_->Guarded(part_.input_bytes), part_.input);
-    poison(output_->Guarded(part_.output_bytes));
+    overwrite(output_->Guarded(part_.output_bytes));
   }
   RONDO_TRY(input_->ToGpu());
   return output_->ToGpu();

@@ -95,7 +95,7 @@ class IbLane final : public UpgradedLane {
   struct Broken {
     ErrorCode code = ErrorCode::kUnreachable;
     std::string why;
-    bool peer = false;  // it, or the way to it, is to blame
+    bool peer = false;  // the cause is the peer, or the way to it
   };
 
   const LanePort& port() const { return context_.ports[attempt_ % context_.ports.size()]; }

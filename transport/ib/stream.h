@@ -123,7 +123,7 @@ class Stream {
   struct Failure {
     ErrorCode code;
     std::string message;
-    bool peer;      // the other side, or the way to it, is to blame
+    bool peer;      // the cause is the other side, or the way to it
     bool mendable;  // by another connection
   };
   const std::optional<Failure>& failure() const { return failure_; }

@@ -11,7 +11,7 @@
 
 namespace rondo {
 
-Error Blame(ErrorCode code, std::string message, Rank rank, Rank culprit) {
+Error ErrorAbout(ErrorCode code, std::string message, Rank rank, Rank culprit) {
   return Error(code, std::move(message)).With([&](ErrorDetails& details) {
     details.rank = rank;
     details.culprit = culprit;
@@ -35,7 +35,7 @@ void InprocStation::QueueLoss(Rank peer, const std::string& how, bool is_before)
   Event& event = events.emplace_back();
   event.from = peer;
   event.is_before = is_before;
-  event.loss = Blame(ErrorCode::kPeerLost, fmt::format("rank {} died: {}", peer, how), rank, peer);
+  event.loss = ErrorAbout(ErrorCode::kPeerLost, fmt::format("rank {} died: {}", peer, how), rank, peer);
 }
 
 void InprocStation::QueueLeftBehind(Rank peer, const ControlMessage& message) {

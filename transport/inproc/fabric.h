@@ -38,7 +38,7 @@ enum class SideState : std::uint8_t {
 struct InprocStation;
 
 // An error of `rank` about `culprit`.
-Error Blame(ErrorCode code, std::string message, Rank rank, Rank culprit);
+Error ErrorAbout(ErrorCode code, std::string message, Rank rank, Rank culprit);
 
 // Both directions of one lane. Side 0 is the lower network rank; side s writes streams[s] and reads streams[1 - s].
 struct InprocLink {

@@ -70,7 +70,7 @@ void InprocLane::Revoke() {
   reader_.Revoke();
   if (!failure_)
     failure_ =
-        Blame(ErrorCode::kClosed, fmt::format("lane {} to rank {} was revoked here", index_, peer_), self_, self_);
+        ErrorAbout(ErrorCode::kClosed, fmt::format("lane {} to rank {} was revoked here", index_, peer_), self_, self_);
   failed_ = true;
   link_->Raise(side_, SideState::kRevoked);
 }
@@ -83,7 +83,7 @@ void InprocLane::Poll() {
 void InprocLane::AdoptStates() {
   if (!failed_ && link_->sides[side_].load(std::memory_order_acquire) == SideState::kKilled) {
     failed_ = true;
-    failure_ = Blame(ErrorCode::kClosed, fmt::format("this rank, {}, was killed", self_), self_, self_);
+    failure_ = ErrorAbout(ErrorCode::kClosed, fmt::format("this rank, {}, was killed", self_), self_, self_);
   }
   const SideState peer = link_->sides[1 - side_].load(std::memory_order_acquire);
   if (peer == peer_state_) return;
@@ -111,11 +111,11 @@ bool InprocLane::CanWrite() {
 
 Error InprocLane::PeerError(SideState how) const {
   if (how == SideState::kRevoked)
-    return Blame(ErrorCode::kConnectionReset, fmt::format("rank {} revoked lane {}", peer_, index_), self_, peer_);
-  return Blame(ErrorCode::kPeerLost,
-               fmt::format("lane {} broke: rank {} {}", index_, peer_,
-                           how == SideState::kKilled ? "was killed" : "closed its endpoint"),
-               self_, peer_);
+    return ErrorAbout(ErrorCode::kConnectionReset, fmt::format("rank {} revoked lane {}", peer_, index_), self_, peer_);
+  return ErrorAbout(ErrorCode::kPeerLost,
+                    fmt::format("lane {} broke: rank {} {}", index_, peer_,
+                                how == SideState::kKilled ? "was killed" : "closed its endpoint"),
+                    self_, peer_);
 }
 
 }  // namespace rondo

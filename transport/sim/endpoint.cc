@@ -11,7 +11,7 @@ namespace rondo {
 
 namespace {
 
-Error Blame(ErrorCode code, std::string message, Rank rank, Rank culprit) {
+Error ErrorAbout(ErrorCode code, std::string message, Rank rank, Rank culprit) {
   return Error(code, std::move(message)).With([&](ErrorDetails& details) {
     details.rank = rank;
     details.culprit = culprit;
@@ -125,7 +125,7 @@ void SimLane::Revoke() {
   SimCore::ReadSources(out_, out_.accepted);  // nobody touches what was lent any more
   if (!failure_)
     failure_ =
-        Blame(ErrorCode::kClosed, fmt::format("lane {} to rank {} was revoked here", index_, peer_), self_, self_);
+        ErrorAbout(ErrorCode::kClosed, fmt::format("lane {} to rank {} was revoked here", index_, peer_), self_, self_);
   if (!core_->killed(out_.sender->network_rank)) core_->End(cable_, side_, SimEnd::kRevoked);
 }
 
@@ -137,18 +137,18 @@ void SimLane::Poll() {
   switch (end_) {
     case SimEnd::kRevoked:
       failure_ =
-          Blame(ErrorCode::kConnectionReset, fmt::format("rank {} revoked lane {}", peer_, index_), self_, peer_);
+          ErrorAbout(ErrorCode::kConnectionReset, fmt::format("rank {} revoked lane {}", peer_, index_), self_, peer_);
       break;
     case SimEnd::kCut:
       failed_ = true;
-      failure_ =
-          Blame(ErrorCode::kConnectionReset, fmt::format("lane {} to rank {} was reset", index_, peer_), self_, peer_);
+      failure_ = ErrorAbout(ErrorCode::kConnectionReset, fmt::format("lane {} to rank {} was reset", index_, peer_),
+                            self_, peer_);
       break;
     case SimEnd::kGone:
     case SimEnd::kNone:
     case SimEnd::kShutDown:
       failure_ =
-          Blame(ErrorCode::kPeerLost, fmt::format("lane {} broke: rank {} is gone", index_, peer_), self_, peer_);
+          ErrorAbout(ErrorCode::kPeerLost, fmt::format("lane {} broke: rank {} is gone", index_, peer_), self_, peer_);
       break;
   }
 }

@@ -45,7 +45,7 @@ const std::vector<std::string>& Group::CongestionControlFor(Rank peer, bool we_c
                                                                  : context_.system_congestion_control;
 }
 
-Error Group::Blame(Rank peer, ErrorCode code, std::string message, const std::string& address) const {
+Error Group::ErrorAbout(Rank peer, ErrorCode code, std::string message, const std::string& address) const {
   ErrorDetails details;
   details.code = code;
   details.message = std::move(message);
@@ -192,7 +192,7 @@ void Group::BeginControl(const PeerPtr& peer) {
     peer->connector.reset();
     if (!result) {
       const Error& error = result.error();
-      return self->EndPeer(peer, self->Blame(peer->rank, error.code(), error.message(), ""));
+      return self->EndPeer(peer, self->ErrorAbout(peer->rank, error.code(), error.message(), ""));
     }
     self->ControlStands(peer, std::move(result->fd), std::move(result->wire), &result->via);
   });
@@ -282,8 +282,8 @@ void Group::ControlStands(const PeerPtr& peer, Fd fd, Wire wire, const Attempt* 
   asio::error_code error;
   peer->socket.assign(fd.get(), error);
   if (error) {
-    return EndPeer(peer,
-                   Blame(peer->rank, ErrorCode::kResource,
+    return EndPeer(
+        peer, ErrorAbout(peer->rank, ErrorCode::kResource,
                          fmt::format("the control connection cannot be watched: {}", error.message()), peer->address));
   }
   fd.Release();
@@ -314,20 +314,20 @@ void Group::OnControlReadable(const PeerPtr& peer) {
     const ssize_t got = peer->channel->Receive(bytes, tls_failure);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) break;
     if (!tls_failure.empty()) {
-      return EndPeer(
-          peer, Blame(peer->rank, ErrorCode::kCorrupt,
-                      fmt::format("the control connection of {}: {}", NameOf(peer->rank), tls_failure), peer->address));
+      return EndPeer(peer, ErrorAbout(peer->rank, ErrorCode::kCorrupt,
+                                      fmt::format("the control connection of {}: {}", NameOf(peer->rank), tls_failure),
+                                      peer->address));
     }
     if (got <= 0) {
       if (peer->goodbye || shut_down_ || !left_behind().empty()) return EndPeer(peer, std::nullopt);
       const std::string how = got == 0 ? "its control connection closed without a goodbye" : SystemMessage(errno);
-      return EndPeer(peer, Blame(peer->rank, ErrorCode::kPeerLost, fmt::format("{} died: {}", NameOf(peer->rank), how),
-                                 peer->address));
+      return EndPeer(peer, ErrorAbout(peer->rank, ErrorCode::kPeerLost,
+                                      fmt::format("{} died: {}", NameOf(peer->rank), how), peer->address));
     }
     std::vector<ControlFrame> frames;
     const Status fed = peer->reader.Feed(Bytes(bytes).first(static_cast<std::size_t>(got)), frames);
     if (!OnFrames(peer, frames)) return;
-    if (!fed) return EndPeer(peer, Blame(peer->rank, fed.error().code(), fed.error().message(), peer->address));
+    if (!fed) return EndPeer(peer, ErrorAbout(peer->rank, fed.error().code(), fed.error().message(), peer->address));
   }
   ReadControl(peer);
 }
@@ -341,10 +341,10 @@ bool Group::OnFrames(const PeerPtr& peer, std::vector<ControlFrame>& frames) {
       continue;
     }
     if (config_.rank < peer->rank || *frame.lane_request >= context_.options.max_lanes_per_peer) {
-      EndPeer(peer,
-              Blame(peer->rank, ErrorCode::kProtocol,
-                    fmt::format("{} asked for lane {}, which it must not", NameOf(peer->rank), *frame.lane_request),
-                    peer->address));
+      EndPeer(peer, ErrorAbout(
+                        peer->rank, ErrorCode::kProtocol,
+                        fmt::format("{} asked for lane {}, which it must not", NameOf(peer->rank), *frame.lane_request),
+                        peer->address));
       return false;
     }
     OpenLane(peer->rank, *frame.lane_request);
@@ -385,7 +385,7 @@ void Group::EndPeer(const PeerPtr& peer, std::optional<Error> lost) {
   peer->socket.close(ignored);
   peer->lane_error =
       lost ? *lost
-           : Blame(peer->rank, ErrorCode::kClosed, fmt::format("{} has left", NameOf(peer->rank)), peer->address);
+           : ErrorAbout(peer->rank, ErrorCode::kClosed, fmt::format("{} has left", NameOf(peer->rank)), peer->address);
   for (const auto& [index, lane] : peer->lanes) FailLane(peer, index, *peer->lane_error);
   if (lost && !lives) {
     const bool ended_before = !was_open && lost->code() == ErrorCode::kPeerLost;
@@ -407,9 +407,9 @@ std::shared_ptr<Group::LaneInProgress> Group::LaneAt(const PeerPtr& peer, std::u
     if (failed || self->closed_ || !lane->connectors.empty() || peer->state != PeerState::kOpen) return;
     self->FailLane(
         peer, index,
-        self->Blame(peer->rank, ErrorCode::kTimeout,
-                    fmt::format("lane {} with {} was not connected in time", index, self->NameOf(peer->rank)),
-                    peer->address));
+        self->ErrorAbout(peer->rank, ErrorCode::kTimeout,
+                         fmt::format("lane {} with {} was not connected in time", index, self->NameOf(peer->rank)),
+                         peer->address));
   });
   return lane;
 }
@@ -437,7 +437,7 @@ void Group::BeginLane(const PeerPtr& peer, std::uint32_t index) {
     connector->Start([self = shared_from_this(), peer, index, streams, stream](Result<Connected> result) {
       if (!result) {
         const Error& error = result.error();
-        return self->FailLane(peer, index, self->Blame(peer->rank, error.code(), error.message(), peer->address));
+        return self->FailLane(peer, index, self->ErrorAbout(peer->rank, error.code(), error.message(), peer->address));
       }
       self->HandOver(peer, index, streams, stream, /*we_called=*/true, std::move(result->fd), std::move(result->wire));
     });

@@ -128,7 +128,7 @@ class Group : public std::enable_shared_from_this<Group> {
   bool OnFrames(const PeerPtr& peer, std::vector<ControlFrame>& frames);
   // The control connection is no more: with a reason where the peer is lost, without where it said goodbye.
   void EndPeer(const PeerPtr& peer, std::optional<Error> lost);
-  Error Blame(Rank peer, ErrorCode code, std::string message, const std::string& address) const;
+  Error ErrorAbout(Rank peer, ErrorCode code, std::string message, const std::string& address) const;
 
   std::shared_ptr<LaneInProgress> LaneAt(const PeerPtr& peer, std::uint32_t index);
   void BeginLane(const PeerPtr& peer, std::uint32_t index);

@@ -188,7 +188,7 @@ def two_die_together(stage):
         stage.died(victim)
         stage.fire(1, "its end by SIGKILL")
     errors = stage.failed(left, "peer_lost", since_ns=killed, within_s=DEADLINE_S, alike=False)
-    stage.expect({error["culprit"] for error in errors} <= {victim.number for victim in victims}, "they blame somebody else")
+    stage.expect({error["culprit"] for error in errors} <= {victim.number for victim in victims}, "they name another rank")
     stage.went_on(left)
     stage.clean(left)
 

@@ -225,14 +225,14 @@ class Stage:
         for rank, error in zip(ranks, errors):
             self.expect(error["code"] in codes, f"rank {rank.number} says {error['code']}, not {' or '.join(codes)}")
             if culprit is not None:
-                self.expect(error["culprit"] == culprit, f"rank {rank.number} blames {error['culprit']}, not {culprit}")
+                self.expect(error["culprit"] == culprit, f"rank {rank.number} names {error['culprit']}, not {culprit}")
                 self.expect(f"rank {culprit} (host {error['host']}" in error["text"] and error["host"],
                             f"rank {rank.number} does not say on which host rank {culprit} is")
             self.expect(bool(error["collective"]) == ("sequence" in error), f"rank {rank.number} names half an operation")
             for pattern in says:
                 self.expect(pattern in error["text"], f"rank {rank.number} does not say '{pattern}'")
         if alike and len({error["culprit"] for error in errors}) > 1:
-            raise Failed(f"they blame {[error['culprit'] for error in errors]}")
+            raise Failed(f"they name {[error['culprit'] for error in errors]}")
         self.expect(not inside or any(error["collective"] for error in errors), "nobody says in which operation")
         sequences = [error["sequence"] for error in errors if "sequence" in error]
         if alike and sequences and max(sequences) - min(sequences) > 1:

@@ -1,4 +1,4 @@
-// Who is blamed, and who says so, when the news of a failure come at an awkward time.
+// Which rank is named as the culprit, and which rank reports it, when the news of a failure comes at an awkward time.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -9,10 +9,10 @@
 #include "tests/support/own_places.h"
 
 namespace rondo {
-namespace blame_test {
+namespace culprit_test {
 
 // Rank 3 speaks first, and whoever hears it takes its lanes away: a rank may see that before it hears why.
-TEST_CASE("of a lane that breaks all ranks blame one of its two ends, and nobody who merely ended because of it") {
+TEST_CASE("of a lane that breaks all ranks name one of its two ends, and none that merely ended because of it") {
   int failed = 0;
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     CAPTURE(seed);
@@ -62,5 +62,5 @@ TEST_CASE("a call that is refused says who reports the failure, and has the reco
   }
 }
 
-}  // namespace blame_test
+}  // namespace culprit_test
 }  // namespace rondo

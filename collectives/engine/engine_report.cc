@@ -1,4 +1,5 @@
-// What an engine says: where its operation stands, whom it waits for, how a peer disagrees. Nothing here moves bytes.
+// What an engine reports: the steps that are blocked and on which peers, a lane that failed, a peer that is in another
+// operation. Nothing here moves bytes.
 #include <algorithm>
 
 #include "collectives/engine/disagreement.h"
@@ -6,8 +7,8 @@
 
 namespace rondo {
 
-std::vector<Standing> Engine::Waiting() const {
-  std::vector<Standing> waiting;
+std::vector<BlockedStep> Engine::Waiting() const {
+  std::vector<BlockedStep> waiting;
   if (plan_ == nullptr) return waiting;
   for (std::size_t q = 0; q < queue_head_.size(); ++q) {
     const PlanQueue& queue = plan_->queues[q];
@@ -16,39 +17,39 @@ std::vector<Standing> Engine::Waiting() const {
     if (queue_head_[q] == queue.steps.size()) {
       if (queue.sending && use.lane().released() < use.lane().accepted()) {
         const std::uint32_t last = queue.steps.back();
-        waiting.push_back(StandingOf(last, Released(last)));
+        waiting.push_back(BlockedStepOf(last, Released(last)));
         waiting.back().started = true;
       }
       continue;
     }
     const std::uint32_t index = queue.steps[queue_head_[q]];
     if (queue.sending && !use.sending_frame() && IsHeldBack(static_cast<std::uint32_t>(q))) continue;
-    waiting.push_back(StandingOf(index, steps_[index].done));
+    waiting.push_back(BlockedStepOf(index, steps_[index].done));
     waiting.back().started |= queue.sending ? use.sending_frame() : use.receiver.receiving();
   }
-  std::sort(waiting.begin(), waiting.end(), [](const Standing& a, const Standing& b) { return a.step < b.step; });
+  std::sort(waiting.begin(), waiting.end(), [](const BlockedStep& a, const BlockedStep& b) { return a.step < b.step; });
   return waiting;
 }
 
-Standing Engine::StandingOf(std::uint32_t index, std::uint64_t done) const {
+BlockedStep Engine::BlockedStepOf(std::uint32_t index, std::uint64_t done) const {
   const PlanStep& step = plan_->steps[index];
   const PlanQueue& queue = plan_->queues[step.queue];
-  Standing standing{.peer = queue.peer, .step = index, .sending = queue.sending, .bytes_done = done};
+  BlockedStep blocked{.peer = queue.peer, .step = index, .sending = queue.sending, .bytes_done = done};
   if (operation_.varying || slice_elements_ == share_.end - share_.begin) {
-    standing.bytes_due = steps_[index].bytes;
+    blocked.bytes_due = steps_[index].bytes;
   } else {
     for (std::uint64_t begin = share_.begin; begin < share_.end; begin += slice_elements_) {
       const BlockGrid grid = GridOf(*plan_, begin);
       const std::uint64_t bytes = grid.BeginByte(step.chunks.end()) - grid.BeginByte(step.chunks.first);
-      standing.bytes_due += bytes;
-      if (begin + slice_elements_ < slice_end_) standing.bytes_done += bytes;
+      blocked.bytes_due += bytes;
+      if (begin + slice_elements_ < slice_end_) blocked.bytes_done += bytes;
     }
   }
-  standing.started = standing.bytes_done > 0;
-  return standing;
+  blocked.started = blocked.bytes_done > 0;
+  return blocked;
 }
 
-std::optional<Engine::Trouble> Engine::FindTrouble() const {
+std::optional<Engine::FailedLane> Engine::FindFailedLane() const {
   if (plan_ == nullptr) return std::nullopt;
   for (std::size_t q = 0; q < queue_head_.size(); ++q) {
     const PlanQueue& queue = plan_->queues[q];
@@ -59,7 +60,7 @@ std::optional<Engine::Trouble> Engine::FindTrouble() const {
     // Where its end has arrived in the midst of a header or of an element, the rest is never consumed.
     const bool ended = !queue.sending && (lane_state == LaneState::kEnded || lane.end_arrived());
     if (lane_state != LaneState::kFailed && !ended) continue;
-    return Trouble{queue.peer, lane.failure()};
+    return FailedLane{queue.peer, lane.failure()};
   }
   return std::nullopt;
 }
