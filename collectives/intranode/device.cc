@@ -33,7 +33,7 @@ bool DeviceStrategy::Begin(double scale, DevicePeers* peers, DeviceProgram* prog
   scale_ = scale;
   peers_ = peers;
   program_ = program;
-  declined_ = false;
+  state_ = State::kAdvertising;
   // In a graph the devices wait for each other even if the operation has no bytes.
   return operation_.bytes_of_all() > 0 || program != nullptr;
 }
@@ -72,13 +72,14 @@ bool DeviceStrategy::AdvertiseMemory(Advertisement& own) const {
 }
 
 void DeviceStrategy::ReadAdvertisements(std::uint64_t round) {
-  can_reach_ = peers_ != nullptr;
+  bool reaches_all = peers_ != nullptr;
   if (!is_time_sliced_) is_time_sliced_ = AnyIsTimeSliced(round);
   for (Rank r = 0; r < operation_.world_size; ++r) {
     const Advertisement theirs = AdvertisementOf(r, round);
     scales_[static_cast<std::size_t>(r)] = theirs.scale;
-    can_reach_ = can_reach_ && theirs.can && Open(r, theirs);
+    reaches_all = reaches_all && theirs.can && Open(r, theirs);
   }
+  state_ = reaches_all ? State::kReachable : State::kUnreachable;
 }
 
 // False: this rank's device does not reach all memory of that rank.
@@ -110,15 +111,16 @@ bool DeviceStrategy::AnyIsTimeSliced(std::uint64_t round) const {
 }
 
 bool DeviceStrategy::OnVotes(bool all_can_reach) {
-  declined_ = !all_can_reach;
-  if (declined_ && program_ != nullptr) program_->declined = "not all ranks' devices reach the others' memory";
-  return all_can_reach;
+  if (all_can_reach) return true;
+  state_ = State::kDeclined;
+  if (program_ != nullptr) program_->declined = "not all ranks' devices reach the others' memory";
+  return false;
 }
 
 void DeviceStrategy::Start() {
   const std::uint64_t one_window = RoundUp(std::max<std::uint64_t>(operation_.bytes, 1), kLineBytes);
   reads_.Start(/*by_shares=*/reads_.shares_results(), one_window);
-  fold_is_begun_ = false;
+  state_ = State::kStarted;
   awaited_ = 0;
   if (program_ != nullptr) program_->meets_between = reads_.by_shares();
 }
@@ -164,8 +166,9 @@ Result<bool> DeviceStrategy::TakeOn() {
 Result<Progress> DeviceStrategy::Poll() {
   bool moved = false;
   if (!reads_.has_folded()) {
-    if (!fold_is_begun_) {
-      fold_is_begun_ = moved = true;
+    if (state_ == State::kStarted) {
+      state_ = State::kFolding;
+      moved = true;
       if (reads_.fold().bytes > 0) RONDO_TRY(Fold());
       awaited_ = peers_->begun();
     }

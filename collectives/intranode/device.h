@@ -47,7 +47,7 @@ class DeviceStrategy {
   // All ranks have advertised, in the round of that number.
   void ReadAdvertisements(std::uint64_t round);
   // Whether this rank's device reaches all memory: its vote.
-  bool can_reach() const { return can_reach_; }
+  bool can_reach() const { return state_ == State::kReachable; }
   // All ranks have voted. False: the operation is declined.
   bool OnVotes(bool all_can_reach);
 
@@ -61,12 +61,21 @@ class DeviceStrategy {
   std::uint64_t BytesDone() const { return reads_.BytesDone(); }
 
   // Whether the last operation was declined.
-  bool declined() const { return declined_; }
+  bool declined() const { return state_ == State::kDeclined; }
   // Whether some ranks share a device that serves them in time slices, as operations have shown: known alike on all
   // ranks from the first one on.
   bool is_time_sliced() const { return is_time_sliced_.value_or(false); }
 
  private:
+  // What has become of the operation. The last state stays until the next operation begins.
+  enum class State : std::uint8_t {
+    kAdvertising,  // it is not known yet what memory the other ranks have
+    kReachable,    // this rank's device reaches all memory
+    kUnreachable,  // it does not
+    kDeclined,     // some rank's device does not
+    kStarted,      // all ranks' devices do; this rank's share is not folded yet
+    kFolding,      // the fold was begun; then copies, each when its source is ready
+  };
   struct Advertisement;
   struct PeerMemory {
     const std::byte* input = nullptr;
@@ -90,9 +99,7 @@ class DeviceStrategy {
   DevicePeers* peers_ = nullptr;
   DeviceProgram* program_ = nullptr;
   double scale_ = 1.0;
-  bool can_reach_ = false;
-  bool declined_ = false;
-  bool fold_is_begun_ = false;
+  State state_ = State::kAdvertising;
   std::uint64_t awaited_ = 0;  // works of `peers_`, of which so many must have ended
   std::optional<bool> is_time_sliced_;
 };
