@@ -118,6 +118,7 @@ TEST_CASE("what is no dump is refused with the file and the place") {
   CHECK(ErrorOf(good) == "ok");
   CHECK(Has(ErrorOf("{\n \"version\": nothing"), "x.json: parse error at line 2, column"));
   CHECK(Has(ErrorOf(good.substr(0, good.size() / 2)), "x.json: parse error at line"));
+  CHECK(ErrorOf(std::string(100, '[')) == "x.json: lists in lists, too deep");
   CHECK(ErrorOf("{}") == "x.json: rondo: key 'rondo' not found");
   CHECK(Has(ErrorOf("[1]"), "x.json: rondo: "));
   CHECK(ErrorOf(Replaced(good, "\"format\": 1", "\"format\": 2")) ==
@@ -126,11 +127,11 @@ TEST_CASE("what is no dump is refused with the file and the place") {
   CHECK(ErrorOf(Replaced(good, "\"pg_id\": 0", "\"pg_id\": 1")) ==
         "x.json: entries[0]: pg_id 1 is none of rondo.groups");
   CHECK(ErrorOf(Replaced(good, "\"collective_seq_id\": 3", "\"collective_seq_id\": -3")) ==
-        "x.json: entries[0]: collective_seq_id wants a whole number, not -3");
+        "x.json: entries[0]: collective_seq_id must be a whole number from 0 on, not -3");
   CHECK(ErrorOf(Replaced(good, "\"[0, 1]\"", "\"[0, 2]\"")) ==
         "x.json: pg_config of 0: rank 1 of the job is none of its ranks");
   CHECK(ErrorOf(Replaced(good, "\"[0, 1]\"", "\"all of them\"")) ==
-        "x.json: pg_config of 0: ranks wants a list of ranks, not 'all of them'");
+        "x.json: pg_config of 0: ranks must be a list of ranks, not 'all of them'");
   CHECK(
       Has(ErrorOf(Replaced(good, "\"wall_ns\": 5000000000", "\"wall_ns\": \"noon\"")), "x.json: rondo.clock: wall_ns"));
 }

@@ -61,11 +61,12 @@ std::string Told(const PeerPath& path) {
 
 Result<PeerPath> Heard(const std::string& text) {
   try {
-    const Json json = ParseShallow(text);
+    const Json json = ParseJson(text);
     return PeerPath{
         .transport = json.at("transport"), .description = json.at("words"), .link = LinkFromJson(json.at("link"))};
   } catch (const Json::exception& error) {
-    return Fail(ErrorCode::kProtocol, "another rank's path cannot be read (is it the same version?): {}", error.what());
+    return Fail(ErrorCode::kProtocol, "another rank's path cannot be read (is it the same version?): {}",
+                JsonReason(error));
   }
 }
 

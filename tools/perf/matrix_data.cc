@@ -13,10 +13,6 @@ namespace {
 Json KnownOrNull(double value) { return value > 0 ? Json(Rounded(value)) : Json(nullptr); }
 Json KnownOrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
-std::string TextUnder(const Json& object, const char* key) {
-  const Json& value = object.at(key);
-  return value.is_null() ? "" : value.get<std::string>();
-}
 template <typename Number>
 Number NumberUnder(const Json& object, const char* key) {
   const Json& value = object.at(key);
@@ -60,13 +56,13 @@ std::string EndFields(const LinkEnd& link) {
 }
 
 Rank RankUnder(const Json& object, const char* key) {
-  return static_cast<Rank>(std::clamp<std::int64_t>(WholeNumber(object, key), -1, INT32_MAX));
+  return static_cast<Rank>(std::clamp<std::int64_t>(WholeNumberAt(object, key), -1, INT32_MAX));
 }
 
 // The numbers that are compared; one that is none, or not positive, was not measured.
 double Positive(const Json& value, const char* name) {
   if (value.is_number() && value.get<double>() > 0) return value.get<double>();
-  throw Json::type_error::create(302, fmt::format("{} must be a positive number", name), &value);
+  ThrowUnfit(fmt::format("{} must be a positive number", name));
 }
 
 }  // namespace
@@ -82,10 +78,10 @@ Json LinkToJson(const LinkEnd& link) {
 }
 
 LinkEnd LinkFromJson(const Json& json) {
-  return {.device = TextUnder(json, "device"),
+  return {.device = TextOrNull(json, "device"),
           .port = NumberUnder<int>(json, "port"),
-          .address = TextUnder(json, "address"),
-          .gid = TextUnder(json, "gid"),
+          .address = TextOrNull(json, "address"),
+          .gid = TextOrNull(json, "gid"),
           .gid_index = NumberUnder<int>(json, "gid_index"),
           .mtu_bytes = NumberUnder<int>(json, "mtu_bytes"),
           .line_gbps = NumberUnder<double>(json, "line_Gbps")};
@@ -140,16 +136,16 @@ std::string MatrixToCsv(const Matrix& matrix) {
 Result<MatrixBaseline> MatrixBaseline::Parse(std::string_view json) {
   MatrixBaseline baseline;
   try {
-    const Json parsed = ParseShallow(json);
+    const Json parsed = ParseJson(json);
     const Json& measured = parsed.at("matrix");
-    baseline.latency_bytes_ = static_cast<std::uint64_t>(WholeNumber(measured, "latency_bytes"));
-    baseline.bandwidth_bytes_ = static_cast<std::uint64_t>(WholeNumber(measured, "bandwidth_bytes"));
-    baseline.in_flight_ = WholeNumber(measured, "in_flight");
+    baseline.latency_bytes_ = static_cast<std::uint64_t>(WholeNumberAt(measured, "latency_bytes"));
+    baseline.bandwidth_bytes_ = static_cast<std::uint64_t>(WholeNumberAt(measured, "bandwidth_bytes"));
+    baseline.in_flight_ = WholeNumberAt(measured, "in_flight");
     baseline.checksums_ = measured.value("checksums", false);
     for (const Json& pair : parsed.at("pairs")) {
       baseline.entries_.push_back({.from = RankUnder(pair, "from"),
                                    .to = RankUnder(pair, "to"),
-                                   .rail = pair.contains("rail") ? WholeNumber(pair, "rail") : 0,
+                                   .rail = pair.contains("rail") ? WholeNumberAt(pair, "rail") : 0,
                                    .transport = pair.at("transport"),
                                    .GBps = Positive(pair.at("bandwidth_GBps"), "bandwidth_GBps"),
                                    .both_GBps = Positive(pair.at("both_GBps"), "both_GBps"),
@@ -157,7 +153,7 @@ Result<MatrixBaseline> MatrixBaseline::Parse(std::string_view json) {
     }
   } catch (const Json::exception& error) {
     return Fail(ErrorCode::kInvalidArgument, "not what `rondo perf send_recv --matrix --json` writes: {}",
-                error.what());
+                JsonReason(error));
   }
   return baseline;
 }

@@ -102,7 +102,7 @@ RowIdentity IdentityOf(const PerfRow& row) {
 }
 
 RowIdentity IdentityOf(const Json& row) {
-  const auto whole = [&](const char* key) { return WholeNumber(row, key); };
+  const auto whole = [&](const char* key) { return WholeNumberAt(row, key); };
   const auto rank = [&](const char* key) {
     return static_cast<int>(std::clamp<std::int64_t>(whole(key), INT32_MIN, INT32_MAX));
   };
@@ -230,10 +230,10 @@ Result<BaselineReport> CompareWithBaseline(const std::vector<PerfRow>& rows, std
                                            double max_regression) {
   std::map<RowIdentity, double> baseline;
   try {
-    const Json parsed = ParseShallow(baseline_json);
+    const Json parsed = ParseJson(baseline_json);
     for (const Json& row : parsed.at("rows")) baseline[IdentityOf(row)] = row.at("time_us").at("median");
   } catch (const Json::exception& error) {
-    return Fail(ErrorCode::kInvalidArgument, "not what `rondo perf --json` writes: {}", error.what());
+    return Fail(ErrorCode::kInvalidArgument, "not what `rondo perf --json` writes: {}", JsonReason(error));
   }
   BaselineReport report;
   for (const PerfRow& row : rows) {

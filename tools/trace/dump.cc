@@ -8,17 +8,15 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <system_error>
 #include <utility>
 
 #include "collectives/recorder/dump.h"
+#include "tools/common/json.h"
 
 namespace rondo {
 namespace {
-
-using ParsedJson = nlohmann::json;
 
 constexpr std::array<std::string_view, 4> kStates{"scheduled", "started", "completed", "failed"};
 constexpr std::array<std::string_view, 5> kMeetingAll{"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
@@ -26,45 +24,23 @@ constexpr std::array<std::string_view, 5> kMeetingAll{"all_reduce", "all_gather"
 
 constexpr std::string_view kGroupOfAll = "0";  // the name of a communicator that is split from none
 
-// What is wrong with a value that is JSON, for ParseDump to put file and place in front.
-struct Unfit {
-  std::string what;
-};
-
 template <typename Names>
 bool IsOneOf(const Names& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-std::uint64_t CountAt(const ParsedJson& object, const char* key) {
-  const ParsedJson& value = object.at(key);
-  if (!value.is_number_unsigned()) throw Unfit{fmt::format("{} wants a whole number, not {}", key, value.dump())};
-  return value.get<std::uint64_t>();
-}
+Duration TimeAt(const Json& object, const char* key) { return Duration(WholeNumberAt(object, key)); }
 
-Duration TimeAt(const ParsedJson& object, const char* key) {
-  const ParsedJson& value = object.at(key);
-  if (!value.is_number_integer()) throw Unfit{fmt::format("{} wants nanoseconds, not {}", key, value.dump())};
-  return Duration(value.get<std::int64_t>());
-}
-
-std::optional<Duration> TimeOrNull(const ParsedJson& object, const char* key) {
+std::optional<Duration> TimeOrNull(const Json& object, const char* key) {
   return object.at(key).is_null() ? std::nullopt : std::optional(TimeAt(object, key));
 }
 
-std::string TextAt(const ParsedJson& object, const char* key) { return object.at(key).get<std::string>(); }
-// "" where it is null or not there.
-std::string TextOrNull(const ParsedJson& object, const char* key) {
-  const auto found = object.find(key);
-  return found == object.end() || found->is_null() ? "" : found->get<std::string>();
-}
-
-std::optional<std::uint64_t> CountIfThere(const ParsedJson& object, const char* key) {
+std::optional<std::uint64_t> CountIfThere(const Json& object, const char* key) {
   return object.contains(key) ? std::optional(CountAt(object, key)) : std::nullopt;
 }
 
 // "all_reduce float32 x 1000 sum", "broadcast int8 x 3 from rank 2", "barrier"; as OperationDescriptor::ToString.
-std::string InWords(const ParsedJson& ours, const RankFrame* frame) {
+std::string InWords(const Json& ours, const RankFrame* frame) {
   const std::string collective = TextAt(ours, "collective");
   const bool varying = ours.at("varying").get<bool>();
   std::string text = collective + (varying ? "_v" : "");
@@ -83,7 +59,7 @@ std::string InWords(const ParsedJson& ours, const RankFrame* frame) {
 }
 
 // "send float32 x 10 to rank 3 with tag 7", "recv float32 x 10 from any rank with any tag"
-std::string MessageInWords(const ParsedJson& ours, const RankFrame* frame) {
+std::string MessageInWords(const Json& ours, const RankFrame* frame) {
   const bool sends = TextAt(ours, "message") == "send";
   const std::string peer =
       ours.at("peer").is_null() ? "any rank" : NameOfRank(frame, static_cast<Rank>(CountAt(ours, "peer")));
@@ -92,19 +68,18 @@ std::string MessageInWords(const ParsedJson& ours, const RankFrame* frame) {
                      sends ? "to" : "from", peer, tag);
 }
 
-TracedOperation OperationFrom(const ParsedJson& entry, const RankFrame* frame) {
+TracedOperation OperationFrom(const Json& entry, const RankFrame* frame) {
   TracedOperation operation;
-  const ParsedJson& ours = entry.at("rondo");
+  const Json& ours = entry.at("rondo");
   const bool message = entry.at("is_p2p").get<bool>();
   operation.number = CountAt(entry, message ? "p2p_seq_id" : "collective_seq_id");
   operation.state = TextAt(entry, "state");
-  if (!IsOneOf(kStates, operation.state)) throw Unfit{fmt::format("there is no state '{}'", operation.state)};
+  if (!IsOneOf(kStates, operation.state)) ThrowUnfit(fmt::format("there is no state '{}'", operation.state));
   operation.created = TimeAt(entry, "time_created_ns");
   operation.started = TimeOrNull(entry, "time_discovered_started_ns");
   operation.ended = TimeOrNull(entry, "time_discovered_completed_ns");
   if (operation.state == "failed") operation.ended = TimeAt(ours, "time_failed_ns");
-  if (operation.state == "completed" && (!operation.started || !operation.ended))
-    throw Unfit{"completed, but not when"};
+  if (operation.state == "completed" && (!operation.started || !operation.ended)) ThrowUnfit("completed, but not when");
   if (message) {
     operation.what = MessageInWords(ours, frame);
   } else {
@@ -121,10 +96,10 @@ TracedOperation OperationFrom(const ParsedJson& entry, const RankFrame* frame) {
 }
 
 std::vector<Rank> RanksFrom(const std::string& list) {
-  const ParsedJson parsed = ParsedJson::parse(list, nullptr, /*allow_exceptions=*/false);
-  const auto is_rank = [](const ParsedJson& one) { return one.is_number_unsigned(); };
+  const Json parsed = Json::parse(list, nullptr, /*allow_exceptions=*/false);
+  const auto is_rank = [](const Json& one) { return one.is_number_unsigned(); };
   if (!parsed.is_array() || parsed.empty() || !std::all_of(parsed.begin(), parsed.end(), is_rank))
-    throw Unfit{fmt::format("ranks wants a list of ranks, not '{}'", list)};
+    ThrowUnfit(fmt::format("ranks must be a list of ranks, not '{}'", list));
   return parsed.get<std::vector<Rank>>();
 }
 
@@ -136,12 +111,12 @@ bool AreTheirPlaces(const std::vector<Rank>& ranks) {
 }
 
 // All but the entries. `where` says what is looked at.
-Dump HeadFrom(const ParsedJson& json, std::string& where) {
+Dump HeadFrom(const Json& json, std::string& where) {
   Dump dump;
   where = "rondo";
-  const ParsedJson& ours = json.at("rondo");
+  const Json& ours = json.at("rondo");
   if (const std::uint64_t format = CountAt(ours, "format"); format != std::uint64_t{kDumpFormat})
-    throw Unfit{fmt::format("format is {}, this version reads {}", format, kDumpFormat)};
+    ThrowUnfit(fmt::format("format is {}, this version reads {}", format, kDumpFormat));
   dump.job = TextAt(ours, "job");
   dump.generation = CountAt(ours, "generation");
   RankTrace origin;
@@ -151,30 +126,30 @@ Dump HeadFrom(const ParsedJson& json, std::string& where) {
   origin.pid = CountAt(ours, "pid");
   origin.reason = TextAt(ours, "reason");
   where = "rondo.clock";
-  const ParsedJson& clock = ours.at("clock");
+  const Json& clock = ours.at("clock");
   origin.dumped_at = TimeAt(clock, "wall_ns");
   origin.clock_offset = origin.dumped_at - TimeAt(clock, "monotonic_ns");
   origin.clock_error = TimeAt(clock, "error_ns");
   origin.coarse = TimeAt(clock, "coarse_ns");
-  const ParsedJson& groups = ours.at("groups");
+  const Json& groups = ours.at("groups");
   for (std::size_t i = 0; i < groups.size(); ++i) {
     where = fmt::format("rondo.groups[{}]", i);
-    const ParsedJson& group = groups.at(i);
+    const Json& group = groups.at(i);
     DumpedPart part;
     part.trace = origin;
     part.group = TextAt(group, "name");
     part.trace.transport = TextOrNull(group, "transport");
     part.trace.failure = TextOrNull(group, "failure");
     where = fmt::format("pg_config of {}", part.group);
-    const ParsedJson& config = json.at("pg_config").at(part.group);
+    const Json& config = json.at("pg_config").at(part.group);
     part.description = TextAt(config, "desc");
     part.ranks = RanksFrom(TextAt(config, "ranks"));
     if (std::find(part.ranks.begin(), part.ranks.end(), origin.rank) == part.ranks.end())
-      throw Unfit{fmt::format("rank {} of the job is none of its ranks", origin.rank)};
+      ThrowUnfit(fmt::format("rank {} of the job is none of its ranks", origin.rank));
     if (part.group != kGroupOfAll || !AreTheirPlaces(part.ranks))
       part.frame = std::make_shared<const RankFrame>(RankFrame{part.group, part.ranks});
     where = fmt::format("pg_status of {}", i);
-    const ParsedJson& status = json.at("pg_status").at(std::to_string(i));
+    const Json& status = json.at("pg_status").at(std::to_string(i));
     part.trace.last_enqueued = CountAt(status, "last_enqueued_collective");
     part.trace.last_started = CountAt(status, "last_started_collective");
     part.trace.last_completed = CountAt(status, "last_completed_collective");
@@ -183,14 +158,14 @@ Dump HeadFrom(const ParsedJson& json, std::string& where) {
   return dump;
 }
 
-Dump DumpFrom(const ParsedJson& json, std::string& where) {
+Dump DumpFrom(const Json& json, std::string& where) {
   Dump dump = HeadFrom(json, where);
-  const ParsedJson& entries = json.at("entries");
+  const Json& entries = json.at("entries");
   for (std::size_t i = 0; i < entries.size(); ++i) {
     where = fmt::format("entries[{}]", i);
-    const ParsedJson& entry = entries.at(i);
+    const Json& entry = entries.at(i);
     const std::uint64_t group = CountAt(entry, "pg_id");
-    if (group >= dump.parts.size()) throw Unfit{fmt::format("pg_id {} is none of rondo.groups", group)};
+    if (group >= dump.parts.size()) ThrowUnfit(fmt::format("pg_id {} is none of rondo.groups", group));
     RankTrace& trace = dump.parts[group].trace;
     (entry.at("is_p2p").get<bool>() ? trace.messages : trace.collectives)
         .push_back(OperationFrom(entry, dump.parts[group].frame.get()));
@@ -203,28 +178,18 @@ Dump DumpFrom(const ParsedJson& json, std::string& where) {
   return dump;
 }
 
-// nlohmann's words without its own name in front.
-std::string Reason(const ParsedJson::exception& error) {
-  const std::string_view text = error.what();
-  const std::size_t end = text.find("] ");
-  return std::string(end == std::string_view::npos ? text : text.substr(end + 2));
-}
-
 }  // namespace
 
 Result<Dump> ParseDump(const std::string& file, std::string_view text) {
   std::string where;
   try {
-    Dump dump = DumpFrom(ParsedJson::parse(text), where);
+    Dump dump = DumpFrom(ParseJson(text), where);
     dump.file = file;
     for (DumpedPart& part : dump.parts) part.trace.file = file;
     return dump;
-  } catch (const ParsedJson::parse_error& error) {  // says line and column itself
-    return Fail(ErrorCode::kInvalidArgument, "{}: {}", file, Reason(error));
-  } catch (const ParsedJson::exception& error) {
-    return Fail(ErrorCode::kInvalidArgument, "{}: {}: {}", file, where, Reason(error));
-  } catch (const Unfit& unfit) {
-    return Fail(ErrorCode::kInvalidArgument, "{}: {}: {}", file, where, unfit.what);
+  } catch (const Json::exception& error) {
+    const std::string place = where.empty() ? "" : where + ": ";  // what is no JSON says line and column itself
+    return Fail(ErrorCode::kInvalidArgument, "{}: {}{}", file, place, JsonReason(error));
   }
 }
 
