@@ -62,7 +62,7 @@ std::unique_ptr<ShmLane> ShmEndpoint::MakeLane(Lane& base, std::uint32_t index) 
 }
 
 std::optional<ConnectRequest> ShmEndpoint::FindRequest(const ConnectMessage& message) {
-  TakeCalls();
+  TakeRequests();
   const auto found = std::find_if(requests_.begin(), requests_.end(),
                                   [&](const ConnectRequest& request) { return request.message == message; });
   if (found == requests_.end()) return std::nullopt;
@@ -120,7 +120,7 @@ Result<SharedSegment*> ShmEndpoint::OpenSharedSegment() {
 }
 
 // Who has connected may be about to leave its message: it is looked at again.
-void ShmEndpoint::TakeCalls() {
+void ShmEndpoint::TakeRequests() {
   while (Fd connection = listener_ ? AcceptNext(listener_.get()) : Fd())
     if (HasTrustedUid(connection.get()) && silent_.size() < kMaxRequests) silent_.push_back(std::move(connection));
   std::erase_if(silent_, [&](Fd& connection) {
@@ -157,7 +157,7 @@ void ShmEndpoint::Disarm() {
   UpgradedEndpoint::Disarm();
   for (const auto& lane : lanes()) lane->Disarm();
   if (segment_) segment_->Disarm();
-  EventFd(signal_.get()).Take();
+  EventFdRef(signal_.get()).Take();
 }
 
 std::string ShmEndpoint::DescribePath(Rank peer) const {

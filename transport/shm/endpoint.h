@@ -49,7 +49,7 @@ class ShmEndpoint final : public UpgradedEndpoint<ShmLane> {
   std::string DescribePath(Rank peer) const override;
   LinkEnd LinkOfPath(Rank) const override { return {}; }
   std::optional<ConnectRequest> FindRequest(const ConnectMessage& message);
-  void TakeCalls();
+  void TakeRequests();
   std::string SocketOf(Rank peer) const;
   void Step(std::string_view step) const;
 

@@ -25,11 +25,11 @@ void ShmLane::Poll(TimePoint) {
 void ShmLane::Agree() {
   if (phase_ == Phase::kBase) {
     if (base_.state() == LaneState::kConnecting) return;
-    phase_ = is_initiator() ? Phase::kCalling : Phase::kHearing;
+    phase_ = is_initiator() ? Phase::kRequesting : Phase::kAwaiting;
   }
-  if (phase_ == Phase::kCalling && CallPeer()) phase_ = Phase::kTelling;
-  if (phase_ == Phase::kTelling && is_initiator() && Push(out_)) phase_ = Phase::kHearing;
-  if (phase_ == Phase::kHearing) {
+  if (phase_ == Phase::kRequesting && RequestPeer()) phase_ = Phase::kSending;
+  if (phase_ == Phase::kSending && is_initiator() && Push(out_)) phase_ = Phase::kAwaiting;
+  if (phase_ == Phase::kAwaiting) {
     const std::optional<Verdict> theirs = Next(in_);
     if (!theirs) return;
     if (theirs->magic != Verdict::kMagic)
@@ -40,25 +40,25 @@ void ShmLane::Agree() {
         return FailWith(taken.error().code(), taken.error().message());
       return Settle(0);
     }
-    if (const Status answered = AnswerCall(*theirs); !answered) why_plain_ = answered.error().message();
+    if (const Status answered = AnswerRequest(*theirs); !answered) why_plain_ = answered.error().message();
     context_.step("lane answered");
-    Say(why_plain_.empty() ? Verdict::Kind::kShared : Verdict::Kind::kPlain);
-    phase_ = Phase::kTelling;
+    SendVerdict(why_plain_.empty() ? Verdict::Kind::kShared : Verdict::Kind::kPlain);
+    phase_ = Phase::kSending;
   }
-  if (phase_ == Phase::kTelling && !is_initiator() && Push(out_)) Settle(1);
+  if (phase_ == Phase::kSending && !is_initiator() && Push(out_)) Settle(1);
 }
 
-bool ShmLane::CallPeer() {
-  const Status left = LeaveCall();
+bool ShmLane::RequestPeer() {
+  const Status left = LeaveRequest();
   if (left && !connection_) return false;
   if (!left) why_plain_ = left.error().message();
   context_.step("lane called");
-  Say(left ? Verdict::Kind::kShared : Verdict::Kind::kPlain);
+  SendVerdict(left ? Verdict::Kind::kShared : Verdict::Kind::kPlain);
   return true;
 }
 
 // Success without a connection: the peer's queue is full, so it is tried again.
-Status ShmLane::LeaveCall() {
+Status ShmLane::LeaveRequest() {
   if (!segment_) {
     if (!context_.draw_nonce(nonce_)) return Fail(ErrorCode::kResource, "no random bytes");
     RONDO_ASSIGN(segment_, Segment::Make(context_.ring_bytes));
@@ -70,7 +70,7 @@ Status ShmLane::LeaveCall() {
   return SendWith(connection_.get(), std::as_bytes(std::span(&message, 1)), {context_.signal, segment_->fd()});
 }
 
-Status ShmLane::AnswerCall(const Verdict& theirs) {
+Status ShmLane::AnswerRequest(const Verdict& theirs) {
   if (theirs.kind != Verdict::Kind::kShared) return Fail(ErrorCode::kResource, "the other side could not");
   auto request = context_.find_request({.from = base_.peer(), .index = index_, .nonce = theirs.nonce});
   if (!request) return Fail(ErrorCode::kUnreachable, "nothing was left at the abstract socket");
@@ -99,7 +99,7 @@ Status ShmLane::TakeAnswer(const Verdict& theirs) {
   return {};
 }
 
-void ShmLane::Say(Verdict::Kind kind) {
+void ShmLane::SendVerdict(Verdict::Kind kind) {
   Verdict verdict;
   verdict.kind = kind;
   verdict.nonce = nonce_;
@@ -120,8 +120,8 @@ void ShmLane::Settle(int side) {
   const auto own = static_cast<std::size_t>(side), theirs = static_cast<std::size_t>(1 - side);
   producer_.emplace(head.rings[own], segment_->ring(side), segment_->ring_bytes());
   consumer_.emplace(head.rings[theirs], segment_->ring(1 - side), segment_->ring_bytes());
-  own_bell_.emplace(SharedState(head.bells[own].state), EventFd(context_.signal));
-  peer_bell_.emplace(SharedState(head.bells[theirs].state), EventFd(peer_signal_.get()));
+  own_bell_.emplace(SharedState(head.bells[own].state), EventFdRef(context_.signal));
+  peer_bell_.emplace(SharedState(head.bells[theirs].state), EventFdRef(peer_signal_.get()));
   phase_ = Phase::kShared;
   changed_ = true;
   context_.step("lane shared");
@@ -262,8 +262,8 @@ std::uint64_t ShmLane::consumed() const {
 
 bool ShmLane::Arm() {
   if (revoked_ || state_ == LaneState::kFailed) return false;
-  if (phase_ == Phase::kCalling) return true;  // nobody tells when there is room in a queue
-  if (phase_ != Phase::kShared) return false;  // the base lane tells
+  if (phase_ == Phase::kRequesting) return true;  // nobody tells when there is room in a queue
+  if (phase_ != Phase::kShared) return false;     // the base lane tells
   return own_bell_->Arm() || consumer_->HasNews() || (write_short_ && producer_->HasNews());
 }
 

@@ -84,16 +84,16 @@ class ShmLane final : public UpgradedLane {
 
  private:
   // The initiator calls, tells, hears; the other hears, tells.
-  enum class Phase : std::uint8_t { kBase, kCalling, kTelling, kHearing, kShared, kPlain };
+  enum class Phase : std::uint8_t { kBase, kRequesting, kSending, kAwaiting, kShared, kPlain };
 
   void Agree();
   // False: not yet.
-  bool CallPeer();
+  bool RequestPeer();
   // What becomes of a call; an error says why it does not come to shared memory.
-  Status LeaveCall();
-  Status AnswerCall(const Verdict& theirs);
+  Status LeaveRequest();
+  Status AnswerRequest(const Verdict& theirs);
   Status TakeAnswer(const Verdict& theirs);
-  void Say(Verdict::Kind kind);
+  void SendVerdict(Verdict::Kind kind);
   void Settle(int side);
   void Take(std::size_t bytes);
   void AdoptBase();

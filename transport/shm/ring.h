@@ -77,7 +77,7 @@ class RingProducer {
   // reason to stay awake. For a sleeper's second look.
   bool HasNews() {
     const std::uint64_t consumed = counters_.consumed.load(std::memory_order_seq_cst);
-    return consumed != consumed_ && std::exchange(told_, consumed) != consumed;
+    return consumed != consumed_ && std::exchange(reported_, consumed) != consumed;
   }
 
  private:
@@ -94,7 +94,7 @@ class RingProducer {
   const std::size_t capacity_;
   std::uint64_t accepted_ = 0;
   std::uint64_t consumed_ = 0;  // the consumer's, as last loaded
-  std::uint64_t told_ = 0;
+  std::uint64_t reported_ = 0;
   bool sound_ = true;
 };
 
@@ -128,7 +128,7 @@ class RingConsumer {
   // Whether bytes have come since Arrived last answered, or this did. For a sleeper's second look.
   bool HasNews() {
     const std::uint64_t written = counters_.written.load(std::memory_order_seq_cst);
-    return written != written_ && std::exchange(told_, written) != written;
+    return written != written_ && std::exchange(reported_, written) != written;
   }
 
  private:
@@ -149,7 +149,7 @@ class RingConsumer {
   const std::size_t capacity_;
   std::uint64_t consumed_ = 0;
   std::uint64_t written_ = 0;  // the producer's, as last loaded
-  std::uint64_t told_ = 0;
+  std::uint64_t reported_ = 0;
   bool sound_ = true;
 };
 

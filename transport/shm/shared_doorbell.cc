@@ -7,14 +7,14 @@
 
 namespace rondo::shm {
 
-void EventFd::Post() {
+void EventFdRef::Post() {
   const std::uint64_t one = 1;
   while (write(fd_, &one, sizeof one) < 0 && errno == EINTR) {
   }
   // EAGAIN: 2^64 - 2 signals that nobody took are signal enough.
 }
 
-void EventFd::Take() {
+void EventFdRef::Take() {
   std::uint64_t count;
   while (read(fd_, &count, sizeof count) < 0 && errno == EINTR) {
   }

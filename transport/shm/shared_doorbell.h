@@ -27,9 +27,9 @@ class SharedState {
 };
 
 // An eventfd that does not block.
-class EventFd {
+class EventFdRef {
  public:
-  explicit EventFd(int fd) : fd_(fd) {}
+  explicit EventFdRef(int fd) : fd_(fd) {}
   void Post();
   void Take();  // takes back whatever was posted
 
@@ -37,6 +37,6 @@ class EventFd {
   int fd_;
 };
 
-using SharedDoorbell = BasicDoorbell<SharedState, EventFd>;
+using SharedDoorbell = BasicDoorbell<SharedState, EventFdRef>;
 
 }  // namespace rondo::shm

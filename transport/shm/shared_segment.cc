@@ -69,12 +69,12 @@ void ShmSharedSegment::AdvanceAsOther() {
   Lane& lane = *context_.lanes[0];
   PeerSetup& peer = peers_[0];
   if (lane.state() == LaneState::kConnecting) return;
-  if (phase_ == Phase::kCalling) {
+  if (phase_ == Phase::kRequesting) {
     const Result<bool> called = SendRequestToRoot();
     if (called && !*called) return;
     peer.out.Start(called ? SetupMessage::Of(SetupKind::kCalled)
                           : SetupMessage::Of(SetupKind::kCannot, called.error().message()));
-    phase_ = Phase::kCalled;
+    phase_ = Phase::kRequested;
     context_.step("segment called");
   }
   if (!peer.out.Push(lane)) return;
@@ -93,7 +93,7 @@ void ShmSharedSegment::AdvanceAsOther() {
 }
 
 void ShmSharedSegment::AdvanceAsRoot() {
-  if (phase_ == Phase::kCalling && ReceiveFromAll(SetupKind::kCalled)) {
+  if (phase_ == Phase::kRequesting && ReceiveFromAll(SetupKind::kCalled)) {
     if (why_.empty()) {
       if (const Status made = MakeMemory(); !made) why_ = made.error().message();
     }
@@ -298,14 +298,14 @@ void ShmSharedSegment::WakeWaiters() {
   for (; sleepers != 0; sleepers &= sleepers - 1) {
     const std::uint64_t bit = sleepers & -sleepers;
     if ((head().sleepers.fetch_and(~bit, std::memory_order_seq_cst) & bit) == 0) continue;  // somebody else woke it
-    EventFd(signals_[static_cast<std::size_t>(std::countr_zero(bit))].get()).Post();
+    EventFdRef(signals_[static_cast<std::size_t>(std::countr_zero(bit))].get()).Post();
   }
 }
 
 bool ShmSharedSegment::Arm() {
   // While it comes to be the lanes tell; but nobody tells when there is room in a queue.
   if (state_ == SharedSegmentState::kMaking)
-    return phase_ == Phase::kCalling && !is_root() && context_.lanes[0]->state() != LaneState::kConnecting;
+    return phase_ == Phase::kRequesting && !is_root() && context_.lanes[0]->state() != LaneState::kConnecting;
   if (state_ != SharedSegmentState::kReady) return false;
   head().sleepers.fetch_or(own_bit(), std::memory_order_seq_cst);
   if (fences_are_light_) HeavyFence();

@@ -103,7 +103,7 @@ class ShmSharedSegment final : public SharedSegment {
     Fd connection;
     Fd signal;
   };
-  enum class Phase : std::uint8_t { kCalling, kCalled, kMade, kVerdict };
+  enum class Phase : std::uint8_t { kRequesting, kRequested, kMade, kVerdict };
 
   bool is_root() const { return context_.rank == 0; }
   void AdvanceAsOther();
@@ -125,7 +125,7 @@ class ShmSharedSegment final : public SharedSegment {
 
   const SharedSegmentContext context_;
   SharedSegmentState state_ = SharedSegmentState::kMaking;
-  Phase phase_ = Phase::kCalling;
+  Phase phase_ = Phase::kRequesting;
   std::string why_;
   std::optional<Error> failure_;
   std::vector<PeerSetup> peers_;  // as context_.lanes
