@@ -1,13 +1,13 @@
 // Memory of a device (a GPU) from which lanes send without a copy through the host's memory.
 //
-// The seam between a transport and whoever knows devices: that one makes memory known by RegisterDevice, and from then
-// on gives its bytes to Lane::Write, of lanes that say Lane::sends_device_memory(), like any other bytes. No transport
-// ever reads or writes them with the CPU: they are named by the address that the device's driver gave them, and that
-// is all they are here. Where a transport refuses, the caller stages: it copies to pinned memory of the host and sends
-// from there, which every lane takes.
+// This is the seam between a transport and the code that knows devices. That code registers memory by RegisterDevice.
+// From then on it may give the bytes to Lane::Write like any other bytes, on lanes whose sends_device_memory() is true.
+// No transport ever reads or writes them with the CPU: a pointer to them is only the address that the device's driver
+// gave. If a transport refuses, the caller stages: it copies to pinned memory of the host and sends from there, which
+// every lane takes.
 //
-// For sending alone. What arrives lies in the host's memory (Lane::Peek), from where it is copied to the device; memory
-// of a device is not for Lane::ReadInto, Lane::Expect or Transport::Register.
+// This is for sending alone. Bytes arrive in the host's memory (Lane::Peek), and are copied to the device from there.
+// Lane::ReadInto, Lane::Expect and Transport::Register do not take memory of a device.
 #pragma once
 
 #include <cstddef>
@@ -23,43 +23,43 @@
 namespace rondo {
 
 struct DeviceMemory {
-  // By the addresses of the device's driver, which are no memory of the host's. The work of the device that writes
-  // there is done before Lane::Write is called, in the eyes of other devices, too (CUDA:
-  // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS).
+  // Addresses of the device's driver, not of the host. The device must have ended its writes there before Lane::Write
+  // is called, so that other devices see them, too (CUDA: CU_POINTER_ATTRIBUTE_SYNC_MEMOPS).
   Bytes bytes;
-  // What the driver exported them as; -1: nothing. The descriptor stays the caller's, who may close it when
-  // RegisterDevice has returned: what is registered holds on to the memory, not to the descriptor.
+  // The driver's export of this memory; -1: none. The descriptor stays the caller's, who may close it when
+  // RegisterDevice has returned: a registration keeps the memory, not the descriptor.
   int dma_buf_fd = -1;
-  // Of the first byte in it. Where it lies in its page is where the address lies in its page: exported is from the
-  // start of a page.
+  // The offset of the first byte in the dma-buf. Modulo the page size it equals the address, because an export begins
+  // at a page.
   std::uint64_t dma_buf_offset = 0;
-  std::string device;  // for words: "GPU 0 (0000:65:00.0)"
+  std::string device;  // for messages: "GPU 0 (0000:65:00.0)"
 };
 
-// How adapters have been told of such memory.
+// How adapters get access to such memory.
 enum class DeviceMemoryWay : std::uint8_t {
   kDmaBuf,      // by the kernel's buffer sharing
-  kPeerMemory,  // by address, which a module of the device's driver knows (nvidia_peermem)
+  kPeerMemory,  // by address, through a kernel module of the device's driver (nvidia_peermem)
 };
 std::string_view Name(DeviceMemoryWay way);  // "dma-buf", "peer memory"
 
-// As Registration says: ends before the memory does, and not while an operation sends from there.
+// Like Registration, it must end before the memory does, and not while an operation sends from there.
 class DeviceRegistration : public Registration {
  public:
   virtual DeviceMemoryWay way() const = 0;
 };
 
-// Of a transport that may be able to (Transport::device_registrar). Thread rule: any thread.
+// What a transport gives that may send from memory of devices (Transport::device_registrar). Thread rule: any thread.
 class DeviceRegistrar {
  public:
   virtual ~DeviceRegistrar() = default;
-  // As the function below, which is to be called instead. REQUIRES: not empty memory.
+  // Does the work of the function RegisterDevice below; call that one. REQUIRES: the memory is not empty.
   virtual Result<std::unique_ptr<DeviceRegistration>> RegisterDevice(const DeviceMemory& memory) = 0;
 };
 
-// From now on lanes that say sends_device_memory() send from it. Errors, in all of which the caller stages:
-//   kUnsupported      this transport, this machine or this memory has no way; says for each way why, and what helps
-//   kResource         there is a way, and no room for this memory
+// From now on lanes whose sends_device_memory() is true send from it. After each of these errors the caller stages:
+//   kUnsupported      this transport, machine or memory has no such way; the message says why for each way, and what
+//                     helps
+//   kResource         there is a way, but no room for this memory
 //   kInvalidArgument  no bytes, or an offset that does not fit the address
 Result<std::unique_ptr<DeviceRegistration>> RegisterDevice(Transport& transport, const DeviceMemory& memory);
 

@@ -3,9 +3,9 @@
 //
 // Three offsets per direction, all counted from 0 at the lane's birth and monotonic:
 //   accepted   the lane took the bytes (sender);
-//   released   their source memory may be overwritten (sender). released <= accepted; how far it lags is the
-//              transport's business: a socket copies at once, shared memory read in place releases when the peer has
-//              consumed. Write-after-read dependencies and the completion of an operation wait for `released`;
+//   released   their source memory may be overwritten (sender). released <= accepted; how far it lags depends on the
+//              transport: a socket copies at once, a ring that is read in place releases when the peer has consumed.
+//              Write-after-read dependencies and the completion of an operation wait for `released`;
 //   consumed   the bytes left the lane for good (receiver).
 //
 // Alignment: the engine starts every frame's header and payload at a stream offset that is a multiple of kLineBytes. A
@@ -29,7 +29,7 @@ enum class LaneState : std::uint8_t {
   kConnecting,  // nothing can be sent yet; nothing has arrived
   kOpen,
   kEnded,   // the peer shut down writing and everything it sent has been consumed; sending may still work
-  kFailed,  // broken for good, never resynchronised; failure() says why. What arrived before may still be peeked
+  kFailed,  // broken permanently, never resynchronised; failure() says why. What arrived before may still be peeked
 };
 
 // Bytes that arrived and stay where they are until consumed: `first` comes before `second` in the stream.
@@ -51,45 +51,45 @@ class Lane {
   // ---- sending ----
 
   // Takes as many bytes from the front of `pieces`, in order, as fit now, and says how many (0 while connecting, failed
-  // or full). The memory stays lent to the lane until released() has passed it; it is only read. One call is one
-  // system call where there are any, so a header and its payload belong into one call.
+  // or full). The lane may read the memory until released() has passed it, and never writes it. On a socket one call is
+  // one system call, so a header and its payload belong into one call.
   virtual std::size_t Write(std::span<const Bytes> pieces) = 0;
 
   virtual std::uint64_t accepted() const = 0;
   virtual std::uint64_t released() const = 0;
 
-  // Whether Write takes registered memory of devices (transport/device_memory.h), any number of bytes of it, as it does
-  // other memory; to be asked when the lane is open. Where the lane goes over to a path that does not, it answers false
-  // from then on, and such bytes, those that were taken and have not arrived and those given later, fail it.
+  // Whether Write takes registered memory of devices (transport/device_memory.h) as it takes other memory. Ask when the
+  // lane is open. A lane that falls back to a path without device memory answers false from then on. It then fails if
+  // such bytes were taken and have not arrived, or are given later.
   virtual bool sends_device_memory() const { return false; }
 
   // ---- receiving ----
 
   // Arrived and unconsumed bytes from the front of the stream, in place. `want` is how many the caller can use: the
-  // lane need not look further, and fetches at least a few if any have arrived. Valid until the next Consume or
-  // ReadInto. A later Peek without either in between shows at least as much, at the same place.
+  // lane need not look further, and returns at least a few if any have arrived. Valid until the next Consume or
+  // ReadInto. A later Peek without either in between returns at least as many, at the same place.
   virtual Arrived Peek(std::size_t want) = 0;
   // Removes `bytes` from the front. REQUIRES: the last Peek showed at least as many.
   virtual void Consume(std::size_t bytes) = 0;
-  // Moves arrived bytes from the front into `destination` (its front) and consumes them; returns how many. Where a
-  // window granted by Expect covers `destination`, the bytes may be there already and nothing is copied.
+  // Moves arrived bytes from the front into `destination` (its front) and consumes them; returns how many. If Expect
+  // has advertised `destination`, the bytes may be there already, and nothing is copied.
   virtual std::size_t ReadInto(MutableBytes destination) = 0;
 
-  // Push placement (Capabilities::push): bytes of the stream from `stream_offset` on may be written straight into
-  // `destination` by the peer, from now until they are consumed by a ReadInto of exactly that memory. Grants are made
-  // in stream order, may be split anywhere, and never overlap. False: no window could be granted, the bytes come the
-  // ordinary way.
+  // Advertises `destination` (Capabilities::push): the peer may write the bytes of the stream from `stream_offset` on
+  // straight into it, from now until a ReadInto of exactly that memory consumes them. Buffers are advertised in stream
+  // order, may be split anywhere, and never overlap. False: nothing was advertised, and the bytes come the ordinary
+  // way.
   virtual bool Expect(std::uint64_t stream_offset, MutableBytes destination) = 0;
 
-  // The peer has shut down writing and nothing more will arrive: what Peek shows is all there is left, and perhaps not
-  // what is due. (state() is kEnded only when that, too, is consumed.) False where a lane cannot tell.
+  // The peer has shut down writing and nothing more will arrive: Peek returns all that is left, which may be less than
+  // is due. (state() is kEnded only when that is consumed as well.) False if a lane cannot know.
   virtual bool end_arrived() const { return false; }
 
   // The receiving direction's consumed offset.
   virtual std::uint64_t consumed() const = 0;
 
-  // After this returns, neither the peer nor the lane touches memory lent by Write or granted by Expect. The
-  // lane is failed from then on. Bounded time; the error path calls it before a buffer goes back to the user.
+  // After this returns, neither the peer nor the lane touches memory that was given to Write or Expect. The lane has
+  // failed from then on. Takes bounded time. The error path calls it before a buffer goes back to the user.
   virtual void Revoke() = 0;
 };
 

@@ -1,8 +1,8 @@
-// A shared segment: memory that all ranks of an endpoint have mapped, a part for each to write and for all to read
-// (collectives/intranode/intranode_path.h). Only endpoints whose ranks all share one host have one.
+// A shared segment: memory that all ranks of an endpoint have mapped. Each rank has a part that it alone writes and all
+// ranks read (collectives/intranode/intranode_path.h). Only endpoints whose ranks all share one host have one.
 //
 // Making it is collective: every rank asks for it (Endpoint::OpenSharedSegment) and then polls until its state is
-// final, which is the same on all ranks. Nobody uses it before.
+// final. The final state is the same on all ranks. No rank uses the segment before.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -18,19 +18,19 @@
 
 namespace rondo {
 
-// Most ranks of a shared segment. A larger world on one host uses lanes.
+// The most ranks that a shared segment can have. A larger world on one host uses lanes.
 inline constexpr int kMaxSharedSegmentRanks = 64;
 
-// Where memory of a rank lies.
+// Names a piece of a rank's memory to other ranks.
 struct MemoryPlace {
-  std::uint32_t region = 0;   // the shared one (Transport::Allocate) that holds all of it
+  std::uint32_t region = 0;   // the region (Transport::Allocate) that holds all of it; 0: none
   std::uint64_t address = 0;  // in its rank's process
 };
 
 enum class SharedSegmentState : std::uint8_t {
   kMaking,
   kReady,  // on all ranks
-  kNone,   // on no rank; SharedSegment::why() says why
+  kNone,   // no rank has it; SharedSegment::why() says why
 };
 
 class SharedSegment {
@@ -38,33 +38,35 @@ class SharedSegment {
   virtual ~SharedSegment() = default;
   virtual SharedSegmentState state() const = 0;
   virtual const std::string& why() const = 0;
-  // Not null: it can neither be made nor be done without; on this rank alone.
+  // Not null: this rank alone can neither make the segment nor agree with the others to do without one.
   virtual const Error* failure() const = 0;
-  // While it is being made: who has not answered yet, as far as this rank knows.
+  // While it is being made: the ranks that have not answered yet, as far as this rank knows.
   virtual std::vector<Rank> Missing() const = 0;
-  // Of a rank, zeroed when the shared segment was made, aligned to pages; that rank writes there, all read. REQUIRES:
+  // A rank's part, aligned to pages and zeroed when the segment was made. Only that rank writes there. REQUIRES:
   // kReady.
   virtual MutableBytes part(Rank rank) = 0;
-  // Wakes the ranks that sleep and may wait for what was just published (memory_order_release). Cheap where nobody
-  // does.
+  // Wakes the ranks that sleep, for they may wait for what was just published (memory_order_release). Cheap if none
+  // sleeps.
   virtual void WakeWaiters() = 0;
 
-  // ---- others' memory, read where it lies; REQUIRE: kReady ----
-  // Regions, which others map.
-  // Lets go of what other ranks have freed. What Find gave is good until the next call of this.
+  // ---- single copy: other ranks' own memory; REQUIRE: kReady ----
+  // Mapped regions. Unmaps those that other ranks have freed. A pointer from Find is valid until the next call of this.
   virtual void LetGoOfFreed() = 0;
-  // Which of this rank's all of `memory` lies in; 0: none.
+  // The number of this rank's region that holds all of `memory`; 0: none does.
   virtual std::uint32_t RegionOf(Bytes memory) = 0;
-  // Shows a region of this rank to all others, before they are told its number. False: it cannot be done, at present.
+  // Passes a region of this rank to all others, which must precede passing on its number. False: it is impossible for
+  // now.
   virtual bool Show(std::uint32_t region) = 0;
-  // Where another rank's memory lies here, for reading; null: it cannot be mapped here.
+  // Another rank's memory, mapped here for reading; null: it cannot be mapped.
   virtual const std::byte* Find(Rank rank, const MemoryPlace& place, std::uint64_t bytes) = 0;
 
-  // Other memory, through the kernel. Whether this rank may read that of all others; fixed since it is ready.
+  // All other memory is read through the kernel (CMA). Whether this rank may read that of all others; fixed once
+  // kReady.
   virtual bool CanRead() const = 0;
-  // Whether others can read all of this rank's `memory`, if they may. Cheap where the same is asked again and again.
+  // Whether others that may read this rank's memory can read all of `memory`. Cheap if the same memory is asked for
+  // again.
   virtual bool CanBeRead(Bytes memory) = 0;
-  // REQUIRES: CanRead(). kPeerLost: that process is no more. kResource: what lies there cannot be read.
+  // REQUIRES: CanRead(). kPeerLost: that process has ended. kResource: the memory there cannot be read.
   // kInvalidArgument: `into` cannot be written.
   virtual Status Read(Rank rank, std::uint64_t address, MutableBytes into) = 0;
 };

@@ -5,8 +5,8 @@
 //   Lane        an ordered byte stream to one peer (transport/lane.h).
 //
 // The control plane (goodbye, abort, heartbeat) never travels on a lane: each pair of peers that shares a lane also
-// shares one control connection, driven by the transport's own thread where it has one. When that connection ends
-// without a goodbye, the peer is dead: that is how death is noticed at once.
+// shares one control connection, served by the transport's own thread if it has one. When that connection ends without
+// a goodbye, the peer is dead: so a death is noticed at once.
 //
 // Every transport passes tests/conformance.
 #pragma once
@@ -33,8 +33,8 @@ namespace rondo {
 struct Capabilities {
   bool push = false;          // Lane::Expect may succeed
   bool late_release = false;  // released() may lag behind accepted()
-  // Bytes move on this host's cores while their owner makes no system call (soft-RoCE): who polls where cores are
-  // shared keeps them from it, so it had better sleep.
+  // Cores of this host move the bytes outside of the owner's system calls (soft-RoCE). If ranks share cores, a thread
+  // that polls takes the cores away from that work, so it should sleep.
   bool moves_on_cores = false;
 };
 
@@ -47,9 +47,9 @@ struct ControlMessage {
 };
 inline constexpr std::size_t kMaxControlBodyBytes = 4096;
 
-// Who is told about a peer. Calls come from the transport's own thread, or from inside Endpoint::Poll, one at a time
-// per endpoint. An observer may call SendControl, ControlPeers and Wake from inside, nothing else. Never called after
-// ~Endpoint began.
+// Receives what happens to an endpoint's peers. Calls come from the transport's own thread, or from inside
+// Endpoint::Poll, one at a time per endpoint. An observer may call SendControl, ControlPeers and Wake from inside,
+// nothing else. Never called after ~Endpoint began.
 class PeerObserver {
  public:
   virtual ~PeerObserver() = default;
@@ -58,34 +58,34 @@ class PeerObserver {
   // per peer. The error's culprit is the peer.
   virtual void OnPeerLost(Rank peer, Error error) = 0;
   // In place of OnPeerLost: no connection with `peer` was ever made, and nothing listens at its addresses any more. So
-  // its process or its transport has ended, and the transport cannot know whether in order.
+  // its process or its transport has ended, and this transport cannot know whether with a goodbye.
   virtual void OnPeerEndedBefore(Rank peer, Error error) { OnPeerLost(peer, std::move(error)); }
-  // The transport cannot serve this endpoint any more, for a reason that is no peer's: its own thread ran out of
-  // memory, and may have left anything undone.
+  // The transport cannot serve this endpoint any more, and no peer is the cause: its own thread ran out of memory, and
+  // may have left any work undone.
   virtual void OnTransportFailed(const Error& error) { static_cast<void>(error); }
 };
 
-// This end of what carries the bytes of a path, as far as that is known. Where it is not, and where there is no such
-// thing (memory that ranks share), a text is empty and a number 0.
+// This end of the link that carries the bytes of a path. A text is empty and a number is 0 if it is unknown, or if
+// there is no link (shared memory).
 struct LinkEnd {
-  std::string device = {};   // of RDMA "mlx5_0"; else the network interface, "eth0"
-  int port = 0;              // of an RDMA device; 0: this is none
+  std::string device = {};   // "mlx5_0" of RDMA; otherwise the network interface, "eth0"
+  int port = 0;              // of an RDMA device; 0: the link is no RDMA
   std::string address = {};  // numeric
   std::string gid = {};      // of an RDMA port, in words: "RoCE v2 10.0.0.1 (eth0)"
-  int gid_index = 0;         // in the port's table, where there is a gid
-  int mtu_bytes = 0;         // of RDMA the one that both ends have agreed on; else the interface's
-  double line_gbps = 0;      // of the wire, in Gbit/s, as the device tells it
+  int gid_index = 0;         // in the port's table, if there is a gid
+  int mtu_bytes = 0;         // of RDMA: what both ends agreed on; otherwise the interface's
+  double line_gbps = 0;      // of the wire, in Gbit/s, as the device reports it
 };
 
 struct EndpointConfig {
-  std::uint64_t communicator = 0;                       // agreed by all its ranks; part of every lane's name
-  std::uint32_t rail = 0;                               // likewise; the first of its lanes (transport/rail.h)
-  Rank rank = 0;                                        // this process in that communicator
-  std::vector<std::string> addresses;                   // by rank: what each peer's Transport::Address() gave
-  PeerObserver* observer = nullptr;                     // outlives the endpoint
+  std::uint64_t communicator = 0;      // agreed by all its ranks; part of every lane's name
+  std::uint32_t rail = 0;              // agreed as well; the rail of its first lanes (transport/rail.h)
+  Rank rank = 0;                       // this process in that communicator
+  std::vector<std::string> addresses;  // by rank: what each peer's Transport::Address() gave
+  PeerObserver* observer = nullptr;    // outlives the endpoint
   Duration connect_timeout = std::chrono::seconds(30);  // for one peer, from the first Open that needs it
   std::shared_ptr<const RankFrame> frame = nullptr;  // how logs name its ranks; null: they are the job's. Errors name
-                                                     // them by the numbers here, and whoever gives them out says more
+                                                     // them by the numbers here; the communicator adds the job's
 };
 
 class Endpoint {
@@ -102,8 +102,8 @@ class Endpoint {
   // Whether it makes sense to ask for a shared segment (transport/shared_segment.h); the same on all ranks.
   virtual bool MayHaveSharedSegment() const { return false; }
   // The endpoint's shared segment, begun when first asked for; it lives as long as the endpoint. REQUIRES:
-  // MayHaveSharedSegment. Errors: those of Open, on this rank alone; the others are told by whoever ends the
-  // communicator.
+  // MayHaveSharedSegment. Errors: those of Open, on this rank alone; the other ranks learn of it when this one's
+  // communicator fails.
   virtual Result<SharedSegment*> OpenSharedSegment() {
     return Fail(ErrorCode::kUnsupported, "this transport has no shared segments");
   }
@@ -112,9 +112,9 @@ class Endpoint {
   // due bytes. Cheap when there is nothing to do. Lanes move bytes in their own calls too.
   virtual void Poll(TimePoint now) = 0;
 
-  // Announces that the owner is going to sleep, then looks again: true says something arrived, space was freed, or Wake
-  // was called since the lanes last answered "nothing", so do not sleep. After false, wait_fd() becomes readable when
-  // one of these happens. Disarm() afterwards, slept or not.
+  // Announces that the owner is going to sleep, then looks again. True: bytes arrived, space became free or Wake was
+  // called since the lanes last answered "nothing", so the owner must not sleep. After false, wait_fd() becomes
+  // readable when one of these happens. The owner calls Disarm() afterwards in both cases.
   virtual bool Arm() = 0;
   virtual void Disarm() = 0;
 
@@ -125,13 +125,13 @@ class Endpoint {
   virtual void Revoke() = 0;
 
   // Shuts down writing on all lanes and control connections, after what was written. For the end of Close(): goodbyes
-  // have been exchanged. Then the destructor is never seen as a reset.
+  // have been exchanged. After it no peer sees the destructor as a reset.
   virtual void ShutDown() = 0;
 
   // Leaves a message for peers that connect from now on: to this endpoint and, after it is destroyed, to its name on
   // this transport, until another endpoint has that name. Such a peer gets the message, and then the connection ends.
-  // So a late peer learns how this rank ended, as those did that were connected. For a goodbye before ShutDown, or for
-  // an abort before the destructor; a second message replaces the first. Peers that are connected get nothing by it.
+  // So a late peer learns how this rank ended, as connected peers did. Call it with a goodbye before ShutDown, or with
+  // an abort before the destructor; a second message replaces the first. Connected peers do not get the message.
   virtual void LeaveBehind(const ControlMessage& message) = 0;
 
   // ---- any thread ----
@@ -139,28 +139,29 @@ class Endpoint {
   // Makes the sleeping owner wake, or its next Arm answer true.
   virtual void Wake() = 0;
 
-  // Sends to a peer with which a control connection exists or is being made; false where there is none (nothing was
-  // sent). Never blocks; when it returns the bytes are on their way even if the process ends right after, as far as the
-  // connection had room. In order per peer. A connection that is still being made sends what was queued when it stands.
+  // Sends to a peer with which a control connection exists or is being made; false if there is none (nothing was sent).
+  // Never blocks; when it returns the bytes are on their way even if the process ends right after, as far as the
+  // connection had room. In order per peer. A connection that is being made queues messages, and sends them once it is
+  // established.
   virtual bool SendControl(Rank peer, const ControlMessage& message) = 0;
 
-  // The peers with which a control connection stands or is being made. Includes those that connected to us.
+  // The peers with which a control connection is established or being made, no matter which side began it.
   virtual std::vector<Rank> ControlPeers() const = 0;
 
-  // Whether a control connection with that peer stands: not one that is still being made, nor one that has ended.
+  // Whether a control connection with that peer is established: false while it is being made, and after it has ended.
   virtual bool IsConnected(Rank peer) const = 0;
 
   // Whether everything given to SendControl has left this process, or never will because its connection has ended.
   virtual bool ControlFlushed() const = 0;
 
-  // The name of the transport that carries bytes to `peer`, "tcp"; of a path that is not made yet, what it is to be.
+  // The name of the transport that carries bytes to `peer`, "tcp"; of a path that is not made yet, the expected one.
   virtual std::string_view TransportTo(Rank peer) const = 0;
 
   // How the path to `peer` was chosen, in words, for explain and errors: "10.0.0.2:41234 via eth0 (same subnet;
   // cubic)".
   virtual std::string DescribePeer(Rank peer) const = 0;
 
-  // This end of that path, as it stands now.
+  // This end of that path, as it is now.
   virtual LinkEnd LinkTo(Rank peer) const = 0;
 };
 
@@ -172,8 +173,8 @@ class Memory {
   virtual MutableBytes bytes() const = 0;
 };
 
-// A promise that some memory of the user stays registered; ends with its destructor, which must not run while an
-// operation uses that memory, nor after the memory is freed.
+// Keeps some memory of the user registered, until its destructor, which must not run while an operation uses that
+// memory, nor after the memory is freed.
 class Registration {
  public:
   virtual ~Registration() = default;
@@ -197,15 +198,15 @@ class Transport {
   // The endpoint of one communicator and rail. REQUIRES: the name (communicator, rail) is not in use.
   virtual Result<std::unique_ptr<Endpoint>> OpenEndpoint(const EndpointConfig& config) = 0;
 
-  // Page-aligned memory, zeroed, of the kind that serves best; plain memory where there is none of that kind.
-  // kOutOfMemory names the bytes. Zero bytes is legal.
+  // Page-aligned memory, zeroed, of the kind that this transport moves best; plain memory if that kind is not to be
+  // had. kOutOfMemory names the bytes. Zero bytes is legal.
   virtual Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) = 0;
-  // Where a transport has nothing to register, that does nothing. kResource: it has, and the system refuses; operations
-  // use the memory all the same, and copy.
+  // Does nothing in a transport that registers no memory. kResource: the system refuses to register; operations can
+  // still use the memory, with a copy.
   virtual Result<std::unique_ptr<Registration>> Register(MutableBytes memory) = 0;
 
-  // Null: no lane of this transport ever sends from memory of a device. Else what makes such memory known
-  // (transport/device_memory.h); lives as long as the transport.
+  // Registers memory of devices (transport/device_memory.h); lives as long as the transport. Null: no lane of this
+  // transport ever sends from such memory.
   virtual DeviceRegistrar* device_registrar() { return nullptr; }
 };
 inline constexpr std::size_t kMaxAddressBytes = 4096;
