@@ -1,5 +1,5 @@
-// What Transport::Address() carries for shared memory: where a process is, under which name its endpoints can be called
-// there, and its address of the base transport.
+// What Transport::Address() carries for shared memory: the host of a process, the name under which processes of that
+// host reach its endpoints, and its address of the base transport.
 //
 // Encoding: docs/WIRE.md, "Addresses of shared memory". Thread rule: values; functions are pure.
 #pragma once
@@ -12,9 +12,9 @@
 namespace rondo::shm {
 
 struct ShmAddress {
-  std::string host_id;   // equal on two processes only if they share kernel and network; "" is equal to nothing
+  std::string host_id;   // equal on two processes only if they share kernel and network; "": unknown, and equal to none
   std::string instance;  // new in every process
-  std::string base;      // opaque
+  std::string base;      // of the base transport, opaque
   friend bool operator==(const ShmAddress&, const ShmAddress&) = default;
 };
 

@@ -1,4 +1,4 @@
-// What a process leaves at the abstract socket of another one's endpoint.
+// What a process leaves at the abstract socket of another process's endpoint: a message, and descriptors with it.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@ inline constexpr std::uint64_t kConnectMagic = 0x6c6c61632d6d6873;
 
 enum class ConnectKind : std::uint32_t { kLane = 1, kSharedSegment = 2, kRegion = 3 };
 
-// Both ends are one version of Rondo on one machine (the meeting has seen to that): the bytes as they lie in memory.
+// The bytes go as they are in memory: both ends are one version of Rondo on one machine, which the rendezvous has
+// checked.
 struct ConnectMessage {
   std::uint64_t magic = kConnectMagic;
   ConnectKind kind = ConnectKind::kLane;
@@ -27,7 +28,7 @@ struct ConnectMessage {
 struct ConnectRequest {
   ConnectMessage message;
   Fd connection;
-  Fd signal;   // of the caller's endpoint; not with a region
+  Fd signal;   // the event descriptor of the sender's endpoint; not with a region
   Fd segment;  // of a lane or region
 };
 

@@ -18,7 +18,7 @@
 namespace rondo::shm {
 namespace {
 
-// Of calls that no lane has asked for: more than a peer that keeps to the rules leaves behind.
+// Messages that no lane has asked for: more than peers that keep to the protocol ever leave.
 constexpr std::size_t kMaxRequests = 1024;
 
 bool DrawNonce(Nonce& nonce) { return getrandom(nonce.data(), nonce.size(), 0) == static_cast<ssize_t>(nonce.size()); }
@@ -119,7 +119,7 @@ Result<SharedSegment*> ShmEndpoint::OpenSharedSegment() {
   return &*segment_;
 }
 
-// Who has connected may be about to leave its message: it is looked at again.
+// A connection without a message is kept and looked at again, for its message may be about to come.
 void ShmEndpoint::TakeRequests() {
   while (Fd connection = listener_ ? AcceptNext(listener_.get()) : Fd())
     if (HasTrustedUid(connection.get()) && silent_.size() < kMaxRequests) silent_.push_back(std::move(connection));
@@ -146,8 +146,8 @@ void ShmEndpoint::Poll(TimePoint now) {
   segment_state_ = segment_->state();
 }
 
-// A ring's wake-up is not lost by the argument of its bell: the signal of a bell that is rung after Arm makes the poll
-// set readable, and a bell that was rung before makes Arm say so.
+// No wake-up of a ring is lost (transport/doorbell.h): a doorbell that is rung after Arm makes the poll set readable,
+// and for one that was rung before, Arm returns true.
 bool ShmEndpoint::Arm() {
   const bool news = UpgradedEndpoint::Arm();
   return (segment_ && segment_->Arm()) || news;

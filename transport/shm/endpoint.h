@@ -1,5 +1,5 @@
-// The endpoint of shared memory: that of the base transport, whose lanes to ranks of this host get rings beside them
-// (transport/upgrade/endpoint.h).
+// The endpoint of shared memory: an endpoint of the base transport, whose lanes to ranks of this host get rings beside
+// them (transport/upgrade/endpoint.h).
 //
 // Thread rule: as transport.h says.
 #pragma once
@@ -23,9 +23,9 @@
 namespace rondo::shm {
 
 struct EndpointSetUp {
-  EndpointConfig config;          // whose addresses are ours
+  EndpointConfig config;          // its addresses are those of this transport
   std::vector<ShmAddress> peers;  // by rank
-  std::vector<bool> here;         // by rank: another rank of this host
+  std::vector<bool> here;         // by rank: whether it is another rank of this host
   std::size_t ring_bytes = 0;
   std::function<void(std::string_view)> watch_steps;
   std::shared_ptr<const Regions> regions;
@@ -54,16 +54,16 @@ class ShmEndpoint final : public UpgradedEndpoint<ShmLane> {
   void Step(std::string_view step) const;
 
   const EndpointSetUp set_up_;
-  const Fd listener_;  // none where the system forbids it
+  const Fd listener_;  // none if the system forbids it
   const Fd signal_;
   std::optional<ShmSharedSegment> segment_;
-  std::vector<Fd> silent_;                // connected, nothing left yet
-  std::vector<ConnectRequest> requests_;  // left at the socket, not asked for yet
+  std::vector<Fd> silent_;                // connections whose message has not come yet
+  std::vector<ConnectRequest> requests_;  // messages that no lane has asked for yet
 
   // Guarded by mutex().
   std::map<Rank, std::string> described_;
   SharedSegmentState segment_state_ =
-      SharedSegmentState::kNone;  // of segment_, if it was ever asked for; once final, so is segment_
+      SharedSegmentState::kNone;  // of segment_ when it was last polled; once this is final, segment_ is constant
   bool has_segment_ = false;
 };
 

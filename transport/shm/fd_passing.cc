@@ -100,7 +100,7 @@ Result<Received> ReceiveWith(int fd, MutableBytes message, std::size_t most_desc
   packet.msg_control = space.data();
   packet.msg_controllen = CMSG_SPACE(most_descriptors * sizeof(int));
   Received received;
-  received.descriptors.reserve(most_descriptors);  // first: what has come must have an owner
+  received.descriptors.reserve(most_descriptors);  // before receiving: each descriptor needs an owner at once
   ssize_t got;
   do got = recvmsg(fd, &packet, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   while (got < 0 && errno == EINTR);

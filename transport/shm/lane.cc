@@ -14,7 +14,7 @@ namespace rondo::shm {
 ShmLane::ShmLane(LaneContext context, Lane& base, Rank self, std::uint32_t index)
     : UpgradedLane(base, self, index), context_(std::move(context)) {}
 
-// ---- coming to be ----
+// ---- agreeing on the path ----
 
 void ShmLane::Poll(TimePoint) {
   if (revoked_ || state_ == LaneState::kFailed) return;
@@ -35,7 +35,7 @@ void ShmLane::Agree() {
     if (theirs->magic != Verdict::kMagic)
       return FailWith(ErrorCode::kProtocol, "something else came where shared memory was to be agreed on");
     if (is_initiator()) {
-      // The other side may share memory by now, and would never learn that this side does not.
+      // The other end may use shared memory by now, and would never learn that this end does not.
       if (const Status taken = TakeAnswer(*theirs); !taken)
         return FailWith(taken.error().code(), taken.error().message());
       return Settle(0);
@@ -57,7 +57,7 @@ bool ShmLane::RequestPeer() {
   return true;
 }
 
-// Success without a connection: the peer's queue is full, so it is tried again.
+// Success without a connection: the peer's queue is full, so the lane tries again.
 Status ShmLane::LeaveRequest() {
   if (!segment_) {
     if (!context_.draw_nonce(nonce_)) return Fail(ErrorCode::kResource, "no random bytes");
@@ -127,7 +127,7 @@ void ShmLane::Settle(int side) {
   context_.step("lane shared");
 }
 
-// ---- how it stands ----
+// ---- the base lane ----
 
 void ShmLane::AdoptBase() {
   const LaneState base = base_.state();
@@ -136,7 +136,7 @@ void ShmLane::AdoptBase() {
     return;
   }
   if (base == LaneState::kFailed) {
-    // What arrived before stays to be looked at; a lane that is still coming to be has nothing.
+    // Bytes that arrived before may still be read; a lane that has no path yet has none.
     state_ = LaneState::kFailed;
     return;
   }
@@ -211,8 +211,8 @@ Arrived ShmLane::Peek(std::size_t want) {
   if (revoked_) return {};
   if (phase_ == Phase::kPlain) return base_.Peek(want);
   if (phase_ != Phase::kShared) return {};
-  // Not more than is worked off in one go: what is consumed early is room for the other side early. But what was shown
-  // once is shown until it is consumed.
+  // No more than the owner works off in one go: bytes that are consumed early make room for the other side early. But
+  // bytes that Peek has returned once are returned until they are consumed.
   shown_ = std::min(consumer_->Arrived(want), std::max({want, kPublishBytes, shown_}));
   if (!consumer_->Sound()) FailWith(ErrorCode::kProtocol, "the other side's counters are out of bounds");
   const Bytes first = consumer_->Front(shown_);
@@ -262,8 +262,8 @@ std::uint64_t ShmLane::consumed() const {
 
 bool ShmLane::Arm() {
   if (revoked_ || state_ == LaneState::kFailed) return false;
-  if (phase_ == Phase::kRequesting) return true;  // nobody tells when there is room in a queue
-  if (phase_ != Phase::kShared) return false;     // the base lane tells
+  if (phase_ == Phase::kRequesting) return true;  // no event comes when there is room in the peer's queue
+  if (phase_ != Phase::kShared) return false;     // the base lane wakes the owner
   return own_bell_->Arm() || consumer_->HasNews() || (write_short_ && producer_->HasNews());
 }
 

@@ -1,15 +1,16 @@
 // A lane between two processes of one host: two rings in a segment, beside a lane of the base transport
 // (transport/upgrade/lane.h).
 //
-// How it comes to be. The base lane is made first, as between any two ranks. Over it the two agree, with one message of
+// How it is made. The base lane comes first, as between any two ranks. Over it the two ends agree, with one message of
 // kLineBytes each way, whether they share memory:
-//   1. The higher rank, the initiator, makes a segment, calls the other endpoint's abstract socket and leaves there the
-//      segment's and its own signal's descriptor, and its nonce. Then it says over the base lane: shm, and the nonce.
-//   2. The other takes what was left, maps it and finds the same nonce in it: so it is one memory, and one network
-//      namespace. It writes its own nonce there, passes its signal's descriptor back and says: shm, and its nonce.
+//   1. The higher rank, the initiator, makes a segment, connects to the other endpoint's abstract socket and leaves
+//      there the descriptors of the segment and of its own event descriptor, and its nonce. Then it sends over the base
+//      lane: shm, and the nonce.
+//   2. The other takes these, maps the segment and finds the same nonce in it: so it is one memory, and one network
+//      namespace. It writes its own nonce there, passes its event descriptor back and sends: shm, and its nonce.
 //   3. The initiator finds that nonce in its segment.
-// Whatever fails on the way, either says "plain" instead, and the base lane carries the bytes; the reason is kept for
-// Describe. What each writes comes before what it says, so nobody waits for anything but the base lane.
+// If a step fails, either end sends "plain" instead, and the base lane carries the bytes; the reason is kept for
+// Describe. Each end writes and passes descriptors before it sends, so an end only ever waits for the base lane.
 //
 // Afterwards the base lane carries nothing.
 //
@@ -32,7 +33,7 @@
 
 namespace rondo::shm {
 
-// What one end says over the base lane, in front of the stream: a line, so that the stream is as aligned as before.
+// What one end sends over the base lane, in front of the stream. It is a whole line, so that the stream stays aligned.
 struct Verdict {
   enum class Kind : std::uint8_t { kShared = 1, kPlain = 2 };
   static constexpr std::uint64_t kMagic = 0x746369647265762d;
@@ -48,10 +49,10 @@ static_assert(sizeof(Verdict) == kLineBytes);
 // What a lane needs of its endpoint.
 struct LaneContext {
   std::size_t ring_bytes = 0;
-  int signal = -1;          // of the owner's bell, to be passed on
+  int signal = -1;          // this endpoint's event descriptor, to be passed to the peer
   std::string peer_socket;  // the abstract name of the peer's endpoint
   std::function<std::optional<ConnectRequest>(const ConnectMessage&)>
-      find_request;  // that this one left; nothing: it did not
+      find_request;  // what the peer left with that message; empty: nothing yet
   std::function<bool(Nonce&)> draw_nonce;
   std::function<void(std::string_view)> step;
 };
@@ -74,7 +75,7 @@ class ShmLane final : public UpgradedLane {
   // ---- for the endpoint ----
 
   void Poll(TimePoint now);
-  // True: do not sleep. Else the signal, or the base lane, will tell.
+  // True: do not sleep. After false the event descriptor or the base lane wakes the owner.
   bool Arm();
   void Disarm();
   void ShutDown() { may_send_ = false; }
@@ -83,13 +84,13 @@ class ShmLane final : public UpgradedLane {
   std::string Describe() const;
 
  private:
-  // The initiator calls, tells, hears; the other hears, tells.
+  // The initiator goes through kRequesting, kSending and kAwaiting; the other end through kAwaiting and kSending.
   enum class Phase : std::uint8_t { kBase, kRequesting, kSending, kAwaiting, kShared, kPlain };
 
   void Agree();
   // False: not yet.
   bool RequestPeer();
-  // What becomes of a call; an error says why it does not come to shared memory.
+  // The steps of the agreement; an error says why the ends cannot share memory.
   Status LeaveRequest();
   Status AnswerRequest(const Verdict& theirs);
   Status TakeAnswer(const Verdict& theirs);
@@ -104,15 +105,15 @@ class ShmLane final : public UpgradedLane {
   std::string why_plain_;
   bool base_over_ = false;    // the base lane has ended or failed
   bool write_short_ = false;  // the last Write took less than it was given
-  std::size_t shown_ = 0;     // by Peek, and not consumed
+  std::size_t shown_ = 0;     // by Peek, and not consumed yet
 
-  // Coming to be.
+  // While the path is agreed on.
   MessageSender<Verdict> out_;
   MessageReader<Verdict> in_;
   Nonce nonce_{};
   Fd connection_;
 
-  // Shared.
+  // Of a shared path.
   std::optional<Segment> segment_;
   std::optional<RingProducer<Counter>> producer_;
   std::optional<RingConsumer<Counter>> consumer_;

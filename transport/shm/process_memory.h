@@ -1,9 +1,9 @@
-// Reading the memory of another process of this host where it lies, by process_vm_readv (man 2): one copy, made by the
-// reader, of memory that nobody has prepared.
+// CMA: reads the memory of another process of this host by process_vm_readv (man 2). The reader makes one copy, of
+// memory that need not be prepared.
 //
 // Whether the kernel allows it depends on users, on its hardening (Yama's ptrace_scope), on namespaces and filters; and
-// a process number means somebody else in another namespace. So it is tried, on a probe: a nonce in a process's own
-// memory, which who finds it there has read from that process and no other.
+// in another namespace a process number means another process. So each rank tries it on a probe: a nonce in a process's
+// own memory. A rank that finds the nonce there has read from that process and no other.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +21,17 @@ struct CmaProbe {
   Nonce nonce{};
 };
 
-// Of this process. `nonce` stays where it is, as it is, as long as anybody may look for it.
+// A probe of this process. `nonce` must neither move nor change as long as other ranks may look for it.
 CmaProbe CmaProbeOf(const Nonce& nonce);
-// Errors: ReadMemoryOf's. kResource also: something else lies there.
+// Errors: ReadMemoryOf's. kResource also: the nonce is not there.
 Status CheckCmaProbe(const CmaProbe& probe);
 
-// Whether others could read what lies there, if they may read this process's memory at all: not devices' registers, nor
-// memory that may only be written. Its ends are looked at, for what is between is of one kind.
+// Whether other processes could read `memory`, if they may read this process's memory at all. They cannot read
+// registers of devices, nor memory that may only be written. Both ends are tried, since all between is of one kind.
 bool CanBeRead(Bytes memory);
 
-// All of `into`. kPeerLost: there is no such process. kResource: it cannot be read, and why. kInvalidArgument: `into`
-// cannot be written.
+// Fills all of `into`. kPeerLost: there is no such process. kResource: the memory cannot be read, and why.
+// kInvalidArgument: `into` cannot be written.
 Status ReadMemoryOf(std::int32_t process, std::uint64_t address, MutableBytes into);
 
 }  // namespace rondo::shm

@@ -13,14 +13,14 @@ namespace rondo::shm {
 namespace {
 
 constexpr std::uint64_t kRegionMagic = 0x6e6f6967652d6d68;
-constexpr std::size_t kRegionHeadBytes = 4096;  // a page, so that what follows is aligned to pages
+constexpr std::size_t kRegionHeadBytes = 4096;  // a page, so that the user's memory is aligned to pages
 constexpr std::size_t kMostBytes = std::size_t{1} << 62;
 
 struct Head {
   std::uint64_t magic;
   std::uint32_t id;
   std::atomic<std::uint32_t> freed;
-  std::uint64_t begin;  // what follows this page, in its owner's process
+  std::uint64_t begin;  // the address in the owner's process of the memory behind this page
 };
 static_assert(sizeof(Head) <= kRegionHeadBytes);
 
@@ -30,7 +30,7 @@ class Regions::Allocated final : public Memory {
  public:
   Allocated(std::shared_ptr<Regions> all, SharedMemory memory) : all_(std::move(all)), memory_(std::move(memory)) {}
   ~Allocated() override {
-    if (getpid() != owner_pid_) return;  // a forked child: the memory, and what its peers read of it, is the parent's
+    if (getpid() != owner_pid_) return;  // in a forked child the memory is the parent's, whose peers may still read it
     all_->Forget(bytes().data());
     reinterpret_cast<Head*>(memory_.bytes().data())->freed.store(1, std::memory_order_release);
   }
@@ -80,7 +80,7 @@ bool Regions::Has(std::uint32_t region) const {
 }
 
 bool Regions::Show(std::uint32_t region, const std::function<bool(int fd)>& send) const {
-  const std::lock_guard lock(mutex_);  // it stays while it is shown
+  const std::lock_guard lock(mutex_);  // so that the region is not freed meanwhile
   for (const auto& [begin, one] : by_begin_)
     if (one.id == region) return send(one.fd);
   return false;

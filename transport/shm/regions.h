@@ -1,12 +1,12 @@
-// Memory from Transport::Allocate that ranks of one host read where it lies.
+// Memory from Transport::Allocate that ranks of one host map into each other's processes.
 //
-//   Regions          of a process: what it has allocated. Any thread.
-//   RegionExchange   of an endpoint: which of these its peers have been shown, and what of theirs is mapped here.
+//   Regions          of a process: the memory that it has allocated. Any thread.
+//   RegionExchange   of an endpoint: which of these were passed to its peers, and which of theirs are mapped here.
 //
-// A region begins with a page of ours that says whose it is and whether its owner still has it; the user's memory
-// follows. Its owner leaves the descriptor at a peer's abstract socket (fd_passing.h) before it tells that peer, by a
-// slot of the shared segment, that there is such a region. The peer maps it for reading, once, and lets go of it when
-// it next begins to look for regions and its owner has freed it.
+// A region begins with a page of ours that names its owner and says whether the owner still has it; the user's memory
+// follows. The owner leaves the descriptor at a peer's abstract socket (fd_passing.h) before it names the region to
+// that peer in a slot of the shared segment. The peer maps the region for reading, once. When the owner has freed it,
+// the peer unmaps it as it next calls LetGoOfFreed.
 #pragma once
 
 #include <atomic>
@@ -34,13 +34,13 @@ namespace rondo::shm {
 
 class Regions : public std::enable_shared_from_this<Regions> {
  public:
-  // As Transport::Allocate. kResource: no descriptor, or not that much shared memory.
+  // Like Transport::Allocate. kResource: no descriptor is left, or not that much shared memory.
   Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes);
-  // The region that all of `memory` lies in; 0: none.
+  // The region that holds all of `memory`; 0: none does.
   std::uint32_t Holding(Bytes memory) const;
   std::size_t Count() const;
   bool Has(std::uint32_t region) const;
-  // Leaves it at somebody's socket by `send`; false: it is gone, or that failed.
+  // Passes the region's descriptor to a peer by `send`. False: the region was freed, or `send` failed.
   bool Show(std::uint32_t region, const std::function<bool(int fd)>& send) const;
 
  private:
@@ -52,7 +52,7 @@ class Regions : public std::enable_shared_from_this<Regions> {
   };
   void Forget(const std::byte* begin);
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the fields below
   std::uint32_t last_id_ = 0;
   std::map<const std::byte*, Region> by_begin_;
 };
@@ -78,8 +78,8 @@ class RegionExchange {
   const SharedMemory* MapOf(Rank rank, std::uint32_t region);
 
   const Context context_;
-  std::map<std::uint32_t, Rank> shown_;                            // to all ranks below that one
-  std::map<std::pair<Rank, std::uint32_t>, SharedMemory> mapped_;  // none inside: it could not be mapped
+  std::map<std::uint32_t, Rank> shown_;  // by region: it was passed to all ranks below this one
+  std::map<std::pair<Rank, std::uint32_t>, SharedMemory> mapped_;  // without bytes: it could not be mapped
 };
 
 }  // namespace rondo::shm

@@ -1,5 +1,5 @@
-// One direction of a shared-memory lane: a byte ring with one producer and one consumer, each one thread at a time, in
-// processes that need not trust each other's pace but share the memory.
+// One direction of a shared-memory lane: a ring of bytes with one producer and one consumer, each one thread at a time,
+// in two processes that share the memory.
 //
 // The byte at stream offset o lies at ring[o % capacity]. Two counters, each alone in its cache line:
 //   written    stored by the producer: the bytes below it are in the ring
@@ -12,14 +12,14 @@
 //   - The producer overwrites ring bytes only below `consumed + capacity`, with a `consumed` loaded with acquire; the
 //     consumer stored it with release (or stronger) after its last look at what lay there. So no look comes later.
 //   - Counters only grow and each has one writer, so a stale value is merely cautious.
-// Both stores are sequentially consistent, not only release, as the publisher's half of the sleeping owner's argument
-// (transport/doorbell.h): whoever publishes looks at the bell afterwards.
+// Both stores are sequentially consistent, not only release. The argument about a sleeping owner needs that
+// (transport/doorbell.h): the publisher looks at the doorbell afterwards.
 //
-// The other side's counter is remembered, and its line fetched only where the remembered value does not do: in a
-// stream that keeps up, `consumed` is fetched once a ring.
+// Each side remembers the other side's counter and loads it again only if the remembered value is not enough: in a
+// stream that keeps up, the producer loads `consumed` once a ring.
 //
-// The peer may be wrong, or killed while it writes: a counter that breaks the bound is told as Sound() == false, and
-// nothing beyond the ring is ever touched.
+// The peer may be wrong, or may be killed while it writes. After a counter beyond its bounds Sound() is false, and no
+// byte outside of the ring is ever touched.
 //
 // The atomic is a parameter, so that ring_test.cc can take this code through the orders of its steps.
 #pragma once
@@ -41,7 +41,7 @@ struct RingCounters {
   alignas(kLineBytes) Counter consumed{};
 };
 
-// At most so much is moved between two publications, so that the other side works while this one still copies.
+// The most bytes that are copied between two publications, so that the other side works while this one still copies.
 inline constexpr std::size_t kPublishBytes = 64 * 1024;
 
 template <typename Counter>
@@ -54,14 +54,15 @@ class RingProducer {
   std::uint64_t accepted() const { return accepted_; }
   bool Sound() const { return sound_; }
 
-  // How many bytes there is room for; looks at the consumer's line only where `want` does not fit by what is known.
+  // The bytes that there is room for. Loads the consumer's counter only if the remembered one leaves no room for
+  // `want`.
   std::size_t Room(std::size_t want) {
     if (want > capacity_ - static_cast<std::size_t>(accepted_ - consumed_)) {
       Learn(counters_.consumed.load(std::memory_order_acquire));
     }
     return capacity_ - static_cast<std::size_t>(accepted_ - consumed_);
   }
-  // Copies `bytes`, for which there is room, behind what was accepted. Nobody sees them before Publish.
+  // Copies `bytes` behind what was accepted; the consumer sees them after Publish. REQUIRES: there is room.
   void Put(Bytes bytes) {
     while (!bytes.empty()) {
       const std::size_t place = static_cast<std::size_t>(accepted_ % capacity_);
@@ -73,8 +74,8 @@ class RingProducer {
   }
   void Publish() { counters_.written.store(accepted_, std::memory_order_seq_cst); }
 
-  // Whether the consumer has made room since Room last answered, or this did: what is told once and not used is no
-  // reason to stay awake. For a sleeper's second look.
+  // Whether the consumer has made room since the last Room or HasNews. Room that was reported once and is not used is
+  // no reason to stay awake. For the second look before sleeping.
   bool HasNews() {
     const std::uint64_t consumed = counters_.consumed.load(std::memory_order_seq_cst);
     return consumed != consumed_ && std::exchange(reported_, consumed) != consumed;
@@ -107,14 +108,14 @@ class RingConsumer {
   std::uint64_t consumed() const { return consumed_; }
   bool Sound() const { return sound_; }
 
-  // How many bytes have arrived; looks at the producer's line only where fewer than `want` are known of.
+  // The bytes that have arrived. Loads the producer's counter only if the remembered one shows fewer than `want`.
   std::size_t Arrived(std::size_t want) {
     if (static_cast<std::size_t>(written_ - consumed_) < want) Learn(counters_.written.load(std::memory_order_acquire));
     return static_cast<std::size_t>(written_ - consumed_);
   }
-  // The front of what has arrived, at most `most` bytes, as far as it lies in one piece.
+  // The first bytes that have arrived, at most `most` and in one piece.
   Bytes Front(std::size_t most) const { return Piece(consumed_, std::min<std::uint64_t>(most, written_ - consumed_)); }
-  // The piece that lies behind the first `skip` bytes of it.
+  // The piece behind the first `skip` bytes.
   Bytes Behind(std::size_t skip, std::size_t most) const {
     const std::uint64_t known = written_ - consumed_;
     return skip >= known ? Bytes() : Piece(consumed_ + skip, std::min<std::uint64_t>(most, known - skip));
@@ -125,7 +126,7 @@ class RingConsumer {
     counters_.consumed.store(consumed_, std::memory_order_seq_cst);
   }
 
-  // Whether bytes have come since Arrived last answered, or this did. For a sleeper's second look.
+  // Whether bytes have come since the last Arrived or HasNews. For the second look before sleeping.
   bool HasNews() {
     const std::uint64_t written = counters_.written.load(std::memory_order_seq_cst);
     return written != written_ && std::exchange(reported_, written) != written;

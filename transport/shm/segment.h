@@ -1,5 +1,5 @@
-// What two processes of a host share for one lane: two rings, two bells, and the nonce by which both know that it is
-// one memory.
+// What two processes of a host share for one lane: two rings, two doorbells, and the nonces by which both know that it
+// is one memory.
 #pragma once
 
 #include <array>
@@ -23,13 +23,13 @@ static_assert(std::atomic<DoorbellState>::is_always_lock_free);
 
 using Nonce = std::array<std::byte, 16>;
 
-// What lies at the head of a segment. Side 0 is the process that made it; ring 0 carries its bytes.
+// The head of a segment. Side 0 is the process that made it; ring 0 carries that side's bytes.
 struct SegmentHead {
   std::uint64_t magic;
   std::uint32_t version;
   std::uint32_t ring_bytes;
-  Nonce nonce;   // of side 0, told to side 1 by another way as well
-  Nonce answer;  // of side 1, likewise
+  Nonce nonce;   // of side 0, which also sends it to side 1 over the base lane
+  Nonce answer;  // of side 1, which also sends it to side 0
   std::array<RingCounters<Counter>, 2> rings;
   struct alignas(kLineBytes) DoorbellLine {
     std::atomic<DoorbellState> state;

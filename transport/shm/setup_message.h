@@ -1,4 +1,4 @@
-// What ranks say to each other over a lane while a shared segment comes to be: messages of one length.
+// The messages that ranks exchange over a lane to set up a shared segment. All have one length.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +40,8 @@ class SetupReader {
  public:
   std::optional<SetupMessage> Next(Lane& lane) {
     std::optional<SetupMessage> message = messages_.Next(lane);
-    if (message && message->magic != SetupMessage::kMagic) message->kind = SetupKind{};  // none of these
+    if (message && message->magic != SetupMessage::kMagic)
+      message->kind = SetupKind{};  // an unknown kind, which the reader refuses
     return message;
   }
 

@@ -11,7 +11,7 @@ void EventFdRef::Post() {
   const std::uint64_t one = 1;
   while (write(fd_, &one, sizeof one) < 0 && errno == EINTR) {
   }
-  // EAGAIN: 2^64 - 2 signals that nobody took are signal enough.
+  // EAGAIN: 2^64 - 2 posts were not taken, and wake the owner as well.
 }
 
 void EventFdRef::Take() {

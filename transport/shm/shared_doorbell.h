@@ -1,9 +1,9 @@
-// The bells of a segment: transport/doorbell.h with its state word in shared memory and its signal an eventfd
-// that peers hold a copy of.
+// The doorbells of a segment: those of transport/doorbell.h, with the state in shared memory, and an eventfd whose
+// descriptor the peers have too.
 //
-// Two things differ from a bell within one process. All lanes of an endpoint share one signal, and a ringer may die
-// between its two steps, so Take never waits: a signal that comes late, or from nobody who is left, is a needless
-// wake-up and nothing worse. And an owner whose word says "rung" without a signal having come is not asleep.
+// Two things differ from a doorbell within one process. All lanes of an endpoint share one eventfd, and a publisher may
+// die between its two steps, so Take never waits: a post that comes late, or never, costs a needless wake-up at worst.
+// And an owner whose state is "rung" without a post is not asleep.
 #pragma once
 
 #include <atomic>
@@ -26,12 +26,12 @@ class SharedState {
   std::atomic<DoorbellState>* state_;
 };
 
-// An eventfd that does not block.
+// An eventfd that does not block, owned elsewhere.
 class EventFdRef {
  public:
   explicit EventFdRef(int fd) : fd_(fd) {}
   void Post();
-  void Take();  // takes back whatever was posted
+  void Take();  // takes back all posts, if there are any
 
  private:
   int fd_;

@@ -20,26 +20,26 @@
 namespace rondo::shm {
 namespace {
 
-// What needs it, how many bytes, what there is.
+// The user of the memory, the bytes that it needs, and what there is.
 constexpr const char* kTooLittle =
     "{} needs {} bytes of shared memory: {}. Give the job more memory, or let ranks of one host talk over TCP "
     "(--transport tcp)";
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-// The machine's word is an estimate, of which that much is no matter; and a virtual machine that grows with what is
-// used says for moments that it has nothing.
+// The machine only estimates what is free, so this little is always tried; and a virtual machine that grows with its
+// use reports for moments that it has nothing.
 constexpr std::uint64_t kAlwaysThere = 16 << 20;
 
-// Left to the processes' own memory, of the limit of a control group. Ranks that take memory at the same moment do not
-// see what the others take, so it also bounds that.
+// Kept for the processes' own memory, of the limit of a control group. It also covers ranks that take memory at the
+// same moment and do not see what the others take.
 constexpr std::uint64_t kMostKeptBytes = 256 << 20;
 std::uint64_t KeptOf(std::uint64_t limit) { return std::min(limit / 2, kMostKeptBytes); }
 
 std::string MiB(std::uint64_t bytes) { return fmt::format("{:.4g} MiB", static_cast<double>(bytes) / (1 << 20)); }
 
-// Kernels before 6.10 undo what they have taken so far when any signal comes: so in pieces, and in smaller ones the
-// more signals come.
+// When any signal comes, kernels before 6.10 undo what they have allocated so far. So memory is taken in pieces, and in
+// smaller ones the more signals come.
 bool Take(int fd, std::size_t bytes) {
   constexpr std::size_t kLeast = 64 << 10;
   std::size_t piece = 8 << 20;
@@ -109,7 +109,7 @@ Result<SharedMemory> SharedMemory::Make(std::string_view what, std::size_t bytes
 
 Result<SharedMemory> SharedMemory::Map(Fd fd, std::size_t least, std::size_t most, Access access) {
   struct stat status {};
-  const int seals = fcntl(fd.get(), F_GET_SEALS);  // -1 of what can have none
+  const int seals = fcntl(fd.get(), F_GET_SEALS);  // -1: a kind of file that can have none
   if (fstat(fd.get(), &status) != 0 || seals < 0 || (seals & kSeals) != kSeals)
     return Fail(ErrorCode::kProtocol, "what came for shared memory is none, or not sealed");
   const auto bytes = static_cast<std::size_t>(status.st_size);

@@ -1,10 +1,10 @@
 // Anonymous memory that processes share by its descriptor.
 //
-// No name is left behind whoever dies when. Its size is sealed and its pages are taken when it is made: touching it
-// later can fault for no reason (SIGBUS), neither because somebody cut it short nor because the machine has run out of
-// shared memory; what is lacking is told here, typed.
+// It has no name that a dead process could leave behind. Its size is sealed and its pages are allocated when it is
+// made. So touching it later never raises SIGBUS: no process can cut it short, and the machine cannot run out of memory
+// for it. If there is too little memory, Make returns a typed error.
 //
-// Thread rule: a value that one thread moves about; the memory is whose protocol says.
+// Thread rule: one thread at a time moves the object; the protocol that uses the memory says who writes it.
 #pragma once
 
 #include <cstddef>
@@ -25,23 +25,23 @@ enum class Access : bool { kRead, kWrite };
 struct Room {
   static constexpr std::uint64_t kUnknown = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t bytes = kUnknown;
-  std::string why;             // in words
-  bool is_of_a_group = false;  // a control group sets the limit, and not the machine
+  std::string why;             // for messages
+  bool is_of_a_group = false;  // a control group sets the limit, not the machine
 };
-// The memory that ranks may share now, by the machine's word and by those of the control groups around this process
-// (base/cgroup.h), as far as they can be read. The kernel itself would give more, and kill a process of the group when
-// its limit is reached. So a part of a group's limit is left to the processes' own memory, which grows after memory is
-// shared, and which TCP needs as well. `root`: the folder that holds /proc and /sys.
+// The memory that ranks may share now, according to the machine and to the control groups around this process
+// (base/cgroup.h), as far as they can be read. The kernel would give more, and kill a process of the group when its
+// limit is reached. So a part of a group's limit is kept for the processes' own memory, which grows later, and for TCP.
+// `root`: the folder that holds /proc and /sys.
 Room MemoryLeft(const std::string& root = "");
 
 class SharedMemory {
  public:
   SharedMemory() = default;  // none
-  // Zeroed. `what` needs it, for errors. kResource: no descriptor, or no such memory; the text says which limit, what
-  // is needed, what there is, and the remedy.
+  // Zeroed. `what` names the user of the memory in errors. kResource: no descriptor, or too little memory; the message
+  // says which limit, how much is needed, how much there is, and the remedy.
   static Result<SharedMemory> Make(std::string_view what, std::size_t bytes);
-  // Maps what a peer made. kProtocol: it is no sealed memory of `least` to `most` bytes. kResource: it cannot be
-  // mapped.
+  // Maps memory that a peer made. kProtocol: it is not sealed, or not of `least` to `most` bytes. kResource: it cannot
+  // be mapped.
   static Result<SharedMemory> Map(Fd fd, std::size_t least, std::size_t most, Access access = Access::kWrite);
 
   SharedMemory(SharedMemory&& other) noexcept { Swap(other); }
@@ -52,7 +52,7 @@ class SharedMemory {
   ~SharedMemory();
 
   MutableBytes bytes() const { return bytes_; }
-  // To be passed on; closed by ForgetFd, when that is done. The mapping stays.
+  // The descriptor, to be passed on. ForgetFd closes it afterwards; the mapping stays.
   int fd() const { return fd_.get(); }
   void ForgetFd() { fd_.Close(); }
 

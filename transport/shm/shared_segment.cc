@@ -33,8 +33,9 @@ struct ShmSharedSegment::Head {
   alignas(kLineBytes) std::atomic<std::uint64_t> sleepers;
   alignas(
       kLineBytes) std::array<CmaProbe, kMaxSharedSegmentRanks> probes;  // by rank, of those that others can look for
-  std::atomic<std::uint64_t> unable;    // who cannot read all others' memory, a bit each
-  std::atomic<std::uint64_t> unfenced;  // who cannot join in light fences; final before there is a shared segment
+  std::atomic<std::uint64_t> unable;  // a bit for each rank that cannot read all others' memory
+  std::atomic<std::uint64_t>
+      unfenced;  // a bit for each rank that cannot join light fences; final before the state is kReady
 };
 
 ShmSharedSegment::ShmSharedSegment(SharedSegmentContext context)
@@ -52,7 +53,7 @@ MutableBytes ShmSharedSegment::part(Rank rank) {
                                  kSharedSegmentPartBytes);
 }
 
-// ---- coming to be ----
+// ---- setting up ----
 
 void ShmSharedSegment::Poll() {
   if (state_ != SharedSegmentState::kMaking || failure_) return;
@@ -113,7 +114,7 @@ void ShmSharedSegment::AdvanceAsRoot() {
   if (all_sent) Settle(why_);
 }
 
-// Leaves this endpoint's signal at rank 0's socket. False: its queue is full.
+// Leaves this endpoint's event descriptor at rank 0's socket. False: the queue there is full.
 Result<bool> ShmSharedSegment::SendRequestToRoot() {
   RONDO_ASSIGN(Fd connection, ConnectTo(context_.root_socket));
   if (!connection) return false;
@@ -123,7 +124,7 @@ Result<bool> ShmSharedSegment::SendRequestToRoot() {
   return true;
 }
 
-// Whether everybody has said that; who cannot makes it `why_`.
+// Whether all ranks have sent that. The reason of one that cannot becomes `why_`.
 bool ShmSharedSegment::ReceiveFromAll(SetupKind due) {
   bool all = true;
   for (std::size_t i = 1; i < peers_.size(); ++i) all = ReceiveFrom(i, due) && all;
@@ -166,7 +167,8 @@ Status ShmSharedSegment::MakeMemory() {
   return {};
 }
 
-// One rank after the other: descriptors that are on their way count against a limit of this process. True: look again.
+// Passes the memory to one rank after the other, since descriptors in transit count against a limit of this process.
+// True: call again.
 bool ShmSharedSegment::HandOutMemory() {
   if (mapped_ > 0 && !ReceiveFrom(mapped_, SetupKind::kMapped)) return false;
   if (!why_.empty() || ++mapped_ == peers_.size()) return false;
@@ -197,7 +199,7 @@ Status ShmSharedSegment::TakeMemory() {
   return {};
 }
 
-// Without a nonce nobody can be sure of what it reads: there is no probe then.
+// Without a nonce no rank could be sure of what it reads, so there is no probe then.
 void ShmSharedSegment::WriteOwnEntry() {
   if (!joined_fences_) head().unfenced.fetch_or(own_bit());
   if (context_.draw_nonce(nonce_)) head().probes[static_cast<std::size_t>(context_.rank)] = CmaProbeOf(nonce_);
@@ -216,7 +218,7 @@ void ShmSharedSegment::TryToRead() {
   }
 }
 
-// Where another kind of memory has come to lie since it was looked at, reading it is an error.
+// If other memory was mapped there since it was tried, a peer gets an error when it reads.
 bool ShmSharedSegment::CanBeRead(Bytes memory) {
   const auto is_it = [&](Bytes one) { return one.data() == memory.data() && one.size() == memory.size(); };
   if (std::any_of(found_readable_.begin(), found_readable_.end(), is_it)) return true;
@@ -243,7 +245,7 @@ void ShmSharedSegment::Settle(std::string why_not) {
   context_.step("segment settled");
 }
 
-// Nothing that ranks of one version say to each other: this rank alone knows, so the communicator must end.
+// Ranks of one version never send that. Only this rank knows of it, so the communicator must fail.
 void ShmSharedSegment::FailSetup(std::size_t by, std::string_view what) {
   const Rank peer = context_.lanes[by]->peer();
   failure_ = Error(ErrorCode::kProtocol, fmt::format("sharing memory with rank {}: {}", peer, what))
@@ -293,17 +295,17 @@ void ShmSharedSegment::WakeWaiters() {
   }
   std::uint64_t sleepers = head().sleepers.load(std::memory_order_relaxed) & ~own_bit();
   if (sleepers == 0) return;
-  // Anybody may have written there: no bit is believed that is no rank's.
+  // Any rank may have written there, so bits beyond the last rank are ignored.
   sleepers &= ~std::uint64_t{0} >> (64 - signals_.size());
   for (; sleepers != 0; sleepers &= sleepers - 1) {
     const std::uint64_t bit = sleepers & -sleepers;
-    if ((head().sleepers.fetch_and(~bit, std::memory_order_seq_cst) & bit) == 0) continue;  // somebody else woke it
+    if ((head().sleepers.fetch_and(~bit, std::memory_order_seq_cst) & bit) == 0) continue;  // another rank woke it
     EventFdRef(signals_[static_cast<std::size_t>(std::countr_zero(bit))].get()).Post();
   }
 }
 
 bool ShmSharedSegment::Arm() {
-  // While it comes to be the lanes tell; but nobody tells when there is room in a queue.
+  // During set-up the lanes wake the owner. But no event comes when there is room in rank 0's queue.
   if (state_ == SharedSegmentState::kMaking)
     return phase_ == Phase::kRequesting && !is_root() && context_.lanes[0]->state() != LaneState::kConnecting;
   if (state_ != SharedSegmentState::kReady) return false;

@@ -1,8 +1,8 @@
-// The shared segment of an endpoint whose ranks all share a host: one memory with a part per rank, and a line that says
-// who sleeps.
+// The shared segment of an endpoint whose ranks all share a host: one memory with a part per rank, and a line with a
+// bit for each rank that sleeps.
 //
-// How it comes to be, over a lane of the base transport between rank 0 and each, in words (setup_message.h), while
-// descriptors go by the abstract sockets (fd_passing.h):
+// How it is set up: by messages (setup_message.h) over a lane of the base transport between rank 0 and each other rank,
+// while descriptors go through the abstract sockets (fd_passing.h):
 //
 //   every other rank                               rank 0
 //   leaves its signal at rank 0's socket
@@ -13,13 +13,13 @@
 //   maps it, says "mapped", or "cannot"     ->
 //                                           <-     says "ready" when all have, else "none" and why
 //
-// What is passed is passed before it is spoken of, so nobody waits for anything but the lane, and rank 0's last message
-// is the same to all. Then everybody tries whether it can read all others' memory (process_memory.h), whose probes were
-// left in this one before it was said to be mapped.
+// Descriptors are passed before the message that names them, so ranks wait for the lane alone; and rank 0's last
+// message is the same to all. Then each rank tries whether it can read the memory of all others (process_memory.h).
+// Each has left its probe in the segment before it sent "mapped".
 //
-// Sleepers: a rank that arms sets its bit, then looks again; who publishes looks at the bits afterwards, and wakes
-// those that it takes back. Either sees the other (transport/doorbell.h), by fences between the store and the
-// look: light ones at who publishes (fences.h), which is often, unless a rank could not join in those.
+// Sleeping: a rank that arms sets its bit, then looks again. A rank that publishes looks at the bits afterwards, clears
+// them, and wakes those ranks. One of the two sees the other (transport/doorbell.h), because of fences between the
+// store and the look. The publisher's are light (fences.h), since it publishes often, unless some rank could not join.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -47,17 +47,18 @@
 namespace rondo::shm {
 
 inline constexpr std::size_t kSharedSegmentPartBytes = 256 * 1024;
-// The size of a shared segment.
+// The size of a shared segment of that many ranks.
 std::size_t SharedSegmentBytes(int world_size);
 
 struct SharedSegmentContext {
   Rank rank = 0;
   int world_size = 1;
-  int signal = -1;           // of this endpoint
+  int signal = -1;           // this endpoint's event descriptor
   std::string root_socket;   // rank 0's
-  std::vector<Lane*> lanes;  // at rank 0 by rank (its own null), else to rank 0 alone; nobody else's to use
-  std::function<std::optional<ConnectRequest>(Rank from)> find_request;  // for a shared segment; at rank 0
-  std::function<bool(Nonce&)> draw_nonce;                                // false: none
+  std::vector<Lane*> lanes;  // at rank 0 by rank (its own null), elsewhere to rank 0 alone; only this class uses them
+  std::function<std::optional<ConnectRequest>(Rank from)>
+      find_request;                        // what that rank left at rank 0's socket; at rank 0
+  std::function<bool(Nonce&)> draw_nonce;  // false: there are no random bytes
   std::function<void(std::string_view)> step;
   RegionExchange::Context regions = {};
 };
@@ -86,7 +87,7 @@ class ShmSharedSegment final : public SharedSegment {
   }
 
   // ---- for the endpoint ----
-  // "shared segment" and what it can do, or why there is none. Any thread, once the state is final.
+  // "shared segment" and which copies it allows, or why there is none. Any thread, once the state is final.
   std::string Describe() const;
   void Poll();
   // True: do not sleep.
@@ -95,11 +96,11 @@ class ShmSharedSegment final : public SharedSegment {
 
  private:
   struct Head;
-  // What has been said to and received from a peer.
+  // The messages exchanged with a peer.
   struct PeerSetup {
     SetupSender out;
     SetupReader in;
-    SetupKind received = SetupKind::kNone;  // last, by rank 0
+    SetupKind received = SetupKind::kNone;  // the last one, at rank 0
     Fd connection;
     Fd signal;
   };
@@ -129,16 +130,16 @@ class ShmSharedSegment final : public SharedSegment {
   std::string why_;
   std::optional<Error> failure_;
   std::vector<PeerSetup> peers_;  // as context_.lanes
-  std::size_t mapped_ = 0;        // at rank 0: who is being handed the memory, or how many have it
+  std::size_t mapped_ = 0;        // at rank 0: the rank that is being passed the memory; in the end their number
   SharedMemory memory_;
   std::vector<Fd> signals_;  // by rank
   RegionExchange regions_;
-  Nonce nonce_{};                        // a probe's
-  std::string why_not_read_;             // others' memory
-  std::vector<std::int32_t> processes_;  // by rank; as far as they can be read
-  const bool joined_fences_;             // here, where all ranks do it at the same time
+  Nonce nonce_{};                        // of this rank's probe
+  std::string why_not_read_;             // why not; empty: this rank reads all others' memory
+  std::vector<std::int32_t> processes_;  // by rank, as far as their memory can be read
+  const bool joined_fences_;             // in the constructor, since all ranks get there at the same time
   bool fences_are_light_ = false;
-  std::array<Bytes, 8> found_readable_{};  // of this rank's memory, lately
+  std::array<Bytes, 8> found_readable_{};  // pieces of this rank's memory, the last ones that were tried
   std::size_t next_found_ = 0;
 };
 

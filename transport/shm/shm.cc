@@ -20,7 +20,7 @@ namespace shm {
 namespace {
 
 constexpr int kBacklog = 1024;
-// A descriptor each: smaller ones are not worth it.
+// Each region takes a descriptor, which smaller ones are not worth.
 constexpr std::size_t kLeastRegionBytes = 64 * 1024;
 
 class ShmTransport final : public Transport {
@@ -65,8 +65,8 @@ class ShmTransport final : public Transport {
     // A rank that is alone on its host shares memory with no other.
     if (std::find(set_up.here.begin(), set_up.here.end(), true) == set_up.here.end())
       return base_->OpenEndpoint(of_base);
-    // Before the base endpoint, so that whoever has a lane to this one finds somebody listening. Where such sockets are
-    // forbidden nobody listens: peers that call find that out, and every lane stays with the base transport.
+    // Before the base endpoint, so that a peer that has a lane to this one finds the socket. If the system forbids such
+    // sockets, peers find none, and every lane stays with the base transport.
     Result<Fd> listener = ListenAt(SocketName(instance_, config.communicator, config.rail), kBacklog);
     if (!listener && listener.error().code() == ErrorCode::kAddressInUse)
       return Fail(ErrorCode::kInvalidArgument, "communicator {} rail {} is open already on this transport",
@@ -78,14 +78,15 @@ class ShmTransport final : public Transport {
     return endpoint;
   }
 
-  // What ranks can share, if there is such memory and a shared segment, whose ranks alone read it; else any.
+  // A region if some endpoint may have a shared segment, whose ranks alone read regions, and if there is memory for it;
+  // otherwise any memory.
   Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) override {
     if (bytes >= kLeastRegionBytes && may_have_shared_segment_.load(std::memory_order_relaxed))
       if (auto shared = regions_->Allocate(bytes)) return shared;
     return base_->Allocate(bytes);
   }
   Result<std::unique_ptr<Registration>> Register(MutableBytes memory) override { return base_->Register(memory); }
-  // For lanes that are the base's.
+  // For lanes that stay with the base transport.
   DeviceRegistrar* device_registrar() override { return base_->device_registrar(); }
 
  private:
@@ -93,8 +94,8 @@ class ShmTransport final : public Transport {
   const ShmOptions options_;
   const std::string instance_;
   const std::shared_ptr<Regions> regions_ = std::make_shared<Regions>();
-  const Capabilities capabilities_;                   // of its own none; lanes may be the base's
-  std::atomic<bool> may_have_shared_segment_{false};  // some endpoint of it
+  const Capabilities capabilities_;                   // the base's, since lanes may stay with it
+  std::atomic<bool> may_have_shared_segment_{false};  // of some endpoint
 };
 
 }  // namespace

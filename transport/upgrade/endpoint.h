@@ -23,7 +23,7 @@
 
 namespace rondo {
 
-// False: the system has no resources for it.
+// False: the system has no resources to watch one more descriptor.
 bool AddToPollSet(int poll_set, int fd);
 
 // `UpgradedKind` is the class of the lanes. A template, so that Poll and Arm call lanes without a virtual call.
@@ -85,8 +85,8 @@ class UpgradedEndpoint : public Endpoint {
   }
 
  protected:
-  // `name` is the transport's; `upgraded` says by rank whether lanes are upgraded, and both ranks of a pair say the
-  // same. `poll_set` watches base->wait_fd().
+  // `name` is the transport's. `upgraded` tells for each rank whether lanes to it are upgraded; it is the same on both
+  // ranks of a pair. `poll_set` watches base->wait_fd().
   UpgradedEndpoint(std::string_view name, std::unique_ptr<Endpoint> base, Fd poll_set, std::vector<bool> upgraded)
       : name_(name), upgraded_(std::move(upgraded)), base_(std::move(base)), poll_set_(std::move(poll_set)) {}
 
@@ -124,7 +124,7 @@ class UpgradedEndpoint : public Endpoint {
   std::vector<std::unique_ptr<UpgradedKind>> lanes_;
 
   mutable std::mutex mutex_;
-  std::set<Rank> plain_;  // guarded by mutex_: upgraded, and yet reached by the base lane
+  std::set<Rank> plain_;  // guarded by mutex_: upgraded peers that the base lane reaches after all
 };
 
 }  // namespace rondo

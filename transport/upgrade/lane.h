@@ -53,7 +53,7 @@ class UpgradedLane : public Lane {
     if (message) agreed_in_ += sizeof(Message);
     return message;
   }
-  // The offsets of a plain lane: the messages are no part of its stream.
+  // The offsets of a plain lane's stream, which the messages do not belong to.
   std::uint64_t PlainAccepted() const { return base_.accepted() - agreed_out_; }
   std::uint64_t PlainReleased() const { return std::max(base_.released(), agreed_out_) - agreed_out_; }
   std::uint64_t PlainConsumed() const { return base_.consumed() - agreed_in_; }
@@ -66,7 +66,7 @@ class UpgradedLane : public Lane {
   const Rank self_;
   const std::uint32_t index_;
   LaneState state_ = LaneState::kConnecting;
-  std::optional<Error> failure_;  // of this lane; without it a failed lane has failed for the base lane's reason
+  std::optional<Error> failure_;  // of this lane; empty: a failed lane failed because the base lane did
   bool may_send_ = true;
   bool revoked_ = false;
   bool changed_ = false;
