@@ -16,8 +16,8 @@ namespace {
 constexpr std::string_view kMagic = "RTA";
 constexpr std::uint8_t kEncodingVersion = 2;
 
-// Of several networks of one kind the fastest first, where that is known of all. Behind them are addresses that mean
-// something on one link or machine alone.
+// Puts the fastest of several networks of one kind first, if all speeds are known. Addresses that are valid on one link
+// or machine alone come after them.
 void PutFastestFirst(std::vector<Attempt>& attempts) {
   const auto end = std::find_if_not(attempts.begin(), attempts.end(), [](const Attempt& a) { return a.anywhere; });
   if (std::any_of(attempts.begin(), end, [](const Attempt& a) { return a.mbps == 0; })) return;
@@ -127,7 +127,7 @@ std::vector<Attempt> OrderAttempts(const TcpAddress& self, const std::vector<Loc
       routed.push_back({.at = candidate.at, .reason = "same host", .interface = candidate.interface});
       continue;
     }
-    if (ip.IsLinkLocal() && !ip.is_v4()) {  // its scope is the index of the peer's link; ours are the ones we have
+    if (ip.IsLinkLocal() && !ip.is_v4()) {  // its scope is an index of the peer's; any own link may lead there
       for (const LocalAddress& own : local) {
         if (own.up && own.ip.IsLinkLocal() && !own.ip.is_v4() && Classify(own) == AddressClass::kLinkLocal) {
           link_local.push_back({.at = {ip.WithScope(own.ip.scope()), candidate.at.port},

@@ -8,8 +8,8 @@
 
 namespace rondo::tcp {
 
-// As asio::steady_timer. A timer that is served much too late was waited for by a process that did not run, and neither
-// did its peers: it begins again. REQUIRES: the handler keeps the timer alive.
+// Like asio::steady_timer. If a timer is served much too late, this process did not run in between, and perhaps its
+// peers did not either: so the timer begins again. REQUIRES: the handler keeps the timer alive.
 class AwakeTimer : public asio::steady_timer {
  public:
   using asio::steady_timer::steady_timer;

@@ -74,7 +74,7 @@ void ControlChannel::FlushLocked() {
     const std::array<Bytes, 1> pieces{AsBytes(backlog_)};
     const ssize_t sent = wire_.Send(fd_, pieces);
     if (sent < 0) {
-      if (errno != EAGAIN) backlog_.clear();  // the connection broke; who reads it will say so
+      if (errno != EAGAIN) backlog_.clear();  // the connection broke; the control thread finds that when it reads
       break;
     }
     backlog_.erase(0, static_cast<std::size_t>(sent));

@@ -1,6 +1,6 @@
-// The sending half of a control connection, usable from any thread: what is sent is in the kernel when Send returns, as
-// far as the connection has room and stands; the rest waits here for the control thread. One channel serves a peer for
-// the whole life of an endpoint, whichever side's connection wins, so nothing that was queued is lost.
+// The sending half of a control connection, for any thread. When Send returns, the bytes are in the kernel as far as
+// the connection is established and has room; the rest waits here for the control thread. One channel serves a peer for
+// the whole life of an endpoint, no matter which side's connection is kept, so no queued byte is lost.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +17,11 @@ inline constexpr std::size_t kMaxControlBacklogBytes = 1 << 20;
 
 class ControlChannel {
  public:
-  // `ask_flush` is called (any thread, under the channel's lock) when the kernel took only a part: somebody must call
-  // Flush when the connection is writable.
+  // `ask_flush` is called (any thread, under the channel's lock) when the kernel took only a part: then the control
+  // thread must call Flush when the connection is writable.
   explicit ControlChannel(std::function<void()> ask_flush) : ask_flush_(std::move(ask_flush)) {}
 
-  // Nothing waits to be sent any more.
+  // Whether no byte waits to be sent.
   bool flushed() const;
 
   // False: the connection has ended, or kMaxControlBacklogBytes wait already (the peer's process does not read any
@@ -30,15 +30,16 @@ class ControlChannel {
 
   // ---- the control thread's part ----
 
-  // The connection stands: sends what was queued. The descriptor stays the caller's, who calls End before closing it.
+  // The connection is established: sends what was queued. The descriptor stays the caller's, who calls End before
+  // closing it.
   void Begin(int fd, Wire wire);
-  // What has arrived, as Wire::Receive; where TLS failed, `why` says so.
+  // Receives like Wire::Receive; if TLS failed, `why` says how.
   ssize_t Receive(MutableBytes to, std::string& why);
-  // Whether Receive has something that makes no descriptor readable.
+  // Whether Receive has bytes that make no descriptor readable.
   bool HasReceived() const;
-  // True when nothing is left.
+  // True: no byte is left to be sent.
   bool Flush();
-  // Shuts down writing once everything queued is out.
+  // Shuts down writing once all queued bytes are sent.
   void FinishWriting();
   void End();
   bool ended() const;

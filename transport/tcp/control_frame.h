@@ -1,8 +1,8 @@
 // What travels on a control connection after the handshake: the communicator's control messages, and the transport's
 // own request for a lane. Layout: docs/WIRE.md, "Control connections". Sans-I/O.
 //
-// Every frame has its checksum, whatever the communicators ask of their lanes: they are few and short, so it costs
-// nothing, and what goes wrong with the data is told here.
+// Every frame has a checksum, even if lanes have none: control frames are few and short, so it costs nothing, and they
+// report what goes wrong with the data.
 //
 // Thread rule: values and one-thread objects.
 #pragma once
@@ -32,11 +32,11 @@ struct ControlFrame {
 std::string EncodeControl(const ControlMessage& message);
 std::string EncodeLaneRequest(std::uint32_t index);
 
-// Cuts the stream into frames, however it is cut itself. Holds at most one frame's bytes.
+// Cuts the stream into frames, in whatever pieces it arrives. Holds at most one frame's bytes.
 class ControlReader {
  public:
   // Appends the frames that `bytes` completes. kProtocol: an unknown kind or an impossible length; kCorrupt: a checksum
-  // that does not match. Nothing after these may be fed.
+  // that does not match. After an error no more bytes may be fed.
   Status Feed(Bytes bytes, std::vector<ControlFrame>& frames);
 
  private:

@@ -36,12 +36,12 @@ namespace {
 
 using Name = std::pair<std::uint64_t, std::uint32_t>;  // communicator, rail
 
-// What Asio queues one small handler with.
+// Memory in which Asio queues one small handler.
 struct HandlerMemory {
   alignas(std::max_align_t) std::array<std::byte, 256> bytes;
 };
 
-// Asio's allocator for it.
+// The allocator that gives that memory to Asio.
 template <typename T>
 class HandlerAllocator {
  public:
@@ -95,7 +95,7 @@ Candidate MakeCandidate(const LocalAddress& local, std::uint16_t port) {
   return candidate;
 }
 
-// Where the user chose addresses or interfaces, exactly those are listened on; else one socket takes all.
+// If the user chose addresses or interfaces, listens on exactly those; otherwise one socket takes connections to all.
 Result<Listening> ListenOn(const TcpOptions& options, const std::vector<LocalAddress>& chosen) {
   Listening listening;
   const bool chosen_by_user = !options.addresses.empty() || !options.interface.empty();
@@ -103,8 +103,8 @@ Result<Listening> ListenOn(const TcpOptions& options, const std::vector<LocalAdd
     for (const LocalAddress& local : chosen) {
       Result<Fd> fd = Listen({local.ip, options.port}, options.listen_backlog, false, options.local_congestion_control,
                              options.ports);
-      // An IPv6 address is tentative for two seconds after its interface came up. Where it alone was asked for that is
-      // an error; an interface has others.
+      // An IPv6 address is tentative for two seconds after its interface came up. If it alone was asked for, that is an
+      // error; an interface has other addresses.
       const bool is_tentative = !fd && fd.error().code() == ErrorCode::kInvalidArgument && !local.ip.is_v4();
       if (is_tentative && options.addresses.empty() && chosen.size() > 1) continue;
       if (!fd) return Fail(fd.error());
@@ -164,7 +164,7 @@ struct ControlPlane::Impl {
   std::map<Name, std::vector<IncomingPtr>> held;
   std::size_t held_count = 0;
   std::deque<ClosedGroup> closed_groups;  // oldest first
-  bool warned_of_networks = false;        // that another network than the one taken may be faster
+  bool warned_of_networks = false;        // whether it was logged that another network may be faster than the one taken
 
   std::mutex names_mutex;
   std::set<Name> names;  // guarded by names_mutex: of the groups between OpenGroup and CloseGroup
@@ -205,7 +205,7 @@ Result<std::shared_ptr<ControlPlane>> ControlPlane::Start(TcpOptions options) {
     description += "\n  " + networks.text;
   description += left_out;
 
-  try {  // Asio and std::thread throw where the system runs out of descriptors, memory or threads
+  try {  // Asio and std::thread throw if the system has no descriptors, memory or threads left
     auto made = std::make_unique<Impl>(std::move(options), std::move(self), std::move(local));
     Impl* const impl = made.get();
     const std::shared_ptr<ControlPlane> plane(new ControlPlane(std::move(made)));
@@ -261,7 +261,7 @@ Result<std::shared_ptr<Group>> ControlPlane::OpenGroup(GroupConfig config) {
   return group;
 }
 
-// Runs on the control thread without taking memory: what it is queued with is the caller's.
+// Runs on the control thread without allocating: the calling thread has the memory in which it is queued.
 class ControlPlane::Closing {
  public:
   Closing(Impl& impl, Group& group) : impl_(impl), group_(group) {}
@@ -287,7 +287,7 @@ class ControlPlane::Closing {
     if (impl_.closed_groups.size() > kRememberedGroups) impl_.closed_groups.pop_front();
     const std::lock_guard lock(mutex_);
     is_over_ = true;
-    over_.notify_one();  // under the lock: who waits destroys all this
+    over_.notify_one();  // under the lock: the waiting thread destroys this object
   }
 
   Impl& impl_;
@@ -313,9 +313,9 @@ void ControlPlane::ShutDown(const std::shared_ptr<Group>& group) {
   asio::post(impl_->io, [group] { group->ShutDown(); });
 }
 
-// What a handler left undone when it ran out of memory nobody knows: a connection that is not read any more, say. So
-// all groups are told, and clients that belong to none yet are hung up on: they try again, and find all as it should
-// be.
+// It is unknown what a handler left undone when it ran out of memory: it may have left a connection unread. So all
+// groups report the failure, and connections that belong to no group yet are closed: their clients try again and find
+// all in order.
 void ControlPlane::Impl::Run() {
   while (true) {
     try {
@@ -333,7 +333,7 @@ void ControlPlane::Impl::Run() {
 void ControlPlane::Impl::Adopt(const Name& name, const std::shared_ptr<Group>& group) {
   try {
     groups[name] = group;
-  } catch (const std::bad_alloc&) {  // Run would tell all others, and not this one, to which no client will come
+  } catch (const std::bad_alloc&) {  // Run would report it to all groups but this one
     return group->config().observer->OnTransportFailed(OutOfMemoryWhile("opening a communicator"));
   }
   std::erase_if(closed_groups, [&](const ClosedGroup& closed) { return closed.name == name; });

@@ -20,7 +20,7 @@ struct TcpAddress;
 
 class ControlPlane {
  public:
-  // `options` as for MakeTcpTransport, with nothing left null.
+  // `options` as for MakeTcpTransport, without null pointers.
   static Result<std::shared_ptr<ControlPlane>> Start(TcpOptions options);
   ~ControlPlane();
 
@@ -28,10 +28,10 @@ class ControlPlane {
   const TcpAddress& address() const;
   std::string Describe() const;
 
-  // kInvalidArgument: the name is in use. Clients of that name that were held are looked at now. A name that is closed
-  // gives later clients what its group left behind, or refuses them; opened again, it takes them again.
+  // kInvalidArgument: the name is in use. Held clients of that name are accepted or refused now. After CloseGroup,
+  // later clients of the name get what the group left behind, or are refused, until a group opens with it again.
   Result<std::shared_ptr<Group>> OpenGroup(GroupConfig config);
-  // When it returns, the control thread has let go of the group, its observer and its mailbox.
+  // When it returns, the control thread uses the group, its observer and its mailbox no more.
   void CloseGroup(const std::shared_ptr<Group>& group);
 
   void OpenLane(const std::shared_ptr<Group>& group, Rank peer, std::uint32_t index);

@@ -22,7 +22,7 @@ constexpr Duration kHarvestInterval = std::chrono::milliseconds(1);
 bool Watch(int poll_set, int fd, std::uint32_t events, SocketLane* lane) {
   epoll_event event{};
   event.events = events;
-  event.data.ptr = lane;  // null: the mailbox's wake-up
+  event.data.ptr = lane;  // null: a wake-up of the mailbox
   return epoll_ctl(poll_set, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
@@ -60,7 +60,7 @@ Result<std::unique_ptr<Endpoint>> TcpEndpoint::Create(const std::shared_ptr<Cont
   try {
     return std::make_unique<TcpEndpoint>(plane, opened, mailbox, std::move(poll_set));
   } catch (const std::bad_alloc&) {
-    plane->CloseGroup(opened);  // it knows the observer
+    plane->CloseGroup(opened);  // it holds the observer
     throw;
   }
 }
@@ -75,8 +75,7 @@ TcpEndpoint::TcpEndpoint(std::shared_ptr<ControlPlane> plane, std::shared_ptr<Gr
 
 TcpEndpoint::~TcpEndpoint() {
   if (getpid() != owner_pid_) {
-    // A forked child. The control thread does not exist here, and the poll set is the parent's as well: leave all
-    // alone, never to be destroyed.
+    // A forked child has no control thread, and the poll set is the parent's as well. So nothing is destroyed here.
     for (auto& [name, lane] : lanes_) (void)lane.release();
     (void)new (std::nothrow) std::map(std::move(unclaimed_));
     (void)new (std::nothrow) std::pair(plane_, group_);
@@ -89,7 +88,7 @@ TcpEndpoint::~TcpEndpoint() {
 }
 
 Status TcpEndpoint::CheckDescriptors(Rank peer) const {
-  // What is being connected has no descriptor yet, but will.
+  // Lanes that are being connected have no descriptor yet, but will need one.
   std::size_t need = 0, lanes = 0;
   for (const auto& [name, lane] : lanes_) lanes += lane->state() == LaneState::kConnecting ? 1 : 0;
   for (const Rank known : group_->ControlPeers()) need += known != peer && !group_->IsConnected(known) ? 1 : 0;
@@ -132,13 +131,13 @@ Result<Lane*> TcpEndpoint::Open(Rank peer, std::uint32_t index) {
     for (Delivery& delivery : waiting->second) Adopt(*raw, std::move(delivery));
     unclaimed_.erase(waiting);
   }
-  // Also where it is here already: then this says nothing new.
+  // Also if the connection has come already; then this has no effect.
   if (raw->state() == LaneState::kConnecting) plane_->OpenLane(group_, peer, index);
   return raw;
 }
 
-// Bytes are found by reading lanes. Only the end of a lane that nobody reads (everything due has come) has to be found
-// here; once in a while is soon enough, and keeps system calls out of a spinning owner's way.
+// Arrived bytes are found by reading lanes. Only the end of a lane that the owner does not read (it has all that is
+// due) must be found here. Once in a while is soon enough, and costs a spinning owner few system calls.
 void TcpEndpoint::Poll(TimePoint now) {
   if (mailbox_->has_deliveries()) TakeDeliveries();
   for (SocketLane* const lane : flushed_) lane->Flush();
@@ -160,28 +159,26 @@ void TcpEndpoint::TakeDeliveries() {
 
 void TcpEndpoint::Adopt(SocketLane& lane, Delivery delivery) {
   if (delivery.failure) return lane.FailWith(std::move(*delivery.failure));
-  // Added once, for good: from here on every change is an edge. What is there already counts as the first one.
+  // It is added once and stays: from here on every change is an edge. What has arrived already counts as the first one.
   if (!Watch(poll_set_.get(), delivery.fd.get(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, &lane)) {
     return lane.FailWith(SystemError(errno, "a lane's socket cannot be watched", ErrorCode::kResource));
   }
-  // What TLS has taken from the socket already makes no edge.
+  // Bytes that TLS has already taken from the socket make no edge.
   unseen_news_ = unseen_news_ || (delivery.tls != nullptr && delivery.tls->HasReceived());
   lane.Adopt(std::move(delivery));
 }
 
-// Why no wake-up is lost. Every lane socket is in the poll set, edge-triggered, from the day it was adopted; nobody
-// ever removes or re-adds it. An edge stays in the set until it is harvested.
-//   - A lane answered "nothing" (no bytes, no room). Whatever changes that later makes an edge: arriving bytes always
-//   do,
-//     and room does because the kernel noted the want of it when it cut the write short.
+// Why no wake-up is lost. Every lane's socket is in the poll set, edge-triggered, from the time it was adopted, and is
+// never removed or added again. An edge stays in the set until it is harvested.
+//   - A lane answered "nothing" (no bytes, no room). Any change of that makes an edge: arriving bytes always do, and
+//     room does because the kernel noted the lack of it when it cut the write short.
 //   - If that edge comes before Arm's harvest, Arm finds it, sees that it is news, and answers true.
 //   - If it comes after, it stays in the set, so wait_fd() is readable.
 //   - If Poll has harvested it, Arm answers true all the same.
-//   - Disarm harvests too. The owner polls all lanes again before it next arms, and sees by itself what those edges
-//   were
-//     about; edges after Disarm stay for the next Arm.
-// Edges that are not news (bytes already read by a polling owner, writability that nobody waits for) are dropped by the
-// harvest, so they cause no needless wake-up.
+//   - Disarm harvests too. The owner polls all lanes again before it next arms, and so sees what those edges meant;
+//     edges after Disarm stay for the next Arm.
+// The harvest drops edges that are no news (bytes that a polling owner has already read, room that no lane waits for),
+// so they cause no needless wake-up.
 bool TcpEndpoint::Harvest() {
   std::array<epoll_event, 64> events;
   bool news = false;

@@ -1,4 +1,4 @@
-// The owner's side of an endpoint: its lanes, the poll set, and the sleep. Its other half, on the control thread, is
+// The owner's half of an endpoint: its lanes, the poll set, and sleeping. The other half, on the control thread, is
 // group.h.
 #pragma once
 
@@ -48,7 +48,7 @@ class TcpEndpoint final : public Endpoint {
   Status CheckDescriptors(Rank peer) const;
   void TakeDeliveries();
   void Adopt(SocketLane& lane, Delivery delivery);
-  // Takes the pending edges from the poll set and tells their lanes. True: one of them is news.
+  // Takes the pending edges from the poll set and passes them to their lanes. True: one of them is news.
   bool Harvest();
 
   const int owner_pid_;
@@ -57,10 +57,10 @@ class TcpEndpoint final : public Endpoint {
   const std::shared_ptr<Mailbox> mailbox_;
   const Fd poll_set_;
   std::map<LaneName, std::unique_ptr<SocketLane>> lanes_;
-  std::vector<SocketLane*> flushed_;  // those that keep what they accepted until it is sent, which Poll goes on with
+  std::vector<SocketLane*> flushed_;  // lanes that keep accepted bytes until they are sent, which Poll goes on with
   std::map<LaneName, std::vector<Delivery>> unclaimed_;  // connected by the peer, not opened here yet
   TimePoint next_harvest_{};
-  bool unseen_news_ = false;  // Poll harvested some; the next Arm says so
+  bool unseen_news_ = false;  // Poll harvested news; the next Arm returns true
   bool shut_down_ = false;
 };
 

@@ -1,6 +1,6 @@
 // The control connection of a peer that connects only after this rank's endpoint has been destroyed. It carries what
 // the endpoint left behind (Endpoint::LeaveBehind), and ends when the peer has closed it or a limit has passed. Until
-// then it stays open: whatever the peer sends meanwhile would turn a close into a reset, which may overtake the
+// then it stays open: bytes that the peer sends meanwhile would turn a close into a reset, which may overtake the
 // message.
 //
 // Thread rule: the control thread. Keeps itself alive until it ends.

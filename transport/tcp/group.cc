@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kReadsPerTurn = 16;  // then the control thread looks after its other work
 
-// Whether the stream of a lane carries the bytes of the side that we are.
+// Whether a stream of a lane carries the bytes that this rank sends.
 bool CarriesOurs(std::uint8_t streams, std::uint8_t stream, bool we_called) {
   return streams == 1 || (stream == 0) == we_called;
 }
@@ -177,7 +177,7 @@ std::shared_ptr<Connector> Group::MakeConnector(Rank peer, ConnectionKind kind, 
   plan.handshake_timeout = context_.options.handshake_timeout;
   plan.peer_name = NameOf(peer);
   if (kind == ConnectionKind::kControl) {
-    plan.report = [this, peer](std::string how) {  // the connector is this group's
+    plan.report = [this, peer](std::string how) {  // the connector belongs to this group, which outlives it
       const std::lock_guard lock(view_mutex_);
       attempts_[peer] = std::move(how);
     };
@@ -213,7 +213,7 @@ void Group::OnConnection(const IncomingPtr& connection) {
 }
 
 void Group::OnControlConnection(const PeerPtr& peer, const IncomingPtr& connection) {
-  if (connection->HasLeft()) {  // before a call of ours is given up for it
+  if (connection->HasLeft()) {  // before an own connection is given up for it
     ++context_.options.counters->abandoned;
     return connection->HangUp();
   }
@@ -261,7 +261,7 @@ void Group::ControlStands(const PeerPtr& peer, Fd fd, Wire wire, const Attempt* 
   const std::string path =
       fmt::format("{}{} ({}; {}{}{})", peer->address, local_interface.empty() ? "" : " via " + local_interface, reason,
                   congestion, SplitsLanesTo(peer->rank) ? "; two sockets per lane" : "", wire.Describe());
-  // Within the host the kernel hands bytes over, and no interface has a part in it.
+  // Within the host the kernel moves the bytes, and no interface takes part.
   LinkEnd link = same_host ? LinkEnd{} : LinkOf(local_interface);
   link.address = LocalSocketAddress(fd.get()).ip.ToString();
   {
@@ -296,7 +296,7 @@ void Group::ControlStands(const PeerPtr& peer, Fd fd, Wire wire, const Attempt* 
 }
 
 void Group::ReadControl(const PeerPtr& peer) {
-  // What TLS has taken from the socket makes it readable no more.
+  // Bytes that TLS has already taken make the socket readable no more.
   if (peer->channel->HasReceived()) {
     return asio::post(context_.io, [self = shared_from_this(), peer] { self->OnControlReadable(peer); });
   }
@@ -370,9 +370,9 @@ void Group::EndPeer(const PeerPtr& peer, std::optional<Error> lost) {
   if (closed_ || peer->state == PeerState::kEnded) return;
   const bool was_open = peer->state == PeerState::kOpen;
   peer->state = PeerState::kEnded;
-  // Who broke the protocol lives, as does who was heard damaged, and would take a connection that just ends for our
-  // death. The observer is told while it can still say why; what is unread must not turn the end into a reset, which
-  // might destroy that.
+  // A peer that broke the protocol, or whose bytes came damaged, is alive, and would take a connection that just ends
+  // for the death of this rank. So the observer is called while it can still send the reason. Unread bytes are drained,
+  // so that the end does not become a reset, which might destroy the reason.
   const bool lives = lost && (lost->code() == ErrorCode::kProtocol || lost->code() == ErrorCode::kCorrupt);
   if (lives) {
     config_.observer->OnPeerLost(peer->rank, *lost);
@@ -403,7 +403,7 @@ std::shared_ptr<Group::LaneInProgress> Group::LaneAt(const PeerPtr& peer, std::u
   peer->lanes.emplace(index, lane);
   lane->deadline.expires_after(config_.connect_timeout);
   lane->deadline.async_wait([self = shared_from_this(), peer, index, lane](const asio::error_code& failed) {
-    // A connection of ours that is under way has a deadline and better words of its own.
+    // If this rank is connecting, the connector has a deadline of its own, and its error says more.
     if (failed || self->closed_ || !lane->connectors.empty() || peer->state != PeerState::kOpen) return;
     self->FailLane(
         peer, index,
@@ -460,7 +460,7 @@ void Group::OnLaneConnection(const PeerPtr& peer, const IncomingPtr& connection)
   }
   Fd fd = connection->Accept();
   if (!fd) {
-    ++context_.options.counters->abandoned;  // and will try again
+    ++context_.options.counters->abandoned;  // the peer tries again
     return;
   }
   ++context_.options.counters->established;
@@ -472,7 +472,7 @@ void Group::HandOver(const PeerPtr& peer, std::uint32_t index, std::uint8_t stre
   const std::shared_ptr<LaneInProgress> lane = LaneAt(peer, index);
   if (closed_ || lane->over) return;
   SetNoDelay(fd.get());
-  if (!we_called) {  // else the connector has seen to it, which is the better time
+  if (!we_called) {  // otherwise the connector did it before connecting, which is the better time
     SetCongestionControl(fd.get(), CongestionControlFor(peer->rank, we_called));
     SetBuffers(fd.get(), context_.options.socket_buffer_bytes);
   }

@@ -1,11 +1,12 @@
 // One endpoint as the control thread sees it: its peers, the control connection with each, and the lanes that are being
 // made. The owner's side of the same endpoint is endpoint.h; the two share the mailbox.
 //
-// Who connects: whoever needs a lane first makes the control connection, unless one stands. If both call at once, the
-// higher rank's call counts as soon as its hello is out: it tells the lower rank to try again, and the lower rank takes
-// the higher's call and drops its own. A hello that is out arrives, or breaks with its connection and is said again, so
-// exactly one connection comes of it, and messages wait in the one ControlChannel until it does. Lanes are always
-// connected by the higher rank; the lower asks for one over the control connection.
+// Which rank connects: the rank that first needs a lane makes the control connection, unless there is one. If both
+// connect at once, the higher rank's connection is kept as soon as its hello was sent: the higher rank tells the lower
+// one to try again, and the lower rank accepts the higher's connection and drops its own. A hello that was sent either
+// arrives, or its connection breaks and it is sent again. So exactly one connection is established, and messages wait
+// in the one ControlChannel until then. Lanes are always connected by the higher rank; the lower rank asks for one over
+// the control connection.
 //
 // Thread rule: the control thread, except where marked.
 #pragma once
@@ -61,7 +62,7 @@ class Group : public std::enable_shared_from_this<Group> {
   void OpenLane(Rank peer, std::uint32_t index);
   void OnConnection(const IncomingPtr& connection);
   void ShutDown();
-  // Closes everything. Nothing is called afterwards, the observer least of all.
+  // Closes all connections. No handler runs afterwards, and the observer is not called.
   void Close();
 
   // ---- any thread ----
@@ -69,9 +70,9 @@ class Group : public std::enable_shared_from_this<Group> {
   // Makes SendControl to `peer` queue from now on.
   void Expect(Rank peer);
   bool SendControl(Rank peer, const ControlMessage& message);
-  // See Endpoint::LeaveBehind, of the time until Close.
+  // Sets what Endpoint::LeaveBehind describes; Close keeps it.
   void LeaveBehind(const ControlMessage& message);
-  std::string left_behind() const;  // its frame; "": nothing
+  std::string left_behind() const;  // the message as a frame; "": there is none
   std::vector<Rank> ControlPeers() const;
   bool IsConnected(Rank peer) const;
   bool ControlFlushed() const;
@@ -80,7 +81,8 @@ class Group : public std::enable_shared_from_this<Group> {
   const GroupConfig& config() const { return config_; }
   bool SameHostAs(Rank peer) const;
   bool SplitsLanesTo(Rank peer) const;  // a lane is two sockets
-  // Of a connection with `peer`. What came to us has begun with this host's, so that of others gets the system's back.
+  // For a connection with `peer`. An accepted connection begins with the setting for this host, so one from another
+  // host is set back to the system's.
   const std::vector<std::string>& CongestionControlFor(Rank peer, bool we_called) const;
 
  private:
@@ -88,7 +90,7 @@ class Group : public std::enable_shared_from_this<Group> {
     explicit LaneInProgress(asio::io_context& io) : deadline(io) {}
     AwakeTimer deadline;
     std::vector<std::shared_ptr<Connector>> connectors;
-    bool begun = false;             // connecting, or asked for
+    bool begun = false;             // connecting, or the peer was asked to connect
     std::uint8_t streams_due = 1;   // sockets still to come, once one came or was begun
     std::uint8_t streams_seen = 0;  // bit by stream
     bool over = false;              // handed over completely, or failed
@@ -102,9 +104,9 @@ class Group : public std::enable_shared_from_this<Group> {
     std::shared_ptr<Connector> connector;
     asio::posix::stream_descriptor socket;
     ControlReader reader;
-    std::string address;  // of the control connection's other end
+    std::string address;  // of the other end of the control connection
     bool flush_watched = false;
-    bool goodbye = false;             // it said so
+    bool goodbye = false;             // the peer has sent one
     std::optional<Error> lane_error;  // why no lane can be made any more
     std::map<std::uint32_t, std::shared_ptr<LaneInProgress>> lanes;
   };
@@ -119,14 +121,14 @@ class Group : public std::enable_shared_from_this<Group> {
 
   void BeginControl(const PeerPtr& peer);
   void OnControlConnection(const PeerPtr& peer, const IncomingPtr& connection);
-  // `way`: how we reached it; null: it reached us.
+  // `way`: the attempt by which this rank connected; null: the peer connected.
   void ControlStands(const PeerPtr& peer, Fd fd, Wire wire, const Attempt* way);
   void ReadControl(const PeerPtr& peer);
   void OnControlReadable(const PeerPtr& peer);
   void WatchFlush(Rank rank);
   // False: the peer has ended meanwhile.
   bool OnFrames(const PeerPtr& peer, std::vector<ControlFrame>& frames);
-  // The control connection is no more: with a reason where the peer is lost, without where it said goodbye.
+  // The control connection has ended: with a reason if the peer is lost, without one after a goodbye.
   void EndPeer(const PeerPtr& peer, std::optional<Error> lost);
   Error ErrorAbout(Rank peer, ErrorCode code, std::string message, const std::string& address) const;
 
@@ -135,7 +137,7 @@ class Group : public std::enable_shared_from_this<Group> {
   void OnLaneConnection(const PeerPtr& peer, const IncomingPtr& connection);
   void HandOver(const PeerPtr& peer, std::uint32_t index, std::uint8_t streams, std::uint8_t stream, bool we_called,
                 Fd fd, Wire wire);
-  // The interface that has a socket's local address; "": none that we know.
+  // The interface that has a socket's local address; "": unknown.
   std::string InterfaceOf(int fd) const;
   void FailLane(const PeerPtr& peer, std::uint32_t index, const Error& error);
 
@@ -146,13 +148,13 @@ class Group : public std::enable_shared_from_this<Group> {
   bool shut_down_ = false;
   std::map<Rank, PeerPtr> peers_;
 
-  mutable std::mutex view_mutex_;  // guards what any thread may look at
+  mutable std::mutex view_mutex_;  // guards the fields below, which any thread may read
   std::map<Rank, std::shared_ptr<ControlChannel>> channels_;
-  std::map<Rank, std::string> paths_;     // of control connections that have stood
-  std::map<Rank, std::string> attempts_;  // of those that are being made: how it stands with each address
+  std::map<Rank, std::string> paths_;     // of control connections that were established
+  std::map<Rank, std::string> attempts_;  // of those that are being made: the state of each address
   std::map<Rank, LinkEnd> links_;
   std::string left_behind_;
-  std::map<Rank, std::map<std::uint32_t, std::string>> rails_;  // of the lanes on rails behind the first, by rail
+  std::map<Rank, std::map<std::uint32_t, std::string>> rails_;  // the paths of lanes on further rails, by rail
 };
 
 }  // namespace rondo::tcp

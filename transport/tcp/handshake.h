@@ -1,9 +1,9 @@
-// The first bytes on every TCP connection: who is calling, for what, and whether that is welcome. Sans-I/O: bytes in,
-// bytes out; the control plane moves them. Layout: docs/WIRE.md, "Handshake".
+// The first bytes on every TCP connection: which process connects, for what, and whether it is accepted. Sans-I/O:
+// bytes in, bytes out; the control plane moves them. Layout: docs/WIRE.md, "Handshake".
 //
-// These are the messages and the judgement on them; handshake_sides.h has the order in which they go, and the proofs of
-// knowing the job's token. Each says how long it is, and a reader takes exactly that many bytes (`wanted`), so that
-// what follows on the connection stays in the socket for whoever owns it afterwards.
+// Here are the messages and the checks of their contents; handshake_sides.h has the order in which they go, and the
+// proofs of knowing the job's token. Each message contains its length, and a reader takes exactly that many bytes
+// (`wanted`), so that later bytes stay in the socket for its next owner.
 //
 // Thread rule: values and one-thread objects.
 #pragma once
@@ -24,7 +24,7 @@ namespace rondo::tcp {
 
 inline constexpr std::uint16_t kWireVersion = 2;
 inline constexpr std::size_t kPreambleBytes = 12;  // magic, version, length of the rest; the same in every version
-inline constexpr std::size_t kMaxHandshakeBytes = 1024;  // of the rest; no length from the wire drives an allocation
+inline constexpr std::size_t kMaxHandshakeBytes = 1024;  // of the rest; a larger length is refused, not allocated
 inline constexpr std::size_t kMaxReplyTextBytes = 512;
 
 enum class ConnectionKind : std::uint8_t { kControl = 1, kLane = 2 };
@@ -32,7 +32,7 @@ enum class ConnectionKind : std::uint8_t { kControl = 1, kLane = 2 };
 struct Hello {
   ConnectionKind kind = ConnectionKind::kControl;
   std::uint8_t streams = 1;  // sockets of this lane: 1, or 2 with one direction each (lane.h)
-  std::uint8_t stream = 0;   // which of them this is: 0 carries the client's bytes, 1 those of the server
+  std::uint8_t stream = 0;   // which of them this is: 0 carries the client's bytes, 1 the server's
   std::uint32_t index = 0;   // of the lane
   std::uint32_t rail = 0;
   std::uint64_t communicator = 0;
@@ -40,27 +40,27 @@ struct Hello {
   Rank from = kNoRank;
   Rank to = kNoRank;
   std::string job;             // at most 255 bytes, like the two below
-  std::string from_instance;   // of the calling process
-  std::string to_instance;     // of the process that it means to reach
-  std::optional<Nonce> nonce;  // the client has a job token, and can prove it
+  std::string from_instance;   // of the connecting process
+  std::string to_instance;     // of the process that it intends to reach
+  std::optional<Nonce> nonce;  // set: the client has a job token, and can prove it
 
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 
 enum class Verdict : std::uint8_t {
   kAccepted = 1,
-  kHeld = 2,      // a genuine Rondo, whose endpoint is not open yet: wait, another reply follows
-  kTryAgain = 3,  // not now (a limit, or the two called each other at once): `text` says why
+  kHeld = 2,      // the client belongs here, but its endpoint is not open yet: wait, another reply follows
+  kTryAgain = 3,  // not now (a limit, or both connected at once): `text` says why
   kRefused = 4,   // never: `code` and `text` say why
-  kProve = 5,     // prove that you know the job's token, over `nonce`: a proof is wanted, another reply follows
+  kProve = 5,     // send a proof over `nonce` that you know the job's token; another reply follows
 };
 
 struct Reply {
   Verdict verdict = Verdict::kAccepted;
   ErrorCode code = ErrorCode::kInternal;  // meaningful for kTryAgain and kRefused
-  std::string text;                       // likewise; cut to kMaxReplyTextBytes on the wire
-  std::optional<Nonce> nonce = {};        // kProve: the server's; else none
-  std::optional<TokenProof> proof = {};   // where the client has proved itself: that the server knows the token, too
+  std::string text;                       // as well; cut to kMaxReplyTextBytes on the wire
+  std::optional<Nonce> nonce = {};        // the server's, with kProve alone
+  std::optional<TokenProof> proof = {};   // that the server knows the token, too; only if the client has proved it
 
   friend bool operator==(const Reply&, const Reply&) = default;
 };
@@ -71,7 +71,7 @@ std::vector<std::byte> Encode(const Reply& reply);
 // The client's answer to kProve.
 std::vector<std::byte> Encode(const TokenProof& proof);
 
-// Collects one message, however finely it is cut.
+// Collects one message, in whatever pieces it arrives.
 class MessageReader {
  public:
   enum class Kind : std::uint8_t { kHello, kReply, kProof };
@@ -79,8 +79,8 @@ class MessageReader {
 
   // How many bytes to read next at most; 0 when the message is complete.
   std::size_t wanted() const;
-  // REQUIRES: bytes.size() <= wanted(). kProtocol: no Rondo sent this (decided at the first wrong byte);
-  // kVersionMismatch: another version of Rondo, both versions in the message.
+  // REQUIRES: bytes.size() <= wanted(). kProtocol: no Rondo sent this (decided at the first wrong byte).
+  // kVersionMismatch: another version of Rondo did; the error names both.
   Status Feed(Bytes bytes);
   bool complete() const { return body_bytes_known_ && collected_.size() == kPreambleBytes + body_bytes_; }
 
@@ -88,7 +88,7 @@ class MessageReader {
   Result<Hello> hello() const;
   Result<Reply> reply() const;
   Result<TokenProof> proof() const;
-  // Everything that came, the preamble too.
+  // All bytes of the message, with the preamble.
   Bytes bytes() const { return collected_; }
 
  private:
@@ -98,15 +98,15 @@ class MessageReader {
   std::size_t body_bytes_ = 0;
 };
 
-// What a process knows of itself when it judges a hello.
+// What a process checks a hello against.
 struct Identity {
   std::string job;
   std::uint64_t generation = 0;
   std::string instance;
 };
-// Whether the client belongs to this job and generation and means this process.
+// Whether the client belongs to this job and generation and intends to reach this process.
 Reply JudgeHello(const Hello& hello, const Identity& self);
-// Whether the ranks fit the endpoint: `instances` are those of the group's members, by rank.
+// Whether the ranks fit the endpoint. `instances`: those of the group's processes, by rank.
 Reply JudgeRanks(const Hello& hello, Rank self, const std::vector<std::string>& instances);
 
 }  // namespace rondo::tcp

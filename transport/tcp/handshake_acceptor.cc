@@ -23,11 +23,11 @@ constexpr auto kLogInterval = std::chrono::seconds(10);
 // ---- IncomingConnection ----
 
 bool IncomingConnection::SendBytes(Bytes bytes) {
-  // The first bytes on this connection from our side: there is room for them.
+  // These are the first bytes that this process sends on the connection, so there is room for them.
   return wire_.SendAll(socket_.native_handle(), bytes);
 }
 
-// Where this thread has not run for a while, a client may have lost patience: its hello is here, and so is its end.
+// If this thread has not run for a while, a client may have given up: its hello has come, and so has its end.
 bool IncomingConnection::HasLeft() {
   char byte = 0;
   const ssize_t next = recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -122,7 +122,7 @@ bool HandshakeAcceptor::AcceptOne(Listener& listener, bool has_room) {
   return true;
 }
 
-// One at a time: the descriptor is back when that one has been told.
+// Accepts one at a time: the descriptor is free again when that client has its reply.
 void HandshakeAcceptor::AcceptBySpare(Listener& listener) {
   if (!spare_) return;
   spare_.Close();
@@ -143,7 +143,7 @@ void HandshakeAcceptor::AcceptAll(Listener& listener) {
       AcceptBySpare(listener);
       return Pause(listener, error);
     }
-    // Everything else (ECONNABORTED, EINTR, network errors of that connection) concerns that one client only.
+    // All other errors (ECONNABORTED, EINTR, network errors of that connection) concern that one client only.
   }
   WaitForConnections(listener);
 }
@@ -163,8 +163,8 @@ void HandshakeAcceptor::Pause(Listener& listener, int error) {
 
 void HandshakeAcceptor::StartHandshake(Fd fd, const SocketAddress& remote, bool has_room) {
   if (pending_.size() >= options_.max_pending_handshakes) {
-    // A peer sends its hello together with connecting, so who has been silent longest is the least likely to be one;
-    // and a peer would try again.
+    // A peer sends its hello as soon as it has connected, so the longest silent client is the least likely to be a
+    // peer. A peer would try again.
     const auto silent = std::find_if(pending_.begin(), pending_.end(), [](const auto& c) { return !c->spoke_; });
     const IncomingPtr oldest = silent != pending_.end() ? *silent : pending_.front();
     ++options_.counters->evicted;
@@ -180,7 +180,7 @@ void HandshakeAcceptor::StartHandshake(Fd fd, const SocketAddress& remote, bool 
   SetNoDelay(connection->socket_.native_handle());
   if (options_.tls) {
     auto session = TlsSession::Make(options_.tls, TlsSession::Role::kServer, connection->remote_, kTlsLaneBufferBytes);
-    if (!session) return void(++options_.counters->retry_requested);  // likewise
+    if (!session) return void(++options_.counters->retry_requested);  // the client tries again
     connection->wire_ = Wire(std::move(*session));
   }
   pending_.push_back(connection);
@@ -198,33 +198,34 @@ void HandshakeAcceptor::StartHandshake(Fd fd, const SocketAddress& remote, bool 
 }
 
 void HandshakeAcceptor::Read(const IncomingPtr& connection) {
-  connection->socket_.async_wait(
-      asio::posix::stream_descriptor::wait_read, [this, connection](const asio::error_code& error) {
-        if (error || !connection->socket_.is_open()) return;
-        while (true) {
-          std::array<std::byte, kMaxHandshakeBytes> bytes;
-          const std::size_t wanted = std::min(connection->side_.wanted(), bytes.size());
-          const ssize_t got =
-              connection->wire_.Receive(connection->socket_.native_handle(), MutableBytes(bytes).first(wanted));
-          connection->spoke_ = !connection->wire_.beginning().empty();
-          if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Read(connection);
-          if (got < 0 && connection->wire_.failure()) return OnTlsFailure(connection);
-          if (got <= 0 && connection->side_.challenged()) {
-            ++options_.counters->abandoned;  // a peer does so too, when both call at once and the other call counts
-            return Drop(connection, "it went away before it had proved that it knows the job's token");
-          }
-          if (got <= 0) {
-            // Of two that call each other at once one gives up, and may be in the midst of TLS's handshake.
-            const bool spoke_tls = options_.tls && BeginsTls(connection->wire_.beginning());
-            ++(spoke_tls ? options_.counters->abandoned : options_.counters->unknown);
-            return Drop(connection, "it went away before its hello was complete");
-          }
-          const auto next = connection->side_.Feed(Bytes(bytes).first(static_cast<std::size_t>(got)));
-          if (!next) return OnBroken(connection, next.error());
-          if (*next == ServerHandshake::Next::kJudge) return OnHello(connection);
-          if (*next == ServerHandshake::Next::kSend) connection->SendBytes(connection->side_.challenge());
-        }
-      });
+  connection->socket_.async_wait(asio::posix::stream_descriptor::wait_read, [this, connection](
+                                                                                const asio::error_code& error) {
+    if (error || !connection->socket_.is_open()) return;
+    while (true) {
+      std::array<std::byte, kMaxHandshakeBytes> bytes;
+      const std::size_t wanted = std::min(connection->side_.wanted(), bytes.size());
+      const ssize_t got =
+          connection->wire_.Receive(connection->socket_.native_handle(), MutableBytes(bytes).first(wanted));
+      connection->spoke_ = !connection->wire_.beginning().empty();
+      if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Read(connection);
+      if (got < 0 && connection->wire_.failure()) return OnTlsFailure(connection);
+      if (got <= 0 && connection->side_.challenged()) {
+        ++options_.counters->abandoned;  // a peer does so too, if both connect at once and the other connection is kept
+        return Drop(connection, "it went away before it had proved that it knows the job's token");
+      }
+      if (got <= 0) {
+        // If two peers connect to each other at once, one of them gives up, perhaps in the midst of TLS's
+        // handshake.
+        const bool spoke_tls = options_.tls && BeginsTls(connection->wire_.beginning());
+        ++(spoke_tls ? options_.counters->abandoned : options_.counters->unknown);
+        return Drop(connection, "it went away before its hello was complete");
+      }
+      const auto next = connection->side_.Feed(Bytes(bytes).first(static_cast<std::size_t>(got)));
+      if (!next) return OnBroken(connection, next.error());
+      if (*next == ServerHandshake::Next::kJudge) return OnHello(connection);
+      if (*next == ServerHandshake::Next::kSend) connection->SendBytes(connection->side_.challenge());
+    }
+  });
 }
 
 void HandshakeAcceptor::OnBroken(const IncomingPtr& connection, const Error& error) {
@@ -240,13 +241,13 @@ void HandshakeAcceptor::OnBroken(const IncomingPtr& connection, const Error& err
     case ErrorCode::kResource: ++options_.counters->retry_requested; break;  // it tries again
     default:
       ++options_.counters->unknown;
-      // A client that begins with TLS need not guess why nobody answers.
+      // A client that begins with TLS need not guess why it gets no answer.
       if (!options_.tls && BeginsTls(connection->wire_.beginning())) connection->SendBytes(kTlsNotSpoken);
   }
   Drop(connection, error.message(), error.code() == ErrorCode::kAuth ? LogLevel::kWarning : LogLevel::kInfo);
 }
 
-// It has TLS's alert, which says why; a Rondo that speaks none gets the reply that it waits for.
+// The client got TLS's alert, which says why. A Rondo without TLS gets the reply that it waits for.
 void HandshakeAcceptor::OnTlsFailure(const IncomingPtr& connection) {
   const Bytes beginning = connection->wire_.beginning();
   const std::string why = connection->wire_.failure()->message();

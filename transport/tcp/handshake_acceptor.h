@@ -1,7 +1,7 @@
 // The listening side: accepts connections and reads their hello, in bounded number and time. Foreign clients (other
-// protocols, random bytes, silence) are dropped, counted and logged now and then; they never get a reply (but for TLS's
-// own alerts) and never disturb the job. Nor does who cannot prove to know the job's token, who is told no more than
-// that.
+// protocols, random bytes, silence) are dropped, counted and logged now and then. They get no reply except TLS's own
+// alerts, and never disturb the job. Nor does an unauthenticated client, which learns no more than that it did not
+// prove to know the token.
 //
 // Thread rule: the control thread; the constructor and the destructor while it does not run.
 #pragma once
@@ -26,7 +26,7 @@
 
 namespace rondo::tcp {
 
-// A connection whose hello was read and that waits for our verdict.
+// A connection from the time it was accepted until it is given a verdict.
 class IncomingConnection : public std::enable_shared_from_this<IncomingConnection> {
  public:
   IncomingConnection(asio::io_context& io, std::shared_ptr<const JobToken> token)
@@ -35,18 +35,18 @@ class IncomingConnection : public std::enable_shared_from_this<IncomingConnectio
   const Hello& hello() const { return side_.hello(); }
   const std::string& remote() const { return remote_; }
 
-  // Whether it closed the connection while nobody looked.
+  // Whether the client has closed the connection meanwhile.
   bool HasLeft();
-  // Sends the acceptance and gives the socket away. Empty: the client is gone.
+  // Sends the acceptance and gives the socket away. Empty: the client has closed it.
   Fd Accept();
-  // What to read and write it through, after Accept.
+  // The way to read and write the socket, after Accept.
   Wire TakeWire() { return std::move(wire_); }
   // Sends a reply that ends the connection.
   void Dismiss(const Reply& reply);
-  // Ends the connection without a word, taking no memory. A peer tries again.
+  // Closes the connection without a reply, and without allocating. A peer tries again.
   void HangUp();
-  // Tells the client to wait; `gone` is called if it goes away (or breaks the protocol by talking) meanwhile, or when
-  // `limit` has passed.
+  // Asks the client to wait. `gone` is called if it closes the connection or sends anything meanwhile, or when `limit`
+  // has passed.
   void Hold(Duration limit, std::function<void()> gone);
 
  private:
@@ -59,15 +59,15 @@ class IncomingConnection : public std::enable_shared_from_this<IncomingConnectio
   ServerHandshake side_;
   Wire wire_;
   std::string remote_;
-  bool spoke_ = false;    // at least one byte came
-  bool has_room_ = true;  // false: taken only to be told that no descriptor is left here
+  bool spoke_ = false;    // at least one byte has come
+  bool has_room_ = true;  // false: it was accepted only to be told that no descriptor is left here
 };
 using IncomingPtr = std::shared_ptr<IncomingConnection>;
 
 class HandshakeAcceptor {
  public:
-  // `options` outlives the acceptor. `identity`: who this process is. `on_connection` gets the clients that belong to
-  // this job, generation and process.
+  // `options` outlives the acceptor. `identity`: who this process is. `on_connection` gets the connections of clients
+  // that belong to this job and generation, and mean this process.
   HandshakeAcceptor(asio::io_context& io, const TcpOptions& options, const Clock& clock, Identity identity,
                     std::function<void(IncomingPtr)> on_connection);
   ~HandshakeAcceptor();
@@ -76,17 +76,17 @@ class HandshakeAcceptor {
   Status Add(Fd listener);
   void Start();
 
-  // Dismisses a client with a verdict that ends its connection, and counts it.
+  // Ends a connection with a verdict, and counts it.
   void Reject(const IncomingPtr& connection, const Reply& reply);
-  // After an exception from a handler. It may have left a client whom nobody reads: all whose hello has not come yet
-  // are hung up on, and try again. Waits for clients wherever nobody does.
+  // Called after an exception in a handler, which may have left a connection unread. Closes all connections whose hello
+  // has not come yet; their clients try again. Accepts again on listeners where nothing waits.
   void DropPending();
 
  private:
   struct Listener {
     explicit Listener(asio::io_context& io) : socket(io) {}
     asio::posix::stream_descriptor socket;
-    bool waits = false;  // something is going to call AcceptAll
+    bool waits = false;  // a handler will call AcceptAll
   };
 
   void WaitForConnections(Listener& listener);
@@ -109,7 +109,7 @@ class HandshakeAcceptor {
   const Identity identity_;
   const std::function<void(IncomingPtr)> on_connection_;
   std::list<Listener> listeners_;
-  // Given up where the process has no descriptor left, so that a client can be taken and told.
+  // A descriptor in reserve. It is closed when the process has none left, so that a client can be accepted and told so.
   Fd spare_;
   std::deque<IncomingPtr> pending_;  // oldest first, at most max_pending_handshakes
   TimePoint next_log_{};

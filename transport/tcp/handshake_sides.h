@@ -5,10 +5,10 @@
 //   client -> server   proof
 //   server -> client   replies, each proved
 //
-// Who proves what: base/handshake.h. The server refuses a client without its token in words (kAuth) before it has
-// judged anything else of the hello, and a client with a token believes no reply that is not proved. A refusal by the
-// token is the one reply without proof: proving something to a client that cannot would give it material to guess a
-// weak token by. Layout: docs/WIRE.md, "Handshake".
+// Who proves what: base/handshake.h. The server refuses a client without its token (kAuth, with a text) before it
+// checks anything else of the hello, and a client with a token accepts no reply without a proof. Only that refusal
+// comes without a proof: a proof would give the client material to guess a weak token. Layout: docs/WIRE.md,
+// "Handshake".
 //
 // Thread rule: one-thread objects.
 #pragma once
@@ -33,20 +33,20 @@ class ServerHandshake {
   enum class Next : std::uint8_t {
     kRead,   // as many bytes as are wanted
     kSend,   // challenge(), then read on
-    kJudge,  // the client belongs here as far as the token says: judge hello()
+    kJudge,  // the token is right: check hello()
   };
   // How many bytes to read next at most; 0 at kJudge.
   std::size_t wanted() const { return reader_.wanted(); }
-  // REQUIRES: bytes.size() <= wanted(), not empty, and no error before. kProtocol: no Rondo sent this, it deserves no
-  // answer. kVersionMismatch, kAuth and kResource (no random bytes): refuse it in these words.
+  // REQUIRES: bytes.size() <= wanted(), not empty, and no error before. kProtocol: no Rondo sent this, so it gets no
+  // answer. kVersionMismatch, kAuth and kResource (no random bytes): refuse it with this text.
   Result<Next> Feed(Bytes bytes);
 
   const std::vector<std::byte>& challenge() const { return challenge_; }
-  // A hello was complete; the client must prove the token now.
+  // Whether the hello is complete, and the client must prove the token now.
   bool challenged() const { return proof_.challenged(); }
   // REQUIRES: kJudge.
   const Hello& hello() const { return hello_; }
-  // The reply as this client must get it: proved, once the client has proved itself.
+  // The reply as bytes, with a proof if the client has proved to know the token.
   std::vector<std::byte> Encode(Reply reply) const;
 
  private:
@@ -73,8 +73,8 @@ class ClientHandshake {
     kReply,  // reply() is there; after kHeld another one follows
   };
   std::size_t wanted() const { return reader_.wanted(); }
-  // REQUIRES: bytes.size() <= wanted(), not empty, and no error before. kProtocol, kVersionMismatch: as MessageReader
-  // says. kAuth: the two do not know the same token, or one of them has none.
+  // REQUIRES: bytes.size() <= wanted(), not empty, and no error before. kProtocol, kVersionMismatch: those of
+  // MessageReader. kAuth: the two do not know the same token, or one of them has none.
   Result<Next> Feed(Bytes bytes);
 
   const std::vector<std::byte>& proof() const { return proof_; }

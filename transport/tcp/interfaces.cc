@@ -23,8 +23,8 @@
 namespace rondo::tcp {
 namespace {
 
-// What a folder has; nothing where there is none. (A std::filesystem::directory_iterator ends the process where memory
-// runs out: its increment is noexcept, and allocates.)
+// The names in a folder; none if there is no such folder. (A std::filesystem::directory_iterator ends the process when
+// memory runs out: its increment is noexcept, and allocates.)
 std::vector<std::string> NamesIn(const std::string& folder) {
   std::vector<std::string> names;
   const auto close = [](DIR* directory) { closedir(directory); };
@@ -36,7 +36,7 @@ std::vector<std::string> NamesIn(const std::string& folder) {
 
 bool Exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
 
-// "eth0" -> {"mlx5_0"}; empty where there is no RDMA device.
+// "eth0" -> {"mlx5_0"}; empty: there is no RDMA device.
 std::map<std::string, std::vector<std::string>> RdmaDevices() {
   const std::string folder = "/sys/class/infiniband";
   std::map<std::string, std::vector<std::string>> devices;
@@ -46,7 +46,7 @@ std::map<std::string, std::vector<std::string>> RdmaDevices() {
   return devices;
 }
 
-// "100 Gb/sec (4X EDR)" -> 100000, of the port of an RDMA device that an interface stands on.
+// "100 Gb/sec (4X EDR)" -> 100000, of the RDMA port that an interface belongs to.
 std::uint32_t RdmaMbps(const std::string& net_folder, const std::string& sys) {
   int port = 0;  // from 0
   std::ifstream(net_folder + "/dev_port") >> port;
@@ -60,12 +60,12 @@ std::uint32_t RdmaMbps(const std::string& net_folder, const std::string& sys) {
   return 0;
 }
 
-// `below`: how many interfaces it may stand on, one on the other.
+// `below`: how many interfaces may be stacked below it.
 std::uint32_t MbpsOf(const std::string& interface, const std::string& sys, int below) {
   const std::string folder = sys + "/class/net/" + interface;
   // A veth pair claims 10 Gbit/s, but has no device behind it.
   if (Exists(folder + "/device") || Exists(folder + "/bonding")) {
-    double mbps = 0;  // -1 where there is a driver that does not know
+    double mbps = 0;  // -1: its driver does not know
     std::ifstream(folder + "/speed") >> mbps;
     return mbps > 0 ? static_cast<std::uint32_t>(mbps) : RdmaMbps(folder, sys);
   }
@@ -256,7 +256,7 @@ Result<std::vector<LocalAddress>> ChooseAddresses(const std::vector<LocalAddress
       chosen.push_back(*found);
     } else if (ip->is_v4() && ip->IsLoopback()) {
       chosen.push_back(
-          {.interface = "lo", .devices = {}, .ip = *ip, .prefix_bits = 8, .up = true});  // all of 127/8 is ours
+          {.interface = "lo", .devices = {}, .ip = *ip, .prefix_bits = 8, .up = true});  // this host has all of 127/8
     } else {
       return Fail(ErrorCode::kInvalidArgument, "no interface has the address {}; this machine has {}", text, List(all));
     }

@@ -1,6 +1,6 @@
 // The network interfaces of this machine, and which of their addresses to publish in which order.
 //
-// All decisions are pure functions on a list of LocalAddress, so that tests can make one up; only EnumerateInterfaces
+// All decisions are pure functions of a list of LocalAddress, so that tests can invent one; only EnumerateInterfaces
 // asks the machine.
 #pragma once
 
@@ -22,25 +22,25 @@ struct LocalAddress {
   IpAddress ip;
   int prefix_bits = 0;     // length of its subnet's prefix
   bool up = true;          // up and with carrier
-  std::uint32_t mbps = 0;  // of the wire, as its driver tells it; 0: unknown
+  std::uint32_t mbps = 0;  // of the wire, as its driver reports it; 0: unknown
 
   friend bool operator==(const LocalAddress&, const LocalAddress&) = default;
 };
 
-// kResource when the kernel does not answer.
+// kResource: the kernel does not answer.
 Result<std::vector<LocalAddress>> EnumerateInterfaces();
 
-// That interface as the end of a path: its name, its MTU, and the speed of its wire as its driver tells it, which those
-// of virtual ones do not. Nothing of one that is not there. The address is not told.
+// An interface as the end of a path: its name, its MTU, and the speed of its wire as its driver reports it (drivers of
+// virtual interfaces do not). The address is left empty. An interface that does not exist gives an empty LinkEnd.
 LinkEnd LinkOf(const std::string& interface);
 
-// The speed of an interface's wire in Mbit/s: what its driver tells, else the rate of the RDMA device on it; of a VLAN,
-// bridge or the like that of what it stands on. 0: unknown, as of virtual ones, whose drivers make a number up. `sys`
-// is where the system's files are: "/sys".
+// The speed of an interface's wire in Mbit/s: as its driver reports it, or the rate of its RDMA device. A VLAN, bridge
+// or the like has the speed of the interface below it. 0: unknown; virtual interfaces are, since their drivers invent a
+// number. `sys`: the folder of the system's files, "/sys".
 std::uint32_t MbpsOf(const std::string& interface, const std::string& sys);
 std::string DescribeSpeed(std::uint32_t mbps);  // "100 Gbit/s", "speed unknown"
 
-// How good an address is for being reached from elsewhere; the smaller the better.
+// How good an address is for connections from elsewhere; the smaller the better.
 enum class AddressClass : std::uint8_t {
   kGlobal,     // up, and valid beyond the link
   kVirtual,    // docker*, veth*, br-*, virbr*, cni*, flannel*, cali*: bridges to containers on this machine
@@ -51,14 +51,14 @@ enum class AddressClass : std::uint8_t {
 AddressClass Classify(const LocalAddress& address);
 std::string_view Describe(AddressClass address_class);  // "global", "container bridge" ...
 
-// Which interfaces a user wants. Items are separated by commas:
+// The interfaces that a user wants. Items are separated by commas:
 //   "eth"           names that begin with it, or the RDMA device of that very name ("mlx5_0")
 //   "=eth0,=ib0"    exact names (one '=' in front of the list holds for the whole list)
 //   "10.0.0.0/8"    addresses in that network; a bare address means exactly it
 //   "^docker0,lo"   everything but these ('^' in front of the list; "^=eth0" with exact names)
 class InterfaceExpression {
  public:
-  // kInvalidArgument says what is wrong with which item. "" matches everything.
+  // kInvalidArgument names the item and what is wrong with it. "" matches every interface.
   static Result<InterfaceExpression> Parse(std::string_view text);
   bool Matches(const LocalAddress& address) const;
 
@@ -74,11 +74,11 @@ class InterfaceExpression {
   std::vector<Item> items_;
 };
 
-// The addresses to publish, best first: sorted by class; of those that are valid anywhere the fastest, where all their
-// speeds are known; IPv4 before IPv6; else in the machine's order.
-//   forced       numeric addresses that must be used, in that order; one that no interface has, or that is not numeric,
-//                is kInvalidArgument and lists those that exist
-//   expression   what to keep of the rest (ignored when `forced` is not empty); nothing left is kInvalidArgument
+// The addresses to publish, best first: sorted by class; among those that are valid anywhere the fastest first, if all
+// their speeds are known; IPv4 before IPv6; otherwise in the machine's order.
+//   forced       numeric addresses that must be used, in that order. kInvalidArgument: one is not numeric, or no
+//                interface has it; the message lists those that exist
+//   expression   what to keep of the rest (ignored if `forced` is not empty). kInvalidArgument: no address is left
 Result<std::vector<LocalAddress>> ChooseAddresses(const std::vector<LocalAddress>& all,
                                                   const std::vector<std::string>& forced, std::string_view expression);
 

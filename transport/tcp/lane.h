@@ -50,20 +50,20 @@ class TcpLane final : public SocketLane {
 
  private:
   void Fetch(std::size_t bytes);
-  // Judges what recv returned; gives the bytes received.
+  // Interprets the result of recv; returns the bytes received.
   std::size_t Received(ssize_t result);
-  // Once the kernel has announced the end of the peer's stream: whether the owner has got there.
+  // After the kernel has announced the end of the peer's stream: ends the lane if all bytes are consumed.
   void LookForEnd();
   void Broke(std::string_view doing, int error) { SocketLane::Broke(doing, error, sender(), staging_.received()); }
   int sender() const { return sender_ ? sender_.get() : receiver_.get(); }
 
-  Fd receiver_;            // carries the peer's bytes, and ours too while sender_ is empty
-  Fd sender_;              // where there are two sockets
-  bool can_send_ = false;  // a socket for our bytes is here and works
+  Fd receiver_;            // carries the peer's bytes, and this rank's if sender_ is empty
+  Fd sender_;              // only if there are two sockets
+  bool can_send_ = false;  // the socket for this rank's bytes is connected and works
   bool can_receive_ = false;
   bool end_announced_ = false;  // the peer's last byte, or a reset, has arrived; some bytes may still be unread
   bool ended_ = false;          // the peer's end of stream was read
-  bool write_blocked_ = false;  // the last Write was cut short for want of room
+  bool write_blocked_ = false;  // the last Write was cut short because there was no room
 
   std::uint64_t accepted_ = 0;
   Staging staging_;

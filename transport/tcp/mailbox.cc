@@ -44,7 +44,8 @@ bool Mailbox::Arm() {
 
 void Mailbox::Disarm() {
   armed_.store(false);
-  // A waker that saw us armed may still write later; the descriptor is then readable once too often, never too seldom.
+  // A waking thread that saw armed_ may still write later. Then the descriptor is readable once too often, never once
+  // too seldom.
   std::uint64_t count = 0;
   [[maybe_unused]] const ssize_t drained = read(event_.get(), &count, sizeof count);
   woken_.store(false);

@@ -1,8 +1,9 @@
 // What the control thread hands to the thread that owns an endpoint: connected sockets, failures, and a wake-up.
 //
-// The sleep protocol. The owner announces itself (Arm stores `armed_`), then looks (`woken_`); a waker first stores
-// `woken_`, then looks for a sleeper (`armed_`). All four are sequentially consistent, so at least one of the two sees
-// the other: either Arm answers true, or the waker writes the eventfd, which makes the owner's wait end.
+// The sleep protocol. The owner announces that it will sleep (Arm stores `armed_`), then looks (`woken_`). A waking
+// thread first stores `woken_`, then looks for a sleeper (`armed_`). All four are sequentially consistent, so at least
+// one of the two sees the other: either Arm returns true, or the waking thread writes the eventfd, which ends the
+// owner's wait.
 //
 // Thread rule: Deliver and Wake from any thread; the rest by the owner.
 #pragma once
@@ -22,14 +23,14 @@
 
 namespace rondo::tcp {
 
-// One socket of one lane, handed over with all later bytes unread; or the reason why the lane cannot be.
+// One socket of one lane, with all bytes behind the handshake unread; or the reason why the lane cannot be made.
 struct Delivery {
   Rank peer = kNoRank;
   std::uint32_t index = 0;
-  bool sends = true;     // this socket carries our bytes
+  bool sends = true;     // this socket carries the bytes that this rank sends
   bool receives = true;  // this socket carries the peer's bytes
   Fd fd;
-  std::unique_ptr<TlsSession> tls;  // established; may hold some of those bytes already. Null: in the clear
+  std::unique_ptr<TlsSession> tls;  // established; may have read some of those bytes already. Null: in the clear
   std::optional<Error> failure;
 };
 
@@ -41,11 +42,12 @@ class Mailbox {
   void Deliver(Delivery delivery);
   void Wake();
 
-  // Whether Take would give anything: one load.
+  // Whether Take would return a delivery. Costs one load.
   bool has_deliveries() const { return has_deliveries_.load(std::memory_order_acquire); }
   std::vector<Delivery> Take();
 
-  // True: woken since the last Disarm (or Arm that said so), or deliveries wait. Else event_fd() becomes readable when.
+  // True: Wake was called since the last Disarm or the last Arm that returned true, or deliveries wait. After false,
+  // event_fd() becomes readable when one of these happens.
   bool Arm();
   void Disarm();
   int event_fd() const { return event_.get(); }

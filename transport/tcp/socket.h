@@ -14,21 +14,21 @@
 
 namespace rondo::tcp {
 
-// What errno says, in words.
+// The system's text for an errno.
 std::string SystemMessage(int error);
 
-// kResource for EMFILE, ENFILE, ENOBUFS and ENOMEM, with need, limit and remedy where descriptors ran out; else
-// `otherwise`. `what` says what was tried.
+// kResource for EMFILE, ENFILE, ENOBUFS and ENOMEM, with need, limit and remedy if descriptors ran out; `otherwise` for
+// all others. `what` says what was tried.
 Error SystemError(int error, std::string_view what, ErrorCode otherwise);
 
-// A listening, non-blocking socket: at the port of `at`, or, where that is 0, at one of `ports`. A wildcard IPv6
-// address listens on both families where the machine allows it. `congestion_control`: as for SetCongestionControl;
-// accepted connections begin with it. Errors: those of ListenOnPort.
+// A listening, non-blocking socket: at the port of `at`, or at one of `ports` if that is 0. A wildcard IPv6 address
+// listens on both families if the machine allows it. `congestion_control`: see SetCongestionControl; accepted
+// connections begin with it. Errors: those of ListenOnPort.
 Result<Fd> Listen(const SocketAddress& at, int backlog, bool dual_stack,
                   const std::vector<std::string>& congestion_control, PortRange ports = {});
 
-// A non-blocking socket that is connecting; readiness for writing and then ConnectResult tell how it went. kResource:
-// no descriptor, or no local port, is left. `from`: the local address to use, or null. `buffer_bytes`: as SetBuffers,
+// A non-blocking socket that is connecting. When it is writable, ConnectResult gives the outcome. kResource: no
+// descriptor, or no local port, is left. `from`: the local address to use, or null. `buffer_bytes`: as SetBuffers,
 // which must come before the connection's window scale is agreed. `congestion_control`: as SetCongestionControl.
 Result<Fd> StartConnect(const SocketAddress& to, const IpAddress* from, int buffer_bytes,
                         const std::vector<std::string>& congestion_control);
@@ -37,19 +37,19 @@ int ConnectResult(int fd);
 
 // Options of every connection: no delay of small writes, closed on exec.
 void SetNoDelay(int fd);
-// Options of control connections, where silence must end: keepalive probes, and unacknowledged bytes, give up after
-// `silence`.
+// For control connections, which must not stay silent forever: unanswered keepalive probes and unacknowledged bytes end
+// the connection after `silence`.
 void SetSilenceLimit(int fd, Duration silence);
-// The first of `preferred` that this process may set. Says in words which algorithm the socket has now. Before a socket
-// is connected: one that has been bbr's paces what it sends for the rest of its life (sk_pacing_status), whatever it is
-// given later, and so loses up to 40% where ranks share cores.
+// Sets the first of `preferred` that this process may set. Returns the algorithm that the socket has now. Call it
+// before the socket is connected: a socket that once had bbr paces its bytes for the rest of its life
+// (sk_pacing_status), even after another algorithm is set, and so loses up to 40% if ranks share cores.
 std::string SetCongestionControl(int fd, const std::vector<std::string>& preferred);
-// What a socket gets that nobody has set it for: "bbr". Empty where no socket can be made.
+// The algorithm of a new socket: "bbr". Empty: no socket can be made.
 std::string SystemCongestionControl();
-// Explicit buffer sizes; 0 leaves the kernel's tuning on.
+// Sets buffer sizes; 0 leaves the kernel's tuning on.
 void SetBuffers(int fd, int bytes);
 
-// Reads and throws away what has arrived, so that the following close is no reset.
+// Reads and throws away all bytes that have arrived, so that the following close is no reset.
 void Drain(int fd);
 
 }  // namespace rondo::tcp

@@ -1,5 +1,4 @@
-// What an endpoint needs of its lanes, whatever these do with their bytes: lane.h sends them as they are, tls_lane.h
-// through TLS.
+// What an endpoint needs of its lanes. The lanes of lane.h send bytes as they are, those of tls_lane.h through TLS.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -15,7 +14,7 @@
 
 namespace rondo::tcp {
 
-// Who is at the other end, for errors.
+// The ranks at both ends, for errors.
 struct LanePeer {
   Rank self = kNoRank;
   Rank peer = kNoRank;
@@ -34,18 +33,18 @@ class SocketLane : public Lane {
   virtual void Adopt(Delivery delivery) = 0;
   void FailWith(Error error);
   virtual void ShutDownWriting() = 0;
-  // Throws away what has arrived, so that closing is no reset for a peer that shut down too.
+  // Throws away all bytes that have arrived, so that closing is no reset for a peer that has shut down as well.
   virtual void DrainBeforeClose() = 0;
-  // Takes note of an epoll event. True when it is news to the owner: bytes or an end to read, or room after a Write
-  // that was cut short.
+  // Notes an epoll event. True: it is news to the owner, namely bytes or an end to read, or room after a Write that was
+  // cut short.
   virtual bool Note(std::uint32_t events) = 0;
-  // Goes on sending what was accepted.
+  // Goes on sending accepted bytes.
   virtual void Flush() {}
 
  protected:
   // Fails the lane: its socket `fd` gave `error`.
   void Broke(std::string_view doing, int error, int fd, std::uint64_t received);
-  // Fails it with the peer's names added.
+  // Fails the lane with that error, and adds the names of both ranks.
   void BrokeWith(const Error& error);
 
   const LanePeer names_;

@@ -1,6 +1,6 @@
-// Bytes that have arrived and wait to be consumed, by stream offset: a ring of one lane. While nothing is staged its
-// origin moves along, so that short messages always use the same few cache lines; it stays a multiple of 64, so that
-// payload at an aligned stream offset is aligned in memory.
+// Bytes that have arrived and wait to be consumed, by stream offset: a ring of one lane. While it is empty its origin
+// moves along with the stream, so that short messages always use the same few cache lines. The origin stays a multiple
+// of 64, so that payload at an aligned stream offset is aligned in memory.
 //
 // Thread rule: the lane's.
 #pragma once
@@ -19,7 +19,7 @@
 namespace rondo::tcp {
 
 inline constexpr std::size_t kStagingBytes = 256 * 1024;  // a power of two
-inline constexpr std::size_t kLeastFetchBytes = 4096;     // a frame header brings a small payload along
+inline constexpr std::size_t kLeastFetchBytes = 4096;     // so that a small payload comes with its frame header
 
 class Staging {
  public:
@@ -34,7 +34,7 @@ class Staging {
     return {Bytes(staging_.get() + place, first), Bytes(staging_.get(), size - first)};
   }
 
-  // Where to put what comes next, in two parts: at least kLeastFetchBytes or `bytes` of room, if there is so much.
+  // Room for the next bytes, in two parts: at least the larger of kLeastFetchBytes and `bytes`, if there is that much.
   std::array<MutableBytes, 2> Room(std::size_t bytes) {
     if (staged() == 0) origin_ = received_ / kLineBytes * kLineBytes;
     const std::size_t size = std::min(kStagingBytes - staged(), std::max(bytes, kLeastFetchBytes));
@@ -48,7 +48,7 @@ class Staging {
     RONDO_CHECK(bytes <= staged(), "{} bytes consumed of {} that Peek showed", bytes, staged());
     consumed_ += bytes;
   }
-  // Moves what is staged into `destination`, as far as it fits; returns how much.
+  // Moves staged bytes into `destination`, as many as fit, and returns how many.
   std::size_t MoveTo(MutableBytes destination) {
     std::size_t done = 0;
     while (done < destination.size() && staged() != 0) {  // at most twice: the ring may wrap
@@ -60,7 +60,7 @@ class Staging {
     }
     return done;
   }
-  // Bytes that went straight to whoever wanted them. REQUIRES: nothing is staged.
+  // Counts bytes that were received straight into their destination. REQUIRES: nothing is staged.
   void Passed(std::size_t bytes) {
     received_ += bytes;
     consumed_ += bytes;
@@ -71,7 +71,7 @@ class Staging {
     return static_cast<std::size_t>(offset - origin_) & (kStagingBytes - 1);
   }
 
-  // Stream offsets consumed_ <= received_: what lies between is staged, at Place(offset).
+  // Stream offsets, consumed_ <= received_. The bytes between them are staged, at Place(offset).
   std::uint64_t consumed_ = 0;
   std::uint64_t received_ = 0;
   std::uint64_t origin_ = 0;

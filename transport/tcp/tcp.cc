@@ -23,7 +23,7 @@ namespace rondo {
 namespace tcp {
 namespace {
 
-// Sockets copy from any memory, so there is nothing to promise.
+// Sockets copy from any memory, so there is nothing to register.
 class NoRegistration final : public Registration {};
 
 class TcpTransport final : public Transport {

@@ -5,8 +5,8 @@
 //   options.host_id = LocalHostId();
 //   auto transport = MakeTcpTransport(std::move(options));   // Result<std::shared_ptr<Transport>>
 //
-// One control thread per transport listens, connects, shakes hands and carries control messages. Lanes are sockets that
-// belong to the thread that owns their endpoint; the control thread never touches them after the handshake.
+// One control thread per transport listens, connects, does handshakes and carries control messages. Lanes are sockets
+// that belong to the thread that owns their endpoint; the control thread never touches them after the handshake.
 //
 // fork(): a transport does not work in a child, whose copy lacks the control thread. Destroying the child's copy is
 // safe and touches nothing that the parent uses (its descriptors and memory stay until the child ends or calls exec,
@@ -32,43 +32,41 @@ namespace rondo {
 
 class JobToken;
 
-// What came in; for tests and statistics. Hand one in to look at it. A connection that was taken ends in exactly one of
-// established, unknown, refused, auth_failed, evicted, retry_requested and abandoned, whatever else is counted of it.
+// Counts incoming connections, for tests and statistics; see TcpOptions::counters. Each accepted connection ends in
+// exactly one of established, unknown, refused, auth_failed, evicted, retry_requested and abandoned.
 struct TcpCounters {
-  std::atomic<std::uint64_t> accepted{0};     // connections taken from the listeners
+  std::atomic<std::uint64_t> accepted{0};     // connections taken from the listening sockets
   std::atomic<std::uint64_t> established{0};  // handshakes that ended well
-  std::atomic<std::uint64_t> unknown{0};      // no Rondo: wrong bytes, silence, or gone before saying anything
-  std::atomic<std::uint64_t> refused{0};      // a Rondo that does not belong here
-  std::atomic<std::uint64_t> auth_failed{0};  // one that did not prove to belong: by the job's token, or by TLS
-  std::atomic<std::uint64_t> evicted{0};      // dropped as the oldest silent one when too many were pending
-  std::atomic<std::uint64_t> retry_requested{
-      0};                                       // a Rondo that is to come again: a limit, or one such connection stands
-  std::atomic<std::uint64_t> abandoned{0};      // a Rondo, or one that spoke TLS, that went before its answer, or a
-                                                // Rondo that was held too long
-  std::atomic<std::uint64_t> held{0};           // had to wait for their endpoint to open
-  std::atomic<std::uint64_t> accept_errors{0};  // times accepting paused for want of descriptors or memory
+  std::atomic<std::uint64_t> unknown{0};  // foreign clients: wrong bytes, silence, or closed before sending anything
+  std::atomic<std::uint64_t> refused{0};  // clients of another job, generation, process or version
+  std::atomic<std::uint64_t> auth_failed{0};      // unauthenticated clients: by the job's token, or by TLS
+  std::atomic<std::uint64_t> evicted{0};          // the longest silent ones when too many were pending
+  std::atomic<std::uint64_t> retry_requested{0};  // told to try again: a limit, or there is such a connection already
+  std::atomic<std::uint64_t> abandoned{0};        // closed by the client before its answer, or held too long
+  std::atomic<std::uint64_t> held{0};             // clients that had to wait for their endpoint to open
+  std::atomic<std::uint64_t> accept_errors{0};    // how often accepting paused because descriptors or memory ran out
 };
 
 struct TcpOptions {
   std::string job = {};          // processes of different jobs refuse each other; at most 255 bytes
   std::uint64_t generation = 0;  // of the group; other generations are refused as stale
   std::string instance = {};     // this process, new in every process; empty: a random one
-  // Processes that cannot prove to know it are refused, and believed in nothing (base/access.h); equal in all of the
-  // job. Null: who has a token is refused.
+  // Processes that cannot prove to know it are refused, and none of their messages is used (base/access.h). Equal in
+  // all processes of the job. Null: processes that have a token are refused.
   std::shared_ptr<const JobToken> token = nullptr;
   std::string host_id = {};                      // LocalHostId(); empty: no process counts as being on the same host
   std::shared_ptr<const Clock> clock = nullptr;  // paces repeated log lines; null: the machine's. (Time limits of
                                                  // connections are real time, as connections are)
   Logger* logger = nullptr;                      // outlives the transport
-  // Every connection is TLS's: who cannot prove to belong is refused (kAuth), and so is who does not speak it. Equal on
-  // all processes of the job. Null: in the clear. With it split_local_lanes has no effect.
+  // All connections use TLS. Processes without TLS, and those that cannot prove to belong, are refused (kAuth). Equal
+  // in all processes of the job. Null: in the clear. With it split_local_lanes has no effect.
   std::shared_ptr<const TlsContext> tls = nullptr;
   std::shared_ptr<TcpCounters> counters = nullptr;
 
   std::vector<std::string> addresses = {};  // numeric local addresses to publish and listen on; empty: choose
-  std::string interface = {};               // else an expression (transport/tcp/interfaces.h): "eth0", "^docker0,lo"
+  std::string interface = {};               // otherwise an expression (interfaces.h): "eth0", "^docker0,lo"
   std::uint16_t port = 0;                   // 0: any free one of `ports`
-  PortRange ports = {};                     // not set: of those that the system chooses
+  PortRange ports = {};                     // not set: those that the system chooses from
 
   // Sizes for SO_SNDBUF and SO_RCVBUF of lanes; 0 leaves the kernel's own tuning on, which is the better choice: it
   // begins small and grows to the path's bandwidth times delay, while a fixed size is cut to net.core.?mem_max.
@@ -88,11 +86,11 @@ struct TcpOptions {
   int listen_backlog = 1024;                             // the kernel makes clients wait
   Duration handshake_timeout = std::chrono::seconds(5);  // for a hello to come, or a first reply
   Duration held_timeout = std::chrono::seconds(60);      // for the endpoint of a held connection to open
-  // For some address of a peer to take a connection; less where EndpointConfig::connect_timeout is less. A host that is
-  // there answers at once, so silence for longer is a firewall, a wrong route or a dead host.
+  // For some address of a peer to take a connection; less if EndpointConfig::connect_timeout is less. A host that runs
+  // answers at once, so a longer silence means a firewall, a wrong route or a dead host.
   Duration reach_timeout = std::chrono::seconds(10);
   Duration silence_timeout =
-      std::chrono::seconds(30);  // a control connection whose other machine is mute counts as lost
+      std::chrono::seconds(30);  // then a control connection whose other machine is silent counts as lost
 };
 
 // kInvalidArgument: addresses, interface, or a text too long. kAddressInUse: the fixed port, or all of `ports`.
@@ -100,21 +98,21 @@ struct TcpOptions {
 // before its observer.
 Result<std::shared_ptr<Transport>> MakeTcpTransport(TcpOptions options);
 
-// The addresses in a TCP transport's Address(): numeric, best first, those that mean something on this host or link
-// alone only where there is nothing else. For publishing another port of the same process.
+// The addresses in a TCP transport's Address(), numeric, best first. Those that are valid on this host or link alone
+// are there only if there are no others. For publishing another port of the same process.
 std::vector<std::string> PublishedHosts(const std::string& transport_address);
 
-// Whether interfaces of this host have all of these. kInvalidArgument names the one they have not, and lists those
-// there are.
+// Whether interfaces of this host have all of these. kInvalidArgument names one that they do not have, and lists those
+// that they have.
 Status CheckLocalAddresses(const std::vector<std::string>& addresses);
 
 // Equal on two processes only if they share kernel and network: boot id and the inode of the network namespace.
 // kUnsupported: the machine does not say, and why. `root`: the folder that holds /proc.
 Result<std::string> FindHostId(const std::string& root = "");
-// The same; empty where the machine does not say.
+// The same; empty if the machine does not say.
 std::string LocalHostId();
-// Why a peer does not count as being on this host, in words, where that is not simply another machine: one of the two
-// cannot tell, or the two have networks of their own. "": it is another machine, or this host.
+// Why a peer does not count as being on this host although it may be the same machine, for messages: one of the two
+// does not know its host, or both have networks of their own. "": it is another machine, or this host.
 std::string WhyNotOneHost(const std::string& own, const std::string& peer);
 std::string LocalHostName();
 

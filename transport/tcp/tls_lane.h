@@ -1,15 +1,15 @@
 // A lane whose one socket carries TLS records.
 //
-// Sending. Write encrypts at most kTlsLaneBatchBytes, and begins the next batch only when the kernel has all of this
-// one: so the source of all but one batch is released, and what is accepted does not wait here for an owner who has
-// gone to do other things. released() follows the kernel, not the encryption: an operation that ends when all is
-// released leaves nothing behind in this process.
+// Sending. Write encrypts at most kTlsLaneBatchRecords, and begins the next batch only when the kernel has all of this
+// one. So the source of all but one batch is released, and accepted bytes do not wait here while the owner does other
+// work. released() follows the kernel, not the encryption: an operation that ends when all bytes are released leaves
+// none behind in this process.
 //
-// Receiving. One recv takes up to kTlsLaneBufferBytes of records; ReadInto decrypts straight into the destination (but
-// for what a Peek had staged).
+// Receiving. One recv takes up to kTlsLaneBufferBytes of records. ReadInto decrypts straight into the destination,
+// except bytes that a Peek has staged.
 //
-// No allocation in steady state, no lock. An end of the stream that was not announced is a failure: with TLS whoever
-// can write into the path can still cut it, and must not be able to make that look like an end.
+// No allocation in steady state, no lock. An end of the stream without TLS's announcement is a failure: an attacker on
+// the path can still cut a connection, but must not be able to make that look like an end.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -57,7 +57,7 @@ class TlsLane final : public SocketLane {
  private:
   // False: the kernel has no room for all of it.
   bool SendUnsent();
-  // As many bytes as have arrived and fit. Where they do not fill it, the socket was empty, so that an edge follows.
+  // Decrypts as many bytes as have arrived and fit. If they do not fill `to`, the socket was empty, so an edge follows.
   std::size_t Decrypt(MutableBytes to);
   void Fetch(std::size_t bytes);
   void LookForEnd();
@@ -68,9 +68,9 @@ class TlsLane final : public SocketLane {
   bool can_receive_ = false;
   bool end_announced_ = false;  // the peer's last byte, or a reset, has arrived
   bool ended_ = false;          // the peer's end of stream was read
-  bool write_blocked_ = false;  // the last Write was cut short for want of room
-  bool unsent_ = false;         // the session has something for the kernel
-  bool shutting_down_ = false;  // once that is sent
+  bool write_blocked_ = false;  // the last Write was cut short because there was no room
+  bool unsent_ = false;         // the session has bytes that the kernel did not take yet
+  bool shutting_down_ = false;  // shuts down writing once they are sent
   std::uint64_t accepted_ = 0;
   std::uint64_t released_ = 0;
   Staging staging_;
