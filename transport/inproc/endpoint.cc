@@ -40,7 +40,7 @@ Result<Lane*> InprocEndpoint::Open(Rank peer, std::uint32_t index) {
     by_name_.erase({peer, index});
     return Fail(std::move(attached).error());
   }
-  // Drawn from the name, so that the order in which threads open their lanes does not matter.
+  // The random numbers depend on the lane's name, so that the order in which threads open lanes does not matter.
   Random random(fabric_->options.seed);
   for (std::uint64_t part : {config_.communicator, std::uint64_t{config_.rail}, std::uint64_t(station_.network_rank),
                              std::uint64_t(network_ranks_[peer]), std::uint64_t{index}})
@@ -62,7 +62,7 @@ void InprocEndpoint::Poll(TimePoint) {
 }
 
 void InprocEndpoint::Attend() {
-  attended_ = station_.attention.load(std::memory_order_acquire);  // first: what comes after is looked at next time
+  attended_ = station_.attention.load(std::memory_order_acquire);  // first: later changes are found by the next Poll
   for (auto& lane : lanes_) lane->AdoptStates();
   if (station_.killed.load(std::memory_order_acquire)) return;
   std::deque<InprocStation::Event> events;
@@ -91,7 +91,7 @@ bool InprocEndpoint::Arm() {
 
 void InprocEndpoint::Disarm() {
   station_.bell.Disarm();
-  // The owner looks at everything next, so what a Wake wanted is about to happen.
+  // The owner looks at all lanes next, so a Wake has had its effect.
   if (station_.wake.load(std::memory_order_relaxed)) station_.wake.exchange(false, std::memory_order_seq_cst);
 }
 

@@ -14,7 +14,7 @@ namespace rondo {
 
 class InprocEndpoint final : public Endpoint {
  public:
-  // `network_ranks` of config.addresses, by rank.
+  // `network_ranks`: those that config.addresses name, by rank.
   InprocEndpoint(std::shared_ptr<InprocFabric> fabric, InprocFabric::Seat seat, EndpointConfig config,
                  std::vector<Rank> network_ranks);
   ~InprocEndpoint() override;
@@ -48,7 +48,7 @@ class InprocEndpoint final : public Endpoint {
 
   std::map<std::pair<Rank, std::uint32_t>, InprocLane*> by_name_;
   std::vector<std::unique_ptr<InprocLane>> lanes_;
-  std::uint64_t attended_ = 0;  // the station's attention when Poll last looked
+  std::uint64_t attended_ = 0;  // the station's `attention` when Poll last looked
 };
 
 }  // namespace rondo

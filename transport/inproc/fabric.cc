@@ -93,7 +93,7 @@ void InprocFabric::CloseStation(const std::shared_ptr<InprocStation>& station) {
     std::lock_guard lock(mutex_);
     station->open = false;
     station->links.clear();
-    station->bell.Disarm();  // afterwards no publisher is on its way to the descriptor
+    station->bell.Disarm();  // after it no publisher is about to write to the descriptor
     station->bell.signal().Close();
     std::lock_guard station_lock(station->mutex);
     station->closed = true;
@@ -130,7 +130,7 @@ Result<InprocFabric::Attached> InprocFabric::Attach(const Seat& seat, const Endp
 
   std::lock_guard lock(mutex_);
   std::shared_ptr<InprocLink> link;
-  bool fresh = false;  // else the other side has made it, and has said on it how it stands
+  bool fresh = false;  // false: the other side made the link, and has set its state on it
   const auto& peer = StationOf({name.network_peer, config.communicator, config.rail, seat.incarnation}, name.peer);
   if (const auto found = half_open_.find(link_name); found != half_open_.end()) {
     link = found->second;
@@ -150,7 +150,7 @@ Result<InprocFabric::Attached> InprocFabric::Attach(const Seat& seat, const Endp
   self->links.emplace_back(link, side);
   if (killed_[self->network_rank]) {
     link->Raise(side, SideState::kKilled);
-    return Attached{link, side};  // the dead connect to nobody
+    return Attached{link, side};  // a killed rank connects to no peer
   }
 
   bool peer_gone = false;

@@ -1,6 +1,6 @@
 // What the ranks of one InprocNetwork share: stations, which are the addressable side of endpoints, and links, which
-// are the shared side of lanes. Everything here is found by name under one mutex, at set-up and at death only; the
-// bytes of lanes never take it.
+// are the shared side of lanes. Both are found by name under one mutex, at set-up and at death only; moving bytes never
+// takes it.
 //
 // Lock order: fabric mutex, then a station's mutex. Observers are never called with either held.
 #pragma once
@@ -26,10 +26,10 @@
 
 namespace rondo {
 
-// How one side of a link stands, as it wants the other side to know. Only ever grows.
+// The state of one side of a link, for the other side. It only ever grows.
 enum class SideState : std::uint8_t {
   kLive,
-  kShutDown,  // nothing more will be written
+  kShutDown,  // this side writes no more
   kRevoked,   // Lane::Revoke
   kGone,      // the endpoint was destroyed without having shut down
   kKilled,    // InprocNetwork::Kill
@@ -44,7 +44,7 @@ Error ErrorAbout(ErrorCode code, std::string message, Rank rank, Rank culprit);
 struct InprocLink {
   explicit InprocLink(std::size_t ring_bytes) : streams{Stream(ring_bytes), Stream(ring_bytes)} {}
 
-  // Raises a side's state and tells the other side's owner.
+  // Raises a side's state and wakes the other side's owner.
   void Raise(int side, SideState to);
 
   Stream streams[2];
@@ -52,24 +52,24 @@ struct InprocLink {
   std::shared_ptr<InprocStation> stations[2];  // constant once the link can be found
 };
 
-// One (network rank, communicator, rail): where others leave messages, and the bell that wakes its owner. Exists from
-// the moment that somebody looks for it, perhaps before its endpoint does, and stays as long as the fabric.
+// One (network rank, communicator, rail): it takes messages from others and has the doorbell that wakes its owner. It
+// exists as soon as any rank looks for it, perhaps before its endpoint does, and as long as the fabric.
 struct InprocStation {
   struct Event {
     Rank from = kNoRank;
-    ControlMessage message;     // where there is no loss
-    std::optional<Error> loss;  // that the control connection ended without a goodbye
-    bool is_before = false;     // or that there never was one
+    ControlMessage message;     // if there is no loss
+    std::optional<Error> loss;  // the control connection ended without a goodbye
+    bool is_before = false;     // there never was a connection
   };
   // A control connection.
   struct Peer {
     std::shared_ptr<InprocStation> station;
     bool goodbye_sent = false;
-    bool lost = false;  // the loss is told or about to be
+    bool lost = false;  // the loss is queued or was reported
   };
   static constexpr std::size_t kMaxEvents = 4096;
 
-  // Something for the owner's next Poll.
+  // Announces work for the owner's next Poll.
   void CallAttention() {
     attention.fetch_add(1, std::memory_order_seq_cst);
     bell.Ring();
@@ -77,14 +77,14 @@ struct InprocStation {
   // Queues the loss of `peer` once. `is_before`: no connection with it was ever made. REQUIRES: mutex held;
   // CallAttention afterwards.
   void QueueLoss(Rank peer, const std::string& how, bool is_before = false);
-  // Queues what a new peer has left behind, and the end of its connection. REQUIRES: as QueueLoss.
+  // Queues the message that a new peer has left behind, and the end of its connection. REQUIRES: as QueueLoss.
   void QueueLeftBehind(Rank peer, const ControlMessage& message);
 
   // Constant after construction.
   int network_rank = 0;
 
   Doorbell bell;
-  std::atomic<std::uint64_t> attention{0};  // counts what Poll has to look at: events, states of links
+  std::atomic<std::uint64_t> attention{0};  // counts events and changed link states, which Poll must look at
   std::atomic<bool> wake{false};            // Endpoint::Wake since the last Disarm
   std::atomic<bool> killed{false};
 
@@ -109,16 +109,16 @@ class InprocFabric {
   ~InprocFabric();
 
   std::string AddressOf(Rank network_rank) const;
-  // kUnreachable for an address of anybody else.
+  // kUnreachable: the address is of another network.
   Result<Rank> ParseAddress(const std::string& address) const;
 
   struct Seat {
     std::shared_ptr<InprocStation> station;
-    std::uint32_t incarnation = 0;  // the how-manieth endpoint of that name on that rank
+    std::uint32_t incarnation = 0;  // the number of the endpoint among those of that name on that rank
   };
-  // kInvalidArgument when an endpoint of that name is open on that rank; kResource without a descriptor.
+  // kInvalidArgument: an endpoint of that name is open on that rank. kResource: no descriptor is left.
   Result<Seat> OpenStation(Rank network_rank, const EndpointConfig& config);
-  // Ends the control connections: those without a goodbye are losses at their peers.
+  // Ends the control connections; those without a goodbye become losses at their peers.
   void CloseStation(const std::shared_ptr<InprocStation>& station);
 
   struct LaneName {
@@ -130,7 +130,7 @@ class InprocFabric {
     std::shared_ptr<InprocLink> link;
     int side = 0;
   };
-  // The link of a lane, and the control connection with its peer; whoever comes first makes them for both.
+  // The link of a lane, and the control connection with its peer. The first side to ask makes them for both.
   Result<Attached> Attach(const Seat& seat, const EndpointConfig& config, const LaneName& name);
 
   void Kill(Rank network_rank);
@@ -162,7 +162,7 @@ class InprocFabric {
   std::mutex mutex_;
   // Guarded by mutex_.
   std::map<StationName, std::shared_ptr<InprocStation>> stations_;
-  std::map<StationName, std::uint32_t> incarnations_;          // keyed with incarnation 0: how many were opened
+  std::map<StationName, std::uint32_t> incarnations_;          // by name with incarnation 0: how many were opened
   std::map<LinkName, std::shared_ptr<InprocLink>> half_open_;  // waiting for the second side
   std::vector<bool> killed_;
 };

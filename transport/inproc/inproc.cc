@@ -11,7 +11,7 @@ namespace rondo {
 
 namespace {
 
-// Threads see each other's memory as it is.
+// Threads share all memory, so there is nothing to register.
 class NoRegistration final : public Registration {};
 
 class InprocTransport final : public Transport {

@@ -1,15 +1,15 @@
 // Ranks of one process: threads, or all driven by one thread. The reference implementation of the contract in
-// transport.h and lane.h: every promise is kept by a few lines of plain C++, and InprocOptions makes it use every
-// freedom that the contract leaves (short writes, late release, memory read in place, refused windows ...), so that
-// whoever builds on lanes finds out here, under sanitizers, what a network would show once a month. In the plain mode
-// it is also the fastest transport there is, for benchmarks of what stands above.
+// transport.h and lane.h: every promise is kept by a few lines of plain C++. InprocOptions makes it use every freedom
+// that the contract leaves (short writes, late release, memory read in place, refused buffers ...). So code on top of
+// lanes shows here, under sanitizers, mistakes that a network would show once a month. In the plain mode it is also the
+// fastest transport, for benchmarks of the layers above.
 //
 //   InprocNetwork network(4);
 //   auto transport = network.transport(2);   // give it to rank 2; transport->Address() names network and rank
 //
-// A lane is two bounded single-producer single-consumer rings. Lanes of one (communicator, rail) find each other by
-// name, in whatever order the two ends open them; bytes written before wait in the ring. A name that was closed on all
-// ranks can be used again: the k-th endpoint of a name on one rank meets the k-th on the others.
+// A lane is two bounded single-producer single-consumer rings. Lanes of one (communicator, rail) are connected by name,
+// in whatever order the two ends open them; bytes that were written before wait in the ring. A name that was closed on
+// all ranks can be used again: the k-th endpoint of a name on one rank meets the k-th on the others.
 //
 // The observer is called from inside the receiver's Endpoint::Poll, on the owner's thread; a blocked owner is woken.
 #pragma once
@@ -26,8 +26,8 @@ namespace rondo {
 
 class InprocFabric;
 
-// The modes combine freely. Everything random is drawn from `seed`, the lane's name and the lane's own calls, never
-// from the timing of threads.
+// The modes combine freely. Random numbers depend on `seed`, the lane's name and the lane's own calls, never on the
+// timing of threads.
 struct InprocOptions {
   std::size_t ring_bytes = 256 * 1024;  // capacity of one direction of a lane: a multiple of kLineBytes, at least one
   std::uint32_t max_lanes = 4096;       // per endpoint; one more gives kResource
@@ -35,29 +35,29 @@ struct InprocOptions {
 
   // released() lags behind: only Polls advance it, in pieces of random length.
   bool late_release = false;
-  // When not 0: Write takes, and Peek and ReadInto reveal, a random 1..slice_bytes more bytes per call.
+  // Not 0: Write takes, and Peek and ReadInto show, a random 1..slice_bytes more bytes per call.
   std::size_t slice_bytes = 0;
-  // Write lends the caller's memory itself, and released() follows the peer's consumed(): the receiver reads the
-  // sender's memory when it looks, so that overwriting it too early is seen as corruption. With `push`, Write lends
-  // only the bytes that no window covers.
+  // Write copies nothing, and released() follows the peer's consumed(): the receiver reads the sender's memory when it
+  // looks, so that overwriting it too early shows as corruption. With `push`, that is so only for bytes without an
+  // advertised buffer.
   bool reluctant = false;
-  // Capabilities::push: Write copies straight into memory that the receiver has granted by Expect.
+  // Capabilities::push: Write copies straight into memory that the receiver has advertised by Expect.
   bool push = false;
-  // Probability that Expect says no.
+  // The probability that Expect returns false.
   double refuse_windows = 0;
-  // When not 0: a new lane stays kConnecting for a random 1..slow_connect_polls of its owner's Polls.
+  // Not 0: a new lane stays kConnecting for a random 1..slow_connect_polls of its owner's Polls.
   std::uint32_t slow_connect_polls = 0;
 };
 
-// What was done, and by which mode, summed over all ranks: a test of a mode asserts that it fired.
+// What happened in each mode, summed over all ranks. A test of a mode asserts that it happened.
 struct InprocCounters {
-  std::uint64_t writes = 0;           // calls of Write that had something to write
-  std::uint64_t pushed_bytes = 0;     // written straight into a window
+  std::uint64_t writes = 0;           // calls of Write with at least one byte
+  std::uint64_t pushed_bytes = 0;     // written straight into an advertised buffer
   std::uint64_t lent_bytes = 0;       // accepted without a copy, in the reluctant mode
-  std::uint64_t windows_refused = 0;  // Expect answered false
+  std::uint64_t windows_refused = 0;  // Expect returned false
 };
 
-// Thread rule: any thread. The transports keep what they need alive; the network may be destroyed before them.
+// Thread rule: any thread. The transports keep what they need, so the network may be destroyed before them.
 class InprocNetwork {
  public:
   // REQUIRES: world_size >= 1 and sound options.
@@ -67,12 +67,12 @@ class InprocNetwork {
   InprocNetwork& operator=(const InprocNetwork&) = delete;
 
   int world_size() const;
-  // The same one at every call. REQUIRES: 0 <= rank < world_size().
+  // Every call returns the same one. REQUIRES: 0 <= rank < world_size().
   std::shared_ptr<Transport> transport(Rank rank) const;
 
-  // What a killed process would show: nothing the rank writes from now on leaves it, and nothing reaches it; at its
-  // peers the bytes accepted before can still be read, then their lanes fail and OnPeerLost is told (kPeerLost,
-  // culprit: the rank). Its own lanes fail with kClosed, so that the code driving it comes to an end. For ever.
+  // Does what the death of a process does: no byte that the rank writes from now on leaves it, and none reaches it. Its
+  // peers can still read the bytes accepted before; then their lanes fail and OnPeerLost is called (kPeerLost, culprit:
+  // the rank). Its own lanes fail with kClosed, so that the code of the rank ends. It cannot be undone.
   void Kill(Rank rank);
 
   InprocCounters counters() const;

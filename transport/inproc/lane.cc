@@ -21,7 +21,7 @@ InprocLane::InprocLane(std::shared_ptr<InprocFabric> fabric, InprocFabric::Attac
       connecting_polls_(connecting_polls) {}
 
 InprocLane::~InprocLane() {
-  // What the peer has not read of lent memory is lost to it, so it must not see an orderly end.
+  // The peer can no longer read bytes that were not copied, so it must not see an orderly end.
   const bool orderly =
       link_->sides[side_].load(std::memory_order_relaxed) == SideState::kShutDown && !writer_.HasLoans();
   writer_.Revoke();
@@ -104,7 +104,7 @@ void InprocLane::ShutDown() { link_->Raise(side_, SideState::kShutDown); }
 bool InprocLane::CanWrite() {
   if (connecting_polls_ > 0 || link_->sides[side_].load(std::memory_order_relaxed) != SideState::kLive) return false;
   if (!failure_) return true;
-  // Like a socket: who writes to a peer that is gone finds out at once, also while there is something to read.
+  // As with a socket, a write to a peer that has ended fails at once, even while there are bytes to read.
   if (!failed_) failed_ = failed_in_write_ = true;
   return false;
 }

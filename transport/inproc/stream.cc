@@ -79,7 +79,7 @@ bool StreamWriter::HasNews() {
     news = true;
   }
   if (const std::uint64_t releasable = Releasable(); released_ < releasable) {
-    if (!late_release_) released_ = releasable;  // else it is the owner's next Poll that makes something of it
+    if (!late_release_) released_ = releasable;  // otherwise the owner's next Poll releases it
     news = true;
   }
   return news;
@@ -158,8 +158,8 @@ void StreamWriter::Publish() {
   stream_.written.store(accepted_, std::memory_order_seq_cst);
 }
 
-// `sliced`: it was not the peer that limited the call. `consumed_` may be older than the peer's true offset; then
-// HasNews says so once too often, never once too seldom.
+// `sliced`: the slice limited the call, not the peer. `consumed_` may be older than the peer's true offset. Then
+// HasNews returns true once too often, never once too seldom.
 void StreamWriter::NoteShort(bool sliced) {
   short_ = true;
   sliced_ = sliced;
@@ -185,7 +185,7 @@ StreamReader::StreamReader(Stream& stream, const InprocOptions& options, InprocT
 
 Arrived StreamReader::Peek(std::size_t want) {
   const std::uint64_t limit = Reveal();
-  want = std::max<std::size_t>(want, shown_ - consumed_);  // what was shown once stays shown
+  want = std::max<std::size_t>(want, shown_ - consumed_);  // bytes that were returned once are returned again
   Arrived arrived;
   std::uint64_t offset = consumed_;
   while (offset < limit) {

@@ -1,23 +1,24 @@
 // One direction of a lane: a bounded ring with one producer (StreamWriter) and one consumer (StreamReader), each used
 // by one thread at a time.
 //
-// The byte at stream offset o lives at ring position o % capacity. Some ranges of the stream do not travel through the
-// ring but still occupy their place in it, so that one rule, written - consumed <= capacity, bounds everything: an
-// Extent says where such bytes are instead.
-//   lent     in the sender's memory (the reluctant mode). The receiver copies them when it looks: into
-//            their ring position for Peek, straight to the destination for ReadInto.
-//   pushed   in the receiver's memory already, at the place that a window named.
+// The byte at stream offset o is at ring position o % capacity. Some ranges of the stream are not in the ring, but
+// their place in it stays reserved, so that one rule, written - consumed <= capacity, bounds all. An Extent says where
+// such bytes are:
+//   lent     in the sender's memory (the reluctant mode). The receiver copies them when it looks: to their ring
+//            position for Peek, straight to the destination for ReadInto;
+//   pushed   in the receiver's memory already, in a buffer that Expect advertised.
 //
 // What each release/acquire pair publishes:
-//   written         by the producer: the ring bytes below it, and pushed bytes in windows
+//   written         by the producer: the ring bytes below it, and pushed bytes in advertised buffers
 //   extents_pushed  by the producer: the extents below it; stored before the `written` that covers them
-//   consumed        by the consumer: that the ring bytes below it will not be touched again and may be overwritten, and
-//                   that lent memory below it will not be read again
-//   extents_popped  by the consumer: that the extents below it may be overwritten
-// `written` and `consumed` are stored sequentially consistently as the publisher's half of the argument in doorbell.h.
+//   consumed        by the consumer: ring bytes below it will not be touched again and may be overwritten, and lent
+//                   memory below it will not be read again
+//   extents_popped  by the consumer: the extents below it may be overwritten
+// `written` and `consumed` are stored sequentially consistently, as transport/doorbell.h needs of a publisher.
 //
-// Lent memory and windows are touched only with `memory_mutex` held and after a look at the flag that revokes them, so
-// Revoke is safe once it has held the mutex; the wait is one copy of at most the ring's capacity.
+// Lent memory and advertised buffers are touched only with `memory_mutex` held and after a look at the flag that
+// revokes them. So they are safe once Revoke has held the mutex, which takes as long as one copy of at most the ring's
+// capacity.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +39,7 @@
 
 namespace rondo {
 
-// Shared by all streams of one network; relaxed, read by tests when all is quiet.
+// Shared by all streams of one network. Relaxed, since tests read it when no thread runs.
 struct InprocTally {
   std::atomic<std::uint64_t> writes{0};
   std::atomic<std::uint64_t> pushed_bytes{0};
@@ -47,7 +48,8 @@ struct InprocTally {
 };
 
 struct Stream {
-  // At most this many ranges outside the ring, and this many windows, are pending. Beyond: short writes, no window.
+  // The most ranges outside the ring, and the most advertised buffers, at a time. Beyond it writes are short, and
+  // Expect returns false.
   static constexpr std::size_t kMaxExtents = 256;
   static constexpr std::size_t kMaxWindows = 256;
 
@@ -55,7 +57,7 @@ struct Stream {
     std::uint64_t begin = 0;  // stream offsets
     std::uint64_t end = 0;
     const std::byte* data = nullptr;
-    bool pushed = false;  // else lent
+    bool pushed = false;  // false: lent
   };
   struct Window {
     std::uint64_t begin = 0;
@@ -66,7 +68,7 @@ struct Stream {
   explicit Stream(std::size_t ring_bytes);
 
   std::byte* At(std::uint64_t offset) const { return ring.get() + offset % capacity; }
-  // How many of the bytes from `offset` on lie in one piece.
+  // How many bytes from `offset` on are in one piece.
   std::size_t UntilWrap(std::uint64_t offset) const { return capacity - offset % capacity; }
   Extent& ExtentAt(std::uint64_t number) { return extents[number % kMaxExtents]; }
 
@@ -88,11 +90,12 @@ struct Stream {
 
   std::mutex memory_mutex;
   bool source_revoked = false;   // guarded by memory_mutex: lent extents must not be read
-  bool windows_revoked = false;  // guarded by memory_mutex: windows must not be written
-  std::deque<Window> windows;    // guarded by memory_mutex: granted and not yet written past, in stream order
+  bool windows_revoked = false;  // guarded by memory_mutex: advertised buffers must not be written
+  std::deque<Window>
+      windows;  // guarded by memory_mutex: advertised buffers, in stream order, until the producer has passed them
 };
 
-// The sending half. Which words of the contract it implements is said in transport/lane.h.
+// The sending half. Its functions do what those of the same names in transport/lane.h promise.
 class StreamWriter {
  public:
   StreamWriter(Stream& stream, const InprocOptions& options, InprocTally& tally, Random random);
@@ -101,13 +104,13 @@ class StreamWriter {
   std::uint64_t accepted() const { return accepted_; }
   std::uint64_t released() const;
 
-  // Lets a late release advance.
+  // Advances a late release.
   void Poll();
-  // Whether there is room, or a release, that the last answers did not tell. Counts as telling.
+  // Whether there is room, or a release, since the last answers. This call counts as an answer.
   bool HasNews();
-  // Whether the peer has yet to read lent memory.
+  // Whether the peer has lent memory still to read.
   bool HasLoans() const { return Releasable() < accepted_; }
-  // Nobody reads lent memory afterwards.
+  // After it the peer reads lent memory no more.
   void Revoke();
 
  private:
@@ -115,7 +118,7 @@ class StreamWriter {
   std::size_t SliceOf(std::size_t bytes);
   void CopyIn(Bytes source);
   bool Lend(Bytes source);
-  // CopyOrLend and Push take a prefix of `source` and return its length, which is short where no extent is free.
+  // CopyOrLend and Push take a prefix of `source` and return its length, which is short if no extent is free.
   std::size_t CopyOrLend(Bytes source);
   std::size_t Push(Bytes source);
   bool PushExtent(const Stream::Extent& extent);
@@ -139,8 +142,8 @@ class StreamWriter {
     std::uint64_t begin;
     std::uint64_t end;
   };
-  mutable std::deque<Lent> lent_;        // not known to be consumed
-  mutable std::uint64_t released_ = 0;   // as last told
+  mutable std::deque<Lent> lent_;        // lent, and not known to be consumed
+  mutable std::uint64_t released_ = 0;   // as last returned
   bool short_ = false;                   // the last Write took less than it was given ...
   bool sliced_ = false;                  // ... though there was room
   std::uint64_t short_at_consumed_ = 0;  // ... when the peer had consumed this much
@@ -157,17 +160,17 @@ class StreamReader {
   bool Expect(std::uint64_t stream_offset, MutableBytes destination);
   std::uint64_t consumed() const { return consumed_; }
 
-  // The stream ends with what is written now: what a sender that dies at this moment still writes is ignored.
+  // The stream ends with the bytes that are written now; later ones of a dying sender are ignored.
   void EndHere() { end_ = stream_.written.load(std::memory_order_acquire); }
-  // Everything written has been consumed, or what comes next was revoked by the sender.
+  // All written bytes have been consumed, or the sender has revoked the next ones.
   bool Exhausted() const { return truncated_ || consumed_ == Written(std::memory_order_acquire); }
-  // Whether bytes have arrived that the last answers did not show. Counts as telling.
+  // Whether bytes have arrived since the last answers. This call counts as an answer.
   bool HasNews();
-  // Nobody writes into windows afterwards.
+  // After it the peer writes into advertised buffers no more.
   void Revoke();
 
  private:
-  struct Run {  // bytes at the front that lie in one piece
+  struct Run {  // bytes at the front, in one piece
     const std::byte* data = nullptr;
     std::size_t size = 0;
     bool pushed = false;
@@ -187,9 +190,9 @@ class StreamReader {
   Random random_;
 
   std::uint64_t consumed_ = 0;
-  std::uint64_t shown_ = 0;     // the end of what Peek has ever shown
-  std::uint64_t revealed_ = 0;  // slices: the end of what may be shown
-  std::uint64_t told_ = 0;      // HasNews: what is written beyond this is news
+  std::uint64_t shown_ = 0;     // the end of the bytes that Peek has ever returned
+  std::uint64_t revealed_ = 0;  // slices: the end of the bytes that may be returned
+  std::uint64_t told_ = 0;      // HasNews: bytes written beyond this are news
   std::uint64_t fetched_ = 0;   // lent bytes below this are in their ring position
   std::uint64_t extents_popped_ = 0;
   std::uint64_t window_end_ = 0;

@@ -1,4 +1,4 @@
-// Control connections of the simulated network: how they and lanes come to be, what they carry, how they end.
+// Control connections of the simulated network: how they and lanes are made, what they carry, how they end.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ void SimCore::BeginControl(const Seat& seat, const EndpointConfig& config, const
   const Rank from = seat.place.network_rank;
   const Rank to = name.place.network_rank;
   if (!options_.handshakes) {
-    // It stands here at once, there when the connect has arrived.
+    // It is established here at once, and there when the connect has arrived.
     found->second.last_arrival = DrawConnectTime(from, to);
     Schedule(found->second.last_arrival, {Kind::kConnect, from, to, name.index},
              [this, self, peer, here = config.rank, there = name.peer] {
@@ -85,7 +85,7 @@ void SimCore::BeginControl(const Seat& seat, const EndpointConfig& config, const
               if (const auto own = self->peers.find(there); own != self->peers.end()) own->second.accepted_there = true;
               SimStation::Peer& link = target.peers[rank];
               link.station = self;
-              link.last_arrival = std::max(link.last_arrival, reply_at);  // what is said follows the reply
+              link.last_arrival = std::max(link.last_arrival, reply_at);  // messages follow the reply
               Stand(link);
               target.Touch();
             },
@@ -114,7 +114,7 @@ void SimCore::BeginLane(const Seat& seat, const EndpointConfig& config, const La
     });
     return;
   }
-  if (config.rank < name.peer) return;  // the higher rank calls; its hello may be here already
+  if (config.rank < name.peer) return;  // the higher rank connects; its hello may be here already
   tcp::Hello hello = HelloTo(seat, config, name);
   hello.kind = tcp::ConnectionKind::kLane;
   hello.index = name.index;
@@ -163,12 +163,12 @@ void SimCore::Stand(SimStation::Peer& peer) {
   for (const auto& waiting : std::exchange(peer.once_it_stands, {})) waiting();
 }
 
-// ---- calls and their answers ----
+// ---- hellos and replies ----
 
 void SimCore::Dial(ConnectAttempt attempt) {
   const Rank from = attempt.from;
   const Rank to = attempt.to;
-  // A foreign client calls from nowhere: on no link, and no partition keeps it away.
+  // A foreign client uses no link, and no partition stops it.
   const Rank link_from = from == kNoRank ? to : from;
   const Item item{from == kNoRank ? Kind::kTimer : Kind::kConnect, link_from, to, attempt.hello.size()};
   Schedule(DrawConnectTime(link_from, to), item, [this, call = std::make_shared<ConnectAttempt>(std::move(attempt))] {
@@ -185,7 +185,7 @@ bool SimCore::HasLeft(const ConnectAttempt& attempt) const {
 void SimCore::StartHandshake(const std::shared_ptr<ConnectAttempt>& attempt) {
   if (killed_[attempt->to]) return attempt->answered(std::nullopt);
   if (HasLeft(*attempt)) return;
-  tcp::ServerHandshake side(nullptr);  // nobody here has a token
+  tcp::ServerHandshake side(nullptr);  // no process here has a token
   const auto drop = [&] {
     ++counters.unknown;
     attempt->answered(std::nullopt);

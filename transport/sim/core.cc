@@ -155,7 +155,7 @@ Result<SimCore::Seat> SimCore::OpenStation(Place place, const EndpointConfig& co
   station->observer = config.observer;
   for (const Place& member : group) station->instances.push_back(processes_[member.process].instance);
   station->Touch();
-  // Not from inside here: the observer may not be ready before this has returned.
+  // It runs later, since the observer may not be ready before this function has returned.
   if (options_.control_thread || !station->held.empty())
     Schedule(clock()->Now(), {Kind::kTimer, place.network_rank, place.network_rank, 0}, [this, station] {
       for (const auto& answer : std::exchange(station->held, {})) answer();
@@ -171,7 +171,7 @@ void SimCore::CloseStation(const std::shared_ptr<SimStation>& station) {
   station->events.clear();
   cables_.erase(station.get());
   auto peers = std::exchange(station->peers, {});
-  if (killed_[station->network_rank]) return;  // its peers have been told
+  if (killed_[station->network_rank]) return;  // its peers know it
   for (auto& [rank, peer] : peers)
     if (!peer.goodbye_sent && peer.is_known_there()) SendLoss(station, peer, "its endpoint closed without a goodbye");
 }
@@ -197,7 +197,7 @@ SimCore::Attached SimCore::Attach(const Seat& seat, const EndpointConfig& config
   const auto& peer = StationOf({name.place, config.communicator, config.rail, seat.incarnation}, name.peer);
 
   std::shared_ptr<SimCable> cable;
-  bool fresh = false;  // else the other side has made it, and has said on it how it stands
+  bool fresh = false;  // false: the other side made the cable, and has set its state on it
   if (const auto found = half_open_.find(cable_name); found != half_open_.end()) {
     cable = found->second;
     half_open_.erase(found);
@@ -287,7 +287,8 @@ void SimCore::End(const std::shared_ptr<SimCable>& cable, int side, SimEnd how) 
   if (how <= pipe.end_sent) return;
   pipe.end_sent = how;
   if (options_.sabotage.ignores_losses && how == SimEnd::kGone) return;
-  if (options_.handshakes && !cable->connected[0] && !cable->connected[1]) return;  // what never was cannot end
+  if (options_.handshakes && !cable->connected[0] && !cable->connected[1])
+    return;  // a lane that was never connected cannot end
   const Rank from = pipe.sender->network_rank;
   const Rank to = pipe.receiver->network_rank;
   TimePoint at = DrawArrival(from, to, 0);

@@ -1,5 +1,5 @@
-// The simulated network: a queue of events on virtual time, the buffers of lanes, and who is connected to whom. core.cc
-// has the queue and the lanes, control.cc control connections and how they come to be, faults.cc what goes wrong.
+// The simulated network: a queue of events on virtual time, the buffers of lanes, and which ranks are connected.
+// core.cc has the queue and the lanes, control.cc control connections and how they are made, faults.cc the faults.
 #pragma once
 
 #include <compare>
@@ -22,7 +22,7 @@
 
 namespace rondo {
 
-// How one side of a lane stands, as the other side has heard. Only ever grows.
+// The state of one side of a lane, as far as the other side knows it. It only ever grows.
 enum class SimEnd : std::uint8_t { kNone, kShutDown, kRevoked, kCut, kGone };
 
 // The ranks to which something happened, once each.
@@ -44,24 +44,24 @@ class SimTouched {
   std::vector<Rank> ranks_;
 };
 
-// The addressable side of an endpoint: one (network rank, communicator, rail). Exists from the moment that anything is
-// sent to it.
+// The addressable side of an endpoint: one (network rank, communicator, rail). It exists as soon as anything is sent to
+// it.
 struct SimStation {
   struct Event {
     Rank from = kNoRank;
-    ControlMessage message;     // where there is no loss
-    std::optional<Error> loss;  // that the control connection ended without a goodbye
+    ControlMessage message;     // if there is no loss
+    std::optional<Error> loss;  // the control connection ended without a goodbye
   };
   struct Peer {
     std::shared_ptr<SimStation> station;
     bool goodbye_sent = false;
     bool lost = false;
-    TimePoint last_arrival{};     // of what this station sent there: keeps control messages in order
+    TimePoint last_arrival{};     // of the last message that this station sent there, which keeps them in order
     std::uint64_t arrived = 0;    // bytes from there
-    bool stands = true;           // with handshakes: a hello was accepted, and this side knows
-    bool accepted_there = false;  // with handshakes: this side's was, whether or not it knows
+    bool stands = true;           // with handshakes: a hello was accepted, and this side knows it
+    bool accepted_there = false;  // with handshakes: this side's hello was accepted, even if it does not know it yet
     bool is_known_there() const { return stands || accepted_there; }
-    std::vector<std::function<void()>> once_it_stands;  // what waits for that, in order
+    std::vector<std::function<void()>> once_it_stands;  // actions that wait for that, in order
   };
 
   SimTouched* touched = nullptr;
@@ -71,8 +71,8 @@ struct SimStation {
   PeerObserver* observer = nullptr;         // while open
   std::vector<std::string> instances;       // of the group's processes, by rank, once open
   std::vector<std::function<void()>> held;  // clients that wait for the opening
-  bool open = false;                        // an endpoint is there
-  bool closed = false;                      // it was, and is gone
+  bool open = false;                        // there is an endpoint
+  bool closed = false;                      // there was one, and it was destroyed
   bool shut_down = false;
   std::optional<ControlMessage> left_behind;  // for stations that connect from now on
   bool needs_poll = false;                    // something happened since the last Poll
@@ -86,10 +86,10 @@ struct SimStation {
   }
 };
 
-// One direction of a lane. The byte at stream offset o lies at position o % capacity of the ring all the time; events
+// One direction of a lane. The byte at stream offset o is at position o % capacity of the ring from the start; events
 // only move the offsets.
 struct SimPipe {
-  // What was written and is still to be read from where it lies (SimOptions::reads_late), in order.
+  // Bytes that were written but not read from the sender's memory yet (SimOptions::reads_late), in order.
   struct Source {
     std::uint64_t offset;
     Bytes bytes;
@@ -103,13 +103,13 @@ struct SimPipe {
   std::uint64_t sent = 0;       // under way or arrived
   std::uint64_t delivered = 0;  // arrived
   std::uint64_t consumed = 0;   // by the receiver
-  std::uint64_t acked = 0;      // consumed, as the sender has heard
+  std::uint64_t acked = 0;      // consumed, as far as the sender knows
   bool ack_under_way = false;
   TimePoint last_arrival{};
-  SimEnd end = SimEnd::kNone;       // as the receiver has heard; after everything delivered
-  SimEnd end_sent = SimEnd::kNone;  // as the sender has said
+  SimEnd end = SimEnd::kNone;       // as far as the receiver knows; it comes after all delivered bytes
+  SimEnd end_sent = SimEnd::kNone;  // as the sender has sent it
 
-  // What the lanes' last answers did not tell; for Arm.
+  // What is new since the lanes' last answers; for Arm.
   bool arrival_news = false;
   bool room_news = false;
   bool release_news = false;
@@ -121,8 +121,8 @@ struct SimCable {
   std::uint64_t communicator = 0;
   std::uint32_t index = 0;
   bool connected[2] = {false, false};  // by side
-  bool accepted = false;               // with handshakes: the hello for it was
-  bool broken = false;                 // nothing arrives any more
+  bool accepted = false;               // with handshakes: its hello was accepted
+  bool broken = false;                 // no byte arrives any more
 };
 
 class SimCore {
@@ -162,7 +162,7 @@ class SimCore {
 
   // ---- stations ----
 
-  // A process at a rank; 0 is the one without a name that every rank has.
+  // A process at a rank. Every rank has the process 0, which has no name.
   struct Place {
     Rank network_rank = kNoRank;
     std::uint32_t process = 0;
@@ -179,9 +179,9 @@ class SimCore {
   Result<Seat> OpenStation(Place place, const EndpointConfig& config, const std::vector<Place>& group);
   void CloseStation(const std::shared_ptr<SimStation>& station);
   bool SendControl(const std::shared_ptr<SimStation>& station, Rank peer, const ControlMessage& message);
-  // Gives a new peer of `station`, which may be closed, what that has left behind, if anything.
+  // Sends a new peer of `station`, which may be closed, the message that was left behind, if any.
   void SendLeftBehind(const std::shared_ptr<SimStation>& station, Rank peer);
-  // Hands what the station has heard to its observer.
+  // Passes the station's events to its observer.
   void TellObserver(SimStation& station);
   std::vector<Rank> RanksToPoll() const;
   std::vector<Rank> TakeTouched() { return touched_.Take(); }
@@ -197,7 +197,7 @@ class SimCore {
   bool paused(Rank rank) const { return pauses_[rank] > 0; }
   void Call(Rank to, std::vector<std::byte> bytes, TimePoint at, std::function<void(Bytes)> answer);
   void Heal();
-  // Runs it at `at`, unless everything has been healed by then.
+  // Runs it at `at`, unless Heal was called in between.
   void ScheduleFault(TimePoint at, const Item& item, std::function<void()> action);
   std::function<void(TimePoint, std::string_view)> teller;
 
@@ -215,13 +215,13 @@ class SimCore {
   // Both sides get the same cable; a control connection is under way to the peer as well. SimCable::connected becomes
   // true later.
   Attached Attach(const Seat& seat, const EndpointConfig& config, const LaneName& name);
-  // Sends what was accepted.
+  // Sends accepted bytes.
   void Send(const std::shared_ptr<SimCable>& cable, int side);
-  // Tells the sender what was consumed.
+  // Sends the receiver's consumed offset to the sender.
   void Acknowledge(const std::shared_ptr<SimCable>& cable, int side);
-  // Tells the receiver, after what was sent, that nothing more will come.
+  // Sends the end of the stream to the receiver, behind all sent bytes.
   void End(const std::shared_ptr<SimCable>& cable, int side, SimEnd how);
-  // Reads what was lent, up to a stream offset: from then on its owner may do what he likes with it.
+  // Reads the sender's memory up to a stream offset. From then on its owner may overwrite it.
   static void ReadSources(SimPipe& pipe, std::uint64_t until);
 
   void SetLink(Rank from, Rank to, const SimLink& link) { links_[from * options_.world_size + to] = link; }
@@ -264,7 +264,7 @@ class SimCore {
   }
   void Push(Event event);
   Event Pop();
-  void Note(const Item& item);  // into the trace
+  void Note(const Item& item);  // adds it to the trace
 
   // Connections (control.cc).
   void BeginControl(const Seat& seat, const EndpointConfig& config, const LaneName& name,
@@ -272,13 +272,14 @@ class SimCore {
   void BeginLane(const Seat& seat, const EndpointConfig& config, const LaneName& name, const Attached& attached);
   TimePoint DrawConnectTime(Rank from, Rank to);
   tcp::Hello HelloTo(const Seat& seat, const EndpointConfig& config, const LaneName& name) const;
-  // One call at a listener. `accepted` runs there when the hello is welcome, with the time at which the reply will be
-  // back; `answered` at the client's: the reply, or nothing where the listener is gone or has dropped the client.
+  // One connection to a listener. `accepted` runs there when the hello is accepted, with the time at which the reply
+  // will be back. `answered` runs at the client's: with the reply, or with none if the listener has ended or has
+  // dropped the client.
   struct ConnectAttempt {
     Rank from = kNoRank;
     Rank to = kNoRank;
     std::vector<std::byte> hello;
-    std::function<bool()> given_up;  // whether the client waits no more: its hello is not heard then
+    std::function<bool()> given_up;  // whether the client waits no more; then its hello is ignored
     std::function<void(SimStation&, TimePoint)> accepted;
     std::function<void(const std::optional<tcp::Reply>&)> answered;
   };
@@ -294,7 +295,7 @@ class SimCore {
   void SendLoss(const std::shared_ptr<SimStation>& dead, SimStation::Peer& peer, const std::string& how);
   void LoseControl(SimStation& station, Rank peer, ErrorCode code, const std::string& message);
   void QueueLoss(SimStation& station, Rank peer, const std::string& how);
-  // Now, or when the rank's pause is over, or when it is killed: what is to be done there must look.
+  // Runs `action` now, or when the rank's pause ends or it is killed, which `action` must check.
   void WhenItRuns(Rank rank, std::function<void()> action);
 
   // Faults (faults.cc).
@@ -303,7 +304,7 @@ class SimCore {
     std::optional<std::uint64_t> cut_at;
     SimFlip flip;
   };
-  // Whether the stream that carries these bytes was cut by them.
+  // Applies the faults that these bytes meet. True: they cut the stream.
   bool MeetFaults(const std::shared_ptr<SimCable>& cable, int side, std::uint64_t bytes);
   bool MeetFaults(SimStation& from, SimStation& to, std::uint64_t at, std::uint64_t bytes);
   void Break(SimCable& cable);
@@ -324,19 +325,19 @@ class SimCore {
   std::uint64_t scheduled_ = 0;
   std::uint64_t trace_hash_ = 0;
   std::vector<SimLink> links_;        // [from * world_size + to]
-  std::vector<TimePoint> link_free_;  // when the link has sent what it was given, likewise
+  std::vector<TimePoint> link_free_;  // when the link has sent all its bytes, by the same index
   std::vector<bool> killed_;
   std::multimap<std::uint64_t, Rank> kills_at_event_;
-  std::vector<int> pauses_;                                      // by rank: how many are on
-  std::vector<std::vector<std::function<void()>>> wait_to_run_;  // by rank: for the end of its pause
-  std::vector<int> blocks_;                                      // by link: how many are on
-  std::vector<std::uint64_t> block_numbers_;                     // by link: of the one that began it
-  std::vector<std::vector<Event>> held_back_;                    // by link: what a block makes wait, in order
+  std::vector<int> pauses_;                                      // by rank: how many pauses are on
+  std::vector<std::vector<std::function<void()>>> wait_to_run_;  // by rank: what waits for the end of its pause
+  std::vector<int> blocks_;                                      // by link: how many blocks are on
+  std::vector<std::uint64_t> block_numbers_;                     // by link: the number of the block that began first
+  std::vector<std::vector<Event>> held_back_;                    // by link: events that a block holds back, in order
   std::vector<StreamFault> stream_faults_;
   std::uint64_t healings_ = 0;
   SimTouched touched_;
   std::vector<SimProcess> processes_{SimProcess{}};  // by number
-  std::vector<std::uint32_t> listening_;             // by rank: the process that answers there
+  std::vector<std::uint32_t> listening_;             // by rank: the process that accepts connections
   std::map<StationName, std::shared_ptr<SimStation>> stations_;
   std::map<StationName, std::uint32_t> incarnations_;
   std::map<CableName, std::shared_ptr<SimCable>> half_open_;  // waiting for the second side

@@ -57,7 +57,7 @@ const Error* SimLane::failure() const { return state() == LaneState::kFailed ? &
 bool SimLane::CanWrite() {
   if (!open_ || failed_ || out_.end_sent != SimEnd::kNone || core_->killed(out_.sender->network_rank)) return false;
   if (!failure_) return true;
-  failed_ = true;  // like a socket: who writes to a peer that is gone finds out at once
+  failed_ = true;  // as with a socket, a write to a peer that has ended fails at once
   in_.arrival_news = true;
   return false;
 }
@@ -122,7 +122,7 @@ void SimLane::Advance(std::size_t bytes) {
 void SimLane::Revoke() {
   if (revoked_) return;
   revoked_ = failed_ = true;
-  SimCore::ReadSources(out_, out_.accepted);  // nobody touches what was lent any more
+  SimCore::ReadSources(out_, out_.accepted);  // after it the network touches the owner's memory no more
   if (!failure_)
     failure_ =
         ErrorAbout(ErrorCode::kClosed, fmt::format("lane {} to rank {} was revoked here", index_, peer_), self_, self_);

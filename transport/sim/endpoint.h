@@ -32,7 +32,7 @@ class SimLane final : public Lane {
   void Revoke() override;
 
   // ---- for the endpoint ----
-  // Makes visible what happened to the lane as a whole, so that the owner sees it between its own calls.
+  // Takes over the lane's new state, so that the owner sees changes between its own calls.
   void Poll();
   bool HasNews();
   void ShutDown();

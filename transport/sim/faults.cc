@@ -1,4 +1,4 @@
-// What goes wrong on the simulated network: deaths, partitions, resets, flipped bits, stopped processes.
+// The faults of the simulated network: deaths, partitions, resets, flipped bits, stopped processes.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -27,7 +27,8 @@ void SimCore::Kill(Rank rank) {
   killed_[rank] = true;
   ++counters.kills;
   touched_.Add(rank);
-  auto waiting = std::exchange(wait_to_run_[static_cast<std::size_t>(rank)], {});  // they find that it is dead
+  auto waiting =
+      std::exchange(wait_to_run_[static_cast<std::size_t>(rank)], {});  // they check whether the rank is dead
   for (auto& [name, station] : stations_) {
     if (name.place.network_rank == rank)
       for (auto& answer : std::exchange(station->held, {})) waiting.push_back(std::move(answer));
@@ -35,7 +36,7 @@ void SimCore::Kill(Rank rank) {
     if (const auto cables = cables_.find(station.get()); cables != cables_.end())
       for (auto& [weak, side] : cables->second)
         if (const auto cable = weak.lock()) {
-          ReadSources(cable->pipes[side], cable->pipes[side].accepted);  // what it had written still arrives
+          ReadSources(cable->pipes[side], cable->pipes[side].accepted);  // bytes that it had written still arrive
           End(cable, side, SimEnd::kGone);
         }
     for (auto& [peer_rank, peer] : station->peers)
@@ -44,7 +45,7 @@ void SimCore::Kill(Rank rank) {
   for (const auto& action : waiting) action();
 }
 
-// ---- standing still ----
+// ---- stopped processes ----
 
 void SimCore::Pause(Rank rank, TimePoint at, TimePoint until) {
   ScheduleFault(at, {Kind::kFault, rank, rank, 1}, [this, rank, until] {
@@ -61,7 +62,7 @@ void SimCore::Resume(Rank rank) {
   Tell(fmt::format("rank {} goes on", rank));
   touched_.Add(rank);
   for (const auto& action : std::exchange(wait_to_run_[static_cast<std::size_t>(rank)], {})) action();
-  // Observers may make stations: not while walking over them.
+  // Observers may make stations, so they are called after this loop.
   std::vector<std::shared_ptr<SimStation>> its;
   for (const auto& [name, station] : stations_)
     if (name.place.network_rank == rank && station->open) its.push_back(station);
@@ -116,7 +117,7 @@ void SimCore::Unblock(Rank from, Rank to) {
   const std::size_t link = LinkOf({Kind::kFault, from, to, 0});
   if (--blocks_[link] > 0) return;
   Tell(fmt::format("rank {} reaches rank {} again", from, to));
-  // What waited arrives now, in its order, and what was on its way behind it stays behind it.
+  // Events that were held back arrive now, in their order, and later ones stay behind them.
   std::vector<Event> due = std::exchange(held_back_[link], {});
   if (due.empty()) return;
   const auto later = std::partition(queue_.begin(), queue_.end(), [&](const Event& event) {
@@ -134,7 +135,7 @@ void SimCore::Unblock(Rank from, Rank to) {
   }
 }
 
-// TCP's user timeout and keepalive: each side gives the other up.
+// Like TCP's user timeout and keepalive: each side loses the other.
 void SimCore::FallSilent(Rank one, Rank other) {
   Tell(fmt::format("the connections between ranks {} and {} have been silent for too long", one, other));
   ++counters.silences;
@@ -206,7 +207,7 @@ bool SimCore::MeetFaults(const std::shared_ptr<SimCable>& cable, int side, std::
       continue;
     if (fault->cut_at) {
       if (pipe.delivered + bytes <= *fault->cut_at) continue;
-      // What came before the byte is there.
+      // Bytes before that one have arrived.
       pipe.delivered = std::max(pipe.delivered, *fault->cut_at);
       Tell(fmt::format("lane {} of ranks {} and {} is reset at byte {} from the former", cable->index, from, to,
                        pipe.delivered));
@@ -228,7 +229,7 @@ bool SimCore::MeetFaults(const std::shared_ptr<SimCable>& cable, int side, std::
         ++counters.flips;
         Note({Kind::kFault, from, to, pipe.delivered + done + byte});
         stream_faults_.erase(fault);
-        --i;  // the next has taken its place
+        --i;  // the next element has moved there
         break;
       }
       done += piece.size();
