@@ -12,12 +12,12 @@ namespace {
 
 using Socket = asio::ip::tcp::socket;
 
-constexpr int kStepsPerTurn = 64;  // then the proxy looks after its other connections
+constexpr int kStepsPerTurn = 64;  // then the proxy serves its other connections
 
 void SetUp(Socket& socket) {
   asio::error_code ignored;
   socket.non_blocking(true, ignored);
-  socket.set_option(asio::ip::tcp::no_delay(true), ignored);  // or slices would be put together again
+  socket.set_option(asio::ip::tcp::no_delay(true), ignored);  // otherwise slices would be joined again
 }
 
 void CloseWithReset(Socket& socket) {
@@ -41,7 +41,7 @@ Connection::Connection(asio::io_context& io, const Clock& clock, ProxyCounters& 
       to_client_(io, IdentityOf(Way::kToClient), set_up_.buffer_bytes, Way::kToClient, server_, client_) {}
 
 FlowIdentity Connection::IdentityOf(Way way) const {
-  // The two ways draw from streams of their own.
+  // Each direction has random numbers of its own.
   const std::uint64_t seed = set_up_.seed ^ (way == Way::kToServer ? 0x9E3779B97F4A7C15u : 0);
   return {.listener = set_up_.listener, .way = way, .connection = set_up_.number, .seed = seed};
 }
@@ -97,7 +97,7 @@ bool Connection::Step(Pump& pump) {
   const Flow::Step step = pump.flow.Next(now);
   switch (step.kind) {
     case Flow::Step::Kind::kNothing:
-      // By a Timeout its own counter says so.
+      // A Timeout is counted by its own counter.
       if (pump.flow.held() && pump.flow.withholds() && !std::exchange(pump.counted_hold, true)) counters_.paused.Fire();
       return false;
     case Flow::Step::Kind::kWait:
@@ -129,7 +129,7 @@ bool Connection::Send(Pump& pump, Bytes bytes) {
     return true;
   }
   if (error != asio::error::would_block && error != asio::error::try_again) {
-    Reset();  // the sink is gone without having read all: that is what the source must see, too
+    Reset();  // the sink has closed without reading all, so the source must see a reset, too
     return false;
   }
   pump.writing = true;
@@ -175,7 +175,8 @@ void Connection::LookAt(Way way, Bytes bytes) {
 
 void Connection::CloseIfOver() {
   if (closed_ || !to_server_.flow.over() || !to_client_.flow.over()) return;
-  // Closing before a source has said its last would reset it; an end that it cannot see any more ends it by itself.
+  // Closing before a source has ended would reset it. If the source cannot learn of the end any more, it ends by
+  // itself.
   if (!to_server_.source_ended || !to_client_.source_ended) return;
   asio::error_code ignored;
   client_.close(ignored);
@@ -194,7 +195,7 @@ void Connection::End() {
   closed_ = true;
   to_server_.timer.cancel();
   to_client_.timer.cancel();
-  // The proxy forgets this connection; what is still queued holds it a little longer.
+  // The proxy drops this connection; queued handlers keep it a little longer.
   if (const auto ended = std::exchange(ended_, nullptr)) ended();
 }
 

@@ -1,4 +1,4 @@
-// One proxied connection: two sockets, and a flow per way between them. Moves what the flows say.
+// One proxied connection: two sockets, and a flow for each direction. It moves the bytes that the flows return.
 //
 // Thread rule: the proxy's thread.
 #pragma once
@@ -38,7 +38,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Add(const std::shared_ptr<Toxicity>& toxicity);
   void Remove(const Toxicity& toxicity);
   void Hold(bool held);
-  // Both ends see a reset.
+  // Resets the connection at both ends.
   void Reset();
 
   const std::string& listener() const { return set_up_.listener; }
@@ -53,8 +53,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     asio::ip::tcp::socket& source;
     asio::ip::tcp::socket& sink;
     asio::steady_timer timer;
-    bool reading = false;       // waits for the source to have something
-    bool writing = false;       // waits for the sink to have room
+    bool reading = false;       // waits for bytes from the source
+    bool writing = false;       // waits for room at the sink
     bool source_ended = false;  // its end, orderly or not, was read
     bool counted_hold = false;
   };
@@ -62,7 +62,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   FlowIdentity IdentityOf(Way way) const;
   void Drive(Pump& pump);
   void DriveBoth();
-  // False: nothing more can be done for now.
+  // False: no step is possible for now.
   bool Step(Pump& pump);
   bool Send(Pump& pump, Bytes bytes);
   void WatchSource(Pump& pump);

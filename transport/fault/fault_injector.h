@@ -1,5 +1,5 @@
-// A plan at work: which of its faults concern a lane, how far they have come, how often each has fired. One injector
-// serves all ranks that it is given to.
+// Applies a plan: which of its faults concern a lane, how far they have come, how often each has fired. All ranks of a
+// test may share one injector.
 #pragma once
 
 #include <atomic>
@@ -19,22 +19,22 @@
 namespace rondo::fault {
 
 struct InjectorOptions {
-  std::uint64_t seed = 1;  // draws the bits that a plan leaves open
-  // What kill@rank(R) calls, once, from inside a call of a lane of that rank: it may end the process (a signal), or
-  // do what looks so (InprocNetwork::Kill). It must not destroy the endpoint.
+  std::uint64_t seed = 1;  // decides on the bits that a plan leaves open
+  // kill@rank(R) calls it, once, from inside a call of a lane of that rank. It may end the process by a signal, or
+  // simulate that (InprocNetwork::Kill). It must not destroy the endpoint.
   std::function<void(Rank)> kill = {};
 };
 
 // Thread rule: any thread.
 class FaultInjector {
  public:
-  // REQUIRES: options.kill where the plan has a kill (MakeFaultyTransport refuses it else).
+  // REQUIRES: options.kill if the plan has a kill (otherwise MakeFaultyTransport refuses it).
   explicit FaultInjector(FaultPlan plan, InjectorOptions options = {});
 
   const FaultPlan& plan() const { return plan_; }
-  // Of the plan's fault with that index.
+  // How often the plan's fault with that index has fired.
   const FireCount& fired(std::size_t fault) const { return counts_[fault]; }
-  // Of all.
+  // How often all faults have fired, together.
   std::uint64_t fired() const;
   // A line per fault: "cut@lane(0->1):bytes=4096 fired 1 times".
   std::string Describe() const;
@@ -45,12 +45,12 @@ class FaultInjector {
   // The indices of the plan's faults on that direction of a lane: cuts, corruptions, stalls, slices.
   std::vector<std::size_t> OnLane(Rank from, Rank to, std::uint32_t lane) const;
   void Fire(std::size_t fault) { counts_[fault].Fire(); }
-  // The bit of the byte at that offset that a corruption turns over, as a mask.
+  // The bit that a corruption flips in the byte at that offset, as a mask.
   std::byte MaskOf(std::size_t fault) const;
   // How many bytes the rank may still write before a kill is due; 0: it is due (Written carries it out).
   std::uint64_t BytesUntilKill(Rank rank) const;
   void Written(Rank rank, std::uint64_t bytes);
-  // Whether this message is to be lost; counts it.
+  // Whether this message must be lost; counts it.
   bool Drops(Rank from, Rank to);
   // The fault by which this Open must fail.
   std::optional<Error> FailsOpen(Rank from, Rank to, std::uint32_t lane);
@@ -59,7 +59,7 @@ class FaultInjector {
   const FaultPlan plan_;
   const InjectorOptions options_;
   std::deque<FireCount> counts_;                     // by fault
-  std::deque<std::atomic<std::uint64_t>> progress_;  // by fault: bytes written, messages seen
+  std::deque<std::atomic<std::uint64_t>> progress_;  // by fault: bytes written, or messages seen
   std::deque<std::atomic<bool>> killed_;             // by fault
 };
 

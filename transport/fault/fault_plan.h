@@ -1,16 +1,16 @@
-// What is to go wrong on a transport, as text and as a value: where, at which byte, how.
+// A plan of faults on a transport, as a text and as a value: where, at which byte, which fault.
 //
 //   cut@lane(0->1):bytes=4096; stall@lane(1->2):bytes=64,for_ms=50; slice@all:1
 //
-//   plan  := [fault (";" fault)*]                       blanks and line ends around a fault do not count
-//   fault := cut@LANE:bytes=N                           the lane breaks when N bytes have been written to it
-//          | corrupt@LANE:bytes=N[,bit=B]               one bit of byte N is turned over; which one is drawn unless
-//          given | slice@LANE:N                               no call takes, or shows, more than N bytes more |
-//          stall@LANE:bytes=N[,for_ms=T]              after N bytes nothing is taken for T ms; without T, ever |
-//          kill@rank(R):bytes=N                       a function is called when rank R has written N bytes to lanes |
-//          drop_control(R->R)[:after=N]               control messages but for the first N are lost |
-//          fail_open(R->R):CODE                       rank R cannot open a lane to R; CODE as errors print it: resource
-//   LANE  := all | lane(R->R)[#I]                       what the first rank writes to the second; #I: on lane I alone
+//   plan  := [fault (";" fault)*]          blanks and line ends around a fault do not count
+//   fault := cut@LANE:bytes=N              the lane breaks when N bytes have been written to it
+//          | corrupt@LANE:bytes=N[,bit=B]  one bit of byte N is flipped; without B a random one
+//          | slice@LANE:N                  no call takes, or returns, more than N more bytes
+//          | stall@LANE:bytes=N[,for_ms=T] after N bytes no byte is taken for T ms; without T, ever
+//          | kill@rank(R):bytes=N          a function is called when rank R has written N bytes to lanes
+//          | drop_control(R->R)[:after=N]  all control messages but the first N are lost
+//          | fail_open(R->R):CODE          rank R cannot open a lane to R; CODE as errors print it: resource
+//   LANE  := all | lane(R->R)[#I]          what the first rank writes to the second; #I: on lane I alone
 //
 // Bytes are counted per lane, from its first one on; those of `kill` over all lanes of a rank. Ranks are those of the
 // communicator whose endpoint it is.
@@ -35,10 +35,10 @@ enum class FaultKind : std::uint8_t { kCut, kCorrupt, kSlice, kStall, kKill, kDr
 
 struct Fault {
   FaultKind kind = FaultKind::kCut;
-  Rank from = kNoRank;  // kNoRank: every lane ("all"). Of kKill: the rank
+  Rank from = kNoRank;  // kNoRank: every lane ("all"). kKill: the rank
   Rank to = kNoRank;
-  std::optional<std::uint32_t> lane = {};  // nullopt: every lane of the pair
-  std::uint64_t bytes = 0;                 // where; of kSlice: how many; of kDropControl: how many messages pass first
+  std::optional<std::uint32_t> lane = {};    // nullopt: every lane of the pair
+  std::uint64_t bytes = 0;                   // where; kSlice: how many; kDropControl: how many messages pass first
   std::optional<std::uint32_t> for_ms = {};  // kStall
   std::optional<int> bit = {};               // kCorrupt
   ErrorCode code = ErrorCode::kResource;     // kFailOpen
@@ -51,20 +51,20 @@ struct FaultPlan {
   bool operator==(const FaultPlan&) const = default;
 };
 
-// Parsing gives an equal value back.
+// The plan as a text, which ParseFaultPlan reads back.
 std::string ToString(const Fault& fault);
 std::string ToString(const FaultPlan& plan);
-// kInvalidArgument names the fault, what stands there and what is wanted.
+// kInvalidArgument names the fault, the text that is there, and what is expected.
 Result<FaultPlan> ParseFaultPlan(std::string_view text);
 
 struct RandomPlanOptions {
   int world_size = 2;                 // at least 2
-  int max_faults = 3;                 // at least 1 is drawn
-  std::uint64_t max_bytes = 1 << 20;  // no fault lies behind that byte of its lane
+  int max_faults = 3;                 // at least 1 is chosen
+  std::uint64_t max_bytes = 1 << 20;  // no fault is beyond that byte of its lane
   bool harmless = false;              // slices and stalls that end: every operation must still succeed
-  bool kills = false;                 // kKill among them
+  bool kills = false;                 // kKill may be among them
 };
-// The same plan from the same `random` on every machine.
+// Equal `random` gives equal plans on every machine.
 FaultPlan RandomFaultPlan(const RandomPlanOptions& options, Random& random);
 
 }  // namespace rondo::fault

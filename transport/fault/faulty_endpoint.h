@@ -1,4 +1,4 @@
-// The endpoint of a faulty transport: that of the transport inside, whose lanes are wrapped when they are opened.
+// The endpoint of a faulty transport: it wraps the inner transport's endpoint, and each lane when it is opened.
 //
 // Thread rule: as transport.h says.
 #pragma once

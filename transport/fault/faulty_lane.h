@@ -1,8 +1,8 @@
-// A lane on which the faults of a plan happen, around any transport's lane. What its own rank writes is cut, corrupted,
-// stalled and sliced here; what it reads is sliced (the peer's faulty lane did the rest).
+// Applies the faults of a plan to any transport's lane. Bytes that this rank writes are cut, corrupted, stalled and
+// sliced here. Bytes that it reads are sliced only, for the peer's faulty lane has done the rest.
 //
-// The contract of lane.h is kept: offsets are those of the lane inside, since every byte passes in its order, a
-// corrupted one from a place of its own that lives as long as the lane.
+// It keeps the contract of lane.h. Offsets are the inner lane's, since all bytes pass in their order. A corrupted byte
+// is copied to memory that lives as long as the lane.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -47,8 +47,8 @@ class FaultyLane final : public Lane {
   // ---- for the endpoint ----
 
   void Poll(TimePoint now);
-  // Whether a call answered less than there was and the owner has not been told since, or a stall with an end is on:
-  // nothing else would wake a sleeper then.
+  // Whether a call returned less than there was and the owner does not know it yet, or a stall with an end is on.
+  // Nothing else would wake a sleeping owner then.
   bool TakeNews();
 
  private:
@@ -56,25 +56,25 @@ class FaultyLane final : public Lane {
 
   // A fault on what this rank writes.
   struct Use {
-    std::size_t fault = 0;  // index in the plan
+    std::size_t fault = 0;  // its index in the plan
     bool done = false;
-    bool waiting = false;            // of a stall: it withholds something
-    std::optional<TimePoint> until;  // of a stall that waits, as soon as the time is known
+    bool waiting = false;            // of a stall: it holds bytes back
+    std::optional<TimePoint> until;  // of a stall that holds bytes back, once the time is known
   };
-  // What may pass at the present offset.
+  // How much may pass at the present offset.
   struct Ahead {
-    std::uint64_t bytes = kNever;       // until something stops or cuts the lane; 0: it does
-    std::uint64_t until_flip = kNever;  // until a byte to corrupt; 0: it is next
+    std::uint64_t bytes = kNever;       // until a stall or cut; 0: it is due
+    std::uint64_t until_flip = kNever;  // until a byte to corrupt; 0: it is the next one
   };
 
   const Fault& At(const Use& use) const { return injector_->plan().faults[use.fault]; }
-  // Carries out what is due at the present offset. `wants`: something is there to be stalled.
+  // Carries out the faults that are due at the present offset. `wants`: there are bytes to be stalled.
   Ahead Settle(bool wants);
   void Cut(Use& use);
   std::byte FlipMaskAt(std::uint64_t offset);
   void MarkFlipped(std::uint64_t offset);
   std::size_t Tamper(std::span<const Bytes> pieces);
-  // At most `most` bytes of the pieces, from the one at `skip` on.
+  // Returns at most `most` bytes of the pieces, from the byte at `skip` on.
   std::size_t Pass(std::span<const Bytes> pieces, std::uint64_t skip, std::uint64_t most);
   std::size_t PassFlipped(std::span<const Bytes> pieces, std::uint64_t skip);
   std::size_t PassToInner(std::span<const Bytes> pieces);
@@ -88,13 +88,13 @@ class FaultyLane final : public Lane {
   std::vector<std::size_t> read_slices_;
   std::uint64_t write_slice_bytes_ = kNever;
   std::uint64_t read_slice_bytes_ = kNever;
-  bool tampers_ = false;  // with what is written
+  bool tampers_ = false;  // whether any fault concerns written bytes
 
   std::optional<Error> failure_;
   std::vector<Bytes> parts_;       // scratch of Pass
-  std::deque<std::byte> flipped_;  // lent to the lane inside
-  std::size_t shown_ = 0;          // by Peek, and not consumed
-  // What the owner is to be told before it sleeps: arrived bytes were not shown; a stall has ended.
+  std::deque<std::byte> flipped_;  // read by the inner lane
+  std::size_t shown_ = 0;          // by Peek, and not consumed yet
+  // News for the owner before it sleeps: arrived bytes were not returned; a stall has ended.
   bool hidden_ = false;
   bool freed_ = false;
 };

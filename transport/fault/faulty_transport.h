@@ -6,13 +6,12 @@
 //   ...
 //   CHECK(injector->fired(0).count() == 1);                            // or nothing was tested
 //
-// Each fault happens where the bytes are written, so wrapping the transport of the writing rank is enough, but for
-// slices, which both ends make, and for shared segments. With an empty plan it is the transport inside; the conformance
-// suite passes over it then, and with plans of slices and stalls.
+// A fault happens at the rank that writes the bytes, so it is enough to wrap that rank's transport, except for slices,
+// which both ends make, and for shared segments. With an empty plan it behaves like the inner transport. The
+// conformance suite passes over it then, and with plans of slices and stalls.
 //
-// What it does not have, and says so: shared segments (Endpoint::MayHaveSharedSegment), unless the plan is empty. They
-// are memory, which no lane's fault would meet; ranks then use lanes. That must be the same on all ranks, so all must
-// have a plan or none.
+// It has no shared segments (Endpoint::MayHaveSharedSegment), unless the plan is empty: faults of lanes would not
+// concern them, so ranks use lanes. That must be the same on all ranks, so all must have a plan or none.
 //
 // For faults of real sockets: proxied_transport.h.
 #pragma once
@@ -25,7 +24,7 @@
 
 namespace rondo::fault {
 
-// kInvalidArgument: the plan has a kill, and the injector nothing to do it with.
+// kInvalidArgument: the plan has a kill, and the injector has no function for it.
 Result<std::shared_ptr<Transport>> MakeFaultyTransport(std::shared_ptr<Transport> inner,
                                                        std::shared_ptr<FaultInjector> injector);
 

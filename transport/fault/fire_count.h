@@ -1,4 +1,4 @@
-// How often a fault fired: the proof without which a test of a fault proves nothing.
+// How often a fault fired. A test of a fault must check it, or it proves nothing.
 #pragma once
 
 #include <atomic>
@@ -10,12 +10,12 @@
 
 namespace rondo::fault {
 
-// Thread rule: any thread. What happened before Fire is visible to whoever saw the count that it made.
+// Thread rule: any thread. A thread that sees a count sees all that happened before the Fire that made it.
 class FireCount {
  public:
   std::uint64_t count() const { return count_.load(std::memory_order_acquire); }
 
-  // Waits until it has fired `times` times, for at most `patience` of real time; says whether it has.
+  // Waits until it has fired `times` times, for at most `patience` of real time. Returns whether it has.
   bool Await(std::uint64_t times, Duration patience) const {
     std::unique_lock lock(mutex_);
     return fired_.wait_for(lock, patience, [&] { return count() >= times; });
@@ -23,7 +23,7 @@ class FireCount {
 
   void Fire() {
     {
-      // Under the lock, or a waiter between its look and its sleep would miss it.
+      // Under the lock, since otherwise a thread between its check and its sleep would miss it.
       const std::lock_guard lock(mutex_);
       count_.fetch_add(1, std::memory_order_release);
     }

@@ -13,7 +13,7 @@ namespace rondo::fault {
 namespace {
 
 constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
-// A bandwidth is kept in pieces of so much time: fine enough to look like a slow link, coarse enough for a timer.
+// A bandwidth is applied in pieces of this time: short enough to look like a slow link, long enough for a timer.
 constexpr std::uint64_t kPaceHz = 200;
 
 std::uint64_t Plus(std::uint64_t a, std::uint64_t b) { return b > kNever - a ? kNever : a + b; }
@@ -145,7 +145,8 @@ Flow::Step Flow::NextEnd(TimePoint now) {
   return Finish(Step::Kind::kEnd);
 }
 
-// The byte at the front is the one at sent_: edges end every step, so no toxic's first byte is ever passed over.
+// The byte at the front is the one at sent_. Each step ends where a toxic begins or ends, so no toxic's first byte is
+// skipped.
 void Flow::CorruptFront() {
   for (Use& use : uses_) {
     const auto* const corrupt = std::get_if<Corrupt>(&use.toxicity->toxic);
@@ -204,7 +205,7 @@ void Flow::Sent(std::size_t bytes, TimePoint now) {
   if (Use* const use = Find<Bandwidth>(sent_)) {
     use->toxicity->fired.Fire();
     const std::uint64_t rate = std::get<Bandwidth>(use->toxicity->toxic).bytes_per_second;
-    // Rounded up, so that a link is never faster than it was made.
+    // Rounded up, so that a link is never faster than its bandwidth.
     free_at_ = std::max(free_at_, now) + Duration(DivCeil(std::uint64_t{bytes} * std::nano::den, rate));
   }
   front.begin += bytes;

@@ -1,8 +1,9 @@
-// One way of one proxied connection: what came in, what the toxics do to it, what may go out and when. Sans-I/O: the
-// proxy moves the bytes and says the time, so every toxic is tested without a socket and without waiting.
+// One direction of one proxied connection: the bytes that came in, what the toxics do to them, and which may go out
+// when. Sans-I/O: the proxy moves the bytes and passes the time, so every toxic is tested without sockets and without
+// waiting.
 //
-// Random values (a jitter, the bit to turn over) depend on the flow's seed, the toxic's number and the stream offset
-// alone, never on how the kernel cut the stream into reads.
+// Random values (a jitter, the bit to flip) depend on the flow's seed, the toxic's number and the stream offset alone,
+// never on how the kernel cut the stream into reads.
 //
 // Thread rule: one thread.
 #pragma once
@@ -21,7 +22,7 @@
 
 namespace rondo::fault {
 
-// What a scope is held against. The stream's name comes later, if ever (Flow::Name).
+// The flow's identity, to which scopes are compared. The stream's name comes later, if ever (Flow::Name).
 struct FlowIdentity {
   std::string listener;
   Way way = Way::kToServer;      // not kBoth
@@ -35,67 +36,66 @@ class Flow {
 
   struct Step {
     enum class Kind : std::uint8_t {
-      kNothing,  // until something arrives or the toxics change
+      kNothing,  // until bytes arrive or the toxics change
       kWait,     // until `until`
       kSend,     // `bytes`, or some from their front; then Sent
       kEnd,      // shut down writing; once
       kReset,    // reset both ends; once
-      kOver,     // after one of the two
+      kOver,     // after kEnd or kReset
     };
     Kind kind = Kind::kNothing;
     TimePoint until{};
-    Bytes bytes{};  // valid until the next call of anything but Next
+    Bytes bytes{};  // valid until the next call of another function than Next
   };
 
   Flow(FlowIdentity identity, std::size_t buffer_bytes);
 
   // ---- the toxics ----
-  // One whose scope cannot be about this flow is ignored.
+  // A toxic whose scope cannot be this flow is ignored.
   void Add(std::shared_ptr<Toxicity> toxicity);
   void Remove(const Toxicity& toxicity);
-  // The stream is called `stream`, and its byte 0 is byte `begin` of this way.
+  // Sets the stream's name; its byte 0 is byte `begin` of this direction.
   void Name(std::string stream, std::uint64_t begin);
   bool has_name() const { return stream_.has_value(); }
-  // Nothing passes while it is held; as Timeout, but of the whole listener.
+  // While it is held no byte passes, as with Timeout, but for the whole listener.
   void Hold(bool held) { held_ = held; }
   bool held() const { return held_; }
 
-  // ---- what comes in ----
-  // How many bytes may arrive now. What arrives after the flow is over is swallowed.
+  // ---- arriving bytes ---- How many bytes may arrive now. Bytes that arrive after the flow is over are dropped.
   std::size_t room() const;
   // REQUIRES: at most room() bytes.
   void Arrive(Bytes bytes, TimePoint now);
   void ArriveEnd(End end, TimePoint now);
 
-  // ---- what goes out ----
+  // ---- leaving bytes ----
   Step Next(TimePoint now);
-  // REQUIRES: at most what the last Next gave, and nothing was called in between.
+  // REQUIRES: at most the bytes that the last Next returned, and no call in between.
   void Sent(std::size_t bytes, TimePoint now);
 
-  // As of the last Next: something is being kept back by a Hold or a Timeout.
+  // Whether a Hold or a Timeout kept bytes back at the last Next.
   bool withholds() const { return withholds_; }
   bool over() const { return over_; }
 
  private:
   struct Use {
     std::shared_ptr<Toxicity> toxicity;
-    bool noted = false;              // fired for this flow, where that is once
-    std::optional<TimePoint> since;  // when its waiting began
+    bool noted = false;              // it has fired for this flow, if it fires once
+    std::optional<TimePoint> since;  // when it began to hold bytes back
   };
   struct Piece {
     std::vector<std::byte> bytes;
-    std::size_t begin = 0;  // what lies before has been sent
+    std::size_t begin = 0;  // bytes before it have been sent
     TimePoint due{};
     std::size_t size() const { return bytes.size() - begin; }
   };
 
-  // Offset 0 of what the scope counts, where that is known and about this stream.
+  // The offset that the scope counts from, if it is known and the scope is this stream.
   std::optional<std::uint64_t> OriginFor(const Scope& scope) const;
   bool IsAt(const Scope& scope, std::uint64_t offset) const;
-  // The first toxic of that kind that works on the byte at `offset`.
+  // The first toxic of that kind that concerns the byte at `offset`.
   template <typename Kind>
   Use* Find(std::uint64_t offset);
-  // The next offset behind `offset` at which a toxic begins or ends.
+  // The next offset behind `offset` where a toxic begins or ends.
   std::uint64_t NextEdge(std::uint64_t offset) const;
   TimePoint DueAt(std::uint64_t offset, TimePoint now);
   std::uint64_t Draw(const Toxicity& toxicity, std::uint64_t offset) const;
@@ -116,8 +116,8 @@ class Flow {
   std::size_t buffered_ = 0;
   std::uint64_t arrived_ = 0;  // stream offsets: sent_ <= arrived_
   std::uint64_t sent_ = 0;
-  TimePoint last_due_{};  // latencies never let bytes overtake each other
-  TimePoint free_at_{};   // slices and a bandwidth leave the link busy until then
+  TimePoint last_due_{};  // so that latencies let no byte overtake another
+  TimePoint free_at_{};   // slices and bandwidths keep the link busy until then
   std::optional<End> end_;
   TimePoint end_due_{};
   bool over_ = false;

@@ -6,8 +6,8 @@
 //   self.address = (*transport)->Address();                                  // of a meeting (Join)
 //   proxy->Add({.stream = fault::LaneStream(0, 1), .from_byte = 4096}, fault::ResetPeer{});
 //
-// What the rank listens at is reached through the proxy; what it calls itself goes through the proxy of whom it calls,
-// if that one has any. Who calls whom is docs/WIRE.md's business; scopes by stream name do not depend on it.
+// Peers connect to the rank through the proxy. When the rank connects to a peer, it goes through that peer's proxy, if
+// there is one. docs/WIRE.md says which rank connects; scopes by stream name do not depend on it.
 #pragma once
 
 #include <memory>
@@ -19,12 +19,12 @@
 
 namespace rondo::fault {
 
-// The published address of a TCP transport with every port replaced by one of the proxy's, which leads there; all else
-// is kept. `name`: of these listeners, for Scope::listener. kInvalidArgument: not the address of a TCP transport.
-// Errors of Proxy::Listen.
+// The published address of a TCP transport, with every port replaced by one of the proxy's that leads there. `name`: of
+// these listeners, for Scope::listener. kInvalidArgument: not the address of a TCP transport. Other errors: those of
+// Proxy::Listen.
 Result<std::string> ThroughProxy(const std::string& transport_address, Proxy& proxy, const std::string& name);
 
-// The same transport with that address. It goes beneath shared memory, not above it.
+// The same transport with that address. It can be the base of shared memory, but not wrap it.
 Result<std::shared_ptr<Transport>> MakeProxiedTransport(std::shared_ptr<Transport> tcp, std::shared_ptr<Proxy> proxy,
                                                         const std::string& name);
 

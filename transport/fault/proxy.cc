@@ -71,7 +71,7 @@ Error SystemFailure(const Tcp::endpoint& at, std::string_view what, const asio::
                fmt::format("a proxy cannot {} {}:{}: {}", what, at.address().to_string(), at.port(), error.message()));
 }
 
-// Opens and binds; SO_REUSEADDR lets a listener stand beside the socket that holds its port.
+// Opens and binds; SO_REUSEADDR allows a listener beside the socket that holds its port.
 template <typename AnySocket>
 asio::error_code BindTo(AnySocket& socket, const Tcp::endpoint& at) {
   asio::error_code error;
@@ -89,18 +89,18 @@ struct Proxy::Impl {
         : route(std::move(from)), target(std::move(to)), holder(io), acceptor(io), retry(io) {}
     const ProxyRoute route;
     const Tcp::endpoint target;
-    Tcp::socket holder;      // bound and never listening: keeps the port while nobody listens there
-    Tcp::acceptor acceptor;  // one accept is under way while it is open and nobody waits
+    Tcp::socket holder;      // bound and never listening: it keeps the port while there is no listener
+    Tcp::acceptor acceptor;  // one accept is under way while it is open and `waiting` is empty
     asio::steady_timer retry;
     Tcp::endpoint at;
     bool paused = false;
-    std::optional<Tcp::socket> waiting;  // accepted while paused; others wait in the kernel
+    std::optional<Tcp::socket> waiting;  // accepted while paused; further ones wait in the kernel
   };
 
   Impl(ProxyOptions given, std::shared_ptr<const Clock> time)
       : options(std::move(given)), clock(std::move(time)), work(io.get_executor()) {}
 
-  // Runs it on the proxy's thread and waits for what it gives.
+  // Runs it on the proxy's thread and waits for its result.
   template <typename F>
   auto Do(F action) {
     using Value = decltype(action());
@@ -116,7 +116,7 @@ struct Proxy::Impl {
     return done.get_future().get();
   }
 
-  // On the proxy's thread:
+  // Called on the proxy's thread:
   Result<std::uint16_t> Listen(ProxyRoute route);
   Status Open(Listener& listener);
   void Accept(Listener& listener);
@@ -136,7 +136,7 @@ struct Proxy::Impl {
   asio::io_context io{1};
   asio::executor_work_guard<asio::io_context::executor_type> work;
 
-  // The proxy's thread's:
+  // Used by the proxy's thread alone:
   std::list<Listener> listeners;
   std::map<std::string, std::uint64_t> accepted;  // by the listener's name
   std::vector<std::shared_ptr<Connection>> connections;
@@ -176,7 +176,7 @@ Status Proxy::Impl::Open(Listener& listener) {
 void Proxy::Impl::Accept(Listener& listener) {
   listener.acceptor.async_accept([this, &listener](const asio::error_code& error, Tcp::socket client) {
     if (error == asio::error::operation_aborted) return;
-    if (error) {  // without a pause, want of descriptors would make this spin
+    if (error) {  // without a pause it would spin when descriptors run out
       listener.retry.expires_after(kAcceptPause);
       listener.retry.async_wait([this, &listener](const asio::error_code& ended) {
         if (!ended && listener.acceptor.is_open()) Accept(listener);
@@ -210,7 +210,7 @@ void Proxy::Impl::Take(Listener& listener, Tcp::socket client) {
   set_up.buffer_bytes = options.buffer_bytes;
   set_up.target = listener.target;
   if (listener.route.recognise) set_up.recogniser = listener.route.recognise();
-  // It does not exist yet when it is told how to be forgotten.
+  // The connection does not exist yet when its `ended` is made.
   const auto self = std::make_shared<Connection*>(nullptr);
   auto connection = std::make_shared<Connection>(
       io, *clock, counters, std::move(client), std::move(set_up),
@@ -232,7 +232,7 @@ Result<std::vector<Proxy::Impl::Listener*>> Proxy::Impl::Named(const std::string
 }
 
 std::vector<std::shared_ptr<Connection>> Proxy::Impl::ConnectionsOf(const std::string& name) const {
-  std::vector<std::shared_ptr<Connection>> named;  // a copy: what is done to them may end them
+  std::vector<std::shared_ptr<Connection>> named;  // a copy, since connections may end meanwhile
   for (const auto& connection : connections)
     if (name.empty() || connection->listener() == name) named.push_back(connection);
   return named;
@@ -272,7 +272,7 @@ Status Proxy::Impl::Refuse(const std::string& name) {
     asio::error_code ignored;
     listener->retry.cancel();
     listener->acceptor.close(ignored);
-    // Only the kernel can say that clients are refused, so it is asked.
+    // Only the kernel knows whether clients are refused, so this connects once.
     Tcp::socket probe(io);
     asio::error_code answer;
     probe.connect(listener->at, answer);
@@ -300,7 +300,7 @@ Result<std::shared_ptr<Proxy>> Proxy::Start(ProxyOptions options) {
   if (options.max_connections == 0) {
     return Fail(ErrorCode::kInvalidArgument, "a proxy with max_connections 0 takes nobody");
   }
-  try {  // Asio and std::thread throw where the system runs out of descriptors, memory or threads
+  try {  // Asio and std::thread throw if the system has no descriptors, memory or threads left
     std::shared_ptr<const Clock> clock = options.clock ? options.clock : std::make_shared<const SteadyClock>();
     auto impl = std::make_unique<Impl>(std::move(options), std::move(clock));
     try {

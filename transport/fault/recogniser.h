@@ -1,5 +1,5 @@
-// Knows what is spoken on a connection, so that a toxic can be put on "lane(0->1)" instead of on "connection 3", whose
-// number depends on who was faster.
+// Recognises the protocol of a connection, so that a toxic can name "lane(0->1)" instead of "connection 3", whose
+// number depends on which rank was faster.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ class Recogniser {
  public:
   struct Stream {
     std::string name;
-    std::uint64_t begin = 0;  // where its byte 0 lies in the way that carries it
+    std::uint64_t begin = 0;  // the offset of its byte 0 in the direction that carries it
   };
 
   virtual ~Recogniser() = default;
-  // The next bytes of a way (not kBoth), all of them, from the connection's beginning on. They are not changed yet by
-  // toxics and have not been handed on.
+  // Gets all bytes of a direction (not kBoth), in order from the connection's beginning on, before toxics change them
+  // and before they go on.
   virtual void Look(Way way, Bytes bytes) = 0;
-  // What that way carries, once it is known; it does not change any more then.
+  // The stream that the direction carries, once it is known; then it is constant.
   virtual const std::optional<Stream>& stream(Way way) const = 0;
 };
 

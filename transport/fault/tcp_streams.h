@@ -1,8 +1,9 @@
-// The streams of the TCP transport by name, for Scope::stream: read off the handshake (transport/tcp/handshake.h).
+// The names of the TCP transport's streams, for Scope::stream, found by reading the handshake
+// (transport/tcp/handshake.h).
 //
 //   lane(0->1)      what rank 0 writes to lane 0 with rank 1, from the first frame's first byte on
 //   lane(0->1)#1    of lane 1, which carries messages
-//   control(0->1)   what rank 0 says to rank 1 on their control connection, from the first control frame on
+//   control(0->1)   what rank 0 sends to rank 1 on their control connection, from the first control frame on
 //
 // Ranks are those of their communicator. The streams of several communicators or rails have the same names.
 #pragma once
@@ -19,7 +20,7 @@ namespace rondo::fault {
 std::string LaneStream(Rank from, Rank to, std::uint32_t index = 0);
 std::string ControlStream(Rank from, Rank to);
 
-// For ProxyRoute::recognise. A connection that speaks anything else, or is refused, has no names.
+// For ProxyRoute::recognise. A connection with another protocol, or one that is refused, has no names.
 std::unique_ptr<Recogniser> RecogniseTcpTransport();
 
 }  // namespace rondo::fault
