@@ -28,7 +28,7 @@ void CheckMessage(std::string_view input) {
   Encode(*message, written);
   const auto again = ib::Decode(written);
   RONDO_HOLDS(again && again->word == message->word && again->end == message->end &&
-              again->landing == message->landing && again->progress == message->progress &&
+              again->remote_ring == message->remote_ring && again->progress == message->progress &&
               again->ports == message->ports && again->your_fault == message->your_fault);
 }
 
@@ -38,7 +38,7 @@ Corpus HarnessCorpus() {
       Encode(ib::IbAddress{.host_id = "boot-net", .port = "mlx5_0:1 RoCE v2 10.0.0.1 (eth1)", .base = "base"}));
   for (const ib::PathWord word : {ib::PathWord::kOffer, ib::PathWord::kPlain, ib::PathWord::kBroken}) {
     ib::PathMessageBytes bytes;
-    Encode(ib::PathMessage{.word = word, .end = {}, .landing = {}, .progress = {}, .why = "no memory"}, bytes);
+    Encode(ib::PathMessage{.word = word, .end = {}, .remote_ring = {}, .progress = {}, .why = "no memory"}, bytes);
     corpus.seeds.push_back(ToText(bytes));
   }
   corpus.words = {"ib01", "rndo-ib2"};

@@ -40,7 +40,7 @@ class Expected {
     reach_ = begin + bytes;
     return true;
   }
-  // Windows of any size, `most` at most, side by side or not, some way ahead.
+  // AdvertisedBuffers of any size, `most` at most, side by side or not, some way ahead.
   void ExpectSome(Random& random, std::uint64_t most) {
     for (std::uint64_t left = 1 + random.Below(4); left > 0; --left) {
       const std::uint64_t begin = std::max(reach_, side_.read) + random.Below(2) * random.Below(200);
@@ -56,7 +56,8 @@ class Expected {
       before = side_.read;
   }
 
-  // Windows of which everything is read are as they were left then, and all that never was a window is untouched.
+  // AdvertisedBuffers of which everything is read are as they were left then, and all that never was a window is
+  // untouched.
   bool Intact() const {
     std::size_t window = 0;
     for (std::uint64_t at = 0; at < all().size(); ++at) {

@@ -18,7 +18,7 @@ PathMessage Offer() {
       .word = PathWord::kOffer,
       .end =
           {.queue_pair = 0x123456, .first_packet = 0xABCDEF, .lid = 17, .mtu_bytes = 4096, .ethernet = true, .gid = {}},
-      .landing = {.address = 0x7F0011223344, .key = 9, .notices = 64, .ring_bytes = 1 << 18},
+      .remote_ring = {.address = 0x7F0011223344, .key = 9, .notices = 64, .ring_bytes = 1 << 18},
       .progress = {},
       .why = {}};
   for (std::size_t i = 0; i < message.end.gid.size(); ++i) message.end.gid[i] = static_cast<std::byte>(i + 1);
@@ -46,7 +46,8 @@ TEST_CASE("Every word comes out as it went in") {
 
 TEST_CASE("A reason that is too long is cut") {
   PathMessageBytes bytes;
-  Encode({.word = PathWord::kPlain, .end = {}, .landing = {}, .progress = {}, .why = std::string(1000, 'w')}, bytes);
+  Encode({.word = PathWord::kPlain, .end = {}, .remote_ring = {}, .progress = {}, .why = std::string(1000, 'w')},
+         bytes);
   const auto read = Decode(bytes);
   REQUIRE(read);
   CHECK(read->why == std::string(kMaxWhyBytes, 'w'));
@@ -54,7 +55,7 @@ TEST_CASE("A reason that is too long is cut") {
 
 TEST_CASE("What the other end says of itself cannot command a terminal") {
   PathMessageBytes bytes;
-  Encode({.word = PathWord::kPlain, .end = {}, .landing = {}, .progress = {}, .why = "\x1b[2J"}, bytes);
+  Encode({.word = PathWord::kPlain, .end = {}, .remote_ring = {}, .progress = {}, .why = "\x1b[2J"}, bytes);
   CHECK(Decode(bytes)->why == "\\x1b[2J");
 }
 

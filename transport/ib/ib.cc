@@ -15,11 +15,11 @@
 #include "transport/ib/device.h"
 #include "transport/ib/device_memory_probe.h"
 #include "transport/ib/endpoint.h"
-#include "transport/ib/loans.h"
 #include "transport/ib/memory.h"
 #include "transport/ib/ports.h"
 #include "transport/ib/registrations.h"
 #include "transport/ib/verbs_library.h"
+#include "transport/ib/zero_copy_sends.h"
 #include "transport/tcp/interfaces.h"
 
 namespace rondo {
@@ -113,16 +113,16 @@ class IbTransport final : public Transport, public DeviceRegistrar {
   // Memory of the base's, known to all devices, or else as it is: what lies in it is copied.
   Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) override {
     RONDO_ASSIGN(auto memory, base_->Allocate(bytes));
-    if (devices_.empty() || bytes < kLeastLentBytes) return memory;
+    if (devices_.empty() || bytes < kLeastZeroCopyBytes) return memory;
     auto registration = RegisterAllocated(memory->bytes());
     if (registration) return Together(std::move(memory), std::move(*registration));
-    if (!told_unregistered_.exchange(true, std::memory_order_relaxed))
+    if (!logged_unregistered_.exchange(true, std::memory_order_relaxed))
       Log(options_.logger, LogLevel::kWarning, "what is sent from allocated memory will be copied: {}",
           registration.error().message());
     return memory;
   }
   Result<std::unique_ptr<Registration>> Register(MutableBytes memory) override {
-    if (devices_.empty() || memory.size() < kLeastLentBytes || !devices_.front()->verbs().forks_safely())
+    if (devices_.empty() || memory.size() < kLeastZeroCopyBytes || !devices_.front()->verbs().forks_safely())
       return base_->Register(memory);
     return RegisterWith(devices_, registered_, memory);
   }
@@ -153,7 +153,7 @@ class IbTransport final : public Transport, public DeviceRegistrar {
   const DeviceMemoryWays device_memory_;
   const Capabilities capabilities_;
   const std::shared_ptr<Registrations> registered_ = std::make_shared<Registrations>();
-  std::atomic<bool> told_unregistered_{false};
+  std::atomic<bool> logged_unregistered_{false};
 };
 
 Status Check(const IbOptions& options) {

@@ -48,24 +48,24 @@ LinkEnd IbLane::link() const {
 
 void IbLane::Poll(TimePoint now) {
   if (revoked_ || state_ == LaneState::kFailed) return;
-  if (phase_ <= Phase::kHearing) Agree();
+  if (phase_ <= Phase::kAwaiting) Agree();
   Look(now);
 }
 
 void IbLane::Agree() {
   if (phase_ == Phase::kBase) {
     if (base_.state() == LaneState::kConnecting) return;
-    phase_ = Phase::kHearing;
+    phase_ = Phase::kAwaiting;
     if (is_initiator()) Offer();
   }
-  while (state_ != LaneState::kFailed && (phase_ == Phase::kTelling || phase_ == Phase::kHearing)) {
-    if (phase_ == Phase::kTelling) {
+  while (state_ != LaneState::kFailed && (phase_ == Phase::kSending || phase_ == Phase::kAwaiting)) {
+    if (phase_ == Phase::kSending) {
       if (!Push(out_)) return;
-      OnTold();
+      OnSent();
     } else {
-      const std::optional<PathMessageBytes> heard = Next(in_);
-      if (!heard) return;
-      OnHeard(*heard);
+      const std::optional<PathMessageBytes> received = Next(in_);
+      if (!received) return;
+      OnReceived(*received);
     }
   }
 }
@@ -94,17 +94,17 @@ void IbLane::Say(PathWord word) {
   }
   if (word == PathWord::kOffer || word == PathWord::kAnswer) {
     message.end = stream_->end();
-    message.landing = stream_->landing();
+    message.remote_ring = stream_->remote_ring();
   }
   PathMessageBytes bytes{};
   Encode(message, bytes);
   out_.Start(bytes);
   said_ = word;
-  phase_ = Phase::kTelling;
+  phase_ = Phase::kSending;
 }
 
-void IbLane::OnTold() {
-  phase_ = Phase::kHearing;
+void IbLane::OnSent() {
+  phase_ = Phase::kAwaiting;
   switch (said_) {
     case PathWord::kOffer: due_ = PathWord::kAnswer; return;
     case PathWord::kAnswer: due_ = PathWord::kReady; return;
@@ -116,28 +116,28 @@ void IbLane::OnTold() {
   }
 }
 
-void IbLane::OnHeard(const PathMessageBytes& bytes) {
+void IbLane::OnReceived(const PathMessageBytes& bytes) {
   const auto message = Decode(bytes);
   if (!message) return FailWith(message.error().code(), message.error().message());
-  if (message->word == PathWord::kBroken) return OnHeardBroken(*message);
+  if (message->word == PathWord::kBroken) return OnReceivedBroken(*message);
   if (message->word == PathWord::kPlain && due_ == PathWord::kOffer && !is_initiator()) {
     broken_.why = fmt::format("rank {}: {}", base_.peer(), message->why);
     return GoPlain();
   }
-  // What it said before it heard that this end is broken.
+  // What it said before it received that this end is broken.
   if (due_ == PathWord::kBroken && message->word != PathWord::kPlain) return;
   if (phase_ == Phase::kRdma || message->word != due_)
     return FailWith(ErrorCode::kProtocol, "a connection by RDMA was agreed on out of order");
   if (due_ == PathWord::kReady) return OnConnected();
-  if (const Status connected = OnHeardEnd(*message); !connected)
+  if (const Status connected = OnReceivedEnd(*message); !connected)
     return GiveUp({.code = connected.error().code(), .why = connected.error().message(), .peer = false});
   Say(is_initiator() ? PathWord::kReady : PathWord::kAnswer);
 }
 
 // The other end: ours is made if it is not, and connected to it.
-Status IbLane::OnHeardEnd(const PathMessage& message) {
+Status IbLane::OnReceivedEnd(const PathMessage& message) {
   if (!is_initiator()) RONDO_TRY(MakeEnd());
-  return stream_->Connect(message.end, message.landing);
+  return stream_->Connect(message.end, message.remote_ring);
 }
 
 void IbLane::OnConnected() {
@@ -161,7 +161,7 @@ void IbLane::GiveUp(Broken broken) {
   Say(PathWord::kBroken);
 }
 
-void IbLane::OnHeardBroken(const PathMessage& message) {
+void IbLane::OnReceivedBroken(const PathMessage& message) {
   peer_ports_ = message.ports;
   peer_progress_ = message.progress;
   if (due_ == PathWord::kBroken) return AgreeAnew();
@@ -178,7 +178,7 @@ void IbLane::AgreeAnew() {
   }
   peer_progress_.reset();
   due_ = PathWord::kOffer;
-  phase_ = Phase::kHearing;
+  phase_ = Phase::kAwaiting;
   if (!is_initiator()) return;
   if (attempt_ < std::max(context_.ports.size(), peer_ports_)) return Offer();
   Say(PathWord::kPlain);
@@ -188,7 +188,8 @@ void IbLane::GoPlain() {
   if (!context_.may_be_plain)
     return FailFor(broken_,
                    streams_ ? broken_.why : fmt::format("no RDMA, and nothing else is allowed: {}", broken_.why));
-  if (streams_ && stream_->lends_of_device()) return FailFor(broken_, fmt::format("{}; {}", broken_.why, kOfDevice));
+  if (streams_ && stream_->holds_device_memory())
+    return FailFor(broken_, fmt::format("{}; {}", broken_.why, kOfDevice));
   if (streams_) {
     phase_ = Phase::kCarried;
     Log(context_.logger, LogLevel::kWarning, "lane {} with {} goes on without RDMA", index_,
@@ -215,8 +216,8 @@ void IbLane::Look(TimePoint now) {
       if (base == LaneState::kFailed && stream_->Peek(1).size() == 0) state_ = base;
       return LookForEnd();
     case Phase::kBase:
-    case Phase::kTelling:
-    case Phase::kHearing:
+    case Phase::kSending:
+    case Phase::kAwaiting:
       if (base == LaneState::kFailed) state_ = LaneState::kFailed;
       if (base == LaneState::kEnded)
         FailWith(ErrorCode::kConnectionReset, attempt_ == 0
@@ -235,7 +236,7 @@ void IbLane::Look(TimePoint now) {
       GiveUp(std::move(broken));
   } else if (!base_over && now >= look_at_base_) {
     look_at_base_ = now + kLookAtBase;
-    if (const std::optional<PathMessageBytes> heard = Next(in_)) OnHeard(*heard);
+    if (const std::optional<PathMessageBytes> received = Next(in_)) OnReceived(*received);
   }
   if (phase_ == Phase::kRdma) return LookForEnd();
   Agree();

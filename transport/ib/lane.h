@@ -84,12 +84,12 @@ class IbLane final : public UpgradedLane {
 
  private:
   enum class Phase : std::uint8_t {
-    kBase,     // the base lane is being made
-    kTelling,  // a path message goes out
-    kHearing,  // one is waited for
-    kRdma,     // the stream goes by its connection
-    kCarried,  // the stream goes by the base lane, for the last connection has failed
-    kPlain,    // there never was one: the base lane serves itself
+    kBase,      // the base lane is being made
+    kSending,   // a path message goes out
+    kAwaiting,  // one is waited for
+    kRdma,      // the stream goes by its connection
+    kCarried,   // the stream goes by the base lane, for the last connection has failed
+    kPlain,     // there never was one: the base lane serves itself
   };
   // Why the last connection failed, or could not be made.
   struct Broken {
@@ -102,10 +102,10 @@ class IbLane final : public UpgradedLane {
   void Agree();
   void Offer();
   void Say(PathWord word);
-  void OnTold();
-  void OnHeard(const PathMessageBytes& bytes);
-  void OnHeardBroken(const PathMessage& message);
-  Status OnHeardEnd(const PathMessage& message);
+  void OnSent();
+  void OnReceived(const PathMessageBytes& bytes);
+  void OnReceivedBroken(const PathMessage& message);
+  Status OnReceivedEnd(const PathMessage& message);
   Status MakeEnd();
   void OnConnected();
   void GiveUp(Broken broken);

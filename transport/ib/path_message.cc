@@ -18,8 +18,8 @@ void Encode(const PathMessage& message, PathMessageBytes& bytes) {
   const PathEnd& end = message.end;
   writer.Number<std::uint8_t>(end.ethernet ? 1 : 0).Number(end.lid).Number(end.mtu_bytes);
   writer.Number(end.queue_pair).Number(end.first_packet).Raw(Bytes(end.gid));
-  const Landing& landing = message.landing;
-  writer.Number(landing.address).Number(landing.key).Number(landing.notices).Number(landing.ring_bytes);
+  const RemoteRing& remote_ring = message.remote_ring;
+  writer.Number(remote_ring.address).Number(remote_ring.key).Number(remote_ring.notices).Number(remote_ring.ring_bytes);
   writer.Number(message.progress.arrived).Number(message.progress.consumed);
   writer.Number(message.ports).Number<std::uint8_t>(message.your_fault ? 1 : 0);
   writer.Text<std::uint8_t>(std::string_view(message.why).substr(0, kMaxWhyBytes));
@@ -44,11 +44,11 @@ Result<PathMessage> Decode(const PathMessageBytes& bytes) {
   end.first_packet = reader.Number<std::uint32_t>();
   const std::string_view gid = reader.Raw(end.gid.size());
   if (reader.ok()) std::copy_n(AsBytes(gid).begin(), end.gid.size(), end.gid.begin());
-  Landing& landing = message.landing;
-  landing.address = reader.Number<std::uint64_t>();
-  landing.key = reader.Number<std::uint32_t>();
-  landing.notices = reader.Number<std::uint32_t>();
-  landing.ring_bytes = reader.Number<std::uint64_t>();
+  RemoteRing& remote_ring = message.remote_ring;
+  remote_ring.address = reader.Number<std::uint64_t>();
+  remote_ring.key = reader.Number<std::uint32_t>();
+  remote_ring.notices = reader.Number<std::uint32_t>();
+  remote_ring.ring_bytes = reader.Number<std::uint64_t>();
   message.progress.arrived = reader.Number<std::uint64_t>();
   message.progress.consumed = reader.Number<std::uint64_t>();
   message.ports = reader.Number<std::uint8_t>();

@@ -25,12 +25,12 @@ enum class PathWord : std::uint8_t {
 };
 
 // Where one end lets the other write (stream.h).
-struct Landing {
+struct RemoteRing {
   std::uint64_t address = 0;  // of the ring; credit and grants lie behind it
   std::uint32_t key = 0;
   std::uint32_t notices = 0;  // outstanding at most
   std::uint64_t ring_bytes = 0;
-  friend bool operator==(const Landing&, const Landing&) = default;
+  friend bool operator==(const RemoteRing&, const RemoteRing&) = default;
 };
 
 // How far a stream has come at the side that says so (stream.h).
@@ -43,7 +43,7 @@ struct Progress {
 struct PathMessage {
   PathWord word = PathWord::kPlain;
   PathEnd end;
-  Landing landing;
+  RemoteRing remote_ring;
   Progress progress;        // of kBroken
   std::uint8_t ports = 0;   // likewise: how many this side can try
   bool your_fault = false;  // likewise: the end that hears this, or the way to it, is what to look at

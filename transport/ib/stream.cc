@@ -21,7 +21,7 @@ namespace {
 // Of data, outstanding: more than a bandwidth-delay product has messages of kMostBytes.
 constexpr std::uint32_t kNotices = 64;
 constexpr std::uint32_t kRepost = 16;
-constexpr std::uint32_t kReceives = kNotices + kMostWindows + 9 + kRepost;
+constexpr std::uint32_t kReceives = kNotices + kMostAdvertised + 9 + kRepost;
 // A completion is asked for so often; fewer cost less.
 constexpr std::uint32_t kSignalEvery = 16;
 constexpr std::uint32_t kInlineBytes = 256;
@@ -50,7 +50,7 @@ struct Credit {
 
 // Behind the ring: the credit, then grants by their number.
 constexpr std::size_t kGrantsAt = kLineBytes;
-constexpr std::size_t kBehindBytes = kGrantsAt + kMostWindows * sizeof(Grant);
+constexpr std::size_t kBehindBytes = kGrantsAt + kMostAdvertised * sizeof(Grant);
 static_assert(sizeof(Credit) <= kGrantsAt);
 
 }  // namespace
@@ -91,22 +91,22 @@ Status Stream::Attach(std::shared_ptr<const Device> device, std::size_t key, ibv
   return tl::unexpected(std::move(error));
 }
 
-Landing Stream::landing() const {
+RemoteRing Stream::remote_ring() const {
   return {.address = reinterpret_cast<std::uintptr_t>(in_.bytes().data()),
           .key = link_->in->rkey,
           .notices = kNotices,
           .ring_bytes = ring_bytes_};
 }
 
-Status Stream::Connect(const PathEnd& peer, const Landing& landing) {
-  if (!std::has_single_bit(landing.ring_bytes) || landing.ring_bytes < 4096 || landing.ring_bytes > kMostRingBytes ||
-      landing.notices < 2 || landing.notices > kMostNotices)
+Status Stream::Connect(const PathEnd& peer, const RemoteRing& remote_ring) {
+  if (!std::has_single_bit(remote_ring.ring_bytes) || remote_ring.ring_bytes < 4096 ||
+      remote_ring.ring_bytes > kMostRingBytes || remote_ring.notices < 2 || remote_ring.notices > kMostNotices)
     return Fail(ErrorCode::kProtocol, "the other end's ring makes no sense");
-  const std::uint64_t window = std::min<std::uint64_t>(ring_bytes_, landing.ring_bytes);
+  const std::uint64_t window = std::min<std::uint64_t>(ring_bytes_, remote_ring.ring_bytes);
   if (window_bytes_ != 0 && window_bytes_ != window)
     return Fail(ErrorCode::kProtocol, "the other end's ring has another size than before");
   RONDO_TRY(link_->pair.Connect(peer));
-  link_->peer = landing;
+  link_->peer = remote_ring;
   window_bytes_ = window;
   link_->connected = true;
   Pump();
@@ -120,8 +120,8 @@ void Stream::Detach() {
 
 void Stream::Abandon() {
   Drop();
-  loans_.Clear();
-  windows_.Clear();
+  sends_.Clear();
+  advertised_.Clear();
   carrier_ = nullptr;
 }
 
@@ -142,13 +142,13 @@ void Stream::Drop() {
     // Destroying the queue would wait for it.
     if (link_->events > 0) link_->device->verbs().ack_cq_events(link_->pair.completions(), link_->events);
     link_.reset();  // waits for the device, so that it writes into no window any more
-    windows_.Disconnect();
+    advertised_.Disconnect();
   }
   failure_.reset();
 }
 
 Progress Stream::TellProgress() {
-  consumed_told_ = consumed_;
+  consumed_sent_ = consumed_;
   return {.arrived = arrived_, .consumed = consumed_};
 }
 
@@ -156,11 +156,11 @@ Status Stream::Resume(const Progress& peers) {
   if (peers.consumed < peer_consumed_ || peers.arrived < peers.consumed || peers.arrived > posted_)
     return Fail(ErrorCode::kProtocol, "the other side says that {} bytes have arrived and {} are read, of {}",
                 peers.arrived, peers.consumed, posted_);
-  if (peers.arrived < loans_.given_back())
+  if (peers.arrived < sends_.given_back())
     return Fail(ErrorCode::kConnectionReset,
                 "the other side says that {} bytes have arrived, the device had said so of {}, and what is between is "
                 "not here to be sent again",
-                peers.arrived, loans_.given_back());
+                peers.arrived, sends_.given_back());
   peer_consumed_ = peers.consumed;
   posted_ = peers.arrived;
   GiveBack(posted_);
@@ -217,18 +217,18 @@ void Stream::FailWith(ErrorCode code, std::string message, bool peer, bool menda
 
 std::size_t Stream::Write(std::span<const Bytes> pieces) {
   std::size_t done = 0, copied = 0;
-  write_short_ = loans_short_ = false;
+  write_short_ = sends_full_ = false;
   if (accepted_ == peer_consumed_ + window_bytes_) Look();
   const bool any_of_device = registered_.any_of_device();
   for (Bytes piece : pieces) {
     if (any_of_device && registered_.IsOfDevice(piece)) {
-      const std::size_t lent = LendOfDevice(piece);
+      const std::size_t lent = TakeOfDevice(piece);
       done += lent;
       if (lent == piece.size()) continue;
       Pump();
       return done;
     }
-    const Region* const region = piece.size() < kLeastLentBytes ? nullptr : registered_.Find(piece);
+    const Region* const region = piece.size() < kLeastZeroCopyBytes ? nullptr : registered_.Find(piece);
     while (!piece.empty()) {
       const auto room = static_cast<std::size_t>(peer_consumed_ + window_bytes_ - accepted_);
       std::size_t part = std::min(piece.size(), room);
@@ -237,8 +237,8 @@ std::size_t Stream::Write(std::span<const Bytes> pieces) {
         Pump();
         return done;
       }
-      if (region != nullptr && part >= kLeastLentBytes && !loans_.full()) {
-        loans_.Add(accepted_, piece.first(part), *region);
+      if (region != nullptr && part >= kLeastZeroCopyBytes && !sends_.full()) {
+        sends_.Add(accepted_, piece.first(part), *region);
       } else {
         const auto at = static_cast<std::size_t>(accepted_ % ring_bytes_);
         part = std::min({part, ring_bytes_ - at, kMostCopied});
@@ -259,20 +259,20 @@ std::size_t Stream::Write(std::span<const Bytes> pieces) {
 }
 
 // As many of the first as there is room for.
-std::size_t Stream::LendOfDevice(Bytes bytes) {
+std::size_t Stream::TakeOfDevice(Bytes bytes) {
   std::size_t lent = 0;
   while (lent < bytes.size()) {
     const Bytes rest = bytes.subspan(lent);
     const RegistrationsView::Front front = registered_.FindOfDevice(rest);
     RONDO_CHECK(front.region != nullptr, "of {} bytes to send, which lie in memory of a device, {} are not registered",
                 bytes.size(), rest.size());
-    if (loans_.full()) Look();
+    if (sends_.full()) Look();
     const auto room = static_cast<std::size_t>(peer_consumed_ + window_bytes_ - accepted_);
     const std::size_t part = std::min(front.bytes, room);
     write_short_ = part == 0;
-    loans_short_ = loans_.full();
-    if (write_short_ || loans_short_) break;
-    loans_.Add(accepted_, rest.first(part), *front.region);
+    sends_full_ = sends_.full();
+    if (write_short_ || sends_full_) break;
+    sends_.Add(accepted_, rest.first(part), *front.region);
     accepted_ += part;
     lent += part;
     if (accepted_ - posted_ >= most_bytes()) Pump();
@@ -282,20 +282,20 @@ std::size_t Stream::LendOfDevice(Bytes bytes) {
 
 std::uint64_t Stream::released() {
   given_back_ = false;
-  return loans_.released(accepted_);
+  return sends_.released(accepted_);
 }
 
 void Stream::GiveBack(std::uint64_t until) {
-  if (loans_.GiveBack(until)) given_back_ = true;
+  if (sends_.GiveBack(until)) given_back_ = true;
 }
 
 // As many pieces as there is room for; says how many.
 std::size_t Stream::Gather(std::uint64_t from, std::uint64_t until, Pieces& pieces) const {
   std::size_t count = 0;
   for (; from < until && count < pieces.size(); ++count) {
-    const Loans::Run run = loans_.At(from, until);
+    const ZeroCopySends::Run run = sends_.At(from, until);
     Piece& piece = pieces[count];
-    piece = {.bytes = run.lent, .region = run.region, .ends_loan = run.is_end};
+    piece = {.bytes = run.memory, .region = run.region, .ends_send = run.is_end};
     if (run.region == nullptr) {
       const auto at = static_cast<std::size_t>(from % ring_bytes_);
       piece.bytes = out_.bytes().subspan(at, std::min(static_cast<std::size_t>(run.end - from), ring_bytes_ - at));
@@ -308,13 +308,13 @@ std::size_t Stream::Gather(std::uint64_t from, std::uint64_t until, Pieces& piec
 void Stream::Pump() {
   if (carrier_ != nullptr) return PumpCarrier();
   if (!moves()) return;
-  while (GiveCredit() || GrantWindows() || PostData() || PostEnd()) {
+  while (GiveCredit() || SendGrants() || PostData() || PostEnd()) {
   }
 }
 
 bool Stream::PostData() {
   if (posted_ == accepted_ || link_->notices_sent - link_->peer_notices >= link_->peer.notices) return false;
-  const Landing& peer = link_->peer;
+  const RemoteRing& peer = link_->peer;
   std::uint64_t until = accepted_;
   const Grant* const grant = link_->grants.At(posted_, until);
   until = std::min(until, posted_ + (grant == nullptr ? link_->most_bytes : kMostDirectBytes));
@@ -324,7 +324,7 @@ bool Stream::PostData() {
   const std::size_t count = Gather(posted_, until, pieces);
   std::array<ibv_sge, kPieces> gathered;
   std::uint32_t bytes = 0;
-  bool ends_loan = false;
+  bool ends_send = false;
   for (std::size_t i = 0; i < count; ++i) {
     const auto& [piece, region, ends] = pieces[i];
     const auto length = static_cast<std::uint32_t>(piece.size());
@@ -332,7 +332,7 @@ bool Stream::PostData() {
                    .length = length,
                    .lkey = region == nullptr ? link_->out->lkey : region->keys[link_->key]};
     bytes += length;
-    ends_loan = ends_loan || ends;
+    ends_send = ends_send || ends;
   }
   ibv_send_wr request{};
   request.sg_list = gathered.data();
@@ -341,44 +341,45 @@ bool Stream::PostData() {
     request.wr.rdma = {peer.address + theirs, peer.key};
   else
     request.wr.rdma = {grant->address + (posted_ - grant->begin), grant->key};
-  if (!Post(request, grant == nullptr ? Kind::kData : Kind::kDirect, bytes, ends_loan)) return false;
+  if (!Post(request, grant == nullptr ? Kind::kData : Kind::kDirect, bytes, ends_send)) return false;
   posted_ += bytes;
   ++link_->notices_sent;
   return true;
 }
 
 bool Stream::GiveCredit() {
-  if (consumed_ - consumed_told_ < window_bytes_ / 4 && link_->notices_posted - link_->notices_told < kNotices / 2 &&
-      link_->grants_heard - link_->grants_told < kMostWindows / 2)
+  if (consumed_ - consumed_sent_ < window_bytes_ / 4 &&
+      link_->notices_posted - link_->notices_credited < kNotices / 2 &&
+      link_->grants_read - link_->grants_credited < kMostAdvertised / 2)
     return false;
   // May still be on its way from the last time: the numbers only grow, and either of each is true.
   auto& credit = *reinterpret_cast<Credit*>(out_.bytes().data() + ring_bytes_);
   std::atomic_ref(credit.consumed).store(consumed_, std::memory_order_relaxed);
   std::atomic_ref(credit.notices).store(link_->notices_posted, std::memory_order_relaxed);
-  std::atomic_ref(credit.grants).store(link_->grants_heard, std::memory_order_relaxed);
+  std::atomic_ref(credit.grants).store(link_->grants_read, std::memory_order_relaxed);
   ibv_sge piece{.addr = reinterpret_cast<std::uintptr_t>(&credit), .length = sizeof credit, .lkey = link_->out->lkey};
   ibv_send_wr request{};
   request.sg_list = &piece;
   request.num_sge = 1;
   request.wr.rdma = {link_->peer.address + link_->peer.ring_bytes, link_->peer.key};
   if (!Post(request, Kind::kCredit, 0)) return false;
-  consumed_told_ = consumed_;
-  link_->notices_told = link_->notices_posted;
-  link_->grants_told = link_->grants_heard;
+  consumed_sent_ = consumed_;
+  link_->notices_credited = link_->notices_posted;
+  link_->grants_credited = link_->grants_read;
   return true;
 }
 
 // As many as lie side by side in their places.
-bool Stream::GrantWindows() {
-  if (windows_.empty()) return false;
-  const std::uint64_t place = link_->grants_sent % kMostWindows;
-  const std::uint64_t room = kMostWindows - std::max(place, link_->grants_sent - link_->peer_grants);
-  const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(windows_.Untold(arrived_), room));
+bool Stream::SendGrants() {
+  if (advertised_.empty()) return false;
+  const std::uint64_t place = link_->grants_sent % kMostAdvertised;
+  const std::uint64_t room = kMostAdvertised - std::max(place, link_->grants_sent - link_->peer_grants);
+  const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(advertised_.Unadvertised(arrived_), room));
   if (count == 0) return false;
   const std::size_t at = kGrantsAt + place * sizeof(Grant);
   std::byte* const places = out_.bytes().data() + ring_bytes_ + at;
   for (std::uint32_t i = 0; i < count; ++i) {
-    const Grant grant = windows_.UntoldAt(i);
+    const Grant grant = advertised_.UnadvertisedAt(i);
     std::memcpy(places + i * sizeof grant, &grant, sizeof grant);
   }
   ibv_sge piece{.addr = reinterpret_cast<std::uintptr_t>(places),
@@ -389,7 +390,7 @@ bool Stream::GrantWindows() {
   request.num_sge = 1;
   request.wr.rdma = {link_->peer.address + link_->peer.ring_bytes + at, link_->peer.key};
   if (!Post(request, Kind::kGrants, count)) return false;
-  windows_.Told(count);
+  advertised_.OnAdvertised(count);
   link_->grants_sent += count;
   return true;
 }
@@ -431,7 +432,7 @@ bool Stream::Post(ibv_send_wr& request, Kind kind, std::uint32_t count, bool sig
 Arrived Stream::Peek(std::size_t want) {
   if (arrived_ - consumed_ < want)
     Look();
-  else if (!windows_.empty())
+  else if (!advertised_.empty())
     Pump();  // the owner may have expected something
   arrived_seen_ = arrived_;
   const Bytes first = ArrivedAt(consumed_);
@@ -441,7 +442,7 @@ Arrived Stream::Peek(std::size_t want) {
 // As many as lie side by side.
 Bytes Stream::ArrivedAt(std::uint64_t offset) const {
   if (offset == arrived_) return {};
-  const Windows::Run run = windows_.At(offset, arrived_);
+  const AdvertisedBuffers::Run run = advertised_.At(offset, arrived_);
   if (!run.direct.empty()) return run.direct;
   const auto at = static_cast<std::size_t>(offset % ring_bytes_);
   return in_.bytes().subspan(at, std::min(static_cast<std::size_t>(run.end - offset), ring_bytes_ - at));
@@ -450,18 +451,18 @@ Bytes Stream::ArrivedAt(std::uint64_t offset) const {
 void Stream::Consume(std::size_t bytes) {
   RONDO_CHECK(bytes <= arrived_ - consumed_, "{} bytes consumed that Peek did not show", bytes);
   consumed_ += bytes;
-  windows_.Consume(consumed_);
+  advertised_.Consume(consumed_);
   Pump();
 }
 
 // Told with whatever is sent next, at the latest before the owner sleeps: windows come in rows.
 bool Stream::Expect(std::uint64_t stream_offset, MutableBytes destination) {
   if (destination.empty()) return true;
-  if (!moves() || windows_.full()) return false;
+  if (!moves() || advertised_.full()) return false;
   const Region* const region = registered_.Find(destination);
   if (region == nullptr || region->remote_keys.empty()) return false;
   RONDO_CHECK(stream_offset >= consumed_, "a window at stream offset {}, {} are consumed", stream_offset, consumed_);
-  windows_.Add(stream_offset, destination, region->remote_keys[link_->key]);
+  advertised_.Add(stream_offset, destination, region->remote_keys[link_->key]);
   return true;
 }
 
@@ -489,7 +490,7 @@ void Stream::TakeNotice(std::uint32_t immediate) {
     case Kind::kDirect:
       ++link_->notices;
       if (count > consumed_ + ring_bytes_ - arrived_ || end_arrived_) break;
-      if (kind == Kind::kDirect && !windows_.Take(arrived_, count)) break;
+      if (kind == Kind::kDirect && !advertised_.Take(arrived_, count)) break;
       arrived_ += count;
       return;
     case Kind::kCredit: return TakeCredit();
@@ -504,9 +505,9 @@ bool Stream::TakeGrants(std::uint32_t count) {
   const std::byte* const places = in_.bytes().data() + ring_bytes_ + kGrantsAt;
   for (; count > 0; --count) {
     Grant grant;
-    std::memcpy(&grant, places + link_->grants_heard % kMostWindows * sizeof grant, sizeof grant);
+    std::memcpy(&grant, places + link_->grants_read % kMostAdvertised * sizeof grant, sizeof grant);
     if (!link_->grants.Add(grant, posted_)) return false;
-    ++link_->grants_heard;
+    ++link_->grants_read;
   }
   return true;
 }
@@ -577,9 +578,8 @@ bool Stream::Arm() {
   // What came while the owner looked elsewhere; told once.
   const bool unseen = arrived_ != arrived_seen_;
   arrived_seen_ = arrived_;
-  const bool short_of_loans = std::exchange(loans_short_, false) && !loans_.full();
-  const bool room =
-      (std::exchange(write_short_, false) && accepted_ < peer_consumed_ + window_bytes_) || short_of_loans;
+  const bool had_no_place = std::exchange(sends_full_, false) && !sends_.full();
+  const bool room = (std::exchange(write_short_, false) && accepted_ < peer_consumed_ + window_bytes_) || had_no_place;
   const bool given_back = std::exchange(given_back_, false);
   return news_ || unseen || room || given_back || (moves() && !link_->event_wanted);
 }

@@ -22,18 +22,19 @@
 //   - A sender that waits for room is given credit: whoever waits for it has consumed all of W, or notices of N, or
 //     grants of G.
 //
-// Windows (windows.h). What the owner expects in registered memory is granted to the other side, which goes over to
-// writing there when it comes to that part of the stream and has heard of it; what it had sent by then is in the ring.
-// It never waits for a grant. The kind of each notice says where the bytes are, so both sides need not agree on more.
-// Nobody writes into a window once it is consumed, for its last byte has arrived then; nor once the queue pair by which
-// it was granted is gone. Grants die with their connection: what has not arrived goes by the ring of the next one.
+// AdvertisedBuffers (advertised_buffers.h). What the owner expects in registered memory is granted to the other side,
+// which goes over to writing there when it comes to that part of the stream and has heard of it; what it had sent by
+// then is in the ring. It never waits for a grant. The kind of each notice says where the bytes are, so both sides need
+// not agree on more. Nobody writes into a window once it is consumed, for its last byte has arrived then; nor once the
+// queue pair by which it was granted is gone. Grants die with their connection: what has not arrived goes by the ring
+// of the next one.
 //
 // Sent bytes stay in the sender's ring until they are consumed. An RDMA write is read again by the device only while it
 // is not acknowledged, and consumed bytes are received bytes: what a late resend carries is thrown away.
 //
 // What is large and lies in registered memory (registrations.h) is not copied into that ring, but written from where it
-// lies: those bytes are lent (loans.h) until the device has been told that they have arrived, and their place in the
-// ring stays empty. The last request of a loan asks for a completion.
+// lies: those bytes are lent (zero_copy_sends.h) until the device has been told that they have arrived, and their place
+// in the ring stays empty. The last request of a loan asks for a completion.
 //
 // Memory of a device (transport/device_memory.h) is lent whatever its size, and otherwise not taken: no byte of it is
 // read here, neither into the ring nor for a request that would carry it along (inline).
@@ -60,11 +61,11 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/result.h"
-#include "transport/ib/loans.h"
+#include "transport/ib/advertised_buffers.h"
 #include "transport/ib/path_message.h"
 #include "transport/ib/queue_pair.h"
 #include "transport/ib/registrations.h"
-#include "transport/ib/windows.h"
+#include "transport/ib/zero_copy_sends.h"
 #include "transport/lane.h"
 
 namespace rondo::ib {
@@ -84,9 +85,9 @@ class Stream {
   Status Attach(std::shared_ptr<const Device> device, std::size_t key, ibv_comp_channel* channel,
                 QueuePairOptions options);
   const PathEnd& end() const { return link_->pair.end(); }
-  Landing landing() const;
+  RemoteRing remote_ring() const;
   // From now on bytes move. REQUIRES: attached, and resumed if not the first time.
-  Status Connect(const PathEnd& peer, const Landing& landing);
+  Status Connect(const PathEnd& peer, const RemoteRing& remote_ring);
   // From now on neither side's device touches memory of this one, and no byte moves; nothing that was counted or
   // acknowledged is lost. Waits for the device, a second at most.
   void Detach();
@@ -113,7 +114,7 @@ class Stream {
   std::uint64_t accepted() const { return accepted_; }
   std::uint64_t released();
   // Whether memory of a device is among what has not arrived.
-  bool lends_of_device() const { return loans_.any_of_device(); }
+  bool holds_device_memory() const { return sends_.any_of_device(); }
   std::uint64_t consumed() const { return consumed_; }
 
   // Nothing more is written; tells the other side once everything is on its way.
@@ -149,7 +150,7 @@ class Stream {
     VerbsHandle<ibv_mr> in;
     VerbsHandle<ibv_mr> out;
     QueuePair pair;  // ends before the registrations
-    Landing peer;
+    RemoteRing peer;
     bool connected = false;
 
     std::uint64_t notices_sent = 0;
@@ -161,12 +162,12 @@ class Stream {
 
     std::uint64_t notices = 0;         // of data, and direct; seen
     std::uint64_t notices_posted = 0;  // of these, whose receives are posted again
-    std::uint64_t notices_told = 0;
+    std::uint64_t notices_credited = 0;
     std::uint64_t grants_sent = 0;
     std::uint64_t peer_grants = 0;  // that it has copied, by the last credit
     Grants grants;                  // that this side was given
-    std::uint64_t grants_heard = 0;
-    std::uint64_t grants_told = 0;  // of these, in the last credit
+    std::uint64_t grants_read = 0;
+    std::uint64_t grants_credited = 0;  // of these, in the last credit
 
     std::uint32_t receives_due = 0;
     bool receives_given_back = false;  // unused: nothing more arrives
@@ -182,7 +183,7 @@ class Stream {
   struct Piece {
     Bytes bytes;
     const Region* region = nullptr;  // null: of the ring
-    bool ends_loan = false;
+    bool ends_send = false;
   };
   using Pieces = std::array<Piece, kPieces>;
 
@@ -190,12 +191,12 @@ class Stream {
   void Drain();
   std::size_t Gather(std::uint64_t from, std::uint64_t until, Pieces& pieces) const;
   void GiveBack(std::uint64_t until);
-  std::size_t LendOfDevice(Bytes bytes);
+  std::size_t TakeOfDevice(Bytes bytes);
   void Pump();
   void PumpCarrier();
   bool PostData();
   bool GiveCredit();
-  bool GrantWindows();
+  bool SendGrants();
   bool TakeGrants(std::uint32_t count);
   Bytes ArrivedAt(std::uint64_t offset) const;
   bool PostEnd();
@@ -225,18 +226,18 @@ class Stream {
   bool ending_ = false;
   bool end_sent_ = false;
   bool write_short_ = false;  // the last Write took less than it was given
-  bool loans_short_ = false;  // so it did, for there were too many loans
+  bool sends_full_ = false;   // so it did, for there were too many loans
   RegistrationsView registered_;
-  Loans loans_;
+  ZeroCopySends sends_;
   bool given_back_ = false;  // something lent, and the owner has not seen it
 
   // Receiving.
   std::uint64_t arrived_ = 0;
   std::uint64_t arrived_seen_ = 0;  // by the owner
   std::uint64_t consumed_ = 0;
-  std::uint64_t consumed_told_ = 0;
+  std::uint64_t consumed_sent_ = 0;
   bool end_arrived_ = false;
-  Windows windows_;
+  AdvertisedBuffers advertised_;
 
   bool news_ = false;  // since Arm last asked
 };

@@ -1,7 +1,7 @@
 // Memory of the user into which the other side writes parts of a stream, so that they never lie in the ring.
 //
-//   Windows   of the receiver: where its owner expects what, what of that the other side knows, what has come so
-//   Grants    of the sender: what it has been told of the other side's windows
+//   AdvertisedBuffers   of the receiver: where its owner expects what, what of that the other side knows, what has come
+//   so Grants    of the sender: what it has been told of the other side's windows
 //
 // Thread rule: one thread at a time.
 #pragma once
@@ -16,7 +16,7 @@
 namespace rondo::ib {
 
 // At most so many that are not consumed; and places in which they are told, counted round. Both sides know it.
-inline constexpr std::uint32_t kMostWindows = 64;
+inline constexpr std::uint32_t kMostAdvertised = 64;
 
 // A window as it is told (docs/WIRE.md).
 struct Grant {
@@ -29,21 +29,21 @@ struct Grant {
 };
 static_assert(sizeof(Grant) == 32);
 
-class Windows {
+class AdvertisedBuffers {
  public:
-  bool full() const { return end_ - first_ == kMostWindows; }
+  bool full() const { return end_ - first_ == kMostAdvertised; }
   bool empty() const { return end_ == first_; }
   // No window begins below.
   std::uint64_t reach() const { return reach_; }
   // `memory` is for the stream from offset `begin` on. REQUIRES: not full; not empty; begin >= reach().
   void Add(std::uint64_t begin, MutableBytes memory, std::uint32_t key);
 
-  // How many are to be told; none of which everything has arrived.
-  std::uint32_t Untold(std::uint64_t arrived);
+  // How many are to be advertised; none of which everything has arrived.
+  std::uint32_t Unadvertised(std::uint64_t arrived);
   // The i-th of them.
-  Grant UntoldAt(std::uint32_t i) const;
+  Grant UnadvertisedAt(std::uint32_t i) const;
   // The first `count` are told now.
-  void Told(std::uint32_t count);
+  void OnAdvertised(std::uint32_t count);
 
   // So many bytes at that offset, the first that had not arrived, were written into the window there. False: there is
   // none, or the other side does not know it.
@@ -60,30 +60,30 @@ class Windows {
   // Bytes below are consumed.
   void Consume(std::uint64_t until) {
     while (first_ != end_ && Number(first_).end() <= until) ++first_;
-    untold_ = std::max(untold_, first_);
+    unadvertised_ = std::max(unadvertised_, first_);
   }
   // The other side cannot write there any more. What has come stays.
   void Disconnect();
   // Nor is anything there.
-  void Clear() { first_ = untold_ = end_; }
+  void Clear() { first_ = unadvertised_ = end_; }
 
  private:
-  struct Window {
+  struct Buffer {
     std::uint64_t begin = 0;
     MutableBytes memory;
     std::uint32_t key = 0;
-    bool told = false;  // to the other side, which may write there
+    bool advertised = false;  // to the other side, which may write there
     // What has come so, in one piece: what came before, and after a connection had failed, is in the ring.
     std::uint64_t direct_begin = 0;
     std::uint64_t direct_end = 0;
     std::uint64_t end() const { return begin + memory.size(); }
   };
-  Window& Number(std::uint64_t n) { return windows_[n % kMostWindows]; }
-  const Window& Number(std::uint64_t n) const { return windows_[n % kMostWindows]; }
+  Buffer& Number(std::uint64_t n) { return buffers_[n % kMostAdvertised]; }
+  const Buffer& Number(std::uint64_t n) const { return buffers_[n % kMostAdvertised]; }
 
-  std::array<Window, kMostWindows> windows_;  // by their number, counted round; in the stream's order
+  std::array<Buffer, kMostAdvertised> buffers_;  // by their number, counted round; in the stream's order
   std::uint64_t first_ = 0;
-  std::uint64_t untold_ = 0;  // first_ <= untold_ <= end_
+  std::uint64_t unadvertised_ = 0;  // first_ <= unadvertised_ <= end_
   std::uint64_t end_ = 0;
   std::uint64_t reach_ = 0;
 };
@@ -98,10 +98,10 @@ class Grants {
 
  private:
   void Pass(std::uint64_t posted) {
-    while (first_ != end_ && grants_[first_ % kMostWindows].end() <= posted) ++first_;
+    while (first_ != end_ && grants_[first_ % kMostAdvertised].end() <= posted) ++first_;
   }
 
-  std::array<Grant, kMostWindows> grants_;
+  std::array<Grant, kMostAdvertised> grants_;
   std::uint64_t first_ = 0;
   std::uint64_t end_ = 0;
   std::uint64_t reach_ = 0;

@@ -15,9 +15,9 @@
 namespace rondo::ib {
 
 // Fewer bytes are copied: that takes a microsecond or two, as long as another completion and the wait for it.
-inline constexpr std::size_t kLeastLentBytes = 16 * 1024;
+inline constexpr std::size_t kLeastZeroCopyBytes = 16 * 1024;
 
-class Loans {
+class ZeroCopySends {
  public:
   // As many as lie in a window of 1 MiB.
   static constexpr std::size_t kMost = 64;
@@ -28,7 +28,7 @@ class Loans {
 
   // Bytes of the stream that lie side by side.
   struct Run {
-    Bytes lent;                      // where they lie; empty: they were copied
+    Bytes memory;                    // where they lie; empty: they were copied
     const Region* region = nullptr;  // of those lent
     std::uint64_t end = 0;           // in the stream
     bool is_end = false;             // of a loan
@@ -45,20 +45,20 @@ class Loans {
 
   // No byte below is lent. `accepted`: the end of the stream.
   std::uint64_t released(std::uint64_t accepted) const {
-    return count_ == 0 ? accepted : std::max(given_back_, loans_[first_].begin);
+    return count_ == 0 ? accepted : std::max(given_back_, sends_[first_].begin);
   }
   // Behind the last byte that was lent once and is not any more: nothing in front of it can be sent again in full.
   std::uint64_t given_back() const { return given_back_; }
 
  private:
-  struct Loan {
+  struct Send {
     std::uint64_t begin = 0;
     Bytes memory;
     const Region* region = nullptr;
     std::uint64_t end() const { return begin + memory.size(); }
   };
 
-  std::array<Loan, kMost> loans_;  // from first_ on, counted round, in the stream's order
+  std::array<Send, kMost> sends_;  // from first_ on, counted round, in the stream's order
   std::size_t first_ = 0;
   std::size_t count_ = 0;
   std::uint64_t given_back_ = 0;

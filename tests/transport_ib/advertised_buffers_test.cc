@@ -1,5 +1,5 @@
 // Which bytes of a stream lie in windows, as the receiver and as the sender count them.
-#include "transport/ib/windows.h"
+#include "transport/ib/advertised_buffers.h"
 
 #include <doctest/doctest.h>
 
@@ -10,19 +10,19 @@
 #include <utility>
 
 namespace rondo::ib {
-namespace windows_test {
+namespace advertised_buffers_test {
 
 class Received {
  public:
-  Windows windows;
+  AdvertisedBuffers buffers;
   MutableBytes At(std::size_t from, std::size_t bytes) { return MutableBytes(memory_).subspan(from, bytes); }
   void Tell() {
-    while (windows.Untold(0) > 0) windows.Told(1);
+    while (buffers.Unadvertised(0) > 0) buffers.OnAdvertised(1);
   }
   std::string Runs(std::uint64_t from, std::uint64_t until) const {
     std::string runs;
     while (from < until) {
-      const Windows::Run run = windows.At(from, until);
+      const AdvertisedBuffers::Run run = buffers.At(from, until);
       REQUIRE(run.end > from);
       REQUIRE((run.direct.empty() || run.direct.size() == run.end - from));
       runs += run.direct.empty() ? "ring" : "window " + std::to_string(run.direct.data() - memory_.data());
@@ -37,15 +37,15 @@ class Received {
 
 TEST_CASE("what came by windows lies there, and all else in the ring") {
   Received r;
-  r.windows.Add(100, r.At(0, 50), 7);
-  r.windows.Add(150, r.At(500, 50), 7);
-  r.windows.Add(300, r.At(600, 100), 7);
+  r.buffers.Add(100, r.At(0, 50), 7);
+  r.buffers.Add(150, r.At(500, 50), 7);
+  r.buffers.Add(300, r.At(600, 100), 7);
   CHECK(r.Runs(0, 400) == "ring 400, ");
   r.Tell();
-  CHECK(r.windows.Take(100, 50));
-  CHECK(r.windows.Take(150, 20));
-  CHECK(r.windows.Take(170, 30));
-  CHECK(r.windows.Take(360, 20));  // the first 60 had come by the ring
+  CHECK(r.buffers.Take(100, 50));
+  CHECK(r.buffers.Take(150, 20));
+  CHECK(r.buffers.Take(170, 30));
+  CHECK(r.buffers.Take(360, 20));  // the first 60 had come by the ring
   CHECK(r.Runs(90, 380) == "ring 100, window 0 150, window 500 200, ring 360, window 660 380, ");
   CHECK(r.Runs(120, 160) == "window 20 150, window 500 160, ");
   CHECK(r.Runs(310, 370) == "ring 360, window 660 370, ");
@@ -53,73 +53,73 @@ TEST_CASE("what came by windows lies there, and all else in the ring") {
 
 TEST_CASE("nothing comes by a window that is not there, or not told, or beyond its end, or with a gap") {
   Received r;
-  CHECK_FALSE(r.windows.Take(0, 1));
-  r.windows.Add(100, r.At(0, 50), 7);
-  CHECK_FALSE(r.windows.Take(100, 50));
+  CHECK_FALSE(r.buffers.Take(0, 1));
+  r.buffers.Add(100, r.At(0, 50), 7);
+  CHECK_FALSE(r.buffers.Take(100, 50));
   r.Tell();
-  CHECK_FALSE(r.windows.Take(99, 2));
-  CHECK_FALSE(r.windows.Take(100, 51));
-  CHECK_FALSE(r.windows.Take(150, 1));
-  CHECK_FALSE(r.windows.Take(140, std::numeric_limits<std::uint64_t>::max()));
-  CHECK(r.windows.Take(110, 10));
-  CHECK_FALSE(r.windows.Take(130, 10));
-  CHECK(r.windows.Take(120, 30));
+  CHECK_FALSE(r.buffers.Take(99, 2));
+  CHECK_FALSE(r.buffers.Take(100, 51));
+  CHECK_FALSE(r.buffers.Take(150, 1));
+  CHECK_FALSE(r.buffers.Take(140, std::numeric_limits<std::uint64_t>::max()));
+  CHECK(r.buffers.Take(110, 10));
+  CHECK_FALSE(r.buffers.Take(130, 10));
+  CHECK(r.buffers.Take(120, 30));
 }
 
 TEST_CASE("a window is told as it is, unless everything of it has arrived, and once") {
   Received r;
-  r.windows.Add(100, r.At(0, 50), 7);
-  r.windows.Add(150, r.At(500, 50), 8);
-  CHECK(r.windows.Untold(149) == 2);
-  REQUIRE(r.windows.Untold(150) == 1);
-  const Grant grant = r.windows.UntoldAt(0);
+  r.buffers.Add(100, r.At(0, 50), 7);
+  r.buffers.Add(150, r.At(500, 50), 8);
+  CHECK(r.buffers.Unadvertised(149) == 2);
+  REQUIRE(r.buffers.Unadvertised(150) == 1);
+  const Grant grant = r.buffers.UnadvertisedAt(0);
   CHECK(grant.begin == 150);
   CHECK(grant.bytes == 50);
   CHECK(grant.address == reinterpret_cast<std::uintptr_t>(r.At(500, 1).data()));
   CHECK(grant.key == 8);
-  r.windows.Told(1);
-  CHECK(r.windows.Untold(150) == 0);
-  CHECK_FALSE(r.windows.Take(100, 50));
-  CHECK(r.windows.Take(150, 50));
+  r.buffers.OnAdvertised(1);
+  CHECK(r.buffers.Unadvertised(150) == 0);
+  CHECK_FALSE(r.buffers.Take(100, 50));
+  CHECK(r.buffers.Take(150, 50));
 }
 
 TEST_CASE("when the connection is gone nothing more comes by its windows, and what has come stays") {
   Received r;
-  r.windows.Add(100, r.At(0, 50), 7);
-  r.windows.Add(150, r.At(500, 50), 7);
+  r.buffers.Add(100, r.At(0, 50), 7);
+  r.buffers.Add(150, r.At(500, 50), 7);
   r.Tell();
-  r.windows.Add(200, r.At(600, 50), 7);
-  REQUIRE(r.windows.Take(100, 20));
-  r.windows.Disconnect();
-  CHECK(r.windows.Untold(0) == 0);
-  CHECK_FALSE(r.windows.Take(120, 10));
-  CHECK_FALSE(r.windows.Take(150, 10));
+  r.buffers.Add(200, r.At(600, 50), 7);
+  REQUIRE(r.buffers.Take(100, 20));
+  r.buffers.Disconnect();
+  CHECK(r.buffers.Unadvertised(0) == 0);
+  CHECK_FALSE(r.buffers.Take(120, 10));
+  CHECK_FALSE(r.buffers.Take(150, 10));
   CHECK(r.Runs(100, 250) == "window 0 120, ring 250, ");
-  r.windows.Add(250, r.At(700, 50), 9);
-  CHECK(r.windows.Untold(0) == 1);
-  r.windows.Told(1);
-  CHECK_FALSE(r.windows.Take(200, 10));
-  CHECK(r.windows.Take(250, 10));
+  r.buffers.Add(250, r.At(700, 50), 9);
+  CHECK(r.buffers.Unadvertised(0) == 1);
+  r.buffers.OnAdvertised(1);
+  CHECK_FALSE(r.buffers.Take(200, 10));
+  CHECK(r.buffers.Take(250, 10));
 }
 
 TEST_CASE("room comes with what is consumed, whether it was told or not") {
   Received r;
   std::uint64_t begin = 0;
-  while (!r.windows.full()) r.windows.Add(std::exchange(begin, begin + 10), r.At(0, 10), 7);
-  CHECK(begin == 10 * kMostWindows);
-  r.windows.Told(3);
-  r.windows.Consume(9);
-  CHECK(r.windows.full());
-  r.windows.Consume(55);
-  CHECK_FALSE(r.windows.full());
-  CHECK(r.windows.Untold(0) == kMostWindows - 5);
-  CHECK(r.windows.UntoldAt(0).begin == 50);
-  for (int i = 0; i < 5; ++i) r.windows.Add(std::exchange(begin, begin + 10), r.At(0, 10), 7);
-  CHECK(r.windows.full());
-  CHECK(r.windows.UntoldAt(kMostWindows - 1).begin == 10 * kMostWindows + 40);
-  r.windows.Clear();
-  CHECK(r.windows.empty());
-  CHECK(r.windows.Untold(0) == 0);
+  while (!r.buffers.full()) r.buffers.Add(std::exchange(begin, begin + 10), r.At(0, 10), 7);
+  CHECK(begin == 10 * kMostAdvertised);
+  r.buffers.OnAdvertised(3);
+  r.buffers.Consume(9);
+  CHECK(r.buffers.full());
+  r.buffers.Consume(55);
+  CHECK_FALSE(r.buffers.full());
+  CHECK(r.buffers.Unadvertised(0) == kMostAdvertised - 5);
+  CHECK(r.buffers.UnadvertisedAt(0).begin == 50);
+  for (int i = 0; i < 5; ++i) r.buffers.Add(std::exchange(begin, begin + 10), r.At(0, 10), 7);
+  CHECK(r.buffers.full());
+  CHECK(r.buffers.UnadvertisedAt(kMostAdvertised - 1).begin == 10 * kMostAdvertised + 40);
+  r.buffers.Clear();
+  CHECK(r.buffers.empty());
+  CHECK(r.buffers.Unadvertised(0) == 0);
 }
 
 Grant At(std::uint64_t begin, std::uint64_t bytes) { return {.begin = begin, .bytes = bytes, .address = begin + 5000}; }
@@ -153,10 +153,10 @@ TEST_CASE("a grant that comes late counts from where the sender is; too many, or
   CHECK_FALSE(grants.Add(At(149, 50), 200));
   CHECK_FALSE(grants.Add(At(200, 0), 200));
   CHECK_FALSE(grants.Add(At(200, std::numeric_limits<std::uint64_t>::max()), 200));
-  for (std::uint64_t i = 0; i < kMostWindows; ++i) REQUIRE(grants.Add(At(200 + 10 * i, 10), 200));
+  for (std::uint64_t i = 0; i < kMostAdvertised; ++i) REQUIRE(grants.Add(At(200 + 10 * i, 10), 200));
   CHECK_FALSE(grants.Add(At(5000, 10), 209));
   CHECK(grants.Add(At(5000, 10), 210));
 }
 
-}  // namespace windows_test
+}  // namespace advertised_buffers_test
 }  // namespace rondo::ib
