@@ -1,5 +1,5 @@
-// What Transport::Address() carries for RDMA: which host a process is on, its port for people to read, and its address
-// of the base transport. All that a connection needs is said over the base lane (path_message.h).
+// What Transport::Address() carries for RDMA: the host of a process, its port for people to read, and its address of
+// the base transport. All that a connection needs goes over the base lane (path_message.h).
 //
 // Encoding: docs/WIRE.md, "Addresses of RDMA". Thread rule: values; functions are pure.
 #pragma once
@@ -12,9 +12,9 @@
 namespace rondo::ib {
 
 struct IbAddress {
-  std::string host_id;  // "": equal to nothing
+  std::string host_id;  // "": unknown, and equal to none
   std::string port;     // "mlx5_0:1 RoCE v2 10.0.0.1 (eth1)"; "": this process has none
-  std::string base;     // opaque
+  std::string base;     // of the base transport, opaque
   friend bool operator==(const IbAddress&, const IbAddress&) = default;
 };
 

@@ -1,7 +1,8 @@
-// Memory of the user into which the other side writes parts of a stream, so that they never lie in the ring.
+// Memory of the user into which the other side writes parts of a stream directly, not through the ring.
 //
-//   AdvertisedBuffers   of the receiver: where its owner expects what, what of that the other side knows, what has come
-//   so Grants    of the sender: what it has been told of the other side's windows
+//   AdvertisedBuffers   of the receiver: where its owner expects bytes, which buffers the other side knows, and which
+//                       bytes have arrived in them
+//   Grants              of the sender: the buffers that the other side has advertised
 //
 // Thread rule: one thread at a time.
 #pragma once
@@ -15,10 +16,10 @@
 
 namespace rondo::ib {
 
-// At most so many that are not consumed; and places in which they are told, counted round. Both sides know it.
+// The most buffers that are not consumed, and the number of places for grants. Both sides use the same value.
 inline constexpr std::uint32_t kMostAdvertised = 64;
 
-// A window as it is told (docs/WIRE.md).
+// A buffer as it is advertised to the other side (docs/WIRE.md).
 struct Grant {
   std::uint64_t begin = 0;  // in the stream
   std::uint64_t bytes = 0;
@@ -33,38 +34,39 @@ class AdvertisedBuffers {
  public:
   bool full() const { return end_ - first_ == kMostAdvertised; }
   bool empty() const { return end_ == first_; }
-  // No window begins below.
+  // No later buffer begins below that offset.
   std::uint64_t reach() const { return reach_; }
-  // `memory` is for the stream from offset `begin` on. REQUIRES: not full; not empty; begin >= reach().
+  // `memory` is for the stream's bytes from offset `begin` on. REQUIRES: not full; `memory` is not empty; begin >=
+  // reach().
   void Add(std::uint64_t begin, MutableBytes memory, std::uint32_t key);
 
-  // How many are to be advertised; none of which everything has arrived.
+  // How many are to be advertised, without those whose bytes have all arrived.
   std::uint32_t Unadvertised(std::uint64_t arrived);
-  // The i-th of them.
+  // The i-th of these.
   Grant UnadvertisedAt(std::uint32_t i) const;
-  // The first `count` are told now.
+  // The first `count` of these have been advertised.
   void OnAdvertised(std::uint32_t count);
 
-  // So many bytes at that offset, the first that had not arrived, were written into the window there. False: there is
-  // none, or the other side does not know it.
+  // `bytes` bytes at that offset, the first that had not arrived, were written into the buffer there. False: there is
+  // no such buffer, or it was not advertised.
   bool Take(std::uint64_t offset, std::uint64_t bytes);
 
-  // Bytes that have arrived and lie side by side.
+  // Arrived bytes in one piece.
   struct Run {
-    Bytes direct;           // where they lie; empty: in the ring
+    Bytes direct;           // the user's memory; empty: they are in the ring
     std::uint64_t end = 0;  // in the stream
   };
-  // From offset `from` on, at most up to `until`. REQUIRES: from < until; none of these is consumed.
+  // The run from offset `from` on, at most up to `until`. REQUIRES: from < until; none of these bytes is consumed.
   Run At(std::uint64_t from, std::uint64_t until) const;
 
-  // Bytes below are consumed.
+  // Bytes below `until` are consumed.
   void Consume(std::uint64_t until) {
     while (first_ != end_ && Number(first_).end() <= until) ++first_;
     unadvertised_ = std::max(unadvertised_, first_);
   }
-  // The other side cannot write there any more. What has come stays.
+  // The other side can write into the buffers no more. Bytes that have arrived stay.
   void Disconnect();
-  // Nor is anything there.
+  // Like Disconnect, and no bytes are there.
   void Clear() { first_ = unadvertised_ = end_; }
 
  private:
@@ -72,8 +74,9 @@ class AdvertisedBuffers {
     std::uint64_t begin = 0;
     MutableBytes memory;
     std::uint32_t key = 0;
-    bool advertised = false;  // to the other side, which may write there
-    // What has come so, in one piece: what came before, and after a connection had failed, is in the ring.
+    bool advertised = false;  // the other side may write there
+    // The bytes that were written there, in one piece. Earlier ones, and those after a connection had failed, are in
+    // the ring.
     std::uint64_t direct_begin = 0;
     std::uint64_t direct_end = 0;
     std::uint64_t end() const { return begin + memory.size(); }
@@ -81,7 +84,7 @@ class AdvertisedBuffers {
   Buffer& Number(std::uint64_t n) { return buffers_[n % kMostAdvertised]; }
   const Buffer& Number(std::uint64_t n) const { return buffers_[n % kMostAdvertised]; }
 
-  std::array<Buffer, kMostAdvertised> buffers_;  // by their number, counted round; in the stream's order
+  std::array<Buffer, kMostAdvertised> buffers_;  // by number modulo kMostAdvertised, in the stream's order
   std::uint64_t first_ = 0;
   std::uint64_t unadvertised_ = 0;  // first_ <= unadvertised_ <= end_
   std::uint64_t end_ = 0;
@@ -90,10 +93,10 @@ class AdvertisedBuffers {
 
 class Grants {
  public:
-  // `posted`: the sender has come so far. False: it makes no sense, or they are too many.
+  // `posted`: how far the sender has come. False: the grant is invalid, or there are too many.
   bool Add(const Grant& grant, std::uint64_t posted);
-  // Into which window the byte at `from` goes; null: into the ring. Lowers `until` to where that changes. REQUIRES:
-  // from < until; never below an earlier `from`.
+  // The buffer for the byte at `from`; null: it goes into the ring. Lowers `until` to the offset where that changes.
+  // REQUIRES: from < until; `from` never decreases.
   const Grant* At(std::uint64_t from, std::uint64_t& until);
 
  private:

@@ -1,4 +1,4 @@
-// What a work completion that failed means, in words: a pure table.
+// The meaning of a failed work completion: a pure table.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -8,9 +8,9 @@
 namespace rondo::ib {
 
 struct CompletionWords {
-  std::string_view name;    // as the specification says it: "transport retry counter exceeded"
-  std::string_view remedy;  // what it comes from most often, and what to do
-  bool peer;                // the other end, or the way to it, is what to look at; else this machine
+  std::string_view name;    // the specification's: "transport retry counter exceeded"
+  std::string_view remedy;  // its most frequent cause, and what to do
+  bool peer;                // true: look at the other end, or the way to it; false: at this machine
 };
 
 // REQUIRES: not IBV_WC_SUCCESS.

@@ -1,4 +1,4 @@
-// An opened RDMA device at one of its ports: what all lanes of a transport share. And memory for it to know.
+// An opened RDMA device at one of its ports, which all lanes of a transport share; and memory to register with it.
 //
 // Thread rule: any thread.
 #pragma once
@@ -18,7 +18,7 @@
 
 namespace rondo::ib {
 
-// Gives something of libibverbs back.
+// Frees an object of libibverbs.
 template <typename T>
 struct VerbsDelete {
   int (*destroy)(T*) = nullptr;
@@ -27,7 +27,7 @@ struct VerbsDelete {
 template <typename T>
 using VerbsHandle = std::unique_ptr<T, VerbsDelete<T>>;
 
-// kResource: `what` could not be made, with errno in words.
+// kResource: `what` could not be made, with the text of errno.
 Error NotMade(std::string_view device, std::string_view what);
 
 struct UnmapPages {
@@ -50,7 +50,7 @@ class Pages {
 
 class Device {
  public:
-  // kResource names what the device refuses; kUnsupported: it is gone.
+  // kResource names what the device refuses. kUnsupported: the device is gone.
   static Result<std::shared_ptr<const Device>> Open(const VerbsLibrary& library, ChosenPort chosen);
 
   const VerbsLibrary& verbs() const { return verbs_; }
@@ -60,18 +60,18 @@ class Device {
   const Gid& gid() const { return chosen_.gid; }
   const std::string& reason() const { return chosen_.reason; }
 
-  // Until the handle ends, which must be before the memory does. `remote`: the other side may write to it. kResource:
-  // it cannot be registered; says how much may be locked and what to do about it.
+  // Registers memory until the handle ends, which must be before the memory does. `remote`: the other side may write to
+  // it. kResource: it cannot be registered; the message says how much may be locked, and the remedy.
   Result<VerbsHandle<ibv_mr>> Register(MutableBytes memory, bool remote) const;
 
-  // Memory of another device, for sending, by either way (transport/device_memory.h). kUnsupported, or kResource where
-  // there is no room for it: says errno in words.
+  // Registers memory of another device, for sending, by either way (transport/device_memory.h). kUnsupported, or
+  // kResource if there is no room for it, with the text of errno.
   Result<VerbsHandle<ibv_mr>> RegisterDmaBuf(const DeviceMemory& memory) const;
   Result<VerbsHandle<ibv_mr>> RegisterPeerMemory(Bytes memory) const;
-  // errno with which it refuses memory as dma-buf, whatever it is; 0: it takes such. REQUIRES: libibverbs can.
+  // The errno with which the device refuses any dma-buf; 0: it takes them. REQUIRES: libibverbs has the function.
   int AskDmaBuf() const;
 
-  // What the device has told last of things gone wrong with it or this port: "port down (look at ...)"; "": nothing.
+  // The device's last report of a fault of it or this port: "port down (look at ...)"; "": none.
   std::string Trouble() const;
 
  private:
@@ -82,7 +82,7 @@ class Device {
   VerbsHandle<ibv_context> context_;
   VerbsHandle<ibv_pd> domain_;
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the fields below
   mutable std::string trouble_;
 };
 

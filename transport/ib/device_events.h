@@ -1,4 +1,4 @@
-// What a device tells of itself, apart from completions (ibv_get_async_event), in words: a pure table.
+// The meaning of the events that a device reports besides completions (ibv_get_async_event): a pure table.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -9,9 +9,9 @@ namespace rondo::ib {
 
 struct EventWords {
   std::string_view name;  // "port down"
-  // What it comes from most often, and what to do; "": nothing is wrong.
+  // Its most frequent cause, and what to do; "": it is no fault.
   std::string_view remedy;
-  bool of_port;  // one port's; else the whole device's, or of one of the things made on it
+  bool of_port;  // true: of one port; false: of the whole device, or of an object made on it
 };
 
 EventWords Words(ibv_event_type event);

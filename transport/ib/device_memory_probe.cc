@@ -15,8 +15,8 @@ struct Sign {
   const char* path;
   const char* name;
 };
-// In the kernel's own tree a module of the driver; where the vendor's RDMA stack replaces the kernel's, also what has
-// registered with it.
+// With the kernel's own RDMA stack this is a module of the driver. A vendor's stack that replaces it also lists the
+// modules that have registered with it.
 constexpr std::array<Sign, 4> kSigns{{{"/sys/module/nvidia_peermem", "nvidia_peermem"},
                                       {"/sys/module/nv_peer_mem", "nv_peer_mem"},
                                       {"/sys/kernel/mm/memory_peers/nv_mem", "nv_mem"},

@@ -1,5 +1,5 @@
-// By which ways adapters can reach memory of a GPU here: a decision, a pure function of facts; and the one fact that
-// files tell. The others take an adapter to ask (memory.h).
+// Decides by which ways adapters can reach memory of a GPU here: a pure function of facts. One fact comes from files;
+// the others need an adapter to ask (memory.h).
 //
 // Thread rule: values; any thread.
 #pragma once
@@ -10,28 +10,28 @@
 
 namespace rondo {
 
-// Which ways may be tried (IbOptions::device_memory). One that is named is the only one that is tried, and without
-// asking beforehand whether it can work: whatever is refused, the adapter itself then refuses.
+// The ways that may be tried (IbOptions::device_memory). If a way is named, it is the only one, and no fact is checked
+// before: only the adapter itself can refuse.
 enum class DeviceMemoryChoice : std::uint8_t { kAuto, kDmaBuf, kPeerMemory, kNone };
 
 namespace ib {
 
 struct DmaBufFact {
   std::string adapter;  // "mlx5_0:1"
-  int refusal = 0;      // errno; 0: it takes memory as dma-buf
+  int refusal = 0;      // errno; 0: it takes dma-bufs
 };
 
 struct DeviceMemoryFacts {
   bool library_has_dma_buf = false;  // ibv_reg_dmabuf_mr
-  std::vector<DmaBufFact> adapters;  // of each by which lanes may go
-  std::string peer_memory;           // of PeerMemoryModule
+  std::vector<DmaBufFact> adapters;  // of each adapter that lanes may use
+  std::string peer_memory;           // the result of PeerMemoryModule
 };
 
-// What would let adapters reach memory of GPUs by its address: "nvidia_peermem"; "": nothing of the kind is loaded.
-// `root` stands before "/sys": a test has a tree of its own.
+// The module that lets adapters reach memory of GPUs by its address: "nvidia_peermem"; "": none is loaded. `root`: the
+// folder that holds /sys; a test has a tree of its own.
 std::string PeerMemoryModule(const std::string& root = "");
 
-// Why not, in words that say what would help; "": it may be tried.
+// Why that way is impossible, and what would help; "": it may be tried.
 struct DeviceMemoryWays {
   std::string no_dma_buf;
   std::string no_peer_memory;

@@ -43,7 +43,7 @@ IbEndpoint::IbEndpoint(EndpointSetUp set_up, std::unique_ptr<Endpoint> base,
       set_up_(std::move(set_up)),
       channels_(std::move(channels)) {}
 
-// Events that came and were not taken belong to queues that are about to go.
+// Events that were not taken belong to queues that are about to be destroyed.
 IbEndpoint::~IbEndpoint() {
   armed_ = true;
   IbEndpoint::Disarm();

@@ -1,4 +1,4 @@
-// The endpoint of RDMA: that of the base transport, whose lanes get reliable connections beside them
+// The endpoint of RDMA: an endpoint of the base transport, whose lanes get reliable connections beside them
 // (transport/upgrade/endpoint.h).
 //
 // Thread rule: as transport.h says.
@@ -22,18 +22,18 @@
 namespace rondo::ib {
 
 struct EndpointSetUp {
-  EndpointConfig config;                               // whose addresses are ours
+  EndpointConfig config;                               // its addresses are those of this transport
   std::vector<bool> by_rdma;                           // by rank: MayUseRdma
-  std::vector<std::shared_ptr<const Device>> devices;  // one at least, in the order in which lanes try them
+  std::vector<std::shared_ptr<const Device>> devices;  // at least one, in the order in which lanes try them
   std::size_t ring_bytes = 0;
-  std::shared_ptr<const Registrations> registered;  // whose keys are in that order
+  std::shared_ptr<const Registrations> registered;  // its keys are in that order
   QueuePairOptions connection;
   bool may_be_plain = true;
   Logger* logger = nullptr;
 };
 
-// Whether lanes between the two begin to agree on RDMA: both have a port, and they need not share a host. Both sides
-// find the same.
+// Whether lanes between the two try to agree on RDMA: both have a port, whether or not they share a host. Both sides
+// get the same result.
 bool MayUseRdma(const IbAddress& a, const IbAddress& b);
 
 class IbEndpoint final : public UpgradedEndpoint<IbLane> {
@@ -55,11 +55,11 @@ class IbEndpoint final : public UpgradedEndpoint<IbLane> {
 
   const EndpointSetUp set_up_;
   const std::vector<VerbsHandle<ibv_comp_channel>> channels_;  // by device; outlive the lanes
-  bool armed_ = false;                                         // since the channels were last read
+  bool armed_ = false;                                         // the owner has armed since the channels were last read
 
   // Guarded by mutex().
-  std::map<Rank, std::map<std::uint32_t, std::string>> described_;  // by rail behind the first
-  std::map<Rank, LinkEnd> links_;                                   // on the first
+  std::map<Rank, std::map<std::uint32_t, std::string>> described_;  // by rail, of further rails
+  std::map<Rank, LinkEnd> links_;                                   // of the first rail
 };
 
 }  // namespace rondo::ib

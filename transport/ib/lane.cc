@@ -11,9 +11,9 @@
 namespace rondo::ib {
 namespace {
 
-// The base lane has ended, so the peer is done or dead; what it had sent may come a little later on this way.
+// The base lane has ended, so the peer is done or dead. Bytes that it had sent may arrive a little later by RDMA.
 constexpr Duration kStragglers = std::chrono::milliseconds(100);
-// How often the base lane is looked at for word of the peer's end while the connection seems well: a system call.
+// How often the base lane is checked for the peer's end while the connection seems well: each check is a system call.
 constexpr Duration kLookAtBase = std::chrono::milliseconds(1);
 // Why a lane cannot go on by the base lane.
 constexpr std::string_view kOfDevice =
@@ -124,7 +124,7 @@ void IbLane::OnReceived(const PathMessageBytes& bytes) {
     broken_.why = fmt::format("rank {}: {}", base_.peer(), message->why);
     return GoPlain();
   }
-  // What it said before it received that this end is broken.
+  // The peer sent it before it knew that this end is broken.
   if (due_ == PathWord::kBroken && message->word != PathWord::kPlain) return;
   if (phase_ == Phase::kRdma || message->word != due_)
     return FailWith(ErrorCode::kProtocol, "a connection by RDMA was agreed on out of order");
@@ -134,7 +134,7 @@ void IbLane::OnReceived(const PathMessageBytes& bytes) {
   Say(is_initiator() ? PathWord::kReady : PathWord::kAnswer);
 }
 
-// The other end: ours is made if it is not, and connected to it.
+// Connects to the other end; makes this end first if there is none.
 Status IbLane::OnReceivedEnd(const PathMessage& message) {
   if (!is_initiator()) RONDO_TRY(MakeEnd());
   return stream_->Connect(message.end, message.remote_ring);
@@ -170,7 +170,7 @@ void IbLane::OnReceivedBroken(const PathMessage& message) {
           .peer = !message.your_fault});
 }
 
-// Both ends are gone, and both sides know how far the stream has come.
+// Both ends have been given up, and both sides know how far the stream has come.
 void IbLane::AgreeAnew() {
   if (stream_ != nullptr) {
     if (const Status resumed = stream_->Resume(*peer_progress_); !resumed)
@@ -299,7 +299,7 @@ std::size_t IbLane::ReadInto(MutableBytes destination) {
     const Bytes front = stream_->Peek(destination.size() - done).first;
     if (front.empty()) break;
     const std::size_t part = std::min(front.size(), destination.size() - done);
-    // Else it has been written there, into a window.
+    // Otherwise the peer has written it there, into an advertised buffer.
     if (front.data() != destination.data() + done) std::memcpy(destination.data() + done, front.data(), part);
     stream_->Consume(part);
     done += part;
@@ -330,10 +330,10 @@ void IbLane::Revoke() {
 // ---- sleeping ----
 
 bool IbLane::Arm() {
-  look_at_base_ = {};  // whatever wakes who sleeps now, the base lane may have told
-  if (revoked_ || state_ == LaneState::kFailed || !streams_) return false;  // the base lane tells
+  look_at_base_ = {};  // whatever wakes the owner, the base lane may have news
+  if (revoked_ || state_ == LaneState::kFailed || !streams_) return false;  // the base lane wakes the owner
   if (stream_->Arm()) return true;
-  // Once the base lane is over nobody tells when stragglers are due no more.
+  // Once the base lane has ended, no event comes when the wait for late bytes is over.
   return (base_over_since_ && state_ == LaneState::kOpen) || stream_->failure().has_value();
 }
 

@@ -1,18 +1,18 @@
 // A lane by RDMA: a reliable connection (stream.h) beside a lane of the base transport (transport/upgrade/lane.h).
 //
-// How it comes to be. The base lane is made first, as between any two ranks. Over it the two agree with path messages
+// How it is made. The base lane comes first, as between any two ranks. Over it the two ends agree by path messages
 // (path_message.h): the initiator, which is the higher rank, offers its end; the other connects to it and answers with
-// its own; the initiator connects and says that it is ready.
+// its own; the initiator connects and sends that it is ready.
 //
-// What if it fails, on the way or any time later: whoever sees it gives its end up and says "broken", with how far the
-// stream has come; the other does and says the same. Then they agree anew, the k-th time over the k-th port of each
-// (of a side with fewer it is again the first), and the stream goes on where it was. When the last port has failed the
-// base lane carries the bytes, if that is allowed; else the lane fails, for the last reason.
+// If it fails, then or later: the side that sees it first gives its end up and sends "broken", with how far the stream
+// has come; the other side does the same. Then they agree again, the k-th time on the k-th port of each (a side with
+// fewer ports begins with its first again), and the stream goes on where it was. When the last port has failed, the
+// base lane carries the bytes, if that is allowed; otherwise the lane fails, with the last reason.
 //
-// Between agreements the base lane carries nothing. Its end without an end of the stream is the peer's death. A sender
-// mends when its owner looks: bytes that it has taken wait until then. What is lent from registered memory stays lent
-// until it has arrived, by whatever way: but memory of a device only by RDMA. Where there is none any more, a lane on
-// which such bytes are under way fails, and so does one that is given them then.
+// Between agreements the base lane carries nothing. If it ends without an end of the stream, the peer has died. A lane
+// is only mended while its owner polls it: bytes that it has taken wait until then. Zero-copy sends need the user's
+// memory until the bytes have arrived, by RDMA or by the base lane. Memory of a device goes by RDMA alone: if no port
+// is left, a lane with such bytes under way fails, and so does a lane that is given them then.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -33,7 +33,7 @@
 
 namespace rondo::ib {
 
-// A port by which lanes may go, with what announces its completions to their endpoint.
+// A port that lanes may use, and the channel that announces its completions to their endpoint.
 struct LanePort {
   std::shared_ptr<const Device> device;
   ibv_comp_channel* channel = nullptr;
@@ -42,8 +42,8 @@ struct LanePort {
 
 // What a lane needs of its endpoint.
 struct LaneContext {
-  std::vector<LanePort> ports;  // in the order in which they are tried; one at least. Channels outlive the lane
-  std::size_t ring_bytes = 0;   // of the stream
+  std::vector<LanePort> ports;  // at least one, in the order in which they are tried. Channels outlive the lane
+  std::size_t ring_bytes = 0;   // of the stream's ring
   std::shared_ptr<const Registrations> registered;
   QueuePairOptions connection;
   bool may_be_plain = true;
@@ -72,24 +72,24 @@ class IbLane final : public UpgradedLane {
   // ---- for the endpoint ----
 
   void Poll(TimePoint now);
-  // True: do not sleep. Else the channel, or the base lane, will tell.
+  // True: do not sleep. After false the channel or the base lane wakes the owner.
   bool Arm();
   void ShutDown();
-  // Whether no bytes go by RDMA any more.
+  // Whether RDMA carries no bytes any more.
   bool is_plain() const { return phase_ == Phase::kPlain || phase_ == Phase::kCarried; }
   // "ib mlx5_0:1 RoCE v2 10.0.0.1, MTU 4096", or why not.
   std::string Describe() const;
-  // The port in use; nothing while there is none.
+  // The port in use; null: there is none now.
   LinkEnd link() const;
 
  private:
   enum class Phase : std::uint8_t {
     kBase,      // the base lane is being made
-    kSending,   // a path message goes out
-    kAwaiting,  // one is waited for
-    kRdma,      // the stream goes by its connection
-    kCarried,   // the stream goes by the base lane, for the last connection has failed
-    kPlain,     // there never was one: the base lane serves itself
+    kSending,   // a path message is being sent
+    kAwaiting,  // the peer's path message is awaited
+    kRdma,      // the connection carries the stream
+    kCarried,   // the base lane carries the stream, since the last connection has failed
+    kPlain,     // there never was a connection: the base lane is used directly
   };
   // Why the last connection failed, or could not be made.
   struct Broken {
@@ -114,29 +114,29 @@ class IbLane final : public UpgradedLane {
   void Look(TimePoint now);
   void AdoptBaseOver(TimePoint now);
   void LookForEnd();
-  // The lane fails for the reason of `broken`, put into `words`.
+  // Fails the lane for the reason of `broken`, with `words` as the message.
   void FailFor(const Broken& broken, const std::string& words);
 
   const LaneContext context_;
   Phase phase_ = Phase::kBase;
 
-  // Agreeing.
+  // While the ends agree.
   MessageSender<PathMessageBytes> out_;
   MessageReader<PathMessageBytes> in_;
   PathWord said_ = PathWord::kPlain;
   PathWord due_ = PathWord::kOffer;
   std::size_t attempt_ = 0;
-  std::size_t peer_ports_ = 0;             // as far as told
-  Broken broken_;                          // of the attempt before
-  std::optional<Progress> peer_progress_;  // since it is broken here
+  std::size_t peer_ports_ = 0;             // as far as the peer has sent it
+  Broken broken_;                          // of the previous attempt
+  std::optional<Progress> peer_progress_;  // once the connection is broken here
   TimePoint look_at_base_{};
 
   std::unique_ptr<Stream> stream_;
-  bool streams_ = false;  // bytes have moved by it, or may have
+  bool streams_ = false;  // RDMA has carried bytes, or may have
   std::optional<TimePoint> base_over_since_;
-  bool over_ = false;  // no more is waited for
+  bool over_ = false;  // nothing is awaited any more
 
-  RegistrationsView registered_;  // asked where the base lane carries the bytes
+  RegistrationsView registered_;  // used when the base lane carries the bytes
 };
 
 }  // namespace rondo::ib

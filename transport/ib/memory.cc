@@ -14,12 +14,12 @@ namespace {
 using Devices = std::vector<std::shared_ptr<const Device>>;
 using Handle = VerbsHandle<ibv_mr>;
 
-// What the devices know some memory by, and the region under which lanes find that.
+// The devices' registrations of some memory, and the region by which lanes find them.
 class Known {
  public:
   Known(Devices devices, std::shared_ptr<Registrations> all) : devices_(std::move(devices)), all_(std::move(all)) {}
   ~Known() {
-    if (getpid() != owner_pid_) {  // a forked child: what the devices know is the parent's
+    if (getpid() != owner_pid_) {  // in a forked child the registrations are the parent's
       for (auto& handle : handles_) static_cast<void>(handle.release());
       return;
     }
@@ -27,7 +27,7 @@ class Known {
   }
   Known(const Known&) = delete;
 
-  // Once. `register_with(device)` gives a Result<Handle>.
+  // To be called once. `register_with(device)` returns a Result<Handle>.
   template <typename RegisterWith>
   Status Make(Bytes memory, bool of_device, RegisterWith register_with) {
     region_.memory = memory;
@@ -87,7 +87,7 @@ class RegisteredMemory final : public Memory {
 
  private:
   const std::unique_ptr<Memory> memory_;
-  const std::unique_ptr<Registration> registration_;  // ends before the memory does
+  const std::unique_ptr<Registration> registration_;  // destroyed before the memory
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Transport::Allocate, Transport::Register and RegisterDevice where lanes go by RDMA: memory that every device of the
-// transport knows, so that lanes send from it without a copy (stream.h).
+// Transport::Allocate, Transport::Register and RegisterDevice for RDMA: memory that every device of the transport
+// knows, so that lanes send from it without a copy (stream.h).
 #pragma once
 
 #include <memory>
@@ -16,26 +16,25 @@
 
 namespace rondo::ib {
 
-// Devices in the order of Region::keys; one at least. Not empty memory. Errors: those of Device::Register.
+// `devices` are in the order of Region::keys; at least one. `memory` is not empty. Errors: those of Device::Register.
 Result<std::unique_ptr<Registration>> RegisterWith(const std::vector<std::shared_ptr<const Device>>& devices,
                                                    const std::shared_ptr<Registrations>& all, MutableBytes memory);
 
-// What the devices, libibverbs and files below `root` tell.
+// The facts that the devices, libibverbs and files below `root` give.
 DeviceMemoryFacts FindDeviceMemoryFacts(const std::vector<std::shared_ptr<const Device>>& devices,
                                         const std::string& root = "");
-// Memory of a GPU, say, which is never looked at, nor is its mapping changed. One way serves on all devices: dma-buf,
-// or else the other. Errors: RegisterDevice's (transport/device_memory.h), with what each way said; nothing stays
-// registered then.
+// Memory of a GPU, for example. The host never reads it, and its mapping stays. One way is used on all devices:
+// dma-buf, otherwise the other one. Errors: those of RegisterDevice (transport/device_memory.h), with the reason of
+// each way; nothing stays registered then.
 Result<std::unique_ptr<DeviceRegistration>> RegisterOfDevice(const std::vector<std::shared_ptr<const Device>>& devices,
                                                              const std::shared_ptr<Registrations>& all,
                                                              const DeviceMemoryWays& ways, const DeviceMemory& memory);
 
-// The two as one, which end in the right order.
+// Both as one object, which end in the right order.
 std::unique_ptr<Memory> Together(std::unique_ptr<Memory> memory, std::unique_ptr<Registration> registration);
 
-// To be called before memory of ours is registered. Where a fork gives the child the pages that the device knows, and
-// the parent copies of them, the device would go on with the old ones; so there the child gets none. kResource: that
-// cannot be.
+// To be called before memory is registered. On some kernels a fork would leave the pages that the device knows to the
+// child, and give copies to the parent. There the child gets no such memory. kResource: the system refuses that.
 Status KeepFromChildren(const Device& device, MutableBytes memory);
 
 }  // namespace rondo::ib

@@ -13,7 +13,7 @@
 namespace rondo::ib {
 namespace {
 
-// The vendor that the kernel's rdma_rxe gives itself.
+// The vendor that the kernel's rdma_rxe reports.
 constexpr std::uint32_t kSoftRoce = 0xFFFFFF;
 
 std::string_view Name(Gid::Type type) {
@@ -55,8 +55,8 @@ double LineGbps(std::uint8_t width, std::uint8_t speed) {
 
 Result<std::vector<Gid>> GidsOf(const VerbsLibrary& library, ibv_context* context, const std::string& device, int port,
                                 int table_entries) {
-  // The kernel's interface counts an answer's bytes in 16 bits; tables are long and mostly empty, and only what is
-  // there is told.
+  // The kernel's interface counts an answer's bytes in 16 bits. Tables are long and mostly empty, and the kernel
+  // returns only the entries that exist.
   constexpr int kMostEntries = UINT16_MAX / sizeof(ibv_gid_entry);
   std::vector<ibv_gid_entry> entries(static_cast<std::size_t>(std::clamp(table_entries, 1, kMostEntries)));
   const ssize_t count = library.query_gid_table(context, entries.data(), entries.size(), 0, sizeof(ibv_gid_entry));
@@ -87,7 +87,7 @@ std::string List(const std::vector<Port>& ports) {
   return fmt::format("{}", fmt::join(names, "; "));
 }
 
-// The smaller the better: version 2 is routed, IPv4 is what everybody has, link-local ends at the link.
+// The smaller the better: version 2 is routed, all networks have IPv4, and link-local addresses end at the link.
 int Rank(const Gid& gid) {
   if (gid.type == Gid::Type::kInfiniBand) return gid.index;
   const IpAddress ip = gid.ip();

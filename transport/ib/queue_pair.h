@@ -2,8 +2,8 @@
 // Specification 1, 10.3.1):
 //
 //   Make      RESET -> INIT   receives may be posted, nothing is received yet
-//   Connect   -> RTR -> RTS   to the other end, whose name came some other way; then sends may be posted
-//   Break     -> ERR          everything posted completes with an error; the device touches no memory any more
+//   Connect   -> RTR -> RTS   to the other end, whose identity came by path messages; then sends may be posted
+//   Break     -> ERR          all posted requests complete with an error; the device touches no memory any more
 //
 // Thread rule: one thread at a time.
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace rondo::ib {
 
-// One end of a connection, as the other end has to know it.
+// One end of a connection, as the other end must know it.
 struct PathEnd {
   std::uint32_t queue_pair = 0;
   std::uint32_t first_packet = 0;  // its sequence number, 24 bits
@@ -29,13 +29,13 @@ struct PathEnd {
 };
 
 struct QueuePairOptions {
-  std::uint32_t sends = 0;         // outstanding at most
-  std::uint32_t receives = 0;      // likewise
-  std::uint32_t pieces = 1;        // of memory that one send gathers, at most
-  std::uint32_t inline_bytes = 0;  // wished for; inline_bytes() says what there is
-  // A packet that is not acknowledged is sent again after 4.096 us x 2^timeout_exponent, so often.
+  std::uint32_t sends = 0;         // the most that may be outstanding
+  std::uint32_t receives = 0;      // as well
+  std::uint32_t pieces = 1;        // the most pieces of memory that one send gathers
+  std::uint32_t inline_bytes = 0;  // as wished; inline_bytes() returns what the device gives
+  // A packet that is not acknowledged is sent again after 4.096 us x 2^timeout_exponent, `retries` times.
   std::uint8_t timeout_exponent = 16;
-  std::uint8_t retries = 6;  // 7 means for ever to some drivers
+  std::uint8_t retries = 6;  // 7 means without limit to some drivers
   std::uint8_t service_level = 0;
   std::uint8_t traffic_class = 0;
 };
@@ -50,15 +50,16 @@ class QueuePair {
   QueuePair& operator=(QueuePair&&) = default;
 
   const PathEnd& end() const { return end_; }
-  // kUnreachable says which end is not to be reached and what to look at. kProtocol: the other end makes no sense.
+  // kUnreachable names the end that cannot be reached, and what to check. kProtocol: the other end's values are
+  // invalid.
   Status Connect(const PathEnd& peer);
-  // False: the device refuses, so nothing will complete; it still ends with the queue pair.
+  // False: the device refuses, so nothing will complete; the connection still ends with the queue pair.
   bool Break();
 
   ibv_qp* get() const { return pair_.get(); }
   ibv_cq* completions() const { return queue_.get(); }
   std::uint32_t inline_bytes() const { return inline_bytes_; }
-  // Of both ends, the smaller. Known when connected.
+  // The smaller one of both ends. Known when connected.
   int mtu_bytes() const { return mtu_bytes_; }
 
  private:
@@ -68,7 +69,7 @@ class QueuePair {
   std::shared_ptr<const Device> device_;
   QueuePairOptions options_;
   VerbsHandle<ibv_cq> queue_;
-  VerbsHandle<ibv_qp> pair_;  // ends before its queue
+  VerbsHandle<ibv_qp> pair_;  // destroyed before its completion queue
   PathEnd end_;
   std::uint32_t inline_bytes_ = 0;
   int mtu_bytes_ = 0;

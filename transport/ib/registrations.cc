@@ -64,10 +64,10 @@ const Region* RegistrationsView::Find(Bytes memory) {
   if (entries_ == nullptr) return nullptr;
   const std::byte* const begin = memory.data();
   const std::byte* const end = begin + memory.size();
-  constexpr std::less<> below;  // of addresses, whatever they belong to
+  constexpr std::less<> below;  // compares any two addresses
   auto at = std::upper_bound(entries_->begin(), entries_->end(), begin,
                              [&](const std::byte* a, const Registrations::Entry& b) { return below(a, b.begin); });
-  // The nearest that begins in front is the one, unless regions overlap.
+  // If no regions overlap, it is the nearest one that begins before.
   while (at != entries_->begin()) {
     --at;
     if (below(at->reach, end)) return nullptr;

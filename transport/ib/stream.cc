@@ -18,28 +18,29 @@
 namespace rondo::ib {
 namespace {
 
-// Of data, outstanding: more than a bandwidth-delay product has messages of kMostBytes.
+// Notices that may be outstanding: more than messages of kMostBytes in a bandwidth-delay product.
 constexpr std::uint32_t kNotices = 64;
 constexpr std::uint32_t kRepost = 16;
 constexpr std::uint32_t kReceives = kNotices + kMostAdvertised + 9 + kRepost;
-// A completion is asked for so often; fewer cost less.
+// Every so many requests one asks for a completion; fewer completions cost less.
 constexpr std::uint32_t kSignalEvery = 16;
 constexpr std::uint32_t kInlineBytes = 256;
-// Of one work request: a message of 64 KiB with its header. A longer one tells the other side later that it has come.
+// Bytes of one work request: a message of 64 KiB with its header. With longer ones the other side would learn of bytes
+// later.
 constexpr std::size_t kMostBytes = 68 * 1024;
-// Where a processor plays the adapter every packet costs as much as a page of data, also the one that a header takes
-// for itself: of four messages of 64 KiB they share one.
+// With soft-RoCE every packet costs as much as a page of data, also one for a header alone. So four messages of 64 KiB
+// share a request.
 constexpr std::size_t kMostBytesBySoftware = 272 * 1024;
-// What was copied is posted after so much, so that the other side works while this one still copies.
+// Copied bytes are posted after this many, so that the other side works while this one still copies.
 constexpr std::size_t kMostCopied = 64 * 1024;
-// Of one into a window, where the other side has nothing to copy: fewer notices wake it.
+// Bytes of one request into an advertised buffer. The other side copies nothing there, so fewer notices wake it.
 constexpr std::size_t kMostDirectBytes = 256 * 1024;
 constexpr int kCountBits = 29;
 constexpr std::uint64_t kMostRingBytes = 1u << 30;
 constexpr int kMostNotices = 1 << 16;
-// How long what was written may take to be acknowledged when nobody waits for it any more.
+// How long written bytes may take to be acknowledged when the stream ends.
 constexpr int kLingerMs = 100;
-// How long a device may take to give back the receives of a queue pair that is no more: far longer than any does.
+// How long a device may take to return the receives of a broken queue pair: far longer than any device does.
 constexpr int kDrainMs = 1000;
 
 struct Credit {
@@ -125,9 +126,9 @@ void Stream::Abandon() {
   carrier_ = nullptr;
 }
 
-// What arrived before the queue pair broke is in the completion queue in front of the first receive that is given back.
+// Completions of bytes that arrived before the queue pair broke come before the first receive that is returned unused.
 void Stream::Drain() {
-  FailWith(ErrorCode::kClosed, "it was given up", false, false);  // what completes from now on is no news
+  FailWith(ErrorCode::kClosed, "it was given up", false, false);  // later completions are ignored
   const bool breaks = link_->pair.Break();
   for (int waited_ms = 0;; ++waited_ms) {
     Count();
@@ -139,9 +140,9 @@ void Stream::Drain() {
 void Stream::Drop() {
   if (link_) {
     link_->pair.Break();
-    // Destroying the queue would wait for it.
+    // Destroying the completion queue waits for that acknowledgement.
     if (link_->events > 0) link_->device->verbs().ack_cq_events(link_->pair.completions(), link_->events);
-    link_.reset();  // waits for the device, so that it writes into no window any more
+    link_.reset();  // waits for the device, which writes into no advertised buffer afterwards
     advertised_.Disconnect();
   }
   failure_.reset();
@@ -172,7 +173,7 @@ void Stream::CarryBy(Lane& lane) {
   PumpCarrier();
 }
 
-// The lane brings its own credit: what it has taken leaves room here.
+// The lane has its own flow control: bytes that it has taken leave room here.
 void Stream::PumpCarrier() {
   while (posted_ < accepted_) {
     Pieces pieces;
@@ -183,13 +184,13 @@ void Stream::PumpCarrier() {
     if (taken == 0) break;
     posted_ += taken;
   }
-  // A lane may take without a copy, and release later; what it has from before the stream counts as the stream's.
+  // A lane may send without a copy and release later. Bytes that it had before the stream count as the stream's.
   const std::uint64_t free = posted_ - std::min(posted_, carrier_->accepted() - carrier_->released());
   peer_consumed_ = std::max(peer_consumed_, free);
   GiveBack(free);
 }
 
-// A socket's bytes outlive their socket, a queue pair's do not.
+// The bytes of a socket outlive it, those of a queue pair do not.
 void Stream::Linger() {
   if (link_->requests_done == link_->requests && posted_ == accepted_) return;
   Pump();
@@ -258,7 +259,7 @@ std::size_t Stream::Write(std::span<const Bytes> pieces) {
   return done;
 }
 
-// As many of the first as there is room for.
+// Takes as many of the first bytes as there is room for.
 std::size_t Stream::TakeOfDevice(Bytes bytes) {
   std::size_t lent = 0;
   while (lent < bytes.size()) {
@@ -289,7 +290,7 @@ void Stream::GiveBack(std::uint64_t until) {
   if (sends_.GiveBack(until)) given_back_ = true;
 }
 
-// As many pieces as there is room for; says how many.
+// Fills as many pieces as there is room for, and returns how many.
 std::size_t Stream::Gather(std::uint64_t from, std::uint64_t until, Pieces& pieces) const {
   std::size_t count = 0;
   for (; from < until && count < pieces.size(); ++count) {
@@ -352,7 +353,7 @@ bool Stream::GiveCredit() {
       link_->notices_posted - link_->notices_credited < kNotices / 2 &&
       link_->grants_read - link_->grants_credited < kMostAdvertised / 2)
     return false;
-  // May still be on its way from the last time: the numbers only grow, and either of each is true.
+  // The last credit may still be read from here. Its numbers only grow, so an old and a new one are both right.
   auto& credit = *reinterpret_cast<Credit*>(out_.bytes().data() + ring_bytes_);
   std::atomic_ref(credit.consumed).store(consumed_, std::memory_order_relaxed);
   std::atomic_ref(credit.notices).store(link_->notices_posted, std::memory_order_relaxed);
@@ -369,7 +370,7 @@ bool Stream::GiveCredit() {
   return true;
 }
 
-// As many as lie side by side in their places.
+// Sends as many as are in one piece in the ring of places.
 bool Stream::SendGrants() {
   if (advertised_.empty()) return false;
   const std::uint64_t place = link_->grants_sent % kMostAdvertised;
@@ -404,12 +405,12 @@ bool Stream::PostEnd() {
 }
 
 bool Stream::Post(ibv_send_wr& request, Kind kind, std::uint32_t count, bool signaled) {
-  if (link_->requests - link_->requests_done >= kSends - 1) return false;  // one is left for who lingers
+  if (link_->requests - link_->requests_done >= kSends - 1) return false;  // one place is left for the wait at the end
   request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
   request.imm_data = htonl(static_cast<std::uint32_t>(kind) << kCountBits | count);
   request.wr_id = link_->requests + 1;
   if (signaled || request.wr_id - link_->requests_signaled >= kSignalEvery) request.send_flags |= IBV_SEND_SIGNALED;
-  // Of the ring alone: the processor reads what goes along with the request.
+  // From the ring alone, since the CPU reads inline bytes.
   if (request.num_sge == 1 && request.sg_list->length <= link_->pair.inline_bytes() &&
       request.sg_list->lkey == link_->out->lkey)
     request.send_flags |= IBV_SEND_INLINE;
@@ -433,13 +434,13 @@ Arrived Stream::Peek(std::size_t want) {
   if (arrived_ - consumed_ < want)
     Look();
   else if (!advertised_.empty())
-    Pump();  // the owner may have expected something
+    Pump();  // the owner may have advertised a buffer
   arrived_seen_ = arrived_;
   const Bytes first = ArrivedAt(consumed_);
   return {first, ArrivedAt(consumed_ + first.size())};
 }
 
-// As many as lie side by side.
+// Returns as many as are in one piece.
 Bytes Stream::ArrivedAt(std::uint64_t offset) const {
   if (offset == arrived_) return {};
   const AdvertisedBuffers::Run run = advertised_.At(offset, arrived_);
@@ -455,7 +456,8 @@ void Stream::Consume(std::size_t bytes) {
   Pump();
 }
 
-// Told with whatever is sent next, at the latest before the owner sleeps: windows come in rows.
+// Grants are sent together with the next request, at the latest before the owner sleeps, since several buffers come in
+// a row.
 bool Stream::Expect(std::uint64_t stream_offset, MutableBytes destination) {
   if (destination.empty()) return true;
   if (!moves() || advertised_.full()) return false;
@@ -557,7 +559,7 @@ void Stream::Count() {
 
 void Stream::Look() {
   if (carrier_ != nullptr) {
-    // Twice at most, where the ring begins anew.
+    // At most two pieces, as the ring may wrap.
     for (int part = 0; part < 2; ++part) {
       const auto at = static_cast<std::size_t>(arrived_ % ring_bytes_);
       const auto room = static_cast<std::size_t>(consumed_ + ring_bytes_ - arrived_);
@@ -575,7 +577,7 @@ bool Stream::Arm() {
   news_ = false;
   if (moves() && !link_->event_wanted) link_->event_wanted = ibv_req_notify_cq(link_->pair.completions(), 0) == 0;
   Look();
-  // What came while the owner looked elsewhere; told once.
+  // Reports once what came while the owner did other work.
   const bool unseen = arrived_ != arrived_seen_;
   arrived_seen_ = arrived_;
   const bool had_no_place = std::exchange(sends_full_, false) && !sends_.full();

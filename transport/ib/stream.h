@@ -1,50 +1,50 @@
 // A stream of bytes each way over one reliable connection, which may be replaced by another when it has failed.
 //
 // Each side has a ring into which the other writes by RDMA, and a ring of its own from which it sends. A byte at stream
-// offset o lies at o modulo the ring's size, so what is sent needs no address but its offset. Five kinds of work
-// request, all RDMA writes with an immediate, which wakes the other side and says what came (3 bits of kind, 29 of
+// offset o is at o modulo the ring's size, so its offset is all the address that it needs. There are five kinds of work
+// request, all RDMA writes with an immediate, which wakes the other side and says what has come (3 bits of kind, 29 of
 // count):
-//   data     so many bytes more have been written into your ring
+//   data     that many more bytes are in your ring
 //   credit   your bytes below `consumed` are read, so many of your notices (of data, and direct), and so many of your
 //            grants: three counters, written behind the ring
-//   end      nothing more will come
-//   direct   so many bytes more have been written, into the window that you have granted there
-//   grants   so many windows more are yours to write into: written behind the credit, in places counted round
+//   end      no more bytes will come
+//   direct   that many more bytes are in the buffer that you have advertised there
+//   grants   that many more buffers are advertised to you: written behind the credit, into a ring of places
 //
-// Why nothing is overwritten and no receive is ever missing (a receive is what an immediate uses up; it has no memory):
-//   - Data goes out for offsets below credit.consumed + W, W the smaller ring, also where it goes into windows; and for
-//     at most N notices beyond credit.notices, which count receives that were posted again.
-//   - Grants go out for at most G beyond credit.grants, which counts those that were copied out of their places.
+// Why no byte is overwritten and no receive is ever missing (each immediate uses up a receive, which has no memory):
+//   - Data is sent for offsets below credit.consumed + W, W being the smaller ring, also into advertised buffers; and
+//     for at most N notices beyond credit.notices, which counts receives that were posted again.
+//   - At most G grants are sent beyond credit.grants, which counts those that were copied out of their places.
 //   - A side gives credit only when it can raise `consumed` by W/4, `notices` by N/2 or `grants` by G/2. Who has read
 //     no credit since c has sent at most W bytes, N notices and G grants beyond c, so at most 4 + 2 + 2 credits are
 //     unread. With the end, and receives that wait to be posted again together (kRepost), N + G + 9 + kRepost receives
 //     are enough.
-//   - A sender that waits for room is given credit: whoever waits for it has consumed all of W, or notices of N, or
-//     grants of G.
+//   - A sender that waits for room gets credit, because then the other side has consumed all W bytes, or has N notices
+//     or G grants to give back.
 //
-// AdvertisedBuffers (advertised_buffers.h). What the owner expects in registered memory is granted to the other side,
-// which goes over to writing there when it comes to that part of the stream and has heard of it; what it had sent by
-// then is in the ring. It never waits for a grant. The kind of each notice says where the bytes are, so both sides need
-// not agree on more. Nobody writes into a window once it is consumed, for its last byte has arrived then; nor once the
-// queue pair by which it was granted is gone. Grants die with their connection: what has not arrived goes by the ring
-// of the next one.
+// Advertised buffers (advertised_buffers.h). Registered memory in which the owner expects bytes is advertised to the
+// other side. That side writes there once it knows of the buffer and comes to that part of the stream; bytes that it
+// sent before are in the ring. It never waits for a grant. The kind of each notice says where the bytes are, so the
+// sides need not agree on more. No one writes into a buffer that is consumed, because its last byte has arrived then,
+// nor after the queue pair by which it was advertised is destroyed. Grants end with their connection: bytes that have
+// not arrived go through the ring of the next one.
 //
-// Sent bytes stay in the sender's ring until they are consumed. An RDMA write is read again by the device only while it
-// is not acknowledged, and consumed bytes are received bytes: what a late resend carries is thrown away.
+// Sent bytes stay in the sender's ring until they are consumed. The device reads them again only while the write is not
+// acknowledged. Consumed bytes have been received, so the receiver drops what a late resend carries.
 //
-// What is large and lies in registered memory (registrations.h) is not copied into that ring, but written from where it
-// lies: those bytes are lent (zero_copy_sends.h) until the device has been told that they have arrived, and their place
-// in the ring stays empty. The last request of a loan asks for a completion.
+// Zero-copy sends (zero_copy_sends.h). A large piece of registered memory (registrations.h) is not copied into that
+// ring but sent from the user's memory, which must stay until the device knows that the bytes have arrived. Their place
+// in the ring stays empty. The last request of such a send asks for a completion.
 //
-// Memory of a device (transport/device_memory.h) is lent whatever its size, and otherwise not taken: no byte of it is
-// read here, neither into the ring nor for a request that would carry it along (inline).
+// Memory of a device (transport/device_memory.h) is sent without a copy, whatever its size, or not at all: the CPU
+// reads no byte of it, neither into the ring nor into a request (inline).
 //
-// Why nothing is lost or doubled when the connection is replaced: a side says how much has arrived only after its old
-// queue pair and registrations are gone, so what it has not counted by then never counts. The other side goes on from
-// there: those bytes are not consumed, so they are in its ring still; or they are lent still, since a device
-// acknowledges a write only when it has put the receive that tells of it into the queue of completions, and before a
-// side says how much has arrived it takes all there is from that queue. Where it could not, and the other side needs
-// what was given back, the stream fails.
+// Why no byte is lost or doubled when the connection is replaced: a side sends how much has arrived only after its old
+// queue pair and registrations are destroyed, so later bytes never count. The other side goes on from there. It still
+// has those bytes: they are not consumed, so they are in its ring; or their memory was not given back, because a device
+// acknowledges a write only after the receive for it is in the completion queue, and a side empties that queue before
+// it sends how much has arrived. If it could not empty the queue, and the other side needs memory that was given back,
+// the stream fails.
 //
 // Thread rule: one thread at a time.
 #pragma once
@@ -72,32 +72,33 @@ namespace rondo::ib {
 
 class Stream {
  public:
-  // `ring_bytes`: a power of two, a page at least.
+  // `ring_bytes`: a power of two, at least a page.
   static Result<std::unique_ptr<Stream>> Make(std::size_t ring_bytes, std::shared_ptr<const Registrations> registered);
-  // What was written is given a moment to be acknowledged, unless Detach or Abandon was called.
+  // Waits a moment for written bytes to be acknowledged, unless Detach or Abandon was called.
   ~Stream();
   Stream(const Stream&) = delete;
 
-  // ---- what carries the bytes ----
+  // ---- the connection ----
 
-  // An end of a connection, to be told to the other side. `key`: of Region::keys, the device's. REQUIRES: detached. Of
-  // `options`, sends, receives, pieces and inline_bytes are filled in.
+  // Makes an end of a connection, for the other side. `key`: the device's index in Region::keys. REQUIRES: detached.
+  // Sets sends, receives, pieces and inline_bytes of `options`.
   Status Attach(std::shared_ptr<const Device> device, std::size_t key, ibv_comp_channel* channel,
                 QueuePairOptions options);
   const PathEnd& end() const { return link_->pair.end(); }
   RemoteRing remote_ring() const;
-  // From now on bytes move. REQUIRES: attached, and resumed if not the first time.
+  // From now on bytes move. REQUIRES: attached, and resumed unless it is the first time.
   Status Connect(const PathEnd& peer, const RemoteRing& remote_ring);
-  // From now on neither side's device touches memory of this one, and no byte moves; nothing that was counted or
+  // From now on neither side's device touches memory of this side, and no byte moves; no byte that was counted or
   // acknowledged is lost. Waits for the device, a second at most.
   void Detach();
-  // Detach where nothing will be resumed, without waiting: what was lent is the user's again.
+  // Like Detach, but nothing can be resumed, and it does not wait: all memory is the user's again.
   void Abandon();
-  // To be told to the other side, when detached.
+  // How far the stream has come, for the other side, when detached.
   Progress TellProgress();
-  // The other side's. kProtocol: it cannot be. kConnectionReset: it needs bytes that were given back.
+  // Takes the other side's progress. kProtocol: it is impossible. kConnectionReset: it needs bytes whose memory was
+  // given back.
   Status Resume(const Progress& peers);
-  // The rest goes by that lane, which outlives this. REQUIRES: detached and resumed.
+  // All further bytes go through that lane, which outlives this. REQUIRES: detached and resumed.
   void CarryBy(Lane& lane);
 
   // Null: none.
@@ -105,7 +106,7 @@ class Stream {
   int mtu_bytes() const { return link_->pair.mtu_bytes(); }
   std::size_t ring_bytes() const { return ring_bytes_; }
 
-  // ---- the bytes; as of a lane (transport/lane.h) ----
+  // ---- the bytes; as in transport/lane.h ----
 
   std::size_t Write(std::span<const Bytes> pieces);
   Arrived Peek(std::size_t want);
@@ -113,76 +114,78 @@ class Stream {
   bool Expect(std::uint64_t stream_offset, MutableBytes destination);
   std::uint64_t accepted() const { return accepted_; }
   std::uint64_t released();
-  // Whether memory of a device is among what has not arrived.
+  // Whether bytes of a device are among those that have not arrived.
   bool holds_device_memory() const { return sends_.any_of_device(); }
   std::uint64_t consumed() const { return consumed_; }
 
-  // Nothing more is written; tells the other side once everything is on its way.
+  // No more bytes are written; sends the end when all bytes were sent.
   void End() { ending_ = true; }
   bool end_arrived() const { return end_arrived_; }
-  // Why nothing can be sent or received any more; Detach forgets it.
+  // Why no byte can be sent or received any more; Detach clears it.
   struct Failure {
     ErrorCode code;
     std::string message;
     bool peer;      // the cause is the other side, or the way to it
-    bool mendable;  // by another connection
+    bool mendable;  // another connection can mend it
   };
   const std::optional<Failure>& failure() const { return failure_; }
 
-  // Looks what has completed, and goes on with what waited for it.
+  // Takes completions, and goes on with the work that waited for them.
   void Look();
-  // Asks for an event at the next completion, then looks again: true if something happened since it was last seen.
+  // Asks for an event at the next completion, then looks again. True: something has happened since the owner last
+  // looked.
   bool Arm();
-  // Of the channel, for this stream.
+  // An event of the channel came for this stream.
   void OnEvent();
 
  private:
   static constexpr std::uint32_t kSends = 96;
-  // That one request gathers: headers, and what follows each in the user's memory.
+  // The pieces that one request gathers: headers, and behind each the user's memory.
   static constexpr std::size_t kPieces = 10;
   enum class Kind : std::uint32_t { kData = 0, kCredit = 1, kEnd = 2, kDirect = 3, kGrants = 4 };
 
-  // A connection, and what is counted anew for each.
+  // A connection, and the counters that begin with it.
   struct Link {
     std::shared_ptr<const Device> device;
     std::size_t key = 0;         // of Region::keys
     std::size_t most_bytes = 0;  // of one request
     VerbsHandle<ibv_mr> in;
     VerbsHandle<ibv_mr> out;
-    QueuePair pair;  // ends before the registrations
+    QueuePair pair;  // destroyed before the registrations
     RemoteRing peer;
     bool connected = false;
 
     std::uint64_t notices_sent = 0;
-    std::uint64_t peer_notices = 0;       // by the last credit
+    std::uint64_t peer_notices = 0;       // by the last credit received
     std::uint64_t requests = 0;           // posted to the send queue
-    std::uint64_t requests_signaled = 0;  // the last of them that will complete by itself
+    std::uint64_t requests_signaled = 0;  // the last of them that will make a completion
     std::uint64_t requests_done = 0;
-    std::array<std::uint64_t, kSends> request_end{};  // how far the stream has come with it; by number, counted round
+    std::array<std::uint64_t, kSends>
+        request_end{};  // by number modulo kSends: how far the stream has come with that request
 
-    std::uint64_t notices = 0;         // of data, and direct; seen
-    std::uint64_t notices_posted = 0;  // of these, whose receives are posted again
+    std::uint64_t notices = 0;         // of data, and direct; received
+    std::uint64_t notices_posted = 0;  // those whose receives were posted again
     std::uint64_t notices_credited = 0;
     std::uint64_t grants_sent = 0;
-    std::uint64_t peer_grants = 0;  // that it has copied, by the last credit
-    Grants grants;                  // that this side was given
+    std::uint64_t peer_grants = 0;  // those that the peer has copied, by the last credit
+    Grants grants;                  // those that the peer has sent
     std::uint64_t grants_read = 0;
-    std::uint64_t grants_credited = 0;  // of these, in the last credit
+    std::uint64_t grants_credited = 0;  // those in the last credit sent
 
     std::uint32_t receives_due = 0;
-    bool receives_given_back = false;  // unused: nothing more arrives
+    bool receives_given_back = false;  // they were not used: no more bytes arrive
 
     bool event_wanted = false;
-    unsigned events = 0;  // not acknowledged to the library yet
+    unsigned events = 0;  // taken, but not acknowledged to the library yet
   };
 
   Stream(std::size_t ring_bytes, std::shared_ptr<const Registrations> registered)
       : ring_bytes_(ring_bytes), registered_(std::move(registered)) {}
 
-  // Of what was accepted, bytes that lie side by side.
+  // Accepted bytes that are in one piece.
   struct Piece {
     Bytes bytes;
-    const Region* region = nullptr;  // null: of the ring
+    const Region* region = nullptr;  // null: they are in the ring
     bool ends_send = false;
   };
   using Pieces = std::array<Piece, kPieces>;
@@ -207,39 +210,39 @@ class Stream {
   void TakeCredit();
   void FailWith(ErrorCode code, std::string message, bool peer, bool mendable);
   void Linger();
-  // What is accepted beyond it is posted at once.
+  // Accepted bytes beyond this many are posted at once.
   std::size_t most_bytes() const { return link_ ? link_->most_bytes : ring_bytes_; }
   bool moves() const { return link_ && link_->connected && !failure_; }
 
   const std::size_t ring_bytes_;
-  Pages in_;   // the ring, then credit and grants that the other side writes
-  Pages out_;  // the ring, then those that this side gives
+  Pages in_;   // the ring, then credit and grants, which the other side writes
+  Pages out_;  // the ring, then credit and grants for the other side
   std::optional<Link> link_;
   Lane* carrier_ = nullptr;
   std::optional<Failure> failure_;
-  std::uint64_t window_bytes_ = 0;  // of the two rings, the smaller; before they are known, 0
+  std::uint64_t window_bytes_ = 0;  // the size of the smaller ring; 0: not known yet
 
-  // Sending.
+  // The sending half.
   std::uint64_t accepted_ = 0;
   std::uint64_t posted_ = 0;
-  std::uint64_t peer_consumed_ = 0;  // as far as told
+  std::uint64_t peer_consumed_ = 0;  // as far as this side knows
   bool ending_ = false;
   bool end_sent_ = false;
   bool write_short_ = false;  // the last Write took less than it was given
-  bool sends_full_ = false;   // so it did, for there were too many loans
+  bool sends_full_ = false;   // because there were too many zero-copy sends
   RegistrationsView registered_;
   ZeroCopySends sends_;
-  bool given_back_ = false;  // something lent, and the owner has not seen it
+  bool given_back_ = false;  // memory was given back, and the owner does not know it yet
 
-  // Receiving.
+  // The receiving half.
   std::uint64_t arrived_ = 0;
-  std::uint64_t arrived_seen_ = 0;  // by the owner
+  std::uint64_t arrived_seen_ = 0;  // when the owner last looked
   std::uint64_t consumed_ = 0;
   std::uint64_t consumed_sent_ = 0;
   bool end_arrived_ = false;
   AdvertisedBuffers advertised_;
 
-  bool news_ = false;  // since Arm last asked
+  bool news_ = false;  // since the last Arm
 };
 
 }  // namespace rondo::ib

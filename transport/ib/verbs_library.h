@@ -1,5 +1,5 @@
-// libibverbs, loaded at run time: a machine without it runs everything but transport/ib. What <infiniband/verbs.h>
-// defines inline (posting, polling) calls through an opened device and needs nothing from here.
+// libibverbs, loaded at run time: a machine without it runs everything except transport/ib. Functions that
+// <infiniband/verbs.h> defines inline (posting, polling) go through an opened device and need nothing from here.
 //
 // Thread rule: any thread, once loaded.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace rondo::ib {
 
-// Functions by the names of libibverbs without their prefix; the manual pages of rdma-core say what they do.
+// Functions of libibverbs without their prefix; see the manual pages of rdma-core.
 struct VerbsLibrary {
   ibv_device** (*get_device_list)(int* count) = nullptr;
   void (*free_device_list)(ibv_device** list) = nullptr;
@@ -31,7 +31,7 @@ struct VerbsLibrary {
   int (*dealloc_pd)(ibv_pd* domain) = nullptr;
   ibv_mr* (*reg_mr)(ibv_pd* domain, void* address, std::size_t bytes, int access) = nullptr;
   int (*dereg_mr)(ibv_mr* region) = nullptr;
-  // Null: the library is older than that (rdma-core 34).
+  // Null: the library is too old (before rdma-core 34).
   ibv_mr* (*reg_dmabuf_mr)(ibv_pd* domain, std::uint64_t offset, std::size_t bytes, std::uint64_t device_address,
                            int fd, int access) = nullptr;
   ibv_comp_channel* (*create_comp_channel)(ibv_context* context) = nullptr;
@@ -44,18 +44,19 @@ struct VerbsLibrary {
   int (*destroy_qp)(ibv_qp* pair) = nullptr;
   int (*modify_qp)(ibv_qp* pair, ibv_qp_attr* attributes, int mask) = nullptr;
 
-  // Whether registered memory stays what the devices know when the process forks: so it is where the kernel copies such
-  // pages for the child at once (5.12 and newer), or where the user has asked libibverbs to see to it.
+  // Whether the devices still know the right pages of registered memory after a fork: if the kernel copies such pages
+  // for the child at once (5.12 and newer), or the user has asked libibverbs to take care of it.
   bool forks_safely() const { return is_fork_initialized != nullptr && is_fork_initialized() != IBV_FORK_DISABLED; }
 
-  // errno, or 0. Newer providers answer in full, older ones by the library.
+  // Returns errno, or 0. Newer providers fill all attributes, older ones those that the library knows.
   int QueryPort(ibv_context* context, std::uint8_t port, ibv_port_attr& attributes) const;
 
-  int (*query_port)(ibv_context* context, std::uint8_t port, void* attributes) = nullptr;  // of QueryPort
-  ibv_fork_status (*is_fork_initialized)() = nullptr;  // of forks_safely; null: the library is older than that
+  int (*query_port)(ibv_context* context, std::uint8_t port, void* attributes) = nullptr;  // used by QueryPort
+  ibv_fork_status (*is_fork_initialized)() = nullptr;  // used by forks_safely; null: the library is too old
 };
 
-// `name` "" is libibverbs.so.1. kUnsupported says why it could not be loaded, or what it lacks. It stays loaded.
+// `name`: "" is libibverbs.so.1. kUnsupported says why it could not be loaded, or which function it lacks. It stays
+// loaded.
 Result<VerbsLibrary> LoadVerbs(const std::string& name = "");
 
 }  // namespace rondo::ib
