@@ -109,7 +109,7 @@ struct WeakSignal {
     explorer->Step();
     readable = true;
   }
-  void Take() { readable = false; }  // as bell.h: never waits
+  void Take() { readable = false; }  // like shared_doorbell.h it never waits
   void Sleep() {
     explorer->BlockUntil([this] { return readable; });
   }
