@@ -13,9 +13,8 @@
 //              are one memory as each collective says. What a collective ignores on a rank, and what has no elements,
 //              may be null. After an error the output (and data in place) is undefined, an out-of-place input is
 //              intact.
-//   Counts     Elements, 0 and more than 2^32 bytes included. `count` is that of one block: where a buffer holds a
-//   block
-//              per rank, they lie packed in rank order, and a world of P needs P * count elements there (as in NCCL and
+//   Counts     Elements, 0 and more than 2^32 bytes included. `count` is that of one block. A buffer that holds a block
+//              for each rank has them packed in rank order; in a world of P it has P * count elements (as in NCCL and
 //              MPI). The ...V forms have a count for each block instead: spans of world_size() counts, lent until the
 //              call returns, of blocks packed in rank order. A zero count still meets the other ranks.
 //   Threads    One thread at a time issues collectives (kInvalidArgument says so where two are caught); any thread may
@@ -52,6 +51,8 @@
 //              `reproducible` the same bits for every algorithm, transport and timing (docs/DESIGN.md).
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -71,21 +72,23 @@
 #include "collectives/communicator/operation_options.h"
 #include "collectives/communicator/user_operation.h"
 #include "collectives/communicator/wait_policy.h"
-#include "collectives/engine/device.h"
-#include "collectives/model/cost.h"
-#include "collectives/model/profile.h"
+#include "collectives/model/place.h"
 #include "collectives/point_to_point/message.h"
 #include "collectives/rebuild.h"
-#include "collectives/schedule/step.h"
-#include "transport/transport.h"
+#include "collectives/schedule/collective.h"
+#include "transport/link_end.h"
+#include "transport/memory.h"
 
 namespace rondo {
 
 class CommunicatorCore;
+class Device;
 class KeptGoodbyes;
 class Mover;
+class Transport;
 class Waiter;
 struct MessageOperation;
+struct Profile;
 
 // Who a rank is, for error messages.
 struct PeerIdentity {
@@ -171,14 +174,13 @@ struct CommunicatorOptions {
   std::shared_ptr<Device> device = {};
   // Where ranks share a host, their devices read each other's memory where it lies, if all can. Equal on all ranks.
   bool device_peers = true;
-  // But vectors (all blocks of one) of up to that many bytes go by way of the host all the same where processes share a
-  // GPU that serves them by turns, as it does without NVIDIA's MPS: copies need no turn, of which the devices would
-  // take several, each some 0.15 ms. Equal on all ranks.
+  // A limit in bytes. Vectors (all blocks of one) up to it are staged through the host where processes time-slice a
+  // GPU, as they do without NVIDIA's MPS: copies through the host need no time slice, while devices would wait for
+  // several, each some 0.15 ms. Equal on all ranks.
   std::uint64_t device_turns_host_bytes = 1 << 20;
-  // Else vectors of devices go by way of the host in windows of that many bytes (staging.h), though what a rank only
-  // gives away is sent from where it lies, where the transport can (transport/device_memory.h); six of these, or six
-  // times 512 bytes for each rank where that is more, are taken and pinned with the first such operation. Equal on all
-  // ranks.
+  // The bytes of a window in which other vectors of devices are staged through the host. What a rank only gives away is
+  // sent from where it lies, where the transport can. The first such operation pins six windows: input and output of
+  // three. A window has at least 512 bytes for each rank. Equal on all ranks.
   std::uint64_t device_window_bytes = 4 << 20;
   std::string job = {};  // this and the next name records and their files; Connect fills them in
   std::uint64_t generation = 0;

@@ -25,6 +25,8 @@
 #include "base/rank_frame.h"
 #include "base/result.h"
 #include "transport/lane.h"
+#include "transport/link_end.h"
+#include "transport/memory.h"
 #include "transport/shared_segment.h"
 
 namespace rondo {
@@ -63,18 +65,6 @@ class PeerObserver {
   // The transport cannot serve this endpoint any more, and no peer is the cause: its own thread ran out of memory, and
   // may have left any work undone.
   virtual void OnTransportFailed(const Error& error) { static_cast<void>(error); }
-};
-
-// This end of the link that carries the bytes of a path. A text is empty and a number is 0 if it is unknown, or if
-// there is no link (shared memory).
-struct LinkEnd {
-  std::string device = {};   // "mlx5_0" of RDMA; otherwise the network interface, "eth0"
-  int port = 0;              // of an RDMA device; 0: the link is no RDMA
-  std::string address = {};  // numeric
-  std::string gid = {};      // of an RDMA port, in words: "RoCE v2 10.0.0.1 (eth0)"
-  int gid_index = 0;         // in the port's table, if there is a gid
-  int mtu_bytes = 0;         // of RDMA: what both ends agreed on; otherwise the interface's
-  double line_gbps = 0;      // of the wire, in Gbit/s, as the device reports it
 };
 
 struct EndpointConfig {
@@ -163,21 +153,6 @@ class Endpoint {
 
   // This end of that path, as it is now.
   virtual LinkEnd LinkTo(Rank peer) const = 0;
-};
-
-// Memory that the transport can move without a copy. Freed by its destructor, which must not run while an operation
-// uses it.
-class Memory {
- public:
-  virtual ~Memory() = default;
-  virtual MutableBytes bytes() const = 0;
-};
-
-// Keeps some memory of the user registered, until its destructor, which must not run while an operation uses that
-// memory, nor after the memory is freed.
-class Registration {
- public:
-  virtual ~Registration() = default;
 };
 
 class DeviceRegistrar;

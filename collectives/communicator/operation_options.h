@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "base/clock.h"
-#include "collectives/engine/device.h"
-#include "collectives/schedule/step.h"
+#include "collectives/engine/device_stream.h"
+#include "collectives/schedule/collective.h"
 
 namespace rondo {
 

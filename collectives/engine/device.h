@@ -29,12 +29,10 @@
 #include "base/net/fd.h"
 #include "base/reduce_op.h"
 #include "base/result.h"
+#include "collectives/engine/device_stream.h"
 #include "transport/device_memory.h"
 
 namespace rondo {
-
-// A stream of the device's: a cudaStream_t or CUstream; null is its default stream.
-using DeviceStream = void*;
 
 enum class CopyDirection : std::uint8_t { kToHost, kToDevice };
 
@@ -104,9 +102,9 @@ class DevicePeers {
   // So many bytes of it; null: none. kUnsupported: it cannot be shown, with the reason; so where it is not all of one
   // allocation.
   virtual Result<Place> Show(const std::byte* memory, std::uint64_t bytes) = 0;
-  // That memory of another rank here: for the device. It stays until that rank shows others in its place, or this ends.
-  // kUnsupported: it cannot be reached from here, with the reason; and where that would take until the device has
-  // nothing to do, unless it may wait for that: after the queue's next Rest it can.
+  // The address at which this device reaches that memory of another rank. It holds until that rank shows other memory
+  // in its place, or this object ends. kUnsupported: the memory cannot be reached from here, with the reason. The same
+  // where reaching it needs an idle device and `may_wait` is false: try again after the queue's next Rest.
   virtual Result<std::byte*> Find(const Place& place, bool may_wait) = 0;
 
   // What is told to other ranks of a device that serves its processes by turns, one at a time; where it serves them
@@ -198,8 +196,7 @@ class DeviceQueue {
   // What this device does on memory of ranks of its host; null: nothing, with the reason in `why`. Made with the first
   // call, which is the issuer's: like Pin it may take until the device has nothing to do. Lives as long as the queue.
   virtual DevicePeers* peers(std::string& why) = 0;
-  // The issuer's, where nothing that has entered has not left: the moment for what may take until the device has
-  // nothing to do and can wait till then.
+  // Does what needs an idle device and was put off. The issuer calls it when no operation is between Enter and Leave.
   virtual void Rest() = 0;
 };
 
