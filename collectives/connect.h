@@ -1,4 +1,5 @@
-// From a rendezvous URL to a communicator in one call: store, TCP transport, meeting, communicator.
+// From a rendezvous URL to a communicator in one call: store, transports, meeting, communicator. No peer is connected
+// yet when it returns: a connection is made when an operation first needs it.
 #pragma once
 
 #include <cstdint>

@@ -9,8 +9,9 @@
 // Copies begin when their operation has arrived, as the host sees it; they are never queued behind the user's work. So
 // what is under way always ends soon, and Drain is short whatever the user's stream does.
 //
-// Nor do copies wait where other processes share the GPU and it serves them by turns: engines that only copy know no
-// turns (docs/GOTCHAS.md). Short ones to the device the driver gives to the engine that computes, unless they are rows.
+// Copies do not wait where processes time-slice the GPU, because engines that only copy are not time-sliced
+// (docs/GOTCHAS.md). One exception: the driver gives short copies to the device to the engine that computes, and that
+// one is time-sliced. Copies of several rows always go to an engine that only copies.
 #pragma once
 
 #include <array>

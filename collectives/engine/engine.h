@@ -40,8 +40,8 @@ namespace rondo {
 struct EngineOptions {
   Rank rank = 0;
   int world_size = 1;
-  std::uint32_t rail = 0;                                    // behind the endpoint's first: whose lanes it uses
-  std::uint32_t frame_bytes = 1 << 20;                       // payload of one frame at most; a multiple of kLineBytes
+  std::uint32_t rail = 0;               // counted from the endpoint's first rail; its lanes are used
+  std::uint32_t frame_bytes = 1 << 20;  // payload of one frame at most; a multiple of kLineBytes
   std::uint64_t max_scratch_bytes = std::uint64_t{1} << 30;  // more gives kResource at Start
   Capabilities capabilities;                                 // of the transport
   // Transfers from this size on are placed by push where the transport can; smaller ones use slots. Both ends
@@ -199,7 +199,8 @@ class Engine {
   bool IsHeldBack(std::uint32_t queue) const;
   // Sends them in one call of the lane, and so in one system call, once all may go.
   bool SendTogether(std::span<const std::uint32_t> steps, LaneUse& use);
-  // The frame that the next header but `ahead` leads; it begins when the lane has taken some of it.
+  // Makes the frame for the header that is `ahead` places after the next one. The frame has begun, and the header is
+  // used up, once the lane has taken a byte of it.
   OutgoingFrame MakeFrame(std::uint32_t index, std::uint64_t payload, std::uint64_t offset, std::size_t ahead,
                           LaneUse& use) const;
   void BeginFrame(std::uint32_t index, const OutgoingFrame& frame, std::uint64_t offset, LaneUse& use);

@@ -31,7 +31,8 @@ struct OperationDescriptor {
   Algorithm algorithm = Algorithm::kDissemination;
   Rank root = 0;
   bool varying = false;  // each block has a count of its own: all_gather_v, ...
-  // Memory of devices, which goes by windows: ranks that have theirs on the host would cut otherwise.
+  // The memory is a device's and goes in windows. All ranks must agree, because ranks whose memory is the host's would
+  // cut the vector in another way.
   bool on_devices = false;
   bool in_graph = false;  // what the devices do is captured now, and done when the graphs are launched
   // The type of the users' elements, if `type`, which travels, is wider (WideTypeOf); otherwise kSameType.

@@ -1,5 +1,5 @@
 // Copying and reducing go through a Mover: submit, then a count of bytes that may lag. The host's mover computes at
-// once; a device's works by events; the tests' one works late and in pieces.
+// once. The one that copies from memory of a device works by events, and that of the tests late and in pieces.
 #pragma once
 
 #include <cstddef>

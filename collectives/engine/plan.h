@@ -69,8 +69,8 @@ class PlanCache {
  public:
   PlanCache(Rank rank, std::size_t limit) : rank_(rank), limit_(limit) {}
 
-  // Lives until the next call. kInvalidArgument where the algorithm does not serve the collective. For an average the
-  // plan must know which operands are inputs, which takes as long again as to make it.
+  // Lives until the next call. kInvalidArgument where the algorithm does not serve the collective. With
+  // `averages` the plan also marks which operands are inputs, as an average needs; that doubles the time to make it.
   Result<const Plan*> Get(const ScheduleKey& key, bool averages = true);
 
  private:

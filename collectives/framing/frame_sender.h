@@ -93,7 +93,8 @@ class FrameSender {
     return frame;
   }
 
-  // The frame that was made of the next header goes to this offset of the stream: the next header is another one.
+  // Says that the frame made with the next header begins at this offset of the stream. The next call of Make takes the
+  // header after it.
   void Begin(const OutgoingFrame& frame, std::uint64_t stream_offset) {
     std::uint64_t lent = kFrameHeaderBytes;
     if (checks_ != nullptr) [[unlikely]]  // the tail is lent as well
