@@ -27,6 +27,7 @@
 #include "rendezvous/membership.h"
 #include "rendezvous/tls_settings.h"
 #include "rendezvous/url/init_method.h"
+#include "rendezvous/url/open_store.h"
 #include "transport/ib/ib.h"
 #include "transport/shm/shm.h"
 #include "transport/tcp/tcp.h"

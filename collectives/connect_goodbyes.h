@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "collectives/communicator/kept_goodbyes.h"
 #include "rendezvous/membership.h"
-#include "rendezvous/url/init_method.h"
+#include "rendezvous/url/open_store.h"
 
 namespace rondo {
 

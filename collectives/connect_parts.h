@@ -10,6 +10,7 @@
 #include "collectives/connect.h"
 #include "rendezvous/membership.h"
 #include "rendezvous/url/init_method.h"
+#include "rendezvous/url/open_store.h"
 #include "transport/transport.h"
 
 namespace rondo {

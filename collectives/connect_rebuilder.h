@@ -9,6 +9,7 @@
 #include "collectives/connect.h"
 #include "rendezvous/regroup.h"
 #include "rendezvous/url/init_method.h"
+#include "rendezvous/url/open_store.h"
 
 namespace rondo {
 

@@ -5,6 +5,7 @@
 #include "embed/handles.h"
 #include "rendezvous/find_identity.h"
 #include "rendezvous/url/init_method.h"
+#include "rendezvous/url/open_store.h"
 
 namespace rondo::embed {
 namespace {

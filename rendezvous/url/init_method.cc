@@ -8,9 +8,6 @@
 #include "rendezvous/launchers/find_launch.h"
 #include "rendezvous/launchers/system_facts.h"
 #include "rendezvous/membership.h"
-#include "rendezvous/tcp_store_server.h"
-#include "rendezvous/url/open_launch.h"
-#include "rendezvous/url/opening.h"
 
 namespace rondo {
 namespace {
@@ -134,45 +131,6 @@ Status FillInRanks(const Environment& environment, bool from_environment, InitMe
   return {};
 }
 
-// The server binds every interface, since the host's name may mean another address here than to the others (Debian
-// gives a host's own name a loopback address). A loopback address that was asked for by number or as localhost stays
-// one.
-Result<OpenedStore> Serve(const HostPort& address, const OpenStoreOptions& options, const SocketAddress& first) {
-  const bool only_loopback =
-      first.ip.IsLoopback() &&
-      (address.host == "localhost" || address.host.find_first_not_of("0123456789.") == std::string::npos ||
-       address.host.find(':') != std::string::npos);
-  const std::string host = only_loopback ? address.host : "";
-  RONDO_ASSIGN(std::shared_ptr<TcpStoreServer> server, StartStoreServer(host, address.port, options));
-  const HostPort own{.host = host, .port = server->port()};
-  return ConnectToStore(own, options, std::move(server));
-}
-
-Result<OpenedStore> OpenTcp(const InitMethod& method, const OpenStoreOptions& options) {
-  const bool external = options.external_store || method.external_store;
-  if (external || (options.rank && *options.rank != 0)) {
-    auto connected = ConnectToStore(method.address, options, nullptr);
-    const bool would_serve = external && options.rank == 0;
-    if (connected || !would_serve || connected.error().code() != ErrorCode::kUnreachable) return connected;
-    // Mostly a place of the program's own, under a launcher that says so of the store which it serves itself.
-    return Fail(connected.error().With([](ErrorDetails& details) {
-      details.message +=
-          "; no rank serves one, for RONDO_EXTERNAL_STORE=1 or its option is set (rondo run sets it, and "
-          "serves a store for env://)";
-    }));
-  }
-  SteadyClock steady;
-  const Clock& clock = options.clock != nullptr ? *options.clock : steady;
-  RONDO_ASSIGN(const auto addresses, Resolve(method.address, ResolveFor::kListen, clock, options.deadline));
-  if (options.rank) return Serve(method.address, options, addresses.front());
-
-  if (std::any_of(addresses.begin(), addresses.end(), IsLocal)) {
-    auto served = Serve(method.address, options, addresses.front());
-    if (served || served.error().code() != ErrorCode::kAddressInUse) return served;
-  }
-  return ConnectToStore(method.address, options, nullptr);
-}
-
 }  // namespace
 
 std::string InitMethod::ToString() const {
@@ -250,38 +208,6 @@ Result<InitMethod> ParseInitMethod(std::string_view url, const Environment& envi
                 *method.rank, *method.world_size - 1, url);
   }
   return method;
-}
-
-Result<std::shared_ptr<Exchange>> OpenExchange(const InitMethod& method, std::shared_ptr<const Clock> clock,
-                                               TimePoint deadline) {
-  using Way = Launched::Way;
-  const bool told =
-      method.kind == InitMethod::Kind::kLaunch && method.launch->way != Way::kTcp && method.launch->way != Way::kFile;
-  if (!told) return nullptr;
-  RONDO_ASSIGN(std::shared_ptr<Exchange> exchange, OpenExchange(*method.launch, std::move(clock), deadline));
-  return exchange;
-}
-
-void OpenedStore::TakeNoMore() {
-  if (server_ != nullptr) server_->TakeNoMore();
-}
-
-Status OpenedStore::Leave(TimePoint deadline) {
-  store_.reset();
-  const auto exchange = std::exchange(exchange_, nullptr);  // ends when this call does
-  const auto server = std::exchange(server_, nullptr);
-  if (server == nullptr || server->WaitUntilNoClients(deadline)) return {};
-  return Fail(ErrorCode::kStoreTimeout, "{} processes still use store {}, which ends now", server->stats().clients,
-              server->Describe());
-}
-
-Result<OpenedStore> OpenStore(const InitMethod& method, const OpenStoreOptions& options) {
-  switch (method.kind) {
-    case InitMethod::Kind::kTcp: return OpenTcp(method, options);
-    case InitMethod::Kind::kFile: return OpenFileStore(method.path, /*refuse_leftover=*/false, options);
-    case InitMethod::Kind::kLaunch: break;
-  }
-  return OpenLaunch(*method.launch, options);
 }
 
 }  // namespace rondo

@@ -1,8 +1,8 @@
-// Opens the store of a job that a launcher started: init_method.cc's way when the kind is kLaunch.
+// Opens the store of a job that a launcher started: open_store.cc's way when the kind is kLaunch.
 #pragma once
 
 #include "base/result.h"
-#include "rendezvous/url/init_method.h"
+#include "rendezvous/url/open_store.h"
 
 namespace rondo {
 

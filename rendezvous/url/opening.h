@@ -1,4 +1,4 @@
-// The pieces that opening a store is made of, from OpenStoreOptions; for init_method.cc and open_launch.cc.
+// The pieces that opening a store is made of, from OpenStoreOptions; for open_store.cc and open_launch.cc.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "rendezvous/tcp_store_client.h"
 #include "rendezvous/tcp_store_server.h"
-#include "rendezvous/url/init_method.h"
+#include "rendezvous/url/open_store.h"
 
 namespace rondo {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "tools/perf/matrix_data.h"
 #include "tools/perf/matrix_html.h"
+#include "tools/perf/matrix_json.h"
 
 namespace rondo {
 namespace matrix_report_test {

@@ -11,7 +11,7 @@
 
 #include "base/half.h"
 #include "base/random.h"
-#include "tools/perf/data.h"
+#include "tools/perf/checked_data.h"
 
 namespace rondo {
 namespace perf_data_test {

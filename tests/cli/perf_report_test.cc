@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tools/perf/report.h"
+#include "tools/perf/rows_json.h"
 
 namespace rondo {
 namespace perf_report_test {

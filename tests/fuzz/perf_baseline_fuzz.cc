@@ -1,6 +1,6 @@
 // tools/perf/report: a baseline, which is a file that `rondo perf --json` wrote earlier, or another one.
 #include "tests/fuzz/harness.h"
-#include "tools/perf/report.h"
+#include "tools/perf/rows_json.h"
 
 namespace rondo::fuzz::perf_baseline_fuzz {
 std::vector<PerfRow> Rows() {

@@ -10,6 +10,7 @@
 
 #include "rendezvous/membership.h"
 #include "rendezvous/tcp_store_server.h"
+#include "rendezvous/url/open_store.h"
 #include "tests/rendezvous/stores.h"
 #include "tests/support/threads.h"
 

@@ -9,6 +9,7 @@
 
 #include "rendezvous/membership.h"
 #include "rendezvous/url/init_method.h"
+#include "rendezvous/url/open_store.h"
 #include "tests/rendezvous/stores.h"
 
 namespace rondo {

@@ -15,7 +15,7 @@
 #include "cuda/session.h"
 #include "tools/perf/arena.h"
 #include "tools/perf/case.h"
-#include "tools/perf/data.h"
+#include "tools/perf/checked_data.h"
 #include "tools/perf/time_samples.h"
 
 namespace rondo {

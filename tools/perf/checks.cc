@@ -1,3 +1,5 @@
+#include "tools/perf/checks.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -12,8 +14,7 @@
 #include "tools/common/flags.h"
 #include "tools/common/output.h"
 #include "tools/common/profile_flag.h"
-#include "tools/perf/flags.h"
-#include "tools/perf/report.h"
+#include "tools/perf/rows_json.h"
 #include "transport/ib/ib.h"
 #include "transport/shared_segment.h"
 #include "transport/tcp/tcp.h"

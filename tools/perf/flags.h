@@ -55,13 +55,6 @@ struct PerfFlags {
 
 void AddPerfFlags(CLI::App& perf, PerfFlags& flags);
 
-// Settles what flags leave to each other and to the environment (timeout, transport, ranks). An error, which names the
-// flag, says what cannot be done; where ranks are to be started here, before any is.
-Status SettlePerfFlags(PerfFlags& flags);
-
-// The files that rank 0 is to read and to write.
-Status CheckPerfFiles(const PerfFlags& flags);
-
 // Whether ranks of one host may have a shared segment.
 bool SharesMemory(const PerfFlags& flags);
 

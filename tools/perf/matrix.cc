@@ -16,9 +16,9 @@
 #include "base/version.h"
 #include "tools/common/output.h"
 #include "tools/common/progress.h"
-#include "tools/perf/json.h"
-#include "tools/perf/matrix_data.h"
+#include "tools/perf/json_values.h"
 #include "tools/perf/matrix_html.h"
+#include "tools/perf/matrix_json.h"
 #include "tools/perf/report.h"
 
 namespace rondo {

@@ -23,6 +23,7 @@
 #include "tools/common/commands.h"
 #include "tools/common/interrupt.h"
 #include "tools/common/output.h"
+#include "tools/perf/checks.h"
 #include "tools/perf/flags.h"
 #include "tools/perf/session.h"
 #include "tools/run/launch.h"

@@ -13,6 +13,7 @@
 #include "tools/perf/bench.h"
 #include "tools/perf/html.h"
 #include "tools/perf/report.h"
+#include "tools/perf/rows_json.h"
 
 namespace rondo {
 namespace {

@@ -25,10 +25,10 @@
 #include "base/service_thread.h"
 #include "base/tasks.h"
 #include "transport/tcp/address.h"
-#include "transport/tcp/farewell.h"
 #include "transport/tcp/group.h"
 #include "transport/tcp/handshake_acceptor.h"
 #include "transport/tcp/interfaces.h"
+#include "transport/tcp/left_behind_sender.h"
 #include "transport/tcp/socket.h"
 
 namespace rondo::tcp {
@@ -356,7 +356,7 @@ void ControlPlane::Impl::AnswerFor(const ClosedGroup& closed, const IncomingPtr&
   Fd fd = connection->Accept();
   if (!fd) return void(++options.counters->abandoned);
   ++options.counters->established;
-  Farewell::Send(io, std::move(fd), connection->TakeWire(), closed.left_behind, options.handshake_timeout);
+  LeftBehindSender::Send(io, std::move(fd), connection->TakeWire(), closed.left_behind, options.handshake_timeout);
 }
 
 void ControlPlane::Impl::HangUpOnHeld() {

@@ -30,6 +30,7 @@
 #include "rendezvous/job_token.h"
 #include "rendezvous/tcp_store_protocol.h"
 #include "rendezvous/url/init_method.h"
+#include "rendezvous/url/open_store.h"
 #include "transport/tcp/address.h"
 #include "transport/tcp/handshake.h"
 

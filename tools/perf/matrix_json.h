@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "tools/perf/json.h"
+#include "tools/perf/json_values.h"
 #include "tools/perf/matrix_report.h"
 #include "tools/perf/report.h"
 

@@ -1,4 +1,4 @@
-#include "tools/perf/matrix_data.h"
+#include "tools/perf/matrix_json.h"
 
 #include <fmt/core.h>
 

@@ -1,4 +1,4 @@
-#include "transport/tcp/farewell.h"
+#include "transport/tcp/left_behind_sender.h"
 
 #include <sys/socket.h>
 
@@ -9,24 +9,24 @@
 
 namespace rondo::tcp {
 
-void Farewell::Send(asio::io_context& io, Fd fd, Wire wire, std::string_view frame, Duration limit) {
-  const auto farewell = std::make_shared<Farewell>(io);
+void LeftBehindSender::Send(asio::io_context& io, Fd fd, Wire wire, std::string_view frame, Duration limit) {
+  const auto sender = std::make_shared<LeftBehindSender>(io);
   asio::error_code error;
-  farewell->socket_.assign(fd.get(), error);
+  sender->socket_.assign(fd.get(), error);
   if (error) return;  // the peer finds the connection closed, and reports the loss
   const int socket = fd.Release();
   // A fresh connection has room for far more than a control frame.
-  if (!wire.SendAll(socket, AsBytes(frame))) return farewell->End();
+  if (!wire.SendAll(socket, AsBytes(frame))) return sender->End();
   wire.Flush(socket);
   shutdown(socket, SHUT_WR);
-  farewell->limit_.expires_after(limit);
-  farewell->limit_.async_wait([farewell](const asio::error_code& failed) {
-    if (!failed) farewell->End();
+  sender->limit_.expires_after(limit);
+  sender->limit_.async_wait([sender](const asio::error_code& failed) {
+    if (!failed) sender->End();
   });
-  farewell->AwaitEnd();
+  sender->AwaitEnd();
 }
 
-void Farewell::AwaitEnd() {
+void LeftBehindSender::AwaitEnd() {
   socket_.async_wait(
       asio::posix::stream_descriptor::wait_read, [self = shared_from_this()](const asio::error_code& failed) {
         if (failed) return;
@@ -37,7 +37,7 @@ void Farewell::AwaitEnd() {
       });
 }
 
-void Farewell::End() {
+void LeftBehindSender::End() {
   limit_.cancel();
   asio::error_code ignored;
   socket_.close(ignored);

@@ -1,4 +1,4 @@
-#include "tools/perf/json.h"
+#include "tools/perf/json_values.h"
 
 #include <fmt/core.h>
 

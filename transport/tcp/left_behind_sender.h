@@ -18,11 +18,11 @@
 
 namespace rondo::tcp {
 
-class Farewell : public std::enable_shared_from_this<Farewell> {
+class LeftBehindSender : public std::enable_shared_from_this<LeftBehindSender> {
  public:
   // `fd` has been accepted; `frame` is a control frame.
   static void Send(asio::io_context& io, Fd fd, Wire wire, std::string_view frame, Duration limit);
-  explicit Farewell(asio::io_context& io) : socket_(io), limit_(io) {}
+  explicit LeftBehindSender(asio::io_context& io) : socket_(io), limit_(io) {}
 
  private:
   void AwaitEnd();

@@ -1,4 +1,4 @@
-#include "tools/perf/data.h"
+#include "tools/perf/checked_data.h"
 
 #include <fmt/core.h>
 
