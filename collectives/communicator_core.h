@@ -49,7 +49,7 @@ namespace rondo {
 
 class CommunicatorCore;
 
-// What a communicator is among those of its job, and how it is called there, the same on all its ranks.
+// The name of a communicator in its job, and its ranks there. The same on all its ranks.
 struct GroupName {
   std::string name = "0";
   std::string description = "default_pg";       // c10d's word for the group of all ranks
@@ -75,12 +75,12 @@ class CommunicatorCore final : public FailureListener,
 
   // ---- issuing ----
   const RequestChecker& checker() const { return checker_; }
-  // Puts the operation into the queue, with the comparison of its results behind it where it is to be compared, and
-  // gives the number of the last; `at_once`: runs it to its end instead, if nobody keeps it
-  // waiting. kInvalidArgument for a second issuing thread; kResource when the queue is full; the first cause once
-  // failed; kClosed after Close.
+  // Puts the operation into the queue; if its results are to be compared, puts the comparison behind it. Returns the
+  // number of the last one. `at_once`: runs the operation to its end in this call if nothing keeps it waiting.
+  // kInvalidArgument: a second thread issues. kResource: the queue is full. After a failure: its first cause. kClosed:
+  // after Close.
   Result<Sequence> Issue(const OperationRequest& request, bool at_once = false);
-  // Check, what memory of devices needs, and Issue.
+  // Checks the request, prepares what memory on devices needs, and issues it.
   Result<Sequence> Take(OperationRequest& request, const OperationOptions& options, bool at_once);
   // Issue and wait, without a Work.
   Status Run(OperationRequest&& request, const OperationOptions& options);
@@ -94,7 +94,7 @@ class CommunicatorCore final : public FailureListener,
   Status WaitFor(Sequence sequence, TimePoint until) override;
   Status WaitForGood(Sequence sequence);
   std::optional<Status> FinalStatus(Sequence sequence) const;
-  // Of a message where there is one, else of the collective of that number.
+  // Calls `done` with the final status of `message`; if that is null, of the collective with that number.
   void Then(Sequence sequence, std::shared_ptr<MessageOperation> message, std::function<void(const Status&)> done);
   bool ProgressOnce();
 
@@ -103,7 +103,7 @@ class CommunicatorCore final : public FailureListener,
   Closing& closing() { return closing_; }
   // Ends everything at once; for ~Communicator.
   void Destroy();
-  // Not in a child that was forked since.
+  // False in a child process that was forked after Create.
   bool IsInItsProcess() const;
 
   // Ends this one; gives the next generation's (rebuild.cc).

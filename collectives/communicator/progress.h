@@ -108,9 +108,10 @@ class ProgressLoop {
   const WaitPolicy& policy() const { return options_.policy; }
 
   // ---- waiting ----
-  // Until `ready()` or `until`; whether it was the former. The thread advances all operations, or parks while another
-  // one does: then `ready` is asked with a lock held, and must change nothing. `waited`: the operation whose end this
-  // thread waits for; 0: none. The owner calls `step` after each Advance.
+  // Waits until `ready()`, which gives true, or until `until`, which gives false. Meanwhile this thread advances all
+  // operations; or it parks while another thread does that. Then `ready` is called with a lock held, and must change
+  // nothing. `waited`: the operation whose end this thread waits for; 0: none. The owner calls `step` after each
+  // Advance.
   static constexpr auto kNoStep = [] { return false; };
   bool DriveUntil(TimePoint until, Sequence waited, Condition ready, Condition step = kNoStep);
 
@@ -123,8 +124,8 @@ class ProgressLoop {
   void Leave() RONDO_RELEASES(lock_) { lock_.Leave(source_.HasWork()); }
 
   // ---- the progress thread ----
-  // There is something new to do that no thread may wait for. Makes the thread if there is none; kResource or
-  // kOutOfMemory where it cannot be made.
+  // Tells the progress thread of new work, because perhaps no other thread waits for that work and so advances it.
+  // Makes the thread if there is none; kResource or kOutOfMemory if it cannot be made.
   Status CallThread();
   // Ends it, at once. Afterwards there is none.
   void StopThread();

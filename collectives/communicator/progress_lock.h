@@ -31,11 +31,11 @@ class RONDO_LOCKABLE("progress lock") ProgressLock {
   // Gives up ownership: parked threads and the sleeper look again; a thread in ParkUntil only if there is `work` left
   // for it, because a notification costs a system call or two.
   void Leave(bool work) RONDO_RELEASES();
-  // Notifies them that something became final, or that there is work.
+  // Wakes the parked threads and the sleeper, because something became final; with `work`, those in ParkUntil, too.
   void Announce(bool work = true);
 
-  // Gives up ownership to sleep in the kernel. True: the caller is the sleeper, and calls EndSleep afterwards; false:
-  // another thread sleeps already, so the caller parks instead. REQUIRES: the endpoint is armed.
+  // Gives up ownership to sleep in the kernel. True: the caller is now the sleeper, and calls EndSleep when it wakes.
+  // False: another thread is the sleeper already, so the caller parks. REQUIRES: the endpoint is armed.
   bool LeaveToSleep() RONDO_RELEASES();
   void EndSleep();
   // Becomes readable when the sleeper should look again.

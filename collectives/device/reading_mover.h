@@ -1,5 +1,5 @@
-// Lets a mover serve operations that read memory of a device: copies of it to the host are the reader's, who has the
-// device do them, everything else is handed on.
+// A mover for operations whose input lies on a device. A move that copies from that memory to the host goes to a
+// DeviceReader, which has the device do it; every other move goes to the mover that this one wraps.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,9 @@ namespace rondo {
 class DeviceReader {
  public:
   virtual ~DeviceReader() = default;
-  // Copies these bytes some time; their number, from 1 on. They end in this order.
+  // Begins to copy these bytes and returns the copy's number, from 1 on. Copies end in the order of their numbers.
   virtual std::uint64_t Read(std::byte* host, const std::byte* device, std::size_t bytes) = 0;
-  // How many have ended.
+  // How many copies have ended.
   virtual std::uint64_t read() const = 0;
 };
 
@@ -27,8 +27,8 @@ class DeviceReadingMover final : public Mover {
  public:
   explicit DeviceReadingMover(std::unique_ptr<Mover> mover) : mover_(std::move(mover)) {}
 
-  // What the next Start is for: the device's memory that is copied from and nothing else; empty: there is none. The
-  // reader lives until the one after, and drains itself.
+  // For the next Start: moves from `memory`, which lies on the device, go to `reader`. Empty: there are none. The
+  // reader lives until the Start after that one, and ends its own copies.
   void Use(DeviceReader* reader, Bytes memory) {
     reader_ = reader;
     memory_ = memory;

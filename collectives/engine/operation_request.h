@@ -32,33 +32,33 @@ struct OperationRequest {
   void* output = nullptr;
   std::span<const std::uint64_t> input_counts, output_counts;  // of varying operations; lent until Issue has returned
 
-  const UserOperation* user = nullptr;  // what descriptor.op means, where it is a user's; lives as long as the core
+  const UserOperation* user = nullptr;  // the function, if descriptor.op is a user's; lives as long as the communicator
   double scale = 1.0;
   Duration timeout{};
-  std::uint64_t input_elements = 0;  // what this rank brings and gets
+  std::uint64_t input_elements = 0;  // that this rank gives; output_elements: that it receives
   std::uint64_t output_elements = 0;
-  bool is_in_place_for_user = false;    // as the call was made; differs from the next only if wide()
-  bool in_place = false;                // input and output are one memory ...
-  std::uint64_t own_at = 0;             // ... in which the smaller begins at this element
-  DataType type = DataType::kUint8;     // of the user's elements; descriptor.type is of what travels
-  const BlockCounts* counts = nullptr;  // of varying operations: in the queue
+  bool is_in_place_for_user = false;    // the user's input and output are one memory; differs from in_place if wide()
+  bool in_place = false;                // the memory that is reduced is one for input and output ...
+  std::uint64_t own_at = 0;             // ... and the smaller of the two begins at this element of the larger
+  DataType type = DataType::kUint8;     // of the user's elements; descriptor.type is that of the elements sent
+  const BlockCounts* counts = nullptr;  // of varying operations: a copy of the counts, kept by the queue
 
   // How the algorithm was chosen.
   bool reproducible = false;
   bool algorithm_is_asked = false;
 
-  // Where descriptor.on_devices: the stream on which the operation has its place, and the memory of the host by way of
-  // which it goes; null: that of a window, which lies there.
-  DeviceStream stream = nullptr;
-  bool stream_waits = true;  // for the operation's end
-  StagingMemory* staging = nullptr;
-  // Of an operation in a graph (descriptor.in_graph): what the devices do, which is filled in by running it. The
-  // issuer's, who waits meanwhile.
+  // If descriptor.on_devices:
+  DeviceStream stream = nullptr;     // the operation begins after the work that this stream already has
+  bool stream_waits = true;          // later work of the stream waits for the operation's end
+  StagingMemory* staging = nullptr;  // host memory through which the data goes; null in a window's own request
+  // Of an operation in a graph (descriptor.in_graph): running it records here what the devices will do at each launch.
+  // Belongs to the issuer, who waits meanwhile.
   DeviceProgram* program = nullptr;
-  bool adapters_know_input = false;  // so that lanes may send it from where it lies, on a device
+  bool adapters_know_input = false;  // network adapters can read the input on the device, so lanes need no copy of it
 
-  bool compares = false;  // its result is to be compared among the ranks
-  // Once issued: of an operation that compares where its checksum goes, of the all_gather behind it what that fills.
+  bool compares = false;  // the ranks compare their results: an all_gather of checksums follows
+  // Set when issued. For an operation that compares: where its checksum goes. For the all_gather: where the checksums
+  // of all ranks go.
   ResultComparison* comparison = nullptr;
 
   bool wide() const { return type != descriptor.type; }  // reduced in a wider type than the user's
