@@ -88,7 +88,7 @@ int Communicator::world_size() const { return core_->world_size(); }
 Status Communicator::AllReduce(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
                                const OperationOptions& options) {
   return core_->names().Framed(
-      core_->Run(Reducing(Request(Collective::kAllReduce, input, output, count, type), op), options));
+      core_->issuer().Run(Reducing(Request(Collective::kAllReduce, input, output, count, type), op), options));
 }
 Work Communicator::AllReduceAsync(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
                                   const OperationOptions& options) {
@@ -97,8 +97,8 @@ Work Communicator::AllReduceAsync(const void* input, void* output, std::uint64_t
 
 Status Communicator::Reduce(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op, Rank root,
                             const OperationOptions& options) {
-  return core_->names().Framed(
-      core_->Run(Rooted(Reducing(Request(Collective::kReduce, input, output, count, type), op), root), options));
+  return core_->names().Framed(core_->issuer().Run(
+      Rooted(Reducing(Request(Collective::kReduce, input, output, count, type), op), root), options));
 }
 Work Communicator::ReduceAsync(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
                                Rank root, const OperationOptions& options) {
@@ -108,7 +108,7 @@ Work Communicator::ReduceAsync(const void* input, void* output, std::uint64_t co
 Status Communicator::Broadcast(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
                                const OperationOptions& options) {
   return core_->names().Framed(
-      core_->Run(Rooted(Request(Collective::kBroadcast, input, output, count, type), root), options));
+      core_->issuer().Run(Rooted(Request(Collective::kBroadcast, input, output, count, type), root), options));
 }
 Work Communicator::BroadcastAsync(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
                                   const OperationOptions& options) {
@@ -117,7 +117,8 @@ Work Communicator::BroadcastAsync(const void* input, void* output, std::uint64_t
 
 Status Communicator::AllGather(const void* input, void* output, std::uint64_t count, DataType type,
                                const OperationOptions& options) {
-  return core_->names().Framed(core_->Run(Request(Collective::kAllGather, input, output, count, type), options));
+  return core_->names().Framed(
+      core_->issuer().Run(Request(Collective::kAllGather, input, output, count, type), options));
 }
 Work Communicator::AllGatherAsync(const void* input, void* output, std::uint64_t count, DataType type,
                                   const OperationOptions& options) {
@@ -127,7 +128,7 @@ Work Communicator::AllGatherAsync(const void* input, void* output, std::uint64_t
 Status Communicator::AllGatherV(const void* input, void* output, Counts counts, DataType type,
                                 const OperationOptions& options) {
   return core_->names().Framed(
-      core_->Run(Varying(Request(Collective::kAllGather, input, output, 0, type), {}, counts), options));
+      core_->issuer().Run(Varying(Request(Collective::kAllGather, input, output, 0, type), {}, counts), options));
 }
 Work Communicator::AllGatherVAsync(const void* input, void* output, Counts counts, DataType type,
                                    const OperationOptions& options) {
@@ -137,7 +138,7 @@ Work Communicator::AllGatherVAsync(const void* input, void* output, Counts count
 Status Communicator::ReduceScatter(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
                                    const OperationOptions& options) {
   return core_->names().Framed(
-      core_->Run(Reducing(Request(Collective::kReduceScatter, input, output, count, type), op), options));
+      core_->issuer().Run(Reducing(Request(Collective::kReduceScatter, input, output, count, type), op), options));
 }
 Work Communicator::ReduceScatterAsync(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
                                       const OperationOptions& options) {
@@ -146,7 +147,7 @@ Work Communicator::ReduceScatterAsync(const void* input, void* output, std::uint
 
 Status Communicator::ReduceScatterV(const void* input, void* output, Counts counts, DataType type, ReduceOp op,
                                     const OperationOptions& options) {
-  return core_->names().Framed(core_->Run(
+  return core_->names().Framed(core_->issuer().Run(
       Varying(Reducing(Request(Collective::kReduceScatter, input, output, 0, type), op), counts, {}), options));
 }
 Work Communicator::ReduceScatterVAsync(const void* input, void* output, Counts counts, DataType type, ReduceOp op,
@@ -158,7 +159,7 @@ Work Communicator::ReduceScatterVAsync(const void* input, void* output, Counts c
 Status Communicator::Gather(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
                             const OperationOptions& options) {
   return core_->names().Framed(
-      core_->Run(Rooted(Request(Collective::kGather, input, output, count, type), root), options));
+      core_->issuer().Run(Rooted(Request(Collective::kGather, input, output, count, type), root), options));
 }
 Work Communicator::GatherAsync(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
                                const OperationOptions& options) {
@@ -167,8 +168,8 @@ Work Communicator::GatherAsync(const void* input, void* output, std::uint64_t co
 
 Status Communicator::GatherV(const void* input, std::uint64_t count, void* output, Counts counts, DataType type,
                              Rank root, const OperationOptions& options) {
-  return core_->names().Framed(
-      core_->Run(Varying(Rooted(Request(Collective::kGather, input, output, count, type), root), {}, counts), options));
+  return core_->names().Framed(core_->issuer().Run(
+      Varying(Rooted(Request(Collective::kGather, input, output, count, type), root), {}, counts), options));
 }
 Work Communicator::GatherVAsync(const void* input, std::uint64_t count, void* output, Counts counts, DataType type,
                                 Rank root, const OperationOptions& options) {
@@ -179,7 +180,7 @@ Work Communicator::GatherVAsync(const void* input, std::uint64_t count, void* ou
 Status Communicator::Scatter(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
                              const OperationOptions& options) {
   return core_->names().Framed(
-      core_->Run(Rooted(Request(Collective::kScatter, input, output, count, type), root), options));
+      core_->issuer().Run(Rooted(Request(Collective::kScatter, input, output, count, type), root), options));
 }
 Work Communicator::ScatterAsync(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
                                 const OperationOptions& options) {
@@ -188,7 +189,7 @@ Work Communicator::ScatterAsync(const void* input, void* output, std::uint64_t c
 
 Status Communicator::ScatterV(const void* input, Counts counts, void* output, std::uint64_t count, DataType type,
                               Rank root, const OperationOptions& options) {
-  return core_->names().Framed(core_->Run(
+  return core_->names().Framed(core_->issuer().Run(
       Varying(Rooted(Request(Collective::kScatter, input, output, count, type), root), counts, {}), options));
 }
 Work Communicator::ScatterVAsync(const void* input, Counts counts, void* output, std::uint64_t count, DataType type,
@@ -199,7 +200,8 @@ Work Communicator::ScatterVAsync(const void* input, Counts counts, void* output,
 
 Status Communicator::AllToAll(const void* input, void* output, std::uint64_t count, DataType type,
                               const OperationOptions& options) {
-  return core_->names().Framed(core_->Run(Request(Collective::kAllToAll, input, output, count, type), options));
+  return core_->names().Framed(
+      core_->issuer().Run(Request(Collective::kAllToAll, input, output, count, type), options));
 }
 Work Communicator::AllToAllAsync(const void* input, void* output, std::uint64_t count, DataType type,
                                  const OperationOptions& options) {
@@ -208,7 +210,7 @@ Work Communicator::AllToAllAsync(const void* input, void* output, std::uint64_t 
 
 Status Communicator::AllToAllV(const void* input, Counts input_counts, void* output, Counts output_counts,
                                DataType type, const OperationOptions& options) {
-  return core_->names().Framed(core_->Run(
+  return core_->names().Framed(core_->issuer().Run(
       Varying(Request(Collective::kAllToAll, input, output, 0, type), input_counts, output_counts), options));
 }
 Work Communicator::AllToAllVAsync(const void* input, Counts input_counts, void* output, Counts output_counts,
@@ -219,7 +221,7 @@ Work Communicator::AllToAllVAsync(const void* input, Counts input_counts, void* 
 
 Status Communicator::Barrier(const OperationOptions& options) {
   return core_->names().Framed(
-      core_->Run(Request(Collective::kBarrier, nullptr, nullptr, 0, DataType::kUint8), options));
+      core_->issuer().Run(Request(Collective::kBarrier, nullptr, nullptr, 0, DataType::kUint8), options));
 }
 Work Communicator::BarrierAsync(const OperationOptions& options) {
   return core_->RunAsync(Request(Collective::kBarrier, nullptr, nullptr, 0, DataType::kUint8), options);
@@ -272,7 +274,7 @@ Result<std::unique_ptr<Communicator>> Communicator::Rebuild(const RebuildOptions
   return core_->names().Framed(core_->Rebuild(options));
 }
 const RebuildReport& Communicator::report() const { return core_->options().report; }
-bool Communicator::Progress() { return core_->ProgressOnce(); }
+bool Communicator::Progress() { return core_->operation_progress().ProgressOnce(); }
 std::optional<Error> Communicator::failure() const {
   core_->graphs().Check();
   const std::optional<Error> failed = core_->failure();
@@ -313,22 +315,22 @@ Status Work::Wait() {
   if (refused_) return Fail(*refused_);
   if (core_ == nullptr) return Fail(ErrorCode::kInvalidArgument, "this Work names no operation");
   if (operation_ != nullptr) return core_->names().Framed(core_->messages().WaitFor(*operation_, TimePoint::max()));
-  return core_->names().Framed(core_->WaitForGood(sequence_));
+  return core_->names().Framed(core_->operation_progress().WaitFor(sequence_, TimePoint::max()));
 }
 
 Status Work::Wait(TimePoint deadline) {
   if (refused_) return Fail(*refused_);
   if (core_ == nullptr) return Fail(ErrorCode::kInvalidArgument, "this Work names no operation");
   if (operation_ != nullptr) return core_->names().Framed(core_->messages().WaitFor(*operation_, deadline));
-  return core_->names().Framed(core_->WaitFor(sequence_, deadline));
+  return core_->names().Framed(core_->operation_progress().WaitFor(sequence_, deadline));
 }
 
 std::optional<Status> Work::Test() {
   if (refused_) return Status(Fail(*refused_));
   if (core_ == nullptr) return Status(Fail(ErrorCode::kInvalidArgument, "this Work names no operation"));
-  core_->ProgressOnce();  // where somebody drives already this does nothing
-  std::optional<Status> ended =
-      operation_ != nullptr ? core_->messages().FinalStatus(*operation_) : core_->FinalStatus(sequence_);
+  core_->operation_progress().ProgressOnce();  // where somebody drives already this does nothing
+  std::optional<Status> ended = operation_ != nullptr ? core_->messages().FinalStatus(*operation_)
+                                                      : core_->operation_progress().FinalStatus(sequence_);
   if (ended) ended = core_->names().Framed(*std::move(ended));
   return ended;
 }
@@ -345,7 +347,7 @@ void Work::Then(std::function<void(const Status&)> done) {
     done = [core = core_.get(), then = std::move(done)](const Status& ended) {
       then(core->names().Framed(Status(ended)));
     };
-  core_->Then(sequence_, operation_, std::move(done));
+  core_->operation_progress().Then(sequence_, operation_, std::move(done));
 }
 
 }  // namespace rondo

@@ -1,5 +1,4 @@
-// A core's beginning and its ordinary life: creation, issuing. How it advances operations is in communicator_drive.cc,
-// how it ends in communicator_end.cc, groups are in communicator_split.cc.
+// A core's beginning and its ordinary life. How it ends is in communicator_end.cc, groups are in communicator_split.cc.
 #include "collectives/communicator_core.h"
 
 #include <fmt/format.h>
@@ -122,7 +121,7 @@ CommunicatorCore::CommunicatorCore(CommunicatorOptions options, GroupName group)
                 .logger = options_.logger},
                {.names = names_, .checker = checker_, .endpoint = endpoint_, .device = device_}),
       suspicion_(options_.rank, static_cast<int>(options_.peers.size())),
-      progress_(ProgressOptionsOf(options_), *this, callbacks_, *clock_, *waiter_),
+      progress_(ProgressOptionsOf(options_), operation_progress_, callbacks_, *clock_, *waiter_),
       checker_(options_.rank, static_cast<int>(options_.peers.size()),
                {.timeout = options_.timeout,
                 .reproducible = options_.reproducible,
@@ -199,7 +198,50 @@ CommunicatorCore::CommunicatorCore(CommunicatorOptions options, GroupName group)
                 .streams = streams_,
                 .graphs = graphs_,
                 .failure = failure_,
-                .issuer = *this}) {}
+                .issuer = issuer_}),
+      operation_progress_({.names = names_,
+                           .endpoint = endpoint_,
+                           .current = current_,
+                           .queue = queue_,
+                           .messages = messages_,
+                           .suspicion = suspicion_,
+                           .records = records_,
+                           .callbacks = callbacks_,
+                           .progress = progress_,
+                           .detector = detector_,
+                           .streams = streams_,
+                           .device = device_,
+                           .failure = failure_,
+                           .waiter = *waiter_,
+                           .listener = *this}),
+      issuer_({.names = names_,
+               .clock = *clock_,
+               .queue = queue_,
+               .checker = checker_,
+               .devices = devices_,
+               .device = device_,
+               .streams = streams_,
+               .records = records_,
+               .current = current_,
+               .graphs = graphs_,
+               .progress = progress_,
+               .operations = operation_progress_,
+               .closing = closing_,
+               .failure = failure_}),
+      record_writer_({.job = options_.job,
+                      .generation = options_.generation,
+                      .host = options_.peers[static_cast<std::size_t>(options_.rank)].host,
+                      .host_id = options_.peers[static_cast<std::size_t>(options_.rank)].host_id,
+                      .pid = options_.peers[static_cast<std::size_t>(options_.rank)].pid,
+                      .folder = options_.record_dir,
+                      .frame = options_.frame,
+                      .logger = options_.logger},
+                     {.names = names_,
+                      .clock = *clock_,
+                      .endpoint = endpoint_,
+                      .queue = queue_,
+                      .records = records_,
+                      .failure = failure_}) {}
 
 Status CommunicatorCore::CheckRails(std::int64_t rails, std::int64_t first_rail) {
   if (rails < 1 || rails > kMostRails)
@@ -300,99 +342,12 @@ CommunicatorCore::~CommunicatorCore() {
 
 // ---- issuing ----
 
-void CommunicatorCore::IssueComparison(OperationQueue::Operation& of) {
-  ResultComparison& comparison = queue_.Compare(of);
-  OperationRequest request;
-  request.descriptor = {.count = 1, .collective = Collective::kAllGather, .type = DataType::kUint32};
-  request.input = &comparison.own;
-  request.output = comparison.all.data();
-  const Status sound = checker_.Check(request, {.timeout = of.request.timeout, .compare_results = false});
-  RONDO_CHECK(sound, "{}", sound.error().ToString());
-  request.descriptor.sequence = comparison.sequence;
-  request.comparison = &comparison;
-  queue_.At(comparison.sequence).request = request;
-}
-
-Status CommunicatorCore::MayIssue() {
-  if (graphs_.Check() || failure_.has_failed()) return Fail(*failure());
-  if (closing_.has_begun()) return Fail(ErrorCode::kClosed, "rank {} has closed this communicator", rank());
-  return {};
-}
-
-Result<Sequence> CommunicatorCore::Issue(const OperationRequest& request, bool at_once) {
-  const OperationQueue::Issuer issuer(queue_);
-  if (!issuer)
-    return Fail(ErrorCode::kInvalidArgument, "two threads issue operations on one communicator at the same time");
-  RONDO_TRY(MayIssue());
-  RONDO_ASSIGN(OperationQueue::Operation* const operation, queue_.Reserve(request));
-  const Sequence sequence = operation->request.descriptor.sequence;
-  const Sequence last = request.compares ? sequence + 1 : sequence;
-  if (request.compares) IssueComparison(*operation);
-  if (request.staging != nullptr) RONDO_TRY(device_->Enter(request.stream, sequence, request.stream_waits));
-  if (at_once && request.staging == nullptr && !request.compares &&
-      request.descriptor.algorithm == Algorithm::kIntranode && progress_.lock().TryEnter()) {
-    const bool idle = MayRunAtOnce(request);
-    queue_.PublishAsOwner(sequence);
-    if (idle && RunAtOnce()) {
-      // The deadline is the owner's to read: of an operation that ends at once there is none.
-      records_.OnRanAtOnce(operation->request, *clock_);
-    } else {
-      NoteIssue(*operation);
-      if (idle && current_.runner().running()) records_.OnStart(/*looked=*/false);
-    }
-    progress_.lock().Leave(/*work=*/false);  // what is left is this thread's, which waits next
-  } else {
-    NoteIssue(*operation);
-    if (request.compares) NoteIssue(queue_.At(last));
-    queue_.Publish(last);  // then the progress lock: an owner that leaves it to sleep looks here after
-  }
-  return last;
-}
-
-void CommunicatorCore::NoteIssue(OperationQueue::Operation& pending) {
-  // Reading the clock takes as long as half a small operation in shared memory.
-  const OperationRequest& request = pending.request;
-  const bool far = request.timeout >= 100 * Clock::kCoarse;
-  pending.issued = far ? clock_->CoarseNow() : clock_->Now();
-  pending.deadline = Later(pending.issued, request.timeout);
-  if (streams_.is_on()) streams_.OnIssued(pending);
-  records_.OnIssued(pending);
-}
-
-// A failure that was noticed where nobody waits, or by a wait whose own operation had just completed, is ended by the
-// next call: there may be no thread of progress to do so, nor another call.
-Error CommunicatorCore::WhyRefused(Collective collective, const Error& found) {
-  if (!failure_.has_failed()) {
-    // What a limit refuses now may be taken later, and is tried again and again.
-    const bool is_wrong = found.code() == ErrorCode::kInvalidArgument || found.code() == ErrorCode::kUnsupported;
-    if (is_wrong)
-      IfMemoryAllows([&] { closing_.NoteRefusal(fmt::format("{}: {}", Name(collective), found.message())); });
-    return found;
-  }
-  if (!failure_.has_ended()) ProgressOnce();
-  return *failure();
-}
-
-Result<Sequence> CommunicatorCore::Take(OperationRequest& request, const OperationOptions& options, bool at_once) {
-  return failure_.GuardCall("issuing an operation", [&]() -> Result<Sequence> {
-    RONDO_TRY(checker_.Check(request, options));
-    return request.descriptor.on_devices ? devices_.Issue(request) : Issue(request, at_once);
-  });
-}
-
-Status CommunicatorCore::Run(OperationRequest&& request, const OperationOptions& options) {
-  const Result<Sequence> sequence = Take(request, options, /*at_once=*/true);
-  if (!sequence) return Fail(WhyRefused(request.descriptor.collective, sequence.error()));
-  if (queue_.completed() >= *sequence) return {};
-  return WaitForGood(*sequence);
-}
-
 Work CommunicatorCore::RunAsync(OperationRequest&& request, const OperationOptions& options) {
   Work work;
   work.core_ = shared_from_this();
-  const Result<Sequence> sequence = Take(request, options, /*at_once=*/false);
+  const Result<Sequence> sequence = issuer_.Take(request, options, /*at_once=*/false);
   if (!sequence) {
-    work.refused_ = names_.FramedError(WhyRefused(request.descriptor.collective, sequence.error()));
+    work.refused_ = names_.FramedError(issuer_.WhyRefused(request.descriptor.collective, sequence.error()));
     return work;
   }
   work.sequence_ = *sequence;
@@ -438,7 +393,7 @@ Result<ReduceOp> CommunicatorCore::Define(UserOperation&& operation) {
   request.descriptor = {.count = kDefinitionBytes, .collective = Collective::kAllGather, .type = DataType::kUint8};
   request.input = own.data();
   request.output = all.data();
-  RONDO_TRY(Run(std::move(request), {}));
+  RONDO_TRY(issuer_.Run(std::move(request), {}));
   for (std::size_t other = 1; other < all.size(); ++other)
     if (all[other] != all[0])
       return Fail(ErrorCode::kMismatch, "the ranks disagree: rank 0 defines operation {}, rank {} {}", InWords(all[0]),

@@ -1,7 +1,8 @@
-// What a Communicator is inside: the queue of issued operations, the engine, the endpoint, and who drives them.
+// What a Communicator is inside: it makes the parts of collectives/communicator/, connects them, and ends them. It also
+// has what concerns several communicators: groups, rebuilding, records.
 //
-// Shared by the Communicator and the Works it gave out. Thread rule per method: "owner" methods need the progress lock,
-// "issuer" methods belong to the one thread that issues, all others may be called by any thread.
+// Shared by the Communicator and the Works it gave out. Thread rule: any thread; "issuer" methods belong to the one
+// thread that issues.
 #pragma once
 
 #include <unistd.h>
@@ -9,7 +10,6 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -29,13 +29,16 @@
 #include "collectives/communicator/failure_detector.h"
 #include "collectives/communicator/graph_watch.h"
 #include "collectives/communicator/groups.h"
+#include "collectives/communicator/issuer.h"
 #include "collectives/communicator/messages.h"
+#include "collectives/communicator/operation_progress.h"
 #include "collectives/communicator/operation_queue.h"
 #include "collectives/communicator/operation_records.h"
 #include "collectives/communicator/peer_events.h"
 #include "collectives/communicator/peers.h"
 #include "collectives/communicator/progress.h"
 #include "collectives/communicator/rank_names.h"
+#include "collectives/communicator/record_writer.h"
 #include "collectives/communicator/request_checker.h"
 #include "collectives/communicator/shared_endpoint.h"
 #include "collectives/communicator/stream_guard.h"
@@ -60,8 +63,7 @@ struct GroupName {
 class CommunicatorCore final : public FailureListener,
                                public PeerEventListener,
                                public FailureDetectorListener,
-                               public OperationIssuer,
-                               public ProgressSource,
+                               public OperationProgressListener,
                                public std::enable_shared_from_this<CommunicatorCore> {
  public:
   static Result<std::shared_ptr<CommunicatorCore>> Create(CommunicatorOptions options, GroupName group = {});
@@ -73,30 +75,16 @@ class CommunicatorCore final : public FailureListener,
 
   const RankNames& names() const { return names_; }
 
-  // ---- issuing ----
+  // ---- operations ----
   const RequestChecker& checker() const { return checker_; }
-  // Puts the operation into the queue; if its results are to be compared, puts the comparison behind it. Returns the
-  // number of the last one. `at_once`: runs the operation to its end in this call if nothing keeps it waiting.
-  // kInvalidArgument: a second thread issues. kResource: the queue is full. After a failure: its first cause. kClosed:
-  // after Close.
-  Result<Sequence> Issue(const OperationRequest& request, bool at_once = false);
-  // Checks the request, prepares what memory on devices needs, and issues it.
-  Result<Sequence> Take(OperationRequest& request, const OperationOptions& options, bool at_once);
-  // Issue and wait, without a Work.
-  Status Run(OperationRequest&& request, const OperationOptions& options);
+  Issuer& issuer() { return issuer_; }
+  OperationProgress& operation_progress() { return operation_progress_; }
+  // Issues the operation, which another thread may advance.
   Work RunAsync(OperationRequest&& request, const OperationOptions& options);
 
   // ---- messages: any thread ----
   Messages& messages() { return messages_; }
   Work StartMessage(const MessageRequest& request);
-
-  // ---- waiting: any thread ----
-  Status WaitFor(Sequence sequence, TimePoint until) override;
-  Status WaitForGood(Sequence sequence);
-  std::optional<Status> FinalStatus(Sequence sequence) const;
-  // Calls `done` with the final status of `message`; if that is null, of the collective with that number.
-  void Then(Sequence sequence, std::shared_ptr<MessageOperation> message, std::function<void(const Status&)> done);
-  bool ProgressOnce();
 
   // ---- ending: any thread ----
   void Abort(std::string_view reason);
@@ -121,7 +109,7 @@ class CommunicatorCore final : public FailureListener,
   PeerPath PathTo(Rank peer) const;
   TimePoint Now() const { return clock_->Now(); }
 
-  // ---- records (communicator_record.cc): any thread ----
+  // ---- records (communicator_record.cc) ----
   std::string DumpRecords(std::string_view reason) const;
   Result<std::string> WriteRecords(std::string_view reason) const;
 
@@ -137,12 +125,15 @@ class CommunicatorCore final : public FailureListener,
   Result<std::unique_ptr<Communicator>> MakeGroup(const SplitRequest& own, const std::vector<SplitRequest>& table);
 
   // FailureListener
-  void OnFailing() override { device_.EndGraphs(); }  // a queue that is made just now: see EndAfterFailure
+  void OnFailing() override { device_.EndGraphs(); }  // a queue made just now: see OperationProgress::EndAfterFailure
   void OnFailed() override { WakeOwner(); }
 
   // FailureDetectorListener: AdoptParentFailure, by the owner; while this group is new, what the parent's ranks have
   // sent is polled first.
   bool CheckParentFailure() override;
+
+  // OperationProgressListener: writes the records into options.record_dir, if there is one.
+  void OnEnded() noexcept override;
 
   // PeerEventListener
   void WakeOwner() override {
@@ -151,49 +142,11 @@ class CommunicatorCore final : public FailureListener,
   bool AdoptParentFailure() override;
   bool IsNewGroup() const override;
 
-  // OperationIssuer
-  Status MayIssue() override;
-  Result<Sequence> IssueChecked(const OperationRequest& request) override { return Issue(request); }
-
-  // ProgressSource: starts, polls and completes operations; ends everything once failed.
-  Advanced Advance() override;
-  bool Glance() override;
-  bool CheckWhileBlocked(TimePoint now, Sequence waited) override;
-  void CheckWhileMoving(TimePoint now, Sequence waited) override;
-  void OnPause(Duration pause) override;
-  BeforeSleep PrepareToSleep() override;
-  bool Arm() override;
-  void Disarm() override;
-  TimePoint WakeTime(TimePoint now) override;
-  void Sleep(int kick_fd, TimePoint until) override;
-  bool HasWorkSince(Sequence issued) const override;
-  Sequence issued() const override { return queue_.issued(); }
-  bool HasEnded(Sequence last) const override;
-  bool HasWork() const override;
-  void RunCallbacks() override;
-
-  bool AdvanceOperations();
-  // Begins the operation issued last, a short one on the shared segment, and goes on with it for a moment. Whether it
-  // has ended. REQUIRES: ownership, MayRunAtOnce before it was issued.
-  bool RunAtOnce();
-  // Starts the current operation. False: not yet.
-  Result<bool> StartNext();
-  bool StartAndPoll();
-  bool MayRunAtOnce(const OperationRequest& request);
-  void EndAfterFailure() noexcept;
-  // Any thread: takes in what others have said. Does nothing where another thread drives.
+  RecordWriter::Group NameInRecords() const { return {group_.name, group_.description, group_.ranks}; }
+  // Of this communicator, and of the groups that were split from it.
+  std::vector<DumpedGroup> Records() const;
+  // Does nothing if another thread drives; otherwise polls for what peers have sent.
   void Hear();
-  // Issuer: the all_gather that compares the results of `of`, right behind it.
-  void IssueComparison(OperationQueue::Operation& of);
-  // Issuer: when the operation was issued, and what follows from it.
-  void NoteIssue(OperationQueue::Operation& pending);
-  // Issuer: the error that a call which was not issued returns; the goodbye will name the call.
-  Error WhyRefused(Collective collective, const Error& found);
-  // Into options.record_dir, if there is one; where that fails the log hears of it.
-  void WriteRecordsOfFailure() const;
-  DumpedGroup RecordsOfGroup() const;
-  void AddRecords(std::vector<DumpedGroup>& groups) const;
-  DumpOrigin Origin(std::string_view reason) const;
 
   // The progress thread, made when first needed, has something new to do.
   void CallProgressThread();
@@ -214,7 +167,6 @@ class CommunicatorCore final : public FailureListener,
   SharedEndpoint endpoint_;
   DeviceAccess device_;
   CurrentOperation current_;
-  std::uint32_t segment_polls_ = 0;
   Suspicion suspicion_;
 
   Callbacks callbacks_;
@@ -231,9 +183,10 @@ class CommunicatorCore final : public FailureListener,
   Closing closing_;
   StreamGuard streams_;
   DeviceOperations devices_;
+  OperationProgress operation_progress_;
+  Issuer issuer_;
+  RecordWriter record_writer_;
   std::atomic<bool> rebuilding_{false};  // a Rebuild is under way, or was successful
-
-  mutable std::mutex dump_mutex_;  // one file is written at a time; taken before all other locks
 
   // Issuer's.
   std::uint64_t splits_ = 0;

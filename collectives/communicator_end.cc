@@ -1,4 +1,4 @@
-// How a core ends: failure, abort, destruction.
+// How a core ends: abort, destruction. operation_progress.cc ends its operations after a failure.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -9,31 +9,6 @@
 #include "collectives/communicator_core.h"
 
 namespace rondo {
-
-// ---- failure ----
-
-void CommunicatorCore::EndAfterFailure() noexcept {
-  failure_.BeginEnd();
-  // The order matters: first nobody can reach the buffers, then the waiters learn that they are theirs again.
-  endpoint_->Revoke();
-  std::vector<BlockedStep> blocked;
-  IfMemoryAllows([&] { blocked = current_.runner().Blocked(); });
-  const bool running = current_.running();
-  const OperationDescriptor operation = current_.operation();  // of the segment it is forgotten when that is drained
-  current_.Drain();
-  IfMemoryAllows([&] {
-    failure_.RefineCause(
-        [&](const Error& known) { return WithOperation(known, rank(), running ? &operation : nullptr, blocked); });
-  });
-  const Error cause = *failure();
-  records_.OnFailure(cause, running);
-  messages_.FailAll(cause);
-  device_.EndGraphs();  // of a queue that was not made yet when OnFailing was called
-  device_.ReleaseAllStreams();
-  failure_.End();
-  progress_.lock().Announce();
-  IfMemoryAllows([&] { WriteRecordsOfFailure(); });  // whoever waits has been told already
-}
 
 // ---- abort ----
 
@@ -52,7 +27,7 @@ void CommunicatorCore::Abort(std::string_view reason) {
       [&] { error = WithCulprit(ErrorCode::kAborted, fmt::format("rank {} aborted: {}", rank(), reason), rank()); });
   failure_.Begin(std::move(error));
   AbortChildren(reason);
-  ProgressOnce();  // where nobody drives, end here and now; where somebody does, he has been woken
+  operation_progress_.ProgressOnce();  // where nobody drives, end here and now; where somebody does, he has been woken
 }
 
 bool CommunicatorCore::IsInItsProcess() const { return getpid() == process_; }
@@ -72,7 +47,7 @@ void CommunicatorCore::Destroy() {
   // Whatever was pending ends before the endpoint goes.
   progress_.Enter();
   while (failure_.state() == Failure::State::kFailed) std::this_thread::yield();  // another thread notifies the peers
-  if (failure_.has_failed() && !failure_.has_ended()) EndAfterFailure();
+  if (failure_.has_failed() && !failure_.has_ended()) operation_progress_.EndAfterFailure();
   streams_.End();
   if (failure_.has_failed()) {
     // A rank that failed before it has done anything may be ahead of others.
@@ -85,7 +60,7 @@ void CommunicatorCore::Destroy() {
   progress_.ForgetArmed();
   endpoint_.Take().reset();
   progress_.Leave();
-  RunCallbacks();
+  operation_progress_.RunCallbacks();
 }
 
 }  // namespace rondo

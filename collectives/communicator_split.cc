@@ -43,7 +43,7 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::SplitBy(const SplitReque
                         .type = DataType::kInt64,
                         .op = ReduceOp::kSum};
   request.input = request.output = table.data();
-  RONDO_TRY(Run(std::move(request), {}));
+  RONDO_TRY(issuer_.Run(std::move(request), {}));
   ++splits_;
 
   std::unique_ptr<Communicator> group;
@@ -59,7 +59,7 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::SplitBy(const SplitReque
   // Where one rank has no group, nobody shall have one and wait in it for that rank.
   OperationRequest barrier;
   barrier.descriptor = {.collective = Collective::kBarrier, .type = DataType::kUint8};
-  const Status all_have = Run(std::move(barrier), {.timeout = std::max(until - clock_->Now(), Duration(1))});
+  const Status all_have = issuer_.Run(std::move(barrier), {.timeout = std::max(until - clock_->Now(), Duration(1))});
   if (all_have) return group;
   // A rank that has passed may use its group already, and hears from this one why it ends: not that this rank ends it.
   if (group != nullptr) FailNewestChild();

@@ -38,10 +38,9 @@ struct ConnectOptions {
   // what the environment says of a launch is not read. A store over a network guards itself: the token is still what
   // ranks prove to each other.
   std::shared_ptr<Store> store = nullptr;
-  // It may be used as long as the communicator lives: there a rank that closes leaves its goodbye for ranks that were
-  // never connected to it, from a thread of its own, and such ranks look for it
-  // (collectives/communicator/kept_goodbyes.h). Of a store that `rendezvous` names the same is done where it outlives
-  // the ranks: rondo run's, an external one.
+  // The communicator may use `store` for its whole life. A rank that closes writes its goodbye there, from a thread of
+  // its own; ranks that were never connected to it read it there (collectives/communicator/kept_goodbyes.h). The same
+  // holds for a store that `rendezvous` names, if that store outlives the ranks: rondo run's, an external one.
   bool keeps_store = true;
   std::optional<Rank> rank = {};       // nullopt: the URL's or the environment's, else by arrival
   std::optional<int> world_size = {};  // nullopt: the URL's or the environment's

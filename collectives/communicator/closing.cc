@@ -149,8 +149,8 @@ Status Closing::WaitForIssued(TimePoint until) {
   return Fail(*near_.failure.cause());
 }
 
-// A rank that left without a goodbye now would be taken for dead by ranks that know less, in the place of the rank that
-// all wait for.
+// If this rank left now without a goodbye, other ranks would report it as dead, instead of the rank that all wait for.
+// So this rank fails the communicator first.
 bool Closing::FailWhatIsLeft(Duration time) {
   near_.progress.Enter();
   const Sequence first = near_.queue.completed() + 1;

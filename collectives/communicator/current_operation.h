@@ -151,7 +151,8 @@ class CurrentOperation {
   std::atomic<DeviceWay> device_way_{DeviceWay::kNone};  // of the last operation on devices
 };
 
-// kCorrupt: the operation has gathered the checksums of results, and they differ. None that runs at once does so.
+// kCorrupt: the operation has gathered the checksums of results, and they differ. An operation that the issuing call
+// runs to its end gathers none.
 Status CompareResults(const OperationRequest& request);
 
 }  // namespace rondo

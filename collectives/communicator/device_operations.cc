@@ -8,7 +8,7 @@
 
 namespace rondo {
 
-// The way to the device, and whether the memory is its.
+// Opens the device at the first call. Checks that input and output lie on it.
 Status DeviceOperations::Open(const OperationRequest& request) {
   if (options_.device == nullptr)
     return Fail(ErrorCode::kUnsupported, "memory of a device, and this communicator was made without devices");
@@ -54,7 +54,7 @@ Status DeviceOperations::Prepare(OperationRequest& request) {
   return {};
 }
 
-// Only of what is sent as it lies: one block, by a transport whose lanes may do so.
+// True only if the input is one block and the lanes can send memory of devices without a copy.
 bool DeviceOperations::AdaptersKnow(const OperationRequest& request, bool idle) {
   const OperationDescriptor& d = request.descriptor;
   if (!near_.current.may_send_device_memory() || d.count == 0 || request.input_elements == 0) return false;
@@ -69,8 +69,8 @@ bool DeviceOperations::AdaptersKnow(const OperationRequest& request, bool idle) 
   return false;
 }
 
-// Pinning may wait for the device, on whose streams others may wait for operations of ours: these end first, and so no
-// longer need the memory that is given back here.
+// Pinning memory can block until the device is idle, and streams of the device may wait for operations of this
+// communicator. So those end first; then nothing uses the old staging memory any more.
 Status DeviceOperations::GrowStaging(const OperationRequest& request) {
   if (staging_memory_ != nullptr) {
     const Sequence last = near_.queue.issued();

@@ -6,7 +6,7 @@
 // vaguest:
 //
 //   a peer is in another operation, or has left          reported at once
-//   a peer died, its control connection says so          reported at once (OnPeerLost of the core)
+//   a peer died, its control connection says so          reported at once (PeerEvents::OnPeerLost)
 //   a lane failed, and both of its ranks live            after lane_failure_cause; at the lower rank after
 //                                                        higher_rank_report more
 //   the deadline passed                                  names the peer that has been silent for longest; after

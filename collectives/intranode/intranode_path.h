@@ -58,9 +58,9 @@ class IntranodePath final : public OperationPath {
 
   // REQUIRES: Serves(start.operation), nothing runs. Cannot fail.
   Status Start(const PathStart& start) override;
-  // The same on memory of devices, by which this rank's does its part; null: it can do none. That may turn out to be
-  // impossible for all ranks: then `declined` says so when the operation has ended, and nothing has been done.
-  // `program`: nothing is done but written there, and the caller must heed `declined`.
+  // As Start, but GPUs do the work, on their own memory. `peers`: this rank's GPU; null: it cannot take part. If the GPU
+  // of any rank cannot take part, no rank does anything, and `declined` says so when the operation has ended.
+  // `program`: the GPUs do nothing now; what they are to do is written there, and the caller must heed `declined`.
   // REQUIRES: ServesDevices(operation); this rank's memory may be read and written.
   bool ServesDevices(const OperationDescriptor& operation) const { return device_.Serves(operation); }
   void StartOnDevices(const PathStart& start, DevicePeers* peers, DeviceProgram* program = nullptr);
