@@ -366,7 +366,7 @@ class TcpStoreServer::Loop {
   bool Heed(Id id, Connection& connection, const TcpStoreService::Verdict& verdict) {
     if (verdict.fate == TcpStoreService::Fate::kDrop) {
       if (!service_.SaidHello(id)) {
-        // A caller that begins with TLS need not guess why nobody answers.
+        // A client that begins with TLS need not guess why nobody answers.
         if (!tls_ && BeginsTls(connection.wire.beginning())) {
           connection.wire.SendAll(connection.socket.native_handle(), kTlsNotSpoken);
           Drain(connection.socket);

@@ -229,7 +229,8 @@ Result<Progress> CurrentOperation::PollStaged() {
 }
 
 Error CurrentOperation::InOperation(const Error& found) const {
-  return WithDeviceNamed(found, near_.device.get(), near_.names).With([&](ErrorDetails& d) {
+  // seen(), not get(): the issuer may be making the queue just now, for its first operation on a device.
+  return WithDeviceNamed(found, near_.device.seen(), near_.names).With([&](ErrorDetails& d) {
     const OperationDescriptor running = operation();
     if (d.collective.empty()) d.collective = running.ToString();
     if (!d.sequence) d.sequence = running.sequence;

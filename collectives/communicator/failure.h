@@ -63,9 +63,10 @@ class Failure {
   bool has_ended() const { return state() == State::kEnded; }
 
   // ---- transitions ----
-  // Any thread, as often as there are errors: the first one is the cause, and the peers are notified of it before this
-  // returns. `reporter`: the rank that found it, nullopt: this one; kNoRank: one that is not of this group. Where there
-  // is no memory for words the communicator fails all the same: peers then learn it by their lanes, which end.
+  // Any thread, for each error that it finds. The first error becomes the cause, and that call notifies the peers
+  // before it returns; every other call returns at once. `reporter`: the rank that found it; nullopt: this one;
+  // kNoRank: one that is not of this group. Without memory for words the communicator fails all the same; peers then
+  // learn it by their lanes, which end.
   void Begin(Error cause, std::optional<Rank> reporter = std::nullopt, Source source = Source::kThisRank) noexcept;
   // What `step`() says: whether it has changed anything. Where memory runs out in it, the communicator fails: true.
   template <typename Step>

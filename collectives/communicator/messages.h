@@ -82,9 +82,9 @@ class Messages {
   std::optional<Status> FinalStatus(const MessageOperation& operation) const;
 
   // Refuses all later calls with `error`, because this rank closes. Operations that were submitted before still end;
-  // `receives`: also those that no message has come for.
+  // `receives`: also those that no message has come for. Once given up they stay so, whatever a later call says.
   void Close(Error error, PostedReceives receives) {
-    receives_in_close_.store(receives);
+    if (receives == PostedReceives::kGivenUp) receives_in_close_.store(receives);
     submissions_.Close(std::move(error));
   }
 

@@ -23,7 +23,7 @@ void OperationRecords::OnStart(bool looked) {
   start_is_coarse_ = !looked && IsShort(pending.request);
   if (!looked && !start_is_coarse_) progress_.Look();
   if (!recorder_->Has(sequence)) recorder_->Issued(CallOf(pending.request), pending.issued);
-  // The algorithm may have become another one since it was issued (Settle).
+  // The algorithm may have become another one since it was issued (CurrentOperation::SettleAlgorithm).
   recorder_->Started(sequence, pending.request.descriptor.algorithm, progress_.last_look(), start_is_coarse_);
 }
 

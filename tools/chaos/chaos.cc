@@ -81,7 +81,7 @@ void Print(const Sums& sums) {
   fmt::print(
       "{} stories, {} violations: {} ranks did all they had to, {} survivors were told an error ({} of them of damaged "
       "frames; {} named whom they waited for), {} rebuilt and went on under the faults, {} could not\n"
-      "{} kills, {} pauses, {} connections cut, {} bits turned, {} events held back by partitions, {} callers refused, "
+      "{} kills, {} pauses, {} connections cut, {} bits turned, {} events held back by partitions, {} clients refused, "
       "{} unknown clients\n",
       sums.stories, sums.violations, sums.unharmed, sums.failed, sums.corrupt, sums.named_next, sums.went_on,
       sums.stopped, sums.counters.kills, sums.counters.pauses, sums.counters.cuts, sums.counters.flips,

@@ -9,7 +9,7 @@ namespace rondo::ib {
 // ---- the receiver ----
 
 void AdvertisedBuffers::Add(std::uint64_t begin, MutableBytes memory, std::uint32_t key) {
-  RONDO_CHECK(begin >= reach_, "a window at stream offset {}, behind others up to {}", begin, reach_);
+  RONDO_CHECK(begin >= reach_, "a buffer at stream offset {}, behind others up to {}", begin, reach_);
   Number(end_++) = {.begin = begin, .memory = memory, .key = key};
   reach_ = begin + memory.size();
 }

@@ -463,7 +463,7 @@ bool Stream::Expect(std::uint64_t stream_offset, MutableBytes destination) {
   if (!moves() || advertised_.full()) return false;
   const Region* const region = registered_.Find(destination);
   if (region == nullptr || region->remote_keys.empty()) return false;
-  RONDO_CHECK(stream_offset >= consumed_, "a window at stream offset {}, {} are consumed", stream_offset, consumed_);
+  RONDO_CHECK(stream_offset >= consumed_, "a buffer at stream offset {}, {} are consumed", stream_offset, consumed_);
   advertised_.Add(stream_offset, destination, region->remote_keys[link_->key]);
   return true;
 }

@@ -4,9 +4,11 @@
 //
 //   NS pid PID
 //   NS sums N                      by rank 0, now and then: so many were right, in all
-//   NS idle N COUNTERS             no sum runs: somebody has made the file FOLDER/idle. COUNTERS: "accepted 7 welcomed
-//   3" NS ended N COUNTERS            after FOLDER/over was there, and the communicator was closed NS wrong TEXT a
-//   value, or memory beside one, that is not as it should be; or any error
+//   NS idle N COUNTERS             no sum runs: somebody has made the file FOLDER/idle
+//   NS ended N COUNTERS            after FOLDER/over was there, and the communicator was closed
+//   NS wrong TEXT                  a value, or memory beside one, that is not as it should be; or any error
+//
+// COUNTERS: "accepted 7 established 3".
 //
 // Exit code 0 after "ended", 1 otherwise.
 #include <fmt/core.h>
