@@ -1,4 +1,4 @@
-// The variables that a process was started with, as a function that is handed in: the library itself never reads them.
+// The environment variables of the process, as a function that the caller gives. The library itself never reads them.
 #pragma once
 
 #include <fmt/core.h>
@@ -16,7 +16,7 @@ namespace rondo {
 // Gives the value of a variable, or nullopt.
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 
-// The same, an empty value counting as none.
+// Gives the value of a variable, or nullopt if the variable is not set or empty.
 inline std::optional<std::string> Lookup(const Environment& environment, const std::string& name) {
   auto value = environment(name);
   return value && !value->empty() ? value : std::nullopt;
@@ -26,7 +26,8 @@ inline bool IsSet(const Environment& environment, const std::string& name) {
   return Lookup(environment, name).has_value();
 }
 
-// A whole number from `low` to `high`; `what` is where the text came from ("variable RANK", "rank in 'tcp://...'").
+// Parses a whole number from `low` to `high`. `what` says in the error where the text is from: "variable RANK", "rank
+// in 'tcp://...'".
 inline Result<int> ParseNumber(std::string_view what, std::string_view text, int low, int high) {
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

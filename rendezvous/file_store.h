@@ -1,20 +1,23 @@
 // A store in a file that all ranks see: on one host, or in a network file system whose locks all hosts share.
 //
-// The file is a log: a header (magic, version, job, generation, who made it), then one checked record for each change.
-// An exclusive lock orders the writers; a tail cut short by a writer that died is recognised by its check and cut off
-// by the next one.
+// The file is a log: a header (magic, version, job, generation, creator), then one record with a checksum for each
+// change. An exclusive lock orders the writers. If a writer dies, its unfinished record fails the checksum, and the
+// next writer cuts it off.
 //
-// The store lives as long as somebody has it open, as a TCP store does. Every opener holds a second, shared lock for
-// its whole life, which the kernel takes back when the process dies, however it dies. So the next one can prove that
-// everybody of an earlier run is gone: then it empties the file and begins anew. (Where job ids are never used twice,
-// as launchers' are, a store of this very job and generation that everybody has left means a mistake, and
-// `refuse_leftover` gives kStale for it: otherwise the last ones of a meeting would wait in a new one that nobody else
-// comes to.) While somebody of another job or
-// generation lives, opening gives kStale with the path, who made it, when it last changed and what to do: at once, or
-// if it is an earlier generation of this job, whose last ranks may be about to leave, at the deadline. The exclusive
-// lock covers all of this, so two that come at once never both begin anew.
+// The store lasts as long as a process has it open, as a TCP store does. Each opener holds a second, shared lock until
+// it closes the file. The kernel releases that lock when the process dies. So a new opener can prove that all processes
+// of an earlier run have ended. What Open then does:
+// - If no other process has the file open, Open empties the file and starts a new log. With `refuse_leftover`, Open
+//   gives kStale instead if the file belongs to the same job and generation. That option is for job ids that are never
+//   used twice, as launchers' are: a leftover store then means that this process came to a finished rendezvous, where
+//   it would wait for ranks that do not come.
+// - If a process of another job or generation has the file open, Open gives kStale. The error names the path, the
+//   creator and the time of the last change, and says what to do. It comes at once. An earlier generation of the same
+//   job may be about to end, so for it Open waits until the deadline.
 //
-// A file that is not a store's is never written to.
+// The exclusive lock covers all of this, so two openers never both start a new log.
+//
+// A file that is not a Rondo store is never written to.
 #pragma once
 
 #include <cstdint>
@@ -31,26 +34,26 @@
 
 namespace rondo {
 
-// Thread rule: any thread; no call holds up another for longer than one read of the file.
+// Thread rule: any thread. A call delays another one at most for the time of one access to the file.
 class FileStore final : public Store {
  public:
   struct Options {
     std::string path;
     std::string job;  // at most 256 bytes
     std::uint64_t generation = 0;
-    std::string who;                      // this process for people ("host a, pid 17"), at most 256 bytes
-    TimePoint deadline;                   // of opening: others may hold the lock
-    bool refuse_leftover = false;         // kStale where everybody of this very job and generation is gone
-    std::uint64_t max_bytes = 256 << 20;  // of the log; more gives kResource
-    Duration longest_pause = std::chrono::milliseconds(20);  // between two looks of a Wait; the first is 1 ms
-    std::shared_ptr<const Clock> clock;                      // null: the machine's
-    std::function<void(Duration)> sleep;                     // null: this thread sleeps
-    Logger* logger = nullptr;                                // outlives the store
+    std::string who;                      // describes this process for people ("host a, pid 17"), at most 256 bytes
+    TimePoint deadline;                   // for Open: other processes may hold the lock
+    bool refuse_leftover = false;         // gives kStale if all processes of the same job and generation have ended
+    std::uint64_t max_bytes = 256 << 20;  // limit for the log; a larger log gives kResource
+    Duration longest_pause = std::chrono::milliseconds(20);  // between two looks of a Wait; the first pause is 1 ms
+    std::shared_ptr<const Clock> clock;                      // null: SteadyClock
+    std::function<void(Duration)> sleep;                     // null: the calling thread sleeps
+    Logger* logger = nullptr;                                // must outlive the store
   };
 
-  // kStoreIo, here and in every call, names the path and what the system said: no such directory, a directory,
-  // read-only, no space, not a store's file, removed or cut by somebody else, no locks. kStale: see above.
-  // kVersionMismatch: a store of another version. kStoreTimeout: somebody holds the lock until the deadline.
+  // kStoreIo, here and in every call, names the path and the system's reason: no such directory, a directory,
+  // read-only, no space, no store's file, removed or cut by another process, no locks. kStale: see the top.
+  // kVersionMismatch: a store of another version. kStoreTimeout: another process holds the lock until the deadline.
   static Result<std::unique_ptr<FileStore>> Open(Options options);
 
   std::string Describe() const override { return "file://" + options_.path; }
@@ -71,21 +74,21 @@ class FileStore final : public Store {
   // Runs `work` with mutex_ and the file's lock held.
   template <typename Work>
   auto Locked(Access access, TimePoint deadline, const Work& work) -> decltype(work());
-  // Likewise, after state_ has been brought up to date.
+  // The same, and brings state_ up to date before `work`.
   template <typename Work>
   auto WithState(Access access, TimePoint deadline, const Work& work) -> decltype(work());
   // GetMany without its checks.
   Result<std::vector<std::optional<std::string>>> Read(std::span<const std::string> keys, TimePoint deadline);
-  // Whether the log's length differs from `seen`, which becomes it. Takes no lock of the file.
+  // Whether the log's length differs from `seen`; stores the present length in `seen`. Does not lock the file.
   Result<bool> Changed(std::uint64_t& seen);
-  // What is missing of `keys` as far as the log has been read.
+  // Makes the error for the keys that the log, as read so far, lacks.
   Error Missing(std::span<const std::string> keys);
 
-  // All of these: REQUIRES mutex_ and the file's lock.
-  // Checks the header, or writes one. `may_leave`: what is in the way is an earlier generation of this job.
+  // Each function below REQUIRES mutex_ and the file's lock.
+  // Checks the header, or writes one. Sets `may_leave` if an earlier generation of this job has the file open.
   Status Begin(bool& may_leave);
-  Status CheckIdentity() const;   // the path still names our file
-  Status CatchUp(Access access);  // replays new records; a writer cuts off an unfinished one
+  Status CheckIdentity() const;   // checks that the path still names the open file
+  Status CatchUp(Access access);  // replays new records; with kWrite, cuts off an unfinished record
   Status Append(const std::string& body);
   Status WriteAt(std::uint64_t offset, const std::string& bytes);
   std::string Header() const;
@@ -98,8 +101,8 @@ class FileStore final : public Store {
   const Options options_;
   const Fd fd_;
   std::mutex mutex_;
-  StoreState state_;       // guarded by mutex_: the log up to end_
-  std::uint64_t end_ = 0;  // likewise
+  StoreState state_;       // guarded by mutex_: the content of the log up to end_
+  std::uint64_t end_ = 0;  // guarded by mutex_: the position in the log up to which state_ is valid
 };
 
 }  // namespace rondo

@@ -1,4 +1,5 @@
-// By what a process proves itself: what its program gave, and else its environment (job_token.h, tls_settings.h).
+// Finds the token and the TLS credentials of a process: from its program, otherwise from its environment (job_token.h,
+// tls_settings.h).
 #pragma once
 
 #include <optional>
@@ -10,7 +11,7 @@
 
 namespace rondo {
 
-// `token`: "" if none is given; `tls`: nullopt if nothing is. `environment` may be empty. Errors: those of TokenText,
+// `token` "" and `tls` nullopt mean that the program gave none. `environment` may be empty. Errors: those of TokenText,
 // MakeJobToken, FindTls and TlsContext::Make.
 Result<Identity> FindIdentity(const std::string& token, const std::optional<TlsOptions>& tls,
                               const Environment& environment);

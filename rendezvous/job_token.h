@@ -1,4 +1,4 @@
-// Where a process has its job's token from: what its caller gave, else the variable RONDO_TOKEN.
+// Finds the job's token of a process: the caller's, otherwise the variable RONDO_TOKEN.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,12 @@ namespace rondo {
 
 inline constexpr const char* kTokenVariable = "RONDO_TOKEN";
 
-// `given` if it is not empty, else the variable's value, else "": no token. A variable that is set and empty is an
-// error, not "no token": whoever sets it means to be protected. kInvalidArgument names what is wrong with the shape,
-// and where it came from, never the value. `environment` may be empty.
+// Gives `given` if it is not empty, otherwise the variable's value, otherwise "": no token. An empty variable is an
+// error and does not mean "no token", because a user who sets it wants protection. kInvalidArgument says which source
+// has a malformed token and why, but never shows the token. `environment` may be empty.
 Result<std::string> TokenText(const std::string& given, const Environment& environment);
 
-// Of a text that TokenText gave; null for "".
+// Makes the token from the text that TokenText gave; null for "".
 Result<std::shared_ptr<const JobToken>> MakeJobToken(const std::string& text);
 
 }  // namespace rondo

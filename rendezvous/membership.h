@@ -1,4 +1,4 @@
-// Meeting: how N processes that know only a store become ranks 0..N-1 that know each other.
+// The rendezvous: N processes that know only a store find each other and become ranks 0..N-1.
 #pragma once
 
 #include <cstdint>
@@ -17,29 +17,31 @@
 
 namespace rondo {
 
-// One process as it presents itself.
+// What one process says of itself.
 struct Member {
   Rank rank = kNoRank;
   std::string host;       // host name, for people
   std::string host_id;    // equal on two processes only if they share kernel and network: boot id + network namespace
   std::uint64_t pid = 0;  // for people
-  std::string instance;   // random, new in every process: tells a restarted rank from the first
-  std::string address;    // the transport's, opaque (Transport::Address())
-  std::string cpus;       // that it may run on, as Linux writes such a list: "0-3,8"
-  std::string config;  // what all ranks must agree on, "key=value" lines (version, algorithm table); compared in words
+  std::string instance;   // random, new in every process, so that a restarted rank differs from the first one
+  std::string address;    // the transport's address, opaque (Transport::Address())
+  std::string cpus;       // the CPUs that the process may run on, in Linux's list format: "0-3,8"
+  // "key=value" lines that must be equal on all ranks (version, algorithm table); an error lists the differences.
+  std::string config;
 };
 
 struct JoinOptions {
-  std::optional<Rank> rank;  // nullopt: given by order of arrival
+  std::optional<Rank> rank;  // nullopt: the rank follows the order of arrival
   int world_size = 0;        // 1..kMaxWorldSize
-  std::string job;           // job id; processes of different jobs must not meet
+  std::string job;           // job id; processes of different jobs are kept apart
   std::uint64_t generation = 0;
   Member self;         // rank is ignored
-  TimePoint deadline;  // for the whole meeting
+  TimePoint deadline;  // for the whole rendezvous
   Logger* logger = nullptr;
-  // On rank 0, when all are here and before any of them is told: who comes now is of another meeting. May be null.
+  // Called on rank 0 when all ranks have arrived, before the result is published. A process that comes later belongs to
+  // another rendezvous. May be null.
   std::function<void()> all_are_here = nullptr;
-  std::string if_alone = {};  // added to the error where no other process came by the deadline: what that may mean
+  std::string if_alone = {};  // a hint for people, added to the error if no other process arrived by the deadline
 };
 inline constexpr int kMaxWorldSize = 1 << 16;
 
@@ -50,21 +52,24 @@ struct Membership {
   std::vector<Member> members;  // by rank
 };
 
-// Meets world_size - 1 others through `store`. Every error lists who came from where and who is missing:
-// - kRendezvousTimeout: absent ranks at the deadline;
-// - kDuplicateRank: two processes claim one rank; both are told, with both hosts and pids, and so is everybody else;
-// - kWorldSizeMismatch: processes named different world sizes; all are told at once;
-// - kVersionMismatch: Member::config differs; the message has the field and the values of both;
-// - kStale: the store holds the meeting of an earlier run;
-// - kInvalidArgument: the rank is outside 0..world_size-1.
+// Performs the rendezvous with world_size - 1 other processes through `store`. Errors name the processes involved, with
+// host and pid:
+// - kRendezvousTimeout: ranks are missing at the deadline; the message lists the present and the missing ranks;
+// - kDuplicateRank: two processes claim one rank; all processes get the error, with the host and pid of both;
+// - kWorldSizeMismatch: world sizes differ, or too many processes came; all processes get the error at once;
+// - kVersionMismatch: Member::config differs; the message has the field and both values;
+// - kStale: the store holds the complete rendezvous of an earlier run;
+// - kInvalidArgument: the world size is not allowed, the rank is outside 0..world_size-1, or a field of `self` is too
+//   long.
 Result<Membership> Join(Store& store, const Clock& clock, const JoinOptions& options);
 
-// Of a process that cannot take part, for lack of descriptors, say: ends the meeting with `why`, so that the others
-// learn that instead of waiting. It waits until the deadline for them to come for it, since the store may end with the
-// last process that uses it. Gives the error that this process returns.
+// For a process that cannot take part, for lack of descriptors, for example. Makes the rendezvous fail with `why`, so
+// that the other ranks get that error instead of waiting. Then waits for the other ranks' claims, at most until the
+// deadline, because the store may end with the last process that uses it. Gives the error that this process must
+// return.
 Error EndMeeting(Store& store, const Clock& clock, const JoinOptions& options, const Error& why);
 
-// How two of Member::config differ, in words: "version is '1' here and '2' there; ..."; empty where both say the same.
+// Describes how two values of Member::config differ: "version is '1' here and '2' there; ...". Empty if they are equal.
 std::string ConfigDifferences(std::string_view here, std::string_view there);
 
 }  // namespace rondo

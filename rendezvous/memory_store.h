@@ -1,4 +1,4 @@
-// A store in this process: the ranks are threads. For tests, and for a world that needs no network to meet.
+// A store in the memory of one process, whose ranks are threads. For tests, and for jobs that need no network.
 #pragma once
 
 #include <condition_variable>
@@ -10,8 +10,8 @@
 
 namespace rondo {
 
-// Waits block in the kernel until deadlines on the machine's monotonic clock (SteadyClock). Other calls never block, so
-// their deadlines are not looked at. Thread rule: any thread; outlives every call.
+// A Wait blocks in the kernel until its deadline on SteadyClock. The other calls never block and ignore their
+// deadlines. Thread rule: any thread. The store must outlive every call.
 class MemoryStore final : public Store {
  public:
   explicit MemoryStore(StoreState::Limits limits = {}) : state_(limits) {}
@@ -32,12 +32,12 @@ class MemoryStore final : public Store {
     std::optional<Result<std::vector<StoreState::Value>>> outcome;
   };
 
-  // Hands finished waits to their threads. REQUIRES: mutex_ is held.
+  // Gives the results of finished Waits to their threads. REQUIRES: mutex_ is held.
   void WakeFinished();
 
   std::mutex mutex_;
   StoreState state_;                               // guarded by mutex_
-  std::map<StoreState::WaitId, Waiter*> waiters_;  // guarded by mutex_; each lives on its thread's stack
+  std::map<StoreState::WaitId, Waiter*> waiters_;  // guarded by mutex_; each Waiter is on its thread's stack
 };
 
 }  // namespace rondo

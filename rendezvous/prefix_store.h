@@ -1,4 +1,5 @@
-// A corner of another store: every key gets a prefix, so that jobs, generations and communicators do not meet.
+// A view of another store in which every key gets a prefix. It keeps the keys of jobs, generations and communicators
+// apart.
 #pragma once
 
 #include <memory>
@@ -7,11 +8,11 @@
 
 namespace rondo {
 
-// Keys may have kMaxKeyBytes less the prefix. Messages show the full keys, as the inner store has them.
-// Thread rule: any thread.
+// A key with the prefix has at most kMaxKeyBytes bytes. Messages show the full keys of the inner store. Thread rule:
+// any thread.
 class PrefixStore final : public Store {
  public:
-  // `inner` outlives this one.
+  // `inner` must outlive this store.
   PrefixStore(Store& inner, std::string prefix) : inner_(inner), prefix_(std::move(prefix)) {}
 
   std::string Describe() const override { return inner_.Describe(); }

@@ -1,10 +1,10 @@
-// From one generation of a job to the next: a roster of those who go on (roster_agreement.h), then their meeting
-// (membership.h).
+// Takes ranks from one generation of a job to the next. The remaining ranks agree on a roster (roster_agreement.h),
+// then perform a rendezvous with it (membership.h).
 //
-// The meeting fails where somebody of the roster dies before it ends. Then the roster itself is the generation that was
-// lost, and those who are left of it agree on the next one, until a meeting succeeds or the deadline has passed: each
-// try takes a generation of its own and a bounded time, so there is no livelock. All of them hear the same outcome of a
-// meeting, so nobody is in a generation that others have given up, unless the store is lost to it.
+// The rendezvous fails if a member of the roster dies before it ends. Then that roster's generation counts as lost, and
+// its remaining members agree on the next one. This repeats until a rendezvous succeeds or the deadline passes. Each
+// attempt has a generation of its own and a bounded time, so there is no livelock. All members get the same result of a
+// rendezvous. So no process is in a generation that the others gave up, unless it lost the store.
 #pragma once
 
 #include <cstdint>
@@ -21,44 +21,46 @@
 
 namespace rondo {
 
-// Where a process stands: the last roster that has it, and its rank there.
+// The last roster that contains this process, and the rank of the process in it.
 struct RosterPlace {
   Roster roster;
   Rank rank = kNoRank;
 };
 
-// The place of a process in a generation that runs: what the next regrouping begins with. Those in `roster` become
-// the ranks of old; who had left before is forgotten.
+// Makes the place of a process in a running generation, from which the next regrouping begins. The ranks in `roster`
+// become the members' old ranks, and the list of departed ranks is cleared.
 RosterPlace Running(Roster roster, Rank rank);
-// The same after a job's first meeting.
+// The same, from the result of a job's first rendezvous.
 RosterPlace Running(const Membership& membership);
 
 struct RegroupOptions {
   std::string job;
   std::uint64_t first_generation = 0;
   std::string cause;                        // see RosterOptions
-  std::function<std::vector<Rank>()> lost;  // likewise
+  std::function<std::vector<Rank>()> lost;  // see RosterOptions
   RosterRules rules;                        // equal on all
-  // What this process presents itself with in that generation: its address and instance there, which it has in no other
-  // one, so that nothing of an older generation reaches it. `config` is the same in all.
+  // Makes the Member with which this process takes part in that generation. Its address and instance must be new for
+  // each generation, so that no data of an older generation reaches it. `config` is the same in all generations.
   std::function<Result<Member>(std::uint64_t generation)> make_self;
   std::string config;
-  std::string if_store_is_lost = {};  // what to tell people then: where it lived, and how it would have outlived ranks
+  // A hint for people, added to the error if the store is lost: which process served it, and how to make the store
+  // outlive the ranks.
+  std::string if_store_is_lost = {};
   TimePoint deadline;
   Logger* logger = nullptr;
 };
 
-// Takes the process to the next generation that meets. `standing` is brought up to date, after an error too: a later
-// call goes on from there. Errors:
-// - kStale: the others have gone on without this process;
-// - kRebuildFailed: too few were there, or no meeting succeeded, by the deadline; kStoreLost, kStoreTimeout and
-//   everything else that stands in the way become this too, with it as the first cause;
-// - kInvalidArgument: the rules.
+// Takes the process to the next generation whose rendezvous succeeds. Updates `standing`, even after an error, so that
+// a later call continues from there. Errors:
+// - kStale: the other ranks continue without this process;
+// - kRebuildFailed: too few ranks came, or no rendezvous succeeded, by the deadline. Any other error, such as
+//   kStoreLost or kStoreTimeout, becomes kRebuildFailed with that error as its first cause;
+// - kInvalidArgument: the rules are not allowed.
 Result<Membership> Regroup(Store& store, const Clock& clock, const RegroupOptions& options, RosterPlace& standing);
 
-// For a process that is in no generation yet: waits until it is admitted, then goes through with it like all others, by
-// the rules of the roster that admitted it (those of `options` are not asked).
-// Errors: those of AwaitAdmission, and of Regroup once it was admitted.
+// For a joiner, a process that is in no generation yet. Waits until the joiner is admitted, then takes part like the
+// other ranks, by the rules of the roster that admitted it; options.rules are not used. Errors: those of AwaitAdmission
+// and, after the admission, those of Regroup.
 Result<Membership> RegroupAsNewcomer(Store& store, const Clock& clock, const RegroupOptions& options,
                                      const RosterEntry& self, RosterPlace& standing);
 

@@ -1,7 +1,7 @@
-// A store behind a connection: what its calls say in the store's protocol and what the answers mean. How the bytes get
-// there and back is left to whoever derives from it: sockets (tcp_store_client.h), or the simulator's lanes.
+// A store behind a connection: encodes calls in the store's protocol and decodes the answers. A derived class moves the
+// bytes, over sockets (tcp_store_client.h) or over the simulator's lanes.
 //
-// Thread rule: that of the derived class; what is here has no state.
+// Thread rule: that of the derived class; this class has no state of its own that changes.
 #pragma once
 
 #include <cstddef>
@@ -34,19 +34,19 @@ class RemoteStore : public Store {
   Result<std::size_t> DeleteMany(std::span<const std::string> keys, TimePoint deadline) override;
 
  protected:
-  // A request as a frame, once it has an id.
+  // Encodes a request as a frame with the given id.
   using Encoded = std::function<std::string(std::uint64_t id)>;
-  // What was asked, for the message when no answer comes.
+  // Describes a call, for the message if no answer comes.
   struct Asked {
     std::string_view verb;
     std::string_view first_key;
     std::size_t keys = 0;
-    bool abandon = false;  // at the deadline it is taken back, which the server answers with what is missing
+    bool abandon = false;  // at the deadline the request is withdrawn, and the server answers with the missing keys
     static Asked For(std::string_view verb, std::span<const std::string> keys, bool abandon = false) {
       return {verb, keys.empty() ? std::string_view() : std::string_view(keys.front()), keys.size(), abandon};
     }
   };
-  // Sends the request and awaits the payload of its answer.
+  // Sends the request and gives the payload of its answer.
   virtual Result<std::string> Ask(const Encoded& encoded, TimePoint deadline, const Asked& asked) = 0;
 
   Result<std::string> PayloadOf(store_protocol::Reply reply) const;

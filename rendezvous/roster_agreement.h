@@ -1,17 +1,19 @@
-// Who goes on when ranks were lost: those who are left of one generation agree, through the store, on the roster of the
-// next. Their meeting (membership.h) follows; regroup.h holds both.
+// The agreement after a loss: the remaining ranks of one generation agree, through the store, on the roster of the
+// next. A rendezvous (membership.h) follows. regroup.h combines the two.
 //
-// Everybody who goes on claims its place. As soon as all of the last roster have done so who are not known to be dead,
-// or after a while that is given to them, somebody writes the roster, by one compare-and-set of a key that is never
-// written again. What holds, whoever dies or sleeps between any two of these calls:
-//   - A generation has at most one roster, the same for everybody who ever reads it.
-//   - Only who is in the roster of generation G asks for one of G + 1, so of the processes that went apart at G at most
-//     one set goes on. A rank that comes when the roster stands, and is not in it, gets kStale.
-//   - Who claimed before the one who wrote the roster last looked is in it, although others took it for dead.
-// This stands on the store being one place: a store that was emptied or that another process began anew is another
-// place. So whoever may have to agree keeps the store open from the first meeting on.
+// Every rank that wants to continue writes a claim. One rank then writes the roster: when every member of the last
+// roster has claimed or is known to be dead, or when the settle time has passed. It writes by one compare-and-set of a
+// key that never changes again. These guarantees hold even if a process dies or pauses between any two calls:
+//   - A generation has at most one roster, the same for every process that reads it.
+//   - Only a member of generation G's roster can be in the roster of G + 1. So if processes separate at G, at most one
+//     set of them continues. A rank that comes after the roster was written, and is not in it, gets kStale.
+//   - A rank that claimed before the writer's last look is in the roster, even if other ranks took it for dead.
 //
-// A roster is one value in the store, of about 100 bytes a member: kMaxValueBytes are enough for some 10,000.
+// The agreement relies on one store. A store that was emptied, or started again by another process, is a different
+// store. So a process that may have to agree must keep the store open from the first rendezvous on.
+//
+// A roster is one value in the store, about 100 bytes for each member. So kMaxValueBytes limit it to some 10,000
+// members.
 #pragma once
 
 #include <cstdint>
@@ -30,24 +32,29 @@ namespace rondo {
 
 struct RosterOptions {
   std::string job;
-  std::uint64_t first_generation = 0;  // of the job's first meeting: separates several on one store
-  // The last one; the same on all who take part, but that who runs it has its ranks for old ones (regroup.h, Running).
+  // Of the job's first rendezvous; separates several communicators of one job in one store.
+  std::uint64_t first_generation = 0;
+  // The last roster. It is the same on all ranks, except that a rank which runs this generation has its ranks as old
+  // ranks (Running in regroup.h).
   Roster previous;
   Rank rank = kNoRank;  // of this process in `previous`
-  std::string cause;    // why it does not just go on as it was, for people
-  // The old ranks that this process knows to be dead; asked again while it waits. Null: none.
+  std::string cause;    // why the rank cannot just continue, for people
+  // Gives the old ranks that this process knows to be dead. It is called again during the wait. null: none are known.
   std::function<std::vector<Rank>()> lost;
-  std::string config;  // Member::config; newcomers with another one are refused
-  RosterRules rules;   // equal on all; those of whoever writes the roster count
+  std::string config;  // Member::config; joiners with a different one are refused
+  RosterRules rules;   // must be equal on all ranks; the rules of the rank that writes the roster apply
   TimePoint deadline;
   Logger* logger = nullptr;
 };
 
-// The roster of generation previous.generation + 1. Errors:
-// - kStale: it stands, without this process; the message says why and who wrote it;
-// - kRebuildFailed: at the deadline there were fewer than rules.min_ranks; the message lists who came and who did not;
-// - those of the store.
-// Thread rule: one call at a time for a process; it may be repeated after an error.
+// Gives the roster of generation previous.generation + 1. Errors:
+// - kStale: the roster is written and lacks this process; the message says why;
+// - kRebuildFailed: fewer than rules.min_ranks came by the deadline; the message lists the absent ranks;
+// - kInvalidArgument: the rules leave no number of ranks, or `rank` is outside `previous`;
+// - kResource: the roster is too long for one value of the store;
+// - the errors of the store.
+//
+// Thread rule: one call at a time in a process. It may be repeated after an error.
 Result<Roster> AgreeOnRoster(Store& store, const Clock& clock, const RosterOptions& options);
 
 struct NewcomerOptions {
@@ -58,10 +65,11 @@ struct NewcomerOptions {
   TimePoint deadline;
 };
 
-// For a process that is in no roster yet: asks to be admitted and waits for the roster that does. Errors:
-// - kRendezvousTimeout: nobody did by the deadline; the request is taken back;
-// - kVersionMismatch: its configuration is not that of the ranks that are there; the message has both values;
-// - those of the store.
+// For a joiner, a process that is in no roster yet. Asks for admission and waits for a roster that contains the
+// process. Errors:
+// - kRendezvousTimeout: no rank admitted it by the deadline; the request is withdrawn;
+// - kVersionMismatch: its configuration differs from that of the running ranks; the message has both values;
+// - the errors of the store.
 Result<Roster> AwaitAdmission(Store& store, const Clock& clock, const NewcomerOptions& options);
 
 }  // namespace rondo

@@ -1,5 +1,5 @@
-// What the agreement on a roster writes to the store: keys and values. For roster_agreement.cc; docs/WIRE.md has it as
-// a grammar.
+// The keys and values that the agreement on a roster writes to the store, for roster_agreement.cc. docs/WIRE.md has
+// their grammar.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +16,16 @@
 
 namespace rondo::roster {
 
-// All under "rebuild/FIRST_GENERATION/JOB/":
+// All keys are under "rebuild/FIRST_GENERATION/JOB/":
 //
-//   GENERATION/claim/R   the rank R of the roster before wants to go on; whom it knows to be dead, and why. Its own
-//   key:
-//                        written by nobody else, again whenever it learns of another death
-//   GENERATION/roster    written once, for good
-//   newcomers            counts those who asked to come in
-//   newcomer/K           the K-th of them; deleted when it gives up
-//   admission/K          its answer: the generation whose roster has it, or why none will. Every member of that roster
-//                        writes the first before it goes on, so the death of whoever wrote the roster does no harm
+//   GENERATION/claim/R   rank R of the last roster wants to continue; the ranks that it knows to be dead, and why.
+//                        Only that rank writes the key, again when it learns of another death.
+//   GENERATION/roster    the roster; written once and never changed
+//   newcomers            counts the joiners that asked for admission
+//   newcomer/K           the request of joiner K; deleted when the joiner gives up
+//   admission/K          the answer to joiner K: the generation whose roster has it, or why it is refused.
+//                        Every member of that roster writes the admission before it continues. So the joiner
+//                        is admitted even if the rank that wrote the roster dies.
 std::string Prefix(std::uint64_t first_generation, const std::string& job);
 std::string ClaimKey(std::uint64_t generation, std::size_t rank);
 std::string RosterKey(std::uint64_t generation);
@@ -38,18 +38,18 @@ inline constexpr std::size_t kMaxWhyBytes = 1024;  // longer reasons are cut
 struct Claim {
   std::string instance;
   std::string cause;
-  std::uint64_t last_run = 0;  // the generation that its old ranks belong to
-  std::vector<Rank> lost;      // ranks of the roster before, whatever its old ranks are
+  std::uint64_t last_run = 0;  // the generation to which the rank's old ranks belong
+  std::vector<Rank> lost;      // ranks of the last roster, not old ranks
 };
 std::string Encode(const Claim& claim);
-std::optional<Claim> DecodeClaim(std::string_view bytes);  // nullopt: of another version
+std::optional<Claim> DecodeClaim(std::string_view bytes);  // nullopt: the record has another version
 
 std::string Encode(const Roster& roster);
-// kProtocol names the store: the bytes are of another version, or of another generation's roster.
+// kProtocol names the store: the record has another version, or is the roster of another generation.
 Result<Roster> Decode(std::string_view bytes, std::uint64_t generation, const Store& store);
 
 struct Newcomer {
-  std::uint64_t number = 0;  // not in the record: its key says it
+  std::uint64_t number = 0;  // not in the record: the key has it
   RosterEntry who;
   std::string config;
 };
@@ -58,8 +58,8 @@ std::optional<Newcomer> DecodeNewcomer(std::uint64_t number, std::string_view by
 
 struct Admission {
   bool admitted = false;
-  std::uint64_t generation = 0;  // whose roster has the newcomer
-  std::string why;               // not
+  std::uint64_t generation = 0;  // the generation whose roster has the joiner
+  std::string why;               // why the joiner is refused
 };
 std::string Encode(const Admission& admission);
 std::optional<Admission> DecodeAdmission(std::string_view bytes);

@@ -1,11 +1,12 @@
-// A small shared dictionary through which ranks find each other: who is there, at which address.
+// The contract of a store: a small shared key-value service. Ranks find each other through it, by leaving their
+// addresses there.
 //
-// Keys are text of 1..kMaxKeyBytes bytes, values any bytes up to kMaxValueBytes (kInvalidArgument names the key). Every
-// call has an absolute deadline, because every call may have to cross a network; passing it gives kStoreTimeout, which
-// names the keys that are missing. A store whose other end is gone gives kStoreLost with its address. Batched forms are
-// one round trip.
+// Keys are text of 1..kMaxKeyBytes bytes. Values are any bytes, at most kMaxValueBytes. kInvalidArgument names a key
+// that breaks a limit. Every call has an absolute deadline, because every call may cross a network. A call that passes
+// its deadline gives kStoreTimeout; Wait lists in it the keys that are missing. If the other end of the store is lost,
+// every call gives kStoreLost with the store's address. The batched forms take one round trip.
 //
-// Thread rule: any thread; calls of different threads do not wait for each other's Wait.
+// Thread rule: any thread. A Wait does not delay the calls of other threads.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,8 @@ namespace rondo {
 inline constexpr std::size_t kMaxKeyBytes = 1024;
 inline constexpr std::size_t kMaxValueBytes = 1 << 20;
 inline constexpr std::size_t kMaxBatch = 65536;
-// Keys and values of one call together: more in the arguments is kInvalidArgument, more in the answer kResource.
+// The limit for the keys and values of one call together. More in the arguments is kInvalidArgument, more in the answer
+// kResource.
 inline constexpr std::size_t kMaxBatchBytes = 64 << 20;
 
 struct KeyValue {
@@ -35,39 +37,43 @@ struct KeyValue {
 
 struct WaitOptions {
   TimePoint deadline;
-  // If this key (when not empty) appears first, or is there already while another is missing, Wait fails with kAborted
-  // and the key's value as message: how one rank tells all waiting ones that waiting is pointless.
+  // If this key is not empty, its appearance cancels the Wait. Wait then fails with kAborted, and the message is the
+  // key's value. A key that exists already cancels as well, if another key is missing. So one rank can end the Wait of
+  // all others.
   std::string cancel_key;
 };
 
 struct CompareSetResult {
   bool swapped = false;
-  std::string current;  // the value now stored: the desired one when swapped, else what stood in the way ("" if absent)
+  // The value now stored: `desired` if swapped, otherwise the value that did not match ("" if the key is absent).
+  std::string current;
 };
 
 class Store {
  public:
   virtual ~Store() = default;
 
-  // Where it is, for messages: "tcp://10.0.0.1:29500", "file:///tmp/x".
+  // The address of the store, for messages: "tcp://10.0.0.1:29500", "file:///tmp/x".
   virtual std::string Describe() const = 0;
 
-  // Writes all, replacing what was there.
+  // Writes all entries and replaces earlier values of their keys.
   virtual Status SetMany(std::span<const KeyValue> entries, TimePoint deadline) = 0;
-  // The value of each key in order, or nullopt where there is none now. Does not wait for keys.
+  // Gives the value of each key in order, nullopt for a key that does not exist. Does not wait for keys.
   virtual Result<std::vector<std::optional<std::string>>> GetMany(std::span<const std::string> keys,
                                                                   TimePoint deadline) = 0;
   // Waits until all keys exist and gives their values in order. kStoreTimeout lists the missing ones.
   virtual Result<std::vector<std::string>> Wait(std::span<const std::string> keys, const WaitOptions& options) = 0;
-  // Adds to a decimal integer (absent counts as 0) and gives the sum. kInvalidArgument if the value is no integer.
+  // Adds `delta` to a decimal integer and gives the sum; an absent key counts as 0. kInvalidArgument if the value is no
+  // integer, or if the sum exceeds 64 bits.
   virtual Result<std::int64_t> Add(std::string_view key, std::int64_t delta, TimePoint deadline) = 0;
-  // Writes `desired` if the key holds `expected` (nullopt: if the key is absent), atomically.
+  // Writes `desired` if the key holds `expected`, in one atomic step. `expected` nullopt means that the key must be
+  // absent.
   virtual Result<CompareSetResult> CompareSet(std::string_view key, std::optional<std::string_view> expected,
                                               std::string_view desired, TimePoint deadline) = 0;
-  // Removes them and says how many existed.
+  // Removes the keys and gives the number of those that existed.
   virtual Result<std::size_t> DeleteMany(std::span<const std::string> keys, TimePoint deadline) = 0;
 
-  // Conveniences on the batched forms.
+  // Short forms of the batched calls for one key.
   Status Set(std::string_view key, std::string_view value, TimePoint deadline);
   Result<std::optional<std::string>> Get(std::string_view key, TimePoint deadline);
   Result<std::string> WaitFor(std::string_view key, TimePoint deadline);

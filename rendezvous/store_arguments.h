@@ -1,4 +1,4 @@
-// What every store checks before it does anything, so that all refuse the same with the same words.
+// The checks that every store makes before a call, so that all stores refuse with the same errors.
 #pragma once
 
 #include <cstddef>
@@ -13,26 +13,26 @@
 
 namespace rondo {
 
-// kInvalidArgument: a key of 0 or more than kMaxKeyBytes bytes, a value of more than kMaxValueBytes, a batch of more
-// than kMaxBatch keys or kMaxBatchBytes. The message names the key.
+// kInvalidArgument: a key is empty or longer than kMaxKeyBytes, a value is longer than kMaxValueBytes, or a batch has
+// more than kMaxBatch keys or kMaxBatchBytes bytes. The message names the key.
 Status CheckKey(std::string_view key);
 Status CheckKeys(std::span<const std::string> keys);
 Status CheckEntry(std::string_view key, std::string_view value);
 Status CheckEntries(std::span<const KeyValue> entries);
-// Like CheckKeys, and that the cancel key is empty or a legal key.
+// As CheckKeys; also checks that the cancel key is empty or allowed.
 Status CheckWait(std::span<const std::string> keys, std::string_view cancel_key);
 
-// The text of a counter after Add: `current` (absent counts as 0) plus `delta`. kInvalidArgument names the key where
-// the value is no decimal integer of 64 bits, or the sum is none.
+// Gives a counter's text after Add: `current` (absent counts as 0) plus `delta`. kInvalidArgument names the key if its
+// value is no decimal integer of 64 bits, or if the sum exceeds 64 bits.
 Result<std::int64_t> AddToCounter(std::string_view key, std::optional<std::string_view> current, std::int64_t delta);
 
-// "'a', 'b' and 5 more", for messages. Control bytes are shown as '?', long keys are cut.
+// Lists keys for messages: "'a', 'b' and 5 more". Shows control bytes as '?' and cuts long keys.
 std::string ListKeys(std::span<const std::string> keys);
 
-// The error of a Wait that met its deadline: "2 of 3 keys did not appear in time: 'a', 'b'".
+// The error of a Wait whose deadline passed: "2 of 3 keys did not appear in time: 'a', 'b'".
 Error MissingKeys(std::span<const std::string> missing, std::size_t awaited);
 
-// The error with "store NAME: " in front, and NAME as its address.
+// Gives the error with "store NAME: " before its message and NAME as its address.
 Error InStore(const std::string& name, const Error& error);
 
 }  // namespace rondo

@@ -1,10 +1,10 @@
-// A store's content and the callers that wait in it, as a plain state machine: no threads, no clock, no sockets. The
-// memory store locks it, the TCP store's server feeds it requests, the file store replays its log into it.
+// A store's content and its pending Waits, as a plain state machine without threads, clock or sockets. The memory store
+// guards it with a lock, the TCP store's server feeds requests to it, and the file store replays its log into it.
 //
-// A wait watches one missing key at a time (and its cancel key): a key that appears touches only those who are waiting
-// for just that one, so a Wait for n keys costs n steps in all, whatever the order in which they come.
+// A pending Wait watches one missing key at a time, and its cancel key. A new key therefore touches only the Waits that
+// watch this key. So a Wait for n keys costs n steps in all, in whatever order the keys appear.
 //
-// Arguments have passed store_arguments.h. Thread rule: one thread at a time.
+// The caller has checked the arguments by store_arguments.h. Thread rule: one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -30,10 +30,10 @@ class StoreState {
   using Value = std::shared_ptr<const std::string>;
   using WaitId = std::uint64_t;
 
-  // What may be held at once; beyond it the call that asks for more fails with kResource and changes nothing.
+  // Limits of what is held. A call that would exceed one fails with kResource and changes nothing.
   struct Limits {
     std::size_t max_bytes = 256 << 20;      // keys, values and kEntryOverheadBytes for each key
-    std::size_t max_wait_bytes = 64 << 20;  // the keys of all pending waits, counted alike
+    std::size_t max_wait_bytes = 64 << 20;  // the keys of all pending Waits, counted in the same way
   };
   static constexpr std::size_t kEntryOverheadBytes = 128;
 
@@ -43,25 +43,25 @@ class StoreState {
   };
   struct StartedWait {
     WaitId id = 0;
-    std::optional<Result<std::vector<Value>>> finished;  // at once; then the id names nothing
+    std::optional<Result<std::vector<Value>>> finished;  // set if the Wait ended at once; `id` is then invalid
   };
 
   explicit StoreState(Limits limits) : limits_(limits) {}
 
   Status Set(std::span<const KeyValue> entries);
-  std::vector<Value> Get(std::span<const std::string> keys) const;  // null where there is none
+  std::vector<Value> Get(std::span<const std::string> keys) const;  // null for a key that does not exist
   Result<std::int64_t> Add(std::string_view key, std::int64_t delta);
   Result<CompareSetResult> CompareSet(std::string_view key, std::optional<std::string_view> expected,
                                       std::string_view desired);
   std::size_t Delete(std::span<const std::string> keys);
 
-  // Waits until all keys exist at one time, or the cancel key (when not empty) does.
+  // Waits until all keys exist at the same time, or until the cancel key exists if it is not empty.
   StartedWait Wait(std::span<const std::string> keys, std::string_view cancel_key);
-  // How many keys a pending wait awaits; 0 for an id that names none.
+  // Gives the number of keys that a pending Wait awaits; 0 for an id of no pending Wait.
   std::size_t KeysOf(WaitId id) const;
-  // Ends a wait and gives the keys that are still missing; empty for an id that names none.
+  // Ends a Wait and gives the keys that are still missing; empty for an id of no pending Wait.
   std::vector<std::string> Abandon(WaitId id);
-  // The waits that the calls since the last TakeFinished have ended, in the order in which they ended.
+  // Gives the Waits that ended since the last TakeFinished, in the order in which they ended.
   std::vector<FinishedWait> TakeFinished() { return std::exchange(finished_, {}); }
 
   std::size_t size() const { return entries_.size(); }
@@ -72,14 +72,14 @@ class StoreState {
   struct PendingWait {
     std::vector<std::string> keys;
     std::string cancel_key;
-    std::size_t watched = 0;  // index of the missing key that it is indexed under
+    std::size_t watched = 0;  // index in `keys` of the missing key that this Wait watches
   };
 
   const Value* Find(std::string_view key) const;
   Status CheckRoom(std::size_t new_bytes, std::size_t old_bytes) const;
   void Put(std::string_view key, std::string_view value);
   void Appeared(std::string_view key);
-  // The values if all keys exist; else moves `watched` to a missing one.
+  // Gives the values if all keys exist; otherwise sets `watched` to a missing key and gives nullopt.
   std::optional<std::vector<Value>> Advance(PendingWait& wait) const;
   void Watch(std::string_view key, WaitId id);
   void Unwatch(std::string_view key, WaitId id);

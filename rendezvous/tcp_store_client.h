@@ -1,8 +1,8 @@
-// A store over TCP, this process's end.
+// The client of a TCP store.
 //
-// One connection carries the calls of all threads; each call has an id, so a Wait that takes long holds up nobody.
-// There is no thread behind it: of the threads that await an answer one reads for all, and hands that duty on when it
-// leaves. When the server goes, all of them (and every later call) get kStoreLost with the address, at once.
+// One connection carries the calls of all threads. Each call has an id, so a long Wait delays no other call. The client
+// has no thread of its own. One of the threads that await an answer reads for all of them, and passes that duty on when
+// it returns. When the server is lost, all pending and later calls get kStoreLost with the address at once.
 #pragma once
 
 #include <condition_variable>
@@ -24,47 +24,52 @@
 
 namespace rondo {
 
-// Thread rule: any thread; the destructor after the last call.
+// Thread rule: any thread. No call may run when the destructor begins.
 class TcpStoreClient final : public RemoteStore {
  public:
   struct Options {
     HostPort address;
-    std::vector<HostPort> others = {};  // where it may be instead, in the order in which to try
-    // With others: what answers wrongly at one address (another job's store, a foreign server) is passed over, since it
-    // was to be expected there. Without: it is final.
+    // Further addresses that the server may have, in the order in which they are tried.
+    std::vector<HostPort> others = {};
+    // If set, Connect passes over an address whose server belongs to another job or is foreign, and tries the others.
+    // If not, such an answer makes Connect fail, unless another address succeeds.
     bool expect_foreign_servers = false;
-    std::shared_ptr<const JobToken> token = nullptr;         // null: a server that has one refuses us
-    std::string job;                                         // at most 256 bytes; a server of another job refuses us
-    TimePoint deadline;                                      // of the connection, its hello included
-    Duration answer_grace = std::chrono::milliseconds(200);  // how long past its deadline a Wait stays for the server's
-                                                             // list of the missing keys
-    std::shared_ptr<const Clock> clock;                      // null: the machine's
-    Logger* logger = nullptr;                                // outlives the client
-    std::shared_ptr<const TlsContext> tls = nullptr;         // null: in the clear
+    std::shared_ptr<const JobToken> token = nullptr;  // null: a server that has a token refuses this client
+    std::string job;                                  // at most 256 bytes; a server of another job refuses this client
+    TimePoint deadline;                               // for the connection with its handshake
+    // How long after its deadline a Wait awaits the server's list of missing keys.
+    Duration answer_grace = std::chrono::milliseconds(200);
+    std::shared_ptr<const Clock> clock;               // null: SteadyClock
+    Logger* logger = nullptr;                         // must outlive the client
+    std::shared_ptr<const TlsContext> tls = nullptr;  // null: no TLS
   };
 
-  // Tries every address of every host, again with growing pauses (a server may come later than its clients), until the
-  // deadline. kUnreachable lists every address and why it failed. At once, when no other address was better: kProtocol
-  // (what listens there is no store of ours), kVersionMismatch (another version or job), kAuth (server and process do
-  // not know the same token, or could not prove by TLS to belong to one job, or one of them speaks no TLS), kResource
-  // (the server has no room). kResource some time before the deadline: this host has no local port left for it.
+  // Tries every address of every host until one succeeds or the deadline passes. The rounds have growing pauses between
+  // them, because a server may start later than its clients. Errors:
+  // - kUnreachable, at the deadline: lists every address with the reason why it failed;
+  // - kResource, some time before the deadline: this host has no local port left for the connection.
+  // At once, if no other address succeeded in the same round:
+  // - kProtocol: the server at an address is not a Rondo store;
+  // - kVersionMismatch: it has another version or another job;
+  // - kAuth: the tokens differ, authentication by TLS failed, or only one side uses TLS;
+  // - kResource: the server has too many clients.
   static Result<std::unique_ptr<TcpStoreClient>> Connect(const Options& options);
 
  private:
-  // A call that awaits its answer; on its thread's stack.
+  // A call that awaits its answer. The object is on the stack of the calling thread.
   struct Call {
-    std::condition_variable woken;  // answered, or its turn to read
+    std::condition_variable woken;  // signals that the answer is here, or that this thread must read now
     std::optional<Result<std::string>> answer;
   };
   TcpStoreClient(const Options& options, const HostPort& place, std::shared_ptr<const Clock> clock, Fd socket, Fd wake,
                  Wire wire, std::string unread);
 
-  // A Wait returns at most Options::answer_grace after its deadline.
+  // Sends a request and awaits its answer. A Wait returns at most Options::answer_grace after its deadline.
   Result<std::string> Ask(const Encoded& encoded, TimePoint deadline, const Asked& asked) override;
-  // Until call.answer is there or the deadline has passed. REQUIRES: `lock` holds mutex_; `call` is in calls_.
+  // Returns when call.answer is set or the deadline has passed. REQUIRES: `lock` holds mutex_; `call` is in calls_.
   void Await(std::unique_lock<std::mutex>& lock, Call& call, TimePoint deadline);
 
-  // All of these: REQUIRES mutex_.
+  // Each function below REQUIRES mutex_.
   void Send(std::string frame);
   void Flush();
   bool Unsent() const { return !unsent_.empty() || wire_.unsent(); }
@@ -76,7 +81,7 @@ class TcpStoreClient final : public RemoteStore {
   const Duration answer_grace_;
   const std::shared_ptr<const Clock> clock_;
   const Fd socket_;
-  const Fd wake_;  // an eventfd: tells the reader that there is something to write
+  const Fd wake_;  // an eventfd that wakes the reading thread when there are bytes to send
 
   // Guarded by mutex_.
   std::mutex mutex_;
@@ -85,7 +90,7 @@ class TcpStoreClient final : public RemoteStore {
   bool someone_reads_ = false;
   Wire wire_;
   std::string unsent_;
-  std::string unread_;  // the beginning of an answer
+  std::string unread_;  // an incomplete answer
   std::optional<Error> lost_;
 };
 

@@ -1,14 +1,15 @@
-// The handshake of a store's client and server: which message follows which. Bytes in, bytes out.
+// The handshake of a store's client and server: the order of its messages. It takes bytes and gives bytes, without
+// sockets.
 //
-//   client -> server   hello                 with a nonce of the client's, where it has a token
-//   server -> client   a challenge           with a nonce of the server's; only if both have a token
+//   client -> server   hello                 with the client's nonce, if the client has a token
+//   server -> client   challenge             with the server's nonce; only if both have a token
 //   client -> server   proof
-//   server -> client   hello reply, proved
+//   server -> client   hello reply           with the server's proof, if there was a challenge
 //
-// Who proves what: base/handshake.h. A server with a token says and serves nothing else before the proof, and a client
-// with one believes no welcome that is not proved. Layout: docs/WIRE.md, "Store protocol".
+// base/handshake.h says what each side proves. A server with a token serves nothing before the client's proof. A client
+// with a token accepts no welcome without the server's proof. Layout: docs/WIRE.md, "Store protocol".
 //
-// Thread rule: one-thread objects.
+// Thread rule: one thread at a time for each object.
 #pragma once
 
 #include <cstdint>
@@ -29,18 +30,18 @@ class ServerHandshake {
   explicit ServerHandshake(std::shared_ptr<const JobToken> token);
 
   enum class Next : std::uint8_t {
-    kRead,   // more must come
-    kSend,   // challenge(), then take on
-    kJudge,  // the client belongs here as far as version and token say: judge hello()
+    kRead,   // more bytes are needed
+    kSend,   // send challenge(), then call Take again
+    kJudge,  // version and token are right; the caller checks the rest of hello()
   };
-  // Takes what it needs off the front of what came. kProtocol: no client of a store said this, it deserves no answer.
-  // kVersionMismatch, kAuth, kResource (no random bytes): refuse it in these words. REQUIRES: no error and no kJudge
-  // before.
+  // Consumes a complete message from the front of the received bytes. kProtocol: the bytes are not from a store client;
+  // close without an answer. kVersionMismatch, kAuth, kResource (no random bytes): refuse the client with this error.
+  // REQUIRES: no earlier call gave an error or kJudge.
   Result<Next> Take(std::string& bytes);
 
   const std::string& challenge() const { return challenge_; }
   const Hello& hello() const { return hello_; }
-  // The reply as this client must get it: proved, once the client has proved itself.
+  // Encodes the hello reply for this client, with the server's proof if the client has proved the token.
   std::string Encode(HelloReply reply) const;
 
  private:
@@ -49,7 +50,7 @@ class ServerHandshake {
 
   ServerProof proof_;
   Hello hello_;
-  std::string challenge_;  // empty: none was given
+  std::string challenge_;  // empty: no challenge was sent
 };
 
 class ClientHandshake {
@@ -57,16 +58,17 @@ class ClientHandshake {
   // `token` null: this process has none. kResource: no random bytes for the hello.
   static Result<ClientHandshake> Begin(std::string job, std::shared_ptr<const JobToken> token);
 
-  // To be sent first.
+  // The first message to send.
   const std::string& hello() const { return hello_; }
 
   enum class Next : std::uint8_t {
-    kRead,     // more must come
-    kSend,     // proof(), then take on
-    kWelcome,  // what is left of the bytes are replies to requests
+    kRead,     // more bytes are needed
+    kSend,     // send proof(), then call Take again
+    kWelcome,  // the handshake is complete; the remaining bytes are replies to requests
   };
-  // Takes what it needs off the front of what came. kProtocol: no store said this. kAuth: the two do not know the same
-  // token, or one of them has none. Else the error for which the server refuses.
+  // Consumes a complete message from the front of the received bytes. kProtocol: the bytes are not from a store. kAuth:
+  // the tokens differ, or only one side has a token. Otherwise gives the error with which the server refused this
+  // client.
   Result<Next> Take(std::string& bytes);
 
   const std::string& proof() const { return proof_; }
@@ -76,7 +78,7 @@ class ClientHandshake {
 
   ClientProof client_;
   std::string hello_;
-  std::string proof_;  // empty: none was asked for
+  std::string proof_;  // empty: no challenge came
 };
 
 }  // namespace rondo::store_protocol

@@ -1,4 +1,4 @@
-// The socket on which a TCP store's server listens. For tcp_store_server.cc.
+// The listening socket of a TCP store's server, for tcp_store_server.cc.
 #pragma once
 
 #include "base/clock.h"
@@ -8,8 +8,8 @@
 
 namespace rondo {
 
-// What options.listen_fd, host and port name: an adopted descriptor, the host's first address, or every interface: [::]
-// serves IPv4 too, 0.0.0.0 where IPv6 is off. Errors: TcpStoreServer::Start.
+// Opens the socket that the options name: options.listen_fd, the first address of options.host, or every interface.
+// Every interface is [::] with IPv4, or 0.0.0.0 if IPv6 is off. Errors: as TcpStoreServer::Start.
 Result<Fd> OpenListener(const TcpStoreServer::Options& options, const Clock& clock);
 
 }  // namespace rondo

@@ -1,13 +1,13 @@
-// The bytes between a TCP store's client and its server: bytes in, messages out, and the other way; no sockets. The
-// layout with an example is docs/WIRE.md, "Store protocol".
+// The wire format between a TCP store's client and its server: encodes messages to bytes and decodes them, without
+// sockets. docs/WIRE.md, "Store protocol", has the layout with an example.
 //
 //   client -> server   hello, then requests
 //   server -> client   hello reply, then replies, in any order; each names its request
 //
-// What goes to and fro before the hello reply where there is a token: tcp_store_handshake.h.
+// If client and server have a token, a challenge and a proof precede the hello reply: tcp_store_handshake.h.
 //
 // A request or reply is a frame: its length (32 bits), then an id (64 bits), a kind (8 bits) and the kind's fields.
-// Integers are little-endian. Everything that has a length has a limit, checked before anything is allocated for it.
+// Integers are little-endian. Every length has a limit, which is checked before memory is allocated for it.
 #pragma once
 
 #include <cstddef>
@@ -33,34 +33,36 @@ inline constexpr std::uint16_t kVersion = 2;
 
 inline constexpr std::size_t kHelloHeadBytes = 16;
 inline constexpr std::size_t kMaxJobBytes = 256;
-inline constexpr std::size_t kMaxOtherNonceBytes = 1024;  // in the hello of another version, which is told so
+// In the hello of another version, which is read so that it can be refused with the version.
+inline constexpr std::size_t kMaxOtherNonceBytes = 1024;
 inline constexpr std::size_t kHelloReplyHeadBytes = 14;
 inline constexpr std::size_t kMaxHelloTextBytes = 1024;
 
 inline constexpr std::size_t kLengthBytes = 4;
-inline constexpr std::size_t kFrameHeadBytes = 9;  // id and kind, the least that a length may be
-// A full batch: keys, values, and a length for each of both.
+inline constexpr std::size_t kFrameHeadBytes = 9;  // id and kind: the least value of a frame's length field
+// The size of a full batch: keys, values, and a length field for each key and each value.
 inline constexpr std::size_t kMaxFrameBytes = kMaxBatchBytes + kMaxBatch * 8 + kMaxKeyBytes + kMaxValueBytes + 64;
 
 // ---- hello ----
 
 struct Hello {
   std::uint16_t version = kVersion;
-  std::string job;    // processes of different jobs must not meet
-  std::string nonce;  // kNonceBytes where the client has a job token, else none
+  std::string job;    // processes of different jobs are kept apart
+  std::string nonce;  // kNonceBytes if the client has a job token, otherwise empty
 };
 std::string Encode(const Hello& hello);
 
-// One of a welcome, a refusal and a challenge.
+// A welcome, a refusal or a challenge.
 struct HelloReply {
   std::uint16_t version = kVersion;
   std::optional<Error> refused;
-  std::optional<Nonce> challenge;   // prove that you know the job's token: a proof is wanted, another reply follows
-  std::optional<TokenProof> proof;  // that the server knows it, where the client has proved itself
+  std::optional<Nonce> challenge;   // asks the client to prove the job's token; another reply follows the proof
+  std::optional<TokenProof> proof;  // the server's proof of the token; present if the client has proved it before
 };
 std::string Encode(const HelloReply& reply);
 
-// Takes a hello off the front of `bytes`: nullopt while it is incomplete, kProtocol as soon as it can be none.
+// Takes a hello from the front of `bytes`: nullopt while it is incomplete, kProtocol as soon as the bytes cannot be a
+// hello.
 Result<std::optional<Hello>> TakeHello(std::string& bytes);
 Result<std::optional<HelloReply>> TakeHelloReply(std::string& bytes);
 
@@ -88,15 +90,15 @@ struct CompareSetRequest {
 struct DeleteRequest {
   std::vector<std::string> keys;
 };
-// Ends the Wait that has this request's id. That Wait is answered as timed out (naming the missing keys) if it has not
-// been answered yet; the request itself gets no answer.
+// Ends the Wait whose request has the same id. If that Wait has no answer yet, it is answered as timed out, with the
+// missing keys. The AbandonRequest itself gets no answer.
 struct AbandonRequest {};
 
-// In the order of their numbers on the wire, from 1.
+// The order is that of their numbers on the wire, from 1.
 using RequestBody =
     std::variant<SetRequest, GetRequest, WaitRequest, AddRequest, CompareSetRequest, DeleteRequest, AbandonRequest>;
 struct Request {
-  std::uint64_t id = 0;  // chosen by the client; not in use by another of its pending requests
+  std::uint64_t id = 0;  // chosen by the client, not used by another of its pending requests
   RequestBody body;
 };
 
@@ -109,59 +111,63 @@ std::string EncodeCompareSet(std::uint64_t id, std::string_view key, std::option
 std::string EncodeDelete(std::uint64_t id, std::span<const std::string> keys);
 std::string EncodeAbandon(std::uint64_t id);
 
-// The content of one frame. kProtocol: no request of this version.
+// Decodes the content of one frame. kProtocol: it is no request of this version.
 Result<Request> DecodeRequest(std::string_view frame);
 
 // ---- replies ----
 
-// Bytes that wait to be sent, as pieces, so that one value on its way to a thousand clients is held once.
+// Bytes that wait to be sent, kept as pieces. A value that goes to a thousand clients is held in memory once.
 class Outgoing {
  public:
   void Append(std::string bytes);
-  // Small ones are copied, large ones shared.
+  // Copies a small value and shares a large one.
   void AppendValue(std::shared_ptr<const std::string> value);
 
   std::size_t bytes() const { return bytes_; }
   bool empty() const { return bytes_ == 0; }
-  // The first pieces, at most `out.size()` of them; returns how many. Valid until the next call that changes anything.
+  // Writes the first pieces into `out`, at most `out.size()` of them, and gives their number. The pieces are valid
+  // until the next call that changes this object.
   std::size_t Front(std::span<Bytes> out) const;
   void Consume(std::size_t bytes);
 
  private:
-  // Gathers neighbours: the last piece grows while it is ours alone and small.
+  // Appends to the last piece if that piece is small and not shared; otherwise begins a new piece.
   void AppendSmall(std::string_view bytes);
 
   std::deque<std::shared_ptr<const std::string>> pieces_;
   std::shared_ptr<std::string> growing_;  // the last piece, if it may grow
-  std::size_t consumed_ = 0;              // of the first piece
+  std::size_t consumed_ = 0;              // bytes already sent of the first piece
   std::size_t bytes_ = 0;
 };
 
 using SharedValue = std::shared_ptr<const std::string>;
 
-// Answers to Set (nothing more), Get and Wait (values; null: absent), Add (sum), CompareSet, Delete (count).
+// Each writes the answer to a request: AppendDone to Set, AppendValues to Get and Wait (null: absent), AppendNumber to
+// Add (the sum) and Delete (the count).
 void AppendDone(std::uint64_t id, Outgoing& out);
 void AppendValues(std::uint64_t id, std::span<const SharedValue> values, Outgoing& out);
 void AppendNumber(std::uint64_t id, std::int64_t number, Outgoing& out);
 void AppendCompareSet(std::uint64_t id, const CompareSetResult& result, Outgoing& out);
 void AppendError(std::uint64_t id, const Error& error, Outgoing& out);
 
-// The answer as it came: its kind is the code of an error (0: none), whose text `payload` is.
+// An answer before its payload is decoded. If the request failed, `error` is the code and `payload` the message.
 struct Reply {
   std::uint64_t id = 0;
   std::optional<ErrorCode> error;
   std::string payload;
 };
 Result<Reply> DecodeReply(std::string_view frame);
-// What a payload means, by the request it answers. kProtocol: something else.
+// Decode a payload as the answer to a Get or Wait, to an Add or Delete, and to a CompareSet. kProtocol: the payload has
+// another form.
 Result<std::vector<std::optional<std::string>>> DecodeValues(std::string_view payload);
 Result<std::int64_t> DecodeNumber(std::string_view payload);
 Result<CompareSetResult> DecodeCompareSet(std::string_view payload);
 
 // ---- frames ----
 
-// The content of the first frame in `bytes`, without its length: nullopt while it is incomplete, kProtocol if its
-// length is outside kFrameHeadBytes..kMaxFrameBytes. The frame takes kLengthBytes more than its content.
+// Gives the content of the first frame in `bytes`, without its length field. nullopt while the frame is incomplete;
+// kProtocol if its length is outside kFrameHeadBytes..kMaxFrameBytes. The whole frame is kLengthBytes longer than the
+// content.
 Result<std::optional<std::string_view>> FirstFrame(std::string_view bytes);
 
 }  // namespace rondo::store_protocol

@@ -1,10 +1,10 @@
 // The TCP store's server: a listener, one thread, and a TcpStoreService behind it.
 //
-// It serves its port beside foreign clients (port scanners, browsers, TLS clients) without harm: who does not say a
-// correct hello within hello_timeout_ms, the proof of the job's token included, is dropped, counted, and logged at most
-// once a second. None gets an answer, but for the alert by which who speaks TLS learns that the other side does not, or
-// why it is not let in. It never trusts a length it was told with memory, and when descriptors run out it pauses
-// accepting instead of spinning.
+// Foreign clients (port scanners, browsers, TLS clients) may connect to the port without harm. A client must send a
+// correct hello, and prove the job's token, within hello_timeout_ms. Otherwise it is dropped and counted. The log gets
+// at most one line a second. A foreign client gets no answer, with one exception: a client that begins with TLS gets a
+// TLS alert that says why it is rejected. The server allocates nothing for a length field before it has checked the
+// length. When descriptors run out, it pauses accepting instead of spinning.
 #pragma once
 
 #include <cstddef>
@@ -26,67 +26,74 @@ class TcpStoreServer {
  public:
   struct Limits {
     TcpStoreService::Limits service;
-    // Connections that have not said hello; one more pushes out the oldest. Never more than a quarter of the
-    // descriptors that the process may have (RLIMIT_NOFILE when the server starts): the rest is for who belongs here.
+    // The number of connections that may be without a hello. One more closes the oldest. The server lowers the limit to
+    // at most a quarter of RLIMIT_NOFILE at its start, so that the other descriptors remain for clients of the job.
     std::size_t max_before_hello = 1024;
     int hello_timeout_ms = 5000;
-    int accept_pause_ms = 50;  // after accept failed for want of descriptors or memory
-    int backlog = 4096;        // connections the kernel completes before we accept them
+    int accept_pause_ms = 50;  // the pause after accept failed for lack of descriptors or memory
+    int backlog = 4096;        // connections that the kernel completes before the server accepts them
   };
 
   struct Options {
-    std::string host;        // a name or number whose first address is bound; empty: every interface, both families
-    std::uint16_t port = 0;  // 0: any free one of `ports`
-    PortRange ports;         // not set: of those that the system chooses
-    // A bound stream socket to use instead of host and port (listening or not yet). The server owns it from Start on,
-    // also if that fails.
+    std::string host;        // a name or number; its first address is bound. Empty: every interface, IPv4 and IPv6
+    std::uint16_t port = 0;  // 0: any free port of `ports`
+    PortRange ports;         // not set: the system chooses the port
+    // A bound stream socket to use instead of host and port; it may listen already. The server owns it from Start on,
+    // even if Start fails.
     std::optional<int> listen_fd;
-    std::string job;                        // refuses processes of another job; empty: serves all
-    std::shared_ptr<const JobToken> token;  // refuses who cannot prove to know it; null: who has one
+    std::string job;  // processes of another job are refused; empty: every job is served
+    // Clients that cannot prove this token are refused; null: clients that have a token are refused.
+    std::shared_ptr<const JobToken> token;
     Limits limits;
-    // Of looking up `host` (a number needs none), and of waiting for a port that nothing keeps but connections that
-    // have ended (TIME-WAIT).
+    // The deadline for looking up `host` (a number needs no lookup), and for waiting for a port that only ended
+    // connections (TIME-WAIT) keep.
     TimePoint deadline;
-    Logger* logger = nullptr;            // outlives the server
-    std::shared_ptr<const Clock> clock;  // of the log's rate; null: the machine's
-    // null: in the clear. Else who does not speak TLS is refused, and told so if it is a client of ours.
+    Logger* logger = nullptr;  // must outlive the server
+    // For deadlines and for the pause between log lines; null: SteadyClock.
+    std::shared_ptr<const Clock> clock;
+    // null: no TLS. Otherwise a client without TLS is refused; a client of Rondo's gets the reason in a hello reply.
     std::shared_ptr<const TlsContext> tls = nullptr;
   };
 
   struct Stats {
-    std::uint64_t accepted = 0;     // connections
-    std::uint64_t unknown = 0;      // no hello in time, or not ours, or gone before it
-    std::uint64_t refused = 0;      // said hello and were told why not: version, job, limit
-    std::uint64_t auth_failed = 0;  // did not prove to know the job's token, or to belong by TLS; or offer what we lack
-    std::uint64_t broken = 0;       // dropped after their hello for breaking the protocol or a limit
-    std::uint64_t accept_pauses = 0;  // accept found no descriptor or memory
-    std::size_t clients = 0;          // now, after hello
+    std::uint64_t accepted = 0;  // accepted connections
+    std::uint64_t unknown = 0;   // closed before a complete hello: timed out, spoke another protocol, or disconnected
+    std::uint64_t refused = 0;   // sent a hello and were refused with a reason: version, job, a limit
+    // Failed to prove the job's token or to authenticate by TLS, or offered a token or TLS that the server lacks.
+    std::uint64_t auth_failed = 0;
+    std::uint64_t broken = 0;         // closed after the hello, because they broke the protocol or a limit
+    std::uint64_t accept_pauses = 0;  // times that accept lacked a descriptor or memory
+    std::size_t clients = 0;          // clients connected now, after their hello
 
-    // The clients that were rejected, in words: "7 unknown clients dropped, 2 clients refused"; "": none.
+    // Describes the rejected clients: "7 unknown clients dropped, 2 clients refused". Gives "" if there are none.
     std::string RejectedSummary() const;
   };
 
-  // Binds and begins to serve. kAddressInUse names the address and says what has the port, at once unless it frees
-  // itself (deadline), or which range is used up; kInvalidArgument one that is not this machine's; kUnreachable a host
-  // that has none; kResource a system limit.
+  // Binds the port and begins to serve. Errors:
+  // - kAddressInUse: the port is taken, or every port of the range. The message names the address and what holds the
+  //   port. Start waits until the deadline only for a port that frees itself; otherwise the error comes at once.
+  // - kInvalidArgument: the address is not one of this machine's.
+  // - kUnreachable: the host has no address.
+  // - kResource: a limit of the system.
   static Result<std::unique_ptr<TcpStoreServer>> Start(const Options& options);
-  // Ends at once: clients find their connections closed.
+  // Stops serving at once and closes the connections of all clients.
   ~TcpStoreServer();
   TcpStoreServer(const TcpStoreServer&) = delete;
   TcpStoreServer& operator=(const TcpStoreServer&) = delete;
 
-  // The address bound, the port a real one: "127.0.0.1:29500", "[::]:29500".
+  // The bound address with the actual port: "127.0.0.1:29500", "[::]:29500".
   const std::string& address() const { return address_; }
   std::uint16_t port() const { return port_; }
   // "tcp://" and the address.
   std::string Describe() const { return "tcp://" + address_; }
 
-  // Thread rule of these: any thread.
+  // Thread rule of the functions below: any thread.
   Stats stats() const;
-  // Blocks until no client (that said hello) is connected, and says whether that came true by the deadline. For the
-  // process that serves the store of its own job: it stays until the others have what they came for.
+  // Blocks until no client that completed its hello is connected. Gives false if one still is at the deadline. A
+  // process that serves its own job's store calls this, so that the store stays until the other ranks have read what
+  // they need.
   bool WaitUntilNoClients(TimePoint deadline) const;
-  // Who is connected is served on, nobody else from when this returns: the port is free.
+  // Accepts no connection from now on and frees the port before it returns. Connected clients are served further.
   void TakeNoMore();
 
  private:

@@ -1,9 +1,9 @@
-// Everything a TCP store's server does apart from moving bytes: who said hello, what each asked, who waits for what.
-// Bytes in, bytes out, now; no sockets, clock or thread, so that a test feeds it byte by byte.
+// The TCP store's server without its sockets: it tracks the clients' handshakes, requests and pending Waits. It takes
+// bytes and gives bytes, at once, without clock or thread, so that a test can feed it byte by byte.
 //
-// Bounded: the sum of all that is held is at most Limits::state, plus max_input_bytes for requests that arrive in
-// pieces, plus for each client the answers to what it asked before its output passed max_client_output_bytes (large
-// values in them are shared with the store, not copied).
+// Memory is bounded by the sum of three: Limits::state, max_input_bytes for unfinished requests, and the output of each
+// client. A client's output holds the answers to requests that were read before the output passed
+// max_client_output_bytes. Large values in it are shared with the store, not copied.
 //
 // Thread rule: one thread at a time.
 #pragma once
@@ -31,15 +31,17 @@ class TcpStoreService {
 
   struct Limits {
     StoreState::Limits state;
-    std::size_t max_clients = 16384;          // that said hello; one more is refused with kResource
-    std::size_t max_input_bytes = 256 << 20;  // of all clients' unfinished requests together; who passes it is dropped
-    std::size_t max_client_output_bytes = 1 << 20;  // while more wait to be sent, this client's requests wait unread
-    std::size_t max_client_waits = 4096;            // pending at once; one more is answered with kResource
+    std::size_t max_clients = 16384;  // clients after their hello; one more is refused with kResource
+    // Unfinished requests of all clients together; a client that exceeds it is dropped.
+    std::size_t max_input_bytes = 256 << 20;
+    // While a client's output exceeds this, its further requests wait unread.
+    std::size_t max_client_output_bytes = 1 << 20;
+    std::size_t max_client_waits = 4096;  // pending Waits of one client; one more is answered with kResource
   };
 
   struct Options {
-    std::string job;  // serves clients of this job only; empty: of any
-    // Serves only who proves to know it (base/access.h); null: whoever has a token is refused.
+    std::string job;  // only clients of this job are served; empty: every job is served
+    // Only clients that prove this token are served (base/handshake.h). null: a client that has a token is refused.
     std::shared_ptr<const JobToken> token;
     Limits limits;
   };
@@ -48,34 +50,34 @@ class TcpStoreService {
 
   enum class Fate {
     kKeep,
-    kClose,  // a client that was refused: close it once its output is sent
-    kDrop,   // no client of ours: close it now and say nothing to it
+    kClose,  // the client was refused: close the connection when its output is sent
+    kDrop,   // a foreign client: close the connection now, without an answer
   };
   struct Verdict {
     Fate fate = Fate::kKeep;
-    std::string reason;        // for the log, unless kKeep
-    bool auth_failed = false;  // kClose: it did not prove to know the job's token
+    std::string reason;        // for the log; empty if kKeep
+    bool auth_failed = false;  // for kClose: the client did not prove the job's token
   };
 
   ClientId Connect();
-  // The client's hello, if it is one of ours, is answered with this refusal; nullopt: it is welcome after all.
+  // The next complete hello of this client is answered with this refusal. nullopt withdraws an earlier refusal.
   void RefuseAtHello(ClientId id, std::optional<Error> why) { clients_.at(id).refusal = std::move(why); }
-  // Takes bytes from a client and answers what they complete.
+  // Takes bytes from a client and answers the requests that they complete.
   Verdict Receive(ClientId id, Bytes bytes);
-  // Goes on with requests that Receive left because the output was full.
+  // Continues with requests that Receive postponed because the output was full.
   Verdict Resume(ClientId id);
-  // Forgets the client and frees its waits.
+  // Removes the client and ends its Waits.
   void Disconnect(ClientId id);
 
   store_protocol::Outgoing& output(ClientId id) { return clients_.at(id).output; }
-  // Whether the client's bytes should be read now, or stay in the wire.
+  // Whether the client's socket should be read now. If not, its bytes stay in the socket.
   bool WantsInput(ClientId id) const;
-  // Whether requests have arrived that wait for the output to drain; then Resume.
+  // Whether requests wait because the output is full. Call Resume when it has drained.
   bool LeftOff(ClientId id) const { return clients_.at(id).left_off; }
-  // And was welcomed, so that it may ask.
+  // Whether the client completed its hello and was welcomed.
   bool SaidHello(ClientId id) const { return clients_.at(id).said_hello; }
 
-  // Clients to whom answers were written since the last call, by anybody's request. May name disconnected ones.
+  // The clients that got output since the last call, from any client's request. Some may be disconnected already.
   std::vector<ClientId> TakeAnswered() { return std::exchange(answered_, {}); }
 
   std::size_t clients_after_hello() const { return clients_after_hello_; }
@@ -87,11 +89,12 @@ class TcpStoreService {
     explicit Client(std::shared_ptr<const JobToken> token) : handshake(std::move(token)) {}
 
     store_protocol::ServerHandshake handshake;
-    bool said_hello = false;  // and was welcomed
+    bool said_hello = false;  // completed its hello and was welcomed
     std::optional<Error> refusal;
-    bool closing = false;   // nothing more is read
-    bool left_off = false;  // because the output was full
-    std::string input;      // an unfinished hello or request, and what followed a full output
+    bool closing = false;   // no further bytes are read
+    bool left_off = false;  // requests wait because the output is full
+    // An unfinished hello or request, and the bytes after the request at which the output was full.
+    std::string input;
     store_protocol::Outgoing output;
     std::map<std::uint64_t, StoreState::WaitId> waits;  // by request id
   };

@@ -1,8 +1,8 @@
-// What a process is told about TLS: by its program, and else by its environment.
+// Finds a process's TLS settings: from its program, otherwise from its environment.
 //
 //   RONDO_TLS               off, psk or certificates; not set: off
 //   RONDO_TLS_PSK           psk: the job's key, 64 hexadecimal digits; not set: a key made from the job's token
-//   RONDO_TLS_CA            certificates: file of the authorities believed
+//   RONDO_TLS_CA            certificates: file with the trusted certificate authorities
 //   RONDO_TLS_CERTIFICATE   certificates: file of this process's certificate
 //   RONDO_TLS_KEY           certificates: file of that certificate's key
 #pragma once
@@ -21,13 +21,14 @@ namespace rondo {
 inline constexpr std::string_view kTlsVariable = "RONDO_TLS";
 inline constexpr std::string_view kTlsPskVariable = "RONDO_TLS_PSK";
 
-// `given` if there is one, its empty fields filled in from the environment, which may be null; else the environment's.
-// `token`: the job's, which gives the key where neither names one (JobToken::Derive, so a key tells nothing of the
-// token); may be null. kInvalidArgument names the variable, and never shows a key.
+// Gives `given`, with its empty fields filled in from the environment. Without `given`, all fields come from the
+// environment, which may be null. `token` is the job's token, or null. If neither source has a pre-shared key, the key
+// is derived from the token by JobToken::Derive, which reveals nothing of the token. kInvalidArgument names the
+// variable and never shows a key.
 Result<TlsOptions> FindTls(const std::optional<TlsOptions>& given, const Environment& environment,
                            const JobToken* token = nullptr);
 
-// The text of a key for RONDO_TLS_PSK, and back. kInvalidArgument: not 64 hexadecimal digits.
+// Convert a key to the text of RONDO_TLS_PSK, and back. kInvalidArgument: the text is not 64 hexadecimal digits.
 std::string TlsPskText(std::string_view psk);
 Result<std::string> ParseTlsPsk(std::string_view text);
 

@@ -1,10 +1,10 @@
-// Ports on which the ranks of a job meet when nothing can tell them one: all of them derive the same few from the name
-// of their job.
+// Ports for a job whose ranks cannot be given a port: all ranks derive the same few ports from the job's name.
 //
-// Rank 0 takes the first that is free; the others ask at each in turn. A store says whose it is in its answer to the
-// first hello, so another job's store, or a foreign server, on one of them is passed over. Within 20000..29999: outside
-// Linux's ports for outgoing connections (from 32768), which come and go, and outside Kubernetes' node ports. Where the
-// job has a range of ports (RONDO_PORTS), which all its ranks then know, they are of that range.
+// Rank 0 serves the store on the first free one; the other ranks try each of them in order. A server names its job in
+// the answer to the first hello, so ranks pass over another job's store and foreign servers. If the job has a range of
+// ports (RONDO_PORTS), which all ranks know, the ports are of that range. Otherwise they are in 20000..29999. That is
+// outside Linux's range for outgoing connections (from 32768), which change all the time, and outside Kubernetes' node
+// ports.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace rondo {
 
 inline constexpr std::size_t kDerivedPorts = 8;
 
-// All different, none of them `avoid`; fewer than kDerivedPorts where the range has fewer.
+// The ports differ from each other and from `avoid`. They are fewer than kDerivedPorts if the range has fewer.
 std::vector<std::uint16_t> DerivedPorts(std::string_view job, std::uint16_t avoid = 0, PortRange ports = {});
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// A number that stands for a text: the same on every rank and in every build, since ranks derive ports from it.
+// A digest of a text. It is the same on every rank and in every build, because ranks derive ports from it.
 #pragma once
 
 #include <cstdint>

@@ -11,21 +11,22 @@
 
 namespace rondo {
 
-// Launchers start each other (torchrun under srun, mpirun in a batch script), and the inner one's processes inherit the
-// outer one's variables. The innermost wins. Variables do not say who is inside whom, so this is how it is told:
+// Launchers start each other (torchrun under srun, mpirun in a batch script), and the inner launcher's processes
+// inherit the outer launcher's variables. The innermost launcher must win, but variables do not show the nesting. So
+// the launchers are tried in this order:
 //
-//   torchrun     before all others: it starts Python, MPI's launchers start it
-//   MPICH        while PMI_FD is open: other launchers close it for what they start
+//   torchrun     first: it starts Python, and MPI's launchers start torchrun
+//   MPICH        if PMI_FD is open: other launchers close it for the processes that they start
 //   Open MPI
-//   Slurm        outside of all but rondo run
-//   rondo run    takes the variables of all others away (rondo_run.h), so who has some was started inside it
+//   Slurm        outside of all others except rondo run
+//   rondo run    removes the variables of all others (rondo_run.h), so a process that has some was started inside it
 //
-// nullopt: none of these. kInvalidArgument: the one that won left a variable out, or set it wrongly. kUnsupported: it
-// offers no way to meet that works here.
+// nullopt: no launcher was found. kInvalidArgument: a variable of the launcher that won is missing or wrong.
+// kUnsupported: that launcher offers no way to a rendezvous that works here.
 Result<std::optional<Launched>> FindLaunch(const Environment& environment, const SystemFacts& system);
 
-// Every variable by which launchers are recognised, for the message when none is there, with what was nearly one: a
-// batch script that is no rank, an MPICH that serves PMI_PORT, a PMI_FD that is closed.
+// Lists, for the error if no launcher was found, every variable by which launchers are recognised. Adds what was almost
+// a launcher: a batch script that is no rank, MPICH with PMI_PORT, a closed PMI_FD.
 std::string WhatWasLookedFor(const Environment& environment);
 
 }  // namespace rondo

@@ -1,4 +1,5 @@
-// mpiexec of MPICH (Hydra) and its kin (Intel MPI, MVAPICH), recognised by PMI_FD, a socket to Hydra that speaks PMI-1.
+// mpiexec of MPICH (Hydra) and launchers derived from it (Intel MPI, MVAPICH). It is recognised by PMI_FD, the
+// descriptor of a socket to Hydra, which uses PMI-1.
 #pragma once
 
 #include <optional>
@@ -10,9 +11,9 @@
 
 namespace rondo {
 
-// nullopt: it was not MPICH, or PMI_FD is no socket of this process: then its variables were inherited through
-// something that closes descriptors, such as another launcher. kInvalidArgument names the variable that is missing or
-// wrong.
+// nullopt: MPICH did not start this process, or PMI_FD is no socket of it. In the second case the variables were
+// inherited through a program that closes descriptors, such as another launcher. kInvalidArgument names the variable
+// that is missing or wrong.
 Result<std::optional<Launched>> FindMpich(const Environment& environment, const SystemFacts& system);
 
 }  // namespace rondo

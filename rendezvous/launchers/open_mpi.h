@@ -1,6 +1,6 @@
-// mpirun of Open MPI (its variables are also set by prterun), recognised by OMPI_COMM_WORLD_RANK. The ranks meet
-// through its PMIx server; on one host and without a libpmix to load, in a file of the job in mpirun's own session
-// directory, which mpirun removes when the job ends.
+// mpirun of Open MPI, recognised by OMPI_COMM_WORLD_RANK; prterun sets the same variables. The ranks find the store
+// through mpirun's PMIx server. If no libpmix can be loaded and all ranks are on one host, they use a file store in
+// mpirun's session directory, which mpirun removes when the job ends.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@
 
 namespace rondo {
 
-// nullopt: it was not Open MPI. kInvalidArgument names the variable that is missing or wrong. kUnsupported: several
-// hosts, and no libpmix to load.
+// nullopt: Open MPI did not start this process. kInvalidArgument names the variable that is missing or wrong.
+// kUnsupported: the job has several hosts, and no libpmix can be loaded.
 Result<std::optional<Launched>> FindOpenMpi(const Environment& environment, const SystemFacts& system);
 
 }  // namespace rondo

@@ -1,8 +1,8 @@
-// Exchanges over PMI_FD, by PMI-1 (MPICH's Hydra) and PMI-2 (Slurm).
+// Exchanges over PMI_FD: by PMI-1 (MPICH's Hydra) and by PMI-2 (Slurm).
 //
-// PMI has no call that waits for a key: a value can be had after a barrier of all processes. And it serves a process
-// once: after its goodbye, which must come, the server closes its end. The descriptor's number is never closed here,
-// so that it cannot come to mean something else while PMI_FD names it.
+// PMI has no call that waits for a key: a value can be read after a barrier of all processes. PMI also serves a process
+// only once: each process must finalize, and the server then closes its end. The exchange never closes the descriptor,
+// so that the number in PMI_FD cannot be used for another file.
 #pragma once
 
 #include <memory>

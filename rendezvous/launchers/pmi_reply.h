@@ -1,4 +1,4 @@
-// An answer of a PMI server, whichever version it came in.
+// An answer of a PMI server, of PMI-1 or PMI-2.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,14 @@ struct PmiReply {
   std::string command;
   std::map<std::string, std::string, std::less<>> fields;
 
-  // The field's value, "" where there is none.
+  // Gives the field's value, or "" if there is no such field.
   std::string Field(std::string_view name) const;
-  // kProtocol unless it is an answer called `expected` whose rc, where it has one, is 0; says what the server said.
+  // Gives kProtocol, with the server's message, unless the answer is `expected` and its rc, if present, is 0.
   Status Check(std::string_view expected) const;
 };
 
-inline constexpr std::size_t kMaxPmiReplyBytes = 64 << 10;  // more in one answer is kProtocol
-inline constexpr std::size_t kMaxPmiValueBytes = 1000;      // what every server takes as a value (their limit is 1024)
+inline constexpr std::size_t kMaxPmiReplyBytes = 64 << 10;  // a longer answer is kProtocol
+// The length of a value that every server accepts (their limit is 1024).
+inline constexpr std::size_t kMaxPmiValueBytes = 1000;
 
 }  // namespace rondo

@@ -1,4 +1,5 @@
-// Moves the bytes of PMI over its socket, with deadlines. What they mean is told by the protocols' codecs.
+// Sends and receives PMI messages over the launcher's socket, with deadlines. pmi1_protocol.h and pmi2_protocol.h
+// encode them.
 #pragma once
 
 #include <functional>
@@ -13,10 +14,11 @@
 
 namespace rondo {
 
-// Thread rule: one thread at a time. The socket is the launcher's: it is neither closed nor set to anything else.
+// Thread rule: one thread at a time. The socket belongs to the launcher: this class does not close it or change its
+// settings.
 class PmiWire {
  public:
-  // A codec's TakeReply.
+  // The TakeReply of a protocol.
   using TakeReply = std::function<Result<std::optional<PmiReply>>(std::string& unread)>;
 
   // `name` is for messages: "PMI_FD=6 of mpiexec of MPICH".
@@ -25,8 +27,9 @@ class PmiWire {
 
   const std::string& name() const { return name_; }
 
-  // Sends the request and gives its answer, which must be called `expected` and not say that it failed.
-  // kTimeout: it did not come by the deadline. kStoreLost: the launcher closed its end. kProtocol: what came is not it.
+  // Sends the request and gives its answer, after PmiReply::Check against `expected`. kTimeout: no answer came by the
+  // deadline. kStoreLost: the launcher closed its end. kProtocol: the answer is not `expected`, or says that the
+  // request failed.
   Result<PmiReply> Ask(std::string_view request, std::string_view expected, const TakeReply& take, TimePoint deadline);
 
  private:

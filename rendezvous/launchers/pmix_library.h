@@ -1,6 +1,6 @@
-// The part of PMIx's binary interface that Rondo calls, and loading it at run time. It is declared here so that Rondo
-// builds without PMIx: the PMIx Standard (version 4.0, "Data structures and types") fixes these layouts, which have
-// been so since version 2.
+// The part of PMIx's binary interface that Rondo calls, and its loading at run time. It is declared here so that Rondo
+// builds without PMIx. The PMIx Standard (version 4.0, "Data structures and types") fixes these layouts, which are the
+// same since version 2.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@ namespace rondo::pmix {
 using StatusCode = int;
 inline constexpr StatusCode kSuccess = 0;
 inline constexpr StatusCode kNotFound = -46;  // PMIX_ERR_NOT_FOUND
-inline constexpr StatusCode kTimeout =
-    -24;  // PMIX_ERR_TIMEOUT: the server waited for a value that was not put in its time
+// PMIX_ERR_TIMEOUT: the value that the server waited for was not put in time.
+inline constexpr StatusCode kTimeout = -24;
 inline constexpr std::uint8_t kGlobalScope = 3;  // PMIX_GLOBAL: for processes on this host and on others
 inline constexpr std::uint16_t kStringType = 3;  // PMIX_STRING
 
@@ -28,13 +28,13 @@ struct Value {  // pmix_value_t
   std::uint16_t type;
   union {
     char* string;
-    std::uint64_t room[4];  // the union's largest members are three pointers long
+    std::uint64_t room[4];  // the union's largest members have three pointers
   } data;
 };
 
 using ValueCallback = void (*)(StatusCode status, Value* value, void* context);
 
-// `info` arrays are never used.
+// Rondo passes no `info` arrays.
 using Init = StatusCode (*)(Process* self, void* info, std::size_t infos);                             // PMIx_Init
 using Finalize = StatusCode (*)(const void* info, std::size_t infos);                                  // PMIx_Finalize
 using Put = StatusCode (*)(std::uint8_t scope, const char* key, Value* value);                         // PMIx_Put
@@ -43,7 +43,7 @@ using GetNb = StatusCode (*)(const Process* of, const char* key, const void* inf
                              ValueCallback callback, void* context);
 using ErrorString = const char* (*)(StatusCode status);  // PMIx_Error_string
 
-// What was loaded; stays loaded, since libpmix has a thread of its own that may still be in it.
+// The loaded functions. The library is never unloaded, because its own thread may still run in it.
 struct Library {
   pmix::Init init = nullptr;
   pmix::Finalize finalize = nullptr;
@@ -53,7 +53,7 @@ struct Library {
   pmix::ErrorString error_string = nullptr;
 };
 
-// `name` "" is the usual names. kUnsupported says why it could not be loaded, or what it lacks.
+// `name` "" means the usual names. kUnsupported says why the library cannot be loaded, or which function it lacks.
 Result<Library> Load(const std::string& name);
 
 }  // namespace rondo::pmix

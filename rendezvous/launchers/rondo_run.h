@@ -1,6 +1,6 @@
-// rondo run and rondo perf -N, recognised by RONDO_LAUNCHER: they serve the store themselves, at RONDO_STORE
-// (MASTER_ADDR and MASTER_PORT are left to the program, whose framework may serve a store of its own there), and name
-// the job in RONDO_JOB.
+// rondo run and rondo perf -N, recognised by RONDO_LAUNCHER. They serve the store themselves, at RONDO_STORE, and name
+// the job in RONDO_JOB. They do not use MASTER_ADDR and MASTER_PORT, because the program's framework may serve a store
+// of its own there.
 #pragma once
 
 #include <optional>
@@ -12,12 +12,12 @@
 
 namespace rondo {
 
-// nullopt: it was not rondo. kInvalidArgument names the variable that is missing or wrong.
+// nullopt: rondo did not start this process. kInvalidArgument names the variable that is missing or wrong.
 Result<std::optional<Launched>> FindRondoRun(const Environment& environment);
 
-// Whether a variable describes one process of a launch: its rank, its descriptors, its server. rondo run takes them
-// away from the ranks that it starts, to which they would lie: about a rank of MPI inside them, and about who launched
-// them. What describes an allocation (SLURM_JOB_ID, SLURM_JOB_NODELIST) stays.
+// Whether a variable describes one process of a launch: its rank, its descriptors, its server. rondo run removes such
+// variables from the ranks that it starts, because they would be wrong there: a rank could take itself for a rank of an
+// outer launcher. Variables that describe an allocation (SLURM_JOB_ID, SLURM_JOB_NODELIST) stay.
 bool DescribesOneProcess(std::string_view variable);
 
 }  // namespace rondo

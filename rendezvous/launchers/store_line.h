@@ -1,5 +1,5 @@
-// What rank 0 tells the others through a launcher's key-value space, in one word that any of them carries: where its
-// store is, or why there is none.
+// The line that rank 0 publishes in a launcher's key-value space: the address of its store, or why there is none. It is
+// one word that every launcher can carry.
 //
 //   at:10.0.0.1:40211,[fe80::1%eth0]:40211      failed:no%20address%20is%20left
 #pragma once
@@ -14,13 +14,13 @@
 namespace rondo {
 
 struct StoreLine {
-  std::vector<HostPort> addresses;  // of one server, best first
-  std::string failure;              // of rank 0, where there are none
+  std::vector<HostPort> addresses;  // addresses of one server, best first
+  std::string failure;              // rank 0's error, if there are no addresses
 };
 
-// At most `max_bytes` come out: addresses that have no room are left out, a failure is cut.
+// Gives at most `max_bytes`: addresses that do not fit are left out, a failure is cut.
 std::string Encode(const StoreLine& line, std::size_t max_bytes);
-// kProtocol: it is no such line. Else it has addresses or a failure, never neither.
+// kProtocol: the text is no such line. The result has addresses or a failure.
 Result<StoreLine> DecodeStoreLine(std::string_view text);
 
 }  // namespace rondo

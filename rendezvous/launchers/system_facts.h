@@ -1,4 +1,4 @@
-// What the variables of a launcher leave open about this process. Handed in, like the variables themselves.
+// Facts about this process that a launcher's variables do not say. The caller gives them, like the variables.
 #pragma once
 
 #include <functional>
@@ -9,11 +9,12 @@
 namespace rondo {
 
 struct SystemFacts {
-  std::function<bool(int fd)> is_socket;                            // open, and a socket
-  std::function<Status(const std::string& library)> can_load_pmix;  // kUnsupported says why not; "" is the usual names
+  std::function<bool(int fd)> is_socket;  // whether the descriptor is an open socket
+  // kUnsupported says why not; "" means the usual names.
+  std::function<Status(const std::string& library)> can_load_pmix;
 };
 
-// Asks the system.
+// Gives functions that ask the system.
 SystemFacts ThisSystem();
 
 }  // namespace rondo

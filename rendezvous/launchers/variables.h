@@ -1,4 +1,4 @@
-// Reading a launcher's variables: what is missing or wrong is told with the launcher's name and the variable's.
+// Reads a launcher's variables. Errors name the launcher and the variable that is missing or wrong.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace rondo {
 
-inline constexpr int kMaxDescriptor = 1 << 30;  // more than any system gives
+inline constexpr int kMaxDescriptor = 1 << 30;  // larger than any descriptor
 
 class LauncherVariables {
  public:
-  // Both outlive this. `launcher` is for people: "srun of Slurm".
+  // Both must outlive this object. `launcher` is for people: "srun of Slurm".
   LauncherVariables(const Environment& environment, std::string launcher)
       : environment_(environment), launcher_(std::move(launcher)) {}
 
@@ -28,13 +28,13 @@ class LauncherVariables {
   Result<int> Number(const std::string& name, int low, int high) const;
   Result<std::uint16_t> Port(const std::string& name) const;
 
-  // The ports that the ranks of `launch` derive from its job, in RONDO_PORTS where that is set. kInvalidArgument: it is
-  // no range.
+  // Derives the ports of `launch` from its job, within RONDO_PORTS if that is set. kInvalidArgument: RONDO_PORTS is no
+  // range, or has no port left.
   Status DerivePorts(Launched& launch) const;
 
-  // A launch with its rank, within its world size, from these variables.
+  // Makes a launch from the variables that hold its rank and its world size.
   Result<Launched> Ranks(const std::string& rank, const std::string& world_size) const;
-  // The ranks on this host, as far as these variables exist.
+  // Reads the rank on this host and the number of ranks on this host, if these variables exist.
   Status LocalRanks(const std::string& local_rank, const std::string& local_world_size, Launched& launch) const;
 
  private:

@@ -1,20 +1,23 @@
-// A rendezvous URL: where the ranks meet. open_store.h opens the store there.
+// Parses a rendezvous URL, which says through which store the ranks find each other. open_store.h opens that store.
 //
 // - tcp://host:port, tcp://[::1]:29500: a TCP store;
-// - file:///path: a file that all ranks see;
-// - env://: what the environment says, the first of
+// - file:///path: a file that all ranks can access;
+// - env://: the environment decides; the first of these that is set:
 //     RONDO_RENDEZVOUS              any other URL
-//     MASTER_ADDR and MASTER_PORT   tcp, where they were set by hand
+//     MASTER_ADDR and MASTER_PORT   tcp, if they were set by hand
 //     the launcher                  rondo run, torchrun, mpirun, mpiexec, srun: rendezvous/launchers
 //
-// Each may carry ?rank=2&world_size=4. What the URL leaves open comes, for env://, from RANK and WORLD_SIZE where they
-// were set by hand, and for every URL from the launcher, unless the world is given and has another size than its. Each
-// variable is also read, and first, with RONDO_ in front (RONDO_RANK, RONDO_MASTER_ADDR ...), always as by hand.
-// RONDO_EXTERNAL_STORE=1, whatever the URL, says that somebody else serves the store (rondo store), so rank 0 need not.
-// RONDO_TLS and what goes with it: tls_settings.h. RONDO_JOIN=1 says that the job runs already and this process is a
-// newcomer to it (rondo run --restarts).
+// Each URL may have the query ?rank=2&world_size=4. For env://, a missing rank or world size comes from RANK and
+// WORLD_SIZE, if they were set by hand. For every URL, it then comes from the launcher, unless a given world size
+// differs from the launcher's. For each of these variables, the name with RONDO_ in front (RONDO_RANK,
+// RONDO_MASTER_ADDR ...) is read first; it always counts as set by hand.
 //
-// A launcher that names the place names the job too, so that two of its jobs do not mix.
+// Some variables apply to every URL:
+// - RONDO_EXTERNAL_STORE=1: another process serves the store (rondo store), so rank 0 does not.
+// - RONDO_JOIN=1: the job runs already and this process is a joiner (rondo run --restarts).
+// - RONDO_TLS and its companions: tls_settings.h.
+//
+// A launcher that provides the way to the store also provides the job id, so that two of its jobs stay apart.
 #pragma once
 
 #include <cstdint>
@@ -39,17 +42,18 @@ struct InitMethod {
   std::optional<int> world_size;
   bool external_store = false;
   bool join = false;
-  std::string job;  // the job's id: RONDO_JOB, or the launcher's where it names the place; "": none is said
-  std::optional<Launched> launch;  // who started this process, where known; kLaunch: and how ranks meet
+  std::string job;  // job id from RONDO_JOB; for kLaunch, from the launcher; "" if none is given
+  // What the launcher says of this process, if known; for kLaunch, also how the ranks find the store.
+  std::optional<Launched> launch;
 
-  // "tcp://[::1]:29500", "file:///path", without the query; "env:// (mpirun of Open MPI)".
+  // Gives the URL without its query: "tcp://[::1]:29500", "file:///path"; for kLaunch "env:// (mpirun of Open MPI)".
   std::string ToString() const;
-  // For people: where the ranks meet, which this is, and who says so.
+  // Describes for people where the store is, which rank this process is, and which launcher says so.
   std::string Describe() const;
 };
 
-// kInvalidArgument names the part that is wrong, what it holds and what is wanted; for env:// in an environment that
-// says nothing it lists every variable that was looked for. `environment` may be empty if `url` is not env://.
+// kInvalidArgument names the wrong part, its value and the expected form. If env:// finds nothing, it lists every
+// variable that was looked for. `environment` may be empty if `url` is not env://.
 Result<InitMethod> ParseInitMethod(std::string_view url, const Environment& environment = {});
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// Opens the store of a job that a launcher started: open_store.cc's way when the kind is kLaunch.
+// Opens the store of a job that a launcher started: OpenStore for InitMethod::Kind::kLaunch.
 #pragma once
 
 #include "base/result.h"
@@ -6,7 +6,7 @@
 
 namespace rondo {
 
-// See OpenStore. REQUIRES: options.exchange is what OpenExchange gave for this launch.
+// As OpenStore. REQUIRES: if the launch needs an exchange, options.exchange is the one that OpenExchange gave for it.
 Result<OpenedStore> OpenLaunch(const Launched& launch, const OpenStoreOptions& options);
 
 }  // namespace rondo

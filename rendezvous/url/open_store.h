@@ -1,4 +1,4 @@
-// Opens the store that a rendezvous URL names: connects to its server, or serves it.
+// Opens the store that a rendezvous URL names. This process connects to the store's server, or serves the store itself.
 #pragma once
 
 #include <cstdint>
@@ -22,36 +22,36 @@ namespace rondo {
 
 class TcpStoreServer;
 
-// The exchange that the ranks of a launch by PMI or PMIx meet through; null where `method` meets otherwise. Errors:
-// those of the launch's OpenExchange.
+// Opens the exchange through which the ranks of a PMI or PMIx launch find the store; null if `method` uses none.
+// Errors: those of OpenExchange in launchers/exchange.h.
 Result<std::shared_ptr<Exchange>> OpenExchange(const InitMethod& method, std::shared_ptr<const Clock> clock,
                                                TimePoint deadline);
 
 struct OpenStoreOptions {
   std::string job;  // at most 256 bytes
-  // Of stores over TCP: who has no such token is not served, and no other server is believed.
+  // For stores over TCP: token and TLS credentials. Clients without the same token are refused, and so are servers.
   Identity identity = {};
   std::uint64_t generation = 0;
-  std::optional<Rank> rank;             // nullopt: by arrival
-  bool external_store = false;          // tcp: somebody serves it already
-  std::shared_ptr<Exchange> exchange;   // what OpenExchange gave
-  std::vector<std::string> hosts = {};  // with an exchange: addresses of this host to tell others, best first
-  std::string who;                      // this process for people: "host a, pid 17"
-  PortRange ports = {};                 // of a store that is served here at a port of its own choice; not set: any
-  // Of a process that cannot take part: where others wait to be told where its store is, they are told this. May be
-  // null.
+  std::optional<Rank> rank;             // nullopt: the rank follows the order of arrival
+  bool external_store = false;          // for tcp: another process serves the store
+  std::shared_ptr<Exchange> exchange;   // the result of OpenExchange
+  std::vector<std::string> hosts = {};  // for an exchange: this host's addresses for the other ranks, best first
+  std::string who;                      // describes this process for people: "host a, pid 17"
+  PortRange ports = {};  // for a store that this process serves at a port of its choice; not set: any port
+  // Set by a process that cannot take part. If other ranks wait to learn the store's address from it, they get this
+  // error. May be null.
   const Error* failure = nullptr;
   TimePoint deadline;
-  std::shared_ptr<const Clock> clock;  // null: the machine's
-  Logger* logger = nullptr;            // outlives the opened store
+  std::shared_ptr<const Clock> clock;  // null: SteadyClock
+  Logger* logger = nullptr;            // must outlive the opened store
 };
 
-// A store, and its server where this process has it.
+// An open store, and its server if this process serves it.
 class OpenedStore {
  public:
   OpenedStore(std::shared_ptr<Store> store, std::shared_ptr<TcpStoreServer> server)
       : store_(std::move(store)), server_(std::move(server)) {}
-  // The same, which holds on to the exchange until it is left.
+  // Gives the same store, which keeps `exchange` until Leave or Keep.
   OpenedStore Keeping(std::shared_ptr<Exchange> exchange) && {
     exchange_ = std::move(exchange);
     return std::move(*this);
@@ -61,32 +61,36 @@ class OpenedStore {
   bool serves() const { return server_ != nullptr; }
   const std::shared_ptr<TcpStoreServer>& server() const { return server_; }
 
-  // Keeps the store beyond the meeting, and gives up only what the launcher lent for finding it. Call it when all have
-  // met; nothing of Leave's promises to others is made: a server ends with the last copy of this.
+  // Keeps the store after the rendezvous, and releases only the exchange. Call it when the rendezvous is over. Unlike
+  // Leave, Keep does not wait for other ranks: the server ends with the last copy of this object.
   void Keep() { exchange_.reset(); }
 
-  // Where this process serves it, whoever is not connected yet finds no store here from now on, and tries again until
-  // there is one.
+  // If this process serves the store, its server accepts no further connection. Later clients find no store here, and
+  // retry until another one is there.
   void TakeNoMore();
-  // Gives the store up. Where this process serves it: first waits until all others have given it up too, at most until
-  // `deadline`, and says whether they had (kStoreTimeout says how many had not); then the server ends. Call it after
-  // the meeting, when all members hold a connection; idempotent. Without it the server ends with the last copy of
-  // server().
+  // Closes the store. If this process serves it, Leave first waits, at most until `deadline`, until all clients have
+  // closed it; then the server ends. kStoreTimeout gives the number of clients that had not. Call Leave after the
+  // rendezvous, when all members are connected. A second call does nothing. Without Leave the server ends with the last
+  // copy of server().
   Status Leave(TimePoint deadline);
 
  private:
   std::shared_ptr<Store> store_;
   std::shared_ptr<TcpStoreServer> server_;
-  std::shared_ptr<Exchange> exchange_;  // until all have met: others may still ask the launcher for rank 0's word
+  // Kept until the rendezvous is over: other ranks may still read rank 0's line through it.
+  std::shared_ptr<Exchange> exchange_;
 };
 
 // Opens the store that `method` names. For tcp, unless the store is external:
-// - rank 0 serves it there (on every interface, unless the host is a loopback address) and uses it; kAddressInUse at
-//   once if somebody listens there already;
-// - other ranks connect, again and again until the deadline;
-// - a rank that is still unknown serves it if the host is this machine and nobody listens there yet, else connects.
-// For a launch: rank 0 serves it at a port of its own and tells the others through the exchange, or at the first free
-// one of several; kStale if a store of this very job listens on one of these already.
+// - Rank 0 serves it on every interface, or only on loopback if the host is a loopback address, and uses it.
+//   kAddressInUse comes at once if another socket listens there already.
+// - Other ranks connect, and retry until the deadline.
+// - A process without a rank serves it if the host is this machine and the port is free; otherwise it connects.
+// For a launch, the launcher decides (Launched::Way):
+// - With an exchange, rank 0 serves the store at a free port and gives the address to the others through the exchange.
+// - With ports, rank 0 serves it at the first free one of several. kStale if a store of the same job listens on one of
+//   them already.
+// - With a file, all ranks open a file store.
 Result<OpenedStore> OpenStore(const InitMethod& method, const OpenStoreOptions& options);
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// The pieces that opening a store is made of, from OpenStoreOptions; for open_store.cc and open_launch.cc.
+// Helpers that open a store with OpenStoreOptions, for open_store.cc and open_launch.cc.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ namespace rondo {
 
 TcpStoreClient::Options ClientOptions(const HostPort& address, const OpenStoreOptions& options);
 
-// A client of the store at `address`; `server` (may be null) is kept with it.
+// Connects a client to the store at `address`. The result keeps `server`, which may be null.
 Result<OpenedStore> ConnectToStore(const HostPort& address, const OpenStoreOptions& options,
                                    std::shared_ptr<TcpStoreServer> server);
 
-// `host` "" is every interface, port 0 any free one of options.ports.
+// `host` "" means every interface; port 0 means any free port of options.ports.
 Result<std::shared_ptr<TcpStoreServer>> StartStoreServer(const std::string& host, std::uint16_t port,
                                                          const OpenStoreOptions& options);
 
