@@ -18,15 +18,15 @@
 #include "base/net/descriptors.h"
 #include "rendezvous/store_arguments.h"
 
-// Layout, integers little-endian, a text being a 32-bit length and its bytes:
+// The layout; integers are little-endian, and a text is a 32-bit length followed by its bytes:
 //
 //   header  magic (8), version (32), bytes of the header's rest (32), CRC-32C of that rest (32);
-//           the rest: job (text), generation (64), who made it (text)
+//           the rest: job (text), generation (64), creator (text)
 //   record  bytes of its body (32), CRC-32C of its body (32), body
 //   body    the change (8): 1 set: count (32), then key and value (texts) each; 2 delete: count (32), then keys (texts)
 //
-// The locks are "open file description" locks (fcntl(2), F_OFD_SETLK) on two bytes far behind any data: they belong to
-// the descriptor, so that several stores in one process exclude each other too, and NFS knows them.
+// The locks are "open file description" locks (fcntl(2), F_OFD_SETLK) on two bytes far behind any data. They belong to
+// the descriptor, so they also work between several stores of one process. NFS supports them.
 
 namespace rondo {
 namespace {
@@ -39,15 +39,16 @@ constexpr std::size_t kMaxTextBytes = 256;
 constexpr std::size_t kMaxRecordBytes = kMaxBatchBytes + kMaxBatch * 8 + 64;
 constexpr off_t kChangeLock = off_t{1} << 62;
 constexpr off_t kPresenceLock = kChangeLock + 1;
-constexpr std::size_t kNoLimit = ~std::size_t{0} / 2;  // the log's own limit bounds what is replayed from it
+// The limit of the log bounds the state that is replayed from it.
+constexpr std::size_t kNoLimit = ~std::size_t{0} / 2;
 constexpr Duration kFirstPause = std::chrono::milliseconds(1);
-// A wait reads the file so often even if it looks as it did: its length may be the same by chance, and over NFS it is
-// what this host last heard, until the file is locked.
+// A Wait reads the file after this time even if its length is unchanged. The length may be the same by chance, and over
+// NFS it may be out of date until the file is locked.
 constexpr Duration kLookAnyway = std::chrono::milliseconds(200);
 
 enum Change : std::uint8_t { kSet = 1, kDelete = 2 };
 
-// True: held. False: somebody else holds it. errno is kept for the error.
+// True: this process holds the lock. False: another one does. errno keeps the reason of an error.
 Result<bool> TryLock(int fd, off_t byte, short kind, const std::string& path) {
   struct flock lock {};
   lock.l_type = kind;
@@ -77,7 +78,7 @@ std::string EncodeDelete(std::span<const std::string> keys) {
   return body.Take();
 }
 
-// False: no record of ours, though its check is right.
+// False: the record has a correct checksum but another format.
 bool Replay(std::string_view body, StoreState& state) {
   ByteReader in(body);
   const auto change = in.Number<std::uint8_t>();
@@ -98,7 +99,7 @@ bool Replay(std::string_view body, StoreState& state) {
   return change == kDelete || state.Set(entries).has_value();
 }
 
-// When the file was last changed: "2026-11-20 15:17:05 UTC".
+// Gives the time of the last change: "2026-11-20 15:17:05 UTC".
 std::string LastChanged(const struct stat& file) {
   std::tm utc{};
   char text[32] = "";
@@ -106,7 +107,7 @@ std::string LastChanged(const struct stat& file) {
   return text;
 }
 
-// Up to `bytes` from `offset`; fewer at the end of the file. nullopt: errno says why.
+// Reads up to `bytes` from `offset`; gives fewer at the end of the file. nullopt: errno has the reason.
 std::optional<std::string> ReadAt(int fd, std::uint64_t offset, std::size_t bytes) {
   std::string data(bytes, '\0');
   std::size_t done = 0;
@@ -121,7 +122,7 @@ std::optional<std::string> ReadAt(int fd, std::uint64_t offset, std::size_t byte
   return data;
 }
 
-// Who made a file, and for what.
+// The content of a header: the store's creator, job and generation.
 struct Made {
   std::string job;
   std::uint64_t generation = 0;
@@ -184,7 +185,7 @@ Status FileStore::Begin(bool& may_leave) {
     return Fail(ErrorCode::kStoreIo, "file store {}: the file holds something else; it is left as it is",
                 options_.path);
   }
-  // Held exclusively, nobody else has the file open.
+  // If this lock is exclusive, no other process has the file open.
   RONDO_ASSIGN(const bool alone, TryLock(fd_.get(), kPresenceLock, F_WRLCK, options_.path));
 
   std::optional<Made> made;
@@ -272,7 +273,7 @@ Result<std::vector<std::string>> FileStore::Wait(std::span<const std::string> ke
   RONDO_TRY(CheckWait(keys, options.cancel_key));
   std::vector<std::string> asked(keys.begin(), keys.end());
   if (!options.cancel_key.empty()) asked.push_back(options.cancel_key);
-  std::uint64_t seen = 0;  // the log's end at the last look
+  std::uint64_t seen = 0;  // the length of the log at the last look
   bool looked = false;
   TimePoint look_anyway{};
   for (Duration pause = kFirstPause;;) {
@@ -282,7 +283,7 @@ Result<std::vector<std::string>> FileStore::Wait(std::span<const std::string> ke
       if (changed) pause = kFirstPause;
       look_anyway = Later(now, kLookAnyway);
       auto values = Read(asked, options.deadline);
-      // Somebody was writing at the deadline: what was missing a moment before says more.
+      // Another process was writing at the deadline. The keys that were missing at the last look say more than that.
       if (!values && looked && values.error().code() == ErrorCode::kStoreTimeout)
         return tl::unexpected(InStore(Describe(), Missing(keys)));
       if (!values) return tl::unexpected(std::move(values).error());
@@ -356,7 +357,7 @@ auto FileStore::Locked(Access access, TimePoint deadline, const Work& work) -> d
         std::optional<decltype(work())> result;
         try {
           result = work();
-        } catch (const std::bad_alloc&) {  // the lock must not stay behind
+        } catch (const std::bad_alloc&) {  // the lock must be released before the exception leaves
           (void)TryLock(fd_.get(), kChangeLock, F_UNLCK, options_.path);
           throw;
         }
@@ -426,7 +427,7 @@ Status FileStore::CatchUp(Access access) {
         end_ += kRecordHeadBytes + body_bytes;
         continue;
       }
-      torn = kRecordHeadBytes + body_bytes == left;  // the file grew before its bytes came
+      torn = kRecordHeadBytes + body_bytes == left;  // the file's length grew before the data arrived
       if (!torn) return Damaged();
     }
     if (access == Access::kWrite) {
@@ -460,7 +461,7 @@ Status FileStore::WriteAt(std::uint64_t offset, const std::string& bytes) {
     if (put < 0 && errno == EINTR) continue;
     if (put <= 0) {
       const int number = put < 0 ? errno : ENOSPC;
-      // Half a record must not stay; if this fails too, the next writer cuts it off.
+      // An incomplete record must not stay. If this call fails too, the next writer cuts the record off.
       [[maybe_unused]] const int cut = ftruncate(fd_.get(), static_cast<off_t>(offset));
       return IoError("writing to it", number);
     }

@@ -9,20 +9,22 @@
 #include "base/byte_codec.h"
 #include "rendezvous/prefix_store.h"
 
-// The keys of one meeting, all under "rondo/JOB/GENERATION/":
+// The keys of one rendezvous, all under "rondo/JOB/GENERATION/":
 //
-//   founding     written by whoever comes first: world size, how ranks are given, config. Everybody else compares.
-//   arrivals     counts processes, where ranks are given by order of arrival
-//   member/R     the claim on rank R; a second process finds it taken
-//   outcome      written once, for good: either the table of all members (by rank 0, when all claims are there) or the
-//                failure of the meeting (by whoever finds a reason first). Everybody waits for this one key, so a
-//                meeting has one end, the same for all.
-//   table/I      further parts of a table too large for one value
+//   founding     written by the first process: world size, how ranks are given, config. All others compare.
+//   arrivals     counts the processes, if ranks follow the order of arrival
+//   member/R     the claim on rank R; a second process with that rank finds it taken
+//   outcome      written once and never changed. It is the table of all members, from rank 0 when all claims
+//                exist, or the failure, from the first process that finds a reason. All processes wait for
+//                this key, so the rendezvous has one result, the same for all.
+//   table/I      further parts of a table that exceeds one value
 //
-// A failed meeting stays failed: the next try takes a new generation. A claim is an instance's, so a process that died
-// during the meeting and was started again is a duplicate: the others may hold its old address already.
+// A failed rendezvous stays failed: the next attempt must use a new generation. A claim belongs to a process instance.
+// So a process that died during the rendezvous and was started again is a duplicate, because others may hold its old
+// address.
 //
-// A given rank makes three round trips (founding, claim, outcome), whatever the world's size; rank 0 two more.
+// A process with a given rank makes three round trips (founding, claim, outcome), for any world size. Rank 0 makes two
+// more.
 
 namespace rondo {
 namespace {
@@ -45,7 +47,7 @@ constexpr std::size_t kListedRanks = 32;
 enum class OutcomeKind : std::uint8_t { kTable = 1, kFailure = 2 };
 
 std::string ClaimKey(Rank rank) { return fmt::format("member/{}", rank); }
-// Of a table, so that what a store says of it is bounded before it is fetched.
+// The maximum number of parts of a table. It bounds what this process fetches because of a value in the store.
 std::uint64_t MostParts(int world_size) {
   return DivCeil(static_cast<std::uint64_t>(world_size) * kMaxMemberBytes, kPartBytes);
 }
@@ -53,7 +55,7 @@ std::string PartKey(std::uint32_t part) { return fmt::format("table/{}", part); 
 
 // "host a, pid 17"
 std::string Who(const Member& member) { return fmt::format("host {}, pid {}", member.host, member.pid); }
-// "rank 3, host a, pid 17", if its rank is known.
+// "rank 3, host a, pid 17"; without the rank if it is not known.
 std::string RankAndWho(Rank rank, const Member& member) {
   return rank == kNoRank ? Who(member) : fmt::format("rank {}, {}", rank, Who(member));
 }
@@ -81,7 +83,7 @@ Error Unreadable(const Store& store, std::string_view what) {
           fmt::format("the {} of the meeting in store {} is not one of this version", what, store.Describe())};
 }
 
-// What all must agree on, and who said it first: with its rank, if ranks are given.
+// What all processes must agree on, and the process that wrote it. The founder has its rank only if ranks are given.
 struct Founding {
   int world_size = 0;
   bool ranks_given = false;
@@ -131,7 +133,7 @@ std::string EncodeFailure(const Error& error) {
 
 // ---- messages ----
 
-// "2, 5..7"; at most kListedRanks ranges.
+// Lists ranks as "2, 5..7", at most kListedRanks ranges.
 std::string Ranges(const std::vector<Rank>& ranks) {
   std::string text;
   std::size_t ranges = 0;
@@ -204,7 +206,7 @@ Status CheckOptions(const JoinOptions& options) {
   return {};
 }
 
-// ---- the meeting ----
+// ---- the rendezvous ----
 
 class Meeting {
  public:
@@ -212,8 +214,8 @@ class Meeting {
       : store_(store, fmt::format("rondo/{}/{}/", options.job, options.generation)),
         options_(options),
         self_(options.self) {
-    // Some of the time is kept back for finding out who is missing, and for telling the others: enough for two round
-    // trips on a machine whose cores are all busy.
+    // Waits end before the deadline. The time that remains is for finding the missing ranks and publishing the failure.
+    // It is enough for two round trips on a machine whose cores are all busy.
     const TimePoint now = clock.Now();
     const Duration budget = std::max(options.deadline - now, Duration::zero());
     wait_until_ = options.deadline - std::min<Duration>(budget / 4, std::chrono::milliseconds(500));
@@ -226,9 +228,9 @@ class Meeting {
     details.culprit = self_.rank = options_.rank.value_or(kNoRank);
     details.host = self_.host;
     const Error error(std::move(details));
-    // Whether that comes through or not, this process has nothing else to say.
+    // The result is ignored: this process can do nothing more if the store does not take it.
     (void)store_.CompareSet(kOutcome, std::nullopt, EncodeFailure(error), options_.deadline);
-    if (options_.rank)  // so that others that cannot take part either do not wait for it
+    if (options_.rank)  // so that other processes that cannot take part do not wait for this one
       (void)store_.CompareSet(ClaimKey(self_.rank), std::nullopt, EncodeClaim(self_), options_.deadline);
     std::vector<std::string> others;
     for (Rank rank = 0; rank < options_.world_size; ++rank)
@@ -247,7 +249,7 @@ class Meeting {
   }
 
  private:
-  // Writes the founding, or reads what an earlier one wrote.
+  // Writes the founding record, or reads the one that an earlier process wrote.
   Result<Founding> Found() {
     Founding ours{.world_size = options_.world_size,
                   .ranks_given = options_.rank.has_value(),
@@ -306,13 +308,15 @@ class Meeting {
     if (result.swapped) return {};
     const auto holder = DecodeMember(result.current);
     if (!holder) return tl::unexpected(Unreadable(store_, ClaimKey(self_.rank)));
-    if (holder->instance == self_.instance) return {};  // our own, from a call that was cut short
+    // This instance's claim, from an earlier call that was interrupted.
+    if (holder->instance == self_.instance) return {};
     return FailMeeting(
         *holder, ErrorCode::kDuplicateRank,
         fmt::format("two processes claim rank {}: {} came first, then {}", self_.rank, Who(*holder), Who(self_)));
   }
 
-  // Rank 0: waits for everybody, then publishes the table. If the meeting fails meanwhile AwaitOutcome will say so.
+  // On rank 0: waits for all claims, then publishes the table. If the rendezvous fails meanwhile, AwaitOutcome gives
+  // the error.
   Status Gather() {
     std::vector<Member> members;
     members.reserve(static_cast<std::size_t>(options_.world_size));
@@ -340,7 +344,7 @@ class Meeting {
     for (const Member& member : members) WriteMember(table, member);
     const std::string_view bytes = table.bytes();
     const auto parts = static_cast<std::uint32_t>(DivCeil(bytes.size(), kPartBytes));
-    // Later parts first: who sees the outcome finds all of them.
+    // The later parts come first: a process that sees the outcome then finds all parts.
     for (std::uint32_t part = 1; part < parts; ++part) {
       RONDO_TRY(store_.Set(PartKey(part), bytes.substr(part * kPartBytes, kPartBytes), options_.deadline));
     }
@@ -355,7 +359,7 @@ class Meeting {
     if (!outcome && outcome.error().code() == ErrorCode::kStoreTimeout) {
       const Status timed_out = TimedOut(outcome.error());
       if (!timed_out) return tl::unexpected(timed_out.error());
-      outcome = store_.WaitFor(kOutcome, options_.deadline);  // it came just now
+      outcome = store_.WaitFor(kOutcome, options_.deadline);  // the outcome was written just now
     }
     if (!outcome) return tl::unexpected(outcome.error());
     ByteReader in(*outcome);
@@ -378,7 +382,7 @@ class Meeting {
     for (Rank rank = 0; rank < options_.world_size; ++rank) {
       Member member = ReadMember(in);
       member.rank = rank;
-      member.config = self_.config;  // all agreed on it
+      member.config = self_.config;  // the same on all members
       membership.members.push_back(std::move(member));
     }
     if (!in.AtEnd()) return tl::unexpected(Unreadable(store_, "table"));
@@ -389,7 +393,7 @@ class Meeting {
 
   // ---- failing ----
 
-  // Makes `error` the meeting's end, unless it has one; gives the error that this process returns.
+  // Publishes `error` as the outcome, unless there is one already. Gives the error that this process must return.
   tl::unexpected<Error> FailMeeting(const Member& other, ErrorCode code, std::string message) {
     ErrorDetails details;
     details.code = code;
@@ -406,7 +410,7 @@ class Meeting {
     }));
   }
 
-  // A meeting of this name has taken place without us.
+  // The error if a rendezvous of this job and generation has succeeded without this process.
   Error Over(const Member& other) {
     return {
         ErrorCode::kStale,
@@ -415,7 +419,8 @@ class Meeting {
                     store_.Describe(), options_.job, options_.generation, Self(), Who(other))};
   }
 
-  // The deadline is near: says who is missing, here and to the others. Success: the outcome came after all.
+  // Called when the wait has timed out: finds the missing ranks and publishes the failure. Success means that the
+  // outcome was written meanwhile.
   Status TimedOut(const Error& store_error) {
     std::vector<std::string> keys;
     for (Rank rank = 0; rank < options_.world_size; ++rank) keys.push_back(ClaimKey(rank));

@@ -4,8 +4,8 @@
 
 namespace rondo {
 
-// The caller's own keys are checked here (an empty one must not hide behind the prefix), the full ones by the inner
-// store.
+// The caller's keys are checked here, because an empty key would pass once it has the prefix. The inner store checks
+// the full keys.
 
 std::vector<std::string> PrefixStore::Full(std::span<const std::string> keys) const {
   std::vector<std::string> full;

@@ -11,7 +11,8 @@
 namespace rondo {
 namespace {
 
-// A meeting of processes that were all there a moment ago is over in milliseconds; who has not come after this is dead.
+// A rendezvous of processes that were all present a moment ago takes milliseconds. A process that is missing after this
+// time counts as dead.
 constexpr Duration kMeetingPatience = std::chrono::seconds(5);
 
 Error Failed(const RosterPlace& standing, const RegroupOptions& options, const Error& cause) {
@@ -28,7 +29,7 @@ Error Failed(const RosterPlace& standing, const RegroupOptions& options, const E
   });
 }
 
-// Whether the error says that this try was in vain, and not that another one would be too.
+// Whether the error means that this attempt failed but another one may succeed.
 bool MeetingFailed(ErrorCode code) { return code == ErrorCode::kRendezvousTimeout; }
 
 Rank RankIn(const Roster& roster, const std::string& instance) {
@@ -40,14 +41,14 @@ Rank RankIn(const Roster& roster, const std::string& instance) {
 class Regrouping {
  public:
   Regrouping(Store& store, const Clock& clock, const RegroupOptions& options, RosterPlace& standing)
-      // Meetings of rebuilt generations have a corner of their own: a job may hold others under the same numbers.
+      // meetings_ has a prefix of its own: the job may have other rendezvous with the same generations.
       : store_(store),
         meetings_(store, fmt::format("rebuild/{}/", options.first_generation)),
         clock_(clock),
         options_(options),
         standing_(standing) {}
 
-  // Agrees and meets until a meeting succeeds.
+  // Agrees on a roster and performs its rendezvous until one succeeds.
   Result<Membership> Try() {
     for (;;) {
       auto roster = AgreeOnRoster(store_, clock_,

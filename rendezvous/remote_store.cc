@@ -83,7 +83,7 @@ Result<std::size_t> RemoteStore::DeleteMany(std::span<const std::string> keys, T
 
 Result<std::string> RemoteStore::PayloadOf(store_protocol::Reply reply) const {
   if (!reply.error) return std::move(reply.payload);
-  // The text of a cancel key is handed on as it is.
+  // The value of a cancel key is passed on unchanged.
   if (*reply.error == ErrorCode::kAborted) return Fail(ErrorCode::kAborted, "{}", reply.payload);
   return tl::unexpected(InStore(name_, Error(*reply.error, std::move(reply.payload))));
 }

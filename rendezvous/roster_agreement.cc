@@ -32,19 +32,19 @@ using roster::Prefix;
 using roster::RosterKey;
 
 constexpr std::size_t kListedAbsent = 16;
-// Between two looks at who has come: deaths that others noticed, newcomers, and time itself do not wake a Wait.
-// Growing, so that a thousand ranks that wait for one do not keep the store busy.
+// The pause between two looks at the store. A Wait does not notice deaths that other ranks found, joiners, or the
+// passing of time. The pause grows, so that a thousand waiting ranks do not keep the store busy.
 constexpr Duration kFirstLookPause = std::chrono::milliseconds(50);
 constexpr Duration kLongestLookPause = std::chrono::seconds(1);
-// Newcomers are counted through the whole life of a job, so only the latest are looked at: a look then fits into one
-// batch, whatever the count says.
+// Joiners are counted through the whole life of a job, so a look reads only the latest ones. It then fits into one
+// batch, whatever the count is.
 constexpr std::uint64_t kNewcomersLookedAt = 4096;
 
 std::string Who(const RosterEntry& entry) { return fmt::format("host {}, pid {}", entry.host, entry.pid); }
 
 double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-// ---- those who are left ----
+// ---- the remaining ranks ----
 
 class Agreement {
  public:
@@ -54,7 +54,7 @@ class Agreement {
         options_(options),
         generation_(options.previous.generation + 1),
         began_(clock.Now()) {
-    // Where the whole budget is hardly more than that while, half of it is left for the meeting that follows.
+    // The settle time takes at most half of the time to the deadline. The rest is for the rendezvous that follows.
     const Duration budget = std::max(options.deadline - began_, Duration::zero());
     settled_at_ = Later(began_, std::min(options.rules.settle, budget / 2));
   }
@@ -86,8 +86,8 @@ class Agreement {
 
   Status ClaimAgainIfMoreAreLost() { return Lost() == lost_ ? Status{} : PutClaim(); }
 
-  // Whom this process knows to be dead, by rank of the last roster. Its own old ranks may be another generation's than
-  // those of others: where it does not run what they do.
+  // The ranks of the last roster that this process knows to be dead. They are converted from old ranks, because the old
+  // ranks of different processes may belong to different generations.
   std::vector<Rank> Lost() const {
     std::vector<Rank> lost;
     const std::vector<Rank> old = options_.lost ? options_.lost() : std::vector<Rank>();
@@ -97,7 +97,8 @@ class Agreement {
     return lost;
   }
 
-  // The last roster as those know it who have come furthest: where one of them runs it, its ranks are the old ones.
+  // The last roster from the view of the ranks that are furthest. If one of them runs its generation, the roster's
+  // ranks are the old ranks.
   Roster Previous() const {
     Roster roster = options_.previous;
     const bool runs = std::any_of(claims_.begin(), claims_.end(),
@@ -112,7 +113,7 @@ class Agreement {
     return roster;
   }
 
-  // Brings claims_, waiting_ and standing_ up to date.
+  // Reads claims_, waiting_ and standing_ from the store.
   Status Look() {
     std::vector<std::string> keys{RosterKey(generation_), kNewcomers};
     for (std::size_t rank = 0; rank < previous().size(); ++rank) keys.push_back(ClaimKey(generation_, rank));
@@ -125,7 +126,7 @@ class Agreement {
     for (std::size_t rank = 0; rank < previous().size(); ++rank) {
       if (!values[rank + 2]) continue;
       auto claim = DecodeClaim(*values[rank + 2]);
-      // Somebody else's under this number: a process that believes in another roster, which is none of ours.
+      // A different instance has this rank in another roster, which does not concern this one.
       if (claim && claim->instance == previous()[rank].instance) claims_[rank] = std::move(claim);
     }
     dead_.clear();
@@ -133,7 +134,7 @@ class Agreement {
       if (claim) dead_.insert(claim->lost.begin(), claim->lost.end());
     waiting_.clear();
     if (Room() <= 0 || !values[1]) return {};
-    std::int64_t newcomers = 0;  // as Add counts them
+    std::int64_t newcomers = 0;  // parsed from the text that Store::Add wrote
     std::from_chars(values[1]->data(), values[1]->data() + values[1]->size(), newcomers);
     return newcomers > 0 ? LookAtNewcomers(static_cast<std::uint64_t>(newcomers)) : Status{};
   }
@@ -177,7 +178,7 @@ class Agreement {
     return Awaited().empty() && static_cast<int>(waiting_.size()) >= Room();
   }
 
-  // Those who have not come and may still be alive.
+  // The claim keys of the ranks that have not claimed and may still be alive.
   std::vector<std::string> Awaited() const {
     std::vector<std::string> keys;
     for (std::size_t rank = 0; rank < previous().size(); ++rank)
@@ -190,7 +191,7 @@ class Agreement {
     const std::string roster = RosterKey(generation_);
     const auto news = awaited.empty() ? store_.Wait({&roster, 1}, {.deadline = until, .cancel_key = {}})
                                       : store_.Wait(awaited, {.deadline = until, .cancel_key = roster});
-    // An answer that does not come is no news either; whether the store still answers the next look will tell.
+    // A timeout is no news either. If the store no longer answers, the next Look gives the error.
     if (news || news.error().code() == ErrorCode::kAborted || news.error().code() == ErrorCode::kStoreTimeout)
       return {};
     return Fail(news.error());
@@ -297,15 +298,15 @@ class Agreement {
   const TimePoint began_;
   TimePoint settled_at_;
 
-  std::vector<Rank> lost_;  // as last claimed
-  // As of the last look.
+  std::vector<Rank> lost_;  // in this process's last claim
+  // The values below are from the last Look.
   std::optional<Roster> standing_;
   std::vector<std::optional<Claim>> claims_;  // by rank
-  std::set<Rank> dead_;                       // ranks of the last roster that somebody takes for dead
-  std::vector<Newcomer> waiting_;             // those there is room for
+  std::set<Rank> dead_;                       // ranks of the last roster that some claim calls dead
+  std::vector<Newcomer> waiting_;             // the joiners that fit into max_ranks
 };
 
-// ---- newcomers ----
+// ---- joiners ----
 
 Result<Roster> ReadAdmission(Store& store, const std::string& bytes, const NewcomerOptions& options) {
   const std::optional<Admission> admission = DecodeAdmission(bytes);
@@ -340,14 +341,14 @@ Result<Roster> AwaitAdmission(Store& store, const Clock& clock, const NewcomerOp
   const std::string key = NewcomerKey(at);
   RONDO_TRY(
       own.Set(key, Encode(Newcomer{.number = at, .who = options.self, .config = options.config}), options.deadline));
-  // A tenth of the time is kept back for taking the request back.
+  // The last tenth of the time is for withdrawing the request.
   const TimePoint until =
       options.deadline - std::min<Duration>((options.deadline - began) / 10, std::chrono::milliseconds(500));
   const auto answer = own.WaitFor(AdmissionKey(at), until);
   if (answer) return ReadAdmission(own, *answer, options);
   if (answer.error().code() != ErrorCode::kStoreTimeout) return Fail(answer.error());
   RONDO_TRY(own.DeleteMany({&key, 1}, options.deadline));
-  // Whoever looked before that may have admitted it all the same.
+  // A rank that looked before the request was deleted may have admitted this process.
   RONDO_ASSIGN(const auto late, own.Get(AdmissionKey(at), options.deadline));
   if (late) return ReadAdmission(own, *late, options);
   return Fail(

@@ -33,7 +33,8 @@ Status StoreState::CheckRoom(std::size_t new_bytes, std::size_t old_bytes) const
 }
 
 Status StoreState::Set(std::span<const KeyValue> entries) {
-  // By key: one that stands there twice replaces only one old value, and only its last value stays.
+  // One size for each key. A key that occurs twice in the batch replaces one old value, and only its last value
+  // remains.
   std::map<std::string_view, std::size_t> bytes_of;
   for (const auto& [key, value] : entries) bytes_of[key] = EntryBytes(key, value);
   std::size_t new_bytes = 0;
@@ -44,7 +45,7 @@ Status StoreState::Set(std::span<const KeyValue> entries) {
   }
   RONDO_TRY(CheckRoom(new_bytes, old_bytes));
   for (const auto& [key, value] : entries) Put(key, value);
-  // Only after all of them stand, so that a wait never sees half a batch.
+  // This follows after all entries are written, so that no Wait sees a part of the batch.
   for (const auto& [key, value] : entries) Appeared(key);
   return {};
 }
@@ -165,7 +166,7 @@ void StoreState::Appeared(std::string_view key) {
 std::optional<std::vector<StoreState::Value>> StoreState::Advance(PendingWait& wait) const {
   while (wait.watched < wait.keys.size() && Find(wait.keys[wait.watched]) != nullptr) ++wait.watched;
   if (wait.watched < wait.keys.size()) return std::nullopt;
-  // All were there once; a key seen early may have been deleted since.
+  // Each key existed at some time, but a key that was seen early may have been deleted since.
   std::vector<Value> values = Get(wait.keys);
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (values[i] != nullptr) continue;

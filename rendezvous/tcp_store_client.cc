@@ -26,20 +26,21 @@ namespace {
 
 constexpr Duration kFirstPause = std::chrono::milliseconds(5);
 constexpr Duration kLongestPause = std::chrono::seconds(1);
-constexpr Duration kConnectPatience = std::chrono::seconds(3);  // for one of several addresses
-// Who finds no local port keeps back half of its time, at most so much, in which it can tell others of it: they may
-// have come earlier, and their time ends sooner.
+constexpr Duration kConnectPatience = std::chrono::seconds(3);  // for one address, if others follow
+// If this host has no free local port, Connect ends before the deadline: it keeps back half of its time, at most this
+// long. In that time the process can report the failure to ranks that may have an earlier deadline.
 constexpr Duration kKeptForTelling = std::chrono::seconds(10);
 constexpr std::size_t kReplyReadBytes = 64 << 10;
 
-// poll(2)'s milliseconds until `deadline`, rounded up so that a loop never spins before it; 0 when it has passed.
+// The time until `deadline` for poll(2) in ms; 0 if it has passed. Rounded up, so that a loop does not spin before the
+// deadline.
 int PollMs(TimePoint deadline, TimePoint now) {
   if (deadline <= now) return 0;
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(deadline - now).count();
   return static_cast<int>(std::min<std::int64_t>(ms, 60'000));
 }
 
-// Waits for `events`; false at the deadline.
+// Waits for `events`. False: the deadline passed.
 bool PollUntil(int fd, short events, const Clock& clock, TimePoint deadline) {
   for (;;) {
     pollfd entry{.fd = fd, .events = events, .revents = 0};
@@ -52,7 +53,8 @@ bool PollUntil(int fd, short events, const Clock& clock, TimePoint deadline) {
 void SetUp(int fd) {
   const auto set = [fd](int level, int name, int value) { setsockopt(fd, level, name, &value, sizeof value); };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
-  // A server whose host vanished without a word is noticed after 20 s: by what we sent, or by probes while we wait.
+  // The loss of a server whose host vanished is noticed after 20 s: by unacknowledged data, or by probes while the
+  // client waits.
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, 20'000);
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
   set(IPPROTO_TCP, TCP_KEEPIDLE, 5);
@@ -60,11 +62,11 @@ void SetUp(int fd) {
   set(IPPROTO_TCP, TCP_KEEPCNT, 3);
 }
 
-// A failure that another try may not have, against one that it will.
+// The failure of one attempt. `final`: another attempt would fail in the same way.
 struct TryFailure {
   bool final = false;
   Error error;
-  bool no_local_port = false;  // this host had none left
+  bool no_local_port = false;  // this host had no free local port
 };
 tl::unexpected<TryFailure> Again(std::string why) {
   return tl::unexpected(TryFailure{.final = false, .error = Error(ErrorCode::kUnreachable, std::move(why))});
@@ -74,7 +76,7 @@ tl::expected<Fd, TryFailure> ConnectTo(const SocketAddress& address, const Clock
   const RawSocketAddress raw = ToRaw(address);
   Fd socket(::socket(raw.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return Again(SystemWords(errno));
-  // The system may give it the very port that a server is about to take.
+  // The system may choose the port of a server that has not started yet.
   LetPortBeReused(socket.get());
   if (connect(socket.get(), raw.get(), raw.bytes) != 0) {
     const int failed = errno;
@@ -93,15 +95,15 @@ tl::expected<Fd, TryFailure> ConnectTo(const SocketAddress& address, const Clock
     if (error != 0) return Again(SystemWords(error));
   }
   if (IsConnectedToItself(socket.get())) {
-    MakeCloseAbortive(socket.get());  // what lingered would keep the server from its port
+    MakeCloseAbortive(socket.get());  // a lingering connection would keep the server from its port
     return Again(SystemWords(ECONNREFUSED));
   }
   SetUp(socket.get());
   return socket;
 }
 
-// Says hello, proves what is asked for, and reads the answer; what came after it is left in `unread`. A fresh
-// connection's buffer takes what we say whole.
+// Performs the handshake. Bytes after the hello reply stay in `unread`. The handshake's messages fit into the send
+// buffer of a new connection.
 tl::expected<void, TryFailure> SayHello(int fd, Wire& wire, const TcpStoreClient::Options& options, const Clock& clock,
                                         TimePoint deadline, std::string& unread) {
   using Next = store_protocol::ClientHandshake::Next;
@@ -141,13 +143,13 @@ Error At(const std::string& address, const Error& error) {
   });
 }
 
-// One address to try, and the host and port that it came from.
+// An address to try, and the host and port from which it was resolved.
 struct Target {
   HostPort place;
   SocketAddress address;
 };
 
-// A host that has no address is noted, and may have one in the next round.
+// Resolves all hosts. A host without an address goes into the error's text and is looked up again in the next round.
 template <typename Note>
 std::vector<Target> ResolveAll(const TcpStoreClient::Options& options, const Clock& clock, const Note& note) {
   std::vector<Target> targets;
@@ -181,10 +183,10 @@ Result<std::unique_ptr<TcpStoreClient>> TcpStoreClient::Connect(const Options& o
   Random random(static_cast<std::uint64_t>(started.time_since_epoch().count()) ^ static_cast<std::uint64_t>(getpid()));
   Duration pause = kFirstPause;
   const std::string places = Places(options);
-  std::string no_port;  // what the last try that found no local port said
+  std::string no_port;  // the error of the last attempt without a local port
   int tries_without_port = 0;
   for (int tries = 1;; ++tries) {
-    std::string failures;  // of this round, one for each address
+    std::string failures;  // errors of this round, one for each address
     bool lacks_port = false;
     const auto note = [&](const std::string& address, const std::string& why) {
       failures += fmt::format("{}{}: {}", failures.empty() ? "" : "; ", address, why);
@@ -222,10 +224,10 @@ Result<std::unique_ptr<TcpStoreClient>> TcpStoreClient::Connect(const Options& o
     }
     if (final) return tl::unexpected(std::move(*final));
     tries_without_port += lacks_port;
-    // The last try may have failed in another way, since ports come free now and then.
+    // The last attempt may have failed in another way, because local ports become free now and then.
     if (!lacks_port && tries_without_port > 0)
       failures += fmt::format("; {} of the tries before: {}", tries_without_port, no_port);
-    // Pauses differ, so that a thousand clients do not come back at once.
+    // The pauses are random, so that a thousand clients do not retry at the same time.
     const Duration jittered = pause / 2 + Duration(random.Below(static_cast<std::uint64_t>(pause.count())));
     const TimePoint end =
         lacks_port ? options.deadline - std::min((options.deadline - started) / 2, kKeptForTelling) : options.deadline;
@@ -253,7 +255,7 @@ TcpStoreClient::TcpStoreClient(const Options& options, const HostPort& place, st
       wire_(std::move(wire)),
       unread_(std::move(unread)) {}
 
-// ---- one connection for all ----
+// ---- one connection for all threads ----
 
 Result<std::string> TcpStoreClient::Ask(const Encoded& encoded, TimePoint deadline, const Asked& asked) {
   std::unique_lock lock(mutex_);
@@ -271,12 +273,12 @@ Result<std::string> TcpStoreClient::Ask(const Encoded& encoded, TimePoint deadli
     }
     TcpStoreClient& client;
     const std::uint64_t id;
-  } const forget{*this, id};  // whatever becomes of it
+  } const forget{*this, id};  // erases the call on every return
   calls_.emplace(id, &call);
   Send(encoded(id));
   Await(lock, call, deadline);
   if (!call.answer && asked.abandon) {
-    // The server knows best which keys are missing.
+    // The server has the exact list of missing keys.
     Send(store_protocol::EncodeAbandon(id));
     Await(lock, call, clock_->Now() + answer_grace_);
   }
@@ -365,7 +367,7 @@ void TcpStoreClient::HandOut() {
     if (!reply) return Lose(reply.error().message());
     done += store_protocol::kLengthBytes + (*frame)->size();
     const auto found = calls_.find(reply->id);
-    if (found == calls_.end()) continue;  // whoever asked has met the deadline
+    if (found == calls_.end()) continue;  // its caller gave up at the deadline
     found->second->answer = PayloadOf(std::move(*reply));
     found->second->woken.notify_one();
   }

@@ -70,7 +70,7 @@ Result<ClientHandshake::Next> ClientHandshake::Take(std::string& bytes) {
     proof_ = ToText(proof);
     return Next::kSend;
   }
-  // Without proof a refusal is just as final: whatever the reason, this store does not serve us.
+  // A refusal without proof is final too: whatever the reason, this store does not serve this client.
   if (taken->refused && !(client_.has_token() && taken->proof)) return Fail(*taken->refused);
   RONDO_TRY(client_.Believe(taken->proof ? reply.first(reply.size() - kProofBytes) : reply, taken->proof));
   if (taken->refused) return Fail(*taken->refused);

@@ -10,7 +10,7 @@
 namespace rondo::store_protocol {
 namespace {
 
-constexpr std::size_t kSharedPieceBytes = 1024;  // below it a copy costs less than a piece
+constexpr std::size_t kSharedPieceBytes = 1024;  // a shorter value is copied, which costs less than a piece
 constexpr std::size_t kGatheredPieceBytes = 16 << 10;
 
 enum HelloReplyKind : std::uint8_t { kPlain = 0, kChallenge = 1, kProved = 2 };
@@ -22,7 +22,7 @@ auto Broken(fmt::format_string<Args...> text, Args&&... args) {
   return Fail(ErrorCode::kProtocol, text, std::forward<Args>(args)...);
 }
 
-// Starts a frame; Finish puts its length in front.
+// Starts a frame; Finish fills in its length.
 ByteWriter Start(std::uint64_t id, std::uint8_t kind) {
   ByteWriter frame;
   frame.Number(std::uint32_t{0}).Number(id).Number(kind);
@@ -43,7 +43,8 @@ void WriteKeys(ByteWriter& frame, std::span<const std::string> keys) {
 
 std::vector<std::string> ReadKeys(ByteReader& in, bool& fits) {
   const auto count = in.Number<std::uint32_t>();
-  fits = count <= kMaxBatch && count <= in.remaining() / 4;  // each has a length, so no count can lie about memory
+  // Each key takes at least a length field, so the count cannot cause a large allocation.
+  fits = count <= kMaxBatch && count <= in.remaining() / 4;
   std::vector<std::string> keys;
   if (!fits) return keys;
   keys.reserve(count);
@@ -51,13 +52,13 @@ std::vector<std::string> ReadKeys(ByteReader& in, bool& fits) {
   return keys;
 }
 
-// The part of a magic that has arrived must match, so that a foreign client is known by its first byte.
+// Compares the part of the magic that has arrived, so that a foreign client is recognised by its first byte.
 bool CanBeMagic(std::string_view bytes) {
   const std::size_t seen = std::min(bytes.size(), kMagic.size());
   return bytes.substr(0, seen) == kMagic.substr(0, seen);
 }
 
-// REQUIRES: a text of that size.
+// REQUIRES: `text` has at least `size` bytes.
 template <std::size_t size>
 std::array<std::byte, size> ArrayOf(std::string_view text) {
   std::array<std::byte, size> array;
@@ -341,7 +342,8 @@ Result<Reply> DecodeReply(std::string_view frame) {
 Result<std::vector<std::optional<std::string>>> DecodeValues(std::string_view payload) {
   ByteReader in(payload);
   const auto count = in.Number<std::uint32_t>();
-  // A value takes one byte on the wire and forty in memory, so the bytes alone do not bound what a count can ask for.
+  // A value takes at least one byte on the wire and forty in memory. So the frame's length alone does not bound the
+  // memory that a count asks for.
   if (count > kMaxBatch || count > in.remaining()) return Broken("{} values in {} bytes", count, payload.size());
   std::vector<std::optional<std::string>> values;
   values.reserve(count);

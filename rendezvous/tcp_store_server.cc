@@ -43,12 +43,13 @@ namespace {
 
 using asio::ip::tcp;
 
-constexpr std::size_t kRequestReadBytes = 64
-                                          << 10;  // one read of one client; a shared buffer, so idle clients cost none
-constexpr std::size_t kReadsInARow = 16;          // then the others have their turn
+// The size of one read from one client. The buffer is shared, so idle clients need no memory for it.
+constexpr std::size_t kRequestReadBytes = 64 << 10;
+constexpr std::size_t kReadsInARow = 16;  // then other clients are served
 constexpr std::size_t kWritePieces = 64;
 constexpr Duration kLogPause = std::chrono::seconds(1);
-constexpr std::size_t kLoopDescriptors = 3;  // of Asio's event loop: an epoll set, an eventfd and a timerfd
+// Descriptors of Asio's event loop: an epoll set, an eventfd and a timerfd.
+constexpr std::size_t kLoopDescriptors = 3;
 
 TcpStoreServer::Limits WithinDescriptors(TcpStoreServer::Limits limits) {
   rlimit descriptors{};
@@ -61,8 +62,8 @@ TcpStoreServer::Limits WithinDescriptors(TcpStoreServer::Limits limits) {
 
 }  // namespace
 
-// Lives on its own thread; what other threads see is under `mutex_`. Sockets are used in readiness style (wait, then a
-// system call that does not block), so that no handler ever holds a view of a buffer that may move.
+// Runs on its own thread; mutex_ guards what other threads see. A handler waits until a socket is ready and then makes
+// a system call that does not block. So no handler keeps a pointer into a buffer that may move.
 class TcpStoreServer::Loop {
  public:
   Loop(const Options& options, std::string name, std::shared_ptr<const Clock> clock)
@@ -84,7 +85,7 @@ class TcpStoreServer::Loop {
     }
   }
 
-  // `fd` is taken only on success.
+  // Takes ownership of `fd` only on success.
   Status Start(int fd, int family) {
     std::error_code error;
     acceptor_.assign(family == AF_INET6 ? tcp::v6() : tcp::v4(), fd, error);
@@ -139,11 +140,11 @@ class TcpStoreServer::Loop {
     Wire wire;
     std::string peer;
     bool reading = false;  // a wait for readability is pending
-    bool writing = false;  // likewise for room
-    bool paused = false;   // nothing is read until its output has drained
-    bool closing = false;  // once its output is sent
-    bool has_room = true;  // false: taken only to be told that no descriptor is left here
-    std::list<std::pair<TimePoint, TcpStoreService::ClientId>>::iterator hello;  // valid until it said hello
+    bool writing = false;  // a wait for writability is pending
+    bool paused = false;   // nothing is read until the output has drained
+    bool closing = false;  // the connection closes when its output is sent
+    bool has_room = true;  // false: no descriptor was left, so the connection exists only to be refused
+    std::list<std::pair<TimePoint, TcpStoreService::ClientId>>::iterator hello;  // valid until the hello is complete
   };
   using Id = TcpStoreService::ClientId;
 
@@ -152,15 +153,15 @@ class TcpStoreServer::Loop {
       try {
         io_.run();
         return;
-      } catch (const std::exception& failure) {  // out of memory in one handler must not take the store from everybody
+      } catch (const std::exception& failure) {  // one handler without memory must not end the store for all clients
         IfMemoryAllows([&] { Log(logger_, LogLevel::kWarning, "store {}: {}", name_, failure.what()); });
         IfMemoryAllows([&] { GoOn(); });
       }
     }
   }
 
-  // After an exception from a handler: who is not listened to any more, or was not answered, is told so by the end of
-  // its connection.
+  // Continues after an exception in a handler. A connection that is no longer read, or has output that no handler will
+  // send, is closed, so that its client notices.
   void GoOn() {
     std::vector<Id> deserted;
     for (const auto& [id, connection] : connections_) {
@@ -188,7 +189,7 @@ class TcpStoreServer::Loop {
       KeepSpare();
       std::error_code error = AcceptOne(/*has_room=*/true);
       if (error == std::errc::operation_would_block) return Accept();
-      // One that gave up while it waited in the queue is nobody's loss.
+      // A client that closed its connection before accept needs no action.
       if (error == std::errc::connection_aborted || error == std::errc::interrupted) continue;
       if (!error) continue;
       if (spare_ && (error == std::errc::too_many_files_open || error == std::errc::too_many_files_open_in_system)) {
@@ -200,7 +201,8 @@ class TcpStoreServer::Loop {
   }
 
   std::error_code AcceptOne(bool has_room) {
-    // Not by Asio: what it accepts goes on to a program that this process executes, and would outlive the server there.
+    // accept4 instead of Asio's accept: sockets from Asio would be inherited by a program that this process executes,
+    // and outlive the server there.
     Fd fd(accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     std::error_code error(fd.get() < 0 ? errno : 0, std::system_category());
     if (error) return error;
@@ -233,7 +235,7 @@ class TcpStoreServer::Loop {
     socket.non_blocking(true, ignored);
     socket.set_option(tcp::no_delay(true), ignored);
     socket.set_option(asio::socket_base::keep_alive(true), ignored);
-    // A client whose host vanished is noticed by unanswered probes: (2 + 1) * 10 s.
+    // A client whose host vanished is noticed by unanswered probes after (2 + 1) * 10 s.
     SetNumber(socket, TCP_KEEPIDLE, 10);
     SetNumber(socket, TCP_KEEPINTVL, 10);
     SetNumber(socket, TCP_KEEPCNT, 2);
@@ -245,7 +247,7 @@ class TcpStoreServer::Loop {
     const Id id = service_.Connect();
     Connection& connection = connections_.try_emplace(id, std::move(socket)).first->second;
     connection.has_room = has_room;
-    if (!has_room)  // it comes again until there is room
+    if (!has_room)  // the client retries until a descriptor is free
       service_.RefuseAtHello(id, Error(ErrorCode::kNotReady, "it cannot take connections: " + SystemWords(EMFILE)));
     connection.peer = fmt::format("{}:{}", endpoint.address().to_string(), endpoint.port());
     const TimePoint until = SteadyNow() + std::chrono::milliseconds(limits_.hello_timeout_ms);
@@ -259,7 +261,7 @@ class TcpStoreServer::Loop {
     Read(id, connection);
   }
 
-  // Unread bytes would turn the close into a reset, which may overtake what was said.
+  // Reads and discards bytes. A close with unread bytes sends a reset, which may overtake the answer.
   static void Drain(tcp::socket& socket) {
     std::array<char, 4096> waste;
     for (int i = 0; i < 16 && recv(socket.native_handle(), waste.data(), waste.size(), MSG_DONTWAIT) > 0; ++i) {
@@ -270,10 +272,10 @@ class TcpStoreServer::Loop {
     setsockopt(socket.native_handle(), IPPROTO_TCP, name, &value, sizeof value);
   }
 
-  // Asio's timers live on the machine's clock, and so do the times of before_hello_.
+  // Asio's timers use the machine's clock, so the times in before_hello_ do as well.
   static TimePoint SteadyNow() { return asio::steady_timer::clock_type::now(); }
 
-  // The oldest is due first, since all have the same patience.
+  // The oldest connection times out first, because all have the same timeout.
   void AwaitHello() {
     if (before_hello_.empty()) return;
     hello_timer_.expires_at(before_hello_.front().first);
@@ -312,13 +314,15 @@ class TcpStoreServer::Loop {
       if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Read(id, connection);
       if (got < 0 && connection.wire.failure() && !connection.closing) return OnTlsFailure(id, connection);
       if (got <= 0) return Leave(id);
-      if (connection.closing) continue;  // refused: what it still says is thrown away, so that it reads our reason
+      // The client was refused. Its further bytes are discarded, so that it can read the reason.
+      if (connection.closing) continue;
       if (!connection.has_room) LookForRoom(id, connection);
       const Bytes bytes = scratch.first(static_cast<std::size_t>(got));
       if (!Heed(id, connection, service_.Receive(id, bytes))) return;
       if (!connection.wire.has_tls() && bytes.size() < scratch.size()) break;
     }
-    // The others have their turn. What TLS holds already makes no socket readable.
+    // Other clients are served now. Bytes that TLS holds do not make the socket readable, so a posted handler reads
+    // them.
     if (!connection.wire.HasReceived()) return Read(id, connection);
     asio::post(io_, [this, id] {
       Connection* found = Find(id);
@@ -329,14 +333,14 @@ class TcpStoreServer::Loop {
     connection.reading = true;
   }
 
-  // Some descriptor may be free by the time that it says hello.
+  // A descriptor may be free by the time that the client's hello arrives.
   void LookForRoom(Id id, Connection& connection) {
     KeepSpare();
     connection.has_room = static_cast<bool>(spare_);
     if (connection.has_room) service_.RefuseAtHello(id, std::nullopt);
   }
 
-  // It heard why, by TLS's alert; a client of ours that speaks none, by the reply that it waits for.
+  // The client has the reason from a TLS alert. A Rondo client without TLS gets it in a hello reply.
   void OnTlsFailure(Id id, Connection& connection) {
     const Error& why = *connection.wire.failure();
     if (service_.SaidHello(id)) {
@@ -354,7 +358,7 @@ class TcpStoreServer::Loop {
       const Error refusal(ErrorCode::kAuth, "the store wants TLS, and this process does not speak it");
       Wire().SendAll(fd, AsBytes(Encode(store_protocol::HelloReply{.refused = refusal})));
     }
-    // What it still says is thrown away, so that it hears ours; before_hello_ ends its patience.
+    // Further bytes are discarded so that the client can read the reason. before_hello_ limits the time for that.
     connection.closing = true;
     connection.wire = Wire();
     std::error_code ignored;
@@ -362,11 +366,11 @@ class TcpStoreServer::Loop {
     Read(id, connection);
   }
 
-  // Acts on a verdict and sends what was answered, to anybody. False: the connection is gone.
+  // Acts on a verdict and sends the answers to all clients. False: the connection is closed.
   bool Heed(Id id, Connection& connection, const TcpStoreService::Verdict& verdict) {
     if (verdict.fate == TcpStoreService::Fate::kDrop) {
       if (!service_.SaidHello(id)) {
-        // A client that begins with TLS need not guess why nobody answers.
+        // A client that begins with TLS gets an alert, so that it can report why there is no answer.
         if (!tls_ && BeginsTls(connection.wire.beginning())) {
           connection.wire.SendAll(connection.socket.native_handle(), kTlsNotSpoken);
           Drain(connection.socket);
@@ -381,7 +385,7 @@ class TcpStoreServer::Loop {
       return false;
     }
     if (verdict.fate == TcpStoreService::Fate::kClose && !connection.closing) {
-      connection.closing = true;  // stays in before_hello_, which ends its patience
+      connection.closing = true;  // stays in before_hello_, which limits the time until the close
       Count(verdict.auth_failed ? &Stats::auth_failed : &Stats::refused);
       LogRarely(fmt::format("refused {}: {}", connection.peer, verdict.reason));
     }
@@ -395,7 +399,8 @@ class TcpStoreServer::Loop {
   }
 
   void SendAnswers() {
-    // A write may fail and close, which answers nobody, or drain and resume a client, which may answer others.
+    // A write may fail and close its connection, or drain the output and resume the client, which may answer other
+    // clients.
     for (auto answered = service_.TakeAnswered(); !answered.empty(); answered = service_.TakeAnswered()) {
       for (const Id id : answered) {
         Connection* connection = Find(id);
@@ -416,7 +421,7 @@ class TcpStoreServer::Loop {
     }
     if (!connection.wire.Flush(connection.socket.native_handle())) return AwaitRoom(id, connection);
     if (connection.closing) {
-      // The reason is sent; our end of the stream follows it. The client closes when it has read both.
+      // The reason is sent, and the end of the stream follows. The client closes when it has read both.
       std::error_code ignored;
       connection.socket.shutdown(tcp::socket::shutdown_send, ignored);
       return Read(id, connection);
@@ -424,8 +429,8 @@ class TcpStoreServer::Loop {
     if (connection.paused || service_.LeftOff(id)) Resume(id, connection);
   }
 
-  // Takes up reading, and requests that were left, once the output has drained. Later, since we are inside somebody's
-  // request now.
+  // Resumes reading and postponed requests when the output has drained. It does so in a later handler, because this one
+  // may be in the middle of another client's request.
   void Resume(Id id, Connection& connection) {
     connection.paused = false;
     asio::post(io_, [this, id] {
@@ -467,7 +472,7 @@ class TcpStoreServer::Loop {
     CountClients();
   }
 
-  // The client has gone.
+  // The client has closed its connection.
   void Leave(Id id) {
     if (service_.SaidHello(id)) return Close(id);
     DropUnknown(id, "it went away before its hello was complete");
@@ -475,7 +480,7 @@ class TcpStoreServer::Loop {
 
   void DropUnknown(Id id, const std::string& reason) {
     const Connection& connection = *Find(id);
-    if (!connection.closing) {  // else it was counted as refused
+    if (!connection.closing) {  // a closing connection was counted as refused
       Count(&Stats::unknown);
       LogRarely(fmt::format("dropped {}: {}", connection.peer, reason));
     }
@@ -510,17 +515,17 @@ class TcpStoreServer::Loop {
   const std::shared_ptr<const Clock> clock_;
   const std::shared_ptr<const TlsContext> tls_;
 
-  // Of the loop's thread alone.
+  // Used on the loop's thread only.
   TcpStoreService service_;
   const std::string name_;
   asio::io_context io_{1};
-  // It serves until it is stopped, also where nobody is connected and nobody is taken any more.
+  // Keeps the loop running until io_.stop(), even if no client is connected and accept has ended.
   asio::executor_work_guard<asio::io_context::executor_type> serves_{io_.get_executor()};
   tcp::acceptor acceptor_;
   asio::steady_timer accept_pause_;
   asio::steady_timer hello_timer_;
   std::vector<char> scratch_;
-  Fd spare_;  // given up where the process has no descriptor left, so that a client can be taken and told
+  Fd spare_;  // closed when no descriptor is left, so that one client can be accepted and refused
   std::map<Id, Connection> connections_;
   std::list<std::pair<TimePoint, Id>> before_hello_;  // oldest first
   std::optional<TimePoint> logged_;
@@ -530,7 +535,7 @@ class TcpStoreServer::Loop {
   mutable std::condition_variable no_clients_;
   Stats stats_;  // guarded by mutex_
 
-  bool accepting_ = false;  // AcceptAll is going to be called
+  bool accepting_ = false;  // a pending handler will call AcceptAll
   std::atomic<bool> takes_no_more_{false};
   std::thread thread_;
 };
@@ -539,7 +544,8 @@ TcpStoreServer::TcpStoreServer(std::unique_ptr<Loop> loop, std::string address, 
     : owner_pid_(getpid()), loop_(std::move(loop)), address_(std::move(address)), port_(port) {}
 
 TcpStoreServer::~TcpStoreServer() {
-  // A forked child has no thread that serves, and its epoll set is the parent's, who serves on: it is left alone.
+  // A forked child has no serving thread, and its epoll set is shared with the parent, which continues to serve. So the
+  // child does not touch the loop.
   if (getpid() != owner_pid_) (void)loop_.release();
 }
 
@@ -553,7 +559,7 @@ Result<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Start(const Options& opt
     RONDO_TRY(loop->Start(fd.get(), bound.ip.is_v4() ? AF_INET : AF_INET6));
     fd.Release();
     return std::unique_ptr<TcpStoreServer>(new TcpStoreServer(std::move(loop), bound.ToString(), bound.port));
-  } catch (const std::system_error& failure) {  // Asio's event loop could not be made: no descriptors
+  } catch (const std::system_error& failure) {  // no descriptors for Asio's event loop
     return Fail(ErrorCode::kResource, "no event loop for the store's server: {}",
                 SystemWords(failure.code().value(), kLoopDescriptors));
   } catch (const std::exception& failure) {

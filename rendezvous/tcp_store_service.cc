@@ -47,7 +47,7 @@ TcpStoreService::Verdict TcpStoreService::Resume(ClientId id) { return Process(i
 TcpStoreService::Verdict TcpStoreService::Process(ClientId id, Client& client) {
   if (client.closing) return {.fate = Fate::kClose, .reason = "it was refused"};
   const std::size_t input_before = client.input.size();
-  std::size_t done = 0;  // bytes of client.input that are dealt with; erased once at the end
+  std::size_t done = 0;  // bytes of client.input that are processed; erased once at the end
   Verdict verdict;
   if (!client.said_hello) {
     verdict = TakeHello(client);
@@ -212,7 +212,7 @@ Status TcpStoreService::StartWait(ClientId id, Client& client, std::uint64_t req
 
 void TcpStoreService::Abandon(Client& client, std::uint64_t request) {
   const auto found = client.waits.find(request);
-  if (found == client.waits.end()) return;  // its answer is on the way already
+  if (found == client.waits.end()) return;  // its answer is already sent or waits in the output
   const StoreState::WaitId wait = found->second;
   const std::size_t awaited = state_.KeysOf(wait);
   store_protocol::AppendError(request, MissingKeys(state_.Abandon(wait), awaited), client.output);

@@ -22,8 +22,8 @@ std::vector<std::uint16_t> DerivedPorts(std::string_view job, std::uint16_t avoi
     const auto port = static_cast<std::uint16_t>(range.first + number % count);
     if (port != avoid && std::find(derived.begin(), derived.end(), port) == derived.end()) derived.push_back(port);
   };
-  // Two jobs whose first ports coincide need not share the second: a new digest of the digest each time. In a range
-  // that is hardly larger they are one after the other.
+  // If the first ports of two jobs are the same, the second ones should differ: each number is the digest of the one
+  // before. In a range that is not much larger than kDerivedPorts the numbers are consecutive.
   std::uint64_t digest = Digest(job);
   while (derived.size() < most) {
     add(digest);

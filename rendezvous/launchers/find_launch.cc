@@ -13,12 +13,13 @@
 namespace rondo {
 namespace {
 
-// Who left variables, innermost first. Slurm's are told by its allocation, which holds whatever runs in it.
+// Launchers and their variables, innermost first. Slurm is recognised by its allocation, which every process in it
+// inherits.
 struct Mark {
   const char* launcher;
   const char* variable;
-  const char* evidence;  // the variables by which the launcher is taken for the one that started this process
-  const char* command;   // that starts ranks
+  const char* evidence;  // the variables that identify the launcher that started this process
+  const char* command;   // the command that starts ranks
 };
 constexpr std::array kMarks{
     Mark{"torchrun", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RUN_ID", "torchrun"},
@@ -28,8 +29,8 @@ constexpr std::array kMarks{
     Mark{"rondo run", "RONDO_LAUNCHER", "RONDO_LAUNCHER", "rondo run -N N --"},
 };
 
-// Variables of a launcher that are incomplete or wrong may be left from a shell of that launcher, or written by hand.
-// RONDO_PORTS is a variable of the user, which such a shell explains nothing about.
+// Adds a hint to the error. Incomplete or wrong variables of a launcher may come from a shell of that launcher, or may
+// be set by hand. RONDO_PORTS is the user's own variable, to which the hint does not apply.
 Error IfNotMeant(const Error& error, const Mark& mark) {
   if (error.message().starts_with("variable RONDO_PORTS")) return error;
   return error.With([&](ErrorDetails& details) {

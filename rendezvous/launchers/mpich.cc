@@ -8,7 +8,7 @@ namespace rondo {
 
 Result<std::optional<Launched>> FindMpich(const Environment& environment, const SystemFacts& system) {
   const LauncherVariables variables(environment, "mpiexec of MPICH");
-  // Slurm's PMI-2 names PMI_FD too. It sets PMI_JOBID, Hydra never does, and Hydra alone numbers MPI_LOCALRANKID.
+  // Slurm's PMI-2 sets PMI_FD too. Only Slurm sets PMI_JOBID, and only Hydra sets MPI_LOCALRANKID.
   const bool hydra = variables.Has("PMI_FD") && (variables.Has("MPI_LOCALRANKID") || !variables.Has("PMI_JOBID"));
   if (!hydra) return std::nullopt;
   RONDO_ASSIGN(const int fd, variables.Number("PMI_FD", 0, kMaxDescriptor));

@@ -9,7 +9,7 @@
 namespace rondo {
 namespace {
 
-// A file's name from a job's: what a path could trip over becomes '-'.
+// Makes a file name from a job's name; characters that are unsafe in a path become '-'.
 std::string FileName(std::string job) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
   for (char& c : job) {

@@ -41,7 +41,7 @@ Result<std::optional<PmiReply>> TakeReply(std::string& unread) {
     const std::string_view word = rest.substr(0, rest.find(' '));
     rest.remove_prefix(std::min(rest.size(), word.size() + 1));
     const std::size_t equals = word.find('=');
-    if (equals == std::string_view::npos) continue;  // two spaces, or part of a message for people
+    if (equals == std::string_view::npos) continue;  // a second space, or a word of a message for people
     reply.fields.emplace(word.substr(0, equals), word.substr(equals + 1));
   }
   reply.command = reply.Field("cmd");

@@ -17,7 +17,7 @@ std::string Escaped(std::string_view value) {
 
 std::string Message(const std::string& body) { return fmt::format("{:>6}{}", body.size(), body); }
 
-// Up to a semicolon that is not doubled, which is taken too. nullopt: there is none.
+// Takes an item up to the next semicolon that is not doubled, and that semicolon. nullopt: there is none.
 std::optional<std::string> TakeItem(std::string_view& rest) {
   std::string item;
   for (std::size_t i = 0; i < rest.size(); ++i) {

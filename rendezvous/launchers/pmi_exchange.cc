@@ -11,7 +11,7 @@ namespace {
 
 constexpr Duration kGoodbyePatience = std::chrono::seconds(2);
 
-// What both versions have in common. Each verb is one request and its answer.
+// The common part of PMI-1 and PMI-2. Each virtual function makes one request and awaits its answer.
 class PmiExchange : public Exchange {
  public:
   PmiExchange(const Launched& launch, std::shared_ptr<const Clock> clock)
@@ -36,14 +36,14 @@ class PmiExchange : public Exchange {
   }
 
  protected:
-  // An answer that only has to come.
+  // Makes a request whose answer has no content.
   Status Tell(const std::string& request, std::string_view expected, const PmiWire::TakeReply& take,
               TimePoint deadline) {
     RONDO_TRY(wire_.Ask(request, expected, take, deadline));
     return {};
   }
 
-  // The first request. That the launcher has closed its end says that this process has met through it before.
+  // Makes the first request. If the launcher has closed its end, this process has used the exchange before.
   Status Greet(const std::string& request, TimePoint deadline) {
     const auto reply = wire_.Ask(request, "response_to_init", pmi1::TakeReply, deadline);
     if (reply) {
@@ -57,7 +57,7 @@ class PmiExchange : public Exchange {
                 reply.error().message());
   }
 
-  // For destructors of the versions, too.
+  // Finalizes once. The destructors of the derived classes call it too.
   Status SayGoodbye(TimePoint deadline) {
     if (!std::exchange(greeted_, false)) return {};
     return Goodbye(deadline);

@@ -15,11 +15,11 @@ namespace {
 constexpr Duration kFirstPause = std::chrono::milliseconds(2);
 constexpr Duration kLongestPause = std::chrono::milliseconds(100);
 
-// One PMIx_Get_nb under way. Its callback may come when nobody waits any more, so it holds the answer too.
+// A pending PMIx_Get_nb and its answer. The callback may run after the caller gave up, so both share this object.
 struct Answer {
   std::mutex mutex;
   std::condition_variable came;
-  bool here = false;  // guarded by mutex, as what follows
+  bool here = false;  // guarded by mutex, as are the fields below
   pmix::StatusCode status = pmix::kSuccess;
   std::string text;
 };
@@ -60,8 +60,8 @@ class PmixExchange final : public Exchange {
       RONDO_TRY(Put(name, *line));
       return *line;
     }
-    // The server holds the question back until rank 0 has said something, but not for ever; where it said other things
-    // first (an MPI in the same process, an earlier meeting), the answer may be "not found" for a while.
+    // The server delays its answer until rank 0 has put a value, but only for a limited time. If rank 0 put other
+    // values before (an MPI in the same process, an earlier rendezvous), the answer may be "not found" for a while.
     for (Duration pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
       RONDO_ASSIGN(std::string answer, Ask(name, deadline));
       if (!answer.empty()) return answer;
@@ -79,7 +79,7 @@ class PmixExchange final : public Exchange {
     return status == pmix::kSuccess ? Status() : Failure("putting a value", status);
   }
 
-  // Rank 0's value; "" where there is none yet.
+  // Gets rank 0's value; "" if there is none yet.
   Result<std::string> Ask(const std::string& name, TimePoint deadline) {
     pmix::Process rank0 = self_;
     rank0.rank = 0;
@@ -88,7 +88,7 @@ class PmixExchange final : public Exchange {
     const pmix::StatusCode asked = library_.get_nb(&rank0, name.c_str(), nullptr, 0, TakeAnswer, context.get());
     if (asked == pmix::kNotFound || asked == pmix::kTimeout) return "";
     if (asked != pmix::kSuccess) return Failure("getting rank 0's value", asked);
-    static_cast<void>(context.release());  // TakeAnswer's now
+    static_cast<void>(context.release());  // TakeAnswer owns it now
     std::unique_lock lock(answer->mutex);
     for (TimePoint now = clock_->Now(); !answer->here; now = clock_->Now()) {
       if (now >= deadline) return Late();

@@ -13,7 +13,7 @@ Result<Library> Load(const std::string& name) {
   void* handle = nullptr;
   std::string failures;
   for (const std::string& candidate : candidates) {
-    handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_GLOBAL);  // its plug-ins look for its names
+    handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_GLOBAL);  // RTLD_GLOBAL: libpmix's plug-ins need its symbols
     if (handle != nullptr) break;
     failures += fmt::format("{}{}", failures.empty() ? "" : "; ", dlerror());
   }

@@ -11,7 +11,8 @@
 namespace rondo {
 namespace {
 
-// Not what people set to steer a launcher (OMPI_MCA_btl, PMIX_MCA_ptl, OMPI_ALLOW_RUN_AS_ROOT): one may start inside.
+// Variables with which users configure a launcher (OMPI_MCA_btl, PMIX_MCA_ptl, OMPI_ALLOW_RUN_AS_ROOT) are not in the
+// list, because a rank may start that launcher.
 constexpr std::array<std::string_view, 13> kPrefixes{
     "OMPI_COMM_WORLD_", "OMPI_MCA_ess",  "OMPI_MCA_orte_", "PMIX_NAMESPACE", "PMIX_RANK",
     "PMIX_ID",          "PMIX_SERVER_",  "PMIX_DSTORE_",   "PMI_",           "HYDI_",

@@ -11,14 +11,14 @@
 namespace rondo {
 namespace {
 
-// Slurm numbers the steps that it opens by itself from the top: a batch script, the shell of salloc. They are no ranks.
+// Slurm gives its own steps (a batch script, the shell of salloc) the highest numbers. They are no ranks.
 bool IsNoStepOfSrun(std::string_view step) {
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(step.data(), step.data() + step.size(), number);
   return error == std::errc{} && end == step.data() + step.size() && number >= 0xfffffff0;
 }
 
-// Where rank 0 serves the store: on the step's first node, unless tasks were laid out by hand.
+// The host of rank 0, which serves the store: the step's first node, unless the user placed the tasks.
 Result<std::string> HostOfRank0(const LauncherVariables& variables, const Launched& launch) {
   if (launch.one_host()) return "127.0.0.1";
   if (variables.Optional("SLURM_DISTRIBUTION").value_or("").starts_with("arbitrary") ||
@@ -57,7 +57,7 @@ Result<std::optional<Launched>> FindSlurm(const Environment& environment, const 
   launch.evidence = "SLURM_STEP_ID";
   launch.command = fmt::format("srun -n {}", launch.world_size);
   RONDO_ASSIGN(const std::string job, variables.Text("SLURM_JOB_ID"));
-  // A job that Slurm starts again keeps its number.
+  // A job that Slurm restarts keeps its number, so the restart count is a part of the id.
   launch.job =
       JobId(fmt::format("slurm/{}/{}.{}/{}", variables.Optional("SLURM_CLUSTER_NAME").value_or(""), job,
                         *variables.Optional("SLURM_STEP_ID"), variables.Optional("SLURM_RESTART_COUNT").value_or("0")));

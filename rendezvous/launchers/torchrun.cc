@@ -14,7 +14,7 @@ Result<std::optional<Launched>> FindTorchrun(const Environment& environment) {
   RONDO_ASSIGN(const std::uint16_t port, variables.Port("MASTER_PORT"));
   launch.command = "torchrun";
   launch.evidence = "TORCHELASTIC_RUN_ID";
-  // The run's id alone is "none" for every job that was given none.
+  // The run's id is "none" for every job without one, so it is not enough.
   launch.job = JobId(fmt::format("torchrun/{}/{}:{}", *run, host, port));
   launch.host = launch.one_host() ? "127.0.0.1" : host;
   launch.avoided_port = port;

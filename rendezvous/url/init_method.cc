@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::string_view kWanted = "tcp://HOST:PORT, file:///PATH or env://";
 
-// A variable that was set by hand: with RONDO_ in front, else (unless `plain_is_theirs`: a launcher set it) plain.
-// Gives its name too.
+// A variable that was set by hand, with its name: the one with RONDO_ in front, otherwise the plain one.
+// `plain_is_theirs`: a launcher set the plain one, which then does not count.
 struct Variable {
   std::string name;
   std::string value;
@@ -27,7 +27,7 @@ std::optional<Variable> ByHand(const Environment& environment, const std::string
   return std::nullopt;
 }
 
-// RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT without RONDO_ in front are not by hand under those who set them.
+// Whether a launcher sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, so that these do not count as set by hand.
 bool SetPlainVariables(const Environment& environment) {
   return IsSet(environment, "TORCHELASTIC_RUN_ID") || IsSet(environment, "RONDO_LAUNCHER");
 }
@@ -51,7 +51,7 @@ Status ParseQuery(std::string_view url, std::string_view query, InitMethod& meth
   return {};
 }
 
-// MASTER_ADDR and MASTER_PORT where both were set by hand.
+// MASTER_ADDR and MASTER_PORT, if both were set by hand.
 Result<std::optional<HostPort>> MasterByHand(const Environment& environment) {
   const bool theirs = SetPlainVariables(environment);
   const auto address = ByHand(environment, "MASTER_ADDR", theirs);
@@ -79,7 +79,7 @@ Error NothingInEnvironment(const Environment& environment) {
                       WhatWasLookedFor(environment), half)};
 }
 
-// Where the ranks meet; rank and world size are filled in later.
+// Finds the store from the environment. Rank and world size are filled in later.
 Result<InitMethod> PlaceFromEnvironment(const Environment& environment) {
   if (!environment) {
     return Fail(ErrorCode::kInvalidArgument, "env:// was given where no environment can be read");
@@ -102,7 +102,7 @@ Result<InitMethod> PlaceFromEnvironment(const Environment& environment) {
   return method;
 }
 
-// Rank and world size, where the URL left them open.
+// Fills in rank and world size, if the URL did not give them.
 Status FillInRanks(const Environment& environment, bool from_environment, InitMethod& method) {
   const bool theirs = SetPlainVariables(environment) || method.kind == InitMethod::Kind::kLaunch || !from_environment;
   if (!method.rank) {
@@ -122,7 +122,8 @@ Status FillInRanks(const Environment& environment, bool from_environment, InitMe
     if (launch) method.launch = std::move(*launch);
   }
   if (!method.launch) return {};
-  if (method.world_size && *method.world_size != method.launch->world_size) {  // its rank is one of another world
+  // The launcher's rank belongs to another world.
+  if (method.world_size && *method.world_size != method.launch->world_size) {
     if (method.kind != InitMethod::Kind::kLaunch) method.launch.reset();
     return {};
   }

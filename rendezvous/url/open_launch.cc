@@ -13,7 +13,7 @@ namespace {
 
 constexpr Duration kProbePatience = std::chrono::seconds(2);
 
-// Rank 0's part by an exchange: serves, and says where. The others hear of a failure, too.
+// Rank 0 of an exchange: serves the store and publishes its address, or the reason why there is none.
 Result<OpenedStore> ServeAndTell(const Launched& launch, const std::string& name, const OpenStoreOptions& options) {
   const std::string host = launch.one_host() ? "127.0.0.1" : "";
   const auto server = StartStoreServer(host, 0, options);
@@ -63,7 +63,7 @@ Result<OpenedStore> OpenByExchange(const Launched& launch, const OpenStoreOption
   return std::move(opened).Keeping(options.exchange);
 }
 
-// The caller's own range goes before what the environment says.
+// A port range in the options precedes the ports that the launcher's variables gave.
 std::vector<std::uint16_t> PortsOf(const Launched& launch, const OpenStoreOptions& options) {
   return launch.derives_ports() && options.ports.IsSet() ? DerivedPorts(launch.job, launch.avoided_port, options.ports)
                                                          : launch.ports;
@@ -77,19 +77,20 @@ TcpStoreClient::Options AnyPort(const Launched& launch, const OpenStoreOptions& 
   return client;
 }
 
-// Whether a store of this very job listens there: ours is the only rank 0, so it is left from another run.
+// Whether a store of the same job listens at `address`. This process is the job's only rank 0, so such a store is left
+// from another run.
 bool ServesThisJob(const HostPort& address, const OpenStoreOptions& options, const Clock& clock) {
   OpenStoreOptions probe = options;
   probe.deadline = std::min(options.deadline, clock.Now() + kProbePatience);
   return TcpStoreClient::Connect(ClientOptions(address, probe)).has_value();
 }
 
-// Rank 0's part where the ranks know some ports: serves on the first free one.
+// Rank 0, if all ranks know the ports: serves the store on the first free one.
 Result<OpenedStore> ServeOnOneOf(const Launched& launch, const OpenStoreOptions& options, const Clock& clock) {
   const std::string host = launch.one_host() ? launch.host : "";
   std::string taken;
   OpenStoreOptions at_once = options;
-  at_once.deadline = {};  // a port that frees itself later is passed over: there are others
+  at_once.deadline = {};  // do not wait for a port that frees itself: the next port may be free
   for (const std::uint16_t port : PortsOf(launch, options)) {
     auto server = StartStoreServer(host, port, at_once);
     if (server) return ConnectToStore({.host = host, .port = port}, options, *server);

@@ -12,9 +12,9 @@
 namespace rondo {
 namespace {
 
-// The server binds every interface, since the host's name may mean another address here than to the others (Debian
-// gives a host's own name a loopback address). A loopback address that was asked for by number or as localhost stays
-// one.
+// The server binds every interface, because the host's name may mean another address here than on other hosts (Debian
+// maps a host's own name to a loopback address). If the host is a loopback address by number or "localhost", the server
+// binds only that.
 Result<OpenedStore> Serve(const HostPort& address, const OpenStoreOptions& options, const SocketAddress& first) {
   const bool only_loopback =
       first.ip.IsLoopback() &&
@@ -32,7 +32,8 @@ Result<OpenedStore> OpenTcp(const InitMethod& method, const OpenStoreOptions& op
     auto connected = ConnectToStore(method.address, options, nullptr);
     const bool would_serve = external && options.rank == 0;
     if (connected || !would_serve || connected.error().code() != ErrorCode::kUnreachable) return connected;
-    // Mostly a place of the program's own, under a launcher that says so of the store which it serves itself.
+    // A likely reason: the URL is the program's own, but the launcher set RONDO_EXTERNAL_STORE for the store that it
+    // serves.
     return Fail(connected.error().With([](ErrorDetails& details) {
       details.message +=
           "; no rank serves one, for RONDO_EXTERNAL_STORE=1 or its option is set (rondo run sets it, and "
@@ -69,7 +70,7 @@ void OpenedStore::TakeNoMore() {
 
 Status OpenedStore::Leave(TimePoint deadline) {
   store_.reset();
-  const auto exchange = std::exchange(exchange_, nullptr);  // ends when this call does
+  const auto exchange = std::exchange(exchange_, nullptr);  // destroyed at the end of this call
   const auto server = std::exchange(server_, nullptr);
   if (server == nullptr || server->WaitUntilNoClients(deadline)) return {};
   return Fail(ErrorCode::kStoreTimeout, "{} processes still use store {}, which ends now", server->stats().clients,
