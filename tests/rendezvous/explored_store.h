@@ -1,4 +1,4 @@
-// A store whose every call is a step of an Explorer, on a clock that moves only as the schedule says: for agreements
+// A store whose every call is a step of an Explorer, with a clock that only the schedule moves. It tests agreements
 // under every order of their calls, with a process that dies between any two of them.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace rondo {
 
-// Who dies before which of its calls; calls count from 0.
+// The process that dies, and before which of its calls. Calls count from 0.
 struct Death {
   std::size_t process = 0;
   int before_call = 0;
@@ -25,15 +25,15 @@ struct Death {
 
 class ExploredStore final : public Store {
  public:
-  // Thrown in the process that dies, through everything, as if it were not there any more.
+  // Thrown in the process that dies. The test catches it at the end of the process.
   struct Died {};
 
-  // `patient`: time passes only when nobody can do anything else, so that whoever lives comes in time. Otherwise a Wait
-  // for what is not there ends at once, at its deadline: every process may be as slow as it likes.
+  // `patient`: time passes only when no process can continue without that, so every living process is in time.
+  // Otherwise a Wait for a missing key ends at once, at its deadline, so every process may be arbitrarily slow.
   ExploredStore(Explorer& explorer, ManualClock& clock, std::size_t processes, std::optional<Death> death, bool patient)
       : explorer_(explorer), clock_(clock), death_(death), patient_(patient), processes_(processes) {}
 
-  // The process makes no more calls.
+  // Records that the process makes no more calls.
   void End() { Self().ended = true; }
   bool death_came() const { return death_came_; }
 
@@ -113,7 +113,7 @@ class ExploredStore final : public Store {
     return std::find(values.begin(), values.end(), nullptr) == values.end();
   }
 
-  // Everybody who lives waits in vain, and nobody for less long.
+  // All other living processes wait for missing keys, and none of them has an earlier deadline.
   bool TimeMayPassFor(std::size_t id) const {
     for (std::size_t other = 0; other < processes_.size(); ++other) {
       const Process& one = processes_[other];
@@ -129,7 +129,7 @@ class ExploredStore final : public Store {
   ManualClock& clock_;
   const std::optional<Death> death_;
   const bool patient_;
-  // Touched by the running process only; handed over through the explorer.
+  // Used by the running process only; the explorer synchronizes the processes.
   std::vector<Process> processes_;
   StoreState state_{StoreState::Limits{}};
   bool death_came_ = false;

@@ -1,5 +1,4 @@
-// The file store's own promises: what becomes of files that are stale, torn, cut, removed, full, or not a store's at
-// all.
+// The file store's own guarantees, for files that are stale, damaged, cut, removed, full, or not a store's.
 #include "rendezvous/file_store.h"
 
 #include <doctest/doctest.h>
@@ -61,7 +60,7 @@ void Append(const std::string& path, const std::string& content) {
   std::ofstream(path, std::ios::binary | std::ios::app) << content;
 }
 
-// As a process that is writing does.
+// Holds the lock like a process that is writing.
 void HoldChangeLock(int fd) {
   struct flock lock {};
   lock.l_type = F_WRLCK;
@@ -108,7 +107,7 @@ TEST_CASE("The next generation of a job waits until the last of the one before h
   auto last = TryOpen(path, "job", 1);
   REQUIRE(last);
   REQUIRE((*last)->Set("key", "of generation 1", Soon()));
-  const auto earlier = TryOpen(path, "job", 0);  // at once: the deadline is far
+  const auto earlier = TryOpen(path, "job", 0);  // at once, although the deadline is far
   REQUIRE(!earlier);
   CHECK(earlier.error().code() == ErrorCode::kStale);
   std::thread leaving([&] {
@@ -128,7 +127,8 @@ TEST_CASE("A wait finds what took the place of a torn record, though the file is
   const auto writing = Open(path);
   REQUIRE(waiting->Set("first", "", Soon()));
   const std::string before = Content(path);
-  // What a record of "late" is long, and the beginning of a longer one, which a writer that died has left.
+  // A record for "late", with the length that it will have; its bytes are the beginning of a longer record, as a dead
+  // writer leaves it.
   const TemporaryDirectory other;
   const auto measured = Open(other.File("store"));
   const std::string header = Content(other.File("store"));
@@ -180,7 +180,7 @@ TEST_CASE("Of many that open an old file at once, one begins anew and nobody los
       REQUIRE_MESSAGE(store.has_value(), store.error().ToString());
       CHECK((*store)->Add("arrived", 1, Soon()));
       ++opened;
-      while (opened < 6) std::this_thread::yield();  // nobody leaves before all have come
+      while (opened < 6) std::this_thread::yield();  // no process closes the store before all have opened it
       CHECK(*(*store)->Get("arrived", Soon()) == "6");
       CHECK(*(*store)->Get("old", Soon()) == std::nullopt);
       ++opened;
@@ -326,7 +326,7 @@ TEST_CASE("A full disk is an error with the system's words, and what was there s
   REQUIRE(store->Set("key", "value", Soon()));
   const std::string before = Content(path);
 
-  // A limit on the file's size fails the write half-way, as a full disk does.
+  // A limit on the file's size makes the write fail in the middle, as a full disk does.
   rlimit unlimited{};
   getrlimit(RLIMIT_FSIZE, &unlimited);
   rlimit limit = unlimited;

@@ -1,4 +1,5 @@
-// Launchers by their variables, as these were recorded from Open MPI 4.1.4, MPICH 4.0.2, Slurm 22.05 and torchrun 1.13.
+// Tests the detection of launchers with variables that were recorded from Open MPI 4.1.4, MPICH 4.0.2, Slurm 22.05 and
+// torchrun 1.13.
 #include "rendezvous/launchers/find_launch.h"
 
 #include <doctest/doctest.h>
@@ -185,7 +186,7 @@ TEST_CASE("torchrun: MASTER_PORT is PyTorch's, so ours is derived from the run")
   CHECK(Contains(launch.Describe(), "MASTER_PORT=29400 is PyTorch's"));
   CHECK(Found(With(kTorchrun, {{"WORLD_SIZE", "2"}})).host == "127.0.0.1");
 
-  // Each agent counts restarts by itself.
+  // Each agent counts restarts for itself, so the count must not matter.
   CHECK(Found(With(kTorchrun, {{"TORCHELASTIC_RESTART_COUNT", "2"}})).ports == launch.ports);
   CHECK(Found(With(kTorchrun, {{"MASTER_PORT", "29401"}})).job != launch.job);
   CHECK(Found(With(kTorchrun, {{"TORCHELASTIC_RUN_ID", "a"}})).job != launch.job);
@@ -220,7 +221,7 @@ TEST_CASE("a rank whose others never came may be none: it is told which variable
                               {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
                               {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}))
             .IfNotMeant()
-            .empty());  // it is alone anyway
+            .empty());  // no hint, because the process is the only rank
 }
 
 TEST_CASE("ports that ranks derive from their job are of the range that RONDO_PORTS names") {
@@ -228,7 +229,7 @@ TEST_CASE("ports that ranks derive from their job are of the range that RONDO_PO
   CHECK(launch.ports == DerivedPorts(launch.job, 0, {.first = 41000, .last = 41099}));
   CHECK(launch.ports.size() == kDerivedPorts);
   for (const std::uint16_t port : launch.ports) CHECK((port >= 41000 && port <= 41099));
-  // Torch's own port is left out, also where few others are left, and none.
+  // The port of PyTorch's store is left out, even if the range has few others or none.
   const Launched torchrun = Found(With(kTorchrun, {{"RONDO_PORTS", "29399-29401"}}));
   CHECK(std::set<std::uint16_t>(torchrun.ports.begin(), torchrun.ports.end()) == std::set<std::uint16_t>{29399, 29401});
   const auto none = Find(With(kTorchrun, {{"RONDO_PORTS", "29400"}}));
@@ -383,7 +384,7 @@ TEST_CASE("Tasks on a node of Slurm's lists") {
 }
 
 TEST_CASE("Ports derived from a job: the same everywhere, all different, outside the ephemeral ones") {
-  // Golden: ranks of one job may run different builds.
+  // Fixed values: ranks of one job may run different builds, which must derive the same ports.
   CHECK(DerivedPorts("slurm/big/17.3/0") ==
         std::vector<std::uint16_t>{24090, 28849, 20857, 28135, 22715, 26928, 25628, 23739});
   std::set<std::uint16_t> first_ports;
@@ -398,7 +399,7 @@ TEST_CASE("Ports derived from a job: the same everywhere, all different, outside
     CHECK(std::count(others.begin(), others.end(), ports.front()) == 0);
     CHECK(others.front() == ports[1]);
   }
-  CHECK(first_ports.size() > 450);  // 500 draws of 10000: 488 different ones are to be expected
+  CHECK(first_ports.size() > 450);  // 500 draws of 10000 give about 488 different ports
 }
 
 }  // namespace find_launch_test

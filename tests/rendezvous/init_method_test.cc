@@ -1,4 +1,4 @@
-// Rendezvous URLs as a table, and what opening each gives.
+// Tests rendezvous URLs in a table, and the store that each of them opens.
 #include "rendezvous/url/init_method.h"
 
 #include <doctest/doctest.h>
@@ -109,7 +109,7 @@ TEST_CASE("The environment gives address, rank and world size; RONDO_ goes first
   Variables both = torchrun;
   both["RONDO_RANK"] = "5";
   both["RONDO_MASTER_PORT"] = "1";
-  both["RONDO_WORLD_SIZE"] = "";  // an empty variable is none
+  both["RONDO_WORLD_SIZE"] = "";  // an empty variable counts as not set
   both["RONDO_EXTERNAL_STORE"] = "1";
   both["RONDO_JOIN"] = "1";
   method = Parse("env://?world_size=16", both);
@@ -179,13 +179,13 @@ TEST_CASE("A place that was given by hand goes before the launcher's; ranks are 
     CHECK(method->job.empty());
     CHECK(method->Describe() == "rank 1 of 2 by srun of Slurm (SLURM_STEP_ID); meeting at tcp://a:1");
   }
-  // Ranks by hand, too.
+  // The same for ranks that were set by hand.
   const auto by_hand =
       Parse("env://", With(kSrun, {{"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}, {"RANK", "5"}, {"WORLD_SIZE", "8"}}));
   REQUIRE(by_hand);
   CHECK(by_hand->rank == 5);
   CHECK(by_hand->world_size == 8);
-  // A rank in another world is none here.
+  // The launcher's rank does not apply in a world of another size.
   const auto other_world = Parse("tcp://a:1?world_size=4", kSrun);
   REQUIRE(other_world);
   CHECK(!other_world->rank);
@@ -267,7 +267,7 @@ TEST_CASE("A rank that is back for the next generation waits for the next store,
   REQUIRE(one);
   REQUIRE(two);
   zero->TakeNoMore();
-  REQUIRE(two->store().Set("served", "on", Soon()));  // who is here is served on
+  REQUIRE(two->store().Set("served", "on", Soon()));  // connected clients are served further
   CHECK(one->Leave(Soon()));
   std::thread back([&] {
     const auto again = OpenStore(method, Options(1));

@@ -1,4 +1,4 @@
-// Where a process has its job's token from.
+// The sources of a process's job token.
 #include "rendezvous/job_token.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// The meeting, told as stories: who comes, who does not, and what each is told.
+// The rendezvous: single cases of which processes come, which do not, and what each of them gets.
 #include "rendezvous/membership.h"
 
 #include <doctest/doctest.h>
@@ -20,7 +20,7 @@ namespace membership_test {
 
 const SteadyClock kClock;
 
-// One process that wants to join.
+// A process that takes part.
 struct Process {
   std::optional<Rank> rank;
   int world_size = 0;
@@ -59,8 +59,8 @@ JoinOptions OptionsOf(const Process& process) {
   return options;
 }
 
-// All come at once, each on its own thread with its own handle on the store. Nobody joins before everybody has opened
-// it: a file store whose users have all failed and gone begins anew for who comes after them.
+// Runs all processes at once, each on its own thread with its own handle on the store. No process joins before all have
+// opened the store: a file store that no process has open is emptied for the next one.
 std::vector<Result<Membership>> Meet(StoreWorld& world, const std::vector<Process>& processes) {
   std::vector<Result<Membership>> results(processes.size(), Fail(ErrorCode::kInternal, "did not run"));
   std::barrier<> opened(static_cast<std::ptrdiff_t>(processes.size()));
@@ -331,7 +331,7 @@ TEST_CASE("A process that cannot take part ends the meeting for all others, by i
 
 TEST_CASE("A store that holds the meeting of an earlier run is refused as stale; a new generation is not") {
   ForEachStore([](StoreWorld& world) {
-    const auto keep = world.Open();  // a file store's content goes with its last user
+    const auto keep = world.Open();  // a file store loses its content with its last user
     for (const auto& result : Meet(world, {Number(0, 2), Number(1, 2)})) REQUIRE(result);
 
     std::vector<Process> next{Number(0, 2), Number(1, 2)};

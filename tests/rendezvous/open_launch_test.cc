@@ -1,4 +1,5 @@
-// Opening the store of a job that a launcher started: who serves, who hears, what is passed over, what is refused.
+// Opens the store of a job that a launcher started: which rank serves it, how others find it, what is passed over or
+// refused.
 #include <doctest/doctest.h>
 
 #include <condition_variable>
@@ -41,7 +42,7 @@ OpenStoreOptions Options(Rank rank, const std::string& job = "slurm/big/17.3/0",
   return options;
 }
 
-// The two ranks of a job meet at one key.
+// The two ranks of a job open the store and share a key.
 void Meet(const Launched& zero, const Launched& one, const std::string& job) {
   std::thread other([&] {
     auto opened = OpenStore(Method(one), Options(1, job));
@@ -57,7 +58,7 @@ void Meet(const Launched& zero, const Launched& one, const std::string& job) {
   CHECK(opened->Leave(Soon()));
 }
 
-// Somebody who listens, accepts and says nothing: PyTorch's store would be one.
+// A server that accepts connections and sends nothing, as PyTorch's store does.
 class SilentListener {
  public:
   explicit SilentListener(const HeldPort& port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -140,9 +141,9 @@ TEST_CASE("A launcher's own store is only connected to, by rank 0 too") {
   CHECK(!opened->serves());
 }
 
-// ---- by a launcher's key-value space ----
+// ---- through a launcher's key-value space ----
 
-// What a launcher keeps for its job.
+// The key-value space of a launcher's job.
 struct Space {
   std::mutex mutex;
   std::condition_variable said;
@@ -191,7 +192,7 @@ TEST_CASE("Rank 0 tells where its store is; the first of its addresses need not 
     CHECK(*opened->store().WaitFor("key", Soon()) == "value");
     CHECK(opened->store().Describe().find("127.0.0.1") != std::string::npos);
   });
-  // Nobody can connect to the broadcast address, which is known at once.
+  // A connection to the broadcast address fails at once.
   auto opened = OpenStore(Method(ByExchange(0)), Options(0, space, {"255.255.255.255", "127.0.0.1"}));
   REQUIRE_MESSAGE(opened.has_value(), opened.error().ToString());
   CHECK(opened->serves());
@@ -242,7 +243,8 @@ TEST_CASE("A launcher's file store meets once: what is left of a meeting of the 
   CHECK(left.error().message().find(launch.file) != std::string::npos);
   CHECK(left.error().message().find("slurm/big/17.3/0") != std::string::npos);
 
-  // Another generation has a file of its own, so that those who are early need not wait for those who are late.
+  // Each generation has a file of its own. So early ranks of the next generation need not wait until late ranks have
+  // left this one.
   const auto early = OpenStore(Method(launch), [] {
     OpenStoreOptions next = Options(0);
     next.generation = 1;

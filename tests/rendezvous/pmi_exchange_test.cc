@@ -1,5 +1,5 @@
-// Exchanges over a real socket pair, whose other end says what Hydra and Slurm were recorded to say, or goes wrong.
-// tests/launchers/run has the real ones.
+// Tests exchanges over a real socket pair. Its other end answers as Hydra and Slurm were recorded to answer, or makes
+// errors. tests/launchers/run tests with the real launchers.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 #include <sys/socket.h>
@@ -24,8 +24,7 @@ struct Turn {
   std::string answer;
 };
 
-// The launcher's end: expects each request to the byte and answers it; then what comes is left in `rest` until the
-// client hangs up.
+// The launcher's end of the socket. It expects each request byte for byte and sends the answer.
 class Server {
  public:
   explicit Server(std::vector<Turn> turns) {
@@ -43,7 +42,7 @@ class Server {
     Finish();
     close(fds_[0]);
   }
-  // After the last turn the launcher closes its end.
+  // Waits until all turns are done, then closes the launcher's end.
   void Finish() {
     if (!thread_.joinable()) return;
     thread_.join();
@@ -75,7 +74,7 @@ Result<std::unique_ptr<Exchange>> Open(const Launched& launch, TimePoint deadlin
 const std::vector<Turn> kPmi1Hello{{pmi1::Init(), "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n"},
                                    {pmi1::GetMyKvsName(), "cmd=my_kvsname kvsname=kvs_1_0\n"}};
 const Turn kPmi1Goodbye{pmi1::Finalize(), "cmd=finalize_ack\n"};
-// As Slurm frames it.
+// A message in Slurm's form: the length is padded on the right.
 std::string Message(const std::string& body) { return fmt::format("{:<6}{}", body.size(), body); }
 
 std::vector<Turn> Then(std::vector<Turn> turns, const std::vector<Turn>& more) {
@@ -123,7 +122,7 @@ TEST_CASE("By PMI-2 likewise, with a fence for the barrier") {
 }
 
 TEST_CASE("Whoever has greeted and fails says goodbye all the same") {
-  // If the goodbye did not come, the server's thread would never end, and this test neither.
+  // Without the finalize request the server's thread, and so this test, would never end.
   Server server(Then(kPmi1Hello, {kPmi1Goodbye}));
   { REQUIRE(Open(By(Launched::Way::kPmi1, server, 1))); }
   server.Finish();

@@ -1,4 +1,4 @@
-// PMI-1 and PMI-2 against conversations that were recorded from Hydra (MPICH 4.0.2) and Slurm 22.05.
+// Tests PMI-1 and PMI-2 with messages that were recorded from Hydra (MPICH 4.0.2) and Slurm 22.05.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -35,7 +35,7 @@ TEST_CASE("What is asked by PMI-2: lengths padded on the left, semicolons double
 
 using Take = Result<std::optional<PmiReply>> (*)(std::string& unread);
 
-// Feeds the bytes one by one; every answer must be complete exactly with its last byte.
+// Feeds the bytes one by one; each answer must be complete exactly at its last byte.
 std::vector<PmiReply> TakeByteByByte(Take take, const std::vector<std::string>& answers) {
   std::vector<PmiReply> replies;
   std::string unread;

@@ -1,6 +1,7 @@
-// The agreement under every order of the processes' calls (up to a number of preemptions), with one of them dying
-// before any of its calls, in two worlds: one where whoever lives is in time, and one where anybody may be arbitrarily
-// slow. In both, nobody ever sees two rosters or two meetings of one generation; in the first, whoever lives goes on.
+// The agreement on a roster under every order of the processes' calls, up to a number of preemptions. One process dies
+// before any of its calls. There are two settings: in one, all living processes are in time; in the other, any process
+// may be arbitrarily slow. In both, no process sees two rosters or two rendezvous of one generation. In the first, all
+// living processes continue.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -20,7 +21,8 @@ namespace regroup_explored_test {
 
 using namespace std::chrono_literals;
 
-constexpr int kMostCalls = 40;  // of one process before which it dies; only who is slow for ever makes more
+// Calls of a process before which it dies; only a process that is slow without end makes more.
+constexpr int kMostCalls = 40;
 
 Roster RunningRoster(int ranks) {
   Roster roster{.generation = 1, .last_run = 1, .members = {}, .departed = {}};
@@ -29,7 +31,7 @@ Roster RunningRoster(int ranks) {
   return roster;
 }
 
-// What became of a process: nullopt, it died (or has not ended).
+// The result of each process; nullopt if it died or has not ended.
 struct Ends {
   std::vector<std::optional<Result<Roster>>> rosters;
   std::vector<std::optional<Result<Membership>>> meetings;
@@ -37,12 +39,12 @@ struct Ends {
 };
 
 struct Story {
-  int ranks = 3;      // that run in generation 1
-  int newcomers = 0;  // beside them
+  int ranks = 3;      // ranks that run in generation 1
+  int newcomers = 0;  // joiners in addition to the ranks
   RosterRules rules = {.min_ranks = 1, .max_ranks = 0, .settle = 200ms};
-  bool meets = false;  // the whole regrouping; else the roster alone
+  bool meets = false;  // true: the whole regrouping; false: the agreement on the roster only
   int preemptions = 2;
-  std::vector<Rank> absent = {};  // dead from the beginning, and nobody knows
+  std::vector<Rank> absent = {};  // ranks that are dead from the beginning, unknown to the others
   std::size_t processes() const { return static_cast<std::size_t>(ranks) + static_cast<std::size_t>(newcomers); }
 };
 
@@ -79,7 +81,7 @@ void Live(const Story& story, std::size_t id, ExploredStore& store, ManualClock&
   }
 }
 
-// Every schedule; gives how many there were.
+// Runs every schedule and gives their number.
 int ExploreOne(const Story& story, std::optional<Death> death, bool patient,
                const std::function<void(const Ends&)>& judge) {
   const std::size_t processes = story.processes();
@@ -109,12 +111,13 @@ int ExploreOne(const Story& story, std::optional<Death> death, bool patient,
   return explorer.schedules();
 }
 
-// Without a death, then with every process dying before each of its calls.
+// Explores without a death, then with a death of each process before each of its calls.
 void Explore(const Story& story, bool patient, const std::function<void(const Ends&, std::optional<Death>)>& judge) {
   CAPTURE(patient);
   int schedules = ExploreOne(story, std::nullopt, patient, [&](const Ends& ends) { judge(ends, std::nullopt); });
   for (std::size_t process = 0; process < story.processes(); ++process) {
-    // Under a sanitizer each process dies before every eleventh of its calls, but not all before the same ones.
+    // With a sanitizer, each process dies before every eleventh of its calls; the first such call differs between
+    // processes.
     int call = static_cast<int>(process) % Every(11);
     for (bool came = true; came && call < kMostCalls; call += Every(11)) {
       came = false;
@@ -137,7 +140,7 @@ std::vector<std::string> Instances(const Roster& roster) {
   return instances;
 }
 
-// What holds in every world: one roster, and whoever has it is in it; all others were told that they are out.
+// Holds in both settings: there is one roster, and every process that got it is a member. All others got an error.
 void CheckOneRoster(const Ends& ends) {
   std::optional<std::vector<std::string>> the_roster;
   for (std::size_t id = 0; id < ends.rosters.size(); ++id) {
@@ -155,13 +158,13 @@ void CheckOneRoster(const Ends& ends) {
     CHECK(std::count(instances.begin(), instances.end(), "i" + std::to_string(id)) == 1);
   }
   if (!the_roster) return;
-  // (A newcomer that gives up is as good as dead, whatever roster it is in.)
+  // A joiner that gives up counts as dead, even if a roster contains it.
   for (std::size_t id = 0; id < ends.rosters.size(); ++id)
     if (ends.rosters[id] && !*ends.rosters[id] && ends.rosters[id]->error().code() == ErrorCode::kStale)
       CHECK(std::count(the_roster->begin(), the_roster->end(), "i" + std::to_string(id)) == 0);
 }
 
-// The same of whole regroupings: whoever goes on is in one and the same meeting, of one generation.
+// The same for a whole regrouping: all processes that continue are in the same rendezvous of one generation.
 void CheckOneMeeting(const Ends& ends) {
   std::optional<std::uint64_t> generation;
   std::vector<std::string> members;

@@ -1,5 +1,5 @@
-// Who goes on after ranks were lost, told as stories over every kind of store; regroup_explored_test.cc has the orders
-// in which things can happen.
+// Which ranks continue after a loss: single cases over every kind of store. regroup_explored_test.cc tests the orders
+// of events.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -26,7 +26,7 @@ using namespace std::chrono_literals;
 const SteadyClock kClock;
 constexpr char kConfig[] = "version=1\n";
 
-// The roster of `ranks` that run in generation 7, of a job whose first one it is.
+// The roster of `ranks` that run in generation 7, the first generation of the job.
 Roster RunningRoster(int ranks) {
   Roster roster{.generation = 7, .last_run = 7, .members = {}, .departed = {}};
   for (Rank rank = 0; rank < ranks; ++rank)
@@ -37,11 +37,12 @@ Roster RunningRoster(int ranks) {
   return roster;
 }
 
-// One rank that is left.
+// One remaining rank.
 struct Left {
   Rank rank = 0;
   std::vector<Rank> lost = {};
-  RosterRules rules = {.min_ranks = 1, .max_ranks = 0, .settle = 20s};  // longer than any test: it is not waited for
+  // Longer than any test, so that a test that waits for it fails.
+  RosterRules rules = {.min_ranks = 1, .max_ranks = 0, .settle = 20s};
   int timeout_ms = 60'000;
 };
 
@@ -59,7 +60,7 @@ RosterOptions OptionsOf(const Roster& previous, const Left& left) {
   return options;
 }
 
-// All at once, each on its own thread with its own handle.
+// Runs all ranks at once, each on its own thread with its own handle.
 std::vector<Result<Roster>> Agree(StoreWorld& world, const Roster& previous, const std::vector<Left>& all) {
   std::vector<Result<Roster>> results(all.size(), Fail(ErrorCode::kInternal, "did not run"));
   std::vector<std::shared_ptr<Store>> stores;
@@ -127,7 +128,7 @@ TEST_CASE("A rank of whom nothing is known is waited for, and left out when the 
 TEST_CASE("A rank that comes when the roster stands is told which generation went on without it, and why") {
   ForEachStore([](StoreWorld& world) {
     const Roster previous = RunningRoster(3);
-    const auto keeps_it_open = world.Open();  // as every rank does: a file store that all have left begins anew
+    const auto keeps_it_open = world.Open();  // as every rank does: a file store that no process has open is emptied
     const RosterRules rules{.min_ranks = 1, .max_ranks = 0, .settle = 100ms};
     REQUIRE(Agree(world, previous, {{.rank = 0, .rules = rules}, {.rank = 1, .rules = rules}})[0]);
     const auto late = Agree(world, previous, {{.rank = 2}})[0];
@@ -137,7 +138,7 @@ TEST_CASE("A rank that comes when the roster stands is told which generation wen
         late,
         "generation 8 of job 'job' has gone on with 2 ranks and without this process (host host2, pid 102, rank 2");
     CHECK_RESULT_SAYS(late, "did not come within");
-    CHECK_FALSE(Agree(world, previous, {{.rank = 2}})[0]);  // and again
+    CHECK_FALSE(Agree(world, previous, {{.rank = 2}})[0]);
   });
 }
 
@@ -147,7 +148,8 @@ TEST_CASE("A rank that others took for dead is in the roster if it came in time"
       Agree(world, RunningRoster(3), {{.rank = 1}, {.rank = 0, .lost = {2}}, {.rank = 2, .lost = {0}}});
   int in = 0;
   for (const auto& result : results) in += result ? 1 : 0;
-  // Ranks 0 and 2 take each other for dead: whoever came before the roster is in it, the other is told.
+  // Ranks 0 and 2 take each other for dead. A rank that claimed before the roster was written is in it; another rank
+  // gets kStale.
   CHECK(in >= 2);
   for (const auto& result : results) {
     if (result) {
@@ -165,20 +167,21 @@ TEST_CASE("A death that is noticed while one waits ends the wait") {
   RosterOptions options = OptionsOf(previous, {.rank = 0});
   std::atomic<int> asked{0};
   options.lost = [&] { return ++asked > 2 ? std::vector<Rank>{1} : std::vector<Rank>{}; };
-  const auto result = AgreeOnRoster(*store, kClock, options);  // its time to settle is far beyond the test's
+  const auto result = AgreeOnRoster(*store, kClock, options);  // the settle time is far longer than the test
   REQUIRE(result);
   CHECK(OldRanks(*result) == std::vector<Rank>{0});
 }
 
 TEST_CASE("Where some run the last roster and one does not, numbers of two generations are not mixed up") {
-  // Rank 0 of generation 7 died. Of the others, 0, 1 and 2 of generation 8, the last could not make its communicator.
+  // Rank 0 of generation 7 died. The others became ranks 0, 1 and 2 of generation 8, and rank 2 of these failed to make
+  // its communicator.
   Roster run = RunningRoster(3);
   run.generation = run.last_run = 8;
   Roster not_run = run;
   not_run.last_run = 7;
   for (RosterEntry& member : not_run.members) ++member.old_rank;
   not_run.departed = {{.who = {.instance = "gone", .old_rank = 0}, .why = "found dead by rank 1"}};
-  for (const Rank first : {1, 2}) {  // which of the two generations the one goes by who writes
+  for (const Rank first : {1, 2}) {  // decides from which of the two generations the writing rank is
     CAPTURE(first);
     MemoryWorld world;
     std::vector<Result<Roster>> results(3, Fail(ErrorCode::kInternal, "did not run"));
@@ -215,7 +218,7 @@ TEST_CASE("Fewer than min_ranks never go on: the part that was cut off says so a
   CHECK_RESULT_SAYS(alone, "at least 2 are wanted");
   CHECK_RESULT_SAYS(alone, "rank 0 (host host0, pid 100): found dead by rank 2");
   CHECK_RESULT_SAYS(alone, "rank 1 (host host1, pid 101): did not come");
-  // Its claim stands, so the others find it when they come.
+  // Its claim remains, so the other ranks find it when they come.
   const auto others = Agree(world, RunningRoster(3), {{.rank = 1, .rules = majority}});
   REQUIRE(others[0]);
   CHECK(OldRanks(*others[0]) == std::vector<Rank>{1, 2});
@@ -240,7 +243,7 @@ TEST_CASE("A store that is gone is said") {
   CHECK(result.error().code() == ErrorCode::kStoreLost);
 }
 
-// ---- newcomers ----
+// ---- joiners ----
 
 NewcomerOptions Newcomer(const std::string& instance, int timeout_ms = 60'000) {
   NewcomerOptions options;
@@ -261,7 +264,7 @@ TEST_CASE("Newcomers are admitted behind those who stayed, in the order of their
       threads.emplace_back([&, i] {
         admitted[i] = AwaitAdmission(*store, kClock, Newcomer("new" + std::to_string(i), i == 2 ? 2000 : 60'000));
       });
-      // One after the other, so that the order is known.
+      // One after the other, so that their order is fixed.
       REQUIRE(store->WaitFor("rebuild/7/job/newcomer/" + std::to_string(i + 1), Soon()));
     }
     const RosterRules rules{.min_ranks = 1, .max_ranks = 4, .settle = 20s};
@@ -348,7 +351,7 @@ TEST_CASE("A newcomer with another configuration is refused at once, with both v
   CHECK_RESULT_SAYS(refused, "version is '2' here and '1' there");
 }
 
-// ---- roster and meeting together ----
+// ---- roster and rendezvous together ----
 
 RegroupOptions Regrouping(Rank rank, std::vector<Rank> lost, Duration settle = 20s) {
   RegroupOptions options;
@@ -372,7 +375,7 @@ RegroupOptions Regrouping(Rank rank, std::vector<Rank> lost, Duration settle = 2
 TEST_CASE("Those of the roster meet in its generation, with addresses that are new in it") {
   ForEachStore([](StoreWorld& world) {
     std::vector<std::shared_ptr<Store>> stores{world.Open(), world.Open()};
-    OnThreads(2, [&](Rank rank) {  // of the new generation
+    OnThreads(2, [&](Rank rank) {  // rank in the new generation
       RosterPlace standing{.roster = RunningRoster(3), .rank = 2 * rank};
       const auto met = Regroup(*stores[static_cast<std::size_t>(rank)], kClock, Regrouping(2 * rank, {1}), standing);
       REQUIRE_MESSAGE(met.has_value(), met.error().ToString());
@@ -387,12 +390,12 @@ TEST_CASE("Those of the roster meet in its generation, with addresses that are n
 
 TEST_CASE("A rank that dies between the roster and its meeting costs a generation, and the others go on without it") {
   MemoryStore store;
-  // Rank 1 claims and is in the roster of generation 8, but never comes to the meeting.
+  // Rank 1 claims and is in the roster of generation 8, but does not take part in the rendezvous.
   std::thread dies([&] { CHECK(AgreeOnRoster(store, kClock, OptionsOf(RunningRoster(3), {.rank = 1}))); });
   OnThreads(2, [&](int thread) {
     const Rank rank = 2 * thread;
     RosterPlace standing{.roster = RunningRoster(3), .rank = rank};
-    // Its death is noticed only when it was in the roster already.
+    // The other ranks notice the death only when the roster already contains rank 1.
     RegroupOptions options = Regrouping(rank, {});
     options.lost = [&] {
       const auto stands = store.Get("rebuild/7/job/8/roster", Soon());
@@ -422,7 +425,7 @@ TEST_CASE("A regrouping that has lost too many ends at its deadline, and a later
   REQUIRE(!met);
   CHECK(met.error().code() == ErrorCode::kRebuildFailed);
   CHECK(met.error().message().find("at least 2 are wanted") != std::string::npos);
-  CHECK(standing.roster.generation == 8);  // that roster stands, although its meeting was in vain
+  CHECK(standing.roster.generation == 8);  // that roster remains, although its rendezvous failed
   options.rules = {.min_ranks = 1, .max_ranks = 0, .settle = 100ms};
   options.deadline = InMs(20'000);
   const auto again = Regroup(store, kClock, options, standing);
@@ -431,7 +434,7 @@ TEST_CASE("A regrouping that has lost too many ends at its deadline, and a later
   CHECK(again->generation == 9);
 }
 
-// A newcomer, whom nobody but the roster tells the rules.
+// A joiner, which gets the rules only from the roster.
 Result<Membership> JoinAs(Rank number, Store& store, Duration within = 60s) {
   RegroupOptions options = Regrouping(number, {});
   options.rules = {};
@@ -446,7 +449,7 @@ TEST_CASE("A newcomer whose meeting fails has room for others who wait, as those
   std::array<Result<Membership>, 2> joined;
   std::thread first([&] { joined[0] = JoinAs(8, store); });
   REQUIRE(store.WaitFor("rebuild/7/job/newcomer/1", Soon()));
-  // Rank 0 admits it, and dies before they meet.
+  // Rank 0 admits it and dies before the rendezvous.
   const RosterRules rules{.min_ranks = 2, .max_ranks = 2, .settle = 200ms};
   REQUIRE(AgreeOnRoster(store, kClock, OptionsOf(RunningRoster(1), {.rank = 0, .rules = rules})));
   std::thread second([&] { joined[1] = JoinAs(9, store); });

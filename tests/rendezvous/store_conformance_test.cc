@@ -1,4 +1,4 @@
-// What rendezvous/store.h promises, held against every store there is.
+// Tests the guarantees of rendezvous/store.h with every kind of store.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -95,7 +95,7 @@ TEST_CASE("Keys and values up to their limits pass, one byte more is an argument
     CHECK(store->CompareSet("", std::nullopt, "", Soon()).error().code() == ErrorCode::kInvalidArgument);
     CHECK(store->DeleteMany(Keys{"a", ""}, Soon()).error().code() == ErrorCode::kInvalidArgument);
     CHECK(store->GetMany(Keys(kMaxBatch + 1, "k"), Soon()).error().code() == ErrorCode::kInvalidArgument);
-    CHECK(Get(*store, long_key) == large);  // nothing was disturbed
+    CHECK(Get(*store, long_key) == large);  // the refused calls changed nothing
   });
 }
 
@@ -159,7 +159,7 @@ TEST_CASE("CompareSet writes only over what was expected, and tells what stood i
     CHECK(compare_set("first", "second").current == "second");
     CHECK(Get(*store, "key") == "second");
     Set(*store, "empty", "");
-    CHECK(!store->CompareSet("empty", std::nullopt, "x", Soon())->swapped);  // empty is not absent
+    CHECK(!store->CompareSet("empty", std::nullopt, "x", Soon())->swapped);  // an empty value is not an absent key
     CHECK(store->CompareSet("empty", "", "x", Soon())->swapped);
   });
 }
@@ -229,7 +229,7 @@ TEST_CASE("A deadline in the past still gives what is there, or what is missing"
     const auto values = store->Wait(Keys{"key"}, {.deadline = TimePoint{}, .cancel_key = {}});
     REQUIRE(!values);
     CHECK(values.error().code() == ErrorCode::kStoreTimeout);
-    Set(*store, "key", "value");  // the store goes on
+    Set(*store, "key", "value");  // the store still works
     CHECK(Get(*store, "key") == "value");
   });
 }
@@ -246,7 +246,8 @@ TEST_CASE("The cancel key ends a wait with its value as the message") {
     });
     Set(*other, "cancel", "rank 3 is not coming");
     waiter.join();
-    // It is there already now: no wait for a missing key begins, but one for keys that exist succeeds.
+    // The cancel key exists already. So a wait for a missing key is cancelled at once, but a wait for existing keys
+    // succeeds.
     CHECK(waiting->Wait(Keys{"never"}, {.deadline = Soon(), .cancel_key = "cancel"}).error().code() ==
           ErrorCode::kAborted);
     Set(*other, "key", "value");
@@ -264,7 +265,7 @@ TEST_CASE("A wait of one thread holds up no other thread of the same handle") {
     for (int i = 3; i >= 0; --i) {
       CHECK(*store->Add("counter", 1, Soon()) == 4 - i);
       Set(*store, "go" + std::to_string(i), "");
-      waiters[static_cast<std::size_t>(i)].join();  // the others still wait
+      waiters[static_cast<std::size_t>(i)].join();  // the other waits are still pending
     }
   });
 }

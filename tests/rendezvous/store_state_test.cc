@@ -1,4 +1,4 @@
-// The state machine under every store: its limits, and waits meeting deletions.
+// Tests the state machine of all stores: its limits, and Waits whose keys are deleted.
 #include "rendezvous/store_state.h"
 
 #include <doctest/doctest.h>
@@ -79,7 +79,7 @@ TEST_CASE("What does not fit is refused whole, and room comes back with deletion
   CHECK(refused.error().message().find("1000 bytes") != std::string::npos);
   CHECK(state.Get(Keys{"b"})[0] == nullptr);
   CHECK(state.CompareSet("c", std::nullopt, std::string(900, 'x')).error().code() == ErrorCode::kResource);
-  Set(state, "a", std::string(700, 'x'));  // replacing counts the difference
+  Set(state, "a", std::string(700, 'x'));  // a replaced value counts only by the difference
   CHECK(state.Delete(Keys{"a"}) == 1);
   CHECK(state.bytes() == 0);
   REQUIRE(state.Set(batch));
@@ -89,11 +89,11 @@ TEST_CASE("A key that stands in a batch twice makes the room of its old value on
   StoreState state({.max_bytes = 2048, .max_wait_bytes = 0});
   Set(state, "a", std::string(1000, 'x'));
   const std::vector<KeyValue> batch{{"a", ""}, {"a", ""}, {"a", "1"}, {"b", std::string(1900, 'y')}};
-  REQUIRE(!state.Set(batch));  // b alone would fit once a is gone, both together do not
+  REQUIRE(!state.Set(batch));  // b alone would fit if a were replaced; both together do not
   CHECK(*state.Get(Keys{"a"})[0] == std::string(1000, 'x'));
   CHECK(state.bytes() <= 2048);
   const std::vector<KeyValue> smaller{{"a", std::string(1000, 'z')}, {"a", "1"}, {"b", std::string(1600, 'y')}};
-  REQUIRE(state.Set(smaller));  // of a only the last value stays
+  REQUIRE(state.Set(smaller));  // only the last value of a remains
   CHECK(*state.Get(Keys{"a"})[0] == "1");
   CHECK(state.bytes() <= 2048);
 }

@@ -1,4 +1,4 @@
-// The stores under test, each behind one face: a world that opens any number of handles on one store.
+// The stores under test behind one interface: a StoreWorld opens any number of handles on one store.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -25,11 +25,11 @@
 
 namespace rondo {
 
-// Far enough for a loaded machine; a test that meets it has failed.
+// A deadline that is late enough for a loaded machine; a test that reaches it has failed.
 inline TimePoint Soon(Duration from_now = std::chrono::seconds(30)) { return SteadyClock().Now() + from_now; }
 inline TimePoint InMs(int ms) { return Soon(std::chrono::milliseconds(ms)); }
 
-// Lines as they come, for tests that ask what was logged.
+// Keeps all lines, for tests that check what was logged.
 class RecordingLogger final : public Logger {
  public:
   void Write(LogLevel, std::string_view text) override {
@@ -50,7 +50,7 @@ class StoreWorld {
  public:
   virtual ~StoreWorld() = default;
   virtual const char* name() const = 0;
-  // Another process's view of the same store.
+  // Opens another handle on the same store, as another process would.
   virtual std::shared_ptr<Store> Open() = 0;
 };
 
@@ -170,7 +170,7 @@ inline std::vector<MakeWorld> AllStoreWorlds() {
   };
 }
 
-// Runs `test` against each kind of store, a fresh one each.
+// Runs `test` with each kind of store, each time a new one.
 inline void ForEachStore(const std::function<void(StoreWorld&)>& test) {
   for (const MakeWorld& make : AllStoreWorlds()) {
     const auto world = make();
@@ -180,7 +180,8 @@ inline void ForEachStore(const std::function<void(StoreWorld&)>& test) {
   }
 }
 
-// Until the server's counters satisfy `wanted`; looking is all one can do from outside.
+// Waits until the server's counters satisfy `wanted`. False: they do not within 30 s. It polls, because a server does
+// not report changes.
 template <typename Wanted>
 bool Reaches(const TcpStoreServer& server, const Wanted& wanted) {
   for (const TimePoint deadline = Soon(); SteadyClock().Now() < deadline; std::this_thread::yield()) {

@@ -1,4 +1,4 @@
-// Who may use a store over TCP, and which store is believed: both sides' handshakes over their bytes.
+// Which clients a TCP store serves, and which servers a client accepts: the handshakes of both sides, without sockets.
 #include "rendezvous/tcp_store_handshake.h"
 
 #include <doctest/doctest.h>
@@ -24,12 +24,12 @@ Token CountingToken(std::string_view text) {
 
 struct Shake {
   std::vector<std::string> said;  // in order: hello, reply, proof, reply
-  bool judged = false;            // the server has come to judging the hello
+  bool judged = false;            // the server reached kJudge
   std::optional<Error> server_says, client_says;
-  bool welcome = false;  // and believed
+  bool welcome = false;  // the client accepted the server
 };
 
-using Change = std::function<void(std::size_t number, std::string&)>;  // what a message becomes on its way
+using Change = std::function<void(std::size_t number, std::string&)>;  // changes a message on its way
 
 template <typename Side>
 Result<typename Side::Next> Feed(Side& side, std::string_view message, std::size_t step) {
@@ -153,7 +153,8 @@ TEST_CASE("A server that does not ask for a proof, or only claims to know the to
 }
 
 TEST_CASE("What was heard of one handshake is worth nothing in another one, to either side") {
-  const Token of_client = CountingToken("secret"), of_server = CountingToken("secret");  // their nonces go on counting
+  // Each token continues its nonces in the second handshake.
+  const Token of_client = CountingToken("secret"), of_server = CountingToken("secret");
   const Shake first = ShakeHands(of_client, of_server);
   REQUIRE(first.welcome);
   ServerHandshake again(of_server);

@@ -1,4 +1,4 @@
-// The TCP store's bytes, without sockets: layout, limits, and what any bytes at all may do to the server.
+// The TCP store's protocol without sockets: layout, limits, and how the server treats arbitrary bytes.
 #include "rendezvous/tcp_store_protocol.h"
 
 #include <doctest/doctest.h>
@@ -18,7 +18,7 @@ using Fate = TcpStoreService::Fate;
 const std::string kHello = Encode(Hello{});
 const std::string kWelcome = Encode(HelloReply{});
 
-// A service and one client of it, as a language.
+// A service with one client, for short tests.
 class Conversation {
  public:
   explicit Conversation(TcpStoreService::Options options = {}) : service(std::move(options)), id(service.Connect()) {}
@@ -29,7 +29,7 @@ class Conversation {
     for (std::size_t i = 0; i < bytes.size() && verdict.fate == Fate::kKeep; ++i) verdict = Say(bytes.substr(i, 1));
     return verdict;
   }
-  // Everything that was answered.
+  // Takes all answers.
   std::string Hear() { return Hear(id); }
   std::string Hear(TcpStoreService::ClientId who) {
     std::string all;
@@ -231,15 +231,16 @@ TEST_CASE("A frame that is too short, too long, of unknown kind, or does not add
     return conversation.Say(bytes).fate;
   };
   CHECK(fate_of(Frame("12345678")) == Fate::kDrop);                     // shorter than id and kind
-  CHECK(fate_of(std::string("\xff\xff\xff\xff", 4)) == Fate::kDrop);    // 4 GiB, at its length already
+  CHECK(fate_of(std::string("\xff\xff\xff\xff", 4)) == Fate::kDrop);    // 4 GiB; dropped as soon as the length is there
   CHECK(fate_of(Frame(std::string(8, '\0') + '\x63')) == Fate::kDrop);  // kind 99
   CHECK(fate_of(Frame(std::string(8, '\0') + '\x02' + "\xff\xff\xff\xff")) ==
-        Fate::kDrop);  // 4 billion keys in no bytes
+        Fate::kDrop);  // 4 billion keys without bytes for them
   CHECK(fate_of(EncodeAbandon(1) + Frame(EncodeAbandon(1).substr(4) + "x")) == Fate::kDrop);  // a byte too many
   std::string cut = EncodeAdd(1, "key", 1).substr(4);
   cut.pop_back();
   CHECK(fate_of(Frame(cut)) == Fate::kDrop);
-  CHECK(fate_of(EncodeWait(5, Keys{"a"}, "") + EncodeWait(5, Keys{"b"}, "")) == Fate::kDrop);  // one id, two waits
+  // Two waits with the same id.
+  CHECK(fate_of(EncodeWait(5, Keys{"a"}, "") + EncodeWait(5, Keys{"b"}, "")) == Fate::kDrop);
 }
 
 TEST_CASE("A wrong argument is answered, and the connection goes on") {
@@ -265,7 +266,8 @@ TEST_CASE("A client that leaves takes its waits with it") {
   CHECK(conversation.service.clients_after_hello() == 0);
   const auto other = conversation.service.Connect();
   conversation.service.Receive(other, AsBytes(kHello));
-  CHECK(conversation.service.Receive(other, AsBytes(EncodeAdd(1, "a", 1))).fate == Fate::kKeep);  // wakes nobody
+  // Wakes no other client.
+  CHECK(conversation.service.Receive(other, AsBytes(EncodeAdd(1, "a", 1))).fate == Fate::kKeep);
 }
 
 TEST_CASE("Pending waits of one client have a limit, and beyond it an answer") {
@@ -349,7 +351,8 @@ TEST_CASE("Random bytes never do more than end their own connection") {
     conversation.service.Receive(bystander, AsBytes(kHello));
     conversation.service.Receive(bystander, AsBytes(EncodeWait(1, Keys{"never"}, "")));
     for (int i = 0; i < 40; ++i) {
-      // Frames that are right on the outside go deepest; a real request with flipped bits deeper still.
+      // Frames with a correct length, id and kind reach further into the server, and real requests with flipped bits
+      // further still.
       std::string bytes;
       if (random.Chance(0.5)) {
         for (std::uint64_t n = random.Below(64); n > 0; --n) bytes.push_back(static_cast<char>(random.Next()));
@@ -399,7 +402,7 @@ TEST_CASE("Random answers never do more than be refused by the client's decoders
 
 TEST_CASE("A count of values beyond what a batch may have is refused, though the answer has a byte for each") {
   const auto payload = [](std::uint32_t count) {
-    std::string bytes(4 + std::size_t{count}, '\0');  // each of them absent
+    std::string bytes(4 + std::size_t{count}, '\0');  // each value is absent
     StoreLittle(reinterpret_cast<std::byte*>(bytes.data()), count);
     return bytes;
   };

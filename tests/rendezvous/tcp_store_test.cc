@@ -25,7 +25,7 @@ using Keys = std::vector<std::string>;
 
 bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-// A socket that says what it likes to a server.
+// A socket that sends any bytes to a server.
 class RawClient {
  public:
   explicit RawClient(const TcpStoreServer& server) {
@@ -49,7 +49,7 @@ class RawClient {
     }
     return true;
   }
-  // What the server says until it closes, or until `bytes` have come.
+  // Gives the server's bytes, until it closes or until `bytes` have arrived.
   std::string Hear(std::size_t bytes = ~std::size_t{0}) {
     std::string all;
     char buffer[65536];
@@ -123,7 +123,7 @@ TEST_CASE("A port is free again as soon as its server has gone, connections or n
 
 TEST_CASE("An address of somebody else cannot be served") {
   TcpStoreServer::Options options;
-  options.host = "192.0.2.1";  // RFC 5737: documentation
+  options.host = "192.0.2.1";  // an address for documentation (RFC 5737)
   options.deadline = Soon();
   const auto server = TcpStoreServer::Start(options);
   REQUIRE(!server);
@@ -142,7 +142,7 @@ TEST_CASE("A bound socket can be handed in, listening or not") {
     TcpStoreServer::Options options;
     options.listen_fd = fd;
     CheckWorks(*StartServer(std::move(options)));
-    CHECK(fcntl(fd, F_GETFD) == -1);  // the server owned it
+    CHECK(fcntl(fd, F_GETFD) == -1);  // the server owned it and closed it
   }
 }
 
@@ -274,14 +274,14 @@ TEST_CASE("Foreign clients are dropped without an answer of ours and counted, wh
       "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
       std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11),
       std::string(100'000, 'x'),
-      "",                                                    // silence
-      "RONDO",                                               // a beginning, then silence
+      "",                                                    // no bytes
+      "RONDO",                                               // the beginning of a hello, then no more bytes
       std::string("RONDO\0KV\1\0\0\0\xff\xff\xff\xff", 16),  // a hello with huge lengths
   };
   for (const std::string& word : words) {
     RawClient foreign_client(*server);
     foreign_client.Say(word);
-    // Returns when the server has closed. TLS alone has a word for "not here".
+    // Returns when the server has closed. Only a TLS client gets an answer.
     const std::string not_spoken = ToText(kTlsNotSpoken);
     CHECK(foreign_client.Hear() == (word.starts_with('\x16') ? not_spoken : ""));
   }
@@ -331,7 +331,7 @@ TEST_CASE("A crowd of silent foreign clients takes a quarter of the process's de
   few.rlim_cur = 256;
   setrlimit(RLIMIT_NOFILE, &few);
   {
-    TcpStoreServer::Options options;  // with its limit of 1024 for them
+    TcpStoreServer::Options options;  // max_before_hello remains 1024
     options.limits.hello_timeout_ms = 60'000;
     const auto server = StartServer(std::move(options));
     std::vector<RawClient> crowd;
@@ -352,7 +352,7 @@ TEST_CASE("Out of descriptors the server pauses accepting, does not spin, and go
 
   rlimit before{};
   getrlimit(RLIMIT_NOFILE, &before);
-  // The client's own socket comes first; then not one descriptor is left for the server's end of it.
+  // The client's own socket takes the last descriptor, so the server has none for its end.
   RawClient caller = [&] {
     const int probe = dup(0);
     close(probe);
@@ -407,7 +407,7 @@ TEST_CASE("A client that asks for much and reads nothing holds up nobody and is 
   for (std::uint64_t id = 1; id <= kRequests; ++id) requests += store_protocol::EncodeGet(id, Keys{"large"});
   glutton.Say(requests);
   for (int i = 0; i < 100; ++i) REQUIRE(member->Add("counter", 1, Soon()));
-  // Then it reads after all, and everything is there.
+  // At last the client reads, and all answers are there.
   const std::size_t answer_bytes =
       store_protocol::kLengthBytes + store_protocol::kFrameHeadBytes + 4 + 5 + kMaxValueBytes;
   CHECK(glutton.Hear(14 + kRequests * answer_bytes).size() == 14 + kRequests * answer_bytes);
@@ -439,7 +439,7 @@ TEST_CASE("Who knows the server's token uses the store; who has another one, or 
     CHECK(client.error().code() == ErrorCode::kAuth);
     CHECK_MESSAGE(Has(client.error().message(), each.words), client.error().ToString());
     CHECK(client.error().details().address == server->address());
-    CHECK(SteadyClock().Now() - before < std::chrono::seconds(20));  // not the deadline
+    CHECK(SteadyClock().Now() - before < std::chrono::seconds(20));  // well before the deadline
     CHECK(Reaches(*server, [](const auto& stats) { return stats.auth_failed == 1; }));
     CHECK(Reaches(*server, [](const auto& stats) { return stats.clients == 0; }));
   }
@@ -459,7 +459,7 @@ TEST_CASE("Requests that come before the proof are answered by nobody, and chang
   RawClient foreign_client(*server);
   foreign_client.Say(store_protocol::Encode(store_protocol::Hello{.nonce = std::string(16, 'n')}) +
                      store_protocol::EncodeSet(1, entries) + store_protocol::EncodeGet(2, Keys{"key"}));
-  // The beginning of the requests is taken for a proof, which it is not.
+  // The server takes the beginning of the requests for a proof, and the check of that proof fails.
   const std::string heard = foreign_client.Hear();
   std::string rest = heard;
   const auto challenge = store_protocol::TakeHelloReply(rest);
@@ -471,7 +471,7 @@ TEST_CASE("Requests that come before the proof are answered by nobody, and chang
   CHECK((*refusal)->refused->code() == ErrorCode::kAuth);
   CHECK_FALSE((*refusal)->proof.has_value());
   CHECK(rest.empty());
-  CHECK(*(*member)->Add("key", 1, Soon()) == 1);  // it was absent
+  CHECK(*(*member)->Add("key", 1, Soon()) == 1);  // the key was absent
 }
 
 TEST_CASE("Who is challenged and says nothing goes when the patience for hellos ends") {
@@ -481,7 +481,7 @@ TEST_CASE("Who is challenged and says nothing goes when the patience for hellos 
   const auto server = StartServer(std::move(options));
   RawClient silent(*server);
   silent.Say(store_protocol::Encode(store_protocol::Hello{.nonce = std::string(16, 'n')}));
-  std::string heard = silent.Hear();  // until it is closed
+  std::string heard = silent.Hear();  // until the server closes
   const auto challenge = store_protocol::TakeHelloReply(heard);
   REQUIRE((challenge && *challenge));
   CHECK((*challenge)->challenge.has_value());
@@ -512,7 +512,7 @@ TEST_CASE("When the server goes, blocked waiters and later calls hear of it at o
 }
 
 TEST_CASE("A server that has stopped answering costs a call its deadline, not more") {
-  // Accepts and says hello like a store, then falls silent.
+  // Accepts a connection and answers the hello like a store, then sends nothing more.
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in loopback{};
   loopback.sin_family = AF_INET;
@@ -557,14 +557,14 @@ TEST_CASE("No socket of the store goes on to a program that this process execute
   int sockets = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     const int fd = std::stoi(entry.path().filename());
-    // By its name: the server's thread may close a socket while fstat() looks at it, which ThreadSanitizer reports.
+    // By its name, not by fstat(): the server's thread may close the socket meanwhile, which ThreadSanitizer reports.
     std::error_code gone;
     const std::string file = std::filesystem::read_symlink(entry.path(), gone).string();
     if (gone || !file.starts_with("socket:") || fd <= STDERR_FILENO) continue;
     ++sockets;
     CHECK((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
   }
-  CHECK(sockets >= 3);  // the listener, and the two ends
+  CHECK(sockets >= 3);  // the listener and the two ends of the connection
 }
 
 TEST_CASE("The end of time is a deadline like any other") {

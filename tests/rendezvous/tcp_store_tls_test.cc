@@ -1,5 +1,5 @@
-// The TCP store behind TLS: who is let in, who is not and what each is told. All that a store promises is tested
-// through TLS too (store_conformance_test.cc).
+// The TCP store with TLS: which clients it accepts, and which error the others get. store_conformance_test.cc tests a
+// store's guarantees through TLS as well.
 #include <doctest/doctest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -33,14 +33,14 @@ Error Refused(const TcpStoreServer& server, const std::shared_ptr<const TlsConte
   const TimePoint begun = SteadyClock().Now();
   const auto client = ConnectTo(server, "", begun + std::chrono::minutes(10), nullptr, tls);
   REQUIRE(!client);
-  CHECK(SteadyClock().Now() < begun + std::chrono::minutes(5));  // at once, not at the deadline
+  CHECK(SteadyClock().Now() < begun + std::chrono::minutes(5));  // at once, well before the deadline
   CAPTURE(client.error().ToString());
   CHECK(client.error().code() == ErrorCode::kAuth);
   CHECK(Has(client.error().ToString(), server.address()));
   return client.error();
 }
 
-// Says something to a server and hears what it says until it closes.
+// Sends bytes to a server and gives the server's bytes until it closes.
 std::string Talk(const TcpStoreServer& server, std::string_view said) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};

@@ -1,4 +1,4 @@
-// What a process is told about TLS: which word counts, what is missing by name, and no key in any message.
+// The TLS settings of a process: which source counts, errors that name what is missing, and no key in any message.
 #include "rendezvous/tls_settings.h"
 
 #include <doctest/doctest.h>
