@@ -53,7 +53,8 @@ class FileStore final : public Store {
 
   // kStoreIo, here and in every call, names the path and the system's reason: no such directory, a directory,
   // read-only, no space, no store's file, removed or cut by another process, no locks. kStale: see the top.
-  // kVersionMismatch: a store of another version. kStoreTimeout: another process holds the lock until the deadline.
+  // kVersionMismatch: another process has the file open in another format version. kStoreTimeout: another process holds
+  // the lock until the deadline.
   static Result<std::unique_ptr<FileStore>> Open(Options options);
 
   std::string Describe() const override { return "file://" + options_.path; }

@@ -35,7 +35,7 @@ struct JoinOptions {
   int world_size = 0;        // 1..kMaxWorldSize
   std::string job;           // job id; processes of different jobs are kept apart
   std::uint64_t generation = 0;
-  Member self;         // rank is ignored
+  Member self;         // its rank is ignored
   TimePoint deadline;  // for the whole rendezvous
   Logger* logger = nullptr;
   // Called on rank 0 when all ranks have arrived, before the result is published. A process that comes later belongs to
@@ -59,8 +59,8 @@ struct Membership {
 // - kWorldSizeMismatch: world sizes differ, or too many processes came; all processes get the error at once;
 // - kVersionMismatch: Member::config differs; the message has the field and both values;
 // - kStale: the store holds the complete rendezvous of an earlier run;
-// - kInvalidArgument: the world size is not allowed, the rank is outside 0..world_size-1, or a field of `self` is too
-//   long.
+// - kInvalidArgument: the world size is not allowed, the rank is outside 0..world_size-1, or the job id or a field of
+//   `self` is too long.
 Result<Membership> Join(Store& store, const Clock& clock, const JoinOptions& options);
 
 // For a process that cannot take part, for lack of descriptors, for example. Makes the rendezvous fail with `why`, so

@@ -38,7 +38,7 @@ struct RegroupOptions {
   std::uint64_t first_generation = 0;
   std::string cause;                        // see RosterOptions
   std::function<std::vector<Rank>()> lost;  // see RosterOptions
-  RosterRules rules;                        // equal on all
+  RosterRules rules;                        // must be equal on all ranks
   // Makes the Member with which this process takes part in that generation. Its address and instance must be new for
   // each generation, so that no data of an older generation reaches it. `config` is the same in all generations.
   std::function<Result<Member>(std::uint64_t generation)> make_self;

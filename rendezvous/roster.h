@@ -1,7 +1,7 @@
 // The members of one generation of a job, and the ranks that left it. roster_agreement.h agrees on a roster;
 // roster_records.h stores it.
 //
-// Thread rule: values.
+// Thread rule: plain values, without locks.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +29,9 @@ struct Departed {
 };
 
 struct RosterRules {
-  int min_ranks = 1;  // minimum of ranks in the new generation
-  // Joiners are admitted, in order of arrival, until the generation has this many ranks. If 0, or if as many ranks
-  // remain, no joiner is admitted.
+  int min_ranks = 1;  // minimum number of ranks in the new generation
+  // Joiners are admitted, in order of arrival, until the generation has this many ranks. No joiner is admitted if this
+  // is 0, or if at least as many ranks remain.
   int max_ranks = 0;
   Duration settle = std::chrono::seconds(5);  // settle time: how long to wait for ranks that are not known to be dead
 

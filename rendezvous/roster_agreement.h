@@ -5,8 +5,9 @@
 // roster has claimed or is known to be dead, or when the settle time has passed. It writes by one compare-and-set of a
 // key that never changes again. These guarantees hold even if a process dies or pauses between any two calls:
 //   - A generation has at most one roster, the same for every process that reads it.
-//   - Only a member of generation G's roster can be in the roster of G + 1. So if processes separate at G, at most one
-//     set of them continues. A rank that comes after the roster was written, and is not in it, gets kStale.
+//   - Only a member of generation G's roster can claim for, or write, the roster of G + 1. So if processes separate at
+//     G, at most one set of them continues. A rank that comes after the roster was written, and is not in it, gets
+//     kStale.
 //   - A rank that claimed before the writer's last look is in the roster, even if other ranks took it for dead.
 //
 // The agreement relies on one store. A store that was emptied, or started again by another process, is a different
@@ -32,12 +33,12 @@ namespace rondo {
 
 struct RosterOptions {
   std::string job;
-  // Of the job's first rendezvous; separates several communicators of one job in one store.
+  // The generation of the job's first rendezvous. It separates several communicators of one job in one store.
   std::uint64_t first_generation = 0;
   // The last roster. It is the same on all ranks, except that a rank which runs this generation has its ranks as old
   // ranks (Running in regroup.h).
   Roster previous;
-  Rank rank = kNoRank;  // of this process in `previous`
+  Rank rank = kNoRank;  // rank of this process in `previous`
   std::string cause;    // why the rank cannot just continue, for people
   // Gives the old ranks that this process knows to be dead. It is called again during the wait. null: none are known.
   std::function<std::vector<Rank>()> lost;
@@ -60,8 +61,8 @@ Result<Roster> AgreeOnRoster(Store& store, const Clock& clock, const RosterOptio
 struct NewcomerOptions {
   std::string job;
   std::uint64_t first_generation = 0;
-  RosterEntry self;    // instance, host, pid
-  std::string config;  // Member::config
+  RosterEntry self;    // only instance, host and pid are used
+  std::string config;  // as Member::config
   TimePoint deadline;
 };
 

@@ -83,7 +83,7 @@ class TcpStoreClient final : public RemoteStore {
   const Fd socket_;
   const Fd wake_;  // an eventfd that wakes the reading thread when there are bytes to send
 
-  // Guarded by mutex_.
+  // The members below are guarded by mutex_.
   std::mutex mutex_;
   std::uint64_t last_id_ = 0;
   std::map<std::uint64_t, Call*> calls_;

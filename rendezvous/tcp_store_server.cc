@@ -95,10 +95,10 @@ class TcpStoreServer::Loop {
       KeepSpare();
       Accept();
       thread_ = StartServiceThread("rondo-store", [this] { Run(); });
-    } catch (const std::system_error& failure) {  // no thread
+    } catch (const std::system_error& failure) {  // the thread could not be started
       acceptor_.release(error);
       return Fail(ErrorCode::kResource, "no thread for the store's server: {}", TaskWords(failure.code().value()));
-    } catch (const std::exception& failure) {  // no memory
+    } catch (const std::exception& failure) {  // out of memory
       acceptor_.release(error);
       return Fail(ErrorCode::kResource, "no thread for the store's server: {}", failure.what());
     }

@@ -45,8 +45,8 @@ class TcpStoreServer {
     // Clients that cannot prove this token are refused; null: clients that have a token are refused.
     std::shared_ptr<const JobToken> token;
     Limits limits;
-    // The deadline for looking up `host` (a number needs no lookup), and for waiting for a port that only ended
-    // connections (TIME-WAIT) keep.
+    // The deadline for looking up `host` (a number needs no lookup), and for waiting until a port is free that only
+    // ended connections (TIME-WAIT) hold.
     TimePoint deadline;
     Logger* logger = nullptr;  // must outlive the server
     // For deadlines and for the pause between log lines; null: SteadyClock.

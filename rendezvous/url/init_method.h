@@ -9,8 +9,8 @@
 //
 // Each URL may have the query ?rank=2&world_size=4. For env://, a missing rank or world size comes from RANK and
 // WORLD_SIZE, if they were set by hand. For every URL, it then comes from the launcher, unless a given world size
-// differs from the launcher's. For each of these variables, the name with RONDO_ in front (RONDO_RANK,
-// RONDO_MASTER_ADDR ...) is read first; it always counts as set by hand.
+// differs from the launcher's. Before each of these variables, the one with RONDO_ in front is read (RONDO_RANK,
+// RONDO_MASTER_ADDR ...). It always counts as set by hand, and RONDO_RANK and RONDO_WORLD_SIZE apply to every URL.
 //
 // Some variables apply to every URL:
 // - RONDO_EXTERNAL_STORE=1: another process serves the store (rondo store), so rank 0 does not.
@@ -36,8 +36,8 @@ namespace rondo {
 struct InitMethod {
   enum class Kind : std::uint8_t { kTcp, kFile, kLaunch };
   Kind kind = Kind::kTcp;
-  HostPort address;  // kTcp
-  std::string path;  // kFile
+  HostPort address;  // for kTcp
+  std::string path;  // for kFile
   std::optional<Rank> rank;
   std::optional<int> world_size;
   bool external_store = false;

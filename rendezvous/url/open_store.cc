@@ -12,9 +12,9 @@
 namespace rondo {
 namespace {
 
-// The server binds every interface, because the host's name may mean another address here than on other hosts (Debian
-// maps a host's own name to a loopback address). If the host is a loopback address by number or "localhost", the server
-// binds only that.
+// The server binds every interface, because the host's name may mean another address here than on other hosts. Debian,
+// for example, maps a host's own name to a loopback address. If the host is a loopback address by number or
+// "localhost", the server binds only that.
 Result<OpenedStore> Serve(const HostPort& address, const OpenStoreOptions& options, const SocketAddress& first) {
   const bool only_loopback =
       first.ip.IsLoopback() &&

@@ -29,7 +29,8 @@ Result<std::shared_ptr<Exchange>> OpenExchange(const InitMethod& method, std::sh
 
 struct OpenStoreOptions {
   std::string job;  // at most 256 bytes
-  // For stores over TCP: token and TLS credentials. Clients without the same token are refused, and so are servers.
+  // For stores over TCP: token and TLS credentials, or none. This process accepts only clients and servers that have
+  // the same.
   Identity identity = {};
   std::uint64_t generation = 0;
   std::optional<Rank> rank;             // nullopt: the rank follows the order of arrival

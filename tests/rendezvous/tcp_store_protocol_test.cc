@@ -111,7 +111,7 @@ TEST_CASE("A nonce has 16 bytes or there is none; what another version has in it
   }
   std::string hello = Encode(Hello{.version = 1});
   hello[14] = 1;
-  hello[15] = 4;  // 1025
+  hello[15] = 4;  // a nonce of 1025 bytes
   CHECK_FALSE(TakeHello(hello));
 }
 
@@ -132,7 +132,7 @@ TEST_CASE("A challenge and a proved reply survive the wire, and nothing else may
   CHECK((*refused)->proof == proof);
   CHECK((*refused)->refused->message() == "full");
   CHECK(refusal == "and more");
-  // Kind 3; a challenge with a code; a nonce of 15 bytes.
+  // Malformed in three ways: kind 3, a challenge with a code, a nonce of 15 bytes.
   for (const auto& [at, value] : {std::pair<std::size_t, char>{11, 3}, {10, 1}, {12, 15}}) {
     std::string wrong = good;
     wrong[at] = value;
