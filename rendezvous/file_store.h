@@ -75,7 +75,7 @@ class FileStore final : public Store {
   // Runs `work` with mutex_ and the file's lock held.
   template <typename Work>
   auto Locked(Access access, TimePoint deadline, const Work& work) -> decltype(work());
-  // The same, and brings state_ up to date before `work`.
+  // Like Locked, but brings state_ up to date before `work`.
   template <typename Work>
   auto WithState(Access access, TimePoint deadline, const Work& work) -> decltype(work());
   // GetMany without its checks.

@@ -30,7 +30,7 @@ struct RosterPlace {
 // Makes the place of a process in a running generation, from which the next regrouping begins. The ranks in `roster`
 // become the members' old ranks, and the list of departed ranks is cleared.
 RosterPlace Running(Roster roster, Rank rank);
-// The same, from the result of a job's first rendezvous.
+// Makes the place from the result of a job's first rendezvous.
 RosterPlace Running(const Membership& membership);
 
 struct RegroupOptions {

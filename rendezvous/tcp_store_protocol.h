@@ -94,7 +94,7 @@ struct DeleteRequest {
 // missing keys. The AbandonRequest itself gets no answer.
 struct AbandonRequest {};
 
-// The order is that of their numbers on the wire, from 1.
+// The alternatives are in the order of their numbers on the wire, which begin at 1.
 using RequestBody =
     std::variant<SetRequest, GetRequest, WaitRequest, AddRequest, CompareSetRequest, DeleteRequest, AbandonRequest>;
 struct Request {

@@ -15,8 +15,8 @@ struct Launched {
   enum class Way : std::uint8_t {
     kTcp,   // at `host`, on one of `ports`: the first that rank 0 could bind, or the launcher's store
     kPmi1,  // rank 0 publishes the address in the launcher's key-value space, over descriptor `fd`, by PMI-1
-    kPmi2,  // the same by PMI-2
-    kPmix,  // the same by libpmix, which is loaded at run time
+    kPmi2,  // like kPmi1, by PMI-2
+    kPmix,  // like kPmi1, by libpmix, which is loaded at run time
     kFile,  // no server: all ranks open the file store `file` with a dot and the generation appended
   };
 

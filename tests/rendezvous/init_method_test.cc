@@ -179,7 +179,7 @@ TEST_CASE("A place that was given by hand goes before the launcher's; ranks are 
     CHECK(method->job.empty());
     CHECK(method->Describe() == "rank 1 of 2 by srun of Slurm (SLURM_STEP_ID); meeting at tcp://a:1");
   }
-  // The same for ranks that were set by hand.
+  // Ranks that were set by hand precede the launcher's.
   const auto by_hand =
       Parse("env://", With(kSrun, {{"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}, {"RANK", "5"}, {"WORLD_SIZE", "8"}}));
   REQUIRE(by_hand);

@@ -164,7 +164,7 @@ void CheckOneRoster(const Ends& ends) {
       CHECK(std::count(the_roster->begin(), the_roster->end(), "i" + std::to_string(id)) == 0);
 }
 
-// The same for a whole regrouping: all processes that continue are in the same rendezvous of one generation.
+// Checks whole regroupings in both settings: all processes that continue are in the same rendezvous of one generation.
 void CheckOneMeeting(const Ends& ends) {
   std::optional<std::uint64_t> generation;
   std::vector<std::string> members;

@@ -29,7 +29,7 @@ class Conversation {
     for (std::size_t i = 0; i < bytes.size() && verdict.fate == Fate::kKeep; ++i) verdict = Say(bytes.substr(i, 1));
     return verdict;
   }
-  // Takes all answers.
+  // Takes all answers that the service has written.
   std::string Hear() { return Hear(id); }
   std::string Hear(TcpStoreService::ClientId who) {
     std::string all;
